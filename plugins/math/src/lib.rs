@@ -1,0 +1,1 @@
+//! Elementwise arithmetic, comparison and activation ops

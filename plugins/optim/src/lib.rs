@@ -1,0 +1,1 @@
+//! Random sampling, optimizers and schedules

@@ -1,0 +1,1 @@
+//! Shape, indexing and linear-algebra ops

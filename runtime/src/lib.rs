@@ -1,0 +1,1 @@
+//! All that touches a machine: devices, memory, sessions, data, checkpoints
