@@ -1,1 +1,16 @@
-//! Text in, fused kernels out: the graph, its gradient, its rules, its fusion and its plan
+//! Text in, fused kernels out: the graph, its gradient, its rules, its fusion and its plan.
+//!
+//! This crate is pure: no device, no I/O, no clock, no thread. The modules stand in the order of a graph's life.
+
+pub mod diag;
+pub mod fuse;
+pub mod ir;
+pub mod op;
+pub mod pipeline;
+pub mod plan;
+
+/// Panics with a message that says whose fault it is: ours.
+#[macro_export]
+macro_rules! bug {
+    ($($arg:tt)*) => { panic!("bug in the engine: {}", format_args!($($arg)*)) };
+}

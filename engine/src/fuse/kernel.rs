@@ -1,0 +1,282 @@
+//! Fused kernels: what one launch does, in a form that every device can run or translate.
+
+use super::Access;
+use crate::ir::{Combine, DType, Literal, Monoid, NodeId, Scalar, Type, Value};
+
+/// Index of an instruction within its tile; also names its result.
+pub type Reg = usize;
+
+/// What varies: how often a result is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Once per kernel.
+    Uniform,
+    /// Once per row: `outer · inner` points.
+    Row,
+    /// At each of the `outer · row · inner` points.
+    Element,
+}
+
+/// The points a kernel visits, row-major: `row` is the extent that reductions run over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Domain {
+    /// Points before the reduced extent.
+    pub outer: usize,
+    /// The reduced extent; for a map kernel, all points.
+    pub row: usize,
+    /// Points after the reduced extent; 1 when rows are contiguous.
+    pub inner: usize,
+}
+
+impl Domain {
+    /// Number of points of a class.
+    pub fn points(&self, class: Class) -> usize {
+        match class {
+            Class::Uniform => 1,
+            Class::Row => self.outer * self.inner,
+            Class::Element => self.outer * self.row * self.inner,
+        }
+    }
+}
+
+/// One instruction of a tile.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TileOp {
+    /// Element `access(point) + Σ index·stride` of an operand. Indices are in range already.
+    Load {
+        /// Index into the kernel's operands.
+        operand: usize,
+        /// From the class's points to elements.
+        access: Access,
+        /// A computed (integer) index and its stride in elements, for gathers.
+        index: Option<(Reg, i64)>,
+    },
+    /// A constant.
+    Const(Literal),
+    /// The integer `access(point)`: a coordinate, or an element's number.
+    Coord(Access),
+    /// Random bits: Philox4x32-10 at element `access(point)`.
+    Random {
+        /// The stream of the node.
+        stream: u32,
+        /// The current step (`Uniform`).
+        step: Reg,
+        /// The loop iteration (`Uniform`), 0 when absent.
+        iteration: Option<Reg>,
+        /// From points to the element number in the node's own shape.
+        access: Access,
+    },
+    /// One scalar primitive. Operands of a lower class repeat.
+    Scalar(Scalar, Vec<Reg>),
+    /// An index check: raises the error of primitive node `site` if `index` is outside `0..bound`, and yields 0 then.
+    Check {
+        /// The index.
+        index: Reg,
+        /// Exclusive upper bound.
+        bound: usize,
+        /// The node in the primitive graph.
+        site: NodeId,
+    },
+    /// Combines an `Element` register along the row into a `Row` result; in the accumulator type.
+    Reduce {
+        /// How.
+        monoid: Monoid,
+        /// What.
+        value: Reg,
+    },
+    /// The accumulator of the contraction at this point; contract kernels only.
+    Accumulator,
+    /// Writes to element `access(point)` of an operand. Has no result.
+    Store {
+        /// Index into the kernel's operands.
+        operand: usize,
+        /// From the class's points to elements.
+        access: Access,
+        /// What is written.
+        value: Reg,
+    },
+}
+
+/// An instruction with the type and class of its result (of its value, for a store).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TileInst {
+    /// What it does.
+    pub op: TileOp,
+    /// Element type of the result.
+    pub dtype: DType,
+    /// How often it is computed.
+    pub class: Class,
+}
+
+/// A straight-line program over the points of a domain. Instructions come in an order in which operands come first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tile {
+    /// The points.
+    pub domain: Domain,
+    /// The instructions.
+    pub insts: Vec<TileInst>,
+}
+
+/// How a kernel uses a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Use {
+    /// Only reads.
+    Read,
+    /// Only writes, every element once.
+    Write,
+}
+
+/// A buffer that a kernel reads or writes. A written one may share memory with a read one if the plan says so: then
+/// each point reads before it writes, and only its own element.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operand {
+    /// The value in the primitive graph.
+    pub value: Value,
+    /// Its type, all extents known; dense, row-major.
+    pub ty: Type,
+    /// Read or written.
+    pub usage: Use,
+}
+
+/// A matrix operand: element `(b, i, j)` lies at `offset + b·batch + i·row + j·col`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MatrixOperand {
+    /// Index into the kernel's operands.
+    pub operand: usize,
+    /// Elements before the first.
+    pub offset: i64,
+    /// Stride of the batch.
+    pub batch: i64,
+    /// Stride of the first matrix axis (m of the left, k of the right).
+    pub row: i64,
+    /// Stride of the second matrix axis (k of the left, n of the right).
+    pub col: i64,
+}
+
+/// Which matrix a side reduction sums along the contracted axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The left one, giving `[batch, m]`.
+    Lhs,
+    /// The right one, giving `[batch, n]`.
+    Rhs,
+}
+
+/// A sum of an operand along the contracted axis, such as a bias gradient beside a weight gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SideSum {
+    /// What is summed.
+    pub side: Side,
+    /// Index into the kernel's operands: where it goes, dense.
+    pub operand: usize,
+}
+
+/// GEMM with what surrounds it: `acc[b, i, j] = Σ_k lhs[b, i, k] · rhs[b, k, j]`, then the epilogue at each point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContractBody {
+    /// Number of matrices.
+    pub batch: usize,
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// Extent summed over.
+    pub k: usize,
+    /// Left matrix.
+    pub lhs: MatrixOperand,
+    /// Right matrix.
+    pub rhs: MatrixOperand,
+    /// Element type of the matrices.
+    pub dtype: DType,
+    /// Runs at each of the `batch · m · n` points (domain `outer = batch · m`, `row = n`, `inner = 1`), reads the
+    /// accumulator, stores. `Row` class is per result row.
+    pub epilogue: Tile,
+    /// Sums taken along the way.
+    pub side_sums: Vec<SideSum>,
+}
+
+/// One tensor of a segmented map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// Kernel operand of each operand slot of the tile.
+    pub operands: Vec<usize>,
+    /// Number of points.
+    pub points: usize,
+    /// Constants that replace the tile's constants of the same order where segments differ.
+    pub constants: Vec<Literal>,
+}
+
+/// `out = base; out[…, idx, …] combine= updates` with shapes as in [`crate::ir::NodeOp::Scatter`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScatterBody {
+    /// Kernel operands: base, indices, updates, result.
+    pub operands: [usize; 4],
+    /// Extents: shared leading axes, free axes before the indexed one, the indexed axis, number of indices (per shared
+    /// leading index), free axes after.
+    pub extents: [usize; 5],
+    /// What happens where indices meet; in the order of the indices.
+    pub combine: Combine,
+}
+
+/// What a kernel does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KernelBody {
+    /// Any DAG of maps, views, gathers and randoms. No `Reduce`; domain `(1, n, 1)`.
+    Map(Tile),
+    /// Maps and reductions over rows.
+    Row(Tile),
+    /// One tile over a table of segments; the tile's operand numbers are slots. Domain row is the longest segment.
+    /// Accesses of the tile are identity (`Element`) or uniform.
+    Segmented {
+        /// The program; `Load`/`Store` accesses are identities over the segment's own points.
+        tile: Tile,
+        /// The table.
+        segments: Vec<Segment>,
+    },
+    /// GEMM with epilogue and side sums.
+    Contract(ContractBody),
+    /// Indexed combine.
+    Scatter(ScatterBody),
+    /// Inclusive prefix combine along the row of a domain: operand 0 to operand 1.
+    Scan {
+        /// How to combine.
+        monoid: Monoid,
+        /// Rows run along `row`.
+        domain: Domain,
+    },
+}
+
+/// One launch, or one parallel region on the CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// Unique in its list; from the names of what it writes.
+    pub name: String,
+    /// What it does.
+    pub body: KernelBody,
+    /// The buffers: reads first, then writes.
+    pub operands: Vec<Operand>,
+    /// Primitive nodes it covers, ascending.
+    pub nodes: Vec<NodeId>,
+    /// What it covers, as op names in order, for people.
+    pub ops: Vec<String>,
+    /// Bytes it must read: each operand, or the part of it that is reached, once.
+    pub bytes_read: u64,
+    /// Bytes it writes.
+    pub bytes_written: u64,
+    /// Floating-point operations; a transcendental counts as one.
+    pub flops: u64,
+}
+
+impl Kernel {
+    /// `map`, `row`, `segmented map`, `contract`, `scatter` or `scan`.
+    pub fn kind(&self) -> &'static str {
+        match self.body {
+            KernelBody::Map(_) => "map",
+            KernelBody::Row(_) => "row",
+            KernelBody::Segmented { .. } => "segmented map",
+            KernelBody::Contract(_) => "contract",
+            KernelBody::Scatter(_) => "scatter",
+            KernelBody::Scan { .. } => "scan",
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Building graphs in code: the vocabulary in which lowerings and gradients are written.
+
+use super::{
+    Attrs, Binary, Body, Call, Combine, Contract, DType, Dim, Graph, InputKind, Literal, Monoid, Node,
+    NodeId, NodeOp, Output, Scalar, Symbol, Type, Unary, Value, View,
+};
+use crate::diag::Span;
+use crate::op::{Registry, TypeIssue};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Appends typed nodes to a graph.
+///
+/// Methods panic (a bug, not a user's fault) on operands that do not fit: type rules have checked the user's graph
+/// before a lowering runs. Names of new nodes derive from the scope: `h.1`, `h.2`, ...
+pub struct Builder<'a> {
+    /// The graph under construction.
+    pub graph: Graph,
+    /// The ops that can be called by name.
+    pub registry: &'a Registry,
+    scope: Symbol,
+    span: Option<Span>,
+    counters: HashMap<Symbol, usize>,
+    step: Option<Value>,
+}
+
+impl<'a> Builder<'a> {
+    /// Goes on with an existing graph.
+    pub fn new(graph: Graph, registry: &'a Registry) -> Builder<'a> {
+        let step = graph.inputs().find(|(_, kind)| *kind == InputKind::Step).map(|(id, _)| Value::of(id));
+        let mut counters = HashMap::new();
+        for output in graph.nodes.iter().flat_map(|node| &node.outputs) {
+            count_name(&mut counters, &output.name);
+        }
+        Builder { graph, registry, scope: "t".into(), span: None, counters, step }
+    }
+
+    /// Names and places of the nodes that follow derive from `scope` and `span`.
+    pub fn set_scope(&mut self, scope: &str, span: Option<Span>) {
+        self.scope = scope.into();
+        self.span = span;
+    }
+
+    /// The current scope: the path of names in the source.
+    pub fn scope(&self) -> Symbol {
+        self.scope.clone()
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, value: Value) -> &Type {
+        self.graph.ty(value)
+    }
+
+    /// The extents of a value.
+    pub fn extents(&self, value: Value) -> Vec<usize> {
+        self.ty(value).extents()
+    }
+
+    /// The element type of a value.
+    pub fn dtype(&self, value: Value) -> DType {
+        self.ty(value).dtype
+    }
+
+    /// A name that is not taken yet, derived from the scope.
+    pub fn fresh_name(&mut self) -> Symbol {
+        let counter = self.counters.entry(self.scope.clone()).or_insert(0);
+        *counter += 1;
+        format!("{}.{counter}", self.scope).into()
+    }
+
+    /// Appends a node of one result under a derived name.
+    pub fn push(&mut self, op: NodeOp, inputs: Vec<Value>, ty: Type) -> Value {
+        let name = self.fresh_name();
+        self.push_named(name, op, inputs, ty)
+    }
+
+    /// Appends a node of one result under a given name.
+    pub fn push_named(&mut self, name: Symbol, op: NodeOp, inputs: Vec<Value>, ty: Type) -> Value {
+        Value::of(self.push_node(op, inputs, vec![Output { name, ty }]))
+    }
+
+    /// Appends a node of several results.
+    pub fn push_node(&mut self, op: NodeOp, inputs: Vec<Value>, outputs: Vec<Output>) -> NodeId {
+        for output in &outputs {
+            count_name(&mut self.counters, &output.name);
+        }
+        self.graph.push(Node { op, inputs, outputs, regions: vec![], span: self.span })
+    }
+
+    /// A graph input.
+    pub fn input(&mut self, name: &str, kind: InputKind, ty: Type) -> Value {
+        self.push_named(name.into(), NodeOp::Input(kind), vec![], ty)
+    }
+
+    /// The current step, `i32[]`; made on first use.
+    pub fn step(&mut self) -> Value {
+        match self.step {
+            Some(step) => step,
+            None => {
+                let step = self.input("step", InputKind::Step, Type::scalar(DType::I32));
+                self.step = Some(step);
+                step
+            }
+        }
+    }
+
+    // ---- Leaves.
+
+    /// A tensor of that type filled with one number.
+    pub fn full(&mut self, value: Literal, ty: Type) -> Value {
+        let value = value.cast(ty.dtype);
+        self.push(NodeOp::Const(value), vec![], ty)
+    }
+
+    /// A tensor like `like`, filled with one number.
+    pub fn full_like(&mut self, like: Value, value: f64) -> Value {
+        let ty = self.ty(like).clone();
+        self.full(Literal::Float(value), ty)
+    }
+
+    /// A scalar constant.
+    pub fn constant(&mut self, value: f64, dtype: DType) -> Value {
+        self.full(Literal::Float(value), Type::scalar(dtype))
+    }
+
+    /// The coordinate along `axis` of a tensor of that type.
+    pub fn iota(&mut self, axis: usize, ty: Type) -> Value {
+        self.push(NodeOp::Iota { axis }, vec![], ty)
+    }
+
+    /// Random bits, `u32[extents]`, from the stream that belongs to the current scope and `salt`.
+    pub fn random_bits(&mut self, salt: &str, extents: &[usize]) -> Value {
+        let step = self.step();
+        let stream = stream_of(&format!("{}/{salt}", self.scope));
+        self.push(NodeOp::Random { stream }, vec![step], Type::new(DType::U32, extents))
+    }
+
+    /// Uniform numbers in the open interval (0, 1), `f32[extents]`: (k + ½)·2⁻²³ with k the upper 23 random bits.
+    pub fn random_uniform(&mut self, salt: &str, extents: &[usize]) -> Value {
+        let bits = self.random_bits(salt, extents);
+        let shift = self.full_like(bits, 9.0);
+        let top = self.binary(Binary::Shr, bits, shift);
+        let k = self.cast(top, DType::F32);
+        self.map(&[k], |x| (x[0] + 0.5) * (0.5f64.powi(23)))
+    }
+
+    // ---- Maps. Operands broadcast by the numpy rule.
+
+    /// A one-result scalar body over broadcast operands.
+    pub fn map(&mut self, inputs: &[Value], formula: impl FnOnce(&[super::E]) -> super::E) -> Value {
+        let body = Body::new(inputs.len(), |args| vec![formula(args)]);
+        self.map_body(inputs, Arc::new(body))[0]
+    }
+
+    /// A scalar body over broadcast operands.
+    pub fn map_body(&mut self, inputs: &[Value], body: Arc<Body>) -> Vec<Value> {
+        let types: Vec<Type> = inputs.iter().map(|&v| self.ty(v).clone()).collect();
+        let shape = broadcast_shapes(&types).unwrap_or_else(|| {
+            let shapes: Vec<String> = types.iter().map(Type::to_string).collect();
+            crate::bug!("cannot broadcast {}", shapes.join(" with "))
+        });
+        let dtypes = body.dtypes(&types.iter().map(|ty| ty.dtype).collect::<Vec<_>>());
+        let outputs = body
+            .outputs
+            .iter()
+            .map(|&reg| Output {
+                name: self.fresh_name(),
+                ty: Type { dtype: dtypes[reg], shape: shape.clone() },
+            })
+            .collect::<Vec<_>>();
+        let n_outputs = outputs.len();
+        let node = self.push_node(NodeOp::Map(body), inputs.to_vec(), outputs);
+        (0..n_outputs).map(|port| Value { node, port }).collect()
+    }
+
+    /// One scalar primitive; operands are broadcast to a common shape first.
+    pub fn scalar(&mut self, op: Scalar, inputs: &[Value]) -> Value {
+        let types: Vec<Type> = inputs.iter().map(|&v| self.ty(v).clone()).collect();
+        let shape = broadcast_shapes(&types)
+            .unwrap_or_else(|| crate::bug!("cannot broadcast {} and {}", types[0], types[types.len() - 1]));
+        let inputs: Vec<Value> = inputs.iter().map(|&v| self.broadcast_dims(v, &shape)).collect();
+        let dtype = op.result(&types.iter().map(|ty| ty.dtype).collect::<Vec<_>>());
+        self.push(NodeOp::Scalar(op), inputs, Type { dtype, shape })
+    }
+
+    /// One unary primitive.
+    pub fn unary(&mut self, op: Unary, x: Value) -> Value {
+        self.scalar(Scalar::Unary(op), &[x])
+    }
+
+    /// One binary primitive.
+    pub fn binary(&mut self, op: Binary, a: Value, b: Value) -> Value {
+        self.scalar(Scalar::Binary(op), &[a, b])
+    }
+
+    /// `a + b`
+    pub fn add(&mut self, a: Value, b: Value) -> Value {
+        self.binary(Binary::Add, a, b)
+    }
+
+    /// `a - b`
+    pub fn sub(&mut self, a: Value, b: Value) -> Value {
+        self.binary(Binary::Sub, a, b)
+    }
+
+    /// `a · b`
+    pub fn mul(&mut self, a: Value, b: Value) -> Value {
+        self.binary(Binary::Mul, a, b)
+    }
+
+    /// `a / b`
+    pub fn div(&mut self, a: Value, b: Value) -> Value {
+        self.binary(Binary::Div, a, b)
+    }
+
+    /// `x · k` for a constant k.
+    pub fn scale(&mut self, x: Value, k: f64) -> Value {
+        let k = self.full_like(x, k);
+        self.mul(x, k)
+    }
+
+    /// Conversion; nothing if the type is already right.
+    pub fn cast(&mut self, x: Value, dtype: DType) -> Value {
+        if self.dtype(x) == dtype { x } else { self.scalar(Scalar::Cast(dtype), &[x]) }
+    }
+
+    /// Passes indices through that lie in `0..bound`, raises the out-of-bounds error otherwise.
+    pub fn check_index(&mut self, idx: Value, bound: usize) -> Value {
+        let ty = self.ty(idx).clone();
+        self.push(NodeOp::Check { bound }, vec![idx], ty)
+    }
+
+    // ---- Views.
+
+    /// The same elements under another shape.
+    pub fn reshape(&mut self, x: Value, extents: &[usize]) -> Value {
+        let ty = Type::new(self.dtype(x), extents);
+        if *self.ty(x) == ty {
+            return x;
+        }
+        assert_eq!(ty.numel(), self.ty(x).numel(), "bug: reshape of {} to {ty}", self.ty(x));
+        self.push(NodeOp::View(View::Reshape), vec![x], ty)
+    }
+
+    /// Result axis `i` is operand axis `perm[i]`.
+    pub fn permute(&mut self, x: Value, perm: &[usize]) -> Value {
+        if perm.iter().enumerate().all(|(i, &axis)| i == axis) {
+            return x;
+        }
+        let ty = self.ty(x);
+        let ty = Type { dtype: ty.dtype, shape: perm.iter().map(|&axis| ty.shape[axis].clone()).collect() };
+        self.push(NodeOp::View(View::Permute { perm: perm.to_vec() }), vec![x], ty)
+    }
+
+    /// Operand axis `i` becomes result axis `axes[i]`, the others repeat.
+    pub fn broadcast_axes(&mut self, x: Value, axes: &[usize], shape: &[Dim]) -> Value {
+        let ty = Type { dtype: self.dtype(x), shape: shape.to_vec() };
+        if *self.ty(x) == ty {
+            return x;
+        }
+        self.push(NodeOp::View(View::Broadcast { axes: axes.to_vec() }), vec![x], ty)
+    }
+
+    /// Broadcast by the numpy rule: trailing axes align.
+    pub fn broadcast_dims(&mut self, x: Value, shape: &[Dim]) -> Value {
+        let lead = shape.len() - self.ty(x).rank();
+        let axes: Vec<usize> = (lead..shape.len()).collect();
+        self.broadcast_axes(x, &axes, shape)
+    }
+
+    /// Broadcast to the shape of `like` by the numpy rule.
+    pub fn broadcast_like(&mut self, x: Value, like: Value) -> Value {
+        let shape = self.ty(like).shape.clone();
+        self.broadcast_dims(x, &shape)
+    }
+
+    /// Puts reduced axes back by repetition: the inverse of a reduction over `axes` of something like `like`.
+    pub fn unreduce(&mut self, x: Value, axes: &[usize], like: Value) -> Value {
+        let shape = self.ty(like).shape.clone();
+        let kept: Vec<usize> = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
+        self.broadcast_axes(x, &kept, &shape)
+    }
+
+    /// `count[i]` elements by axis from `start[i]` at distance `step[i]`.
+    pub fn slice(&mut self, x: Value, start: &[usize], count: &[usize], step: &[i64]) -> Value {
+        let ty = Type::new(self.dtype(x), count);
+        self.push(NodeOp::View(View::Slice { start: start.to_vec(), step: step.to_vec() }), vec![x], ty)
+    }
+
+    /// Surrounds by a fill value.
+    pub fn pad(&mut self, x: Value, low: &[usize], high: &[usize], fill: Literal) -> Value {
+        let extents: Vec<usize> =
+            self.extents(x).iter().zip(low.iter().zip(high)).map(|(n, (l, h))| n + l + h).collect();
+        let ty = Type::new(self.dtype(x), &extents);
+        let fill = fill.cast(ty.dtype);
+        self.push(NodeOp::View(View::Pad { low: low.to_vec(), high: high.to_vec(), fill }), vec![x], ty)
+    }
+
+    // ---- Reductions, indexing, contraction.
+
+    /// A reduction; the axes vanish. Sums of small floats are kept and returned in the operand's type.
+    pub fn reduce(&mut self, monoid: Monoid, x: Value, axes: &[usize]) -> Value {
+        if axes.is_empty() && !monoid.is_index() {
+            return x;
+        }
+        let ty = self.ty(x);
+        let dtype = if monoid.is_index() { DType::I32 } else { ty.dtype };
+        let shape =
+            (0..ty.rank()).filter(|axis| !axes.contains(axis)).map(|axis| ty.shape[axis].clone()).collect();
+        self.push(NodeOp::Reduce { monoid, axes: axes.to_vec() }, vec![x], Type { dtype, shape })
+    }
+
+    /// Sum over axes.
+    pub fn sum(&mut self, x: Value, axes: &[usize]) -> Value {
+        self.reduce(Monoid::Sum, x, axes)
+    }
+
+    /// Mean over axes; NaN when empty.
+    pub fn mean(&mut self, x: Value, axes: &[usize]) -> Value {
+        let extents = self.extents(x);
+        let count: usize = axes.iter().map(|&axis| extents[axis]).product();
+        let sum = self.sum(x, axes);
+        let count = self.full_like(sum, count as f64);
+        self.div(sum, count)
+    }
+
+    /// Indexed read; see [`NodeOp::Gather`].
+    pub fn gather(&mut self, src: Value, idx: Value, axis: usize, batch: usize) -> Value {
+        let (s, i) = (self.ty(src), self.ty(idx));
+        let shape = s.shape[..axis]
+            .iter()
+            .chain(&i.shape[batch..])
+            .chain(&s.shape[axis + 1..])
+            .cloned()
+            .collect::<Vec<_>>();
+        let ty = Type { dtype: s.dtype, shape };
+        self.push(NodeOp::Gather { axis, batch }, vec![src, idx], ty)
+    }
+
+    /// Indexed combine; see [`NodeOp::Scatter`].
+    pub fn scatter(
+        &mut self,
+        base: Value,
+        idx: Value,
+        updates: Value,
+        axis: usize,
+        batch: usize,
+        combine: Combine,
+    ) -> Value {
+        let ty = self.ty(base).clone();
+        self.push(NodeOp::Scatter { axis, batch, combine }, vec![base, idx, updates], ty)
+    }
+
+    /// General dot product.
+    pub fn contract(&mut self, lhs: Value, rhs: Value, contract: Contract) -> Value {
+        let (l, r) = (self.ty(lhs), self.ty(rhs));
+        let ty = Type { dtype: l.dtype, shape: contract.shape(l, r) };
+        self.push(NodeOp::Contract(contract), vec![lhs, rhs], ty)
+    }
+
+    /// `[m, k] · [k, n]`.
+    pub fn matmul(&mut self, lhs: Value, rhs: Value) -> Value {
+        self.contract(lhs, rhs, Contract::matmul())
+    }
+
+    // ---- Calls of registered ops.
+
+    /// A registered op with checked attributes; its type rule decides the results' types. Names derive from the scope.
+    pub fn call(&mut self, name: &str, inputs: &[Value], attrs: Attrs) -> Result<Vec<Value>, TypeIssue> {
+        let form = self.registry.op(name).unwrap_or_else(|| crate::bug!("op `{name}` is not registered"));
+        let call = Call { attrs: form.fill_attrs(attrs), form };
+        let types: Vec<Type> = inputs.iter().map(|&v| self.ty(v).clone()).collect();
+        let types = call.form.infer(&types, &call.attrs)?;
+        let outputs: Vec<Output> =
+            types.into_iter().map(|ty| Output { name: self.fresh_name(), ty }).collect();
+        let n_outputs = outputs.len();
+        let node = self.push_node(NodeOp::Call(call), inputs.to_vec(), outputs);
+        Ok((0..n_outputs).map(|port| Value { node, port }).collect())
+    }
+}
+
+/// Keeps derived names clear of taken ones: `h.7` moves the counter of `h` to at least 7.
+fn count_name(counters: &mut HashMap<Symbol, usize>, name: &str) {
+    if let Some((scope, number)) = name.rsplit_once('.')
+        && let Ok(number) = number.parse::<usize>()
+    {
+        let counter = counters.entry(scope.into()).or_insert(0);
+        *counter = (*counter).max(number);
+    }
+}
+
+/// The common shape of operands under the numpy rule, if there is one.
+pub fn broadcast_shapes(types: &[Type]) -> Option<Vec<Dim>> {
+    let rank = types.iter().map(Type::rank).max().unwrap_or(0);
+    let mut shape = vec![Dim::Fixed(1); rank];
+    for ty in types {
+        for (slot, dim) in shape[rank - ty.rank()..].iter_mut().zip(&ty.shape) {
+            if *slot == Dim::Fixed(1) {
+                *slot = dim.clone();
+            } else if *dim != Dim::Fixed(1) && dim != slot {
+                return None;
+            }
+        }
+    }
+    Some(shape)
+}
+
+/// The random stream of a path of names: 32-bit FNV-1a, fixed for all time since it decides the random bits.
+pub fn stream_of(path: &str) -> u32 {
+    path.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ byte as u32).wrapping_mul(0x0100_0193))
+}

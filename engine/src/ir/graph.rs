@@ -1,0 +1,302 @@
+//! The graph: typed nodes in an order in which operands come first.
+
+use super::{Attrs, Body, Combine, Contract, Literal, Monoid, Scalar, Symbol, Type, View};
+use crate::diag::Span;
+use crate::op::OpForm;
+use petgraph::graph::DiGraph;
+use std::sync::Arc;
+
+/// Index of a node within its graph; definition order, so an operand's index is smaller than its user's.
+pub type NodeId = usize;
+
+/// One result of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Value {
+    /// The node that makes it.
+    pub node: NodeId,
+    /// Which of its results.
+    pub port: usize,
+}
+
+impl Value {
+    /// The first result of a node.
+    pub const fn of(node: NodeId) -> Value {
+        Value { node, port: 0 }
+    }
+}
+
+/// What a graph input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InputKind {
+    /// Fed from outside at each step, or resident for a whole stage.
+    Data,
+    /// A trained parameter, held by the session.
+    Param,
+    /// Other state carried from step to step, such as an optimizer's moments; starts at zero unless a parameter of
+    /// the pipeline says otherwise.
+    State,
+    /// The number of the current step, `i32[]`, counted from 0, kept on the device.
+    Step,
+}
+
+impl InputKind {
+    /// The keyword in the text form.
+    pub const fn name(self) -> &'static str {
+        match self {
+            InputKind::Data => "input",
+            InputKind::Param => "param",
+            InputKind::State => "state",
+            InputKind::Step => "step",
+        }
+    }
+}
+
+/// A registered op with its settings.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The op's form.
+    pub form: Arc<OpForm>,
+    /// All attributes, defaults filled in.
+    pub attrs: Attrs,
+}
+
+impl PartialEq for Call {
+    fn eq(&self, other: &Self) -> bool {
+        self.form.name == other.form.name && self.attrs == other.attrs
+    }
+}
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeOp {
+    /// A graph input.
+    Input(InputKind),
+    /// A tensor filled with one literal.
+    Const(Literal),
+    /// A registered op; gone after lowering, except opaque ones.
+    Call(Call),
+    /// A scalar body over operands that broadcast; gone after lowering.
+    Map(Arc<Body>),
+    /// One scalar primitive over operands of the node's own shape.
+    Scalar(Scalar),
+    /// The coordinate along an axis, of the node's integer type.
+    Iota {
+        /// The axis.
+        axis: usize,
+    },
+    /// Passes an index through if it lies in `0..bound`; otherwise raises the out-of-bounds error that names this node
+    /// and position, and yields 0.
+    Check {
+        /// Exclusive upper bound.
+        bound: usize,
+    },
+    /// A change of index.
+    View(View),
+    /// A reduction over `axes` (ascending), which vanish from the shape.
+    Reduce {
+        /// How to combine.
+        monoid: Monoid,
+        /// Which axes.
+        axes: Vec<usize>,
+    },
+    /// Inclusive prefix form of a reduction along one axis.
+    Scan {
+        /// How to combine; not an index monoid.
+        monoid: Monoid,
+        /// Which axis.
+        axis: usize,
+    },
+    /// `(src [B…, P…, n, Q…], idx [B…, I…]) -> [B…, P…, I…, Q…]`: `axis` is that of `n`, the first `batch` axes go
+    /// along. Indices must be in range: policy is the business of `Check` or clamping before.
+    Gather {
+        /// The indexed axis of the source.
+        axis: usize,
+        /// Number of leading axes shared by source and indices.
+        batch: usize,
+    },
+    /// `(base [B…, P…, n, Q…], idx [B…, I…], updates [B…, P…, I…, Q…]) -> base's type`.
+    Scatter {
+        /// The indexed axis of the base.
+        axis: usize,
+        /// Number of leading axes shared by base and indices.
+        batch: usize,
+        /// What happens where indices meet.
+        combine: Combine,
+    },
+    /// A general dot product, accumulated in the operands' accumulator type.
+    Contract(Contract),
+    /// Random bits, `u32`: Philox4x32-10 under (seed, stream), block (element / 4, step, iteration). One operand: the
+    /// step, `i32[]`.
+    Random {
+        /// Hash of the node's path of names in the source.
+        stream: u32,
+    },
+    /// Runs its region `trips` times: operands are the initial carried values, results the final ones. The region's
+    /// inputs are the carried values followed by the iteration (`i32[]`); its outputs the next carried values.
+    Loop {
+        /// Number of iterations.
+        trips: usize,
+    },
+    /// Picks a region by its first operand (`bool[]`): the first region if true, else the second; the other operands
+    /// are the regions' inputs.
+    Cond,
+}
+
+/// One result: its name and type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// Unique in the graph.
+    pub name: Symbol,
+    /// Its type.
+    pub ty: Type,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What it does.
+    pub op: NodeOp,
+    /// Operands in order; all defined earlier.
+    pub inputs: Vec<Value>,
+    /// Results; at least one.
+    pub outputs: Vec<Output>,
+    /// Sub-graphs of `Loop` and `Cond`.
+    pub regions: Vec<Graph>,
+    /// Where it was written, if it was.
+    pub span: Option<Span>,
+}
+
+impl Node {
+    /// The name of the first result, which stands for the node.
+    pub fn name(&self) -> &Symbol {
+        &self.outputs[0].name
+    }
+}
+
+/// What an input becomes after the step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateLink {
+    /// A `Param` or `State` input.
+    pub input: NodeId,
+    /// Its value after the step; of the same type.
+    pub next: Value,
+}
+
+/// A typed, functional graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    /// What it is called in texts and errors.
+    pub name: String,
+    /// Nodes in definition order.
+    pub nodes: Vec<Node>,
+    /// Named results.
+    pub outputs: Vec<(Symbol, Value)>,
+    /// What is carried from step to step.
+    pub state: Vec<StateLink>,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new(name: impl Into<String>) -> Graph {
+        Graph { name: name.into(), ..Graph::default() }
+    }
+
+    /// The node of that index.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id]
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, value: Value) -> &Type {
+        &self.nodes[value.node].outputs[value.port].ty
+    }
+
+    /// The name of a value.
+    pub fn name_of(&self, value: Value) -> &Symbol {
+        &self.nodes[value.node].outputs[value.port].name
+    }
+
+    /// Appends a node and returns its index.
+    pub fn push(&mut self, node: Node) -> NodeId {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    /// All inputs with their kinds, in definition order.
+    pub fn inputs(&self) -> impl Iterator<Item = (NodeId, InputKind)> + '_ {
+        self.nodes.iter().enumerate().filter_map(|(id, node)| match node.op {
+            NodeOp::Input(kind) => Some((id, kind)),
+            _ => None,
+        })
+    }
+
+    /// The value of that name.
+    pub fn find(&self, name: &str) -> Option<Value> {
+        self.nodes.iter().enumerate().find_map(|(node, n)| {
+            n.outputs.iter().position(|output| &*output.name == name).map(|port| Value { node, port })
+        })
+    }
+
+    /// Everything that must be computed: outputs and next states.
+    pub fn roots(&self) -> impl Iterator<Item = Value> + '_ {
+        self.outputs.iter().map(|(_, value)| *value).chain(self.state.iter().map(|link| link.next))
+    }
+
+    /// Users of each node, in order, with repetition for repeated operands.
+    pub fn users(&self) -> Vec<Vec<NodeId>> {
+        let mut users = vec![vec![]; self.nodes.len()];
+        for (id, node) in self.nodes.iter().enumerate() {
+            for input in &node.inputs {
+                users[input.node].push(id);
+            }
+        }
+        users
+    }
+
+    /// The dependencies as a petgraph, derived from the operands; node and edge weights are node ids and operand
+    /// numbers.
+    pub fn dependencies(&self) -> DiGraph<NodeId, usize> {
+        let mut edges = DiGraph::with_capacity(self.nodes.len(), self.nodes.len() * 2);
+        let indices: Vec<_> = (0..self.nodes.len()).map(|id| edges.add_node(id)).collect();
+        for (id, node) in self.nodes.iter().enumerate() {
+            for (operand, input) in node.inputs.iter().enumerate() {
+                edges.add_edge(indices[input.node], indices[id], operand);
+            }
+        }
+        edges
+    }
+
+    /// Which nodes the roots need.
+    pub fn live(&self) -> Vec<bool> {
+        let mut live = vec![false; self.nodes.len()];
+        for root in self.roots() {
+            live[root.node] = true;
+        }
+        for id in (0..self.nodes.len()).rev() {
+            if live[id] {
+                for input in &self.nodes[id].inputs {
+                    live[input.node] = true;
+                }
+            }
+        }
+        live
+    }
+
+    /// The same graph without nodes that nothing needs. Inputs that are no longer needed go too.
+    pub fn pruned(&self) -> Graph {
+        let live = self.live();
+        let mut renamed = vec![usize::MAX; self.nodes.len()];
+        let mut pruned = Graph::new(self.name.clone());
+        let rename = |renamed: &[usize], v: Value| Value { node: renamed[v.node], port: v.port };
+        for (id, node) in self.nodes.iter().enumerate().filter(|(id, _)| live[*id]) {
+            let mut node = node.clone();
+            node.inputs.iter_mut().for_each(|input| *input = rename(&renamed, *input));
+            renamed[id] = pruned.push(node);
+        }
+        pruned.outputs = self.outputs.iter().map(|(name, v)| (name.clone(), rename(&renamed, *v))).collect();
+        let linked = self.state.iter().filter(|link| live[link.input]);
+        pruned.state =
+            linked.map(|l| StateLink { input: renamed[l.input], next: rename(&renamed, l.next) }).collect();
+        pruned
+    }
+}

@@ -1,0 +1,19 @@
+//! The graph and all it is made of: types, scalar bodies, primitive operations, nodes, and their text form.
+
+mod attrs;
+mod body;
+mod builder;
+mod dtype;
+mod graph;
+mod prim;
+mod scalar;
+mod types;
+
+pub use attrs::{Attr, Attrs, Literal};
+pub use body::{Body, E, Inst, Reg};
+pub use builder::{Builder, broadcast_shapes, stream_of};
+pub use dtype::DType;
+pub use graph::{Call, Graph, InputKind, Node, NodeId, NodeOp, Output, StateLink, Value};
+pub use prim::{Combine, Contract, Monoid, View};
+pub use scalar::{Binary, Foreign, Scalar, Unary};
+pub use types::{Dim, Symbol, Type, dense_strides};

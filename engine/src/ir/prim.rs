@@ -1,0 +1,120 @@
+//! The primitive tensor operations: everything that the fuser, the oracle and the devices have to know.
+
+use super::{Dim, Literal, Type};
+
+/// A change of index: every result element is one operand element, or a fill value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum View {
+    /// The same elements in row-major order under another shape (the node's type).
+    Reshape,
+    /// Result axis `i` is operand axis `perm[i]`.
+    Permute {
+        /// Operand axis of each result axis.
+        perm: Vec<usize>,
+    },
+    /// Operand axis `i` becomes result axis `axes[i]` (ascending); extents agree or the operand's is 1, all other
+    /// result axes repeat.
+    Broadcast {
+        /// Result axis of each operand axis.
+        axes: Vec<usize>,
+    },
+    /// Result index `j` on axis `i` reads operand index `start[i] + j·step[i]`.
+    Slice {
+        /// First operand index by axis.
+        start: Vec<usize>,
+        /// Distance by axis; negative walks backwards.
+        step: Vec<i64>,
+    },
+    /// Surrounds the operand by a fill value.
+    Pad {
+        /// Elements before, by axis.
+        low: Vec<usize>,
+        /// Elements after, by axis.
+        high: Vec<usize>,
+        /// What the new elements hold.
+        fill: Literal,
+    },
+}
+
+/// How a reduction combines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Monoid {
+    /// Sum; 0 when empty.
+    Sum,
+    /// Product; 1 when empty.
+    Prod,
+    /// Largest, NaN if any; empty is refused by the type rule.
+    Max,
+    /// Smallest, NaN if any.
+    Min,
+    /// Index of the largest along the axis as `i32`; NaN is largest, first wins. Exactly one axis.
+    ArgMax,
+    /// Index of the smallest; NaN is smallest, first wins. Exactly one axis.
+    ArgMin,
+}
+
+impl Monoid {
+    /// All of them.
+    pub const ALL: [Monoid; 6] =
+        [Monoid::Sum, Monoid::Prod, Monoid::Max, Monoid::Min, Monoid::ArgMax, Monoid::ArgMin];
+
+    /// The name in the text form.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Monoid::Sum => "sum",
+            Monoid::Prod => "prod",
+            Monoid::Max => "max",
+            Monoid::Min => "min",
+            Monoid::ArgMax => "argmax",
+            Monoid::ArgMin => "argmin",
+        }
+    }
+
+    /// Whether the result is an index rather than a value.
+    pub const fn is_index(self) -> bool {
+        matches!(self, Monoid::ArgMax | Monoid::ArgMin)
+    }
+}
+
+/// How a scatter combines what meets at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Combine {
+    /// Sum, in the order of the indices.
+    Add,
+    /// The last one in the order of the indices wins.
+    Set,
+}
+
+/// A general dot product. Result axes: batch, free axes of the left, free axes of the right; each in operand order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Contract {
+    /// Pairs (left axis, right axis) that go along.
+    pub batch: Vec<(usize, usize)>,
+    /// Pairs (left axis, right axis) that are summed over.
+    pub contracted: Vec<(usize, usize)>,
+}
+
+impl Contract {
+    /// `[m, k] · [k, n]`.
+    pub fn matmul() -> Contract {
+        Contract { batch: vec![], contracted: vec![(1, 0)] }
+    }
+
+    /// Axes of the left operand that are neither batch nor contracted.
+    pub fn lhs_free(&self, rank: usize) -> Vec<usize> {
+        (0..rank).filter(|&a| !self.batch.iter().chain(&self.contracted).any(|&(l, _)| l == a)).collect()
+    }
+
+    /// Axes of the right operand that are neither batch nor contracted.
+    pub fn rhs_free(&self, rank: usize) -> Vec<usize> {
+        (0..rank).filter(|&a| !self.batch.iter().chain(&self.contracted).any(|&(_, r)| r == a)).collect()
+    }
+
+    /// Shape of the result.
+    pub fn shape(&self, lhs: &Type, rhs: &Type) -> Vec<Dim> {
+        let batch = self.batch.iter().map(|&(l, _)| lhs.shape[l].clone());
+        let left = self.lhs_free(lhs.rank()).into_iter().map(|a| lhs.shape[a].clone());
+        let right = self.rhs_free(rhs.rank()).into_iter().map(|a| rhs.shape[a].clone());
+        batch.chain(left).chain(right).collect()
+    }
+}

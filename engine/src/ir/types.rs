@@ -1,0 +1,115 @@
+//! Tensor types: an element type and a shape whose extents may be named until a plan binds them.
+
+use super::DType;
+use std::fmt;
+use std::sync::Arc;
+
+/// A shared, immutable name.
+pub type Symbol = Arc<str>;
+
+/// One extent of a shape.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Dim {
+    /// A known number of elements.
+    Fixed(usize),
+    /// A name such as `B`, bound to a number when a plan is made.
+    Named(Symbol),
+}
+
+impl Dim {
+    /// The extent, if it is known.
+    pub fn fixed(&self) -> Option<usize> {
+        match self {
+            Dim::Fixed(n) => Some(*n),
+            Dim::Named(_) => None,
+        }
+    }
+}
+
+impl From<usize> for Dim {
+    fn from(n: usize) -> Dim {
+        Dim::Fixed(n)
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dim::Fixed(n) => write!(f, "{n}"),
+            Dim::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The type of a tensor: `f32[B, 784]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Type {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents, outermost first. Empty for a scalar.
+    pub shape: Vec<Dim>,
+}
+
+impl Type {
+    /// A type with all extents known.
+    pub fn new(dtype: DType, extents: &[usize]) -> Type {
+        Type { dtype, shape: extents.iter().map(|&n| Dim::Fixed(n)).collect() }
+    }
+
+    /// A scalar of `dtype`.
+    pub fn scalar(dtype: DType) -> Type {
+        Type { dtype, shape: vec![] }
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The same shape with another element type.
+    pub fn with_dtype(&self, dtype: DType) -> Type {
+        Type { dtype, shape: self.shape.clone() }
+    }
+
+    /// All extents; a bug if one is still named.
+    pub fn extents(&self) -> Vec<usize> {
+        self.shape
+            .iter()
+            .map(|dim| dim.fixed().unwrap_or_else(|| crate::bug!("`{dim}` of `{self}` is not bound")))
+            .collect()
+    }
+
+    /// Whether all extents are known.
+    pub fn is_bound(&self) -> bool {
+        self.shape.iter().all(|dim| dim.fixed().is_some())
+    }
+
+    /// Number of elements; a bug if an extent is still named.
+    pub fn numel(&self) -> usize {
+        self.extents().iter().product()
+    }
+
+    /// Number of bytes; a bug if an extent is still named.
+    pub fn bytes(&self) -> usize {
+        self.numel() * self.dtype.size()
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[", self.dtype)?;
+        for (i, dim) in self.shape.iter().enumerate() {
+            write!(f, "{}{dim}", if i == 0 { "" } else { ", " })?;
+        }
+        f.write_str("]")
+    }
+}
+
+/// Row-major strides, in elements, of a dense tensor.
+pub fn dense_strides(extents: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; extents.len()];
+    for axis in (1..extents.len()).rev() {
+        strides[axis - 1] = strides[axis] * extents[axis];
+    }
+    strides
+}

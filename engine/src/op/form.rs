@@ -1,0 +1,332 @@
+//! The form of an op. Every field is filled in; nothing is implied by leaving something out.
+
+use crate::ir::{Attr, Attrs, Body, Builder, DType, Type, Value, broadcast_shapes};
+use std::sync::Arc;
+
+/// All there is to say about an op: its checks, its kernels, its gradient, its page and its tests follow from this.
+pub struct OpForm {
+    /// Unique, snake case.
+    pub name: String,
+    /// The family it belongs to, for the reference.
+    pub family: String,
+    /// One sentence, starting with a capital and ending with a full stop.
+    pub summary: String,
+    /// Operands, in order.
+    pub inputs: Vec<InputSpec>,
+    /// Names of the results, in order.
+    pub outputs: Vec<String>,
+    /// Compile-time settings.
+    pub attrs: Vec<AttrSpec>,
+    /// Types of the results from types of the operands.
+    pub types: TypeRule,
+    /// What it is made of.
+    pub lower: Lower,
+    /// How gradients pass through it.
+    pub grad: Grad,
+    /// How its gradient is tested.
+    pub check: GradCheck,
+    /// Worked examples; each is a test on every device, and stands in the reference.
+    pub examples: Vec<Example>,
+    /// What it is for, beyond its lowering.
+    pub role: Role,
+}
+
+impl std::fmt::Debug for OpForm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// One operand of an op.
+#[derive(Clone, Debug)]
+pub struct InputSpec {
+    /// Name, for messages and the reference.
+    pub name: String,
+    /// What it holds, half a sentence.
+    pub doc: String,
+    /// Whether it may be left out; only trailing operands can.
+    pub optional: bool,
+}
+
+/// What kind of value an attribute takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AttrKind {
+    /// An integer.
+    Int,
+    /// A number.
+    Float,
+    /// A truth value.
+    Bool,
+    /// Any text.
+    Str,
+    /// One of these words.
+    Choice(Vec<String>),
+    /// An element type.
+    DType,
+    /// A list of integers (one integer counts as a list of one).
+    Ints,
+    /// A list of extents.
+    Shape,
+    /// A number or truth value.
+    Literal,
+}
+
+/// One attribute of an op.
+#[derive(Clone, Debug)]
+pub struct AttrSpec {
+    /// Name.
+    pub name: String,
+    /// What it decides, half a sentence.
+    pub doc: String,
+    /// What it takes.
+    pub kind: AttrKind,
+    /// Its value when left out; `None` if it must be given. `Some(Attr::None)` makes it truly optional.
+    pub default: Option<Attr>,
+}
+
+/// Why operands do not fit an op; the caller adds the place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypeIssue {
+    /// What is wrong: lower case, no full stop, with the types.
+    pub message: String,
+    /// The operand at fault and what to say at its place.
+    pub operand: Option<(usize, String)>,
+    /// One concrete thing to do.
+    pub help: Option<String>,
+}
+
+impl TypeIssue {
+    /// An issue with the call as a whole.
+    pub fn new(message: impl Into<String>) -> TypeIssue {
+        TypeIssue { message: message.into(), operand: None, help: None }
+    }
+
+    /// Points at an operand.
+    pub fn at(mut self, operand: usize, note: impl Into<String>) -> TypeIssue {
+        self.operand = Some((operand, note.into()));
+        self
+    }
+
+    /// Adds a hint.
+    pub fn help(mut self, help: impl Into<String>) -> TypeIssue {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// The signature of a custom type rule.
+pub type TypeFn = Arc<dyn Fn(&[Type], &Attrs) -> Result<Vec<Type>, TypeIssue> + Send + Sync>;
+
+/// Types of the results from types of the operands. Extents may still be named.
+#[derive(Clone)]
+pub enum TypeRule {
+    /// Operands broadcast, all of one element type that `allowed` admits; one result of that type.
+    Broadcast {
+        /// Which element types are taken.
+        allowed: fn(DType) -> bool,
+    },
+    /// Operands broadcast, all of one element type; one `bool` result.
+    Compare,
+    /// Anything else.
+    Custom(TypeFn),
+}
+
+impl TypeRule {
+    /// A rule of its own.
+    pub fn custom(
+        rule: impl Fn(&[Type], &Attrs) -> Result<Vec<Type>, TypeIssue> + Send + Sync + 'static,
+    ) -> TypeRule {
+        TypeRule::Custom(Arc::new(rule))
+    }
+}
+
+/// What a lowering function sees of its call.
+pub struct Lowering<'c> {
+    /// Operands; a left-out optional one is missing at the end.
+    pub inputs: &'c [Value],
+    /// Attributes, defaults filled in.
+    pub attrs: &'c Attrs,
+}
+
+/// What an op is made of.
+#[derive(Clone)]
+pub enum Lower {
+    /// A scalar body over broadcast operands. Small floats compute in `f32` and are rounded once at the end.
+    Map(Arc<dyn Fn(&Attrs) -> Body + Send + Sync>),
+    /// Other ops and primitives.
+    Expand(Arc<dyn Fn(&mut Builder, &Lowering) -> Vec<Value> + Send + Sync>),
+}
+
+impl Lower {
+    /// A body without attributes.
+    pub fn map(n_params: usize, formula: fn(&[crate::ir::E]) -> crate::ir::E) -> Lower {
+        Lower::Map(Arc::new(move |_| Body::new(n_params, |x| vec![formula(x)])))
+    }
+
+    /// A body that depends on attributes.
+    pub fn map_with(n_params: usize, formula: fn(&[crate::ir::E], &Attrs) -> crate::ir::E) -> Lower {
+        Lower::Map(Arc::new(move |attrs| Body::new(n_params, |x| vec![formula(x, attrs)])))
+    }
+
+    /// Other ops and primitives.
+    pub fn expand(rule: impl Fn(&mut Builder, &Lowering) -> Vec<Value> + Send + Sync + 'static) -> Lower {
+        Lower::Expand(Arc::new(rule))
+    }
+}
+
+/// What a gradient rule sees of its call.
+pub struct GradCall<'c> {
+    /// Operands.
+    pub inputs: &'c [Value],
+    /// Results.
+    pub outputs: &'c [Value],
+    /// Upstream gradients by result; `None` where nothing depends on it.
+    pub grads: &'c [Option<Value>],
+    /// Attributes.
+    pub attrs: &'c Attrs,
+}
+
+/// The signature of a gradient rule: gradients by operand, `None` where there is none.
+pub type GradFn = Arc<dyn Fn(&mut Builder, &GradCall) -> Vec<Option<Value>> + Send + Sync>;
+
+/// How gradients pass through an op.
+#[derive(Clone)]
+pub enum Grad {
+    /// From the lowering: bodies differentiate themselves, expansions are differentiated step by step.
+    Derive,
+    /// By a rule of its own, which wins over the lowering.
+    Rule(GradFn),
+    /// Not at all.
+    None {
+        /// Said to whoever asks for one.
+        why: &'static str,
+    },
+}
+
+impl Grad {
+    /// A rule of its own.
+    pub fn rule(
+        rule: impl Fn(&mut Builder, &GradCall) -> Vec<Option<Value>> + Send + Sync + 'static,
+    ) -> Grad {
+        Grad::Rule(Arc::new(rule))
+    }
+}
+
+/// How an op's gradient is tested.
+#[derive(Clone, Debug)]
+pub enum GradCheck {
+    /// Central differences in f64 on the op's examples and on random operands within these bounds, away from the
+    /// points where the derivative jumps.
+    FiniteDifferences {
+        /// Smallest and largest operand element.
+        range: (f64, f64),
+        /// Operand elements closer than 1e-2 to one of these are moved away.
+        avoid: &'static [f64],
+    },
+    /// The gradient is a convention, not a limit; the example's `grads` hold it.
+    Convention {
+        /// What the convention is.
+        why: &'static str,
+    },
+    /// There is nothing to test.
+    None {
+        /// Why not.
+        why: &'static str,
+    },
+}
+
+/// A worked example. Numbers come from an independent implementation, never from this engine.
+#[derive(Clone, Debug)]
+pub struct Example {
+    /// What it shows, half a sentence.
+    pub title: &'static str,
+    /// The call in the expression syntax, operands named `a`, `b`, `c`, ...: `softmax(a, axis=1)`.
+    pub call: &'static str,
+    /// Operand types and elements, row-major: `("f32[2, 2]", &[1., 2., 3., 4.])`.
+    pub inputs: Vec<(&'static str, Vec<f64>)>,
+    /// Result types and elements.
+    pub outputs: Vec<(&'static str, Vec<f64>)>,
+}
+
+/// What an op is for, beyond its lowering.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Role {
+    /// Nothing beyond its lowering.
+    Plain,
+    /// An optimizer: operands (param, grad, lr, slots…), results (param', slots'…); `slots` names the state that it
+    /// keeps beside each parameter, of the parameter's type, starting at zero.
+    Optimizer {
+        /// Names of the slots: `["m", "v"]`.
+        slots: Vec<String>,
+    },
+}
+
+impl OpForm {
+    /// Types of the results; checks the number of operands first.
+    pub fn infer(&self, inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
+        self.check_arity(inputs.len())?;
+        match &self.types {
+            TypeRule::Broadcast { allowed } => {
+                let dtype = self.common_dtype(inputs)?;
+                if !allowed(dtype) {
+                    return Err(TypeIssue::new(format!("`{}` does not take {dtype}", self.name))
+                        .at(0, format!("this is {}", inputs[0]))
+                        .help("convert it with `cast(x, dtype=f32)`"));
+                }
+                Ok(vec![Type { dtype, shape: self.broadcast(inputs)? }])
+            }
+            TypeRule::Compare => {
+                self.common_dtype(inputs)?;
+                Ok(vec![Type { dtype: DType::Bool, shape: self.broadcast(inputs)? }])
+            }
+            TypeRule::Custom(rule) => rule(inputs, attrs),
+        }
+    }
+
+    /// Attributes with defaults filled in; given ones are taken as they are.
+    pub fn fill_attrs(&self, given: Attrs) -> Attrs {
+        let mut attrs = given;
+        for spec in &self.attrs {
+            if let Some(default) = &spec.default {
+                attrs.0.entry(spec.name.as_str().into()).or_insert_with(|| default.clone());
+            }
+        }
+        attrs
+    }
+
+    fn check_arity(&self, n_inputs: usize) -> Result<(), TypeIssue> {
+        let needed = self.inputs.iter().filter(|input| !input.optional).count();
+        if (needed..=self.inputs.len()).contains(&n_inputs) {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
+        let takes = if needed == self.inputs.len() {
+            needed.to_string()
+        } else {
+            format!("{needed} to {}", names.len())
+        };
+        Err(TypeIssue::new(format!("`{}` takes {takes} operands, {n_inputs} given", self.name))
+            .help(format!("it is called as `{}({})`", self.name, names.join(", "))))
+    }
+
+    fn common_dtype(&self, inputs: &[Type]) -> Result<DType, TypeIssue> {
+        let dtype = inputs[0].dtype;
+        match inputs.iter().position(|ty| ty.dtype != dtype) {
+            None => Ok(dtype),
+            Some(i) => Err(TypeIssue::new(format!("`{}` of {dtype} and {}", self.name, inputs[i].dtype))
+                .at(i, format!("this is {}", inputs[i]))
+                .help(format!("convert one of them, for example with `cast(x, dtype={dtype})`"))),
+        }
+    }
+
+    fn broadcast(&self, inputs: &[Type]) -> Result<Vec<crate::ir::Dim>, TypeIssue> {
+        for i in 1..inputs.len() {
+            if broadcast_shapes(&inputs[..=i]).is_none() {
+                return Err(TypeIssue::new(format!("cannot broadcast {} with {}", inputs[0], inputs[i]))
+                    .at(i, format!("this is {}", inputs[i]))
+                    .help("trailing axes must agree or be 1"));
+            }
+        }
+        Ok(broadcast_shapes(inputs).unwrap_or_default())
+    }
+}

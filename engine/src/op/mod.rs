@@ -1,0 +1,10 @@
+//! Ops as forms: one value says all there is to say about an op.
+
+mod form;
+mod registry;
+
+pub use form::{
+    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role,
+    TypeIssue, TypeRule,
+};
+pub use registry::{Plugin, Registry};

@@ -1,0 +1,62 @@
+//! The registry: which ops there are.
+
+use super::OpForm;
+use indexmap::IndexMap;
+use std::sync::Arc;
+
+/// A family of ops.
+pub trait Plugin {
+    /// Name of the family, shown by `engine ops`.
+    fn name(&self) -> &str;
+    /// All its ops, as an explicit list.
+    fn ops(&self) -> Vec<OpForm>;
+}
+
+/// All ops that a graph can name, in order of registration.
+#[derive(Default)]
+pub struct Registry {
+    ops: IndexMap<String, Arc<OpForm>>,
+}
+
+impl Registry {
+    /// An empty registry.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// Adds a family.
+    ///
+    /// # Panics
+    /// If an op of that name is there already: two plugins that disagree are a bug of whoever puts them together.
+    pub fn plugin(&mut self, plugin: &dyn Plugin) -> &mut Registry {
+        for op in plugin.ops() {
+            self.add(op);
+        }
+        self
+    }
+
+    /// Adds one op; panics if the name is taken.
+    pub fn add(&mut self, op: OpForm) {
+        let name = op.name.clone();
+        if self.ops.insert(name.clone(), Arc::new(op)).is_some() {
+            crate::bug!("op `{name}` is registered twice");
+        }
+    }
+
+    /// The op of that name.
+    pub fn op(&self, name: &str) -> Option<Arc<OpForm>> {
+        self.ops.get(name).cloned()
+    }
+
+    /// All ops.
+    pub fn ops(&self) -> impl Iterator<Item = &Arc<OpForm>> {
+        self.ops.values()
+    }
+
+    /// The known name nearest to `name`, if one is near.
+    pub fn nearest(&self, name: &str) -> Option<&str> {
+        let near = |known: &&String| strsim::jaro_winkler(known, name) > 0.8;
+        let score = |known: &&String| (strsim::jaro_winkler(known, name) * 1e6) as u64;
+        self.ops.keys().filter(near).max_by_key(score).map(String::as_str)
+    }
+}

@@ -1,0 +1,272 @@
+//! A pipeline: data, parameters, one graph of named nodes, and the stages that use parts of it.
+
+use crate::diag::Span;
+use crate::ir::{Attrs, Graph, InputKind, Literal, Symbol, Type};
+
+/// A checked pipeline, as read from a RON file or built in code.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    /// Its name.
+    pub name: String,
+    /// Decides initial parameters, shuffling and random nodes.
+    pub seed: u64,
+    /// Data sources by name.
+    pub data: Vec<DataDecl>,
+    /// Graph inputs that are fed from data or by a caller.
+    pub inputs: Vec<InputDecl>,
+    /// Trained parameters and other state.
+    pub params: Vec<ParamDecl>,
+    /// All nodes, typed; extents such as `B` may be named. Inputs of the graph are `inputs` and `params`.
+    pub graph: Graph,
+    /// What to do, in order.
+    pub stages: Vec<Stage>,
+}
+
+/// A data source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataDecl {
+    /// Its name in the pipeline.
+    pub name: Symbol,
+    /// The source's registered name, such as `mnist`.
+    pub source: String,
+    /// Settings of the source.
+    pub options: Vec<(Symbol, Literal)>,
+    /// Where it is declared.
+    pub span: Option<Span>,
+}
+
+/// A graph input that is not a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputDecl {
+    /// Its name; a `Data` input of the graph.
+    pub name: Symbol,
+    /// Data source and field that feed it; `None` if the caller does.
+    pub from: Option<(Symbol, Symbol)>,
+    /// Where it is declared.
+    pub span: Option<Span>,
+}
+
+/// How a parameter starts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Init {
+    /// All zeros.
+    Zeros,
+    /// One number everywhere.
+    Constant(f64),
+    /// Uniform in `low..high`.
+    Uniform {
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+    },
+    /// Normal.
+    Normal {
+        /// Mean.
+        mean: f64,
+        /// Standard deviation.
+        std: f64,
+    },
+    /// Uniform within ±√(6 / (fan_in + fan_out)) (Glorot and Bengio 2010).
+    Xavier,
+    /// Uniform within ±√(6 / fan_in), for layers followed by ReLU (He et al. 2015).
+    Kaiming,
+}
+
+/// A parameter or another piece of state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParamDecl {
+    /// Its name; an input of the graph.
+    pub name: Symbol,
+    /// `Param` (trained, differentiated) or `State`.
+    pub kind: InputKind,
+    /// Its type, all extents known.
+    pub ty: Type,
+    /// How it starts.
+    pub init: Init,
+    /// Where it is declared.
+    pub span: Option<Span>,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Its name, also for `--set NAME.field=value`.
+    pub name: Symbol,
+    /// What it does.
+    pub kind: StageKind,
+    /// Where it is declared.
+    pub span: Option<Span>,
+}
+
+/// What a stage does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StageKind {
+    /// Takes steps over shuffled batches.
+    Train(TrainStage),
+    /// Averages metrics over a split.
+    Evaluate(Evaluation),
+    /// Writes outputs for every row of the user's data (`engine predict`).
+    Predict(PredictStage),
+    /// Runs the graph once on its inputs and reports outputs.
+    Run(RunStage),
+    /// Writes parameters and state to a checkpoint file.
+    Save {
+        /// The file.
+        path: String,
+    },
+    /// Reads parameters and state from a checkpoint file.
+    Load {
+        /// The file.
+        path: String,
+    },
+}
+
+/// A split of a data source: `digits.train`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitRef {
+    /// The data source's name in the pipeline.
+    pub data: Symbol,
+    /// The split.
+    pub split: Symbol,
+}
+
+/// What happens to the rows that do not fill a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastBatch {
+    /// They are left out of this epoch (shuffling picks others the next time).
+    Drop,
+    /// They form a short batch with a plan of its own.
+    Short,
+}
+
+/// A training stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainStage {
+    /// Training rows.
+    pub data: SplitRef,
+    /// Rows per step; binds the leading named extent of the data inputs.
+    pub batch: usize,
+    /// Passes over the data.
+    pub epochs: usize,
+    /// Stops after so many steps even if epochs remain.
+    pub max_steps: Option<usize>,
+    /// Scalar node that is minimised and reported.
+    pub loss: Symbol,
+    /// Other scalar nodes to report, averaged over the epoch: (name, node).
+    pub metrics: Vec<(Symbol, Symbol)>,
+    /// The optimizer; `None` if `state` spells the update out.
+    pub optimizer: Option<OptimizerDecl>,
+    /// State assigned by hand: (parameter or state, node that is its next value).
+    pub state: Vec<(Symbol, Symbol)>,
+    /// Gradients are scaled down so that their global 2-norm is at most this.
+    pub clip_norm: Option<f64>,
+    /// Rows that do not fill a batch.
+    pub last_batch: LastBatch,
+    /// Evaluated after every epoch.
+    pub evaluate: Option<Evaluation>,
+    /// Stops when the evaluation's first metric has not improved for so many epochs.
+    pub early_stop: Option<usize>,
+    /// Where checkpoints go; none are written without it.
+    pub checkpoint: Option<CheckpointDecl>,
+}
+
+/// An optimizer op and its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptimizerDecl {
+    /// A registered op of role `Optimizer`.
+    pub op: String,
+    /// Its attributes, defaults filled in.
+    pub attrs: Attrs,
+    /// The learning rate by step.
+    pub lr: Schedule,
+    /// Parameters of at most one axis are exempt from the `weight_decay` attribute if this is false.
+    pub decay_bias: bool,
+}
+
+/// A number that depends on the step. `total` below is the stage's number of steps.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Schedule {
+    /// The same at every step.
+    Constant(f64),
+    /// `max(end, start · exp(-rate · step))`
+    Exp {
+        /// At step 0.
+        start: f64,
+        /// Never below.
+        end: f64,
+        /// Decay per step.
+        rate: f64,
+    },
+    /// Half a cosine from `start` down to `end` over the stage, after `warmup` linear steps from 0.
+    Cosine {
+        /// Highest value.
+        start: f64,
+        /// Value at the last step.
+        end: f64,
+        /// Steps of linear rise.
+        warmup: usize,
+    },
+    /// Linear from `start` to `end` over the stage, after `warmup` linear steps from 0.
+    Linear {
+        /// Highest value.
+        start: f64,
+        /// Value at the last step.
+        end: f64,
+        /// Steps of linear rise.
+        warmup: usize,
+    },
+    /// Multiplied by `factor` every `every` steps.
+    Steps {
+        /// At step 0.
+        start: f64,
+        /// Factor at each drop.
+        factor: f64,
+        /// Steps between drops.
+        every: usize,
+    },
+}
+
+/// Averages of metrics over a split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Rows to evaluate.
+    pub data: SplitRef,
+    /// Rows per step; the last batch may be short.
+    pub batch: usize,
+    /// (name, scalar node that is a mean over its batch): averaged over rows.
+    pub metrics: Vec<(Symbol, Symbol)>,
+}
+
+/// Outputs for every row of the user's data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PredictStage {
+    /// Rows per step.
+    pub batch: usize,
+    /// (name, node).
+    pub outputs: Vec<(Symbol, Symbol)>,
+}
+
+/// One run of a part of the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunStage {
+    /// Number of steps.
+    pub steps: usize,
+    /// (name, node) to report.
+    pub outputs: Vec<(Symbol, Symbol)>,
+    /// State assigned by hand: (parameter or state, node).
+    pub state: Vec<(Symbol, Symbol)>,
+    /// Bindings of named extents.
+    pub dims: Vec<(Symbol, usize)>,
+}
+
+/// Where and how often checkpoints are written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckpointDecl {
+    /// The file of the latest state.
+    pub path: String,
+    /// Every so many epochs.
+    pub every: usize,
+    /// Also keeps the state with the best first evaluation metric, here.
+    pub best: Option<String>,
+}

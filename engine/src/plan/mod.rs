@@ -1,0 +1,65 @@
+//! The plan: kernels in launch order on streams, and one arena for all intermediate buffers.
+
+use crate::fuse::Kernel;
+use crate::ir::{InputKind, NodeId, Symbol, Type, Value};
+
+/// Index into [`Plan::buffers`].
+pub type BufferId = usize;
+
+/// Where a buffer lives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// In the plan's arena, at this byte offset.
+    Arena(usize),
+    /// Outside: a graph input of this kind, bound by name. A `Param` or `State` buffer is updated in place.
+    Input(InputKind),
+}
+
+/// A piece of memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buffer {
+    /// The name of the value (of the input, for `Place::Input`).
+    pub name: Symbol,
+    /// Type of what it holds; dense, row-major.
+    pub ty: Type,
+    /// Where it lives.
+    pub place: Place,
+    /// First and last launch (positions in [`Plan::launches`]) that use it; outputs live until the end.
+    pub life: (usize, usize),
+}
+
+/// One launch of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// Index into [`Plan::kernels`].
+    pub kernel: usize,
+    /// Buffers by kernel operand.
+    pub buffers: Vec<BufferId>,
+    /// The stream it runs on.
+    pub stream: usize,
+    /// Earlier launches on other streams that must have finished.
+    pub waits: Vec<usize>,
+}
+
+/// What runs when a stage takes a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The name of the graph.
+    pub name: String,
+    /// The kernels.
+    pub kernels: Vec<Kernel>,
+    /// Launches in an order that respects all dependencies.
+    pub launches: Vec<Launch>,
+    /// All buffers.
+    pub buffers: Vec<Buffer>,
+    /// Named results and the buffers that hold them after the last launch.
+    pub outputs: Vec<(Symbol, BufferId)>,
+    /// Bytes of the arena.
+    pub arena_bytes: usize,
+    /// Number of streams.
+    pub n_streams: usize,
+    /// For each site of an index check (a primitive node): its name, for the error.
+    pub check_sites: Vec<(NodeId, Symbol)>,
+    /// Which value each buffer holds first; several values share one when updated in place.
+    pub values: Vec<(Value, BufferId)>,
+}
