@@ -103,7 +103,7 @@ pub struct Stage {
 #[derive(Clone, Debug, PartialEq)]
 pub enum StageKind {
     /// Takes steps over shuffled batches.
-    Train(TrainStage),
+    Train(Box<TrainStage>),
     /// Averages metrics over a split.
     Evaluate(Evaluation),
     /// Writes outputs for every row of the user's data (`engine predict`).

@@ -148,13 +148,19 @@ pub struct Lowering<'c> {
     pub attrs: &'c Attrs,
 }
 
+/// The signature of a body that depends on attributes.
+pub type MapFn = Arc<dyn Fn(&Attrs) -> Body + Send + Sync>;
+
+/// The signature of an expansion: results in terms of other ops and primitives.
+pub type ExpandFn = Arc<dyn Fn(&mut Builder, &Lowering) -> Vec<Value> + Send + Sync>;
+
 /// What an op is made of.
 #[derive(Clone)]
 pub enum Lower {
     /// A scalar body over broadcast operands. Small floats compute in `f32` and are rounded once at the end.
-    Map(Arc<dyn Fn(&Attrs) -> Body + Send + Sync>),
+    Map(MapFn),
     /// Other ops and primitives.
-    Expand(Arc<dyn Fn(&mut Builder, &Lowering) -> Vec<Value> + Send + Sync>),
+    Expand(ExpandFn),
 }
 
 impl Lower {
