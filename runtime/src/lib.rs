@@ -1,1 +1,6 @@
 //! All that touches a machine: devices, memory, sessions, data, checkpoints
+
+pub mod tensor;
+
+pub mod checkpoint;
+pub mod data;

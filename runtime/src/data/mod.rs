@@ -1,0 +1,10 @@
+//! Data sets: where they come from, how their files are read, and in which order an epoch visits them.
+
+pub mod source;
+
+pub mod digits;
+#[cfg(feature = "download")]
+mod download;
+pub mod idx;
+pub mod philox;
+pub mod shuffle;

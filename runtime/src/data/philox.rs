@@ -1,0 +1,122 @@
+//! Philox4x32-10, one block at a time.
+//!
+//! The generator of J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel random numbers: as easy as 1, 2, 3"
+//! (SC 2011): a bijection of 128-bit counters, keyed with 64 bits, so that any block can be drawn without those
+//! before it.
+
+const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
+const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
+
+/// The four words of one block, after ten rounds.
+pub fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
+    let (mut block, mut key) = (round(counter, key), key);
+    for _ in 1..10 {
+        key = [key[0].wrapping_add(KEY_STEPS[0]), key[1].wrapping_add(KEY_STEPS[1])];
+        block = round(block, key);
+    }
+    block
+}
+
+fn round([a, b, c, d]: [u32; 4], key: [u32; 2]) -> [u32; 4] {
+    let even = u64::from(a) * u64::from(MULTIPLIERS[0]);
+    let odd = u64::from(c) * u64::from(MULTIPLIERS[1]);
+    [(odd >> 32) as u32 ^ b ^ key[0], odd as u32, (even >> 32) as u32 ^ d ^ key[1], even as u32]
+}
+
+/// The words of successive blocks, for host code that draws a varying number of them.
+///
+/// The key is the seed. The upper counter words say what the words are for, so that two uses of one seed never
+/// see the same words.
+#[derive(Clone, Debug)]
+pub struct WordStream {
+    key: [u32; 2],
+    counter: [u32; 4],
+    block: [u32; 4],
+    n_used: usize,
+}
+
+impl WordStream {
+    /// The stream for `item` (an epoch, a sample, ...) of the use called `domain`.
+    pub fn new(seed: u64, domain: u32, item: u64) -> Self {
+        let key = [seed as u32, (seed >> 32) as u32];
+        let counter = [0, domain, item as u32, (item >> 32) as u32];
+        WordStream { key, counter, block: [0; 4], n_used: 4 }
+    }
+
+    /// The next 32 random bits. A stream repeats itself after 2³⁴ words.
+    pub fn word(&mut self) -> u32 {
+        if self.n_used == 4 {
+            self.block = philox4x32_10(self.counter, self.key);
+            self.counter[0] = self.counter[0].wrapping_add(1);
+            self.n_used = 0;
+        }
+        self.n_used += 1;
+        self.block[self.n_used - 1]
+    }
+
+    /// An integer below `bound`, each with the same probability; `bound` must not be 0.
+    ///
+    /// D. Lemire, "Fast random integer generation in an interval" (2019): the upper half of a product is the
+    /// result, and the few words that would favour some results are drawn again.
+    pub fn below(&mut self, bound: u32) -> u32 {
+        let mut product = u64::from(self.word()) * u64::from(bound);
+        if (product as u32) < bound {
+            let n_surplus = bound.wrapping_neg() % bound;
+            while (product as u32) < n_surplus {
+                product = u64::from(self.word()) * u64::from(bound);
+            }
+        }
+        (product >> 32) as u32
+    }
+
+    /// A multiple of 2⁻²⁴ in `[0, 1)`.
+    pub fn unit(&mut self) -> f32 {
+        (self.word() >> 8) as f32 * (1.0 / 16_777_216.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Known answers of the Random123 distribution.
+    #[test]
+    fn known_answers() {
+        let all = u32::MAX;
+        let zeros = philox4x32_10([0; 4], [0; 2]);
+        let ones = philox4x32_10([all; 4], [all; 2]);
+        let pi =
+            philox4x32_10([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], [0xa4093822, 0x299f31d0]);
+        assert_eq!(zeros, [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
+        assert_eq!(ones, [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]);
+        assert_eq!(pi, [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]);
+    }
+
+    #[test]
+    fn a_stream_is_its_blocks_in_order() {
+        let mut stream = WordStream::new(7 << 32 | 5, 3, 9 << 32 | 8);
+        let words: Vec<u32> = (0..8).map(|_| stream.word()).collect();
+        assert_eq!(words[..4], philox4x32_10([0, 3, 8, 9], [5, 7]));
+        assert_eq!(words[4..], philox4x32_10([1, 3, 8, 9], [5, 7]));
+    }
+
+    /// With a bound of 3·2³⁰, taking words modulo the bound would give the lower third twice its share.
+    #[test]
+    fn integers_below_a_bound_are_unbiased() {
+        let mut stream = WordStream::new(1, 0, 0);
+        let bound = 3 << 30;
+        let mut counts = [0u32; 3];
+        (0..30_000).for_each(|_| counts[(stream.below(bound) >> 30) as usize] += 1);
+        // Each count has a standard deviation of 82.
+        assert!(counts.iter().all(|&count| count.abs_diff(10_000) < 410), "{counts:?}");
+    }
+
+    #[test]
+    fn units_fill_the_half_open_interval() {
+        let mut stream = WordStream::new(2, 0, 0);
+        let units: Vec<f32> = (0..10_000).map(|_| stream.unit()).collect();
+        assert!(units.iter().all(|unit| (0.0..1.0).contains(unit)));
+        let mean = units.iter().sum::<f32>() / 10_000.0;
+        assert!((mean - 0.5).abs() < 0.015, "{mean}");
+    }
+}

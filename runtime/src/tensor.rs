@@ -1,0 +1,426 @@
+//! Host tensors: what data sources produce, initialisers fill, and checkpoints carry.
+
+use std::fmt;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use thiserror::Error;
+
+/// The element types a tensor can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// One byte per element, 0 or 1.
+    Bool,
+    /// Unsigned byte.
+    U8,
+    /// Signed 32-bit integer.
+    I32,
+    /// Signed 64-bit integer.
+    I64,
+    /// Unsigned 32-bit integer.
+    U32,
+    /// IEEE half precision.
+    F16,
+    /// Brain float: the upper half of an f32.
+    BF16,
+    /// IEEE single precision.
+    F32,
+    /// IEEE double precision.
+    F64,
+}
+
+impl DType {
+    /// Bytes per element.
+    pub fn size(self) -> usize {
+        match self {
+            DType::Bool | DType::U8 => 1,
+            DType::F16 | DType::BF16 => 2,
+            DType::I32 | DType::U32 | DType::F32 => 4,
+            DType::I64 | DType::F64 => 8,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DType::Bool => "bool",
+            DType::U8 => "u8",
+            DType::I32 => "i32",
+            DType::I64 => "i64",
+            DType::U32 => "u32",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+        })
+    }
+}
+
+/// What is wrong with the shape or type asked of a [`HostTensor`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TensorError {
+    /// The elements of the shape need more bytes than memory can address.
+    #[error("a tensor of type {} is too large to address", type_text(*.dtype, .shape))]
+    TooLarge {
+        /// Element type asked for.
+        dtype: DType,
+        /// Shape asked for.
+        shape: Vec<usize>,
+    },
+    /// The number of bytes or elements given is not the number that the shape needs.
+    #[error("{} needs {expected} {unit}, {found} were given", type_text(*.dtype, .shape))]
+    WrongLength {
+        /// Element type asked for.
+        dtype: DType,
+        /// Shape asked for.
+        shape: Vec<usize>,
+        /// What is counted: bytes or elements.
+        unit: &'static str,
+        /// The count that the shape needs.
+        expected: usize,
+        /// The count that was given.
+        found: usize,
+    },
+    /// A view of another element type was asked for.
+    #[error("the tensor holds {found}, a view as {expected} was asked for")]
+    WrongType {
+        /// Element type of the view.
+        expected: DType,
+        /// Element type of the tensor.
+        found: DType,
+    },
+}
+
+/// A dense, row-major tensor in host memory.
+///
+/// Cloning shares the storage; the first write to a shared tensor copies it. The storage starts at a 64-byte
+/// boundary, so that any element type can be viewed in place and vector loads are aligned.
+#[derive(Clone, PartialEq)]
+pub struct HostTensor {
+    dtype: DType,
+    shape: Vec<usize>,
+    storage: Arc<AlignedBytes>,
+}
+
+impl HostTensor {
+    /// A tensor of zeros (`false` for [`DType::Bool`]).
+    pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
+        let n_bytes = byte_len(dtype, shape)?;
+        Ok(HostTensor { dtype, shape: shape.to_vec(), storage: Arc::new(AlignedBytes::zeroed(n_bytes)) })
+    }
+
+    /// A tensor with the given little-endian bytes, which are copied.
+    pub fn from_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Self, TensorError> {
+        let expected = byte_len(dtype, shape)?;
+        check_length(dtype, shape, "bytes", expected, bytes.len())?;
+        let mut tensor = HostTensor::zeros(dtype, shape)?;
+        tensor.bytes_mut().copy_from_slice(bytes);
+        Ok(tensor)
+    }
+
+    /// A tensor with the given elements in row-major order, which are copied.
+    pub fn from_slice<T: Element>(shape: &[usize], elements: &[T]) -> Result<Self, TensorError> {
+        let mut tensor = HostTensor::zeros(T::DTYPE, shape)?;
+        check_length(T::DTYPE, shape, "elements", tensor.n_elements(), elements.len())?;
+        tensor.as_mut_slice::<T>()?.copy_from_slice(elements);
+        Ok(tensor)
+    }
+
+    /// A tensor of rank 0 with one element.
+    pub fn scalar<T: Element>(element: T) -> Self {
+        let mut storage = AlignedBytes::zeroed(T::DTYPE.size());
+        storage.as_mut_slice::<T>()[0] = element;
+        HostTensor { dtype: T::DTYPE, shape: vec![], storage: Arc::new(storage) }
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Extents, outermost first; empty for a scalar.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// How many elements the tensor holds.
+    pub fn n_elements(&self) -> usize {
+        self.storage.len / self.dtype.size()
+    }
+
+    /// The elements as little-endian bytes in row-major order.
+    pub fn bytes(&self) -> &[u8] {
+        self.storage.as_slice()
+    }
+
+    /// The bytes for writing; a [`DType::Bool`] tensor must keep to 0 and 1.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        Arc::make_mut(&mut self.storage).as_mut_slice()
+    }
+
+    /// The elements in row-major order, if `T` is the tensor's type.
+    pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
+        self.check_type::<T>()?;
+        Ok(self.storage.as_slice())
+    }
+
+    /// The elements for writing, if `T` is the tensor's type.
+    pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], TensorError> {
+        self.check_type::<T>()?;
+        Ok(Arc::make_mut(&mut self.storage).as_mut_slice())
+    }
+
+    /// Every element as f64 (exact for all types but large i64), for oracles and printing.
+    pub fn to_f64(&self) -> Vec<f64> {
+        fn all<T: Copy>(elements: &[T], widen: impl Fn(T) -> f64) -> Vec<f64> {
+            elements.iter().map(|&element| widen(element)).collect()
+        }
+        let storage = &self.storage;
+        match self.dtype {
+            DType::Bool | DType::U8 => all(storage.as_slice::<u8>(), f64::from),
+            DType::I32 => all(storage.as_slice::<i32>(), f64::from),
+            DType::I64 => all(storage.as_slice::<i64>(), |element| element as f64),
+            DType::U32 => all(storage.as_slice::<u32>(), f64::from),
+            DType::F16 => all(storage.as_slice::<f16>(), f16::to_f64),
+            DType::BF16 => all(storage.as_slice::<bf16>(), bf16::to_f64),
+            DType::F32 => all(storage.as_slice::<f32>(), f64::from),
+            DType::F64 => storage.as_slice::<f64>().to_vec(),
+        }
+    }
+
+    /// The same elements under another shape of the same size; the storage is shared.
+    pub fn reshaped(&self, shape: &[usize]) -> Result<Self, TensorError> {
+        let expected = byte_len(self.dtype, shape)? / self.dtype.size();
+        check_length(self.dtype, shape, "elements", expected, self.n_elements())?;
+        Ok(HostTensor { shape: shape.to_vec(), ..self.clone() })
+    }
+
+    /// The first `n_rows` along the outermost axis (all, if there are fewer); a scalar is returned whole.
+    pub fn first_rows(&self, n_rows: usize) -> Self {
+        match self.shape.first() {
+            Some(&all_rows) if n_rows < all_rows => self.copy_rows(all_rows, n_rows),
+            _ => self.clone(),
+        }
+    }
+
+    fn copy_rows(&self, all_rows: usize, n_rows: usize) -> Self {
+        let mut shape = self.shape.clone();
+        shape[0] = n_rows;
+        let mut storage = AlignedBytes::zeroed(self.storage.len / all_rows * n_rows);
+        let n_bytes = storage.len;
+        storage.as_mut_slice::<u8>().copy_from_slice(&self.bytes()[..n_bytes]);
+        HostTensor { dtype: self.dtype, shape, storage: Arc::new(storage) }
+    }
+
+    fn check_type<T: Element>(&self) -> Result<(), TensorError> {
+        let raw_bool = self.dtype == DType::Bool && T::DTYPE == DType::U8;
+        if self.dtype == T::DTYPE || raw_bool {
+            return Ok(());
+        }
+        Err(TensorError::WrongType { expected: T::DTYPE, found: self.dtype })
+    }
+}
+
+impl fmt::Debug for HostTensor {
+    /// The type alone: `f32[64,10]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&type_text(self.dtype, &self.shape))
+    }
+}
+
+/// A type as graphs print it: `f32[64,10]`.
+pub fn type_text(dtype: DType, shape: &[usize]) -> String {
+    let extents: Vec<String> = shape.iter().map(usize::to_string).collect();
+    format!("{dtype}[{}]", extents.join(","))
+}
+
+/// Bytes that a dense tensor of this type occupies.
+pub fn byte_len(dtype: DType, shape: &[usize]) -> Result<usize, TensorError> {
+    // A zero extent empties the tensor however large the others are, but the others must still multiply, or
+    // strides computed from them would overflow.
+    let n_bytes = shape.iter().try_fold(dtype.size(), |n, &extent| n.checked_mul(extent.max(1)));
+    match n_bytes {
+        Some(n_bytes) if n_bytes <= isize::MAX as usize - ALIGNMENT => {
+            Ok(if shape.contains(&0) { 0 } else { n_bytes })
+        }
+        _ => Err(TensorError::TooLarge { dtype, shape: shape.to_vec() }),
+    }
+}
+
+fn check_length(
+    dtype: DType,
+    shape: &[usize],
+    unit: &'static str,
+    expected: usize,
+    found: usize,
+) -> Result<(), TensorError> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(TensorError::WrongLength { dtype, shape: shape.to_vec(), unit, expected, found })
+}
+
+/// A Rust type whose slices view a tensor in place. [`DType::Bool`] is viewed as `u8`.
+///
+/// # Safety
+/// The type has no padding, accepts every bit pattern, is `DTYPE.size()` bytes long, and is aligned to 64 bytes or
+/// less.
+pub unsafe trait Element: Copy + 'static {
+    /// The element type of tensors made from this type.
+    const DTYPE: DType;
+}
+
+// SAFETY: plain numbers whose sizes are those of `DType::size`.
+unsafe impl Element for u8 {
+    const DTYPE: DType = DType::U8;
+}
+// SAFETY: as above.
+unsafe impl Element for i32 {
+    const DTYPE: DType = DType::I32;
+}
+// SAFETY: as above.
+unsafe impl Element for i64 {
+    const DTYPE: DType = DType::I64;
+}
+// SAFETY: as above.
+unsafe impl Element for u32 {
+    const DTYPE: DType = DType::U32;
+}
+// SAFETY: as above; `f16` wraps a `u16` transparently.
+unsafe impl Element for f16 {
+    const DTYPE: DType = DType::F16;
+}
+// SAFETY: as above; `bf16` wraps a `u16` transparently.
+unsafe impl Element for bf16 {
+    const DTYPE: DType = DType::BF16;
+}
+// SAFETY: as above.
+unsafe impl Element for f32 {
+    const DTYPE: DType = DType::F32;
+}
+// SAFETY: as above.
+unsafe impl Element for f64 {
+    const DTYPE: DType = DType::F64;
+}
+
+const ALIGNMENT: usize = 64;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; ALIGNMENT]);
+
+#[derive(Clone)]
+struct AlignedBytes {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+impl AlignedBytes {
+    fn zeroed(len: usize) -> Self {
+        AlignedBytes { lines: vec![Line([0; ALIGNMENT]); len.div_ceil(ALIGNMENT)], len }
+    }
+
+    fn as_slice<T: Element>(&self) -> &[T] {
+        // SAFETY: `lines` owns at least `len` initialised bytes at a 64-byte boundary; `T` is an `Element`.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len / size_of::<T>()) }
+    }
+
+    fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
+        // SAFETY: as in `as_slice`, and the borrow is unique.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len / size_of::<T>()) }
+    }
+}
+
+impl PartialEq for AlignedBytes {
+    /// Equality of bits: a NaN equals itself and the two zeros differ.
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice::<u8>() == other.as_slice::<u8>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn elements_are_seen_as_bytes_and_as_numbers() {
+        let tensor = HostTensor::from_slice(&[2, 2], &[1.0f32, -2.0, 0.5, 0.0]).unwrap();
+        assert_eq!(format!("{tensor:?}"), "f32[2,2]");
+        assert_eq!(tensor.n_elements(), 4);
+        assert_eq!(tensor.bytes()[..8], [0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0]);
+        assert_eq!(HostTensor::from_bytes(DType::F32, &[2, 2], tensor.bytes()).unwrap(), tensor);
+        assert_eq!(tensor.to_f64(), [1.0, -2.0, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn every_element_type_widens_to_f64() {
+        fn widened<T: Element>(element: T) -> f64 {
+            HostTensor::scalar(element).to_f64()[0]
+        }
+        assert_eq!(widened(250u8), 250.0);
+        assert_eq!(widened(-7i32), -7.0);
+        assert_eq!(widened(-(1i64 << 40)), -1_099_511_627_776.0);
+        assert_eq!(widened(4_000_000_000u32), 4e9);
+        assert_eq!(widened(f16::from_f32(1.5)), 1.5);
+        assert_eq!(widened(bf16::from_f32(-3.0)), -3.0);
+        assert_eq!(widened(0.25f64), 0.25);
+    }
+
+    #[test]
+    fn a_write_to_a_clone_leaves_the_original() {
+        let original = HostTensor::from_slice(&[3], &[1i32, 2, 3]).unwrap();
+        let mut copy = original.clone();
+        copy.as_mut_slice::<i32>().unwrap()[1] = 9;
+        assert_eq!(original.as_slice::<i32>().unwrap(), [1, 2, 3]);
+        assert_eq!(copy.as_slice::<i32>().unwrap(), [1, 9, 3]);
+    }
+
+    #[test]
+    fn storage_is_aligned_for_vector_loads() {
+        for n_elements in [1, 15, 16, 17, 1000] {
+            let tensor = HostTensor::zeros(DType::F64, &[n_elements]).unwrap();
+            assert_eq!(tensor.bytes().as_ptr() as usize % 64, 0);
+        }
+    }
+
+    #[test]
+    fn wrong_types_and_lengths_are_named() {
+        let tensor = HostTensor::zeros(DType::Bool, &[2]).unwrap();
+        assert_eq!(tensor.as_slice::<u8>().unwrap(), [0, 0]);
+        let view = tensor.as_slice::<f32>().unwrap_err();
+        assert_eq!(view.to_string(), "the tensor holds bool, a view as f32 was asked for");
+        let short = HostTensor::from_slice(&[2, 3], &[0.0f64; 5]).unwrap_err();
+        assert_eq!(short.to_string(), "f64[2,3] needs 6 elements, 5 were given");
+        let bytes = HostTensor::from_bytes(DType::U32, &[2], &[0; 9]).unwrap_err();
+        assert_eq!(bytes.to_string(), "u32[2] needs 8 bytes, 9 were given");
+        let reshaped = tensor.reshaped(&[3]).unwrap_err();
+        assert_eq!(reshaped.to_string(), "bool[3] needs 3 elements, 2 were given");
+    }
+
+    #[test]
+    fn an_absurd_shape_is_refused_before_allocation() {
+        let huge = [usize::MAX / 2, 3];
+        assert!(matches!(HostTensor::zeros(DType::F32, &huge), Err(TensorError::TooLarge { .. })));
+        assert!(HostTensor::zeros(DType::U8, &[0, usize::MAX, 2]).is_err());
+        assert_eq!(HostTensor::zeros(DType::F32, &[0, 5]).unwrap().n_elements(), 0);
+    }
+
+    #[test]
+    fn the_first_rows_are_a_prefix() {
+        let tensor = HostTensor::from_slice(&[3, 2], &[1u8, 2, 3, 4, 5, 6]).unwrap();
+        let rows = tensor.first_rows(2);
+        assert_eq!((rows.shape(), rows.bytes()), (&[2usize, 2][..], &[1u8, 2, 3, 4][..]));
+        assert_eq!(tensor.first_rows(7), tensor);
+        assert_eq!(HostTensor::scalar(4i32).first_rows(0), HostTensor::scalar(4i32));
+    }
+
+    #[test]
+    fn equality_is_of_bits() {
+        let nan = HostTensor::scalar(f32::NAN);
+        assert_eq!(nan, nan.clone());
+        assert_ne!(HostTensor::scalar(0.0f32), HostTensor::scalar(-0.0f32));
+    }
+}
