@@ -3,59 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use engine_core::ir::DType;
 use half::{bf16, f16};
 use thiserror::Error;
-
-/// The element types a tensor can hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DType {
-    /// One byte per element, 0 or 1.
-    Bool,
-    /// Unsigned byte.
-    U8,
-    /// Signed 32-bit integer.
-    I32,
-    /// Signed 64-bit integer.
-    I64,
-    /// Unsigned 32-bit integer.
-    U32,
-    /// IEEE half precision.
-    F16,
-    /// Brain float: the upper half of an f32.
-    BF16,
-    /// IEEE single precision.
-    F32,
-    /// IEEE double precision.
-    F64,
-}
-
-impl DType {
-    /// Bytes per element.
-    pub fn size(self) -> usize {
-        match self {
-            DType::Bool | DType::U8 => 1,
-            DType::F16 | DType::BF16 => 2,
-            DType::I32 | DType::U32 | DType::F32 => 4,
-            DType::I64 | DType::F64 => 8,
-        }
-    }
-}
-
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DType::Bool => "bool",
-            DType::U8 => "u8",
-            DType::I32 => "i32",
-            DType::I64 => "i64",
-            DType::U32 => "u32",
-            DType::F16 => "f16",
-            DType::BF16 => "bf16",
-            DType::F32 => "f32",
-            DType::F64 => "f64",
-        })
-    }
-}
 
 /// What is wrong with the shape or type asked of a [`HostTensor`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -9,10 +9,11 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use engine_core::ir::DType;
 use flate2::bufread::GzDecoder;
 use thiserror::Error;
 
-use crate::tensor::{DType, HostTensor, type_text};
+use crate::tensor::{HostTensor, type_text};
 
 /// No data set read here is larger; a header that asks for more is taken for damage.
 const MAX_DATA_BYTES: u64 = 8 << 30;
@@ -322,15 +323,22 @@ mod tests {
 
     #[test]
     fn reads_images_and_labels_by_their_magic_numbers() {
-        let (_dir, images) = written(&gzip(&[&2051u32.to_be_bytes()[..], &idx(8, &[1, 2, 2], &[9; 4])[4..]].concat()));
+        let (_dir, images) =
+            written(&gzip(&[&2051u32.to_be_bytes()[..], &idx(8, &[1, 2, 2], &[9; 4])[4..]].concat()));
         assert_eq!(read_images(&images).unwrap().shape(), [1, 2, 2]);
         let error = read_labels(&images, 10).unwrap_err().to_string();
-        assert!(error.ends_with("at byte 0: the magic number is 2051, 2049 was expected (a list of labels)"), "{error}");
+        assert!(
+            error.ends_with("at byte 0: the magic number is 2051, 2049 was expected (a list of labels)"),
+            "{error}"
+        );
 
         let (_dir, labels) = written(&[&2049u32.to_be_bytes()[..], &idx(8, &[3], &[0, 9, 4])[4..]].concat());
         assert_eq!(read_labels(&labels, 10).unwrap().bytes(), [0, 9, 4]);
         let error = read_labels(&labels, 9).unwrap_err().to_string();
-        assert!(error.ends_with("at byte 9: label 9 (row 1) is out of range, there are 9 classes"), "{error}");
+        assert!(
+            error.ends_with("at byte 9: label 9 (row 1) is out of range, there are 9 classes"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -343,18 +351,39 @@ mod tests {
     fn headers_that_lie_are_refused() {
         check_error(&[], "digits.idx: at byte 0: the header has 4 bytes but the file ends after 0");
         check_error(&[0, 0, 8], "digits.idx: at byte 3: the header has 4 bytes but the file ends after 3");
-        check_error(&[0, 0, 8, 2, 0, 0, 0, 1], "digits.idx: at byte 8: the header has 12 bytes but the file ends after 8");
-        check_error(b"<html>", "digits.idx: at byte 0: bad magic number 1013478509: an IDX file starts with two zero bytes");
-        check_error(&idx(0x0d, &[1], &[0; 4]), "digits.idx: at byte 2: element type 0x0d is not supported, only unsigned bytes (0x08) are");
+        check_error(
+            &[0, 0, 8, 2, 0, 0, 0, 1],
+            "digits.idx: at byte 8: the header has 12 bytes but the file ends after 8",
+        );
+        check_error(
+            b"<html>",
+            "digits.idx: at byte 0: bad magic number 1013478509: an IDX file starts with two zero bytes",
+        );
+        check_error(
+            &idx(0x0d, &[1], &[0; 4]),
+            "digits.idx: at byte 2: element type 0x0d is not supported, only unsigned bytes (0x08) are",
+        );
         check_error(&idx(8, &[], &[0; 4]), "digits.idx: at byte 3: rank 0 is not supported, only 1 to 4 are");
-        check_error(&idx(8, &[1; 5], &[0]), "digits.idx: at byte 3: rank 5 is not supported, only 1 to 4 are");
+        check_error(
+            &idx(8, &[1; 5], &[0]),
+            "digits.idx: at byte 3: rank 5 is not supported, only 1 to 4 are",
+        );
     }
 
     #[test]
     fn sizes_that_do_not_fit_the_file_are_refused() {
-        check_error(&idx(8, &[2, 3], &[1; 5]), "digits.idx: at byte 17: the header says 6 bytes of data but the file has 5");
-        check_error(&idx(8, &[2, 300], &[1; 5]), "digits.idx: at byte 17: the header says 600 bytes of data but the file has 5");
-        check_error(&idx(8, &[2, 3], &[1; 7]), "digits.idx: at byte 18: the header says 6 bytes of data but the file goes on after them");
+        check_error(
+            &idx(8, &[2, 3], &[1; 5]),
+            "digits.idx: at byte 17: the header says 6 bytes of data but the file has 5",
+        );
+        check_error(
+            &idx(8, &[2, 300], &[1; 5]),
+            "digits.idx: at byte 17: the header says 600 bytes of data but the file has 5",
+        );
+        check_error(
+            &idx(8, &[2, 3], &[1; 7]),
+            "digits.idx: at byte 18: the header says 6 bytes of data but the file goes on after them",
+        );
         let huge = [u32::MAX; 4];
         check_error(
             &idx(8, &huge, &[1]),
@@ -409,7 +438,9 @@ mod tests {
             match stream.below(4) {
                 0 => file.truncate(place),
                 1 => file.insert(place.min(file.len()), stream.word() as u8),
-                2 if place < 20 && !file.is_empty() => file[place] = [0, 1, 0x7f, 0xff][stream.below(4) as usize],
+                2 if place < 20 && !file.is_empty() => {
+                    file[place] = [0, 1, 0x7f, 0xff][stream.below(4) as usize]
+                }
                 _ if place < file.len() => file[place] ^= 1 << stream.below(8),
                 _ => {}
             }

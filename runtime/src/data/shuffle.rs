@@ -73,7 +73,8 @@ mod tests {
         let mut counts: HashMap<Vec<i32>, u32> = HashMap::new();
         (0..24_000).for_each(|epoch| *counts.entry(order(11, epoch, 4)).or_default() += 1);
         assert_eq!(counts.len(), 24);
-        let chi_squared: f64 = counts.values().map(|&count| (f64::from(count) - 1000.0).powi(2) / 1000.0).sum();
+        let chi_squared: f64 =
+            counts.values().map(|&count| (f64::from(count) - 1000.0).powi(2) / 1000.0).sum();
         // 23 degrees of freedom: the 99.9th percentile is 49.7, and the 0.1th is 7.5.
         assert!((7.5..49.7).contains(&chi_squared), "{chi_squared}");
     }
