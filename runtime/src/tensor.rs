@@ -7,6 +7,10 @@ use engine_core::ir::DType;
 use half::{bf16, f16};
 use thiserror::Error;
 
+// Files are little-endian and tensors are written to them as they lie in memory.
+#[cfg(target_endian = "big")]
+compile_error!("big-endian machines are not supported");
+
 /// What is wrong with the shape or type asked of a [`HostTensor`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TensorError {
