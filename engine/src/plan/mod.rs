@@ -1,5 +1,13 @@
 //! The plan: kernels in launch order on streams, and one arena for all intermediate buffers.
 
+mod build;
+mod memory;
+mod schedule;
+mod text;
+
+pub use build::plan;
+pub use memory::ALIGNMENT;
+
 use crate::fuse::Kernel;
 use crate::ir::{InputKind, NodeId, Symbol, Type, Value};
 

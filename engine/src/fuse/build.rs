@@ -1,0 +1,510 @@
+//! From clusters to kernels.
+
+use super::cluster::{Clusters, Kind, Place};
+use super::edges::{RealGraph, contract_extents};
+use super::tile::TileBuilder;
+use super::{
+    Access, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, Operand, ScatterBody, Segment,
+    SideSum, Tile, TileOp, Use,
+};
+use crate::ir::{Contract, Literal, NodeId, NodeOp, Symbol, Value};
+use indexmap::IndexMap;
+use std::collections::HashSet;
+
+/// One kernel per cluster, in an order that respects dependencies. Maps that differ only in their tensors become one
+/// segmented map if `segment` is set.
+pub fn kernels(real: &RealGraph, clusters: &Clusters, segment: bool) -> Vec<Kernel> {
+    let ids: Vec<usize> =
+        (0..clusters.clusters.len()).filter(|&id| !clusters.clusters[id].members.is_empty()).collect();
+    let built: Vec<Kernel> = ids.iter().map(|&id| build(real, clusters, id)).collect();
+    let kernels = if segment { segmented(built) } else { built };
+    let mut kernels = ordered(kernels);
+    name_kernels(real, &mut kernels);
+    kernels
+}
+
+fn build(real: &RealGraph, clusters: &Clusters, id: usize) -> Kernel {
+    let cluster = &clusters.clusters[id];
+    let inside: HashSet<NodeId> = cluster.members.iter().map(|&(node, _)| node).collect();
+    let anchor = match cluster.kind {
+        Kind::Contract(anchor, _) => Some(anchor),
+        _ => None,
+    };
+    let (body, operands) = match cluster.kind {
+        Kind::Alone => alone(real, cluster.members[0].0),
+        Kind::Map(n) => {
+            let (tile, operands) = tile(real, clusters, id, &inside, anchor, map_domain(real, &inside, n));
+            (tile_body(tile), operands)
+        }
+        Kind::Row(domain) => {
+            let (tile, operands) = tile(real, clusters, id, &inside, anchor, domain);
+            (KernelBody::Row(tile), operands)
+        }
+        Kind::Contract(node, domain) => contract(real, clusters, id, &inside, node, domain),
+    };
+    finish(real, body, operands, cluster.members.iter().map(|&(node, _)| node).collect())
+}
+
+/// A map whose indices are the same along trailing axes computes them once per row.
+fn tile_body(tile: Tile) -> KernelBody {
+    let by_row = tile.insts.iter().any(|inst| inst.class == Class::Row);
+    if by_row {
+        return KernelBody::Row(tile);
+    }
+    let domain = Domain { outer: 1, row: tile.domain.points(Class::Element), inner: 1 };
+    KernelBody::Map(Tile { domain, ..tile })
+}
+
+fn map_domain(real: &RealGraph, inside: &HashSet<NodeId>, n: usize) -> Domain {
+    let mut stack: Vec<NodeId> = inside.iter().copied().collect();
+    stack.sort_unstable();
+    let mut row = None;
+    while let Some(node) = stack.pop() {
+        let graph = real.graph;
+        if let NodeOp::Gather { axis, .. } = graph.nodes[node].op {
+            let source = graph.ty(graph.nodes[node].inputs[0]).extents();
+            let trailing: usize = source[axis + 1..].iter().product();
+            if trailing > 1 && n.is_multiple_of(trailing) && graph.ty(Value::of(node)).numel() == n {
+                row = row.max(Some(trailing));
+            }
+        }
+        let inputs = graph.nodes[node].inputs.iter().map(|input| input.node);
+        stack.extend(inputs.filter(|&input| !real.real[input] && !real.is_input(input)));
+    }
+    let row = row.unwrap_or(n);
+    Domain { outer: n.checked_div(row).unwrap_or(1), row, inner: 1 }
+}
+
+fn tile(
+    real: &RealGraph,
+    clusters: &Clusters,
+    id: usize,
+    inside: &HashSet<NodeId>,
+    anchor: Option<NodeId>,
+    domain: Domain,
+) -> (Tile, Vec<Operand>) {
+    let mut builder = TileBuilder::new(real, inside, anchor, domain);
+    let stores = stores(&mut builder, clusters, id, inside);
+    builder.finish(stores)
+}
+
+fn stores(
+    builder: &mut TileBuilder,
+    clusters: &Clusters,
+    id: usize,
+    inside: &HashSet<NodeId>,
+) -> Vec<(Value, usize, Access, Class)> {
+    let members = clusters.clusters[id].members.iter();
+    let written = members.filter(|&&(node, place)| place != Place::Side && clusters.is_written(node, inside));
+    let written: Vec<(NodeId, Place)> = written.copied().collect();
+    let mut stores = vec![];
+    for (node, place) in written {
+        let class = if place == Place::Row { Class::Row } else { Class::Element };
+        let (reg, access) = builder.store(Value::of(node), class);
+        stores.push((Value::of(node), reg, access, class));
+    }
+    stores
+}
+
+fn contract(
+    real: &RealGraph,
+    clusters: &Clusters,
+    id: usize,
+    inside: &HashSet<NodeId>,
+    anchor: NodeId,
+    domain: Domain,
+) -> (KernelBody, Vec<Operand>) {
+    let graph = real.graph;
+    let NodeOp::Contract(spec) = &graph.nodes[anchor].op else { crate::bug!("anchor of a contraction") };
+    let (batch, m, n, k) = contract_extents(graph, anchor, spec);
+    let mut builder = TileBuilder::new(real, inside, Some(anchor), domain);
+    let lhs = matrix(real, &mut builder, anchor, spec, 0);
+    let rhs = matrix(real, &mut builder, anchor, spec, 1);
+    let stores = stores(&mut builder, clusters, id, inside);
+    let (epilogue, mut operands) = builder.finish(stores);
+    let mut side_sums = vec![];
+    for &(node, place) in &clusters.clusters[id].members {
+        if place == Place::Side {
+            let side =
+                clusters.side_of(anchor, node).unwrap_or_else(|| crate::bug!("side sum without a side"));
+            side_sums.push(SideSum { side, operand: operands.len() });
+            let value = Value::of(node);
+            operands.push(Operand { value, ty: graph.ty(value).clone(), usage: Use::Write });
+        }
+    }
+    let dtype = graph.ty(graph.nodes[anchor].inputs[0]).dtype;
+    (KernelBody::Contract(ContractBody { batch, m, n, k, lhs, rhs, dtype, epilogue, side_sums }), operands)
+}
+
+/// An operand in canonical form. Contractions are canonical by now: at most one axis of each role, or axes that run on
+/// from each other.
+fn matrix(
+    real: &RealGraph,
+    builder: &mut TileBuilder,
+    node: NodeId,
+    spec: &Contract,
+    side: usize,
+) -> MatrixOperand {
+    let value = real.graph.nodes[node].inputs[side];
+    let (buffer, window) = real
+        .strided(value)
+        .unwrap_or_else(|| crate::bug!("operand of `{}` is not strided", real.graph.nodes[node].name()));
+    let level = &window.levels[0];
+    let rank = real.graph.ty(value).rank();
+    let pick = |pairs: &[(usize, usize)]| -> Vec<usize> {
+        pairs.iter().map(|&(l, r)| if side == 0 { l } else { r }).collect()
+    };
+    let free = if side == 0 { spec.lhs_free(rank) } else { spec.rhs_free(rank) };
+    let stride = |axes: &[usize]| joint_stride(axes.iter().map(|&axis| level.axes[axis]));
+    let (free, contracted) = (stride(&free), stride(&pick(&spec.contracted)));
+    let (row, col) = if side == 0 { (free, contracted) } else { (contracted, free) };
+    let operand = builder.read(buffer);
+    MatrixOperand { operand, offset: level.offset, batch: stride(&pick(&spec.batch)), row, col }
+}
+
+fn joint_stride(axes: impl Iterator<Item = super::Axis>) -> i64 {
+    axes.filter(|axis| axis.extent != 1).last().map_or(0, |axis| axis.stride)
+}
+
+fn alone(real: &RealGraph, node: NodeId) -> (KernelBody, Vec<Operand>) {
+    let graph = real.graph;
+    let inputs = graph.nodes[node].inputs.iter();
+    let mut operands: Vec<Operand> =
+        inputs.map(|&value| Operand { value, ty: graph.ty(value).clone(), usage: Use::Read }).collect();
+    let result = Value::of(node);
+    operands.push(Operand { value: result, ty: graph.ty(result).clone(), usage: Use::Write });
+    let body = match graph.nodes[node].op {
+        NodeOp::Scatter { axis, batch, combine } => {
+            let base = operands[0].ty.extents();
+            let indices: usize = operands[1].ty.extents()[batch..].iter().product();
+            let over = |axes: &[usize]| axes.iter().product::<usize>();
+            let extents = [
+                over(&base[..batch]),
+                over(&base[batch..axis]),
+                base[axis],
+                indices,
+                over(&base[axis + 1..]),
+            ];
+            KernelBody::Scatter(ScatterBody { operands: [0, 1, 2, 3], extents, combine })
+        }
+        NodeOp::Scan { monoid, axis } => {
+            let extents = operands[0].ty.extents();
+            let domain = Domain {
+                outer: extents[..axis].iter().product(),
+                row: extents[axis],
+                inner: extents[axis + 1..].iter().product(),
+            };
+            KernelBody::Scan { monoid, domain }
+        }
+        ref other => crate::bug!("{other:?} does not stand alone"),
+    };
+    (body, operands)
+}
+
+// ---- Figures.
+
+fn finish(real: &RealGraph, body: KernelBody, operands: Vec<Operand>, nodes: Vec<NodeId>) -> Kernel {
+    let written =
+        operands.iter().filter(|operand| operand.usage == Use::Write).map(|o| o.ty.bytes() as u64).sum();
+    let read = (0..operands.len()).filter(|&i| operands[i].usage == Use::Read);
+    let bytes_read = read.map(|i| reached(&body, &operands, i)).sum();
+    let flops = flops(&body);
+    let ops = nodes.iter().map(|&node| op_name(&real.graph.nodes[node].op)).collect();
+    Kernel { name: String::new(), body, operands, nodes, ops, bytes_read, bytes_written: written, flops }
+}
+
+/// Bytes of an operand that are reached at all.
+fn reached(body: &KernelBody, operands: &[Operand], operand: usize) -> u64 {
+    let ty = &operands[operand].ty;
+    let (tile, whole) = match body {
+        KernelBody::Map(tile) | KernelBody::Row(tile) => (tile, false),
+        KernelBody::Contract(body) => {
+            (&body.epilogue, [body.lhs.operand, body.rhs.operand].contains(&operand))
+        }
+        _ => return ty.bytes() as u64,
+    };
+    if whole {
+        return ty.bytes() as u64;
+    }
+    let loads = tile.insts.iter().filter_map(|inst| match &inst.op {
+        TileOp::Load { operand: o, access, index } if *o == operand => Some(match index {
+            Some(_) => tile.domain.points(inst.class),
+            None => distinct(access),
+        }),
+        _ => None,
+    });
+    (loads.sum::<usize>().min(ty.numel()) * ty.dtype.size()) as u64
+}
+
+fn distinct(access: &Access) -> usize {
+    let axes = access.levels.iter().map(|level| {
+        level.axes.iter().filter(|axis| axis.stride != 0).map(|axis| axis.extent).product::<usize>()
+    });
+    axes.min().unwrap_or(1)
+}
+
+fn flops(body: &KernelBody) -> u64 {
+    let of_tile = |tile: &Tile| -> u64 {
+        let counted = tile.insts.iter().filter(|inst| {
+            matches!(inst.op, TileOp::Scalar(..) | TileOp::Reduce { .. }) && (inst.dtype.is_float())
+        });
+        counted
+            .map(|inst| match inst.op {
+                TileOp::Reduce { .. } => tile.domain.points(Class::Element) as u64,
+                _ => tile.domain.points(inst.class) as u64,
+            })
+            .sum()
+    };
+    match body {
+        KernelBody::Map(tile) | KernelBody::Row(tile) => of_tile(tile),
+        KernelBody::Segmented { tile, segments } => {
+            let points: u64 = segments.iter().map(|segment| segment.points as u64).sum();
+            let per_point = of_tile(&Tile { domain: Domain { outer: 1, row: 1, inner: 1 }, ..tile.clone() });
+            per_point * points
+        }
+        KernelBody::Contract(c) => 2 * (c.batch * c.m * c.n * c.k) as u64 + of_tile(&c.epilogue),
+        KernelBody::Scatter(s) => (s.extents[0] * s.extents[1] * s.extents[3] * s.extents[4]) as u64,
+        KernelBody::Scan { domain, .. } => domain.points(Class::Element) as u64,
+    }
+}
+
+/// What people call a primitive.
+pub fn op_name(op: &NodeOp) -> String {
+    match op {
+        NodeOp::Input(_) => "input".into(),
+        NodeOp::Const(_) => "fill".into(),
+        NodeOp::Call(call) => call.form.name.clone(),
+        NodeOp::Map(_) => "map".into(),
+        NodeOp::Scalar(scalar) => scalar.name().into(),
+        NodeOp::Iota { .. } => "iota".into(),
+        NodeOp::Check { .. } => "check".into(),
+        NodeOp::View(_) => "copy".into(),
+        NodeOp::Reduce { monoid, .. } => format!("reduce_{}", monoid.name()),
+        NodeOp::Scan { monoid, .. } => format!("scan_{}", monoid.name()),
+        NodeOp::Gather { .. } => "gather".into(),
+        NodeOp::Scatter { .. } => "scatter".into(),
+        NodeOp::Contract(_) => "gemm".into(),
+        NodeOp::Random { .. } => "random".into(),
+        NodeOp::Loop { .. } => "loop".into(),
+        NodeOp::Cond => "cond".into(),
+    }
+}
+
+// ---- Segmented maps.
+
+/// What maps of one group have in common: the tile without its extents and constants.
+#[derive(PartialEq, Eq, Hash)]
+struct Shape {
+    insts: Vec<String>,
+    operands: Vec<(String, Use)>,
+}
+
+fn segmented(kernels: Vec<Kernel>) -> Vec<Kernel> {
+    let reach = reachability(&kernels);
+    let mut groups: IndexMap<Shape, Vec<Vec<usize>>> = IndexMap::new();
+    let mut apart = vec![];
+    for id in 0..kernels.len() {
+        match shape(&kernels[id]) {
+            Some(shape) => {
+                let sets = groups.entry(shape).or_default();
+                let independent = |set: &&mut Vec<usize>| set.iter().all(|&o| !reach[o][id] && !reach[id][o]);
+                match sets.iter_mut().find(independent) {
+                    Some(set) => set.push(id),
+                    None => sets.push(vec![id]),
+                }
+            }
+            None => apart.push(id),
+        }
+    }
+    let mut kernels: Vec<Option<Kernel>> = kernels.into_iter().map(Some).collect();
+    let mut take =
+        |id: usize| kernels[id].take().unwrap_or_else(|| crate::bug!("kernel {id} is in two groups"));
+    let mut result: Vec<Kernel> = apart.into_iter().map(&mut take).collect();
+    for set in groups.into_values().flatten() {
+        let members: Vec<Kernel> = set.into_iter().map(&mut take).collect();
+        result.push(if members.len() == 1 {
+            members.into_iter().next().unwrap_or_else(|| crate::bug!("empty"))
+        } else {
+            join_segments(members)
+        });
+    }
+    result
+}
+
+/// The shape of a map whose points read and write only their own elements; nothing else can be segmented.
+fn shape(kernel: &Kernel) -> Option<Shape> {
+    let KernelBody::Map(tile) = &kernel.body else { return None };
+    let n_points = tile.domain.points(Class::Element);
+    let mut insts = vec![];
+    for inst in &tile.insts {
+        let plain = |access: &Access, class: Class| match class {
+            Class::Element => access.is_identity(n_points),
+            _ => access.is_uniform(),
+        };
+        let op = match &inst.op {
+            TileOp::Load { operand, access, index: None } if plain(access, inst.class) => {
+                format!("load {operand}")
+            }
+            TileOp::Store { operand, access, value } if plain(access, inst.class) => {
+                format!("store {operand} {value}")
+            }
+            TileOp::Const(_) => "const".to_string(),
+            TileOp::Scalar(op, args) => format!("{op:?} {args:?}"),
+            _ => return None,
+        };
+        insts.push(format!("{op} {} {:?}", inst.dtype, inst.class));
+    }
+    let slot = |operand: &Operand| {
+        (format!("{} {}", operand.ty.dtype, operand.ty.numel() == n_points), operand.usage)
+    };
+    Some(Shape { insts, operands: kernel.operands.iter().map(slot).collect() })
+}
+
+fn join_segments(members: Vec<Kernel>) -> Kernel {
+    let mut operands: Vec<Operand> = vec![];
+    let mut segments = vec![];
+    for kernel in &members {
+        let KernelBody::Map(tile) = &kernel.body else { crate::bug!("only maps are segmented") };
+        let slots = kernel.operands.iter().map(|operand| {
+            operands.iter().position(|known| known == operand).unwrap_or_else(|| {
+                operands.push(operand.clone());
+                operands.len() - 1
+            })
+        });
+        let slots = slots.collect();
+        segments.push(Segment {
+            operands: slots,
+            points: tile.domain.points(Class::Element),
+            constants: constants(tile),
+        });
+    }
+    reads_first(&mut operands, &mut segments);
+    let KernelBody::Map(tile) = &members[0].body else { crate::bug!("only maps are segmented") };
+    let longest = segments.iter().map(|segment| segment.points).max().unwrap_or(0);
+    let tile = Tile { domain: Domain { outer: 1, row: longest, inner: 1 }, insts: tile.insts.clone() };
+    let tile = unstrided(tile);
+    let mut nodes: Vec<NodeId> = members.iter().flat_map(|kernel| kernel.nodes.clone()).collect();
+    nodes.sort_unstable();
+    let bytes = |operand: &Operand| operand.ty.bytes() as u64;
+    let sum = |usage: Use| operands.iter().filter(|operand| operand.usage == usage).map(bytes).sum();
+    Kernel {
+        name: String::new(),
+        bytes_read: sum(Use::Read),
+        bytes_written: sum(Use::Write),
+        flops: members.iter().map(|kernel| kernel.flops).sum(),
+        ops: members[0].ops.clone(),
+        nodes,
+        body: KernelBody::Segmented { tile, segments },
+        operands,
+    }
+}
+
+/// Identity accesses span the longest segment, so that the tile does not depend on which came first.
+fn unstrided(mut tile: Tile) -> Tile {
+    let n_points = tile.domain.row;
+    for inst in &mut tile.insts {
+        if let (TileOp::Load { access, .. } | TileOp::Store { access, .. }, Class::Element) =
+            (&mut inst.op, inst.class)
+        {
+            *access = Access::strided(&[n_points], &[1]);
+        }
+    }
+    tile
+}
+
+fn constants(tile: &Tile) -> Vec<Literal> {
+    let literal = |inst: &super::TileInst| match inst.op {
+        TileOp::Const(literal) => Some(literal),
+        _ => None,
+    };
+    tile.insts.iter().filter_map(literal).collect()
+}
+
+fn reads_first(operands: &mut Vec<Operand>, segments: &mut [Segment]) {
+    let mut order: Vec<usize> = (0..operands.len()).collect();
+    order.sort_by_key(|&i| operands[i].usage == Use::Write);
+    let mut renamed = vec![0; operands.len()];
+    for (new, &old) in order.iter().enumerate() {
+        renamed[old] = new;
+    }
+    *operands = order.iter().map(|&old| operands[old].clone()).collect();
+    for segment in segments {
+        segment.operands.iter_mut().for_each(|slot| *slot = renamed[*slot]);
+    }
+}
+
+// ---- Order and names.
+
+/// By kernel: which kernels need it, directly or not.
+fn reachability(kernels: &[Kernel]) -> Vec<Vec<bool>> {
+    let successors = successors(kernels);
+    let mut reach = vec![vec![false; kernels.len()]; kernels.len()];
+    for (start, row) in reach.iter_mut().enumerate() {
+        let mut stack = successors[start].clone();
+        while let Some(next) = stack.pop() {
+            if !std::mem::replace(&mut row[next], true) {
+                stack.extend(&successors[next]);
+            }
+        }
+    }
+    reach
+}
+
+fn successors(kernels: &[Kernel]) -> Vec<Vec<usize>> {
+    let mut writer = IndexMap::new();
+    for (id, kernel) in kernels.iter().enumerate() {
+        for operand in kernel.operands.iter().filter(|operand| operand.usage == Use::Write) {
+            writer.insert(operand.value, id);
+        }
+    }
+    let mut successors = vec![vec![]; kernels.len()];
+    for (id, kernel) in kernels.iter().enumerate() {
+        for operand in kernel.operands.iter().filter(|operand| operand.usage == Use::Read) {
+            if let Some(&from) = writer.get(&operand.value) {
+                successors[from].push(id);
+            }
+        }
+    }
+    successors
+}
+
+/// Kernels in dependency order; among those that are ready the one whose first node comes first.
+fn ordered(kernels: Vec<Kernel>) -> Vec<Kernel> {
+    let successors = successors(&kernels);
+    let mut waiting = vec![0; kernels.len()];
+    successors.iter().flatten().for_each(|&next| waiting[next] += 1);
+    let key = |id: usize| (kernels[id].nodes[0], id);
+    let mut ready: std::collections::BTreeSet<(NodeId, usize)> =
+        (0..kernels.len()).filter(|&id| waiting[id] == 0).map(key).collect();
+    let mut order = vec![];
+    while let Some((_, id)) = ready.pop_first() {
+        order.push(id);
+        for &next in &successors[id] {
+            waiting[next] -= 1;
+            if waiting[next] == 0 {
+                ready.insert(key(next));
+            }
+        }
+    }
+    assert_eq!(order.len(), kernels.len(), "bug in the engine: kernels depend on each other in a circle");
+    let mut kernels: Vec<Option<Kernel>> = kernels.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|id| kernels[id].take()).collect()
+}
+
+fn name_kernels(real: &RealGraph, kernels: &mut [Kernel]) {
+    let mut taken: HashSet<String> = HashSet::new();
+    for kernel in kernels {
+        let written = kernel.operands.iter().filter(|operand| operand.usage == Use::Write);
+        let names: Vec<Symbol> = written.map(|operand| real.graph.name_of(operand.value).clone()).collect();
+        // A name that a user gave says more than a derived one.
+        let best =
+            names.iter().min_by_key(|name| (name.contains('.'), name.len())).map_or("kernel", |name| name);
+        let mut name = best.to_string();
+        let mut n = 2;
+        while !taken.insert(name.clone()) {
+            name = format!("{best}#{n}");
+            n += 1;
+        }
+        kernel.name = name;
+    }
+}

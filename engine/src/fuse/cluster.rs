@@ -1,0 +1,551 @@
+//! Which real nodes share a kernel.
+//!
+//! Every real node starts as a cluster of its own. Passes then grow clusters where that saves bytes and the kernel kind
+//! can express the result; what cannot be joined gets a reason. The order of the passes is that of how much a kind of
+//! kernel depends on its neighbours: contractions first, rows and maps last.
+
+use super::edges::{Edge, RealGraph, contract_extents};
+use super::{Access, Domain};
+use crate::ir::{Monoid, NodeId, NodeOp, Value};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// What a cluster will become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Maps over so many points.
+    Map(usize),
+    /// Maps and reductions over rows.
+    Row(Domain),
+    /// A contraction (that node) with its epilogue; the domain is that of its result.
+    Contract(NodeId, Domain),
+    /// A kernel that takes nothing in: scatter, scan.
+    Alone,
+}
+
+/// Where in a cluster's domain a node lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At every point.
+    Element,
+    /// Once per row.
+    Row,
+    /// Beside the contraction: a sum of one of its operands.
+    Side,
+}
+
+/// A set of real nodes that become one kernel.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// What it will become.
+    pub kind: Kind,
+    /// Its nodes and where they live, ascending.
+    pub members: Vec<(NodeId, Place)>,
+}
+
+/// Why two kernels are not one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotFused {
+    /// Producer.
+    pub from: Value,
+    /// Consumer.
+    pub to: NodeId,
+    /// The rule that refused, and what it costs.
+    pub reason: String,
+}
+
+/// A kernel takes at most this many distinct buffers: more than a GPU's registers and argument space bear.
+const MAX_OPERANDS: usize = 24;
+/// An epilogue reads at most this many result-sized tensors besides the accumulator; with more of them a GEMM kernel
+/// spends its time on the epilogue.
+const MAX_EPILOGUE_READS: usize = 2;
+
+type Refusal = &'static str;
+
+/// The state of the fuser.
+pub struct Clusters<'r, 'g> {
+    real: &'r RealGraph<'g>,
+    /// By node: its cluster, if it is real.
+    pub of: Vec<Option<usize>>,
+    /// Clusters; merged ones are empty.
+    pub clusters: Vec<Cluster>,
+}
+
+impl<'r, 'g> Clusters<'r, 'g> {
+    /// Every real node apart.
+    pub fn new(real: &'r RealGraph<'g>) -> Clusters<'r, 'g> {
+        let mut clusters = Clusters { real, of: vec![None; real.graph.nodes.len()], clusters: vec![] };
+        for node in (0..real.graph.nodes.len()).filter(|&node| real.real[node]) {
+            clusters.of[node] = Some(clusters.clusters.len());
+            let (kind, place) = clusters.initial(node);
+            clusters.clusters.push(Cluster { kind, members: vec![(node, place)] });
+        }
+        clusters
+    }
+
+    fn initial(&self, node: NodeId) -> (Kind, Place) {
+        let graph = self.real.graph;
+        match &graph.nodes[node].op {
+            NodeOp::Reduce { axes, .. } => {
+                let extents = graph.ty(graph.nodes[node].inputs[0]).extents();
+                (Kind::Row(row_domain(&extents, axes)), Place::Row)
+            }
+            NodeOp::Contract(contract) => {
+                let (batch, m, n, _) = contract_extents(graph, node, contract);
+                (Kind::Contract(node, Domain { outer: batch * m, row: n, inner: 1 }), Place::Element)
+            }
+            NodeOp::Scatter { .. } | NodeOp::Scan { .. } => (Kind::Alone, Place::Element),
+            _ => (Kind::Map(graph.ty(Value::of(node)).numel()), Place::Element),
+        }
+    }
+
+    /// Runs all passes.
+    pub fn fuse(&mut self) {
+        // Epilogues come first: a bias and an activation belong to their GEMM rather than to what reads the result.
+        self.grow_epilogues();
+        // Then sums that a GEMM can take along, before a row kernel claims them.
+        self.join_side_sums();
+        self.join_edges();
+        self.join_siblings();
+    }
+
+    // ---- Contractions.
+
+    fn grow_epilogues(&mut self) {
+        for node in 0..self.of.len() {
+            let Some(id) = self.of[node] else { continue };
+            if !matches!(self.clusters[id].kind, Kind::Contract(anchor, _) if anchor == node) {
+                continue;
+            }
+            self.grow_epilogue(id, node);
+        }
+    }
+
+    /// Takes in the chain of maps that starts at a contraction, as long as each value has the next map for its only
+    /// user. A chain that ends at a map which cannot join is left to that map's kernel: it would save nothing.
+    fn grow_epilogue(&mut self, id: usize, anchor: NodeId) {
+        let apart = (self.of.clone(), self.clusters.clone());
+        let mut end = anchor;
+        while let Some(next) = self.only_map_user(end) {
+            let from = self.of[next].unwrap_or(id);
+            if self.clusters[from].members.len() > 1 || self.can_join(id, from).is_err() {
+                (self.of, self.clusters) = apart;
+                return;
+            }
+            self.merge(from, id, self.clusters[id].kind, |_| Place::Element);
+            end = next;
+        }
+    }
+
+    fn only_map_user(&self, node: NodeId) -> Option<NodeId> {
+        let [user] = self.real.users[node][..] else { return None };
+        let is_map = self.of[user].is_some_and(|id| matches!(self.clusters[id].kind, Kind::Map(_)));
+        (is_map && !self.real.root[node]).then_some(user)
+    }
+
+    /// Sums over the contracted axis of what a contraction reads anyway.
+    fn join_side_sums(&mut self) {
+        for node in 0..self.of.len() {
+            let Some(id) = self.of[node] else { continue };
+            let Some(anchor) = self.side_sum_anchor(node) else { continue };
+            let target = self.of[anchor].unwrap_or(id);
+            if self.clusters[id].members.len() == 1 && !self.cycle(id, target) && !self.cycle(target, id) {
+                self.merge(id, target, self.clusters[target].kind, |_| Place::Side);
+            }
+        }
+    }
+
+    /// The contraction that reads the same tensor and sums over the same axis as this reduction.
+    fn side_sum_anchor(&self, node: NodeId) -> Option<NodeId> {
+        let NodeOp::Reduce { monoid: Monoid::Sum, .. } = self.real.graph.nodes[node].op else { return None };
+        let [edge] = &self.real.edges[node][..] else { return None };
+        let users = self.real.users[edge.producer.node].iter().copied();
+        users.filter(|&user| self.side_of(user, node).is_some()).find(|&user| user != node)
+    }
+
+    /// Which operand of contraction `anchor` the reduction `node` sums along the contracted axis.
+    pub fn side_of(&self, anchor: NodeId, node: NodeId) -> Option<super::Side> {
+        let graph = self.real.graph;
+        let NodeOp::Contract(contract) = &graph.nodes[anchor].op else { return None };
+        let NodeOp::Reduce { axes, .. } = &graph.nodes[node].op else { return None };
+        if !contract.batch.is_empty() {
+            return None;
+        }
+        let (summed, window) = self.real.strided(graph.nodes[node].inputs[0])?;
+        // What the reduction keeps and what it sums, as strides of the buffer.
+        let wanted = |axis: usize| axes.contains(&axis);
+        let (sum_axes, kept_axes) = split(&window, &wanted);
+        for (operand, side) in [(0, super::Side::Lhs), (1, super::Side::Rhs)] {
+            let Some((buffer, window)) = self.real.strided(graph.nodes[anchor].inputs[operand]) else {
+                continue;
+            };
+            let contracted = |axis: usize| {
+                contract.contracted.iter().any(|&(l, r)| axis == if operand == 0 { l } else { r })
+            };
+            if buffer == summed && split(&window, &contracted) == (sum_axes.clone(), kept_axes.clone()) {
+                return Some(side);
+            }
+        }
+        None
+    }
+
+    // ---- Rows and maps.
+
+    fn join_edges(&mut self) {
+        for node in 0..self.of.len() {
+            for edge in 0..self.real.edges.get(node).map_or(0, Vec::len) {
+                let producer = self.real.edges[node][edge].producer.node;
+                let (Some(from), Some(to)) = (self.of[producer], self.of[node]) else { continue };
+                if from != to && self.saves_a_write(from, to) {
+                    let _ = self.join(from, to);
+                }
+            }
+        }
+    }
+
+    /// A contraction takes a map in, before or after, only if a tensor need not be written then. (Rows and maps gain
+    /// by every join: a tensor need not be read.)
+    fn saves_a_write(&self, from: usize, to: usize) -> bool {
+        let is_contract = |id: usize| matches!(self.clusters[id].kind, Kind::Contract(..));
+        let only_here = |&(node, _): &(NodeId, Place)| {
+            let users = self.real.users[node].iter().map(|&user| self.of[user]);
+            !self.real.root[node]
+                && users.clone().any(|user| user == Some(to))
+                && users.clone().all(|user| user == Some(to) || user == Some(from))
+        };
+        !(is_contract(from) || is_contract(to)) || self.clusters[from].members.iter().any(only_here)
+    }
+
+    /// Clusters over the same points that read a tensor in common read it once.
+    fn join_siblings(&mut self) {
+        for value in 0..self.of.len() {
+            let users: BTreeSet<usize> =
+                self.real.users[value].iter().filter_map(|&user| self.of[user]).collect();
+            let users: Vec<usize> = users.into_iter().collect();
+            for (i, &a) in users.iter().enumerate() {
+                for &b in &users[i + 1..] {
+                    if self.worth_pairing(a, b, value) {
+                        let _ = self.join(a, b);
+                    }
+                }
+            }
+        }
+    }
+
+    fn worth_pairing(&self, a: usize, b: usize, value: NodeId) -> bool {
+        let (a, b) = (&self.clusters[a], &self.clusters[b]);
+        let n_points = |cluster: &Cluster| match cluster.kind {
+            Kind::Map(n) => Some(n),
+            Kind::Row(domain) => Some(domain.points(super::Class::Element)),
+            _ => None,
+        };
+        let whole = Some(self.real.graph.ty(Value::of(value)).numel());
+        !a.members.is_empty() && !b.members.is_empty() && n_points(a) == whole && n_points(b) == whole
+    }
+
+    fn join(&mut self, from: usize, to: usize) -> Result<(), Refusal> {
+        if self.clusters[from].members.is_empty() || self.clusters[to].members.is_empty() {
+            return Err("one of them is gone");
+        }
+        let joined = self.can_join(from, to)?;
+        let places = joined.places;
+        self.merge(from, to, joined.kind, |node| places[&node]);
+        Ok(())
+    }
+
+    fn merge(&mut self, from: usize, to: usize, kind: Kind, place: impl Fn(NodeId) -> Place) {
+        let mut members = std::mem::take(&mut self.clusters[from].members);
+        let is_contract = matches!(kind, Kind::Contract(..));
+        let kept = std::mem::take(&mut self.clusters[to].members);
+        members.iter_mut().for_each(|member| member.1 = place(member.0));
+        members
+            .extend(kept.into_iter().map(|(node, old)| (node, if is_contract { old } else { place(node) })));
+        members.sort_by_key(|member| member.0);
+        for &(node, _) in &members {
+            self.of[node] = Some(to);
+        }
+        self.clusters[to] = Cluster { kind, members };
+    }
+
+    // ---- Whether two clusters can be one.
+
+    /// What joining producer cluster `from` and consumer cluster `to` would give.
+    fn can_join(&self, from: usize, to: usize) -> Result<Joined, Refusal> {
+        let joined = self.shape_of_join(from, to)?;
+        if self.cycle(from, to) || self.cycle(to, from) {
+            return Err("a third kernel stands between them");
+        }
+        if self.n_operands(from, to) > MAX_OPERANDS {
+            return Err("one kernel would need too many buffers");
+        }
+        Ok(joined)
+    }
+
+    fn shape_of_join(&self, from: usize, to: usize) -> Result<Joined, Refusal> {
+        let (a, b) = (&self.clusters[from], &self.clusters[to]);
+        let kind = match (a.kind, b.kind) {
+            (Kind::Alone, _) | (_, Kind::Alone) => return Err("a scatter or scan takes nothing in"),
+            (Kind::Contract(..), Kind::Contract(..)) => return Err("one contraction feeds another"),
+            (Kind::Contract(_, domain), Kind::Row(_)) if domain.row > 0 => {
+                return Err("a library GEMM cannot reduce rows in its epilogue");
+            }
+            (Kind::Row(_), Kind::Contract(..)) => {
+                return Err("a library GEMM has no prologue, and its epilogue no rows");
+            }
+            (Kind::Contract(anchor, domain), Kind::Map(n)) => self.epilogue(anchor, domain, n, b, from)?,
+            (Kind::Map(n), Kind::Contract(anchor, domain)) => self.epilogue(anchor, domain, n, a, to)?,
+            (Kind::Map(n), Kind::Map(m)) if n == m => Kind::Map(n),
+            (Kind::Map(_), Kind::Map(_)) => return Err("they visit different numbers of points"),
+            (Kind::Row(domain), Kind::Map(n)) | (Kind::Map(n), Kind::Row(domain)) => {
+                if n != domain.points(super::Class::Element) && n != domain.points(super::Class::Row) {
+                    return Err("they visit different numbers of points");
+                }
+                Kind::Row(domain)
+            }
+            (Kind::Row(d), Kind::Row(e)) if d == e => Kind::Row(d),
+            (Kind::Row(_), Kind::Row(_)) => return Err("they reduce over different rows"),
+            (Kind::Contract(..), Kind::Row(_)) => return Err("an empty contraction"),
+        };
+        let places = self.places(kind, a, b)?;
+        Ok(Joined { kind, places })
+    }
+
+    /// Whether the maps of `other` can run on the result of a contraction.
+    fn epilogue(
+        &self,
+        anchor: NodeId,
+        domain: Domain,
+        n: usize,
+        other: &Cluster,
+        id: usize,
+    ) -> Result<Kind, Refusal> {
+        if n != domain.points(super::Class::Element) {
+            return Err("it visits another number of points than the GEMM's result has");
+        }
+        let reads_result = other.members.iter().all(|&(node, _)| {
+            self.real.edges[node].iter().all(|edge| edge.producer.node != anchor || !edge.indexed)
+        });
+        if !reads_result {
+            return Err("a gather needs its source in memory");
+        }
+        if other.members.iter().any(|&(node, _)| self.real.state[node]) {
+            return Err("state is written only by kernels that wait for the step's error flag");
+        }
+        if other.members.iter().any(|&(node, _)| self.feeds_operand(anchor, node)) {
+            return Err("a library GEMM has no prologue");
+        }
+        if self.result_sized_reads(id, other, n) > MAX_EPILOGUE_READS {
+            return Err("the epilogue would read more tensors than it saves");
+        }
+        Ok(Kind::Contract(anchor, domain))
+    }
+
+    fn feeds_operand(&self, anchor: NodeId, node: NodeId) -> bool {
+        self.real.edges[anchor].iter().any(|edge| edge.producer.node == node)
+    }
+
+    fn result_sized_reads(&self, id: usize, other: &Cluster, n: usize) -> usize {
+        let inside: HashSet<NodeId> =
+            self.clusters[id].members.iter().chain(&other.members).map(|&(node, _)| node).collect();
+        let anchor = |node: NodeId| matches!(self.real.graph.nodes[node].op, NodeOp::Contract(_));
+        let edges = inside.iter().filter(|&&node| !anchor(node)).flat_map(|&node| &self.real.edges[node]);
+        let outside = edges.filter(|edge| !inside.contains(&edge.producer.node));
+        let big: HashSet<Value> = outside
+            .map(|edge| edge.producer)
+            .filter(|&value| self.real.graph.ty(value).numel() >= n)
+            .collect();
+        big.len()
+    }
+
+    /// Gives every member a place in the joint domain, or says which edge does not fit.
+    fn places(&self, kind: Kind, a: &Cluster, b: &Cluster) -> Result<HashMap<NodeId, Place>, Refusal> {
+        let domain = match kind {
+            Kind::Map(n) => Domain { outer: 1, row: n, inner: 1 },
+            Kind::Row(domain) | Kind::Contract(_, domain) => domain,
+            Kind::Alone => return Err("a scatter or scan takes nothing in"),
+        };
+        let members: Vec<NodeId> = merged(a, b);
+        let mut places: HashMap<NodeId, Place> = HashMap::new();
+        for &node in &members {
+            let place = self
+                .natural_place(node, kind, domain, a, b)
+                .ok_or("they visit different numbers of points")?;
+            places.insert(node, place);
+        }
+        for &node in &members {
+            if places[&node] == Place::Side || matches!(kind, Kind::Contract(anchor, _) if anchor == node) {
+                continue;
+            }
+            for edge in &self.real.edges[node] {
+                let Some(&producer) = places.get(&edge.producer.node) else { continue };
+                self.edge_fits(edge, node, places[&node], producer, domain)?;
+            }
+        }
+        Ok(places)
+    }
+
+    fn natural_place(
+        &self,
+        node: NodeId,
+        kind: Kind,
+        domain: Domain,
+        a: &Cluster,
+        b: &Cluster,
+    ) -> Option<Place> {
+        let side = a.members.iter().chain(&b.members).any(|&(m, place)| m == node && place == Place::Side);
+        if side {
+            return Some(Place::Side);
+        }
+        if matches!(self.real.graph.nodes[node].op, NodeOp::Reduce { .. }) {
+            return Some(Place::Row);
+        }
+        let n_points = self.real.graph.ty(Value::of(node)).numel();
+        if n_points == domain.points(super::Class::Element) {
+            Some(Place::Element)
+        } else if n_points == domain.points(super::Class::Row) && matches!(kind, Kind::Row(_)) {
+            Some(Place::Row)
+        } else {
+            None
+        }
+    }
+
+    fn edge_fits(
+        &self,
+        edge: &Edge,
+        node: NodeId,
+        to: Place,
+        from: Place,
+        domain: Domain,
+    ) -> Result<(), Refusal> {
+        if edge.indexed {
+            return Err("a gather needs its source in memory");
+        }
+        let is_reduce = matches!(self.real.graph.nodes[node].op, NodeOp::Reduce { .. });
+        let reads_at = if is_reduce { Place::Element } else { to };
+        let fits = match (from, reads_at) {
+            (Place::Element, Place::Element) => edge.access.is_identity(domain.points(super::Class::Element)),
+            (Place::Row, Place::Row) => edge.access.is_identity(domain.points(super::Class::Row)),
+            (Place::Row, Place::Element) => is_row_pattern(&edge.access, domain),
+            _ => false,
+        };
+        if fits { Ok(()) } else { Err("the consumer reads other elements than its own") }
+    }
+
+    fn n_operands(&self, a: usize, b: usize) -> usize {
+        let members = merged(&self.clusters[a], &self.clusters[b]);
+        let inside: HashSet<NodeId> = members.iter().copied().collect();
+        let reads: HashSet<Value> = members
+            .iter()
+            .flat_map(|&node| &self.real.edges[node])
+            .map(|edge| edge.producer)
+            .filter(|value| !inside.contains(&value.node))
+            .collect();
+        let writes = members.iter().filter(|&&node| self.is_written(node, &inside)).count();
+        reads.len() + writes
+    }
+
+    /// Whether a member's value leaves its cluster.
+    pub fn is_written(&self, node: NodeId, inside: &HashSet<NodeId>) -> bool {
+        self.real.root[node] || self.real.users[node].iter().any(|user| !inside.contains(user))
+    }
+
+    /// Whether a path leads from `from` to `to` through a third cluster.
+    fn cycle(&self, from: usize, to: usize) -> bool {
+        let Some(&(last, _)) = self.clusters[to].members.last() else { return false };
+        let mut stack: Vec<usize> =
+            self.successors(from, last).into_iter().filter(|&next| next != to && next != from).collect();
+        let mut seen: HashSet<usize> = stack.iter().copied().collect();
+        while let Some(cluster) = stack.pop() {
+            for next in self.successors(cluster, last) {
+                if next == to {
+                    return true;
+                }
+                if next != from && seen.insert(next) {
+                    stack.push(next);
+                }
+            }
+        }
+        false
+    }
+
+    /// Clusters that read from this one by a node not after `last`: paths to `to` cannot leave that range, for a
+    /// node's operands come before it.
+    fn successors(&self, cluster: usize, last: NodeId) -> BTreeSet<usize> {
+        let members = self.clusters[cluster].members.iter();
+        let users = members.flat_map(|&(node, _)| &self.real.users[node]);
+        users
+            .filter(|&&user| user <= last || self.first(user) <= last)
+            .filter_map(|&user| self.of[user])
+            .filter(|&c| c != cluster)
+            .collect()
+    }
+
+    fn first(&self, node: NodeId) -> NodeId {
+        self.of[node].map_or(node, |id| self.clusters[id].members[0].0)
+    }
+
+    /// Every edge between two kernels, with the reason why it stayed one.
+    pub fn not_fused(&self) -> Vec<NotFused> {
+        let mut edges = vec![];
+        for node in 0..self.of.len() {
+            let Some(to) = self.of[node] else { continue };
+            for edge in &self.real.edges[node] {
+                let Some(from) = self.of[edge.producer.node] else { continue };
+                if from != to && !edges.iter().any(|e: &NotFused| e.from == edge.producer && e.to == node) {
+                    edges.push(self.reason(edge, node, from, to));
+                }
+            }
+        }
+        edges
+    }
+
+    fn reason(&self, edge: &Edge, node: NodeId, from: usize, to: usize) -> NotFused {
+        let refusal = match self.can_join(from, to) {
+            Err(refusal) => refusal,
+            Ok(_) => "the value is needed elsewhere too, so joining would save nothing",
+        };
+        let bytes = 2 * self.real.graph.ty(edge.producer).bytes();
+        NotFused {
+            from: edge.producer,
+            to: node,
+            reason: format!("{refusal} ({bytes} bytes through memory)"),
+        }
+    }
+}
+
+struct Joined {
+    kind: Kind,
+    places: HashMap<NodeId, Place>,
+}
+
+fn merged(a: &Cluster, b: &Cluster) -> Vec<NodeId> {
+    let mut members: Vec<NodeId> = a.members.iter().chain(&b.members).map(|&(node, _)| node).collect();
+    members.sort_unstable();
+    members
+}
+
+/// `(outer, row, inner)` of a reduction over adjacent axes.
+fn row_domain(extents: &[usize], axes: &[usize]) -> Domain {
+    let first = axes.first().copied().unwrap_or(0);
+    let last = axes.last().copied().unwrap_or(0);
+    Domain {
+        outer: extents[..first].iter().product(),
+        row: axes.iter().map(|&axis| extents[axis]).product(),
+        inner: extents[(last + 1).min(extents.len())..].iter().product(),
+    }
+}
+
+/// Whether all points of a row read the row's own element.
+pub fn is_row_pattern(access: &Access, domain: Domain) -> bool {
+    let pattern = Access::strided(&[domain.outer, domain.row, domain.inner], &[domain.inner as i64, 0, 1]);
+    access.normalized() == pattern.normalized()
+}
+
+/// Strides and extents of a window, those that `chosen` picks and the rest.
+#[allow(clippy::type_complexity)]
+fn split(window: &Access, chosen: &dyn Fn(usize) -> bool) -> (Vec<(usize, i64)>, Vec<(usize, i64)>) {
+    let axes = window.levels[0].axes.iter().enumerate();
+    let (a, b): (Vec<_>, Vec<_>) = axes.partition(|(axis, _)| chosen(*axis));
+    let plain =
+        |axes: Vec<(usize, &super::Axis)>| axes.into_iter().map(|(_, a)| (a.extent, a.stride)).collect();
+    (plain(a), plain(b))
+}

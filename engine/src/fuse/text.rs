@@ -1,0 +1,116 @@
+//! Kernels as text.
+
+use super::{ContractBody, Kernel, KernelBody, Side, Tile, TileInst, TileOp, Use};
+use crate::ir::{Graph, Scalar};
+use std::fmt::{self, Write};
+
+impl Kernel {
+    /// The kernel as `explain --stage kernels` shows it, with the names of the primitive graph.
+    pub fn describe(&self, graph: &Graph) -> String {
+        let mut text = format!("{} {}", self.kind(), self.name);
+        let _ = writeln!(text, "  # {}", self.ops.join(" "));
+        let _ = writeln!(
+            text,
+            "  reads {} B, writes {} B, {} flop",
+            self.bytes_read, self.bytes_written, self.flops
+        );
+        for (i, operand) in self.operands.iter().enumerate() {
+            let usage = if operand.usage == Use::Read { "read" } else { "write" };
+            let _ = writeln!(text, "  {usage} @{i} {}: {}", graph.name_of(operand.value), operand.ty);
+        }
+        for line in body_lines(&self.body) {
+            let _ = writeln!(text, "  {line}");
+        }
+        text
+    }
+}
+
+fn body_lines(body: &KernelBody) -> Vec<String> {
+    match body {
+        KernelBody::Map(tile) | KernelBody::Row(tile) => tile.to_string().lines().map(String::from).collect(),
+        KernelBody::Segmented { tile, segments } => {
+            let table =
+                segments.iter().map(|s| format!("segment of {}: operands {:?}", s.points, s.operands));
+            table.chain(tile.to_string().lines().map(String::from)).collect()
+        }
+        KernelBody::Contract(body) => contract_lines(body),
+        KernelBody::Scatter(body) => {
+            vec![format!("scatter {:?} over {:?}", body.combine, body.extents)]
+        }
+        KernelBody::Scan { monoid, domain } => {
+            vec![format!("scan {} over [{}, {}, {}]", monoid.name(), domain.outer, domain.row, domain.inner)]
+        }
+    }
+}
+
+fn contract_lines(body: &ContractBody) -> Vec<String> {
+    let matrix = |m: &super::MatrixOperand| {
+        format!("@{} + {} strides [{}, {}, {}]", m.operand, m.offset, m.batch, m.row, m.col)
+    };
+    let mut lines = vec![
+        format!("batch {} m {} n {} k {} {}", body.batch, body.m, body.n, body.k, body.dtype),
+        format!("lhs {}", matrix(&body.lhs)),
+        format!("rhs {}", matrix(&body.rhs)),
+    ];
+    for sum in &body.side_sums {
+        let side = if sum.side == Side::Lhs { "lhs" } else { "rhs" };
+        lines.push(format!("@{} = sum of {side} over k", sum.operand));
+    }
+    lines.extend(body.epilogue.to_string().lines().map(String::from));
+    lines
+}
+
+/// One instruction per line: `%3: f32 element = mul(%1, %2)`.
+impl fmt::Display for Tile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "points [{}, {}, {}]", self.domain.outer, self.domain.row, self.domain.inner)?;
+        for (reg, inst) in self.insts.iter().enumerate() {
+            match &inst.op {
+                TileOp::Store { operand, access, value } => writeln!(f, "@{operand}{access} = %{value}")?,
+                _ => writeln!(f, "%{reg}: {} {} = {}", inst.dtype, class_name(inst), OpText(&inst.op))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn class_name(inst: &TileInst) -> &'static str {
+    match inst.class {
+        super::Class::Uniform => "uniform",
+        super::Class::Row => "row",
+        super::Class::Element => "element",
+    }
+}
+
+struct OpText<'a>(&'a TileOp);
+
+impl fmt::Display for OpText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            TileOp::Load { operand, access, index: None } => write!(f, "@{operand}{access}"),
+            TileOp::Load { operand, access, index: Some((reg, stride)) } => {
+                write!(f, "@{operand}{access} + %{reg}*{stride}")
+            }
+            TileOp::Const(literal) => write!(f, "{literal}"),
+            TileOp::Coord(access) => write!(f, "point{access}"),
+            TileOp::Random { stream, step, iteration, access } => {
+                write!(f, "random(stream={stream}, step=%{step}")?;
+                if let Some(iteration) = iteration {
+                    write!(f, ", iteration=%{iteration}")?;
+                }
+                write!(f, ") at {access}")
+            }
+            TileOp::Scalar(op, args) => {
+                let args: Vec<String> = args.iter().map(|reg| format!("%{reg}")).collect();
+                match op {
+                    Scalar::Cast(dtype) => write!(f, "cast({}, dtype={dtype})", args.join(", ")),
+                    _ => write!(f, "{}({})", op.name(), args.join(", ")),
+                }
+            }
+            TileOp::Check { index, bound, .. } => write!(f, "check(%{index}, bound={bound})"),
+            TileOp::Reduce { monoid, value } => write!(f, "reduce_{}(%{value})", monoid.name()),
+            TileOp::Accumulator => f.write_str("accumulator"),
+            TileOp::Store { .. } => f.write_str("store"),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! From kernels to a plan: state in place, streams, then memory.
+
+use super::memory::{Need, place};
+use super::schedule::{Before, Scheduled, finished_before, schedule};
+use super::{Buffer, BufferId, Launch, Place, Plan};
+use crate::fuse::{Access, Class, Domain, Kernel, KernelBody, Operand, Tile, TileInst, TileOp, Use};
+use crate::ir::{Graph, NodeOp, StateLink, Value};
+use std::collections::HashMap;
+
+/// Plans the kernels of a simplified primitive graph for `n_streams` streams.
+pub fn plan(graph: &Graph, kernels: Vec<Kernel>, n_streams: usize) -> Plan {
+    let kernels: Vec<Kernel> = kernels.into_iter().filter(has_work).collect();
+    let mut planner = Planner { graph, kernels, in_place: HashMap::new() };
+    planner.link_state();
+    let before = planner.before();
+    let order = schedule(&planner.kernels, &before, n_streams.max(1));
+    planner.finish(order, n_streams.max(1))
+}
+
+/// A kernel that writes nothing, because a tensor is empty, is not launched.
+fn has_work(kernel: &Kernel) -> bool {
+    kernel.bytes_written > 0
+}
+
+struct Planner<'g> {
+    graph: &'g Graph,
+    kernels: Vec<Kernel>,
+    /// Next states that take the place of the state they follow.
+    in_place: HashMap<Value, Value>,
+}
+
+impl Planner<'_> {
+    // ---- State.
+
+    fn link_state(&mut self) {
+        for link in &self.graph.state {
+            if self.updates_in_place(link) {
+                self.in_place.insert(link.next, Value::of(link.input));
+            }
+        }
+        let copies: Vec<Kernel> = self
+            .graph
+            .state
+            .iter()
+            .filter(|link| link.next != Value::of(link.input) && !self.in_place.contains_key(&link.next))
+            .map(|link| self.copy(link))
+            .collect();
+        self.kernels.extend(copies);
+    }
+
+    /// Whether the next state can be written over the old one: its kernel reads at most its own elements of the old
+    /// one, and whoever else reads the old one can do so before.
+    fn updates_in_place(&self, link: &StateLink) -> bool {
+        let state = Value::of(link.input);
+        let Some(writer) = self.writer(link.next) else { return false };
+        let readers = self.readers(state);
+        !self.in_place.contains_key(&link.next)
+            && (!readers.contains(&writer) || reads_own_elements(&self.kernels[writer], state))
+            && !readers.iter().any(|&reader| reader != writer && self.reaches(writer, reader))
+    }
+
+    fn writer(&self, value: Value) -> Option<usize> {
+        self.kernels.iter().position(|kernel| uses(kernel, value, Use::Write))
+    }
+
+    fn readers(&self, value: Value) -> Vec<usize> {
+        (0..self.kernels.len()).filter(|&id| uses(&self.kernels[id], value, Use::Read)).collect()
+    }
+
+    /// Whether `to` must run after `from`, with the orders that in-place updates have imposed so far.
+    fn reaches(&self, from: usize, to: usize) -> bool {
+        let before = self.before();
+        let mut stack = vec![to];
+        let mut seen = vec![false; self.kernels.len()];
+        while let Some(kernel) = stack.pop() {
+            if kernel == from {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[kernel], true) {
+                stack.extend(&before[kernel]);
+            }
+        }
+        false
+    }
+
+    /// A kernel that copies a next state to where the state lives, after all who read the old one.
+    fn copy(&self, link: &StateLink) -> Kernel {
+        let ty = self.graph.ty(link.next).clone();
+        let n_points = ty.numel();
+        let (dtype, class) = (ty.dtype, Class::Element);
+        let access = Access::strided(&[n_points], &[1]);
+        let load = TileOp::Load { operand: 0, access: access.clone(), index: None };
+        let store = TileOp::Store { operand: 1, access, value: 0 };
+        let insts = [load, store].map(|op| TileInst { op, dtype, class }).to_vec();
+        let operand = |value: Value, usage: Use| Operand { value, ty: ty.clone(), usage };
+        Kernel {
+            name: format!("{}.next", self.graph.nodes[link.input].name()),
+            body: KernelBody::Map(Tile { domain: Domain { outer: 1, row: n_points, inner: 1 }, insts }),
+            operands: vec![operand(link.next, Use::Read), operand(Value::of(link.input), Use::Write)],
+            nodes: vec![link.next.node],
+            ops: vec!["copy".into()],
+            bytes_read: ty.bytes() as u64,
+            bytes_written: ty.bytes() as u64,
+            flops: 0,
+        }
+    }
+
+    /// By kernel: those that must finish before. A value is written before it is read, and a state is read before it is
+    /// overwritten.
+    fn before(&self) -> Before {
+        let mut before: Before = vec![vec![]; self.kernels.len()];
+        for (id, kernel) in self.kernels.iter().enumerate() {
+            for operand in &kernel.operands {
+                match operand.usage {
+                    Use::Read => before[id].extend(
+                        self.writer(operand.value).filter(|&w| w != id && !self.is_state(operand.value)),
+                    ),
+                    Use::Write => {
+                        let old = self.in_place.get(&operand.value).copied().unwrap_or(operand.value);
+                        if self.is_state(old) {
+                            before[id].extend(self.readers(old).into_iter().filter(|&reader| reader != id));
+                        }
+                    }
+                }
+            }
+            before[id].sort_unstable();
+            before[id].dedup();
+        }
+        before
+    }
+
+    fn is_state(&self, value: Value) -> bool {
+        matches!(self.graph.nodes[value.node].op, NodeOp::Input(_))
+    }
+
+    // ---- Buffers.
+
+    fn finish(self, order: Vec<Scheduled>, n_streams: usize) -> Plan {
+        let finished = finished_before(&order);
+        let mut slots = self.slots(&order);
+        self.reuse_dying(&order, &finished, &mut slots);
+        let needs: Vec<Need> = slots.needs.iter().map(|(_, need)| need.clone()).collect();
+        let (offsets, arena_bytes) = place(&needs, &finished);
+        let last = order.len().saturating_sub(1);
+        let mut buffers: Vec<Buffer> = vec![];
+        let mut id_of_slot = vec![];
+        for ((value, need), offset) in slots.needs.iter().zip(offsets) {
+            let end = if need.is_output { last } else { need.uses.iter().copied().max().unwrap_or(0) };
+            let life = (need.uses.iter().copied().min().unwrap_or(0), end);
+            id_of_slot.push(buffers.len());
+            let (name, ty) = (self.graph.name_of(*value).clone(), self.graph.ty(*value).clone());
+            buffers.push(Buffer { name, ty, place: Place::Arena(offset), life });
+        }
+        let mut values: Vec<(Value, BufferId)> = slots
+            .of
+            .iter()
+            .filter(|(_, slot)| slot.1)
+            .map(|(value, slot)| (*value, id_of_slot[slot.0]))
+            .collect();
+        for (node, kind) in self.graph.inputs() {
+            let name = self.graph.nodes[node].name().clone();
+            let ty = self.graph.ty(Value::of(node)).clone();
+            values.push((Value::of(node), buffers.len()));
+            buffers.push(Buffer { name, ty, place: Place::Input(kind), life: (0, last) });
+        }
+        let inputs: HashMap<Value, BufferId> = values.iter().copied().collect();
+        values.extend(self.in_place.iter().map(|(next, state)| (*next, inputs[state])));
+        values.sort_unstable();
+        let buffer_of: HashMap<Value, BufferId> = values.iter().copied().collect();
+        let launches = order
+            .iter()
+            .map(|launch| Launch {
+                kernel: launch.kernel,
+                buffers: self.kernels[launch.kernel]
+                    .operands
+                    .iter()
+                    .map(|operand| buffer_of[&operand.value])
+                    .collect(),
+                stream: launch.stream,
+                waits: launch.waits.clone(),
+            })
+            .collect();
+        let outputs = self
+            .graph
+            .outputs
+            .iter()
+            .filter_map(|(name, value)| Some((name.clone(), *buffer_of.get(value)?)))
+            .collect();
+        let checks =
+            self.graph.nodes.iter().enumerate().filter(|(_, node)| matches!(node.op, NodeOp::Check { .. }));
+        Plan {
+            name: self.graph.name.clone(),
+            check_sites: checks.map(|(id, node)| (id, node.name().clone())).collect(),
+            kernels: self.kernels,
+            launches,
+            buffers,
+            outputs,
+            arena_bytes,
+            n_streams,
+            values,
+        }
+    }
+
+    /// One slot of the arena for every value that a kernel writes elsewhere than over a state.
+    fn slots(&self, order: &[Scheduled]) -> Slots {
+        let mut slots = Slots::default();
+        for (at, launch) in order.iter().enumerate() {
+            for operand in &self.kernels[launch.kernel].operands {
+                let value = operand.value;
+                if self.is_state(value) || self.in_place.contains_key(&value) {
+                    continue;
+                }
+                let is_output = self.graph.outputs.iter().any(|(_, output)| *output == value);
+                let slot = slots.of.entry(value).or_insert_with(|| {
+                    let need = Need { bytes: operand.ty.bytes(), uses: vec![], is_output };
+                    slots.needs.push((value, need));
+                    (slots.needs.len() - 1, true)
+                });
+                slots.needs[slot.0].1.uses.push(at);
+            }
+        }
+        // An empty output is not written by any kernel but still has a name.
+        for (_, output) in &self.graph.outputs {
+            if !slots.of.contains_key(output)
+                && !self.is_state(*output)
+                && !self.in_place.contains_key(output)
+            {
+                slots.of.insert(*output, (slots.needs.len(), true));
+                slots.needs.push((*output, Need { bytes: 0, uses: vec![], is_output: true }));
+            }
+        }
+        slots
+    }
+
+    /// A map that is the last to use one of its operands writes its result over it.
+    fn reuse_dying(&self, order: &[Scheduled], finished: &[Vec<bool>], slots: &mut Slots) {
+        for (at, launch) in order.iter().enumerate() {
+            let kernel = &self.kernels[launch.kernel];
+            for written in kernel.operands.iter().filter(|operand| operand.usage == Use::Write) {
+                let Some(&(target, _)) = slots.of.get(&written.value) else { continue };
+                let dying =
+                    kernel.operands.iter().filter(|operand| operand.usage == Use::Read).find_map(|operand| {
+                        let &(slot, _) = slots.of.get(&operand.value)?;
+                        let need = &slots.needs[slot].1;
+                        let is_last =
+                            !need.is_output && need.uses.iter().all(|&u| u == at || finished[at][u]);
+                        let fits = slot != target && need.bytes == written.ty.bytes() && need.bytes > 0;
+                        (is_last
+                            && fits
+                            && operand.ty.dtype.size() == written.ty.dtype.size()
+                            && reads_own_elements(kernel, operand.value))
+                        .then_some(slot)
+                    });
+                if let Some(slot) = dying {
+                    slots.join(slot, target);
+                }
+            }
+        }
+    }
+}
+
+/// Arena slots under construction: by value, its slot and whether it holds data.
+#[derive(Default)]
+struct Slots {
+    of: HashMap<Value, (usize, bool)>,
+    needs: Vec<(Value, Need)>,
+}
+
+impl Slots {
+    /// `target` moves into `slot`; its own becomes empty.
+    fn join(&mut self, slot: usize, target: usize) {
+        let need =
+            std::mem::replace(&mut self.needs[target].1, Need { bytes: 0, uses: vec![], is_output: false });
+        self.needs[slot].1.uses.extend(need.uses);
+        self.needs[slot].1.is_output |= need.is_output;
+        self.of.values_mut().filter(|known| known.0 == target).for_each(|known| known.0 = slot);
+    }
+}
+
+fn uses(kernel: &Kernel, value: Value, usage: Use) -> bool {
+    kernel.operands.iter().any(|operand| operand.value == value && operand.usage == usage)
+}
+
+/// Whether each point of a map reads only its own element of `value`.
+fn reads_own_elements(kernel: &Kernel, value: Value) -> bool {
+    let Some(operand) = kernel.operands.iter().position(|o| o.value == value && o.usage == Use::Read) else {
+        return true;
+    };
+    let tile = match &kernel.body {
+        // Each slot of a segmented map reads its own elements by construction.
+        KernelBody::Segmented { segments, .. } => {
+            return segments.iter().all(|segment| {
+                let uses = segment.operands.iter().filter(|&&o| o == operand).count();
+                uses == 0 || kernel.operands[operand].ty.numel() == segment.points
+            });
+        }
+        KernelBody::Map(tile) => tile,
+        _ => return false,
+    };
+    let n_points = tile.domain.points(Class::Element);
+    tile.insts.iter().all(|inst| match &inst.op {
+        TileOp::Load { operand: o, access, index } if *o == operand => {
+            index.is_none() && inst.class == Class::Element && access.is_identity(n_points)
+        }
+        _ => true,
+    })
+}
