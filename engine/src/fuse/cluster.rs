@@ -202,17 +202,15 @@ impl<'r, 'g> Clusters<'r, 'g> {
         }
     }
 
-    /// A contraction takes a map in, before or after, only if a tensor need not be written then. (Rows and maps gain
-    /// by every join: a tensor need not be read.)
+    /// Rows and maps gain by every join: a tensor need not be read. A contraction has its epilogue by now, and takes in
+    /// a map before it only if the map's result need not be written then.
     fn saves_a_write(&self, from: usize, to: usize) -> bool {
         let is_contract = |id: usize| matches!(self.clusters[id].kind, Kind::Contract(..));
-        let only_here = |&(node, _): &(NodeId, Place)| {
-            let users = self.real.users[node].iter().map(|&user| self.of[user]);
-            !self.real.root[node]
-                && users.clone().any(|user| user == Some(to))
-                && users.clone().all(|user| user == Some(to) || user == Some(from))
+        let only_there = |&(node, _): &(NodeId, Place)| {
+            let mut users = self.real.users[node].iter().map(|&user| self.of[user]);
+            !self.real.root[node] && users.all(|user| user == Some(to) || user == Some(from))
         };
-        !(is_contract(from) || is_contract(to)) || self.clusters[from].members.iter().any(only_here)
+        !is_contract(from) && (!is_contract(to) || self.clusters[from].members.iter().all(only_there))
     }
 
     /// Clusters over the same points that read a tensor in common read it once.

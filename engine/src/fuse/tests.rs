@@ -208,17 +208,16 @@ fn an_mnist_step_is_nine_kernels() {
     check(
         mnist_step(),
         expect![[r#"
-        row: step order images -> t.12
-        contract: t.12 w1 b1 -> t.19
-        contract: t.19 w2 b2 -> t.22
-        row: t.22 step order labels -> t.34 t.46
-        row: t.34 -> t.37
-        contract: t.19 t.46 -> t.77 t.47
-        contract: t.46 w2 t.19 -> t.51
-        contract: t.12 t.51 -> t.57 t.52
-        segmented map: w1.m t.57 w1 step w2.m t.77 w2 -> t.58 t.63 t.78 t.83
-        segmented map: b1.m t.52 b1 step b2.m t.47 b2 -> t.68 t.73 t.88 t.93
-    "#]],
+            row: step order images -> t.12
+            contract: t.12 w1 b1 -> t.19
+            contract: t.19 w2 b2 -> t.22
+            row: t.22 step order labels -> t.34 t.46
+            row: t.34 -> t.37
+            contract: t.19 t.46 -> t.48 t.47
+            contract: t.46 w2 t.19 -> t.51
+            contract: t.12 t.51 -> t.53 t.52
+            segmented map: w1.m t.53 w1 step b1.m t.52 b1 w2.m t.48 w2 b2.m t.47 b2 -> t.58 t.63 t.68 t.73 t.78 t.83 t.88 t.93
+        "#]],
     );
 }
 
