@@ -1,10 +1,20 @@
 //! Diagnostics: places in source files and what to say about them.
+//!
+//! A [`Diagnostic`] is plain data; text is made of it only at the edge, by [`Diagnostics::render`]. Messages are lower
+//! case without a full stop, call things as the file does, and give one concrete thing to do as help.
 
-/// A file of the sources.
-pub type FileId = u32;
+use codespan_reporting::diagnostic as codespan;
+use codespan_reporting::files::{self, Files};
+use codespan_reporting::term::{self, DisplayStyle, termcolor};
+use std::fmt;
+use std::ops::Range;
+
+/// A file of the [`Sources`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(u32);
 
 /// A range of bytes in a source file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     /// The file.
     pub file: FileId,
@@ -12,4 +22,672 @@ pub struct Span {
     pub start: u32,
     /// One past the last byte.
     pub end: u32,
+}
+
+impl Span {
+    /// The bytes `start..end` of a file. Offsets that no file can have are clamped.
+    pub fn new(file: FileId, start: usize, end: usize) -> Span {
+        let clamp = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
+        Span { file, start: clamp(start), end: clamp(end) }
+    }
+
+    /// From the start of this span to the end of `last`.
+    pub fn to(self, last: Span) -> Span {
+        Span { file: self.file, start: self.start, end: last.end.max(self.start) }
+    }
+
+    /// The empty span just behind this one.
+    pub fn after(self) -> Span {
+        Span { start: self.end, ..self }
+    }
+}
+
+/// A value and where it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Spanned<T> {
+    /// Where.
+    pub span: Span,
+    /// What.
+    pub value: T,
+}
+
+impl<T> Spanned<T> {
+    /// A value at a place.
+    pub fn new(span: Span, value: T) -> Spanned<T> {
+        Spanned { span, value }
+    }
+}
+
+impl<T> std::ops::Deref for Spanned<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// All source texts of a run, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    files: Vec<SourceFile>,
+}
+
+#[derive(Clone, Debug)]
+struct SourceFile {
+    name: String,
+    text: String,
+    line_starts: Vec<usize>,
+}
+
+impl Sources {
+    /// No files yet.
+    pub fn new() -> Sources {
+        Sources::default()
+    }
+
+    /// Adds a text; `name` is what errors call it, usually its path.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
+        let (name, text) = (name.into(), text.into());
+        let line_starts = files::line_starts(&text).collect();
+        self.files.push(SourceFile { name, text, line_starts });
+        FileId((self.files.len() - 1) as u32)
+    }
+
+    /// Adds the bytes of a file. Bytes that are not UTF-8 are reported ([`Code::E0001`]) and replaced.
+    pub fn add_bytes(&mut self, name: impl Into<String>, bytes: Vec<u8>, diags: &mut Diagnostics) -> FileId {
+        let fault = match String::from_utf8(bytes) {
+            Ok(text) => return self.add(name, text),
+            Err(fault) => fault,
+        };
+        let at = fault.utf8_error().valid_up_to();
+        let file = self.add(name, String::from_utf8_lossy(fault.as_bytes()));
+        diags
+            .error(Code::E0001, Span::new(file, at, at), "the file is not UTF-8 text")
+            .here(format!("byte {at} starts no character"))
+            .help("save the file in UTF-8");
+        file
+    }
+
+    /// What a file is called.
+    pub fn name(&self, file: FileId) -> &str {
+        &self.file(file).name
+    }
+
+    /// The text of a file.
+    pub fn text(&self, file: FileId) -> &str {
+        &self.file(file).text
+    }
+
+    /// The text at a place; shortened where the span leaves the file.
+    pub fn slice(&self, span: Span) -> &str {
+        &self.text(span.file)[self.range(span)]
+    }
+
+    /// `graphs/mnist.ron:9:50`: file, line and column, counted from 1, of the first character of a span.
+    pub fn place(&self, span: Span) -> String {
+        let location = self.location(span.file, self.range(span).start);
+        let (line, column) = location.map_or((1, 1), |l| (l.line_number, l.column_number));
+        format!("{}:{line}:{column}", self.name(span.file))
+    }
+
+    fn file(&self, file: FileId) -> &SourceFile {
+        &self.files[file.0 as usize]
+    }
+
+    /// The span as offsets that can slice the text, whatever the span says.
+    fn range(&self, span: Span) -> Range<usize> {
+        let text = self.text(span.file);
+        let start = text.floor_char_boundary(span.start as usize);
+        let end = text.floor_char_boundary(span.end as usize);
+        start..end.max(start)
+    }
+
+    /// The part of a span that lies on its first line. Carets under a whole block hide more than they show.
+    fn first_line(&self, span: Span) -> Range<usize> {
+        let range = self.range(span);
+        let line = &self.text(span.file)[range.clone()];
+        let len = line.find(['\n', '\r']).unwrap_or(line.len());
+        range.start..range.start + len
+    }
+}
+
+impl<'a> Files<'a> for Sources {
+    type FileId = FileId;
+    type Name = &'a str;
+    type Source = &'a str;
+
+    fn name(&'a self, file: FileId) -> Result<&'a str, files::Error> {
+        Ok(self.name(file))
+    }
+
+    fn source(&'a self, file: FileId) -> Result<&'a str, files::Error> {
+        Ok(self.text(file))
+    }
+
+    fn line_index(&'a self, file: FileId, byte: usize) -> Result<usize, files::Error> {
+        Ok(self.file(file).line_starts.partition_point(|&start| start <= byte).saturating_sub(1))
+    }
+
+    fn line_range(&'a self, file: FileId, line: usize) -> Result<Range<usize>, files::Error> {
+        let SourceFile { text, line_starts, .. } = self.file(file);
+        let max = line_starts.len().saturating_sub(1);
+        let start = *line_starts.get(line).ok_or(files::Error::LineTooLarge { given: line, max })?;
+        Ok(start..line_starts.get(line + 1).copied().unwrap_or(text.len()))
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// The pipeline cannot run.
+    Error,
+    /// It runs, but probably not as meant.
+    Warning,
+}
+
+macro_rules! codes {
+    ($($code:ident $title:literal)*) => {
+        /// A stable number for a kind of error. The page `docs/errors/E….md` explains each with an example.
+        ///
+        /// `E00xx` syntax, `E01xx` names, types and shapes, `E02xx` structure of the pipeline, `E03xx` structure of
+        /// the graph, `E04xx` functions and plugins, `E05xx` data and checkpoints, `E06xx` while running.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Code {
+            $(#[doc = $title] $code,)*
+        }
+
+        impl Code {
+            /// Every code, in order.
+            pub const ALL: &[Code] = &[$(Code::$code),*];
+
+            /// One line on what it stands for.
+            pub const fn title(self) -> &'static str {
+                match self { $(Code::$code => $title,)* }
+            }
+
+            /// `E0102`
+            pub const fn name(self) -> &'static str {
+                match self { $(Code::$code => stringify!($code),)* }
+            }
+        }
+    };
+}
+
+codes! {
+    E0001 "the file is not text"
+    E0002 "something else was expected here"
+    E0003 "a bracket, string or comment is not closed"
+    E0004 "malformed string or character"
+    E0005 "malformed number"
+    E0006 "nested too deeply"
+    E0007 "unknown extension of the file format"
+    E0008 "malformed expression"
+    E0009 "malformed type"
+    E0010 "a value of the wrong kind"
+    E0011 "a field is missing"
+    E0012 "unknown field"
+    E0013 "a field or key is given twice"
+    E0014 "unknown choice"
+    E0015 "a number out of range"
+
+    E0101 "unknown name"
+    E0102 "shapes do not broadcast"
+    E0103 "element types do not agree"
+    E0104 "an operand of the wrong type or shape"
+    E0105 "unknown op"
+    E0106 "wrong number of operands"
+    E0107 "unknown attribute"
+    E0108 "an attribute of the wrong kind"
+    E0109 "an attribute is missing"
+    E0110 "the declared type is not the type of the value"
+    E0111 "unknown element type"
+    E0112 "an extent cannot be determined"
+    E0113 "the op has no such result"
+    E0114 "a number does not fit its element type"
+    E0115 "no gradient passes through"
+
+    E0201 "unknown kind of stage"
+    E0202 "unknown data source"
+    E0203 "unknown field or split of a data source"
+    E0204 "malformed parameter"
+    E0205 "a stage needs a scalar"
+    E0206 "malformed update of state"
+    E0207 "unknown optimizer"
+    E0208 "no such setting"
+
+    E0301 "nodes depend on each other in a circle"
+    E0302 "a name is defined twice"
+    E0303 "a node is never used"
+
+    E0401 "malformed function"
+    E0402 "a function calls itself"
+    E0403 "a plugin file may define functions only"
+
+    E0501 "data cannot be found"
+    E0502 "a data file is broken"
+    E0503 "a checkpoint is broken"
+    E0504 "a checkpoint does not match the graph"
+
+    E0601 "an index is out of range"
+    E0602 "more results than the declared capacity"
+    E0603 "the device is not available"
+    E0604 "out of memory"
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One thing to say about the sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Which kind of fault it is.
+    pub code: Code,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The fact: lower case, no full stop.
+    pub message: String,
+    /// Places with a remark each, the main one first.
+    pub labels: Vec<(Span, String)>,
+    /// One concrete thing to do.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error without a place yet.
+    pub fn error(code: Code, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { code, severity: Severity::Error, message: message.into(), labels: vec![], help: None }
+    }
+
+    /// A warning without a place yet.
+    pub fn warning(code: Code, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, message) }
+    }
+
+    /// Points at a place; the first one is the main one.
+    pub fn at(mut self, span: Span, remark: impl Into<String>) -> Diagnostic {
+        self.also(span, remark);
+        self
+    }
+
+    /// Says something at the main place.
+    pub fn here(&mut self, remark: impl Into<String>) -> &mut Diagnostic {
+        if let Some((_, text)) = self.labels.first_mut() {
+            *text = remark.into();
+        }
+        self
+    }
+
+    /// Points at one more place.
+    pub fn also(&mut self, span: Span, remark: impl Into<String>) -> &mut Diagnostic {
+        self.labels.push((span, remark.into()));
+        self
+    }
+
+    /// Gives one concrete thing to do.
+    pub fn help(&mut self, help: impl Into<String>) -> &mut Diagnostic {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Where it comes in the order of the text: by main place, those without one first.
+    fn place(&self) -> Option<Span> {
+        self.labels.first().map(|(span, _)| *span)
+    }
+}
+
+/// How many errors, and how many warnings, are kept; the rest is only counted.
+pub const MAX_SHOWN: usize = 50;
+
+/// Whether text is coloured for a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Text alone: for files, pipes and golden tests.
+    Plain,
+    /// With ANSI colours.
+    Coloured,
+}
+
+/// A list of diagnostics; front-end passes add to it and go on.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics {
+    kept: Vec<Diagnostic>,
+    n_errors: usize,
+    n_warnings: usize,
+    /// The latest one beyond the limit, so that there is something to add remarks to.
+    spilled: Option<Box<Diagnostic>>,
+}
+
+impl Diagnostics {
+    /// Nothing to say yet.
+    pub fn new() -> Diagnostics {
+        Diagnostics::default()
+    }
+
+    /// Adds an error; remarks and help can be added to the result.
+    pub fn error(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Diagnostic {
+        self.push(Diagnostic::error(code, message).at(span, ""))
+    }
+
+    /// Adds a warning; remarks and help can be added to the result.
+    pub fn warning(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Diagnostic {
+        self.push(Diagnostic::warning(code, message).at(span, ""))
+    }
+
+    /// Adds a diagnostic.
+    pub fn push(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
+        let count = match diagnostic.severity {
+            Severity::Error => &mut self.n_errors,
+            Severity::Warning => &mut self.n_warnings,
+        };
+        *count += 1;
+        if *count > MAX_SHOWN {
+            return self.spilled.insert(Box::new(diagnostic));
+        }
+        let last = self.kept.len();
+        self.kept.push(diagnostic);
+        &mut self.kept[last]
+    }
+
+    /// Whether there is anything that keeps the pipeline from running.
+    pub fn has_errors(&self) -> bool {
+        self.n_errors > 0
+    }
+
+    /// Number of errors, shown or not.
+    pub fn n_errors(&self) -> usize {
+        self.n_errors
+    }
+
+    /// Number of warnings, shown or not.
+    pub fn n_warnings(&self) -> usize {
+        self.n_warnings
+    }
+
+    /// Whether further errors are only counted: no need to search for a good hint then.
+    pub fn is_full(&self) -> bool {
+        self.n_errors >= MAX_SHOWN
+    }
+
+    /// The diagnostics that are kept, by place.
+    pub fn sorted(&self) -> Vec<&Diagnostic> {
+        let mut sorted: Vec<_> = self.kept.iter().collect();
+        sorted.sort_by_key(|diagnostic| diagnostic.place());
+        sorted
+    }
+
+    /// The text a user reads: each diagnostic with its lines of source, by place, and how many more there are.
+    pub fn render(&self, sources: &Sources, look: Look) -> String {
+        let shown: Vec<_> =
+            self.sorted().into_iter().map(|diagnostic| render(sources, diagnostic, look)).collect();
+        let mut text = shown.join("\n");
+        for (n, noun) in [(self.n_errors, "error"), (self.n_warnings, "warning")] {
+            if let Some(more @ 1..) = n.checked_sub(MAX_SHOWN) {
+                let plural = if more == 1 { "" } else { "s" };
+                text += &format!("\n… and {more} more {noun}{plural}\n");
+            }
+        }
+        text
+    }
+}
+
+/// The candidate that `name` was probably meant to be: equal but for case, or few edits away.
+pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    const LONGEST: usize = 64;
+    let name = name.to_lowercase();
+    let allowed = (name.len() / 3).clamp(1, 4);
+    let close = |candidate: &str| {
+        let plausible = candidate.len() <= LONGEST && candidate.len().abs_diff(name.len()) <= allowed;
+        plausible.then(|| strsim::osa_distance(&name, &candidate.to_lowercase()))
+    };
+    let known = candidates.into_iter().filter(|_| name.len() <= LONGEST);
+    let scored = known.filter_map(|candidate| close(candidate).map(|edits| (edits, candidate)));
+    scored
+        .filter(|(edits, _)| *edits <= allowed)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Lines longer than this are not shown: nobody reads a file that a program wrote on one line.
+const LONGEST_LINE: usize = 400;
+
+fn render(sources: &Sources, diagnostic: &Diagnostic, look: Look) -> String {
+    let shows_lines = diagnostic.labels.iter().all(|(span, _)| line_len(sources, *span) <= LONGEST_LINE);
+    let config = term::Config {
+        display_style: if shows_lines { DisplayStyle::Rich } else { DisplayStyle::Medium },
+        ..term::Config::default()
+    };
+    let diagnostic = to_codespan(sources, diagnostic, shows_lines);
+    let text = match look {
+        Look::Plain => term::emit_into_string(&config, sources, &diagnostic),
+        Look::Coloured => {
+            let mut ansi = termcolor::Ansi::new(vec![]);
+            term::emit_to_write_style(&mut ansi, &config, sources, &diagnostic)
+                .map(|()| String::from_utf8_lossy(&ansi.into_inner()).into_owned())
+        }
+    };
+    let text = text.unwrap_or_else(|e| crate::bug!("a diagnostic cannot be shown: {e}"));
+    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+    lines.join("\n").trim_end().to_owned() + "\n"
+}
+
+fn line_len(sources: &Sources, span: Span) -> usize {
+    let line = sources.line_index(span.file, span.start as usize);
+    line.and_then(|line| sources.line_range(span.file, line)).map_or(0, |range| range.len())
+}
+
+/// Remarks become notes where the lines that they would stand at are not shown.
+fn to_codespan(sources: &Sources, d: &Diagnostic, shows_lines: bool) -> codespan::Diagnostic<FileId> {
+    let severity = match d.severity {
+        Severity::Error => codespan::Severity::Error,
+        Severity::Warning => codespan::Severity::Warning,
+    };
+    let label = |(i, (span, remark)): (usize, &(Span, String))| {
+        let style = if i == 0 { codespan::LabelStyle::Primary } else { codespan::LabelStyle::Secondary };
+        let text = if shows_lines { remark.as_str() } else { "" };
+        codespan::Label::new(style, span.file, sources.first_line(*span)).with_message(text)
+    };
+    let remarks = d.labels.iter().filter(|(_, remark)| !shows_lines && !remark.is_empty());
+    let remarks = remarks.map(|(span, remark)| format!("{}: {remark}", sources.place(*span)));
+    let help = d.help.iter().map(|help| format!("help: {help}"));
+    codespan::Diagnostic::new(severity)
+        .with_code(d.code.name())
+        .with_message(&d.message)
+        .with_labels(d.labels.iter().enumerate().map(label).collect())
+        .with_notes(remarks.chain(help).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    const MLP: &str = "(\n    name: \"mlp\",\n    nodes: [\n        (name: \"y\", op: \"add\", inputs: [\"h\", \"b\"]),\n    ],\n)\n";
+
+    fn sources() -> (Sources, FileId) {
+        let mut sources = Sources::new();
+        let file = sources.add("graphs/mlp_block.ron", MLP);
+        (sources, file)
+    }
+
+    /// The place of the first `needle` in the example.
+    fn place(file: FileId, needle: &str) -> Span {
+        let at = MLP.find(needle).unwrap();
+        Span::new(file, at, at + needle.len())
+    }
+
+    fn check(diags: &Diagnostics, sources: &Sources, expected: Expect) {
+        expected.assert_eq(&diags.render(sources, Look::Plain));
+    }
+
+    #[test]
+    fn an_error_says_the_place_the_fact_and_the_fix() {
+        let (sources, file) = sources();
+        let mut diags = Diagnostics::new();
+        diags
+            .error(Code::E0102, place(file, "\"b\""), "cannot broadcast f32[32, 64] with f32[32]")
+            .here("`b` is f32[32]")
+            .also(place(file, "\"h\""), "`h` is f32[32, 64]")
+            .help("trailing axes must agree: 64 vs 32; declare `b` as f32[64] or reshape it to f32[32, 1]");
+        check(
+            &diags,
+            &sources,
+            expect![[r#"
+            error[E0102]: cannot broadcast f32[32, 64] with f32[32]
+              ┌─ graphs/mlp_block.ron:4:46
+              │
+            4 │         (name: "y", op: "add", inputs: ["h", "b"]),
+              │                                         ---  ^^^ `b` is f32[32]
+              │                                         │
+              │                                         `h` is f32[32, 64]
+              │
+              = help: trailing axes must agree: 64 vs 32; declare `b` as f32[64] or reshape it to f32[32, 1]
+        "#]],
+        );
+    }
+
+    #[test]
+    fn places_order_the_list_and_blocks_are_marked_on_their_first_line() {
+        let (sources, file) = sources();
+        let mut diags = Diagnostics::new();
+        diags.warning(Code::E0303, place(file, "\"y\""), "`y` is never used");
+        diags.error(Code::E0011, Span::new(file, 0, MLP.len()), "the pipeline has no `stages`");
+        check(
+            &diags,
+            &sources,
+            expect![[r#"
+            error[E0011]: the pipeline has no `stages`
+              ┌─ graphs/mlp_block.ron:1:1
+              │
+            1 │ (
+              │ ^
+
+            warning[E0303]: `y` is never used
+              ┌─ graphs/mlp_block.ron:4:16
+              │
+            4 │         (name: "y", op: "add", inputs: ["h", "b"]),
+              │                ^^^
+        "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_beyond_the_limit_is_counted() {
+        let (sources, file) = sources();
+        let mut diags = Diagnostics::new();
+        for i in 0..MAX_SHOWN + 3 {
+            diags
+                .error(Code::E0101, place(file, "\"h\""), format!("fault {i}"))
+                .help("kept or not, this works");
+        }
+        let text = diags.render(&sources, Look::Plain);
+        assert!(text.contains("fault 49") && !text.contains("fault 50"), "{text}");
+        assert!(text.ends_with("\n… and 3 more errors\n"), "{text}");
+        assert!(diags.is_full() && diags.n_errors() == MAX_SHOWN + 3);
+    }
+
+    #[test]
+    fn a_file_on_one_long_line_is_not_printed() {
+        let mut sources = Sources::new();
+        let file = sources.add("long.ron", format!("[{}x]", "1, ".repeat(1000)));
+        let mut diags = Diagnostics::new();
+        diags
+            .error(Code::E0101, Span::new(file, 3001, 3002), "unknown name `x`")
+            .here("not defined")
+            .help("try `y`");
+        check(
+            &diags,
+            &sources,
+            expect![[r#"
+            long.ron:1:3002: error[E0101]: unknown name `x`
+             = long.ron:1:3002: not defined
+             = help: try `y`
+        "#]],
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_an_error() {
+        let mut sources = Sources::new();
+        let mut diags = Diagnostics::new();
+        sources.add_bytes("bad.ron", b"(name: \"caf\xe9\")".to_vec(), &mut diags);
+        check(
+            &diags,
+            &sources,
+            expect![[r#"
+            error[E0001]: the file is not UTF-8 text
+              ┌─ bad.ron:1:12
+              │
+            1 │ (name: "caf�")
+              │            ^ byte 11 starts no character
+              │
+              = help: save the file in UTF-8
+        "#]],
+        );
+    }
+
+    #[test]
+    fn colours_are_ansi_codes_around_the_same_text() {
+        let (sources, file) = sources();
+        let mut diags = Diagnostics::new();
+        diags.error(Code::E0105, place(file, "\"add\""), "unknown op `add`");
+        let coloured = diags.render(&sources, Look::Coloured);
+        assert!(coloured.contains("\u{1b}["));
+        let mut plain = String::new();
+        for part in coloured.split('\u{1b}') {
+            plain +=
+                part.strip_prefix('[').and_then(|rest| rest.split_once('m')).map_or(part, |(_, text)| text);
+        }
+        assert_eq!(plain, diags.render(&sources, Look::Plain));
+    }
+
+    #[test]
+    fn a_span_that_fits_no_text_is_shortened() {
+        let mut sources = Sources::new();
+        let file = sources.add("é.ron", "é\r\n");
+        let mut diags = Diagnostics::new();
+        diags.error(Code::E0002, Span::new(file, 1, 900), "odd");
+        diags.error(Code::E0002, Span::new(file, 700, 600), "odder");
+        check(
+            &diags,
+            &sources,
+            expect![[r#"
+            error[E0002]: odd
+              ┌─ é.ron:1:1
+              │
+            1 │ é
+              │ ^
+
+            error[E0002]: odder
+              ┌─ é.ron:2:1
+              │
+            2 │
+              │ ^
+        "#]],
+        );
+    }
+
+    #[test]
+    fn codes_are_sorted_unique_and_titled() {
+        assert!(Code::ALL.windows(2).all(|pair| pair[0].name() < pair[1].name()));
+        assert!(Code::ALL.iter().all(|code| code.name().len() == 5 && !code.title().ends_with('.')));
+    }
+
+    #[test]
+    fn near_names_are_found_and_far_ones_are_not() {
+        let ops = ["relu", "gelu", "softmax", "log_softmax", "sum"];
+        for (written, meant) in [
+            ("rleu", Some("relu")),
+            ("ReLU", Some("relu")),
+            ("sofmax", Some("softmax")),
+            ("log_sofmax", Some("log_softmax")),
+            ("summ", Some("sum")),
+            ("tanh", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(written, ops), meant, "{written}");
+        }
+    }
 }

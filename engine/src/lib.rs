@@ -8,6 +8,7 @@ pub mod ir;
 pub mod op;
 pub mod pipeline;
 pub mod plan;
+pub mod source;
 
 /// Panics with a message that says whose fault it is: ours.
 #[macro_export]

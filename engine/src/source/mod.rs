@@ -1,0 +1,14 @@
+//! The syntax layer: from the bytes of a file to trees with a place at every value, free of any graph.
+//!
+//! Reading never fails: every function returns what it could make out and reports the rest to
+//! [`Diagnostics`](crate::diag::Diagnostics), so that one run shows all errors of a file. Nothing here panics on any
+//! input, recurses deeper than a fixed limit, or takes more than linear time.
+
+mod fields;
+mod lex;
+mod ron;
+mod text;
+
+pub use fields::{Fields, entries};
+pub use ron::{MAX_DEPTH, Ron, RonKind, parse_ron};
+pub use text::Text;
