@@ -4,6 +4,7 @@
 //! [`Diagnostics`](crate::diag::Diagnostics), so that one run shows all errors of a file. Nothing here panics on any
 //! input, recurses deeper than a fixed limit, or takes more than linear time.
 
+pub mod expr;
 mod fields;
 mod lex;
 mod ron;
