@@ -4,3 +4,5 @@ pub mod tensor;
 
 pub mod checkpoint;
 pub mod data;
+
+pub mod cpu;

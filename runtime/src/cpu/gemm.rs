@@ -1,0 +1,680 @@
+//! Matrix products, one output tile at a time.
+//!
+//! The output is cut into tiles by [`Tiles`], from the shape alone; a tile is computed by one worker, start to end,
+//! so its caller can go on with it while it is hot (bias, activation, the sum of its columns). Operands have any
+//! strides: transposing costs nothing to ask for. No call allocates: a worker brings its [`Scratch`].
+//!
+//! Inside a tile a strip of columns of B, as wide as two vectors, is copied densely for a run of up to 256 rows, and
+//! stays in the first-level cache while blocks of up to 8 rows of A pass over it with their sums in registers.
+
+// Arrays of registers are indexed, not iterated: the counts are constants and the loops must unroll.
+#![allow(clippy::needless_range_loop)]
+
+use super::isa::{Isa, Kernel, dispatch};
+use super::pool::Pool;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// A matrix in a slice: element (i, j) is `data[i·row_stride + j·column_stride]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a, T> {
+    data: &'a [T],
+    n_rows: usize,
+    n_columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// A view of a slice.
+    ///
+    /// # Panics
+    /// If an element would lie outside the slice.
+    pub fn new(
+        data: &'a [T],
+        [n_rows, n_columns]: [usize; 2],
+        [row_stride, column_stride]: [usize; 2],
+    ) -> Self {
+        let is_empty = n_rows == 0 || n_columns == 0;
+        assert!(is_empty || (n_rows - 1) * row_stride + (n_columns - 1) * column_stride < data.len());
+        Matrix { data, n_rows, n_columns, row_stride, column_stride }
+    }
+
+    /// A row-major view.
+    ///
+    /// # Panics
+    /// If an element would lie outside the slice.
+    pub fn row_major(data: &'a [T], n_rows: usize, n_columns: usize) -> Self {
+        Matrix::new(data, [n_rows, n_columns], [n_columns, 1])
+    }
+
+    /// The same data with rows and columns exchanged.
+    pub fn transposed(self) -> Self {
+        Matrix {
+            n_rows: self.n_columns,
+            n_columns: self.n_rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+            ..self
+        }
+    }
+
+    fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        let start = (rows.start * self.row_stride + columns.start * self.column_stride).min(self.data.len());
+        Matrix { data: &self.data[start..], n_rows: rows.len(), n_columns: columns.len(), ..self }
+    }
+}
+
+/// A part of a row-major matrix that one worker writes.
+#[derive(Debug)]
+pub struct TileMut<'a, T> {
+    start: *mut T,
+    n_rows: usize,
+    n_columns: usize,
+    row_stride: usize,
+    owner: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: a tile is the only access to its elements, like a mutable slice.
+unsafe impl<T: Send> Send for TileMut<'_, T> {}
+
+impl<'a, T> TileMut<'a, T> {
+    /// A whole matrix as one tile, its rows `row_stride` elements apart.
+    ///
+    /// # Panics
+    /// If an element would lie outside the slice, or rows would overlap.
+    pub fn new(data: &'a mut [T], n_rows: usize, n_columns: usize, row_stride: usize) -> Self {
+        assert!(n_rows == 0 || (n_rows - 1) * row_stride + n_columns <= data.len());
+        assert!(n_columns <= row_stride || n_rows <= 1);
+        TileMut { start: data.as_mut_ptr(), n_rows, n_columns, row_stride, owner: PhantomData }
+    }
+
+    /// How many rows the tile has.
+    pub fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    /// How many columns the tile has.
+    pub fn n_columns(&self) -> usize {
+        self.n_columns
+    }
+
+    /// One row of the tile.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn row(&mut self, row_idx: usize) -> &mut [T] {
+        assert!(row_idx < self.n_rows);
+        // SAFETY: the row is inside the tile, and the tile is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(row_idx * self.row_stride), self.n_columns) }
+    }
+
+    /// # Safety
+    /// Parts that live at the same time must not overlap.
+    unsafe fn part(&self, rows: Range<usize>, columns: Range<usize>) -> TileMut<'_, T> {
+        debug_assert!(rows.end <= self.n_rows && columns.end <= self.n_columns);
+        // SAFETY: within the tile, as asserted; `Tiles` makes ranges inside its shape.
+        let start = unsafe { self.start.add(rows.start * self.row_stride + columns.start) };
+        TileMut { start, n_rows: rows.len(), n_columns: columns.len(), ..*self }
+    }
+}
+
+/// How the output of a product is cut: from its shape alone, so that results and work do not depend on threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiles {
+    n_rows: usize,
+    n_columns: usize,
+    rows: usize,
+    columns: usize,
+}
+
+impl Tiles {
+    /// The cut of an `m × n` output with `k` products an element. With `whole_rows` a tile spans all columns, for
+    /// whoever goes on with rows (softmax, norms).
+    ///
+    /// About eight tiles, or more where a tile would exceed 128 × 256, but none with less than about 100 000
+    /// multiplications: those take less time than handing them out.
+    pub fn new(m: usize, n: usize, k: usize, whole_rows: bool) -> Tiles {
+        let n_tiles = (m * n * k / MIN_PRODUCTS).clamp(1, 8);
+        let columns = if whole_rows || n <= 2 * STRIP {
+            n.max(1)
+        } else {
+            n.div_ceil(n.div_ceil(256)).next_multiple_of(STRIP)
+        };
+        let n_column_tiles = n.div_ceil(columns).max(1);
+        let rows =
+            m.div_ceil(n_tiles.div_ceil(n_column_tiles)).next_multiple_of(MAX_ROWS).clamp(MAX_ROWS, 128);
+        Tiles { n_rows: m, n_columns: n, rows, columns }
+    }
+
+    /// How many tiles there are.
+    pub fn len(&self) -> usize {
+        self.n_rows.div_ceil(self.rows) * self.n_columns.div_ceil(self.columns)
+    }
+
+    /// Whether the output is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows and columns of a tile; tiles of the same rows follow each other.
+    pub fn tile(&self, tile_idx: usize) -> (Range<usize>, Range<usize>) {
+        let n_column_tiles = self.n_columns.div_ceil(self.columns);
+        let (i, j) = (tile_idx / n_column_tiles * self.rows, tile_idx % n_column_tiles * self.columns);
+        (i..(i + self.rows).min(self.n_rows), j..(j + self.columns).min(self.n_columns))
+    }
+}
+
+/// Fewer multiplications than this are not worth another tile.
+const MIN_PRODUCTS: usize = 100_000;
+/// Widest strip of columns, in elements, over all instruction sets.
+const STRIP: usize = 32;
+/// Most rows of a register block, over all instruction sets.
+const MAX_ROWS: usize = 8;
+/// Longest run along the contracted axis between two visits to the output.
+const RUN: usize = 256;
+
+/// Room for a strip of B and for a register block at the edge; one a worker.
+#[repr(align(64))]
+pub struct Scratch<T> {
+    strip: [T; RUN * STRIP],
+    edge: [T; MAX_ROWS * STRIP],
+}
+
+impl<T: Scalar> Scratch<T> {
+    /// Scratch memory for one worker.
+    pub fn new() -> Box<Scratch<T>> {
+        Box::new(Scratch { strip: [T::ZERO; RUN * STRIP], edge: [T::ZERO; MAX_ROWS * STRIP] })
+    }
+}
+
+/// `out = a · b`, or `out += a · b` with `accumulate`, over the workers of a pool; `finish(tile, rows, columns)` runs
+/// on each tile right after it is complete.
+///
+/// Shapes: a `[m, k]`, b `[k, n]`, out `[m, n]`; `tiles` must be of that shape. With `k = 0` the product is 0.
+///
+/// # Panics
+/// If shapes differ, or if there are fewer scratches than workers.
+#[allow(clippy::too_many_arguments)]
+pub fn gemm<T: Scalar>(
+    pool: &mut Pool,
+    scratch: &mut [Box<Scratch<T>>],
+    a: Matrix<T>,
+    b: Matrix<T>,
+    out: TileMut<T>,
+    accumulate: bool,
+    tiles: Tiles,
+    finish: impl Fn(&mut TileMut<T>, Range<usize>, Range<usize>) + Sync,
+) {
+    assert_eq!((tiles.n_rows, tiles.n_columns), (out.n_rows, out.n_columns));
+    let out = Shared(out);
+    let out = &out;
+    pool.run_with(tiles.len(), scratch, |tile_idx, scratch| {
+        let (rows, columns) = tiles.tile(tile_idx);
+        // SAFETY: tiles do not overlap, and every tile is one chunk.
+        let mut tile = unsafe { out.0.part(rows.clone(), columns.clone()) };
+        let (a, b) = (a.part(rows.clone(), 0..a.n_columns), b.part(0..b.n_rows, columns.clone()));
+        gemm_tile(scratch, a, b, &mut tile, accumulate);
+        finish(&mut tile, rows, columns);
+    });
+}
+
+/// `out = a · b`, or `out += a · b` with `accumulate`, by the calling thread alone.
+///
+/// # Panics
+/// If shapes differ.
+pub fn gemm_tile<T: Scalar>(
+    scratch: &mut Scratch<T>,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    out: &mut TileMut<T>,
+    accumulate: bool,
+) {
+    assert_eq!((a.n_rows, b.n_columns, a.n_columns), (out.n_rows, out.n_columns, b.n_rows));
+    if b.n_rows == 0 && !accumulate {
+        (0..out.n_rows).for_each(|row_idx| out.row(row_idx).fill(T::ZERO));
+    }
+    dispatch(TileKernel { scratch, a, b, out, accumulate });
+}
+
+/// A tile that several workers take their parts of.
+struct Shared<'a, T>(TileMut<'a, T>);
+// SAFETY: the workers take disjoint parts.
+unsafe impl<T: Send> Sync for Shared<'_, T> {}
+
+/// An element type of matrix products.
+pub trait Scalar: Copy + Send + Sync + std::ops::AddAssign + 'static {
+    /// Zero.
+    const ZERO: Self;
+    /// Computes a tile with the vectors of an instruction set.
+    #[doc(hidden)]
+    fn run_tile<I: Isa>(tile: TileKernel<'_, '_, Self>);
+}
+
+impl Scalar for f32 {
+    const ZERO: f32 = 0.0;
+    #[inline(always)]
+    fn run_tile<I: Isa>(tile: TileKernel<'_, '_, f32>) {
+        tile.run_lanes::<I::F32>();
+    }
+}
+
+impl Scalar for f64 {
+    const ZERO: f64 = 0.0;
+    #[inline(always)]
+    fn run_tile<I: Isa>(tile: TileKernel<'_, '_, f64>) {
+        tile.run_lanes::<I::F64>();
+    }
+}
+
+/// A vector register's worth of scalars.
+///
+/// # Safety
+/// The methods of the x86 vectors may be called only where the instruction set is enabled.
+pub unsafe trait Lanes: Copy {
+    /// What a lane holds.
+    type Scalar: Scalar;
+    /// How many lanes.
+    const N: usize;
+    /// How many rows of sums, two vectors each, fit the registers.
+    const ROWS: usize;
+    /// The same value in all lanes.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn splat(value: Self::Scalar) -> Self;
+    /// Reads `N` scalars, unaligned.
+    ///
+    /// # Safety
+    /// `from` must be valid for them; see the trait.
+    unsafe fn load(from: *const Self::Scalar) -> Self;
+    /// Writes `N` scalars, unaligned.
+    ///
+    /// # Safety
+    /// `to` must be valid for them; see the trait.
+    unsafe fn store(self, to: *mut Self::Scalar);
+    /// `self · b + c`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn mul_add(self, b: Self, c: Self) -> Self;
+    /// `self + b`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn plus(self, b: Self) -> Self;
+}
+
+#[doc(hidden)]
+pub struct TileKernel<'a, 'b, T> {
+    scratch: &'a mut Scratch<T>,
+    a: Matrix<'a, T>,
+    b: Matrix<'a, T>,
+    out: &'a mut TileMut<'b, T>,
+    accumulate: bool,
+}
+
+impl<T: Scalar> Kernel for TileKernel<'_, '_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        T::run_tile::<I>(self);
+    }
+}
+
+impl<T: Scalar> TileKernel<'_, '_, T> {
+    #[inline(always)]
+    fn run_lanes<V: Lanes<Scalar = T>>(mut self) {
+        let (n, k) = (self.out.n_columns, self.b.n_rows);
+        for column in (0..n).step_by(2 * V::N) {
+            let n_columns = (n - column).min(2 * V::N);
+            for depth in (0..k).step_by(RUN) {
+                let strip = Strip { column, n_columns, depth, run: (k - depth).min(RUN) };
+                self.copy_strip::<V>(strip);
+                if n_columns <= V::N { self.run_strip::<V, 1>(strip) } else { self.run_strip::<V, 2>(strip) }
+            }
+        }
+    }
+
+    /// Copies a strip of B densely, padded with zeros to whole vectors.
+    #[inline(always)]
+    fn copy_strip<V: Lanes<Scalar = T>>(&mut self, strip: Strip) {
+        let Matrix { data, row_stride, column_stride, .. } = self.b;
+        let width = 2 * V::N;
+        let rows = self.scratch.strip.chunks_exact_mut(width).take(strip.run);
+        for (p, row) in rows.enumerate() {
+            let start = (strip.depth + p) * row_stride + strip.column * column_stride;
+            if column_stride == 1 {
+                row[..strip.n_columns].copy_from_slice(&data[start..start + strip.n_columns]);
+            } else {
+                for (j, value) in row[..strip.n_columns].iter_mut().enumerate() {
+                    *value = data[start + j * column_stride];
+                }
+            }
+            row[strip.n_columns..].fill(T::ZERO);
+        }
+    }
+
+    #[inline(always)]
+    fn run_strip<V: Lanes<Scalar = T>, const NV: usize>(&mut self, strip: Strip) {
+        let m = self.out.n_rows;
+        for row in (0..m).step_by(V::ROWS) {
+            match (m - row).min(V::ROWS) {
+                1 => self.run_block::<V, 1, NV>(strip, row),
+                2 => self.run_block::<V, 2, NV>(strip, row),
+                3 => self.run_block::<V, 3, NV>(strip, row),
+                4 => self.run_block::<V, 4, NV>(strip, row),
+                5 => self.run_block::<V, 5, NV>(strip, row),
+                6 => self.run_block::<V, 6, NV>(strip, row),
+                7 => self.run_block::<V, 7, NV>(strip, row),
+                _ => self.run_block::<V, 8, NV>(strip, row),
+            }
+        }
+    }
+
+    /// One register block: `R` rows of `NV` vectors.
+    #[inline(always)]
+    fn run_block<V: Lanes<Scalar = T>, const R: usize, const NV: usize>(&mut self, strip: Strip, row: usize) {
+        let Matrix { data, row_stride, column_stride, .. } = self.a;
+        let is_first = strip.depth == 0 && !self.accumulate;
+        // SAFETY: `Matrix` and `TileMut` hold their shapes in bounds and `gemm_tile` compared them; the strip was
+        // copied for this run; `V` belongs to the instruction set that `dispatch` found.
+        unsafe {
+            let a = data.as_ptr().add(row * row_stride + strip.depth * column_stride);
+            let sums = sum_products::<V, R, NV>(
+                a,
+                row_stride,
+                column_stride,
+                self.scratch.strip.as_ptr(),
+                strip.run,
+            );
+            let out = self.out.start.add(row * self.out.row_stride + strip.column);
+            if strip.n_columns == NV * V::N {
+                store_block(sums, out, self.out.row_stride, is_first);
+            } else {
+                store_block(sums, self.scratch.edge.as_mut_ptr(), NV * V::N, true);
+                self.copy_edge::<R>(out, strip.n_columns, NV * V::N, is_first);
+            }
+        }
+    }
+
+    /// # Safety
+    /// `out` must be valid for `R` rows of `n_columns`.
+    #[inline(always)]
+    unsafe fn copy_edge<const R: usize>(
+        &self,
+        out: *mut T,
+        n_columns: usize,
+        edge_stride: usize,
+        is_first: bool,
+    ) {
+        for i in 0..R {
+            for j in 0..n_columns {
+                let value = self.scratch.edge[i * edge_stride + j];
+                // SAFETY: the caller's.
+                let out = unsafe { &mut *out.add(i * self.out.row_stride + j) };
+                if is_first { *out = value } else { *out += value }
+            }
+        }
+    }
+}
+
+/// Columns `column..column + n_columns` of B, rows `depth..depth + run`.
+#[derive(Clone, Copy)]
+struct Strip {
+    column: usize,
+    n_columns: usize,
+    depth: usize,
+    run: usize,
+}
+
+/// # Safety
+/// `a` must be valid for `R × run` elements at its strides, `strip` for `run` rows of two vectors; see [`Lanes`].
+#[inline(always)]
+unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize>(
+    a: *const V::Scalar,
+    row_stride: usize,
+    column_stride: usize,
+    strip: *const V::Scalar,
+    run: usize,
+) -> [[V; NV]; R] {
+    // SAFETY: the caller's.
+    unsafe {
+        let zero = V::splat(V::Scalar::ZERO);
+        let mut sums = [[zero; NV]; R];
+        for p in 0..run {
+            let mut b = [zero; NV];
+            for v in 0..NV {
+                b[v] = V::load(strip.add(p * 2 * V::N + v * V::N));
+            }
+            for i in 0..R {
+                let a = V::splat(*a.add(i * row_stride + p * column_stride));
+                for v in 0..NV {
+                    sums[i][v] = a.mul_add(b[v], sums[i][v]);
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// # Safety
+/// `out` must be valid for `R` rows of `NV` vectors; see [`Lanes`].
+#[inline(always)]
+unsafe fn store_block<V: Lanes, const R: usize, const NV: usize>(
+    sums: [[V; NV]; R],
+    out: *mut V::Scalar,
+    row_stride: usize,
+    is_first: bool,
+) {
+    for i in 0..R {
+        for v in 0..NV {
+            // SAFETY: the caller's.
+            unsafe {
+                let out = out.add(i * row_stride + v * V::N);
+                let sum = if is_first { sums[i][v] } else { sums[i][v].plus(V::load(out)) };
+                sum.store(out);
+            }
+        }
+    }
+}
+
+macro_rules! array_lanes {
+    ($($scalar:ident $n:literal)*) => { $(
+        // SAFETY: plain arithmetic, on every machine.
+        unsafe impl Lanes for [$scalar; $n] {
+            type Scalar = $scalar;
+            const N: usize = $n;
+            const ROWS: usize = 4;
+            #[inline(always)]
+            unsafe fn splat(value: $scalar) -> Self {
+                [value; $n]
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $scalar) -> Self {
+                // SAFETY: the caller's.
+                unsafe { from.cast::<Self>().read_unaligned() }
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $scalar) {
+                // SAFETY: the caller's.
+                unsafe { to.cast::<Self>().write_unaligned(self) }
+            }
+            #[inline(always)]
+            unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+                std::array::from_fn(|i| self[i] * b[i] + c[i])
+            }
+            #[inline(always)]
+            unsafe fn plus(self, b: Self) -> Self {
+                std::array::from_fn(|i| self[i] + b[i])
+            }
+        }
+    )* };
+}
+array_lanes! { f32 4 f64 2 }
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Lanes;
+    use std::arch::x86_64::*;
+
+    macro_rules! x86_lanes {
+        ($($vector:ident of $n:literal $scalar:ident, $rows:literal rows:
+            $splat:ident $load:ident $store:ident $mul_add:ident $plus:ident;)*) => { $(
+            // SAFETY: thin names for single instructions.
+            unsafe impl Lanes for $vector {
+                type Scalar = $scalar;
+                const N: usize = $n;
+                const ROWS: usize = $rows;
+                #[inline(always)]
+                unsafe fn splat(value: $scalar) -> Self {
+                    // SAFETY: the caller's, here and below.
+                    unsafe { $splat(value) }
+                }
+                #[inline(always)]
+                unsafe fn load(from: *const $scalar) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $load(from) }
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut $scalar) {
+                    // SAFETY: as above.
+                    unsafe { $store(to, self) }
+                }
+                #[inline(always)]
+                unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $mul_add(self, b, c) }
+                }
+                #[inline(always)]
+                unsafe fn plus(self, b: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $plus(self, b) }
+                }
+            }
+        )* };
+    }
+    x86_lanes! {
+        __m256 of 8 f32, 6 rows: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_add_ps;
+        __m256d of 4 f64, 6 rows: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd;
+        __m512 of 16 f32, 8 rows: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_add_ps;
+        __m512d of 8 f64, 8 rows: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_add_pd;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::isa::{Level, dispatch_on};
+    use super::*;
+
+    fn wave(len: usize, step: usize) -> Vec<f32> {
+        (0..len).map(|i| ((i * step) % 1013) as f32 / 1013.0 - 0.5).collect()
+    }
+
+    /// The product in f64, straight from the definition.
+    fn reference(a: Matrix<f32>, b: Matrix<f32>) -> Vec<f64> {
+        let at = |m: &Matrix<f32>, i: usize, j: usize| m.data[i * m.row_stride + j * m.column_stride] as f64;
+        let element = |i, j| (0..a.n_columns).map(|p| at(&a, i, p) * at(&b, p, j)).sum();
+        (0..a.n_rows)
+            .flat_map(|i| (0..b.n_columns).map(move |j| (i, j)))
+            .map(|(i, j)| element(i, j))
+            .collect()
+    }
+
+    fn assert_close(got: &[f32], exact: &[f64], k: usize, what: &str) {
+        for (i, (&got, &exact)) in got.iter().zip(exact).enumerate() {
+            assert!(
+                (got as f64 - exact).abs() <= 1e-6 * (k as f64).sqrt().max(1.0),
+                "{what}: {got} for {exact} at {i}"
+            );
+        }
+    }
+
+    fn product(level: Level, a: Matrix<f32>, b: Matrix<f32>) -> Vec<f32> {
+        let mut out = vec![f32::NAN; a.n_rows * b.n_columns];
+        let mut tile = TileMut::new(&mut out, a.n_rows, b.n_columns, b.n_columns);
+        let scratch = &mut *Scratch::new();
+        dispatch_on(level, TileKernel { scratch, a, b, out: &mut tile, accumulate: false });
+        out
+    }
+
+    #[test]
+    fn every_edge_and_every_transpose_on_every_instruction_set() {
+        for [m, n, k] in
+            [[1, 1, 1], [8, 32, 3], [9, 33, 257], [7, 10, 300], [13, 47, 16], [3, 100, 1], [17, 16, 40]]
+        {
+            let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
+            for a in [Matrix::row_major(&a_data, m, k), Matrix::row_major(&a_data, k, m).transposed()] {
+                for b in [Matrix::row_major(&b_data, k, n), Matrix::row_major(&b_data, n, k).transposed()] {
+                    let exact = reference(a, b);
+                    for level in Level::available() {
+                        let what =
+                            format!("{m}×{n}×{k} on {level:?}, strides {} {}", a.row_stride, b.row_stride);
+                        assert_close(&product(level, a, b), &exact, k, &what);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_cover_the_output_once_and_finish_sees_complete_tiles() {
+        for ([m, n, k], whole_rows) in
+            [([130, 300, 70], false), ([130, 300, 70], true), ([1000, 10, 64], false)]
+        {
+            let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
+            let (a, b) = (Matrix::row_major(&a_data, m, k), Matrix::row_major(&b_data, k, n));
+            let exact: Vec<f64> = reference(a, b).iter().map(|v| 2.0 * (v + 1.0)).collect();
+            for n_threads in [1, 3] {
+                let mut pool = Pool::new(n_threads).unwrap();
+                let mut scratch: Vec<_> = (0..n_threads).map(|_| Scratch::new()).collect();
+                let mut out = vec![1.0; m * n];
+                let tiles = Tiles::new(m, n, k, whole_rows);
+                assert!(tiles.len() > 1);
+                let out_tile = TileMut::new(&mut out, m, n, n);
+                gemm(&mut pool, &mut scratch, a, b, out_tile, true, tiles, |tile, rows, columns| {
+                    assert_eq!((tile.n_rows(), tile.n_columns()), (rows.len(), columns.len()));
+                    assert!(!whole_rows || columns == (0..n));
+                    (0..rows.len()).for_each(|i| tile.row(i).iter_mut().for_each(|v| *v *= 2.0));
+                });
+                assert_close(&out, &exact, k, "with a finish");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_to_add_up_gives_zeros_and_nothing_to_write_is_fine() {
+        let mut pool = Pool::new(1).unwrap();
+        let mut scratch = [Scratch::new()];
+        for [m, n, k] in [[3, 4, 0], [0, 4, 5], [3, 0, 5]] {
+            let (a, b) = (vec![1.0f64; m * k], vec![1.0; k * n]);
+            let mut out = vec![7.0; m * n];
+            let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
+            let tile = TileMut::new(&mut out, m, n, n);
+            gemm(&mut pool, &mut scratch, a, b, tile, false, Tiles::new(m, n, k, false), |_, _, _| {});
+            assert!(out.iter().all(|&v| v == 0.0));
+        }
+    }
+
+    #[test]
+    fn f64_products_are_f64_products() {
+        let third = [1.0 / 3.0; 40];
+        let mut out = [0.0];
+        let mut tile = TileMut::new(&mut out, 1, 1, 1);
+        gemm_tile(
+            &mut *Scratch::new(),
+            Matrix::row_major(&third, 1, 40),
+            Matrix::row_major(&third, 40, 1),
+            &mut tile,
+            false,
+        );
+        assert!((out[0] - 40.0 / 9.0f64).abs() < 1e-14);
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_matrix_beyond_its_slice_is_refused() {
+        Matrix::new(&[0.0; 11], [3, 4], [4, 1]);
+    }
+}

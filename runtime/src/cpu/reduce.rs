@@ -1,0 +1,353 @@
+//! Reductions of slices, in an order that depends on the length alone: the same bits on every instruction set and
+//! with any number of threads.
+
+use super::isa::{Isa, Kernel, dispatch};
+
+/// How two partial results become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fold {
+    /// Addition; integers wrap.
+    Sum,
+    /// Multiplication; integers wrap.
+    Product,
+    /// The larger one; NaN if either is.
+    Max,
+    /// The smaller one; NaN if either is.
+    Min,
+}
+
+/// A type that can be folded.
+pub trait Foldable: Copy + PartialOrd + Send + Sync + 'static {
+    /// What a fold starts from: 0, 1, and the ends of the type (±inf on floats).
+    fn neutral(fold: Fold) -> Self;
+    /// `a + b`, wrapping on integers.
+    fn plus(a: Self, b: Self) -> Self;
+    /// `a · b`, wrapping on integers.
+    fn times(a: Self, b: Self) -> Self;
+}
+
+/// The fold of a slice: 64 interleaved lanes over blocks of 4096 elements, halves merged pairwise, so that the error
+/// of a sum grows with the logarithm of the number of blocks. An empty slice folds to the neutral element.
+pub fn fold<T: Foldable>(fold: Fold, x: &[T]) -> T {
+    dispatch(FoldSlice { fold, x })
+}
+
+/// `fold(a, b)` of two values.
+pub fn combine<T: Foldable>(fold: Fold, a: T, b: T) -> T {
+    match fold {
+        Fold::Sum => Sum::apply(a, b),
+        Fold::Product => Product::apply(a, b),
+        Fold::Max => Max::apply(a, b),
+        Fold::Min => Min::apply(a, b),
+    }
+}
+
+/// The first index of the largest element; the first NaN if there is one. `None` for an empty slice.
+pub fn argmax<T: Foldable>(x: &[T]) -> Option<usize> {
+    dispatch(FirstIndex { value: fold(Fold::Max, x), x })
+}
+
+/// The first index of the smallest element; the first NaN if there is one. `None` for an empty slice.
+pub fn argmin<T: Foldable>(x: &[T]) -> Option<usize> {
+    dispatch(FirstIndex { value: fold(Fold::Min, x), x })
+}
+
+/// Folds the rows of a tile into one row, in the order of the rows: `accumulator[j] = fold(accumulator[j], row[j])`.
+/// Row i of the tile is `tile[i·row_stride..][..accumulator.len()]`.
+///
+/// # Panics
+/// If the tile is shorter than its rows need.
+pub fn fold_rows<T: Foldable>(
+    fold: Fold,
+    tile: &[T],
+    n_rows: usize,
+    row_stride: usize,
+    accumulator: &mut [T],
+) {
+    dispatch(FoldRows { fold, tile, n_rows, row_stride, accumulator });
+}
+
+const N_LANES: usize = 64;
+const BLOCK: usize = 4096;
+
+/// A [`Fold`] as a type, so that a loop is compiled for each.
+trait Combine {
+    const FOLD: Fold;
+    fn apply<T: Foldable>(a: T, b: T) -> T;
+}
+
+struct Sum;
+impl Combine for Sum {
+    const FOLD: Fold = Fold::Sum;
+    #[inline(always)]
+    fn apply<T: Foldable>(a: T, b: T) -> T {
+        T::plus(a, b)
+    }
+}
+
+struct Product;
+impl Combine for Product {
+    const FOLD: Fold = Fold::Product;
+    #[inline(always)]
+    fn apply<T: Foldable>(a: T, b: T) -> T {
+        T::times(a, b)
+    }
+}
+
+struct Max;
+impl Combine for Max {
+    const FOLD: Fold = Fold::Max;
+    #[inline(always)]
+    fn apply<T: Foldable>(a: T, b: T) -> T {
+        if a > b || is_nan(a) { a } else { b }
+    }
+}
+
+struct Min;
+impl Combine for Min {
+    const FOLD: Fold = Fold::Min;
+    #[inline(always)]
+    fn apply<T: Foldable>(a: T, b: T) -> T {
+        if a < b || is_nan(a) { a } else { b }
+    }
+}
+
+/// Not equal to itself: false for every integer.
+#[inline(always)]
+#[allow(clippy::eq_op)]
+fn is_nan<T: PartialOrd>(value: T) -> bool {
+    value != value
+}
+
+struct FoldSlice<'a, T> {
+    fold: Fold,
+    x: &'a [T],
+}
+impl<T: Foldable> Kernel for FoldSlice<'_, T> {
+    type Output = T;
+    #[inline(always)]
+    fn run<I: Isa>(self) -> T {
+        match self.fold {
+            Fold::Sum => fold_pairwise::<T, Sum>(self.x),
+            Fold::Product => fold_pairwise::<T, Product>(self.x),
+            Fold::Max => fold_pairwise::<T, Max>(self.x),
+            Fold::Min => fold_pairwise::<T, Min>(self.x),
+        }
+    }
+}
+
+/// Blocks on a stack of partial results, merged like the carries of a binary counter: a balanced tree without
+/// recursion, which inlining would not survive.
+#[inline(always)]
+fn fold_pairwise<T: Foldable, C: Combine>(x: &[T]) -> T {
+    let mut partials = [T::neutral(C::FOLD); usize::BITS as usize];
+    let mut height = 0;
+    for (block_idx, block) in x.chunks(BLOCK).enumerate() {
+        let mut partial = fold_block::<T, C>(block);
+        for _ in 0..block_idx.trailing_ones() {
+            height -= 1;
+            partial = C::apply(partials[height], partial);
+        }
+        partials[height] = partial;
+        height += 1;
+    }
+    partials[..height]
+        .iter()
+        .rev()
+        .copied()
+        .reduce(|right, left| C::apply(left, right))
+        .unwrap_or(T::neutral(C::FOLD))
+}
+
+#[inline(always)]
+fn fold_block<T: Foldable, C: Combine>(x: &[T]) -> T {
+    let mut lanes = [T::neutral(C::FOLD); N_LANES];
+    let (rows, rest) = x.as_chunks::<N_LANES>();
+    for row in rows {
+        for (lane, &value) in lanes.iter_mut().zip(row) {
+            *lane = C::apply(*lane, value);
+        }
+    }
+    for (lane, &value) in lanes.iter_mut().zip(rest) {
+        *lane = C::apply(*lane, value);
+    }
+    let mut width = N_LANES;
+    while width > 1 {
+        width /= 2;
+        for i in 0..width {
+            lanes[i] = C::apply(lanes[i], lanes[i + width]);
+        }
+    }
+    lanes[0]
+}
+
+struct FirstIndex<'a, T> {
+    value: T,
+    x: &'a [T],
+}
+impl<T: Foldable> Kernel for FirstIndex<'_, T> {
+    type Output = Option<usize>;
+    #[inline(always)]
+    fn run<I: Isa>(self) -> Option<usize> {
+        let value = self.value;
+        let searches_nan = is_nan(value);
+        let matches = |&v: &T| if searches_nan { is_nan(v) } else { v == value };
+        let chunk_idx =
+            self.x.chunks(N_LANES).position(|chunk| chunk.iter().fold(false, |any, v| any | matches(v)))?;
+        let start = chunk_idx * N_LANES;
+        Some(start + self.x[start..].iter().position(matches)?)
+    }
+}
+
+struct FoldRows<'a, T> {
+    fold: Fold,
+    tile: &'a [T],
+    n_rows: usize,
+    row_stride: usize,
+    accumulator: &'a mut [T],
+}
+impl<T: Foldable> Kernel for FoldRows<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        match self.fold {
+            Fold::Sum => self.run_with::<Sum>(),
+            Fold::Product => self.run_with::<Product>(),
+            Fold::Max => self.run_with::<Max>(),
+            Fold::Min => self.run_with::<Min>(),
+        }
+    }
+}
+
+impl<T: Foldable> FoldRows<'_, T> {
+    /// Strips of 64 columns stay in registers down all rows.
+    #[inline(always)]
+    fn run_with<C: Combine>(self) {
+        let (strips, rest) = self.accumulator.as_chunks_mut::<N_LANES>();
+        let n_whole = strips.len() * N_LANES;
+        for (strip_idx, strip) in strips.iter_mut().enumerate() {
+            let mut lanes = *strip;
+            for row_idx in 0..self.n_rows {
+                let row = &self.tile[row_idx * self.row_stride + strip_idx * N_LANES..][..N_LANES];
+                for (lane, &value) in lanes.iter_mut().zip(row) {
+                    *lane = C::apply(*lane, value);
+                }
+            }
+            *strip = lanes;
+        }
+        for row_idx in 0..self.n_rows {
+            let row = &self.tile[row_idx * self.row_stride + n_whole..][..rest.len()];
+            for (lane, &value) in rest.iter_mut().zip(row) {
+                *lane = C::apply(*lane, value);
+            }
+        }
+    }
+}
+
+macro_rules! foldable {
+    ($($type:ident: $lowest:expr, $highest:expr, $plus:expr, $times:expr;)*) => { $(
+        impl Foldable for $type {
+            #[inline(always)]
+            fn neutral(fold: Fold) -> $type {
+                match fold {
+                    Fold::Sum => 0 as $type,
+                    Fold::Product => 1 as $type,
+                    Fold::Max => $lowest,
+                    Fold::Min => $highest,
+                }
+            }
+            #[inline(always)]
+            fn plus(a: $type, b: $type) -> $type {
+                $plus(a, b)
+            }
+            #[inline(always)]
+            fn times(a: $type, b: $type) -> $type {
+                $times(a, b)
+            }
+        }
+    )* };
+}
+
+foldable! {
+    f32: f32::NEG_INFINITY, f32::INFINITY, |a, b| a + b, |a, b| a * b;
+    f64: f64::NEG_INFINITY, f64::INFINITY, |a, b| a + b, |a, b| a * b;
+    i32: i32::MIN, i32::MAX, i32::wrapping_add, i32::wrapping_mul;
+    i64: i64::MIN, i64::MAX, i64::wrapping_add, i64::wrapping_mul;
+    u32: u32::MIN, u32::MAX, u32::wrapping_add, u32::wrapping_mul;
+    u8: u8::MIN, u8::MAX, u8::wrapping_add, u8::wrapping_mul;
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::isa::{Level, dispatch_on};
+    use super::*;
+
+    fn wave(len: usize) -> Vec<f32> {
+        (0..len).map(|i| ((i * 7919) % 1009) as f32 / 1009.0 - 0.4).collect()
+    }
+
+    #[test]
+    fn sums_of_any_length_are_close_to_the_f64_sum() {
+        for len in [0, 1, 63, 64, 65, 4095, 4096, 4097, 16384, 100_003] {
+            let x = wave(len);
+            let exact: f64 = x.iter().map(|&v| v as f64).sum();
+            let magnitude: f64 = x.iter().map(|&v| v.abs() as f64).sum();
+            assert!((fold(Fold::Sum, &x) as f64 - exact).abs() <= 3e-7 * magnitude, "{len}");
+        }
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same_bits() {
+        let x = wave(20_011);
+        for kind in [Fold::Sum, Fold::Product, Fold::Max, Fold::Min] {
+            let bits = |level| dispatch_on(level, FoldSlice { fold: kind, x: &x[..9000] }).to_bits();
+            assert!(Level::available().all(|level| bits(level) == bits(Level::Baseline)), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn extremes_and_products_agree_with_the_obvious_loops() {
+        let x = wave(5000);
+        assert_eq!(fold(Fold::Max, &x), x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+        assert_eq!(fold(Fold::Min, &x), x.iter().copied().fold(f32::INFINITY, f32::min));
+        assert_eq!(fold(Fold::Product, &[2i64, -3, 7]), -42);
+        assert_eq!(fold(Fold::Sum, &[i32::MAX, 1]), i32::MIN);
+        assert_eq!(fold(Fold::Max, &[3u8, 200, 4]), 200);
+        assert_eq!(fold::<f64>(Fold::Min, &[]), f64::INFINITY);
+    }
+
+    #[test]
+    fn one_nan_anywhere_makes_the_extremes_nan() {
+        for at in [0, 1, 63, 64, 4095, 4096, 4999] {
+            let mut x = wave(5000);
+            x[at] = f32::NAN;
+            assert!(fold(Fold::Max, &x).is_nan() && fold(Fold::Min, &x).is_nan(), "{at}");
+            assert_eq!((argmax(&x), argmin(&x)), (Some(at), Some(at)));
+        }
+    }
+
+    #[test]
+    fn the_first_of_equal_extremes_wins() {
+        let mut x = vec![0i32; 300];
+        (x[70], x[200]) = (5, 5);
+        (x[100], x[299]) = (-5, -5);
+        assert_eq!((argmax(&x), argmin(&x)), (Some(70), Some(100)));
+        assert_eq!(argmax(&[f32::NEG_INFINITY; 3]), Some(0));
+        assert_eq!(argmax::<f32>(&[]), None);
+    }
+
+    #[test]
+    fn rows_fold_onto_what_the_accumulator_held() {
+        let (n_rows, n_columns, row_stride) = (9, 150, 160);
+        let tile = wave(n_rows * row_stride);
+        for kind in [Fold::Sum, Fold::Product, Fold::Max, Fold::Min] {
+            let mut accumulator = vec![0.25; n_columns];
+            fold_rows(kind, &tile, n_rows, row_stride, &mut accumulator);
+            for (j, &got) in accumulator.iter().enumerate() {
+                let expected = (0..n_rows).fold(0.25, |sum, i| combine(kind, sum, tile[i * row_stride + j]));
+                assert_eq!(got, expected, "{kind:?} of column {j}");
+            }
+        }
+    }
+}

@@ -1,0 +1,743 @@
+//! Elementwise kernels over slices: the instructions of the block interpreter.
+//!
+//! Every function here reads whole slices and writes a whole slice of the same length that is none of its inputs.
+//! Integers wrap; booleans are `u8`, 0 or 1. f16 and bf16 are computed in f32 between two [`cast`]s.
+
+use super::isa::{Isa, Kernel, dispatch};
+use super::math;
+use half::{bf16, f16, slice::HalfFloatSliceExt};
+
+/// Scalar functions of one argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // The names say it; the functions of `math` state the errors.
+pub enum Unary {
+    Neg,
+    Abs,
+    Sign,
+    Exp,
+    Expm1,
+    Log,
+    Log1p,
+    Sqrt,
+    Rsqrt,
+    Sin,
+    Cos,
+    Tanh,
+    Erf,
+    Floor,
+    Ceil,
+    Trunc,
+    /// To the nearest integer, ties to the even one.
+    Round,
+    Reciprocal,
+    /// All bits flipped; integers only.
+    BitNot,
+    /// 1 where the argument is 0, else 0; integers and booleans only.
+    LogicalNot,
+}
+
+/// Scalar functions of two arguments of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // As above.
+pub enum Binary {
+    Add,
+    Sub,
+    Mul,
+    /// Truncates on integers, and is 0 where an integer is divided by 0: reporting that is the caller's.
+    Div,
+    /// Remainder of the truncated quotient, with the sign of the dividend; 0 for an integer divisor of 0.
+    Rem,
+    /// On integers with a negative exponent: the truncated reciprocal.
+    Pow,
+    /// NaN if either argument is.
+    Min,
+    /// NaN if either argument is.
+    Max,
+    /// Bitwise; integers and booleans only, like the four that follow.
+    And,
+    Or,
+    Xor,
+    /// The shift is taken modulo the width.
+    Shl,
+    /// Arithmetic on signed integers; the shift is taken modulo the width.
+    Shr,
+}
+
+/// Relations; all but `Ne` are false where an argument is NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // As above.
+pub enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// An argument of a kernel: one value an element, or one for all.
+#[derive(Clone, Copy, Debug)]
+pub enum Operand<'a, T> {
+    /// One value for each element; as long as the output.
+    Slice(&'a [T]),
+    /// The same value for every element.
+    Scalar(T),
+}
+
+/// `out[i] = op(x[i])`.
+///
+/// # Panics
+/// If the lengths differ, or if `op` is not defined on `T` (a transcendental function of an integer).
+pub fn unary<T: Element>(op: Unary, x: &[T], out: &mut [T]) {
+    assert_eq!(x.len(), out.len());
+    dispatch(UnaryKernel { op, x, out });
+    T::finish_unary(op, x, out);
+}
+
+/// `out[i] = op(a[i], b[i])`.
+///
+/// # Panics
+/// If the lengths differ, or if `op` is not defined on `T` (a bit operation on a float).
+pub fn binary<T: Element>(op: Binary, a: Operand<T>, b: Operand<T>, out: &mut [T]) {
+    dispatch(BinaryKernel { op, a: a.checked(out.len()), b: b.checked(out.len()), out });
+}
+
+/// `out[i] = op(a[i], b[i])` as 0 or 1.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn compare<T: Element>(op: Compare, a: Operand<T>, b: Operand<T>, out: &mut [u8]) {
+    dispatch(CompareKernel { op, a: a.checked(out.len()), b: b.checked(out.len()), out });
+}
+
+/// `out[i] = if condition[i] != 0 { a[i] } else { b[i] }`.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn select<T: Element>(condition: &[u8], a: Operand<T>, b: Operand<T>, out: &mut [T]) {
+    assert_eq!(condition.len(), out.len());
+    dispatch(SelectKernel { condition, a: a.checked(out.len()), b: b.checked(out.len()), out });
+}
+
+/// `out[i] = a[i]·b[i] + c[i]`, in one rounding on floats where the machine has the instruction.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn mul_add<T: Element>(a: &[T], b: Operand<T>, c: Operand<T>, out: &mut [T]) {
+    assert_eq!(a.len(), out.len());
+    dispatch(MulAddKernel { a, b: b.checked(out.len()), c: c.checked(out.len()), out });
+}
+
+/// `out[i] = x[i]` in another type: floats to integers truncate and saturate (NaN is 0), integers wrap, floats round
+/// to nearest even.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn cast<S: CastTo<D>, D>(x: &[S], out: &mut [D]) {
+    assert_eq!(x.len(), out.len());
+    S::cast_slice(x, out);
+}
+
+/// `out[i] = (k + ½)·2⁻²³` with k the top 23 bits of `bits[i]`: uniform on the open interval (0, 1).
+///
+/// # Panics
+/// If the lengths differ.
+pub fn uniform(bits: &[u32], out: &mut [f32]) {
+    assert_eq!(bits.len(), out.len());
+    dispatch(UniformKernel { bits, out });
+}
+
+impl<T> Operand<'_, T> {
+    fn checked(self, len: usize) -> Self {
+        if let Operand::Slice(values) = &self {
+            assert_eq!(values.len(), len);
+        }
+        self
+    }
+}
+
+/// A type that kernels compute in.
+pub trait Element: Copy + PartialOrd + Send + Sync + 'static {
+    /// The loops of [`unary`].
+    fn unary_loops<I: Isa>(op: Unary, x: &[Self], out: &mut [Self]);
+    /// The loops of [`binary`].
+    fn binary_loops<I: Isa>(op: Binary, a: Operand<Self>, b: Operand<Self>, out: &mut [Self]);
+    /// `a·b + c` of one element.
+    fn mul_add<I: Isa>(a: Self, b: Self, c: Self) -> Self;
+    /// Computes anew the few elements that the loops of [`unary`] do not serve.
+    fn finish_unary(_op: Unary, _x: &[Self], _out: &mut [Self]) {}
+}
+
+/// A type whose slices convert to slices of `D`.
+pub trait CastTo<D>: Sized {
+    /// The loop of [`cast`].
+    fn cast_slice(x: &[Self], out: &mut [D]);
+}
+
+// The loops are macros and not closures because nothing may hinder their inlining: a call left inside a loop
+// would keep it from being vectorised.
+
+macro_rules! map {
+    ($x:expr, $out:expr, $v:ident => $value:expr) => {
+        for (out, &$v) in $out.iter_mut().zip($x) {
+            *out = $value;
+        }
+    };
+}
+
+macro_rules! zip {
+    ($a:expr, $b:expr, $out:expr, ($u:ident, $v:ident) => $value:expr) => {
+        match ($a, $b) {
+            (Operand::Slice(a), Operand::Slice(b)) => {
+                for ((out, &$u), &$v) in $out.iter_mut().zip(a).zip(b) {
+                    *out = $value;
+                }
+            }
+            (Operand::Slice(a), Operand::Scalar($v)) => map!(a, $out, $u => $value),
+            (Operand::Scalar($u), Operand::Slice(b)) => map!(b, $out, $v => $value),
+            (Operand::Scalar($u), Operand::Scalar($v)) => $out.fill($value),
+        }
+    };
+}
+
+struct UnaryKernel<'a, T> {
+    op: Unary,
+    x: &'a [T],
+    out: &'a mut [T],
+}
+impl<T: Element> Kernel for UnaryKernel<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        T::unary_loops::<I>(self.op, self.x, self.out);
+    }
+}
+
+struct BinaryKernel<'a, T> {
+    op: Binary,
+    a: Operand<'a, T>,
+    b: Operand<'a, T>,
+    out: &'a mut [T],
+}
+impl<T: Element> Kernel for BinaryKernel<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        T::binary_loops::<I>(self.op, self.a, self.b, self.out);
+    }
+}
+
+struct CompareKernel<'a, T> {
+    op: Compare,
+    a: Operand<'a, T>,
+    b: Operand<'a, T>,
+    out: &'a mut [u8],
+}
+impl<T: Element> Kernel for CompareKernel<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let CompareKernel { op, a, b, out } = self;
+        match op {
+            Compare::Eq => zip!(a, b, out, (u, v) => (u == v) as u8),
+            Compare::Ne => zip!(a, b, out, (u, v) => (u != v) as u8),
+            Compare::Lt => zip!(a, b, out, (u, v) => (u < v) as u8),
+            Compare::Le => zip!(a, b, out, (u, v) => (u <= v) as u8),
+            Compare::Gt => zip!(a, b, out, (u, v) => (u > v) as u8),
+            Compare::Ge => zip!(a, b, out, (u, v) => (u >= v) as u8),
+        }
+    }
+}
+
+struct SelectKernel<'a, T> {
+    condition: &'a [u8],
+    a: Operand<'a, T>,
+    b: Operand<'a, T>,
+    out: &'a mut [T],
+}
+impl<T: Element> Kernel for SelectKernel<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let SelectKernel { condition, a, b, out } = self;
+        macro_rules! each {
+            ($elements:expr, $pattern:pat => $u:expr, $v:expr) => {
+                for ((out, &c), $pattern) in out.iter_mut().zip(condition).zip($elements) {
+                    *out = if c != 0 { $u } else { $v };
+                }
+            };
+        }
+        match (a, b) {
+            (Operand::Slice(a), Operand::Slice(b)) => each!(a.iter().zip(b), (&u, &v) => u, v),
+            (Operand::Slice(a), Operand::Scalar(v)) => each!(a, &u => u, v),
+            (Operand::Scalar(u), Operand::Slice(b)) => each!(b, &v => u, v),
+            (Operand::Scalar(u), Operand::Scalar(v)) => map!(condition, out, c => if c != 0 { u } else { v }),
+        }
+    }
+}
+
+struct MulAddKernel<'a, T> {
+    a: &'a [T],
+    b: Operand<'a, T>,
+    c: Operand<'a, T>,
+    out: &'a mut [T],
+}
+impl<T: Element> Kernel for MulAddKernel<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let MulAddKernel { a, b, c, out } = self;
+        macro_rules! each {
+            ($elements:expr, $pattern:pat => $v:expr, $w:expr) => {
+                for ((out, &u), $pattern) in out.iter_mut().zip(a).zip($elements) {
+                    *out = T::mul_add::<I>(u, $v, $w);
+                }
+            };
+        }
+        match (b, c) {
+            (Operand::Slice(b), Operand::Slice(c)) => each!(b.iter().zip(c), (&v, &w) => v, w),
+            (Operand::Slice(b), Operand::Scalar(w)) => each!(b, &v => v, w),
+            (Operand::Scalar(v), Operand::Slice(c)) => each!(c, &w => v, w),
+            (Operand::Scalar(v), Operand::Scalar(w)) => map!(a, out, u => T::mul_add::<I>(u, v, w)),
+        }
+    }
+}
+
+struct UniformKernel<'a> {
+    bits: &'a [u32],
+    out: &'a mut [f32],
+}
+impl Kernel for UniformKernel<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        map!(self.bits, self.out, bits => math::uniform(bits));
+    }
+}
+
+impl Element for f32 {
+    #[inline(always)]
+    fn unary_loops<I: Isa>(op: Unary, x: &[f32], out: &mut [f32]) {
+        match op {
+            Unary::Neg => map!(x, out, v => -v),
+            Unary::Abs => map!(x, out, v => v.abs()),
+            Unary::Sign => map!(x, out, v => math::sign(v)),
+            Unary::Exp => map!(x, out, v => math::exp::<I>(v)),
+            Unary::Expm1 => map!(x, out, v => math::expm1::<I>(v)),
+            Unary::Log => map!(x, out, v => math::log::<I>(v)),
+            Unary::Log1p => map!(x, out, v => math::log1p::<I>(v)),
+            Unary::Sqrt => map!(x, out, v => v.sqrt()),
+            Unary::Rsqrt => map!(x, out, v => math::rsqrt(v)),
+            Unary::Sin => map!(x, out, v => math::sin::<I>(v)),
+            Unary::Cos => map!(x, out, v => math::cos::<I>(v)),
+            Unary::Tanh => map!(x, out, v => math::tanh::<I>(v)),
+            Unary::Erf => map!(x, out, v => math::erf::<I>(v)),
+            Unary::Floor => map!(x, out, v => v.floor()),
+            Unary::Ceil => map!(x, out, v => v.ceil()),
+            Unary::Trunc => map!(x, out, v => v.trunc()),
+            Unary::Round => map!(x, out, v => v.round_ties_even()),
+            Unary::Reciprocal => map!(x, out, v => 1.0 / v),
+            Unary::BitNot | Unary::LogicalNot => undefined(op, "floats"),
+        }
+    }
+
+    #[inline(always)]
+    fn binary_loops<I: Isa>(op: Binary, a: Operand<f32>, b: Operand<f32>, out: &mut [f32]) {
+        match op {
+            Binary::Add => zip!(a, b, out, (u, v) => u + v),
+            Binary::Sub => zip!(a, b, out, (u, v) => u - v),
+            Binary::Mul => zip!(a, b, out, (u, v) => u * v),
+            Binary::Div => zip!(a, b, out, (u, v) => u / v),
+            Binary::Rem => zip!(a, b, out, (u, v) => u % v),
+            Binary::Pow => zip!(a, b, out, (u, v) => math::pow::<I>(u, v)),
+            Binary::Min => zip!(a, b, out, (u, v) => math::min(u, v)),
+            Binary::Max => zip!(a, b, out, (u, v) => math::max(u, v)),
+            Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr => undefined(op, "floats"),
+        }
+    }
+
+    #[inline(always)]
+    fn mul_add<I: Isa>(a: f32, b: f32, c: f32) -> f32 {
+        math::fma::<I>(a, b, c)
+    }
+
+    fn finish_unary(op: Unary, x: &[f32], out: &mut [f32]) {
+        match op {
+            Unary::Sin => finish_trig(x, out, f32::sin),
+            Unary::Cos => finish_trig(x, out, f32::cos),
+            _ => {}
+        }
+    }
+}
+
+/// Replaces the sine or cosine of large arguments by the library's.
+fn finish_trig(x: &[f32], out: &mut [f32], function: fn(f32) -> f32) {
+    if !dispatch(AnyLarge(x)) {
+        return;
+    }
+    for (out, &v) in out.iter_mut().zip(x) {
+        if v.abs() > math::TRIG_LIMIT {
+            *out = function(v);
+        }
+    }
+}
+
+struct AnyLarge<'a>(&'a [f32]);
+impl Kernel for AnyLarge<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run<I: Isa>(self) -> bool {
+        self.0.iter().fold(false, |any, v| any | (v.abs() > math::TRIG_LIMIT))
+    }
+}
+
+impl Element for f64 {
+    #[inline(always)]
+    fn unary_loops<I: Isa>(op: Unary, x: &[f64], out: &mut [f64]) {
+        match op {
+            Unary::Neg => map!(x, out, v => -v),
+            Unary::Abs => map!(x, out, v => v.abs()),
+            Unary::Sign => map!(x, out, v => if v > 0.0 { 1.0 } else if v < 0.0 { -1.0 } else { v }),
+            Unary::Exp => map!(x, out, v => v.exp()),
+            Unary::Expm1 => map!(x, out, v => v.exp_m1()),
+            Unary::Log => map!(x, out, v => v.ln()),
+            Unary::Log1p => map!(x, out, v => v.ln_1p()),
+            Unary::Sqrt => map!(x, out, v => v.sqrt()),
+            Unary::Rsqrt => map!(x, out, v => 1.0 / v.sqrt()),
+            Unary::Sin => map!(x, out, v => v.sin()),
+            Unary::Cos => map!(x, out, v => v.cos()),
+            Unary::Tanh => map!(x, out, v => v.tanh()),
+            Unary::Erf => map!(x, out, v => libm::erf(v)),
+            Unary::Floor => map!(x, out, v => v.floor()),
+            Unary::Ceil => map!(x, out, v => v.ceil()),
+            Unary::Trunc => map!(x, out, v => v.trunc()),
+            Unary::Round => map!(x, out, v => v.round_ties_even()),
+            Unary::Reciprocal => map!(x, out, v => 1.0 / v),
+            Unary::BitNot | Unary::LogicalNot => undefined(op, "floats"),
+        }
+    }
+
+    #[inline(always)]
+    fn binary_loops<I: Isa>(op: Binary, a: Operand<f64>, b: Operand<f64>, out: &mut [f64]) {
+        match op {
+            Binary::Add => zip!(a, b, out, (u, v) => u + v),
+            Binary::Sub => zip!(a, b, out, (u, v) => u - v),
+            Binary::Mul => zip!(a, b, out, (u, v) => u * v),
+            Binary::Div => zip!(a, b, out, (u, v) => u / v),
+            Binary::Rem => zip!(a, b, out, (u, v) => u % v),
+            Binary::Pow => zip!(a, b, out, (u, v) => u.powf(v)),
+            Binary::Min => zip!(a, b, out, (u, v) => if u < v || u.is_nan() { u } else { v }),
+            Binary::Max => zip!(a, b, out, (u, v) => if u > v || u.is_nan() { u } else { v }),
+            Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr => undefined(op, "floats"),
+        }
+    }
+
+    #[inline(always)]
+    fn mul_add<I: Isa>(a: f64, b: f64, c: f64) -> f64 {
+        if I::FMA { a.mul_add(b, c) } else { a * b + c }
+    }
+}
+
+macro_rules! integer_element {
+    ($($type:ident: $abs:expr, $sign:expr, $pow:expr;)*) => { $(
+        impl Element for $type {
+            #[inline(always)]
+            fn unary_loops<I: Isa>(op: Unary, x: &[$type], out: &mut [$type]) {
+                match op {
+                    Unary::Neg => map!(x, out, v => v.wrapping_neg()),
+                    Unary::Abs => map!(x, out, v => $abs(v)),
+                    Unary::Sign => map!(x, out, v => $sign(v)),
+                    Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round => out.copy_from_slice(x),
+                    Unary::BitNot => map!(x, out, v => !v),
+                    Unary::LogicalNot => map!(x, out, v => (v == 0) as $type),
+                    Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Sqrt | Unary::Rsqrt | Unary::Sin
+                    | Unary::Cos | Unary::Tanh | Unary::Erf | Unary::Reciprocal => undefined(op, "integers"),
+                }
+            }
+
+            #[inline(always)]
+            fn binary_loops<I: Isa>(op: Binary, a: Operand<$type>, b: Operand<$type>, out: &mut [$type]) {
+                match op {
+                    Binary::Add => zip!(a, b, out, (u, v) => u.wrapping_add(v)),
+                    Binary::Sub => zip!(a, b, out, (u, v) => u.wrapping_sub(v)),
+                    Binary::Mul => zip!(a, b, out, (u, v) => u.wrapping_mul(v)),
+                    Binary::Div => zip!(a, b, out, (u, v) => if v == 0 { 0 } else { u.wrapping_div(v) }),
+                    Binary::Rem => zip!(a, b, out, (u, v) => if v == 0 { 0 } else { u.wrapping_rem(v) }),
+                    Binary::Pow => zip!(a, b, out, (u, v) => $pow(u, v)),
+                    Binary::Min => zip!(a, b, out, (u, v) => u.min(v)),
+                    Binary::Max => zip!(a, b, out, (u, v) => u.max(v)),
+                    Binary::And => zip!(a, b, out, (u, v) => u & v),
+                    Binary::Or => zip!(a, b, out, (u, v) => u | v),
+                    Binary::Xor => zip!(a, b, out, (u, v) => u ^ v),
+                    Binary::Shl => zip!(a, b, out, (u, v) => u.wrapping_shl(v as u32)),
+                    Binary::Shr => zip!(a, b, out, (u, v) => u.wrapping_shr(v as u32)),
+                }
+            }
+
+            #[inline(always)]
+            fn mul_add<I: Isa>(a: $type, b: $type, c: $type) -> $type {
+                a.wrapping_mul(b).wrapping_add(c)
+            }
+        }
+    )* };
+}
+
+integer_element! {
+    i32: i32::wrapping_abs, i32::signum, pow_i32;
+    i64: i64::wrapping_abs, i64::signum, pow_i64;
+    u32: |v| v, |v: u32| v.min(1), |u: u32, v| u.wrapping_pow(v);
+    u8: |v| v, |v: u8| v.min(1), |u: u8, v| u.wrapping_pow(v as u32);
+}
+
+fn pow_i32(base: i32, exponent: i32) -> i32 {
+    if exponent >= 0 {
+        base.wrapping_pow(exponent as u32)
+    } else {
+        truncated_reciprocal(base as i64, exponent as i64) as i32
+    }
+}
+
+fn pow_i64(base: i64, exponent: i64) -> i64 {
+    if exponent < 0 {
+        return truncated_reciprocal(base, exponent);
+    }
+    let (mut power, mut square, mut left) = (1i64, base, exponent as u64);
+    while left > 0 {
+        if left & 1 == 1 {
+            power = power.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        left >>= 1;
+    }
+    power
+}
+
+/// A negative power: only those of ±1 are not fractions; that of 0 counts as 0.
+fn truncated_reciprocal(base: i64, exponent: i64) -> i64 {
+    match base {
+        1 => 1,
+        -1 => 1 - 2 * (exponent & 1),
+        _ => 0,
+    }
+}
+
+#[cold]
+fn undefined(op: impl std::fmt::Debug, kind: &str) -> ! {
+    panic!("bug: {op:?} is not defined on {kind}, and typing should have refused it")
+}
+
+macro_rules! plain_casts {
+    ($($from:ident => $($to:ident)*;)*) => { $($(
+        impl CastTo<$to> for $from {
+            fn cast_slice(x: &[$from], out: &mut [$to]) {
+                struct Loop<'a>(&'a [$from], &'a mut [$to]);
+                impl Kernel for Loop<'_> {
+                    type Output = ();
+                    #[inline(always)]
+                    fn run<I: Isa>(self) {
+                        map!(self.0, self.1, v => v as $to);
+                    }
+                }
+                dispatch(Loop(x, out));
+            }
+        }
+    )*)* };
+}
+
+plain_casts! {
+    f32 => f64 i32 i64 u32 u8;
+    f64 => f32 i32 i64 u32 u8;
+    i32 => f32 f64 i64 u32 u8;
+    i64 => f32 f64 i32 u32 u8;
+    u32 => f32 f64 i32 i64 u8;
+    u8 => f32 f64 i32 i64 u32;
+}
+
+macro_rules! half_casts {
+    ($($half:ident)*) => { $(
+        impl CastTo<f32> for $half {
+            fn cast_slice(x: &[$half], out: &mut [f32]) {
+                x.convert_to_f32_slice(out);
+            }
+        }
+        impl CastTo<$half> for f32 {
+            fn cast_slice(x: &[f32], out: &mut [$half]) {
+                out.convert_from_f32_slice(x);
+            }
+        }
+    )* };
+}
+half_casts! { f16 bf16 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAN: f32 = f32::NAN;
+    const INF: f32 = f32::INFINITY;
+
+    fn of_unary<T: Element + Default>(op: Unary, x: &[T]) -> Vec<T> {
+        let mut out = vec![T::default(); x.len()];
+        unary(op, x, &mut out);
+        out
+    }
+
+    fn of_binary<T: Element + Default>(op: Binary, a: &[T], b: &[T]) -> Vec<T> {
+        let mut out = vec![T::default(); a.len()];
+        binary(op, Operand::Slice(a), Operand::Slice(b), &mut out);
+        out
+    }
+
+    /// Bits, so that −0 differs from 0; every NaN alike.
+    fn bits(x: &[f32]) -> Vec<u32> {
+        x.iter().map(|v| if v.is_nan() { u32::MAX } else { v.to_bits() }).collect()
+    }
+
+    #[test]
+    fn rounding_keeps_signs_and_goes_half_to_even() {
+        let x = [2.5, 3.5, -0.5, -2.7, 1e9, NAN, -INF];
+        assert_eq!(bits(&of_unary(Unary::Round, &x)), bits(&[2.0, 4.0, -0.0, -3.0, 1e9, NAN, -INF]));
+        assert_eq!(bits(&of_unary(Unary::Floor, &x)), bits(&[2.0, 3.0, -1.0, -3.0, 1e9, NAN, -INF]));
+        assert_eq!(bits(&of_unary(Unary::Ceil, &x)), bits(&[3.0, 4.0, -0.0, -2.0, 1e9, NAN, -INF]));
+        assert_eq!(bits(&of_unary(Unary::Trunc, &x)), bits(&[2.0, 3.0, -0.0, -2.0, 1e9, NAN, -INF]));
+    }
+
+    #[test]
+    fn simple_functions_of_floats() {
+        let x = [4.0, -0.0, -INF, NAN];
+        assert_eq!(bits(&of_unary(Unary::Neg, &x)), bits(&[-4.0, 0.0, INF, NAN]));
+        assert_eq!(bits(&of_unary(Unary::Abs, &x)), bits(&[4.0, 0.0, INF, NAN]));
+        assert_eq!(bits(&of_unary(Unary::Sign, &x)), bits(&[1.0, -0.0, -1.0, NAN]));
+        assert_eq!(bits(&of_unary(Unary::Sqrt, &x)), bits(&[2.0, -0.0, NAN, NAN]));
+        assert_eq!(bits(&of_unary(Unary::Reciprocal, &x)), bits(&[0.25, -INF, -0.0, NAN]));
+    }
+
+    /// Longer than a vector and no multiple of one, against the library in f64.
+    #[test]
+    fn transcendental_loops_call_the_function_they_name() {
+        let x: Vec<f32> = (1..=77).map(|i| i as f32 * 0.03).collect();
+        let wide: Vec<f64> = x.iter().map(|&v| v as f64).collect();
+        for op in [
+            Unary::Exp,
+            Unary::Expm1,
+            Unary::Log,
+            Unary::Log1p,
+            Unary::Rsqrt,
+            Unary::Sin,
+            Unary::Cos,
+            Unary::Tanh,
+            Unary::Erf,
+        ] {
+            let pairs = of_unary(op, &x).into_iter().zip(of_unary(op, &wide));
+            for (narrow, wide) in pairs {
+                assert!(
+                    (narrow as f64 - wide).abs() <= 3e-7 * wide.abs().max(0.03),
+                    "{op:?}: {narrow} for {wide}"
+                );
+            }
+        }
+        assert_eq!(of_unary(Unary::Exp, &[1.0f64]), [std::f64::consts::E]);
+        assert_eq!(of_unary(Unary::Erf, &[0.5f64]), [0.520_499_877_813_046_5]);
+    }
+
+    #[test]
+    fn sines_of_huge_arguments_come_from_the_library() {
+        let x = [1.0, 1e30, 3.0e6, INF, NAN];
+        let expected = [1f32.sin(), 1e30f32.sin(), 3.0e6f32.sin(), NAN, NAN];
+        assert_eq!(bits(&of_unary(Unary::Sin, &x)), bits(&expected));
+        assert!((of_unary(Unary::Cos, &[7e20f32])[0] as f64 - (7e20f32 as f64).cos()).abs() < 1e-7);
+    }
+
+    #[test]
+    fn extremes_and_relations_with_nan() {
+        let (a, b) = ([1.0, NAN, 2.0, NAN], [2.0, 1.0, NAN, NAN]);
+        assert_eq!(bits(&of_binary(Binary::Max, &a, &b)), bits(&[2.0, NAN, NAN, NAN]));
+        assert_eq!(bits(&of_binary(Binary::Min, &a, &b)), bits(&[1.0, NAN, NAN, NAN]));
+        let relation = |op| {
+            let mut out = [9; 4];
+            compare(op, Operand::Slice(&a), Operand::Slice(&b), &mut out);
+            out
+        };
+        assert_eq!(relation(Compare::Ne), [1, 1, 1, 1]);
+        for op in [Compare::Eq, Compare::Gt, Compare::Ge] {
+            assert_eq!(relation(op), [0, 0, 0, 0], "{op:?}");
+        }
+        for op in [Compare::Lt, Compare::Le] {
+            assert_eq!(relation(op), [1, 0, 0, 0], "{op:?}");
+        }
+    }
+
+    #[test]
+    fn a_scalar_operand_is_the_same_as_a_slice_of_it() {
+        let a: Vec<f32> = (0..50).map(|i| i as f32 - 20.5).collect();
+        let threes = vec![3.0; 50];
+        for op in [Binary::Sub, Binary::Div, Binary::Rem, Binary::Pow, Binary::Max] {
+            let mut right = vec![0.0; 50];
+            binary(op, Operand::Slice(&a), Operand::Scalar(3.0), &mut right);
+            assert_eq!(bits(&right), bits(&of_binary(op, &a, &threes)), "{op:?}");
+            let mut left = vec![0.0; 50];
+            binary(op, Operand::Scalar(3.0), Operand::Slice(&a), &mut left);
+            assert_eq!(bits(&left), bits(&of_binary(op, &threes, &a)), "{op:?}");
+        }
+        let mut both = [0.0; 3];
+        binary(Binary::Sub, Operand::Scalar(5.0), Operand::Scalar(3.0), &mut both);
+        assert_eq!(both, [2.0; 3]);
+    }
+
+    #[test]
+    fn integer_arithmetic_wraps_truncates_and_survives_zero() {
+        let (a, b) = ([7, -7, i32::MIN, 5, i32::MAX], [2, 2, -1, 0, 2]);
+        assert_eq!(of_binary(Binary::Div, &a, &b), [3, -3, i32::MIN, 0, i32::MAX / 2]);
+        assert_eq!(of_binary(Binary::Rem, &a, &b), [1, -1, 0, 0, 1]);
+        assert_eq!(of_binary(Binary::Mul, &a, &b), [14, -14, i32::MIN, 0, -2]);
+        assert_eq!(
+            of_binary(Binary::Pow, &[3i64, -1, 2, 0, -2], &[39, -3, -1, 0, 3]),
+            [3i64.pow(39), -1, 0, 1, -8]
+        );
+        assert_eq!(of_binary(Binary::Shr, &[-8, 8], &[1, 33]), [-4, 4]);
+        assert_eq!(of_binary(Binary::Xor, &[6u8, 1], &[3, 1]), [5, 0]);
+        assert_eq!(of_unary(Unary::Sign, &[-9i64, 0, 4]), [-1, 0, 1]);
+        assert_eq!(of_unary(Unary::LogicalNot, &[0u8, 1]), [1, 0]);
+        assert_eq!(of_unary(Unary::BitNot, &[0u32, 1]), [u32::MAX, u32::MAX - 1]);
+    }
+
+    #[test]
+    fn select_takes_no_value_from_the_other_branch() {
+        let mut out = [0.0; 3];
+        select(&[1, 0, 2], Operand::Slice(&[1.0, NAN, 3.0]), Operand::Scalar(-1.0), &mut out);
+        assert_eq!(out, [1.0, -1.0, 3.0]);
+        select(&[1, 0, 0], Operand::Scalar(9.0), Operand::Slice(&[NAN, 5.0, 6.0]), &mut out);
+        assert_eq!(out, [9.0, 5.0, 6.0]);
+        select(&[1, 0, 1], Operand::Slice(&[1.0; 3]), Operand::Slice(&[2.0; 3]), &mut out);
+        assert_eq!(out, [1.0, 2.0, 1.0]);
+        select(&[0, 0, 1], Operand::Scalar(3.0), Operand::Scalar(4.0), &mut out);
+        assert_eq!(out, [4.0, 4.0, 3.0]);
+    }
+
+    #[test]
+    fn mul_add_in_every_form() {
+        let (a, b, c) = ([1.0f32, 2.0], [3.0, 4.0], [10.0, 20.0]);
+        let of = |b, c| {
+            let mut out = [0.0; 2];
+            mul_add(&a, b, c, &mut out);
+            out
+        };
+        assert_eq!(of(Operand::Slice(&b), Operand::Slice(&c)), [13.0, 28.0]);
+        assert_eq!(of(Operand::Slice(&b), Operand::Scalar(1.0)), [4.0, 9.0]);
+        assert_eq!(of(Operand::Scalar(2.0), Operand::Slice(&c)), [12.0, 24.0]);
+        assert_eq!(of(Operand::Scalar(2.0), Operand::Scalar(1.0)), [3.0, 5.0]);
+    }
+
+    #[test]
+    fn casts_truncate_saturate_and_round_to_even() {
+        let mut ints = [0i32; 4];
+        cast(&[2.9f32, -2.9, 1e20, NAN], &mut ints);
+        assert_eq!(ints, [2, -2, i32::MAX, 0]);
+        let mut halves = [bf16::ZERO; 3];
+        cast(&[1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, 3.4e38f32], &mut halves);
+        assert_eq!(halves.map(|v| v.to_f32()), [1.0, 1.015_625, INF]);
+        let mut floats = [0f32; 2];
+        cast(&[f16::from_f32(0.1), f16::INFINITY], &mut floats);
+        assert_eq!(floats, [0.099_975_586, INF]);
+    }
+}
