@@ -1,5 +1,6 @@
 //! All that touches a machine: devices, memory, sessions, data, checkpoints
 
+pub mod device;
 pub mod tensor;
 
 pub mod checkpoint;

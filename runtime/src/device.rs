@@ -1,0 +1,230 @@
+//! What a session asks of a machine: memory, and plans made ready to run.
+//!
+//! A device owns no state of a training run. The session allocates buffers for parameters, state and data, binds them
+//! to an [`Executable`] by the names of the plan's inputs, and lets it take steps. The arena of intermediate values
+//! belongs to the executable.
+
+use engine_core::plan::Plan;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Something that runs plans.
+pub trait Device: Send + Sync {
+    /// What the device is.
+    fn info(&self) -> DeviceInfo;
+
+    /// New memory, all zeros, at an address that is a multiple of 64.
+    ///
+    /// # Errors
+    /// If there is not that much left.
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError>;
+
+    /// Copies `bytes` to a buffer, from byte `offset` on. No executable may be running on the buffer.
+    ///
+    /// # Errors
+    /// If the range is not inside the buffer, or the buffer is another device's.
+    fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    /// Copies a buffer to `bytes`, from byte `offset` on. No executable may be running on the buffer.
+    ///
+    /// # Errors
+    /// If the range is not inside the buffer, or the buffer is another device's.
+    fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Compiles a plan and allocates its arena. `seed` keys the plan's random nodes.
+    ///
+    /// # Errors
+    /// If memory does not suffice, or the plan asks for what the device cannot do.
+    fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError>;
+}
+
+/// A plan that is ready to run on a device.
+pub trait Executable: Send {
+    /// Bytes allocated for intermediate values; the plan's `arena_bytes`.
+    fn arena_bytes(&self) -> usize;
+
+    /// Says which buffer holds an input of the plan; all but the step number need one. Binding again replaces the
+    /// buffer, from the next run on.
+    ///
+    /// # Errors
+    /// If the plan has no such input, the buffer is too small for it, or is another device's.
+    fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError>;
+
+    /// Takes steps `first_step`, `first_step + 1`, …, and returns when the last one is done. Parameters and state
+    /// are updated in the buffers that are bound to them.
+    ///
+    /// # Errors
+    /// If an input is not bound or an index is out of range. No parameter or state is written after the index was
+    /// met, neither in its step nor in later ones.
+    fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError>;
+
+    /// Copies an output of the last step to `bytes`.
+    ///
+    /// # Errors
+    /// If the plan has no such output, or `bytes` is not of its size.
+    fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Takes one step and measures each launch, in the order of the plan.
+    ///
+    /// # Errors
+    /// As for [`Executable::run`].
+    fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError>;
+}
+
+/// The kinds of device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeviceKind {
+    /// The processor itself.
+    Cpu,
+    /// An NVIDIA GPU through CUDA.
+    Cuda,
+    /// A GPU through WebGPU.
+    Wgpu,
+}
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceInfo {
+    /// Its name, for people.
+    pub name: String,
+    /// Its kind.
+    pub kind: DeviceKind,
+    /// Bytes of memory it has; 0 if that is not known.
+    pub memory_bytes: u64,
+    /// More facts, as (name, value).
+    pub details: Vec<(String, String)>,
+}
+
+/// A piece of device memory. Cloning shares it; it is freed with its last owner.
+#[derive(Clone)]
+pub struct DeviceBuffer {
+    bytes: usize,
+    memory: Arc<dyn Any + Send + Sync>,
+}
+
+impl DeviceBuffer {
+    /// Wraps what a device calls its memory.
+    pub fn new<M: Any + Send + Sync>(bytes: usize, memory: Arc<M>) -> DeviceBuffer {
+        DeviceBuffer { bytes, memory }
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The memory as its device knows it.
+    ///
+    /// # Errors
+    /// If another kind of device allocated it.
+    pub fn memory<M: Any + Send + Sync>(&self) -> Result<Arc<M>, DeviceError> {
+        Arc::clone(&self.memory).downcast().map_err(|_| DeviceError::ForeignBuffer)
+    }
+}
+
+impl fmt::Debug for DeviceBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of device memory", self.bytes)
+    }
+}
+
+/// How long one launch took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelTime {
+    /// Position in the plan's launches.
+    pub launch: usize,
+    /// The kernel's name.
+    pub kernel: String,
+    /// Its time on the device.
+    pub seconds: f64,
+}
+
+/// What a device could not do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DeviceError {
+    /// Not that much memory is left.
+    #[error("{device} has no {bytes} bytes of memory left; use a smaller batch")]
+    OutOfMemory {
+        /// The device's name.
+        device: String,
+        /// What was asked for.
+        bytes: usize,
+    },
+    /// The plan has no input of that name.
+    #[error("`{plan}` has no input `{input}`")]
+    UnknownInput {
+        /// The plan's name.
+        plan: String,
+        /// What was asked for.
+        input: String,
+    },
+    /// The plan has no output of that name.
+    #[error("`{plan}` has no output `{output}`")]
+    UnknownOutput {
+        /// The plan's name.
+        plan: String,
+        /// What was asked for.
+        output: String,
+    },
+    /// Something has another size than it must.
+    #[error("{what} takes {expected} bytes, not {found}")]
+    WrongSize {
+        /// What it is.
+        what: String,
+        /// The bytes it must have.
+        expected: usize,
+        /// The bytes it has.
+        found: usize,
+    },
+    /// A copy would leave its buffer.
+    #[error("bytes {offset}..{} lie outside a buffer of {bytes} bytes", .offset + .length)]
+    OutOfRange {
+        /// First byte of the copy.
+        offset: usize,
+        /// Its length.
+        length: usize,
+        /// The size of the buffer.
+        bytes: usize,
+    },
+    /// The buffer was allocated by another kind of device.
+    #[error("the buffer belongs to another device")]
+    ForeignBuffer,
+    /// The device cannot do what a plan asks for.
+    #[error("{device} cannot run `{kernel}`: {reason}")]
+    Unsupported {
+        /// The device's name.
+        device: String,
+        /// The kernel.
+        kernel: String,
+        /// Why.
+        reason: String,
+    },
+    /// The machine failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Why a run stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RunError {
+    /// An index check of the graph failed.
+    #[error("`{node}`: index {value} at position {position} is not in 0..{bound}")]
+    IndexOutOfBounds {
+        /// The node whose index it is.
+        node: String,
+        /// Where in the node's indices, counted row-major.
+        position: u64,
+        /// The index.
+        value: i64,
+        /// The first index that is too large.
+        bound: u64,
+    },
+    /// An input has no buffer yet.
+    #[error("input `{0}` is not bound")]
+    Unbound(String),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
