@@ -7,7 +7,9 @@ mod dtype;
 mod graph;
 mod prim;
 mod scalar;
+mod text;
 mod types;
+mod verify;
 
 pub use attrs::{Attr, Attrs, Literal};
 pub use body::{Body, E, Inst, Reg};
@@ -17,3 +19,4 @@ pub use graph::{Call, Graph, InputKind, Node, NodeId, NodeOp, Output, StateLink,
 pub use prim::{Combine, Contract, Monoid, View};
 pub use scalar::{Binary, Foreign, Scalar, Unary};
 pub use types::{Dim, Symbol, Type, dense_strides};
+pub use verify::{Level, Problem, verify};

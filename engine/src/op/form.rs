@@ -1,6 +1,6 @@
 //! The form of an op. Every field is filled in; nothing is implied by leaving something out.
 
-use crate::ir::{Attr, Attrs, Body, Builder, DType, Type, Value, broadcast_shapes};
+use crate::ir::{Attr, Attrs, Body, Builder, DType, Literal, Type, Value, broadcast_shapes};
 use std::sync::Arc;
 
 /// All there is to say about an op: its checks, its kernels, its gradient, its page and its tests follow from this.
@@ -82,6 +82,22 @@ pub struct AttrSpec {
     pub kind: AttrKind,
     /// Its value when left out; `None` if it must be given. `Some(Attr::None)` makes it truly optional.
     pub default: Option<Attr>,
+}
+
+impl AttrSpec {
+    /// Whether the attribute can hold `value`.
+    pub fn admits(&self, value: &Attr) -> bool {
+        match (&self.kind, value) {
+            (_, Attr::None) => self.default == Some(Attr::None),
+            (AttrKind::Int | AttrKind::Float | AttrKind::Ints, Attr::Lit(Literal::Int(_))) => true,
+            (AttrKind::Float, Attr::Lit(Literal::Float(_))) => true,
+            (AttrKind::Bool, Attr::Lit(Literal::Bool(_))) | (AttrKind::Literal, Attr::Lit(_)) => true,
+            (AttrKind::Str, Attr::Str(_)) | (AttrKind::DType, Attr::DType(_)) => true,
+            (AttrKind::Choice(words), Attr::Str(word)) => words.iter().any(|known| **known == **word),
+            (AttrKind::Ints | AttrKind::Shape, Attr::Ints(_)) | (AttrKind::Shape, Attr::Shape(_)) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Why operands do not fit an op; the caller adds the place.

@@ -1,0 +1,158 @@
+//! Graphs as text.
+
+use super::written_name;
+use crate::ir::{Call, Combine, Graph, Node, NodeOp, Output, Scalar, Value, View};
+use std::fmt::{self, Display, Formatter};
+
+/// The whole graph, ending in a newline. A graph that the verifier would refuse prints as well.
+impl Display for Graph {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write_graph(f, self, 0)
+    }
+}
+
+/// One node of a graph, as its line in the graph's text, without the regions.
+pub(crate) struct NodeText<'g> {
+    /// The graph that the node's operands are in.
+    pub graph: &'g Graph,
+    /// The node.
+    pub node: &'g Node,
+}
+
+impl Display for NodeText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let binder = binder(&self.node.outputs);
+        match &self.node.op {
+            NodeOp::Input(kind) => write!(f, "{} {binder}", kind.name()),
+            op => {
+                let operands = self.node.inputs.iter().map(|&value| value_name(self.graph, value));
+                let args: Vec<String> = operands.chain(settings(op)).collect();
+                write!(f, "{binder} = {}({})", op_name(op), args.join(", "))?;
+                if let NodeOp::Map(body) = op { write!(f, " {body}") } else { Ok(()) }
+            }
+        }
+    }
+}
+
+fn write_graph(f: &mut Formatter<'_>, graph: &Graph, depth: usize) -> fmt::Result {
+    let indent = "  ".repeat(depth);
+    writeln!(f, "{indent}graph {} {{", written_name(&graph.name))?;
+    for node in &graph.nodes {
+        write_node(f, graph, node, depth + 1)?;
+    }
+    for link in &graph.state {
+        let input = value_name(graph, Value::of(link.input));
+        writeln!(f, "{indent}  state {input} = {}", value_name(graph, link.next))?;
+    }
+    for (name, value) in &graph.outputs {
+        writeln!(f, "{indent}  output {} = {}", written_name(name), value_name(graph, *value))?;
+    }
+    writeln!(f, "{indent}}}")
+}
+
+fn write_node(f: &mut Formatter<'_>, graph: &Graph, node: &Node, depth: usize) -> fmt::Result {
+    let indent = "  ".repeat(depth);
+    write!(f, "{indent}{}", NodeText { graph, node })?;
+    if node.regions.is_empty() {
+        return writeln!(f);
+    }
+    writeln!(f, " {{")?;
+    for region in &node.regions {
+        write_graph(f, region, depth + 1)?;
+    }
+    writeln!(f, "{indent}}}")
+}
+
+fn binder(outputs: &[Output]) -> String {
+    let typed: Vec<String> =
+        outputs.iter().map(|output| format!("{}: {}", written_name(&output.name), output.ty)).collect();
+    match typed.len() {
+        1 => typed.concat(),
+        _ => format!("({})", typed.join(", ")),
+    }
+}
+
+/// The name of a value; a value that is not there prints as `?node.port`, for the sake of the verifier's messages.
+fn value_name(graph: &Graph, value: Value) -> String {
+    match graph.nodes.get(value.node).and_then(|node| node.outputs.get(value.port)) {
+        Some(output) => written_name(&output.name).into_owned(),
+        None => format!("?{}.{}", value.node, value.port),
+    }
+}
+
+fn op_name(op: &NodeOp) -> String {
+    match op {
+        NodeOp::Input(kind) => kind.name().into(),
+        NodeOp::Const(_) => ".const".into(),
+        NodeOp::Call(call) => written_name(&call.form.name).into_owned(),
+        NodeOp::Map(_) => "map".into(),
+        NodeOp::Scalar(scalar) => format!(".{}", written_name(scalar.name())),
+        NodeOp::Iota { .. } => ".iota".into(),
+        NodeOp::Check { .. } => ".check".into(),
+        NodeOp::View(View::Reshape) => ".reshape".into(),
+        NodeOp::View(View::Permute { .. }) => ".permute".into(),
+        NodeOp::View(View::Broadcast { .. }) => ".broadcast".into(),
+        NodeOp::View(View::Slice { .. }) => ".slice".into(),
+        NodeOp::View(View::Pad { .. }) => ".pad".into(),
+        NodeOp::Reduce { monoid, .. } => format!(".{}", monoid.name()),
+        NodeOp::Scan { monoid, .. } => format!(".scan_{}", monoid.name()),
+        NodeOp::Gather { .. } => ".gather".into(),
+        NodeOp::Scatter { combine: Combine::Add, .. } => ".scatter_add".into(),
+        NodeOp::Scatter { combine: Combine::Set, .. } => ".scatter_set".into(),
+        NodeOp::Contract(_) => ".contract".into(),
+        NodeOp::Random { .. } => ".random".into(),
+        NodeOp::Loop { .. } => ".loop".into(),
+        NodeOp::Cond => ".cond".into(),
+    }
+}
+
+/// What follows the operands, in alphabetical order.
+fn settings(op: &NodeOp) -> Vec<String> {
+    match op {
+        NodeOp::Const(literal) => vec![literal.to_string()],
+        NodeOp::Call(call) => call_settings(call),
+        NodeOp::Scalar(Scalar::Cast(dtype)) => vec![format!("dtype={dtype}")],
+        NodeOp::Iota { axis } | NodeOp::Scan { axis, .. } => vec![format!("axis={axis}")],
+        NodeOp::Check { bound } => vec![format!("bound={bound}")],
+        NodeOp::View(view) => view_settings(view),
+        NodeOp::Reduce { axes, .. } => vec![format!("axes={axes:?}")],
+        NodeOp::Gather { axis, batch } | NodeOp::Scatter { axis, batch, .. } => {
+            let batch = (*batch != 0).then(|| format!("batch={batch}"));
+            [format!("axis={axis}")].into_iter().chain(batch).collect()
+        }
+        NodeOp::Contract(contract) => {
+            let batch = (!contract.batch.is_empty()).then(|| format!("batch={}", pairs(&contract.batch)));
+            batch.into_iter().chain([format!("contracted={}", pairs(&contract.contracted))]).collect()
+        }
+        NodeOp::Random { stream } => vec![format!("stream={stream}")],
+        NodeOp::Loop { trips } => vec![format!("trips={trips}")],
+        NodeOp::Input(_) | NodeOp::Map(_) | NodeOp::Scalar(_) | NodeOp::Cond => vec![],
+    }
+}
+
+fn call_settings(call: &Call) -> Vec<String> {
+    let is_default = |name: &str, value| {
+        let spec = call.form.attrs.iter().find(|spec| spec.name == name);
+        spec.is_some_and(|spec| spec.default.as_ref() == Some(value))
+    };
+    let given = call.attrs.0.iter().filter(|(name, value)| !is_default(name, value));
+    given.map(|(name, value)| format!("{}={value}", written_name(name))).collect()
+}
+
+fn view_settings(view: &View) -> Vec<String> {
+    match view {
+        View::Reshape => vec![],
+        View::Permute { perm } => vec![format!("perm={perm:?}")],
+        View::Broadcast { axes } => vec![format!("axes={axes:?}")],
+        View::Slice { start, step } if step.iter().all(|&step| step == 1) => vec![format!("start={start:?}")],
+        View::Slice { start, step } => vec![format!("start={start:?}"), format!("step={step:?}")],
+        View::Pad { low, high, fill } => {
+            vec![format!("fill={fill}"), format!("high={high:?}"), format!("low={low:?}")]
+        }
+    }
+}
+
+fn pairs(pairs: &[(usize, usize)]) -> String {
+    let items: Vec<String> = pairs.iter().map(|(left, right)| format!("[{left}, {right}]")).collect();
+    format!("[{}]", items.join(", "))
+}
