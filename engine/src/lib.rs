@@ -2,12 +2,15 @@
 //!
 //! This crate is pure: no device, no I/O, no clock, no thread. The modules stand in the order of a graph's life.
 
+pub mod bind;
 pub mod diag;
 pub mod fuse;
 pub mod ir;
+pub mod lower;
 pub mod op;
 pub mod pipeline;
 pub mod plan;
+pub mod rules;
 pub mod source;
 
 /// Panics with a message that says whose fault it is: ours.

@@ -272,6 +272,12 @@ impl Kernel {
     pub fn kind(&self) -> &'static str {
         match self.body {
             KernelBody::Map(_) => "map",
+            // A map may compute some of its values once per row; what makes a row kernel is a reduction.
+            KernelBody::Row(ref tile)
+                if tile.insts.iter().all(|inst| !matches!(inst.op, TileOp::Reduce { .. })) =>
+            {
+                "map"
+            }
             KernelBody::Row(_) => "row",
             KernelBody::Segmented { .. } => "segmented map",
             KernelBody::Contract(_) => "contract",

@@ -41,6 +41,11 @@ impl<'a> Builder<'a> {
         self.span = span;
     }
 
+    /// Keeps names from being derived.
+    pub fn reserve(&mut self, names: impl Iterator<Item = Symbol>) {
+        names.for_each(|name| count_name(&mut self.counters, &name));
+    }
+
     /// The current scope: the path of names in the source.
     pub fn scope(&self) -> Symbol {
         self.scope.clone()

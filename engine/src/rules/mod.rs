@@ -1,0 +1,242 @@
+//! Simplification: local rewriting of primitive graphs.
+//!
+//! The graph is rebuilt node by node. Every node goes through one smart constructor that folds constants, applies the
+//! rules and finds equal nodes, so operands are simplified when a rule sees them, and what a rule builds is simplified
+//! in turn. Rules are directional: the right side is never worse, and nothing here undoes what another rule did.
+
+mod fold;
+mod pattern;
+mod structure;
+mod table;
+
+pub use table::{Class, Rewrite, Rule, rules};
+
+use crate::diag::Span;
+use crate::ir::{Binary, Graph, Literal, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value};
+use std::collections::{HashMap, HashSet};
+
+/// How far rewriting may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Numerics {
+    /// Only what leaves every bit as it is.
+    Strict,
+    /// Also what is equal over the reals and never less accurate.
+    #[default]
+    Default,
+    /// Also what rounds differently for the sake of speed.
+    Fast,
+}
+
+impl Numerics {
+    fn allows(self, class: Class) -> bool {
+        match class {
+            Class::Bits => true,
+            Class::Real => self != Numerics::Strict,
+            Class::Fast => self == Numerics::Fast,
+        }
+    }
+}
+
+/// Settings of the simplifier.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which classes of rules apply.
+    pub numerics: Numerics,
+    /// Names of rules that are switched off.
+    pub without: Vec<String>,
+    /// At most so many applications of rules: bisects a wrong one.
+    pub fuel: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { numerics: Numerics::Default, without: vec![], fuel: usize::MAX }
+    }
+}
+
+/// Rewrites a primitive graph until no rule applies.
+pub fn simplify(graph: &Graph, settings: &Settings) -> Graph {
+    let active: Vec<Rule> = rules().into_iter().filter(|rule| is_active(rule, settings)).collect();
+    let mut rewriter = Rewriter::new(graph, &active, settings.fuel);
+    let mut map: Vec<Vec<Value>> = vec![];
+    for node in &graph.nodes {
+        let inputs: Vec<Value> = node.inputs.iter().map(|input| map[input.node][input.port]).collect();
+        map.push(rewriter.rebuild(node, inputs));
+    }
+    let moved = |value: &Value| map[value.node][value.port];
+    let mut result = rewriter.graph;
+    result.outputs = graph.outputs.iter().map(|(name, value)| (name.clone(), moved(value))).collect();
+    let link = |l: &StateLink| StateLink { input: map[l.input][0].node, next: moved(&l.next) };
+    result.state = graph.state.iter().map(link).collect();
+    result.pruned()
+}
+
+fn is_active(rule: &Rule, settings: &Settings) -> bool {
+    settings.numerics.allows(rule.class) && !settings.without.iter().any(|name| name == rule.name)
+}
+
+/// The graph under reconstruction.
+pub struct Rewriter<'r> {
+    graph: Graph,
+    rules: &'r [Rule],
+    fuel: usize,
+    known: HashMap<Key, Value>,
+    taken: HashSet<Symbol>,
+    reserved: HashSet<Symbol>,
+    name: Symbol,
+    span: Option<Span>,
+    counter: usize,
+}
+
+type Key = (String, Vec<Value>, Type);
+
+impl<'r> Rewriter<'r> {
+    fn new(old: &Graph, rules: &'r [Rule], fuel: usize) -> Rewriter<'r> {
+        let reserved =
+            old.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()).collect();
+        Rewriter {
+            graph: Graph::new(old.name.clone()),
+            rules,
+            fuel,
+            known: HashMap::new(),
+            taken: HashSet::new(),
+            reserved,
+            name: "".into(),
+            span: None,
+            counter: 0,
+        }
+    }
+
+    /// The simplified counterpart of an old node.
+    fn rebuild(&mut self, node: &Node, inputs: Vec<Value>) -> Vec<Value> {
+        self.name = node.name().clone();
+        self.span = node.span;
+        self.counter = 0;
+        if node.outputs.len() > 1 || !node.regions.is_empty() || matches!(node.op, NodeOp::Input(_)) {
+            let id = self.graph.push(Node { inputs, ..node.clone() });
+            self.taken.extend(node.outputs.iter().map(|output| output.name.clone()));
+            return (0..node.outputs.len()).map(|port| Value { node: id, port }).collect();
+        }
+        let before = self.graph.nodes.len();
+        let value = self.make(node.op.clone(), inputs, node.outputs[0].ty.clone());
+        self.keep_name(value, before);
+        vec![value]
+    }
+
+    /// The value that stands for a node takes over its name, if it was made for it or bore a derived one.
+    fn keep_name(&mut self, value: Value, before: usize) {
+        let old = self.graph.name_of(value).clone();
+        let fresh = value.node >= before;
+        let better = old.contains('.') && !self.name.contains('.') && !self.is_input(value);
+        if (fresh || better) && !self.taken.contains(&self.name) {
+            self.taken.remove(&old);
+            self.taken.insert(self.name.clone());
+            self.graph.nodes[value.node].outputs[value.port].name = self.name.clone();
+        }
+    }
+
+    fn is_input(&self, value: Value) -> bool {
+        matches!(self.op(value), NodeOp::Input(_))
+    }
+
+    // ---- What rules look at and build with.
+
+    /// What makes a value.
+    pub fn op(&self, value: Value) -> &NodeOp {
+        &self.graph.nodes[value.node].op
+    }
+
+    /// Operands of what makes a value.
+    pub fn operands(&self, value: Value) -> &[Value] {
+        &self.graph.nodes[value.node].inputs
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, value: Value) -> &Type {
+        self.graph.ty(value)
+    }
+
+    /// The number that fills a value, if it is a constant.
+    pub fn constant(&self, value: Value) -> Option<Literal> {
+        match self.op(value) {
+            NodeOp::Const(literal) => Some(*literal),
+            _ => None,
+        }
+    }
+
+    /// A simplified node of that operation and type.
+    pub fn make(&mut self, op: NodeOp, inputs: Vec<Value>, ty: Type) -> Value {
+        let (op, inputs) = constants_right(self, op, inputs);
+        if let Some(value) = fold::fold(self, &op, &inputs, &ty) {
+            return value;
+        }
+        let rules = self.rules;
+        for rule in rules {
+            if self.fuel > 0
+                && let Some(value) = rule.apply(self, &op, &inputs, &ty)
+            {
+                self.fuel -= 1;
+                return value;
+            }
+        }
+        self.intern(op, inputs, ty)
+    }
+
+    fn intern(&mut self, op: NodeOp, inputs: Vec<Value>, ty: Type) -> Value {
+        // Random nodes are never merged: two draws of one distribution are two draws.
+        let key =
+            (!matches!(op, NodeOp::Random { .. })).then(|| (format!("{op:?}"), inputs.clone(), ty.clone()));
+        if let Some(&value) = key.as_ref().and_then(|key| self.known.get(key)) {
+            return value;
+        }
+        let name = self.derived_name();
+        let outputs = vec![Output { name, ty }];
+        let node = self.graph.push(Node { op, inputs, outputs, regions: vec![], span: self.span });
+        if let Some(key) = key {
+            self.known.insert(key, Value::of(node));
+        }
+        Value::of(node)
+    }
+
+    fn derived_name(&mut self) -> Symbol {
+        loop {
+            self.counter += 1;
+            let name: Symbol = format!("{}.{}", self.name, self.counter).into();
+            if !self.reserved.contains(&name) && self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+
+    /// One scalar primitive over operands of one shape.
+    pub fn scalar(&mut self, scalar: Scalar, inputs: Vec<Value>) -> Value {
+        let dtypes: Vec<_> = inputs.iter().map(|&input| self.ty(input).dtype).collect();
+        let ty = self.ty(inputs[0]).with_dtype(scalar.result(&dtypes));
+        self.make(NodeOp::Scalar(scalar), inputs, ty)
+    }
+
+    /// One binary primitive.
+    pub fn binary(&mut self, op: Binary, a: Value, b: Value) -> Value {
+        self.scalar(Scalar::Binary(op), vec![a, b])
+    }
+
+    /// A constant of that type.
+    pub fn full(&mut self, literal: Literal, ty: Type) -> Value {
+        self.make(NodeOp::Const(literal.cast(ty.dtype)), vec![], ty)
+    }
+}
+
+/// Constants stand on the right of what commutes, so that rules need one form only.
+fn constants_right(rewriter: &Rewriter, op: NodeOp, mut inputs: Vec<Value>) -> (NodeOp, Vec<Value>) {
+    if let NodeOp::Scalar(Scalar::Binary(binary)) = op
+        && binary.is_commutative()
+        && rewriter.constant(inputs[0]).is_some()
+        && rewriter.constant(inputs[1]).is_none()
+    {
+        inputs.swap(0, 1);
+    }
+    (op, inputs)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! Rules where shapes decide.
+
+use super::Rewriter;
+use crate::ir::{Binary, Combine, Contract, Dim, Literal, Monoid, NodeOp, Scalar, Type, Unary, Value, View};
+
+// ---- Exponentials.
+
+/// `log Σ eˣ` relative to the maximum.
+pub fn stable_log_sum_exp(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], _: &Type) -> Option<Value> {
+    let NodeOp::Scalar(Scalar::Unary(Unary::Log)) = op else { return None };
+    let (x, axes) = sum_of_exp(r, inputs[0])?;
+    let (shifted, m) = shifted_by_max(r, x, &axes)?;
+    let e = r.scalar(Scalar::Unary(Unary::Exp), vec![shifted]);
+    let ty = r.ty(inputs[0]).clone();
+    let s = r.make(NodeOp::Reduce { monoid: Monoid::Sum, axes }, vec![e], ty);
+    let log = r.scalar(Scalar::Unary(Unary::Log), vec![s]);
+    Some(r.binary(Binary::Add, log, m))
+}
+
+/// `eˣ / Σ eˣ` relative to the maximum.
+pub fn stable_softmax(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Scalar(Scalar::Binary(Binary::Div)) = op else { return None };
+    let NodeOp::View(View::Broadcast { axes: kept }) = r.op(inputs[1]).clone() else { return None };
+    let sum = r.operands(inputs[1])[0];
+    let (x, axes) = sum_of_exp(r, sum)?;
+    let puts_back = (0..ty.rank()).filter(|axis| !axes.contains(axis)).eq(kept.iter().copied());
+    let NodeOp::Scalar(Scalar::Unary(Unary::Exp)) = r.op(inputs[0]) else { return None };
+    if r.operands(inputs[0])[0] != x || !puts_back {
+        return None;
+    }
+    let (shifted, _) = shifted_by_max(r, x, &axes)?;
+    let e = r.scalar(Scalar::Unary(Unary::Exp), vec![shifted]);
+    let sum_ty = r.ty(sum).clone();
+    let s = r.make(NodeOp::Reduce { monoid: Monoid::Sum, axes }, vec![e], sum_ty);
+    let s = r.make(NodeOp::View(View::Broadcast { axes: kept }), vec![s], ty.clone());
+    Some(r.binary(Binary::Div, e, s))
+}
+
+fn sum_of_exp(r: &Rewriter, value: Value) -> Option<(Value, Vec<usize>)> {
+    let NodeOp::Reduce { monoid: Monoid::Sum, axes } = r.op(value) else { return None };
+    let e = r.operands(value)[0];
+    let NodeOp::Scalar(Scalar::Unary(Unary::Exp)) = r.op(e) else { return None };
+    let x = r.operands(e)[0];
+    let reduced: usize = axes.iter().map(|&axis| r.ty(x).extents()[axis]).product();
+    (r.ty(x).dtype.is_float() && reduced > 0).then(|| (x, axes.clone()))
+}
+
+/// `x - m` and `m`, the maximum over `axes` or 0 where it is infinite; nothing if `x` has been shifted already.
+fn shifted_by_max(r: &mut Rewriter, x: Value, axes: &[usize]) -> Option<(Value, Value)> {
+    if is_shifted(r, x, axes) {
+        return None;
+    }
+    let ty = r.ty(x).clone();
+    let kept: Vec<usize> = (0..ty.rank()).filter(|axis| !axes.contains(axis)).collect();
+    let row = Type { dtype: ty.dtype, shape: kept.iter().map(|&axis| ty.shape[axis].clone()).collect() };
+    let max = r.make(NodeOp::Reduce { monoid: Monoid::Max, axes: axes.to_vec() }, vec![x], row.clone());
+    let size = r.scalar(Scalar::Unary(Unary::Abs), vec![max]);
+    let inf = r.full(Literal::Float(f64::INFINITY), row.clone());
+    let infinite = r.binary(Binary::Eq, size, inf);
+    let zero = r.full(Literal::Float(0.0), row.clone());
+    let m = r.make(NodeOp::Scalar(Scalar::Select), vec![infinite, zero, max], row);
+    let spread = r.make(NodeOp::View(View::Broadcast { axes: kept }), vec![m], ty);
+    Some((r.binary(Binary::Sub, x, spread), m))
+}
+
+/// Whether `x` is something minus a maximum over the same axes, however that is guarded.
+fn is_shifted(r: &Rewriter, x: Value, axes: &[usize]) -> bool {
+    let NodeOp::Scalar(Scalar::Binary(Binary::Sub)) = r.op(x) else { return false };
+    let mut m = r.operands(x)[1];
+    loop {
+        m = match r.op(m) {
+            NodeOp::View(_) => r.operands(m)[0],
+            NodeOp::Scalar(Scalar::Select) => r.operands(m)[2],
+            NodeOp::Reduce { monoid: Monoid::Max, axes: reduced } => return reduced == axes,
+            _ => return false,
+        };
+    }
+}
+
+// ---- Indexing.
+
+/// `gather(f(a, b), i)` is `f(gather(a, i), gather(b, i))`, where that does not compute more elements.
+pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Gather { .. } = op else { return None };
+    let NodeOp::Scalar(scalar) = r.op(inputs[0]).clone() else { return None };
+    if ty.numel() > r.ty(inputs[0]).numel() {
+        return None;
+    }
+    let operands = r.operands(inputs[0]).to_vec();
+    let gathered = operands
+        .into_iter()
+        .map(|operand| {
+            let ty = ty.with_dtype(r.ty(operand).dtype);
+            match r.constant(operand) {
+                Some(literal) => r.full(literal, ty),
+                None => r.make(op.clone(), vec![operand, inputs[1]], ty),
+            }
+        })
+        .collect();
+    Some(r.make(NodeOp::Scalar(scalar), gathered, ty.clone()))
+}
+
+/// Indexing along an axis that only repeats.
+pub fn gather_of_repetition(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let &NodeOp::Gather { axis, batch } = op else { return None };
+    let NodeOp::View(View::Broadcast { axes }) = r.op(inputs[0]).clone() else { return None };
+    if axes.contains(&axis) {
+        return None;
+    }
+    let n_index_axes = r.ty(inputs[1]).rank() - batch;
+    // Axes after the indexed one move by as many axes as the indices put in its place.
+    let moved = axes.into_iter().map(|a| if a < axis { a } else { a + n_index_axes - 1 }).collect();
+    let base = r.operands(inputs[0])[0];
+    Some(r.make(NodeOp::View(View::Broadcast { axes: moved }), vec![base], ty.clone()))
+}
+
+/// A scatter with one index per row is a map: each element compares its coordinate with the row's index.
+pub fn scatter_one_per_row(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let &NodeOp::Scatter { axis, batch, combine } = op else { return None };
+    let [base, idx, updates] = *inputs else { return None };
+    if r.ty(idx).extents()[batch..].iter().product::<usize>() != 1 {
+        return None;
+    }
+    let others: Vec<usize> = (0..ty.rank()).filter(|&a| a != axis).collect();
+    let idx = lay_over(r, idx, &others[..batch], ty);
+    let coordinate = r.make(NodeOp::Iota { axis }, vec![], r.ty(idx).clone());
+    let hit = r.binary(Binary::Eq, idx, coordinate);
+    let updates = lay_over(r, updates, &others, ty);
+    let select = NodeOp::Scalar(Scalar::Select);
+    match combine {
+        Combine::Set => Some(r.make(select, vec![hit, updates, base], ty.clone())),
+        Combine::Add => {
+            let zero = r.full(Literal::Int(0), ty.clone());
+            let added = r.make(select, vec![hit, updates, zero], ty.clone());
+            Some(r.binary(Binary::Add, base, added))
+        }
+    }
+}
+
+/// `x`, whose elements are those of `axes` of `ty` in order, repeated along the others.
+fn lay_over(r: &mut Rewriter, x: Value, axes: &[usize], ty: &Type) -> Value {
+    let shape: Vec<Dim> = axes.iter().map(|&axis| ty.shape[axis].clone()).collect();
+    let dtype = r.ty(x).dtype;
+    let flat = r.make(NodeOp::View(View::Reshape), vec![x], Type { dtype, shape });
+    r.make(NodeOp::View(View::Broadcast { axes: axes.to_vec() }), vec![flat], ty.with_dtype(dtype))
+}
+
+// ---- Forms that the fuser expects.
+
+/// Reducing over axes of extent 1 only drops them.
+pub fn reduce_of_one(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Reduce { monoid, axes } = op else { return None };
+    let extents = r.ty(inputs[0]).extents();
+    if monoid.is_index() || axes.iter().any(|&axis| extents[axis] != 1) {
+        return None;
+    }
+    Some(r.make(NodeOp::View(View::Reshape), vec![inputs[0]], ty.clone()))
+}
+
+/// Reduced axes that do not lie together are brought to the end.
+pub fn reduce_adjacent(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Reduce { monoid, axes } = op else { return None };
+    let (first, last) = (*axes.first()?, *axes.last()?);
+    if last - first + 1 == axes.len() {
+        return None;
+    }
+    let rank = r.ty(inputs[0]).rank();
+    let mut perm: Vec<usize> = (0..rank).filter(|axis| !axes.contains(axis)).collect();
+    let n_kept = perm.len();
+    perm.extend(axes);
+    let x = permuted(r, inputs[0], perm);
+    let axes = (n_kept..rank).collect();
+    Some(r.make(NodeOp::Reduce { monoid: *monoid, axes }, vec![x], ty.clone()))
+}
+
+/// Longer reductions to few results than this leave most of a device idle, and are taken in two steps.
+const LONG: usize = 1 << 16;
+const FEW_RESULTS: usize = 16;
+
+/// A long reduction to few results goes over parts first, in an order that depends on the shape alone.
+pub fn split_long_reduction(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Reduce { monoid, axes } = op else { return None };
+    let extents = r.ty(inputs[0]).extents();
+    let row: usize = axes.iter().map(|&axis| extents[axis]).product();
+    let (first, last) = (*axes.first()?, *axes.last()?);
+    let is_trailing = last == extents.len() - 1 && axes.len() == last - first + 1;
+    if monoid.is_index() || !is_trailing || row < LONG || ty.numel() > FEW_RESULTS {
+        return None;
+    }
+    let parts = balanced_divisor(row)?;
+    let dtype = r.ty(inputs[0]).dtype;
+    let mut shape = ty.shape.clone();
+    shape.extend([Dim::Fixed(parts), Dim::Fixed(row / parts)]);
+    let x = r.make(NodeOp::View(View::Reshape), vec![inputs[0]], Type { dtype, shape: shape.clone() });
+    let last = shape.len() - 1;
+    shape.pop();
+    let reduce = |axis: usize| NodeOp::Reduce { monoid: *monoid, axes: vec![axis] };
+    let partial = r.make(reduce(last), vec![x], Type { dtype, shape });
+    Some(r.make(reduce(last - 1), vec![partial], ty.clone()))
+}
+
+/// The divisor of `n` nearest to its square root, if there is one that makes sense as a number of parts.
+fn balanced_divisor(n: usize) -> Option<usize> {
+    (32..=n.isqrt()).rev().find(|&parts| n.is_multiple_of(parts))
+}
+
+/// Several axes of one role become one.
+pub fn contract_canonical(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Contract(spec) = op else { return None };
+    let (lhs_free, rhs_free) = (spec.lhs_free(r.ty(inputs[0]).rank()), spec.rhs_free(r.ty(inputs[1]).rank()));
+    let roles = [spec.batch.len(), spec.contracted.len(), lhs_free.len(), rhs_free.len()];
+    if roles.iter().all(|&n| n <= 1) {
+        return None;
+    }
+    let left = |pairs: &[(usize, usize)]| pairs.iter().map(|pair| pair.0).collect::<Vec<_>>();
+    let right = |pairs: &[(usize, usize)]| pairs.iter().map(|pair| pair.1).collect::<Vec<_>>();
+    let lhs = grouped(r, inputs[0], &left(&spec.batch), &lhs_free, &left(&spec.contracted));
+    let rhs = grouped(r, inputs[1], &right(&spec.batch), &right(&spec.contracted), &rhs_free);
+    let first = !spec.batch.is_empty() as usize;
+    let batch = if first == 1 { vec![(0, 0)] } else { vec![] };
+    let canonical = Contract { batch, contracted: vec![(first + 1, first)] };
+    let shape = canonical.shape(r.ty(lhs), r.ty(rhs));
+    let product = r.make(NodeOp::Contract(canonical), vec![lhs, rhs], Type { dtype: ty.dtype, shape });
+    Some(r.make(NodeOp::View(View::Reshape), vec![product], ty.clone()))
+}
+
+/// `x` with its axes in three groups, each joined into one; no batch axis if the first group is empty.
+fn grouped(r: &mut Rewriter, x: Value, batch: &[usize], rows: &[usize], cols: &[usize]) -> Value {
+    let extents = r.ty(x).extents();
+    let joined = |axes: &[usize]| axes.iter().map(|&axis| extents[axis]).product::<usize>();
+    let mut shape = if batch.is_empty() { vec![] } else { vec![joined(batch)] };
+    shape.extend([joined(rows), joined(cols)]);
+    let x = permuted(r, x, [batch, rows, cols].concat());
+    let ty = Type::new(r.ty(x).dtype, &shape);
+    r.make(NodeOp::View(View::Reshape), vec![x], ty)
+}
+
+fn permuted(r: &mut Rewriter, x: Value, perm: Vec<usize>) -> Value {
+    let ty = r.ty(x);
+    let shape = perm.iter().map(|&axis| ty.shape[axis].clone()).collect();
+    let ty = Type { dtype: ty.dtype, shape };
+    r.make(NodeOp::View(View::Permute { perm }), vec![x], ty)
+}

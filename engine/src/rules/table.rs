@@ -1,0 +1,128 @@
+//! The rules, one row each.
+
+use super::{Rewriter, pattern, structure};
+use crate::ir::{NodeOp, Type, Value};
+
+/// What a rule may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Nothing: every bit stays.
+    Bits,
+    /// Rounding, never for the worse: equal over the reals.
+    Real,
+    /// Rounding, for the sake of speed; only on request.
+    Fast,
+}
+
+/// The signature of a rewrite that text cannot say: the new value, if it applies to the node about to be made.
+pub type Native = fn(&mut Rewriter, &NodeOp, &[Value], &Type) -> Option<Value>;
+
+/// What is replaced by what.
+#[derive(Clone, Debug)]
+pub enum Rewrite {
+    /// Both sides in the syntax of primitive graphs; see the module `pattern`.
+    Text(pattern::Term, pattern::Term),
+    /// By code, where shapes decide.
+    Native(Native),
+}
+
+/// One row of the table.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Unique; a rule can be switched off by it.
+    pub name: &'static str,
+    /// What it may change.
+    pub class: Class,
+    /// What it does.
+    pub rewrite: Rewrite,
+    /// A primitive expression that it applies to, and what must come of it: its test.
+    pub example: (&'static str, &'static str),
+}
+
+impl Rule {
+    /// The new value for a node about to be made, if the rule applies.
+    pub fn apply(&self, r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+        match &self.rewrite {
+            Rewrite::Native(rewrite) => rewrite(r, op, inputs, ty),
+            Rewrite::Text(pattern, replacement) => {
+                let found = pattern::matches(r, pattern, op, inputs)?;
+                Some(pattern::build(r, replacement, &found, ty))
+            }
+        }
+    }
+}
+
+fn text(
+    name: &'static str,
+    class: Class,
+    from: &str,
+    to: &str,
+    example: (&'static str, &'static str),
+) -> Rule {
+    Rule { name, class, rewrite: Rewrite::Text(pattern::parse(from), pattern::parse(to)), example }
+}
+
+fn native(name: &'static str, class: Class, rewrite: Native, example: (&'static str, &'static str)) -> Rule {
+    Rule { name, class, rewrite: Rewrite::Native(rewrite), example }
+}
+
+/// All rules in the order in which they are tried. Examples speak of `x`, `y`: f32[4, 8], `c`: bool[4, 8], `v`: f32[8],
+/// `i`: i32[4, 1], `u`: f32[4, 1], `t`: f32[2, 3, 4], `l`: f32[131072].
+#[rustfmt::skip]
+pub fn rules() -> Vec<Rule> {
+    use Class::*;
+    vec![
+        // Neutral elements. Only -0.0 is neutral to the bit: -0.0 + 0.0 is +0.0.
+        text("add-neutral",   Bits, ".add(x, -0.0)",    "x",          (".add(x, -0.0)", "x")),
+        text("add-zero",      Real, ".add(x, 0.0)",     "x",          (".add(x, 0.0)", "x")),
+        text("sub-zero",      Bits, ".sub(x, 0.0)",     "x",          (".sub(x, 0.0)", "x")),
+        text("mul-one",       Bits, ".mul(x, 1.0)",     "x",          (".mul(x, 1.0)", "x")),
+        text("div-one",       Bits, ".div(x, 1.0)",     "x",          (".div(x, 1.0)", "x")),
+        text("pow-one",       Bits, ".pow(x, 1.0)",     "x",          (".pow(x, 1.0)", "x")),
+        text("mul-minus-one", Bits, ".mul(x, -1.0)",    ".neg(x)",    (".mul(x, -1.0)", ".neg(x)")),
+        text("neg-neg",       Bits, ".neg(.neg(x))",    "x",          (".neg(.neg(x))", "x")),
+        text("sub-neg",       Bits, ".sub(x, .neg(y))", ".add(x, y)", (".sub(x, .neg(y))", ".add(x, y)")),
+        text("add-neg",       Bits, ".add(x, .neg(y))", ".sub(x, y)", (".add(x, .neg(y))", ".sub(x, y)")),
+        text("not-not",       Bits, ".not(.not(!c))",   "c",          (".not(.not(c))", "c")),
+        text("max-self",      Bits, ".max(x, x)",       "x",          (".max(x, x)", "x")),
+        text("min-self",      Bits, ".min(x, x)",       "x",          (".min(x, x)", "x")),
+        text("select-same",   Bits, ".select(c, x, x)", "x",          (".select(c, x, x)", "x")),
+        text("pow-two",       Real, ".pow(x, 2.0)",     ".mul(x, x)", (".pow(x, 2.0)", ".mul(x, x)")),
+        text("pow-half",      Fast, ".pow(x, 0.5)",     ".sqrt(x)",   (".pow(x, 0.5)", ".sqrt(x)")),
+
+        // A mask that multiplies becomes a choice: no NaN from 0 · ∞, and no conversion.
+        text("mask",      Real, ".mul(x, .cast_float(!c))", ".select(c, x, 0.0)",
+            (".mul(x, .cast(c, dtype=f32))", ".select(c, x, 0.0)")),
+        text("mask-left", Real, ".mul(.cast_float(!c), x)", ".select(c, x, 0.0)",
+            (".mul(.cast(c, dtype=f32), x)", ".select(c, x, 0.0)")),
+
+        // Exponentials that would overflow are taken relative to the row's maximum, or to 0 where that is infinite, so
+        // that no ∞ - ∞ arises. The examples name that guarded maximum `m`.
+        native("stable-log-sum-exp", Real, structure::stable_log_sum_exp,
+            (".log(.sum(.exp(x), axes=[1]))", ".add(.log(.sum(.exp(.sub(x, .broadcast(m, axes=[0]))), axes=[1])), m)")),
+        native("stable-softmax", Real, structure::stable_softmax,
+            (".div(.exp(x), .broadcast(.sum(.exp(x), axes=[1]), axes=[0]))",
+             ".div(.exp(.sub(x, .broadcast(m, axes=[0]))), .broadcast(.sum(.exp(.sub(x, .broadcast(m, axes=[0]))), axes=[1]), axes=[0]))")),
+        text("log-of-quotient-of-exp", Real, ".log(.div(.exp(x), y))", ".sub(x, .log(y))",
+            (".log(.div(.exp(x), y))", ".sub(x, .log(y))")),
+
+        // Indexing.
+        native("gather-through-scalar", Bits, structure::gather_through_scalar,
+            (".gather(.exp(x), i, axis=1, batch=1)", ".exp(.gather(x, i, axis=1, batch=1))")),
+        native("gather-of-repetition", Bits, structure::gather_of_repetition,
+            (".gather(.broadcast(w, axes=[0]), i, axis=1, batch=1)", ".broadcast(w, axes=[0])")),
+        native("scatter-one-per-row", Bits, structure::scatter_one_per_row,
+            (".scatter_add(x, i, u, axis=1, batch=1)",
+             ".add(x, .select(.eq(.broadcast(.reshape(i), axes=[0]), .iota(axis=1)), .broadcast(.reshape(u), axes=[0]), 0.0))")),
+
+        // Forms that the fuser expects.
+        native("reduce-of-one", Bits, structure::reduce_of_one, (".sum(u, axes=[1])", ".reshape(u)")),
+        native("reduce-adjacent", Bits, structure::reduce_adjacent,
+            (".sum(t, axes=[0, 2])", ".sum(.permute(t, perm=[1, 0, 2]), axes=[1, 2])")),
+        native("split-long-reduction", Real, structure::split_long_reduction,
+            (".sum(l, axes=[0])", ".sum(.sum(.reshape(l), axes=[1]), axes=[0])")),
+        native("contract-canonical", Bits, structure::contract_canonical,
+            (".contract(t, t, batch=[], contracted=[[0, 0], [1, 1]])",
+             ".contract(.reshape(.permute(t, perm=[2, 0, 1])), .reshape(t), batch=[], contracted=[[1, 0]])")),
+    ]
+}
