@@ -3,6 +3,7 @@
 //! This crate is pure: no device, no I/O, no clock, no thread. The modules stand in the order of a graph's life.
 
 pub mod bind;
+pub mod compile;
 pub mod diag;
 pub mod fuse;
 pub mod ir;

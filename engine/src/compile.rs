@@ -1,0 +1,104 @@
+//! The pipeline of passes: from a bound graph to a plan, with every stage kept for printing.
+
+use crate::fuse::{NotFused, fuse};
+use crate::ir::{Graph, Symbol};
+use crate::lower::primitives;
+use crate::op::Registry;
+use crate::plan::{Plan, plan};
+use crate::rules::{Settings, simplify};
+
+/// How to compile.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the simplifier may do.
+    pub simplify: Settings,
+    /// Whether nodes share kernels; off, every node that has work to do is a kernel.
+    pub fuse: bool,
+    /// Streams of the device.
+    pub n_streams: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { simplify: Settings::default(), fuse: true, n_streams: 1 }
+    }
+}
+
+/// What became of a graph, stage by stage.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Bound and typed, with its gradient if it trains.
+    pub typed: Graph,
+    /// Lowered.
+    pub primitives: Graph,
+    /// Simplified.
+    pub simplified: Graph,
+    /// Kernels, launches and memory.
+    pub plan: Plan,
+    /// Edges between kernels, with the reason why they are not one.
+    pub not_fused: Vec<NotFused>,
+}
+
+/// Runs all passes on a bound graph.
+pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compiled {
+    let primitives = primitives(graph, registry);
+    let simplified = simplify(&primitives, &options.simplify);
+    let fused = fuse(&simplified, options.fuse);
+    let plan = plan(&simplified, fused.kernels, options.n_streams);
+    Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused }
+}
+
+impl Compiled {
+    /// The kernels in launch order as text.
+    pub fn kernels_text(&self) -> String {
+        let launches = self.plan.launches.iter();
+        let texts = launches.map(|launch| self.plan.kernels[launch.kernel].describe(&self.simplified));
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// One line per kernel: kind, what it reads and writes, bytes. Two graphs that plan alike have the same signature
+    /// up to names.
+    pub fn signature(&self) -> Vec<Signature> {
+        let kernels = self.plan.launches.iter().map(|launch| &self.plan.kernels[launch.kernel]);
+        kernels.map(Signature::of).collect()
+    }
+
+    /// The name of a value in the simplified graph.
+    pub fn name(&self, value: crate::ir::Value) -> &Symbol {
+        self.simplified.name_of(value)
+    }
+}
+
+/// What a kernel is to memory: its kind, the types it reads and writes, and how many bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Signature {
+    /// The kernel kind.
+    pub kind: &'static str,
+    /// Types read, sorted.
+    pub reads: Vec<String>,
+    /// Types written, sorted.
+    pub writes: Vec<String>,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+}
+
+impl Signature {
+    fn of(kernel: &crate::fuse::Kernel) -> Signature {
+        use crate::fuse::Use;
+        let types = |usage: Use| {
+            let operands = kernel.operands.iter().filter(|operand| operand.usage == usage);
+            let mut types: Vec<String> = operands.map(|operand| operand.ty.to_string()).collect();
+            types.sort();
+            types
+        };
+        Signature {
+            kind: kernel.kind(),
+            reads: types(Use::Read),
+            writes: types(Use::Write),
+            bytes_read: kernel.bytes_read,
+            bytes_written: kernel.bytes_written,
+        }
+    }
+}
