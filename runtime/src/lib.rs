@@ -5,5 +5,6 @@ pub mod tensor;
 
 pub mod checkpoint;
 pub mod data;
+pub mod init;
 
 pub mod cpu;
