@@ -1,5 +1,7 @@
 //! All that touches a machine: devices, memory, sessions, data, checkpoints
 
+pub mod session;
+
 pub mod device;
 pub mod tensor;
 

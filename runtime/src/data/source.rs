@@ -87,6 +87,11 @@ pub struct DataSet {
 }
 
 impl DataSet {
+    /// Whether the program made the rows itself, so that results on them say nothing about the real task.
+    pub fn is_synthetic(&self) -> bool {
+        self.provenance == Provenance::Synthetic
+    }
+
     /// The split of that name.
     pub fn split(&self, name: &str) -> Result<&Split, DataError> {
         self.splits.get(name).ok_or_else(|| DataError::UnknownSplit {

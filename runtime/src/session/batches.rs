@@ -1,0 +1,157 @@
+//! The batches of a split: whole ones by one plan, a short last one by another.
+
+use engine_core::ir::Symbol;
+use engine_core::pipeline::LastBatch;
+
+use super::error::SessionError;
+use super::plan::{Rows, StagePlan, Sum};
+use super::state::{State, carried};
+use crate::device::{Executable, RunError};
+
+/// How the rows of a split fall into batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) batch: usize,
+    pub(super) n_full: usize,
+    /// Rows of the short batch; 0 if there is none.
+    pub(super) last_rows: usize,
+}
+
+impl Layout {
+    pub(super) fn new(
+        stage: &Symbol,
+        n_rows: usize,
+        batch: usize,
+        last: LastBatch,
+    ) -> Result<Self, SessionError> {
+        let rows_error = |why: String| SessionError::Rows { stage: stage.clone(), why };
+        if batch == 0 {
+            return Err(rows_error("a batch needs at least one row".to_string()));
+        }
+        if i32::try_from(n_rows).is_err() {
+            return Err(rows_error(format!("{n_rows} rows do not fit an i32 index")));
+        }
+        let last_rows = if last == LastBatch::Short { n_rows % batch } else { 0 };
+        let layout = Layout { batch, n_full: n_rows / batch, last_rows };
+        if layout.steps() == 0 {
+            return Err(rows_error(format!("the data has {n_rows} rows, which make no batch of {batch}")));
+        }
+        Ok(layout)
+    }
+
+    /// Batches, the short one included.
+    pub(super) fn steps(&self) -> usize {
+        self.n_full + usize::from(self.last_rows > 0)
+    }
+
+    /// Rows in all batches.
+    pub(super) fn rows(&self) -> usize {
+        self.n_full * self.batch + self.last_rows
+    }
+
+    /// Rows before the batch of this number.
+    pub(super) fn rows_before(&self, position: usize) -> usize {
+        (position * self.batch).min(self.rows())
+    }
+
+    /// The two ways to take rows, as far as there are such batches.
+    pub(super) fn ways(&self) -> (Option<Rows>, Option<Rows>) {
+        let full = Rows::Batches { batch: self.batch, per_epoch: self.steps() };
+        let last = Rows::Last { first: self.n_full * self.batch, rows: self.last_rows };
+        ((self.n_full > 0).then_some(full), (self.last_rows > 0).then_some(last))
+    }
+}
+
+type Prepared = Result<Box<dyn Executable>, SessionError>;
+
+/// The plans of a stage, ready to run.
+pub(super) struct Batches {
+    pub(super) layout: Layout,
+    full: Option<Box<dyn Executable>>,
+    last: Option<Box<dyn Executable>>,
+    pub(super) sums: Vec<Sum>,
+    pub(super) nan_step: Option<Symbol>,
+    /// Parameters and state of either plan.
+    pub(super) carried: Vec<Symbol>,
+    pub(super) kernels_per_step: usize,
+    pub(super) peak_bytes: usize,
+    /// Whether the short batch ran last.
+    last_ran: bool,
+}
+
+impl Batches {
+    /// Plans and prepares what the layout needs.
+    pub(super) fn new(
+        layout: Layout,
+        plan: &mut dyn FnMut(Rows) -> Result<StagePlan, SessionError>,
+        prepare: &mut dyn FnMut(&StagePlan) -> Prepared,
+    ) -> Result<Self, SessionError> {
+        let (full_rows, last_rows) = layout.ways();
+        let plans = [full_rows.map(&mut *plan).transpose()?, last_rows.map(&mut *plan).transpose()?];
+        let [full, last] = [&plans[0], &plans[1]].map(|plan| plan.as_ref().map(&mut *prepare).transpose());
+        let (full, last) = (full?, last?);
+        let Some(first) = plans.iter().flatten().next() else {
+            engine_core::bug!("a layout without batches")
+        };
+        let mut names: Vec<Symbol> = vec![];
+        for (name, _) in plans.iter().flatten().flat_map(|plan| carried(&plan.plan)) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        let arenas =
+            [&full, &last].map(|executable| executable.as_ref().map_or(0, |ready| ready.arena_bytes()));
+        Ok(Batches {
+            layout,
+            sums: first.sums.clone(),
+            nan_step: first.nan_step.clone(),
+            carried: names,
+            kernels_per_step: first.plan.launches.len(),
+            peak_bytes: arenas.into_iter().max().unwrap_or(0),
+            full,
+            last,
+            last_ran: false,
+        })
+    }
+
+    /// Bytes of all arenas.
+    pub(super) fn arena_bytes(&self) -> usize {
+        [&self.full, &self.last].into_iter().flatten().map(|ready| ready.arena_bytes()).sum()
+    }
+
+    /// Runs steps from `step` on, at most `most`, and returns how many: up to where the other plan takes over.
+    pub(super) fn run(&mut self, step: u64, most: usize) -> Result<usize, RunError> {
+        let position = (step % self.layout.steps() as u64) as usize;
+        let n_left = self.layout.n_full.saturating_sub(position);
+        self.last_ran = n_left == 0;
+        let (executable, n_steps) = match n_left {
+            0 => (&mut self.last, 1),
+            n_left => (&mut self.full, n_left.min(most)),
+        };
+        let Some(executable) = executable else { engine_core::bug!("no plan for batch {position}") };
+        executable.run(step as u32, n_steps as u32)?;
+        Ok(n_steps)
+    }
+
+    /// The value of an `f32[]` output after the last step; none if there is no such output.
+    pub(super) fn output(&self, name: &str) -> Option<f32> {
+        let mut bytes = [0; 4];
+        let executable = if self.last_ran { &self.last } else { &self.full };
+        executable.as_ref()?.read_output(name, &mut bytes).ok()?;
+        Some(f32::from_le_bytes(bytes))
+    }
+
+    /// Forgets what was added up.
+    pub(super) fn reset_sums(&self, state: &State) -> Result<(), SessionError> {
+        Ok(state.zero(self.sums.iter().map(|sum| &sum.state))?)
+    }
+
+    /// Means over `n_rows` rows, in the order of the sums.
+    pub(super) fn means(&self, state: &State, n_rows: usize) -> Result<Vec<(Symbol, f64)>, SessionError> {
+        let mean = |sum: &Sum| {
+            let total: f32 = state.scalar(&sum.state)?;
+            Ok((sum.metric.clone(), f64::from(total) / n_rows as f64))
+        };
+        self.sums.iter().map(mean).collect()
+    }
+}

@@ -1,0 +1,162 @@
+//! What can go wrong in a session, and whose fault it is.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use engine_core::ir::Symbol;
+use thiserror::Error;
+
+use crate::checkpoint::{CheckpointError, CheckpointFact, Mismatch};
+use crate::data::source::DataError;
+use crate::device::{DeviceError, RunError};
+use crate::tensor::TensorError;
+
+/// Why a session stopped.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// A data set cannot be had, or lacks what the pipeline wants of it.
+    #[error("data `{data}`: {source}")]
+    Data {
+        /// The name in the pipeline.
+        data: Symbol,
+        /// What is wrong.
+        source: DataError,
+    },
+    /// A stage cannot be turned into a plan.
+    #[error("stage `{stage}`: {source}")]
+    Plan {
+        /// The stage.
+        stage: Symbol,
+        /// What is wrong; diagnostics where the pipeline is at fault.
+        source: PlanError,
+    },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The device failed in the middle of a stage, or an index was out of bounds.
+    #[error("stage `{stage}`: {source}")]
+    Run {
+        /// The stage.
+        stage: Symbol,
+        /// What happened.
+        source: RunError,
+    },
+    /// All that the stages keep on the device at once is more than it has.
+    #[error(
+        "stage `{stage}` needs {needed} bytes of device memory, {name} has {available}; use smaller batches"
+    )]
+    OutOfMemory {
+        /// The stage.
+        stage: Symbol,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes there are.
+        available: u64,
+        /// The device.
+        name: String,
+    },
+    /// A checkpoint cannot be read or written.
+    #[error("checkpoint {0}")]
+    Checkpoint(#[from] CheckpointError),
+    /// A checkpoint is of another graph.
+    #[error("checkpoint {}: {mismatch}", .path.display())]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// How it differs.
+        mismatch: Mismatch,
+    },
+    /// A checkpoint cannot be resumed from by this pipeline.
+    #[error("checkpoint {}: {why}", .path.display())]
+    CannotResume {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// The loss is no number any more. No checkpoint was written since the last good one.
+    #[error(
+        "stage `{stage}`: the loss is not a number from step {step} on; a smaller learning rate may help"
+    )]
+    NotANumber {
+        /// The stage.
+        stage: Symbol,
+        /// The first step with such a loss, counted from 0.
+        step: u64,
+    },
+    /// The stage has no rows to work on, or too many.
+    #[error("stage `{stage}`: {why}")]
+    Rows {
+        /// The stage.
+        stage: Symbol,
+        /// What is wrong.
+        why: String,
+    },
+    /// An input given by the caller does not fit the graph.
+    #[error("input `{input}`: {why}")]
+    Input {
+        /// The input.
+        input: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A tensor cannot be held.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    /// The session was asked to stop, and did after a whole step.
+    #[error("interrupted{}", resume_hint(.checkpoint))]
+    Interrupted {
+        /// The state at that point, if it was training.
+        checkpoint: Option<PathBuf>,
+    },
+    /// No thread can be started for work beside the loop.
+    #[error("cannot start a thread: {0}")]
+    Background(io::Error),
+}
+
+/// What a [`Planner`](super::Planner) has to say; downcast to get at diagnostics.
+pub type PlanError = Box<dyn Error + Send + Sync>;
+
+/// Whose fault an error is; decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The graph's or its data's.
+    Graph,
+    /// The machine's.
+    Machine,
+    /// Nobody's: the user interrupted.
+    Interrupt,
+}
+
+impl SessionError {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            SessionError::Device(_) | SessionError::OutOfMemory { .. } | SessionError::Background(_) => {
+                Fault::Machine
+            }
+            SessionError::Run { source: RunError::Device(_), .. } => Fault::Machine,
+            SessionError::Checkpoint(error) => match error.fact {
+                CheckpointFact::Unwritable(_) | CheckpointFact::Unflushed(_) => Fault::Machine,
+                _ => Fault::Graph,
+            },
+            SessionError::Interrupted { .. } => Fault::Interrupt,
+            SessionError::Data { .. }
+            | SessionError::Plan { .. }
+            | SessionError::Run { .. }
+            | SessionError::Mismatch { .. }
+            | SessionError::CannotResume { .. }
+            | SessionError::NotANumber { .. }
+            | SessionError::Rows { .. }
+            | SessionError::Input { .. }
+            | SessionError::Tensor(_) => Fault::Graph,
+        }
+    }
+}
+
+fn resume_hint(checkpoint: &Option<PathBuf>) -> String {
+    checkpoint
+        .as_ref()
+        .map_or(String::new(), |path| format!("; `--resume {}` goes on from here", path.display()))
+}

@@ -1,0 +1,91 @@
+//! Evaluation: means of metrics over all rows of a split.
+
+use std::time::Instant;
+
+use engine_core::ir::Symbol;
+use engine_core::pipeline::{Evaluation, LastBatch};
+use indexmap::IndexMap;
+
+use super::batches::{Batches, Layout};
+use super::error::SessionError;
+use super::event::Event;
+use super::report::StageReport;
+use super::{Session, Subscriber};
+
+/// Steps between looks at the flag that interrupts.
+const SLICE: usize = 32;
+
+impl Session {
+    pub(super) fn evaluate_stage(
+        &mut self,
+        stage: &Symbol,
+        evaluation: &Evaluation,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<StageReport, SessionError> {
+        let start = Instant::now();
+        let mut batches = self.prepare_evaluation(stage, stage, evaluation)?;
+        self.check_memory(stage, &[&evaluation.data], batches.arena_bytes())?;
+        let n_steps = batches.layout.steps() as u64;
+        tell(&Event::StageStarted { stage, kind: "evaluate", n_steps });
+        let steps_start = Instant::now();
+        let metrics = self.evaluate(stage, &mut batches, true)?;
+        let step_us = steps_start.elapsed().as_secs_f64() * 1e6 / n_steps as f64;
+        if let Some(set) = self.resident.set(&evaluation.data.data) {
+            tell(&Event::Evaluated { stage, metrics: &metrics, set });
+        }
+        Ok(StageReport {
+            name: stage.to_string(),
+            kind: "evaluate".to_string(),
+            seconds: start.elapsed().as_secs_f64(),
+            steps: n_steps,
+            step_us,
+            epochs: vec![],
+            metrics,
+            kernels_per_step: batches.kernels_per_step,
+            peak_bytes: batches.peak_bytes,
+        })
+    }
+
+    /// Plans an evaluation; `scope` keeps its sums apart from those of others.
+    pub(super) fn prepare_evaluation(
+        &mut self,
+        stage: &Symbol,
+        scope: &str,
+        evaluation: &Evaluation,
+    ) -> Result<Batches, SessionError> {
+        self.resident.prefetch(&evaluation.data, &self.device, &self.background)?;
+        let shape = self.resident.shape(&evaluation.data)?;
+        let layout = Layout::new(stage, shape.n_rows, evaluation.batch, LastBatch::Short)?;
+        let planner = std::sync::Arc::clone(&self.planner);
+        self.resident.wait(&evaluation.data)?;
+        Batches::new(
+            layout,
+            &mut |rows| {
+                let plan = planner.evaluation(scope, evaluation, &shape, rows);
+                plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })
+            },
+            &mut |plan| self.prepare(&plan.plan, Some(&evaluation.data), None),
+        )
+    }
+
+    /// Runs a planned evaluation over all of its rows.
+    pub(super) fn evaluate(
+        &self,
+        stage: &Symbol,
+        batches: &mut Batches,
+        may_be_interrupted: bool,
+    ) -> Result<IndexMap<String, f64>, SessionError> {
+        batches.reset_sums(&self.state)?;
+        let n_steps = batches.layout.steps() as u64;
+        let mut step = 0;
+        while step < n_steps {
+            let ran = batches.run(step, SLICE);
+            step += ran.map_err(|source| SessionError::Run { stage: stage.clone(), source })? as u64;
+            if may_be_interrupted && self.is_cancelled() {
+                return Err(SessionError::Interrupted { checkpoint: None });
+            }
+        }
+        let means = batches.means(&self.state, batches.layout.rows())?;
+        Ok(means.into_iter().map(|(metric, mean)| (metric.to_string(), mean)).collect())
+    }
+}

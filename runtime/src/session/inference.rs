@@ -1,0 +1,204 @@
+//! Named tensors in, named tensors out: what serves a trained graph, and `Run` stages.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use engine_core::ir::{Dim, InputKind, NodeOp, Symbol, Type};
+use engine_core::pipeline::RunStage;
+use engine_core::plan::{Place, Plan};
+use indexmap::IndexMap;
+
+use super::error::SessionError;
+use super::event::Event;
+use super::report::{OutputReport, StageReport};
+use super::{Session, Subscriber};
+use crate::device::{DeviceBuffer, Executable};
+use crate::tensor::{HostTensor, type_text};
+
+/// Inferences made ready before, by the nodes asked for and the extents bound.
+pub(super) type Cache = IndexMap<(Vec<Symbol>, Vec<(Symbol, usize)>), Inference>;
+
+/// A plan with buffers for its plain inputs.
+pub(super) struct Inference {
+    plan: Arc<Plan>,
+    executable: Box<dyn Executable>,
+    inputs: IndexMap<Symbol, (Type, DeviceBuffer)>,
+}
+
+impl Session {
+    /// The named nodes for the given inputs of the pipeline. Named extents are bound by the inputs' shapes; a plan is
+    /// made for each binding once.
+    pub fn run(
+        &mut self,
+        outputs: &[Symbol],
+        inputs: &IndexMap<String, HostTensor>,
+    ) -> Result<IndexMap<String, HostTensor>, SessionError> {
+        let extents = self.bind_extents(inputs)?;
+        let key = (outputs.to_vec(), extents);
+        if !self.inferences.contains_key(&key) {
+            let named: Vec<_> = outputs.iter().map(|node| (node.clone(), node.clone())).collect();
+            let plan = self.planner.inference(&named, &key.1);
+            let plan = plan.map_err(|source| SessionError::Plan { stage: "predict".into(), source })?;
+            let inference = self.prepare_inference(plan)?;
+            self.inferences.insert(key.clone(), inference);
+        }
+        let Some(inference) = self.inferences.get_mut(&key) else {
+            engine_core::bug!("the cache lost a plan")
+        };
+        for (name, (ty, buffer)) in &inference.inputs {
+            let given = inputs.get(&**name).ok_or_else(|| missing(name, ty))?;
+            self.device.write(buffer, 0, given.bytes())?;
+        }
+        inference
+            .executable
+            .run(0, 1)
+            .map_err(|source| SessionError::Run { stage: "predict".into(), source })?;
+        inference.read_outputs()
+    }
+
+    pub(super) fn running_stage(
+        &mut self,
+        stage: &Symbol,
+        run: &RunStage,
+        reported: &mut IndexMap<String, OutputReport>,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<StageReport, SessionError> {
+        let start = Instant::now();
+        let plan = self.planner.running(run);
+        let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
+        let mut inference = self.prepare_inference(plan)?;
+        self.check_memory(stage, &[], inference.executable.arena_bytes())?;
+        self.feed_from_data(&inference)?;
+        tell(&Event::StageStarted { stage, kind: "run", n_steps: run.steps as u64 });
+        let steps_start = Instant::now();
+        for step in 0..run.steps {
+            let ran = inference.executable.run(step as u32, 1);
+            ran.map_err(|source| SessionError::Run { stage: stage.clone(), source })?;
+            if self.is_cancelled() {
+                return Err(SessionError::Interrupted { checkpoint: None });
+            }
+        }
+        let stepping = steps_start.elapsed();
+        let outputs = inference.read_outputs()?;
+        tell(&Event::Outputs { stage, outputs: &outputs });
+        reported.extend(outputs.iter().map(|(name, tensor)| (name.clone(), tensor.into())));
+        Ok(StageReport {
+            name: stage.to_string(),
+            kind: "run".to_string(),
+            seconds: start.elapsed().as_secs_f64(),
+            steps: run.steps as u64,
+            step_us: stepping.as_secs_f64() * 1e6 / run.steps.max(1) as f64,
+            epochs: vec![],
+            metrics: IndexMap::new(),
+            kernels_per_step: inference.plan.launches.len(),
+            peak_bytes: inference.executable.arena_bytes(),
+        })
+    }
+
+    fn prepare_inference(&mut self, plan: Arc<Plan>) -> Result<Inference, SessionError> {
+        self.state.ensure_all(&plan)?;
+        let mut executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed)?;
+        let mut inputs = IndexMap::new();
+        for buffer in &plan.buffers {
+            match buffer.place {
+                Place::Input(InputKind::Data) => {
+                    let fed = self.device.allocate(buffer.ty.bytes())?;
+                    executable.bind(&buffer.name, &fed)?;
+                    inputs.insert(buffer.name.clone(), (buffer.ty.clone(), fed));
+                }
+                Place::Input(InputKind::Param | InputKind::State) => {
+                    let Some(state) = self.state.buffer(&buffer.name) else {
+                        engine_core::bug!("`{}` has no state", buffer.name)
+                    };
+                    executable.bind(&buffer.name, state)?;
+                }
+                Place::Input(InputKind::Step) | Place::Arena(_) => {}
+            }
+        }
+        Ok(Inference { plan, executable, inputs })
+    }
+
+    /// Feeds inputs that come from data with the first rows of the set's first split.
+    fn feed_from_data(&self, inference: &Inference) -> Result<(), SessionError> {
+        for (name, (ty, buffer)) in &inference.inputs {
+            let decl = self.pipeline.inputs.iter().find(|decl| decl.name == *name);
+            let Some((data, field)) = decl.and_then(|decl| decl.from.as_ref()) else {
+                return Err(missing(name, ty));
+            };
+            let set = self.resident.set(data).ok_or_else(|| missing(name, ty))?;
+            let split = set.splits.values().next().ok_or_else(|| missing(name, ty))?;
+            let rows =
+                split.field(field).map_err(|source| SessionError::Data { data: data.clone(), source })?;
+            let extents = ty.extents();
+            let rows = rows.first_rows(extents.first().copied().unwrap_or(0));
+            if (rows.dtype(), rows.shape()) != (ty.dtype, &extents[..]) {
+                return Err(unfit(name, ty, &rows));
+            }
+            self.device.write(buffer, 0, rows.bytes())?;
+        }
+        Ok(())
+    }
+
+    /// What the given inputs make of the pipeline's named extents, sorted by name.
+    fn bind_extents(
+        &self,
+        inputs: &IndexMap<String, HostTensor>,
+    ) -> Result<Vec<(Symbol, usize)>, SessionError> {
+        let mut extents: Vec<(Symbol, usize)> = vec![];
+        for (name, given) in inputs {
+            let Some(ty) = self.input_type(name) else { return Err(unknown(name)) };
+            if given.dtype() != ty.dtype || given.shape().len() != ty.rank() {
+                return Err(unfit(name, ty, given));
+            }
+            for (dim, &extent) in ty.shape.iter().zip(given.shape()) {
+                let bound = match dim {
+                    Dim::Fixed(expected) => *expected,
+                    Dim::Named(dim) => match extents.iter().find(|(bound, _)| bound == dim) {
+                        Some((_, bound)) => *bound,
+                        None => {
+                            extents.push((dim.clone(), extent));
+                            extent
+                        }
+                    },
+                };
+                if bound != extent {
+                    return Err(unfit(name, ty, given));
+                }
+            }
+        }
+        extents.sort();
+        Ok(extents)
+    }
+
+    fn input_type(&self, name: &str) -> Option<&Type> {
+        let nodes = self.pipeline.graph.nodes.iter();
+        let mut inputs = nodes.filter(|node| node.op == NodeOp::Input(InputKind::Data));
+        inputs.find(|node| **node.name() == *name).map(|node| &node.outputs[0].ty)
+    }
+}
+
+impl Inference {
+    fn read_outputs(&self) -> Result<IndexMap<String, HostTensor>, SessionError> {
+        let mut outputs = IndexMap::new();
+        for (name, buffer) in &self.plan.outputs {
+            let ty = &self.plan.buffers[*buffer].ty;
+            let mut tensor = HostTensor::zeros(ty.dtype, &ty.extents())?;
+            self.executable.read_output(name, tensor.bytes_mut())?;
+            outputs.insert(name.to_string(), tensor);
+        }
+        Ok(outputs)
+    }
+}
+
+fn missing(name: &str, ty: &Type) -> SessionError {
+    SessionError::Input { input: name.to_string(), why: format!("nothing is given for it, it is {ty}") }
+}
+
+fn unknown(name: &str) -> SessionError {
+    SessionError::Input { input: name.to_string(), why: "the graph has no such input".to_string() }
+}
+
+fn unfit(name: &str, ty: &Type, given: &HostTensor) -> SessionError {
+    let given = type_text(given.dtype(), given.shape());
+    SessionError::Input { input: name.to_string(), why: format!("it is {ty}, {given} was given") }
+}

@@ -1,0 +1,314 @@
+//! Sessions: what runs the stages of a pipeline on a device.
+//!
+//! A session owns the parameters and other state; the plans of all stages share them. Data sets stay on the device
+//! for as long as the session lives. What the steps do not depend on at once (the next epoch's order, the upload of
+//! the evaluation's data, checkpoint files) happens beside the loop, and the loop allocates nothing while it runs.
+//!
+//! The calls block; an asynchronous program makes them on a thread of its own (`spawn_blocking`).
+
+mod train;
+
+mod evaluate;
+mod inference;
+
+mod background;
+mod batches;
+mod error;
+mod event;
+mod order;
+mod plan;
+mod report;
+mod resident;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use engine_core::ir::{InputKind, Symbol};
+use engine_core::pipeline::{Pipeline, SplitRef, Stage, StageKind};
+use engine_core::plan::{Place, Plan};
+use indexmap::IndexMap;
+
+use crate::checkpoint::{self, Checkpoint};
+use crate::data::source::{DataSet, LoadContext, Sources};
+use crate::device::{Device, DeviceBuffer, Executable};
+use background::Background;
+use resident::Resident;
+use state::State;
+
+pub use error::{Fault, PlanError, SessionError};
+pub use event::Event;
+pub use plan::{Planner, Rows, SplitShape, StagePlan, Sum};
+pub use report::{DataReport, EpochReport, OutputReport, Report, StageReport};
+
+/// Someone who is told what happens.
+pub type Subscriber<'s> = dyn FnMut(&Event<'_>) + 's;
+
+/// A pipeline on a device, with its state.
+pub struct Session {
+    pipeline: Arc<Pipeline>,
+    planner: Arc<dyn Planner>,
+    device: Arc<dyn Device>,
+    state: State,
+    resident: Resident,
+    background: Background,
+    cancel: Arc<AtomicBool>,
+    /// What the last training stage left behind, for a stage that saves it.
+    trained: Trained,
+    inferences: inference::Cache,
+}
+
+/// Where training stands, beside the tensors themselves.
+#[derive(Clone, Debug, Default)]
+struct Trained {
+    step: u64,
+    cursor: checkpoint::Cursor,
+    /// The state that belongs to a checkpoint.
+    names: Vec<Symbol>,
+    extra: IndexMap<String, String>,
+}
+
+/// Loads the data sets of a pipeline, by their names in it.
+pub fn load_data(
+    pipeline: &Pipeline,
+    sources: &Sources,
+    context: &LoadContext,
+    tell: &mut Subscriber<'_>,
+) -> Result<IndexMap<Symbol, DataSet>, SessionError> {
+    let mut sets = IndexMap::new();
+    for decl in &pipeline.data {
+        let context = LoadContext { options: decl.options.clone(), ..context.clone() };
+        let set = sources
+            .load(&decl.source, &context)
+            .map_err(|source| SessionError::Data { data: decl.name.clone(), source })?;
+        tell(&Event::DataLoaded { data: &decl.name, set: &set });
+        sets.insert(decl.name.clone(), set);
+    }
+    Ok(sets)
+}
+
+impl Session {
+    /// A session whose parameters have their initial values. Stages find their data in `sets`, by name.
+    pub fn new(
+        pipeline: Arc<Pipeline>,
+        planner: Arc<dyn Planner>,
+        device: Arc<dyn Device>,
+        sets: IndexMap<Symbol, DataSet>,
+    ) -> Result<Self, SessionError> {
+        let state = State::new(Arc::clone(&device), &pipeline.params, pipeline.seed)?;
+        let params = pipeline.params.iter().map(|param| param.name.clone());
+        let trained = Trained { names: params.collect(), ..Trained::default() };
+        Ok(Session {
+            planner,
+            state,
+            resident: Resident::new(sets),
+            background: Background::new().map_err(SessionError::Background)?,
+            cancel: Arc::default(),
+            trained,
+            inferences: inference::Cache::default(),
+            pipeline,
+            device,
+        })
+    }
+
+    /// Set this to stop after the step that is underway.
+    pub fn cancel_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.cancel)
+    }
+
+    /// Runs all stages but `Predict` ones, in order, or goes on from a checkpoint: at the stage that wrote it, as if it
+    /// had never stopped.
+    pub fn run_stages(
+        &mut self,
+        resume: Option<&Path>,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<Report, SessionError> {
+        let mut report = self.empty_report();
+        let pipeline = Arc::clone(&self.pipeline);
+        let mut resume = resume.map(|path| Resume::read(path, &pipeline)).transpose()?;
+        let first = resume.as_ref().map_or(0, |resume| resume.stage_idx);
+        for stage in &pipeline.stages[first..] {
+            if let Some(done) = self.run_stage(stage, resume.take(), &mut report.outputs, tell)? {
+                tell(&Event::StageDone { report: &done });
+                report.stages.push(done);
+            }
+        }
+        Ok(report)
+    }
+
+    /// Takes over the pipeline's parameters from a checkpoint, or from a safetensors file of another tool; whatever
+    /// else is in it does not matter.
+    pub fn load(&mut self, path: &Path) -> Result<(), SessionError> {
+        let tensors = checkpoint::read_tensors(path)?;
+        let params: Vec<Symbol> = self.pipeline.params.iter().map(|param| param.name.clone()).collect();
+        self.state.restore(path, &params, &tensors, false)
+    }
+
+    /// Writes the parameters, and what the last training stage needs to go on.
+    pub fn save(&self, path: &Path) -> Result<(), SessionError> {
+        Ok(self.checkpoint()?.write(path)?)
+    }
+
+    fn run_stage(
+        &mut self,
+        stage: &Stage,
+        resume: Option<Resume>,
+        outputs: &mut IndexMap<String, OutputReport>,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<Option<StageReport>, SessionError> {
+        match &stage.kind {
+            StageKind::Train(train) => self.train(&stage.name, train, resume, tell).map(Some),
+            StageKind::Evaluate(evaluation) => self.evaluate_stage(&stage.name, evaluation, tell).map(Some),
+            StageKind::Run(run) => self.running_stage(&stage.name, run, outputs, tell).map(Some),
+            StageKind::Save { path } => self.save_stage(&stage.name, path.as_ref(), tell).map(Some),
+            StageKind::Load { path } => self.load_stage(&stage.name, path.as_ref(), tell).map(Some),
+            StageKind::Predict(_) => Ok(None),
+        }
+    }
+
+    fn save_stage(
+        &mut self,
+        stage: &Symbol,
+        path: &Path,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<StageReport, SessionError> {
+        let start = Instant::now();
+        self.save(path)?;
+        tell(&Event::CheckpointWritten { path });
+        Ok(short_report(stage, "save", start))
+    }
+
+    fn load_stage(
+        &mut self,
+        stage: &Symbol,
+        path: &Path,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<StageReport, SessionError> {
+        let start = Instant::now();
+        self.load(path)?;
+        tell(&Event::CheckpointRead { path, step: 0 });
+        Ok(short_report(stage, "load", start))
+    }
+
+    fn empty_report(&self) -> Report {
+        Report {
+            graph: self.pipeline.name.clone(),
+            device: self.device.info().name,
+            seed: self.pipeline.seed,
+            data: self.resident.sets().iter().map(|(name, set)| (name.to_string(), set.into())).collect(),
+            ..Report::default()
+        }
+    }
+
+    /// All that is needed to go on from here.
+    fn checkpoint(&self) -> Result<Checkpoint, SessionError> {
+        Ok(Checkpoint {
+            tensors: self.state.snapshot(&self.trained.names)?,
+            step: self.trained.step,
+            seed: self.pipeline.seed,
+            cursor: self.trained.cursor,
+            fingerprint: self.pipeline.name.clone(),
+            tuning: serde_json::Value::Null,
+            extra: self.trained.extra.clone(),
+        })
+    }
+
+    /// Makes a plan ready to run, with its inputs bound: state by name, `order`, and fields of the split.
+    fn prepare(
+        &mut self,
+        plan: &Arc<Plan>,
+        split: Option<&SplitRef>,
+        order: Option<&DeviceBuffer>,
+    ) -> Result<Box<dyn Executable>, SessionError> {
+        self.state.ensure_all(plan)?;
+        let mut executable = self.device.prepare(Arc::clone(plan), self.pipeline.seed)?;
+        for (name, kind) in inputs(plan) {
+            let buffer = match kind {
+                InputKind::Step => continue,
+                InputKind::Param | InputKind::State => self.state.buffer(name),
+                InputKind::Data if name == ORDER => order,
+                InputKind::Data => split.and_then(|split| self.resident.buffer(split, name)),
+            };
+            let Some(buffer) = buffer else {
+                engine_core::bug!("nothing is bound to `{name}` of `{}`", plan.name)
+            };
+            executable.bind(name, buffer)?;
+        }
+        Ok(executable)
+    }
+
+    /// Fails if a stage would not fit on the device; its own plans are asked for by their arenas.
+    fn check_memory(&self, stage: &Symbol, splits: &[&SplitRef], arenas: usize) -> Result<(), SessionError> {
+        let info = self.device.info();
+        let mut needed = (self.state.bytes() + arenas) as u64;
+        for split in splits {
+            needed += self.resident.bytes(split)? as u64;
+        }
+        // A device that does not know its memory says 0.
+        if info.memory_bytes == 0 || needed <= info.memory_bytes {
+            return Ok(());
+        }
+        let (stage, available) = (stage.clone(), info.memory_bytes);
+        Err(SessionError::OutOfMemory { stage, needed, available, name: info.name })
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+}
+
+/// The input that holds the order in which training visits the rows.
+const ORDER: &str = "order";
+
+fn inputs(plan: &Plan) -> impl Iterator<Item = (&str, InputKind)> {
+    plan.buffers.iter().filter_map(|buffer| match buffer.place {
+        Place::Input(kind) => Some((&*buffer.name, kind)),
+        Place::Arena(_) => None,
+    })
+}
+
+fn short_report(stage: &Symbol, kind: &str, start: Instant) -> StageReport {
+    StageReport {
+        name: stage.to_string(),
+        kind: kind.to_string(),
+        seconds: start.elapsed().as_secs_f64(),
+        ..StageReport::default()
+    }
+}
+
+/// A checkpoint to go on from.
+struct Resume {
+    path: PathBuf,
+    checkpoint: Checkpoint,
+    /// The stage that wrote it.
+    stage_idx: usize,
+}
+
+/// The entry of [`Checkpoint::extra`] that names the training stage.
+const STAGE: &str = "stage";
+
+impl Resume {
+    fn read(path: &Path, pipeline: &Pipeline) -> Result<Self, SessionError> {
+        let checkpoint = Checkpoint::read(path)?;
+        let cannot = |why: String| SessionError::CannotResume { path: path.to_path_buf(), why };
+        let Some(stage) = checkpoint.extra.get(STAGE) else {
+            return Err(cannot("it was not written by a training stage".to_string()));
+        };
+        let is_stage = |known: &Stage| *known.name == **stage && matches!(known.kind, StageKind::Train(_));
+        let Some(stage_idx) = pipeline.stages.iter().position(is_stage) else {
+            return Err(cannot(format!(
+                "it was written by stage `{stage}`, which is no training stage here"
+            )));
+        };
+        if checkpoint.seed != pipeline.seed {
+            let (was, is) = (checkpoint.seed, pipeline.seed);
+            return Err(cannot(format!("it was written with seed {was}, this run has seed {is}")));
+        }
+        Ok(Resume { path: path.to_path_buf(), checkpoint, stage_idx })
+    }
+}

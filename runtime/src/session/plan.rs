@@ -1,0 +1,97 @@
+//! What a session asks of whoever turns stages into plans.
+
+use std::sync::Arc;
+
+use engine_core::ir::{Symbol, Type};
+use engine_core::pipeline::{Evaluation, RunStage, TrainStage};
+use engine_core::plan::Plan;
+
+use super::error::PlanError;
+
+/// Turns the stages of one pipeline into plans.
+///
+/// Inputs of the plans are bound by name: the pipeline's parameters and state; `DATA.FIELD` for a field of a resident
+/// split, all its rows; `order` (`i32[rows]`) for the order in which training visits them.
+pub trait Planner: Send + Sync {
+    /// One training step on some rows of `data` in the order `order`.
+    fn training(&self, stage: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError>;
+
+    /// One evaluation step on some rows of `data` as they lie; `scope` tells the sums of several evaluations apart.
+    fn evaluation(
+        &self,
+        scope: &str,
+        evaluation: &Evaluation,
+        data: &SplitShape,
+        rows: Rows,
+    ) -> Result<StagePlan, PlanError>;
+
+    /// The named nodes from the pipeline's plain inputs, with named extents bound: (name, node), (extent, value).
+    fn inference(
+        &self,
+        outputs: &[(Symbol, Symbol)],
+        extents: &[(Symbol, usize)],
+    ) -> Result<Arc<Plan>, PlanError>;
+
+    /// One step of a `Run` stage from the pipeline's plain inputs.
+    fn running(&self, stage: &RunStage) -> Result<Arc<Plan>, PlanError>;
+}
+
+/// Which rows a step of a plan takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rows {
+    /// Step `s` takes `batch` rows from row `(s mod per_epoch) · batch` on.
+    Batches {
+        /// Rows a step.
+        batch: usize,
+        /// Steps before the rows start over, a short last one included.
+        per_epoch: usize,
+    },
+    /// Every step takes the same rows, at the end of the split.
+    Last {
+        /// The first.
+        first: usize,
+        /// How many.
+        rows: usize,
+    },
+}
+
+impl Rows {
+    /// Rows in one step.
+    pub fn per_step(self) -> usize {
+        match self {
+            Rows::Batches { batch, .. } => batch,
+            Rows::Last { rows, .. } => rows,
+        }
+    }
+}
+
+/// The types of a split's fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitShape {
+    /// The data source's name in the pipeline.
+    pub data: Symbol,
+    /// Rows of every field.
+    pub n_rows: usize,
+    /// Fields by name, each with the type of one row.
+    pub fields: Vec<(Symbol, Type)>,
+}
+
+/// A plan with the state in which it adds up what it measures.
+#[derive(Clone, Debug)]
+pub struct StagePlan {
+    /// The plan of one step.
+    pub plan: Arc<Plan>,
+    /// What is measured: for training, the loss first.
+    pub sums: Vec<Sum>,
+    /// A state `i32[]` that holds 1 + the first step whose loss was not a number, 0 while there is none.
+    pub nan_step: Option<Symbol>,
+}
+
+/// A state `f32[]` to which each step adds a metric of its rows, times their number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// The metric.
+    pub metric: Symbol,
+    /// The state.
+    pub state: Symbol,
+}

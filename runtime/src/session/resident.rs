@@ -1,0 +1,115 @@
+//! Data sets on the device.
+
+use std::sync::Arc;
+
+use engine_core::ir::{Symbol, Type};
+use engine_core::pipeline::SplitRef;
+use indexmap::IndexMap;
+
+use super::background::{Background, Task};
+use super::error::SessionError;
+use super::plan::SplitShape;
+use crate::data::source::{DataSet, Split};
+use crate::device::{Device, DeviceBuffer, DeviceError};
+use crate::tensor::HostTensor;
+
+/// The data sets of a pipeline, and those of their splits that have gone to the device.
+pub(super) struct Resident {
+    sets: IndexMap<Symbol, DataSet>,
+    uploads: IndexMap<SplitKey, Upload>,
+}
+
+type SplitKey = (Symbol, Symbol);
+/// Buffers by field.
+type Fields = IndexMap<String, DeviceBuffer>;
+
+enum Upload {
+    Underway(Task<Result<Fields, DeviceError>>),
+    Done(Fields),
+}
+
+impl Resident {
+    pub(super) fn new(sets: IndexMap<Symbol, DataSet>) -> Self {
+        Resident { sets, uploads: IndexMap::new() }
+    }
+
+    pub(super) fn sets(&self) -> &IndexMap<Symbol, DataSet> {
+        &self.sets
+    }
+
+    /// The set of that name in the pipeline.
+    pub(super) fn set(&self, data: &Symbol) -> Option<&DataSet> {
+        self.sets.get(data)
+    }
+
+    /// The types of a split.
+    pub(super) fn shape(&self, split: &SplitRef) -> Result<SplitShape, SessionError> {
+        let rows = self.split(split)?;
+        let row_type = |tensor: &HostTensor| Type::new(tensor.dtype(), &tensor.shape()[1..]);
+        let fields = rows.fields().iter().map(|(name, tensor)| (name.as_str().into(), row_type(tensor)));
+        Ok(SplitShape { data: split.data.clone(), n_rows: rows.n_rows(), fields: fields.collect() })
+    }
+
+    /// Starts to send a split to the device, unless that has been done.
+    pub(super) fn prefetch(
+        &mut self,
+        split: &SplitRef,
+        device: &Arc<dyn Device>,
+        background: &Background,
+    ) -> Result<(), SessionError> {
+        let key = (split.data.clone(), split.split.clone());
+        if !self.uploads.contains_key(&key) {
+            let (rows, device) = (self.split(split)?.clone(), Arc::clone(device));
+            let task = background.start(move || upload(&rows, &*device));
+            self.uploads.insert(key, Upload::Underway(task));
+        }
+        Ok(())
+    }
+
+    /// Waits until the split is on the device.
+    pub(super) fn wait(&mut self, split: &SplitRef) -> Result<(), SessionError> {
+        let key = (split.data.clone(), split.split.clone());
+        match self.uploads.swap_remove(&key) {
+            Some(Upload::Underway(task)) => {
+                let fields = task.wait().unwrap_or_else(|| engine_core::bug!("the upload panicked"))?;
+                self.uploads.insert(key, Upload::Done(fields));
+            }
+            Some(done @ Upload::Done(_)) => {
+                self.uploads.insert(key, done);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The buffer of an input `DATA.FIELD` that was waited for.
+    pub(super) fn buffer(&self, split: &SplitRef, input: &str) -> Option<&DeviceBuffer> {
+        let field = input.strip_prefix(&*split.data)?.strip_prefix('.')?;
+        match self.uploads.get(&(split.data.clone(), split.split.clone()))? {
+            Upload::Done(fields) => fields.get(field),
+            Upload::Underway(_) => None,
+        }
+    }
+
+    /// Bytes of a split.
+    pub(super) fn bytes(&self, split: &SplitRef) -> Result<usize, SessionError> {
+        Ok(self.split(split)?.fields().values().map(|tensor| tensor.bytes().len()).sum())
+    }
+
+    fn split(&self, split: &SplitRef) -> Result<&Split, SessionError> {
+        let Some(set) = self.sets.get(&split.data) else {
+            engine_core::bug!("data `{}` is not declared", split.data)
+        };
+        set.split(&split.split).map_err(|source| SessionError::Data { data: split.data.clone(), source })
+    }
+}
+
+fn upload(split: &Split, device: &dyn Device) -> Result<Fields, DeviceError> {
+    let mut fields = Fields::new();
+    for (name, tensor) in split.fields() {
+        let buffer = device.allocate(tensor.bytes().len())?;
+        device.write(&buffer, 0, tensor.bytes())?;
+        fields.insert(name.clone(), buffer);
+    }
+    Ok(fields)
+}

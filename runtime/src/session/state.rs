@@ -1,0 +1,132 @@
+//! What a session carries from step to step, shared by the plans of all stages.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use engine_core::ir::{DType, InputKind, Symbol, Type};
+use engine_core::pipeline::ParamDecl;
+use engine_core::plan::{Place, Plan};
+use indexmap::IndexMap;
+
+use super::error::SessionError;
+use crate::checkpoint::{Mismatch, TensorType, compare};
+use crate::device::{Device, DeviceBuffer, DeviceError};
+use crate::init::initial_values;
+use crate::tensor::{Element, HostTensor};
+
+/// Parameters and other state on the device, by name.
+pub(super) struct State {
+    device: Arc<dyn Device>,
+    entries: IndexMap<Symbol, Entry>,
+}
+
+struct Entry {
+    ty: Type,
+    buffer: DeviceBuffer,
+}
+
+impl State {
+    /// The pipeline's parameters with their initial values.
+    pub(super) fn new(
+        device: Arc<dyn Device>,
+        params: &[ParamDecl],
+        seed: u64,
+    ) -> Result<Self, SessionError> {
+        let mut state = State { device, entries: IndexMap::new() };
+        for param in params {
+            state.ensure(&param.name, &param.ty)?;
+            state.write(&param.name, &initial_values(param, seed)?)?;
+        }
+        Ok(state)
+    }
+
+    /// Makes room for what a plan carries and nobody has declared, such as moments; it starts at zero.
+    pub(super) fn ensure_all(&mut self, plan: &Plan) -> Result<(), DeviceError> {
+        carried(plan).try_for_each(|(name, ty)| self.ensure(name, ty))
+    }
+
+    /// The buffer of that name.
+    pub(super) fn buffer(&self, name: &str) -> Option<&DeviceBuffer> {
+        self.entries.get(name).map(|entry| &entry.buffer)
+    }
+
+    /// Bytes on the device.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.values().map(|entry| entry.ty.bytes()).sum()
+    }
+
+    pub(super) fn write(&self, name: &str, tensor: &HostTensor) -> Result<(), DeviceError> {
+        self.entries.get(name).map_or(Ok(()), |entry| self.device.write(&entry.buffer, 0, tensor.bytes()))
+    }
+
+    /// A state of one element.
+    pub(super) fn scalar<T: Element + Default>(&self, name: &str) -> Result<T, SessionError> {
+        let mut tensor = HostTensor::scalar(T::default());
+        if let Some(entry) = self.entries.get(name) {
+            self.device.read(&entry.buffer, 0, tensor.bytes_mut())?;
+        }
+        Ok(tensor.as_slice::<T>()?[0])
+    }
+
+    /// Sets states of one element, of 4 bytes each, to zero.
+    pub(super) fn zero<'n>(&self, names: impl IntoIterator<Item = &'n Symbol>) -> Result<(), DeviceError> {
+        let zero = HostTensor::scalar(0i32);
+        names.into_iter().try_for_each(|name| self.write(name, &zero))
+    }
+
+    /// The named states, copied to the host.
+    pub(super) fn snapshot(&self, names: &[Symbol]) -> Result<IndexMap<String, HostTensor>, SessionError> {
+        let mut tensors = IndexMap::new();
+        for (name, entry) in self.entries.iter().filter(|(name, _)| names.contains(name)) {
+            let mut tensor = HostTensor::zeros(entry.ty.dtype, &entry.ty.extents())?;
+            self.device.read(&entry.buffer, 0, tensor.bytes_mut())?;
+            tensors.insert(name.to_string(), tensor);
+        }
+        Ok(tensors)
+    }
+
+    /// Takes over the named states from a checkpoint, which must have all of them, and nothing else if `exact`.
+    /// Nothing is changed unless all of them fit.
+    pub(super) fn restore(
+        &self,
+        path: &Path,
+        names: &[Symbol],
+        tensors: &IndexMap<String, HostTensor>,
+        exact: bool,
+    ) -> Result<(), SessionError> {
+        let needed = self.entries.iter().filter(|(name, _)| names.contains(name));
+        let needed: Vec<TensorType> = needed.map(|(name, entry)| tensor_type(name, &entry.ty)).collect();
+        let mismatch = compare(&needed, tensors).err().unwrap_or_default();
+        let unexpected = if exact { mismatch.unexpected } else { vec![] };
+        let mismatch = Mismatch { unexpected, ..mismatch };
+        if mismatch != Mismatch::default() {
+            return Err(SessionError::Mismatch { path: path.to_path_buf(), mismatch });
+        }
+        for needed in &needed {
+            self.write(&needed.name, &tensors[&needed.name])?;
+        }
+        Ok(())
+    }
+
+    fn ensure(&mut self, name: &Symbol, ty: &Type) -> Result<(), DeviceError> {
+        if !self.entries.contains_key(name) {
+            let buffer = self.device.allocate(ty.bytes())?;
+            self.entries.insert(name.clone(), Entry { ty: ty.clone(), buffer });
+        }
+        Ok(())
+    }
+}
+
+/// Parameters and state that a plan reads or updates.
+pub(super) fn carried(plan: &Plan) -> impl Iterator<Item = (&Symbol, &Type)> {
+    plan.buffers.iter().filter_map(|buffer| match buffer.place {
+        Place::Input(InputKind::Param | InputKind::State) => Some((&buffer.name, &buffer.ty)),
+        Place::Input(InputKind::Data | InputKind::Step) | Place::Arena(_) => None,
+    })
+}
+
+fn tensor_type(name: &str, ty: &Type) -> TensorType {
+    let Type { dtype, .. } = *ty;
+    let dtype: DType = dtype;
+    TensorType { name: name.to_string(), dtype, shape: ty.extents() }
+}

@@ -1,0 +1,600 @@
+//! Sessions on a make-believe device, whose plans are Rust functions: what is tested is which steps are taken on which
+//! rows, what is carried along, told and saved.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::sync::Mutex;
+
+use engine_core::ir::{DType, Graph, Node, NodeOp, Output, Type};
+use engine_core::pipeline::*;
+use engine_core::plan::Buffer;
+
+use super::*;
+use crate::data::shuffle::epoch_order;
+use crate::data::source::{Provenance, Split};
+use crate::device::{DeviceError, DeviceInfo, DeviceKind, KernelTime, RunError};
+use crate::tensor::HostTensor;
+
+/// Plans `w += 0.5·(mean of the batch − w)`, with a slot that counts rows; measures the loss `(mean − w)²`.
+/// Evaluates `|x − w|`. Infers `y = x·w`.
+#[derive(Default)]
+struct Fake {
+    memory_bytes: u64,
+    /// From this step on, the loss is not a number.
+    nan_from: Option<u32>,
+    /// Cancels after this step.
+    cancel_at: Mutex<Option<(u32, Arc<AtomicBool>)>>,
+    /// Which rows the plan of a name takes.
+    rows: Mutex<IndexMap<String, Rows>>,
+    /// First values of the batches in the order of training, to compare with what should have been visited.
+    visited: Mutex<Vec<f32>>,
+}
+
+struct FakeDevice(Arc<Fake>);
+struct FakePlanner(Arc<Fake>);
+type Memory = Mutex<Vec<u8>>;
+
+fn buffer(name: &str, kind: InputKind, dtype: DType, extents: &[usize]) -> Buffer {
+    let (ty, place) = (Type::new(dtype, extents), Place::Input(kind));
+    Buffer { name: name.into(), ty, place, life: (0, 0) }
+}
+
+fn plan(name: String, buffers: Vec<Buffer>, outputs: &[(&str, usize)]) -> Arc<Plan> {
+    Arc::new(Plan {
+        name,
+        kernels: vec![],
+        launches: vec![],
+        buffers,
+        outputs: outputs.iter().map(|(name, buffer)| ((*name).into(), *buffer)).collect(),
+        arena_bytes: 4,
+        n_streams: 1,
+        check_sites: vec![],
+        values: vec![],
+    })
+}
+
+fn sum(metric: &str, state: &str) -> Sum {
+    Sum { metric: metric.into(), state: state.into() }
+}
+
+impl FakePlanner {
+    fn named(&self, scope: &str, rows: Rows) -> String {
+        let name = format!("{scope} {rows:?}");
+        self.0.rows.lock().unwrap().insert(name.clone(), rows);
+        name
+    }
+}
+
+impl Planner for FakePlanner {
+    fn training(&self, _: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError> {
+        assert_eq!(data.fields, [("x".into(), Type::scalar(DType::F32))]);
+        let buffers = vec![
+            buffer("data.x", InputKind::Data, DType::F32, &[data.n_rows]),
+            buffer("order", InputKind::Data, DType::I32, &[data.n_rows]),
+            buffer("w", InputKind::Param, DType::F32, &[]),
+            buffer("w.n", InputKind::State, DType::F32, &[]),
+            buffer("sum.loss", InputKind::State, DType::F32, &[]),
+            buffer("nan", InputKind::State, DType::I32, &[]),
+            buffer("step", InputKind::Step, DType::I32, &[]),
+        ];
+        let plan = plan(self.named("train", rows), buffers, &[("loss", 4)]);
+        Ok(StagePlan { plan, sums: vec![sum("loss", "sum.loss")], nan_step: Some("nan".into()) })
+    }
+
+    fn evaluation(
+        &self,
+        scope: &str,
+        _: &Evaluation,
+        data: &SplitShape,
+        rows: Rows,
+    ) -> Result<StagePlan, PlanError> {
+        let total = format!("{scope}.sum.error");
+        let buffers = vec![
+            buffer("data.x", InputKind::Data, DType::F32, &[data.n_rows]),
+            buffer("w", InputKind::Param, DType::F32, &[]),
+            buffer(&total, InputKind::State, DType::F32, &[]),
+        ];
+        let plan = plan(self.named(scope, rows), buffers, &[]);
+        Ok(StagePlan { plan, sums: vec![sum("error", &total)], nan_step: None })
+    }
+
+    fn inference(
+        &self,
+        outputs: &[(Symbol, Symbol)],
+        extents: &[(Symbol, usize)],
+    ) -> Result<Arc<Plan>, PlanError> {
+        if &*outputs[0].1 != "y" {
+            return Err(format!("there is no node `{}`", outputs[0].1).into());
+        }
+        let n = extents[0].1;
+        let y = Buffer {
+            name: "y".into(),
+            ty: Type::new(DType::F32, &[n]),
+            place: Place::Arena(0),
+            life: (0, 0),
+        };
+        let buffers = vec![
+            buffer("x", InputKind::Data, DType::F32, &[n]),
+            buffer("w", InputKind::Param, DType::F32, &[]),
+            y,
+        ];
+        Ok(plan("infer".to_string(), buffers, &[("y", 2)]))
+    }
+
+    fn running(&self, stage: &RunStage) -> Result<Arc<Plan>, PlanError> {
+        self.inference(&stage.outputs, &stage.dims)
+    }
+}
+
+impl Device for FakeDevice {
+    fn info(&self) -> DeviceInfo {
+        let memory_bytes = self.0.memory_bytes;
+        DeviceInfo { name: "fake".to_string(), kind: DeviceKind::Cpu, memory_bytes, details: vec![] }
+    }
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
+        Ok(DeviceBuffer::new(bytes, Arc::new(Memory::new(vec![0; bytes]))))
+    }
+    fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        buffer.memory::<Memory>()?.lock().unwrap()[offset..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+    fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        bytes.copy_from_slice(&buffer.memory::<Memory>()?.lock().unwrap()[offset..][..bytes.len()]);
+        Ok(())
+    }
+    fn prepare(&self, plan: Arc<Plan>, _: u64) -> Result<Box<dyn Executable>, DeviceError> {
+        let rows = self.0.rows.lock().unwrap().get(&plan.name).copied();
+        let fake = Arc::clone(&self.0);
+        Ok(Box::new(FakeExecutable { fake, plan, rows, bound: IndexMap::new(), loss: 0.0, y: vec![] }))
+    }
+}
+
+struct FakeExecutable {
+    fake: Arc<Fake>,
+    plan: Arc<Plan>,
+    rows: Option<Rows>,
+    bound: IndexMap<String, DeviceBuffer>,
+    loss: f32,
+    y: Vec<u8>,
+}
+
+impl FakeExecutable {
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        self.bound[name].memory::<Memory>().unwrap().lock().unwrap().clone()
+    }
+    fn floats(&self, name: &str) -> Vec<f32> {
+        self.bytes(name).chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect()
+    }
+    fn add(&self, name: &str, what: f32) {
+        let sum = self.floats(name)[0] + what;
+        *self.bound[name].memory::<Memory>().unwrap().lock().unwrap() = sum.to_le_bytes().to_vec();
+    }
+    /// The rows of a step, in the order that is bound, if one is.
+    fn batch(&self, step: u32) -> Vec<f32> {
+        let range = match self.rows.unwrap() {
+            Rows::Batches { batch, per_epoch } => {
+                let first = step as usize % per_epoch * batch;
+                first..first + batch
+            }
+            Rows::Last { first, rows } => first..first + rows,
+        };
+        let x = self.floats("data.x");
+        match self.bound.contains_key("order") {
+            false => x[range].to_vec(),
+            true => {
+                let order = self.bytes("order");
+                let order: Vec<i32> =
+                    order.chunks_exact(4).map(|word| i32::from_le_bytes(word.try_into().unwrap())).collect();
+                order[range].iter().map(|&row| x[row as usize]).collect()
+            }
+        }
+    }
+
+    fn train(&mut self, step: u32) {
+        let batch = self.batch(step);
+        self.fake.visited.lock().unwrap().extend(&batch);
+        let mean = batch.iter().sum::<f32>() / batch.len() as f32;
+        let w = self.floats("w")[0];
+        self.loss = (mean - w).powi(2);
+        if self.fake.nan_from.is_some_and(|from| step >= from) {
+            self.loss = f32::NAN;
+            let nan = &self.bound["nan"].memory::<Memory>().unwrap();
+            let mut nan = nan.lock().unwrap();
+            if nan[..] == [0; 4] {
+                *nan = (step as i32 + 1).to_le_bytes().to_vec();
+            }
+        }
+        self.add("w", 0.5 * (mean - w));
+        self.add("w.n", batch.len() as f32);
+        self.add("sum.loss", self.loss * batch.len() as f32);
+        if let Some((at, flag)) = &*self.fake.cancel_at.lock().unwrap() {
+            flag.fetch_or(step == *at, Ordering::Relaxed);
+        }
+    }
+
+    fn evaluate(&self, step: u32) {
+        let (batch, w) = (self.batch(step), self.floats("w")[0]);
+        let total = self.bound.keys().find(|name| name.ends_with(".sum.error")).unwrap();
+        self.add(total, batch.iter().map(|x| (x - w).abs()).sum());
+    }
+
+    fn infer(&mut self) {
+        let w = self.floats("w")[0];
+        self.y = self.floats("x").iter().flat_map(|x| (x * w).to_le_bytes()).collect();
+    }
+}
+
+impl Executable for FakeExecutable {
+    fn arena_bytes(&self) -> usize {
+        self.plan.arena_bytes
+    }
+    fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
+        self.bound.insert(input.to_string(), buffer.clone());
+        Ok(())
+    }
+    fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
+        for step in first_step..first_step + n_steps {
+            match self.plan.name.split(' ').next().unwrap() {
+                "train" => self.train(step),
+                "infer" => self.infer(),
+                _ => self.evaluate(step),
+            }
+        }
+        Ok(())
+    }
+    fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        match name {
+            "loss" => bytes.copy_from_slice(&self.loss.to_le_bytes()),
+            _ => bytes.copy_from_slice(&self.y),
+        }
+        Ok(())
+    }
+    fn profile(&mut self, _: u32) -> Result<Vec<KernelTime>, RunError> {
+        Ok(vec![])
+    }
+}
+
+// ---- What is run.
+
+fn split(data: &str, split: &str) -> SplitRef {
+    SplitRef { data: data.into(), split: split.into() }
+}
+
+fn train_stage() -> TrainStage {
+    TrainStage {
+        data: split("data", "train"),
+        batch: 4,
+        epochs: 3,
+        max_steps: None,
+        loss: "loss".into(),
+        metrics: vec![],
+        optimizer: None,
+        state: vec![],
+        clip_norm: None,
+        last_batch: LastBatch::Short,
+        evaluate: Some(evaluation()),
+        early_stop: None,
+        checkpoint: None,
+    }
+}
+
+fn evaluation() -> Evaluation {
+    Evaluation { data: split("data", "test"), batch: 2, metrics: vec![("error".into(), "loss".into())] }
+}
+
+fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
+    let stages = kinds.into_iter().map(|(name, kind)| Stage { name: name.into(), kind, span: None });
+    let x = Type { dtype: DType::F32, shape: vec![engine_core::ir::Dim::Named("B".into())] };
+    let mut graph = Graph::new("tiny");
+    let outputs = vec![Output { name: "x".into(), ty: x }];
+    graph.push(Node {
+        op: NodeOp::Input(InputKind::Data),
+        inputs: vec![],
+        outputs,
+        regions: vec![],
+        span: None,
+    });
+    Pipeline {
+        name: "tiny".to_string(),
+        seed: 7,
+        data: vec![],
+        inputs: vec![InputDecl { name: "x".into(), from: Some(("data".into(), "x".into())), span: None }],
+        params: vec![ParamDecl {
+            name: "w".into(),
+            kind: InputKind::Param,
+            ty: Type::scalar(DType::F32),
+            init: Init::Constant(0.25),
+            span: None,
+        }],
+        graph,
+        stages: stages.collect(),
+    }
+}
+
+fn training(stage: TrainStage) -> Pipeline {
+    stages(vec![("train", StageKind::Train(Box::new(stage)))])
+}
+
+/// Ten rows to learn from, five to judge by.
+fn rows() -> IndexMap<Symbol, DataSet> {
+    let split = |rows: Vec<f32>| {
+        let x = HostTensor::from_slice(&[rows.len()], &rows).unwrap();
+        Split::new(IndexMap::from([("x".to_string(), x)])).unwrap()
+    };
+    let train = split((0..10).map(|row| row as f32 * row as f32).collect());
+    let test = split(vec![1.0, 3.0, 5.0, 7.0, 100.0]);
+    let splits = IndexMap::from([("train".to_string(), train), ("test".to_string(), test)]);
+    let set = DataSet { name: "squares".to_string(), provenance: Provenance::Synthetic, note: None, splits };
+    IndexMap::from([("data".into(), set)])
+}
+
+fn session(fake: &Arc<Fake>, pipeline: Pipeline) -> Session {
+    let device = Arc::new(FakeDevice(Arc::clone(fake)));
+    let planner = Arc::new(FakePlanner(Arc::clone(fake)));
+    Session::new(Arc::new(pipeline), planner, device, rows()).unwrap()
+}
+
+/// Runs all stages and returns the report with every state.
+fn run(pipeline: Pipeline, resume: Option<&Path>) -> (Report, IndexMap<String, HostTensor>) {
+    let mut session = session(&Arc::default(), pipeline);
+    let report = session.run_stages(resume, &mut |_| {}).unwrap();
+    (report, session.checkpoint().unwrap().tensors)
+}
+
+fn losses(report: &Report) -> Vec<f64> {
+    report.stages[0].epochs.iter().map(|epoch| epoch.train_loss).collect()
+}
+
+fn scalar(tensors: &IndexMap<String, HostTensor>, name: &str) -> f64 {
+    tensors[name].to_f64()[0]
+}
+
+#[test]
+fn every_epoch_visits_all_rows_in_its_own_order() {
+    let fake = Arc::<Fake>::default();
+    session(&fake, training(train_stage())).run_stages(None, &mut |_| {}).unwrap();
+    let expected = (0..3).flat_map(|epoch| {
+        let mut order = [0; 10];
+        epoch_order(7, epoch, &mut order);
+        order.map(|row| (row * row) as f32)
+    });
+    assert!(fake.visited.lock().unwrap().iter().copied().eq(expected));
+}
+
+#[test]
+fn rows_that_fill_no_batch_are_dropped_on_demand() {
+    let fake = Arc::<Fake>::default();
+    let stage = TrainStage { last_batch: LastBatch::Drop, ..train_stage() };
+    let report = session(&fake, training(stage)).run_stages(None, &mut |_| {}).unwrap();
+    assert_eq!((report.stages[0].steps, fake.visited.lock().unwrap().len()), (6, 24));
+}
+
+/// The same arithmetic, written down again.
+#[test]
+fn losses_and_metrics_are_means_over_rows() {
+    let (report, state) = run(training(train_stage()), None);
+    let mut w = 0.25f32;
+    let mut expected = vec![];
+    for epoch in 0..3 {
+        let mut order = [0i32; 10];
+        epoch_order(7, epoch, &mut order);
+        let mut total = 0.0;
+        for batch in order.chunks(4) {
+            let mean = batch.iter().map(|row| (row * row) as f32).sum::<f32>() / batch.len() as f32;
+            total += (mean - w).powi(2) * batch.len() as f32;
+            w += 0.5 * (mean - w);
+        }
+        expected.push(f64::from(total) / 10.0);
+    }
+    assert_eq!(losses(&report), expected);
+    assert_eq!((scalar(&state, "w"), scalar(&state, "w.n")), (f64::from(w), 30.0));
+    let error: f32 = [1.0f32, 3.0, 5.0, 7.0, 100.0].iter().map(|x| (x - w).abs()).sum();
+    let measured = report.stages[0].metrics["error"];
+    assert!((measured - f64::from(error) / 5.0).abs() < 1e-5, "{measured}");
+}
+
+#[test]
+fn max_steps_stops_within_an_epoch() {
+    let (report, state) = run(training(TrainStage { max_steps: Some(4), ..train_stage() }), None);
+    assert_eq!((report.stages[0].steps, scalar(&state, "w.n")), (4, 14.0));
+    assert_eq!(losses(&report).len(), 2);
+}
+
+fn saving(path: &Path, stage: TrainStage) -> TrainStage {
+    let path = path.to_str().unwrap().to_string();
+    TrainStage { checkpoint: Some(CheckpointDecl { path, every: 1, best: None }), ..stage }
+}
+
+/// At every step of the run, also in the middle of an epoch.
+#[test]
+fn a_resumed_run_ends_with_the_same_bits() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ckpt");
+    let (whole, whole_state) = run(training(train_stage()), None);
+    for steps in 1..9 {
+        let stopped = saving(&path, TrainStage { max_steps: Some(steps), ..train_stage() });
+        run(training(stopped), None);
+        let (rest, rest_state) = run(training(train_stage()), Some(&path));
+        assert_eq!(rest_state, whole_state, "after {steps} steps");
+        assert_eq!(rest.stages[0].steps, 9 - steps as u64);
+        assert_eq!(losses(&whole)[steps / 3..], losses(&rest), "after {steps} steps");
+    }
+}
+
+#[test]
+fn an_interrupted_run_saves_its_very_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ckpt");
+    for at in 0..9 {
+        let fake = Arc::<Fake>::default();
+        let mut session = session(&fake, training(saving(&path, train_stage())));
+        *fake.cancel_at.lock().unwrap() = Some((at, session.cancel_flag()));
+        let error = session.run_stages(None, &mut |_| {}).unwrap_err();
+        assert_eq!(error.fault(), Fault::Interrupt);
+        assert_eq!(
+            error.to_string(),
+            format!("interrupted; `--resume {}` goes on from here", path.display())
+        );
+        let step = Checkpoint::read(&path).unwrap().step;
+        // A slice of several steps is finished first.
+        assert!((u64::from(at) + 1..9).contains(&step) || step == 9, "{step}");
+        assert_eq!(run(training(train_stage()), Some(&path)).1, run(training(train_stage()), None).1);
+    }
+}
+
+#[test]
+fn a_loss_that_is_no_number_stops_before_anything_is_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ckpt");
+    let fake = Arc::new(Fake { nan_from: Some(5), ..Fake::default() });
+    let error =
+        session(&fake, training(saving(&path, train_stage()))).run_stages(None, &mut |_| {}).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "stage `train`: the loss is not a number from step 5 on; a smaller learning rate may help"
+    );
+    assert_eq!(error.fault(), Fault::Graph);
+    // The last good state, at the end of the first epoch, is still there.
+    assert_eq!(Checkpoint::read(&path).unwrap().step, 3);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn the_best_state_is_kept_and_patience_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let [latest, best] = ["a.ckpt", "best.ckpt"].map(|name| dir.path().join(name));
+    // The error is lowest where `w` is the median of the test rows, 5; each epoch drives `w` towards 28.5.
+    let mut stage = saving(&latest, TrainStage { epochs: 50, early_stop: Some(2), ..train_stage() });
+    stage.checkpoint.as_mut().unwrap().best = Some(best.to_str().unwrap().to_string());
+    let (report, _) = run(training(stage), None);
+    let errors: Vec<f64> = report.stages[0].epochs.iter().map(|epoch| epoch.metrics["error"]).collect();
+    let (best_epoch, _) = errors.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)).unwrap();
+    assert_eq!(errors.len(), best_epoch + 3, "{errors:?}");
+    assert_eq!(Checkpoint::read(&best).unwrap().cursor.epoch, best_epoch as u64 + 1);
+    assert_eq!(Checkpoint::read(&latest).unwrap().cursor.epoch, errors.len() as u64);
+}
+
+#[test]
+fn a_checkpoint_that_does_not_fit_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ckpt");
+    run(training(saving(&path, TrainStage { max_steps: Some(4), ..train_stage() })), None);
+    let why = |pipeline: Pipeline| {
+        let error = session(&Arc::default(), pipeline).run_stages(Some(&path), &mut |_| {}).unwrap_err();
+        assert_eq!(error.fault(), Fault::Graph);
+        error.to_string().replace(&format!("checkpoint {}: ", path.display()), "")
+    };
+    assert_eq!(
+        why(training(TrainStage { batch: 5, ..train_stage() })),
+        "it stands at another row, so its batches had another size or its data other rows"
+    );
+    assert_eq!(
+        why(Pipeline { seed: 8, ..training(train_stage()) }),
+        "it was written with seed 7, this run has seed 8"
+    );
+    let other = stages(vec![("learn", StageKind::Train(Box::new(train_stage())))]);
+    assert_eq!(why(other), "it was written by stage `train`, which is no training stage here");
+    let mut more = training(train_stage());
+    more.params.push(ParamDecl { name: "b".into(), ..more.params[0].clone() });
+    assert_eq!(why(more), "the tensors do not match the graph\n  `b: f32[]` is missing");
+}
+
+#[test]
+fn stages_share_their_state_and_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.ckpt").to_str().unwrap().to_string();
+    let (report, state) = run(
+        stages(vec![
+            ("train", StageKind::Train(Box::new(train_stage()))),
+            ("test", StageKind::Evaluate(evaluation())),
+            ("save", StageKind::Save { path: path.clone() }),
+        ]),
+        None,
+    );
+    let kinds: Vec<&str> = report.stages.iter().map(|stage| &*stage.kind).collect();
+    assert_eq!(kinds, ["train", "evaluate", "save"]);
+    assert_eq!(report.stages[0].metrics, report.stages[1].metrics);
+
+    let loaded =
+        stages(vec![("load", StageKind::Load { path }), ("test", StageKind::Evaluate(evaluation()))]);
+    let (again, loaded) = run(loaded, None);
+    assert_eq!(again.stages[1].metrics, report.stages[1].metrics);
+    assert_eq!(scalar(&loaded, "w"), scalar(&state, "w"));
+}
+
+#[test]
+fn what_happens_is_told_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut told = vec![];
+    let stage = saving(&dir.path().join("a.ckpt"), TrainStage { epochs: 1, ..train_stage() });
+    session(&Arc::default(), training(stage))
+        .run_stages(None, &mut |event| {
+            told.push(match event {
+                Event::Progress { step, n_steps, epoch, n_epochs, loss, .. } => {
+                    assert!(loss.is_some_and(f64::is_finite));
+                    format!("{step}/{n_steps} {epoch}/{n_epochs}")
+                }
+                Event::EpochDone { report, set, .. } => {
+                    format!("epoch {} on {}", report.epoch, set.unwrap().name)
+                }
+                Event::StageStarted { stage, kind, n_steps } => format!("{kind} {stage}: {n_steps}"),
+                Event::CheckpointWritten { .. } => "saved".to_string(),
+                Event::StageDone { report } => format!("{} done", report.name),
+                other => format!("{other:?}"),
+            })
+        })
+        .unwrap();
+    let expected =
+        ["train train: 3", "1/3 1/1", "2/3 1/1", "3/3 1/1", "epoch 1 on squares", "saved", "train done"];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn stages_without_a_batch_or_the_memory_are_refused() {
+    let why = |fake: Fake, stage: TrainStage| {
+        let error = session(&Arc::new(fake), training(stage)).run_stages(None, &mut |_| {}).unwrap_err();
+        (error.to_string(), error.fault())
+    };
+    let large = TrainStage { batch: 11, last_batch: LastBatch::Drop, ..train_stage() };
+    let expected = "stage `train`: the data has 10 rows, which make no batch of 11";
+    assert_eq!(why(Fake::default(), large), (expected.to_string(), Fault::Graph));
+    let none = TrainStage { batch: 0, ..train_stage() };
+    assert_eq!(why(Fake::default(), none).0, "stage `train`: a batch needs at least one row");
+    let endless = TrainStage { epochs: usize::MAX, ..train_stage() };
+    assert!(why(Fake::default(), endless).0.ends_with("steps do not fit the step counter, an i32"));
+    let (error, fault) = why(Fake { memory_bytes: 70, ..Fake::default() }, train_stage());
+    let expected = "stage `train` needs 96 bytes of device memory, fake has 70; use smaller batches";
+    assert_eq!((error.as_str(), fault), (expected, Fault::Machine));
+}
+
+#[test]
+fn a_trained_graph_serves_named_tensors() {
+    let fake = Arc::<Fake>::default();
+    let mut session = session(&fake, training(train_stage()));
+    let mut infer = |name: &str, x: &[f32]| {
+        let inputs = IndexMap::from([(name.to_string(), HostTensor::from_slice(&[x.len()], x).unwrap())]);
+        session.run(&["y".into()], &inputs).map(|outputs| outputs["y"].to_f64())
+    };
+    assert_eq!(infer("x", &[4.0, 8.0]).unwrap(), [1.0, 2.0]);
+    assert_eq!(infer("x", &[2.0]).unwrap(), [0.5]);
+    assert_eq!(infer("x", &[8.0, 4.0]).unwrap(), [2.0, 1.0]);
+    assert_eq!(infer("z", &[2.0]).unwrap_err().to_string(), "input `z`: the graph has no such input");
+
+    let mut fail =
+        |inputs: IndexMap<String, HostTensor>| session.run(&["y".into()], &inputs).unwrap_err().to_string();
+    let bytes = HostTensor::from_slice(&[1], &[1u8]).unwrap();
+    assert_eq!(fail(IndexMap::from([("x".to_string(), bytes)])), "input `x`: it is f32[B], u8[1] was given");
+}
+
+#[test]
+fn a_run_stage_takes_its_inputs_from_the_data() {
+    let run_stage = RunStage {
+        steps: 1,
+        outputs: vec![("y".into(), "y".into())],
+        state: vec![],
+        dims: vec![("B".into(), 3)],
+    };
+    let (report, _) = run(stages(vec![("once", StageKind::Run(run_stage))]), None);
+    assert_eq!(report.outputs["y"], OutputReport { ty: "f32[3]".to_string(), values: vec![0.0, 0.25, 1.0] });
+}

@@ -1,0 +1,371 @@
+//! Training: steps over shuffled batches, epoch by epoch.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine_core::ir::Symbol;
+use engine_core::pipeline::TrainStage;
+use indexmap::IndexMap;
+
+use super::background::Task;
+use super::batches::{Batches, Layout};
+use super::error::SessionError;
+use super::event::Event;
+use super::order::Order;
+use super::report::{EpochReport, StageReport};
+use super::{Resume, STAGE, Session, Subscriber};
+use crate::checkpoint::{Checkpoint, CheckpointError, Cursor};
+
+/// Most steps between two looks at the loss and at the flag that interrupts, and the time they should take at most.
+const MOST_STEPS: usize = 32;
+const SLICE_TIME: Duration = Duration::from_millis(50);
+
+impl Session {
+    pub(super) fn train(
+        &mut self,
+        name: &Symbol,
+        stage: &TrainStage,
+        resume: Option<Resume>,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<StageReport, SessionError> {
+        let mut training = Training::new(self, name, stage)?;
+        if let Some(resume) = resume {
+            training.resume(self, &resume)?;
+            tell(&Event::CheckpointRead { path: &resume.path, step: training.step });
+        }
+        tell(&Event::StageStarted { stage: name, kind: "train", n_steps: training.n_steps });
+        let outcome = training.run(self, tell);
+        // Whatever happened, a file that is being written is finished first.
+        let saved = training.finish_saving(tell);
+        outcome.and(saved)?;
+        Ok(training.report())
+    }
+}
+
+/// A training stage on its way.
+struct Training<'p> {
+    name: &'p Symbol,
+    stage: &'p TrainStage,
+    batches: Batches,
+    evaluation: Option<Batches>,
+    order: Order,
+    /// Steps taken, those before a resumed checkpoint included.
+    step: u64,
+    n_steps: u64,
+    best: Best,
+    saving: Option<(PathBuf, Task<Result<(), CheckpointError>>)>,
+    start: Instant,
+    first_step: u64,
+    stepping: Duration,
+    epochs: Vec<EpochReport>,
+}
+
+/// The best evaluation so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Best {
+    metric: Option<f64>,
+    /// Epochs since then.
+    stale: u64,
+}
+
+impl<'p> Training<'p> {
+    fn new(session: &mut Session, name: &'p Symbol, stage: &'p TrainStage) -> Result<Self, SessionError> {
+        let start = Instant::now();
+        session.resident.prefetch(&stage.data, &session.device, &session.background)?;
+        if let Some(evaluation) = &stage.evaluate {
+            session.resident.prefetch(&evaluation.data, &session.device, &session.background)?;
+        }
+        let shape = session.resident.shape(&stage.data)?;
+        let layout = Layout::new(name, shape.n_rows, stage.batch, stage.last_batch)?;
+        let order = Order::new(Arc::clone(&session.device), session.pipeline.seed, shape.n_rows)?;
+        let planner = Arc::clone(&session.planner);
+        session.resident.wait(&stage.data)?;
+        let batches = Batches::new(
+            layout,
+            &mut |rows| {
+                let plan = planner.training(stage, &shape, rows);
+                plan.map_err(|source| SessionError::Plan { stage: name.clone(), source })
+            },
+            &mut |plan| session.prepare(&plan.plan, Some(&stage.data), Some(order.buffer())),
+        )?;
+        let scope = format!("{name}.evaluate");
+        let evaluation = stage.evaluate.as_ref();
+        let evaluation =
+            evaluation.map(|evaluation| session.prepare_evaluation(name, &scope, evaluation)).transpose()?;
+        let training = Training {
+            n_steps: n_steps(name, stage, &layout)?,
+            name,
+            stage,
+            batches,
+            evaluation,
+            order,
+            step: 0,
+            best: Best::default(),
+            saving: None,
+            start,
+            first_step: 0,
+            stepping: Duration::ZERO,
+            epochs: vec![],
+        };
+        training.check_memory(session)?;
+        training.start_afresh(session)?;
+        Ok(training)
+    }
+
+    fn check_memory(&self, session: &Session) -> Result<(), SessionError> {
+        let evaluated = self.stage.evaluate.as_ref().map(|evaluation| &evaluation.data);
+        let mut splits = vec![&self.stage.data];
+        splits.extend(evaluated.filter(|split| **split != self.stage.data));
+        let arenas = self.batches.arena_bytes() + self.evaluation.as_ref().map_or(0, Batches::arena_bytes);
+        session.check_memory(self.name, &splits, arenas)
+    }
+
+    /// Says what belongs to a checkpoint of this stage, and forgets sums of a stage before it.
+    fn start_afresh(&self, session: &mut Session) -> Result<(), SessionError> {
+        let params = session.pipeline.params.iter().map(|param| &param.name);
+        let mut names: Vec<Symbol> = params.cloned().collect();
+        names.extend(
+            self.batches.carried.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>(),
+        );
+        session.trained.names = names;
+        self.note_progress(session);
+        session.state.zero(&self.batches.nan_step)?;
+        self.batches.reset_sums(&session.state)
+    }
+
+    fn resume(&mut self, session: &mut Session, resume: &Resume) -> Result<(), SessionError> {
+        let Resume { path, checkpoint, .. } = resume;
+        let cannot = |why: &str| SessionError::CannotResume { path: path.clone(), why: why.to_string() };
+        session.state.restore(path, &session.trained.names, &checkpoint.tensors, true)?;
+        self.step = checkpoint.step;
+        self.first_step = checkpoint.step;
+        if self.cursor() != checkpoint.cursor {
+            return Err(cannot(
+                "it stands at another row, so its batches had another size or its data other rows",
+            ));
+        }
+        self.best =
+            Best::from_extra(&checkpoint.extra).ok_or_else(|| cannot("its best metric is not understood"))?;
+        self.note_progress(session);
+        Ok(())
+    }
+
+    fn run(&mut self, session: &mut Session, tell: &mut Subscriber<'_>) -> Result<(), SessionError> {
+        let per_epoch = self.batches.layout.steps() as u64;
+        while self.step < self.n_steps {
+            let epoch = self.step / per_epoch;
+            let epoch_start = Instant::now();
+            self.order.begin(epoch, &session.background)?;
+            if self.step.is_multiple_of(per_epoch) {
+                self.batches.reset_sums(&session.state)?;
+            }
+            self.run_epoch(session, ((epoch + 1) * per_epoch).min(self.n_steps), tell)?;
+            if self.end_epoch(session, epoch, epoch_start, tell)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps up to `end`, in slices short enough for progress and interruption to be live.
+    fn run_epoch(
+        &mut self,
+        session: &mut Session,
+        end: u64,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<(), SessionError> {
+        let mut slice = 1;
+        while self.step < end {
+            let slice_start = Instant::now();
+            let most = (end - self.step).min(slice as u64) as usize;
+            let ran = self.batches.run(self.step, most);
+            let ran = ran.map_err(|source| SessionError::Run { stage: self.name.clone(), source })?;
+            let took = slice_start.elapsed();
+            slice = slice_length(took, ran);
+            self.stepping += took;
+            self.step += ran as u64;
+            self.check_loss(session)?;
+            self.tell_progress(tell);
+            if session.is_cancelled() {
+                return Err(self.interrupt(session, tell));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_loss(&self, session: &Session) -> Result<(), SessionError> {
+        let Some(nan_step) = &self.batches.nan_step else { return Ok(()) };
+        match session.state.scalar::<i32>(nan_step)? {
+            0 => Ok(()),
+            after => Err(SessionError::NotANumber { stage: self.name.clone(), step: after as u64 - 1 }),
+        }
+    }
+
+    fn tell_progress(&self, tell: &mut Subscriber<'_>) {
+        let per_epoch = self.batches.layout.steps() as u64;
+        tell(&Event::Progress {
+            stage: self.name,
+            step: self.step,
+            n_steps: self.n_steps,
+            epoch: (self.step - 1) / per_epoch + 1,
+            n_epochs: self.n_steps.div_ceil(per_epoch),
+            loss: self.batches.output(&self.stage.loss).map(f64::from),
+        });
+    }
+
+    /// Evaluates, reports and saves; returns whether to stop early.
+    fn end_epoch(
+        &mut self,
+        session: &mut Session,
+        epoch: u64,
+        epoch_start: Instant,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<bool, SessionError> {
+        let position = self.step - epoch * self.batches.layout.steps() as u64;
+        let n_rows = self.batches.layout.rows_before(position as usize);
+        let mut means = self.batches.means(&session.state, n_rows)?.into_iter();
+        let mut report = EpochReport { epoch: epoch + 1, ..EpochReport::default() };
+        report.train_loss = means.next().map_or(f64::NAN, |(_, loss)| loss);
+        report.train_metrics = means.map(|(metric, mean)| (metric.to_string(), mean)).collect();
+        if let Some(evaluation) = &mut self.evaluation {
+            report.metrics = session.evaluate(self.name, evaluation, false)?;
+        }
+        report.seconds = epoch_start.elapsed().as_secs_f64();
+        self.tell_epoch(session, &report, tell);
+        let improved = self.judge(&report.metrics);
+        self.epochs.push(report);
+        self.note_progress(session);
+        self.save(session, epoch, improved, tell)?;
+        Ok(self.stage.early_stop.is_some_and(|patience| self.best.stale >= patience as u64))
+    }
+
+    fn tell_epoch(&self, session: &Session, report: &EpochReport, tell: &mut Subscriber<'_>) {
+        let n_epochs = self.n_steps.div_ceil(self.batches.layout.steps() as u64);
+        let evaluated = self.stage.evaluate.as_ref().map(|evaluation| &evaluation.data.data);
+        let set = evaluated.and_then(|data| session.resident.set(data));
+        tell(&Event::EpochDone { stage: self.name, n_epochs, report, set });
+    }
+
+    /// Whether the evaluation's first metric is the best so far: the lowest if it is the loss, else the highest.
+    fn judge(&mut self, metrics: &IndexMap<String, f64>) -> bool {
+        let first = self.stage.evaluate.as_ref().and_then(|evaluation| evaluation.metrics.first());
+        let (Some((_, node)), Some(&metric)) = (first, metrics.values().next()) else { return false };
+        let improves = |best: f64| if *node == self.stage.loss { metric < best } else { metric > best };
+        let improved = !metric.is_nan() && self.best.metric.is_none_or(improves);
+        self.best = match improved {
+            true => Best { metric: Some(metric), stale: 0 },
+            false => Best { stale: self.best.stale + 1, ..self.best },
+        };
+        improved
+    }
+
+    fn save(
+        &mut self,
+        session: &Session,
+        epoch: u64,
+        improved: bool,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<(), SessionError> {
+        let Some(checkpoint) = &self.stage.checkpoint else { return Ok(()) };
+        let due = (epoch + 1).is_multiple_of(checkpoint.every.max(1) as u64) || self.step == self.n_steps;
+        let stops = self.stage.early_stop.is_some_and(|patience| self.best.stale >= patience as u64);
+        let latest = (due || stops).then_some(&checkpoint.path);
+        let best = checkpoint.best.as_ref().filter(|_| improved);
+        for path in [latest, best].into_iter().flatten() {
+            let state = session.checkpoint()?;
+            self.finish_saving(tell)?;
+            self.saving = Some(start_saving(session, PathBuf::from(path), state));
+        }
+        Ok(())
+    }
+
+    /// Waits for the file that is being written, if there is one.
+    fn finish_saving(&mut self, tell: &mut Subscriber<'_>) -> Result<(), SessionError> {
+        if let Some((path, task)) = self.saving.take() {
+            task.wait().unwrap_or_else(|| engine_core::bug!("writing a checkpoint panicked"))?;
+            tell(&Event::CheckpointWritten { path: &path });
+        }
+        Ok(())
+    }
+
+    /// Saves the state of this very step, and says where.
+    fn interrupt(&mut self, session: &mut Session, tell: &mut Subscriber<'_>) -> SessionError {
+        self.note_progress(session);
+        let declared = self.stage.checkpoint.as_ref().map(|checkpoint| PathBuf::from(&checkpoint.path));
+        let path = declared.unwrap_or_else(|| format!("{}.interrupted.ckpt", session.pipeline.name).into());
+        if let Err(error) = self.finish_saving(tell).and_then(|()| session.save(&path)) {
+            return error;
+        }
+        tell(&Event::CheckpointWritten { path: &path });
+        SessionError::Interrupted { checkpoint: Some(path) }
+    }
+
+    /// Tells the session what a checkpoint taken now would have to say.
+    fn note_progress(&self, session: &mut Session) {
+        session.trained.step = self.step;
+        session.trained.cursor = self.cursor();
+        session.trained.extra = self.best.to_extra();
+        session.trained.extra.insert(STAGE.to_string(), self.name.to_string());
+    }
+
+    fn cursor(&self) -> Cursor {
+        let per_epoch = self.batches.layout.steps() as u64;
+        let position = (self.step % per_epoch) as usize;
+        Cursor { epoch: self.step / per_epoch, row: self.batches.layout.rows_before(position) as u64 }
+    }
+
+    fn report(self) -> StageReport {
+        let steps = self.step - self.first_step;
+        StageReport {
+            name: self.name.to_string(),
+            kind: "train".to_string(),
+            seconds: self.start.elapsed().as_secs_f64(),
+            steps,
+            step_us: self.stepping.as_secs_f64() * 1e6 / steps.max(1) as f64,
+            metrics: self.epochs.last().map(|epoch| epoch.metrics.clone()).unwrap_or_default(),
+            epochs: self.epochs,
+            kernels_per_step: self.batches.kernels_per_step,
+            peak_bytes: self.batches.peak_bytes.max(self.evaluation.map_or(0, |batches| batches.peak_bytes)),
+        }
+    }
+}
+
+fn n_steps(name: &Symbol, stage: &TrainStage, layout: &Layout) -> Result<u64, SessionError> {
+    let all = (layout.steps() as u64).saturating_mul(stage.epochs as u64);
+    let n_steps = stage.max_steps.map_or(all, |most| all.min(most as u64));
+    if i32::try_from(n_steps).is_err() {
+        let why = format!("{n_steps} steps do not fit the step counter, an i32");
+        return Err(SessionError::Rows { stage: name.clone(), why });
+    }
+    Ok(n_steps)
+}
+
+/// How many steps fit into a slice, if `n_steps` took `took`.
+fn slice_length(took: Duration, n_steps: usize) -> usize {
+    let each = took.as_secs_f64() / n_steps as f64;
+    ((SLICE_TIME.as_secs_f64() / each.max(1e-9)) as usize).clamp(1, MOST_STEPS)
+}
+
+fn start_saving(
+    session: &Session,
+    path: PathBuf,
+    checkpoint: Checkpoint,
+) -> (PathBuf, Task<Result<(), CheckpointError>>) {
+    let to = path.clone();
+    (path, session.background.start(move || checkpoint.write(&to)))
+}
+
+impl Best {
+    /// Entries of a checkpoint's `extra`.
+    fn to_extra(self) -> IndexMap<String, String> {
+        let metric = self.metric.map(|metric| ("best_metric".to_string(), format!("{metric:?}")));
+        metric.into_iter().chain([("stale_epochs".to_string(), self.stale.to_string())]).collect()
+    }
+
+    fn from_extra(extra: &IndexMap<String, String>) -> Option<Self> {
+        let metric = extra.get("best_metric").map(|metric| metric.parse().ok());
+        let stale = extra.get("stale_epochs").map_or(Some(0), |stale| stale.parse().ok())?;
+        Some(Best { metric: metric.map_or(Some(None), |metric| metric.map(Some))?, stale })
+    }
+}
