@@ -6,6 +6,7 @@ pub mod bind;
 pub mod compile;
 pub mod diag;
 pub mod fuse;
+pub mod grad;
 pub mod ir;
 pub mod lower;
 pub mod op;

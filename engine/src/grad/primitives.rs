@@ -1,0 +1,251 @@
+//! Gradients of the primitives.
+
+use super::{GradIssue, map_gradients};
+use crate::ir::{
+    Binary, Body, Builder, Combine, Contract, DType, E, Literal, Monoid, Node, NodeOp, Scalar, Value, View,
+};
+
+/// Gradients by operand of a primitive node.
+pub fn gradients(
+    b: &mut Builder,
+    id: usize,
+    node: &Node,
+    upstream: &[Option<Value>],
+    wanted: &[bool],
+) -> Result<Vec<Option<Value>>, GradIssue> {
+    let none = vec![None; node.inputs.len()];
+    let Some(g) = upstream[0] else { return Ok(none) };
+    let y = Value::of(id);
+    let stop = |why: &str| Err(GradIssue { node: node.name().clone(), why: why.to_string() });
+    match &node.op {
+        NodeOp::Scalar(scalar) => {
+            let body = Body::new(scalar.arity(), |x| vec![E::apply(scalar.clone(), x)]);
+            Ok(map_gradients(b, &body, &node.inputs, upstream, &node.outputs[0].ty, wanted))
+        }
+        NodeOp::View(view) => Ok(vec![Some(view_gradient(b, view, node.inputs[0], g))]),
+        NodeOp::Reduce { monoid, axes } => Ok(vec![reduce_gradient(b, *monoid, axes, node.inputs[0], y, g)]),
+        NodeOp::Scan { monoid: Monoid::Sum, axis } => Ok(vec![Some(suffix_sum(b, g, *axis))]),
+        NodeOp::Scan { .. } => stop("only prefix sums have a gradient"),
+        NodeOp::Gather { axis, batch } => {
+            let zeros = b.full_like(node.inputs[0], 0.0);
+            Ok(vec![Some(b.scatter(zeros, node.inputs[1], g, *axis, *batch, Combine::Add)), None])
+        }
+        NodeOp::Scatter { axis, batch, combine } => scatter_gradients(b, node, g, *axis, *batch, *combine),
+        NodeOp::Contract(spec) => Ok(contract_gradients(b, spec, node.inputs[0], node.inputs[1], g, wanted)),
+        NodeOp::Cond => stop("a condition has no gradient yet: use `where` on its results"),
+        NodeOp::Loop { .. } => crate::bug!("loops are unrolled before gradients are taken"),
+        NodeOp::Input(_)
+        | NodeOp::Const(_)
+        | NodeOp::Iota { .. }
+        | NodeOp::Check { .. }
+        | NodeOp::Random { .. } => Ok(none),
+        NodeOp::Call(_) | NodeOp::Map(_) => crate::bug!("`{}` is not a primitive", node.name()),
+    }
+}
+
+fn view_gradient(b: &mut Builder, view: &View, x: Value, g: Value) -> Value {
+    let extents = b.extents(x);
+    match view {
+        View::Reshape => b.reshape(g, &extents),
+        View::Permute { perm } => {
+            let inverse: Vec<usize> =
+                (0..perm.len()).filter_map(|axis| perm.iter().position(|&p| p == axis)).collect();
+            b.permute(g, &inverse)
+        }
+        View::Broadcast { axes } => {
+            let result = b.extents(g);
+            let from = |axis: usize| axes.iter().position(|&a| a == axis);
+            let repeated = |&axis: &usize| from(axis).is_none_or(|i| extents[i] == 1 && result[axis] != 1);
+            let summed: Vec<usize> = (0..result.len()).filter(repeated).collect();
+            let sum = b.sum(g, &summed);
+            b.reshape(sum, &extents)
+        }
+        View::Slice { start, step } => {
+            (0..extents.len()).fold(g, |g, axis| unslice(b, g, axis, start[axis], step[axis], extents[axis]))
+        }
+        View::Pad { low, .. } => {
+            let step = vec![1; extents.len()];
+            b.slice(g, low, &extents, &step)
+        }
+    }
+}
+
+/// Puts the elements of `g` at `start + j·step` along an axis of extent `n`, zeros elsewhere.
+fn unslice(b: &mut Builder, g: Value, axis: usize, start: usize, step: i64, n: usize) -> Value {
+    let mut extents = b.extents(g);
+    let count = extents[axis];
+    if count == 0 || (start == 0 && step == 1 && count == n) {
+        let high = pad_amounts(extents.len(), axis, n - count);
+        let low = vec![0; extents.len()];
+        return b.pad(g, &low, &high, Literal::Float(0.0));
+    }
+    let (g, start) = match step < 0 {
+        true => (flip(b, g, axis), (start as i64 + step * (count as i64 - 1)) as usize),
+        false => (g, start),
+    };
+    let step = step.unsigned_abs() as usize;
+    let mut spread = g;
+    if step > 1 {
+        // Each element is followed by step - 1 zeros, then the surplus at the end is cut off.
+        extents.insert(axis + 1, 1);
+        spread = b.reshape(spread, &extents);
+        let (low, high) = (vec![0; extents.len()], pad_amounts(extents.len(), axis + 1, step - 1));
+        spread = b.pad(spread, &low, &high, Literal::Float(0.0));
+        extents.remove(axis + 1);
+        extents[axis] = count * step;
+        spread = b.reshape(spread, &extents);
+        extents[axis] = (count - 1) * step + 1;
+        let (zeros, ones) = (vec![0; extents.len()], vec![1; extents.len()]);
+        spread = b.slice(spread, &zeros, &extents, &ones);
+    }
+    let span = (count - 1) * step + 1;
+    let (low, high) =
+        (pad_amounts(extents.len(), axis, start), pad_amounts(extents.len(), axis, n - start - span));
+    b.pad(spread, &low, &high, Literal::Float(0.0))
+}
+
+fn pad_amounts(rank: usize, axis: usize, amount: usize) -> Vec<usize> {
+    (0..rank).map(|a| if a == axis { amount } else { 0 }).collect()
+}
+
+fn flip(b: &mut Builder, x: Value, axis: usize) -> Value {
+    let extents = b.extents(x);
+    let start: Vec<usize> =
+        (0..extents.len()).map(|a| if a == axis { extents[a].saturating_sub(1) } else { 0 }).collect();
+    let step: Vec<i64> = (0..extents.len()).map(|a| if a == axis { -1 } else { 1 }).collect();
+    b.slice(x, &start, &extents, &step)
+}
+
+fn suffix_sum(b: &mut Builder, g: Value, axis: usize) -> Value {
+    let flipped = flip(b, g, axis);
+    let ty = b.ty(g).clone();
+    let scan = b.push(NodeOp::Scan { monoid: Monoid::Sum, axis }, vec![flipped], ty);
+    flip(b, scan, axis)
+}
+
+fn reduce_gradient(
+    b: &mut Builder,
+    monoid: Monoid,
+    axes: &[usize],
+    x: Value,
+    y: Value,
+    g: Value,
+) -> Option<Value> {
+    let spread = b.unreduce(g, axes, x);
+    match monoid {
+        Monoid::Sum => Some(spread),
+        Monoid::Max | Monoid::Min => {
+            // Ties share evenly.
+            let extremum = b.unreduce(y, axes, x);
+            let hit = b.binary(Binary::Eq, x, extremum);
+            let dtype = b.dtype(x);
+            let ones = b.cast(hit, dtype);
+            let count = b.sum(ones, axes);
+            let count = b.unreduce(count, axes, x);
+            Some(b.map(&[hit, spread, count], |v| E::select(v[0], v[1] / v[2], 0.0)))
+        }
+        Monoid::Prod => Some(product_gradient(b, axes, x, spread)),
+        Monoid::ArgMax | Monoid::ArgMin => None,
+    }
+}
+
+/// The product of the others, which a division gives only where no factor is zero.
+fn product_gradient(b: &mut Builder, axes: &[usize], x: Value, g: Value) -> Value {
+    let dtype = b.dtype(x);
+    let is_zero = b.map(&[x], |v| v[0].eq(0.0));
+    let factors = b.map(&[x], |v| E::select(v[0].eq(0.0), 1.0, v[0]));
+    let rest = b.reduce(Monoid::Prod, factors, axes);
+    let rest = b.unreduce(rest, axes, x);
+    let zeros = b.cast(is_zero, dtype);
+    let n_zeros = b.sum(zeros, axes);
+    let n_zeros = b.unreduce(n_zeros, axes, x);
+    b.map(&[g, x, rest, n_zeros], |v| {
+        let [g, x, rest, n_zeros] = [v[0], v[1], v[2], v[3]];
+        let at_zero = E::select(n_zeros.eq(1.0), rest, 0.0);
+        let elsewhere = E::select(n_zeros.eq(0.0), rest / x, 0.0);
+        g * E::select(x.eq(0.0), at_zero, elsewhere)
+    })
+}
+
+fn scatter_gradients(
+    b: &mut Builder,
+    node: &Node,
+    g: Value,
+    axis: usize,
+    batch: usize,
+    combine: Combine,
+) -> Result<Vec<Option<Value>>, GradIssue> {
+    let [_, idx, updates] = node.inputs[..] else { crate::bug!("a scatter has three operands") };
+    let picked = b.gather(g, idx, axis, batch);
+    if combine == Combine::Add {
+        return Ok(vec![Some(g), None, Some(picked)]);
+    }
+    if b.ty(idx).rank() != batch + 1 {
+        let why = "setting by indices of several axes has no gradient yet: reshape the indices to one axis";
+        return Err(GradIssue { node: node.name().clone(), why: why.to_string() });
+    }
+    let zeros = b.full_like(updates, 0.0);
+    let kept = b.scatter(g, idx, zeros, axis, batch, Combine::Set);
+    // Where indices meet, only the last one has been written: the others have no influence.
+    let ty = b.ty(updates).with_dtype(DType::I32);
+    let number = b.iota(axis, ty);
+    let nobody = b.full(Literal::Int(-1), b.ty(g).with_dtype(DType::I32));
+    let winner = b.scatter(nobody, idx, number, axis, batch, Combine::Set);
+    let winner = b.gather(winner, idx, axis, batch);
+    let won = b.binary(Binary::Eq, winner, number);
+    let partial = b.scalar(Scalar::Select, &[won, picked, zeros]);
+    Ok(vec![Some(kept), None, Some(partial)])
+}
+
+fn contract_gradients(
+    b: &mut Builder,
+    spec: &Contract,
+    lhs: Value,
+    rhs: Value,
+    g: Value,
+    wanted: &[bool],
+) -> Vec<Option<Value>> {
+    let (lhs_rank, rhs_rank) = (b.ty(lhs).rank(), b.ty(rhs).rank());
+    let (lhs_free, rhs_free) = (spec.lhs_free(lhs_rank), spec.rhs_free(rhs_rank));
+    let n_batch = spec.batch.len();
+    let dlhs = wanted[0].then(|| {
+        let first = n_batch + lhs_free.len();
+        let inner = Contract {
+            batch: spec.batch.iter().enumerate().map(|(i, &(_, r))| (i, r)).collect(),
+            contracted: rhs_free.iter().enumerate().map(|(i, &r)| (first + i, r)).collect(),
+        };
+        let product = b.contract(g, rhs, inner);
+        let mut by_rhs = spec.contracted.clone();
+        by_rhs.sort_by_key(|pair| pair.1);
+        let axes = spec
+            .batch
+            .iter()
+            .map(|pair| pair.0)
+            .chain(lhs_free.clone())
+            .chain(by_rhs.iter().map(|pair| pair.0));
+        back_in_order(b, product, axes.collect())
+    });
+    let drhs = wanted[1].then(|| {
+        let inner = Contract {
+            batch: spec.batch.iter().enumerate().map(|(i, &(l, _))| (l, i)).collect(),
+            contracted: lhs_free.iter().enumerate().map(|(i, &l)| (l, n_batch + i)).collect(),
+        };
+        let product = b.contract(lhs, g, inner);
+        let mut by_lhs = spec.contracted.clone();
+        by_lhs.sort_by_key(|pair| pair.0);
+        let axes = spec
+            .batch
+            .iter()
+            .map(|pair| pair.1)
+            .chain(by_lhs.iter().map(|pair| pair.1))
+            .chain(rhs_free.clone());
+        back_in_order(b, product, axes.collect())
+    });
+    vec![dlhs, drhs]
+}
+
+/// `x`, whose axis `i` is axis `axes[i]` of what is wanted.
+fn back_in_order(b: &mut Builder, x: Value, axes: Vec<usize>) -> Value {
+    let perm: Vec<usize> = (0..axes.len()).filter_map(|axis| axes.iter().position(|&a| a == axis)).collect();
+    b.permute(x, &perm)
+}
