@@ -4,7 +4,7 @@ use crate::fuse::{NotFused, fuse};
 use crate::ir::{Graph, Symbol};
 use crate::lower::primitives;
 use crate::op::Registry;
-use crate::plan::{Plan, plan};
+use crate::plan::{Plan, plan, separate_states};
 use crate::rules::{Settings, simplify};
 
 /// How to compile.
@@ -42,7 +42,7 @@ pub struct Compiled {
 /// Runs all passes on a bound graph.
 pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compiled {
     let primitives = primitives(graph, registry);
-    let simplified = simplify(&primitives, &options.simplify);
+    let simplified = separate_states(&simplify(&primitives, &options.simplify));
     let fused = fuse(&simplified, options.fuse);
     let plan = plan(&simplified, fused.kernels, options.n_streams);
     Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused }

@@ -4,7 +4,7 @@ use super::memory::{Need, place};
 use super::schedule::{Before, Scheduled, finished_before, schedule};
 use super::{Buffer, BufferId, Launch, Place, Plan};
 use crate::fuse::{Access, Class, Domain, Kernel, KernelBody, Operand, Tile, TileInst, TileOp, Use};
-use crate::ir::{Graph, NodeOp, StateLink, Value};
+use crate::ir::{Graph, Node, NodeOp, Output, StateLink, Value, View};
 use std::collections::HashMap;
 
 /// Plans the kernels of a simplified primitive graph for `n_streams` streams.
@@ -15,6 +15,23 @@ pub fn plan(graph: &Graph, kernels: Vec<Kernel>, n_streams: usize) -> Plan {
     let before = planner.before();
     let order = schedule(&planner.kernels, &before, n_streams.max(1));
     planner.finish(order, n_streams.max(1))
+}
+
+/// States that become other inputs get a copy of their own to become: two states may change places.
+pub fn separate_states(graph: &Graph) -> Graph {
+    let mut separate = graph.clone();
+    for i in 0..separate.state.len() {
+        let StateLink { input, next } = separate.state[i];
+        let is_input = matches!(separate.nodes[next.node].op, NodeOp::Input(_));
+        if is_input && next != Value::of(input) {
+            let name = format!("{}.next", separate.nodes[input].name()).into();
+            let outputs = vec![Output { name, ty: separate.ty(next).clone() }];
+            let op = NodeOp::View(View::Reshape);
+            let copy = separate.push(Node { op, inputs: vec![next], outputs, regions: vec![], span: None });
+            separate.state[i].next = Value::of(copy);
+        }
+    }
+    separate
 }
 
 /// A kernel that writes nothing, because a tensor is empty, is not launched.
@@ -42,7 +59,8 @@ impl Planner<'_> {
             .graph
             .state
             .iter()
-            .filter(|link| link.next != Value::of(link.input) && !self.in_place.contains_key(&link.next))
+            .filter(|link| link.next != Value::of(link.input))
+            .filter(|link| self.in_place.get(&link.next) != Some(&Value::of(link.input)))
             .map(|link| self.copy(link))
             .collect();
         self.kernels.extend(copies);

@@ -3,9 +3,11 @@
 mod build;
 mod memory;
 mod schedule;
+#[cfg(test)]
+mod tests;
 mod text;
 
-pub use build::plan;
+pub use build::{plan, separate_states};
 pub use memory::ALIGNMENT;
 
 use crate::fuse::Kernel;

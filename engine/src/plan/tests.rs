@@ -1,0 +1,194 @@
+#![allow(clippy::unwrap_used)]
+//! Plans of random graphs: no two live buffers overlap, every read comes after its write, states are read before they
+//! are overwritten.
+
+use super::{Launch, Place, Plan, plan, separate_states};
+use crate::fuse::{Use, fuse};
+use crate::ir::{Binary, Builder, DType, Graph, InputKind, Monoid, NodeOp, StateLink, Type, Unary, Value};
+use crate::op::Registry;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// A graph of square tensors that grows by one random node per entry: (operation, two operands).
+fn grown(steps: &[(u8, u16, u16)], n_states: usize) -> Graph {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("random"), &registry);
+    let ty = Type::new(DType::F32, &[300, 300]);
+    let mut values = vec![b.input("x", InputKind::Data, ty.clone())];
+    let states: Vec<Value> =
+        (0..n_states).map(|i| b.input(&format!("s{i}"), InputKind::State, ty.clone())).collect();
+    values.extend(&states);
+    for &(op, a, c) in steps {
+        let (a, c) = (values[a as usize % values.len()], values[c as usize % values.len()]);
+        values.push(grow(&mut b, op, a, c));
+    }
+    let last = *values.last().unwrap();
+    b.graph.outputs.push(("last".into(), last));
+    for (i, state) in states.into_iter().enumerate() {
+        let next = values[(i * 7 + 3) % values.len()];
+        b.graph.state.push(StateLink { input: state.node, next });
+    }
+    separate_states(&b.graph.pruned())
+}
+
+fn grow(b: &mut Builder, op: u8, a: Value, c: Value) -> Value {
+    match op % 6 {
+        0 => b.add(a, c),
+        1 => b.unary(Unary::Tanh, a),
+        2 => b.matmul(a, c),
+        3 => {
+            let m = b.reduce(Monoid::Max, a, &[1]);
+            let m = b.unreduce(m, &[1], a);
+            b.sub(c, m)
+        }
+        4 => {
+            let t = b.permute(a, &[1, 0]);
+            b.binary(Binary::Mul, t, c)
+        }
+        _ => {
+            let s = b.sum(a, &[0]);
+            let s = b.broadcast_like(s, c);
+            b.add(s, c)
+        }
+    }
+}
+
+/// Launch `i` has certainly finished before launch `j` starts: worked out anew from streams and waits alone.
+fn precedes(launches: &[Launch]) -> Vec<Vec<bool>> {
+    let n = launches.len();
+    let mut precedes = vec![vec![false; n]; n];
+    for j in 0..n {
+        for i in 0..j {
+            let direct = launches[i].stream == launches[j].stream || launches[j].waits.contains(&i);
+            let through = (i + 1..j).any(|k| {
+                precedes[i][k] && (launches[k].stream == launches[j].stream || launches[j].waits.contains(&k))
+            });
+            precedes[i][j] = direct || through;
+        }
+    }
+    precedes
+}
+
+fn users(plan: &Plan, buffer: usize) -> Vec<usize> {
+    (0..plan.launches.len()).filter(|&at| plan.launches[at].buffers.contains(&buffer)).collect()
+}
+
+fn check_memory(plan: &Plan) {
+    let precedes = precedes(&plan.launches);
+    let is_output = |buffer: usize| plan.outputs.iter().any(|(_, id)| *id == buffer);
+    for a in 0..plan.buffers.len() {
+        for b in 0..a {
+            let (Place::Arena(x), Place::Arena(y)) = (&plan.buffers[a].place, &plan.buffers[b].place) else {
+                continue;
+            };
+            let (x_end, y_end) = (x + plan.buffers[a].ty.bytes(), y + plan.buffers[b].ty.bytes());
+            assert!(x_end <= plan.arena_bytes && y_end <= plan.arena_bytes);
+            if *x >= y_end || *y >= x_end || users(plan, a).is_empty() || users(plan, b).is_empty() {
+                continue;
+            }
+            let over = |one: usize, other: usize| {
+                !is_output(one)
+                    && users(plan, one).iter().all(|&u| users(plan, other).iter().all(|&v| precedes[u][v]))
+            };
+            assert!(
+                over(a, b) || over(b, a),
+                "{} and {} overlap\n{plan}",
+                plan.buffers[a].name,
+                plan.buffers[b].name
+            );
+        }
+    }
+}
+
+/// Runs the plan in the mind: which value does each buffer hold when a launch reads it?
+fn check_contents(plan: &Plan, graph: &Graph) {
+    let precedes = precedes(&plan.launches);
+    let mut writer: HashMap<Value, usize> = HashMap::new();
+    for (at, launch) in plan.launches.iter().enumerate() {
+        for operand in
+            plan.kernels[launch.kernel].operands.iter().filter(|operand| operand.usage == Use::Write)
+        {
+            writer.insert(operand.value, at);
+        }
+    }
+    for (at, launch) in plan.launches.iter().enumerate() {
+        for (operand, &buffer) in plan.kernels[launch.kernel].operands.iter().zip(&launch.buffers) {
+            if operand.usage != Use::Read {
+                continue;
+            }
+            let is_input = matches!(graph.nodes[operand.value.node].op, NodeOp::Input(_));
+            if !is_input {
+                assert!(precedes[writer[&operand.value]][at], "read before write\n{plan}");
+            }
+            // Nobody may have put another value there in between, and nobody may do so while it is read.
+            for (other, writing) in plan.launches.iter().enumerate() {
+                for (written, &target) in plan.kernels[writing.kernel].operands.iter().zip(&writing.buffers) {
+                    if written.usage == Use::Write
+                        && target == buffer
+                        && written.value != operand.value
+                        && other != at
+                    {
+                        let before_write = !is_input && precedes[other][writer[&operand.value]];
+                        assert!(
+                            before_write || precedes[at][other],
+                            "{} is overwritten\n{plan}",
+                            graph.name_of(operand.value)
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// After the last launch every state's buffer holds its next value, and every output's buffer the output.
+fn check_results(plan: &Plan, graph: &Graph) {
+    let last_into = |buffer: usize| {
+        plan.launches.iter().rev().find_map(|launch| {
+            let kernel = &plan.kernels[launch.kernel];
+            let hit = kernel
+                .operands
+                .iter()
+                .zip(&launch.buffers)
+                .find(|(o, b)| o.usage == Use::Write && **b == buffer);
+            hit.map(|(operand, _)| (operand.value, kernel))
+        })
+    };
+    for link in graph.state.iter().filter(|link| link.next != Value::of(link.input)) {
+        let name = graph.nodes[link.input].name();
+        let buffer = plan.buffers.iter().position(|buffer| buffer.name == *name).unwrap();
+        let (value, kernel) = last_into(buffer).unwrap_or_else(|| panic!("nobody writes {name}\n{plan}"));
+        let copied = value == Value::of(link.input) && kernel.operands[0].value == link.next;
+        assert!(value == link.next || copied, "{name} ends as something else\n{plan}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #[test]
+    fn plans_of_random_graphs_are_sound(
+        steps in prop::collection::vec((any::<u8>(), any::<u16>(), any::<u16>()), 1..24),
+        n_states in 0usize..3,
+        n_streams in 1usize..4,
+        fused in any::<bool>(),
+    ) {
+        let graph = grown(&steps, n_states);
+        let plan = plan(&graph, fuse(&graph, fused).kernels, n_streams);
+        check_memory(&plan);
+        check_contents(&plan, &graph);
+        check_results(&plan, &graph);
+    }
+}
+
+#[test]
+fn an_arena_is_reused_by_what_comes_later() {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("chain"), &registry);
+    let mut x = b.input("x", InputKind::Data, Type::new(DType::F32, &[256, 256]));
+    for _ in 0..10 {
+        x = b.matmul(x, x);
+    }
+    b.graph.outputs.push(("y".into(), x));
+    let plan = plan(&b.graph, fuse(&b.graph, true).kernels, 1);
+    assert_eq!(plan.arena_bytes, 2 * 256 * 256 * 4, "{plan}");
+}
