@@ -186,7 +186,16 @@ fn lower_body(builder: &mut Builder, body: &Body, inputs: &[Value]) -> Vec<Value
             Inst::Param(i) => wide[*i],
             Inst::Const(literal) => builder.full(*literal, Type { dtype: dtypes[reg], shape: shape.clone() }),
             Inst::Apply(op, args) => {
-                let args: Vec<Value> = args.iter().map(|&arg| values[arg]).collect();
+                let taken = body.operand_dtypes(op, args, &dtypes).into_iter().zip(args);
+                let args: Vec<Value> = taken
+                    .map(|(dtype, &arg)| match body.insts[arg] {
+                        // A constant that meets operands of several types is a constant of each.
+                        Inst::Const(literal) if dtype != dtypes[arg] => {
+                            builder.full(literal, Type { dtype, shape: shape.clone() })
+                        }
+                        _ => values[arg],
+                    })
+                    .collect();
                 builder.scalar(op.clone(), &args)
             }
         });

@@ -80,7 +80,7 @@ impl Body {
         let params: Vec<E> = (0..n_params).map(|i| push(Inst::Param(i))).collect();
         let outputs = formula(&params).into_iter().map(|e| e.0).collect();
         let arena = ARENAS.with_borrow_mut(|arenas| arenas.pop()).unwrap_or_default();
-        Body { n_params, insts: arena.insts, outputs }.without_dead()
+        Body { n_params, insts: arena.insts, outputs }.canonical()
     }
 
     /// Replays this body inside another one under construction.
@@ -139,31 +139,45 @@ impl Body {
         grads
     }
 
-    /// Element types of all steps for operands of these types. Constants take the type of what they meet; a body of
-    /// constants alone is `f32`, `i32` or `bool`.
+    /// Element types of all steps for operands of these types. A constant takes the type of what it first meets; a
+    /// body of constants alone is `f32`, `i32` or `bool`.
     pub fn dtypes(&self, params: &[DType]) -> Vec<DType> {
-        let mut types: Vec<Option<DType>> = vec![None; self.insts.len()];
+        let literal = |reg: Reg| self.literal_dtype(reg).unwrap_or(DType::F32);
+        let mut dtypes: Vec<DType> = (0..self.insts.len()).map(literal).collect();
+        let mut is_typed: Vec<bool> = self.insts.iter().map(|inst| !matches!(inst, Inst::Const(_))).collect();
         for (reg, inst) in self.insts.iter().enumerate() {
             match inst {
-                Inst::Param(i) => types[reg] = Some(params[*i]),
+                Inst::Param(i) => dtypes[reg] = params[*i],
                 Inst::Const(_) => {}
                 Inst::Apply(op, operands) => {
-                    let peers = if matches!(op, Scalar::Select) { &operands[1..] } else { &operands[..] };
-                    let known = peers.iter().find_map(|&r| types[r]);
-                    for &r in peers {
-                        let own = || self.literal_dtype(r);
-                        types[r] = types[r].or(known).or_else(own);
+                    let taken = self.operand_dtypes(op, operands, &dtypes);
+                    dtypes[reg] = op.result(&taken);
+                    for (&operand, dtype) in operands.iter().zip(taken) {
+                        if !std::mem::replace(&mut is_typed[operand], true) {
+                            dtypes[operand] = dtype;
+                        }
                     }
-                    if let Scalar::Select = op {
-                        types[operands[0]].get_or_insert(DType::Bool);
-                    }
-                    let known: Vec<DType> =
-                        operands.iter().map(|&r| types[r].unwrap_or(DType::F32)).collect();
-                    types[reg] = Some(op.result(&known));
                 }
             }
         }
-        (0..types.len()).map(|r| types[r].or_else(|| self.literal_dtype(r)).unwrap_or(DType::F32)).collect()
+        dtypes
+    }
+
+    /// The element types in which a step takes its operands, given those of earlier steps: a constant takes that of
+    /// what it is combined with here, even if it is combined with something else elsewhere.
+    pub fn operand_dtypes(&self, op: &Scalar, operands: &[Reg], dtypes: &[DType]) -> Vec<DType> {
+        let first_peer = matches!(op, Scalar::Select) as usize;
+        let is_const = |reg: Reg| matches!(self.insts[reg], Inst::Const(_));
+        let common = operands[first_peer..].iter().find(|&&reg| !is_const(reg)).or(operands.get(first_peer));
+        let taken = operands.iter().enumerate().map(|(i, &reg)| match common {
+            Some(&common) if is_const(reg) && i >= first_peer => self.own_dtype(common, dtypes),
+            _ => dtypes[reg],
+        });
+        taken.collect()
+    }
+
+    fn own_dtype(&self, reg: Reg, dtypes: &[DType]) -> DType {
+        self.literal_dtype(reg).unwrap_or(dtypes[reg])
     }
 
     fn literal_dtype(&self, reg: Reg) -> Option<DType> {
@@ -175,29 +189,32 @@ impl Body {
         }
     }
 
-    fn without_dead(self) -> Body {
-        let mut live = vec![false; self.insts.len()];
-        live[..self.n_params].fill(true);
-        for &output in &self.outputs {
-            live[output] = true;
-        }
-        for reg in (0..self.insts.len()).rev() {
-            if let (true, Inst::Apply(_, operands)) = (live[reg], &self.insts[reg]) {
-                for &operand in operands {
-                    live[operand] = true;
-                }
-            }
-        }
-        let mut renamed = vec![usize::MAX; self.insts.len()];
+    /// The same formula without unused steps, in the order in which its text is read: so equal formulas are equal
+    /// bodies, whatever order they were built in.
+    fn canonical(self) -> Body {
+        let mut renamed = vec![None; self.insts.len()];
         let mut insts = vec![];
-        for (reg, mut inst) in self.insts.into_iter().enumerate().filter(|(reg, _)| live[*reg]) {
-            if let Inst::Apply(_, operands) = &mut inst {
-                operands.iter_mut().for_each(|r| *r = renamed[*r]);
-            }
-            renamed[reg] = insts.len();
-            insts.push(inst);
+        for (reg, inst) in self.insts[..self.n_params].iter().enumerate() {
+            renamed[reg] = Some(reg);
+            insts.push(inst.clone());
         }
-        Body { n_params: self.n_params, insts, outputs: self.outputs.iter().map(|&r| renamed[r]).collect() }
+        let outputs = self.outputs.iter().map(|&reg| self.visit(reg, &mut renamed, &mut insts)).collect();
+        Body { n_params: self.n_params, insts, outputs }
+    }
+
+    /// Appends a step behind its operands, left to right, unless it is there already.
+    fn visit(&self, reg: Reg, renamed: &mut [Option<Reg>], insts: &mut Vec<Inst>) -> Reg {
+        if let Some(known) = renamed[reg] {
+            return known;
+        }
+        let inst = match &self.insts[reg] {
+            Inst::Apply(op, operands) => {
+                Inst::Apply(op.clone(), operands.iter().map(|&r| self.visit(r, renamed, insts)).collect())
+            }
+            leaf => leaf.clone(),
+        };
+        insts.push(inst);
+        *renamed[reg].insert(insts.len() - 1)
     }
 }
 
@@ -424,19 +441,26 @@ impl Body {
         match &self.insts[reg] {
             Inst::Param(i) => param_name(*i),
             Inst::Const(lit) => lit.to_string(),
-            Inst::Apply(Scalar::Unary(Unary::Neg), operands) => format!("-{}", self.term(operands[0], 6)),
+            // `-1.0` is a constant.
+            Inst::Apply(Scalar::Unary(Unary::Neg), operands)
+                if !matches!(self.insts[operands[0]], Inst::Const(_)) =>
+            {
+                format!("-{}", self.term(operands[0], 6))
+            }
             Inst::Apply(Scalar::Binary(op), operands) if infix(*op).is_some() => {
                 let (sign, level) = infix(*op).unwrap_or_default();
-                let text =
-                    format!("{} {sign} {}", self.term(operands[0], level), self.term(operands[1], level + 1));
-                if level < outer { format!("({text})") } else { text }
+                let left_level = if op.is_comparison() { level + 1 } else { level };
+                let (left, right) = (self.term(operands[0], left_level), self.term(operands[1], level + 1));
+                if level < outer {
+                    format!("({left} {sign} {right})")
+                } else {
+                    format!("{left} {sign} {right}")
+                }
             }
             Inst::Apply(op, operands) => {
-                let mut args: Vec<String> = operands.iter().map(|&r| self.term(r, 0)).collect();
-                if let Scalar::Cast(dtype) = op {
-                    args.push(format!("dtype={dtype}"));
-                }
-                format!("{}({})", op.name(), args.join(", "))
+                let args = operands.iter().map(|&r| self.term(r, 0));
+                let args: Vec<String> = args.chain(op.setting()).collect();
+                format!("{}({})", op.word(), args.join(", "))
             }
         }
     }

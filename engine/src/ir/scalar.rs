@@ -201,7 +201,24 @@ impl Scalar {
         }
     }
 
-    /// The name in the text form. A cast also prints its type.
+    /// What the text form calls it; [`setting`](Scalar::setting) says the rest.
+    pub(crate) fn word(&self) -> &str {
+        match self {
+            Scalar::Foreign(_) => "foreign",
+            other => other.name(),
+        }
+    }
+
+    /// What the text form writes behind the operands of a cast or a foreign function.
+    pub(crate) fn setting(&self) -> Option<String> {
+        match self {
+            Scalar::Cast(dtype) => Some(format!("dtype={dtype}")),
+            Scalar::Foreign(foreign) => Some(format!("key={:?}", foreign.key)),
+            _ => None,
+        }
+    }
+
+    /// The name in messages and kernels: a foreign function goes by its key.
     pub fn name(&self) -> &str {
         match self {
             Scalar::Unary(op) => op.name(),

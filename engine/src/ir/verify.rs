@@ -225,7 +225,7 @@ fn check_map(body: &Body, inputs: &[Type], outputs: &[Type]) -> Check {
     let dtypes = body.dtypes(&params);
     for inst in &body.insts {
         if let Inst::Apply(scalar, operands) = inst {
-            check_step(body, &dtypes, scalar, operands)?;
+            check_scalar_dtypes(scalar, &body.operand_dtypes(scalar, operands, &dtypes))?;
         }
     }
     let expected: Vec<Type> =
@@ -250,18 +250,6 @@ fn check_steps_of(body: &Body) -> Check {
     ensure(n_steps >= body.n_params && body.outputs.iter().all(|&reg| reg < n_steps), || {
         "the scalar body lacks a parameter or a result".into()
     })
-}
-
-/// One step of a body. A constant takes the type of what it is combined with, so it fits anything here.
-fn check_step(body: &Body, dtypes: &[DType], scalar: &Scalar, operands: &[usize]) -> Check {
-    let is_const = |reg: usize| matches!(body.insts[reg], Inst::Const(_));
-    let peers = if matches!(scalar, Scalar::Select) { &operands[1..] } else { operands };
-    let common = peers.iter().find(|&&reg| !is_const(reg)).map(|&reg| dtypes[reg]);
-    let resolved = operands.iter().map(|&reg| match common {
-        Some(dtype) if is_const(reg) && peers.contains(&reg) => dtype,
-        _ => dtypes[reg],
-    });
-    check_scalar_dtypes(scalar, &resolved.collect::<Vec<_>>())
 }
 
 /// That a scalar primitive takes operands of these element types.
