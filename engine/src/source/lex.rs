@@ -1,12 +1,12 @@
 //! Characters and escapes, the same in RON and in expressions.
 
 /// Whether a name may start with this character.
-pub(super) fn is_name_start(c: char) -> bool {
+pub(crate) fn is_name_start(c: char) -> bool {
     c == '_' || c.is_alphabetic()
 }
 
 /// Whether a name may go on with this character.
-pub(super) fn is_name_char(c: char) -> bool {
+pub(crate) fn is_name_char(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 

@@ -6,7 +6,7 @@
 
 pub mod expr;
 mod fields;
-mod lex;
+pub(crate) mod lex;
 mod ron;
 mod text;
 

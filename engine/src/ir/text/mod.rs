@@ -4,42 +4,44 @@
 //! graph mlp {
 //!   input x: f32[32, 64]
 //!   param w: f32[64, 10]
-//!   h: f32[32, 10] = relu(t.1)                                  a registered op
-//!   d: f32[32, 10] = map(h, t.1) |a, b| select(b > 0.0, a, 0.0) a scalar body
-//!   t.1: f32[32, 10] = .contract(x, w, contracted=[[1, 0]])     a primitive, hence the dot
-//!   y: f32[10] = .loop(h, trips=3) {                            a node with a region
-//!     graph body { … }
+//!   t.1: f32[32, 10] = .contract(x, w, contracted=[[1, 0]])     # a primitive, hence the dot
+//!   h: f32[32, 10] = relu(t.1)                                  # a registered op
+//!   d: f32[32, 10] = map(h, t.1) |a, b| select(b > 0.0, a, 0.0) # a scalar body
+//!   y: f32[32, 10] = .loop(h, trips=3) {                        # a node with a region
+//!     graph body {
+//!       input acc: f32[32, 10]
+//!       input i: i32[]
+//!       output acc = acc
+//!     }
 //!   }
-//!   state w = w.next
-//!   output loss = t.9
+//!   state w = w
+//!   output y = y
 //! }
 //! ```
 //!
-//! Attributes stand sorted, those that have their default are left out. A name that is not made of letters, digits,
-//! `_` and inner dots is quoted. Nothing depends on hashing, time or addresses, and places in source files are not
-//! part of the text: apart from them, reading a printed graph gives the same graph.
+//! Settings stand sorted, those that have their default are left out. A name that is not made of letters, digits, `_`
+//! and inner dots and slashes is quoted. `.max` and `.min` with axes are reductions, without are scalar primitives.
+//! Nothing depends on hashing, time or addresses, and places in source files are not part of the text: apart from
+//! them, reading a printed graph gives the same graph.
 
+mod parse;
 mod print;
 #[cfg(test)]
 mod tests;
 
+use crate::source::lex::{is_name_char, is_name_start};
 use std::borrow::Cow;
 
+pub use parse::{TextError, parse};
 pub(crate) use print::NodeText;
 
-/// A name as it stands in the text: quoted unless it is made of letters, digits, `_` and inner dots.
+/// A name as it stands in the text.
 fn written_name(name: &str) -> Cow<'_, str> {
     if is_plain_name(name) { name.into() } else { format!("{name:?}").into() }
 }
 
+/// Whether a name can stand without quotes: parts of letters, digits and `_` between dots and slashes.
 fn is_plain_name(name: &str) -> bool {
-    name.starts_with(is_name_start) && name.chars().all(is_name_char) && !name.ends_with('.')
-}
-
-fn is_name_start(c: char) -> bool {
-    c == '_' || c.is_alphabetic()
-}
-
-fn is_name_char(c: char) -> bool {
-    c == '_' || c == '.' || c.is_alphanumeric()
+    let is_part = |part: &str| !part.is_empty() && part.chars().all(is_name_char);
+    name.starts_with(is_name_start) && name.split(['.', '/']).all(is_part)
 }

@@ -1,7 +1,7 @@
 //! Graphs as text.
 
 use super::written_name;
-use crate::ir::{Call, Combine, Graph, Node, NodeOp, Output, Scalar, Value, View};
+use crate::ir::{Call, Combine, Graph, Node, NodeOp, Output, Value, View};
 use std::fmt::{self, Display, Formatter};
 
 /// The whole graph, ending in a newline. A graph that the verifier would refuse prints as well.
@@ -84,9 +84,9 @@ fn op_name(op: &NodeOp) -> String {
     match op {
         NodeOp::Input(kind) => kind.name().into(),
         NodeOp::Const(_) => ".const".into(),
-        NodeOp::Call(call) => written_name(&call.form.name).into_owned(),
+        NodeOp::Call(call) => call.form.name.clone(),
         NodeOp::Map(_) => "map".into(),
-        NodeOp::Scalar(scalar) => format!(".{}", written_name(scalar.name())),
+        NodeOp::Scalar(scalar) => format!(".{}", scalar.word()),
         NodeOp::Iota { .. } => ".iota".into(),
         NodeOp::Check { .. } => ".check".into(),
         NodeOp::View(View::Reshape) => ".reshape".into(),
@@ -111,7 +111,7 @@ fn settings(op: &NodeOp) -> Vec<String> {
     match op {
         NodeOp::Const(literal) => vec![literal.to_string()],
         NodeOp::Call(call) => call_settings(call),
-        NodeOp::Scalar(Scalar::Cast(dtype)) => vec![format!("dtype={dtype}")],
+        NodeOp::Scalar(scalar) => scalar.setting().into_iter().collect(),
         NodeOp::Iota { axis } | NodeOp::Scan { axis, .. } => vec![format!("axis={axis}")],
         NodeOp::Check { bound } => vec![format!("bound={bound}")],
         NodeOp::View(view) => view_settings(view),
@@ -126,7 +126,7 @@ fn settings(op: &NodeOp) -> Vec<String> {
         }
         NodeOp::Random { stream } => vec![format!("stream={stream}")],
         NodeOp::Loop { trips } => vec![format!("trips={trips}")],
-        NodeOp::Input(_) | NodeOp::Map(_) | NodeOp::Scalar(_) | NodeOp::Cond => vec![],
+        NodeOp::Input(_) | NodeOp::Map(_) | NodeOp::Cond => vec![],
     }
 }
 
@@ -136,7 +136,7 @@ fn call_settings(call: &Call) -> Vec<String> {
         spec.is_some_and(|spec| spec.default.as_ref() == Some(value))
     };
     let given = call.attrs.0.iter().filter(|(name, value)| !is_default(name, value));
-    given.map(|(name, value)| format!("{}={value}", written_name(name))).collect()
+    given.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
 fn view_settings(view: &View) -> Vec<String> {
