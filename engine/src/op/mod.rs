@@ -1,6 +1,7 @@
 //! Ops as forms: one value says all there is to say about an op.
 
 mod form;
+mod parts;
 mod registry;
 
 pub use form::{

@@ -1,0 +1,138 @@
+//! Parts of forms that recur in every family: operands, attributes, axes, element types.
+
+use super::{AttrKind, AttrSpec, Example, InputSpec, TypeIssue};
+use crate::ir::{Attr, Attrs, DType, Literal, Type};
+
+impl InputSpec {
+    /// An operand that must be given.
+    pub fn required(name: &str, doc: &str) -> InputSpec {
+        InputSpec { name: name.into(), doc: doc.into(), optional: false }
+    }
+
+    /// An operand that may be left out.
+    pub fn optional(name: &str, doc: &str) -> InputSpec {
+        InputSpec { name: name.into(), doc: doc.into(), optional: true }
+    }
+}
+
+impl AttrSpec {
+    /// An attribute with a default.
+    pub fn with_default(name: &str, doc: &str, kind: AttrKind, default: impl Into<Attr>) -> AttrSpec {
+        AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(default.into()) }
+    }
+
+    /// An attribute that may be left open.
+    pub fn open(name: &str, doc: &str, kind: AttrKind) -> AttrSpec {
+        AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(Attr::None) }
+    }
+
+    /// An attribute that must be given.
+    pub fn must(name: &str, doc: &str, kind: AttrKind) -> AttrSpec {
+        AttrSpec { name: name.into(), doc: doc.into(), kind, default: None }
+    }
+}
+
+impl AttrKind {
+    /// One of these words.
+    pub fn choice(words: &[&str]) -> AttrKind {
+        AttrKind::Choice(words.iter().map(|word| word.to_string()).collect())
+    }
+}
+
+impl Example {
+    /// An example from its call, operands and results, as (type, elements).
+    pub fn new(
+        title: &'static str,
+        call: &'static str,
+        inputs: &[(&'static str, &[f64])],
+        outputs: &[(&'static str, &[f64])],
+    ) -> Example {
+        let owned = |tensors: &[(&'static str, &[f64])]| {
+            tensors.iter().map(|(ty, elements)| (*ty, elements.to_vec())).collect()
+        };
+        Example { title, call, inputs: owned(inputs), outputs: owned(outputs) }
+    }
+}
+
+impl From<i64> for Attr {
+    fn from(n: i64) -> Attr {
+        Attr::Lit(Literal::Int(n))
+    }
+}
+
+impl From<f64> for Attr {
+    fn from(x: f64) -> Attr {
+        Attr::Lit(Literal::Float(x))
+    }
+}
+
+impl From<bool> for Attr {
+    fn from(b: bool) -> Attr {
+        Attr::Lit(Literal::Bool(b))
+    }
+}
+
+impl From<&str> for Attr {
+    fn from(word: &str) -> Attr {
+        Attr::Str(word.into())
+    }
+}
+
+impl From<DType> for Attr {
+    fn from(dtype: DType) -> Attr {
+        Attr::DType(dtype)
+    }
+}
+
+impl Type {
+    /// The axis that a user's `axis` means; negative ones count from the end.
+    ///
+    /// # Errors
+    /// If there is no such axis.
+    pub fn axis(&self, axis: i64) -> Result<usize, TypeIssue> {
+        let rank = self.rank() as i64;
+        if (-rank..rank).contains(&axis) {
+            return Ok(axis.rem_euclid(rank) as usize);
+        }
+        let has = match rank {
+            0 => "it is a scalar".to_owned(),
+            1 => "its only axis is 0".to_owned(),
+            _ => format!("its axes are 0 to {}, or {} to -1 from the end", rank - 1, -rank),
+        };
+        Err(TypeIssue::new(format!("{self} has no axis {axis}")).at(0, format!("this is {self}")).help(has))
+    }
+
+    /// The axes that the attribute `axis` means, ascending; all of them if it is left open.
+    ///
+    /// # Errors
+    /// If one does not exist or is named twice.
+    pub fn axes(&self, attrs: &Attrs) -> Result<Vec<usize>, TypeIssue> {
+        let Some(given) = attrs.opt_ints("axis") else { return Ok((0..self.rank()).collect()) };
+        let mut axes = given.iter().map(|&axis| self.axis(axis)).collect::<Result<Vec<_>, _>>()?;
+        axes.sort_unstable();
+        match axes.windows(2).find(|pair| pair[0] == pair[1]) {
+            None => Ok(axes),
+            Some(pair) => Err(TypeIssue::new(format!("axis {} of {self} is named twice", pair[0]))
+                .at(0, format!("this is {self}"))),
+        }
+    }
+
+    /// Nothing if the element type is one that `op` takes.
+    ///
+    /// # Errors
+    /// If it is not; points at `operand`.
+    pub fn expect_dtype(
+        &self,
+        op: &str,
+        operand: usize,
+        allowed: fn(DType) -> bool,
+        wanted: &str,
+    ) -> Result<(), TypeIssue> {
+        if allowed(self.dtype) {
+            return Ok(());
+        }
+        Err(TypeIssue::new(format!("`{op}` takes {wanted} here, not {}", self.dtype))
+            .at(operand, format!("this is {self}"))
+            .help("convert it with `cast`"))
+    }
+}
