@@ -275,7 +275,10 @@ fn binary_vjp(op: Binary, a: E, b: E, y: E, g: E) -> Vec<Option<E>> {
         Binary::Mul => vec![Some(g * b), Some(g * a)],
         Binary::Div => vec![Some(g / b), Some(-(g * y / b))],
         Binary::Rem => vec![Some(g), Some(-(g * (a / b).trunc()))],
-        Binary::Pow => vec![Some(g * b * a.pow(b - 1.0)), Some(pow_exponent_grad(a, b, y, g))],
+        // The zeroth power is constant, even where 0⁻¹ would make the formula NaN.
+        Binary::Pow => {
+            vec![Some(E::select(b.eq(0.0), 0.0, g * b * a.pow(b - 1.0))), Some(pow_exponent_grad(a, b, y, g))]
+        }
         // Ties go to the first operand, so that the two gradients always add up to g.
         Binary::Max => vec![Some(E::select(a.ge(b), g, 0.0)), Some(E::select(a.ge(b), 0.0, g))],
         Binary::Min => vec![Some(E::select(a.le(b), g, 0.0)), Some(E::select(a.le(b), 0.0, g))],

@@ -1,9 +1,11 @@
 //! Ops as forms: one value says all there is to say about an op.
 
+mod elementwise;
 mod form;
 mod parts;
 mod registry;
 
+pub use elementwise::{Binary, Unary};
 pub use form::{
     AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role,
     TypeIssue, TypeRule,

@@ -1,0 +1,80 @@
+//! `cast`.
+
+use engine_core::ir::{Builder, DType, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role,
+    TypeRule,
+};
+
+/// Conversion to another element type. Floats round to nearest, ties to even, and overflow to infinity; with
+/// `saturate` they end at the largest finite number instead. Floats become integers by dropping the fraction, stopping
+/// at the ends of the range, NaN as 0. Anything becomes a truth value by `x != 0`.
+pub fn cast() -> OpForm {
+    OpForm {
+        name: "cast".into(),
+        family: "elementwise".into(),
+        summary: "Converts to another element type.".into(),
+        inputs: vec![InputSpec::required("x", "any shape and element type")],
+        outputs: vec!["y".into()],
+        attrs: vec![
+            AttrSpec::must("dtype", "the element type of the result", AttrKind::DType),
+            AttrSpec::with_default(
+                "saturate",
+                "whether floats beyond the range stop at its end instead of becoming infinite",
+                AttrKind::Bool,
+                false,
+            ),
+        ],
+        types: TypeRule::custom(|inputs, attrs| Ok(vec![inputs[0].with_dtype(attrs.dtype("dtype"))])),
+        lower: Lower::expand(|b, call| vec![converted(b, call)]),
+        grad: Grad::rule(|b, call| vec![converted_back(b, call)]),
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example {
+                title: "integers drop the fraction and have no NaN",
+                call: "cast(a, dtype=i32)",
+                inputs: vec![("f32[4]", vec![1.9, -1.9, 1e10, f64::NAN])],
+                outputs: vec![("i32[4]", vec![1.0, -1.0, 2147483647.0, 0.0])],
+            },
+            Example {
+                title: "f16 overflows to infinity",
+                call: "cast(a, dtype=f16)",
+                inputs: vec![("f32[3]", vec![1.0, 65520.0, -1e6])],
+                outputs: vec![("f16[3]", vec![1.0, f64::INFINITY, f64::NEG_INFINITY])],
+            },
+            Example {
+                title: "unless told to saturate",
+                call: "cast(a, dtype=f16, saturate=true)",
+                inputs: vec![("f32[3]", vec![1.0, 65520.0, -1e6])],
+                outputs: vec![("f16[3]", vec![1.0, 65504.0, -65504.0])],
+            },
+        ],
+        role: Role::Plain,
+    }
+}
+
+fn converted(b: &mut Builder, call: &Lowering) -> Value {
+    let dtype = call.attrs.dtype("dtype");
+    let y = b.cast(call.inputs[0], dtype);
+    match largest(dtype) {
+        Some(largest) if call.attrs.bool("saturate") => b.map(&[y], |v| v[0].max(-largest).min(largest)),
+        _ => y,
+    }
+}
+
+/// Between floats the gradient is cast back, whether or not the value saturated.
+fn converted_back(b: &mut Builder, call: &GradCall) -> Option<Value> {
+    let (from, to) = (b.dtype(call.inputs[0]), b.dtype(call.outputs[0]));
+    call.grads[0].filter(|_| from.is_float() && to.is_float()).map(|g| b.cast(g, from))
+}
+
+/// The largest finite number of a float type.
+fn largest(dtype: DType) -> Option<f64> {
+    match dtype {
+        DType::F16 => Some(65504.0),
+        DType::BF16 => Some(f64::from(f32::from_bits(0x7f7f_0000))),
+        DType::F32 => Some(f64::from(f32::MAX)),
+        DType::F64 => Some(f64::MAX),
+        DType::Bool | DType::U8 | DType::I32 | DType::I64 | DType::U32 => None,
+    }
+}

@@ -1,0 +1,18 @@
+//! Which element types an op takes.
+
+use engine_core::ir::DType;
+
+/// Floats and integers.
+pub fn numbers(dtype: DType) -> bool {
+    dtype.is_float() || dtype.is_int()
+}
+
+/// Numbers that can be negative.
+pub fn signed(dtype: DType) -> bool {
+    dtype.is_float() || matches!(dtype, DType::I32 | DType::I64)
+}
+
+/// Truth values and integers: what has bits to combine.
+pub fn bits(dtype: DType) -> bool {
+    dtype == DType::Bool || dtype.is_int()
+}
