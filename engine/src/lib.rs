@@ -14,6 +14,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod rules;
 pub mod source;
+pub mod stage;
 
 /// Panics with a message that says whose fault it is: ours.
 #[macro_export]

@@ -110,7 +110,7 @@ pub fn rules() -> Vec<Rule> {
         native("gather-through-scalar", Bits, structure::gather_through_scalar,
             (".gather(.exp(x), i, axis=1, batch=1)", ".exp(.gather(x, i, axis=1, batch=1))")),
         native("gather-of-repetition", Bits, structure::gather_of_repetition,
-            (".gather(.broadcast(w, axes=[0]), i, axis=1, batch=1)", ".broadcast(w, axes=[0])")),
+            (".gather(.broadcast(w, axes=[0]), i, axis=1, batch=1)", ".broadcast(w, axes=[0], shape=[4, 1])")),
         native("scatter-one-per-row", Bits, structure::scatter_one_per_row,
             (".scatter_add(x, i, u, axis=1, batch=1)",
              ".add(x, .select(.eq(.broadcast(.reshape(i), axes=[0]), .iota(axis=1)), .broadcast(.reshape(u), axes=[0]), 0.0))")),

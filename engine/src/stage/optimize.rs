@@ -1,0 +1,152 @@
+//! From a loss to the next parameters.
+
+use super::StageIssue;
+use crate::grad::differentiate;
+use crate::ir::{
+    Attr, Attrs, Builder, DType, E, Graph, InputKind, Literal, StateLink, Symbol, Type, Unary, Value,
+};
+use crate::op::{Registry, Role};
+use crate::pipeline::{OptimizerDecl, Schedule, TrainStage};
+
+/// The graph with gradients of its first output and a step of the optimizer.
+pub fn optimize(
+    graph: &Graph,
+    stage: &TrainStage,
+    optimizer: &OptimizerDecl,
+    total_steps: usize,
+    registry: &Registry,
+) -> Result<Graph, StageIssue> {
+    let loss = graph.outputs[0].1;
+    check_loss(graph, loss)?;
+    let params: Vec<Value> =
+        graph.inputs().filter(|(_, kind)| *kind == InputKind::Param).map(|(id, _)| Value::of(id)).collect();
+    let differentiated = differentiate(graph, registry, loss, &params).map_err(|issue| {
+        let span = graph.find(&issue.node).and_then(|value| graph.nodes[value.node].span);
+        StageIssue::new(format!("the loss has no gradient through `{}`: {}", issue.node, issue.why), span)
+    })?;
+    let params: Vec<Value> = params.iter().map(|p| differentiated.map[p.node][p.port]).collect();
+    let mut builder = Builder::new(differentiated.graph, registry);
+    let grads = match stage.clip_norm {
+        Some(most) => clip(&mut builder, &differentiated.grads, most),
+        None => differentiated.grads,
+    };
+    builder.set_scope("lr", None);
+    let lr = schedule(&mut builder, &optimizer.lr, total_steps);
+    for (param, grad) in params.into_iter().zip(grads) {
+        update(&mut builder, optimizer, param, grad, lr)?;
+    }
+    Ok(builder.graph)
+}
+
+fn check_loss(graph: &Graph, loss: Value) -> Result<(), StageIssue> {
+    let ty = graph.ty(loss);
+    if ty.rank() == 0 && ty.dtype.is_float() {
+        return Ok(());
+    }
+    let message = format!("the loss `{}` must be a float scalar, it is {ty}", graph.name_of(loss));
+    let help = Some("reduce it, for example by `mean(…)`".into());
+    Err(StageIssue { message, span: graph.nodes[loss.node].span, help })
+}
+
+/// All gradients times `min(1, most / (‖g‖₂ + 1e-6))`, the norm taken over all of them together.
+fn clip(b: &mut Builder, grads: &[Value], most: f64) -> Vec<Value> {
+    b.set_scope("grad_norm", None);
+    let mut squares: Option<Value> = None;
+    for &grad in grads {
+        let wide = b.cast(grad, DType::F32);
+        let square = b.mul(wide, wide);
+        let axes: Vec<usize> = (0..b.ty(square).rank()).collect();
+        let sum = b.sum(square, &axes);
+        squares = Some(squares.map_or(sum, |known| b.add(known, sum)));
+    }
+    let Some(squares) = squares else { return vec![] };
+    let norm = b.unary(Unary::Sqrt, squares);
+    let factor = b.map(&[norm], |n| E::from(1.0).min(E::from(most) / (n[0] + 1e-6)));
+    grads
+        .iter()
+        .map(|&grad| {
+            let dtype = b.dtype(grad);
+            let factor = b.cast(factor, dtype);
+            b.mul(grad, factor)
+        })
+        .collect()
+}
+
+/// The value of a schedule at the current step, `f32[]`.
+fn schedule(b: &mut Builder, schedule: &Schedule, total: usize) -> Value {
+    let step = b.step();
+    let step = b.cast(step, DType::F32);
+    let last = (total.max(2) - 1) as f64;
+    match *schedule {
+        Schedule::Constant(value) => b.constant(value, DType::F32),
+        Schedule::Exp { start, end, rate } => b.map(&[step], |s| (start * (s[0] * -rate).exp()).max(end)),
+        Schedule::Cosine { start, end, warmup } => b.map(&[step], |s| {
+            let angle = progress(s[0], warmup, last) * std::f64::consts::PI;
+            let falling = end + (start - end) * 0.5 * (1.0 + angle.cos());
+            warmed(s[0], warmup, start, falling)
+        }),
+        Schedule::Linear { start, end, warmup } => b.map(&[step], |s| {
+            let falling = start + (end - start) * progress(s[0], warmup, last);
+            warmed(s[0], warmup, start, falling)
+        }),
+        Schedule::Steps { start, factor, every } => {
+            b.map(&[step], |s| start * E::from(factor).pow((s[0] / every.max(1) as f64).floor()))
+        }
+    }
+}
+
+/// 0 at the end of the warm-up, 1 at the last step.
+fn progress(step: E, warmup: usize, last: f64) -> E {
+    let span = (last - warmup as f64).max(1.0);
+    ((step - warmup as f64) / span).max(0.0).min(1.0)
+}
+
+fn warmed(step: E, warmup: usize, start: f64, after: E) -> E {
+    if warmup == 0 {
+        return after;
+    }
+    let rising = (step + 1.0) * (start / warmup as f64);
+    E::select(step.lt(warmup as f64), rising, after)
+}
+
+fn update(
+    b: &mut Builder,
+    optimizer: &OptimizerDecl,
+    param: Value,
+    grad: Value,
+    lr: Value,
+) -> Result<(), StageIssue> {
+    let name = b.graph.name_of(param).clone();
+    let ty = b.ty(param).clone();
+    let form = b
+        .registry
+        .op(&optimizer.op)
+        .unwrap_or_else(|| crate::bug!("optimizer `{}` is not registered", optimizer.op));
+    let Role::Optimizer { slots } = &form.role else {
+        return Err(StageIssue::new(format!("`{}` is not an optimizer", optimizer.op), None));
+    };
+    let slots: Vec<Value> =
+        slots.iter().map(|slot| b.input(&format!("{name}.{slot}"), InputKind::State, ty.clone())).collect();
+    let operands: Vec<Value> = [param, grad, lr].into_iter().chain(slots.iter().copied()).collect();
+    b.set_scope(&name, None);
+    let next = b.call(&optimizer.op, &operands, attrs_for(optimizer, &ty)).map_err(|issue| StageIssue {
+        message: format!("`{}` of `{name}`: {}", optimizer.op, issue.message),
+        span: None,
+        help: issue.help,
+    })?;
+    for (state, next) in [param].into_iter().chain(slots).zip(next) {
+        let next_name: Symbol = format!("{}.next", b.graph.name_of(state)).into();
+        b.graph.nodes[next.node].outputs[next.port].name = next_name;
+        b.graph.state.push(StateLink { input: state.node, next });
+    }
+    Ok(())
+}
+
+/// Biases and other vectors may be exempt from weight decay.
+fn attrs_for(optimizer: &OptimizerDecl, ty: &Type) -> Attrs {
+    let exempt = !optimizer.decay_bias && ty.rank() <= 1 && optimizer.attrs.0.contains_key("weight_decay");
+    match exempt {
+        true => optimizer.attrs.clone().with("weight_decay", Attr::Lit(Literal::Float(0.0))),
+        false => optimizer.attrs.clone(),
+    }
+}

@@ -1,0 +1,192 @@
+//! Which rows a step takes, and how they come into its graph.
+
+use super::StageIssue;
+use crate::ir::{
+    Binary, Builder, DType, Dim, Graph, InputKind, Literal, Node, NodeOp, StateLink, Symbol, Type, Value,
+};
+use crate::op::Registry;
+use crate::pipeline::{InputDecl, LastBatch, Pipeline};
+
+/// Which rows a step of a graph takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rows {
+    /// Step `s` takes `batch` rows from row `(s mod per_epoch) · batch` on.
+    Batches {
+        /// Rows a step.
+        batch: usize,
+        /// Steps before the rows start over, a short last one included.
+        per_epoch: usize,
+    },
+    /// Every step takes the same rows, at the end of the split.
+    Last {
+        /// The first.
+        first: usize,
+        /// How many.
+        rows: usize,
+    },
+}
+
+impl Rows {
+    /// Rows in one step.
+    pub fn per_step(self) -> usize {
+        match self {
+            Rows::Batches { batch, .. } => batch,
+            Rows::Last { rows, .. } => rows,
+        }
+    }
+}
+
+/// The types of a split's fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitShape {
+    /// The data source's name in the pipeline.
+    pub data: Symbol,
+    /// Rows of every field.
+    pub n_rows: usize,
+    /// Fields by name, each with the type of one row.
+    pub fields: Vec<(Symbol, Type)>,
+}
+
+/// Steps that go once over the rows.
+pub fn steps_per_epoch(n_rows: usize, batch: usize, last: LastBatch) -> usize {
+    match last {
+        LastBatch::Drop => n_rows / batch.max(1),
+        LastBatch::Short => n_rows.div_ceil(batch.max(1)),
+    }
+}
+
+/// What the leading extents of the inputs that `data` feeds are bound to.
+pub fn extents(
+    pipeline: &Pipeline,
+    data: &SplitShape,
+    rows: Rows,
+) -> Result<Vec<(Symbol, usize)>, StageIssue> {
+    let mut extents: Vec<(Symbol, usize)> = vec![];
+    for input in pipeline.inputs.iter().filter(|input| is_fed(input, data)) {
+        let Some(value) = pipeline.graph.find(&input.name) else { continue };
+        let ty = pipeline.graph.ty(value);
+        match ty.shape.first() {
+            Some(Dim::Named(name)) if !extents.iter().any(|(known, _)| known == name) => {
+                extents.push((name.clone(), rows.per_step()));
+            }
+            Some(Dim::Fixed(n)) if *n != rows.per_step() => {
+                let message = format!("`{}` takes {n} rows, the stage feeds {}", input.name, rows.per_step());
+                let help = Some(format!("name its first extent: write `B` instead of {n} in `{ty}`"));
+                return Err(StageIssue { message, span: input.span, help });
+            }
+            None => {
+                let message = format!("`{}` is a scalar and cannot take rows of data", input.name);
+                return Err(StageIssue::new(message, input.span));
+            }
+            _ => {}
+        }
+    }
+    Ok(extents)
+}
+
+fn is_fed(input: &InputDecl, data: &SplitShape) -> bool {
+    input.from.as_ref().is_some_and(|(source, _)| *source == data.data)
+}
+
+/// The graph with every input that `data` feeds replaced by a gather from the resident field, in shuffled order if the
+/// input `order` says so.
+pub fn feed(
+    pipeline: &Pipeline,
+    graph: &Graph,
+    data: &SplitShape,
+    rows: Rows,
+    shuffled: bool,
+    registry: &Registry,
+) -> Result<Graph, StageIssue> {
+    let mut builder = Builder::new(Graph::new(graph.name.clone()), registry);
+    builder.reserve(graph.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()));
+    builder.step();
+    let numbers = row_numbers(&mut builder, data, rows, shuffled);
+    let mut map: Vec<Vec<Value>> = vec![];
+    for node in &graph.nodes {
+        let decl = pipeline.inputs.iter().find(|input| input.name == *node.name() && is_fed(input, data));
+        let values = match (&node.op, decl) {
+            (NodeOp::Input(InputKind::Data), Some(decl)) => {
+                vec![gather_field(&mut builder, node, decl, data, numbers)?]
+            }
+            (NodeOp::Input(InputKind::Step), _) => vec![builder.step()],
+            _ => {
+                let inputs = node.inputs.iter().map(|input| map[input.node][input.port]).collect();
+                let id = builder.graph.push(Node { inputs, ..node.clone() });
+                (0..node.outputs.len()).map(|port| Value { node: id, port }).collect()
+            }
+        };
+        map.push(values);
+    }
+    let moved = |value: Value| map[value.node][value.port];
+    let mut fed = builder.graph;
+    fed.outputs = graph.outputs.iter().map(|(name, value)| (name.clone(), moved(*value))).collect();
+    let link = |l: &StateLink| StateLink { input: moved(Value::of(l.input)).node, next: moved(l.next) };
+    fed.state = graph.state.iter().map(link).collect();
+    Ok(fed)
+}
+
+/// The row numbers of the step, `i32[rows]`.
+fn row_numbers(b: &mut Builder, data: &SplitShape, rows: Rows, shuffled: bool) -> Value {
+    b.set_scope("rows", None);
+    let scalar = Type::scalar(DType::I32);
+    let first = match rows {
+        Rows::Last { first, .. } => b.full(Literal::Int(first as i64), scalar),
+        Rows::Batches { batch, per_epoch } => {
+            let step = b.step();
+            let per_epoch = b.full(Literal::Int(per_epoch.max(1) as i64), scalar.clone());
+            let batch = b.full(Literal::Int(batch as i64), scalar);
+            let position = b.binary(Binary::Rem, step, per_epoch);
+            b.mul(position, batch)
+        }
+    };
+    let offset = b.iota(0, Type::new(DType::I32, &[rows.per_step()]));
+    let place = b.add(first, offset);
+    if !shuffled {
+        return place;
+    }
+    let order = b.input("order", InputKind::Data, Type::new(DType::I32, &[data.n_rows]));
+    b.gather(order, place, 0, 0)
+}
+
+fn gather_field(
+    b: &mut Builder,
+    node: &Node,
+    decl: &InputDecl,
+    data: &SplitShape,
+    numbers: Value,
+) -> Result<Value, StageIssue> {
+    let field = decl.from.as_ref().map(|(_, field)| field.clone()).unwrap_or_else(|| decl.name.clone());
+    let Some((_, row)) = data.fields.iter().find(|(name, _)| *name == field) else {
+        let known: Vec<&str> = data.fields.iter().map(|(name, _)| &**name).collect();
+        let message = format!("`{}` has no field `{field}`", data.data);
+        return Err(StageIssue {
+            message,
+            span: decl.span,
+            help: Some(format!("it has {}", known.join(", "))),
+        });
+    };
+    let wanted = &node.outputs[0].ty;
+    if row.dtype != wanted.dtype || row.shape != wanted.shape[1..] {
+        return field_mismatch(decl, &field, row, wanted);
+    }
+    let mut shape = vec![Dim::Fixed(data.n_rows)];
+    shape.extend(row.shape.iter().cloned());
+    let name = format!("{}.{field}", data.data);
+    let resident = match b.graph.find(&name) {
+        Some(known) => known,
+        None => b.input(&name, InputKind::Data, Type { dtype: row.dtype, shape }),
+    };
+    b.set_scope(node.name(), node.span);
+    let gathered = b.gather(resident, numbers, 0, 0);
+    b.graph.nodes[gathered.node].outputs[0].name = node.name().clone();
+    Ok(gathered)
+}
+
+fn field_mismatch(decl: &InputDecl, field: &str, row: &Type, wanted: &Type) -> Result<Value, StageIssue> {
+    let rest: Vec<String> = row.shape.iter().map(Dim::to_string).collect();
+    let lead = wanted.shape.first().map_or_else(String::new, Dim::to_string);
+    let message = format!("`{}` is declared as {wanted}, the field `{field}` has rows of {row}", decl.name);
+    let fits = [vec![lead], rest].concat().join(", ");
+    Err(StageIssue { message, span: decl.span, help: Some(format!("declare it as `{}[{fits}]`", row.dtype)) })
+}
