@@ -13,7 +13,9 @@ pub fn cross_entropy() -> OpForm {
     OpForm {
         name: "cross_entropy".into(),
         family: "reduce".into(),
-        summary: "Computes the cross-entropy of logits against target classes, by default averaged over rows.".into(),
+        summary:
+            "Computes the cross-entropy of logits against target classes, by default averaged over rows."
+                .into(),
         inputs: vec![
             InputSpec::required("logits", "scores, classes along the last axis"),
             InputSpec::required("targets", "one class per row"),

@@ -36,12 +36,7 @@ pub fn min() -> OpForm {
     )
 }
 
-fn extreme(
-    name: &'static str,
-    monoids: (Monoid, Monoid),
-    summary: &str,
-    examples: Vec<Example>,
-) -> OpForm {
+fn extreme(name: &'static str, monoids: (Monoid, Monoid), summary: &str, examples: Vec<Example>) -> OpForm {
     OpForm {
         name: name.into(),
         family: "reduce".into(),

@@ -12,19 +12,19 @@ pub fn sum() -> OpForm {
         "sum",
         "Adds up along axes; truth values are counted, nothing adds up to 0.",
         vec![
-            Example::new(
-                "a full sum",
-                "sum(a)",
-                &[("f32[2, 2]", &[1., 2., 3., 4.5])],
-                &[("f32[]", &[10.5])],
-            ),
+            Example::new("a full sum", "sum(a)", &[("f32[2, 2]", &[1., 2., 3., 4.5])], &[("f32[]", &[10.5])]),
             Example::new(
                 "along one axis, which stays",
                 "sum(a, axis=-1, keepdim=true)",
                 &[("f32[2, 2]", &[1., 2., 3., 4.5])],
                 &[("f32[2, 1]", &[3., 7.5])],
             ),
-            Example::new("truth values are counted", "sum(a)", &[("bool[3]", &[1., 0., 1.])], &[("i32[]", &[2.])]),
+            Example::new(
+                "truth values are counted",
+                "sum(a)",
+                &[("bool[3]", &[1., 0., 1.])],
+                &[("i32[]", &[2.])],
+            ),
             Example::new("of nothing", "sum(a, axis=0)", &[("f32[0, 2]", &[])], &[("f32[2]", &[0., 0.])]),
         ],
     )

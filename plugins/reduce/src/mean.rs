@@ -10,8 +10,9 @@ pub fn mean() -> OpForm {
     OpForm {
         name: "mean".into(),
         family: "reduce".into(),
-        summary: "Averages along axes; integers and truth values are averaged as f32, the mean of nothing is NaN."
-            .into(),
+        summary:
+            "Averages along axes; integers and truth values are averaged as f32, the mean of nothing is NaN."
+                .into(),
         inputs: operand(),
         outputs: vec!["y".into()],
         attrs: many_axes(),

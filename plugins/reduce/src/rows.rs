@@ -31,7 +31,9 @@ pub fn row_type(op: &str, scores: &Type, targets: &Type) -> Result<Type, TypeIss
     scores.expect_dtype(op, 0, DType::is_float, "floats")?;
     targets.expect_dtype(op, 1, is_target, "u8, i32 or i64")?;
     let Some((_, rows)) = scores.shape.split_last() else {
-        return Err(TypeIssue::new(format!("`{op}` needs an axis of classes")).at(0, format!("this is {scores}")));
+        return Err(
+            TypeIssue::new(format!("`{op}` needs an axis of classes")).at(0, format!("this is {scores}"))
+        );
     };
     if rows != targets.shape {
         let wanted = Type { dtype: targets.dtype, shape: rows.to_vec() };
@@ -100,7 +102,13 @@ pub fn masked(b: &mut Builder, loss: Value, targets: &Targets) -> Value {
 }
 
 /// Reduces losses, which are masked already. `weights` holds a number per class.
-pub fn reduce(b: &mut Builder, loss: Value, targets: &Targets, weights: Option<Value>, attrs: &Attrs) -> Value {
+pub fn reduce(
+    b: &mut Builder,
+    loss: Value,
+    targets: &Targets,
+    weights: Option<Value>,
+    attrs: &Attrs,
+) -> Value {
     let weight = row_weight(b, loss, targets, weights);
     let axes: Vec<usize> = (0..b.ty(loss).rank()).collect();
     match attrs.str("reduction") {

@@ -2,7 +2,9 @@
 
 use crate::axes::{axes, keep, many_axes, operand, reduced, widen};
 use engine_core::ir::{Attrs, Builder, DType, E, Unary, Value};
-use engine_core::op::{AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, Lower, OpForm, Role, TypeRule};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, Lower, OpForm, Role, TypeRule,
+};
 
 /// `Σ (x - mean)² / (n - correction)` over axes; of the population unless `correction` is 1. NaN for nothing.
 pub fn var() -> OpForm {

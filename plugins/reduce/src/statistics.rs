@@ -10,7 +10,8 @@ pub fn statistics() -> OpForm {
     OpForm {
         name: "statistics".into(),
         family: "reduce".into(),
-        summary: "Computes mean, standard deviation, smallest and largest of all elements; zeros for none.".into(),
+        summary: "Computes mean, standard deviation, smallest and largest of all elements; zeros for none."
+            .into(),
         inputs: operand(),
         outputs: ["mean", "std", "min", "max"].map(String::from).to_vec(),
         attrs: vec![],
@@ -19,7 +20,9 @@ pub fn statistics() -> OpForm {
             Ok(vec![Type::scalar(types[0].dtype); 4])
         }),
         lower: Lower::expand(|b, call| all_four(b, call.inputs[0])),
-        grad: Grad::None { why: "statistics describe a buffer; use `mean`, `std`, `amin` and `amax` to train" },
+        grad: Grad::None {
+            why: "statistics describe a buffer; use `mean`, `std`, `amin` and `amax` to train",
+        },
         check: GradCheck::None { why: "there is no gradient" },
         examples: vec![
             Example::new(
