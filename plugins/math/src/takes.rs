@@ -16,3 +16,8 @@ pub fn signed(dtype: DType) -> bool {
 pub fn bits(dtype: DType) -> bool {
     dtype == DType::Bool || dtype.is_int()
 }
+
+/// Every element type.
+pub fn anything(_: DType) -> bool {
+    true
+}

@@ -4,12 +4,23 @@ mod abs;
 mod add;
 mod addcdiv;
 mod addcmul;
+mod alias;
 mod and;
 mod cast;
+mod ceil;
+mod clamp;
 mod comparison;
+mod copy;
+mod cos;
 mod div;
+mod erf;
 mod exp;
 mod expm1;
+mod floor;
+mod frac;
+mod full_like;
+mod isnan;
+mod lerp;
 mod log;
 mod log1p;
 mod maximum;
@@ -21,10 +32,17 @@ mod or;
 mod pow;
 mod reciprocal;
 mod rem;
+mod round;
 mod rsqrt;
+mod select;
+mod sign;
+mod sin;
 mod sqrt;
 mod square;
 mod sub;
+mod tanh;
+mod threshold;
+mod trunc;
 mod xor;
 
 use engine_core::op::OpForm;
@@ -42,6 +60,7 @@ pub(crate) fn ops() -> Vec<OpForm> {
         minimum::minimum(),
         neg::neg(),
         abs::abs(),
+        sign::sign(),
         square::square(),
         reciprocal::reciprocal(),
         exp::exp(),
@@ -50,14 +69,33 @@ pub(crate) fn ops() -> Vec<OpForm> {
         log1p::log1p(),
         sqrt::sqrt(),
         rsqrt::rsqrt(),
-        addcmul::addcmul(),
-        addcdiv::addcdiv(),
+        sin::sin(),
+        cos::cos(),
+        tanh::tanh(),
+        erf::erf(),
+        floor::floor(),
+        ceil::ceil(),
+        trunc::trunc(),
+        round::round(),
+        frac::frac(),
+        copy::copy(),
+        full_like::full_like(),
         cast::cast(),
+        isnan::isnan(),
         and::and(),
         or::or(),
         xor::xor(),
         not::not(),
+        addcmul::addcmul(),
+        addcdiv::addcdiv(),
+        lerp::lerp(),
+        select::select(),
+        clamp::clamp(),
+        threshold::threshold(),
+        threshold::threshold_backward(),
+        alias::apply_corrections(),
     ];
     ops.extend(comparison::comparisons());
+    ops.extend(alias::aliases());
     ops
 }

@@ -1,0 +1,66 @@
+//! `dropout`.
+
+use engine_core::ir::{Attrs, Builder, DType, E, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
+    TypeRule,
+};
+
+/// x·m/(1 - p), with m a random mask that is 0 with probability p, drawn anew in every step (Srivastava et al. 2014).
+/// With `train=false` it passes x through. The gradient is g·m/(1 - p) with the same mask, which is drawn again rather
+/// than kept.
+pub fn dropout() -> OpForm {
+    OpForm {
+        name: "dropout".into(),
+        family: "activation".into(),
+        summary: "Replaces random elements by zero and scales up the others.".into(),
+        inputs: vec![InputSpec::required("x", "any shape")],
+        outputs: vec!["y".into()],
+        attrs: vec![
+            AttrSpec::with_default("p", "the probability of a zero", AttrKind::Float, 0.5),
+            AttrSpec::with_default("train", "whether to drop anything", AttrKind::Bool, true),
+        ],
+        types: TypeRule::custom(|inputs, attrs| {
+            inputs[0].expect_dtype("dropout", 0, DType::is_float, "floats")?;
+            check_probability(attrs)?;
+            Ok(inputs.to_vec())
+        }),
+        lower: Lower::expand(|b, call| vec![dropped(b, call)]),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example {
+                title: "nothing is dropped outside training",
+                call: "dropout(a, train=false)",
+                inputs: vec![("f32[3]", vec![1.0, -2.0, 3.0])],
+                outputs: vec![("f32[3]", vec![1.0, -2.0, 3.0])],
+            },
+            Example {
+                title: "everything is dropped with certainty",
+                call: "dropout(a, p=1.0)",
+                inputs: vec![("f32[3]", vec![1.0, -2.0, 3.0])],
+                outputs: vec![("f32[3]", vec![0.0, 0.0, 0.0])],
+            },
+        ],
+        role: Role::Plain,
+    }
+}
+
+fn check_probability(attrs: &Attrs) -> Result<(), TypeIssue> {
+    match attrs.float("p") {
+        0.0..=1.0 => Ok(()),
+        p => Err(TypeIssue::new(format!("`dropout` with probability {p}")).help("`p` lies between 0 and 1")),
+    }
+}
+
+fn dropped(b: &mut Builder, call: &Lowering) -> Value {
+    let (x, p) = (call.inputs[0], call.attrs.float("p"));
+    if !call.attrs.bool("train") || p == 0.0 {
+        return x;
+    }
+    let extents = b.extents(x);
+    let uniform = b.random_uniform("mask", &extents);
+    let scale = if p < 1.0 { (1.0 - p).recip() } else { 0.0 };
+    // A product by zero, not zero: NaN shows even where it is dropped.
+    b.map(&[x, uniform], |v| E::select(v[1].ge(p), v[0] * scale, v[0] * 0.0))
+}

@@ -1,0 +1,30 @@
+//! `silu`.
+
+use super::sigmoid;
+use engine_core::ir::DType;
+use engine_core::op::{Example, Grad, GradCheck, OpForm, Unary};
+
+/// x·σ(x), also called swish. The gradient is g·σ·(1 + x·(1 - σ)).
+pub fn silu() -> OpForm {
+    Unary {
+        name: "silu",
+        summary: "Multiplies each element by its sigmoid.",
+        takes: DType::is_float,
+        formula: |x| x * sigmoid::curve(x),
+        grad: Grad::by_operand(|x, g| {
+            let s = sigmoid::curve(x);
+            g * s * (1.0 + x * (1.0 - s))
+        }),
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![Example {
+            title: "of both signs",
+            call: "silu(a)",
+            inputs: vec![("f32[5]", vec![-100.0, -1.5, 0.0, 2.0, 100.0])],
+            outputs: vec![(
+                "f32[5]",
+                vec![-3.720075976020836e-42, -0.2736382857095345, 0.0, 1.7615941559557646, 100.0],
+            )],
+        }],
+    }
+    .form("activation")
+}

@@ -1,0 +1,26 @@
+//! `floor`.
+
+use crate::takes;
+use engine_core::op::{Example, Grad, GradCheck, OpForm, Unary};
+
+/// The largest integer not above x. Integers pass through; the gradient is 0.
+pub fn floor() -> OpForm {
+    Unary {
+        name: "floor",
+        summary: "Rounds each element down.",
+        takes: takes::numbers,
+        formula: |x| x.floor(),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences {
+            range: (-2.0, 2.0),
+            avoid: &[-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0],
+        },
+        examples: vec![Example {
+            title: "halves and others",
+            call: "floor(a)",
+            inputs: vec![("f32[5]", vec![2.5, -2.5, 0.5, 1.75, -0.25])],
+            outputs: vec![("f32[5]", vec![2.0, -3.0, 0.0, 1.0, -1.0])],
+        }],
+    }
+    .form("elementwise")
+}
