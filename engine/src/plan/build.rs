@@ -312,14 +312,26 @@ fn reads_own_elements(kernel: &Kernel, value: Value) -> bool {
                 uses == 0 || kernel.operands[operand].ty.numel() == segment.points
             });
         }
-        KernelBody::Map(tile) => tile,
+        KernelBody::Map(tile) | KernelBody::Row(tile) => tile,
         _ => return false,
     };
-    let n_points = tile.domain.points(Class::Element);
     tile.insts.iter().all(|inst| match &inst.op {
         TileOp::Load { operand: o, access, index } if *o == operand => {
-            index.is_none() && inst.class == Class::Element && access.is_identity(n_points)
+            index.is_none() && is_own(tile, inst.class, access)
         }
         _ => true,
     })
+}
+
+/// Whether a load takes each point's own element, at a time when no other point can have written it: points of a map,
+/// and the row of a kernel that has a single one. (A row kernel may read its elements once more after a store.)
+fn is_own(tile: &Tile, class: Class, access: &Access) -> bool {
+    let n_rows = tile.domain.points(Class::Row);
+    match class {
+        Class::Element => {
+            let has_rows = tile.insts.iter().any(|inst| inst.class == Class::Row);
+            !has_rows && access.is_identity(tile.domain.points(Class::Element))
+        }
+        Class::Row | Class::Uniform => n_rows == 1 && access.is_uniform(),
+    }
 }
