@@ -1,0 +1,102 @@
+//! Adam and AdamW.
+
+use crate::parts::{decay_attrs, effective_gradient, operands, results, role, types};
+use engine_core::ir::{Attrs, Body, Builder, DType, E, Value};
+use engine_core::op::{AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, Lowering, OpForm};
+use std::sync::Arc;
+
+const SLOTS: &[(&str, &str)] =
+    &[("m", "the running mean of gradients"), ("v", "the running mean of their squares")];
+const NOT_DIFFERENTIATED: &str = "an update is the end of a training step";
+
+/// Kingma and Ba 2015, with an L2 penalty if asked for.
+pub fn adam() -> OpForm {
+    form(
+        "adam",
+        "Takes a step scaled by running means of the gradient and of its square.",
+        decay_attrs(0.0, "L2 penalty added to the gradient"),
+        true,
+        &[0.900000002, -1.90000000025],
+    )
+}
+
+/// Loshchilov and Hutter 2019: the decay acts on the parameter itself.
+pub fn adamw() -> OpForm {
+    form(
+        "adamw",
+        "Takes an Adam step from a parameter that has decayed a little.",
+        decay_attrs(0.01, "share of the parameter that decays per unit of learning rate"),
+        false,
+        &[0.899000002, -1.89800000025],
+    )
+}
+
+fn form(name: &str, summary: &str, decay: Vec<AttrSpec>, coupled: bool, next: &[f64]) -> OpForm {
+    let mut attrs = vec![
+        AttrSpec::with_default("beta1", "how much of the mean stays", AttrKind::Float, 0.9),
+        AttrSpec::with_default("beta2", "how much of the mean of squares stays", AttrKind::Float, 0.999),
+        AttrSpec::with_default("eps", "added to the divisor", AttrKind::Float, 1e-8),
+    ];
+    attrs.extend(decay);
+    OpForm {
+        name: name.into(),
+        family: "optim".into(),
+        summary: summary.into(),
+        inputs: operands(SLOTS),
+        outputs: results(SLOTS),
+        attrs,
+        types: types(),
+        lower: Lower::expand(move |b, call| step(b, call, coupled)),
+        grad: Grad::None { why: NOT_DIFFERENTIATED },
+        check: GradCheck::None { why: NOT_DIFFERENTIATED },
+        examples: vec![Example::new(
+            "the first step goes by the rate, whatever the size of the gradient",
+            match coupled {
+                true => "adam(a, b, c, d, e)",
+                false => "adamw(a, b, c, d, e)",
+            },
+            &[
+                ("f32[2]", &[1.0, -2.0]),
+                ("f32[2]", &[0.5, -4.0]),
+                ("f32[]", &[0.1]),
+                ("f32[2]", &[0.0, 0.0]),
+                ("f32[2]", &[0.0, 0.0]),
+            ],
+            &[("f32[2]", next), ("f32[2]", &[0.05, -0.4]), ("f32[2]", &[0.00025, 0.016])],
+        )],
+        role: role(SLOTS),
+    }
+}
+
+/// `m' = β₁m + (1-β₁)g; v' = β₂v + (1-β₂)g²; p - lr/(1-β₁ᵗ) · m' / (√(v'/(1-β₂ᵗ)) + ε)`, t counted from 1.
+fn step(b: &mut Builder, call: &Lowering, coupled: bool) -> Vec<Value> {
+    let attrs = call.attrs.clone();
+    let (lr, dtype) = (call.inputs[2], b.dtype(call.inputs[0]));
+    let correction1 = correction(b, attrs.float("beta1"));
+    let correction2 = correction(b, attrs.float("beta2"));
+    // What depends on the step alone is worked out once, not for each element.
+    let rate = b.map(&[lr, correction1], |v| v[0] / v[1]);
+    let scale = b.map(&[correction2], |v| v[0].sqrt().recip());
+    let scalars = [lr, rate, scale].map(|value| b.cast(value, dtype));
+    let [p, g, m, v] = [0, 1, 3, 4].map(|operand| call.inputs[operand]);
+    let body = Body::new(7, |x| update(x, &attrs, coupled));
+    b.map_body(&[[p, g, m, v].as_slice(), scalars.as_slice()].concat(), Arc::new(body))
+}
+
+fn update(x: &[E], attrs: &Attrs, coupled: bool) -> Vec<E> {
+    let [p, g, m, v, lr, rate, scale] = [x[0], x[1], x[2], x[3], x[4], x[5], x[6]];
+    let g = effective_gradient(p, g, attrs, coupled);
+    let (beta1, beta2) = (attrs.float("beta1"), attrs.float("beta2"));
+    let m = m * beta1 + g * (1.0 - beta1);
+    let v = v * beta2 + g * g * (1.0 - beta2);
+    let decay = attrs.float("weight_decay");
+    let p = if coupled || decay == 0.0 { p } else { p * (1.0 - lr * decay) };
+    vec![p - rate * m / (v.sqrt() * scale + attrs.float("eps")), m, v]
+}
+
+/// `1 - βᵗ` as `-expm1(t · ln β)`: the plain form loses its digits while t is small.
+fn correction(b: &mut Builder, beta: f64) -> Value {
+    let step = b.step();
+    let t = b.cast(step, DType::F32);
+    b.map(&[t], |t| -((t[0] + 1.0) * beta.ln()).expm1())
+}

@@ -1,0 +1,90 @@
+//! Stochastic gradient descent, plain and with momentum.
+
+use crate::parts::{decay_attrs, effective_gradient, operands, results, role, types};
+use engine_core::ir::{Body, E};
+use engine_core::op::{AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, OpForm};
+use std::sync::Arc;
+
+const NOT_DIFFERENTIATED: &str = "an update is the end of a training step";
+
+/// `p - lr · g`.
+pub fn sgd() -> OpForm {
+    OpForm {
+        name: "sgd".into(),
+        family: "optim".into(),
+        summary: "Takes a step against the gradient.".into(),
+        inputs: operands(&[]),
+        outputs: results(&[]),
+        attrs: decay_attrs(0.0, "L2 penalty added to the gradient"),
+        types: types(),
+        lower: Lower::expand(|b, call| {
+            let attrs = call.attrs.clone();
+            vec![b.map(call.inputs, move |v| v[0] - v[2] * effective_gradient(v[0], v[1], &attrs, true))]
+        }),
+        grad: Grad::None { why: NOT_DIFFERENTIATED },
+        check: GradCheck::None { why: NOT_DIFFERENTIATED },
+        examples: vec![Example::new(
+            "a step of rate 0.1",
+            "sgd(a, b, c)",
+            &[("f32[2]", &[1.0, -2.0]), ("f32[2]", &[0.5, 4.0]), ("f32[]", &[0.1])],
+            &[("f32[2]", &[0.95, -2.4])],
+        )],
+        role: role(&[]),
+    }
+}
+
+const VELOCITY: &[(&str, &str)] = &[("velocity", "the running sum of gradients")];
+
+/// `v' = μ·v + (1 - τ)·g; p - lr·v'`, with Nesterov's look-ahead `g + μ·v'` if asked for (Sutskever et al. 2013, in the
+/// form that PyTorch uses: the first velocity is the gradient itself, undamped).
+pub fn momentum() -> OpForm {
+    let mut attrs = vec![
+        AttrSpec::with_default("momentum", "how much of the velocity stays", AttrKind::Float, 0.9),
+        AttrSpec::with_default("dampening", "how much of a later gradient is left out", AttrKind::Float, 0.0),
+        AttrSpec::with_default("nesterov", "look ahead along the velocity", AttrKind::Bool, false),
+    ];
+    attrs.extend(decay_attrs(0.0, "L2 penalty added to the gradient"));
+    OpForm {
+        name: "momentum".into(),
+        family: "optim".into(),
+        summary: "Takes a step along a running sum of gradients.".into(),
+        inputs: operands(VELOCITY),
+        outputs: results(VELOCITY),
+        attrs,
+        types: types(),
+        lower: Lower::expand(|b, call| {
+            let attrs = call.attrs.clone();
+            let step = b.step();
+            let is_first = b.map(&[step], |s| s[0].eq(E::from(0i64)));
+            let operands: Vec<_> = call.inputs.iter().copied().chain([is_first]).collect();
+            let body = Body::new(5, |v| {
+                let [p, lr, velocity, is_first] = [v[0], v[2], v[3], v[4]];
+                let g = effective_gradient(p, v[1], &attrs, true);
+                let (mu, dampening) = (attrs.float("momentum"), attrs.float("dampening"));
+                let later = velocity * mu + g * (1.0 - dampening);
+                // The velocity starts at zero, so without damping the first step needs no exception.
+                let next = if dampening == 0.0 { later } else { E::select(is_first, g, later) };
+                let direction = if attrs.bool("nesterov") { g + next * mu } else { next };
+                vec![p - lr * direction, next]
+            });
+            b.map_body(&operands, Arc::new(body))
+        }),
+        grad: Grad::None { why: NOT_DIFFERENTIATED },
+        check: GradCheck::None { why: NOT_DIFFERENTIATED },
+        examples: vec![
+            Example::new(
+                "a later step",
+                "momentum(a, b, c, d)",
+                &[("f32[1]", &[1.0]), ("f32[1]", &[0.5]), ("f32[]", &[0.1]), ("f32[1]", &[2.0])],
+                &[("f32[1]", &[0.77]), ("f32[1]", &[2.3])],
+            ),
+            Example::new(
+                "looking ahead",
+                "momentum(a, b, c, d, nesterov=true)",
+                &[("f32[1]", &[1.0]), ("f32[1]", &[0.5]), ("f32[]", &[0.1]), ("f32[1]", &[2.0])],
+                &[("f32[1]", &[0.743]), ("f32[1]", &[2.3])],
+            ),
+        ],
+        role: role(VELOCITY),
+    }
+}
