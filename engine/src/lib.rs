@@ -5,6 +5,7 @@
 pub mod bind;
 pub mod compile;
 pub mod diag;
+pub mod emit;
 pub mod fuse;
 pub mod grad;
 pub mod ir;

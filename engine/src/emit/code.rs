@@ -1,0 +1,299 @@
+//! A typed layer over a CubeCL scope: one short method per instruction.
+//!
+//! Every value is an immutable local of the kernel (`const float l_7 = ...`), so the text reads like the tile does.
+
+use cubecl_core::ir::{
+    Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, CompareAndSwapOperator, Comparison,
+    ConstantValue, ElemType, FloatKind, FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction,
+    IntKind, Operation, Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch, Synchronization,
+    Type, UIntKind, UnaryOperator, Variable,
+};
+
+pub const BOOL: ElemType = ElemType::Bool;
+pub const U8: ElemType = ElemType::UInt(UIntKind::U8);
+pub const U32: ElemType = ElemType::UInt(UIntKind::U32);
+pub const U64: ElemType = ElemType::UInt(UIntKind::U64);
+pub const I32: ElemType = ElemType::Int(IntKind::I32);
+pub const I64: ElemType = ElemType::Int(IntKind::I64);
+pub const F16: ElemType = ElemType::Float(FloatKind::F16);
+pub const BF16: ElemType = ElemType::Float(FloatKind::BF16);
+pub const F32: ElemType = ElemType::Float(FloatKind::F32);
+pub const F64: ElemType = ElemType::Float(FloatKind::F64);
+
+/// Appends instructions to one block of a kernel.
+pub struct Code<'s> {
+    /// The block; plugins' functions append to it directly.
+    pub scope: &'s mut Scope,
+    /// The type of element numbers: `u32`, or `u64` where a buffer has more elements than that.
+    pub index: ElemType,
+}
+
+impl Code<'_> {
+    // ---- Values without an instruction.
+
+    pub fn float(&mut self, elem: ElemType, value: f64) -> Variable {
+        if value.is_finite() {
+            return Variable::constant(ConstantValue::Float(value), elem);
+        }
+        // The C++ printer writes `inf` and `NaN`, which are not C++.
+        match elem {
+            F64 => self.bits(elem, U64, value.to_bits()),
+            _ => self.bits(elem, U32, u64::from((value as f32).to_bits())),
+        }
+    }
+
+    fn bits(&mut self, elem: ElemType, word: ElemType, bits: u64) -> Variable {
+        let bits = Variable::constant(ConstantValue::UInt(bits), word);
+        let local = self.scope.create_local(Type::scalar(word)).consume();
+        self.scope.register(Instruction::new(Operation::Copy(bits), local));
+        self.reinterpret(elem, local)
+    }
+
+    /// The same bits as another type of the same size.
+    pub fn reinterpret(&mut self, elem: ElemType, x: Variable) -> Variable {
+        if x.elem_type() == elem {
+            return x;
+        }
+        self.out(elem, Operator::Reinterpret(UnaryOperator { input: x }))
+    }
+
+    pub fn int(&self, elem: ElemType, value: i64) -> Variable {
+        let value = match elem {
+            ElemType::UInt(_) => ConstantValue::UInt(value as u64),
+            _ => ConstantValue::Int(value),
+        };
+        Variable::constant(value, elem)
+    }
+
+    pub fn bool(&self, value: bool) -> Variable {
+        Variable::constant(ConstantValue::Bool(value), BOOL)
+    }
+
+    /// A constant of any type.
+    pub fn constant(&mut self, elem: ElemType, value: f64) -> Variable {
+        match elem {
+            ElemType::Float(_) => self.float(elem, value),
+            ElemType::Bool => self.bool(value != 0.0),
+            _ => self.int(elem, value as i64),
+        }
+    }
+
+    /// An element number or a distance; negative ones wrap, as do the sums they go into.
+    pub fn at(&self, value: i64) -> Variable {
+        let value = if self.index == U32 { u64::from(value as u32) } else { value as u64 };
+        Variable::constant(ConstantValue::UInt(value), self.index)
+    }
+
+    pub fn builtin(&mut self, builtin: Builtin) -> Variable {
+        let elem = match builtin {
+            Builtin::AbsolutePos | Builtin::CubePos => self.index,
+            _ => U32,
+        };
+        let variable = Variable::builtin(builtin, StorageType::Scalar(elem));
+        self.cast(self.index, variable)
+    }
+
+    // ---- Arithmetic.
+
+    pub fn un(&mut self, op: fn(UnaryOperator) -> Arithmetic, x: Variable) -> Variable {
+        self.out(x.elem_type(), op(UnaryOperator { input: x }))
+    }
+
+    pub fn bin(&mut self, op: fn(BinaryOperator) -> Arithmetic, lhs: Variable, rhs: Variable) -> Variable {
+        self.out(lhs.elem_type(), op(BinaryOperator { lhs, rhs }))
+    }
+
+    pub fn bit(&mut self, op: fn(BinaryOperator) -> Bitwise, lhs: Variable, rhs: Variable) -> Variable {
+        self.out(lhs.elem_type(), op(BinaryOperator { lhs, rhs }))
+    }
+
+    pub fn logic(&mut self, op: fn(BinaryOperator) -> Operator, lhs: Variable, rhs: Variable) -> Variable {
+        self.out(BOOL, op(BinaryOperator { lhs, rhs }))
+    }
+
+    pub fn and(&mut self, lhs: Variable, rhs: Variable) -> Variable {
+        self.logic(Operator::And, lhs, rhs)
+    }
+
+    pub fn or(&mut self, lhs: Variable, rhs: Variable) -> Variable {
+        self.logic(Operator::Or, lhs, rhs)
+    }
+
+    pub fn not(&mut self, x: Variable) -> Variable {
+        self.out(BOOL, Operator::Not(UnaryOperator { input: x }))
+    }
+
+    pub fn bit_not(&mut self, x: Variable) -> Variable {
+        self.out(x.elem_type(), Bitwise::BitwiseNot(UnaryOperator { input: x }))
+    }
+
+    pub fn cmp(&mut self, op: fn(BinaryOperator) -> Comparison, lhs: Variable, rhs: Variable) -> Variable {
+        self.out(BOOL, op(BinaryOperator { lhs, rhs }))
+    }
+
+    pub fn less(&mut self, lhs: Variable, rhs: Variable) -> Variable {
+        self.cmp(Comparison::Lower, lhs, rhs)
+    }
+
+    /// `x ≠ x`; not `isnan`, whose name differs between devices.
+    pub fn is_nan(&mut self, x: Variable) -> Variable {
+        self.cmp(Comparison::NotEqual, x, x)
+    }
+
+    pub fn select(&mut self, cond: Variable, then: Variable, or_else: Variable) -> Variable {
+        self.out(then.elem_type(), Operator::Select(Select { cond, then, or_else }))
+    }
+
+    pub fn fma(&mut self, a: Variable, b: Variable, c: Variable) -> Variable {
+        self.out(a.elem_type(), Arithmetic::Fma(FmaOperator { a, b, c }))
+    }
+
+    /// A plain conversion, as C++ does it; nothing if the type is that already.
+    pub fn cast(&mut self, elem: ElemType, x: Variable) -> Variable {
+        if x.elem_type() == elem {
+            return x;
+        }
+        self.out(elem, Operator::Cast(UnaryOperator { input: x }))
+    }
+
+    // ---- Element numbers.
+
+    pub fn add_at(&mut self, lhs: Variable, rhs: Variable) -> Variable {
+        match (lhs.is_constant(0), rhs.is_constant(0)) {
+            (true, _) => rhs,
+            (_, true) => lhs,
+            _ => self.bin(Arithmetic::Add, lhs, rhs),
+        }
+    }
+
+    pub fn scaled(&mut self, x: Variable, factor: i64) -> Variable {
+        match factor {
+            0 => self.at(0),
+            1 => x,
+            _ if x.is_constant(0) => x,
+            _ => {
+                let factor = self.at(factor);
+                self.bin(Arithmetic::Mul, x, factor)
+            }
+        }
+    }
+
+    pub fn divided(&mut self, x: Variable, by: usize) -> Variable {
+        if by <= 1 || x.is_constant(0) {
+            return x;
+        }
+        let by = self.at(by as i64);
+        self.bin(Arithmetic::Div, x, by)
+    }
+
+    pub fn modulo(&mut self, x: Variable, by: usize) -> Variable {
+        if by <= 1 || x.is_constant(0) {
+            return self.at(0);
+        }
+        let by = self.at(by as i64);
+        self.bin(Arithmetic::Modulo, x, by)
+    }
+
+    // ---- Memory.
+
+    pub fn load(&mut self, buffer: Variable, index: Variable) -> Variable {
+        let op = IndexOperator { list: buffer, index, vector_size: 0, unroll_factor: 1 };
+        let out = self.scope.create_local(buffer.ty).consume();
+        self.scope.register(Instruction::new(Operator::UncheckedIndex(op), out));
+        out
+    }
+
+    pub fn store(&mut self, buffer: Variable, index: Variable, value: Variable) {
+        let op = IndexAssignOperator { index, value, vector_size: 0, unroll_factor: 1 };
+        self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
+    }
+
+    /// Stores `value` if `place` holds `expected`; yields what it held.
+    pub fn compare_and_swap(&mut self, place: Variable, expected: Variable, value: Variable) -> Variable {
+        self.out(
+            expected.elem_type(),
+            AtomicOp::CompareAndSwap(CompareAndSwapOperator { input: place, cmp: expected, val: value }),
+        )
+    }
+
+    pub fn swap(&mut self, place: Variable, value: Variable) {
+        self.out(value.elem_type(), AtomicOp::Swap(BinaryOperator { lhs: place, rhs: value }));
+    }
+
+    /// A local that can be assigned. It is declared in the block that `self` appends to.
+    pub fn mutable(&mut self, initial: Variable) -> Variable {
+        // The pool that CubeCL keeps such locals in declares them in the order of a hash map.
+        let local = self.scope.create_local_restricted(initial.ty).consume();
+        self.scope.add_local_mut(local);
+        self.assign(local, initial);
+        local
+    }
+
+    pub fn assign(&mut self, local: Variable, value: Variable) {
+        self.scope.register(Instruction::new(Operation::Copy(value), local));
+    }
+
+    /// What a mutable local holds now.
+    pub fn snapshot(&mut self, local: Variable) -> Variable {
+        let out = self.scope.create_local(local.ty).consume();
+        self.scope.register(Instruction::new(Operation::Copy(local), out));
+        out
+    }
+
+    pub fn shared(&mut self, elem: ElemType, length: usize) -> Variable {
+        self.scope.create_shared_array(Type::scalar(elem), length, None).consume()
+    }
+
+    // ---- Between threads.
+
+    pub fn shuffle_xor(&mut self, x: Variable, mask: u32) -> Variable {
+        let mask = self.int(U32, i64::from(mask));
+        self.out(x.elem_type(), Plane::ShuffleXor(BinaryOperator { lhs: x, rhs: mask }))
+    }
+
+    pub fn sync(&mut self) {
+        self.scope.register(Instruction::no_out(Synchronization::SyncCube));
+    }
+
+    // ---- Control flow.
+
+    pub fn when(&mut self, cond: Variable, then: impl FnOnce(&mut Code)) {
+        let mut scope = self.scope.child();
+        then(&mut Code { scope: &mut scope, index: self.index });
+        self.scope.register(Branch::If(Box::new(If { cond, scope })));
+    }
+
+    /// `for i in (start..end).step_by(step)`
+    pub fn range(
+        &mut self,
+        start: Variable,
+        end: Variable,
+        step: i64,
+        body: impl FnOnce(&mut Code, Variable),
+    ) {
+        let i = self.scope.create_local_restricted(Type::scalar(self.index)).consume();
+        let step = (step != 1).then(|| self.at(step));
+        let mut scope = self.scope.child();
+        body(&mut Code { scope: &mut scope, index: self.index }, i);
+        let range = RangeLoop { i, start, end, step, inclusive: false, scope };
+        self.scope.register(Branch::RangeLoop(Box::new(range)));
+    }
+
+    /// Runs the case of the number that `value` is.
+    pub fn switch(&mut self, value: Variable, n_cases: usize, mut case: impl FnMut(&mut Code, usize)) {
+        let mut cases = vec![];
+        for i in 0..n_cases {
+            let mut scope = self.scope.child();
+            case(&mut Code { scope: &mut scope, index: self.index }, i);
+            cases.push((self.int(value.elem_type(), i as i64), scope));
+        }
+        let scope_default = self.scope.child();
+        self.scope.register(Branch::Switch(Box::new(Switch { value, scope_default, cases })));
+    }
+
+    fn out(&mut self, elem: ElemType, op: impl Into<Operation>) -> Variable {
+        let out = self.scope.create_local(Type::scalar(elem)).consume();
+        self.scope.register(Instruction::new(op, out));
+        out
+    }
+}

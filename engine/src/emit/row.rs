@@ -1,0 +1,528 @@
+//! Row kernels: which threads share a row, in how many passes they go over it, and how they combine what they found.
+//!
+//! A reduction cuts a tile in two: what feeds it must be known along the whole row before what uses it can start. The
+//! *pass* of an instruction is the number of reductions on the way to it. Rows of up to [`LONGEST_HELD`] elements stay
+//! in registers from pass to pass; longer ones are read again in each. Sums are taken in an order that depends on the
+//! length of the row alone.
+
+use super::EmitError;
+use super::code::{Code, F32, F64, U32, U64};
+use super::scalar::{extremum, int_range, register_type};
+use super::tile::{Registers, TileCode, carried_type, operands};
+use crate::fuse::{Class, Domain, Reg, Tile, TileOp};
+use crate::ir::{DType, Monoid};
+use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
+
+/// The longest row that is held in registers.
+pub const LONGEST_HELD: usize = 8192;
+const PLANE: usize = 32;
+const MOST_THREADS: usize = 1024;
+const MOST_COPIES: usize = 8;
+
+/// Who computes a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowPlan {
+    /// Threads that share a row; a power of two.
+    pub threads: usize,
+    /// Rows of a cube.
+    pub rows: usize,
+    /// Elements that each thread holds; none if it reads them again in each pass.
+    pub copies: Option<usize>,
+}
+
+impl RowPlan {
+    /// By the length of the row: up to a plane of threads for a short one, a block for a longer one. Rows that are
+    /// not contiguous go one to a thread, so that neighbours read neighbours.
+    pub fn of(domain: &Domain) -> RowPlan {
+        let row = domain.row;
+        if domain.inner > 1 {
+            return RowPlan { threads: 1, rows: 128, copies: (row <= MOST_COPIES).then_some(row) };
+        }
+        let threads = match row {
+            0..=256 => row.next_power_of_two().clamp(1, PLANE),
+            _ => row.div_ceil(MOST_COPIES).next_power_of_two().min(MOST_THREADS),
+        };
+        let copies = (row <= LONGEST_HELD).then_some(row.div_ceil(threads));
+        // Planes talk through shared memory that belongs to one row.
+        let rows = if threads <= PLANE { 256 / threads } else { 1 };
+        RowPlan { threads, rows, copies }
+    }
+
+    /// Threads of a cube.
+    pub fn cube_threads(&self) -> usize {
+        self.threads * self.rows
+    }
+}
+
+/// Emits a row kernel; `n_rows` is the number of rows, `outer · inner`.
+pub fn row(code: &mut Code, tile: TileCode, n_rows: Variable) -> Result<(), EmitError> {
+    let plan = RowPlan::of(&tile.tile.domain);
+    let place = Place::new(code, plan, &tile.tile.domain, n_rows);
+    let passes = passes(tile.tile);
+    let n_registers = tile.tile.insts.len();
+    let n_copies = plan.copies.unwrap_or(0);
+    let copies = (0..n_copies).map(|k| place.copy(code, k)).collect();
+    let held = vec![vec![None; n_registers]; n_copies];
+    let shared = shared_words(code, tile.tile, plan);
+    let base = vec![None; n_registers];
+    RowCode { tile, plan, place, passes, base, copies, held, shared }.emit(code)
+}
+
+/// By instruction: the number of reductions on the way to it.
+fn passes(tile: &Tile) -> Vec<usize> {
+    let mut passes: Vec<usize> = vec![];
+    for inst in &tile.insts {
+        let pass = operands(&inst.op).into_iter().map(|reg| passes[reg]).max().unwrap_or(0);
+        passes.push(pass + matches!(inst.op, TileOp::Reduce { .. }) as usize);
+    }
+    passes
+}
+
+/// Where this thread stands.
+struct Place {
+    domain: Domain,
+    threads: usize,
+    /// The row, the last one at most.
+    row: Variable,
+    /// Whether there is such a row; none if always.
+    is_row: Option<Variable>,
+    /// Number of the thread within its row.
+    lane: Variable,
+    /// The point of the row's first element.
+    first: Variable,
+}
+
+/// One element of the row.
+struct Copy {
+    /// Its position in the row.
+    position: Variable,
+    /// Its point in the domain.
+    point: Variable,
+    /// Whether the row is that long; none if always.
+    is_inside: Option<Variable>,
+}
+
+impl Place {
+    fn new(code: &mut Code, plan: RowPlan, domain: &Domain, n_rows: Variable) -> Place {
+        let unit = code.builtin(Builtin::UnitPosX);
+        let cube = code.builtin(Builtin::CubePos);
+        let lane = code.modulo_by_threads(unit, plan.threads, plan.rows);
+        let (row, is_row) = if plan.rows == 1 {
+            (cube, None)
+        } else {
+            let within = code.divided(unit, plan.threads);
+            let before = code.scaled(cube, plan.rows as i64);
+            let row = code.bin(Arithmetic::Add, before, within);
+            let is_row = code.less(row, n_rows);
+            // Threads past the last row stay on it: they take part in shuffles but store nothing.
+            let one = code.at(1);
+            let last = code.bin(Arithmetic::Sub, n_rows, one);
+            (code.select(is_row, row, last), Some(is_row))
+        };
+        let first = if domain.inner == 1 {
+            code.scaled(row, domain.row as i64)
+        } else {
+            let outer = code.divided(row, domain.inner);
+            let inner = code.modulo(row, domain.inner);
+            let start = code.scaled(outer, (domain.row * domain.inner) as i64);
+            code.add_at(start, inner)
+        };
+        Place { domain: *domain, threads: plan.threads, row, is_row, lane, first }
+    }
+
+    fn copy(&self, code: &mut Code, k: usize) -> Copy {
+        let offset = code.at((k * self.threads) as i64);
+        let position = code.add_at(self.lane, offset);
+        if (k + 1) * self.threads <= self.domain.row {
+            return Copy { position, point: self.point(code, position), is_inside: None };
+        }
+        let end = code.at(self.domain.row as i64);
+        let is_inside = code.less(position, end);
+        let start = code.at(0);
+        let position = code.select(is_inside, position, start);
+        Copy { position, point: self.point(code, position), is_inside: Some(is_inside) }
+    }
+
+    fn point(&self, code: &mut Code, position: Variable) -> Variable {
+        let step = code.scaled(position, self.domain.inner as i64);
+        code.add_at(self.first, step)
+    }
+}
+
+impl Code<'_> {
+    fn modulo_by_threads(&mut self, unit: Variable, threads: usize, rows: usize) -> Variable {
+        if rows == 1 { unit } else { self.modulo(unit, threads) }
+    }
+}
+
+struct RowCode<'t> {
+    tile: TileCode<'t>,
+    plan: RowPlan,
+    place: Place,
+    passes: Vec<usize>,
+    /// Uniform and row registers.
+    base: Registers,
+    copies: Vec<Copy>,
+    /// Element registers by copy, if they are held.
+    held: Vec<Registers>,
+    /// What planes talk through.
+    shared: Option<Variable>,
+}
+
+impl RowCode<'_> {
+    fn emit(mut self, code: &mut Code) -> Result<(), EmitError> {
+        let last = self.passes.iter().copied().max().unwrap_or(0);
+        for pass in 0..=last {
+            let once =
+                self.select(pass, |class, op| class != Class::Element && !is_reduce(op) && !is_store(op));
+            self.tile.run(code, once, self.place.row, &mut self.base)?;
+            self.compute_held(code, pass)?;
+            // A reduction's own pass is the one after what it reads.
+            let reduces = self.select(pass + 1, |_, op| is_reduce(op));
+            self.reduce(code, &reduces)?;
+        }
+        self.store_elements(code)?;
+        self.store_rows(code)
+    }
+
+    fn select(&self, pass: usize, is_wanted: impl Fn(Class, &TileOp) -> bool) -> Vec<Reg> {
+        let insts = self.tile.tile.insts.iter().enumerate();
+        let wanted = insts.filter(|(reg, inst)| self.passes[*reg] == pass && is_wanted(inst.class, &inst.op));
+        wanted.map(|(reg, _)| reg).collect()
+    }
+
+    fn compute_held(&mut self, code: &mut Code, pass: usize) -> Result<(), EmitError> {
+        let insts = self.select(pass, |class, op| class == Class::Element && !is_store(op));
+        for (copy, held) in self.copies.iter().zip(&mut self.held) {
+            let mut registers = over(&self.base, held);
+            self.tile.run(code, insts.iter().copied(), copy.point, &mut registers)?;
+            *held = registers;
+        }
+        Ok(())
+    }
+
+    fn reduce(&mut self, code: &mut Code, reduces: &[Reg]) -> Result<(), EmitError> {
+        if reduces.is_empty() {
+            return Ok(());
+        }
+        let partials = match self.plan.copies {
+            Some(_) => reduces.iter().map(|&reg| self.reduce_held(code, reg)).collect(),
+            None => self.reduce_along(code, reduces)?,
+        };
+        for (&reg, partial) in reduces.iter().zip(partials) {
+            let state = self.across_threads(code, partial);
+            self.base[reg] = Some(state.result(code, self.tile.tile.insts[reg].dtype));
+        }
+        Ok(())
+    }
+
+    fn reduction(&self, reg: Reg) -> (Monoid, Reg, DType) {
+        let TileOp::Reduce { monoid, value } = self.tile.tile.insts[reg].op else {
+            crate::bug!("register {reg} is no reduction")
+        };
+        (monoid, value, self.tile.tile.insts[value].dtype)
+    }
+
+    fn reduce_held(&self, code: &mut Code, reg: Reg) -> State {
+        let (monoid, value, dtype) = self.reduction(reg);
+        let identity = State::identity(code, monoid, dtype);
+        let mut state: Option<State> = None;
+        for (copy, held) in self.copies.iter().zip(&self.held) {
+            let value = held[value].unwrap_or_else(|| crate::bug!("register {value} is not held"));
+            let mut next = State::of(code, monoid, dtype, value, copy.position);
+            if let Some(is_inside) = copy.is_inside {
+                next = next.or(code, is_inside, &identity);
+            }
+            state = Some(match state {
+                Some(state) => state.combined(code, &next),
+                None => next,
+            });
+        }
+        state.unwrap_or(identity)
+    }
+
+    fn reduce_along(&self, code: &mut Code, reduces: &[Reg]) -> Result<Vec<State>, EmitError> {
+        let mut totals = vec![];
+        for &reg in reduces {
+            let (monoid, _, dtype) = self.reduction(reg);
+            let identity = State::identity(code, monoid, dtype);
+            totals.push(identity.map(|x| code.mutable(x)));
+        }
+        let needed = self.needed(reduces.iter().map(|&reg| self.reduction(reg).1));
+        self.along(code, |code, position| {
+            let registers = self.computed(code, &needed, position)?;
+            for (&reg, total) in reduces.iter().zip(&totals) {
+                let (monoid, value, dtype) = self.reduction(reg);
+                let value =
+                    registers[value].unwrap_or_else(|| crate::bug!("register {value} is not computed"));
+                let next = State::of(code, monoid, dtype, value, position);
+                let sum = total.combined(code, &next);
+                total.parts.iter().zip(sum.parts).for_each(|(&local, value)| code.assign(local, value));
+            }
+            Ok(())
+        })?;
+        Ok(totals.into_iter().map(|total| total.map(|x| code.snapshot(x))).collect())
+    }
+
+    fn along(
+        &self,
+        code: &mut Code,
+        body: impl FnOnce(&mut Code, Variable) -> Result<(), EmitError>,
+    ) -> Result<(), EmitError> {
+        let end = code.at(self.place.domain.row as i64);
+        let mut result = Ok(());
+        code.range(self.place.lane, end, self.plan.threads as i64, |code, i| result = body(code, i));
+        result
+    }
+
+    fn computed(&self, code: &mut Code, insts: &[Reg], position: Variable) -> Result<Registers, EmitError> {
+        let point = self.place.point(code, position);
+        let mut registers = self.base.clone();
+        self.tile.run(code, insts.iter().copied(), point, &mut registers)?;
+        Ok(registers)
+    }
+
+    /// Element instructions that `targets` are made of, in order.
+    fn needed(&self, targets: impl IntoIterator<Item = Reg>) -> Vec<Reg> {
+        let insts = &self.tile.tile.insts;
+        let mut stack: Vec<Reg> = targets.into_iter().collect();
+        let mut found = std::collections::BTreeSet::new();
+        while let Some(reg) = stack.pop() {
+            if insts[reg].class == Class::Element && found.insert(reg) {
+                stack.extend(operands(&insts[reg].op));
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    fn stores(&self, is_element: bool) -> Vec<Reg> {
+        let insts = self.tile.tile.insts.iter().enumerate();
+        let stores =
+            insts.filter(|(_, inst)| is_store(&inst.op) && (inst.class == Class::Element) == is_element);
+        stores.map(|(reg, _)| reg).collect()
+    }
+
+    /// Last, as a result may lie where an operand lies.
+    fn store_elements(&mut self, code: &mut Code) -> Result<(), EmitError> {
+        let stores = self.stores(true);
+        if stores.is_empty() {
+            return Ok(());
+        }
+        if self.plan.copies.is_none() {
+            let insts = self.needed(stores);
+            let row = &*self;
+            return when_all(code, &[self.place.is_row], |code| {
+                row.along(code, |code, position| row.computed(code, &insts, position).map(drop))
+            });
+        }
+        for (copy, held) in self.copies.iter().zip(&self.held) {
+            when_all(code, &[self.place.is_row, copy.is_inside], |code| {
+                self.tile.run(code, stores.iter().copied(), copy.point, &mut over(&self.base, held))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn store_rows(&mut self, code: &mut Code) -> Result<(), EmitError> {
+        let stores = self.stores(false);
+        if stores.is_empty() {
+            return Ok(());
+        }
+        let is_first = (self.plan.threads > 1).then(|| {
+            let zero = code.at(0);
+            code.cmp(Comparison::Equal, self.place.lane, zero)
+        });
+        when_all(code, &[self.place.is_row, is_first], |code| {
+            self.tile.run(code, stores.iter().copied(), self.place.row, &mut self.base.clone())
+        })
+    }
+
+    /// All threads of the row get the same, by a butterfly within planes and shared memory between them.
+    fn across_threads(&self, code: &mut Code, state: State) -> State {
+        let planes = self.plan.threads / PLANE;
+        let state = butterfly(code, state, self.plan.threads.min(PLANE));
+        if planes <= 1 {
+            return state;
+        }
+        let shared = self.shared.unwrap_or_else(|| crate::bug!("a block without shared memory"));
+        let unit = code.builtin(Builtin::UnitPosX);
+        let (plane, lane) = (code.divided(unit, PLANE), code.modulo(unit, PLANE));
+        let zero = code.at(0);
+        let is_first = code.cmp(Comparison::Equal, lane, zero);
+        code.when(is_first, |code| {
+            for (i, &x) in state.parts.iter().enumerate() {
+                let place = part_place(code, plane, i * planes);
+                let word = to_word(code, shared.elem_type(), x);
+                code.store(shared, place, word);
+            }
+        });
+        code.sync();
+        let source = code.modulo(lane, planes);
+        let mut parts = vec![];
+        for (i, x) in state.parts.iter().enumerate() {
+            let place = part_place(code, source, i * planes);
+            let word = code.load(shared, place);
+            parts.push(from_word(code, x.elem_type(), word));
+        }
+        // The memory serves the next reduction, too.
+        code.sync();
+        butterfly(code, State { parts, ..state }, planes)
+    }
+}
+
+fn part_place(code: &mut Code, place: Variable, offset: usize) -> Variable {
+    let offset = code.at(offset as i64);
+    code.add_at(place, offset)
+}
+
+fn bits_type(elem: ElemType) -> ElemType {
+    if elem.size() == 8 { U64 } else { U32 }
+}
+
+fn to_word(code: &mut Code, word: ElemType, x: Variable) -> Variable {
+    let bits = code.reinterpret(bits_type(x.elem_type()), x);
+    code.cast(word, bits)
+}
+
+fn from_word(code: &mut Code, elem: ElemType, word: Variable) -> Variable {
+    let bits = code.cast(bits_type(elem), word);
+    code.reinterpret(elem, bits)
+}
+
+/// One array of words for all reductions, a value and a position per plane: CubeCL declares several arrays in the
+/// order of a hash map.
+fn shared_words(code: &mut Code, tile: &Tile, plan: RowPlan) -> Option<Variable> {
+    let reduced = tile.insts.iter().filter_map(|inst| match inst.op {
+        TileOp::Reduce { value, .. } => Some(carried_type(tile.insts[value].dtype)),
+        _ => None,
+    });
+    let word = reduced.map(bits_type).max_by_key(|word| word.size())?;
+    (plan.threads > PLANE).then(|| code.shared(word, 2 * plan.threads / PLANE))
+}
+
+fn butterfly(code: &mut Code, mut state: State, threads: usize) -> State {
+    let mut distance = threads / 2;
+    while distance > 0 {
+        let other = state.map(|x| code.shuffle_xor(x, distance as u32));
+        state = state.combined(code, &other);
+        distance /= 2;
+    }
+    state
+}
+
+/// `top` where it has something, else `base`.
+fn over(base: &Registers, top: &Registers) -> Registers {
+    top.iter().zip(base).map(|(top, base)| top.or(*base)).collect()
+}
+
+fn when_all(
+    code: &mut Code,
+    conditions: &[Option<Variable>],
+    body: impl FnOnce(&mut Code) -> Result<(), EmitError>,
+) -> Result<(), EmitError> {
+    let all = conditions.iter().flatten().copied().reduce(|all, cond| code.and(all, cond));
+    let Some(all) = all else { return body(code) };
+    let mut result = Ok(());
+    code.when(all, |code| result = body(code));
+    result
+}
+
+fn is_reduce(op: &TileOp) -> bool {
+    matches!(op, TileOp::Reduce { .. })
+}
+
+fn is_store(op: &TileOp) -> bool {
+    matches!(op, TileOp::Store { .. })
+}
+
+/// What a reduction knows so far: a value, and the position of it for the index reductions.
+#[derive(Clone)]
+struct State {
+    monoid: Monoid,
+    parts: Vec<Variable>,
+}
+
+impl State {
+    /// Neutral; for an index reduction a position behind all others.
+    fn identity(code: &mut Code, monoid: Monoid, dtype: DType) -> State {
+        let elem = carried_type(dtype);
+        let lowest = |code: &mut Code| match elem {
+            F32 | F64 => code.float(elem, f64::NEG_INFINITY),
+            _ => code.int(elem, int_range(dtype).0 as i64),
+        };
+        let highest = |code: &mut Code| match elem {
+            F32 | F64 => code.float(elem, f64::INFINITY),
+            _ => code.int(elem, int_range(dtype).1 as i64),
+        };
+        let value = match monoid {
+            Monoid::Sum => code.constant(elem, 0.0),
+            Monoid::Prod => code.constant(elem, 1.0),
+            Monoid::Max | Monoid::ArgMax if elem == U32 => code.int(U32, 0),
+            Monoid::Max | Monoid::ArgMax => lowest(code),
+            Monoid::Min | Monoid::ArgMin => highest(code),
+        };
+        let mut parts = vec![value];
+        if monoid.is_index() {
+            parts.push(code.int(U32, i64::from(i32::MAX)));
+        }
+        State { monoid, parts }
+    }
+
+    fn of(code: &mut Code, monoid: Monoid, dtype: DType, value: Variable, position: Variable) -> State {
+        let mut parts = vec![code.cast(carried_type(dtype), value)];
+        if monoid.is_index() {
+            parts.push(code.cast(U32, position));
+        }
+        State { monoid, parts }
+    }
+
+    fn map(&self, f: impl FnMut(Variable) -> Variable) -> State {
+        State { monoid: self.monoid, parts: self.parts.iter().copied().map(f).collect() }
+    }
+
+    fn or(&self, code: &mut Code, cond: Variable, other: &State) -> State {
+        let parts = self.parts.iter().zip(&other.parts);
+        let parts = parts.map(|(&x, &other)| code.select(cond, x, other)).collect();
+        State { monoid: self.monoid, parts }
+    }
+
+    fn combined(&self, code: &mut Code, other: &State) -> State {
+        let (a, b) = (self.parts[0], other.parts[0]);
+        let value = match self.monoid {
+            Monoid::Sum => code.bin(Arithmetic::Add, a, b),
+            Monoid::Prod => code.bin(Arithmetic::Mul, a, b),
+            Monoid::Max => extremum(code, Arithmetic::Max, a, b),
+            Monoid::Min => extremum(code, Arithmetic::Min, a, b),
+            Monoid::ArgMax | Monoid::ArgMin => {
+                let is_better = is_better(code, self, other);
+                return other.or(code, is_better, self);
+            }
+        };
+        State { monoid: self.monoid, parts: vec![value] }
+    }
+
+    fn result(&self, code: &mut Code, dtype: DType) -> Variable {
+        match self.monoid.is_index() {
+            true => code.cast(register_type(dtype), self.parts[1]),
+            false => code.cast(register_type(dtype), self.parts[0]),
+        }
+    }
+}
+
+/// Whether `new` beats `old`: NaN beats all numbers, and among equals the first wins.
+fn is_better(code: &mut Code, old: &State, new: &State) -> Variable {
+    let beats = if old.monoid == Monoid::ArgMax { Comparison::Greater } else { Comparison::Lower };
+    let mut wins = code.cmp(beats, new.parts[0], old.parts[0]);
+    let mut ties = code.cmp(Comparison::Equal, new.parts[0], old.parts[0]);
+    if matches!(old.parts[0].elem_type(), ElemType::Float(_)) {
+        let [new_nan, old_nan] = [new, old].map(|state| code.is_nan(state.parts[0]));
+        let number = code.not(old_nan);
+        let first_nan = code.and(new_nan, number);
+        let both_nan = code.and(new_nan, old_nan);
+        wins = code.or(wins, first_nan);
+        ties = code.or(ties, both_nan);
+    }
+    let earlier = code.less(new.parts[1], old.parts[1]);
+    let tie = code.and(ties, earlier);
+    code.or(wins, tie)
+}

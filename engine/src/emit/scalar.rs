@@ -1,0 +1,303 @@
+//! Scalar primitives as instructions.
+//!
+//! Half-precision registers are held in `f32` and rounded where they are stored or cast; bytes are computed as bytes.
+
+use super::EmitError;
+use super::code::{BF16, BOOL, Code, F16, F32, F64, I32, I64, U8, U32};
+use crate::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
+use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable, VariableKind};
+use cubecl_core::prelude::NativeExpand;
+
+/// The type in which registers of a dtype are held.
+pub fn register_type(dtype: DType) -> ElemType {
+    match dtype {
+        DType::Bool => BOOL,
+        DType::U8 => U8,
+        DType::I32 => I32,
+        DType::I64 => I64,
+        DType::U32 => U32,
+        DType::F16 | DType::BF16 | DType::F32 => F32,
+        DType::F64 => F64,
+    }
+}
+
+/// The type in which a dtype lies in memory.
+pub fn memory_type(dtype: DType) -> ElemType {
+    match dtype {
+        DType::Bool => U8,
+        DType::F16 => F16,
+        DType::BF16 => BF16,
+        other => register_type(other),
+    }
+}
+
+/// From memory to a register.
+pub fn widened(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+    match dtype {
+        DType::Bool => {
+            let zero = code.int(U8, 0);
+            code.cmp(Comparison::NotEqual, x, zero)
+        }
+        _ => code.cast(register_type(dtype), x),
+    }
+}
+
+/// From a register to memory.
+pub fn narrowed(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+    code.cast(memory_type(dtype), x)
+}
+
+/// A literal in a register.
+pub fn literal(code: &mut Code, dtype: DType, value: Literal) -> Variable {
+    match register_type(dtype) {
+        elem @ ElemType::Float(_) => code.float(elem, value.as_f64()),
+        ElemType::Bool => code.bool(value.as_f64() != 0.0),
+        elem => code.int(elem, value.as_i64()),
+    }
+}
+
+/// One primitive. `from` is the dtype of the first operand, `to` that of the result.
+pub fn scalar(
+    code: &mut Code,
+    scalar: &Scalar,
+    args: &[Variable],
+    from: DType,
+    to: DType,
+) -> Result<Variable, EmitError> {
+    Ok(match (scalar, args) {
+        (Scalar::Unary(op), &[x]) => unary(code, *op, x)?,
+        (Scalar::Binary(op), &[a, b]) => binary(code, *op, a, b)?,
+        (Scalar::Select, &[cond, a, b]) => code.select(cond, a, b),
+        (Scalar::MulAdd, &[a, b, c]) if is_float(a) => code.fma(a, b, c),
+        (Scalar::MulAdd, &[a, b, c]) => {
+            let product = code.bin(Arithmetic::Mul, a, b);
+            code.bin(Arithmetic::Add, product, c)
+        }
+        (Scalar::Cast(_), &[x]) => cast(code, x, from, to),
+        (Scalar::Foreign(foreign), args) => foreign_call(code, foreign, args, register_type(to)),
+        (other, args) => crate::bug!("`{}` does not take {} operands", other.name(), args.len()),
+    })
+}
+
+fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, EmitError> {
+    let elem = x.elem_type();
+    let float = is_float(x);
+    Ok(match op {
+        Unary::Not if elem == BOOL => code.not(x),
+        Unary::Not if !float => code.bit_not(x),
+        Unary::IsNan if float => code.is_nan(x),
+        Unary::IsNan => code.bool(false),
+        _ if elem == BOOL => return Err(unsupported(op.name(), x)),
+        Unary::Neg => code.un(Arithmetic::Neg, x),
+        Unary::Sign => sign(code, x),
+        Unary::Abs if matches!(elem, ElemType::UInt(_)) => x,
+        Unary::Abs => code.un(Arithmetic::Abs, x),
+        Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round if !float => x,
+        _ if !float => return Err(unsupported(op.name(), x)),
+        Unary::Exp => code.un(Arithmetic::Exp, x),
+        Unary::Expm1 => expm1(code, x),
+        Unary::Log => code.un(Arithmetic::Log, x),
+        Unary::Log1p => code.un(Arithmetic::Log1p, x),
+        Unary::Sqrt => code.un(Arithmetic::Sqrt, x),
+        Unary::Rsqrt => code.un(Arithmetic::InverseSqrt, x),
+        Unary::Recip => code.un(Arithmetic::Recip, x),
+        Unary::Sin => code.un(Arithmetic::Sin, x),
+        Unary::Cos => code.un(Arithmetic::Cos, x),
+        Unary::Tanh => code.un(Arithmetic::Tanh, x),
+        Unary::Erf => code.un(Arithmetic::Erf, x),
+        Unary::Floor => code.un(Arithmetic::Floor, x),
+        Unary::Ceil => code.un(Arithmetic::Ceil, x),
+        Unary::Trunc => code.un(Arithmetic::Trunc, x),
+        Unary::Round => code.un(Arithmetic::Round, x),
+        Unary::Not => return Err(unsupported(op.name(), x)),
+    })
+}
+
+/// Zeros and NaN are neither above nor below 0, and come through.
+fn sign(code: &mut Code, x: Variable) -> Variable {
+    let elem = x.elem_type();
+    let [one, zero] = [1.0, 0.0].map(|value| code.constant(elem, value));
+    let above = code.cmp(Comparison::Greater, x, zero);
+    if matches!(elem, ElemType::UInt(_)) {
+        return code.select(above, one, zero);
+    }
+    let minus_one = code.constant(elem, -1.0);
+    let below = code.less(x, zero);
+    let rest = code.select(below, minus_one, x);
+    code.select(above, one, rest)
+}
+
+/// eˣ - 1 = 2t / (1 - t) with t = tanh(x / 2), which does not cancel for |x| < 1.
+fn expm1(code: &mut Code, x: Variable) -> Variable {
+    let elem = x.elem_type();
+    let [half, one] = [0.5, 1.0].map(|value| code.float(elem, value));
+    let halved = code.bin(Arithmetic::Mul, x, half);
+    let t = code.un(Arithmetic::Tanh, halved);
+    let twice = code.bin(Arithmetic::Add, t, t);
+    let rest = code.bin(Arithmetic::Sub, one, t);
+    let near = code.bin(Arithmetic::Div, twice, rest);
+    let e = code.un(Arithmetic::Exp, x);
+    let far = code.bin(Arithmetic::Sub, e, one);
+    let size = code.un(Arithmetic::Abs, x);
+    let is_near = code.less(size, one);
+    code.select(is_near, near, far)
+}
+
+fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Variable, EmitError> {
+    let float = is_float(a);
+    let bool = a.elem_type() == BOOL;
+    Ok(match op {
+        Binary::Eq => code.cmp(Comparison::Equal, a, b),
+        Binary::Ne => code.cmp(Comparison::NotEqual, a, b),
+        Binary::Lt => code.cmp(Comparison::Lower, a, b),
+        Binary::Le => code.cmp(Comparison::LowerEqual, a, b),
+        Binary::Gt => code.cmp(Comparison::Greater, a, b),
+        Binary::Ge => code.cmp(Comparison::GreaterEqual, a, b),
+        Binary::And | Binary::Min | Binary::Mul if bool => code.and(a, b),
+        Binary::Or | Binary::Max if bool => code.or(a, b),
+        Binary::Xor if bool => code.cmp(Comparison::NotEqual, a, b),
+        _ if bool => return Err(unsupported(op.name(), a)),
+        Binary::Add => code.bin(Arithmetic::Add, a, b),
+        Binary::Sub => code.bin(Arithmetic::Sub, a, b),
+        Binary::Mul => code.bin(Arithmetic::Mul, a, b),
+        Binary::Div => code.bin(Arithmetic::Div, a, b),
+        Binary::Rem if float => float_remainder(code, a, b),
+        // CubeCL's `Modulo` is C's `%`: the sign of a.
+        Binary::Rem => code.bin(Arithmetic::Modulo, a, b),
+        Binary::Pow if float => code.bin(Arithmetic::Powf, a, b),
+        Binary::Max => extremum(code, Arithmetic::Max, a, b),
+        Binary::Min => extremum(code, Arithmetic::Min, a, b),
+        _ if float => return Err(unsupported(op.name(), a)),
+        Binary::Pow => return Err(unsupported(op.name(), a)),
+        Binary::And => code.bit(Bitwise::BitwiseAnd, a, b),
+        Binary::Or => code.bit(Bitwise::BitwiseOr, a, b),
+        Binary::Xor => code.bit(Bitwise::BitwiseXor, a, b),
+        Binary::Shl => code.bit(Bitwise::ShiftLeft, a, b),
+        Binary::Shr => code.bit(Bitwise::ShiftRight, a, b),
+    })
+}
+
+type BinaryArithmetic = fn(cubecl_core::ir::BinaryOperator) -> Arithmetic;
+
+/// The larger or smaller one; NaN if either is NaN, which the device's own function would drop.
+pub fn extremum(code: &mut Code, op: BinaryArithmetic, a: Variable, b: Variable) -> Variable {
+    let result = code.bin(op, a, b);
+    if !is_float(a) {
+        return result;
+    }
+    let either = match (is_number(a), is_number(b)) {
+        (true, true) => return result,
+        (false, true) => code.is_nan(a),
+        (true, false) => code.is_nan(b),
+        (false, false) => {
+            let [a, b] = [a, b].map(|x| code.is_nan(x));
+            code.or(a, b)
+        }
+    };
+    let nan = code.bin(Arithmetic::Add, a, b);
+    code.select(either, nan, result)
+}
+
+/// Whether x is a constant, which is printed as a number only if it is one.
+fn is_number(x: Variable) -> bool {
+    matches!(x.kind, VariableKind::Constant(ConstantValue::Float(_)))
+}
+
+/// a - b·trunc(a/b), rounded once and corrected where the quotient was rounded across an integer; exact for quotients
+/// below 2²⁴.
+fn float_remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    let elem = a.elem_type();
+    let zero = code.float(elem, 0.0);
+    let quotient = code.bin(Arithmetic::Div, a, b);
+    let whole = code.un(Arithmetic::Trunc, quotient);
+    let minus = code.un(Arithmetic::Neg, whole);
+    let rest = code.fma(minus, b, a);
+    let [size_a, size_b, size_rest] = [a, b, rest].map(|x| code.un(Arithmetic::Abs, x));
+    let signed = |code: &mut Code, x: Variable| {
+        let negative = code.less(a, zero);
+        let minus = code.un(Arithmetic::Neg, x);
+        code.select(negative, minus, x)
+    };
+    // The remainder's size, had it the sign of a: negative if the quotient was rounded up.
+    let along = signed(code, rest);
+    let too_far = code.less(along, zero);
+    let grown = code.bin(Arithmetic::Add, along, size_b);
+    let too_short = code.cmp(Comparison::GreaterEqual, size_rest, size_b);
+    let shrunk = code.bin(Arithmetic::Sub, along, size_b);
+    let inside = code.select(too_short, shrunk, along);
+    let size = code.select(too_far, grown, inside);
+    let result = signed(code, size);
+    // a is its own remainder by whatever is larger, infinity too.
+    let smaller = code.less(size_a, size_b);
+    code.select(smaller, a, result)
+}
+
+/// Float to integer truncates and saturates, NaN becomes 0; to bool is `x ≠ 0`; the rest is as in C++.
+fn cast(code: &mut Code, x: Variable, from: DType, to: DType) -> Variable {
+    let (source, target) = (register_type(from), register_type(to));
+    match (from, to) {
+        (_, DType::Bool) if from != DType::Bool => {
+            let zero = code.constant(source, 0.0);
+            code.cmp(Comparison::NotEqual, x, zero)
+        }
+        (_, DType::F16) if from != DType::F16 => rounded(code, x, F16),
+        (_, DType::BF16) if from != DType::BF16 => rounded(code, x, BF16),
+        _ if from.is_float() && to.is_int() => saturated(code, x, to),
+        _ => code.cast(target, x),
+    }
+}
+
+fn rounded(code: &mut Code, x: Variable, half: ElemType) -> Variable {
+    let single = code.cast(F32, x);
+    let half = code.cast(half, single);
+    code.cast(F32, half)
+}
+
+fn saturated(code: &mut Code, x: Variable, to: DType) -> Variable {
+    let (source, target) = (x.elem_type(), register_type(to));
+    let (low, high) = int_range(to);
+    // Both bounds are powers of two or 0, so they are exact in every float type.
+    let first_above = code.float(source, (high + 1) as f64);
+    let lowest = code.float(source, low as f64);
+    let [minimum, maximum, zero] = [low, high, 0].map(|value| code.int(target, value as i64));
+    let is_above = code.cmp(Comparison::GreaterEqual, x, first_above);
+    let is_below = code.cmp(Comparison::LowerEqual, x, lowest);
+    let is_nan = code.is_nan(x);
+    let is_outside = code.or(is_above, is_below);
+    let is_outside = code.or(is_outside, is_nan);
+    // The conversion of what is out of range is undefined: convert 0 instead.
+    let nothing = code.float(source, 0.0);
+    let safe = code.select(is_outside, nothing, x);
+    let inside = code.cast(target, safe);
+    let inside = code.select(is_below, minimum, inside);
+    let inside = code.select(is_above, maximum, inside);
+    code.select(is_nan, zero, inside)
+}
+
+/// Smallest and largest integer of a type.
+pub fn int_range(dtype: DType) -> (i128, i128) {
+    match dtype {
+        DType::U8 => (0, u8::MAX as i128),
+        DType::U32 => (0, u32::MAX as i128),
+        DType::I64 => (i64::MIN as i128, i64::MAX as i128),
+        _ => (i32::MIN as i128, i32::MAX as i128),
+    }
+}
+
+fn foreign_call(code: &mut Code, foreign: &Foreign, args: &[Variable], elem: ElemType) -> Variable {
+    let args: Vec<NativeExpand<f32>> = args.iter().map(|&x| code.cast(F32, x)).map(managed).collect();
+    let result: Variable = (foreign.cube)(code.scope, &args).into();
+    code.cast(elem, result)
+}
+
+fn managed(x: Variable) -> NativeExpand<f32> {
+    cubecl_core::ir::ManagedVariable::Plain(x).into()
+}
+
+fn is_float(x: Variable) -> bool {
+    matches!(x.elem_type(), ElemType::Float(_))
+}
+
+fn unsupported(op: &str, x: Variable) -> EmitError {
+    EmitError::Scalar { op: op.to_string(), dtype: x.elem_type().to_string() }
+}

@@ -1,0 +1,155 @@
+//! Segmented maps: one program over many tensors, each with its own share of the cubes.
+//!
+//! A cube works on one segment, so all its threads take the same branch where an operand is chosen. Only loads and
+//! stores are written out per segment.
+
+use super::code::{Code, U32};
+use super::map::THREADS;
+use super::scalar::{literal, memory_type};
+use super::tile::{Memory, TileCode};
+use super::{Buffers, EmitError, SegmentForm};
+use crate::fuse::{Tile, TileOp};
+use crate::ir::{DType, Literal};
+use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
+
+/// By segment: cubes up to its end.
+pub fn cubes(segments: &[SegmentForm]) -> Vec<usize> {
+    let counts = segments.iter().map(|segment| segment.points.div_ceil(THREADS));
+    counts
+        .scan(0, |total, count| {
+            *total += count;
+            Some(*total)
+        })
+        .collect()
+}
+
+/// Emits a segmented map.
+pub fn map(
+    code: &mut Code,
+    tile: &Tile,
+    buffers: &Buffers,
+    segments: &[SegmentForm],
+) -> Result<(), EmitError> {
+    let cube = code.builtin(Builtin::CubePos);
+    let unit = code.builtin(Builtin::UnitPosX);
+    let ends = cubes(segments);
+    let segment = segment_of(code, cube, &ends);
+    let starts: Vec<i64> = [0].into_iter().chain(ends.iter().map(|&end| end as i64)).collect();
+    let start = chosen(code, segment, starts[..segments.len()].iter().copied(), |code, start| code.at(start));
+    let within = code.bin(Arithmetic::Sub, cube, start);
+    let before = code.scaled(within, THREADS as i64);
+    let point = code.bin(Arithmetic::Add, before, unit);
+    let sizes = segments.iter().map(|segment| segment.points as i64);
+    let n_points = chosen(code, segment, sizes, |code, points| code.at(points));
+    let constants = constants(code, tile, segment, segments);
+    let is_point = code.less(point, n_points);
+    let memory = Slots { tile, buffers, segments, segment, constants };
+    let tile_code = TileCode { tile, buffers: &memory, shared: buffers };
+    let mut result = Ok(());
+    code.when(is_point, |code| {
+        let mut registers = vec![None; tile.insts.len()];
+        result = tile_code.run(code, 0..tile.insts.len(), point, &mut registers);
+    });
+    result
+}
+
+/// The number of segments that end at or before this cube.
+fn segment_of(code: &mut Code, cube: Variable, ends: &[usize]) -> Variable {
+    let mut segment = code.int(U32, 0);
+    for (i, &end) in ends.iter().enumerate().take(ends.len().saturating_sub(1)) {
+        let end = code.at(end as i64);
+        let is_past = code.cmp(Comparison::GreaterEqual, cube, end);
+        let next = code.int(U32, i as i64 + 1);
+        segment = code.select(is_past, next, segment);
+    }
+    segment
+}
+
+/// The item of the segment, by a chain of selects; a plain value if all are the same.
+fn chosen<T: PartialEq + Copy>(
+    code: &mut Code,
+    segment: Variable,
+    items: impl IntoIterator<Item = T>,
+    mut value: impl FnMut(&mut Code, T) -> Variable,
+) -> Variable {
+    let items: Vec<T> = items.into_iter().collect();
+    let mut result = value(code, items[0]);
+    for i in 1..items.len() {
+        if items[i] == items[i - 1] {
+            continue;
+        }
+        let item = value(code, items[i]);
+        let first = code.int(U32, i as i64);
+        let is_here = code.cmp(Comparison::GreaterEqual, segment, first);
+        result = code.select(is_here, item, result);
+    }
+    result
+}
+
+/// The tile's constants, one per `Const` in order, where segments bring their own.
+fn constants(code: &mut Code, tile: &Tile, segment: Variable, segments: &[SegmentForm]) -> Vec<Variable> {
+    let consts = tile.insts.iter().filter(|inst| matches!(inst.op, TileOp::Const(_)));
+    let dtypes: Vec<DType> = consts.map(|inst| inst.dtype).collect();
+    let n_constants = segments.iter().map(|segment| segment.constants.len()).min().unwrap_or(0);
+    let mut constants = vec![];
+    for (i, &dtype) in dtypes.iter().enumerate().take(n_constants) {
+        let items: Vec<Literal> = segments.iter().map(|segment| segment.constants[i]).collect();
+        constants.push(chosen(code, segment, items, |code, item| literal(code, dtype, item)));
+    }
+    constants
+}
+
+/// Operands by slot and segment.
+struct Slots<'t> {
+    tile: &'t Tile,
+    buffers: &'t Buffers,
+    segments: &'t [SegmentForm],
+    segment: Variable,
+    constants: Vec<Variable>,
+}
+
+impl Slots<'_> {
+    fn memory_type(&self, slot: usize) -> ElemType {
+        let inst = self.tile.insts.iter().find(|inst| match inst.op {
+            TileOp::Load { operand, .. } | TileOp::Store { operand, .. } => operand == slot,
+            _ => false,
+        });
+        memory_type(inst.map_or(DType::F32, |inst| inst.dtype))
+    }
+
+    /// The operand, if it is the same in all segments.
+    fn common(&self, slot: usize) -> Option<usize> {
+        let first = self.segments[0].operands[slot];
+        self.segments.iter().all(|segment| segment.operands[slot] == first).then_some(first)
+    }
+}
+
+impl Memory for Slots<'_> {
+    /// Points of a segment lie in all its operands.
+    fn is_empty(&self, _: usize) -> bool {
+        false
+    }
+
+    fn load(&self, code: &mut Code, slot: usize, index: Variable) -> Variable {
+        if let Some(operand) = self.common(slot) {
+            return self.buffers.load(code, operand, index);
+        }
+        let zero = code.constant(self.memory_type(slot), 0.0);
+        let value = code.mutable(zero);
+        code.switch(self.segment, self.segments.len(), |code, i| {
+            let loaded = self.buffers.load(code, self.segments[i].operands[slot], index);
+            code.assign(value, loaded);
+        });
+        code.snapshot(value)
+    }
+
+    fn store(&self, code: &mut Code, slot: usize, index: Variable, value: Variable) {
+        code.switch(self.segment, self.segments.len(), |code, i| {
+            self.buffers.store(code, self.segments[i].operands[slot], index, value);
+        });
+    }
+
+    fn constant(&self, n: usize) -> Option<Variable> {
+        self.constants.get(n).copied()
+    }
+}

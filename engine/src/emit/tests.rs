@@ -1,0 +1,634 @@
+#![allow(clippy::unwrap_used)]
+//! Texts of hand-built kernels, and what they compute when a C++ compiler stands in for the GPU.
+
+use super::*;
+use crate::fuse::{Access, Class, Domain, TileInst};
+use crate::ir::{Binary, Monoid, Scalar, Type as TensorType, Unary, Value};
+use expect_test::{Expect, expect};
+
+/// A tile under construction, with its operands.
+struct Sketch {
+    tile: Tile,
+    operands: Vec<Operand>,
+}
+
+impl Sketch {
+    fn new(outer: usize, row: usize, inner: usize) -> Sketch {
+        Sketch { tile: Tile { domain: Domain { outer, row, inner }, insts: vec![] }, operands: vec![] }
+    }
+
+    fn push(&mut self, op: TileOp, dtype: DType, class: Class) -> usize {
+        self.tile.insts.push(TileInst { op, dtype, class });
+        self.tile.insts.len() - 1
+    }
+
+    fn operand(&mut self, dtype: DType, n: usize, usage: Use) -> usize {
+        let value = Value { node: self.operands.len(), port: 0 };
+        self.operands.push(Operand { value, ty: TensorType::new(dtype, &[n]), usage });
+        self.operands.len() - 1
+    }
+
+    fn load(&mut self, dtype: DType, n: usize, access: Access, class: Class) -> usize {
+        let operand = self.operand(dtype, n, Use::Read);
+        self.push(TileOp::Load { operand, access, index: None }, dtype, class)
+    }
+
+    /// A dense operand of one element per point of the class.
+    fn input(&mut self, dtype: DType, class: Class) -> usize {
+        let n = self.tile.domain.points(class);
+        self.load(dtype, n, Access::dense(&[n]), class)
+    }
+
+    fn constant(&mut self, dtype: DType, value: f64) -> usize {
+        self.push(TileOp::Const(Literal::Float(value).cast(dtype)), dtype, Class::Uniform)
+    }
+
+    fn scalar(&mut self, op: Scalar, args: &[usize]) -> usize {
+        let dtypes: Vec<DType> = args.iter().map(|&arg| self.tile.insts[arg].dtype).collect();
+        let class = args.iter().map(|&arg| self.tile.insts[arg].class).max().unwrap();
+        let dtype = op.result(&dtypes);
+        self.push(TileOp::Scalar(op, args.to_vec()), dtype, class)
+    }
+
+    fn unary(&mut self, op: Unary, x: usize) -> usize {
+        self.scalar(Scalar::Unary(op), &[x])
+    }
+
+    fn binary(&mut self, op: Binary, a: usize, b: usize) -> usize {
+        self.scalar(Scalar::Binary(op), &[a, b])
+    }
+
+    fn reduce(&mut self, monoid: Monoid, value: usize) -> usize {
+        let dtype = if monoid.is_index() { DType::I32 } else { self.tile.insts[value].dtype };
+        self.push(TileOp::Reduce { monoid, value }, dtype, Class::Row)
+    }
+
+    fn store(&mut self, value: usize) {
+        let TileInst { dtype, class, .. } = self.tile.insts[value];
+        let n = self.tile.domain.points(class);
+        let operand = self.operand(dtype, n, Use::Write);
+        self.push(TileOp::Store { operand, access: Access::dense(&[n]), value }, dtype, class);
+    }
+
+    fn map(self) -> Kernel {
+        kernel(KernelBody::Map(self.tile), self.operands)
+    }
+
+    fn row(self) -> Kernel {
+        kernel(KernelBody::Row(self.tile), self.operands)
+    }
+}
+
+fn kernel(body: KernelBody, operands: Vec<Operand>) -> Kernel {
+    let (nodes, ops) = Default::default();
+    Kernel { name: "y".into(), body, operands, nodes, ops, bytes_read: 0, bytes_written: 0, flops: 0 }
+}
+
+/// `relu(x·a + b)` with one a for all and a b per column.
+fn scale_shift_relu(rows: usize, columns: usize) -> Kernel {
+    let mut s = Sketch::new(1, rows * columns, 1);
+    let x = s.input(DType::F32, Class::Element);
+    let a = s.load(DType::F32, 1, Access::dense(&[1]), Class::Uniform);
+    let b = s.load(DType::F32, columns, Access::strided(&[rows, columns], &[0, 1]), Class::Element);
+    let y = s.scalar(Scalar::MulAdd, &[x, a, b]);
+    let zero = s.constant(DType::F32, 0.0);
+    let y = s.binary(Binary::Max, y, zero);
+    s.store(y);
+    s.map()
+}
+
+fn softmax(dtype: DType, rows: usize, columns: usize) -> Kernel {
+    let mut s = Sketch::new(rows, columns, 1);
+    let x = s.input(dtype, Class::Element);
+    let m = s.reduce(Monoid::Max, x);
+    let shifted = s.binary(Binary::Sub, x, m);
+    let e = s.unary(Unary::Exp, shifted);
+    let sum = s.reduce(Monoid::Sum, e);
+    let y = s.binary(Binary::Div, e, sum);
+    s.store(y);
+    s.row()
+}
+
+/// `-log softmax(x)[label]`, the row's most probable class, and the gradient `softmax(x) - onehot(label)`.
+fn cross_entropy(rows: usize, classes: usize) -> Kernel {
+    let mut s = Sketch::new(rows, classes, 1);
+    let x = s.input(DType::F32, Class::Element);
+    let label = s.input(DType::U8, Class::Row);
+    let label = s.scalar(Scalar::Cast(DType::I32), &[label]);
+    let label = s.push(TileOp::Check { index: label, bound: classes, site: 41 }, DType::I32, Class::Row);
+    let m = s.reduce(Monoid::Max, x);
+    let shifted = s.binary(Binary::Sub, x, m);
+    let e = s.unary(Unary::Exp, shifted);
+    let sum = s.reduce(Monoid::Sum, e);
+    let log_sum = s.unary(Unary::Log, sum);
+    let log_sum = s.binary(Binary::Add, log_sum, m);
+    let first_of_row = Access::strided(&[rows], &[classes as i64]);
+    let picked = TileOp::Load { operand: 0, access: first_of_row, index: Some((label, 1)) };
+    let picked = s.push(picked, DType::F32, Class::Row);
+    let loss = s.binary(Binary::Sub, log_sum, picked);
+    let best = s.reduce(Monoid::ArgMax, x);
+    let class = s.push(TileOp::Coord(Access::strided(&[rows, classes], &[0, 1])), DType::I32, Class::Element);
+    let is_label = s.binary(Binary::Eq, class, label);
+    let onehot = s.scalar(Scalar::Cast(DType::F32), &[is_label]);
+    let p = s.binary(Binary::Div, e, sum);
+    let gradient = s.binary(Binary::Sub, p, onehot);
+    s.store(loss);
+    s.store(best);
+    s.store(gradient);
+    s.row()
+}
+
+// ---- Texts.
+
+/// The text from the function's parameters on.
+fn check_text(kernel: &Kernel, expected: Expect) {
+    let source = cuda_source(kernel).unwrap();
+    assert_eq!(source.text.matches('{').count(), source.text.matches('}').count());
+    assert_eq!(source.text, cuda_source(&kernel.clone()).unwrap().text, "equal kernels have equal texts");
+    let at = source.text.find("extern \"C\"").unwrap();
+    expected.assert_eq(&format!("{}\n", &source.text[at..]));
+}
+
+#[test]
+fn a_map_is_one_guarded_straight_line() {
+    check_text(
+        &scale_shift_relu(128, 10),
+        expect![[r#"
+        extern "C" __global__ void __launch_bounds__(256)map (
+            float* buffer_0, const float* __restrict__ buffer_1, const float* __restrict__ buffer_2, float* buffer_3, const __grid_constant__ info_st info
+        ) {
+        uint3 absoluteIdx = make_uint3(
+            blockIdx.x * blockDim.x + threadIdx.x,
+            blockIdx.y * blockDim.y + threadIdx.y,
+            blockIdx.z * blockDim.z + threadIdx.z
+        );
+        uint32 idxGlobal = (
+                        absoluteIdx.z * gridDim.x * blockDim.x * gridDim.y * blockDim.y)
+                        + (absoluteIdx.y * gridDim.x * blockDim.x)
+                        + absoluteIdx.x;
+        const bool l_0 = idxGlobal < info.scalars_uint32[0];
+        if (l_0) {
+        const float l_1 = buffer_0[idxGlobal];
+        const float l_2 = buffer_1[uint32(0)];
+        const uint32 l_3 = idxGlobal % uint32(10);
+        const float l_4 = buffer_2[l_3];
+        const float l_5 = fma(l_1, l_2, l_4);
+        const float l_6 = max(l_5, float(0.0));
+        const bool l_7 = l_5 != l_5;
+        const float l_8 = l_5 + float(0.0);
+        const float l_9 = (l_7) ? l_8 : l_6;
+        buffer_3[idxGlobal] = l_9;
+        }
+
+        }
+    "#]],
+    );
+}
+
+#[test]
+fn the_batch_size_is_not_part_of_the_text() {
+    let text = |kernel: &Kernel| cuda_source(kernel).unwrap().text;
+    assert_eq!(text(&scale_shift_relu(128, 10)), text(&scale_shift_relu(77, 10)));
+    assert_eq!(text(&cross_entropy(128, 10)), text(&cross_entropy(77, 10)));
+    assert_ne!(text(&cross_entropy(128, 10)), text(&cross_entropy(128, 11)));
+}
+
+#[test]
+fn a_short_row_is_shared_by_the_threads_of_a_part_of_a_plane() {
+    check_text(
+        &softmax(DType::F32, 128, 4),
+        expect![[r#"
+        extern "C" __global__ void __launch_bounds__(256)row (
+            float* buffer_0, float* buffer_1, const __grid_constant__ info_st info
+        ) {
+        uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
+        uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
+        const uint32 l_0 = threadIdx.x % uint32(4);
+        const uint32 l_1 = threadIdx.x / uint32(4);
+        const uint32 l_2 = blockIdxGlobal * uint32(64);
+        const uint32 l_3 = l_2 + l_1;
+        const bool l_4 = l_3 < info.scalars_uint32[0];
+        const uint32 l_5 = info.scalars_uint32[0] - uint32(1);
+        const uint32 l_6 = (l_4) ? l_3 : l_5;
+        const uint32 l_7 = l_6 * uint32(4);
+        const uint32 l_8 = l_7 + l_0;
+        const float l_9 = buffer_0[l_8];
+        const uint32 l_10 = uint32(4286578688);
+        const float l_11 = reinterpret_cast<float const&>(l_10);
+        const float l_12 = { __shfl_xor_sync(-1, l_9, uint32(2)) };
+        const float l_13 = max(l_9, l_12);
+        const bool l_14 = l_9 != l_9;
+        const bool l_15 = l_12 != l_12;
+        const bool l_16 = l_14 || l_15;
+        const float l_17 = l_9 + l_12;
+        const float l_18 = (l_16) ? l_17 : l_13;
+        const float l_19 = { __shfl_xor_sync(-1, l_18, uint32(1)) };
+        const float l_20 = max(l_18, l_19);
+        const bool l_21 = l_18 != l_18;
+        const bool l_22 = l_19 != l_19;
+        const bool l_23 = l_21 || l_22;
+        const float l_24 = l_18 + l_19;
+        const float l_25 = (l_23) ? l_24 : l_20;
+        const float l_26 = l_9 - l_25;
+        const float l_27 = exp(l_26);
+        const float l_28 = { __shfl_xor_sync(-1, l_27, uint32(2)) };
+        const float l_29 = l_27 + l_28;
+        const float l_30 = { __shfl_xor_sync(-1, l_29, uint32(1)) };
+        const float l_31 = l_29 + l_30;
+        const float l_32 = l_27 / l_31;
+        if (l_4) {
+        buffer_1[l_8] = l_32;
+        }
+
+        }
+    "#]],
+    );
+}
+
+#[test]
+fn a_long_row_is_read_again_in_each_pass() {
+    check_text(&softmax(DType::BF16, 2, 10_000), expect![[r#"
+        extern "C" __global__ void __launch_bounds__(1024)row (
+            __nv_bfloat16* buffer_0, __nv_bfloat16* buffer_1, const __grid_constant__ info_st info
+        ) {
+        uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
+        uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
+        extern __shared__ __align__(4) uint8 dynamic_shared_mem[];
+        // Shared array size: 64, 256 bytes
+        uint32 *shared_memory_1 = reinterpret_cast<uint32*>(&dynamic_shared_mem[0]);
+        float l_mut_4;
+        float l_mut_93;
+        const uint32 l_0 = blockIdxGlobal * uint32(10000);
+        const uint32 l_2 = uint32(4286578688);
+        const float l_3 = reinterpret_cast<float const&>(l_2);
+        l_mut_4 = l_3;
+
+        for (uint32 l_mut_5 = threadIdx.x; l_mut_5 < uint32(10000); l_mut_5 += uint32(1024)) {
+        const uint32 l_6 = l_0 + l_mut_5;
+        const __nv_bfloat16 l_7 = buffer_0[l_6];
+        const float l_8 = float(l_7);
+        const float l_9 = max(l_mut_4, l_8);
+        const bool l_10 = l_mut_4 != l_mut_4;
+        const bool l_11 = l_8 != l_8;
+        const bool l_12 = l_10 || l_11;
+        const float l_13 = l_mut_4 + l_8;
+        const float l_14 = (l_12) ? l_13 : l_9;
+        l_mut_4 = l_14;
+        }
+        const float l_15 = l_mut_4;
+        const float l_16 = { __shfl_xor_sync(-1, l_15, uint32(16)) };
+        const float l_17 = max(l_15, l_16);
+        const bool l_18 = l_15 != l_15;
+        const bool l_19 = l_16 != l_16;
+        const bool l_20 = l_18 || l_19;
+        const float l_21 = l_15 + l_16;
+        const float l_22 = (l_20) ? l_21 : l_17;
+        const float l_23 = { __shfl_xor_sync(-1, l_22, uint32(8)) };
+        const float l_24 = max(l_22, l_23);
+        const bool l_25 = l_22 != l_22;
+        const bool l_26 = l_23 != l_23;
+        const bool l_27 = l_25 || l_26;
+        const float l_28 = l_22 + l_23;
+        const float l_29 = (l_27) ? l_28 : l_24;
+        const float l_30 = { __shfl_xor_sync(-1, l_29, uint32(4)) };
+        const float l_31 = max(l_29, l_30);
+        const bool l_32 = l_29 != l_29;
+        const bool l_33 = l_30 != l_30;
+        const bool l_34 = l_32 || l_33;
+        const float l_35 = l_29 + l_30;
+        const float l_36 = (l_34) ? l_35 : l_31;
+        const float l_37 = { __shfl_xor_sync(-1, l_36, uint32(2)) };
+        const float l_38 = max(l_36, l_37);
+        const bool l_39 = l_36 != l_36;
+        const bool l_40 = l_37 != l_37;
+        const bool l_41 = l_39 || l_40;
+        const float l_42 = l_36 + l_37;
+        const float l_43 = (l_41) ? l_42 : l_38;
+        const float l_44 = { __shfl_xor_sync(-1, l_43, uint32(1)) };
+        const float l_45 = max(l_43, l_44);
+        const bool l_46 = l_43 != l_43;
+        const bool l_47 = l_44 != l_44;
+        const bool l_48 = l_46 || l_47;
+        const float l_49 = l_43 + l_44;
+        const float l_50 = (l_48) ? l_49 : l_45;
+        const uint32 l_51 = threadIdx.x / uint32(32);
+        const uint32 l_52 = threadIdx.x % uint32(32);
+        const bool l_53 = l_52 == uint32(0);
+        if (l_53) {
+        const uint32 l_54 = reinterpret_cast<uint32 const&>(l_50);
+        shared_memory_1[l_51] = l_54;
+        }
+        __syncthreads();
+
+        const uint32 l_55 = l_52 % uint32(32);
+        const uint32 l_56 = shared_memory_1[l_55];
+        const float l_57 = reinterpret_cast<float const&>(l_56);
+        __syncthreads();
+
+        const float l_58 = { __shfl_xor_sync(-1, l_57, uint32(16)) };
+        const float l_59 = max(l_57, l_58);
+        const bool l_60 = l_57 != l_57;
+        const bool l_61 = l_58 != l_58;
+        const bool l_62 = l_60 || l_61;
+        const float l_63 = l_57 + l_58;
+        const float l_64 = (l_62) ? l_63 : l_59;
+        const float l_65 = { __shfl_xor_sync(-1, l_64, uint32(8)) };
+        const float l_66 = max(l_64, l_65);
+        const bool l_67 = l_64 != l_64;
+        const bool l_68 = l_65 != l_65;
+        const bool l_69 = l_67 || l_68;
+        const float l_70 = l_64 + l_65;
+        const float l_71 = (l_69) ? l_70 : l_66;
+        const float l_72 = { __shfl_xor_sync(-1, l_71, uint32(4)) };
+        const float l_73 = max(l_71, l_72);
+        const bool l_74 = l_71 != l_71;
+        const bool l_75 = l_72 != l_72;
+        const bool l_76 = l_74 || l_75;
+        const float l_77 = l_71 + l_72;
+        const float l_78 = (l_76) ? l_77 : l_73;
+        const float l_79 = { __shfl_xor_sync(-1, l_78, uint32(2)) };
+        const float l_80 = max(l_78, l_79);
+        const bool l_81 = l_78 != l_78;
+        const bool l_82 = l_79 != l_79;
+        const bool l_83 = l_81 || l_82;
+        const float l_84 = l_78 + l_79;
+        const float l_85 = (l_83) ? l_84 : l_80;
+        const float l_86 = { __shfl_xor_sync(-1, l_85, uint32(1)) };
+        const float l_87 = max(l_85, l_86);
+        const bool l_88 = l_85 != l_85;
+        const bool l_89 = l_86 != l_86;
+        const bool l_90 = l_88 || l_89;
+        const float l_91 = l_85 + l_86;
+        const float l_92 = (l_90) ? l_91 : l_87;
+        l_mut_93 = float(0.0);
+
+        for (uint32 l_mut_94 = threadIdx.x; l_mut_94 < uint32(10000); l_mut_94 += uint32(1024)) {
+        const uint32 l_95 = l_0 + l_mut_94;
+        const __nv_bfloat16 l_96 = buffer_0[l_95];
+        const float l_97 = float(l_96);
+        const float l_98 = l_97 - l_92;
+        const float l_99 = exp(l_98);
+        const float l_100 = l_mut_93 + l_99;
+        l_mut_93 = l_100;
+        }
+        const float l_101 = l_mut_93;
+        const float l_102 = { __shfl_xor_sync(-1, l_101, uint32(16)) };
+        const float l_103 = l_101 + l_102;
+        const float l_104 = { __shfl_xor_sync(-1, l_103, uint32(8)) };
+        const float l_105 = l_103 + l_104;
+        const float l_106 = { __shfl_xor_sync(-1, l_105, uint32(4)) };
+        const float l_107 = l_105 + l_106;
+        const float l_108 = { __shfl_xor_sync(-1, l_107, uint32(2)) };
+        const float l_109 = l_107 + l_108;
+        const float l_110 = { __shfl_xor_sync(-1, l_109, uint32(1)) };
+        const float l_111 = l_109 + l_110;
+        const uint32 l_112 = threadIdx.x / uint32(32);
+        const uint32 l_113 = threadIdx.x % uint32(32);
+        const bool l_114 = l_113 == uint32(0);
+        if (l_114) {
+        const uint32 l_115 = reinterpret_cast<uint32 const&>(l_111);
+        shared_memory_1[l_112] = l_115;
+        }
+        __syncthreads();
+
+        const uint32 l_116 = l_113 % uint32(32);
+        const uint32 l_117 = shared_memory_1[l_116];
+        const float l_118 = reinterpret_cast<float const&>(l_117);
+        __syncthreads();
+
+        const float l_119 = { __shfl_xor_sync(-1, l_118, uint32(16)) };
+        const float l_120 = l_118 + l_119;
+        const float l_121 = { __shfl_xor_sync(-1, l_120, uint32(8)) };
+        const float l_122 = l_120 + l_121;
+        const float l_123 = { __shfl_xor_sync(-1, l_122, uint32(4)) };
+        const float l_124 = l_122 + l_123;
+        const float l_125 = { __shfl_xor_sync(-1, l_124, uint32(2)) };
+        const float l_126 = l_124 + l_125;
+        const float l_127 = { __shfl_xor_sync(-1, l_126, uint32(1)) };
+        const float l_128 = l_126 + l_127;
+
+        for (uint32 l_mut_129 = threadIdx.x; l_mut_129 < uint32(10000); l_mut_129 += uint32(1024)) {
+        const uint32 l_130 = l_0 + l_mut_129;
+        const __nv_bfloat16 l_131 = buffer_0[l_130];
+        const float l_132 = float(l_131);
+        const float l_133 = l_132 - l_92;
+        const float l_134 = exp(l_133);
+        const float l_135 = l_134 / l_128;
+        const __nv_bfloat16 l_136 = __nv_bfloat16(l_135);
+        buffer_1[l_130] = l_136;
+        }
+
+        }
+    "#]]);
+}
+
+#[test]
+fn a_cross_entropy_row_checks_its_labels() {
+    check_text(
+        &cross_entropy(128, 2),
+        expect![[r#"
+        extern "C" __global__ void __launch_bounds__(256)row (
+            float* buffer_0, const uint8* __restrict__ buffer_1, float* buffer_2, int32* buffer_3, float* buffer_4, uint32* buffer_5, const __grid_constant__ info_st info
+        ) {
+        uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
+        uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
+        const uint32 l_0 = threadIdx.x % uint32(2);
+        const uint32 l_1 = threadIdx.x / uint32(2);
+        const uint32 l_2 = blockIdxGlobal * uint32(128);
+        const uint32 l_3 = l_2 + l_1;
+        const bool l_4 = l_3 < info.scalars_uint32[0];
+        const uint32 l_5 = info.scalars_uint32[0] - uint32(1);
+        const uint32 l_6 = (l_4) ? l_3 : l_5;
+        const uint32 l_7 = l_6 * uint32(2);
+        const uint32 l_8 = l_7 + l_0;
+        const uint8 l_9 = buffer_1[l_6];
+        const int32 l_10 = int32(l_9);
+        const bool l_11 = l_10 >= int32(2);
+        const bool l_12 = l_10 < int32(0);
+        const bool l_13 = l_12 || l_11;
+        if (l_13) {
+        uint32* l_14 = &buffer_5[uint32(0)];
+        const uint32 l_15 = atomicCAS(l_14, uint32(0), uint32(42));
+        const bool l_16 = l_15 == uint32(0);
+        if (l_16) {
+        const int64 l_17 = int64(l_10);
+        const uint64 l_18 = uint64(l_17);
+        const uint64 l_19 = uint64(l_6);
+        const uint64 l_20 = l_18 >> uint64(32);
+        const uint32 l_21 = uint32(l_18);
+        uint32* l_22 = &buffer_5[uint32(1)];
+        const uint32 l_23 = atomicExch(l_22, l_21);
+        const uint32 l_24 = uint32(l_20);
+        uint32* l_25 = &buffer_5[uint32(2)];
+        const uint32 l_26 = atomicExch(l_25, l_24);
+        const uint64 l_27 = l_19 >> uint64(32);
+        const uint32 l_28 = uint32(l_19);
+        uint32* l_29 = &buffer_5[uint32(3)];
+        const uint32 l_30 = atomicExch(l_29, l_28);
+        const uint32 l_31 = uint32(l_27);
+        uint32* l_32 = &buffer_5[uint32(4)];
+        const uint32 l_33 = atomicExch(l_32, l_31);
+        }
+        }
+        const int32 l_34 = (l_13) ? int32(0) : l_10;
+        const uint32 l_35 = l_6 * uint32(2);
+        const uint32 l_36 = uint32(l_34);
+        const uint32 l_37 = l_35 + l_36;
+        const float l_38 = buffer_0[l_37];
+        const float l_39 = buffer_0[l_8];
+        const uint32 l_40 = l_8 % uint32(2);
+        const int32 l_41 = int32(l_40);
+        const bool l_42 = l_41 == l_34;
+        const float l_43 = float(l_42);
+        const uint32 l_44 = uint32(4286578688);
+        const float l_45 = reinterpret_cast<float const&>(l_44);
+        const uint32 l_46 = uint32(4286578688);
+        const float l_47 = reinterpret_cast<float const&>(l_46);
+        const float l_48 = { __shfl_xor_sync(-1, l_39, uint32(1)) };
+        const float l_49 = max(l_39, l_48);
+        const bool l_50 = l_39 != l_39;
+        const bool l_51 = l_48 != l_48;
+        const bool l_52 = l_50 || l_51;
+        const float l_53 = l_39 + l_48;
+        const float l_54 = (l_52) ? l_53 : l_49;
+        const float l_55 = { __shfl_xor_sync(-1, l_39, uint32(1)) };
+        const uint32 l_56 = { __shfl_xor_sync(-1, l_0, uint32(1)) };
+        const bool l_57 = l_55 > l_39;
+        const bool l_58 = l_55 == l_39;
+        const bool l_59 = l_55 != l_55;
+        const bool l_60 = l_39 != l_39;
+        const bool l_61 = !l_60;
+        const bool l_62 = l_59 && l_61;
+        const bool l_63 = l_59 && l_60;
+        const bool l_64 = l_57 || l_62;
+        const bool l_65 = l_58 || l_63;
+        const bool l_66 = l_56 < l_0;
+        const bool l_67 = l_65 && l_66;
+        const bool l_68 = l_64 || l_67;
+        const float l_69 = (l_68) ? l_55 : l_39;
+        const uint32 l_70 = (l_68) ? l_56 : l_0;
+        const int32 l_71 = int32(l_70);
+        const float l_72 = l_39 - l_54;
+        const float l_73 = exp(l_72);
+        const float l_74 = { __shfl_xor_sync(-1, l_73, uint32(1)) };
+        const float l_75 = l_73 + l_74;
+        const float l_76 = log(l_75);
+        const float l_77 = l_76 + l_54;
+        const float l_78 = l_77 - l_38;
+        const float l_79 = l_73 / l_75;
+        const float l_80 = l_79 - l_43;
+        if (l_4) {
+        buffer_4[l_8] = l_80;
+        }
+        const bool l_81 = l_0 == uint32(0);
+        const bool l_82 = l_4 && l_81;
+        if (l_82) {
+        buffer_2[l_6] = l_78;
+        buffer_3[l_6] = l_71;
+        }
+
+        }
+    "#]],
+    );
+}
+
+// ---- What the texts compute, on the host.
+
+fn f32s(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+fn i32s(bytes: &[u8]) -> Vec<i32> {
+    bytes.chunks_exact(4).map(|word| i32::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+/// Numbers between -2 and 2 without a pattern.
+fn numbers(n: usize) -> Vec<f32> {
+    (0..n).map(|i| (i * 7919 % 1009) as f32 / 252.0 - 2.0).collect()
+}
+
+fn assert_close(found: &[f32], expected: impl IntoIterator<Item = f64>) {
+    let expected: Vec<f64> = expected.into_iter().collect();
+    assert_eq!(found.len(), expected.len());
+    for (i, (&found, expected)) in found.iter().zip(expected).enumerate() {
+        let is_close = (found as f64 - expected).abs() <= 1e-5 * (1.0 + expected.abs());
+        assert!(
+            is_close || (found.is_nan() && expected.is_nan()),
+            "element {i}: {found} instead of {expected}"
+        );
+    }
+}
+
+#[test]
+fn a_map_computes_its_formula_and_keeps_nan() {
+    let (mut x, b) = (numbers(70 * 10), numbers(10));
+    x[33] = f32::NAN;
+    let Some(buffers) = on_host::run(&scale_shift_relu(70, 10), &[bytes(&x), bytes(&[1.5]), bytes(&b)], 0)
+    else {
+        return;
+    };
+    let relu = |x: f64| if x < 0.0 { 0.0 } else { x };
+    let expected = x.iter().enumerate().map(|(i, &x)| relu(x as f64 * 1.5 + b[i % 10] as f64));
+    assert_close(&f32s(&buffers[3]), expected);
+}
+
+fn check_softmax(rows: usize, columns: usize) {
+    let x = numbers(rows * columns);
+    let Some(buffers) = on_host::run(&softmax(DType::F32, rows, columns), &[bytes(&x)], 0) else { return };
+    let expected = x.chunks(columns).flat_map(|row| {
+        let e: Vec<f64> = row.iter().map(|&x| (x as f64).exp()).collect();
+        let sum: f64 = e.iter().sum();
+        e.into_iter().map(move |e| e / sum)
+    });
+    assert_close(&f32s(&buffers[1]), expected);
+}
+
+#[test]
+fn softmax_of_short_rows_shares_a_plane() {
+    check_softmax(37, 10);
+    check_softmax(3, 32);
+}
+
+#[test]
+fn softmax_of_rows_is_held_in_a_plane_or_a_block() {
+    check_softmax(9, 200);
+    check_softmax(3, 1000);
+}
+
+#[test]
+fn softmax_of_long_rows_reads_them_again() {
+    check_softmax(2, 10_001);
+}
+
+#[test]
+fn a_cross_entropy_row_gives_loss_prediction_and_gradient() {
+    let (rows, classes) = (21, 10);
+    let x = numbers(rows * classes);
+    let labels: Vec<u8> = (0..rows).map(|i| (i * 7 % 10) as u8).collect();
+    let Some(buffers) = on_host::run(&cross_entropy(rows, classes), &[bytes(&x), labels.clone()], 0) else {
+        return;
+    };
+    let exp: Vec<f64> = x.iter().map(|&x| (x as f64).exp()).collect();
+    let sums: Vec<f64> = exp.chunks(classes).map(|row| row.iter().sum()).collect();
+    let label = |row: usize| labels[row] as usize;
+    assert_close(&f32s(&buffers[2]), (0..rows).map(|i| sums[i].ln() - x[i * classes + label(i)] as f64));
+    let best =
+        x.chunks(classes).map(|row| (0..classes).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap() as i32);
+    assert_eq!(i32s(&buffers[3]), best.collect::<Vec<_>>());
+    let onehot = |at: usize| (at % classes == label(at / classes)) as u8 as f64;
+    assert_close(&f32s(&buffers[4]), (0..x.len()).map(|at| exp[at] / sums[at / classes] - onehot(at)));
+    assert_eq!(i32s(&buffers[5]), [0; FLAG_WORDS]);
+}
+
+#[test]
+fn the_first_label_out_of_range_raises_the_flag() {
+    let mut labels = vec![0; 21];
+    labels[13] = 10;
+    let x = bytes(&numbers(210));
+    let Some(buffers) = on_host::run(&cross_entropy(21, 10), &[x, labels], 0) else { return };
+    assert_eq!(i32s(&buffers[5]), [41 + 1, 10, 0, 13, 0], "node + 1, value, point");
+}

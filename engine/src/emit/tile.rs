@@ -1,0 +1,243 @@
+//! The instructions of a tile at one point of its domain.
+
+use super::access::element;
+use super::code::{BOOL, Code, U32, U64};
+use super::philox::philox_word;
+use super::scalar::{literal, narrowed, register_type, scalar, widened};
+use super::{Buffers, EmitError};
+use crate::fuse::{Access, Class, Reg, Tile, TileInst, TileOp};
+use crate::ir::{DType, NodeId};
+use cubecl_core::ir::{Bitwise, Comparison, ElemType, ManagedVariable, Variable};
+use cubecl_core::prelude::NativeExpand;
+
+/// What the registers of a tile hold at one point; none yet where it was not computed.
+pub type Registers = Vec<Option<Variable>>;
+
+/// A tile with the buffers it works on.
+pub struct TileCode<'t> {
+    /// The program.
+    pub tile: &'t Tile,
+    /// Where its operands lie.
+    pub buffers: &'t dyn Memory,
+    /// Error flag and seed.
+    pub shared: &'t Buffers,
+}
+
+/// How a tile reaches its operands.
+pub trait Memory {
+    /// Whether an operand has no elements.
+    fn is_empty(&self, operand: usize) -> bool;
+    /// The element as it lies in memory.
+    fn load(&self, code: &mut Code, operand: usize, index: Variable) -> Variable;
+    /// Writes an element as it lies in memory.
+    fn store(&self, code: &mut Code, operand: usize, index: Variable, value: Variable);
+    /// The tile's `n`-th constant, if it is not the same everywhere.
+    fn constant(&self, n: usize) -> Option<Variable>;
+}
+
+impl TileCode<'_> {
+    /// Instructions `regs`, in order, at the point of their class. Registers of a lower class must be there.
+    pub fn run(
+        &self,
+        code: &mut Code,
+        regs: impl IntoIterator<Item = Reg>,
+        point: Variable,
+        registers: &mut Registers,
+    ) -> Result<(), EmitError> {
+        for reg in regs {
+            registers[reg] = self.inst(code, reg, point, registers)?;
+        }
+        Ok(())
+    }
+
+    /// One instruction; none for a store.
+    fn inst(
+        &self,
+        code: &mut Code,
+        reg: Reg,
+        point: Variable,
+        registers: &Registers,
+    ) -> Result<Option<Variable>, EmitError> {
+        let inst = &self.tile.insts[reg];
+        let get = |reg: Reg| {
+            registers[reg].unwrap_or_else(|| crate::bug!("register {reg} is used before it is computed"))
+        };
+        let point = if inst.class == Class::Uniform { code.at(0) } else { point };
+        Ok(Some(match &inst.op {
+            TileOp::Const(value) => match self.buffers.constant(self.constant_number(reg)) {
+                Some(constant) => constant,
+                None => literal(code, inst.dtype, *value),
+            },
+            TileOp::Load { operand, access, index } => {
+                let index = index.map(|(reg, stride)| (get(reg), stride));
+                self.load(code, inst, *operand, access, index, point)
+            }
+            TileOp::Coord(access) => {
+                let element = element(code, access, point);
+                let value = code.cast(register_type(inst.dtype), element.index);
+                element.filled(code, inst.dtype, value)
+            }
+            TileOp::Random { stream, step, iteration, access } => {
+                let element = element(code, access, point);
+                let value = self.random(code, *stream, get(*step), iteration.map(get), element.index)?;
+                element.filled(code, inst.dtype, value)
+            }
+            TileOp::Scalar(op, args) => {
+                let from = args.first().map_or(inst.dtype, |&arg| self.tile.insts[arg].dtype);
+                let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
+                scalar(code, op, &args, from, inst.dtype)?
+            }
+            TileOp::Check { index, bound, site } => self.check(code, get(*index), *bound, *site, point)?,
+            TileOp::Store { operand, access, value } => {
+                let element = element(code, access, point);
+                let value = narrowed(code, inst.dtype, get(*value));
+                self.buffers.store(code, *operand, element.index, value);
+                return Ok(None);
+            }
+            TileOp::Reduce { .. } => crate::bug!("a reduction has no value at a point"),
+            TileOp::Accumulator => return Err(EmitError::Kind("contract")),
+        }))
+    }
+
+    fn constant_number(&self, reg: Reg) -> usize {
+        self.tile.insts[..reg].iter().filter(|inst| matches!(inst.op, TileOp::Const(_))).count()
+    }
+
+    fn load(
+        &self,
+        code: &mut Code,
+        inst: &TileInst,
+        operand: usize,
+        access: &Access,
+        index: Option<(Variable, i64)>,
+        point: Variable,
+    ) -> Variable {
+        let mut element = element(code, access, point);
+        if self.buffers.is_empty(operand) {
+            let nothing = code.constant(register_type(inst.dtype), 0.0);
+            return element.filled(code, inst.dtype, nothing);
+        }
+        if let Some((index, stride)) = index {
+            let index = code.cast(code.index, index);
+            let offset = code.scaled(index, stride);
+            element.index = code.add_at(element.index, offset);
+        }
+        let index = element.safe(code);
+        let stored = self.buffers.load(code, operand, index);
+        let value = widened(code, inst.dtype, stored);
+        element.filled(code, inst.dtype, value)
+    }
+
+    fn random(
+        &self,
+        code: &mut Code,
+        stream: u32,
+        step: Variable,
+        iteration: Option<Variable>,
+        element: Variable,
+    ) -> Result<Variable, EmitError> {
+        let seed = self.shared.seed.unwrap_or_else(|| crate::bug!("random bits without a seed"));
+        let block = code.divided(element, 4);
+        let lane = code.modulo(element, 4);
+        let high = if code.index == U64 {
+            let bits = code.at(32);
+            code.bit(Bitwise::ShiftRight, block, bits)
+        } else {
+            code.int(U32, 0)
+        };
+        let iteration = iteration.unwrap_or_else(|| code.int(U32, 0));
+        let stream = code.int(U32, i64::from(stream));
+        let words = [block, high, step, iteration, seed, stream, lane];
+        let [low, high, step, iteration, seed, stream, lane] = words.map(|word| word_of(code, word));
+        Ok(philox_word::expand(code.scope, low, high, step, iteration, seed, stream, lane).into())
+    }
+
+    /// Where the index is out of range, the first thread to notice writes what it found to the error flag.
+    fn check(
+        &self,
+        code: &mut Code,
+        index: Variable,
+        bound: usize,
+        site: NodeId,
+        point: Variable,
+    ) -> Result<Variable, EmitError> {
+        let flag = self.shared.flag.unwrap_or_else(|| crate::bug!("an index check without an error flag"));
+        let elem = index.elem_type();
+        let zero = code.int(elem, 0);
+        let above = is_at_least(code, index, bound);
+        let outside = match elem {
+            ElemType::Int(_) => {
+                let below = code.less(index, zero);
+                code.or(below, above)
+            }
+            _ => above,
+        };
+        code.when(outside, |code| raise(code, flag, index, site, point));
+        Ok(code.select(outside, zero, index))
+    }
+}
+
+fn word_of(code: &mut Code, x: Variable) -> NativeExpand<u32> {
+    let word = code.cast(U32, x);
+    ManagedVariable::Plain(word).into()
+}
+
+fn is_at_least(code: &mut Code, index: Variable, bound: usize) -> Variable {
+    let largest = match index.elem_type() {
+        super::code::U8 => u64::from(u8::MAX),
+        super::code::I32 => i32::MAX as u64,
+        U32 => u64::from(u32::MAX),
+        _ => i64::MAX as u64,
+    };
+    if bound as u64 > largest {
+        return code.bool(false);
+    }
+    let bound = code.int(index.elem_type(), bound as i64);
+    code.cmp(Comparison::GreaterEqual, index, bound)
+}
+
+/// The words of the error flag: site + 1, value (low, high), point (low, high).
+pub const FLAG_WORDS: usize = 5;
+
+fn raise(code: &mut Code, flag: Variable, index: Variable, site: NodeId, point: Variable) {
+    let [clear, raised] = [0, site as i64 + 1].map(|word| code.int(U32, word));
+    let first = code.at(0);
+    let place = code.load(flag, first);
+    let before = code.compare_and_swap(place, clear, raised);
+    let is_first = code.cmp(Comparison::Equal, before, clear);
+    code.when(is_first, |code| {
+        let value = code.cast(super::code::I64, index);
+        let value = code.cast(U64, value);
+        let point = code.cast(U64, point);
+        for (i, number) in [value, point].into_iter().enumerate() {
+            let bits = code.int(U64, 32);
+            let high = code.bit(Bitwise::ShiftRight, number, bits);
+            for (j, half) in [number, high].into_iter().enumerate() {
+                let word = code.cast(U32, half);
+                let index = code.at((1 + 2 * i + j) as i64);
+                let place = code.load(flag, index);
+                code.swap(place, word);
+            }
+        }
+    });
+}
+
+/// The registers that an instruction reads.
+pub fn operands(op: &TileOp) -> Vec<Reg> {
+    match op {
+        TileOp::Load { index, .. } => index.iter().map(|&(reg, _)| reg).collect(),
+        TileOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
+        TileOp::Scalar(_, args) => args.clone(),
+        TileOp::Check { index, .. } => vec![*index],
+        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } => vec![*value],
+        TileOp::Const(_) | TileOp::Coord(_) | TileOp::Accumulator => vec![],
+    }
+}
+
+/// Whether a dtype can be reduced as it is held; narrow ones are carried as words between threads.
+pub fn carried_type(dtype: DType) -> ElemType {
+    match register_type(dtype) {
+        BOOL | super::code::U8 => U32,
+        elem => elem,
+    }
+}
