@@ -1,3 +1,4 @@
+#![allow(clippy::unwrap_used)]
 //! Runs a kernel's CUDA text on the host: a C++ compiler with a stand-in for the CUDA headers. Threads are fibers that
 //! take turns at every exchange, so shuffles, shared memory and barriers behave as on the device.
 

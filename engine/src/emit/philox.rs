@@ -25,7 +25,7 @@ pub fn philox_word(low: u32, high: u32, step: u32, iteration: u32, seed: u32, st
         key0 += 0x9E37_79B9u32;
         key1 += 0xBB67_AE85u32;
     }
-    let front = select(lane % 2 == 0, c0, c1);
-    let back = select(lane % 2 == 0, c2, c3);
+    let front = select(lane == 0, c0, c1);
+    let back = select(lane == 2, c2, c3);
     select(lane < 2, front, back)
 }

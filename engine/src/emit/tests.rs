@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::fuse::{Access, Class, Domain, TileInst};
-use crate::ir::{Binary, Monoid, Scalar, Type as TensorType, Unary, Value};
+use crate::ir::{Binary, Monoid, Scalar, Type as TensorType, Unary, Value, View};
 use expect_test::{Expect, expect};
 
 /// A tile under construction, with its operands.
@@ -247,7 +247,9 @@ fn a_short_row_is_shared_by_the_threads_of_a_part_of_a_plane() {
 
 #[test]
 fn a_long_row_is_read_again_in_each_pass() {
-    check_text(&softmax(DType::BF16, 2, 10_000), expect![[r#"
+    check_text(
+        &softmax(DType::BF16, 2, 10_000),
+        expect![[r#"
         extern "C" __global__ void __launch_bounds__(1024)row (
             __nv_bfloat16* buffer_0, __nv_bfloat16* buffer_1, const __grid_constant__ info_st info
         ) {
@@ -419,7 +421,8 @@ fn a_long_row_is_read_again_in_each_pass() {
         }
 
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -555,7 +558,8 @@ fn assert_close(found: &[f32], expected: impl IntoIterator<Item = f64>) {
     let expected: Vec<f64> = expected.into_iter().collect();
     assert_eq!(found.len(), expected.len());
     for (i, (&found, expected)) in found.iter().zip(expected).enumerate() {
-        let is_close = (found as f64 - expected).abs() <= 1e-5 * (1.0 + expected.abs());
+        let is_close =
+            found == expected as f32 || (found as f64 - expected).abs() <= 1e-5 * (1.0 + expected.abs());
         assert!(
             is_close || (found.is_nan() && expected.is_nan()),
             "element {i}: {found} instead of {expected}"
@@ -631,4 +635,263 @@ fn the_first_label_out_of_range_raises_the_flag() {
     let x = bytes(&numbers(210));
     let Some(buffers) = on_host::run(&cross_entropy(21, 10), &[x, labels], 0) else { return };
     assert_eq!(i32s(&buffers[5]), [41 + 1, 10, 0, 13, 0], "node + 1, value, point");
+}
+
+/// Runs a map of primitives over the same operands and compares each with its formula.
+fn check_scalars(cases: &[(Scalar, &dyn Fn(&[f64]) -> f64)], operands: &[&[f32]]) {
+    let n = operands[0].len();
+    let mut s = Sketch::new(1, n, 1);
+    let args: Vec<usize> = operands.iter().map(|_| s.input(DType::F32, Class::Element)).collect();
+    for (op, _) in cases {
+        let y = s.scalar(op.clone(), &args);
+        let y = s.scalar(Scalar::Cast(DType::F32), &[y]);
+        s.store(y);
+    }
+    let inputs: Vec<Vec<u8>> = operands.iter().map(|values| bytes(values)).collect();
+    let Some(buffers) = on_host::run(&s.map(), &inputs, 0) else { return };
+    for ((op, formula), found) in cases.iter().zip(&buffers[operands.len()..]) {
+        eprintln!("{}", op.name());
+        let at = |i: usize| operands.iter().map(|values| values[i] as f64).collect::<Vec<_>>();
+        assert_close(&f32s(found), (0..n).map(|i| formula(&at(i))));
+    }
+}
+
+const SPECIAL: [f32; 16] = [
+    0.0,
+    -0.0,
+    0.3,
+    -0.3,
+    0.999,
+    -1.0,
+    1.0,
+    1.5,
+    2.5,
+    -2.5,
+    7.25,
+    -7.25,
+    1e-6,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::NAN,
+];
+
+#[test]
+fn unary_primitives_follow_their_definitions() {
+    let cases: [(Unary, fn(f64) -> f64); 18] = [
+        (Unary::Neg, |x| -x),
+        (Unary::Abs, f64::abs),
+        (Unary::Sign, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+        (Unary::Exp, f64::exp),
+        (Unary::Expm1, f64::exp_m1),
+        (Unary::Log, f64::ln),
+        (Unary::Log1p, f64::ln_1p),
+        (Unary::Sqrt, f64::sqrt),
+        (Unary::Rsqrt, |x| 1.0 / x.sqrt()),
+        (Unary::Recip, |x| 1.0 / x),
+        (Unary::Sin, f64::sin),
+        (Unary::Cos, f64::cos),
+        (Unary::Tanh, f64::tanh),
+        (Unary::Floor, f64::floor),
+        (Unary::Ceil, f64::ceil),
+        (Unary::Trunc, f64::trunc),
+        (Unary::Round, f64::round_ties_even),
+        (Unary::IsNan, |x| x.is_nan() as u8 as f64),
+    ];
+    let formulas = cases.map(|(op, formula)| (Scalar::Unary(op), move |x: &[f64]| formula(x[0])));
+    let cases: Vec<(Scalar, &dyn Fn(&[f64]) -> f64)> =
+        formulas.iter().map(|(op, formula)| (op.clone(), formula as &dyn Fn(&[f64]) -> f64)).collect();
+    check_scalars(&cases, &[&SPECIAL]);
+}
+
+#[test]
+fn binary_primitives_follow_their_definitions() {
+    let pairs: Vec<(f32, f32)> = SPECIAL.iter().flat_map(|&a| SPECIAL.map(|b| (a, b))).collect();
+    let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+    let truth = |holds: bool| holds as u8 as f64;
+    let nan_or = |x: &[f64], value: f64| if x[0].is_nan() || x[1].is_nan() { f64::NAN } else { value };
+    let cases: [(Binary, &dyn Fn(&[f64]) -> f64); 8] = [
+        (Binary::Max, &|x| nan_or(x, x[0].max(x[1]))),
+        (Binary::Min, &|x| nan_or(x, x[0].min(x[1]))),
+        (Binary::Rem, &|x| x[0] % x[1]),
+        (Binary::Pow, &|x| x[0].powf(x[1])),
+        (Binary::Div, &|x| x[0] / x[1]),
+        (Binary::Sub, &|x| x[0] - x[1]),
+        (Binary::Le, &|x| truth(x[0] <= x[1])),
+        (Binary::Ne, &|x| truth(x[0] != x[1])),
+    ];
+    check_scalars(&cases.map(|(op, formula)| (Scalar::Binary(op), formula)), &[&a, &b]);
+}
+
+#[test]
+fn floats_become_integers_by_truncation_and_saturation() {
+    let x = [0.0, -0.9, 2.9, -2.9, 255.5, 300.0, 3e9, 5e9, -3e9, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    for dtype in [DType::U8, DType::I32, DType::U32] {
+        let mut s = Sketch::new(1, x.len(), 1);
+        let reg = s.input(DType::F32, Class::Element);
+        let y = s.scalar(Scalar::Cast(dtype), &[reg]);
+        s.store(y);
+        let Some(buffers) = on_host::run(&s.map(), &[bytes(&x)], 0) else { return };
+        // Rust's `as` has the same rule.
+        let expected: Vec<u8> = x
+            .iter()
+            .flat_map(|&x| match dtype {
+                DType::U8 => vec![x as u8],
+                DType::U32 => (x as u32).to_le_bytes().to_vec(),
+                _ => (x as i32).to_le_bytes().to_vec(),
+            })
+            .collect();
+        assert_eq!(buffers[1], expected, "{dtype}");
+    }
+}
+
+#[test]
+fn half_precision_is_rounded_where_it_is_stored() {
+    let mut s = Sketch::new(1, 3, 1);
+    let x = s.input(DType::BF16, Class::Element);
+    let third = s.constant(DType::BF16, 1.0 / 3.0);
+    let y = s.binary(Binary::Mul, x, third);
+    s.store(y);
+    let inputs: Vec<u8> = [1.0f32, 2.0, -5.0].iter().flat_map(|x| x.to_le_bytes()[2..].to_vec()).collect();
+    let Some(buffers) = on_host::run(&s.map(), &[inputs], 0) else { return };
+    // 0.33333, 0.66667 and -1.66667 with 8 significant bits.
+    assert_eq!(buffers[1], [0xAB, 0x3E, 0x2B, 0x3F, 0xD5, 0xBF]);
+}
+
+#[test]
+fn padding_reads_its_fill_and_no_memory() {
+    let mut s = Sketch::new(1, 6, 1);
+    let pad = View::Pad { low: vec![1], high: vec![2], fill: Literal::Float(-1.0) };
+    let x = s.load(DType::F32, 3, Access::dense(&[3]).then(&pad, &[6]), Class::Element);
+    let nothing = s.load(
+        DType::F32,
+        0,
+        Access::dense(&[0]).then(&View::Pad { low: vec![6], high: vec![0], fill: Literal::Float(0.5) }, &[6]),
+        Class::Element,
+    );
+    let y = s.binary(Binary::Add, x, nothing);
+    s.store(y);
+    let Some(buffers) = on_host::run(&s.map(), &[bytes(&[1.0, 2.0, 3.0]), vec![]], 0) else { return };
+    assert_eq!(f32s(&buffers[2]), [-0.5, 1.5, 2.5, 3.5, -0.5, -0.5]);
+}
+
+#[test]
+fn a_reshaped_transpose_goes_through_two_levels() {
+    let access = Access::dense(&[2, 3])
+        .then(&View::Permute { perm: vec![1, 0] }, &[3, 2])
+        .then(&View::Reshape, &[6])
+        .then(&View::Slice { start: vec![5], step: vec![-2] }, &[3]);
+    let mut s = Sketch::new(1, 3, 1);
+    let x = s.load(DType::F32, 6, access, Class::Element);
+    s.store(x);
+    let x: Vec<f32> = (0..6).map(|i| i as f32).collect();
+    let Some(buffers) = on_host::run(&s.map(), &[bytes(&x)], 0) else { return };
+    assert_eq!(f32s(&buffers[1]), [5.0, 4.0, 3.0]);
+}
+
+fn random_bits(n: usize) -> Kernel {
+    let mut s = Sketch::new(1, n, 1);
+    let step = s.load(DType::I32, 1, Access::dense(&[1]), Class::Uniform);
+    let random = TileOp::Random { stream: 0xa4093822, step, iteration: None, access: Access::dense(&[n]) };
+    let bits = s.push(random, DType::U32, Class::Element);
+    s.store(bits);
+    s.map()
+}
+
+#[test]
+fn random_bits_are_those_of_the_reference_generator() {
+    // Key [seed, stream], counter [element / 4, 0, step, 0]; from a Philox in Python that
+    // gives Random123's known answers.
+    let Some(buffers) = on_host::run(&random_bits(9), &[7i32.to_le_bytes().to_vec()], 0x299f31d0) else {
+        return;
+    };
+    let found: Vec<u32> = i32s(&buffers[1]).into_iter().map(|word| word as u32).collect();
+    assert_eq!(
+        found,
+        [
+            0xf5cac6e8, 0x88596cb2, 0xa9715e4f, 0xa49912f4, 0xde2d3a6f, 0x94fe5530, 0x56f082b8, 0xc5148d15,
+            0xec113432
+        ]
+    );
+}
+
+#[test]
+fn extrema_of_rows_find_nan_and_the_first_of_equals() {
+    let columns = 40;
+    let mut s = Sketch::new(3, columns, 1);
+    let x = s.input(DType::F32, Class::Element);
+    let found = [Monoid::Max, Monoid::Min, Monoid::ArgMax, Monoid::ArgMin].map(|monoid| s.reduce(monoid, x));
+    found.into_iter().for_each(|reg| s.store(reg));
+    let mut x = vec![0.5; 3 * columns];
+    (x[7], x[35], x[9], x[38]) = (2.0, 2.0, -1.0, -1.0);
+    (x[columns + 33], x[columns + 39]) = (f32::NAN, f32::NAN);
+    x[2 * columns..].fill(f32::NEG_INFINITY);
+    let Some(buffers) = on_host::run(&s.row(), &[bytes(&x)], 0) else { return };
+    assert_close(&f32s(&buffers[1]), [2.0, f64::NAN, f64::NEG_INFINITY]);
+    assert_close(&f32s(&buffers[2]), [-1.0, f64::NAN, f64::NEG_INFINITY]);
+    assert_eq!(i32s(&buffers[3]), [7, 33, 0]);
+    assert_eq!(i32s(&buffers[4]), [9, 33, 0]);
+}
+
+#[test]
+fn rows_that_are_not_contiguous_and_rows_of_nothing() {
+    let sums = |outer: usize, row: usize, inner: usize| {
+        let mut s = Sketch::new(outer, row, inner);
+        let x = s.input(DType::F32, Class::Element);
+        let sum = s.reduce(Monoid::Sum, x);
+        s.store(sum);
+        let x: Vec<f32> = (0..outer * row * inner).map(|i| (i * 7919 % 13) as f32).collect();
+        let Some(buffers) = on_host::run(&s.row(), &[bytes(&x)], 0) else { return };
+        let at = |o: usize, r: usize, i: usize| x[(o * row + r) * inner + i] as f64;
+        let expected = (0..outer * inner).map(|q| (0..row).map(|r| at(q / inner, r, q % inner)).sum());
+        assert_close(&f32s(&buffers[1]), expected);
+    };
+    sums(2, 5, 7);
+    sums(2, 300, 33);
+    sums(4, 0, 1);
+}
+
+/// `p - rate·g` over tensors of several lengths, with a rate of its own for each.
+#[test]
+fn a_segmented_map_updates_tensors_of_several_lengths() {
+    let lengths = [3, 600, 256];
+    let mut s = Sketch::new(1, 600, 1);
+    let p = s.input(DType::F32, Class::Element);
+    let g = s.input(DType::F32, Class::Element);
+    let rate = s.constant(DType::F32, 0.1);
+    let change = s.binary(Binary::Mul, g, rate);
+    let next = s.binary(Binary::Sub, p, change);
+    s.store(next);
+    let tile = s.tile;
+    let mut operands = vec![];
+    for usage in [Use::Read, Use::Read, Use::Write] {
+        operands.extend(lengths.map(|n| Operand {
+            value: Value { node: 0, port: 0 },
+            ty: TensorType::new(DType::F32, &[n]),
+            usage,
+        }));
+    }
+    let segments = (0..3).map(|i| Segment {
+        operands: vec![i, 3 + i, 6 + i],
+        points: lengths[i],
+        constants: vec![Literal::Float([0.1, 0.2, 0.2][i])],
+    });
+    let kernel = kernel(KernelBody::Segmented { tile, segments: segments.collect() }, operands);
+    let inputs: Vec<Vec<u8>> = (0..6).map(|i| bytes(&numbers(lengths[i % 3] + i)[i..])).collect();
+    let Some(buffers) = on_host::run(&kernel, &inputs, 0) else { return };
+    for i in 0..3 {
+        let (p, g) = (f32s(&inputs[i]), f32s(&inputs[3 + i]));
+        let rate = [0.1, 0.2, 0.2][i];
+        assert_close(&f32s(&buffers[6 + i]), p.iter().zip(g).map(|(&p, g)| p as f64 - rate * g as f64));
+    }
+}
+
+#[test]
+fn what_has_no_cube_form_says_so() {
+    let scan = KernelBody::Scan { monoid: Monoid::Sum, domain: Domain { outer: 1, row: 2, inner: 1 } };
+    assert_eq!(cuda_source(&kernel(scan, vec![])).unwrap_err().to_string(), "a scan kernel has no cube form");
+    let mut s = Sketch::new(1, 2, 1);
+    let x = s.input(DType::I32, Class::Element);
+    let y = s.unary(Unary::Exp, x);
+    s.store(y);
+    assert_eq!(cuda_source(&s.map()).unwrap_err().to_string(), "`exp` of i32 has no cube form");
 }
