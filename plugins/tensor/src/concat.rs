@@ -1,0 +1,138 @@
+//! `concat` and `stack`.
+
+use crate::checked;
+use engine_core::ir::{Builder, DType, Dim, E, Literal, Type, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
+};
+
+/// The most operands that one call takes.
+const MOST: usize = 16;
+
+/// Operands one after the other along an axis; their other extents agree.
+pub fn concat() -> OpForm {
+    OpForm {
+        name: "concat".into(),
+        family: "tensor".into(),
+        summary: "Puts up to 16 tensors one after the other along an axis.".into(),
+        inputs: operands(),
+        outputs: vec!["y".into()],
+        attrs: vec![AttrSpec::with_default("axis", "the axis along which they follow", AttrKind::Int, 0i64)],
+        types: TypeRule::custom(|types, attrs| {
+            let axis = types[0].axis(attrs.int("axis"))?;
+            Ok(vec![joined(types, axis)?])
+        }),
+        lower: Lower::expand(|b, call| {
+            let axis = checked(b.ty(call.inputs[0]).axis(call.attrs.int("axis")));
+            vec![join(b, call.inputs, axis)]
+        }),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![Example::new(
+            "along columns",
+            "concat(a, b, axis=1)",
+            &[("f32[2, 1]", &[1., 2.]), ("f32[2, 2]", &[3., 4., 5., 6.])],
+            &[("f32[2, 3]", &[1., 3., 4., 2., 5., 6.])],
+        )],
+        role: Role::Plain,
+    }
+}
+
+/// Operands of one type along a new axis.
+pub fn stack() -> OpForm {
+    OpForm {
+        name: "stack".into(),
+        family: "tensor".into(),
+        summary: "Puts up to 16 tensors of one type side by side along a new axis.".into(),
+        inputs: operands(),
+        outputs: vec!["y".into()],
+        attrs: vec![AttrSpec::with_default("axis", "where the new axis stands", AttrKind::Int, 0i64)],
+        types: TypeRule::custom(|types, attrs| {
+            let axis = lifted(&types[0], 0).axis(attrs.int("axis"))?;
+            let types: Vec<Type> = types.iter().map(|ty| lifted(ty, axis.min(ty.rank()))).collect();
+            Ok(vec![joined(&types, axis)?])
+        }),
+        lower: Lower::expand(|b, call| {
+            let axis = checked(lifted(b.ty(call.inputs[0]), 0).axis(call.attrs.int("axis")));
+            let lift = |&x: &Value| {
+                let extents = lifted(b.ty(x), axis).extents();
+                b.reshape(x, &extents)
+            };
+            let parts: Vec<Value> = call.inputs.iter().map(lift).collect();
+            vec![join(b, &parts, axis)]
+        }),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![Example::new(
+            "two rows",
+            "stack(a, b)",
+            &[("f32[2]", &[1., 2.]), ("f32[2]", &[3., 4.])],
+            &[("f32[2, 2]", &[1., 2., 3., 4.])],
+        )],
+        role: Role::Plain,
+    }
+}
+
+fn operands() -> Vec<InputSpec> {
+    let operand = |i: usize| InputSpec { name: format!("x{i}"), doc: format!("part {i}"), optional: i > 0 };
+    (0..MOST).map(operand).collect()
+}
+
+/// The type with a new axis of extent 1.
+fn lifted(ty: &Type, axis: usize) -> Type {
+    let mut ty = ty.clone();
+    ty.shape.insert(axis, Dim::Fixed(1));
+    ty
+}
+
+fn joined(types: &[Type], axis: usize) -> Result<Type, TypeIssue> {
+    let mut whole = types[0].clone();
+    for (i, ty) in types.iter().enumerate().skip(1) {
+        let alike = |other: usize| other == axis || ty.shape[other] == whole.shape[other];
+        let fits = ty.dtype == whole.dtype && ty.rank() == whole.rank() && (0..ty.rank()).all(alike);
+        let extent = match (fits, whole.shape.get(axis), ty.shape.get(axis)) {
+            (true, Some(Dim::Fixed(n)), Some(Dim::Fixed(more))) => n + more,
+            _ => return Err(apart(types, i, axis)),
+        };
+        whole.shape[axis] = Dim::Fixed(extent);
+    }
+    Ok(whole)
+}
+
+fn apart(types: &[Type], i: usize, axis: usize) -> TypeIssue {
+    TypeIssue::new(format!("{} cannot follow {} along axis {axis}", types[i], types[0]))
+        .at(i, format!("this is {}", types[i]))
+        .help("types must agree but for that extent, which must be a number")
+}
+
+/// Each part padded to the whole, chosen by position: every bit arrives, a sum would lose the sign of -0.
+fn join(b: &mut Builder, parts: &[Value], axis: usize) -> Value {
+    let extents: Vec<usize> = parts.iter().map(|&part| b.extents(part)[axis]).collect();
+    let total: usize = extents.iter().sum();
+    let mut whole = b.ty(parts[0]).clone();
+    whole.shape[axis] = Dim::Fixed(total);
+    let mut y = None;
+    let mut before = 0;
+    for (&part, &extent) in parts.iter().zip(&extents) {
+        let padded = pad(b, part, axis, before, total - before - extent);
+        y = Some(match y {
+            None => padded,
+            Some(earlier) => {
+                let position = b.iota(axis, whole.with_dtype(DType::I32));
+                b.map(&[position, earlier, padded], |v| E::select(v[0].lt(before as i64), v[1], v[2]))
+            }
+        });
+        before += extent;
+    }
+    y.unwrap_or(parts[0])
+}
+
+fn pad(b: &mut Builder, part: Value, axis: usize, before: usize, after: usize) -> Value {
+    if before + after == 0 {
+        return part;
+    }
+    let mut low = vec![0; b.ty(part).rank()];
+    let mut high = low.clone();
+    (low[axis], high[axis]) = (before, after);
+    b.pad(part, &low, &high, Literal::Int(0))
+}

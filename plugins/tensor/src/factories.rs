@@ -1,0 +1,132 @@
+//! Tensors out of nothing: `zeros`, `ones`, `full`, `arange`.
+
+use engine_core::ir::{Attrs, Builder, DType, Dim, Literal, Type, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, OpForm, Role, TypeIssue, TypeRule,
+};
+
+/// A tensor of zeros.
+pub fn zeros() -> OpForm {
+    filled(
+        "zeros",
+        "Makes a tensor of zeros.",
+        vec![],
+        |_| Literal::Int(0),
+        vec![Example::new("a row", "zeros(shape=[1, 2])", &[], &[("f32[1, 2]", &[0., 0.])])],
+    )
+}
+
+/// A tensor of ones.
+pub fn ones() -> OpForm {
+    filled(
+        "ones",
+        "Makes a tensor of ones.",
+        vec![],
+        |_| Literal::Int(1),
+        vec![Example::new("integers", "ones(shape=[2], dtype=i32)", &[], &[("i32[2]", &[1., 1.])])],
+    )
+}
+
+/// A tensor filled with one number, kept exactly: NaN, infinities and -0 included.
+pub fn full() -> OpForm {
+    filled(
+        "full",
+        "Makes a tensor filled with one number.",
+        vec![AttrSpec::must("value", "what each element holds", AttrKind::Literal)],
+        |attrs| match attrs.get("value") {
+            engine_core::ir::Attr::Lit(literal) => *literal,
+            other => engine_core::bug!("attribute `value` is {other}"),
+        },
+        vec![Example::new("a vector", "full(value=2.5, shape=[2])", &[], &[("f32[2]", &[2.5, 2.5])])],
+    )
+}
+
+fn filled(
+    name: &str,
+    summary: &str,
+    own_attrs: Vec<AttrSpec>,
+    value: fn(&Attrs) -> Literal,
+    examples: Vec<Example>,
+) -> OpForm {
+    let mut attrs = own_attrs;
+    attrs.push(AttrSpec::must("shape", "its extents", AttrKind::Shape));
+    attrs.push(AttrSpec::with_default("dtype", "its element type", AttrKind::DType, DType::F32));
+    OpForm {
+        name: name.into(),
+        family: "tensor".into(),
+        summary: summary.into(),
+        inputs: vec![],
+        outputs: vec!["y".into()],
+        attrs,
+        types: TypeRule::custom(|_, attrs| Ok(vec![filled_type(attrs)])),
+        lower: Lower::expand(move |b, call| vec![b.full(value(call.attrs), filled_type(call.attrs))]),
+        grad: Grad::None { why: "a constant depends on nothing" },
+        check: GradCheck::None { why: "there is no gradient" },
+        examples,
+        role: Role::Plain,
+    }
+}
+
+fn filled_type(attrs: &Attrs) -> Type {
+    Type { dtype: attrs.dtype("dtype"), shape: attrs.shape("shape") }
+}
+
+/// `start, start + step, …` up to and without `stop`; `max(0, ⌈(stop - start) / step⌉)` elements.
+pub fn arange() -> OpForm {
+    OpForm {
+        name: "arange".into(),
+        family: "tensor".into(),
+        summary: "Makes a vector of equally spaced numbers.".into(),
+        inputs: vec![],
+        outputs: vec!["y".into()],
+        attrs: vec![
+            AttrSpec::with_default("start", "the first number", AttrKind::Float, 0i64),
+            AttrSpec::must("stop", "where it ends; not reached", AttrKind::Float),
+            AttrSpec::with_default("step", "distance of neighbours, not 0", AttrKind::Float, 1i64),
+            AttrSpec::with_default("dtype", "its element type", AttrKind::DType, DType::I32),
+        ],
+        types: TypeRule::custom(|_, attrs| Ok(vec![range_type(attrs)?])),
+        lower: Lower::expand(|b, call| vec![range(b, call.attrs)]),
+        grad: Grad::None { why: "a constant depends on nothing" },
+        check: GradCheck::None { why: "there is no gradient" },
+        examples: vec![
+            Example::new("from 0", "arange(stop=3)", &[], &[("i32[3]", &[0., 1., 2.])]),
+            Example::new(
+                "backwards by halves",
+                "arange(start=1, stop=0, step=-0.5, dtype=f32)",
+                &[],
+                &[("f32[2]", &[1., 0.5])],
+            ),
+        ],
+        role: Role::Plain,
+    }
+}
+
+fn range_type(attrs: &Attrs) -> Result<Type, TypeIssue> {
+    let [start, stop, step] = ["start", "stop", "step"].map(|name| attrs.float(name));
+    let count = ((stop - start) / step).ceil();
+    let dtype = attrs.dtype("dtype");
+    if dtype == DType::Bool || dtype == DType::U8 {
+        return Err(TypeIssue::new(format!("`arange` does not make {dtype}")).help("cast it afterwards"));
+    }
+    // Row indices are 32 bits wide.
+    if !count.is_finite() || count > i32::MAX as f64 {
+        return Err(TypeIssue::new(format!("`arange` from {start} to {stop} by {step} has no end")));
+    }
+    Ok(Type { dtype, shape: vec![Dim::Fixed(count.max(0.0) as usize)] })
+}
+
+fn range(b: &mut Builder, attrs: &Attrs) -> Value {
+    let ty = crate::checked(range_type(attrs));
+    let counter = if ty.dtype.is_float() { DType::I32 } else { ty.dtype };
+    let position = b.iota(0, ty.with_dtype(counter));
+    // Small floats are rounded once, after the last operation.
+    let wide = ty.dtype.accumulator();
+    let position = b.cast(position, wide);
+    let [start, step] = ["start", "step"].map(|name| attrs.float(name));
+    let first = b.full(Literal::Float(start), ty.with_dtype(wide));
+    let distance = b.full(Literal::Float(step), ty.with_dtype(wide));
+    let offset = b.mul(position, distance);
+    let y = b.add(first, offset);
+    b.cast(y, ty.dtype)
+}

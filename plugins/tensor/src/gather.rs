@@ -1,0 +1,92 @@
+//! Elements by number.
+
+use crate::checked;
+use crate::indices::{expect_index, indices, masked, policy};
+use engine_core::ir::{Builder, Type, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
+    TypeRule,
+};
+
+/// `y[…, i, …] = src[…, idx[…, i, …], …]`: one element per index, all other coordinates kept, as in PyTorch's gather.
+/// Extents agree but along the axis. The gradient adds up at the indices.
+pub fn gather() -> OpForm {
+    let axis = AttrSpec::with_default("axis", "the axis that is indexed", AttrKind::Int, -1i64);
+    OpForm {
+        name: "gather".into(),
+        family: "tensor".into(),
+        summary: "Reads one element per index along an axis, all other coordinates kept.".into(),
+        inputs: vec![
+            InputSpec::required("src", "what is read"),
+            InputSpec::required("idx", "positions along the axis; shaped like the source but for that axis"),
+        ],
+        outputs: vec!["y".into()],
+        attrs: [axis].into_iter().chain(policy()).collect(),
+        types: TypeRule::custom(|types, attrs| {
+            expect_index("gather", 1, &types[1])?;
+            let axis = types[0].axis(attrs.int("axis"))?;
+            expect_alike("gather", &types[0], 1, &types[1], axis)?;
+            Ok(vec![types[1].with_dtype(types[0].dtype)])
+        }),
+        lower: Lower::expand(|b, call| vec![gathered(b, call)]),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example::new(
+                "one element of each row",
+                "gather(a, b, axis=1)",
+                &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[2, 1]", &[1., 0.])],
+                &[("f32[2, 1]", &[2., 3.])],
+            ),
+            Example::new(
+                "along columns",
+                "gather(a, b, axis=0)",
+                &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[1, 2]", &[1., 0.])],
+                &[("f32[1, 2]", &[3., 2.])],
+            ),
+        ],
+        role: Role::Plain,
+    }
+}
+
+/// Nothing if `idx` has the extents of `whole` but along `axis`.
+pub fn expect_alike(
+    op: &str,
+    whole: &Type,
+    operand: usize,
+    idx: &Type,
+    axis: usize,
+) -> Result<(), TypeIssue> {
+    let same = |other: usize| other == axis || whole.shape[other] == idx.shape[other];
+    if whole.rank() == idx.rank() && (0..whole.rank()).all(same) {
+        return Ok(());
+    }
+    Err(TypeIssue::new(format!("`{op}` of {whole} by {idx} along axis {axis}"))
+        .at(operand, format!("this is {idx}"))
+        .help("all other extents must agree"))
+}
+
+/// The order of axes that puts `axis` last.
+pub fn last(rank: usize, axis: usize) -> Vec<usize> {
+    (0..rank).filter(|&other| other != axis).chain([axis]).collect()
+}
+
+/// The order of axes that takes `last` back.
+pub fn back(rank: usize, axis: usize) -> Vec<usize> {
+    let others = 0..rank - 1;
+    others.clone().take(axis).chain([rank - 1]).chain(others.skip(axis)).collect()
+}
+
+fn gathered(b: &mut Builder, call: &Lowering) -> Value {
+    let [src, idx] = [call.inputs[0], call.inputs[1]];
+    let rank = b.ty(src).rank();
+    let axis = checked(b.ty(src).axis(call.attrs.int("axis")));
+    let idx = indices(b, idx, b.extents(src)[axis], call);
+    let last = last(rank, axis);
+    let rows = b.permute(src, &last);
+    let at = b.permute(idx.at, &last);
+    let y = b.gather(rows, at, rank - 1, rank - 1);
+    let y = b.permute(y, &back(rank, axis));
+    let axes: Vec<usize> = (0..rank).collect();
+    masked(b, y, idx.counts, &axes)
+}

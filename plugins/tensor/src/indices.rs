@@ -1,0 +1,74 @@
+//! What indexing ops share: what happens to an index outside of its range.
+
+use engine_core::ir::{Builder, DType, E, Type, Value};
+use engine_core::op::{AttrKind, AttrSpec, Lowering, TypeIssue};
+
+/// `oob` and `wrap_negative`.
+pub fn policy() -> Vec<AttrSpec> {
+    vec![
+        AttrSpec::with_default(
+            "oob",
+            "an index out of range is an error, goes to the nearest end, counts for nothing, or is the caller's risk",
+            AttrKind::choice(&["error", "clamp", "skip", "unchecked"]),
+            "error",
+        ),
+        AttrSpec::with_default(
+            "wrap_negative",
+            "whether negative indices count from the end",
+            AttrKind::Bool,
+            false,
+        ),
+    ]
+}
+
+/// Nothing if the type can index.
+pub fn expect_index(op: &str, operand: usize, ty: &Type) -> Result<(), TypeIssue> {
+    ty.expect_dtype(
+        op,
+        operand,
+        |dtype| matches!(dtype, DType::U8 | DType::I32 | DType::I64),
+        "u8, i32 or i64",
+    )
+}
+
+/// Indices that are safe to use.
+pub struct Indices {
+    /// All within `0..bound`.
+    pub at: Value,
+    /// Which of them count; all, if missing.
+    pub counts: Option<Value>,
+}
+
+/// Applies the call's policy to indices into `bound` positions.
+pub fn indices(b: &mut Builder, given: Value, bound: usize, call: &Lowering) -> Indices {
+    // Bounds beyond 255 do not fit a byte.
+    let given = if b.dtype(given) == DType::U8 { b.cast(given, DType::I32) } else { given };
+    let given = match call.attrs.bool("wrap_negative") {
+        true => b.map(&[given], |i| E::select(i[0].lt(0i64), i[0] + E::from(bound as i64), i[0])),
+        false => given,
+    };
+    let last = bound as i64 - 1;
+    match call.attrs.str("oob") {
+        "unchecked" => Indices { at: given, counts: None },
+        // Of no positions none is nearest, and none is safe to read.
+        "clamp" if bound > 0 => Indices { at: clamped(b, given, last), counts: None },
+        "skip" if bound > 0 => {
+            let counts = b.map(&[given], |i| i[0].ge(0i64) & i[0].le(last));
+            Indices { at: clamped(b, given, last), counts: Some(counts) }
+        }
+        _ => Indices { at: b.check_index(given, bound), counts: None },
+    }
+}
+
+fn clamped(b: &mut Builder, given: Value, last: i64) -> Value {
+    b.map(&[given], |i| i[0].max(0i64).min(last))
+}
+
+/// 0 where an index does not count; `counts` lies along `axes` of `x`.
+pub fn masked(b: &mut Builder, x: Value, counts: Option<Value>, axes: &[usize]) -> Value {
+    let Some(counts) = counts else { return x };
+    let shape = b.ty(x).shape.clone();
+    let counts = b.broadcast_axes(counts, axes, &shape);
+    let zero = b.full_like(x, 0.0);
+    b.map(&[counts, x, zero], |v| E::select(v[0], v[1], v[2]))
+}

@@ -1,0 +1,75 @@
+//! A linear layer.
+
+use crate::checked;
+use crate::gemm::expect_addend;
+use crate::matmul::{expect_matrix, product_type};
+use engine_core::ir::{Attrs, Builder, Contract, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule,
+};
+
+/// `act(x · w + bias)` for x […, in], w [in, out] (or [out, in] if transposed) and bias [out]. The activation is the op
+/// of that name.
+pub fn linear() -> OpForm {
+    OpForm {
+        name: "linear".into(),
+        family: "tensor".into(),
+        summary: "Applies a linear layer: a matrix product, a bias and an activation.".into(),
+        inputs: vec![
+            InputSpec::required("x", "[…, in]"),
+            InputSpec::required("w", "[in, out], or [out, in] if transposed"),
+            InputSpec::optional("bias", "[out]"),
+        ],
+        outputs: vec!["y".into()],
+        attrs: vec![
+            AttrSpec::with_default("trans_w", "whether the weights are [out, in]", AttrKind::Bool, false),
+            AttrSpec::with_default(
+                "act",
+                "the op applied to the result",
+                AttrKind::choice(&["none", "relu", "gelu", "silu", "tanh", "sigmoid"]),
+                "none",
+            ),
+        ],
+        types: TypeRule::custom(|types, attrs| {
+            expect_matrix("linear", 1, &types[1])?;
+            let mut w = types[1].clone();
+            if attrs.bool("trans_w") {
+                w.shape.reverse();
+            }
+            let y = product_type(&types[0], &w)?;
+            types.get(2).map_or(Ok(()), |bias| expect_addend("linear", 2, bias, &y))?;
+            Ok(vec![y])
+        }),
+        lower: Lower::expand(|b, call| {
+            let y = affine(b, call);
+            vec![activated(b, y, call.attrs)]
+        }),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![Example::new(
+            "two features to one",
+            "linear(a, b, c)",
+            &[("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2, 1]", &[0.5, -1.]), ("f32[1]", &[10.])],
+            &[("f32[2, 1]", &[8.5, 7.5])],
+        )],
+        role: Role::Plain,
+    }
+}
+
+fn affine(b: &mut Builder, call: &Lowering) -> Value {
+    let inner = b.ty(call.inputs[0]).rank() - 1;
+    let w_axis = if call.attrs.bool("trans_w") { 1 } else { 0 };
+    let contract = Contract { batch: vec![], contracted: vec![(inner, w_axis)] };
+    let y = b.contract(call.inputs[0], call.inputs[1], contract);
+    match call.inputs.get(2) {
+        Some(&bias) => b.map(&[y, bias], |v| v[0] + v[1]),
+        None => y,
+    }
+}
+
+fn activated(b: &mut Builder, y: Value, attrs: &Attrs) -> Value {
+    match attrs.str("act") {
+        "none" => y,
+        act => checked(b.call(act, &[y], Attrs::default()))[0],
+    }
+}

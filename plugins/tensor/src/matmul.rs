@@ -1,0 +1,129 @@
+//! Matrix products.
+
+use crate::checked;
+use engine_core::ir::{Builder, Contract, DType, Dim, Type, Value, broadcast_shapes};
+use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
+
+/// The product of matrices, `[…, m, k] · […, k, n] -> […, m, n]`, with numpy's rules: leading axes broadcast, a vector
+/// is a row on the left and a column on the right. Accumulates in f32 for the small floats.
+pub fn matmul() -> OpForm {
+    OpForm {
+        name: "matmul".into(),
+        family: "tensor".into(),
+        summary: "Multiplies matrices, or stacks of them.".into(),
+        inputs: vec![
+            InputSpec::required("lhs", "[…, m, k] or [k]"),
+            InputSpec::required("rhs", "[…, k, n] or [k]"),
+        ],
+        outputs: vec!["y".into()],
+        attrs: vec![],
+        types: TypeRule::custom(|types, _| Ok(vec![product_type(&types[0], &types[1])?])),
+        lower: Lower::expand(|b, call| vec![product(b, call.inputs[0], call.inputs[1])]),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example::new(
+                "two matrices",
+                "matmul(a, b)",
+                &[("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2, 1]", &[5., 6.])],
+                &[("f32[2, 1]", &[17., 39.])],
+            ),
+            Example::new(
+                "one matrix with a stack of two",
+                "matmul(a, b)",
+                &[("f32[1, 2]", &[1., 2.]), ("f32[2, 2, 1]", &[1., 0., 0., 1.])],
+                &[("f32[2, 1, 1]", &[1., 2.])],
+            ),
+        ],
+        role: Role::Plain,
+    }
+}
+
+/// The product of two matrices, `[m, k] · [k, n]`.
+pub fn mm() -> OpForm {
+    OpForm {
+        name: "mm".into(),
+        family: "tensor".into(),
+        summary: "Multiplies two matrices.".into(),
+        inputs: vec![InputSpec::required("lhs", "[m, k]"), InputSpec::required("rhs", "[k, n]")],
+        outputs: vec!["y".into()],
+        attrs: vec![],
+        types: TypeRule::custom(|types, _| {
+            expect_matrix("mm", 0, &types[0])?;
+            expect_matrix("mm", 1, &types[1])?;
+            Ok(vec![product_type(&types[0], &types[1])?])
+        }),
+        lower: Lower::expand(|b, call| vec![b.matmul(call.inputs[0], call.inputs[1])]),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![Example::new(
+            "a row and a matrix",
+            "mm(a, b)",
+            &[("f32[1, 2]", &[1., 2.]), ("f32[2, 2]", &[1., 2., 3., 4.])],
+            &[("f32[1, 2]", &[7., 10.])],
+        )],
+        role: Role::Plain,
+    }
+}
+
+/// Nothing if an operand is a matrix.
+pub fn expect_matrix(op: &str, operand: usize, ty: &Type) -> Result<(), TypeIssue> {
+    if ty.rank() == 2 {
+        return Ok(());
+    }
+    Err(TypeIssue::new(format!("`{op}` takes matrices, not {ty}"))
+        .at(operand, format!("this is {ty}"))
+        .help("`matmul` takes any number of axes"))
+}
+
+/// The type of a product.
+pub fn product_type(lhs: &Type, rhs: &Type) -> Result<Type, TypeIssue> {
+    let (lhs, rhs) = aligned(lhs, rhs)?;
+    let contract = contract(lhs.rank(), rhs.rank());
+    Ok(Type { dtype: lhs.dtype, shape: contract.shape(&lhs, &rhs) })
+}
+
+/// A product, for operands that [`product_type`] admits.
+pub fn product(b: &mut Builder, lhs: Value, rhs: Value) -> Value {
+    let (l, r) = checked(aligned(b.ty(lhs), b.ty(rhs)));
+    let contract = contract(l.rank(), r.rank());
+    let lhs = b.broadcast_dims(lhs, &l.shape);
+    let rhs = b.broadcast_dims(rhs, &r.shape);
+    b.contract(lhs, rhs, contract)
+}
+
+/// Operand types with leading axes broadcast, if both sides have them.
+fn aligned(lhs: &Type, rhs: &Type) -> Result<(Type, Type), TypeIssue> {
+    let mismatch = |note: &str| {
+        TypeIssue::new(format!("cannot multiply {lhs} and {rhs}")).at(1, format!("this is {rhs}")).help(note)
+    };
+    if lhs.dtype != rhs.dtype || lhs.dtype == DType::Bool {
+        return Err(mismatch("both must be of one numeric type; convert one with `cast`"));
+    }
+    let (Some(inner), Some(_)) = (lhs.shape.last(), rhs.shape.last()) else {
+        return Err(mismatch("a scalar is multiplied by `*`"));
+    };
+    if *inner != rhs.shape[rhs.rank().saturating_sub(2)] {
+        return Err(mismatch("the last extent of the left must be the second last of the right"));
+    }
+    if lhs.rank() < 2 || rhs.rank() <= 2 {
+        return Ok((lhs.clone(), rhs.clone()));
+    }
+    let lead = |ty: &Type| Type { dtype: ty.dtype, shape: ty.shape[..ty.rank() - 2].to_vec() };
+    let batch = broadcast_shapes(&[lead(lhs), lead(rhs)])
+        .ok_or_else(|| mismatch("leading axes must agree or be 1"))?;
+    let with_batch = |ty: &Type| -> Type {
+        let shape: Vec<Dim> = batch.iter().chain(&ty.shape[ty.rank() - 2..]).cloned().collect();
+        Type { dtype: ty.dtype, shape }
+    };
+    Ok((with_batch(lhs), with_batch(rhs)))
+}
+
+/// Which axes go along and which are summed over, for aligned operands.
+fn contract(lhs_rank: usize, rhs_rank: usize) -> Contract {
+    let n_batch = if lhs_rank < 2 || rhs_rank <= 2 { 0 } else { lhs_rank - 2 };
+    Contract {
+        batch: (0..n_batch).map(|axis| (axis, axis)).collect(),
+        contracted: vec![(lhs_rank - 1, rhs_rank.saturating_sub(2))],
+    }
+}

@@ -1,0 +1,131 @@
+//! `reshape` and `flatten`.
+
+use crate::checked;
+use engine_core::ir::{Attr, Attrs, Dim, Type};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
+};
+
+/// The same elements in row-major order under another shape. One extent may be `_` (in code also -1): whatever is left.
+pub fn reshape() -> OpForm {
+    OpForm {
+        name: "reshape".into(),
+        family: "tensor".into(),
+        summary: "Puts the same elements, in row-major order, under another shape.".into(),
+        inputs: vec![InputSpec::required("x", "any tensor")],
+        outputs: vec!["y".into()],
+        attrs: vec![AttrSpec::must(
+            "shape",
+            "the new extents; one of them may be `_`, which is whatever is left",
+            AttrKind::Shape,
+        )],
+        types: TypeRule::custom(|types, attrs| Ok(vec![reshaped(&types[0], attrs)?])),
+        lower: Lower::expand(|b, call| {
+            let extents = checked(reshaped(b.ty(call.inputs[0]), call.attrs)).extents();
+            vec![b.reshape(call.inputs[0], &extents)]
+        }),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example::new(
+                "rows of three",
+                "reshape(a, shape=[2, 3])",
+                &[("f32[6]", &[1., 2., 3., 4., 5., 6.])],
+                &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.])],
+            ),
+            Example::new(
+                "an extent that follows from the others",
+                "reshape(a, shape=[_, 2])",
+                &[("f32[4]", &[1., 2., 3., 4.])],
+                &[("f32[2, 2]", &[1., 2., 3., 4.])],
+            ),
+        ],
+        role: Role::Plain,
+    }
+}
+
+/// All axes from `start` on become one.
+pub fn flatten() -> OpForm {
+    OpForm {
+        name: "flatten".into(),
+        family: "tensor".into(),
+        summary: "Merges all axes from one on into a single axis.".into(),
+        inputs: vec![InputSpec::required("x", "any tensor")],
+        outputs: vec!["y".into()],
+        attrs: vec![AttrSpec::with_default("start", "the first axis that is merged", AttrKind::Int, 1i64)],
+        types: TypeRule::custom(|types, attrs| Ok(vec![flattened(&types[0], attrs)?])),
+        lower: Lower::expand(|b, call| {
+            let extents = checked(flattened(b.ty(call.inputs[0]), call.attrs)).extents();
+            vec![b.reshape(call.inputs[0], &extents)]
+        }),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![Example::new(
+            "images to rows",
+            "flatten(a)",
+            &[("f32[1, 2, 2]", &[1., 2., 3., 4.])],
+            &[("f32[1, 4]", &[1., 2., 3., 4.])],
+        )],
+        role: Role::Plain,
+    }
+}
+
+fn flattened(ty: &Type, attrs: &Attrs) -> Result<Type, TypeIssue> {
+    let start = ty.axis(attrs.int("start"))?;
+    let merged = Type { dtype: ty.dtype, shape: ty.shape[start..].to_vec() };
+    let rest = infer(&merged, &[None])?;
+    Ok(Type { dtype: ty.dtype, shape: ty.shape[..start].iter().cloned().chain(rest).collect() })
+}
+
+fn reshaped(ty: &Type, attrs: &Attrs) -> Result<Type, TypeIssue> {
+    let wanted: Vec<Option<Dim>> = match attrs.get("shape") {
+        Attr::Ints(items) => items.iter().map(|&n| usize::try_from(n).ok().map(Dim::Fixed)).collect(),
+        _ => attrs.shape("shape").into_iter().map(|dim| Some(dim).filter(|dim| !is_open(dim))).collect(),
+    };
+    Ok(Type { dtype: ty.dtype, shape: infer(ty, &wanted)? })
+}
+
+fn is_open(dim: &Dim) -> bool {
+    matches!(dim, Dim::Named(name) if &**name == "_")
+}
+
+/// The extents `wanted` for the elements of `ty`, with an open one filled in. Named extents must cancel.
+fn infer(ty: &Type, wanted: &[Option<Dim>]) -> Result<Vec<Dim>, TypeIssue> {
+    let known: Vec<Dim> = wanted.iter().flatten().cloned().collect();
+    let n_open = wanted.len() - known.len();
+    let rest = quotient(&ty.shape, &known);
+    let rest = match (n_open, rest) {
+        (0, Some(rest)) if rest == Dim::Fixed(1) => rest,
+        (1, Some(rest)) => rest,
+        _ => return Err(mismatch(ty, wanted)),
+    };
+    Ok(wanted.iter().map(|dim| dim.clone().unwrap_or_else(|| rest.clone())).collect())
+}
+
+/// The product of `whole` divided by that of `part`, if it is one extent.
+fn quotient(whole: &[Dim], part: &[Dim]) -> Option<Dim> {
+    let fixed = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
+    let mut names: Vec<&Dim> = whole.iter().filter(|dim| dim.fixed().is_none()).collect();
+    for name in part.iter().filter(|dim| dim.fixed().is_none()) {
+        let at = names.iter().position(|known| *known == name)?;
+        names.remove(at);
+    }
+    let ratio = match (fixed(whole), fixed(part)) {
+        (0, 0) => 1,
+        (whole, part) if part > 0 && whole % part == 0 => whole / part,
+        _ => return None,
+    };
+    match (names.as_slice(), ratio) {
+        ([], ratio) => Some(Dim::Fixed(ratio)),
+        ([name], 1) => Some((*name).clone()),
+        _ => None,
+    }
+}
+
+fn mismatch(ty: &Type, wanted: &[Option<Dim>]) -> TypeIssue {
+    let extents: Vec<String> =
+        wanted.iter().map(|dim| dim.as_ref().map_or("_".into(), Dim::to_string)).collect();
+    TypeIssue::new(format!("{ty} cannot be reshaped to [{}]", extents.join(", ")))
+        .at(0, format!("this is {ty}"))
+        .help("the number of elements must stay, and only one extent can be `_`")
+}

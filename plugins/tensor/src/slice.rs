@@ -1,0 +1,161 @@
+//! `slice` and `select`.
+
+use crate::checked;
+use engine_core::ir::{Attrs, Builder, Dim, Type, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
+};
+
+/// `x[start:stop:step]` along one axis, with Python's rules: negative positions count from the end, positions beyond
+/// the ends are clipped, a negative step walks backwards.
+pub fn slice() -> OpForm {
+    OpForm {
+        name: "slice".into(),
+        family: "tensor".into(),
+        summary: "Takes the elements from one position to another along an axis.".into(),
+        inputs: vec![InputSpec::required("x", "any tensor")],
+        outputs: vec!["y".into()],
+        attrs: vec![
+            AttrSpec::with_default("axis", "the axis", AttrKind::Int, 0i64),
+            AttrSpec::open(
+                "start",
+                "the first position; none for the end that the step leaves",
+                AttrKind::Int,
+            ),
+            AttrSpec::open(
+                "stop",
+                "the position after the last; none for the end that the step reaches",
+                AttrKind::Int,
+            ),
+            AttrSpec::with_default("step", "distance of neighbours, not 0", AttrKind::Int, 1i64),
+        ],
+        types: TypeRule::custom(|types, attrs| {
+            let axis = types[0].axis(attrs.int("axis"))?;
+            let mut ty = types[0].clone();
+            if !is_whole(attrs) {
+                let n = fixed(&ty, axis)?;
+                ty.shape[axis] = Dim::Fixed(Range::of(n, attrs)?.count);
+            }
+            Ok(vec![ty])
+        }),
+        lower: Lower::expand(|b, call| vec![sliced(b, call.inputs[0], call.attrs)]),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example::new(
+                "all but the first",
+                "slice(a, start=1)",
+                &[("f32[4]", &[1., 2., 3., 4.])],
+                &[("f32[3]", &[2., 3., 4.])],
+            ),
+            Example::new(
+                "columns backwards",
+                "slice(a, axis=1, step=-2)",
+                &[("f32[1, 4]", &[1., 2., 3., 4.])],
+                &[("f32[1, 2]", &[4., 2.])],
+            ),
+        ],
+        role: Role::Plain,
+    }
+}
+
+/// `x[index]` along one axis, which vanishes; a negative index counts from the end.
+pub fn select() -> OpForm {
+    OpForm {
+        name: "select".into(),
+        family: "tensor".into(),
+        summary: "Takes one position along an axis, which vanishes.".into(),
+        inputs: vec![InputSpec::required("x", "any tensor")],
+        outputs: vec!["y".into()],
+        attrs: vec![
+            AttrSpec::with_default("axis", "the axis", AttrKind::Int, 0i64),
+            AttrSpec::must("index", "the position", AttrKind::Int),
+        ],
+        types: TypeRule::custom(|types, attrs| {
+            let (axis, _) = position(&types[0], attrs)?;
+            let mut ty = types[0].clone();
+            ty.shape.remove(axis);
+            Ok(vec![ty])
+        }),
+        lower: Lower::expand(|b, call| {
+            let x = call.inputs[0];
+            let (axis, index) = checked(position(b.ty(x), call.attrs));
+            let mut extents = b.extents(x);
+            let one = along(b, x, axis, index, 1, 1);
+            extents.remove(axis);
+            vec![b.reshape(one, &extents)]
+        }),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![Example::new(
+            "the last column",
+            "select(a, axis=1, index=-1)",
+            &[("f32[2, 2]", &[1., 2., 3., 4.])],
+            &[("f32[2]", &[2., 4.])],
+        )],
+        role: Role::Plain,
+    }
+}
+
+fn sliced(b: &mut Builder, x: Value, attrs: &Attrs) -> Value {
+    let axis = checked(b.ty(x).axis(attrs.int("axis")));
+    let range = checked(Range::of(b.extents(x)[axis], attrs));
+    along(b, x, axis, range.start, range.count, range.step)
+}
+
+fn along(b: &mut Builder, x: Value, axis: usize, start: usize, count: usize, step: i64) -> Value {
+    let mut counts = b.extents(x);
+    let mut starts = vec![0; counts.len()];
+    let mut steps = vec![1; counts.len()];
+    (starts[axis], counts[axis], steps[axis]) = (start, count, step);
+    b.slice(x, &starts, &counts, &steps)
+}
+
+/// Whether a slice takes everything in order, so that the extent need not be known.
+fn is_whole(attrs: &Attrs) -> bool {
+    attrs.opt_int("start").unwrap_or(0) == 0 && attrs.opt_int("stop").is_none() && attrs.int("step") == 1
+}
+
+fn fixed(ty: &Type, axis: usize) -> Result<usize, TypeIssue> {
+    ty.shape[axis].fixed().ok_or_else(|| {
+        TypeIssue::new(format!("axis {axis} of {ty} cannot be cut before its extent is known"))
+            .at(0, format!("this is {ty}"))
+            .help("give the extent as a number")
+    })
+}
+
+fn position(ty: &Type, attrs: &Attrs) -> Result<(usize, usize), TypeIssue> {
+    let axis = ty.axis(attrs.int("axis"))?;
+    let (n, index) = (fixed(ty, axis)? as i64, attrs.int("index"));
+    if (-n..n).contains(&index) {
+        return Ok((axis, index.rem_euclid(n) as usize));
+    }
+    Err(TypeIssue::new(format!("axis {axis} of {ty} has no index {index}")).at(0, format!("this is {ty}")))
+}
+
+struct Range {
+    start: usize,
+    count: usize,
+    step: i64,
+}
+
+impl Range {
+    /// What `start:stop:step` means for `n` elements.
+    fn of(n: usize, attrs: &Attrs) -> Result<Range, TypeIssue> {
+        let (n, step) = (n as i64, attrs.int("step"));
+        if step == 0 {
+            return Err(TypeIssue::new("a slice cannot have step 0"));
+        }
+        // Backwards, positions run from n - 1 down to 0, and -1 stands for the one before the first.
+        let (lowest, highest) = if step > 0 { (0, n) } else { (-1, n - 1) };
+        let clip = |at: i64| (if at < 0 { at.saturating_add(n) } else { at }).clamp(lowest, highest);
+        let (from, to) = if step > 0 { (lowest, highest) } else { (highest, lowest) };
+        let start = attrs.opt_int("start").map_or(from, clip);
+        let stop = attrs.opt_int("stop").map_or(to, clip);
+        let span = if step > 0 { stop - start } else { start - stop };
+        let count = if span > 0 { (span - 1) / step.saturating_abs() + 1 } else { 0 };
+        // An empty slice starts nowhere; 0 is inside of anything.
+        let start = if count == 0 { 0 } else { start };
+        Ok(Range { start: start as usize, count: count as usize, step: if count < 2 { 1 } else { step } })
+    }
+}
