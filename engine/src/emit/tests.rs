@@ -637,8 +637,11 @@ fn the_first_label_out_of_range_raises_the_flag() {
     assert_eq!(i32s(&buffers[5]), [41 + 1, 10, 0, 13, 0], "node + 1, value, point");
 }
 
+/// What a primitive should give for its operands.
+type Formula<'f> = &'f dyn Fn(&[f64]) -> f64;
+
 /// Runs a map of primitives over the same operands and compares each with its formula.
-fn check_scalars(cases: &[(Scalar, &dyn Fn(&[f64]) -> f64)], operands: &[&[f32]]) {
+fn check_scalars(cases: &[(Scalar, Formula)], operands: &[&[f32]]) {
     let n = operands[0].len();
     let mut s = Sketch::new(1, n, 1);
     let args: Vec<usize> = operands.iter().map(|_| s.input(DType::F32, Class::Element)).collect();
@@ -677,7 +680,8 @@ const SPECIAL: [f32; 16] = [
 
 #[test]
 fn unary_primitives_follow_their_definitions() {
-    let cases: [(Unary, fn(f64) -> f64); 18] = [
+    type UnaryFormula = fn(f64) -> f64;
+    let cases: [(Unary, UnaryFormula); 18] = [
         (Unary::Neg, |x| -x),
         (Unary::Abs, f64::abs),
         (Unary::Sign, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
@@ -698,8 +702,8 @@ fn unary_primitives_follow_their_definitions() {
         (Unary::IsNan, |x| x.is_nan() as u8 as f64),
     ];
     let formulas = cases.map(|(op, formula)| (Scalar::Unary(op), move |x: &[f64]| formula(x[0])));
-    let cases: Vec<(Scalar, &dyn Fn(&[f64]) -> f64)> =
-        formulas.iter().map(|(op, formula)| (op.clone(), formula as &dyn Fn(&[f64]) -> f64)).collect();
+    let cases: Vec<(Scalar, Formula)> =
+        formulas.iter().map(|(op, formula)| (op.clone(), formula as Formula)).collect();
     check_scalars(&cases, &[&SPECIAL]);
 }
 
@@ -709,7 +713,7 @@ fn binary_primitives_follow_their_definitions() {
     let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
     let truth = |holds: bool| holds as u8 as f64;
     let nan_or = |x: &[f64], value: f64| if x[0].is_nan() || x[1].is_nan() { f64::NAN } else { value };
-    let cases: [(Binary, &dyn Fn(&[f64]) -> f64); 8] = [
+    let cases: [(Binary, Formula); 8] = [
         (Binary::Max, &|x| nan_or(x, x[0].max(x[1]))),
         (Binary::Min, &|x| nan_or(x, x[0].min(x[1]))),
         (Binary::Rem, &|x| x[0] % x[1]),
