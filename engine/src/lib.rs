@@ -11,6 +11,7 @@ pub mod grad;
 pub mod ir;
 pub mod lower;
 pub mod op;
+pub mod oracle;
 pub mod pipeline;
 pub mod plan;
 pub mod rules;

@@ -1,0 +1,240 @@
+//! Tensors of the oracle: floats are `f64`, integers and truth values `i64`.
+
+use super::scalar;
+use crate::ir::{DType, Literal, Monoid, Type, dense_strides};
+
+/// Whether results are rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// Every float is an `f64`, whatever its type says.
+    F64,
+    /// The result of every primitive is rounded to its type.
+    Rounded,
+}
+
+/// Elements in row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elements {
+    /// Of a float type.
+    Float(Vec<f64>),
+    /// Of an integer type, or truth values as 0 and 1.
+    Int(Vec<i64>),
+}
+
+/// A dense tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OracleTensor {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents, outermost first.
+    pub extents: Vec<usize>,
+    /// Elements; of the kind that `dtype` calls for.
+    pub elements: Elements,
+}
+
+/// One element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Element {
+    Float(f64),
+    Int(i64),
+}
+
+impl OracleTensor {
+    /// A tensor of any type from numbers; integers are truncated and wrap, truth values are `x != 0`.
+    ///
+    /// # Panics
+    /// If the number of elements does not fit the extents.
+    pub fn new(dtype: DType, extents: &[usize], elements: &[f64]) -> OracleTensor {
+        if dtype.is_float() {
+            return OracleTensor::floats(dtype, extents, elements.to_vec());
+        }
+        let int = |&x: &f64| Literal::Float(x).cast(dtype).as_i64();
+        OracleTensor::ints(dtype, extents, elements.iter().map(int).collect())
+    }
+
+    /// A tensor of a float type.
+    pub fn floats(dtype: DType, extents: &[usize], elements: Vec<f64>) -> OracleTensor {
+        assert_eq!(elements.len(), extents.iter().product::<usize>(), "elements of {extents:?}");
+        OracleTensor { dtype, extents: extents.to_vec(), elements: Elements::Float(elements) }
+    }
+
+    /// A tensor of an integer or boolean type.
+    pub fn ints(dtype: DType, extents: &[usize], elements: Vec<i64>) -> OracleTensor {
+        assert_eq!(elements.len(), extents.iter().product::<usize>(), "elements of {extents:?}");
+        let elements = elements.into_iter().map(|x| scalar::wrap(x, dtype)).collect();
+        OracleTensor { dtype, extents: extents.to_vec(), elements: Elements::Int(elements) }
+    }
+
+    /// A tensor filled with one number.
+    pub fn filled(ty: &Type, value: f64) -> OracleTensor {
+        OracleTensor::of_literal(ty, Literal::Float(value))
+    }
+
+    pub(super) fn of_literal(ty: &Type, literal: Literal) -> OracleTensor {
+        let (extents, count) = (ty.extents(), ty.numel());
+        match ty.dtype.is_float() {
+            true => OracleTensor::floats(ty.dtype, &extents, vec![literal.as_f64(); count]),
+            false => OracleTensor::ints(ty.dtype, &extents, vec![literal.cast(ty.dtype).as_i64(); count]),
+        }
+    }
+
+    /// Its type.
+    pub fn ty(&self) -> Type {
+        Type::new(self.dtype, &self.extents)
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        match &self.elements {
+            Elements::Float(elements) => elements.len(),
+            Elements::Int(elements) => elements.len(),
+        }
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All elements as floats.
+    pub fn to_f64(&self) -> Vec<f64> {
+        (0..self.len()).map(|i| self.float(i)).collect()
+    }
+
+    /// An element as a float.
+    pub fn float(&self, i: usize) -> f64 {
+        match &self.elements {
+            Elements::Float(elements) => elements[i],
+            Elements::Int(elements) => elements[i] as f64,
+        }
+    }
+
+    /// An element as an integer; floats are truncated.
+    pub fn int(&self, i: usize) -> i64 {
+        match &self.elements {
+            Elements::Float(elements) => elements[i] as i64,
+            Elements::Int(elements) => elements[i],
+        }
+    }
+
+    /// The same tensor with its elements rounded to their type, if `precision` asks for that.
+    pub(super) fn rounded(mut self, precision: Precision) -> OracleTensor {
+        if let (Elements::Float(elements), Precision::Rounded) = (&mut self.elements, precision) {
+            elements.iter_mut().for_each(|x| *x = scalar::round(*x, self.dtype));
+        }
+        self
+    }
+
+    pub(super) fn picked(&self, extents: &[usize], offsets: impl Iterator<Item = usize>) -> OracleTensor {
+        let elements = match &self.elements {
+            Elements::Float(elements) => Elements::Float(offsets.map(|i| elements[i]).collect()),
+            Elements::Int(elements) => Elements::Int(offsets.map(|i| elements[i]).collect()),
+        };
+        OracleTensor { dtype: self.dtype, extents: extents.to_vec(), elements }
+    }
+
+    pub(super) fn clone_element(&self, i: usize) -> Element {
+        match &self.elements {
+            Elements::Float(elements) => Element::Float(elements[i]),
+            Elements::Int(elements) => Element::Int(elements[i]),
+        }
+    }
+
+    pub(super) fn copy_from(&mut self, to: usize, src: &OracleTensor, from: usize) {
+        match (&mut self.elements, &src.elements) {
+            (Elements::Float(elements), Elements::Float(src)) => elements[to] = src[from],
+            (Elements::Int(elements), Elements::Int(src)) => elements[to] = src[from],
+            _ => crate::bug!("an element of {} for a tensor of {}", src.dtype, self.dtype),
+        }
+    }
+
+    /// Combines an element with one of another tensor: `self[to] = self[to] · src[from]`.
+    pub(super) fn combine(&mut self, monoid: Monoid, to: usize, src: &OracleTensor, from: usize) {
+        self.combine_value(monoid, to, src.clone_element(from));
+    }
+
+    pub(super) fn combine_value(&mut self, monoid: Monoid, to: usize, value: Element) {
+        match (&mut self.elements, value) {
+            (Elements::Float(elements), Element::Float(x)) => {
+                elements[to] = scalar::combine_floats(monoid, elements[to], x);
+            }
+            (Elements::Int(elements), Element::Int(x)) => {
+                elements[to] = scalar::wrap(scalar::combine_ints(monoid, elements[to], x), self.dtype);
+            }
+            (_, value) => crate::bug!("{value:?} meets a tensor of {}", self.dtype),
+        }
+    }
+
+    /// Sets an element to the dot product of two lists of elements, each a start and steps from there.
+    pub(super) fn set_dot(
+        &mut self,
+        to: usize,
+        (lhs, a, left): (&OracleTensor, usize, &[usize]),
+        (rhs, b, right): (&OracleTensor, usize, &[usize]),
+    ) {
+        let steps = left.iter().zip(right);
+        match (&mut self.elements, &lhs.elements, &rhs.elements) {
+            (Elements::Float(elements), Elements::Float(l), Elements::Float(r)) => {
+                elements[to] = steps.map(|(i, j)| l[a + i] * r[b + j]).sum();
+            }
+            (Elements::Int(elements), Elements::Int(l), Elements::Int(r)) => {
+                let products = steps.map(|(i, j)| l[a + i].wrapping_mul(r[b + j]));
+                elements[to] = scalar::wrap(products.fold(0, i64::wrapping_add), self.dtype);
+            }
+            _ => crate::bug!("a product of {} and {}", lhs.dtype, rhs.dtype),
+        }
+    }
+}
+
+/// Strides, by axis of the result, of a broadcast operand.
+pub(super) fn broadcast_strides(extents: &[usize], axes: &[usize], rank: usize) -> Vec<i64> {
+    let mut strides = vec![0; rank];
+    for ((&axis, stride), &extent) in axes.iter().zip(dense_strides(extents)).zip(extents) {
+        strides[axis] = if extent == 1 { 0 } else { stride as i64 };
+    }
+    strides
+}
+
+/// Offsets in another tensor of all elements of a dense one, in row-major order.
+pub(super) struct Offsets {
+    extents: Vec<usize>,
+    strides: Vec<i64>,
+    coordinates: Vec<usize>,
+    offset: i64,
+    left: usize,
+}
+
+impl Offsets {
+    pub(super) fn new(extents: &[usize], base: i64, strides: &[i64]) -> Offsets {
+        Offsets {
+            extents: extents.to_vec(),
+            strides: strides.to_vec(),
+            coordinates: vec![0; extents.len()],
+            offset: base,
+            left: extents.iter().product(),
+        }
+    }
+
+    fn advance(&mut self) {
+        for axis in (0..self.extents.len()).rev() {
+            self.coordinates[axis] += 1;
+            self.offset += self.strides[axis];
+            if self.coordinates[axis] < self.extents[axis] {
+                return;
+            }
+            self.offset -= self.strides[axis] * self.extents[axis] as i64;
+            self.coordinates[axis] = 0;
+        }
+    }
+}
+
+impl Iterator for Offsets {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        let offset = self.offset as usize;
+        self.advance();
+        Some(offset)
+    }
+}
