@@ -4,6 +4,7 @@ mod elementwise;
 mod form;
 mod parts;
 mod registry;
+pub mod testing;
 
 pub use elementwise::{Binary, Unary};
 pub use form::{
