@@ -6,5 +6,7 @@ pub mod digits;
 #[cfg(feature = "download")]
 mod download;
 pub mod idx;
+pub mod npy;
 pub mod philox;
 pub mod shuffle;
+pub mod table;

@@ -1,0 +1,259 @@
+//! NumPy's `.npy` files: one array each.
+//!
+//! Ten bytes or twelve of preamble, a header that is a Python dictionary literal, then the elements. Read are
+//! little-endian arrays in C order of the element types that tensors have.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use engine_core::ir::DType;
+use thiserror::Error;
+
+use crate::tensor::{HostTensor, TensorError, byte_len};
+
+/// The first bytes of every such file.
+pub const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Why a `.npy` file cannot be used: the file, the fact.
+#[derive(Debug, Error)]
+#[error("{}: {fact}", .path.display())]
+pub struct NpyError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub fact: NpyFact,
+}
+
+/// What is wrong with a `.npy` file.
+#[derive(Debug, Error)]
+pub enum NpyFact {
+    /// The file cannot be opened or read.
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
+    /// The file does not start as a `.npy` file does.
+    #[error("at byte 0: not a .npy file")]
+    BadMagic,
+    /// The file ends within its header.
+    #[error("the header has {expected} bytes but the file ends after {found}")]
+    ShortHeader {
+        /// Bytes that the preamble and header have.
+        expected: usize,
+        /// Bytes in the file.
+        found: usize,
+    },
+    /// The header is not the dictionary that it should be.
+    #[error("at byte {offset}: the header is damaged: {field} is missing or not understood")]
+    BadHeader {
+        /// Where the header starts.
+        offset: usize,
+        /// The field.
+        field: &'static str,
+    },
+    /// Elements of another type than tensors have.
+    #[error("element type {descr} is not supported; save the array as float32, for example")]
+    UnsupportedType {
+        /// NumPy's name of the type.
+        descr: String,
+    },
+    /// The array is stored column by column.
+    #[error("the array is in Fortran order; save it with `numpy.ascontiguousarray`")]
+    FortranOrder,
+    /// The extents are absurd.
+    #[error(transparent)]
+    BadShape(TensorError),
+    /// The data is not as long as the header says.
+    #[error("the header says {expected} bytes of data but the file has {found}")]
+    WrongLength {
+        /// Bytes by the header.
+        expected: usize,
+        /// Bytes in the file.
+        found: usize,
+    },
+}
+
+/// Reads an array.
+pub fn read(path: &Path) -> Result<HostTensor, NpyError> {
+    let file = fs::read(path).map_err(|error| fail(path, NpyFact::Unreadable(error)))?;
+    parse(path, &file)
+}
+
+/// Reads the bytes of an array; `path` is named in errors and not opened.
+pub fn parse(path: &Path, file: &[u8]) -> Result<HostTensor, NpyError> {
+    parse_bytes(file).map_err(|fact| fail(path, fact))
+}
+
+/// Writes an array as format version 1.0, its data at a multiple of 64 bytes as NumPy does.
+pub fn write(tensor: &HostTensor, to: &mut dyn Write) -> io::Result<()> {
+    let extents: String = tensor.shape().iter().map(|extent| format!("{extent}, ")).collect();
+    let descr = descr_of(tensor.dtype());
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}");
+    let n_padded = (PREAMBLE_1 + header.len() + 1).next_multiple_of(64) - PREAMBLE_1;
+    to.write_all(MAGIC)?;
+    to.write_all(&[1, 0])?;
+    to.write_all(&(n_padded as u16).to_le_bytes())?;
+    to.write_all(format!("{header:<width$}\n", width = n_padded - 1).as_bytes())?;
+    match tensor.dtype() {
+        // NumPy has no such type; f32 holds its values exactly.
+        DType::BF16 => {
+            tensor.to_f64().iter().try_for_each(|&element| to.write_all(&(element as f32).to_le_bytes()))
+        }
+        _ => to.write_all(tensor.bytes()),
+    }
+}
+
+const PREAMBLE_1: usize = 10;
+const PREAMBLE_2: usize = 12;
+
+fn parse_bytes(file: &[u8]) -> Result<HostTensor, NpyFact> {
+    if !file.starts_with(MAGIC) {
+        return Err(NpyFact::BadMagic);
+    }
+    let (offset, n_header) = preamble(file)?;
+    let end = offset.saturating_add(n_header);
+    let short = NpyFact::ShortHeader { expected: end, found: file.len() };
+    let header = String::from_utf8_lossy(file.get(offset..end).ok_or(short)?);
+    let field = |field| NpyFact::BadHeader { offset, field };
+    let descr = quoted(value_of(&header, "descr").ok_or(field("descr"))?).ok_or(field("descr"))?;
+    let order = value_of(&header, "fortran_order").ok_or(field("fortran_order"))?;
+    let shape = value_of(&header, "shape").and_then(shape_of).ok_or(field("shape"))?;
+    let dtype = dtype_of(descr).ok_or_else(|| NpyFact::UnsupportedType { descr: descr.to_string() })?;
+    if !order.starts_with("False") {
+        return Err(NpyFact::FortranOrder);
+    }
+    let expected = byte_len(dtype, &shape).map_err(NpyFact::BadShape)?;
+    let data = &file[end..];
+    if data.len() != expected {
+        return Err(NpyFact::WrongLength { expected, found: data.len() });
+    }
+    HostTensor::from_bytes(dtype, &shape, data).map_err(NpyFact::BadShape)
+}
+
+/// Where the header starts and how long it is.
+fn preamble(file: &[u8]) -> Result<(usize, usize), NpyFact> {
+    let n_preamble = if file.get(6) == Some(&1) { PREAMBLE_1 } else { PREAMBLE_2 };
+    let Some(length) = file.get(8..n_preamble) else {
+        return Err(NpyFact::ShortHeader { expected: n_preamble, found: file.len() });
+    };
+    let length = length.iter().rev().fold(0usize, |length, &byte| length << 8 | usize::from(byte));
+    Ok((n_preamble, length))
+}
+
+/// What follows `'key':` in the dictionary.
+fn value_of<'h>(header: &'h str, key: &str) -> Option<&'h str> {
+    let after = header.split_once(&format!("'{key}'"))?.1;
+    Some(after.trim_start().strip_prefix(':')?.trim_start())
+}
+
+fn quoted(value: &str) -> Option<&str> {
+    value.strip_prefix('\'')?.split_once('\'').map(|(inside, _)| inside)
+}
+
+fn shape_of(value: &str) -> Option<Vec<usize>> {
+    let inside = value.strip_prefix('(')?.split_once(')')?.0;
+    inside
+        .split(',')
+        .map(str::trim)
+        .filter(|extent| !extent.is_empty())
+        .map(|extent| extent.parse().ok())
+        .collect()
+}
+
+fn descr_of(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "|b1",
+        DType::U8 => "|u1",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::U32 => "<u4",
+        DType::F16 => "<f2",
+        DType::BF16 | DType::F32 => "<f4",
+        DType::F64 => "<f8",
+    }
+}
+
+fn dtype_of(descr: &str) -> Option<DType> {
+    DType::ALL.into_iter().filter(|dtype| *dtype != DType::BF16).find(|dtype| descr_of(*dtype) == descr)
+}
+
+fn fail(path: &Path, fact: NpyFact) -> NpyError {
+    NpyError { path: path.to_path_buf(), fact }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::data::philox::WordStream;
+
+    /// `numpy.save` of `numpy.array([[1, -2, 3]], dtype=numpy.float32)`.
+    const SAVED: &[u8] = b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }                                                          \n\x00\x00\x80?\x00\x00\x00\xc0\x00\x00@@";
+
+    fn written(tensor: &HostTensor) -> Vec<u8> {
+        let mut file = vec![];
+        write(tensor, &mut file).unwrap();
+        file
+    }
+
+    #[track_caller]
+    fn check_error(file: &[u8], expected: &str) {
+        let error = parse(Path::new("a.npy"), file).unwrap_err();
+        assert_eq!(error.to_string(), format!("a.npy: {expected}"));
+    }
+
+    #[test]
+    fn arrays_are_read_and_written_as_numpy_does() {
+        let tensor = HostTensor::from_slice(&[1, 3], &[1.0f32, -2.0, 3.0]).unwrap();
+        assert_eq!(parse(Path::new("a.npy"), SAVED).unwrap(), tensor);
+        assert_eq!(written(&tensor).len(), SAVED.len());
+        for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::BF16) {
+            for shape in [&[][..], &[2], &[3, 0], &[2, 3, 4]] {
+                let tensor = HostTensor::zeros(dtype, shape).unwrap();
+                assert_eq!(parse(Path::new("a.npy"), &written(&tensor)).unwrap(), tensor);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        check_error(b"PK", "at byte 0: not a .npy file");
+        check_error(&SAVED[..9], "the header has 10 bytes but the file ends after 9");
+        check_error(&SAVED[..60], "the header has 128 bytes but the file ends after 60");
+        check_error(&SAVED[..130], "the header says 12 bytes of data but the file has 2");
+        let changed = |from: &str, to: &str| {
+            let text: String = SAVED.iter().map(|&byte| char::from(byte)).collect();
+            text.replacen(from, to, 1).chars().map(|letter| letter as u8).collect::<Vec<u8>>()
+        };
+        check_error(
+            &changed("False", "True "),
+            "the array is in Fortran order; save it with `numpy.ascontiguousarray`",
+        );
+        check_error(
+            &changed("<f4", ">f4"),
+            "element type >f4 is not supported; save the array as float32, for example",
+        );
+        check_error(
+            &changed("(1, 3)", "(1, x)"),
+            "at byte 10: the header is damaged: shape is missing or not understood",
+        );
+        check_error(
+            &changed("(1, 3), }   ", "(9999999999)"),
+            "the header says 39999999996 bytes of data but the file has 12",
+        );
+    }
+
+    #[test]
+    fn damaged_files_never_panic() {
+        let mut stream = WordStream::new(3, 0, 0);
+        for _ in 0..20_000 {
+            let mut file = SAVED.to_vec();
+            for _ in 0..=stream.below(3) {
+                let place = stream.below(file.len() as u32) as usize;
+                file[place] = stream.word() as u8;
+            }
+            file.truncate(file.len() - stream.below(3) as usize);
+            drop(parse(Path::new("a.npy"), &file));
+        }
+    }
+}
