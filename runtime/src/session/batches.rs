@@ -2,9 +2,10 @@
 
 use engine_core::ir::Symbol;
 use engine_core::pipeline::LastBatch;
+use engine_core::stage::Rows;
 
 use super::error::SessionError;
-use super::plan::{Rows, StagePlan, Sum};
+use super::plan::{StagePlan, Sum};
 use super::state::{State, carried};
 use crate::device::{Executable, RunError};
 

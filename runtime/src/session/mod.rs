@@ -13,6 +13,7 @@ mod inference;
 
 mod background;
 mod batches;
+mod compiling;
 mod error;
 mod event;
 mod order;
@@ -41,10 +42,12 @@ use background::Background;
 use resident::Resident;
 use state::State;
 
+pub use compiling::{CompiledStage, CompilingPlanner, StageFault};
 pub use error::{Fault, PlanError, SessionError};
 pub use event::Event;
-pub use plan::{Planner, Rows, SplitShape, StagePlan, Sum};
+pub use plan::{Planner, StagePlan, Sum};
 pub use report::{DataReport, EpochReport, OutputReport, Report, StageReport};
+pub use resident::split_shape;
 
 /// Someone who is told what happens.
 pub type Subscriber<'s> = dyn FnMut(&Event<'_>) + 's;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use engine_core::ir::{Symbol, Type};
+use engine_core::ir::Symbol;
 use engine_core::pipeline::{Evaluation, RunStage, TrainStage};
 use engine_core::plan::Plan;
+use engine_core::stage::{Rows, SplitShape};
 
 use super::error::PlanError;
 
@@ -34,46 +35,6 @@ pub trait Planner: Send + Sync {
 
     /// One step of a `Run` stage from the pipeline's plain inputs.
     fn running(&self, stage: &RunStage) -> Result<Arc<Plan>, PlanError>;
-}
-
-/// Which rows a step of a plan takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rows {
-    /// Step `s` takes `batch` rows from row `(s mod per_epoch) · batch` on.
-    Batches {
-        /// Rows a step.
-        batch: usize,
-        /// Steps before the rows start over, a short last one included.
-        per_epoch: usize,
-    },
-    /// Every step takes the same rows, at the end of the split.
-    Last {
-        /// The first.
-        first: usize,
-        /// How many.
-        rows: usize,
-    },
-}
-
-impl Rows {
-    /// Rows in one step.
-    pub fn per_step(self) -> usize {
-        match self {
-            Rows::Batches { batch, .. } => batch,
-            Rows::Last { rows, .. } => rows,
-        }
-    }
-}
-
-/// The types of a split's fields.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SplitShape {
-    /// The data source's name in the pipeline.
-    pub data: Symbol,
-    /// Rows of every field.
-    pub n_rows: usize,
-    /// Fields by name, each with the type of one row.
-    pub fields: Vec<(Symbol, Type)>,
 }
 
 /// A plan with the state in which it adds up what it measures.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use engine_core::ir::{Symbol, Type};
 use engine_core::pipeline::SplitRef;
+use engine_core::stage::SplitShape;
 use indexmap::IndexMap;
 
 use super::background::{Background, Task};
 use super::error::SessionError;
-use super::plan::SplitShape;
 use crate::data::source::{DataSet, Split};
 use crate::device::{Device, DeviceBuffer, DeviceError};
 use crate::tensor::HostTensor;
@@ -44,10 +44,7 @@ impl Resident {
 
     /// The types of a split.
     pub(super) fn shape(&self, split: &SplitRef) -> Result<SplitShape, SessionError> {
-        let rows = self.split(split)?;
-        let row_type = |tensor: &HostTensor| Type::new(tensor.dtype(), &tensor.shape()[1..]);
-        let fields = rows.fields().iter().map(|(name, tensor)| (name.as_str().into(), row_type(tensor)));
-        Ok(SplitShape { data: split.data.clone(), n_rows: rows.n_rows(), fields: fields.collect() })
+        Ok(split_shape(&split.data, self.split(split)?))
     }
 
     /// Starts to send a split to the device, unless that has been done.
@@ -102,6 +99,13 @@ impl Resident {
         };
         set.split(&split.split).map_err(|source| SessionError::Data { data: split.data.clone(), source })
     }
+}
+
+/// The types of a split of the set called `data` in the pipeline.
+pub fn split_shape(data: &Symbol, split: &Split) -> SplitShape {
+    let row_type = |tensor: &HostTensor| Type::new(tensor.dtype(), &tensor.shape()[1..]);
+    let fields = split.fields().iter().map(|(name, tensor)| (name.as_str().into(), row_type(tensor)));
+    SplitShape { data: data.clone(), n_rows: split.n_rows(), fields: fields.collect() }
 }
 
 fn upload(split: &Split, device: &dyn Device) -> Result<Fields, DeviceError> {

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use engine_core::ir::{DType, Graph, Node, NodeOp, Output, Type};
 use engine_core::pipeline::*;
 use engine_core::plan::Buffer;
+use engine_core::stage::{Rows, SplitShape};
 
 use super::*;
 use crate::data::shuffle::epoch_order;

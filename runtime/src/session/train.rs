@@ -210,7 +210,7 @@ impl<'p> Training<'p> {
             n_steps: self.n_steps,
             epoch: (self.step - 1) / per_epoch + 1,
             n_epochs: self.n_steps.div_ceil(per_epoch),
-            loss: self.batches.output(&self.stage.loss).map(f64::from),
+            loss: self.batches.sums.first().and_then(|loss| self.batches.output(&loss.metric)).map(f64::from),
         });
     }
 

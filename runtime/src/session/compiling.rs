@@ -1,0 +1,134 @@
+//! The planner that sessions normally have: the compiler.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use engine_core::compile::{Compiled, Options, compile};
+use engine_core::ir::{Graph, Symbol};
+use engine_core::op::Registry;
+use engine_core::pipeline::{Evaluation, Pipeline, RunStage, TrainStage};
+use engine_core::plan::Plan;
+use engine_core::stage::{self, Rows, SplitShape, StageGraph, StageIssue};
+
+use super::error::PlanError;
+use super::plan::{Planner, StagePlan, Sum};
+
+/// Compiles the stages of a pipeline.
+pub struct CompilingPlanner {
+    pipeline: Arc<Pipeline>,
+    registry: Registry,
+    options: Options,
+}
+
+/// A compiled stage, with all its forms on the way to the plan.
+#[derive(Clone, Debug)]
+pub struct CompiledStage {
+    /// What became of its graph.
+    pub compiled: Compiled,
+    /// What it measures.
+    pub sums: Vec<Sum>,
+    /// See [`StagePlan::nan_step`].
+    pub nan_step: Option<Symbol>,
+}
+
+/// A stage that is no graph; the pipeline is at fault.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageFault(pub StageIssue);
+
+impl fmt::Display for StageFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        self.0.help.as_ref().map_or(Ok(()), |help| write!(f, "; {help}"))
+    }
+}
+
+impl Error for StageFault {}
+
+impl CompilingPlanner {
+    /// A compiler for the stages of this pipeline.
+    pub fn new(pipeline: Arc<Pipeline>, registry: Registry, options: Options) -> Self {
+        CompilingPlanner { pipeline, registry, options }
+    }
+
+    /// One training step.
+    pub fn compile_training(
+        &self,
+        stage: &TrainStage,
+        data: &SplitShape,
+        rows: Rows,
+    ) -> Result<CompiledStage, StageFault> {
+        self.compile_stage(stage::training(&self.pipeline, stage, data, rows, &self.registry))
+    }
+
+    /// One evaluation step.
+    pub fn compile_evaluation(
+        &self,
+        scope: &str,
+        evaluation: &Evaluation,
+        data: &SplitShape,
+        rows: Rows,
+    ) -> Result<CompiledStage, StageFault> {
+        self.compile_stage(stage::evaluation(&self.pipeline, scope, evaluation, data, rows, &self.registry))
+    }
+
+    /// The named nodes from the pipeline's plain inputs.
+    pub fn compile_inference(
+        &self,
+        outputs: &[(Symbol, Symbol)],
+        extents: &[(Symbol, usize)],
+    ) -> Result<Compiled, StageFault> {
+        let graph = stage::inference(&self.pipeline, outputs, extents).map_err(StageFault)?;
+        Ok(self.compile_graph(&graph))
+    }
+
+    /// One step of a `Run` stage.
+    pub fn compile_running(&self, stage: &RunStage) -> Result<Compiled, StageFault> {
+        let graph = stage::running(&self.pipeline, stage).map_err(StageFault)?;
+        Ok(self.compile_graph(&graph))
+    }
+
+    fn compile_stage(&self, stage: Result<StageGraph, StageIssue>) -> Result<CompiledStage, StageFault> {
+        let StageGraph { graph, sums, nan_step } = stage.map_err(StageFault)?;
+        let sums = sums.into_iter().map(|(metric, state)| Sum { metric, state }).collect();
+        Ok(CompiledStage { compiled: self.compile_graph(&graph), sums, nan_step })
+    }
+
+    fn compile_graph(&self, graph: &Graph) -> Compiled {
+        compile(graph, &self.registry, &self.options)
+    }
+}
+
+impl Planner for CompilingPlanner {
+    fn training(&self, stage: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError> {
+        Ok(self.compile_training(stage, data, rows)?.into())
+    }
+
+    fn evaluation(
+        &self,
+        scope: &str,
+        evaluation: &Evaluation,
+        data: &SplitShape,
+        rows: Rows,
+    ) -> Result<StagePlan, PlanError> {
+        Ok(self.compile_evaluation(scope, evaluation, data, rows)?.into())
+    }
+
+    fn inference(
+        &self,
+        outputs: &[(Symbol, Symbol)],
+        extents: &[(Symbol, usize)],
+    ) -> Result<Arc<Plan>, PlanError> {
+        Ok(Arc::new(self.compile_inference(outputs, extents)?.plan))
+    }
+
+    fn running(&self, stage: &RunStage) -> Result<Arc<Plan>, PlanError> {
+        Ok(Arc::new(self.compile_running(stage)?.plan))
+    }
+}
+
+impl From<CompiledStage> for StagePlan {
+    fn from(stage: CompiledStage) -> Self {
+        StagePlan { plan: Arc::new(stage.compiled.plan), sums: stage.sums, nan_step: stage.nan_step }
+    }
+}
