@@ -3,6 +3,8 @@
 mod activation;
 mod elementwise;
 mod takes;
+#[cfg(test)]
+mod tests;
 
 use engine_core::op::{OpForm, Plugin};
 
