@@ -167,10 +167,10 @@ impl Body {
     /// what it is combined with here, even if it is combined with something else elsewhere.
     pub fn operand_dtypes(&self, op: &Scalar, operands: &[Reg], dtypes: &[DType]) -> Vec<DType> {
         let first_peer = matches!(op, Scalar::Select) as usize;
-        let is_const = |reg: Reg| matches!(self.insts[reg], Inst::Const(_));
-        let common = operands[first_peer..].iter().find(|&&reg| !is_const(reg)).or(operands.get(first_peer));
+        let peers = operands[first_peer..].iter();
+        let common = peers.clone().find(|&&reg| !self.is_const(reg)).or(peers.clone().next());
         let taken = operands.iter().enumerate().map(|(i, &reg)| match common {
-            Some(&common) if is_const(reg) && i >= first_peer => self.own_dtype(common, dtypes),
+            Some(&common) if self.is_const(reg) && i >= first_peer => self.own_dtype(common, dtypes),
             _ => dtypes[reg],
         });
         taken.collect()
@@ -440,31 +440,36 @@ fn infix(op: Binary) -> Option<(&'static str, u8)> {
 }
 
 impl Body {
+    /// The formula of a step. `?n` stands for a step that is not there yet: only the verifier's messages show any.
     fn term(&self, reg: Reg, outer: u8) -> String {
-        match &self.insts[reg] {
+        let Some(inst) = self.insts.get(reg) else { return format!("?{reg}") };
+        let operand = |operand: Reg, level: u8| match operand < reg {
+            true => self.term(operand, level),
+            false => format!("?{operand}"),
+        };
+        match inst {
             Inst::Param(i) => param_name(*i),
             Inst::Const(lit) => lit.to_string(),
-            // `-1.0` is a constant.
-            Inst::Apply(Scalar::Unary(Unary::Neg), operands)
-                if !matches!(self.insts[operands[0]], Inst::Const(_)) =>
-            {
-                format!("-{}", self.term(operands[0], 6))
+            Inst::Apply(Scalar::Unary(Unary::Neg), operands) if !self.is_const(operands[0]) => {
+                format!("-{}", operand(operands[0], 6))
             }
             Inst::Apply(Scalar::Binary(op), operands) if infix(*op).is_some() => {
                 let (sign, level) = infix(*op).unwrap_or_default();
-                let left_level = if op.is_comparison() { level + 1 } else { level };
-                let (left, right) = (self.term(operands[0], left_level), self.term(operands[1], level + 1));
-                if level < outer {
-                    format!("({left} {sign} {right})")
-                } else {
-                    format!("{left} {sign} {right}")
-                }
+                // Comparisons do not stand in a row, all others group to the left.
+                let left = operand(operands[0], level + op.is_comparison() as u8);
+                let text = format!("{left} {sign} {}", operand(operands[1], level + 1));
+                if level < outer { format!("({text})") } else { text }
             }
             Inst::Apply(op, operands) => {
-                let args = operands.iter().map(|&r| self.term(r, 0));
+                let args = operands.iter().map(|&r| operand(r, 0));
                 let args: Vec<String> = args.chain(op.setting()).collect();
                 format!("{}({})", op.word(), args.join(", "))
             }
         }
+    }
+
+    /// Whether a step is a constant: `-1.0` is one, `neg(1.0)` is the negative of one.
+    fn is_const(&self, reg: Reg) -> bool {
+        matches!(self.insts.get(reg), Some(Inst::Const(_)))
     }
 }

@@ -165,7 +165,7 @@ fn check_counts(node: &Node) -> Check {
     };
     let given = node.inputs.len();
     if let Some(wanted) = n_inputs {
-        ensure(given == wanted, || format!("{wanted} operands expected, {given} given"))?;
+        ensure(given == wanted, || format!("the number of operands is {given}, not {wanted}"))?;
     }
     let n_regions = match node.op {
         NodeOp::Loop { .. } => 1,
@@ -173,10 +173,10 @@ fn check_counts(node: &Node) -> Check {
         _ => 0,
     };
     let given = node.regions.len();
-    ensure(given == n_regions, || format!("{n_regions} regions expected, {given} given"))?;
+    ensure(given == n_regions, || format!("the number of regions is {given}, not {n_regions}"))?;
     let many = matches!(node.op, NodeOp::Call(_) | NodeOp::Map(_) | NodeOp::Loop { .. } | NodeOp::Cond);
     let given = node.outputs.len();
-    ensure(many || given == 1, || format!("one result expected, {given} given"))
+    ensure(many || given == 1, || format!("the number of results is {given}, not 1"))
 }
 
 fn check_level(node: &Node, level: Level) -> Check {
@@ -210,8 +210,11 @@ fn check_call(call: &Call, inputs: &[Type], outputs: &[Type]) -> Check {
 }
 
 fn same_types(expected: &[Type], given: &[Type]) -> Check {
-    let list = |types: &[Type]| types.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
     ensure(expected == given, || format!("the result is {}, not {}", list(expected), list(given)))
+}
+
+fn list(types: &[Type]) -> String {
+    types.iter().map(Type::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn same_type(expected: Type, given: &Type) -> Check {
@@ -450,7 +453,7 @@ fn gathered(src: &Type, idx: &Type, axis: usize, batch: usize) -> Result<Type, T
     check_axis(axis, src)?;
     check_index(idx)?;
     ensure(batch <= axis && batch <= idx.rank() && src.shape[..batch] == idx.shape[..batch], || {
-        format!("{src} and {idx} do not share {batch} leading axes before axis {axis}")
+        format!("{src} and {idx} do not go along in their first axes, batch={batch} before axis={axis}")
     })?;
     let shape = src.shape[..axis].iter().chain(&idx.shape[batch..]).chain(&src.shape[axis + 1..]);
     Ok(Type { dtype: src.dtype, shape: shape.cloned().collect() })
@@ -500,12 +503,13 @@ fn check_region(region: &Graph, inputs: &[Type], outputs: &[Type]) -> Check {
         given.extend(region.node(id).outputs.iter().map(|output| output.ty.clone()));
     }
     ensure(region.state.is_empty(), || format!("region `{name}` carries state"))?;
-    same_types(inputs, &given).map_err(|issue| in_region(name, "inputs", issue))?;
+    let (wanted, found) = (list(inputs), list(&given));
+    ensure(inputs == given, || format!("region `{name}` is given {wanted}, but takes {found}"))?;
     let results = region.outputs.iter().filter(|(_, value)| exists(region, *value));
     let results: Vec<Type> = results.map(|(_, value)| region.ty(*value).clone()).collect();
-    same_types(outputs, &results).map_err(|issue| in_region(name, "outputs", issue))
+    let (wanted, found) = (list(outputs), list(&results));
+    ensure(outputs == results, || format!("region `{name}` yields {found}, not {wanted}"))
 }
 
-fn in_region(name: &str, what: &str, issue: TypeIssue) -> TypeIssue {
-    TypeIssue::new(format!("the {what} of region `{name}` do not fit: {}", issue.message))
-}
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,10 @@
 //! Nothing depends on hashing, time or addresses, and places in source files are not part of the text: apart from
 //! them, reading a printed graph gives the same graph.
 
+mod call;
+mod formula;
 mod parse;
+mod piece;
 mod print;
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,14 @@
 #![allow(clippy::unwrap_used)]
 //! Graphs to text and back.
 
+mod random;
+
 use crate::ir::*;
-use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeRule};
-use expect_test::expect;
-use std::sync::Arc;
+use crate::op::Registry;
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+use random::{graph_of, registry};
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_training_step_prints_one_node_per_line() {
@@ -53,67 +57,6 @@ fn a_training_step_prints_one_node_per_line() {
 }
 
 // ---- Reading.
-
-fn op(name: &str, n_inputs: usize, attrs: &[(&str, AttrKind, Option<Attr>)]) -> OpForm {
-    let input = |i: usize| InputSpec { name: format!("x{i}"), doc: "an operand".into(), optional: false };
-    let attr = |(name, kind, default): &(&str, AttrKind, Option<Attr>)| AttrSpec {
-        name: name.to_string(),
-        doc: "a setting".into(),
-        kind: kind.clone(),
-        default: default.clone(),
-    };
-    OpForm {
-        name: name.into(),
-        family: "test".into(),
-        summary: "Passes its first operand through.".into(),
-        inputs: (0..n_inputs).map(input).collect(),
-        outputs: vec!["y".into()],
-        attrs: attrs.iter().map(attr).collect(),
-        types: TypeRule::custom(|inputs, _| Ok(vec![inputs[0].clone()])),
-        lower: Lower::expand(|_, call| vec![call.inputs[0]]),
-        grad: Grad::Derive,
-        check: GradCheck::None { why: "there is nothing to compute" },
-        examples: vec![],
-        role: Role::Plain,
-    }
-}
-
-/// `relu` and `dense` are plain; `tuned` has an attribute of every kind; `twist` has a foreign scalar function.
-fn registry() -> Registry {
-    let mut registry = Registry::new();
-    registry.add(op("relu", 1, &[]));
-    registry.add(op("dense", 2, &[("bias", AttrKind::Bool, Some(Attr::Lit(Literal::Bool(false))))]));
-    let choices = AttrKind::Choice(vec!["mean".into(), "sum".into()]);
-    registry.add(op(
-        "tuned",
-        1,
-        &[
-            ("alpha", AttrKind::Float, Some(Attr::Lit(Literal::Float(0.5)))),
-            ("axes", AttrKind::Ints, Some(Attr::Ints(vec![]))),
-            ("axis", AttrKind::Int, Some(Attr::None)),
-            ("dtype", AttrKind::DType, Some(Attr::DType(DType::F32))),
-            ("fill", AttrKind::Literal, Some(Attr::Lit(Literal::Int(0)))),
-            ("label", AttrKind::Str, Some(Attr::Str("".into()))),
-            ("reduction", choices, Some(Attr::Str("mean".into()))),
-            ("shape", AttrKind::Shape, None),
-        ],
-    ));
-    let mut twist = op("twist", 1, &[]);
-    twist.lower = Lower::map(1, |x| E::apply(Scalar::Foreign(twisted()), &[x[0]]));
-    registry.add(twist);
-    registry
-}
-
-fn twisted() -> Arc<Foreign> {
-    Arc::new(Foreign {
-        key: "test.twist@1".into(),
-        arity: 1,
-        f64: |x| -x[0],
-        f32_slice: |x, y| y.copy_from_slice(x[0]),
-        partials: |_| vec![E::lit(Literal::Float(-1.0))],
-        cube: |_, x| x[0].clone(),
-    })
-}
 
 /// Reads a text that is already in the printer's style, so it must come back letter by letter.
 fn check_round_trip(text: &str) -> Graph {
@@ -186,4 +129,285 @@ fn every_kind_of_line_reads_back() {
 "#,
     );
     assert_eq!(graph.nodes.len(), 33);
+}
+
+fn check_faults(texts: &[&str], expected: Expect) {
+    let fault = |text: &&str| match parse(text, &registry()) {
+        Ok(graph) => panic!("this reads well:\n{graph}"),
+        Err(error) => format!("{error}\n"),
+    };
+    expected.assert_eq(&texts.iter().map(fault).collect::<String>());
+}
+
+#[test]
+fn what_is_no_graph_says_where_and_why() {
+    check_faults(
+        &[
+            "",
+            "graph {",
+            "graph g {",
+            "graph g {\n}\n}",
+            "graph g {\n  hello\n}",
+            "graph g {\n  input x\n}",
+            "graph g {\n  input x y: f32[]\n}",
+            "graph g {\n  input x: f33[]\n}",
+            "graph g {\n  input x: f32[-1]\n}",
+            "graph g {\n  input x: f32[]\n  param x: f32[]\n}",
+            "graph g {\n  input x: f32[]\n  y: f32[] = .exp(z)\n}",
+            "graph g {\n  y: f32[] = .exp(y)\n}",
+            "graph g {\n  () = .const(1.0)\n}",
+            "graph g {\n  output y = x\n}",
+            "graph g {\n  output y\n}",
+        ],
+        expect![[r#"
+            1:1: expected `graph NAME {`, found the end
+            1:7: expected a name
+            1:10: expected `}`, found the end
+            3:1: expected the end of the text behind the graph
+            2:3: expected `NAME: TYPE = OP(…)`
+            2:9: expected `NAME: TYPE`
+            2:9: expected a name
+            2:12: `f33` is no element type
+            2:16: expected an extent, found `-`; an extent is a number, or a name such as `B`
+            3:9: `x` is defined twice
+            3:19: `z` is not defined above
+            2:19: `y` is not defined above
+            2:3: a node has at least one result
+            2:14: `x` is not defined above
+            2:10: expected `output NAME = VALUE`
+        "#]],
+    );
+}
+
+/// Faults in one line of a graph that has `x: f32[2]`.
+fn check_line_faults(lines: &[&str], expected: Expect) {
+    let texts: Vec<String> =
+        lines.iter().map(|line| format!("graph g {{\n  input x: f32[2]\n{line}\n}}\n")).collect();
+    check_faults(&texts.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn faulty_calls_say_where_and_why() {
+    check_line_faults(
+        &[
+            "y: f32[2] = x",
+            "y: f32[2] = reluu(x)",
+            "y: f32[2] = .relu(x)",
+            "y: f32[2] = dense(x, x, bias=1)",
+            "y: f32[2] = dense(x, bias=true, x)",
+            "y: f32[2] = dense(x, x, bias=true, bias=true)",
+            "y: f32[2] = dense(x, x, bais=true)",
+            "y: f32[2] = tuned(x)",
+            "y: f32[2] = tuned(x, shape=[2], reduction=\"max\")",
+            "y: f32[2] = tuned(x, shape=[2], dtype=f33)",
+            "y: f32[2] = tuned(x, shape=none)",
+            "y: f32[2] = tuned(x, shape=[2], axes=[1.0])",
+            "y: f32[2] = .const(x)",
+            "y: f32[2] = .const()",
+            "y: f32[2] = .sum(x)",
+            "y: f32[2] = .cast(x)",
+            "y: f32[2] = .cast(x, dtype=1)",
+            "y: f32[2] = .iota(axis=-1)",
+            "y: f32[2] = .random(x, stream=4294967296)",
+            "y: f32[2] = .contract(x, x, contracted=[0, 0])",
+            "y: f32[2] = .slice(x, start=0)",
+            "y: f32[2] = .foreign(x, key=\"test.unknown\")",
+            "y: f32[2] = .foreign(x, key=1)",
+            "y: f32[2] = .exp(\"x)",
+        ],
+        expect![[r#"
+            3:13: expected `OP(…)`
+            3:13: there is no op `reluu`; did you mean `relu`?
+            3:14: there is no primitive `relu`
+            3:30: `bias` cannot be 1
+            3:33: operands come before settings
+            3:36: `bias` is set twice
+            3:25: there is no setting `bais` here
+            3:20: `shape` is not set
+            3:43: `reduction` cannot be "max"
+            3:39: expected an element type such as `f32`
+            3:28: `shape` cannot be none
+            3:39: expected an integer
+            3:20: expected a number or truth value
+            3:20: expected one number or truth value
+            3:19: `axes` is not set
+            3:20: `dtype` is not set
+            3:28: expected an element type such as `f32`
+            3:24: this integer is out of range
+            3:31: this integer is out of range
+            3:41: expected a list such as `[0, 1]`
+            3:29: expected a list such as `[0, 1]`
+            3:29: no op brings a function `test.unknown`
+            3:29: expected a text in quotes
+            3:18: this string is not closed; add the closing `"`
+        "#]],
+    );
+}
+
+#[test]
+fn faulty_bodies_and_regions_say_where_and_why() {
+    check_line_faults(
+        &[
+            "y: f32[2] = map(x)",
+            "y: f32[2] = map(x) |a",
+            "y: f32[2] = map(x) |a| b",
+            "y: f32[2] = map(x) |a| a @ a",
+            "y: f32[2] = map(x) |a| relu(a)",
+            "y: f32[2] = map(x) |a| exp(a, a)",
+            "y: f32[2] = map(x) |a| exp(a, axis=1)",
+            "y: f32[2] = map(x) |a| [a]",
+            "y: f32[2] = map(x) |a| a +",
+            "y: f32[2] = map(x) |a| a, ",
+            "y: f32[2] = map(x) |a, | a",
+            "y: f32[2] = relu(x) |a| a",
+            "y: f32[2] = .loop(x, trips=2) {\ny: f32[] = .const(1.0)\n}",
+            "y: f32[2] = .loop(x, trips=2) {\ngraph body {\n}",
+        ],
+        expect![[r#"
+            3:18: a scalar body such as `|a| -a` follows `map(…)`
+            3:20: expected `|a, b| …`
+            3:24: the body has no parameter `b`
+            3:26: `@` is no scalar operator
+            3:24: there is no scalar primitive `relu`
+            3:24: `exp` is given 2 operands, not 1
+            3:31: there is no setting `axis` here
+            3:24: expected a number or truth value
+            3:27: expected a value, found the end
+            3:26: expected a value, found the end
+            3:23: expected a name
+            3:21: a scalar body belongs to `map`
+            4:1: expected `graph NAME {`
+            7:1: expected `}`, found the end
+        "#]],
+    );
+}
+
+#[test]
+fn regions_do_not_nest_without_end() {
+    let text = "graph g {\ny: f32[] = .cond() {\n".repeat(100_000);
+    let error = parse(&text, &registry()).unwrap_err();
+    assert_eq!(error.to_string(), "67:1: more than 32 levels of regions");
+}
+
+#[test]
+fn remarks_and_spaces_are_skipped() {
+    let text = "# A remark.\n\n graph  g{ # another\r\n\tinput x : f32 [ 2 ]\n  y:f32[2]=relu( x )# more\n output   y=y\n}  \n";
+    expect![[r#"
+        graph g {
+          input x: f32[2]
+          y: f32[2] = relu(x)
+          output y = y
+        }
+    "#]]
+    .assert_eq(&parse(text, &registry()).unwrap().to_string());
+}
+
+// ---- Random graphs.
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_printed_graph_reads_back_the_same(steps in prop::collection::vec(any::<(u8, u64)>(), 1..40)) {
+        let graph = graph_of(&steps);
+        prop_assert_eq!(verify(&graph, Level::Typed), Ok(()));
+        let read = parse(&graph.to_string(), &registry()).map_err(|e| TestCaseError::fail(format!("{e}\n{graph}")))?;
+        prop_assert_eq!(read, graph);
+    }
+}
+
+#[test]
+fn random_graphs_are_of_every_kind() {
+    let steps: Vec<(u8, u64)> = (0..2000u64).map(|i| (i as u8, i * i)).collect();
+    let text = graph_of(&steps).to_string();
+    for line in [
+        "input ",
+        "param ",
+        "state ",
+        "step ",
+        "output ",
+        ".const(",
+        "relu(",
+        "tuned(",
+        "map(",
+        ".foreign(",
+        ".exp(",
+        ".add(",
+        ".select(",
+        ".mul_add(",
+        ".cast(",
+        ".iota(",
+        ".check(",
+        ".reshape(",
+        ".permute(",
+        ".broadcast(",
+        ".slice(",
+        ".pad(",
+        ".max(",
+        ".argmin(",
+        ".scan_",
+        ".gather(",
+        ".scatter_add(",
+        ".scatter_set(",
+        ".contract(",
+        ".random(",
+        ".loop(",
+        ".cond(",
+        "key=",
+        "B",
+    ] {
+        assert!(text.contains(line), "no `{line}` in\n{text}");
+    }
+}
+
+/// Printed graphs with bytes changed, lines moved, and pieces of other lines put in: they read or they do not, but
+/// nothing panics, and what reads prints and reads the same again.
+#[test]
+fn damaged_texts_never_panic() {
+    let registry = registry();
+    let mut random = random::Random(0x2545_f491_4f6c_dd1d);
+    let start = Instant::now();
+    let (mut n_read, mut n_refused) = (0, 0);
+    while start.elapsed() < Duration::from_secs(1) {
+        let steps: Vec<(u8, u64)> = (0..12).map(|_| (random.next() as u8, random.next())).collect();
+        let text = graph_of(&steps).to_string();
+        for _ in 0..20 {
+            let damaged = damage(&text, &mut random);
+            match parse(&damaged, &registry) {
+                Ok(graph) => {
+                    n_read += 1;
+                    let _ = verify(&graph, Level::Primitive);
+                    assert_eq!(parse(&graph.to_string(), &registry).as_ref(), Ok(&graph), "{damaged}");
+                }
+                Err(_) => n_refused += 1,
+            }
+        }
+    }
+    assert!(n_read > 100 && n_refused > 100, "{n_read} read, {n_refused} refused");
+}
+
+fn damage(text: &str, random: &mut random::Random) -> String {
+    const TOKENS: [&str; 16] =
+        ["(", ")", "[", "]", "{", "}", "|", ",", "=", ":", ".", "\"", "\\", "-", "\n", "é"];
+    let mut chars: Vec<char> = text.chars().collect();
+    for _ in 0..1 + random.below(3) {
+        let (from, to) = (random.below(chars.len()), random.below(chars.len()));
+        let end = (from + random.below(8)).min(chars.len());
+        match random.below(4) {
+            0 => drop(chars.drain(from..end)),
+            1 => {
+                let piece = chars[from..end].to_vec();
+                chars.splice(to..to, piece);
+            }
+            2 => {
+                let token = TOKENS[random.below(TOKENS.len())].chars();
+                chars.splice(to..to, token);
+            }
+            _ => chars.swap(from, to),
+        }
+        if chars.is_empty() {
+            break;
+        }
+    }
+    chars.into_iter().collect()
 }

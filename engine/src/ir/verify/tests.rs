@@ -1,0 +1,508 @@
+#![allow(clippy::unwrap_used)]
+//! Each fault in a graph of its own.
+
+use super::*;
+use crate::ir::{Attrs, E, NodeId, parse};
+use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, OpForm, Registry, Role, TypeRule};
+use expect_test::{Expect, expect};
+use std::sync::Arc;
+
+/// `scale(x, by=…)`, for floats.
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    registry.add(OpForm {
+        name: "scale".into(),
+        family: "test".into(),
+        summary: "Multiplies by a number.".into(),
+        inputs: vec![InputSpec { name: "x".into(), doc: "what is scaled".into(), optional: false }],
+        outputs: vec!["y".into()],
+        attrs: vec![AttrSpec {
+            name: "by".into(),
+            doc: "the factor".into(),
+            kind: AttrKind::Float,
+            default: Some(Attr::Lit(Literal::Float(2.0))),
+        }],
+        types: TypeRule::Broadcast { allowed: DType::is_float },
+        lower: Lower::map_with(1, |x, attrs| x[0] * attrs.float("by")),
+        grad: Grad::Derive,
+        check: GradCheck::None { why: "it is linear" },
+        examples: vec![],
+        role: Role::Plain,
+    });
+    registry
+}
+
+const INPUTS: &str = "
+  input x: f32[2, 3]
+  input i: i32[2]
+  input on: bool[]
+  input named: f32[B, 3]
+  param w: f32[3]
+";
+
+fn graph(lines: &str) -> Graph {
+    parse(&format!("graph g {{{INPUTS}{lines}\n}}"), &registry()).unwrap()
+}
+
+fn faults(graph: &Graph, level: Level) -> String {
+    let problems = verify(graph, level).err().unwrap_or_default();
+    problems.iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+/// The problem of each line, one graph for each.
+fn check_lines(lines: &[&str], expected: Expect) {
+    let mut found = String::new();
+    for line in lines {
+        let problems = verify(&graph(line), Level::Typed).expect_err(line);
+        assert_eq!(problems.len(), 1, "{line}: {problems:?}");
+        let line = line.split_once(" {").map_or(*line, |(line, _regions)| line);
+        found += &format!("{line}\n    {}\n", problems[0].message);
+    }
+    expected.assert_eq(&found);
+}
+
+#[test]
+fn calls_and_maps_agree_with_their_rules() {
+    check_lines(
+        &[
+            "y: f32[3, 2] = scale(x)",
+            "y: i32[2] = scale(i)",
+            "y: f32[2, 3] = scale(x, x)",
+            "(y: f32[2, 3], z: f32[]) = scale(x)",
+            "y: f32[3] = map(x, w) |a, b| a + b",
+            "y: f32[2, 3] = map(x) |a, b| a + b",
+            "y: f32[2, 3] = map(x, i) |a, b| a",
+            "y: f32[2, 3] = map(x, on) |a, b| a + b",
+            "y: f32[2, 3] = map(x) |a| a > 0.0",
+            "y: f32[2] = map(i) |a| exp(a)",
+            "(y: f32[2, 3], z: f32[2, 3]) = map(x) |a| -a",
+        ],
+        expect![[r#"
+            y: f32[3, 2] = scale(x)
+                the result is f32[2, 3], not f32[3, 2]
+            y: i32[2] = scale(i)
+                `scale` does not take i32
+            y: f32[2, 3] = scale(x, x)
+                `scale` takes 1 operands, 2 given
+            (y: f32[2, 3], z: f32[]) = scale(x)
+                the result is f32[2, 3], not f32[2, 3], f32[]
+            y: f32[3] = map(x, w) |a, b| a + b
+                the result is f32[2, 3], not f32[3]
+            y: f32[2, 3] = map(x) |a, b| a + b
+                the number of operands is 1, not 2
+            y: f32[2, 3] = map(x, i) |a, b| a
+                the operands do not broadcast
+            y: f32[2, 3] = map(x, on) |a, b| a + b
+                `add` does not take f32, bool
+            y: f32[2, 3] = map(x) |a| a > 0.0
+                the result is bool[2, 3], not f32[2, 3]
+            y: f32[2] = map(i) |a| exp(a)
+                `exp` does not take i32
+            (y: f32[2, 3], z: f32[2, 3]) = map(x) |a| -a
+                the result is f32[2, 3], not f32[2, 3], f32[2, 3]
+        "#]],
+    );
+}
+
+#[test]
+fn elementwise_primitives_agree_with_their_operands() {
+    check_lines(
+        &[
+            "y: f32[3] = .add(w, x)",
+            "y: f32[2, 3] = .add(x)",
+            "y: f32[2, 3] = .neg(x, x)",
+            "y: f32[3] = .neg(x)",
+            "y: i32[2, 3] = .neg(x)",
+            "y: f32[2, 3] = .eq(x, x)",
+            "y: f32[2, 3] = .and(x, x)",
+            "y: i32[2] = .exp(i)",
+            "y: f32[2, 3] = .shl(x, x)",
+            "y: bool[] = .add(on, on)",
+            "y: f32[2, 3] = .select(x, x, x)",
+            "y: f32[2, 3] = .cast(x, dtype=i32)",
+            "y: f32[] = .const(1)",
+            "y: i32[] = .const(1.0)",
+            "y: f32[2] = .iota(axis=0)",
+            "y: i32[2] = .iota(axis=1)",
+            "y: f32[2, 3] = .check(x, bound=2)",
+            "y: i64[2] = .check(i, bound=2)",
+            "y: u32[2] = .random(i, stream=1)",
+            "s: i32[] = .const(1)\n  y: i32[2] = .random(s, stream=1)",
+            "(y: f32[3], z: f32[3]) = .neg(w)",
+            "step s: i32[1]",
+        ],
+        expect![[r#"
+            y: f32[3] = .add(w, x)
+                operand 1 is f32[2, 3], which is not of the result's shape
+            y: f32[2, 3] = .add(x)
+                the number of operands is 1, not 2
+            y: f32[2, 3] = .neg(x, x)
+                the number of operands is 2, not 1
+            y: f32[3] = .neg(x)
+                operand 0 is f32[2, 3], which is not of the result's shape
+            y: i32[2, 3] = .neg(x)
+                the result is f32[2, 3], not i32[2, 3]
+            y: f32[2, 3] = .eq(x, x)
+                the result is bool[2, 3], not f32[2, 3]
+            y: f32[2, 3] = .and(x, x)
+                `and` does not take f32, f32
+            y: i32[2] = .exp(i)
+                `exp` does not take i32
+            y: f32[2, 3] = .shl(x, x)
+                `shl` does not take f32, f32
+            y: bool[] = .add(on, on)
+                `add` does not take bool, bool
+            y: f32[2, 3] = .select(x, x, x)
+                `select` does not take f32, f32, f32
+            y: f32[2, 3] = .cast(x, dtype=i32)
+                the result is i32[2, 3], not f32[2, 3]
+            y: f32[] = .const(1)
+                1 is not a literal of f32; 1.0 is
+            y: i32[] = .const(1.0)
+                1.0 is not a literal of i32; 1 is
+            y: f32[2] = .iota(axis=0)
+                indices are integers, not f32
+            y: i32[2] = .iota(axis=1)
+                i32[2] has no axis 1
+            y: f32[2, 3] = .check(x, bound=2)
+                indices are integers, not f32
+            y: i64[2] = .check(i, bound=2)
+                the result is i32[2], not i64[2]
+            y: u32[2] = .random(i, stream=1)
+                the step is i32[2]
+            s: i32[] = .const(1)
+              y: i32[2] = .random(s, stream=1)
+                random bits are u32, not i32
+            (y: f32[3], z: f32[3]) = .neg(w)
+                the number of results is 2, not 1
+            step s: i32[1]
+                the result is i32[], not i32[1]
+        "#]],
+    );
+}
+
+#[test]
+fn views_stay_inside_their_operand() {
+    check_lines(
+        &[
+            "y: f32[5] = .reshape(x)",
+            "y: i32[6] = .reshape(x)",
+            "y: f32[B, 4] = .reshape(named)",
+            "y: f32[2, 3] = .permute(x, perm=[0, 0])",
+            "y: f32[2, 3] = .permute(x, perm=[1, 0])",
+            "y: f32[2, 3] = .broadcast(w, axes=[2])",
+            "y: f32[3, 2] = .broadcast(w, axes=[1])",
+            "y: f32[3, 2, 3] = .broadcast(x, axes=[2, 1])",
+            "y: f32[2, 3] = .broadcast(x, axes=[0])",
+            "y: f32[2, 3] = .slice(x, start=[0])",
+            "y: f32[2, 3] = .slice(x, start=[0, 1])",
+            "y: f32[2, 3] = .slice(x, start=[0, 1], step=[1, -1])",
+            "y: f32[1, 3] = .slice(named, start=[0, 0])",
+            "y: f32[4] = .pad(w, fill=0.0, high=[0], low=[2])",
+            "y: f32[4] = .pad(w, fill=0, high=[0], low=[1])",
+            "y: f32[4, 4] = .pad(w, fill=0.0, high=[0], low=[1])",
+            "y: f32[B, 3] = .pad(named, fill=0.0, high=[0, 0], low=[1, 0])",
+        ],
+        expect![[r#"
+            y: f32[5] = .reshape(x)
+                f32[2, 3] and f32[5] differ in size
+            y: i32[6] = .reshape(x)
+                a view of f32[2, 3] cannot be i32[6]
+            y: f32[B, 4] = .reshape(named)
+                f32[B, 3] and f32[B, 4] differ in size
+            y: f32[2, 3] = .permute(x, perm=[0, 0])
+                [0, 0] does not permute the axes of f32[2, 3]
+            y: f32[2, 3] = .permute(x, perm=[1, 0])
+                the result is f32[3, 2], not f32[2, 3]
+            y: f32[2, 3] = .broadcast(w, axes=[2])
+                f32[2, 3] has no axis 2
+            y: f32[3, 2] = .broadcast(w, axes=[1])
+                f32[3] does not broadcast to f32[3, 2] along axes [1]
+            y: f32[3, 2, 3] = .broadcast(x, axes=[2, 1])
+                axes [2, 1] do not ascend
+            y: f32[2, 3] = .broadcast(x, axes=[0])
+                f32[2, 3] has 2 axes
+            y: f32[2, 3] = .slice(x, start=[0])
+                a slice of f32[2, 3] has 2 starts, steps and extents
+            y: f32[2, 3] = .slice(x, start=[0, 1])
+                the slice leaves f32[2, 3] on axis 1
+            y: f32[2, 3] = .slice(x, start=[0, 1], step=[1, -1])
+                the slice leaves f32[2, 3] on axis 1
+            y: f32[1, 3] = .slice(named, start=[0, 0])
+                the slice leaves f32[B, 3] on axis 0
+            y: f32[4] = .pad(w, fill=0.0, high=[0], low=[2])
+                the result is f32[5], not f32[4]
+            y: f32[4] = .pad(w, fill=0, high=[0], low=[1])
+                0 is not a literal of f32; 0.0 is
+            y: f32[4, 4] = .pad(w, fill=0.0, high=[0], low=[1])
+                f32[3] is padded on 1 axes
+            y: f32[B, 3] = .pad(named, fill=0.0, high=[0, 0], low=[1, 0])
+                f32[B, 3] is padded on an axis of unknown extent
+        "#]],
+    );
+}
+
+#[test]
+fn reductions_indexing_and_products_agree_with_their_operands() {
+    check_lines(
+        &[
+            "y: f32[3] = .sum(x, axes=[1])",
+            "y: f32[] = .sum(x, axes=[1, 0])",
+            "y: f32[] = .sum(x, axes=[0, 2])",
+            "y: bool[] = .sum(on, axes=[])",
+            "y: f32[2] = .argmax(x, axes=[1])",
+            "y: i32[] = .argmax(x, axes=[0, 1])",
+            "e: f32[0] = .const(0.0)\n  y: f32[] = .max(e, axes=[0])",
+            "y: f32[2, 3] = .scan_sum(x, axis=2)",
+            "y: f32[2, 3] = .scan_argmax(x, axis=1)",
+            "y: f32[2, 2] = .gather(x, i, axis=0)",
+            "y: f32[2] = .gather(x, x, axis=0)",
+            "y: f32[2] = .gather(x, i, axis=2)",
+            "y: f32[2] = .gather(x, i, axis=0, batch=1)",
+            "y: f32[2, 3] = .scatter_add(x, i, w, axis=0)",
+            "y: f32[3, 2] = .scatter_set(x, i, x, axis=0)",
+            "y: f32[2] = .contract(x, x, contracted=[[1, 1]])",
+            "y: f32[2, 2] = .contract(x, x, contracted=[[0, 1]])",
+            "y: f32[2, 2] = .contract(x, x, contracted=[[1, 1], [1, 0]])",
+            "y: f32[2] = .contract(x, i, contracted=[[0, 0]])",
+        ],
+        expect![[r#"
+            y: f32[3] = .sum(x, axes=[1])
+                the result is f32[2], not f32[3]
+            y: f32[] = .sum(x, axes=[1, 0])
+                axes [1, 0] do not ascend
+            y: f32[] = .sum(x, axes=[0, 2])
+                f32[2, 3] has no axis 2
+            y: bool[] = .sum(on, axes=[])
+                `sum` does not take bool
+            y: f32[2] = .argmax(x, axes=[1])
+                the result is i32[2], not f32[2]
+            y: i32[] = .argmax(x, axes=[0, 1])
+                `argmax` goes along one axis, not 2
+            e: f32[0] = .const(0.0)
+              y: f32[] = .max(e, axes=[0])
+                `max` of nothing has no value
+            y: f32[2, 3] = .scan_sum(x, axis=2)
+                f32[2, 3] has no axis 2
+            y: f32[2, 3] = .scan_argmax(x, axis=1)
+                there is no scan by argmax
+            y: f32[2, 2] = .gather(x, i, axis=0)
+                the result is f32[2, 3], not f32[2, 2]
+            y: f32[2] = .gather(x, x, axis=0)
+                indices are integers, not f32
+            y: f32[2] = .gather(x, i, axis=2)
+                f32[2, 3] has no axis 2
+            y: f32[2] = .gather(x, i, axis=0, batch=1)
+                f32[2, 3] and i32[2] do not go along in their first axes, batch=1 before axis=0
+            y: f32[2, 3] = .scatter_add(x, i, w, axis=0)
+                the updates are f32[3], not f32[2, 3]
+            y: f32[3, 2] = .scatter_set(x, i, x, axis=0)
+                the result is f32[2, 3], not f32[3, 2]
+            y: f32[2] = .contract(x, x, contracted=[[1, 1]])
+                the result is f32[2, 2], not f32[2]
+            y: f32[2, 2] = .contract(x, x, contracted=[[0, 1]])
+                axis 0 of f32[2, 3] and axis 1 of f32[2, 3] differ in extent
+            y: f32[2, 2] = .contract(x, x, contracted=[[1, 1], [1, 0]])
+                axis 1 of f32[2, 3] is named twice
+            y: f32[2] = .contract(x, i, contracted=[[0, 0]])
+                no contraction of f32[2, 3] with i32[2]
+        "#]],
+    );
+}
+
+#[test]
+fn regions_fit_their_node() {
+    let same = "{\ngraph r {\n  input a: f32[3]\n  output a = a\n}\n}";
+    let twice = "{\ngraph r {\n  input a: f32[3]\n  output a = a\n}\ngraph s {\n  param a: f32[3]\n  output a = a\n}\n}";
+    check_lines(
+        &[
+            "y: f32[3] = .loop(w, trips=2)",
+            &format!("y: f32[3] = .loop(w, trips=2) {same}"),
+            &format!("y: f32[3] = .loop(trips=2) {same}"),
+            &format!("y: f32[3] = .cond(on, w) {same}"),
+            &format!("y: f32[3] = .cond(on, w) {twice}"),
+            &format!("y: f32[3] = .cond(w, w) {}", twice.replace("param", "input")),
+            &format!("y: f32[3] = .cond() {}", twice.replace("param", "input")),
+            &format!("y: f32[2] = .cond(on, w) {}", twice.replace("param", "input")),
+            &format!("y: f32[3] = .neg(w) {same}"),
+        ],
+        expect![[r#"
+            y: f32[3] = .loop(w, trips=2)
+                the number of regions is 0, not 1
+            y: f32[3] = .loop(w, trips=2)
+                region `r` is given f32[3], i32[], but takes f32[3]
+            y: f32[3] = .loop(trips=2)
+                the number of operands is 0, not 1
+            y: f32[3] = .cond(on, w)
+                the number of regions is 1, not 2
+            y: f32[3] = .cond(on, w)
+                region `s` has a param input
+            y: f32[3] = .cond(w, w)
+                the condition is f32[3]
+            y: f32[3] = .cond()
+                there is no condition
+            y: f32[2] = .cond(on, w)
+                region `r` yields f32[3], not f32[2]
+            y: f32[3] = .neg(w)
+                the number of regions is 1, not 0
+        "#]],
+    );
+}
+
+#[test]
+fn faults_within_a_region_are_found() {
+    let lines = "y: f32[3] = .loop(w, trips=2) {\ngraph body {\n  input a: f32[3]\n  input i: i32[]\n  b: f32[3] = .exp(i)\n  output a = b\n}\n}";
+    expect![[r#"
+        in `body`: b: f32[3] = .exp(i): `exp` does not take i32
+    "#]]
+    .assert_eq(&faults(&graph(lines), Level::Typed));
+}
+
+#[test]
+fn state_is_carried_once_and_keeps_its_type() {
+    check_lines(
+        &[
+            "state x = x",
+            "state w = x",
+            "state w = w\n  state w = w",
+            "output y = x\n  output y = w",
+            "step s: i32[]\n  step t: i32[]",
+        ],
+        expect![[r#"
+            state x = x
+                `x` is carried on but is neither a param nor a state
+            state w = x
+                `w` is f32[3] but its next value is f32[2, 3]
+            state w = w
+              state w = w
+                `w` has two next values
+            output y = x
+              output y = w
+                there are two outputs `y`
+            step s: i32[]
+              step t: i32[]
+                there are 2 step inputs
+        "#]],
+    );
+}
+
+#[test]
+fn names_are_bound_and_ops_lowered_where_they_must_be() {
+    let typed = graph("y: f32[B, 3] = scale(named)\n  z: f32[2, 3] = map(x) |a| -a");
+    expect![[r#""#]].assert_eq(&faults(&typed, Level::Typed));
+    expect![[r#"
+        in `g`: input named: f32[B, 3]: `named` is f32[B, 3], with an extent that is not bound
+        in `g`: y: f32[B, 3] = scale(named): `y` is f32[B, 3], with an extent that is not bound
+    "#]]
+    .assert_eq(&faults(&typed, Level::Bound));
+    let bound = parse(
+        "graph g {\n  input x: f32[3]\n  y: f32[3] = scale(x)\n  z: f32[3] = map(x) |a| -a\n}",
+        &registry(),
+    )
+    .unwrap();
+    expect![[r#""#]].assert_eq(&faults(&bound, Level::Bound));
+    expect![[r#"
+        in `g`: y: f32[3] = scale(x): this is not lowered to primitives
+        in `g`: z: f32[3] = map(x) |a| -a: this is not lowered to primitives
+    "#]]
+    .assert_eq(&faults(&bound, Level::Primitive));
+}
+
+/// What no text can say.
+#[test]
+fn broken_references_are_found() {
+    let check = |damage: fn(&mut Graph, NodeId), expected: Expect| {
+        let mut graph = graph("y: f32[3] = map(w) |a| exp(a)");
+        let last = graph.nodes.len() - 1;
+        damage(&mut graph, last);
+        expected.assert_eq(&faults(&graph, Level::Typed));
+    };
+    check(
+        |graph, y| graph.nodes[y].inputs[0].node = y,
+        expect![[r#"
+        in `g`: y: f32[3] = map(y) |a| exp(a): operand 0 is not defined before its use
+    "#]],
+    );
+    check(
+        |graph, y| graph.nodes[y].inputs[0].node = 99,
+        expect![[r#"
+        in `g`: y: f32[3] = map(?99.0) |a| exp(a): operand 0 is not defined before its use
+    "#]],
+    );
+    check(
+        |graph, y| graph.nodes[y].inputs[0].port = 1,
+        expect![[r#"
+        in `g`: y: f32[3] = map(?4.1) |a| exp(a): operand 0 is not defined before its use
+    "#]],
+    );
+    check(
+        |graph, y| graph.nodes[y].outputs[0].name = "x".into(),
+        expect![[r#"
+        in `g`: there are two values `x`
+    "#]],
+    );
+    check(
+        |graph, y| graph.nodes[y].outputs.clear(),
+        expect![[r#"
+        in `g`: () = map(w) |a| exp(a): a node without results
+    "#]],
+    );
+    check(
+        |graph, _| graph.outputs.push(("out".into(), Value::of(99))),
+        expect![[r#"
+        in `g`: output `out` is nowhere defined
+    "#]],
+    );
+    check(
+        |graph, _| graph.state.push(StateLink { input: 99, next: Value::of(0) }),
+        expect![[r#"
+        in `g`: the state link of node 99 refers to a value that is nowhere defined
+    "#]],
+    );
+    check(
+        |graph, y| {
+            let mut body = Body::new(1, |x| vec![x[0].exp()]);
+            body.insts[1] = Inst::Apply(Scalar::Unary(Unary::Exp), vec![1]);
+            graph.nodes[y].op = NodeOp::Map(Arc::new(body));
+        },
+        expect![[r#"
+            in `g`: y: f32[3] = map(w) |a| exp(?1): step 1 of the scalar body is malformed
+        "#]],
+    );
+    check(
+        |graph, y| {
+            let mut body = Body::new(1, |_| vec![E::lit(Literal::Float(1.0))]);
+            body.outputs[0] = 2;
+            graph.nodes[y].op = NodeOp::Map(Arc::new(body));
+        },
+        expect![[r#"
+            in `g`: y: f32[3] = map(w) |a| ?2: the scalar body lacks a parameter or a result
+        "#]],
+    );
+    check(
+        |graph, y| {
+            let form = registry().op("scale").unwrap();
+            graph.nodes[y].op = NodeOp::Call(Call { form, attrs: Attrs::default() });
+        },
+        expect![[r#"
+            in `g`: y: f32[3] = scale(w): attribute `by` of `scale` is missing
+        "#]],
+    );
+    check(
+        |graph, y| {
+            let form = registry().op("scale").unwrap();
+            let attrs = form.fill_attrs(Attrs::default()).with("to", Attr::None);
+            graph.nodes[y].op = NodeOp::Call(Call { form, attrs });
+        },
+        expect![[r#"
+            in `g`: y: f32[3] = scale(w, to=none): `scale` has no attribute `to`
+        "#]],
+    );
+}
+
+/// A constant shared by operands of two types is of the type of each.
+#[test]
+fn a_shared_constant_takes_the_type_of_each_use() {
+    let graph = graph("y: f64[2, 3] = map(x) |a| select(a > 0.5, cast(a, dtype=f64), 0.5)");
+    assert_eq!(verify(&graph, Level::Typed), Ok(()));
+}
