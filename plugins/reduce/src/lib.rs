@@ -66,3 +66,25 @@ impl Plugin for Reduce {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine_core::op::{Registry, testing};
+
+    fn registry() -> Registry {
+        let mut registry = Registry::new();
+        registry.plugin(&Reduce);
+        registry
+    }
+
+    #[test]
+    fn examples_hold() {
+        assert_eq!(testing::examples(&registry()), []);
+    }
+
+    #[test]
+    fn gradients_agree_with_central_differences() {
+        assert_eq!(testing::gradients(&registry()), []);
+    }
+}

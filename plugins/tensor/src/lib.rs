@@ -77,3 +77,25 @@ impl Plugin for Tensor {
 fn checked<T>(found: Result<T, TypeIssue>) -> T {
     found.unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine_core::op::{Registry, testing};
+
+    fn registry() -> Registry {
+        let mut registry = Registry::new();
+        registry.plugin(&Tensor);
+        registry
+    }
+
+    #[test]
+    fn examples_hold() {
+        assert_eq!(testing::examples(&registry()), []);
+    }
+
+    #[test]
+    fn gradients_agree_with_central_differences() {
+        assert_eq!(testing::gradients(&registry()), []);
+    }
+}

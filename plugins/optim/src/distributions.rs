@@ -1,0 +1,104 @@
+//! Random tensors: `uniform` and `normal`.
+
+use engine_core::ir::{Attrs, Builder, DType, Dim, E, Type, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
+};
+
+/// Independent numbers from the open interval (low, high), new ones at every step.
+pub fn uniform() -> OpForm {
+    random(
+        "uniform",
+        "Draws uniform random numbers between two bounds.",
+        vec![
+            AttrSpec::with_default("low", "lower bound", AttrKind::Float, 0.0),
+            AttrSpec::with_default("high", "upper bound", AttrKind::Float, 1.0),
+        ],
+        |b, extents, attrs| {
+            let (low, high) = (attrs.float("low"), attrs.float("high"));
+            let u = b.random_uniform("uniform", extents);
+            b.map(&[u], |u| u[0] * (high - low) + low)
+        },
+    )
+}
+
+/// Independent normal numbers, new ones at every step: `mean + std · √(-2 ln u) · cos 2πv` for uniform u and v (Box and
+/// Muller 1958).
+pub fn normal() -> OpForm {
+    random(
+        "normal",
+        "Draws normal random numbers.",
+        vec![
+            AttrSpec::with_default("mean", "their mean", AttrKind::Float, 0.0),
+            AttrSpec::with_default("std", "their standard deviation", AttrKind::Float, 1.0),
+        ],
+        |b, extents, attrs| {
+            let (mean, std) = (attrs.float("mean"), attrs.float("std"));
+            let radius = b.random_uniform("radius", extents);
+            let angle = b.random_uniform("angle", extents);
+            b.map(&[radius, angle], |v| {
+                let z = (v[0].log() * -2.0).sqrt() * (v[1] * std::f64::consts::TAU).cos();
+                z * std + mean
+            })
+        },
+    )
+}
+
+/// The form of an op that draws `f32` numbers for extents and rounds them to the type asked for.
+pub fn random(
+    name: &'static str,
+    summary: &str,
+    own_attrs: Vec<AttrSpec>,
+    draw: fn(&mut Builder, &[usize], &Attrs) -> Value,
+) -> OpForm {
+    let common = [
+        AttrSpec::must("shape", "extents of the result", AttrKind::Shape),
+        AttrSpec::with_default("dtype", "type of the result, a float", AttrKind::DType, DType::F32),
+    ];
+    OpForm {
+        name: name.into(),
+        family: "optim".into(),
+        summary: summary.into(),
+        inputs: vec![],
+        outputs: vec!["y".into()],
+        attrs: own_attrs.into_iter().chain(common).collect(),
+        types: TypeRule::custom(move |_, attrs| Ok(vec![random_type(name, attrs)?])),
+        lower: Lower::expand(move |b, call| vec![drawn(b, call, draw)]),
+        grad: Grad::None { why: "random numbers depend on nothing" },
+        check: GradCheck::None { why: "there is no gradient" },
+        examples: empty_draw(name),
+        role: Role::Plain,
+    }
+}
+
+/// The only draw that can be foretold.
+fn empty_draw(name: &str) -> Vec<Example> {
+    let call = match name {
+        "uniform" => "uniform(shape=[0])",
+        "normal" => "normal(shape=[0])",
+        _ => "sample_gumbel(shape=[0])",
+    };
+    vec![Example::new("of nothing", call, &[], &[("f32[0]", &[])])]
+}
+
+fn random_type(name: &str, attrs: &Attrs) -> Result<Type, TypeIssue> {
+    let dtype = attrs.dtype("dtype");
+    if !dtype.is_float() {
+        return Err(
+            TypeIssue::new(format!("`{name}` draws floats, not {dtype}")).help("cast them afterwards")
+        );
+    }
+    Ok(Type { dtype, shape: attrs.shape("shape") })
+}
+
+fn drawn(b: &mut Builder, call: &Lowering, draw: fn(&mut Builder, &[usize], &Attrs) -> Value) -> Value {
+    let shape: Vec<Dim> = call.attrs.shape("shape");
+    let extents = Type { dtype: DType::F32, shape }.extents();
+    let y = draw(b, &extents, call.attrs);
+    b.cast(y, call.attrs.dtype("dtype"))
+}
+
+/// Standard Gumbel noise from uniform numbers in (0, 1): `-ln(-ln u)`, finite for every u that can be drawn.
+pub fn gumbel_of(u: E) -> E {
+    -(-u.log()).log()
+}
