@@ -165,7 +165,8 @@ fn lower_from(builder: &mut Builder, first: usize, values: Vec<Value>) -> Vec<Va
     values.into_iter().map(|value| map.get(&value).copied().unwrap_or(value)).collect()
 }
 
-fn nested_scope(outer: &str, node: &str, op: &str) -> String {
+/// The scope of a call within an expansion, from the outer scope, the name of its node and its op.
+pub(crate) fn nested_scope(outer: &str, node: &str, op: &str) -> String {
     match node.rsplit_once('.') {
         Some((_, number)) => format!("{outer}/{op}{number}"),
         None => format!("{outer}/{op}"),

@@ -5,9 +5,10 @@
 //! can be differentiated again.
 
 mod primitives;
+mod scans;
 
-use crate::ir::{Body, Builder, Call, Graph, Literal, Node, NodeOp, StateLink, Symbol, Type, Value};
-use crate::lower::expand;
+use crate::ir::{Body, Builder, Call, Graph, Literal, Node, NodeOp, StateLink, Symbol, Type, Value, View};
+use crate::lower::{expand, nested_scope};
 use crate::op::{Grad, GradCall, Lower, Registry};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub struct GradIssue {
 }
 
 /// A graph with the gradients of one of its values.
+#[derive(Clone, Debug)]
 pub struct Differentiated {
     /// The graph, with some calls expanded and the gradient nodes appended. Outputs and state are those of the original.
     pub graph: Graph,
@@ -100,7 +102,7 @@ impl<'g> Forward<'g> {
         let inputs: Vec<Value> = node.inputs.iter().map(|input| self.map[input.node][input.port]).collect();
         self.builder.set_scope(node.name(), node.span);
         let before = self.builder.graph.nodes.len();
-        let values = match &node.op {
+        let mut values = match &node.op {
             NodeOp::Call(call) if is_active && must_expand(call) => {
                 expand_fully(&mut self.builder, call, &inputs)
             }
@@ -109,30 +111,56 @@ impl<'g> Forward<'g> {
                 (0..node.outputs.len()).map(|port| Value { node: id, port }).collect()
             }
         };
-        for (value, output) in values.iter().zip(&node.outputs) {
-            if value.node >= before {
-                self.builder.graph.nodes[value.node].outputs[value.port].name = output.name.clone();
-            }
+        for (value, output) in values.iter_mut().zip(&node.outputs).filter(|(value, _)| value.node >= before)
+        {
+            *value = named(&mut self.builder, *value, &output.name);
         }
         self.map.push(values);
     }
+}
+
+/// Gives a new value a name. A call that an expansion has left draws its random numbers by its own name, so what bears
+/// the new one is a view of it.
+fn named(builder: &mut Builder, value: Value, name: &Symbol) -> Value {
+    let node = &mut builder.graph.nodes[value.node];
+    let output = &mut node.outputs[value.port];
+    if let NodeOp::Call(Call { form, .. }) = &node.op
+        && matches!(form.lower, Lower::Expand(_))
+        && output.name != *name
+    {
+        let ty = output.ty.clone();
+        return builder.push_named(name.clone(), NodeOp::View(View::Reshape), vec![value], ty);
+    }
+    output.name = name.clone();
+    value
 }
 
 fn must_expand(call: &Call) -> bool {
     matches!((&call.form.grad, &call.form.lower), (Grad::Derive, Lower::Expand(_)))
 }
 
-/// Expands a call, and calls within it, until each has a rule or is a map.
+/// Expands a call, and calls within it, until each has a rule or is a map. Scopes are those of the lowering, so that
+/// random streams are the same whether a graph is differentiated or not.
 fn expand_fully(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Value> {
     let first = builder.graph.nodes.len();
     let values = expand(builder, call, inputs);
     let appended = builder.graph.nodes.split_off(first);
+    let scope = builder.scope();
     let mut map: HashMap<Value, Value> = HashMap::new();
-    for (offset, node) in appended.into_iter().enumerate() {
+    for (offset, mut node) in appended.into_iter().enumerate() {
         let inputs: Vec<Value> = node.inputs.iter().map(|v| map.get(v).copied().unwrap_or(*v)).collect();
         let copies = match &node.op {
-            NodeOp::Call(inner) if must_expand(inner) => expand_fully(builder, inner, &inputs),
-            _ => {
+            NodeOp::Call(inner) if must_expand(inner) => {
+                builder.set_scope(&nested_scope(&scope, node.name(), &inner.form.name), node.span);
+                let values = expand_fully(builder, inner, &inputs);
+                builder.set_scope(&scope, node.span);
+                values
+            }
+            op => {
+                if let NodeOp::Call(inner) = op {
+                    // The lowering takes the scope of what is still a call from its name.
+                    node.outputs[0].name = nested_scope(&scope, node.name(), &inner.form.name).into();
+                }
                 let n_outputs = node.outputs.len();
                 let id = builder.graph.push(Node { inputs, ..node });
                 (0..n_outputs).map(|port| Value { node: id, port }).collect()

@@ -1,6 +1,6 @@
 //! Gradients of the primitives.
 
-use super::{GradIssue, map_gradients};
+use super::{GradIssue, map_gradients, scans};
 use crate::ir::{
     Binary, Body, Builder, Combine, Contract, DType, E, Literal, Monoid, Node, NodeOp, Scalar, Value, View,
 };
@@ -24,13 +24,14 @@ pub fn gradients(
         }
         NodeOp::View(view) => Ok(vec![Some(view_gradient(b, view, node.inputs[0], g))]),
         NodeOp::Reduce { monoid, axes } => Ok(vec![reduce_gradient(b, *monoid, axes, node.inputs[0], y, g)]),
-        NodeOp::Scan { monoid: Monoid::Sum, axis } => Ok(vec![Some(suffix_sum(b, g, *axis))]),
-        NodeOp::Scan { .. } => stop("only prefix sums have a gradient"),
+        NodeOp::Scan { monoid, axis } => Ok(vec![scans::gradient(b, *monoid, *axis, node.inputs[0], y, g)]),
         NodeOp::Gather { axis, batch } => {
             let zeros = b.full_like(node.inputs[0], 0.0);
             Ok(vec![Some(b.scatter(zeros, node.inputs[1], g, *axis, *batch, Combine::Add)), None])
         }
-        NodeOp::Scatter { axis, batch, combine } => scatter_gradients(b, node, g, *axis, *batch, *combine),
+        NodeOp::Scatter { axis, batch, combine } => {
+            Ok(scatter_gradients(b, node, g, *axis, *batch, *combine))
+        }
         NodeOp::Contract(spec) => Ok(contract_gradients(b, spec, node.inputs[0], node.inputs[1], g, wanted)),
         NodeOp::Cond => stop("a condition has no gradient yet: use `where` on its results"),
         NodeOp::Loop { .. } => crate::bug!("loops are unrolled before gradients are taken"),
@@ -108,19 +109,12 @@ fn pad_amounts(rank: usize, axis: usize, amount: usize) -> Vec<usize> {
     (0..rank).map(|a| if a == axis { amount } else { 0 }).collect()
 }
 
-fn flip(b: &mut Builder, x: Value, axis: usize) -> Value {
+pub(super) fn flip(b: &mut Builder, x: Value, axis: usize) -> Value {
     let extents = b.extents(x);
     let start: Vec<usize> =
         (0..extents.len()).map(|a| if a == axis { extents[a].saturating_sub(1) } else { 0 }).collect();
     let step: Vec<i64> = (0..extents.len()).map(|a| if a == axis { -1 } else { 1 }).collect();
     b.slice(x, &start, &extents, &step)
-}
-
-fn suffix_sum(b: &mut Builder, g: Value, axis: usize) -> Value {
-    let flipped = flip(b, g, axis);
-    let ty = b.ty(g).clone();
-    let scan = b.push(NodeOp::Scan { monoid: Monoid::Sum, axis }, vec![flipped], ty);
-    flip(b, scan, axis)
 }
 
 fn reduce_gradient(
@@ -174,27 +168,36 @@ fn scatter_gradients(
     axis: usize,
     batch: usize,
     combine: Combine,
-) -> Result<Vec<Option<Value>>, GradIssue> {
+) -> Vec<Option<Value>> {
     let [_, idx, updates] = node.inputs[..] else { crate::bug!("a scatter has three operands") };
     let picked = b.gather(g, idx, axis, batch);
     if combine == Combine::Add {
-        return Ok(vec![Some(g), None, Some(picked)]);
-    }
-    if b.ty(idx).rank() != batch + 1 {
-        let why = "setting by indices of several axes has no gradient yet: reshape the indices to one axis";
-        return Err(GradIssue { node: node.name().clone(), why: why.to_string() });
+        return vec![Some(g), None, Some(picked)];
     }
     let zeros = b.full_like(updates, 0.0);
     let kept = b.scatter(g, idx, zeros, axis, batch, Combine::Set);
     // Where indices meet, only the last one has been written: the others have no influence.
-    let ty = b.ty(updates).with_dtype(DType::I32);
-    let number = b.iota(axis, ty);
+    let n_index_axes = b.ty(idx).rank() - batch;
+    let number = update_numbers(b, updates, axis..axis + n_index_axes);
     let nobody = b.full(Literal::Int(-1), b.ty(g).with_dtype(DType::I32));
     let winner = b.scatter(nobody, idx, number, axis, batch, Combine::Set);
     let winner = b.gather(winner, idx, axis, batch);
     let won = b.binary(Binary::Eq, winner, number);
     let partial = b.scalar(Scalar::Select, &[won, picked, zeros]);
-    Ok(vec![Some(kept), None, Some(partial)])
+    vec![Some(kept), None, Some(partial)]
+}
+
+/// The row-major number of each update among the index axes.
+fn update_numbers(b: &mut Builder, updates: Value, index_axes: std::ops::Range<usize>) -> Value {
+    let ty = b.ty(updates).with_dtype(DType::I32);
+    let extents = ty.extents();
+    let mut number = b.full(Literal::Int(0), ty.clone());
+    for (axis, &extent) in extents.iter().enumerate().take(index_axes.end).skip(index_axes.start) {
+        let coordinate = b.iota(axis, ty.clone());
+        let scaled = b.scale(number, extent as f64);
+        number = b.add(scaled, coordinate);
+    }
+    number
 }
 
 fn contract_gradients(
