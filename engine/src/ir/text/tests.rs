@@ -8,7 +8,6 @@ use crate::op::Registry;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use random::{graph_of, registry};
-use std::time::{Duration, Instant};
 
 #[test]
 fn a_training_step_prints_one_node_per_line() {
@@ -366,9 +365,8 @@ fn random_graphs_are_of_every_kind() {
 fn damaged_texts_never_panic() {
     let registry = registry();
     let mut random = random::Random(0x2545_f491_4f6c_dd1d);
-    let start = Instant::now();
     let (mut n_read, mut n_refused) = (0, 0);
-    while start.elapsed() < Duration::from_secs(1) {
+    for _ in 0..150 {
         let steps: Vec<(u8, u64)> = (0..12).map(|_| (random.next() as u8, random.next())).collect();
         let text = graph_of(&steps).to_string();
         for _ in 0..20 {
