@@ -6,6 +6,8 @@
 
 mod optimize;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 pub use rows::{Rows, SplitShape};
 

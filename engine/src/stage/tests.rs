@@ -1,0 +1,227 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::ir::{Attrs, NodeOp, parse};
+use crate::op::{Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
+use crate::oracle::{Oracle, OracleRun, OracleTensor};
+use crate::pipeline::{DataDecl, Init, InputDecl, LastBatch, OptimizerDecl, ParamDecl, Schedule, SplitRef};
+use std::collections::HashMap;
+
+/// Momentum: v' = v + g, w' = w - lr·v'.
+fn momentum() -> Registry {
+    let mut registry = Registry::new();
+    registry.add(OpForm {
+        name: "momentum".into(),
+        family: "test".into(),
+        summary: "Takes a step.".into(),
+        inputs: ["param", "grad", "lr", "v"].map(|name| InputSpec::required(name, "an operand")).into(),
+        outputs: vec!["param".into(), "v".into()],
+        attrs: vec![],
+        types: TypeRule::custom(|types, _| Ok(vec![types[0].clone(), types[0].clone()])),
+        lower: Lower::expand(|b, call| {
+            let v = b.add(call.inputs[3], call.inputs[1]);
+            let change = b.mul(v, call.inputs[2]);
+            vec![b.sub(call.inputs[0], change), v]
+        }),
+        grad: Grad::None { why: "it is an optimizer" },
+        check: GradCheck::None { why: "there is no gradient" },
+        examples: vec![],
+        role: Role::Optimizer { slots: vec!["v".into()] },
+    });
+    registry
+}
+
+/// Fits `x · w` to `t` by least squares: loss = mean (x·w - t)².
+fn pipeline(registry: &Registry) -> Pipeline {
+    let text = "
+        graph fit {
+          input x: f32[B]
+          input t: f32[B]
+          param w: f32[]
+          wide: f32[B] = .broadcast(w, axes=[])
+          error: f32[B] = map(x, wide, t) |a, b, c| a * b - c
+          square: f32[B] = map(error) |a| a * a
+          loss: f32[] = .sum(square, axes=[0])
+        }";
+    let input =
+        |name: &str| InputDecl { name: name.into(), from: Some(("points".into(), name.into())), span: None };
+    let ty = Type::scalar(DType::F32);
+    let w = ParamDecl { name: "w".into(), kind: InputKind::Param, ty, init: Init::Zeros, span: None };
+    Pipeline {
+        name: "fit".into(),
+        seed: 0,
+        data: vec![DataDecl { name: "points".into(), source: "test".into(), options: vec![], span: None }],
+        inputs: vec![input("x"), input("t")],
+        params: vec![w],
+        graph: parse(text, registry).unwrap(),
+        stages: vec![],
+    }
+}
+
+fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
+    TrainStage {
+        data: SplitRef { data: "points".into(), split: "train".into() },
+        batch: 2,
+        epochs: 2,
+        max_steps: None,
+        loss: "loss".into(),
+        metrics: vec![],
+        optimizer: Some(OptimizerDecl {
+            op: "momentum".into(),
+            attrs: Attrs::default(),
+            lr,
+            decay_bias: true,
+        }),
+        state: vec![],
+        clip_norm,
+        last_batch: LastBatch::Short,
+        evaluate: None,
+        early_stop: None,
+        checkpoint: None,
+    }
+}
+
+fn points() -> SplitShape {
+    let row = Type::scalar(DType::F32);
+    SplitShape {
+        data: "points".into(),
+        n_rows: 5,
+        fields: vec![("x".into(), row.clone()), ("t".into(), row)],
+    }
+}
+
+const X: [f64; 5] = [1.0, 2.0, 3.0, 4.0, 5.0];
+const T: [f64; 5] = [2.0, 1.0, -1.0, 0.5, 3.0];
+const ORDER: [f64; 5] = [4.0, 0.0, 3.0, 1.0, 2.0];
+const PER_EPOCH: usize = 3;
+
+fn run(graph: &Graph, registry: &Registry, w: f64, v: f64, step: i64) -> OracleRun {
+    let floats = |x: &[f64]| OracleTensor::new(DType::F32, &[x.len()], x);
+    let scalar = |x| OracleTensor::new(DType::F32, &[], &[x]);
+    let inputs: HashMap<String, OracleTensor> = HashMap::from([
+        ("points.x".into(), floats(&X)),
+        ("points.t".into(), floats(&T)),
+        ("order".into(), OracleTensor::new(DType::I32, &[5], &ORDER)),
+        ("w".into(), scalar(w)),
+        ("w.v".into(), scalar(v)),
+    ]);
+    Oracle::new(registry).run(graph, &inputs, 0, step).unwrap()
+}
+
+/// Loss and slope of the rows at these places of the order.
+fn by_hand(places: &[usize], w: f64) -> (f64, f64) {
+    let rows = places.iter().map(|&place| ORDER[place] as usize);
+    rows.fold((0.0, 0.0), |(loss, slope), row| {
+        let error = X[row] * w - T[row];
+        (loss + error * error, slope + 2.0 * error * X[row])
+    })
+}
+
+fn assert_close(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{found} instead of {expected}");
+}
+
+fn train(stage: &TrainStage, rows: Rows, w: f64, v: f64, step: i64) -> OracleRun {
+    let registry = momentum();
+    let graph = training(&pipeline(&registry), stage, &points(), rows, &registry).unwrap();
+    run(&graph.graph, &registry, w, v, step)
+}
+
+const BATCHES: Rows = Rows::Batches { batch: 2, per_epoch: PER_EPOCH };
+
+#[test]
+fn a_training_step_takes_its_rows_in_the_order_of_the_epoch() {
+    // Step 4 of three steps an epoch is the second of the second epoch.
+    for (step, places) in [(0, [0, 1]), (1, [2, 3]), (4, [2, 3])] {
+        let next = train(&stage(Schedule::Constant(0.1), None), BATCHES, 0.5, 2.0, step);
+        let (loss, slope) = by_hand(&places, 0.5);
+        assert_close(next.outputs["loss"].float(0), loss);
+        assert_close(next.state["w.v"].float(0), 2.0 + slope);
+        assert_close(next.state["w"].float(0), 0.5 - 0.1 * (2.0 + slope));
+        // Sums weigh by rows, so that a short batch counts for less.
+        assert_close(next.state["sum.loss"].float(0), 2.0 * loss);
+    }
+}
+
+#[test]
+fn the_short_last_batch_starts_where_the_others_end() {
+    let next = train(&stage(Schedule::Constant(0.1), None), Rows::Last { first: 4, rows: 1 }, 0.5, 0.0, 5);
+    let (loss, slope) = by_hand(&[4], 0.5);
+    assert_close(next.outputs["loss"].float(0), loss);
+    assert_close(next.state["w"].float(0), 0.5 - 0.1 * slope);
+}
+
+#[test]
+fn gradients_are_clipped_by_their_norm() {
+    let (_, slope) = by_hand(&[0, 1], 0.5);
+    for most in [1.0, 1e6] {
+        let next = train(&stage(Schedule::Constant(0.1), Some(most)), BATCHES, 0.5, 0.0, 0);
+        let expected = slope * (most / (slope.abs() + 1e-6)).min(1.0);
+        assert_close(next.state["w.v"].float(0), expected);
+    }
+}
+
+#[test]
+fn schedules_follow_the_step() {
+    let rate = |schedule: Schedule, step: i64| {
+        let (_, slope) = by_hand(&[0, 1], 0.5);
+        let (_, later) = by_hand(&[2, 3], 0.5);
+        let slope = [slope, later][usize::from(step % 3 == 1)];
+        (0.5 - train(&stage(schedule, None), BATCHES, 0.5, 0.0, step).state["w"].float(0)) / slope
+    };
+    // Two epochs of three steps: the last step is 5.
+    let exp = Schedule::Exp { start: 1.0, end: 0.2, rate: 0.3 };
+    assert_close(rate(exp.clone(), 1), (-0.3f64).exp());
+    assert_close(rate(exp, 300), 0.2);
+    let linear = Schedule::Linear { start: 1.0, end: 0.0, warmup: 0 };
+    assert_close(rate(linear, 4), 0.2);
+    let cosine = Schedule::Cosine { start: 1.0, end: 0.5, warmup: 2 };
+    assert_close(rate(cosine.clone(), 0), 0.5);
+    assert_close(rate(cosine, 3), 0.5 + 0.25 * (1.0 + (std::f64::consts::PI / 3.0).cos()));
+    let steps = Schedule::Steps { start: 1.0, factor: 0.5, every: 2 };
+    assert_close(rate(steps, 4), 0.25);
+}
+
+#[test]
+fn an_evaluation_takes_rows_as_they_lie() {
+    let registry = momentum();
+    let evaluated = Evaluation {
+        data: SplitRef { data: "points".into(), split: "test".into() },
+        batch: 2,
+        metrics: vec![("mse".into(), "loss".into())],
+    };
+    let graph = evaluation(&pipeline(&registry), "test", &evaluated, &points(), BATCHES, &registry).unwrap();
+    assert!(graph.graph.find("order").is_none());
+    let next = run(&graph.graph, &registry, 0.5, 0.0, 1);
+    let loss = [2, 3].map(|row: usize| (X[row] * 0.5 - T[row]).powi(2)).iter().sum::<f64>();
+    assert_close(next.outputs["mse"].float(0), loss);
+    assert_close(next.state["sum.test.mse"].float(0), 2.0 * loss);
+}
+
+#[test]
+fn inference_takes_plain_inputs() {
+    let registry = momentum();
+    let outputs = [("error".into(), "error".into())];
+    let graph = inference(&pipeline(&registry), &outputs, &[("B".into(), 3)]).unwrap();
+    let inputs: Vec<&str> = graph.inputs().map(|(id, _)| &**graph.node(id).name()).collect();
+    assert_eq!(inputs, ["x", "t", "w"]);
+    assert!(graph.nodes.iter().all(|node| !matches!(node.op, NodeOp::Gather { .. })));
+    let issue = inference(&pipeline(&registry), &outputs, &[]).unwrap_err();
+    assert!(issue.message.contains("extent `B` has no value"), "{}", issue.message);
+}
+
+#[test]
+fn the_first_step_without_a_loss_is_remembered() {
+    let next = train(&stage(Schedule::Constant(0.1), None), BATCHES, f64::NAN, 0.0, 4);
+    assert_eq!(next.state["nan_step"].int(0), 5);
+    let next = train(&stage(Schedule::Constant(0.1), None), BATCHES, 0.5, 0.0, 4);
+    assert_eq!(next.state["nan_step"].int(0), 0);
+}
+
+#[test]
+fn a_loss_that_is_no_scalar_is_refused() {
+    let registry = momentum();
+    let stage = TrainStage { loss: "error".into(), ..stage(Schedule::Constant(0.1), None) };
+    let issue = training(&pipeline(&registry), &stage, &points(), BATCHES, &registry).unwrap_err();
+    assert_eq!(issue.message, "the loss `error` must be a float scalar, it is f32[2]");
+}
