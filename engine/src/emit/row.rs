@@ -28,24 +28,30 @@ pub struct RowPlan {
     pub rows: usize,
     /// Elements that each thread holds; none if it reads them again in each pass.
     pub copies: Option<usize>,
+    /// Whether neighbouring threads work on neighbouring rows rather than elements: rows that are not contiguous.
+    pub is_across: bool,
 }
 
 impl RowPlan {
-    /// By the length of the row: up to a plane of threads for a short one, a block for a longer one. Rows that are
-    /// not contiguous go one to a thread, so that neighbours read neighbours.
+    /// By the length of the row: up to a plane of threads for a short one, a block for a longer one. Neighbours read
+    /// neighbours, so a plane goes across rows that are not contiguous.
     pub fn of(domain: &Domain) -> RowPlan {
         let row = domain.row;
+        let threads = row.div_ceil(MOST_COPIES).next_power_of_two();
         if domain.inner > 1 {
-            return RowPlan { threads: 1, rows: 128, copies: (row <= MOST_COPIES).then_some(row) };
+            let threads = threads.min(PLANE);
+            let rows = if threads == 1 { 128 } else { PLANE };
+            let copies = (row <= MOST_COPIES * PLANE).then_some(row.div_ceil(threads));
+            return RowPlan { threads, rows, copies, is_across: true };
         }
         let threads = match row {
-            0..=256 => row.next_power_of_two().clamp(1, PLANE),
-            _ => row.div_ceil(MOST_COPIES).next_power_of_two().min(MOST_THREADS),
+            0..=256 => row.next_power_of_two().min(PLANE),
+            _ => threads.min(MOST_THREADS),
         };
         let copies = (row <= LONGEST_HELD).then_some(row.div_ceil(threads));
         // Planes talk through shared memory that belongs to one row.
         let rows = if threads <= PLANE { 256 / threads } else { 1 };
-        RowPlan { threads, rows, copies }
+        RowPlan { threads, rows, copies, is_across: false }
     }
 
     /// Threads of a cube.
@@ -106,11 +112,10 @@ impl Place {
     fn new(code: &mut Code, plan: RowPlan, domain: &Domain, n_rows: Variable) -> Place {
         let unit = code.builtin(Builtin::UnitPosX);
         let cube = code.builtin(Builtin::CubePos);
-        let lane = code.modulo_by_threads(unit, plan.threads, plan.rows);
+        let (lane, within) = lane_and_row(code, plan, unit);
         let (row, is_row) = if plan.rows == 1 {
             (cube, None)
         } else {
-            let within = code.divided(unit, plan.threads);
             let before = code.scaled(cube, plan.rows as i64);
             let row = code.bin(Arithmetic::Add, before, within);
             let is_row = code.less(row, n_rows);
@@ -149,9 +154,13 @@ impl Place {
     }
 }
 
-impl Code<'_> {
-    fn modulo_by_threads(&mut self, unit: Variable, threads: usize, rows: usize) -> Variable {
-        if rows == 1 { unit } else { self.modulo(unit, threads) }
+/// The number of a thread within its row, and of its row within the cube.
+fn lane_and_row(code: &mut Code, plan: RowPlan, unit: Variable) -> (Variable, Variable) {
+    match (plan.threads, plan.rows, plan.is_across) {
+        (1, _, _) => (code.at(0), unit),
+        (_, 1, _) => (unit, code.at(0)),
+        (_, rows, true) => (code.divided(unit, rows), code.modulo(unit, rows)),
+        (threads, _, false) => (code.modulo(unit, threads), code.divided(unit, threads)),
     }
 }
 
@@ -339,34 +348,69 @@ impl RowCode<'_> {
 
     /// All threads of the row get the same, by a butterfly within planes and shared memory between them.
     fn across_threads(&self, code: &mut Code, state: State) -> State {
+        if self.plan.is_across {
+            return self.across_planes(code, state);
+        }
         let planes = self.plan.threads / PLANE;
         let state = butterfly(code, state, self.plan.threads.min(PLANE));
         if planes <= 1 {
             return state;
         }
-        let shared = self.shared.unwrap_or_else(|| crate::bug!("a block without shared memory"));
         let unit = code.builtin(Builtin::UnitPosX);
         let (plane, lane) = (code.divided(unit, PLANE), code.modulo(unit, PLANE));
         let zero = code.at(0);
         let is_first = code.cmp(Comparison::Equal, lane, zero);
-        code.when(is_first, |code| {
-            for (i, &x) in state.parts.iter().enumerate() {
-                let place = part_place(code, plane, i * planes);
-                let word = to_word(code, shared.elem_type(), x);
-                code.store(shared, place, word);
-            }
-        });
+        code.when(is_first, |code| self.write_shared(code, &state, plane, planes));
         code.sync();
         let source = code.modulo(lane, planes);
-        let mut parts = vec![];
-        for (i, x) in state.parts.iter().enumerate() {
-            let place = part_place(code, source, i * planes);
-            let word = code.load(shared, place);
-            parts.push(from_word(code, x.elem_type(), word));
-        }
+        let partial = self.read_shared(code, &state, source, planes);
         // The memory serves the next reduction, too.
         code.sync();
-        butterfly(code, State { parts, ..state }, planes)
+        butterfly(code, partial, planes)
+    }
+
+    /// The same where each thread of a plane has a row of its own: in the order of the planes.
+    fn across_planes(&self, code: &mut Code, state: State) -> State {
+        if self.plan.threads == 1 {
+            return state;
+        }
+        let n_places = self.plan.cube_threads();
+        let unit = code.builtin(Builtin::UnitPosX);
+        self.write_shared(code, &state, unit, n_places);
+        code.sync();
+        let within = code.modulo(unit, self.plan.rows);
+        let mut total = self.read_shared(code, &state, within, n_places);
+        for thread in 1..self.plan.threads {
+            let place = part_place(code, within, thread * self.plan.rows);
+            let partial = self.read_shared(code, &state, place, n_places);
+            total = total.combined(code, &partial);
+        }
+        code.sync();
+        total
+    }
+
+    /// Writes a state to its place among `n_places`.
+    fn write_shared(&self, code: &mut Code, state: &State, place: Variable, n_places: usize) {
+        for (i, &x) in state.parts.iter().enumerate() {
+            let place = part_place(code, place, i * n_places);
+            let word = to_word(code, self.shared().elem_type(), x);
+            code.store(self.shared(), place, word);
+        }
+    }
+
+    /// Reads a state of the kind of `like`.
+    fn read_shared(&self, code: &mut Code, like: &State, place: Variable, n_places: usize) -> State {
+        let mut parts = vec![];
+        for (i, x) in like.parts.iter().enumerate() {
+            let place = part_place(code, place, i * n_places);
+            let word = code.load(self.shared(), place);
+            parts.push(from_word(code, x.elem_type(), word));
+        }
+        State { monoid: like.monoid, parts }
+    }
+
+    fn shared(&self) -> Variable {
+        self.shared.unwrap_or_else(|| crate::bug!("threads of a row without shared memory"))
     }
 }
 
@@ -389,15 +433,22 @@ fn from_word(code: &mut Code, elem: ElemType, word: Variable) -> Variable {
     code.reinterpret(elem, bits)
 }
 
-/// One array of words for all reductions, a value and a position per plane: CubeCL declares several arrays in the
-/// order of a hash map.
+/// One array of words for all reductions: CubeCL declares several arrays in the order of a hash map.
 fn shared_words(code: &mut Code, tile: &Tile, plan: RowPlan) -> Option<Variable> {
+    let n_places = match (plan.is_across, plan.threads) {
+        (_, 1) => return None,
+        (true, _) => plan.cube_threads(),
+        (false, threads) => threads / PLANE,
+    };
     let reduced = tile.insts.iter().filter_map(|inst| match inst.op {
-        TileOp::Reduce { value, .. } => Some(carried_type(tile.insts[value].dtype)),
+        TileOp::Reduce { monoid, value } => {
+            Some((bits_type(carried_type(tile.insts[value].dtype)), 1 + monoid.is_index() as usize))
+        }
         _ => None,
     });
-    let word = reduced.map(bits_type).max_by_key(|word| word.size())?;
-    (plan.threads > PLANE).then(|| code.shared(word, 2 * plan.threads / PLANE))
+    let (words, n_parts): (Vec<ElemType>, Vec<usize>) = reduced.unzip();
+    let word = words.into_iter().max_by_key(|word| word.size())?;
+    (n_places > 1).then(|| code.shared(word, n_places * n_parts.into_iter().max().unwrap_or(1)))
 }
 
 fn butterfly(code: &mut Code, mut state: State, threads: usize) -> State {

@@ -3,7 +3,9 @@
 
 use super::*;
 use crate::fuse::{Access, Class, Domain, TileInst};
-use crate::ir::{Binary, Monoid, Scalar, Type as TensorType, Unary, Value, View};
+use crate::ir::{Binary, Foreign, Monoid, Scalar, Type as TensorType, Unary, Value, View};
+use cubecl_core as cubecl;
+use cubecl_core::prelude::*;
 use expect_test::{Expect, expect};
 
 /// A tile under construction, with its operands.
@@ -250,178 +252,178 @@ fn a_long_row_is_read_again_in_each_pass() {
     check_text(
         &softmax(DType::BF16, 2, 10_000),
         expect![[r#"
-        extern "C" __global__ void __launch_bounds__(1024)row (
-            __nv_bfloat16* buffer_0, __nv_bfloat16* buffer_1, const __grid_constant__ info_st info
-        ) {
-        uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
-        uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
-        extern __shared__ __align__(4) uint8 dynamic_shared_mem[];
-        // Shared array size: 64, 256 bytes
-        uint32 *shared_memory_1 = reinterpret_cast<uint32*>(&dynamic_shared_mem[0]);
-        float l_mut_4;
-        float l_mut_93;
-        const uint32 l_0 = blockIdxGlobal * uint32(10000);
-        const uint32 l_2 = uint32(4286578688);
-        const float l_3 = reinterpret_cast<float const&>(l_2);
-        l_mut_4 = l_3;
+            extern "C" __global__ void __launch_bounds__(1024)row (
+                __nv_bfloat16* buffer_0, __nv_bfloat16* buffer_1, const __grid_constant__ info_st info
+            ) {
+            uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
+            uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
+            extern __shared__ __align__(4) uint8 dynamic_shared_mem[];
+            // Shared array size: 32, 128 bytes
+            uint32 *shared_memory_1 = reinterpret_cast<uint32*>(&dynamic_shared_mem[0]);
+            float l_mut_4;
+            float l_mut_93;
+            const uint32 l_0 = blockIdxGlobal * uint32(10000);
+            const uint32 l_2 = uint32(4286578688);
+            const float l_3 = reinterpret_cast<float const&>(l_2);
+            l_mut_4 = l_3;
 
-        for (uint32 l_mut_5 = threadIdx.x; l_mut_5 < uint32(10000); l_mut_5 += uint32(1024)) {
-        const uint32 l_6 = l_0 + l_mut_5;
-        const __nv_bfloat16 l_7 = buffer_0[l_6];
-        const float l_8 = float(l_7);
-        const float l_9 = max(l_mut_4, l_8);
-        const bool l_10 = l_mut_4 != l_mut_4;
-        const bool l_11 = l_8 != l_8;
-        const bool l_12 = l_10 || l_11;
-        const float l_13 = l_mut_4 + l_8;
-        const float l_14 = (l_12) ? l_13 : l_9;
-        l_mut_4 = l_14;
-        }
-        const float l_15 = l_mut_4;
-        const float l_16 = { __shfl_xor_sync(-1, l_15, uint32(16)) };
-        const float l_17 = max(l_15, l_16);
-        const bool l_18 = l_15 != l_15;
-        const bool l_19 = l_16 != l_16;
-        const bool l_20 = l_18 || l_19;
-        const float l_21 = l_15 + l_16;
-        const float l_22 = (l_20) ? l_21 : l_17;
-        const float l_23 = { __shfl_xor_sync(-1, l_22, uint32(8)) };
-        const float l_24 = max(l_22, l_23);
-        const bool l_25 = l_22 != l_22;
-        const bool l_26 = l_23 != l_23;
-        const bool l_27 = l_25 || l_26;
-        const float l_28 = l_22 + l_23;
-        const float l_29 = (l_27) ? l_28 : l_24;
-        const float l_30 = { __shfl_xor_sync(-1, l_29, uint32(4)) };
-        const float l_31 = max(l_29, l_30);
-        const bool l_32 = l_29 != l_29;
-        const bool l_33 = l_30 != l_30;
-        const bool l_34 = l_32 || l_33;
-        const float l_35 = l_29 + l_30;
-        const float l_36 = (l_34) ? l_35 : l_31;
-        const float l_37 = { __shfl_xor_sync(-1, l_36, uint32(2)) };
-        const float l_38 = max(l_36, l_37);
-        const bool l_39 = l_36 != l_36;
-        const bool l_40 = l_37 != l_37;
-        const bool l_41 = l_39 || l_40;
-        const float l_42 = l_36 + l_37;
-        const float l_43 = (l_41) ? l_42 : l_38;
-        const float l_44 = { __shfl_xor_sync(-1, l_43, uint32(1)) };
-        const float l_45 = max(l_43, l_44);
-        const bool l_46 = l_43 != l_43;
-        const bool l_47 = l_44 != l_44;
-        const bool l_48 = l_46 || l_47;
-        const float l_49 = l_43 + l_44;
-        const float l_50 = (l_48) ? l_49 : l_45;
-        const uint32 l_51 = threadIdx.x / uint32(32);
-        const uint32 l_52 = threadIdx.x % uint32(32);
-        const bool l_53 = l_52 == uint32(0);
-        if (l_53) {
-        const uint32 l_54 = reinterpret_cast<uint32 const&>(l_50);
-        shared_memory_1[l_51] = l_54;
-        }
-        __syncthreads();
+            for (uint32 l_mut_5 = threadIdx.x; l_mut_5 < uint32(10000); l_mut_5 += uint32(1024)) {
+            const uint32 l_6 = l_0 + l_mut_5;
+            const __nv_bfloat16 l_7 = buffer_0[l_6];
+            const float l_8 = float(l_7);
+            const float l_9 = max(l_mut_4, l_8);
+            const bool l_10 = l_mut_4 != l_mut_4;
+            const bool l_11 = l_8 != l_8;
+            const bool l_12 = l_10 || l_11;
+            const float l_13 = l_mut_4 + l_8;
+            const float l_14 = (l_12) ? l_13 : l_9;
+            l_mut_4 = l_14;
+            }
+            const float l_15 = l_mut_4;
+            const float l_16 = { __shfl_xor_sync(-1, l_15, uint32(16)) };
+            const float l_17 = max(l_15, l_16);
+            const bool l_18 = l_15 != l_15;
+            const bool l_19 = l_16 != l_16;
+            const bool l_20 = l_18 || l_19;
+            const float l_21 = l_15 + l_16;
+            const float l_22 = (l_20) ? l_21 : l_17;
+            const float l_23 = { __shfl_xor_sync(-1, l_22, uint32(8)) };
+            const float l_24 = max(l_22, l_23);
+            const bool l_25 = l_22 != l_22;
+            const bool l_26 = l_23 != l_23;
+            const bool l_27 = l_25 || l_26;
+            const float l_28 = l_22 + l_23;
+            const float l_29 = (l_27) ? l_28 : l_24;
+            const float l_30 = { __shfl_xor_sync(-1, l_29, uint32(4)) };
+            const float l_31 = max(l_29, l_30);
+            const bool l_32 = l_29 != l_29;
+            const bool l_33 = l_30 != l_30;
+            const bool l_34 = l_32 || l_33;
+            const float l_35 = l_29 + l_30;
+            const float l_36 = (l_34) ? l_35 : l_31;
+            const float l_37 = { __shfl_xor_sync(-1, l_36, uint32(2)) };
+            const float l_38 = max(l_36, l_37);
+            const bool l_39 = l_36 != l_36;
+            const bool l_40 = l_37 != l_37;
+            const bool l_41 = l_39 || l_40;
+            const float l_42 = l_36 + l_37;
+            const float l_43 = (l_41) ? l_42 : l_38;
+            const float l_44 = { __shfl_xor_sync(-1, l_43, uint32(1)) };
+            const float l_45 = max(l_43, l_44);
+            const bool l_46 = l_43 != l_43;
+            const bool l_47 = l_44 != l_44;
+            const bool l_48 = l_46 || l_47;
+            const float l_49 = l_43 + l_44;
+            const float l_50 = (l_48) ? l_49 : l_45;
+            const uint32 l_51 = threadIdx.x / uint32(32);
+            const uint32 l_52 = threadIdx.x % uint32(32);
+            const bool l_53 = l_52 == uint32(0);
+            if (l_53) {
+            const uint32 l_54 = reinterpret_cast<uint32 const&>(l_50);
+            shared_memory_1[l_51] = l_54;
+            }
+            __syncthreads();
 
-        const uint32 l_55 = l_52 % uint32(32);
-        const uint32 l_56 = shared_memory_1[l_55];
-        const float l_57 = reinterpret_cast<float const&>(l_56);
-        __syncthreads();
+            const uint32 l_55 = l_52 % uint32(32);
+            const uint32 l_56 = shared_memory_1[l_55];
+            const float l_57 = reinterpret_cast<float const&>(l_56);
+            __syncthreads();
 
-        const float l_58 = { __shfl_xor_sync(-1, l_57, uint32(16)) };
-        const float l_59 = max(l_57, l_58);
-        const bool l_60 = l_57 != l_57;
-        const bool l_61 = l_58 != l_58;
-        const bool l_62 = l_60 || l_61;
-        const float l_63 = l_57 + l_58;
-        const float l_64 = (l_62) ? l_63 : l_59;
-        const float l_65 = { __shfl_xor_sync(-1, l_64, uint32(8)) };
-        const float l_66 = max(l_64, l_65);
-        const bool l_67 = l_64 != l_64;
-        const bool l_68 = l_65 != l_65;
-        const bool l_69 = l_67 || l_68;
-        const float l_70 = l_64 + l_65;
-        const float l_71 = (l_69) ? l_70 : l_66;
-        const float l_72 = { __shfl_xor_sync(-1, l_71, uint32(4)) };
-        const float l_73 = max(l_71, l_72);
-        const bool l_74 = l_71 != l_71;
-        const bool l_75 = l_72 != l_72;
-        const bool l_76 = l_74 || l_75;
-        const float l_77 = l_71 + l_72;
-        const float l_78 = (l_76) ? l_77 : l_73;
-        const float l_79 = { __shfl_xor_sync(-1, l_78, uint32(2)) };
-        const float l_80 = max(l_78, l_79);
-        const bool l_81 = l_78 != l_78;
-        const bool l_82 = l_79 != l_79;
-        const bool l_83 = l_81 || l_82;
-        const float l_84 = l_78 + l_79;
-        const float l_85 = (l_83) ? l_84 : l_80;
-        const float l_86 = { __shfl_xor_sync(-1, l_85, uint32(1)) };
-        const float l_87 = max(l_85, l_86);
-        const bool l_88 = l_85 != l_85;
-        const bool l_89 = l_86 != l_86;
-        const bool l_90 = l_88 || l_89;
-        const float l_91 = l_85 + l_86;
-        const float l_92 = (l_90) ? l_91 : l_87;
-        l_mut_93 = float(0.0);
+            const float l_58 = { __shfl_xor_sync(-1, l_57, uint32(16)) };
+            const float l_59 = max(l_57, l_58);
+            const bool l_60 = l_57 != l_57;
+            const bool l_61 = l_58 != l_58;
+            const bool l_62 = l_60 || l_61;
+            const float l_63 = l_57 + l_58;
+            const float l_64 = (l_62) ? l_63 : l_59;
+            const float l_65 = { __shfl_xor_sync(-1, l_64, uint32(8)) };
+            const float l_66 = max(l_64, l_65);
+            const bool l_67 = l_64 != l_64;
+            const bool l_68 = l_65 != l_65;
+            const bool l_69 = l_67 || l_68;
+            const float l_70 = l_64 + l_65;
+            const float l_71 = (l_69) ? l_70 : l_66;
+            const float l_72 = { __shfl_xor_sync(-1, l_71, uint32(4)) };
+            const float l_73 = max(l_71, l_72);
+            const bool l_74 = l_71 != l_71;
+            const bool l_75 = l_72 != l_72;
+            const bool l_76 = l_74 || l_75;
+            const float l_77 = l_71 + l_72;
+            const float l_78 = (l_76) ? l_77 : l_73;
+            const float l_79 = { __shfl_xor_sync(-1, l_78, uint32(2)) };
+            const float l_80 = max(l_78, l_79);
+            const bool l_81 = l_78 != l_78;
+            const bool l_82 = l_79 != l_79;
+            const bool l_83 = l_81 || l_82;
+            const float l_84 = l_78 + l_79;
+            const float l_85 = (l_83) ? l_84 : l_80;
+            const float l_86 = { __shfl_xor_sync(-1, l_85, uint32(1)) };
+            const float l_87 = max(l_85, l_86);
+            const bool l_88 = l_85 != l_85;
+            const bool l_89 = l_86 != l_86;
+            const bool l_90 = l_88 || l_89;
+            const float l_91 = l_85 + l_86;
+            const float l_92 = (l_90) ? l_91 : l_87;
+            l_mut_93 = float(0.0);
 
-        for (uint32 l_mut_94 = threadIdx.x; l_mut_94 < uint32(10000); l_mut_94 += uint32(1024)) {
-        const uint32 l_95 = l_0 + l_mut_94;
-        const __nv_bfloat16 l_96 = buffer_0[l_95];
-        const float l_97 = float(l_96);
-        const float l_98 = l_97 - l_92;
-        const float l_99 = exp(l_98);
-        const float l_100 = l_mut_93 + l_99;
-        l_mut_93 = l_100;
-        }
-        const float l_101 = l_mut_93;
-        const float l_102 = { __shfl_xor_sync(-1, l_101, uint32(16)) };
-        const float l_103 = l_101 + l_102;
-        const float l_104 = { __shfl_xor_sync(-1, l_103, uint32(8)) };
-        const float l_105 = l_103 + l_104;
-        const float l_106 = { __shfl_xor_sync(-1, l_105, uint32(4)) };
-        const float l_107 = l_105 + l_106;
-        const float l_108 = { __shfl_xor_sync(-1, l_107, uint32(2)) };
-        const float l_109 = l_107 + l_108;
-        const float l_110 = { __shfl_xor_sync(-1, l_109, uint32(1)) };
-        const float l_111 = l_109 + l_110;
-        const uint32 l_112 = threadIdx.x / uint32(32);
-        const uint32 l_113 = threadIdx.x % uint32(32);
-        const bool l_114 = l_113 == uint32(0);
-        if (l_114) {
-        const uint32 l_115 = reinterpret_cast<uint32 const&>(l_111);
-        shared_memory_1[l_112] = l_115;
-        }
-        __syncthreads();
+            for (uint32 l_mut_94 = threadIdx.x; l_mut_94 < uint32(10000); l_mut_94 += uint32(1024)) {
+            const uint32 l_95 = l_0 + l_mut_94;
+            const __nv_bfloat16 l_96 = buffer_0[l_95];
+            const float l_97 = float(l_96);
+            const float l_98 = l_97 - l_92;
+            const float l_99 = exp(l_98);
+            const float l_100 = l_mut_93 + l_99;
+            l_mut_93 = l_100;
+            }
+            const float l_101 = l_mut_93;
+            const float l_102 = { __shfl_xor_sync(-1, l_101, uint32(16)) };
+            const float l_103 = l_101 + l_102;
+            const float l_104 = { __shfl_xor_sync(-1, l_103, uint32(8)) };
+            const float l_105 = l_103 + l_104;
+            const float l_106 = { __shfl_xor_sync(-1, l_105, uint32(4)) };
+            const float l_107 = l_105 + l_106;
+            const float l_108 = { __shfl_xor_sync(-1, l_107, uint32(2)) };
+            const float l_109 = l_107 + l_108;
+            const float l_110 = { __shfl_xor_sync(-1, l_109, uint32(1)) };
+            const float l_111 = l_109 + l_110;
+            const uint32 l_112 = threadIdx.x / uint32(32);
+            const uint32 l_113 = threadIdx.x % uint32(32);
+            const bool l_114 = l_113 == uint32(0);
+            if (l_114) {
+            const uint32 l_115 = reinterpret_cast<uint32 const&>(l_111);
+            shared_memory_1[l_112] = l_115;
+            }
+            __syncthreads();
 
-        const uint32 l_116 = l_113 % uint32(32);
-        const uint32 l_117 = shared_memory_1[l_116];
-        const float l_118 = reinterpret_cast<float const&>(l_117);
-        __syncthreads();
+            const uint32 l_116 = l_113 % uint32(32);
+            const uint32 l_117 = shared_memory_1[l_116];
+            const float l_118 = reinterpret_cast<float const&>(l_117);
+            __syncthreads();
 
-        const float l_119 = { __shfl_xor_sync(-1, l_118, uint32(16)) };
-        const float l_120 = l_118 + l_119;
-        const float l_121 = { __shfl_xor_sync(-1, l_120, uint32(8)) };
-        const float l_122 = l_120 + l_121;
-        const float l_123 = { __shfl_xor_sync(-1, l_122, uint32(4)) };
-        const float l_124 = l_122 + l_123;
-        const float l_125 = { __shfl_xor_sync(-1, l_124, uint32(2)) };
-        const float l_126 = l_124 + l_125;
-        const float l_127 = { __shfl_xor_sync(-1, l_126, uint32(1)) };
-        const float l_128 = l_126 + l_127;
+            const float l_119 = { __shfl_xor_sync(-1, l_118, uint32(16)) };
+            const float l_120 = l_118 + l_119;
+            const float l_121 = { __shfl_xor_sync(-1, l_120, uint32(8)) };
+            const float l_122 = l_120 + l_121;
+            const float l_123 = { __shfl_xor_sync(-1, l_122, uint32(4)) };
+            const float l_124 = l_122 + l_123;
+            const float l_125 = { __shfl_xor_sync(-1, l_124, uint32(2)) };
+            const float l_126 = l_124 + l_125;
+            const float l_127 = { __shfl_xor_sync(-1, l_126, uint32(1)) };
+            const float l_128 = l_126 + l_127;
 
-        for (uint32 l_mut_129 = threadIdx.x; l_mut_129 < uint32(10000); l_mut_129 += uint32(1024)) {
-        const uint32 l_130 = l_0 + l_mut_129;
-        const __nv_bfloat16 l_131 = buffer_0[l_130];
-        const float l_132 = float(l_131);
-        const float l_133 = l_132 - l_92;
-        const float l_134 = exp(l_133);
-        const float l_135 = l_134 / l_128;
-        const __nv_bfloat16 l_136 = __nv_bfloat16(l_135);
-        buffer_1[l_130] = l_136;
-        }
+            for (uint32 l_mut_129 = threadIdx.x; l_mut_129 < uint32(10000); l_mut_129 += uint32(1024)) {
+            const uint32 l_130 = l_0 + l_mut_129;
+            const __nv_bfloat16 l_131 = buffer_0[l_130];
+            const float l_132 = float(l_131);
+            const float l_133 = l_132 - l_92;
+            const float l_134 = exp(l_133);
+            const float l_135 = l_134 / l_128;
+            const __nv_bfloat16 l_136 = __nv_bfloat16(l_135);
+            buffer_1[l_130] = l_136;
+            }
 
-        }
-    "#]],
+            }
+        "#]],
     );
 }
 
@@ -850,8 +852,25 @@ fn rows_that_are_not_contiguous_and_rows_of_nothing() {
         assert_close(&f32s(&buffers[1]), expected);
     };
     sums(2, 5, 7);
-    sums(2, 300, 33);
+    sums(2, 100, 33);
+    sums(1, 300, 40);
     sums(4, 0, 1);
+    sums(1, 0, 3);
+}
+
+#[test]
+fn the_first_largest_of_each_column_is_found_by_several_planes() {
+    let (row, inner) = (300, 3);
+    let mut s = Sketch::new(1, row, inner);
+    let x = s.input(DType::F32, Class::Element);
+    let best = s.reduce(Monoid::ArgMax, x);
+    s.store(best);
+    let mut x = vec![0.0; row * inner];
+    for (r, i, value) in [(299, 0, 1.0), (200, 1, 2.0), (45, 1, 2.0), (17, 2, f32::NAN), (3, 2, 9.0)] {
+        x[r * inner + i] = value;
+    }
+    let Some(buffers) = on_host::run(&s.row(), &[bytes(&x)], 0) else { return };
+    assert_eq!(i32s(&buffers[1]), [299, 45, 17]);
 }
 
 /// `p - rate·g` over tensors of several lengths, with a rate of its own for each.
@@ -898,4 +917,22 @@ fn what_has_no_cube_form_says_so() {
     let y = s.unary(Unary::Exp, x);
     s.store(y);
     assert_eq!(cuda_source(&s.map()).unwrap_err().to_string(), "`exp` of i32 has no cube form");
+}
+
+#[cube]
+fn double_then_halve_twice(x: f32) -> f32 {
+    x * 2.0f32 / 4.0f32
+}
+
+#[test]
+fn a_plugins_function_stands_in_the_text() {
+    let foreign = Foreign {
+        key: "test.halve@1".into(),
+        arity: 1,
+        f64: |x| x[0] / 2.0,
+        f32_slice: |x, out| out.iter_mut().zip(x[0]).for_each(|(out, x)| *out = x / 2.0),
+        partials: |x| vec![x[0] * 0.0 + 0.5],
+        cube: |scope, args| double_then_halve_twice::expand(scope, args[0].clone()),
+    };
+    check_scalars(&[(Scalar::Foreign(foreign.into()), &|x| x[0] / 2.0)], &[&SPECIAL]);
 }
