@@ -2,6 +2,10 @@
 //!
 //! A plugin's test is `assert_eq!(testing::examples(&registry), [])` and the same for [`gradients`].
 
+mod recorded;
+
+pub use recorded::recorded;
+
 use super::{Example, GradCheck, OpForm, Registry};
 use crate::grad::differentiate;
 use crate::ir::{Builder, DType, Graph, Level, Symbol, Type, Value, parse, verify};

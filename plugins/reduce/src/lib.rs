@@ -87,4 +87,10 @@ mod tests {
     fn gradients_agree_with_central_differences() {
         assert_eq!(testing::gradients(&registry()), []);
     }
+
+    #[test]
+    fn recorded_cases_hold() {
+        let cases = include_str!("../../../tests/examples/reduce.json");
+        assert_eq!(testing::recorded(&registry(), cases), []);
+    }
 }

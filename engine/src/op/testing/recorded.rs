@@ -1,0 +1,124 @@
+//! Cases recorded from another implementation, as JSON.
+
+use super::{Failure, case};
+use crate::grad::differentiate;
+use crate::ir::{Builder, DType, Literal, NodeOp, Value};
+use crate::op::{Example, Registry};
+use crate::oracle::Oracle;
+use serde_json::Value as Json;
+
+/// Runs recorded cases; what differs. A case holds `title`, `call`, `inputs` and `outputs` as (type, elements), and
+/// `grads`: none, or gradients by operand for the upstream gradients 1, 2, 3, ... of every float result.
+///
+/// # Panics
+/// If the text is not a list of cases.
+pub fn recorded(registry: &Registry, json: &str) -> Vec<Failure> {
+    let cases: Vec<Json> =
+        serde_json::from_str(json).unwrap_or_else(|error| panic!("no list of cases: {error}"));
+    cases
+        .iter()
+        .filter_map(|case| check(registry, case).err().map(|message| failure(case, message)))
+        .collect()
+}
+
+fn failure(json: &Json, message: String) -> Failure {
+    Failure { op: text(&json["call"]).into(), example: text(&json["title"]).into(), message }
+}
+
+fn check(registry: &Registry, json: &Json) -> Result<(), String> {
+    let example = Example {
+        title: text(&json["title"]),
+        call: text(&json["call"]),
+        inputs: tensors(&json["inputs"]),
+        outputs: tensors(&json["outputs"]),
+    };
+    let case = case(&example, registry)?;
+    let run = Oracle::rounded(registry).run(&case.graph, &case.inputs, 0, 0);
+    let run = run.map_err(|error| error.to_string())?;
+    for ((name, found), expected) in run.outputs.iter().zip(&case.expected) {
+        near(name, &found.to_f64(), &expected.to_f64(), tolerance(expected.dtype))?;
+    }
+    match json["grads"].as_array() {
+        Some(grads) => check_grads(registry, &case, grads),
+        None => Ok(()),
+    }
+}
+
+fn check_grads(registry: &Registry, case: &super::Case, expected: &[Json]) -> Result<(), String> {
+    let mut b = Builder::new(case.graph.clone(), registry);
+    let mut loss: Option<Value> = None;
+    for (_, value) in &case.graph.outputs {
+        if b.dtype(*value).is_float() {
+            let term = weighed(&mut b, *value);
+            loss = Some(loss.map_or(term, |sum| b.add(sum, term)));
+        }
+    }
+    let loss = loss.ok_or("no float result has gradients")?;
+    let operands: Vec<Value> = case.graph.inputs().map(|(id, _)| Value::of(id)).collect();
+    let pairs: Vec<(Value, &Json)> =
+        operands.into_iter().zip(expected).filter(|(_, grad)| grad.is_array()).collect();
+    let wrt: Vec<Value> = pairs.iter().map(|pair| pair.0).collect();
+    let done = differentiate(&b.graph, registry, loss, &wrt).map_err(|issue| issue.why.to_string())?;
+    let mut graph = done.graph;
+    graph.outputs = wrt.iter().map(|&v| case.graph.name_of(v).clone()).zip(done.grads).collect();
+    let run = Oracle::new(registry).run(&graph, &case.inputs, 0, 0).map_err(|error| error.to_string())?;
+    for ((name, found), (_, grad)) in run.outputs.iter().zip(&pairs) {
+        near(&format!("the gradient of {name}"), &found.to_f64(), &numbers(grad), tolerance(found.dtype))?;
+    }
+    Ok(())
+}
+
+/// Σ (i + 1)·y_i
+fn weighed(b: &mut Builder, y: Value) -> Value {
+    let count = b.ty(y).numel();
+    let flat = b.reshape(y, &[count]);
+    let flat = b.cast(flat, DType::F64);
+    let ty = b.ty(flat).with_dtype(DType::I32);
+    let number = b.push(NodeOp::Iota { axis: 0 }, vec![], ty);
+    let number = b.cast(number, DType::F64);
+    let one = b.full(Literal::Float(1.0), b.ty(number).clone());
+    let weight = b.add(number, one);
+    let terms = b.mul(flat, weight);
+    b.sum(terms, &[0])
+}
+
+fn near(name: &str, found: &[f64], expected: &[f64], tolerance: f64) -> Result<(), String> {
+    if found.len() != expected.len() {
+        return Err(format!("{name} has {} elements instead of {}", found.len(), expected.len()));
+    }
+    let is_near = |a: f64, b: f64| {
+        a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * b.abs() + tolerance * 1e-1
+    };
+    match found.iter().zip(expected).position(|(&a, &b)| !is_near(a, b)) {
+        Some(i) => Err(format!("{name}[{i}] is {} instead of {}", found[i], expected[i])),
+        None => Ok(()),
+    }
+}
+
+fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 1e-3,
+        DType::BF16 => 8e-3,
+        dtype if dtype.is_float() => 2e-6,
+        _ => 0.0,
+    }
+}
+
+fn tensors(json: &Json) -> Vec<(&'static str, Vec<f64>)> {
+    let pairs = json.as_array().map(Vec::as_slice).unwrap_or_default();
+    pairs.iter().map(|pair| (text(&pair[0]), numbers(&pair[1]))).collect()
+}
+
+/// Forms hold literals, hence the leaked text.
+fn text(json: &Json) -> &'static str {
+    json.as_str().unwrap_or_default().to_owned().leak()
+}
+
+/// JSON has no infinities and no NaN: they are texts.
+fn numbers(json: &Json) -> Vec<f64> {
+    let number = |json: &Json| {
+        let spelled = || json.as_str().and_then(|text| text.parse().ok());
+        json.as_f64().or_else(spelled).unwrap_or_else(|| panic!("{json} is not a number"))
+    };
+    json.as_array().map(Vec::as_slice).unwrap_or_default().iter().map(number).collect()
+}
