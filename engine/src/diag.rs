@@ -43,7 +43,7 @@ impl Span {
 }
 
 /// A value and where it is written.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Spanned<T> {
     /// Where.
     pub span: Span,
@@ -228,6 +228,7 @@ codes! {
     E0013 "a field or key is given twice"
     E0014 "unknown choice"
     E0015 "a number out of range"
+    E0016 "this cannot be a name"
 
     E0101 "unknown name"
     E0102 "shapes do not broadcast"
@@ -244,6 +245,7 @@ codes! {
     E0113 "the op has no such result"
     E0114 "a number does not fit its element type"
     E0115 "no gradient passes through"
+    E0116 "a tensor is too large"
 
     E0201 "unknown kind of stage"
     E0202 "unknown data source"

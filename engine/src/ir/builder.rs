@@ -46,6 +46,16 @@ impl<'a> Builder<'a> {
         names.for_each(|name| count_name(&mut self.counters, &name));
     }
 
+    /// The place that new nodes get.
+    pub fn span(&self) -> Option<Span> {
+        self.span
+    }
+
+    /// Places of the nodes that follow.
+    pub fn set_span(&mut self, span: Option<Span>) {
+        self.span = span;
+    }
+
     /// The current scope: the path of names in the source.
     pub fn scope(&self) -> Symbol {
         self.scope.clone()

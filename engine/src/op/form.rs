@@ -1,5 +1,6 @@
 //! The form of an op. Every field is filled in; nothing is implied by leaving something out.
 
+use crate::diag::Span;
 use crate::ir::{Attr, Attrs, Body, Builder, DType, Literal, Type, Value, broadcast_shapes};
 use std::sync::Arc;
 
@@ -109,12 +110,14 @@ pub struct TypeIssue {
     pub operand: Option<(usize, String)>,
     /// One concrete thing to do.
     pub help: Option<String>,
+    /// The place within a function of the pipeline where it arose, and what to say there.
+    pub inside: Option<Box<(Span, String)>>,
 }
 
 impl TypeIssue {
     /// An issue with the call as a whole.
     pub fn new(message: impl Into<String>) -> TypeIssue {
-        TypeIssue { message: message.into(), operand: None, help: None }
+        TypeIssue { message: message.into(), operand: None, help: None, inside: None }
     }
 
     /// Points at an operand.

@@ -53,6 +53,12 @@ impl Registry {
         self.ops.values()
     }
 
+    /// A registry of those of the named ops that exist.
+    pub fn subset<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Registry {
+        let named = names.into_iter().filter_map(|name| self.ops.get_key_value(name));
+        Registry { ops: named.map(|(name, op)| (name.clone(), op.clone())).collect() }
+    }
+
     /// The known name nearest to `name`, if one is near.
     pub fn nearest(&self, name: &str) -> Option<&str> {
         let near = |known: &&String| strsim::jaro_winkler(known, name) > 0.8;

@@ -28,6 +28,34 @@ impl<'a> Fields<'a> {
         Some(Fields { span: value.span, what, entries, asked: vec![], missing: vec![] })
     }
 
+    /// The arguments of a choice such as `Uniform(-1, 1)` or `Uniform(low: -1, high: 1)`; `order` names them where
+    /// they stand without names. A word alone has none.
+    pub fn of_choice(
+        value: &'a Ron,
+        what: &'a str,
+        order: &[&'static str],
+        diags: &mut Diagnostics,
+    ) -> Option<Fields<'a>> {
+        let fields =
+            |entries| Some(Fields { span: value.span, what, entries, asked: vec![], missing: vec![] });
+        match &value.kind {
+            RonKind::Name(_) => fields(vec![]),
+            RonKind::Tuple { items, .. } if items.len() <= order.len() => fields(
+                order.iter().zip(items).map(|(&name, item)| (Spanned::new(item.span, name), item)).collect(),
+            ),
+            RonKind::Tuple { items, .. } => {
+                let too_many = items[order.len()].span;
+                let message = format!("{what} takes {} values at most", order.len());
+                diags.error(Code::E0012, too_many, message).help(match order {
+                    [] => "leave out the parentheses".to_owned(),
+                    _ => format!("it takes `({})`", order.join(", ")),
+                });
+                None
+            }
+            _ => Fields::of(value, what, diags),
+        }
+    }
+
     /// The value of a field that must be there; of `Some(x)`, the x. [`Fields::finish`] reports its absence.
     pub fn required(&mut self, name: &'static str) -> Option<&'a Ron> {
         let found = self.get(name);
@@ -47,6 +75,15 @@ impl<'a> Fields<'a> {
             self.asked.push(name);
         }
         self.entries.iter().find(|(written, _)| written.value == name).map(|(_, value)| *value)
+    }
+
+    /// All fields that nobody has asked for yet; whoever takes them reports what is unknown.
+    pub fn rest(&mut self) -> Vec<(Spanned<&'a str>, &'a Ron)> {
+        let (known, rest) = std::mem::take(&mut self.entries)
+            .into_iter()
+            .partition(|(written, _)| self.asked.contains(&written.value));
+        self.entries = known;
+        rest
     }
 
     /// Reports the fields that nobody asked for, and the required ones that are missing.
@@ -115,6 +152,17 @@ impl Ron {
         match &self.kind {
             RonKind::Option(inner) => inner.as_deref(),
             _ => Some(self),
+        }
+    }
+
+    /// The word alone or before the parenthesis: `Auto`, `Adam(…)`.
+    pub fn head(&self) -> Option<Spanned<&str>> {
+        match &self.kind {
+            RonKind::Name(name) => Some(Spanned::new(self.span, name)),
+            RonKind::Struct { name: Some(name), .. } | RonKind::Tuple { name: Some(name), .. } => {
+                Some(Spanned::new(name.span, name.as_str()))
+            }
+            _ => None,
         }
     }
 
@@ -207,7 +255,7 @@ fn wrong_kind<T>(value: &Ron, what: &str, wanted: &str, diags: &mut Diagnostics)
 }
 
 /// A hint at the name that was probably meant, or at all there are.
-fn suggestion(written: &str, known: &[&str], diags: &Diagnostics) -> String {
+pub(super) fn suggestion(written: &str, known: &[&str], diags: &Diagnostics) -> String {
     let meant = if diags.is_full() { None } else { nearest(written, known.iter().copied()) };
     match meant {
         Some(meant) => format!("did you mean `{meant}`?"),

@@ -7,9 +7,11 @@
 pub mod expr;
 mod fields;
 pub(crate) mod lex;
+mod pipeline;
 mod ron;
 mod text;
 
 pub use fields::{Fields, entries};
+pub use pipeline::load;
 pub use ron::{MAX_DEPTH, Ron, RonKind, parse_ron};
 pub use text::Text;

@@ -1,0 +1,573 @@
+//! Stages: what is done with the graph.
+
+use super::typing::{Meaning, Names};
+use super::{Scope, nodes, read_path, settings};
+use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
+use crate::ir::{Dim, InputKind, NodeId, Symbol, Value};
+use crate::op::{OpForm, Registry, Role};
+use crate::pipeline::{
+    CheckpointDecl, Evaluation, LastBatch, OptimizerDecl, Pipeline, PredictStage, RunStage, Schedule,
+    SplitRef, Stage, StageKind, TrainStage,
+};
+use crate::source::fields::suggestion;
+use crate::source::{Fields, Ron, RonKind, entries};
+use std::sync::Arc;
+
+/// The most of anything that is counted: steps, epochs, rows of a batch.
+const MANY: usize = 1 << 40;
+
+/// Reads `stages: {…}` of a pipeline whose graph is complete. Warns of what no stage uses.
+pub(super) fn read(
+    value: &Ron,
+    pipeline: &Pipeline,
+    scope: &Scope,
+    registry: &Registry,
+    diags: &mut Diagnostics,
+) -> Vec<Stage> {
+    let mut reader = Reader { pipeline, scope, registry, roots: vec![], diags };
+    let mut stages = vec![];
+    for (name, value) in entries(value, "`stages`", reader.diags).unwrap_or_default() {
+        let kind = reader.stage(value);
+        stages.extend(kind.map(|kind| Stage { name: name.value.into(), kind, span: Some(name.span) }));
+    }
+    if !stages.is_empty() && !reader.diags.has_errors() {
+        reader.warn_of_unused();
+    }
+    stages
+}
+
+struct Reader<'a> {
+    pipeline: &'a Pipeline,
+    scope: &'a Scope,
+    registry: &'a Registry,
+    /// What the stages read so far need.
+    roots: Vec<Value>,
+    diags: &'a mut Diagnostics,
+}
+
+/// A name in a report and the node behind it.
+type Named = (Symbol, Symbol);
+
+/// What a stage provides for the inputs of the graph.
+struct Feeds<'f> {
+    stage: Span,
+    /// Where rows come from; the caller gives them otherwise.
+    split: Option<&'f SplitRef>,
+    /// Whether the number of rows in a batch settles leading extents.
+    in_batches: bool,
+    /// Other extents that the stage settles.
+    dims: &'f [(Symbol, usize)],
+}
+
+impl Reader<'_> {
+    fn stage(&mut self, value: &Ron) -> Option<StageKind> {
+        const KINDS: [&str; 6] = ["Train", "Evaluate", "Predict", "Run", "Save", "Load"];
+        let Some(head) = value.head() else {
+            if !value.is_error() {
+                self.diags
+                    .error(Code::E0201, value.span, "a stage says what it does by its first word")
+                    .help(format!("known are `{}`", KINDS.join("`, `")));
+            }
+            return None;
+        };
+        match head.value {
+            "Train" => self.train(value).map(|train| StageKind::Train(Box::new(train))),
+            "Evaluate" => self.evaluation(value).map(StageKind::Evaluate),
+            "Predict" => self.predict(value).map(StageKind::Predict),
+            "Run" => self.run(value).map(StageKind::Run),
+            "Save" => self.path(value, "a `Save` stage").map(|path| StageKind::Save { path }),
+            "Load" => self.path(value, "a `Load` stage").map(|path| StageKind::Load { path }),
+            other => {
+                let help = suggestion(other, &KINDS, self.diags);
+                self.diags.error(Code::E0201, head.span, format!("there is no stage `{other}`")).help(help);
+                None
+            }
+        }
+    }
+
+    fn train(&mut self, value: &Ron) -> Option<TrainStage> {
+        let mut fields = Fields::of(value, "a `Train` stage", self.diags)?;
+        let data = fields.required("data").and_then(|v| self.split(v));
+        let batch = fields.required("batch").and_then(|v| self.count(v, "`batch`"));
+        let epochs = fields.optional("epochs").map_or(Some(1), |v| self.count(v, "`epochs`"));
+        let max_steps = fields.optional("max_steps").map(|v| self.count(v, "`max_steps`"));
+        let loss = fields.required("loss").and_then(|v| self.loss(v));
+        let metrics = fields.optional("metrics").map_or(Some(vec![]), |v| self.metrics(v));
+        let optimizer = fields.optional("optimizer").map(|v| self.optimizer(v));
+        let state = fields.optional("state").map_or(Some(vec![]), |v| self.state(v));
+        let clip_norm = fields.optional("clip_norm").map(|v| self.positive(v, "`clip_norm`"));
+        let policies = [("Drop", LastBatch::Drop), ("Short", LastBatch::Short)];
+        let last_batch = fields
+            .optional("last_batch")
+            .map_or(Some(LastBatch::Short), |v| v.choice("`last_batch`", &policies, self.diags));
+        let evaluate = fields.optional("evaluate").map(|v| (v.span, self.evaluation(v)));
+        let early_stop = fields.optional("early_stop").map(|v| (v.span, self.count(v, "`early_stop`")));
+        let checkpoint = fields.optional("checkpoint").map(|v| (v.span, self.checkpoint(v)));
+        fields.finish(self.diags);
+
+        let best = checkpoint.iter().any(|(_, c)| c.as_ref().is_some_and(|c| c.best.is_some()));
+        let needs_evaluation = early_stop
+            .iter()
+            .map(|(span, _)| *span)
+            .chain(checkpoint.iter().filter(|_| best).map(|(span, _)| *span));
+        if evaluate.is_none() {
+            needs_evaluation.for_each(|span| self.evaluation_is_missing(span));
+        }
+        if optimizer.is_none() == state.as_ref().is_some_and(Vec::is_empty) && state.is_some() {
+            self.one_way_to_learn(value, optimizer.is_some());
+        }
+        let train = TrainStage {
+            data: data?,
+            batch: batch?,
+            epochs: epochs?,
+            max_steps: flip(max_steps)?,
+            loss: loss?,
+            metrics: metrics?,
+            optimizer: flip(optimizer)?,
+            state: state?,
+            clip_norm: flip(clip_norm)?,
+            last_batch: last_batch?,
+            evaluate: flip(evaluate.map(|(_, evaluation)| evaluation))?,
+            early_stop: flip(early_stop.map(|(_, epochs)| epochs))?,
+            checkpoint: flip(checkpoint.map(|(_, checkpoint)| checkpoint))?,
+        };
+        let used = [&train.loss].into_iter().chain(train.metrics.iter().map(|(_, node)| node));
+        let used = used.chain(train.state.iter().map(|(_, node)| node));
+        let feeds = Feeds { stage: value.span, split: Some(&train.data), in_batches: true, dims: &[] };
+        self.check_feeds(used, &feeds);
+        Some(train)
+    }
+
+    fn evaluation_is_missing(&mut self, span: Span) {
+        self.diags
+            .error(Code::E0011, span, "this needs the field `evaluate`")
+            .help("add `evaluate: Evaluate(data: …, batch: …, metrics: …)`: what is best is told by its first metric");
+    }
+
+    fn one_way_to_learn(&mut self, value: &Ron, both: bool) {
+        let span = value.head().map_or(value.span, |head| head.span);
+        let (message, help) = match both {
+            true => ("the stage has an optimizer and updates of state", "leave one of them out"),
+            false => {
+                ("the stage says nothing about how parameters change", "add `optimizer: Adam(lr: 1e-3)`")
+            }
+        };
+        self.diags.error(Code::E0206, span, message).help(help);
+    }
+
+    fn evaluation(&mut self, value: &Ron) -> Option<Evaluation> {
+        let mut fields = Fields::of(value, "an evaluation", self.diags)?;
+        let data = fields.required("data").and_then(|v| self.split(v));
+        let batch = fields.required("batch").and_then(|v| self.count(v, "`batch`"));
+        let metrics = fields.required("metrics").and_then(|v| self.metrics(v));
+        fields.finish(self.diags);
+        let evaluation = Evaluation { data: data?, batch: batch?, metrics: metrics? };
+        let used = evaluation.metrics.iter().map(|(_, node)| node);
+        let feeds = Feeds { stage: value.span, split: Some(&evaluation.data), in_batches: true, dims: &[] };
+        self.check_feeds(used, &feeds);
+        Some(evaluation)
+    }
+
+    fn predict(&mut self, value: &Ron) -> Option<PredictStage> {
+        let mut fields = Fields::of(value, "a `Predict` stage", self.diags)?;
+        let batch = fields.required("batch").and_then(|v| self.count(v, "`batch`"));
+        let outputs = fields.required("outputs").and_then(|v| self.outputs(v));
+        fields.finish(self.diags);
+        let predict = PredictStage { batch: batch?, outputs: outputs? };
+        let used = predict.outputs.iter().map(|(_, node)| node);
+        self.check_feeds(used, &Feeds { stage: value.span, split: None, in_batches: true, dims: &[] });
+        Some(predict)
+    }
+
+    fn run(&mut self, value: &Ron) -> Option<RunStage> {
+        let mut fields = Fields::of(value, "a `Run` stage", self.diags)?;
+        let steps = fields.optional("steps").map_or(Some(1), |v| self.count(v, "`steps`"));
+        let outputs = fields.optional("outputs").map_or(Some(vec![]), |v| self.outputs(v));
+        let state = fields.optional("state").map_or(Some(vec![]), |v| self.state(v));
+        let dims = fields.optional("dims").map_or(Some(vec![]), |v| self.dims(v));
+        fields.finish(self.diags);
+        let run = RunStage { steps: steps?, outputs: outputs?, state: state?, dims: dims? };
+        let used = run.outputs.iter().chain(&run.state).map(|(_, node)| node);
+        self.check_feeds(used, &Feeds { stage: value.span, split: None, in_batches: false, dims: &run.dims });
+        Some(run)
+    }
+
+    fn path(&mut self, value: &Ron, what: &str) -> Option<String> {
+        let mut fields = Fields::of_choice(value, what, &["path"], self.diags)?;
+        let path = fields.required("path").and_then(|v| self.file(v));
+        fields.finish(self.diags);
+        path
+    }
+
+    fn file(&mut self, value: &Ron) -> Option<String> {
+        value.string("a path", self.diags).map(|path| path.to_string())
+    }
+
+    fn checkpoint(&mut self, value: &Ron) -> Option<CheckpointDecl> {
+        let mut fields = Fields::of(value, "a checkpoint", self.diags)?;
+        let path = fields.required("path").and_then(|v| self.file(v));
+        let every = fields.optional("every").map_or(Some(1), |v| self.count(v, "`every`"));
+        let best = fields.optional("best").map(|v| self.file(v));
+        fields.finish(self.diags);
+        Some(CheckpointDecl { path: path?, every: every?, best: flip(best)? })
+    }
+
+    // ---- Parts of stages.
+
+    fn split(&mut self, value: &Ron) -> Option<SplitRef> {
+        let (data, split) = read_path(value, "digits.train", &self.pipeline.data, self.diags)?;
+        Some(SplitRef { data, split })
+    }
+
+    fn count(&mut self, value: &Ron, what: &str) -> Option<usize> {
+        value.integer(what, 1..=MANY, self.diags)
+    }
+
+    fn positive(&mut self, value: &Ron, what: &str) -> Option<f64> {
+        let number = value.number(what, self.diags)?;
+        if number.is_nan() || number <= 0.0 {
+            let message = format!("{what} cannot be {number}");
+            self.diags.error(Code::E0015, value.span, message).help("it must be more than 0");
+            return None;
+        }
+        Some(number)
+    }
+
+    /// The value that a node's name stands for, or `t.indices` for one of several results.
+    fn find(&self, path: &str) -> Option<Value> {
+        let (name, port) = path.split_once('.').map_or((path, None), |(name, port)| (name, Some(port)));
+        let Some(Meaning::Value(first)) = self.scope.names.get(name) else {
+            return None;
+        };
+        let outputs = &self.pipeline.graph.nodes[first.node].outputs;
+        match port {
+            None => Some(*first),
+            Some(_) => outputs.iter().position(|o| &*o.name == path).map(|port| Value { port, ..*first }),
+        }
+    }
+
+    fn node(&mut self, value: &Ron) -> Option<Value> {
+        let word = value.word("the name of a node", self.diags)?;
+        let found = self.find(word.value);
+        if found.is_none() && !matches!(self.scope.names.get(word.value), Some(Meaning::Faulty)) {
+            self.unknown_node(&word);
+        }
+        self.roots.extend(found);
+        found
+    }
+
+    fn unknown_node(&mut self, word: &Spanned<&str>) {
+        let near = nearest(word.value, self.scope.names.keys().map(|name| &**name));
+        let is_expression = !word.value.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
+        let help = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if is_expression => "give the expression a name under `nodes`, and name it here".to_owned(),
+            None => "a stage names nodes of the graph".to_owned(),
+        };
+        let shown = crate::source::lex::shorten(word.value);
+        self.diags.error(Code::E0101, word.span, format!("no node is called `{shown}`")).help(help);
+    }
+
+    fn symbol(&self, value: Value) -> Symbol {
+        self.pipeline.graph.name_of(value).clone()
+    }
+
+    fn scalar(&mut self, value: &Ron, what: &str) -> Option<Value> {
+        let node = self.node(value)?;
+        let ty = self.pipeline.graph.ty(node);
+        if ty.rank() > 0 {
+            let name = self.symbol(node);
+            self.diags
+                .error(Code::E0205, value.span, format!("{what} is one number, `{name}` is {ty}"))
+                .help(format!("average it: `mean({name})`"));
+            return None;
+        }
+        Some(node)
+    }
+
+    fn loss(&mut self, value: &Ron) -> Option<Symbol> {
+        let node = self.scalar(value, "a loss")?;
+        let ty = self.pipeline.graph.ty(node);
+        if !ty.dtype.is_float() {
+            self.diags
+                .error(Code::E0205, value.span, format!("a loss is a float, this is {ty}"))
+                .help("only floats have gradients");
+            return None;
+        }
+        Some(self.symbol(node))
+    }
+
+    fn metrics(&mut self, value: &Ron) -> Option<Vec<Named>> {
+        self.named(value, "`metrics`", |reader, value| reader.scalar(value, "a metric"))
+    }
+
+    fn outputs(&mut self, value: &Ron) -> Option<Vec<Named>> {
+        self.named(value, "`outputs`", Reader::node)
+    }
+
+    /// `{"accuracy": "acc"}`, or `["acc"]` for nodes under their own names.
+    fn named(
+        &mut self,
+        value: &Ron,
+        what: &str,
+        mut read: impl FnMut(&mut Self, &Ron) -> Option<Value>,
+    ) -> Option<Vec<Named>> {
+        if let RonKind::List(items) = &value.kind {
+            let nodes: Vec<_> = items.iter().map(|item| read(self, item)).collect();
+            return nodes
+                .into_iter()
+                .map(|node| node.map(|node| (self.symbol(node), self.symbol(node))))
+                .collect();
+        }
+        let entries = entries(value, what, self.diags)?;
+        let nodes: Vec<_> =
+            entries.into_iter().map(|(name, value)| (name.value, read(self, value))).collect();
+        nodes.into_iter().map(|(name, node)| node.map(|node| (name.into(), self.symbol(node)))).collect()
+    }
+
+    /// `{"w1": "w1_next"}`
+    fn state(&mut self, value: &Ron) -> Option<Vec<Named>> {
+        let entries = entries(value, "`state`", self.diags)?;
+        let links: Vec<_> = entries.into_iter().map(|(name, value)| self.link(&name, value)).collect();
+        links.into_iter().collect()
+    }
+
+    fn link(&mut self, name: &Spanned<&str>, value: &Ron) -> Option<Named> {
+        let Some(param) = self.pipeline.params.iter().find(|param| &*param.name == name.value) else {
+            if !matches!(self.scope.names.get(name.value), Some(Meaning::Faulty)) {
+                let known: Vec<&str> = self.pipeline.params.iter().map(|param| &*param.name).collect();
+                let help = suggestion(name.value, &known, self.diags);
+                let message = format!("`{}` is no parameter", name.value);
+                self.diags.error(Code::E0206, name.span, message).help(help);
+            }
+            return None;
+        };
+        let next = self.node(value)?;
+        let ty = self.pipeline.graph.ty(next);
+        if *ty != param.ty {
+            let message = format!("`{}` is {}, its next value is {ty}", param.name, param.ty);
+            self.diags.error(Code::E0206, value.span, message).help("state keeps its type");
+            return None;
+        }
+        Some((param.name.clone(), self.symbol(next)))
+    }
+
+    fn dims(&mut self, value: &Ron) -> Option<Vec<(Symbol, usize)>> {
+        let entries = entries(value, "`dims`", self.diags)?;
+        let dims = entries.into_iter().map(|(name, value)| {
+            value.integer("an extent", 0..=MANY, self.diags).map(|extent| (name.value.into(), extent))
+        });
+        dims.collect()
+    }
+
+    // ---- Optimizers.
+
+    /// `Adam(lr: 1e-3, beta1: 0.9)`: the op `adam` and its settings.
+    fn optimizer(&mut self, value: &Ron) -> Option<OptimizerDecl> {
+        let form = self.optimizer_form(value)?;
+        let mut fields = Fields::of_choice(value, "an optimizer", &["lr"], self.diags)?;
+        let lr = fields.required("lr").and_then(|v| self.schedule(v));
+        let decay_bias =
+            fields.optional("decay_bias").map_or(Some(true), |v| v.boolean("`decay_bias`", self.diags));
+        let given = nodes::settings(fields.rest(), self.diags);
+        fields.finish(self.diags);
+        let attrs =
+            settings::read(&form, &given?, value.span, &Names::new(), &Default::default(), self.diags);
+        Some(OptimizerDecl { op: form.name.clone(), attrs: attrs?, lr: lr?, decay_bias: decay_bias? })
+    }
+
+    fn optimizer_form(&mut self, value: &Ron) -> Option<Arc<OpForm>> {
+        let Some(head) = value.head() else {
+            value.word("`optimizer`", self.diags).inspect(|word| {
+                self.diags
+                    .error(Code::E0207, word.span, "an optimizer has settings")
+                    .help("write `Adam(lr: 1e-3)`");
+            });
+            return None;
+        };
+        let is_optimizer = |form: &Arc<OpForm>| matches!(form.role, Role::Optimizer { .. });
+        // `AdamW` is the op `adamw`, or `adam_w`.
+        let squeezed = |op: &str| op.replace('_', "").eq_ignore_ascii_case(head.value);
+        let form = self.registry.ops().find(|op| is_optimizer(op) && squeezed(&op.name)).cloned();
+        if form.is_none() {
+            let known = self.registry.ops().filter(|op| is_optimizer(op));
+            let known: Vec<String> = known.map(|op| camel_case(&op.name)).collect();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let help = suggestion(head.value, &known, self.diags);
+            self.diags
+                .error(Code::E0207, head.span, format!("there is no optimizer `{}`", head.value))
+                .help(help);
+        }
+        form
+    }
+
+    fn schedule(&mut self, value: &Ron) -> Option<Schedule> {
+        const KINDS: [&str; 5] = ["Constant", "Exp", "Cosine", "Linear", "Steps"];
+        let Some(head) = value.head() else {
+            return value.number("`lr`", self.diags).map(Schedule::Constant);
+        };
+        let order: &[&str] = match head.value {
+            "Constant" => &["value"],
+            "Exp" => &["start", "end", "rate"],
+            "Cosine" | "Linear" => &["start", "end", "warmup"],
+            "Steps" => &["start", "factor", "every"],
+            other => {
+                let help = suggestion(other, &KINDS, self.diags);
+                self.diags
+                    .error(Code::E0014, head.span, format!("there is no schedule `{other}`"))
+                    .help(help);
+                return None;
+            }
+        };
+        let mut fields = Fields::of_choice(value, "a schedule", order, self.diags)?;
+        let schedule = self.schedule_of(head.value, &mut fields);
+        fields.finish(self.diags);
+        schedule
+    }
+
+    fn schedule_of(&mut self, kind: &str, fields: &mut Fields) -> Option<Schedule> {
+        if kind == "Constant" {
+            return self.required_number(fields, "value").map(Schedule::Constant);
+        }
+        let start = self.required_number(fields, "start");
+        match kind {
+            "Exp" => {
+                let (end, rate) = (self.number_or_zero(fields, "end"), self.required_number(fields, "rate"));
+                Some(Schedule::Exp { start: start?, end: end?, rate: rate? })
+            }
+            "Steps" => {
+                let factor = self.required_number(fields, "factor");
+                let every = fields.required("every").and_then(|v| self.count(v, "`every`"));
+                Some(Schedule::Steps { start: start?, factor: factor?, every: every? })
+            }
+            _ => {
+                let end = self.number_or_zero(fields, "end");
+                let warmup = fields.optional("warmup");
+                let warmup = warmup.map_or(Some(0), |v| v.integer("`warmup`", 0..=MANY, self.diags));
+                let (start, end, warmup) = (start?, end?, warmup?);
+                Some(match kind {
+                    "Cosine" => Schedule::Cosine { start, end, warmup },
+                    _ => Schedule::Linear { start, end, warmup },
+                })
+            }
+        }
+    }
+
+    fn required_number(&mut self, fields: &mut Fields, name: &'static str) -> Option<f64> {
+        fields.required(name).and_then(|v| v.number(&format!("`{name}`"), self.diags))
+    }
+
+    fn number_or_zero(&mut self, fields: &mut Fields, name: &'static str) -> Option<f64> {
+        fields.optional(name).map_or(Some(0.0), |v| v.number(&format!("`{name}`"), self.diags))
+    }
+
+    // ---- Inputs that a stage needs.
+
+    /// Checks that the stage feeds all inputs behind these nodes.
+    fn check_feeds<'n>(&mut self, used: impl Iterator<Item = &'n Symbol>, feeds: &Feeds) {
+        let roots = used.filter_map(|name| self.find(name)).collect();
+        let live = reached(self.pipeline, roots);
+        let mut told = vec![];
+        for (id, kind) in self.pipeline.graph.inputs() {
+            if live[id] && kind == InputKind::Data && self.check_source(id, feeds) {
+                self.check_extents(id, feeds, &mut told);
+            }
+        }
+    }
+
+    /// Whether the input has rows in the split that the stage reads.
+    fn check_source(&mut self, input: NodeId, feeds: &Feeds) -> bool {
+        let Some(split) = feeds.split else {
+            return true;
+        };
+        let node = self.pipeline.graph.node(input);
+        let name = node.name();
+        let decl = self.pipeline.inputs.iter().find(|decl| decl.name == *name);
+        let from = decl.and_then(|decl| decl.from.as_ref());
+        if from.is_some_and(|(data, _)| *data == split.data) {
+            return true;
+        }
+        let from = from.map_or("the caller".to_owned(), |(data, field)| format!("`{data}.{field}`"));
+        let message =
+            format!("`{name}` comes from {from}, but this stage reads `{}.{}`", split.data, split.split);
+        let error = self.diags.error(Code::E0203, feeds.stage, message);
+        error.help(format!("declare the input with `from: \"{}.…\"`", split.data));
+        if let Some(span) = node.span {
+            error.also(span, "declared here");
+        }
+        false
+    }
+
+    /// Whether the stage settles all extents of the input; each that it does not is told once.
+    fn check_extents(&mut self, input: NodeId, feeds: &Feeds, told: &mut Vec<Symbol>) {
+        let node = self.pipeline.graph.node(input);
+        let ty = &node.outputs[0].ty;
+        let rows = ty.shape.first().filter(|_| feeds.in_batches);
+        for dim in &ty.shape {
+            let Dim::Named(extent) = dim else {
+                continue;
+            };
+            let settled = rows == Some(dim) || feeds.dims.iter().any(|(known, _)| known == extent);
+            if settled || told.contains(extent) {
+                continue;
+            }
+            told.push(extent.clone());
+            let message = format!("this stage does not say how large `{extent}` is");
+            let error = self.diags.error(Code::E0112, feeds.stage, message);
+            error.help(match feeds.in_batches {
+                true => format!(
+                    "batches settle leading extents only: add `dims: {{\"{extent}\": …}}` to the pipeline"
+                ),
+                false => format!("add `dims: {{\"{extent}\": …}}`"),
+            });
+            if let Some(span) = node.span {
+                error.also(span, format!("`{}` is {ty}", node.name()));
+            }
+        }
+    }
+
+    /// What only unused nodes use is unused too; saying so of the last ones is enough.
+    fn warn_of_unused(&mut self) {
+        let live = reached(self.pipeline, self.roots.clone());
+        let mut used = live;
+        for node in &self.pipeline.graph.nodes {
+            node.inputs.iter().for_each(|input| used[input.node] = true);
+        }
+        for (name, meaning) in &self.scope.names {
+            if let (Meaning::Value(value), Some(&span)) = (meaning, self.scope.places.get(name))
+                && !used[value.node]
+            {
+                let message = format!("no stage uses `{name}`");
+                self.diags.warning(Code::E0303, span, message).help("leave it out, or name it in a stage");
+            }
+        }
+    }
+}
+
+/// Which nodes are behind these values.
+fn reached(pipeline: &Pipeline, roots: Vec<Value>) -> Vec<bool> {
+    let mut live = vec![false; pipeline.graph.nodes.len()];
+    let mut open = roots;
+    while let Some(value) = open.pop() {
+        if !std::mem::replace(&mut live[value.node], true) {
+            open.extend(&pipeline.graph.nodes[value.node].inputs);
+        }
+    }
+    live
+}
+
+/// A value that was given must also have been readable.
+fn flip<T>(given: Option<Option<T>>) -> Option<Option<T>> {
+    match given {
+        None => Some(None),
+        Some(read) => read.map(Some),
+    }
+}
+
+fn camel_case(name: &str) -> String {
+    let word = |word: &str| {
+        let mut chars = word.chars();
+        chars.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + chars.as_str())
+    };
+    name.split('_').map(word).collect()
+}

@@ -1,0 +1,1407 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::diag::Look;
+use crate::ir::{Attr, DType, Dim, E, Literal};
+use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
+use crate::pipeline::StageKind;
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use std::time::Instant;
+
+// ---- A few ops.
+
+fn op(name: &str, inputs: &[&str], attrs: Vec<AttrSpec>, types: TypeRule) -> OpForm {
+    let input = |name: &&str| InputSpec { name: name.to_string(), doc: "an operand".into(), optional: false };
+    OpForm {
+        name: name.into(),
+        family: "test".into(),
+        summary: "Stands in for an op.".into(),
+        inputs: inputs.iter().map(input).collect(),
+        outputs: vec!["out".into()],
+        attrs,
+        types,
+        lower: Lower::map(inputs.len(), |x: &[E]| x[0]),
+        grad: Grad::Derive,
+        check: GradCheck::None { why: "a stand-in" },
+        examples: vec![],
+        role: Role::Plain,
+    }
+}
+
+fn setting(name: &str, kind: AttrKind, default: Option<Attr>) -> AttrSpec {
+    AttrSpec { name: name.into(), doc: format!("what `{name}` decides"), kind, default }
+}
+
+fn first_type() -> TypeRule {
+    TypeRule::custom(|types, _| Ok(vec![types[0].clone()]))
+}
+
+fn matmul_type() -> TypeRule {
+    TypeRule::custom(|types, _| match (&types[0].shape[..], &types[1].shape[..]) {
+        ([m, k], [l, n]) if k == l => {
+            Ok(vec![Type { dtype: types[0].dtype, shape: vec![m.clone(), n.clone()] }])
+        }
+        _ => Err(TypeIssue::new(format!("cannot multiply {} by {}", types[0], types[1]))
+            .at(1, format!("this is {}", types[1]))
+            .help("the inner extents must agree")),
+    })
+}
+
+/// All axes vanish, or the one given by `axis`.
+fn reduced(dtype: Option<DType>, types: &[Type], attrs: &crate::ir::Attrs) -> Vec<Type> {
+    let mut shape = types[0].shape.clone();
+    match attrs.opt_int("axis") {
+        Some(axis) if (axis as usize) < shape.len() => _ = shape.remove(axis as usize),
+        _ => shape.clear(),
+    }
+    vec![Type { dtype: dtype.unwrap_or(types[0].dtype), shape }]
+}
+
+fn ops() -> Registry {
+    let mut ops = Registry::new();
+    let float: fn(DType) -> bool = DType::is_float;
+    for name in ["add", "sub", "mul", "div", "pow", "maximum"] {
+        ops.add(op(name, &["a", "b"], vec![], TypeRule::Broadcast { allowed: |dtype| dtype != DType::Bool }));
+    }
+    for name in ["neg", "relu", "sigmoid", "exp"] {
+        ops.add(op(name, &["x"], vec![], TypeRule::Broadcast { allowed: float }));
+    }
+    for name in ["eq", "lt", "gt"] {
+        ops.add(op(name, &["a", "b"], vec![], TypeRule::Compare));
+    }
+    ops.add(op("and", &["a", "b"], vec![], TypeRule::Broadcast { allowed: |dtype| dtype == DType::Bool }));
+    let axis = |default| setting("axis", AttrKind::Int, default);
+    ops.add(op("softmax", &["x"], vec![axis(Some(Attr::Lit(Literal::Int(-1))))], first_type()));
+    let mean = TypeRule::custom(|types, attrs| {
+        Ok(reduced((types[0].dtype == DType::Bool).then_some(DType::F32), types, attrs))
+    });
+    ops.add(op("mean", &["x"], vec![axis(Some(Attr::None))], mean));
+    ops.add(op(
+        "argmax",
+        &["x"],
+        vec![axis(None)],
+        TypeRule::custom(|t, a| Ok(reduced(Some(DType::I32), t, a))),
+    ));
+    ops.add(op("matmul", &["a", "b"], vec![], matmul_type()));
+    let cast = TypeRule::custom(|types, attrs| Ok(vec![types[0].with_dtype(attrs.dtype("dtype"))]));
+    ops.add(op("cast", &["x"], vec![setting("dtype", AttrKind::DType, None)], cast));
+    let loss = TypeRule::custom(|types, _| match types[1].dtype {
+        DType::I32 => Ok(vec![Type::scalar(types[0].dtype)]),
+        other => {
+            Err(TypeIssue::new(format!("labels are i32, not {other}")).at(1, format!("this is {}", types[1])))
+        }
+    });
+    ops.add(op("cross_entropy", &["logits", "labels"], vec![], loss));
+    let uniform =
+        TypeRule::custom(|_, attrs| Ok(vec![Type { dtype: DType::F32, shape: attrs.shape("shape") }]));
+    ops.add(op("uniform", &[], vec![setting("shape", AttrKind::Shape, None)], uniform));
+    let take = TypeRule::custom(|types, _| match types[1].dtype {
+        DType::I32 => Ok(vec![Type { dtype: types[0].dtype, shape: types[1].shape.clone() }]),
+        other => Err(TypeIssue::new(format!("indices are i32, not {other}")).at(1, "this is no index")),
+    });
+    ops.add(op("take", &["x", "index"], vec![], take));
+    let topk = TypeRule::custom(|types, attrs| {
+        let shape = vec![types[0].shape[0].clone(), Dim::Fixed(attrs.int("k") as usize)];
+        Ok(vec![Type { dtype: types[0].dtype, shape: shape.clone() }, Type { dtype: DType::I32, shape }])
+    });
+    let mut topk = op("topk", &["x"], vec![setting("k", AttrKind::Int, None)], topk);
+    topk.outputs = vec!["values".into(), "indices".into()];
+    ops.add(topk);
+    let beta = setting("beta1", AttrKind::Float, Some(Attr::Lit(Literal::Float(0.9))));
+    let decay = setting("weight_decay", AttrKind::Float, Some(Attr::Lit(Literal::Float(0.0))));
+    let mut adam = op("adam", &["param", "grad", "lr", "m"], vec![beta, decay], first_type());
+    adam.role = Role::Optimizer { slots: vec!["m".into()] };
+    ops.add(adam);
+    ops
+}
+
+// ---- Checks.
+
+fn read(text: &str, overrides: &[(&str, &str)]) -> (Option<Pipeline>, Diagnostics, Sources) {
+    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
+    let file = sources.add("mnist.ron", text);
+    let overrides: Vec<_> =
+        overrides.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
+    let pipeline = load(&mut sources, file, &mut ops(), &overrides, &[], &mut diags);
+    (pipeline, diags, sources)
+}
+
+/// The graph of a file without faults; warnings are none either.
+#[track_caller]
+fn graph_of(text: &str) -> Graph {
+    let (pipeline, diags, sources) = read(text, &[]);
+    assert_eq!(diags.render(&sources, Look::Plain), "");
+    pipeline.unwrap().graph
+}
+
+fn check_graph(text: &str, expected: Expect) {
+    expected.assert_eq(&graph_of(text).to_string());
+}
+
+fn check_faults(text: &str, expected: Expect) {
+    let (pipeline, diags, sources) = read(text, &[]);
+    assert_eq!(pipeline.is_none(), diags.has_errors());
+    expected.assert_eq(&diags.render(&sources, Look::Plain));
+}
+
+const MNIST: &str = r#"(
+    name: "mnist", seed: 42,
+    dims: {"H": 256},
+    data: {"digits": (source: "mnist", limit: 100)},
+    inputs: {
+        "image": (type: "u8[B, 784]", from: "digits.images"),
+        "label": (type: "u8[B]", from: "digits.labels"),
+    },
+    params: {
+        "w1": (type: "f32[784, H]", init: Kaiming), "b1": "f32[H]",
+        "w2": (type: "f32[H, 10]", init: Uniform(-0.1, 0.1)), "b2": (type: "f32[10]"),
+    },
+    nodes: {
+        "logits": "h @ w2 + b2",
+        "x": "cast(image, dtype=f32) / 255.0",
+        "h": "relu(x @ w1 + b1)",
+        "loss": "cross_entropy(logits, cast(label, dtype=i32))",
+        "accuracy": "mean(argmax(logits, axis=1) == cast(label, dtype=i32))",
+    },
+    stages: {
+        "train": Train(
+            data: "digits.train", batch: 128, epochs: 5, loss: "loss",
+            optimizer: Adam(lr: Cosine(start: 1e-3, end: 1e-5, warmup: 10), beta1: 0.8),
+            clip_norm: 1.0, last_batch: Drop, metrics: ["accuracy"],
+            evaluate: Evaluate(data: "digits.test", batch: 1000, metrics: {"accuracy": "accuracy"}),
+            early_stop: 3, checkpoint: (path: "mnist.safetensors", best: Some("best.safetensors")),
+        ),
+        "test": Evaluate(data: "digits.test", batch: 1000, metrics: {"accuracy": "accuracy"}),
+        "save": Save(path: "mnist.safetensors"),
+    },
+)"#;
+
+#[test]
+fn mnist_as_a_typed_graph() {
+    check_graph(
+        MNIST,
+        expect![[r#"
+        graph mnist {
+          input image: u8[B, 784]
+          input label: u8[B]
+          param w1: f32[784, 256]
+          param b1: f32[256]
+          param w2: f32[256, 10]
+          param b2: f32[10]
+          x.1: f32[B, 784] = cast(image, dtype=f32)
+          x.2: f32[] = .const(255.0)
+          x: f32[B, 784] = div(x.1, x.2)
+          h.1: f32[B, 256] = matmul(x, w1)
+          h.2: f32[B, 256] = add(h.1, b1)
+          h: f32[B, 256] = relu(h.2)
+          logits.1: f32[B, 10] = matmul(h, w2)
+          logits: f32[B, 10] = add(logits.1, b2)
+          loss.1: i32[B] = cast(label, dtype=i32)
+          loss: f32[] = cross_entropy(logits, loss.1)
+          accuracy.1: i32[B] = argmax(logits, axis=1)
+          accuracy.2: i32[B] = cast(label, dtype=i32)
+          accuracy.3: bool[B] = eq(accuracy.1, accuracy.2)
+          accuracy: f32[] = mean(accuracy.3)
+        }
+    "#]],
+    );
+}
+
+#[test]
+fn mnist_as_a_pipeline() {
+    let pipeline = read(MNIST, &[]).0.unwrap();
+    let data = pipeline.data.iter().map(|data| format!("{data:?}"));
+    let inputs = pipeline.inputs.iter().map(|input| format!("{input:?}"));
+    let params = pipeline.params.iter().map(|param| format!("{param:?}"));
+    let stages = pipeline.stages.iter().map(|stage| format!("{stage:?}"));
+    let lines = data.chain(inputs).chain(params).chain(stages);
+    // Places are of no interest here.
+    let lines: Vec<_> = lines.map(|line| line.split(", span").next().unwrap().to_owned()).collect();
+    expect![[r#"
+        DataDecl { name: "digits", source: "mnist", options: [("limit", Int(100))]
+        InputDecl { name: "image", from: Some(("digits", "images"))
+        InputDecl { name: "label", from: Some(("digits", "labels"))
+        ParamDecl { name: "w1", kind: Param, ty: Type { dtype: F32, shape: [Fixed(784), Fixed(256)] }, init: Kaiming
+        ParamDecl { name: "b1", kind: Param, ty: Type { dtype: F32, shape: [Fixed(256)] }, init: Zeros
+        ParamDecl { name: "w2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(256), Fixed(10)] }, init: Uniform { low: -0.1, high: 0.1 }
+        ParamDecl { name: "b2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(10)] }, init: Zeros
+        Stage { name: "train", kind: Train(TrainStage { data: SplitRef { data: "digits", split: "train" }, batch: 128, epochs: 5, max_steps: None, loss: "loss", metrics: [("accuracy", "accuracy")], optimizer: Some(OptimizerDecl { op: "adam", attrs: Attrs({"beta1": Lit(Float(0.8)), "weight_decay": Lit(Float(0.0))}), lr: Cosine { start: 0.001, end: 1e-5, warmup: 10 }, decay_bias: true }), state: [], clip_norm: Some(1.0), last_batch: Drop, evaluate: Some(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, metrics: [("accuracy", "accuracy")] }), early_stop: Some(3), checkpoint: Some(CheckpointDecl { path: "mnist.safetensors", every: 1, best: Some("best.safetensors") }) })
+        Stage { name: "test", kind: Evaluate(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, metrics: [("accuracy", "accuracy")] })
+        Stage { name: "save", kind: Save { path: "mnist.safetensors" }
+    "#]].assert_eq(&(lines.join("\n") + "\n"));
+}
+
+/// A file that computes these nodes from `x: f32[B, 4]`, `i: i32[B]`, `u: u8[B]` and runs `y`.
+fn with_nodes(nodes: &str) -> String {
+    format!(
+        r#"(inputs: {{"x": "f32[B, 4]", "i": "i32[B]", "u": "u8[B]"}}, nodes: {nodes},
+  stages: {{"go": Run(outputs: ["y"], dims: {{"B": 2}})}})"#
+    )
+}
+
+fn check_nodes(nodes: &str, expected: Expect) {
+    let (pipeline, diags, sources) = read(&with_nodes(nodes), &[]);
+    assert!(!diags.has_errors(), "{}", diags.render(&sources, Look::Plain));
+    let graph = pipeline.unwrap().graph.to_string();
+    let lines = graph.lines().filter(|line| !line.contains("input ") && line.starts_with("  "));
+    expected.assert_eq(&(lines.map(str::trim).collect::<Vec<_>>().join("\n") + "\n"));
+}
+
+#[test]
+fn numbers_take_the_type_beside_them() {
+    check_nodes(
+        r#"{"y": "x * 2 + 1 / 4"}"#,
+        expect![[r#"
+        y.1: f32[] = .const(2.0)
+        y.2: f32[B, 4] = mul(x, y.1)
+        y.3: f32[] = .const(0.25)
+        y: f32[B, 4] = add(y.2, y.3)
+    "#]],
+    );
+    check_nodes(
+        r#"{"y": "(i + 2 ** 3) * 4"}"#,
+        expect![[r#"
+        y.1: i32[] = .const(8)
+        y.2: i32[B] = add(i, y.1)
+        y.3: i32[] = .const(4)
+        y: i32[B] = mul(y.2, y.3)
+    "#]],
+    );
+    check_nodes(
+        r#"{"y": "maximum(0, u) == 255"}"#,
+        expect![[r#"
+        y.1: u8[] = .const(0)
+        y.2: u8[B] = maximum(y.1, u)
+        y.3: u8[] = .const(255)
+        y: bool[B] = eq(y.2, y.3)
+    "#]],
+    );
+    check_nodes(
+        r#"{"y": "take(x, 3)"}"#,
+        expect![[r#"
+        y.1: i32[] = .const(3)
+        y: f32[] = take(x, y.1)
+    "#]],
+    );
+    check_nodes(
+        r#"{"y": 2.5}"#,
+        expect![[r#"
+        y: f32[] = .const(2.5)
+    "#]],
+    );
+    check_nodes(
+        r#"{"y": "-(1 - 3)"}"#,
+        expect![[r#"
+        y: i32[] = .const(2)
+    "#]],
+    );
+}
+
+#[test]
+fn results_have_names() {
+    check_nodes(
+        r#"{"t": "topk(x, k=2)", "y": "t.indices + t.1", "z": "t.values"}"#,
+        expect![[r#"
+        (t: f32[B, 2], t.indices: i32[B, 2]) = topk(x, k=2)
+        y: i32[B, 2] = add(t.indices, t.indices)
+        z: f32[B, 2] = map(t) |a| a
+    "#]],
+    );
+    check_nodes(
+        r#"{"y": "topk(x, k=2).indices"}"#,
+        expect![[r#"
+        (y.values: f32[B, 2], y: i32[B, 2]) = topk(x, k=2)
+    "#]],
+    );
+    check_nodes(
+        r#"{"y": "x"}"#,
+        expect![[r#"
+        y: f32[B, 4] = map(x) |a| a
+    "#]],
+    );
+}
+
+#[test]
+fn nodes_in_full_read_as_calls() {
+    let full = r#"[
+        (name: "y", op: "add", inputs: ["t", "s * 2"]),
+        {"s": "softmax(x, axis=1)"},
+        (name: "t", op: "topk", inputs: ["x"], attrs: {"k": 4}, type: "f32[B, 4]"),
+        (name: "d", expr: "cast(u, dtype=f32)"),
+        (name: "e", op: cast, inputs: ["u"], attrs: {"dtype": "f32"}),
+    ]"#;
+    check_nodes(
+        full,
+        expect![[r#"
+        (t: f32[B, 4], t.indices: i32[B, 4]) = topk(x, k=4)
+        s: f32[B, 4] = softmax(x, axis=1)
+        y.1: f32[] = .const(2.0)
+        y.2: f32[B, 4] = mul(s, y.1)
+        y: f32[B, 4] = add(t, y.2)
+        d: f32[B] = cast(u, dtype=f32)
+        e: f32[B] = cast(u, dtype=f32)
+    "#]],
+    );
+}
+
+#[test]
+fn steps_and_extents_are_numbers() {
+    let text = r#"(dims: {"D": 4}, inputs: {"x": "f32[B, D]"},
+        nodes: {"y": "x / D ** 0.5", "z": "cast(step, dtype=f32) * 0.1", "r": "uniform(shape=[B, D])"},
+        stages: {"go": Run(outputs: ["y", "z", "r"], dims: {"B": 2})})"#;
+    check_graph(
+        text,
+        expect![[r#"
+        graph mnist {
+          input x: f32[B, 4]
+          y.1: f32[] = .const(2.0)
+          y: f32[B, 4] = div(x, y.1)
+          step step: i32[]
+          z.1: f32[] = cast(step, dtype=f32)
+          z.2: f32[] = .const(0.1)
+          z: f32[] = mul(z.1, z.2)
+          r: f32[B, 4] = uniform(shape=[B, 4])
+        }
+    "#]],
+    );
+}
+
+#[test]
+fn functions_are_ops() {
+    let text = r#"(
+        functions: {
+            "double_swish": (inputs: ["x"], output: "swish(swish(x, beta=2.0))"),
+            "swish": (inputs: ["x"], attrs: {"beta": 1.0, "axis": 0}, nodes: {"s": "sigmoid(x * beta)"}, output: "x * s"),
+            "both": (inputs: ["a", "b"], outputs: {"low": "a - b", "high": "a + b"}),
+        },
+        inputs: {"x": "f32[B, 4]"},
+        nodes: {"y": "double_swish(x)", "z": "both(x, 1.0).high"},
+        stages: {"go": Run(outputs: ["y", "z"], dims: {"B": 2})},
+    )"#;
+    let (mut sources, mut diags, mut registry) = (Sources::new(), Diagnostics::new(), ops());
+    let file = sources.add("f.ron", text);
+    let pipeline = load(&mut sources, file, &mut registry, &[], &[], &mut diags);
+    assert_eq!(diags.render(&sources, Look::Plain), "");
+    let typed = pipeline.unwrap().graph;
+    // Writing the calls out, as lowering does.
+    let mut builder = Builder::new(typed.clone(), &registry);
+    let call = typed.find("y").unwrap();
+    let crate::ir::NodeOp::Call(y) = &typed.node(call.node).op else { panic!() };
+    let Lower::Expand(expand) = &y.form.lower else { panic!() };
+    builder.set_scope("y", None);
+    let inner =
+        expand(&mut builder, &crate::op::Lowering { inputs: &typed.node(call.node).inputs, attrs: &y.attrs });
+    let crate::ir::NodeOp::Call(swish) = &builder.graph.node(inner[0].node).op.clone() else { panic!() };
+    let Lower::Expand(expand) = &swish.form.lower else { panic!() };
+    let inputs = builder.graph.node(inner[0].node).inputs.clone();
+    builder.set_scope("y.double_swish.out.2", None);
+    expand(&mut builder, &crate::op::Lowering { inputs: &inputs, attrs: &swish.attrs });
+    expect![[r#"
+        graph f {
+          input x: f32[B, 4]
+          y: f32[B, 4] = double_swish(x)
+          z.1: f32[] = .const(1.0)
+          (z.low: f32[B, 4], z: f32[B, 4]) = both(x, z.1)
+          y.double_swish.out.1: f32[B, 4] = swish(x, beta=2.0)
+          y.double_swish.out.2: f32[B, 4] = swish(y.double_swish.out.1)
+          y.double_swish.out.2.swish.s.1: f32[] = .const(1.0)
+          y.double_swish.out.2.swish.s.2: f32[B, 4] = mul(y.double_swish.out.1, y.double_swish.out.2.swish.s.1)
+          y.double_swish.out.2.swish.s.3: f32[B, 4] = sigmoid(y.double_swish.out.2.swish.s.2)
+          y.double_swish.out.2.swish.out.1: f32[B, 4] = mul(y.double_swish.out.1, y.double_swish.out.2.swish.s.3)
+        }
+    "#]].assert_eq(&builder.graph.to_string());
+}
+
+#[test]
+fn plugins_hold_functions_alone() {
+    let (mut sources, mut diags, mut registry) = (Sources::new(), Diagnostics::new(), ops());
+    let plugin =
+        sources.add("swish.ron", r#"(functions: {"swish": (inputs: ["x"], output: "x * sigmoid(x)")})"#);
+    let faulty = sources.add("more.ron", r#"(functions: {"relu": (inputs: ["x"], output: "x")}, seed: 3)"#);
+    let file = sources.add("p.ron", with_nodes(r#"{"y": "swish(x)"}"#));
+    load(&mut sources, file, &mut registry, &[], &[plugin], &mut diags).unwrap();
+    load(&mut sources, file, &mut ops(), &[], &[plugin, faulty], &mut diags);
+    expect![[r#"
+        error[E0302]: there is an op `relu` already
+          ┌─ more.ron:1:15
+          │
+        1 │ (functions: {"relu": (inputs: ["x"], output: "x")}, seed: 3)
+          │               ^^^^
+          │
+          = help: choose another name
+
+        error[E0403]: a plugin file cannot define `seed`
+          ┌─ more.ron:1:53
+          │
+        1 │ (functions: {"relu": (inputs: ["x"], output: "x")}, seed: 3)
+          │                                                     ^^^^
+          │
+          = help: it holds `functions: {…}` alone; the rest belongs into the pipeline
+
+        warning[E0303]: no stage uses `i`
+          ┌─ p.ron:1:30
+          │
+        1 │ (inputs: {"x": "f32[B, 4]", "i": "i32[B]", "u": "u8[B]"}, nodes: {"y": "swish(x)"},
+          │                              ^
+          │
+          = help: leave it out, or name it in a stage
+
+        warning[E0303]: no stage uses `u`
+          ┌─ p.ron:1:45
+          │
+        1 │ (inputs: {"x": "f32[B, 4]", "i": "i32[B]", "u": "u8[B]"}, nodes: {"y": "swish(x)"},
+          │                                             ^
+          │
+          = help: leave it out, or name it in a stage
+    "#]]
+    .assert_eq(&diags.render(&sources, Look::Plain));
+}
+
+// ---- Overrides.
+
+#[test]
+fn the_command_line_replaces_fields() {
+    let overrides = [
+        ("seed", "7"),
+        ("train.epochs", "1"),
+        ("train.max_steps", "20"),
+        ("train.optimizer.lr", "0.01"),
+        ("stages.test.batch", "10"),
+        ("data.digits.source", "synthetic"),
+        ("nodes.h", "sigmoid(x @ w1 + b1)"),
+        ("params.b1", "\"f32[256]\""),
+    ];
+    let (pipeline, diags, sources) = read(MNIST, &overrides);
+    assert_eq!(diags.render(&sources, Look::Plain), "");
+    let pipeline = pipeline.unwrap();
+    let StageKind::Train(train) = &pipeline.stages[0].kind else { panic!() };
+    assert_eq!((pipeline.seed, train.epochs, train.max_steps), (7, 1, Some(20)));
+    assert_eq!(train.optimizer.as_ref().unwrap().lr, crate::pipeline::Schedule::Constant(0.01));
+    assert_eq!(pipeline.data[0].source, "synthetic");
+    assert!(pipeline.graph.to_string().contains("sigmoid"));
+}
+
+#[test]
+fn wrong_overrides_are_told() {
+    let overrides = [
+        ("sed", "7"),
+        ("train.epoch", "1"),
+        ("trian.epochs", "1"),
+        ("train.batch", "many"),
+        ("train.loss.x", "1"),
+        ("train.optimizer.lr", "(1"),
+        ("nodes.h", "relu(x @ w1 + b3)"),
+    ];
+    let (_, diags, sources) = read(MNIST, &overrides);
+    expect![[r#"
+        error[E0012]: a pipeline has no field `sed`
+          ┌─ --set sed:1:1
+          │
+        1 │ 7
+          │ ^
+          │
+          = help: did you mean `seed`?
+
+        error[E0012]: a `Train` stage has no field `epoch`
+          ┌─ --set train.epoch:1:1
+          │
+        1 │ 1
+          │ ^
+          │
+          = help: did you mean `epochs`?
+
+        error[E0208]: there is no setting `trian.epochs`
+          ┌─ --set trian.epochs:1:1
+          │
+        1 │ 1
+          │ ^
+          │
+          = help: known here are `name`, `seed`, `dims`, `data`, `inputs`, `params`, `nodes`, `stages`, `sed`
+
+        error[E0010]: `batch` must be a whole number, not a word
+          ┌─ --set train.batch:1:1
+          │
+        1 │ many
+          │ ^^^^
+
+        error[E0208]: there is no setting `stages.train.loss.x`
+          ┌─ --set train.loss.x:1:1
+          │
+        1 │ 1
+          │ ^
+          │
+          = help: there are no settings below it
+
+        error[E0003]: `(` is not closed
+          ┌─ --set train.optimizer.lr:1:1
+          │
+        1 │ (1
+          │ ^ - found the end of the file instead of `)`
+          │ │
+          │ opened here
+
+        error[E0010]: `lr` must be a number, not a group of values
+          ┌─ --set train.optimizer.lr:1:1
+          │
+        1 │ (1
+          │ ^^
+
+        error[E0101]: nothing is called `b3`
+          ┌─ --set nodes.h:1:15
+          │
+        1 │ relu(x @ w1 + b3)
+          │               ^^
+          │
+          = help: did you mean `b1`?
+    "#]]
+    .assert_eq(&diags.render(&sources, Look::Plain));
+}
+
+// ---- Faults.
+
+#[test]
+fn faults_in_expressions() {
+    check_faults(
+        &with_nodes(
+            r#"{
+    "a": "rleu(x)",
+    "b": "x @ xx",
+    "c": "x @ x",
+    "d": "x + i",
+    "e": "i * 0.5",
+    "f": "softmax(x, axes=1, axis=\"one\", axis=2)",
+    "g": "argmax(x)",
+    "h": "maximum(x)",
+    "j": "topk(x, k=2).index + a",
+    "k": "x + cast(u, dtype=float)",
+    "l": "uniform(shape=[1000000, 1000000, 1000000])",
+    "m": "u + 256",
+    "n": "relu(u)",
+    "o": "topk(x, k=2)",
+    "p": "o.indexes & true",
+    "q": "x + [1, 2]",
+    "y": "mean(a",
+}"#,
+        ),
+        expect![[r#"
+            error[E0105]: there is no op `rleu`
+              ┌─ mnist.ron:2:11
+              │
+            2 │     "a": "rleu(x)",
+              │           ^^^^
+              │
+              = help: did you mean `relu`?
+
+            error[E0101]: nothing is called `xx`
+              ┌─ mnist.ron:3:15
+              │
+            3 │     "b": "x @ xx",
+              │               ^^
+              │
+              = help: did you mean `x`?
+
+            error[E0104]: cannot multiply f32[B, 4] by f32[B, 4]
+              ┌─ mnist.ron:4:15
+              │
+            4 │     "c": "x @ x",
+              │           -   ^ this is f32[B, 4]
+              │           │
+              │           this is f32[B, 4]
+              │
+              = help: the inner extents must agree
+
+            error[E0103]: `add` of f32 and i32
+              ┌─ mnist.ron:5:15
+              │
+            5 │     "d": "x + i",
+              │           -   ^ this is i32[B]
+              │           │
+              │           this is f32[B, 4]
+              │
+              = help: convert one of them, for example with `cast(x, dtype=f32)`
+
+            error[E0114]: `0.5` is no element of i32
+              ┌─ mnist.ron:6:15
+              │
+            6 │     "e": "i * 0.5",
+              │           -   ^^^
+              │           │
+              │           this is i32[B]
+              │
+              = help: convert the tensor first, for example with `cast(x, dtype=f32)`
+
+            error[E0107]: `softmax` has no setting `axes`
+              ┌─ mnist.ron:7:22
+              │
+            7 │     "f": "softmax(x, axes=1, axis=\"one\", axis=2)",
+              │                      ^^^^
+              │
+              = help: did you mean `axis`?
+
+            error[E0108]: `axis` must be a whole number
+              ┌─ mnist.ron:7:35
+              │
+            7 │     "f": "softmax(x, axes=1, axis=\"one\", axis=2)",
+              │                                   ^^^^^^^
+              │
+              = help: it is what `axis` decides
+
+            error[E0013]: `axis` is given twice
+              ┌─ mnist.ron:7:44
+              │
+            7 │     "f": "softmax(x, axes=1, axis=\"one\", axis=2)",
+              │                              ----          ^^^^
+              │                              │
+              │                              first here
+
+            error[E0109]: `argmax` needs the setting `axis`
+              ┌─ mnist.ron:8:11
+              │
+            8 │     "g": "argmax(x)",
+              │           ^^^^^^
+              │
+              = help: add `axis=…`: what `axis` decides
+
+            error[E0106]: `maximum` takes 2 operands, 1 given
+              ┌─ mnist.ron:9:11
+              │
+            9 │     "h": "maximum(x)",
+              │           ^^^^^^^^^^
+              │
+              = help: it is called as `maximum(a, b)`
+
+            error[E0113]: `topk` has no result `index`
+               ┌─ mnist.ron:10:24
+               │
+            10 │     "j": "topk(x, k=2).index + a",
+               │                        ^^^^^
+               │
+               = help: its results are `values`, `indices`
+
+            error[E0108]: `dtype` must be an element type such as `f32`
+               ┌─ mnist.ron:11:29
+               │
+            11 │     "k": "x + cast(u, dtype=float)",
+               │                             ^^^^^
+               │
+               = help: it is what `dtype` decides
+
+            error[E0116]: f32[1000000, 1000000, 1000000] has more elements than a machine can hold
+               ┌─ mnist.ron:12:11
+               │
+            12 │     "l": "uniform(shape=[1000000, 1000000, 1000000])",
+               │           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+               │
+               = help: the limit is 2^40
+
+            error[E0114]: `256` is no element of u8
+               ┌─ mnist.ron:13:15
+               │
+            13 │     "m": "u + 256",
+               │           -   ^^^
+               │           │
+               │           this is u8[B]
+               │
+               = help: convert the tensor first, for example with `cast(x, dtype=f32)`
+
+            error[E0104]: `relu` does not take u8
+               ┌─ mnist.ron:14:16
+               │
+            14 │     "n": "relu(u)",
+               │                ^ this is u8[B]
+               │
+               = help: convert it with `cast(x, dtype=f32)`
+
+            error[E0113]: `topk` has no result `indexes`
+               ┌─ mnist.ron:16:11
+               │
+            16 │     "p": "o.indexes & true",
+               │           ^^^^^^^^^
+               │
+               = help: its results are `values`, `indices`
+
+            error[E0104]: a list is no tensor
+               ┌─ mnist.ron:17:15
+               │
+            17 │     "q": "x + [1, 2]",
+               │               ^^^^^^
+               │
+               = help: settings of an op have names: `f(x, mode="row")`
+
+            error[E0008]: expected `,` or `)`, found the end
+               ┌─ mnist.ron:18:17
+               │
+            18 │     "y": "mean(a",
+               │               - ^
+               │               │
+               │               opened here
+        "#]],
+    );
+}
+
+#[test]
+fn circles_and_names() {
+    check_faults(
+        &with_nodes(
+            r#"{
+    "a": "b + 1", "b": "exp(c)", "c": "a * x", "d": "d + 1", "use": "a + 1",
+    "x": "exp(x)", "step": "x", "2b": "x", "y": "relu(x)", "y": "relu(x)",
+}"#,
+        ),
+        expect![[r#"
+            error[E0301]: nodes depend on each other in a circle: a ← b ← c ← a
+              ┌─ mnist.ron:2:6
+              │
+            2 │     "a": "b + 1", "b": "exp(c)", "c": "a * x", "d": "d + 1", "use": "a + 1",
+              │      ^    -                 -          - `c` needs `a`
+              │           │                 │
+              │           │                 `b` needs `c`
+              │           `a` needs `b`
+              │
+              = help: what one step hands to the next is state: declare it as a parameter with `state: true`
+
+            error[E0301]: nodes depend on each other in a circle: d ← d
+              ┌─ mnist.ron:2:49
+              │
+            2 │     "a": "b + 1", "b": "exp(c)", "c": "a * x", "d": "d + 1", "use": "a + 1",
+              │                                                 ^    - `d` needs `d`
+              │
+              = help: what one step hands to the next is state: declare it as a parameter with `state: true`
+
+            error[E0302]: `x` is defined twice
+              ┌─ mnist.ron:3:6
+              │
+            1 │ (inputs: {"x": "f32[B, 4]", "i": "i32[B]", "u": "u8[B]"}, nodes: {
+              │            - first here
+            2 │     "a": "b + 1", "b": "exp(c)", "c": "a * x", "d": "d + 1", "use": "a + 1",
+            3 │     "x": "exp(x)", "step": "x", "2b": "x", "y": "relu(x)", "y": "relu(x)",
+              │      ^
+              │
+              = help: give one of them another name
+
+            error[E0016]: `step` cannot be a name
+              ┌─ mnist.ron:3:21
+              │
+            3 │     "x": "exp(x)", "step": "x", "2b": "x", "y": "relu(x)", "y": "relu(x)",
+              │                     ^^^^
+              │
+              = help: it has a meaning of its own
+
+            error[E0016]: `2b` cannot be a name
+              ┌─ mnist.ron:3:34
+              │
+            3 │     "x": "exp(x)", "step": "x", "2b": "x", "y": "relu(x)", "y": "relu(x)",
+              │                                  ^^
+              │
+              = help: names are letters, digits and `_`, a letter first
+
+            error[E0302]: `y` is defined twice
+              ┌─ mnist.ron:3:61
+              │
+            3 │     "x": "exp(x)", "step": "x", "2b": "x", "y": "relu(x)", "y": "relu(x)",
+              │                                             -               ^
+              │                                             │
+              │                                             first here
+              │
+              = help: give one of them another name
+        "#]],
+    );
+}
+
+#[test]
+fn faulty_declarations() {
+    check_faults(
+        r#"(
+    nam: "mnist", seed: -1,
+    dims: {"H": "many"},
+    data: {"digits": (path: 1)},
+    inputs: {
+        "image": (type: "f23[B, 784]", from: "digit.images"),
+        "label": (typ: "u8[B]", from: "digits"),
+        "big": "f32[1000000000, 1000000000]",
+        "odd": "f32[B",
+    },
+    params: {
+        "w": (type: "f32[784, K]"), "i": "i32[3]", "k": (type: "f32[3]", init: Kaiming),
+        "n": (type: "f32[3]", init: Norml(0, 1)), "o": (type: "f32[3]", init: Uniform(0, 1, 2)),
+        "s": (type: "i32[3]", state: true), "label": "f32[1]",
+    },
+    nodes: {"h": "image + label + w"},
+)"#,
+        expect![[r#"
+            error[E0012]: a pipeline has no field `nam`
+              ┌─ mnist.ron:2:5
+              │
+            2 │     nam: "mnist", seed: -1,
+              │     ^^^
+              │
+              = help: did you mean `name`?
+
+            error[E0015]: `seed` cannot be -1
+              ┌─ mnist.ron:2:25
+              │
+            2 │     nam: "mnist", seed: -1,
+              │                         ^^
+              │
+              = help: it lies between 0 and 18446744073709551615
+
+            error[E0010]: an extent must be a whole number, not a string
+              ┌─ mnist.ron:3:17
+              │
+            3 │     dims: {"H": "many"},
+              │                 ^^^^^^
+
+            error[E0011]: a data source needs the field `source`
+              ┌─ mnist.ron:4:22
+              │
+            4 │     data: {"digits": (path: 1)},
+              │                      ^^^^^^^^^
+              │
+              = help: add `source: "mnist"`, or another source that the engine knows
+
+            error[E0111]: there is no element type `f23`
+              ┌─ mnist.ron:6:26
+              │
+            6 │         "image": (type: "f23[B, 784]", from: "digit.images"),
+              │                          ^^^
+              │
+              = help: did you mean `f32`?
+
+            error[E0202]: there is no data source `digit`
+              ┌─ mnist.ron:6:47
+              │
+            6 │         "image": (type: "f23[B, 784]", from: "digit.images"),
+              │                                               ^^^^^
+              │
+              = help: did you mean `digits`?
+
+            error[E0012]: an input has no field `typ`
+              ┌─ mnist.ron:7:19
+              │
+            7 │         "label": (typ: "u8[B]", from: "digits"),
+              │                   ^^^
+              │
+              = help: did you mean `type`?
+
+            error[E0203]: `digits` names no part of a data source
+              ┌─ mnist.ron:7:40
+              │
+            7 │         "label": (typ: "u8[B]", from: "digits"),
+              │                                        ^^^^^^
+              │
+              = help: it looks like `digits.images`
+
+            error[E0116]: f32[1000000000, 1000000000] has more elements than a machine can hold
+              ┌─ mnist.ron:8:17
+              │
+            8 │         "big": "f32[1000000000, 1000000000]",
+              │                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+              │
+              = help: the limit is 2^40
+
+            error[E0008]: expected `,` or `]`, found the end
+              ┌─ mnist.ron:9:22
+              │
+            9 │         "odd": "f32[B",
+              │                    - ^
+              │                    │
+              │                    opened here
+
+            error[E0204]: the extent `K` of a parameter is not known
+               ┌─ mnist.ron:12:21
+               │
+            12 │         "w": (type: "f32[784, K]"), "i": "i32[3]", "k": (type: "f32[3]", init: Kaiming),
+               │                     ^^^^^^^^^^^^^
+               │
+               = help: write a number, or `dims: {"K": …}`
+
+            error[E0204]: i32[3] cannot be trained
+               ┌─ mnist.ron:12:42
+               │
+            12 │         "w": (type: "f32[784, K]"), "i": "i32[3]", "k": (type: "f32[3]", init: Kaiming),
+               │                                          ^^^^^^^^
+               │
+               = help: use a float type, or `state: true`
+
+            error[E0204]: f32[3] has no axis of inputs and axis of outputs, by which Kaiming scales
+               ┌─ mnist.ron:12:64
+               │
+            12 │         "w": (type: "f32[784, K]"), "i": "i32[3]", "k": (type: "f32[3]", init: Kaiming),
+               │                                                                ^^^^^^^^
+               │
+               = help: use `Zeros` or `Normal(mean: 0, std: …)`
+
+            error[E0012]: an initialiser takes 0 values at most
+               ┌─ mnist.ron:13:43
+               │
+            13 │         "n": (type: "f32[3]", init: Norml(0, 1)), "o": (type: "f32[3]", init: Uniform(0, 1, 2)),
+               │                                           ^
+               │
+               = help: leave out the parentheses
+
+            error[E0012]: an initialiser takes 2 values at most
+               ┌─ mnist.ron:13:93
+               │
+            13 │         "n": (type: "f32[3]", init: Norml(0, 1)), "o": (type: "f32[3]", init: Uniform(0, 1, 2)),
+               │                                                                                             ^
+               │
+               = help: it takes `(low, high)`
+
+            error[E0302]: `label` is defined twice
+               ┌─ mnist.ron:14:46
+               │
+             7 │         "label": (typ: "u8[B]", from: "digits"),
+               │          ----- first here
+               ·
+            14 │         "s": (type: "i32[3]", state: true), "label": "f32[1]",
+               │                                              ^^^^^
+               │
+               = help: give one of them another name
+        "#]],
+    );
+}
+
+#[test]
+fn faulty_stages() {
+    let file = |stages: &str| {
+        format!(
+            r#"(
+    data: {{"digits": (source: "mnist")}},
+    inputs: {{"x": (type: "f32[B, 4]", from: "digits.images"), "z": "f32[B, K]"}},
+    params: {{"w": "f32[4]"}},
+    nodes: {{"h": "x * w", "loss": "mean(h)", "count": "argmax(loss, axis=0)", "next": "w * 2", "zz": "mean(z)"}},
+    stages: {{{stages}
+    }},
+)"#
+        )
+    };
+    check_faults(
+        &file(
+            r#"
+        "a": Trian(data: "digits.train"),
+        "b": Train(data: "digit.train", batch: 0, loss: "h", optimizer: Adm(lr: 1)),
+        "c": Train(data: "digits.train", batch: 8, loss: "los", optimizer: Adam(lr: Cosin(1), beta: 2)),
+        "d": Train(data: "digits.train", batch: 8, loss: "count"),
+        "e": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {"w": "h", "v": "next"}, early_stop: 2),
+        "f": Train(data: "digits.train", batch: 8, loss: "zz", optimizer: Adam(0.1)),
+        "g": Run(outputs: ["z", "h"]),
+        "h": Evaluate(data: "digits.test", batch: 1, metrics: {"m": "mean(h)"}),
+        "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),"#,
+        ),
+        expect![[r#"
+            error[E0201]: there is no stage `Trian`
+              ┌─ mnist.ron:7:14
+              │
+            7 │         "a": Trian(data: "digits.train"),
+              │              ^^^^^
+              │
+              = help: did you mean `Train`?
+
+            error[E0202]: there is no data source `digit`
+              ┌─ mnist.ron:8:27
+              │
+            8 │         "b": Train(data: "digit.train", batch: 0, loss: "h", optimizer: Adm(lr: 1)),
+              │                           ^^^^^
+              │
+              = help: did you mean `digits`?
+
+            error[E0015]: `batch` cannot be 0
+              ┌─ mnist.ron:8:48
+              │
+            8 │         "b": Train(data: "digit.train", batch: 0, loss: "h", optimizer: Adm(lr: 1)),
+              │                                                ^
+              │
+              = help: it lies between 1 and 1099511627776
+
+            error[E0205]: a loss is one number, `h` is f32[B, 4]
+              ┌─ mnist.ron:8:57
+              │
+            8 │         "b": Train(data: "digit.train", batch: 0, loss: "h", optimizer: Adm(lr: 1)),
+              │                                                         ^^^
+              │
+              = help: average it: `mean(h)`
+
+            error[E0207]: there is no optimizer `Adm`
+              ┌─ mnist.ron:8:73
+              │
+            8 │         "b": Train(data: "digit.train", batch: 0, loss: "h", optimizer: Adm(lr: 1)),
+              │                                                                         ^^^
+              │
+              = help: did you mean `Adam`?
+
+            error[E0101]: no node is called `los`
+              ┌─ mnist.ron:9:59
+              │
+            9 │         "c": Train(data: "digits.train", batch: 8, loss: "los", optimizer: Adam(lr: Cosin(1), beta: 2)),
+              │                                                           ^^^
+              │
+              = help: did you mean `loss`?
+
+            error[E0014]: there is no schedule `Cosin`
+              ┌─ mnist.ron:9:85
+              │
+            9 │         "c": Train(data: "digits.train", batch: 8, loss: "los", optimizer: Adam(lr: Cosin(1), beta: 2)),
+              │                                                                                     ^^^^^
+              │
+              = help: did you mean `Cosine`?
+
+            error[E0107]: `adam` has no setting `beta`
+              ┌─ mnist.ron:9:95
+              │
+            9 │         "c": Train(data: "digits.train", batch: 8, loss: "los", optimizer: Adam(lr: Cosin(1), beta: 2)),
+              │                                                                                               ^^^^
+              │
+              = help: did you mean `beta1`?
+
+            error[E0206]: the stage says nothing about how parameters change
+               ┌─ mnist.ron:10:14
+               │
+            10 │         "d": Train(data: "digits.train", batch: 8, loss: "count"),
+               │              ^^^^^
+               │
+               = help: add `optimizer: Adam(lr: 1e-3)`
+
+            error[E0205]: a loss is a float, this is i32[]
+               ┌─ mnist.ron:10:58
+               │
+            10 │         "d": Train(data: "digits.train", batch: 8, loss: "count"),
+               │                                                          ^^^^^^^
+               │
+               = help: only floats have gradients
+
+            error[E0206]: `w` is f32[4], its next value is f32[B, 4]
+               ┌─ mnist.ron:11:103
+               │
+            11 │         "e": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {"w": "h", "v": "next"}, early_stop: 2),
+               │                                                                                                       ^^^
+               │
+               = help: state keeps its type
+
+            error[E0206]: `v` is no parameter
+               ┌─ mnist.ron:11:109
+               │
+            11 │         "e": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {"w": "h", "v": "next"}, early_stop: 2),
+               │                                                                                                             ^
+               │
+               = help: did you mean `w`?
+
+            error[E0011]: this needs the field `evaluate`
+               ┌─ mnist.ron:11:134
+               │
+            11 │         "e": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {"w": "h", "v": "next"}, early_stop: 2),
+               │                                                                                                                                      ^
+               │
+               = help: add `evaluate: Evaluate(data: …, batch: …, metrics: …)`: what is best is told by its first metric
+
+            error[E0203]: `z` comes from the caller, but this stage reads `digits.train`
+               ┌─ mnist.ron:12:14
+               │
+             3 │     inputs: {"x": (type: "f32[B, 4]", from: "digits.images"), "z": "f32[B, K]"},
+               │                                                                - declared here
+               ·
+            12 │         "f": Train(data: "digits.train", batch: 8, loss: "zz", optimizer: Adam(0.1)),
+               │              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+               │
+               = help: declare the input with `from: "digits.…"`
+
+            error[E0112]: this stage does not say how large `B` is
+               ┌─ mnist.ron:13:14
+               │
+             3 │     inputs: {"x": (type: "f32[B, 4]", from: "digits.images"), "z": "f32[B, K]"},
+               │               - `x` is f32[B, 4]
+               ·
+            13 │         "g": Run(outputs: ["z", "h"]),
+               │              ^^^^^^^^^^^^^^^^^^^^^^^^
+               │
+               = help: add `dims: {"B": …}`
+
+            error[E0112]: this stage does not say how large `K` is
+               ┌─ mnist.ron:13:14
+               │
+             3 │     inputs: {"x": (type: "f32[B, 4]", from: "digits.images"), "z": "f32[B, K]"},
+               │                                                                - `z` is f32[B, K]
+               ·
+            13 │         "g": Run(outputs: ["z", "h"]),
+               │              ^^^^^^^^^^^^^^^^^^^^^^^^
+               │
+               = help: add `dims: {"K": …}`
+
+            error[E0101]: no node is called `mean(h)`
+               ┌─ mnist.ron:14:70
+               │
+            14 │         "h": Evaluate(data: "digits.test", batch: 1, metrics: {"m": "mean(h)"}),
+               │                                                                      ^^^^^^^
+               │
+               = help: give the expression a name under `nodes`, and name it here
+
+            error[E0012]: a `Save` stage takes 1 values at most
+               ┌─ mnist.ron:15:24
+               │
+            15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+               │                        ^^^
+               │
+               = help: it takes `(path)`
+
+            error[E0201]: a stage says what it does by its first word
+               ┌─ mnist.ron:15:35
+               │
+            15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+               │                                   ^^^^^^^
+               │
+               = help: known are `Train`, `Evaluate`, `Predict`, `Run`, `Save`, `Load`
+
+            error[E0010]: `steps` must be a whole number, not a number
+               ┌─ mnist.ron:15:77
+               │
+            15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+               │                                                                             ^^^
+        "#]],
+    );
+    check_faults(
+        &file(r#""a": Run(outputs: ["next"])"#),
+        expect![[r#"
+        warning[E0303]: no stage uses `count`
+          ┌─ mnist.ron:5:47
+          │
+        5 │     nodes: {"h": "x * w", "loss": "mean(h)", "count": "argmax(loss, axis=0)", "next": "w * 2", "zz": "mean(z)"},
+          │                                               ^^^^^
+          │
+          = help: leave it out, or name it in a stage
+
+        warning[E0303]: no stage uses `zz`
+          ┌─ mnist.ron:5:97
+          │
+        5 │     nodes: {"h": "x * w", "loss": "mean(h)", "count": "argmax(loss, axis=0)", "next": "w * 2", "zz": "mean(z)"},
+          │                                                                                                 ^^
+          │
+          = help: leave it out, or name it in a stage
+    "#]],
+    );
+}
+
+#[test]
+fn faulty_functions() {
+    check_faults(
+        r#"(
+    functions: {
+        "f": (inputs: ["x"], output: "g(x)"), "g": (inputs: ["x"], output: "f(x) + 1"),
+        "relu": (inputs: ["x"], output: "x"),
+        "h": (inputs: ["x", "2"], attrs: {"k": None}, nodes: {"a": "x + y"}, output: "a + b"),
+        "u": (inputs: ["x"], output: "x + y + tahn(x)"),
+        "t": (inputs: ["x"], nodes: {"a": "relu(x)"}, output: "a @ a", sumary: ""),
+        "v": (inputs: ["x"], nodes: {"a": "relu(x)"}, output: "a @ a"),
+    },
+    inputs: {"x": "f32[B, 4]", "i": "i32[3]"},
+    nodes: {"a": "f(x) + h(x)", "b": "v(x)", "c": "v(i)", "d": "v(x, x)"},
+)"#,
+        expect![[r#"
+            error[E0402]: functions call each other in a circle: f → g → f
+              ┌─ mnist.ron:3:10
+              │
+            3 │         "f": (inputs: ["x"], output: "g(x)"), "g": (inputs: ["x"], output: "f(x) + 1"),
+              │          ^
+              │
+              = help: a function is written out where it is called, which would not end
+
+            error[E0302]: there is an op `relu` already
+              ┌─ mnist.ron:4:10
+              │
+            4 │         "relu": (inputs: ["x"], output: "x"),
+              │          ^^^^
+              │
+              = help: choose another name
+
+            error[E0016]: `2` cannot be a name
+              ┌─ mnist.ron:5:30
+              │
+            5 │         "h": (inputs: ["x", "2"], attrs: {"k": None}, nodes: {"a": "x + y"}, output: "a + b"),
+              │                              ^
+              │
+              = help: names are letters, digits and `_`, a letter first
+
+            error[E0401]: `k` needs a default value
+              ┌─ mnist.ron:5:48
+              │
+            5 │         "h": (inputs: ["x", "2"], attrs: {"k": None}, nodes: {"a": "x + y"}, output: "a + b"),
+              │                                                ^^^^
+              │
+              = help: numbers, truth values, strings, element types and lists of extents are settings
+
+            error[E0101]: nothing is called `y` in this function
+              ┌─ mnist.ron:6:43
+              │
+            6 │         "u": (inputs: ["x"], output: "x + y + tahn(x)"),
+              │                                           ^
+              │
+              = help: did you mean `x`?
+
+            error[E0105]: there is no op `tahn`
+              ┌─ mnist.ron:6:47
+              │
+            6 │         "u": (inputs: ["x"], output: "x + y + tahn(x)"),
+              │                                               ^^^^
+              │
+              = help: `engine ops` lists all ops
+
+            error[E0012]: a function has no field `sumary`
+              ┌─ mnist.ron:7:72
+              │
+            7 │         "t": (inputs: ["x"], nodes: {"a": "relu(x)"}, output: "a @ a", sumary: ""),
+              │                                                                        ^^^^^^
+              │
+              = help: did you mean `summary`?
+
+            error[E0104]: in `v`: cannot multiply f32[B, 4] by f32[B, 4]
+               ┌─ mnist.ron:11:39
+               │
+             8 │         "v": (inputs: ["x"], nodes: {"a": "relu(x)"}, output: "a @ a"),
+               │                                                                    - it arises here
+               ·
+            11 │     nodes: {"a": "f(x) + h(x)", "b": "v(x)", "c": "v(i)", "d": "v(x, x)"},
+               │                                       ^^^^
+               │                                         │
+               │                                         this is f32[B, 4]
+               │
+               = help: the inner extents must agree
+
+            error[E0104]: in `v`: `relu` does not take i32
+               ┌─ mnist.ron:11:52
+               │
+             8 │         "v": (inputs: ["x"], nodes: {"a": "relu(x)"}, output: "a @ a"),
+               │                                                 - it arises here
+               ·
+            11 │     nodes: {"a": "f(x) + h(x)", "b": "v(x)", "c": "v(i)", "d": "v(x, x)"},
+               │                                                    ^^^^
+               │                                                      │
+               │                                                      this is i32[3]
+               │
+               = help: convert it with `cast(x, dtype=f32)`
+
+            error[E0106]: `v` takes 1 operands, 2 given
+               ┌─ mnist.ron:11:65
+               │
+            11 │     nodes: {"a": "f(x) + h(x)", "b": "v(x)", "c": "v(i)", "d": "v(x, x)"},
+               │                                                                 ^^^^^^^
+               │
+               = help: it is called as `v(x)`
+        "#]],
+    );
+}
+
+#[test]
+fn functions_that_explode_are_refused() {
+    let mut functions = String::from(r#""f0": (inputs: ["x"], output: "exp(x)"),"#);
+    for i in 1..40 {
+        functions += &format!(r#""f{i}": (inputs: ["x"], output: "f{0}(x) + f{0}(x)"),"#, i - 1);
+    }
+    let text = format!(
+        r#"(functions: {{{functions}}}, inputs: {{"x": "f32[4]"}}, nodes: {{"y": "f8(x)", "z": "f39(x)"}})"#
+    );
+    let start = Instant::now();
+    check_faults(
+        &text,
+        expect![[r#"
+        mnist.ron:1:576: error[E0401]: `f12` stands for 16382 nodes, 13 functions deep
+         = help: the limits are 10000 nodes and 16 functions
+    "#]],
+    );
+    assert!(start.elapsed().as_secs_f64() < 5.0);
+}
+
+#[test]
+fn brackets_that_do_not_match_end_the_reading() {
+    check_faults(
+        "(nodes: {\"a\": \"b\", stages: 3)",
+        expect![[r#"
+        error[E0003]: `{` is not closed
+          ┌─ mnist.ron:1:9
+          │
+        1 │ (nodes: {"a": "b", stages: 3)
+          │         ^                   - found `)` instead of `}`
+          │         │
+          │         opened here
+    "#]],
+    );
+    check_faults(
+        "[1]",
+        expect![[r#"
+        error[E0010]: a pipeline must be written as fields, `(name: value, …)`, not a list
+          ┌─ mnist.ron:1:1
+          │
+        1 │ [1]
+          │ ^^^
+    "#]],
+    );
+    check_faults(
+        "(seed: %, nodse: {})",
+        expect![[r#"
+        error[E0002]: expected a value, found `%`
+          ┌─ mnist.ron:1:8
+          │
+        1 │ (seed: %, nodse: {})
+          │        ^
+
+        error[E0012]: a pipeline has no field `nodse`
+          ┌─ mnist.ron:1:11
+          │
+        1 │ (seed: %, nodse: {})
+          │           ^^^^^
+          │
+          = help: did you mean `nodes`?
+    "#]],
+    );
+}
+
+// ---- Size and noise.
+
+fn chain(n_nodes: usize) -> String {
+    let mut nodes = String::from("\"n0\": \"exp(x)\",");
+    for i in (1..n_nodes).rev() {
+        nodes += &format!("\"n{i}\": \"relu(n{} * 0.5 + n{})\",\n", i - 1, i / 2);
+    }
+    format!("(inputs: {{\"x\": \"f32[B, 4]\"}}, nodes: {{{nodes}}})")
+}
+
+/// The quickest of a few tries: other tests run at the same time.
+fn seconds(text: &str) -> f64 {
+    let attempt = || {
+        let start = Instant::now();
+        assert!(read(text, &[]).0.is_some());
+        start.elapsed().as_secs_f64()
+    };
+    (0..3).map(|_| attempt()).fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn big_graphs_are_checked_in_linear_time() {
+    let (small, big) = (chain(10_000), chain(100_000));
+    let (t_small, t_big) = (seconds(&small), seconds(&big));
+    assert!(t_small < 1.0 && t_big < t_small.max(0.02) * 30.0, "{t_small} s, {t_big} s");
+}
+
+#[test]
+fn big_faulty_graphs_are_checked_in_linear_time() {
+    let start = Instant::now();
+    assert!(read(&chain(50_000).replace("exp(x)", "exp(xx)"), &[]).0.is_none());
+    assert!(read(&chain(50_000).replace("0.5", "z"), &[]).0.is_none());
+    assert!(read(&chain(50_000).replace("exp(x)", "n49999 + 1"), &[]).0.is_none());
+    assert!(start.elapsed().as_secs_f64() < 20.0, "{:?}", start.elapsed());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::with_cases(600) })]
+
+    #[test]
+    fn damaged_pipelines_are_errors_not_panics(damage in prop::collection::vec((any::<prop::sample::Index>(), "[()\\[\\]{},:\"a0.@*+= -]{0,2}", 0..6usize), 1..4)) {
+        let mut chars: Vec<char> = MNIST.chars().collect();
+        for (at, inserted, removed) in damage {
+            let at = at.index(chars.len() + 1);
+            let end = (at + removed).min(chars.len());
+            chars.splice(at..end, inserted.chars());
+        }
+        let (pipeline, diags, sources) = read(&chars.into_iter().collect::<String>(), &[]);
+        prop_assert_eq!(pipeline.is_none(), diags.has_errors());
+        diags.render(&sources, Look::Plain);
+    }
+}
