@@ -1,4 +1,7 @@
-//! The syntax layer: from the bytes of a file to trees with a place at every value, free of any graph.
+//! The front end: from the bytes of a file to a checked pipeline.
+//!
+//! **Invariant:** only [`load`] and what is below it know of graphs and ops; the RON reader and the expression syntax
+//! make trees with a place at every value, and nothing else.
 //!
 //! Reading never fails: every function returns what it could make out and reports the rest to
 //! [`Diagnostics`](crate::diag::Diagnostics), so that one run shows all errors of a file. Nothing here panics on any
