@@ -7,6 +7,8 @@
 //! [`Diagnostics`](crate::diag::Diagnostics), so that one run shows all errors of a file. Nothing here panics on any
 //! input, recurses deeper than a fixed limit, or takes more than linear time.
 
+#[cfg(test)]
+mod clock;
 pub mod expr;
 mod fields;
 pub(crate) mod lex;
