@@ -208,7 +208,7 @@ fn an_mnist_step_is_nine_kernels() {
     check(
         mnist_step(),
         expect![[r#"
-            row: step order images -> t.12
+            map: step order images -> t.12
             contract: t.12 w1 b1 -> t.19
             contract: t.19 w2 b2 -> t.22
             row: t.22 step order labels -> t.34 t.46

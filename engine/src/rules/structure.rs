@@ -79,14 +79,16 @@ fn is_shifted(r: &Rewriter, x: Value, axes: &[usize]) -> bool {
 
 // ---- Indexing.
 
-/// `gather(f(a, b), i)` is `f(gather(a, i), gather(b, i))`, where that does not compute more elements.
+/// `gather(f(a, b), i)` is `f(gather(a, i), gather(b, i))`, where that does not compute more elements. What a contraction
+/// goes into is left alone: it belongs into the contraction's epilogue, and is in memory then.
 pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Gather { .. } = op else { return None };
     let NodeOp::Scalar(scalar) = r.op(inputs[0]).clone() else { return None };
-    if ty.numel() > r.ty(inputs[0]).numel() {
+    let operands = r.operands(inputs[0]).to_vec();
+    let is_product = |&operand: &Value| matches!(r.op(operand), NodeOp::Contract(_));
+    if ty.numel() > r.ty(inputs[0]).numel() || operands.iter().any(is_product) {
         return None;
     }
-    let operands = r.operands(inputs[0]).to_vec();
     let gathered = operands
         .into_iter()
         .map(|operand| {
