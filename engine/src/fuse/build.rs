@@ -300,35 +300,47 @@ struct Shape {
 }
 
 fn segmented(kernels: Vec<Kernel>) -> Vec<Kernel> {
-    let reach = reachability(&kernels);
-    let mut groups: IndexMap<Shape, Vec<Vec<usize>>> = IndexMap::new();
-    let mut apart = vec![];
-    for id in 0..kernels.len() {
-        match shape(&kernels[id]) {
-            Some(shape) => {
-                let sets = groups.entry(shape).or_default();
-                let independent = |set: &&mut Vec<usize>| set.iter().all(|&o| !reach[o][id] && !reach[id][o]);
-                match sets.iter_mut().find(independent) {
-                    Some(set) => set.push(id),
-                    None => sets.push(vec![id]),
-                }
-            }
-            None => apart.push(id),
+    let successors = successors(&kernels);
+    // By kernel: the first kernel of the group that it belongs to.
+    let mut group: Vec<usize> = (0..kernels.len()).collect();
+    let mut heads: IndexMap<Shape, Vec<usize>> = IndexMap::new();
+    for (id, kernel) in kernels.iter().enumerate() {
+        let Some(shape) = shape(kernel) else { continue };
+        let heads = heads.entry(shape).or_default();
+        match heads.iter().find(|&&head| !depends(&successors, &group, head, id)) {
+            Some(&head) => group[id] = head,
+            None => heads.push(id),
         }
     }
-    let mut kernels: Vec<Option<Kernel>> = kernels.into_iter().map(Some).collect();
-    let mut take =
-        |id: usize| kernels[id].take().unwrap_or_else(|| crate::bug!("kernel {id} is in two groups"));
-    let mut result: Vec<Kernel> = apart.into_iter().map(&mut take).collect();
-    for set in groups.into_values().flatten() {
-        let members: Vec<Kernel> = set.into_iter().map(&mut take).collect();
-        result.push(if members.len() == 1 {
-            members.into_iter().next().unwrap_or_else(|| crate::bug!("empty"))
-        } else {
-            join_segments(members)
-        });
+    let mut groups: IndexMap<usize, Vec<Kernel>> = IndexMap::new();
+    for (id, kernel) in kernels.into_iter().enumerate() {
+        groups.entry(group[id]).or_default().push(kernel);
     }
-    result
+    let join = |mut members: Vec<Kernel>| {
+        if members.len() == 1 { members.remove(0) } else { join_segments(members) }
+    };
+    groups.into_values().map(join).collect()
+}
+
+/// Whether the group of `head` needs kernel `id` or the other way round, directly or through other groups.
+fn depends(successors: &[Vec<usize>], group: &[usize], head: usize, id: usize) -> bool {
+    let reaches = |from: usize, to: usize| {
+        let mut stack = vec![from];
+        let mut seen = vec![false; group.len()];
+        while let Some(current) = stack.pop() {
+            let members = (0..group.len()).filter(|&kernel| group[kernel] == current);
+            for next in members.flat_map(|kernel| &successors[kernel]).map(|&next| group[next]) {
+                if next == to {
+                    return true;
+                }
+                if !std::mem::replace(&mut seen[next], true) {
+                    stack.push(next);
+                }
+            }
+        }
+        false
+    };
+    reaches(head, id) || reaches(id, head)
 }
 
 /// The shape of a map whose points read and write only their own elements; nothing else can be segmented.
@@ -434,21 +446,6 @@ fn reads_first(operands: &mut Vec<Operand>, segments: &mut [Segment]) {
 }
 
 // ---- Order and names.
-
-/// By kernel: which kernels need it, directly or not.
-fn reachability(kernels: &[Kernel]) -> Vec<Vec<bool>> {
-    let successors = successors(kernels);
-    let mut reach = vec![vec![false; kernels.len()]; kernels.len()];
-    for (start, row) in reach.iter_mut().enumerate() {
-        let mut stack = successors[start].clone();
-        while let Some(next) = stack.pop() {
-            if !std::mem::replace(&mut row[next], true) {
-                stack.extend(&successors[next]);
-            }
-        }
-    }
-    reach
-}
 
 fn successors(kernels: &[Kernel]) -> Vec<Vec<usize>> {
     let mut writer = IndexMap::new();

@@ -448,12 +448,11 @@ impl<'r, 'g> Clusters<'r, 'g> {
 
     /// Whether a path leads from `from` to `to` through a third cluster.
     fn cycle(&self, from: usize, to: usize) -> bool {
-        let Some(&(last, _)) = self.clusters[to].members.last() else { return false };
         let mut stack: Vec<usize> =
-            self.successors(from, last).into_iter().filter(|&next| next != to && next != from).collect();
+            self.successors(from).into_iter().filter(|&next| next != to && next != from).collect();
         let mut seen: HashSet<usize> = stack.iter().copied().collect();
         while let Some(cluster) = stack.pop() {
-            for next in self.successors(cluster, last) {
+            for next in self.successors(cluster) {
                 if next == to {
                     return true;
                 }
@@ -465,20 +464,10 @@ impl<'r, 'g> Clusters<'r, 'g> {
         false
     }
 
-    /// Clusters that read from this one by a node not after `last`: paths to `to` cannot leave that range, for a
-    /// node's operands come before it.
-    fn successors(&self, cluster: usize, last: NodeId) -> BTreeSet<usize> {
-        let members = self.clusters[cluster].members.iter();
-        let users = members.flat_map(|&(node, _)| &self.real.users[node]);
-        users
-            .filter(|&&user| user <= last || self.first(user) <= last)
-            .filter_map(|&user| self.of[user])
-            .filter(|&c| c != cluster)
-            .collect()
-    }
-
-    fn first(&self, node: NodeId) -> NodeId {
-        self.of[node].map_or(node, |id| self.clusters[id].members[0].0)
+    /// Clusters that read from this one.
+    fn successors(&self, cluster: usize) -> BTreeSet<usize> {
+        let users = self.clusters[cluster].members.iter().flat_map(|&(node, _)| &self.real.users[node]);
+        users.filter_map(|&user| self.of[user]).filter(|&next| next != cluster).collect()
     }
 
     /// Every edge between two kernels, with the reason why it stayed one.
