@@ -1,8 +1,8 @@
 //! Adam and AdamW.
 
-use crate::parts::{decay_attrs, effective_gradient, operands, results, role, types};
-use engine_core::ir::{Attrs, Body, Builder, DType, E, Value};
-use engine_core::op::{AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, Lowering, OpForm};
+use crate::parts::{decay_attrs, effective_gradient, operands, results, role, types, widened};
+use engine_core::ir::{Attrs, Body, Builder, E, Value};
+use engine_core::op::{AttrKind, AttrSpec, Example, Grad, GradCheck, OpForm};
 use std::sync::Arc;
 
 const SLOTS: &[(&str, &str)] =
@@ -46,7 +46,7 @@ fn form(name: &str, summary: &str, decay: Vec<AttrSpec>, coupled: bool, next: &[
         outputs: results(SLOTS),
         attrs,
         types: types(),
-        lower: Lower::expand(move |b, call| step(b, call, coupled)),
+        lower: widened(move |b, operands, attrs| step(b, operands, attrs, coupled)),
         grad: Grad::None { why: NOT_DIFFERENTIATED },
         check: GradCheck::None { why: NOT_DIFFERENTIATED },
         examples: vec![Example::new(
@@ -69,18 +69,15 @@ fn form(name: &str, summary: &str, decay: Vec<AttrSpec>, coupled: bool, next: &[
 }
 
 /// `m' = β₁m + (1-β₁)g; v' = β₂v + (1-β₂)g²; p - lr/(1-β₁ᵗ) · m' / (√(v'/(1-β₂ᵗ)) + ε)`, t counted from 1.
-fn step(b: &mut Builder, call: &Lowering, coupled: bool) -> Vec<Value> {
-    let attrs = call.attrs.clone();
-    let (lr, dtype) = (call.inputs[2], b.dtype(call.inputs[0]));
-    let correction1 = correction(b, attrs.float("beta1"));
-    let correction2 = correction(b, attrs.float("beta2"));
+fn step(b: &mut Builder, operands: &[Value], attrs: &Attrs, coupled: bool) -> Vec<Value> {
+    let [p, g, lr, m, v] = [0, 1, 2, 3, 4].map(|operand| operands[operand]);
+    let correction1 = correction(b, attrs.float("beta1"), lr);
+    let correction2 = correction(b, attrs.float("beta2"), lr);
     // What depends on the step alone is worked out once, not for each element.
     let rate = b.map(&[lr, correction1], |v| v[0] / v[1]);
     let scale = b.map(&[correction2], |v| v[0].sqrt().recip());
-    let scalars = [lr, rate, scale].map(|value| b.cast(value, dtype));
-    let [p, g, m, v] = [0, 1, 3, 4].map(|operand| call.inputs[operand]);
-    let body = Body::new(7, |x| update(x, &attrs, coupled));
-    b.map_body(&[[p, g, m, v].as_slice(), scalars.as_slice()].concat(), Arc::new(body))
+    let body = Body::new(7, |x| update(x, attrs, coupled));
+    b.map_body(&[p, g, m, v, lr, rate, scale], Arc::new(body))
 }
 
 fn update(x: &[E], attrs: &Attrs, coupled: bool) -> Vec<E> {
@@ -94,9 +91,9 @@ fn update(x: &[E], attrs: &Attrs, coupled: bool) -> Vec<E> {
     vec![p - rate * m / (v.sqrt() * scale + attrs.float("eps")), m, v]
 }
 
-/// `1 - βᵗ` as `-expm1(t · ln β)`: the plain form loses its digits while t is small.
-fn correction(b: &mut Builder, beta: f64) -> Value {
+/// `1 - βᵗ` as `-expm1(t · ln β)`: the plain form loses its digits while t is small. Of the type of `like`.
+fn correction(b: &mut Builder, beta: f64, like: Value) -> Value {
     let step = b.step();
-    let t = b.cast(step, DType::F32);
+    let t = b.cast(step, b.dtype(like));
     b.map(&[t], |t| -((t[0] + 1.0) * beta.ln()).expm1())
 }

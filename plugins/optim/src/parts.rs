@@ -1,7 +1,7 @@
 //! What all optimizers have in common.
 
-use engine_core::ir::{Attrs, E};
-use engine_core::op::{AttrKind, AttrSpec, InputSpec, Role, TypeIssue, TypeRule};
+use engine_core::ir::{Attrs, Builder, E, Value};
+use engine_core::op::{AttrKind, AttrSpec, InputSpec, Lower, Role, TypeIssue, TypeRule};
 
 /// Parameter, gradient, learning rate, then the slots.
 pub fn operands(slots: &[(&str, &str)]) -> Vec<InputSpec> {
@@ -47,6 +47,16 @@ pub fn types() -> TypeRule {
             }
         }
         Ok(vec![param.clone(); types.len() - 2])
+    })
+}
+
+/// An update in terms of operands of one type, f32 or wider, whatever the types of parameter and rate: small floats are
+/// rounded once, at the end.
+pub fn widened(step: impl Fn(&mut Builder, &[Value], &Attrs) -> Vec<Value> + Send + Sync + 'static) -> Lower {
+    Lower::expand(move |b, call| {
+        let dtype = b.dtype(call.inputs[0]);
+        let wide: Vec<Value> = call.inputs.iter().map(|&x| b.cast(x, dtype.accumulator())).collect();
+        step(b, &wide, call.attrs).into_iter().map(|y| b.cast(y, dtype)).collect()
     })
 }
 

@@ -1,8 +1,8 @@
 //! Stochastic gradient descent, plain and with momentum.
 
-use crate::parts::{decay_attrs, effective_gradient, operands, results, role, types};
+use crate::parts::{decay_attrs, effective_gradient, operands, results, role, types, widened};
 use engine_core::ir::{Body, E};
-use engine_core::op::{AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, OpForm};
+use engine_core::op::{AttrKind, AttrSpec, Example, Grad, GradCheck, OpForm};
 use std::sync::Arc;
 
 const NOT_DIFFERENTIATED: &str = "an update is the end of a training step";
@@ -17,18 +17,25 @@ pub fn sgd() -> OpForm {
         outputs: results(&[]),
         attrs: decay_attrs(0.0, "L2 penalty added to the gradient"),
         types: types(),
-        lower: Lower::expand(|b, call| {
-            let attrs = call.attrs.clone();
-            vec![b.map(call.inputs, move |v| v[0] - v[2] * effective_gradient(v[0], v[1], &attrs, true))]
+        lower: widened(|b, operands, attrs| {
+            vec![b.map(operands, |v| v[0] - v[2] * effective_gradient(v[0], v[1], attrs, true))]
         }),
         grad: Grad::None { why: NOT_DIFFERENTIATED },
         check: GradCheck::None { why: NOT_DIFFERENTIATED },
-        examples: vec![Example::new(
-            "a step of rate 0.1",
-            "sgd(a, b, c)",
-            &[("f32[2]", &[1.0, -2.0]), ("f32[2]", &[0.5, 4.0]), ("f32[]", &[0.1])],
-            &[("f32[2]", &[0.95, -2.4])],
-        )],
+        examples: vec![
+            Example::new(
+                "a step of rate 0.1",
+                "sgd(a, b, c)",
+                &[("f32[2]", &[1.0, -2.0]), ("f32[2]", &[0.5, 4.0]), ("f32[]", &[0.1])],
+                &[("f32[2]", &[0.95, -2.4])],
+            ),
+            Example::new(
+                "a half-precision parameter under a single-precision rate",
+                "sgd(a, b, c)",
+                &[("bf16[1]", &[1.0]), ("bf16[1]", &[0.5]), ("f32[]", &[0.5])],
+                &[("bf16[1]", &[0.75])],
+            ),
+        ],
         role: role(&[]),
     }
 }
@@ -52,14 +59,13 @@ pub fn momentum() -> OpForm {
         outputs: results(VELOCITY),
         attrs,
         types: types(),
-        lower: Lower::expand(|b, call| {
-            let attrs = call.attrs.clone();
+        lower: widened(|b, operands, attrs| {
             let step = b.step();
             let is_first = b.map(&[step], |s| s[0].eq(E::from(0i64)));
-            let operands: Vec<_> = call.inputs.iter().copied().chain([is_first]).collect();
+            let operands: Vec<_> = operands.iter().copied().chain([is_first]).collect();
             let body = Body::new(5, |v| {
                 let [p, lr, velocity, is_first] = [v[0], v[2], v[3], v[4]];
-                let g = effective_gradient(p, v[1], &attrs, true);
+                let g = effective_gradient(p, v[1], attrs, true);
                 let (mu, dampening) = (attrs.float("momentum"), attrs.float("dampening"));
                 let later = velocity * mu + g * (1.0 - dampening);
                 // The velocity starts at zero, so without damping the first step needs no exception.
