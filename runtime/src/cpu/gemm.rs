@@ -15,29 +15,37 @@ use super::pool::Pool;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A matrix in a slice: element (i, j) is `data[i·row_stride + j·column_stride]`.
+/// A matrix in a slice: element (i, j) is `data[offset + i·row_stride + j·column_stride]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a, T> {
-    data: &'a [T],
+    start: *const T,
     n_rows: usize,
     n_columns: usize,
-    row_stride: usize,
-    column_stride: usize,
+    row_stride: isize,
+    column_stride: isize,
+    owner: PhantomData<&'a [T]>,
 }
 
+// SAFETY: a matrix is a shared view, like a slice.
+unsafe impl<T: Sync> Send for Matrix<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Matrix<'_, T> {}
+
 impl<'a, T> Matrix<'a, T> {
-    /// A view of a slice.
+    /// A view of a slice; strides may be 0 or negative.
     ///
     /// # Panics
     /// If an element would lie outside the slice.
-    pub fn new(
-        data: &'a [T],
-        [n_rows, n_columns]: [usize; 2],
-        [row_stride, column_stride]: [usize; 2],
-    ) -> Self {
+    pub fn new(data: &'a [T], offset: isize, [n_rows, n_columns]: [usize; 2], strides: [isize; 2]) -> Self {
+        let [row_stride, column_stride] = strides;
+        let reach = |count: usize, stride: isize| (count as isize - 1) * stride;
+        let (rows, columns) = (reach(n_rows, row_stride), reach(n_columns, column_stride));
         let is_empty = n_rows == 0 || n_columns == 0;
-        assert!(is_empty || (n_rows - 1) * row_stride + (n_columns - 1) * column_stride < data.len());
-        Matrix { data, n_rows, n_columns, row_stride, column_stride }
+        let first = offset + rows.min(0) + columns.min(0);
+        let last = offset + rows.max(0) + columns.max(0);
+        assert!(is_empty || (0 <= first && last < data.len() as isize), "a matrix reaches out of its slice");
+        let start = data.as_ptr().wrapping_offset(offset);
+        Matrix { start, n_rows, n_columns, row_stride, column_stride, owner: PhantomData }
     }
 
     /// A row-major view.
@@ -45,7 +53,7 @@ impl<'a, T> Matrix<'a, T> {
     /// # Panics
     /// If an element would lie outside the slice.
     pub fn row_major(data: &'a [T], n_rows: usize, n_columns: usize) -> Self {
-        Matrix::new(data, [n_rows, n_columns], [n_columns, 1])
+        Matrix::new(data, 0, [n_rows, n_columns], [n_columns as isize, 1])
     }
 
     /// The same data with rows and columns exchanged.
@@ -59,9 +67,18 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
-    fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
-        let start = (rows.start * self.row_stride + columns.start * self.column_stride).min(self.data.len());
-        Matrix { data: &self.data[start..], n_rows: rows.len(), n_columns: columns.len(), ..self }
+    /// Some of its rows and columns.
+    ///
+    /// # Panics
+    /// If there are not that many.
+    pub fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        assert!(rows.end <= self.n_rows && columns.end <= self.n_columns);
+        let start = self.at(rows.start, columns.start);
+        Matrix { start, n_rows: rows.len(), n_columns: columns.len(), ..self }
+    }
+
+    fn at(&self, row: usize, column: usize) -> *const T {
+        self.start.wrapping_offset(row as isize * self.row_stride + column as isize * self.column_stride)
     }
 }
 
@@ -130,20 +147,17 @@ pub struct Tiles {
 
 impl Tiles {
     /// The cut of an `m × n` output with `k` products an element. With `whole_rows` a tile spans all columns, for
-    /// whoever goes on with rows (softmax, norms).
+    /// whoever goes on with rows.
     ///
-    /// About eight tiles, or more where a tile would exceed 128 × 256, but none with less than about 100 000
-    /// multiplications: those take less time than handing them out.
+    /// About eight tiles, but none with less than about 100 000 multiplications, which take less time than handing
+    /// them out, and none beyond 256 × 256. Columns are cut first: then each strip of B is copied once.
     pub fn new(m: usize, n: usize, k: usize, whole_rows: bool) -> Tiles {
         let n_tiles = (m * n * k / MIN_PRODUCTS).clamp(1, 8);
-        let columns = if whole_rows || n <= 2 * STRIP {
-            n.max(1)
-        } else {
-            n.div_ceil(n.div_ceil(256)).next_multiple_of(STRIP)
-        };
-        let n_column_tiles = n.div_ceil(columns).max(1);
+        let n_column_tiles =
+            if whole_rows { 1 } else { n_tiles.max(n.div_ceil(256)).min(n.div_ceil(STRIP)).max(1) };
+        let columns = n.div_ceil(n_column_tiles).next_multiple_of(if whole_rows { 1 } else { STRIP }).max(1);
         let rows =
-            m.div_ceil(n_tiles.div_ceil(n_column_tiles)).next_multiple_of(MAX_ROWS).clamp(MAX_ROWS, 128);
+            m.div_ceil(n_tiles.div_ceil(n_column_tiles)).next_multiple_of(MAX_ROWS).clamp(MAX_ROWS, 256);
         Tiles { n_rows: m, n_columns: n, rows, columns }
     }
 
@@ -339,19 +353,24 @@ impl<T: Scalar> TileKernel<'_, '_, T> {
     /// Copies a strip of B densely, padded with zeros to whole vectors.
     #[inline(always)]
     fn copy_strip<V: Lanes<Scalar = T>>(&mut self, strip: Strip) {
-        let Matrix { data, row_stride, column_stride, .. } = self.b;
-        let width = 2 * V::N;
-        let rows = self.scratch.strip.chunks_exact_mut(width).take(strip.run);
+        let b =
+            self.b.part(strip.depth..strip.depth + strip.run, strip.column..strip.column + strip.n_columns);
+        let rows = self.scratch.strip.chunks_exact_mut(2 * V::N).take(strip.run);
+        if b.row_stride == 1 && strip.n_columns == 2 * V::N {
+            return copy_transposed(b, &mut self.scratch.strip, 2 * V::N);
+        }
         for (p, row) in rows.enumerate() {
-            let start = (strip.depth + p) * row_stride + strip.column * column_stride;
-            if column_stride == 1 {
-                row[..strip.n_columns].copy_from_slice(&data[start..start + strip.n_columns]);
+            let (values, padding) = row.split_at_mut(strip.n_columns);
+            if b.column_stride == 1 {
+                // SAFETY: a row of a matrix with unit column stride is a slice.
+                values.copy_from_slice(unsafe { std::slice::from_raw_parts(b.at(p, 0), strip.n_columns) });
             } else {
-                for (j, value) in row[..strip.n_columns].iter_mut().enumerate() {
-                    *value = data[start + j * column_stride];
+                for (j, value) in values.iter_mut().enumerate() {
+                    // SAFETY: inside the matrix.
+                    *value = unsafe { *b.at(p, j) };
                 }
             }
-            row[strip.n_columns..].fill(T::ZERO);
+            padding.fill(T::ZERO);
         }
     }
 
@@ -375,12 +394,12 @@ impl<T: Scalar> TileKernel<'_, '_, T> {
     /// One register block: `R` rows of `NV` vectors.
     #[inline(always)]
     fn run_block<V: Lanes<Scalar = T>, const R: usize, const NV: usize>(&mut self, strip: Strip, row: usize) {
-        let Matrix { data, row_stride, column_stride, .. } = self.a;
+        let Matrix { row_stride, column_stride, .. } = self.a;
         let is_first = strip.depth == 0 && !self.accumulate;
         // SAFETY: `Matrix` and `TileMut` hold their shapes in bounds and `gemm_tile` compared them; the strip was
         // copied for this run; `V` belongs to the instruction set that `dispatch` found.
         unsafe {
-            let a = data.as_ptr().add(row * row_stride + strip.depth * column_stride);
+            let a = self.a.at(row, strip.depth);
             let sums = sum_products::<V, R, NV>(
                 a,
                 row_stride,
@@ -419,6 +438,22 @@ impl<T: Scalar> TileKernel<'_, '_, T> {
     }
 }
 
+/// Copies a matrix with unit row stride to rows of `width`, in blocks that touch each line once.
+#[inline(always)]
+fn copy_transposed<T: Scalar>(b: Matrix<T>, out: &mut [T], width: usize) {
+    const BLOCK: usize = 16;
+    for first in (0..b.n_rows).step_by(BLOCK) {
+        let n = (b.n_rows - first).min(BLOCK);
+        for j in 0..b.n_columns {
+            // SAFETY: a column of a matrix with unit row stride is a slice.
+            let column = unsafe { std::slice::from_raw_parts(b.at(first, j), n) };
+            for (out, &value) in out[first * width..].chunks_exact_mut(width).zip(column) {
+                out[j] = value;
+            }
+        }
+    }
+}
+
 /// Columns `column..column + n_columns` of B, rows `depth..depth + run`.
 #[derive(Clone, Copy)]
 struct Strip {
@@ -433,8 +468,8 @@ struct Strip {
 #[inline(always)]
 unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize>(
     a: *const V::Scalar,
-    row_stride: usize,
-    column_stride: usize,
+    row_stride: isize,
+    column_stride: isize,
     strip: *const V::Scalar,
     run: usize,
 ) -> [[V; NV]; R] {
@@ -448,7 +483,7 @@ unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize>(
                 b[v] = V::load(strip.add(p * 2 * V::N + v * V::N));
             }
             for i in 0..R {
-                let a = V::splat(*a.add(i * row_stride + p * column_stride));
+                let a = V::splat(*a.offset(i as isize * row_stride + p as isize * column_stride));
                 for v in 0..NV {
                     sums[i][v] = a.mul_add(b[v], sums[i][v]);
                 }
@@ -574,7 +609,7 @@ mod tests {
 
     /// The product in f64, straight from the definition.
     fn reference(a: Matrix<f32>, b: Matrix<f32>) -> Vec<f64> {
-        let at = |m: &Matrix<f32>, i: usize, j: usize| m.data[i * m.row_stride + j * m.column_stride] as f64;
+        let at = |m: &Matrix<f32>, i: usize, j: usize| unsafe { *m.at(i, j) } as f64;
         let element = |i, j| (0..a.n_columns).map(|p| at(&a, i, p) * at(&b, p, j)).sum();
         (0..a.n_rows)
             .flat_map(|i| (0..b.n_columns).map(move |j| (i, j)))
@@ -675,6 +710,6 @@ mod tests {
     #[test]
     #[should_panic]
     fn a_matrix_beyond_its_slice_is_refused() {
-        Matrix::new(&[0.0; 11], [3, 4], [4, 1]);
+        Matrix::new(&[0.0; 11], 0, [3, 4], [4, 1]);
     }
 }

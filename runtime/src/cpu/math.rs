@@ -128,26 +128,18 @@ pub fn cos<I: Isa>(x: f32) -> f32 {
 #[inline(always)]
 pub fn pow<I: Isa>(x: f32, y: f32) -> f32 {
     let base = x.abs();
-    let log = if base == 0.0 {
-        -1.0e300
-    } else if base == f32::INFINITY {
-        1.0e300
-    } else {
-        log_f64::<I>(base as f64)
-    };
+    // Computed for every base, without branches: 0 and inf take the ends that stand for their logarithms.
+    let inside = log_f64::<I>(base as f64);
+    let log = if base == 0.0 { -1.0e300 } else { inside };
+    let log = if base == f32::INFINITY { 1.0e300 } else { log };
     let z = if base == 1.0 { 0.0 } else { y as f64 * log };
     let magnitude = exp_f64::<I>(z) as f32;
     let is_integer = y.trunc() == y;
-    let is_odd = is_integer && (y * 0.5).trunc() != y * 0.5;
+    let is_odd = is_integer & ((y * 0.5).trunc() != y * 0.5);
     let signed = if is_odd { magnitude.copysign(x) } else { magnitude };
-    let is_undefined = (x < 0.0 && base != f32::INFINITY && !is_integer) || x.is_nan() || y.is_nan();
-    if x == 1.0 || y == 0.0 {
-        1.0
-    } else if is_undefined {
-        f32::NAN
-    } else {
-        signed
-    }
+    let is_undefined = ((x < 0.0) & (base != f32::INFINITY) & !is_integer) | x.is_nan() | y.is_nan();
+    let defined = if is_undefined { f32::NAN } else { signed };
+    if (x == 1.0) | (y == 0.0) { 1.0 } else { defined }
 }
 
 /// `1/√x` in two roundings; error below 1.5 ULP.

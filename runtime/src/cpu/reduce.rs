@@ -27,7 +27,8 @@ pub trait Foldable: Copy + PartialOrd + Send + Sync + 'static {
 }
 
 /// The fold of a slice: 64 interleaved lanes over blocks of 4096 elements, halves merged pairwise, so that the error
-/// of a sum grows with the logarithm of the number of blocks. An empty slice folds to the neutral element.
+/// of a sum grows with the logarithm of the number of blocks; fewer than 32 elements in their order. An empty slice
+/// folds to the neutral element.
 pub fn fold<T: Foldable>(fold: Fold, x: &[T]) -> T {
     dispatch(FoldSlice { fold, x })
 }
@@ -140,6 +141,9 @@ impl<T: Foldable> Kernel for FoldSlice<'_, T> {
 /// recursion, which inlining would not survive.
 #[inline(always)]
 fn fold_pairwise<T: Foldable, C: Combine>(x: &[T]) -> T {
+    if x.len() < N_LANES / 2 {
+        return x.iter().fold(T::neutral(C::FOLD), |partial, &value| C::apply(partial, value));
+    }
     let mut partials = [T::neutral(C::FOLD); usize::BITS as usize];
     let mut height = 0;
     for (block_idx, block) in x.chunks(BLOCK).enumerate() {
@@ -289,7 +293,7 @@ mod tests {
 
     #[test]
     fn sums_of_any_length_are_close_to_the_f64_sum() {
-        for len in [0, 1, 63, 64, 65, 4095, 4096, 4097, 16384, 100_003] {
+        for len in [0, 1, 31, 32, 63, 64, 65, 4095, 4096, 4097, 16384, 100_003] {
             let x = wave(len);
             let exact: f64 = x.iter().map(|&v| v as f64).sum();
             let magnitude: f64 = x.iter().map(|&v| v.abs() as f64).sum();

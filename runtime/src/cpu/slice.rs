@@ -1,79 +1,14 @@
 //! Elementwise kernels over slices: the instructions of the block interpreter.
 //!
 //! Every function here reads whole slices and writes a whole slice of the same length that is none of its inputs.
-//! Integers wrap; booleans are `u8`, 0 or 1. f16 and bf16 are computed in f32 between two [`cast`]s.
+//! Integers wrap; an integer divided by 0 gives 0, and so does its remainder; a negative power of an integer is the
+//! truncated reciprocal; shifts are taken modulo the width. Booleans are `u8`, 0 or 1. f16 and bf16 are computed in
+//! f32 between two [`cast`]s.
 
 use super::isa::{Isa, Kernel, dispatch};
 use super::math;
+use engine_core::ir::{Binary, Unary};
 use half::{bf16, f16, slice::HalfFloatSliceExt};
-
-/// Scalar functions of one argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // The names say it; the functions of `math` state the errors.
-pub enum Unary {
-    Neg,
-    Abs,
-    Sign,
-    Exp,
-    Expm1,
-    Log,
-    Log1p,
-    Sqrt,
-    Rsqrt,
-    Sin,
-    Cos,
-    Tanh,
-    Erf,
-    Floor,
-    Ceil,
-    Trunc,
-    /// To the nearest integer, ties to the even one.
-    Round,
-    Reciprocal,
-    /// All bits flipped; integers only.
-    BitNot,
-    /// 1 where the argument is 0, else 0; integers and booleans only.
-    LogicalNot,
-}
-
-/// Scalar functions of two arguments of one type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // As above.
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    /// Truncates on integers, and is 0 where an integer is divided by 0: reporting that is the caller's.
-    Div,
-    /// Remainder of the truncated quotient, with the sign of the dividend; 0 for an integer divisor of 0.
-    Rem,
-    /// On integers with a negative exponent: the truncated reciprocal.
-    Pow,
-    /// NaN if either argument is.
-    Min,
-    /// NaN if either argument is.
-    Max,
-    /// Bitwise; integers and booleans only, like the four that follow.
-    And,
-    Or,
-    Xor,
-    /// The shift is taken modulo the width.
-    Shl,
-    /// Arithmetic on signed integers; the shift is taken modulo the width.
-    Shr,
-}
-
-/// Relations; all but `Ne` are false where an argument is NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // As above.
-pub enum Compare {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
 
 /// An argument of a kernel: one value an element, or one for all.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +22,7 @@ pub enum Operand<'a, T> {
 /// `out[i] = op(x[i])`.
 ///
 /// # Panics
-/// If the lengths differ, or if `op` is not defined on `T` (a transcendental function of an integer).
+/// If the lengths differ, or if `op` does not take `T` to `T` (a transcendental function of an integer, [`is_nan`]).
 pub fn unary<T: Element>(op: Unary, x: &[T], out: &mut [T]) {
     assert_eq!(x.len(), out.len());
     dispatch(UnaryKernel { op, x, out });
@@ -97,16 +32,16 @@ pub fn unary<T: Element>(op: Unary, x: &[T], out: &mut [T]) {
 /// `out[i] = op(a[i], b[i])`.
 ///
 /// # Panics
-/// If the lengths differ, or if `op` is not defined on `T` (a bit operation on a float).
+/// If the lengths differ, or if `op` does not take `T` to `T` (a bit operation on floats, a comparison).
 pub fn binary<T: Element>(op: Binary, a: Operand<T>, b: Operand<T>, out: &mut [T]) {
     dispatch(BinaryKernel { op, a: a.checked(out.len()), b: b.checked(out.len()), out });
 }
 
-/// `out[i] = op(a[i], b[i])` as 0 or 1.
+/// `out[i] = op(a[i], b[i])` as 0 or 1; all comparisons but `Ne` are false where an argument is NaN.
 ///
 /// # Panics
-/// If the lengths differ.
-pub fn compare<T: Element>(op: Compare, a: Operand<T>, b: Operand<T>, out: &mut [u8]) {
+/// If the lengths differ, or if `op` is not a comparison.
+pub fn compare<T: Element>(op: Binary, a: Operand<T>, b: Operand<T>, out: &mut [u8]) {
     dispatch(CompareKernel { op, a: a.checked(out.len()), b: b.checked(out.len()), out });
 }
 
@@ -117,6 +52,22 @@ pub fn compare<T: Element>(op: Compare, a: Operand<T>, b: Operand<T>, out: &mut 
 pub fn select<T: Element>(condition: &[u8], a: Operand<T>, b: Operand<T>, out: &mut [T]) {
     assert_eq!(condition.len(), out.len());
     dispatch(SelectKernel { condition, a: a.checked(out.len()), b: b.checked(out.len()), out });
+}
+
+/// `out[i] = 1` where `x[i]` is not equal to itself, else 0.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn is_nan<T: Element>(x: &[T], out: &mut [u8]) {
+    compare(Binary::Ne, Operand::Slice(x), Operand::Slice(x), out);
+}
+
+/// `out[i] = 1` where `x[i]` is 0, else 0.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn logical_not(x: &[u8], out: &mut [u8]) {
+    compare(Binary::Eq, Operand::Slice(x), Operand::Scalar(0), out);
 }
 
 /// `out[i] = a[i]·b[i] + c[i]`, in one rounding on floats where the machine has the instruction.
@@ -228,7 +179,7 @@ impl<T: Element> Kernel for BinaryKernel<'_, T> {
 }
 
 struct CompareKernel<'a, T> {
-    op: Compare,
+    op: Binary,
     a: Operand<'a, T>,
     b: Operand<'a, T>,
     out: &'a mut [u8],
@@ -239,12 +190,13 @@ impl<T: Element> Kernel for CompareKernel<'_, T> {
     fn run<I: Isa>(self) {
         let CompareKernel { op, a, b, out } = self;
         match op {
-            Compare::Eq => zip!(a, b, out, (u, v) => (u == v) as u8),
-            Compare::Ne => zip!(a, b, out, (u, v) => (u != v) as u8),
-            Compare::Lt => zip!(a, b, out, (u, v) => (u < v) as u8),
-            Compare::Le => zip!(a, b, out, (u, v) => (u <= v) as u8),
-            Compare::Gt => zip!(a, b, out, (u, v) => (u > v) as u8),
-            Compare::Ge => zip!(a, b, out, (u, v) => (u >= v) as u8),
+            Binary::Eq => zip!(a, b, out, (u, v) => (u == v) as u8),
+            Binary::Ne => zip!(a, b, out, (u, v) => (u != v) as u8),
+            Binary::Lt => zip!(a, b, out, (u, v) => (u < v) as u8),
+            Binary::Le => zip!(a, b, out, (u, v) => (u <= v) as u8),
+            Binary::Gt => zip!(a, b, out, (u, v) => (u > v) as u8),
+            Binary::Ge => zip!(a, b, out, (u, v) => (u >= v) as u8),
+            other => undefined(other, "comparisons"),
         }
     }
 }
@@ -336,8 +288,8 @@ impl Element for f32 {
             Unary::Ceil => map!(x, out, v => v.ceil()),
             Unary::Trunc => map!(x, out, v => v.trunc()),
             Unary::Round => map!(x, out, v => v.round_ties_even()),
-            Unary::Reciprocal => map!(x, out, v => 1.0 / v),
-            Unary::BitNot | Unary::LogicalNot => undefined(op, "floats"),
+            Unary::Recip => map!(x, out, v => 1.0 / v),
+            Unary::Not | Unary::IsNan => undefined(op, "floats"),
         }
     }
 
@@ -352,7 +304,7 @@ impl Element for f32 {
             Binary::Pow => zip!(a, b, out, (u, v) => math::pow::<I>(u, v)),
             Binary::Min => zip!(a, b, out, (u, v) => math::min(u, v)),
             Binary::Max => zip!(a, b, out, (u, v) => math::max(u, v)),
-            Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr => undefined(op, "floats"),
+            other => undefined(other, "floats"),
         }
     }
 
@@ -412,8 +364,8 @@ impl Element for f64 {
             Unary::Ceil => map!(x, out, v => v.ceil()),
             Unary::Trunc => map!(x, out, v => v.trunc()),
             Unary::Round => map!(x, out, v => v.round_ties_even()),
-            Unary::Reciprocal => map!(x, out, v => 1.0 / v),
-            Unary::BitNot | Unary::LogicalNot => undefined(op, "floats"),
+            Unary::Recip => map!(x, out, v => 1.0 / v),
+            Unary::Not | Unary::IsNan => undefined(op, "floats"),
         }
     }
 
@@ -428,7 +380,7 @@ impl Element for f64 {
             Binary::Pow => zip!(a, b, out, (u, v) => u.powf(v)),
             Binary::Min => zip!(a, b, out, (u, v) => if u < v || u.is_nan() { u } else { v }),
             Binary::Max => zip!(a, b, out, (u, v) => if u > v || u.is_nan() { u } else { v }),
-            Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr => undefined(op, "floats"),
+            other => undefined(other, "floats"),
         }
     }
 
@@ -448,10 +400,8 @@ macro_rules! integer_element {
                     Unary::Abs => map!(x, out, v => $abs(v)),
                     Unary::Sign => map!(x, out, v => $sign(v)),
                     Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round => out.copy_from_slice(x),
-                    Unary::BitNot => map!(x, out, v => !v),
-                    Unary::LogicalNot => map!(x, out, v => (v == 0) as $type),
-                    Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Sqrt | Unary::Rsqrt | Unary::Sin
-                    | Unary::Cos | Unary::Tanh | Unary::Erf | Unary::Reciprocal => undefined(op, "integers"),
+                    Unary::Not => map!(x, out, v => !v),
+                    other => undefined(other, "integers"),
                 }
             }
 
@@ -471,6 +421,7 @@ macro_rules! integer_element {
                     Binary::Xor => zip!(a, b, out, (u, v) => u ^ v),
                     Binary::Shl => zip!(a, b, out, (u, v) => u.wrapping_shl(v as u32)),
                     Binary::Shr => zip!(a, b, out, (u, v) => u.wrapping_shr(v as u32)),
+                    other => undefined(other, "integers"),
                 }
             }
 
@@ -609,7 +560,7 @@ mod tests {
         assert_eq!(bits(&of_unary(Unary::Abs, &x)), bits(&[4.0, 0.0, INF, NAN]));
         assert_eq!(bits(&of_unary(Unary::Sign, &x)), bits(&[1.0, -0.0, -1.0, NAN]));
         assert_eq!(bits(&of_unary(Unary::Sqrt, &x)), bits(&[2.0, -0.0, NAN, NAN]));
-        assert_eq!(bits(&of_unary(Unary::Reciprocal, &x)), bits(&[0.25, -INF, -0.0, NAN]));
+        assert_eq!(bits(&of_unary(Unary::Recip, &x)), bits(&[0.25, -INF, -0.0, NAN]));
     }
 
     /// Longer than a vector and no multiple of one, against the library in f64.
@@ -658,11 +609,11 @@ mod tests {
             compare(op, Operand::Slice(&a), Operand::Slice(&b), &mut out);
             out
         };
-        assert_eq!(relation(Compare::Ne), [1, 1, 1, 1]);
-        for op in [Compare::Eq, Compare::Gt, Compare::Ge] {
+        assert_eq!(relation(Binary::Ne), [1, 1, 1, 1]);
+        for op in [Binary::Eq, Binary::Gt, Binary::Ge] {
             assert_eq!(relation(op), [0, 0, 0, 0], "{op:?}");
         }
-        for op in [Compare::Lt, Compare::Le] {
+        for op in [Binary::Lt, Binary::Le] {
             assert_eq!(relation(op), [1, 0, 0, 0], "{op:?}");
         }
     }
@@ -697,8 +648,12 @@ mod tests {
         assert_eq!(of_binary(Binary::Shr, &[-8, 8], &[1, 33]), [-4, 4]);
         assert_eq!(of_binary(Binary::Xor, &[6u8, 1], &[3, 1]), [5, 0]);
         assert_eq!(of_unary(Unary::Sign, &[-9i64, 0, 4]), [-1, 0, 1]);
-        assert_eq!(of_unary(Unary::LogicalNot, &[0u8, 1]), [1, 0]);
-        assert_eq!(of_unary(Unary::BitNot, &[0u32, 1]), [u32::MAX, u32::MAX - 1]);
+        let mut flipped = [9; 2];
+        logical_not(&[0, 1], &mut flipped);
+        assert_eq!(flipped, [1, 0]);
+        is_nan(&[NAN, 1.0], &mut flipped);
+        assert_eq!(flipped, [1, 0]);
+        assert_eq!(of_unary(Unary::Not, &[0u32, 1]), [u32::MAX, u32::MAX - 1]);
     }
 
     #[test]
