@@ -77,7 +77,18 @@ impl<'a, T> Matrix<'a, T> {
         Matrix { start, n_rows: rows.len(), n_columns: columns.len(), ..self }
     }
 
-    fn at(&self, row: usize, column: usize) -> *const T {
+    /// Rows and columns.
+    pub fn shape(&self) -> [usize; 2] {
+        [self.n_rows, self.n_columns]
+    }
+
+    /// Elements from row to row, and from column to column.
+    pub fn strides(&self) -> [isize; 2] {
+        [self.row_stride, self.column_stride]
+    }
+
+    /// Where an element lies; inside the slice if there is such a row and column.
+    pub fn at(&self, row: usize, column: usize) -> *const T {
         self.start.wrapping_offset(row as isize * self.row_stride + column as isize * self.column_stride)
     }
 }
@@ -104,6 +115,14 @@ impl<'a, T> TileMut<'a, T> {
         assert!(n_rows == 0 || (n_rows - 1) * row_stride + n_columns <= data.len());
         assert!(n_columns <= row_stride || n_rows <= 1);
         TileMut { start: data.as_mut_ptr(), n_rows, n_columns, row_stride, owner: PhantomData }
+    }
+
+    /// A tile at an address.
+    ///
+    /// # Safety
+    /// The rows must be valid for writes, and nothing else may use them while the tile lives.
+    pub unsafe fn from_raw(start: *mut T, n_rows: usize, n_columns: usize, row_stride: usize) -> Self {
+        TileMut { start, n_rows, n_columns, row_stride, owner: PhantomData }
     }
 
     /// How many rows the tile has.
@@ -159,6 +178,11 @@ impl Tiles {
         let rows =
             m.div_ceil(n_tiles.div_ceil(n_column_tiles)).next_multiple_of(MAX_ROWS).clamp(MAX_ROWS, 256);
         Tiles { n_rows: m, n_columns: n, rows, columns }
+    }
+
+    /// Rows and columns of the largest tile.
+    pub fn largest(&self) -> (usize, usize) {
+        (self.rows.min(self.n_rows), self.columns.min(self.n_columns))
     }
 
     /// How many tiles there are.

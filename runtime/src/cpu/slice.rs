@@ -49,7 +49,7 @@ pub fn compare<T: Element>(op: Binary, a: Operand<T>, b: Operand<T>, out: &mut [
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn select<T: Element>(condition: &[u8], a: Operand<T>, b: Operand<T>, out: &mut [T]) {
+pub fn select<T: Copy + 'static>(condition: &[u8], a: Operand<T>, b: Operand<T>, out: &mut [T]) {
     assert_eq!(condition.len(), out.len());
     dispatch(SelectKernel { condition, a: a.checked(out.len()), b: b.checked(out.len()), out });
 }
@@ -207,7 +207,7 @@ struct SelectKernel<'a, T> {
     b: Operand<'a, T>,
     out: &'a mut [T],
 }
-impl<T: Element> Kernel for SelectKernel<'_, T> {
+impl<T: Copy + 'static> Kernel for SelectKernel<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<I: Isa>(self) {
@@ -496,12 +496,12 @@ macro_rules! plain_casts {
 }
 
 plain_casts! {
-    f32 => f64 i32 i64 u32 u8;
-    f64 => f32 i32 i64 u32 u8;
-    i32 => f32 f64 i64 u32 u8;
-    i64 => f32 f64 i32 u32 u8;
-    u32 => f32 f64 i32 i64 u8;
-    u8 => f32 f64 i32 i64 u32;
+    f32 => f32 f64 i32 i64 u32 u8;
+    f64 => f64 f32 i32 i64 u32 u8;
+    i32 => i32 f32 f64 i64 u32 u8;
+    i64 => i64 f32 f64 i32 u32 u8;
+    u32 => u32 f32 f64 i32 i64 u8;
+    u8 => u8 f32 f64 i32 i64 u32;
 }
 
 macro_rules! half_casts {

@@ -1,0 +1,824 @@
+//! Runs programs over blocks of points: each instruction is one loop over the block.
+
+use super::address::{Address, Stretch};
+use super::memory::Memory;
+use super::philox::{philox_block, philox_u32};
+use super::program::{Arg, Dest, Index, Inst, Op, Pass, Program};
+use super::reduce::{self, Fold, Foldable};
+use super::scalar::{MAX_ARITY, View, copy, literal_bits, run_scalar, slice_mut, with_size, with_type};
+use super::slice::Operand;
+use crate::device::DeviceError;
+use engine_core::ir::{DType, Monoid, NodeId};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The points that instructions run over: `height` runs of `width` neighbours, `pitch` points apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// First point.
+    pub start: usize,
+    /// Points of a run.
+    pub width: usize,
+    /// Runs.
+    pub height: usize,
+    /// From run to run.
+    pub pitch: usize,
+    /// Coordinate of the first point along the row.
+    pub along: usize,
+}
+
+impl Span {
+    /// Neighbours.
+    pub fn line(start: usize, len: usize) -> Span {
+        Span { start, width: len, height: 1, pitch: len, along: 0 }
+    }
+
+    fn len(&self) -> usize {
+        self.width * self.height
+    }
+
+    /// The same points as few runs as possible: their length and number.
+    fn runs(&self) -> (usize, usize) {
+        match self.pitch == self.width || self.height == 1 {
+            true => (self.len(), 1),
+            false => (self.width, self.height),
+        }
+    }
+}
+
+/// Memory of an operand.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffer {
+    /// Its first byte.
+    pub start: *mut u8,
+    /// Elements.
+    pub len: usize,
+    /// Bytes of one.
+    pub size: usize,
+}
+
+// SAFETY: a buffer is an address; all access is `unsafe` with its own argument.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+/// The first index found out of range, if any.
+#[derive(Default)]
+pub struct Alarm {
+    is_raised: AtomicBool,
+    first: Mutex<Option<Violation>>,
+}
+
+/// An index out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// The node that checks.
+    pub site: NodeId,
+    /// The point.
+    pub position: u64,
+    /// The index.
+    pub value: i64,
+    /// The first index that is too large.
+    pub bound: u64,
+}
+
+impl Alarm {
+    /// The violation of the lowest node at the lowest point, if there is one; and forgets it.
+    pub fn take(&self) -> Option<Violation> {
+        if !self.is_raised.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether there is one.
+    pub fn is_raised(&self) -> bool {
+        self.is_raised.load(Ordering::Acquire)
+    }
+
+    #[cold]
+    fn raise(&self, violation: Violation) {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        *first = Some(first.map_or(violation, |first| first.min(violation)));
+        self.is_raised.store(true, Ordering::Release);
+    }
+}
+
+/// What all workers of a launch share.
+#[derive(Clone, Copy)]
+pub struct Frame<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// By kernel operand.
+    pub buffers: &'a [Buffer],
+    /// Uniform values, eight bytes each.
+    pub uniforms: *mut u8,
+    /// The alarm for indices.
+    pub alarm: &'a Alarm,
+    /// The seed of random numbers.
+    pub seed: u64,
+    /// Whether rows run across the runs of a block, rather than along them.
+    pub reduces_down: bool,
+    /// Bytes from one place of row values to the next.
+    pub row_pitch: usize,
+}
+
+// SAFETY: the uniform values are written before workers start and only read by them.
+unsafe impl Send for Frame<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Frame<'_> {}
+
+/// Scratch of one worker, for programs of up to a given size.
+pub struct Worker {
+    slots: Memory,
+    slot_bytes: usize,
+    rows: Memory,
+    views: Vec<View>,
+    /// Row values of all rows of a group, while its rows are run one by one.
+    pub saved: Vec<View>,
+    /// Where row values are written.
+    pub row_base: *mut u8,
+    /// Where the accumulator of a contraction lies.
+    pub accumulator: View,
+}
+
+// SAFETY: the pointer is to the worker's own memory, or to memory that its task owns.
+unsafe impl Send for Worker {}
+
+/// How much scratch programs need.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScratchSize {
+    /// Slots, one more than programs name.
+    pub n_slots: usize,
+    /// Bytes of a slot.
+    pub slot_bytes: usize,
+    /// Bytes of row values.
+    pub row_bytes: usize,
+    /// Places of row values.
+    pub n_row_places: usize,
+    /// Registers.
+    pub n_regs: usize,
+}
+
+/// Bytes from one place of row values to the next, for so many rows.
+pub fn row_pitch(lanes: usize) -> usize {
+    (lanes * 8).next_multiple_of(64)
+}
+
+impl ScratchSize {
+    /// For a program on blocks of so many points and so many rows.
+    pub fn of(program: &Program, block: usize, lanes: usize) -> ScratchSize {
+        ScratchSize {
+            n_slots: program.n_slots + 1,
+            slot_bytes: (block * program.widest).next_multiple_of(64),
+            // Twice: for the accumulators of a part of the rows as well.
+            row_bytes: 2 * program.n_row_places * row_pitch(lanes),
+            n_row_places: program.n_row_places,
+            n_regs: program.n_regs,
+        }
+    }
+
+    /// Enough for both.
+    pub fn max(self, other: ScratchSize) -> ScratchSize {
+        ScratchSize {
+            n_slots: self.n_slots.max(other.n_slots),
+            slot_bytes: self.slot_bytes.max(other.slot_bytes),
+            row_bytes: self.row_bytes.max(other.row_bytes),
+            n_row_places: self.n_row_places.max(other.n_row_places),
+            n_regs: self.n_regs.max(other.n_regs),
+        }
+    }
+}
+
+impl Worker {
+    /// Scratch of that size.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn new(size: ScratchSize) -> Result<Worker, DeviceError> {
+        // Slots a power of two apart would fall on the same cache sets; a line more spreads them.
+        let slot_bytes = size.slot_bytes + 64;
+        let rows = Memory::new(size.row_bytes)?;
+        Ok(Worker {
+            slots: Memory::new(size.n_slots * slot_bytes)?,
+            slot_bytes,
+            row_base: rows.start(),
+            rows,
+            views: vec![View::UNSET; size.n_regs],
+            saved: vec![View::UNSET; size.n_row_places],
+            accumulator: View::UNSET,
+        })
+    }
+
+    fn slot(&self, slot: usize) -> *mut u8 {
+        self.slots.start().wrapping_add(slot * self.slot_bytes)
+    }
+
+    fn temporary(&self) -> *mut u8 {
+        self.slots.start().wrapping_add(self.slots.bytes() - self.slot_bytes)
+    }
+
+    /// The worker's own memory for row values.
+    pub fn own_rows(&self) -> *mut u8 {
+        self.rows.start()
+    }
+
+    /// Sets what a register stands for.
+    pub fn set(&mut self, reg: usize, view: View) {
+        self.views[reg] = view;
+    }
+
+    /// What a register stands for.
+    pub fn get(&self, reg: usize) -> View {
+        self.views[reg]
+    }
+}
+
+impl Frame<'_> {
+    /// Computes the uniform values.
+    ///
+    /// # Safety
+    /// Buffers must hold what the program says, and nobody else may use the uniform values.
+    pub unsafe fn run_uniform(&self, worker: &mut Worker) {
+        // SAFETY: the caller's.
+        unsafe { self.run_insts(worker, &self.program.uniform, Span::line(0, 1)) }
+    }
+
+    /// Writes the constants among the uniform values; `literals` replaces those of the program, in their order.
+    ///
+    /// # Safety
+    /// Nobody else may use the uniform values.
+    pub unsafe fn write_constants(&self, literals: Option<&[engine_core::ir::Literal]>) {
+        for (i, (place, dtype, literal)) in self.program.constants.iter().enumerate() {
+            let literal = literals.and_then(|literals| literals.get(i)).unwrap_or(literal);
+            // SAFETY: there is room for all uniform values.
+            unsafe { self.uniforms.add(8 * place).cast::<u64>().write(literal_bits(literal, *dtype)) };
+        }
+    }
+
+    /// Runs instructions over a span.
+    ///
+    /// # Safety
+    /// Buffers must hold what the program says; other workers may run other spans only; what a span writes, nobody
+    /// else may use.
+    pub unsafe fn run_insts(&self, worker: &mut Worker, insts: &[Inst], span: Span) {
+        if span.len() == 0 {
+            return;
+        }
+        for inst in insts {
+            // SAFETY: the caller's.
+            unsafe { self.run_inst(worker, inst, span) }
+        }
+    }
+
+    /// Sets the accumulators of a pass, for `lanes` rows, to where nothing has been combined yet.
+    ///
+    /// # Safety
+    /// `base` must be memory for all row values, and nobody else may use it.
+    pub unsafe fn begin_reductions(&self, worker: &mut Worker, pass: &Pass, lanes: usize, base: *mut u8) {
+        let place = |place: usize| base.wrapping_add(place * self.row_pitch);
+        for inst in &pass.element {
+            let (Op::Reduce { monoid, dtype, best, .. }, Dest::Row(row)) = (&inst.op, inst.dest) else {
+                continue;
+            };
+            let fold = fold_of(*monoid);
+            let values = if monoid.is_index() { place(*best) } else { place(row) };
+            // SAFETY: the caller's.
+            with_type!(*dtype, T => unsafe { slice_mut::<T>(values, lanes) }.fill(T::neutral(fold)));
+            if monoid.is_index() {
+                // SAFETY: as above; an index of -1 marks that nothing was seen.
+                unsafe { slice_mut::<i32>(place(row), lanes) }.fill(-1);
+            }
+        }
+        self.show_reductions(worker, pass, lanes, base);
+    }
+
+    fn view(&self, worker: &Worker, arg: Arg) -> View {
+        match arg {
+            Arg::Uniform(place) => View { start: self.uniforms.wrapping_add(8 * place), is_scalar: true },
+            Arg::Local(reg) => worker.views[reg],
+        }
+    }
+
+    fn place(&self, worker: &Worker, inst: &Inst, span: Span) -> *mut u8 {
+        match inst.dest {
+            Dest::Uniform(place) => self.uniforms.wrapping_add(8 * place),
+            Dest::Row(place) => worker.row_base.wrapping_add(place * self.row_pitch),
+            Dest::Slot(slot) => worker.slot(slot),
+            Dest::Operand(operand) => {
+                self.buffers[operand].start.wrapping_add(span.start * self.buffers[operand].size)
+            }
+            Dest::None => std::ptr::null_mut(),
+        }
+    }
+
+    /// # Safety
+    /// As for [`Frame::run_insts`].
+    unsafe fn run_inst(&self, worker: &mut Worker, inst: &Inst, span: Span) {
+        let len = span.len();
+        let out = self.place(worker, inst, span);
+        let is_full = |view: &View| !view.is_scalar;
+        // SAFETY: the caller's; slots are as long as blocks, and a result has a slot apart from its arguments.
+        let view = unsafe {
+            match &inst.op {
+                Op::Load { operand, address, index } => {
+                    self.load(worker, *operand, address, index.as_ref(), span, out)
+                }
+                Op::Coord(address) => {
+                    coordinates(address, inst.dtype, span, out);
+                    View { start: out, is_scalar: len == 1 }
+                }
+                Op::Random { stream, step, iteration, address } => {
+                    let word = |arg: Arg| self.view(worker, arg).start.cast::<u32>().read();
+                    let key = [self.seed as u32 ^ (self.seed >> 32) as u32, *stream];
+                    let counter = [word(*step), iteration.map_or(0, word)];
+                    random_bits(address, key, counter, span, slice_mut(out, len));
+                    View { start: out, is_scalar: len == 1 }
+                }
+                Op::Scalar { op, dtype, args } => {
+                    let mut views = [View::UNSET; MAX_ARITY];
+                    for (view, arg) in views.iter_mut().zip(args) {
+                        *view = self.view(worker, *arg);
+                    }
+                    let views = &views[..args.len()];
+                    let n_computed = if views.iter().any(is_full) { len } else { 1 };
+                    run_scalar(op, *dtype, views, out, n_computed);
+                    let view = View { start: out, is_scalar: n_computed == 1 };
+                    match inst.dest {
+                        Dest::Operand(_) if n_computed < len => fill_rest(out, inst.dtype.size(), len),
+                        _ => view,
+                    }
+                }
+                Op::Check { index, bound, site } => {
+                    let view = self.view(worker, *index);
+                    let n = if view.is_scalar { 1 } else { len };
+                    self.check(view, inst.dtype, span, n, *bound, *site, out);
+                    View { start: out, is_scalar: n == 1 }
+                }
+                Op::Expand(arg) => {
+                    let view = self.view(worker, *arg);
+                    with_size!(inst.dtype.size(), T => self.expand::<T>(view, span, slice_mut(out, len)))
+                }
+                Op::Reduce { monoid, value, dtype, best } => {
+                    let value = self.full(worker, self.view(worker, *value), dtype.size(), len);
+                    let accumulator = worker.views[inst.reg];
+                    let best = self.best_place(worker, inst, *best);
+                    with_type!(*dtype, T => self.reduce::<T>(*monoid, value.slice(len), span, accumulator, best));
+                    accumulator
+                }
+                Op::Accumulator => worker.accumulator,
+                Op::Store { operand, address, value } => {
+                    let (buffer, value) = (self.buffers[*operand], self.view(worker, *value));
+                    with_size!(buffer.size, T => store::<T>(buffer, address, span, value.operand(len)));
+                    return;
+                }
+            }
+        };
+        worker.views[inst.reg] = view;
+    }
+
+    /// The extreme values lie as far from the accumulator as their places are apart.
+    fn best_place(&self, worker: &Worker, inst: &Inst, best: usize) -> *mut u8 {
+        let Dest::Row(row) = inst.dest else { return std::ptr::null_mut() };
+        let apart = (best as isize - row as isize) * self.row_pitch as isize;
+        worker.views[inst.reg].start.cast_mut().wrapping_offset(apart)
+    }
+
+    unsafe fn full(&self, worker: &Worker, view: View, size: usize, len: usize) -> View {
+        if !view.is_scalar || len == 1 {
+            return view;
+        }
+        let out = worker.temporary();
+        // SAFETY: the temporary slot is as long as a block.
+        unsafe { with_size!(size, T => copy(view.operand::<T>(len), slice_mut(out, len))) };
+        View { start: out, is_scalar: false }
+    }
+
+    // ---- Loads.
+
+    unsafe fn load(
+        &self,
+        worker: &Worker,
+        operand: usize,
+        address: &Address,
+        index: Option<&Index>,
+        span: Span,
+        out: *mut u8,
+    ) -> View {
+        let buffer = self.buffers[operand];
+        // SAFETY: the caller's.
+        unsafe {
+            match index {
+                None => load_plain(buffer, address, span, out),
+                Some(index) => {
+                    let view = self.view(worker, index.reg);
+                    if view.is_scalar || index.by_row {
+                        self.load_by_row(buffer, address, index, view, span, out)
+                    } else {
+                        with_size!(buffer.size, T => gather::<T>(buffer, address, index, view, span, slice_mut(out, span.len())));
+                        View { start: out, is_scalar: span.len() == 1 }
+                    }
+                }
+            }
+        }
+    }
+
+    /// One index for each run of the span: each run is a plain load from elsewhere.
+    unsafe fn load_by_row(
+        &self,
+        buffer: Buffer,
+        address: &Address,
+        index: &Index,
+        view: View,
+        span: Span,
+        out: *mut u8,
+    ) -> View {
+        let base = |row: usize| {
+            let row = if view.is_scalar { 0 } else { row };
+            // SAFETY: the caller's: an index for each row.
+            unsafe { index_at(view, index.dtype, row) * index.stride }
+        };
+        // SAFETY: the caller's.
+        unsafe {
+            if span.height == 1 {
+                return load_moved(buffer, address, span.start, span.width, base(0), out);
+            }
+            for row in 0..span.height {
+                let out = out.add(row * span.width * buffer.size);
+                let view =
+                    load_moved(buffer, address, span.start + row * span.pitch, span.width, base(row), out);
+                if view.start != out.cast_const() || view.is_scalar {
+                    with_size!(buffer.size, T => copy(view.operand::<T>(span.width), slice_mut(out, span.width)));
+                }
+            }
+        }
+        View { start: out, is_scalar: span.len() == 1 }
+    }
+
+    // ---- Checks, row values and reductions.
+
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn check(
+        &self,
+        index: View,
+        dtype: DType,
+        span: Span,
+        n: usize,
+        bound: usize,
+        site: NodeId,
+        out: *mut u8,
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            with_type!(dtype, T => {
+                let out = slice_mut::<T>(out, n);
+                copy(index.operand::<T>(n), out);
+                for (i, value) in out.iter_mut().enumerate() {
+                    let wide = *value as i64;
+                    if wide < 0 || wide >= bound as i64 {
+                        let position = (span.start + i / span.width * span.pitch + i % span.width) as u64;
+                        self.alarm.raise(Violation { site, position, value: wide, bound: bound as u64 });
+                        *value = T::default();
+                    }
+                }
+            })
+        }
+    }
+
+    unsafe fn expand<T: Copy>(&self, view: View, span: Span, out: &mut [T]) -> View {
+        let start = out.as_ptr().cast();
+        // SAFETY: the caller's: as many row values as the span has rows.
+        unsafe {
+            match (view.is_scalar, self.reduces_down) {
+                (true, _) => return view,
+                (false, true) => {
+                    let values = view.slice::<T>(span.width);
+                    out.chunks_exact_mut(span.width).for_each(|run| run.copy_from_slice(values));
+                }
+                (false, false) => {
+                    let values = view.slice::<T>(span.height);
+                    out.chunks_exact_mut(span.width).zip(values).for_each(|(run, &value)| run.fill(value));
+                }
+            }
+        }
+        View { start, is_scalar: out.len() == 1 }
+    }
+
+    unsafe fn reduce<T: Foldable>(
+        &self,
+        monoid: Monoid,
+        block: &[T],
+        span: Span,
+        accumulator: View,
+        best: *mut u8,
+    ) {
+        let out = accumulator.start.cast_mut();
+        let fold = fold_of(monoid);
+        // SAFETY: the caller's: accumulators for each row of the span.
+        unsafe {
+            match (monoid.is_index(), self.reduces_down) {
+                (false, true) => {
+                    reduce::fold_rows(fold, block, span.height, span.width, slice_mut(out, span.width))
+                }
+                (false, false) => {
+                    for (accumulator, row) in
+                        slice_mut::<T>(out, span.height).iter_mut().zip(block.chunks_exact(span.width))
+                    {
+                        *accumulator = reduce::combine(fold, *accumulator, reduce::fold(fold, row));
+                    }
+                }
+                (true, false) => {
+                    let accumulators =
+                        slice_mut::<i32>(out, span.height).iter_mut().zip(slice_mut::<T>(best, span.height));
+                    for ((index, best), row) in accumulators.zip(block.chunks_exact(span.width)) {
+                        let found = match monoid {
+                            Monoid::ArgMax => reduce::argmax(row),
+                            _ => reduce::argmin(row),
+                        };
+                        if let Some(found) = found {
+                            take_better(fold, index, best, (span.along + found) as i32, row[found]);
+                        }
+                    }
+                }
+                (true, true) => {
+                    let (indices, bests) =
+                        (slice_mut::<i32>(out, span.width), slice_mut::<T>(best, span.width));
+                    for (i, row) in block.chunks_exact(span.width).enumerate() {
+                        for ((index, best), &value) in indices.iter_mut().zip(bests.iter_mut()).zip(row) {
+                            take_better(fold, index, best, (span.along + i) as i32, value);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Points the registers of the reductions of a pass at their accumulators.
+    pub fn show_reductions(&self, worker: &mut Worker, pass: &Pass, lanes: usize, base: *mut u8) {
+        for inst in &pass.element {
+            if let (Op::Reduce { .. }, Dest::Row(row)) = (&inst.op, inst.dest) {
+                worker.set(
+                    inst.reg,
+                    View { start: base.wrapping_add(row * self.row_pitch), is_scalar: lanes == 1 },
+                );
+            }
+        }
+    }
+
+    /// Merges the accumulators of a later part of the rows into those of an earlier one.
+    ///
+    /// # Safety
+    /// Both must be memory for all row values, of `lanes` rows, with the accumulators of this pass.
+    pub unsafe fn merge(&self, pass: &Pass, lanes: usize, into: *mut u8, from: *mut u8) {
+        let into = |place: usize| into.wrapping_add(place * self.row_pitch);
+        let from = |place: usize| from.wrapping_add(place * self.row_pitch);
+        for inst in &pass.element {
+            let (Op::Reduce { monoid, dtype, best, .. }, Dest::Row(row)) = (&inst.op, inst.dest) else {
+                continue;
+            };
+            let fold = fold_of(*monoid);
+            // SAFETY: the caller's.
+            with_type!(*dtype, T => unsafe {
+                if monoid.is_index() {
+                    let (indices, bests) = (slice_mut::<i32>(into(row), lanes), slice_mut::<T>(into(*best), lanes));
+                    let later = slice_mut::<i32>(from(row), lanes).iter_mut().zip(slice_mut::<T>(from(*best), lanes));
+                    for ((index, best), (&mut later, &mut value)) in indices.iter_mut().zip(bests).zip(later) {
+                        if later >= 0 {
+                            take_better(fold, index, best, later, value);
+                        }
+                    }
+                } else {
+                    let values = slice_mut::<T>(into(row), lanes).iter_mut().zip(slice_mut::<T>(from(row), lanes));
+                    values.for_each(|(value, later)| *value = reduce::combine(fold, *value, *later));
+                }
+            });
+        }
+    }
+}
+
+fn fold_of(monoid: Monoid) -> Fold {
+    match monoid {
+        Monoid::Sum => Fold::Sum,
+        Monoid::Prod => Fold::Product,
+        Monoid::Max | Monoid::ArgMax => Fold::Max,
+        Monoid::Min | Monoid::ArgMin => Fold::Min,
+    }
+}
+
+/// Keeps the first of equal values, and the first NaN.
+#[allow(clippy::eq_op)]
+fn take_better<T: Foldable>(fold: Fold, index: &mut i32, best: &mut T, found: i32, value: T) {
+    let is_better = match fold {
+        Fold::Max => value > *best,
+        _ => value < *best,
+    };
+    let is_first_nan = value != value && *best == *best;
+    if *index < 0 || is_better || is_first_nan {
+        (*index, *best) = (found, value);
+    }
+}
+
+/// Repeats the first value.
+unsafe fn fill_rest(out: *mut u8, size: usize, len: usize) -> View {
+    // SAFETY: the caller's: room for `len` values, the first one set.
+    unsafe {
+        with_size!(size, T => {
+            let value = *out.cast::<T>();
+            slice_mut::<T>(out, len).fill(value);
+        });
+    }
+    View { start: out, is_scalar: false }
+}
+
+unsafe fn load_plain(buffer: Buffer, address: &Address, span: Span, out: *mut u8) -> View {
+    let (width, height) = span.runs();
+    // SAFETY: the caller's.
+    unsafe {
+        if height == 1 {
+            return load_moved(buffer, address, span.start, width, 0, out);
+        }
+        for row in 0..height {
+            let out = out.add(row * width * buffer.size);
+            with_size!(buffer.size, T => read::<T>(buffer, address, span.start + row * span.pitch, 0, slice_mut(out, width)));
+        }
+    }
+    View { start: out, is_scalar: false }
+}
+
+/// Reads `len` neighbouring points, `base` elements further on: in place where they are neighbours in memory.
+unsafe fn load_moved(
+    buffer: Buffer,
+    address: &Address,
+    start: usize,
+    len: usize,
+    base: i64,
+    out: *mut u8,
+) -> View {
+    if let Some((first, stride)) = address.single(start, len) {
+        let first = first + base;
+        let end = first + (len as i64 - 1) * stride;
+        if (stride == 0 || stride == 1) && first >= 0 && end < buffer.len as i64 {
+            let start = buffer.start.wrapping_add(first as usize * buffer.size);
+            return View { start, is_scalar: stride == 0 };
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe { with_size!(buffer.size, T => read::<T>(buffer, address, start, base, slice_mut(out, len))) };
+    View { start: out, is_scalar: len == 1 }
+}
+
+/// Copies points to a slot. What an index leads out of the buffer reads as zero: `Check` has told of it, or the graph
+/// chose not to know.
+unsafe fn read<T: Copy + Default + Bits>(
+    buffer: Buffer,
+    address: &Address,
+    start: usize,
+    base: i64,
+    out: &mut [T],
+) {
+    // SAFETY: the caller's: a buffer of that many elements of this size.
+    let elements = unsafe { std::slice::from_raw_parts(buffer.start.cast::<T>(), buffer.len) };
+    address.walk(start, out.len(), |at, count, stretch| {
+        let out = &mut out[at..at + count];
+        match stretch {
+            Stretch::Fill(literal) => out.fill(T::from_literal(&literal)),
+            Stretch::Elements { first, stride } => read_stretch(elements, first + base, stride, out),
+        }
+    });
+}
+
+fn read_stretch<T: Copy + Default>(elements: &[T], first: i64, stride: i64, out: &mut [T]) {
+    let last = first + (out.len() as i64 - 1) * stride;
+    let is_inside = first.min(last) >= 0 && first.max(last) < elements.len() as i64;
+    match (is_inside, stride) {
+        (true, 0) => out.fill(elements[first as usize]),
+        (true, 1) => out.copy_from_slice(&elements[first as usize..][..out.len()]),
+        _ => {
+            for (i, out) in out.iter_mut().enumerate() {
+                let element = usize::try_from(first + i as i64 * stride).ok();
+                *out = element.and_then(|element| elements.get(element)).copied().unwrap_or_default();
+            }
+        }
+    }
+}
+
+unsafe fn gather<T: Copy + Default + Bits>(
+    buffer: Buffer,
+    address: &Address,
+    index: &Index,
+    indices: View,
+    span: Span,
+    out: &mut [T],
+) {
+    // SAFETY: the caller's.
+    let elements = unsafe { std::slice::from_raw_parts(buffer.start.cast::<T>(), buffer.len) };
+    let (width, height) = span.runs();
+    for row in 0..height {
+        address.walk(span.start + row * span.pitch, width, |at, count, stretch| {
+            let at = row * width + at;
+            for (i, out) in out[at..at + count].iter_mut().enumerate() {
+                *out = match stretch {
+                    Stretch::Fill(literal) => T::from_literal(&literal),
+                    Stretch::Elements { first, stride } => {
+                        // SAFETY: the caller's: an index for each point.
+                        let moved = unsafe { index_at(indices, index.dtype, at + i) } * index.stride;
+                        let element = usize::try_from(first + i as i64 * stride + moved).ok();
+                        element.and_then(|element| elements.get(element)).copied().unwrap_or_default()
+                    }
+                };
+            }
+        });
+    }
+}
+
+unsafe fn index_at(view: View, dtype: DType, i: usize) -> i64 {
+    // SAFETY: the caller's.
+    unsafe {
+        match dtype {
+            DType::I32 => *view.start.cast::<i32>().add(i) as i64,
+            DType::I64 => *view.start.cast::<i64>().add(i),
+            DType::U32 => *view.start.cast::<u32>().add(i) as i64,
+            _ => *view.start.add(i) as i64,
+        }
+    }
+}
+
+/// Unsigned integers that stand for elements of their size; a fill literal is already in bits of the element type.
+trait Bits {
+    fn from_literal(literal: &engine_core::ir::Literal) -> Self;
+}
+
+macro_rules! bits {
+    ($($unsigned:ident)*) => { $(
+        impl Bits for $unsigned {
+            fn from_literal(literal: &engine_core::ir::Literal) -> $unsigned {
+                literal.as_i64() as $unsigned
+            }
+        }
+    )* };
+}
+bits! { u8 u16 u32 u64 }
+
+unsafe fn store<T: Copy>(buffer: Buffer, address: &Address, span: Span, values: Operand<T>) {
+    let (width, height) = span.runs();
+    for row in 0..height {
+        address.walk(span.start + row * span.pitch, width, |at, count, stretch| {
+            let Stretch::Elements { first, stride } = stretch else { return };
+            let part = match values {
+                Operand::Slice(values) => Operand::Slice(&values[row * width + at..][..count]),
+                scalar => scalar,
+            };
+            if stride == 1 {
+                // SAFETY: the caller's: the program's accesses stay inside, and nobody else writes these elements.
+                let out = unsafe { slice_mut::<T>(buffer.start.add(first as usize * buffer.size), count) };
+                return copy(part, out);
+            }
+            for i in 0..count {
+                let value = match part {
+                    Operand::Slice(values) => values[i],
+                    Operand::Scalar(value) => value,
+                };
+                // SAFETY: as above.
+                unsafe { buffer.start.cast::<T>().offset((first + i as i64 * stride) as isize).write(value) };
+            }
+        });
+    }
+}
+
+unsafe fn coordinates(address: &Address, dtype: DType, span: Span, out: *mut u8) {
+    let (width, height) = span.runs();
+    // SAFETY: the caller's: room for the span.
+    unsafe {
+        with_type!(dtype, T => {
+            let out = slice_mut::<T>(out, span.len());
+            for (row, out) in out.chunks_exact_mut(width.max(1)).enumerate().take(height) {
+                address.walk(span.start + row * span.pitch, width, |at, count, stretch| {
+                    let value = |i: i64| match stretch {
+                        Stretch::Elements { first, stride } => (first + i * stride) as T,
+                        Stretch::Fill(literal) => literal.as_i64() as T,
+                    };
+                    out[at..at + count].iter_mut().enumerate().for_each(|(i, out)| *out = value(i as i64));
+                });
+            }
+        })
+    }
+}
+
+fn random_bits(address: &Address, key: [u32; 2], [step, iteration]: [u32; 2], span: Span, out: &mut [u32]) {
+    let (width, height) = span.runs();
+    for (row, out) in out.chunks_exact_mut(width.max(1)).enumerate().take(height) {
+        address.walk(span.start + row * span.pitch, width, |at, count, stretch| {
+            let out = &mut out[at..at + count];
+            let Stretch::Elements { first, stride } = stretch else { return out.fill(0) };
+            if stride == 1 {
+                return philox_u32(out, key, first as u64, step, iteration);
+            }
+            for (i, out) in out.iter_mut().enumerate() {
+                let element = (first + i as i64 * stride) as u64;
+                let block = element / 4;
+                *out = philox_block([block as u32, (block >> 32) as u32, step, iteration], key)
+                    [(element % 4) as usize];
+            }
+        });
+    }
+}

@@ -1,0 +1,321 @@
+//! A plan on the CPU: its kernels compiled, its arena and scratch allocated, its launches run in order.
+
+use super::block::{Alarm, Buffer, ScratchSize, Violation, Worker};
+use super::contract::{ContractLaunch, ProductScratch};
+use super::indexed::{run_scan, run_scatter};
+use super::memory::Memory;
+use super::pool::Pool;
+use super::program::checks_only;
+use super::tile::{Call, SegmentLaunch, TileLaunch};
+use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
+use engine_core::fuse::{Domain, Kernel, KernelBody, ScatterBody, Tile, Use};
+use engine_core::ir::{DType, InputKind, Monoid};
+use engine_core::plan::{BufferId, Launch, Place, Plan};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// A plan, ready to run.
+pub struct CpuExecutable {
+    plan: Arc<Plan>,
+    seed: u64,
+    pool: Arc<Mutex<Pool>>,
+    arena: Memory,
+    step: Memory,
+    /// By buffer of the plan: what is bound to it.
+    bound: Vec<Option<Arc<Memory>>>,
+    launches: Vec<Prepared>,
+    workers: Vec<(Worker, ProductScratch)>,
+    alarm: Alarm,
+}
+
+/// A launch with its kernel compiled.
+struct Prepared {
+    body: Body,
+    /// Finds bad indices before anything is written, in kernels that check indices and write state.
+    precheck: Option<TileLaunch>,
+    /// By kernel operand.
+    buffers: Vec<Buffer>,
+    writes_state: bool,
+}
+
+enum Body {
+    Tile(TileLaunch),
+    Segments(SegmentLaunch),
+    Contract(Box<ContractLaunch>),
+    Scatter { body: ScatterBody, dtype: DType, index_dtype: DType },
+    Scan { monoid: Monoid, domain: Domain, dtype: DType },
+}
+
+impl CpuExecutable {
+    /// Compiles a plan for the workers of a pool.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn new(plan: Arc<Plan>, seed: u64, pool: Arc<Mutex<Pool>>) -> Result<CpuExecutable, DeviceError> {
+        let arena = Memory::new(plan.arena_bytes)?;
+        let launches: Vec<Prepared> =
+            plan.launches.iter().map(|launch| Prepared::new(&plan, launch)).collect::<Result<_, _>>()?;
+        let n_threads = pool.lock().unwrap_or_else(PoisonError::into_inner).n_threads();
+        let size = launches.iter().map(Prepared::scratch).fold(ScratchSize::default(), ScratchSize::max);
+        let tile_bytes = launches.iter().map(Prepared::tile_bytes).max().unwrap_or(0);
+        let worker = || Ok((Worker::new(size)?, ProductScratch::new(tile_bytes)?));
+        let workers = (0..n_threads).map(|_| worker()).collect::<Result<_, DeviceError>>()?;
+        let bound = plan.buffers.iter().map(|_| None).collect();
+        let mut executable = CpuExecutable {
+            seed,
+            pool,
+            arena,
+            step: Memory::new(8)?,
+            bound,
+            launches,
+            workers,
+            alarm: Alarm::default(),
+            plan,
+        };
+        (0..executable.plan.buffers.len()).for_each(|buffer| executable.place(buffer));
+        Ok(executable)
+    }
+
+    /// Tells all launches where a buffer lies.
+    fn place(&mut self, id: BufferId) {
+        let buffer = &self.plan.buffers[id];
+        let start = match buffer.place {
+            Place::Arena(offset) => self.arena.start().wrapping_add(offset),
+            Place::Input(InputKind::Step) => self.step.start(),
+            Place::Input(_) => self.bound[id].as_ref().map_or(std::ptr::null_mut(), |memory| memory.start()),
+        };
+        let placed = Buffer { start, len: buffer.ty.numel(), size: buffer.ty.dtype.size() };
+        for (launch, prepared) in self.plan.launches.iter().zip(&mut self.launches) {
+            for (operand, _) in launch.buffers.iter().enumerate().filter(|(_, used)| **used == id) {
+                prepared.buffers[operand] = placed;
+            }
+        }
+    }
+
+    fn check_bound(&self) -> Result<(), RunError> {
+        let buffers = self.plan.buffers.iter().zip(&self.bound);
+        let needs_binding = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
+        match buffers.into_iter().find(|(buffer, bound)| bound.is_none() && needs_binding(&buffer.place)) {
+            Some((buffer, _)) => Err(RunError::Unbound(buffer.name.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    fn take_step(&mut self, step: u32, mut after: impl FnMut(usize)) -> Result<(), RunError> {
+        let pool = Arc::clone(&self.pool);
+        let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: no launch is running.
+        unsafe { self.step.start().cast::<u32>().write(step) };
+        for launch in 0..self.launches.len() {
+            let prepared = &mut self.launches[launch];
+            if prepared.writes_state && self.alarm.is_raised() {
+                break;
+            }
+            // SAFETY: all buffers are placed, with the sizes of the plan; the plan lets no live buffers overlap, and the
+            // launches run one after the other.
+            unsafe { prepared.run(&mut pool, &mut self.workers, self.seed, &self.alarm) };
+            after(launch);
+        }
+        match self.alarm.take() {
+            Some(violation) => Err(self.out_of_bounds(violation)),
+            None => Ok(()),
+        }
+    }
+
+    fn out_of_bounds(&self, violation: Violation) -> RunError {
+        let Violation { site, position, value, bound } = violation;
+        let named = self.plan.check_sites.iter().find(|(node, _)| *node == site);
+        let node = named.map_or_else(|| format!("node {site}"), |(_, name)| name.to_string());
+        RunError::IndexOutOfBounds { node, position, value, bound }
+    }
+}
+
+impl Executable for CpuExecutable {
+    fn arena_bytes(&self) -> usize {
+        self.arena.bytes()
+    }
+
+    fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
+        let is_it = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
+        let found = self.plan.buffers.iter().position(|b| &*b.name == input && is_it(&b.place));
+        let unknown = || DeviceError::UnknownInput { plan: self.plan.name.clone(), input: input.into() };
+        let id = found.ok_or_else(unknown)?;
+        let expected = self.plan.buffers[id].ty.bytes();
+        if buffer.bytes() < expected {
+            return Err(DeviceError::WrongSize {
+                what: format!("`{input}`"),
+                expected,
+                found: buffer.bytes(),
+            });
+        }
+        self.bound[id] = Some(buffer.memory()?);
+        self.place(id);
+        Ok(())
+    }
+
+    fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
+        self.check_bound()?;
+        (0..n_steps).try_for_each(|i| self.take_step(first_step.wrapping_add(i), |_| {}))
+    }
+
+    fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        let found = self.plan.outputs.iter().find(|(output, _)| &**output == name);
+        let unknown = || DeviceError::UnknownOutput { plan: self.plan.name.clone(), output: name.into() };
+        let (_, id) = found.ok_or_else(unknown)?;
+        let buffer = &self.plan.buffers[*id];
+        let expected = buffer.ty.bytes();
+        if bytes.len() != expected {
+            return Err(DeviceError::WrongSize { what: format!("`{name}`"), expected, found: bytes.len() });
+        }
+        let start = match (&buffer.place, &self.bound[*id]) {
+            (Place::Arena(offset), _) => self.arena.start().wrapping_add(*offset),
+            (Place::Input(InputKind::Step), _) => self.step.start(),
+            (Place::Input(_), Some(memory)) => memory.start(),
+            (Place::Input(_), None) => return Err(unknown()),
+        };
+        // SAFETY: the buffer holds that many bytes, and no launch is running.
+        bytes.copy_from_slice(unsafe { std::slice::from_raw_parts(start, expected) });
+        Ok(())
+    }
+
+    fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
+        self.check_bound()?;
+        let plan = Arc::clone(&self.plan);
+        let mut times = Vec::with_capacity(plan.launches.len());
+        let mut last = Instant::now();
+        self.take_step(step, |launch| {
+            let now = Instant::now();
+            let kernel = plan.kernels[plan.launches[launch].kernel].name.clone();
+            times.push(KernelTime { launch, kernel, seconds: (now - last).as_secs_f64() });
+            last = now;
+        })?;
+        Ok(times)
+    }
+}
+
+impl Prepared {
+    fn new(plan: &Plan, launch: &Launch) -> Result<Prepared, DeviceError> {
+        let kernel = &plan.kernels[launch.kernel];
+        let is_shared = shared(plan, launch, kernel);
+        let body = match &kernel.body {
+            KernelBody::Map(tile) | KernelBody::Row(tile) => Body::Tile(TileLaunch::new(tile, &is_shared)?),
+            KernelBody::Segmented { tile, segments } => {
+                Body::Segments(SegmentLaunch::new(tile, segments, &is_shared)?)
+            }
+            KernelBody::Contract(body) => Body::Contract(Box::new(ContractLaunch::new(body, &is_shared)?)),
+            KernelBody::Scatter(body) => {
+                let [_, indices, _, out] = body.operands.map(|operand| kernel.operands[operand].ty.dtype);
+                Body::Scatter { body: body.clone(), dtype: out, index_dtype: indices }
+            }
+            KernelBody::Scan { monoid, domain } => {
+                Body::Scan { monoid: *monoid, domain: *domain, dtype: kernel.operands[0].ty.dtype }
+            }
+        };
+        let writes_state = writes_state(plan, launch, kernel);
+        let nowhere = Buffer { start: std::ptr::null_mut(), len: 0, size: 1 };
+        let precheck = match tile_of(kernel) {
+            Some(tile) if writes_state && has_checks(&body) => {
+                Some(TileLaunch::new(&checks_only(tile), &is_shared)?)
+            }
+            _ => None,
+        };
+        Ok(Prepared { body, precheck, buffers: vec![nowhere; launch.buffers.len()], writes_state })
+    }
+
+    fn scratch(&self) -> ScratchSize {
+        let own = match &self.body {
+            Body::Tile(tile) => tile.scratch(),
+            Body::Segments(segments) => segments.scratch(),
+            Body::Contract(contract) => contract.scratch(),
+            Body::Scatter { .. } | Body::Scan { .. } => ScratchSize::default(),
+        };
+        self.precheck.as_ref().map_or(own, |precheck| own.max(precheck.scratch()))
+    }
+
+    fn tile_bytes(&self) -> usize {
+        match &self.body {
+            Body::Contract(contract) => contract.tile_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// # Safety
+    /// The buffers must be placed, and nobody else may use what the kernel writes.
+    unsafe fn run(
+        &mut self,
+        pool: &mut Pool,
+        workers: &mut [(Worker, ProductScratch)],
+        seed: u64,
+        alarm: &Alarm,
+    ) {
+        let call = Call { buffers: &self.buffers, alarm, seed };
+        // SAFETY: the caller's.
+        unsafe {
+            if let Some(precheck) = &mut self.precheck {
+                precheck.run(pool, workers, call);
+                if alarm.is_raised() {
+                    return;
+                }
+            }
+            match &mut self.body {
+                Body::Tile(tile) => tile.run(pool, workers, call),
+                Body::Segments(segments) => segments.run(pool, workers, call),
+                Body::Contract(contract) => contract.run(pool, workers, call),
+                Body::Scatter { body, dtype, index_dtype } => {
+                    run_scatter(body, *dtype, *index_dtype, pool, workers, &self.buffers);
+                }
+                Body::Scan { monoid, domain, dtype } => {
+                    run_scan(*monoid, *domain, *dtype, pool, workers, &self.buffers);
+                }
+            }
+        }
+    }
+}
+
+fn tile_of(kernel: &Kernel) -> Option<&Tile> {
+    match &kernel.body {
+        KernelBody::Map(tile) | KernelBody::Row(tile) => Some(tile),
+        KernelBody::Contract(body) => Some(&body.epilogue),
+        _ => None,
+    }
+}
+
+fn has_checks(body: &Body) -> bool {
+    match body {
+        Body::Tile(tile) => tile.has_checks(),
+        Body::Contract(contract) => contract.has_checks(),
+        _ => false,
+    }
+}
+
+/// By operand: whether a written one has memory in common with any other operand.
+fn shared(plan: &Plan, launch: &Launch, kernel: &Kernel) -> Vec<bool> {
+    let overlap = |a: BufferId, b: BufferId| a == b || arena_overlap(plan, a, b);
+    let buffers = &launch.buffers;
+    (0..buffers.len())
+        .map(|i| {
+            kernel.operands[i].usage == Use::Write
+                && (0..buffers.len()).any(|j| j != i && overlap(buffers[i], buffers[j]))
+        })
+        .collect()
+}
+
+fn arena_overlap(plan: &Plan, a: BufferId, b: BufferId) -> bool {
+    let range = |id: BufferId| match plan.buffers[id].place {
+        Place::Arena(offset) => Some(offset..offset + plan.buffers[id].ty.bytes()),
+        Place::Input(_) => None,
+    };
+    match (range(a), range(b)) {
+        (Some(a), Some(b)) => a.start < b.end && b.start < a.end,
+        _ => false,
+    }
+}
+
+fn writes_state(plan: &Plan, launch: &Launch, kernel: &Kernel) -> bool {
+    let is_state = |id: BufferId| matches!(plan.buffers[id].place, Place::Input(_));
+    launch
+        .buffers
+        .iter()
+        .zip(&kernel.operands)
+        .any(|(&id, operand)| operand.usage == Use::Write && is_state(id))
+}

@@ -1,0 +1,53 @@
+//! Memory that kernels share: buffers, arenas, scratch.
+
+use crate::device::DeviceError;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+/// Zeroed bytes at an address that is a multiple of 64. Threads write disjoint parts of it through raw pointers;
+/// who may write what and when is the business of plans.
+pub struct Memory {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: it is plain memory, and all access through the pointer is `unsafe` with its own argument.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// New memory, all zeros.
+    ///
+    /// # Errors
+    /// If the system has not that much.
+    pub fn new(bytes: usize) -> Result<Memory, DeviceError> {
+        let refused = || DeviceError::OutOfMemory { device: "cpu".into(), bytes };
+        let layout = Memory::layout(bytes).ok_or_else(refused)?;
+        // SAFETY: the layout is not empty.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() { Err(refused()) } else { Ok(Memory { start, bytes }) }
+    }
+
+    /// Its first byte.
+    pub fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn layout(bytes: usize) -> Option<Layout> {
+        Layout::from_size_align(bytes.max(1), 64).ok()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some(layout) = Memory::layout(self.bytes) {
+            // SAFETY: allocated with this layout.
+            unsafe { dealloc(self.start, layout) }
+        }
+    }
+}
