@@ -374,6 +374,10 @@ impl Frame<'_> {
                 }
             }
         };
+        if let (Dest::Uniform(_), false) = (inst.dest, view.start == out.cast_const()) {
+            // SAFETY: one value each; all workers look for it among the uniform values.
+            unsafe { std::ptr::copy_nonoverlapping(view.start, out, inst.dtype.size()) };
+        }
         worker.views[inst.reg] = view;
     }
 
@@ -457,7 +461,8 @@ impl Frame<'_> {
 
     // ---- Checks, row values and reductions.
 
-    #[allow(clippy::too_many_arguments)]
+    // The cast to i64 is none where the index is i64.
+    #[allow(clippy::too_many_arguments, clippy::unnecessary_cast)]
     unsafe fn check(
         &self,
         index: View,

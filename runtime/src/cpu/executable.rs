@@ -1,5 +1,6 @@
 //! A plan on the CPU: its kernels compiled, its arena and scratch allocated, its launches run in order.
 
+use super::address::Address;
 use super::block::{Alarm, Buffer, ScratchSize, Violation, Worker};
 use super::contract::{ContractLaunch, ProductScratch};
 use super::indexed::{run_scan, run_scatter};
@@ -8,7 +9,7 @@ use super::pool::Pool;
 use super::program::checks_only;
 use super::tile::{Call, SegmentLaunch, TileLaunch};
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
-use engine_core::fuse::{Domain, Kernel, KernelBody, ScatterBody, Tile, Use};
+use engine_core::fuse::{Domain, Kernel, KernelBody, ScatterBody, Tile, TileOp, Use};
 use engine_core::ir::{DType, InputKind, Monoid};
 use engine_core::plan::{BufferId, Launch, Place, Plan};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -197,6 +198,7 @@ impl Prepared {
     fn new(plan: &Plan, launch: &Launch) -> Result<Prepared, DeviceError> {
         let kernel = &plan.kernels[launch.kernel];
         let is_shared = shared(plan, launch, kernel);
+        assert_inside(kernel);
         let body = match &kernel.body {
             KernelBody::Map(tile) | KernelBody::Row(tile) => Body::Tile(TileLaunch::new(tile, &is_shared)?),
             KernelBody::Segmented { tile, segments } => {
@@ -277,6 +279,27 @@ fn tile_of(kernel: &Kernel) -> Option<&Tile> {
         KernelBody::Map(tile) | KernelBody::Row(tile) => Some(tile),
         KernelBody::Contract(body) => Some(&body.epilogue),
         _ => None,
+    }
+}
+
+/// Blocks are read and written through raw pointers, so what a tile reaches is looked at once, here. Computed indices
+/// are looked at when they are used.
+fn assert_inside(kernel: &Kernel) {
+    let Some(tile) = tile_of(kernel) else { return };
+    for inst in &tile.insts {
+        let (TileOp::Load { operand, access, index: None } | TileOp::Store { operand, access, .. }) =
+            &inst.op
+        else {
+            continue;
+        };
+        let is_visited = tile.domain.points(inst.class) > 0;
+        let (low, high) = Address::new(access).bounds().unwrap_or((0, 0));
+        let n_elements = kernel.operands[*operand].ty.numel() as i64;
+        assert!(
+            !is_visited || low >= 0 && high < n_elements,
+            "bug: `{}` reaches out of @{operand}",
+            kernel.name
+        );
     }
 }
 

@@ -117,6 +117,8 @@ impl Slab {
     }
 }
 
+// The cast is none where the index is i64.
+#[allow(clippy::unnecessary_cast)]
 unsafe fn index_at(buffer: Buffer, dtype: DType, i: usize) -> i64 {
     // SAFETY: the caller's.
     unsafe { with_type!(dtype, T => buffer.start.cast::<T>().add(i).read() as i64) }

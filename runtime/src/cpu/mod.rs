@@ -24,6 +24,9 @@ mod program;
 mod scalar;
 mod tile;
 
+#[cfg(test)]
+mod tests;
+
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 use engine_core::plan::Plan;
 use executable::CpuExecutable;

@@ -1,0 +1,80 @@
+//! A plan that has warmed up takes its steps without asking the system for memory.
+
+#![allow(clippy::unwrap_used)]
+
+use engine_core::fuse::fuse;
+use engine_core::ir::*;
+use engine_core::op::Registry;
+use engine_core::plan::plan;
+use engine_runtime::cpu::CpuDevice;
+use engine_runtime::device::Device;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Counting;
+
+static N_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's allocator, with a count.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        N_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// One of each kind of kernel: gather, map, row, contraction with epilogue and side sum, scatter, scan, update.
+fn step() -> Graph {
+    let registry = Registry::new();
+    let mut builder = Builder::new(Graph::new("step"), &registry);
+    let b = &mut builder;
+    let table = b.input("table", InputKind::Param, Type::new(DType::F32, &[100, 64]));
+    let weights = b.input("weights", InputKind::Param, Type::new(DType::F32, &[64, 300]));
+    let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[200]));
+    let idx = b.check_index(idx, 100);
+    let x = b.gather(table, idx, 0, 0);
+    let h = b.matmul(x, weights);
+    let h = b.unary(Unary::Tanh, h);
+    let peak = b.reduce(Monoid::Max, h, &[1]);
+    let peak = b.unreduce(peak, &[1], h);
+    let y = b.sub(h, peak);
+    let total = b.sum(y, &[0, 1]);
+    let scanned =
+        b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 0 }, vec![y], Type::new(DType::F32, &[200, 300]));
+    let gradient = b.contract(x, y, Contract { batch: vec![], contracted: vec![(0, 0)] });
+    let next = b.sub(weights, gradient);
+    let zeros = b.full(Literal::Float(0.0), Type::new(DType::F32, &[100, 64]));
+    let scattered = b.scatter(zeros, idx, x, 0, 0, Combine::Add);
+    let small = b.scale(scattered, 1e-3);
+    let next_table = b.sub(table, small);
+    b.graph.outputs = vec![("total".into(), total), ("scanned".into(), scanned)];
+    b.graph.state =
+        vec![StateLink { input: weights.node, next }, StateLink { input: table.node, next: next_table }];
+    builder.graph.pruned()
+}
+
+#[test]
+fn steps_allocate_nothing() {
+    let graph = step();
+    let plan = Arc::new(plan(&graph, fuse(&graph, true).kernels, 1));
+    let device = CpuDevice::new(Some(2)).unwrap();
+    let mut executable = device.prepare(plan, 1).unwrap();
+    for (node, _) in graph.inputs() {
+        let buffer = device.allocate(graph.ty(Value::of(node)).bytes()).unwrap();
+        executable.bind(graph.nodes[node].name(), &buffer).unwrap();
+    }
+    executable.run(0, 10).unwrap();
+    let before = N_ALLOCATIONS.load(Ordering::Relaxed);
+    executable.run(10, 90).unwrap();
+    assert_eq!(N_ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}
