@@ -1,6 +1,8 @@
 //! Binding: named extents become numbers, loops of fixed trip count become straight lines.
 
-use crate::ir::{Attr, Dim, Graph, Literal, Node, NodeOp, Output, StateLink, Symbol, Type, Value};
+use crate::ir::{
+    Attr, DType, Dim, Graph, InputKind, Literal, Node, NodeOp, Output, StateLink, Symbol, Type, Value,
+};
 use crate::op::TypeIssue;
 
 /// Why extents cannot be bound: at which node, and what its type rule says.
@@ -70,23 +72,45 @@ pub fn unroll(graph: &Graph) -> Graph {
     flat
 }
 
-/// Appends the nodes of `graph`; its inputs become `args` if given. Names get `suffix`.
-fn copy_into(flat: &mut Graph, graph: &Graph, args: Option<&[Value]>, suffix: &str) -> Vec<Vec<Value>> {
+/// Which trip of all loops around it a region is copied for.
+#[derive(Clone, Copy)]
+struct Trip {
+    /// Counts the trips of the innermost loop through all trips of those around it.
+    number: usize,
+    /// The number as an `i32[]`.
+    value: Value,
+}
+
+/// Appends the nodes of `graph`; its inputs become `args` if given, the step apart. Names get `suffix`. Random nodes take
+/// the number of the trip as their second operand.
+fn copy_into(
+    flat: &mut Graph,
+    graph: &Graph,
+    args: Option<(&[Value], Trip)>,
+    suffix: &str,
+) -> Vec<Vec<Value>> {
     let mut map: Vec<Vec<Value>> = vec![];
-    let mut args = args.map(|args| args.iter());
-    let iteration = args.as_ref().and_then(|args| args.clone().next_back().copied());
+    let trip = args.map(|(_, trip)| trip);
+    let mut args = args.map(|(args, _)| args.iter());
     for node in &graph.nodes {
-        if let (NodeOp::Input(_), Some(args)) = (&node.op, &mut args) {
-            map.push(args.next().copied().into_iter().collect());
-            continue;
+        match (&node.op, &mut args) {
+            (NodeOp::Input(InputKind::Step), _) => {
+                map.push(vec![step_of(flat, node)]);
+                continue;
+            }
+            (NodeOp::Input(_), Some(args)) => {
+                map.push(args.next().copied().into_iter().collect());
+                continue;
+            }
+            _ => {}
         }
         let mut inputs: Vec<Value> = node.inputs.iter().map(|input| map[input.node][input.port]).collect();
         if let NodeOp::Loop { trips } = node.op {
-            map.push(unroll_loop(flat, node, inputs, trips, suffix));
+            map.push(unroll_loop(flat, node, inputs, (trips, trip), suffix));
             continue;
         }
-        if let (NodeOp::Random { .. }, 1, Some(iteration)) = (&node.op, inputs.len(), iteration) {
-            inputs.push(iteration);
+        if let (NodeOp::Random { .. }, 1, Some(trip)) = (&node.op, inputs.len(), trip) {
+            inputs.push(trip.value);
         }
         let rename = |output: &Output| Output {
             name: format!("{}{suffix}", output.name).into(),
@@ -101,19 +125,174 @@ fn copy_into(flat: &mut Graph, graph: &Graph, args: Option<&[Value]>, suffix: &s
     map
 }
 
-fn unroll_loop(flat: &mut Graph, node: &Node, init: Vec<Value>, trips: usize, suffix: &str) -> Vec<Value> {
+/// There is one step, whichever graph or region names it first.
+fn step_of(flat: &mut Graph, node: &Node) -> Value {
+    let known = flat.inputs().find(|(_, kind)| *kind == InputKind::Step).map(|(id, _)| id);
+    Value::of(known.unwrap_or_else(|| flat.push(node.clone())))
+}
+
+fn unroll_loop(
+    flat: &mut Graph,
+    node: &Node,
+    init: Vec<Value>,
+    (trips, outer): (usize, Option<Trip>),
+    suffix: &str,
+) -> Vec<Value> {
     let mut carried = init;
     for trip in 0..trips {
         let suffix = format!("{suffix}.{}.{trip}", node.name());
-        let ty = Type::scalar(crate::ir::DType::I32);
-        let output = Output { name: format!("trip{suffix}").into(), ty };
-        let op = NodeOp::Const(Literal::Int(trip as i64));
-        let iteration =
-            flat.push(Node { op, inputs: vec![], outputs: vec![output], regions: vec![], span: node.span });
-        let args: Vec<Value> = carried.iter().copied().chain([Value::of(iteration)]).collect();
+        let iteration = push_number(flat, node, format!("trip{suffix}"), trip);
+        let number = outer.map_or(trip, |outer| outer.number * trips + trip);
+        let value = match outer {
+            Some(_) => push_number(flat, node, format!("trips{suffix}"), number),
+            None => iteration,
+        };
+        let args: Vec<Value> = carried.iter().copied().chain([iteration]).collect();
         let region = &node.regions[0];
-        let map = copy_into(flat, region, Some(&args), &suffix);
+        let map = copy_into(flat, region, Some((&args, Trip { number, value })), &suffix);
         carried = region.outputs.iter().map(|(_, value)| map[value.node][value.port]).collect();
     }
     carried
+}
+
+fn push_number(flat: &mut Graph, node: &Node, name: String, number: usize) -> Value {
+    let op = NodeOp::Const(Literal::Int(number as i64));
+    let output = Output { name: name.into(), ty: Type::scalar(DType::I32) };
+    Value::of(flat.push(Node { op, inputs: vec![], outputs: vec![output], regions: vec![], span: node.span }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::ir::{Level, parse, verify};
+    use crate::op::Registry;
+    use crate::oracle::{Oracle, OracleTensor};
+    use expect_test::expect;
+    use std::collections::HashMap;
+
+    fn read(text: &str) -> Graph {
+        parse(text, &Registry::new()).unwrap()
+    }
+
+    #[test]
+    fn named_extents_become_numbers_in_regions_too() {
+        let graph = read(
+            "graph g {
+               input x: f32[B, 3]
+               y: f32[B, 3] = .loop(x, trips=2) {
+                 graph body {
+                   input a: f32[B, 3]
+                   input i: i32[]
+                   b: f32[B, 3] = .neg(a)
+                   output b = b
+                 }
+               }
+               output y = y
+             }",
+        );
+        let bound = bind(&graph, &[("B".into(), 4)]).unwrap();
+        assert_eq!(verify(&bound, Level::Bound), Ok(()));
+        assert_eq!(bound.to_string(), graph.to_string().replace("[B, 3]", "[4, 3]"));
+    }
+
+    #[test]
+    fn an_open_extent_is_named() {
+        let graph = read("graph g {\n input x: f32[B]\n y: f32[B] = .neg(x)\n output y = y\n}");
+        let issue = bind(&graph, &[("C".into(), 4)]).unwrap_err();
+        assert_eq!((&*issue.node, &*issue.issue.message), ("x", "the extent `B` has no value"));
+    }
+
+    /// Three times: a ← 2·a + i, and the sum of uniform bits that each trip draws anew.
+    const LOOP: &str = "
+        graph g {
+          input x: f32[2]
+          step step: i32[]
+          first: u32[2] = .const(0)
+          (y: f32[2], bits: u32[2]) = .loop(x, first, trips=3) {
+            graph body {
+              input a: f32[2]
+              input sum: u32[2]
+              input i: i32[]
+              step step: i32[]
+              r: u32[2] = .random(step, stream=5)
+              next: u32[2] = .xor(sum, r)
+              b: f32[2] = map(a, i) |a, b| a * 2.0 + cast(b, dtype=f32)
+              output b = b
+              output next = next
+            }
+          }
+          output y = y
+          output bits = bits
+        }";
+
+    #[test]
+    fn a_loop_is_as_many_copies_of_its_region() {
+        let graph = read(LOOP);
+        assert_eq!(verify(&graph, Level::Bound), Ok(()));
+        let flat = unroll(&graph);
+        assert_eq!(verify(&flat, Level::Bound), Ok(()));
+        expect![[r#"
+            graph g {
+              input x: f32[2]
+              step step: i32[]
+              first: u32[2] = .const(0)
+              trip.y.0: i32[] = .const(0)
+              r.y.0: u32[2] = .random(step, trip.y.0, stream=5)
+              next.y.0: u32[2] = .xor(first, r.y.0)
+              b.y.0: f32[2] = map(x, trip.y.0) |a, b| a * 2.0 + cast(b, dtype=f32)
+              trip.y.1: i32[] = .const(1)
+              r.y.1: u32[2] = .random(step, trip.y.1, stream=5)
+              next.y.1: u32[2] = .xor(next.y.0, r.y.1)
+              b.y.1: f32[2] = map(b.y.0, trip.y.1) |a, b| a * 2.0 + cast(b, dtype=f32)
+              trip.y.2: i32[] = .const(2)
+              r.y.2: u32[2] = .random(step, trip.y.2, stream=5)
+              next.y.2: u32[2] = .xor(next.y.1, r.y.2)
+              b.y.2: f32[2] = map(b.y.1, trip.y.2) |a, b| a * 2.0 + cast(b, dtype=f32)
+              output y = b.y.2
+              output bits = next.y.2
+            }
+        "#]].assert_eq(&flat.to_string());
+        let registry = Registry::new();
+        let inputs = HashMap::from([("x".into(), OracleTensor::new(DType::F32, &[2], &[1.0, 10.0]))]);
+        let run = Oracle::new(&registry).run(&graph, &inputs, 9, 4).unwrap();
+        // ((1·2 + 0)·2 + 1)·2 + 2
+        assert_eq!(run.outputs["y"].to_f64(), [12.0, 84.0]);
+    }
+
+    #[test]
+    fn nested_loops_draw_anew_in_every_trip() {
+        let graph = read(
+            "graph g {
+               sum: u32[1] = .const(0)
+               bits: u32[1] = .loop(sum, trips=2) {
+                 graph outer {
+                   input a: u32[1]
+                   input i: i32[]
+                   b: u32[1] = .loop(a, trips=3) {
+                     graph inner {
+                       input c: u32[1]
+                       input j: i32[]
+                       step step: i32[]
+                       d: u32[1] = .random(step, stream=5)
+                       output d = d
+                     }
+                   }
+                   output b = b
+                 }
+               }
+               output bits = bits
+             }",
+        );
+        let flat = unroll(&graph);
+        assert_eq!(verify(&flat, Level::Bound), Ok(()));
+        let trip = |node: &Node| match (&node.op, &node.inputs[..]) {
+            (NodeOp::Random { .. }, [_, trip]) => Some(flat.node(trip.node).op.clone()),
+            _ => None,
+        };
+        let trips: Vec<NodeOp> = flat.nodes.iter().filter_map(trip).collect();
+        let expected: Vec<NodeOp> = (0..6).map(|i| NodeOp::Const(Literal::Int(i))).collect();
+        assert_eq!(trips, expected);
+    }
 }

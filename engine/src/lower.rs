@@ -210,3 +210,209 @@ fn widened(builder: &mut Builder, value: Value) -> Value {
         _ => value,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::ir::{Attrs, Level, Monoid, parse, verify};
+    use crate::op::{Grad, GradCheck, InputSpec, OpForm, Role, TypeRule};
+    use expect_test::{Expect, expect};
+
+    fn form(name: &str, lower: Lower) -> OpForm {
+        OpForm {
+            name: name.into(),
+            family: "test".into(),
+            summary: "A test.".into(),
+            inputs: vec![InputSpec::required("x", "the operand")],
+            outputs: vec!["y".into()],
+            attrs: vec![],
+            types: TypeRule::Broadcast { allowed: DType::is_float },
+            lower,
+            grad: Grad::Derive,
+            check: GradCheck::None { why: "a test" },
+            examples: vec![],
+            role: Role::Plain,
+        }
+    }
+
+    fn registry() -> Registry {
+        let mut registry = Registry::new();
+        registry.add(form("double_plus", Lower::map(1, |x| x[0] * 2.0 + 1.0)));
+        registry.add(form("same", Lower::expand(|_, call| vec![call.inputs[0]])));
+        registry.add(form(
+            "noisy",
+            Lower::expand(|b, call| {
+                let extents = b.extents(call.inputs[0]);
+                let u = b.random_uniform("u", &extents);
+                vec![b.mul(call.inputs[0], u)]
+            }),
+        ));
+        registry.add(form(
+            "centred",
+            Lower::expand(|b, call| {
+                let x = b.call("double_plus", call.inputs, Attrs::default()).unwrap()[0];
+                let largest = b.reduce(Monoid::Max, x, &[0]);
+                let y = b.sub(x, largest);
+                b.call("noisy", &[y], Attrs::default()).unwrap()
+            }),
+        ));
+        registry
+    }
+
+    fn lower(text: &str) -> Graph {
+        let registry = registry();
+        let graph = parse(text, &registry).unwrap();
+        let lowered = primitives(&graph, &registry);
+        assert_eq!(verify(&lowered, Level::Primitive), Ok(()));
+        lowered
+    }
+
+    fn check(text: &str, expected: Expect) {
+        expected.assert_eq(&lower(text).to_string());
+    }
+
+    #[test]
+    fn a_body_becomes_one_node_per_primitive_and_keeps_its_name() {
+        check(
+            "graph g {\n input x: f32[2]\n h: f32[2] = double_plus(x)\n output y = h\n}",
+            expect![[r#"
+            graph g {
+              input x: f32[2]
+              h.1: f32[2] = .const(2.0)
+              h.2: f32[2] = .mul(x, h.1)
+              h.3: f32[2] = .const(1.0)
+              h: f32[2] = .add(h.2, h.3)
+              output y = h
+            }
+        "#]],
+        );
+    }
+
+    #[test]
+    fn small_floats_compute_in_f32_and_are_rounded_once() {
+        check(
+            "graph g {\n input x: bf16[2]\n h: bf16[2] = double_plus(x)\n output y = h\n}",
+            expect![[r#"
+            graph g {
+              input x: bf16[2]
+              h.1: f32[2] = .cast(x, dtype=f32)
+              h.2: f32[2] = .const(2.0)
+              h.3: f32[2] = .mul(h.1, h.2)
+              h.4: f32[2] = .const(1.0)
+              h.5: f32[2] = .add(h.3, h.4)
+              h: bf16[2] = .cast(h.5, dtype=bf16)
+              output y = h
+            }
+        "#]],
+        );
+    }
+
+    #[test]
+    fn operands_are_broadcast_explicitly() {
+        check(
+            "graph g {\n input x: f32[2, 3]\n input b: f32[3]\n h: f32[2, 3] = map(x, b) |a, b| a * b\n output y = h\n}",
+            expect![[r#"
+                graph g {
+                  input x: f32[2, 3]
+                  input b: f32[3]
+                  h.1: f32[2, 3] = .broadcast(b, axes=[1])
+                  h: f32[2, 3] = .mul(x, h.1)
+                  output y = h
+                }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn expansions_within_expansions_are_lowered() {
+        check(
+            "graph g {\n input x: f32[2]\n h: f32[2] = centred(x)\n output y = h\n}",
+            expect![[r#"
+            graph g {
+              step step: i32[]
+              input x: f32[2]
+              h/double_plus1.1: f32[2] = .const(2.0)
+              h/double_plus1.2: f32[2] = .mul(x, h/double_plus1.1)
+              h/double_plus1.3: f32[2] = .const(1.0)
+              h/double_plus1.4: f32[2] = .add(h/double_plus1.2, h/double_plus1.3)
+              h.2: f32[] = .max(h/double_plus1.4, axes=[0])
+              h.3: f32[2] = .broadcast(h.2, axes=[])
+              h.4: f32[2] = .sub(h/double_plus1.4, h.3)
+              h/noisy5.1: u32[2] = .random(step, stream=3339740677)
+              h/noisy5.2: u32[2] = .const(9)
+              h/noisy5.3: u32[2] = .shr(h/noisy5.1, h/noisy5.2)
+              h/noisy5.4: f32[2] = .cast(h/noisy5.3, dtype=f32)
+              h/noisy5.7: f32[2] = .const(0.5)
+              h/noisy5.8: f32[2] = .add(h/noisy5.4, h/noisy5.7)
+              h/noisy5.9: f32[2] = .const(1.1920928955078125e-7)
+              h/noisy5.10: f32[2] = .mul(h/noisy5.8, h/noisy5.9)
+              h: f32[2] = .mul(h.4, h/noisy5.10)
+              output y = h
+            }
+        "#]],
+        );
+    }
+
+    #[test]
+    fn random_streams_belong_to_the_path_of_names() {
+        let streams = |graph: Graph| -> Vec<u32> {
+            let stream = |node: &Node| match node.op {
+                NodeOp::Random { stream } => Some(stream),
+                _ => None,
+            };
+            graph.nodes.iter().filter_map(stream).collect()
+        };
+        let plain = |lines: &str| format!("graph g {{\n input x: f32[2]\n {lines} output y = h\n}}");
+        let alone = streams(lower(&plain("h: f32[2] = noisy(x)\n")));
+        let after = streams(lower(&plain("g: f32[2] = noisy(x)\n h: f32[2] = noisy(g)\n")));
+        assert_eq!((alone.len(), after.len()), (1, 2));
+        assert_eq!(alone[0], after[1], "what stands before a node does not change its numbers");
+        assert_ne!(after[0], after[1]);
+    }
+
+    #[test]
+    fn an_operand_that_is_handed_through_keeps_its_own_name() {
+        check(
+            "graph g {\n input x: f32[2]\n h: f32[2] = same(x)\n output y = h\n}",
+            expect![[r#"
+            graph g {
+              input x: f32[2]
+              output y = x
+            }
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_condition_computes_both_sides_and_selects() {
+        check(
+            "graph g {
+               input c: bool[]
+               input x: f32[]
+               y: f32[] = .cond(c, x) {
+                 graph yes {
+                   input a: f32[]
+                   b: f32[] = .exp(a)
+                   output b = b
+                 }
+                 graph no {
+                   input a: f32[]
+                   output a = a
+                 }
+               }
+               output y = y
+             }",
+            expect![[r#"
+                graph g {
+                  input c: bool[]
+                  input x: f32[]
+                  y.1: f32[] = .exp(x)
+                  y: f32[] = .select(c, y.1, x)
+                  output y = y
+                }
+            "#]],
+        );
+    }
+}

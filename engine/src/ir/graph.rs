@@ -125,8 +125,8 @@ pub enum NodeOp {
     },
     /// A general dot product, accumulated in the operands' accumulator type.
     Contract(Contract),
-    /// Random bits, `u32`: Philox4x32-10 under (seed, stream), block (element / 4, step, iteration). One operand: the
-    /// step, `i32[]`.
+    /// Random bits, `u32`: Philox4x32-10 under (seed, stream), block (element / 4, step, iteration). Operands: the
+    /// step, `i32[]`, and in an unrolled loop the number of the trip, `i32[]`; without it, the iteration is 0.
     Random {
         /// Hash of the node's path of names in the source.
         stream: u32,

@@ -155,7 +155,8 @@ fn check_counts(node: &Node) -> Check {
     let n_inputs = match &node.op {
         NodeOp::Input(_) | NodeOp::Const(_) | NodeOp::Iota { .. } => Some(0),
         NodeOp::Check { .. } | NodeOp::View(_) | NodeOp::Reduce { .. } | NodeOp::Scan { .. } => Some(1),
-        NodeOp::Random { .. } => Some(1),
+        // The step, and in an unrolled loop the number of the trip.
+        NodeOp::Random { .. } => Some(node.inputs.len().clamp(1, 2)),
         NodeOp::Gather { .. } | NodeOp::Contract(_) => Some(2),
         NodeOp::Scatter { .. } => Some(3),
         NodeOp::Scalar(scalar) => Some(scalar.arity()),
@@ -319,7 +320,9 @@ fn check_primitive(op: &NodeOp, inputs: &[Type], output: &Type) -> Check {
         }
         NodeOp::Contract(contract) => check_contract(contract, &inputs[0], &inputs[1], output),
         NodeOp::Random { .. } => {
-            ensure(inputs[0] == Type::scalar(DType::I32), || format!("the step is {}", inputs[0]))?;
+            for (what, ty) in ["step", "trip"].iter().zip(inputs) {
+                ensure(*ty == Type::scalar(DType::I32), || format!("the {what} is {ty}"))?;
+            }
             ensure(output.dtype == DType::U32, || format!("random bits are u32, not {}", output.dtype))
         }
         NodeOp::Call(_) | NodeOp::Map(_) | NodeOp::Loop { .. } | NodeOp::Cond => Ok(()),
