@@ -167,15 +167,17 @@ fn gather_field(
         });
     };
     let wanted = &node.outputs[0].ty;
-    if row.dtype != wanted.dtype || row.shape != wanted.shape[1..] {
+    let wanted_row = Type { dtype: wanted.dtype, shape: wanted.shape[1..].to_vec() };
+    if row.dtype != wanted.dtype || row.numel() != wanted_row.numel() {
         return field_mismatch(decl, &field, row, wanted);
     }
-    let mut shape = vec![Dim::Fixed(data.n_rows)];
-    shape.extend(row.shape.iter().cloned());
+    // Rows are dense, so those of `u8[28, 28]` lie in memory as those of `u8[784]` do.
+    let extents = [vec![data.n_rows], wanted_row.extents()].concat();
     let name = format!("{}.{field}", data.data);
     let resident = match b.graph.find(&name) {
-        Some(known) => known,
-        None => b.input(&name, InputKind::Data, Type { dtype: row.dtype, shape }),
+        Some(known) if b.extents(known) == extents => known,
+        Some(known) => b.reshape(known, &extents),
+        None => b.input(&name, InputKind::Data, Type::new(row.dtype, &extents)),
     };
     b.set_scope(node.name(), node.span);
     let gathered = b.gather(resident, numbers, 0, 0);
