@@ -1,1 +1,7 @@
-fn main() {}
+//! The `engine` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    engine::cli::main_with(|engine| engine)
+}

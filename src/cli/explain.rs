@@ -1,0 +1,200 @@
+//! `engine explain` and `engine why`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use engine_core::compile::Compiled;
+use engine_core::ir::{Graph, NodeId, Symbol};
+use engine_core::op::Registry;
+use engine_core::pipeline::{SplitRef, StageKind};
+use engine_core::stage::{Rows, SplitShape};
+use engine_runtime::data::source::{LoadContext, Sources};
+use engine_runtime::session::{CompilingPlanner, StageFault, load_data, split_shape};
+use indexmap::IndexSet;
+use serde_json::{Value, json};
+
+use super::open::{Opened, open};
+use super::output::{Failure, print};
+use super::run::compile_options;
+use super::{ExplainArgs, WhyArgs};
+use crate::Engine;
+
+/// The forms of a stage on its way to a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// The pipeline's graph as it was read
+    Typed,
+    /// What one step computes: with data, gradients and updates
+    Grad,
+    /// Lowered to primitives
+    Primitive,
+    /// After the rules
+    Simplified,
+    /// Fused kernels
+    Kernels,
+    /// Launches and memory
+    Plan,
+}
+
+pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure> {
+    let Engine { mut registry, sources } = engine;
+    let opened = open(&args.graph, &mut registry)?;
+    if args.stage == Form::Typed && !args.json {
+        print(&opened.pipeline.graph);
+        return Ok(());
+    }
+    let stages = compile_stages(&opened, registry, &sources, args.data_dir.as_deref(), args.no_fuse)?;
+    if args.json {
+        let stages: Vec<Value> = stages.iter().map(|(name, compiled)| stage_json(name, compiled)).collect();
+        print(format!("{:#}", json!({ "stages": stages })));
+        return Ok(());
+    }
+    for (name, compiled) in &stages {
+        print(format!("# stage {name}\n{}", form_text(args.stage, compiled)));
+    }
+    Ok(())
+}
+
+pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
+    let Engine { mut registry, sources } = engine;
+    let opened = open(&args.graph, &mut registry)?;
+    let stages = compile_stages(&opened, registry, &sources, args.data_dir.as_deref(), false)?;
+    let answers: Vec<String> =
+        stages.iter().filter_map(|(name, compiled)| answer(name, compiled, &args.from, &args.to)).collect();
+    if answers.is_empty() {
+        let (from, to) = (&args.from, &args.to);
+        return Err(Failure::graph(format!(
+            "no stage has nodes `{from}` and `{to}` where one uses the other"
+        )));
+    }
+    answers.iter().for_each(print);
+    Ok(())
+}
+
+/// Every stage that computes something, compiled for whole batches.
+fn compile_stages(
+    opened: &Opened,
+    registry: Registry,
+    sources: &Sources,
+    data_dir: Option<&Path>,
+    no_fuse: bool,
+) -> Result<Vec<(Symbol, Compiled)>, Failure> {
+    let pipeline = &opened.pipeline;
+    // Rows are counted, so the data is needed, but no more of it than is at hand.
+    let context = LoadContext { offline: true, ..LoadContext::from_env(data_dir) };
+    let sets = load_data(pipeline, sources, &context, &mut |_| {})?;
+    let shape = |split: &SplitRef| -> Result<SplitShape, Failure> {
+        let Some(set) = sets.get(&split.data) else {
+            return Err(Failure::graph(format!("there is no data `{}`", split.data)));
+        };
+        Ok(split_shape(&split.data, set.split(&split.split)?))
+    };
+    let planner = CompilingPlanner::new(Arc::clone(pipeline), registry, compile_options(no_fuse));
+    let mut stages = vec![];
+    for stage in &pipeline.stages {
+        let failure = |fault: StageFault| opened.stage_failure(&stage.name, &fault);
+        let compiled = match &stage.kind {
+            StageKind::Train(train) => {
+                let shape = shape(&train.data)?;
+                let rows = batches(&shape, train.batch);
+                planner.compile_training(train, &shape, rows).map_err(failure)?.compiled
+            }
+            StageKind::Evaluate(evaluation) => {
+                let shape = shape(&evaluation.data)?;
+                let rows = batches(&shape, evaluation.batch);
+                planner.compile_evaluation(&stage.name, evaluation, &shape, rows).map_err(failure)?.compiled
+            }
+            StageKind::Run(run) => planner.compile_running(run).map_err(failure)?,
+            StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load { .. } => continue,
+        };
+        stages.push((stage.name.clone(), compiled));
+    }
+    Ok(stages)
+}
+
+fn batches(shape: &SplitShape, batch: usize) -> Rows {
+    let batch = batch.clamp(1, shape.n_rows.max(1));
+    Rows::Batches { batch, per_epoch: shape.n_rows.div_ceil(batch) }
+}
+
+fn form_text(form: Form, compiled: &Compiled) -> String {
+    match form {
+        Form::Typed | Form::Grad => compiled.typed.to_string(),
+        Form::Primitive => compiled.primitives.to_string(),
+        Form::Simplified => compiled.simplified.to_string(),
+        Form::Kernels => compiled.kernels_text(),
+        Form::Plan => compiled.plan.to_string(),
+    }
+}
+
+fn stage_json(name: &str, compiled: &Compiled) -> Value {
+    let plan = &compiled.plan;
+    let kernels = plan.launches.iter().map(|launch| {
+        let kernel = &plan.kernels[launch.kernel];
+        json!({
+            "name": kernel.name, "kind": kernel.kind(), "ops": kernel.ops,
+            "bytes_read": kernel.bytes_read, "bytes_written": kernel.bytes_written, "flops": kernel.flops,
+        })
+    });
+    let not_fused = compiled.not_fused.iter().map(|edge| {
+        let to = compiled.simplified.node(edge.to).name();
+        json!({ "from": &**compiled.name(edge.from), "to": &**to, "reason": edge.reason })
+    });
+    json!({
+        "name": name,
+        "kernels": kernels.collect::<Vec<_>>(),
+        "peak_bytes": plan.arena_bytes,
+        "not_fused": not_fused.collect::<Vec<_>>(),
+    })
+}
+
+/// Why the two are apart in this stage, or in which kernel they are together; none if one does not use the other.
+fn answer(stage: &str, compiled: &Compiled, from: &str, to: &str) -> Option<String> {
+    let graph = &compiled.simplified;
+    let (from_node, to_node) = (graph.find(from)?.node, graph.find(to)?.node);
+    let apart = compiled.not_fused.iter().find(|edge| edge.from.node == from_node && edge.to == to_node);
+    if let Some(edge) = apart {
+        return Some(format!("{stage}: `{from}` and `{to}` are two kernels: {}", edge.reason));
+    }
+    let together = compiled
+        .plan
+        .kernels
+        .iter()
+        .find(|kernel| kernel.nodes.contains(&from_node) && kernel.nodes.contains(&to_node));
+    if let Some(kernel) = together {
+        return Some(format!(
+            "{stage}: `{from}` and `{to}` are one kernel, {} {}",
+            kernel.kind(),
+            kernel.name
+        ));
+    }
+    // They are not neighbours after lowering: say what keeps apart the kernels on the way from one to the other.
+    let on_the_way = between(graph, from_node, to_node)?;
+    let apart = compiled.not_fused.iter().filter(|edge| on_the_way[edge.from.node] && on_the_way[edge.to]);
+    let lines = apart.map(|edge| {
+        let (from, to) = (compiled.name(edge.from), graph.node(edge.to).name());
+        format!("\n  `{from}` and `{to}`: {}", edge.reason)
+    });
+    let lines: IndexSet<String> = lines.collect();
+    let lines: String = lines.into_iter().collect();
+    Some(format!("{stage}: between `{from}` and `{to}`:{lines}"))
+}
+
+/// Which nodes lie on a way from one node to another, both included; none if there is no way.
+fn between(graph: &Graph, from: NodeId, to: NodeId) -> Option<Vec<bool>> {
+    let mut reached = vec![false; graph.nodes.len()];
+    reached[from] = true;
+    for id in from + 1..graph.nodes.len() {
+        reached[id] = graph.nodes[id].inputs.iter().any(|input| reached[input.node]);
+    }
+    let mut leads = vec![false; graph.nodes.len()];
+    leads[to] = true;
+    for id in (0..=to).rev() {
+        if leads[id] {
+            graph.nodes[id].inputs.iter().for_each(|input| leads[input.node] = true);
+        }
+    }
+    let both = |(reached, leads): (&bool, &bool)| *reached && *leads;
+    reached[to].then(|| reached.iter().zip(&leads).map(both).collect())
+}

@@ -1,0 +1,250 @@
+//! The command line.
+
+mod run;
+
+mod check;
+mod data;
+mod explain;
+mod predict;
+
+mod devices;
+mod ops;
+
+mod open;
+mod output;
+mod progress;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::Engine;
+use crate::devices::Choice;
+use output::{Failure, complain};
+
+/// The whole program: reads the arguments, does what they ask for, and returns the exit code.
+///
+/// `setup` adds what a program brings along: `main_with(|engine| engine.plugin(MyOps))`.
+pub fn main_with(setup: impl FnOnce(Engine) -> Engine) -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // If even the help cannot be printed, there is nobody to tell.
+            drop(error.print());
+            return ExitCode::from(u8::from(error.use_stderr()) * 2);
+        }
+    };
+    match dispatch(setup(Engine::new()), arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            complain(&failure.text);
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(engine: Engine, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(args) => run::run(engine, &args),
+        Command::Predict(args) => predict::predict(engine, &args),
+        Command::Check(args) => check::check(engine, &args),
+        Command::Explain(args) => explain::explain(engine, &args),
+        Command::Why(args) => explain::why(engine, &args),
+        Command::Ops(args) => ops::ops(&engine.registry, &args),
+        Command::Devices => devices::devices(),
+        Command::Data(args) => data::data(&engine.sources, &args),
+    }
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    success
+  1    the graph or its data is at fault
+  2    wrong usage
+  3    the machine is at fault: no such device, out of memory, disk full
+  130  interrupted; training has saved its state
+
+Environment:
+  ENGINE_DATA_DIR  a folder with data sets, after --data-dir and before data/
+  ENGINE_OFFLINE   1: never use the network";
+
+#[derive(Parser)]
+#[command(name = "engine", version, about = "Runs compute graphs written as RON pipelines.", after_help = EXIT_CODES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the stages of a pipeline: train, evaluate, save
+    Run(RunArgs),
+    /// Compute outputs for every row of a file with a trained graph
+    Predict(PredictArgs),
+    /// Check a pipeline without running it
+    Check(GraphArgs),
+    /// Print what a pipeline becomes on its way to kernels
+    Explain(ExplainArgs),
+    /// Say why two nodes are not one kernel
+    Why(WhyArgs),
+    /// List the ops, or print the page of one
+    Ops(OpsArgs),
+    /// List the devices of this machine
+    Devices,
+    /// List the data sources, or find, fetch and check one
+    Data(DataArgs),
+}
+
+/// A pipeline with what changes it.
+#[derive(Args)]
+struct GraphArgs {
+    /// The pipeline file
+    #[arg(value_name = "GRAPH")]
+    graph: PathBuf,
+    /// Override a field by its path, such as seed=1 or train.epochs=2
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_override)]
+    set: Vec<(String, String)>,
+    /// A RON file with functions that the pipeline may call
+    #[arg(long, value_name = "FILE.ron")]
+    plugin: Vec<PathBuf>,
+}
+
+/// Where and how to run.
+#[derive(Args)]
+struct MachineArgs {
+    /// auto, cpu, cuda, cuda:N or wgpu
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    device: Choice,
+    /// Threads of the CPU device; one a core if left out
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    threads: Option<usize>,
+    /// Make every node a kernel of its own
+    #[arg(long)]
+    no_fuse: bool,
+}
+
+#[derive(Args)]
+struct RunArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// A folder with data sets, looked into first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Write what was measured to a JSON file
+    #[arg(long, value_name = "FILE.json")]
+    report: Option<PathBuf>,
+    /// Go on from a checkpoint as if the run had never stopped
+    #[arg(long, value_name = "CKPT")]
+    resume: Option<PathBuf>,
+    /// Print final results only
+    #[arg(long)]
+    quiet: bool,
+}
+
+#[derive(Args)]
+struct PredictArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Trained parameters: a checkpoint, or a safetensors file
+    #[arg(long, value_name = "CKPT")]
+    load: PathBuf,
+    /// The rows: IDX (gzipped or not), .npy or .csv
+    #[arg(long, value_name = "FILE")]
+    input: PathBuf,
+    /// Where results go: a .npy or .csv file, or - for CSV on the standard output
+    #[arg(long, default_value = "-", value_name = "FILE")]
+    output: PathBuf,
+}
+
+#[derive(Args)]
+struct ExplainArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    /// The form to print
+    #[arg(long, default_value = "kernels")]
+    stage: explain::Form,
+    /// Make every node a kernel of its own
+    #[arg(long)]
+    no_fuse: bool,
+    /// A folder with data sets, looked into first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Print kernels and memory as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct WhyArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    /// The node that makes a value
+    #[arg(value_name = "NODE")]
+    from: String,
+    /// The node that uses it
+    #[arg(value_name = "NODE")]
+    to: String,
+    /// A folder with data sets, looked into first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct OpsArgs {
+    /// The op whose page to print
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Print the whole reference as Markdown
+    #[arg(long, conflicts_with = "name")]
+    markdown: bool,
+}
+
+#[derive(Args)]
+struct DataArgs {
+    /// The source to load
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// A folder with data sets, looked into first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+fn parse_override(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as train.epochs=1")?;
+    if key.trim().is_empty() {
+        return Err("the key is empty".to_string());
+    }
+    Ok((key.trim().to_string(), value.to_string()))
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads @ 1..=1024) => Ok(threads),
+        _ => Err("expected a whole number from 1 to 1024".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn overrides_have_a_key_and_any_value() {
+        let read = |text| parse_override(text).ok();
+        assert_eq!(read("train.epochs=1"), Some(("train.epochs".to_string(), "1".to_string())));
+        assert_eq!(read("name=\"a=b\""), Some(("name".to_string(), "\"a=b\"".to_string())));
+        assert_eq!((read("seed"), read("=1")), (None, None));
+    }
+}

@@ -1,0 +1,87 @@
+//! Reading a pipeline with its plugins and overrides.
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::sync::Arc;
+
+use engine_core::diag::{Code, Diagnostics, FileId, Look, Sources, Span};
+use engine_core::op::Registry;
+use engine_core::pipeline::Pipeline;
+use engine_core::source;
+use engine_runtime::session::{SessionError, StageFault};
+
+use super::GraphArgs;
+use super::output::{Failure, remark};
+
+/// A checked pipeline with the texts that its spans point into.
+pub(super) struct Opened {
+    /// The pipeline.
+    pub(super) pipeline: Arc<Pipeline>,
+    sources: Sources,
+}
+
+/// Reads and checks a pipeline; its functions are added to the registry. Warnings are printed.
+pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, Failure> {
+    let mut sources = Sources::new();
+    let mut diagnostics = Diagnostics::new();
+    let graph = add(&mut sources, &args.graph, &mut diagnostics)?;
+    let plugins = args.plugin.iter().map(|path| add(&mut sources, path, &mut diagnostics));
+    let plugins = plugins.collect::<Result<Vec<FileId>, Failure>>()?;
+    let pipeline = match diagnostics.has_errors() {
+        true => None,
+        false => source::load(&mut sources, graph, registry, &args.set, &plugins, &mut diagnostics),
+    };
+    let text = render(&diagnostics, &sources);
+    match pipeline {
+        Some(pipeline) => {
+            if diagnostics.n_warnings() > 0 {
+                remark(text.trim_end());
+            }
+            Ok(Opened { pipeline: Arc::new(pipeline), sources })
+        }
+        None => Err(Failure::diagnostics(text)),
+    }
+}
+
+impl Opened {
+    /// The failure of a session, with its place in the file where it has one.
+    pub(super) fn failure(&self, error: SessionError) -> Failure {
+        let SessionError::Plan { stage, source } = &error else { return error.into() };
+        match source.downcast_ref::<StageFault>() {
+            Some(fault) => self.stage_failure(stage, fault),
+            None => error.into(),
+        }
+    }
+
+    /// The failure of a stage that is no graph, with its place in the file.
+    pub(super) fn stage_failure(&self, stage: &str, fault: &StageFault) -> Failure {
+        let StageFault(issue) = fault;
+        let Some(span) = issue.span.or_else(|| self.stage_span(stage)) else {
+            return Failure::graph(format!("stage `{stage}`: {fault}"));
+        };
+        let mut diagnostics = Diagnostics::new();
+        let diagnostic = diagnostics.error(Code::E0206, span, format!("stage `{stage}`: {}", issue.message));
+        if let Some(help) = &issue.help {
+            diagnostic.help(help.clone());
+        }
+        Failure::diagnostics(render(&diagnostics, &self.sources))
+    }
+
+    fn stage_span(&self, stage: &str) -> Option<Span> {
+        self.pipeline.stages.iter().find(|known| *known.name == *stage)?.span
+    }
+}
+
+fn add(sources: &mut Sources, path: &Path, diagnostics: &mut Diagnostics) -> Result<FileId, Failure> {
+    let name = path.display().to_string();
+    match fs::read(path) {
+        Ok(bytes) => Ok(sources.add_bytes(name, bytes, diagnostics)),
+        Err(error) => Err(Failure::graph(format!("{name} cannot be read: {error}"))),
+    }
+}
+
+fn render(diagnostics: &Diagnostics, sources: &Sources) -> String {
+    let look = if io::stderr().is_terminal() { Look::Coloured } else { Look::Plain };
+    diagnostics.render(sources, look)
+}

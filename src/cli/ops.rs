@@ -1,0 +1,189 @@
+//! `engine ops`: the reference, printed from the registry.
+
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role,
+};
+use indexmap::IndexMap;
+
+use super::OpsArgs;
+use super::output::{Failure, print};
+
+pub(super) fn ops(registry: &Registry, args: &OpsArgs) -> Result<(), Failure> {
+    match &args.name {
+        Some(name) => match registry.op(name) {
+            Some(form) => print(page(&form, &TEXT).trim_end()),
+            None => return Err(unknown(registry, name)),
+        },
+        None if args.markdown => print(markdown(registry).trim_end()),
+        None => print(list(registry).trim_end()),
+    }
+    Ok(())
+}
+
+/// The whole reference: `docs/ops.md`.
+pub fn markdown(registry: &Registry) -> String {
+    let mut text = "# Ops\n\nPrinted by `engine ops --markdown`; do not edit.\n".to_string();
+    for (family, forms) in families(registry) {
+        text.push_str(&format!("\n## {family}\n\n| op | what it does |\n|---|---|\n"));
+        for form in &forms {
+            text.push_str(&format!("| [`{0}`](#{0}) | {1} |\n", form.name, form.summary));
+        }
+        forms.iter().for_each(|form| text.push_str(&format!("\n{}", page(form, &MARKDOWN))));
+    }
+    text
+}
+
+fn list(registry: &Registry) -> String {
+    let mut text = String::new();
+    for (family, forms) in families(registry) {
+        text.push_str(&format!("{family}\n"));
+        let width = forms.iter().map(|form| form.name.len()).max().unwrap_or(0);
+        forms.iter().for_each(|form| text.push_str(&format!("  {:<width$}  {}\n", form.name, form.summary)));
+        text.push('\n');
+    }
+    text
+}
+
+fn families(registry: &Registry) -> IndexMap<&str, Vec<&OpForm>> {
+    let mut families: IndexMap<&str, Vec<&OpForm>> = IndexMap::new();
+    for form in registry.ops() {
+        families.entry(&form.family).or_default().push(form);
+    }
+    families
+}
+
+fn unknown(registry: &Registry, name: &str) -> Failure {
+    let hint = match registry.nearest(name) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`engine ops` lists them".to_string(),
+    };
+    Failure::graph(format!("there is no op `{name}`; {hint}"))
+}
+
+/// How the parts of a page are set.
+struct Layout {
+    title: fn(&str) -> String,
+    item: fn(&str, &str) -> String,
+    code: fn(&str) -> String,
+}
+
+const TEXT: Layout = Layout {
+    title: |signature| format!("{signature}\n\n"),
+    item: |name, doc| format!("  {name}: {doc}\n"),
+    code: |code| code.lines().map(|line| format!("  {line}\n")).collect(),
+};
+
+const MARKDOWN: Layout = Layout {
+    title: |signature| {
+        let name = signature.split('(').next().unwrap_or(signature);
+        format!("### {name}\n\n`{signature}`\n\n")
+    },
+    item: |name, doc| format!("- `{name}`: {doc}\n"),
+    code: |code| format!("```\n{}\n```\n", code.trim_end()),
+};
+
+fn page(form: &OpForm, layout: &Layout) -> String {
+    let mut text = (layout.title)(&signature(form));
+    text.push_str(&format!("{}\n", form.summary));
+    section(
+        &mut text,
+        "Operands",
+        form.inputs.iter().map(|input| (layout.item)(&input.name, &input_doc(input))),
+    );
+    section(
+        &mut text,
+        "Attributes",
+        form.attrs.iter().map(|attr| (layout.item)(&attr_text(attr), &attr.doc)),
+    );
+    text.push_str(&format!("\nLowering: {}.\nGradient: {}.\n", lowering(form), gradient(form)));
+    section(&mut text, "Examples", form.examples.iter().map(|example| example_text(form, example, layout)));
+    text
+}
+
+fn section(text: &mut String, title: &str, items: impl Iterator<Item = String>) {
+    let items: String = items.collect();
+    if !items.is_empty() {
+        text.push_str(&format!("\n{title}\n\n{items}"));
+    }
+}
+
+/// `layer_norm(x, scale?, shift?, axis=-1, epsilon=1e-5) -> y`
+fn signature(form: &OpForm) -> String {
+    let operand = |input: &InputSpec| format!("{}{}", input.name, if input.optional { "?" } else { "" });
+    let attr = |attr: &AttrSpec| match &attr.default {
+        Some(default) => format!("{}={default}", attr.name),
+        None => format!("{}=…", attr.name),
+    };
+    let arguments = form.inputs.iter().map(operand).chain(form.attrs.iter().map(attr));
+    let arguments: Vec<String> = arguments.collect();
+    format!("{}({}) -> {}", form.name, arguments.join(", "), form.outputs.join(", "))
+}
+
+fn input_doc(input: &InputSpec) -> String {
+    format!("{}{}", input.doc, if input.optional { "; may be left out" } else { "" })
+}
+
+fn attr_text(attr: &AttrSpec) -> String {
+    let kind = match &attr.kind {
+        AttrKind::Int => "integer".to_string(),
+        AttrKind::Float => "number".to_string(),
+        AttrKind::Bool => "true or false".to_string(),
+        AttrKind::Str => "text".to_string(),
+        AttrKind::Choice(words) => words.join(" | "),
+        AttrKind::DType => "element type".to_string(),
+        AttrKind::Ints => "integers".to_string(),
+        AttrKind::Shape => "extents".to_string(),
+        AttrKind::Literal => "number or truth value".to_string(),
+    };
+    let default = attr.default.as_ref().map_or(", required".to_string(), |default| format!(" = {default}"));
+    format!("{} ({kind}){default}", attr.name)
+}
+
+fn lowering(form: &OpForm) -> String {
+    let kind = match form.lower {
+        Lower::Map(_) => "one scalar body over operands that broadcast",
+        Lower::Expand(_) => "other ops and primitives",
+    };
+    match &form.role {
+        Role::Plain => kind.to_string(),
+        Role::Optimizer { slots } if slots.is_empty() => format!("{kind}; an optimizer without state"),
+        Role::Optimizer { slots } => format!("{kind}; an optimizer with state {}", slots.join(", ")),
+    }
+}
+
+fn gradient(form: &OpForm) -> String {
+    let rule = match &form.grad {
+        Grad::Derive => "follows from the lowering",
+        Grad::Rule(_) => "has a rule of its own",
+        Grad::None { why } => return format!("none, {why}"),
+    };
+    match &form.check {
+        GradCheck::FiniteDifferences { range: (low, high), .. } => {
+            format!("{rule}; checked by finite differences on {low}..{high}")
+        }
+        GradCheck::Convention { why } => format!("{rule}; by convention: {why}"),
+        GradCheck::None { why } => format!("{rule}; not checked: {why}"),
+    }
+}
+
+fn example_text(form: &OpForm, example: &Example, layout: &Layout) -> String {
+    let mut code = String::new();
+    for (name, (ty, values)) in ('a'..).zip(&example.inputs) {
+        code.push_str(&format!("{name}: {ty} = {}\n", numbers(values)));
+    }
+    code.push_str(&format!("{}\n", example.call));
+    for (name, (ty, values)) in form.outputs.iter().zip(&example.outputs) {
+        code.push_str(&format!("-> {name}: {ty} = {}\n", numbers(values)));
+    }
+    format!("{}:\n{}", capitalised(example.title), (layout.code)(&code))
+}
+
+fn numbers(values: &[f64]) -> String {
+    let numbers: Vec<String> = values.iter().map(f64::to_string).collect();
+    format!("[{}]", numbers.join(", "))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

@@ -1,0 +1,187 @@
+//! Showing what a session does: bars on a terminal, plain lines otherwise.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use engine_runtime::data::source::DataSet;
+use engine_runtime::session::{EpochReport, Event, OutputReport};
+use indexmap::IndexMap;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::output::{print, remark};
+
+/// Shows events as they come.
+pub(super) struct Progress {
+    quiet: bool,
+    /// The last line of an epoch, which is the result of a quiet run.
+    last_epoch: Option<String>,
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Bars appear if the standard error is a terminal.
+    pub(super) fn new(quiet: bool) -> Self {
+        let live = !quiet && io::stderr().is_terminal();
+        let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Progress { quiet, last_epoch: None, bar: ProgressBar::with_draw_target(None, target) }
+    }
+
+    /// Shows one event.
+    pub(super) fn show(&mut self, event: &Event<'_>) {
+        match event {
+            Event::DataLoaded { data, set } => self.data_loaded(data, set),
+            Event::Note(note) => self.remark(&format!("note: {note}")),
+            Event::StageStarted { stage, n_steps, .. } => self.start_bar(stage, *n_steps),
+            Event::Progress { step, epoch, n_epochs, loss, .. } => {
+                self.bar.set_position(*step);
+                let loss = loss.map_or(String::new(), |loss| format!("  loss {loss:.4}"));
+                self.bar.set_message(format!("epoch {epoch}/{n_epochs}{loss}"));
+            }
+            Event::EpochDone { stage, n_epochs, report, set } => {
+                let line = epoch_line(stage, *n_epochs, report, *set);
+                self.result(&line, false);
+                self.last_epoch = Some(line);
+            }
+            Event::Evaluated { stage, metrics, set } => {
+                self.result(&format!("{stage}: {}{}", metrics_text(metrics), stand_in(set)), true);
+            }
+            Event::Outputs { stage, outputs } => {
+                for (name, tensor) in *outputs {
+                    let OutputReport { ty, values } = tensor.into();
+                    self.result(&format!("{stage}: {name}: {ty} = {}", values_text(&values)), true);
+                }
+            }
+            Event::CheckpointWritten { path } => self.remark(&format!("saved {}", path.display())),
+            Event::CheckpointRead { path, step: 0 } => self.remark(&format!("loaded {}", path.display())),
+            Event::CheckpointRead { path, step } => {
+                self.remark(&format!("resumed {} at step {step}", path.display()));
+            }
+            Event::StageDone { report } => {
+                self.finish();
+                if let Some(line) = self.last_epoch.take().filter(|_| self.quiet) {
+                    self.result(&line, true);
+                }
+                if report.kind == "train" {
+                    let (steps, us) = (report.steps, report.step_us);
+                    let name = &report.name;
+                    self.remark(&format!(
+                        "{name}: {steps} steps, {us:.1} µs each, {:.2} s in all",
+                        report.seconds
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn data_loaded(&self, data: &str, set: &DataSet) {
+        let rows = set.splits.iter().map(|(name, split)| format!("{} to {name}", split.n_rows()));
+        let rows: Vec<String> = rows.collect();
+        self.remark(&format!("data `{data}`: {} ({}), rows: {}", set.name, set.provenance, rows.join(", ")));
+        if let Some(note) = &set.note {
+            // Said even if quiet: numbers measured on a stand-in are not what they seem.
+            self.above_bar(|| remark(format!("note: {note}")));
+        }
+    }
+
+    fn start_bar(&self, stage: &str, n_steps: u64) {
+        let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {msg}  {eta} left");
+        self.bar.reset();
+        self.bar.set_length(n_steps);
+        self.bar.set_prefix(stage.to_string());
+        self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        self.bar.enable_steady_tick(Duration::from_millis(200));
+    }
+
+    /// A line of the standard output; intermediate ones are left out if quiet.
+    fn result(&self, line: &str, is_final: bool) {
+        if is_final || !self.quiet {
+            self.above_bar(|| print(line));
+        }
+    }
+
+    fn remark(&self, line: &str) {
+        if !self.quiet {
+            self.above_bar(|| remark(line));
+        }
+    }
+
+    fn above_bar(&self, show: impl FnOnce()) {
+        self.bar.suspend(show);
+    }
+}
+
+fn epoch_line(stage: &str, n_epochs: u64, report: &EpochReport, set: Option<&DataSet>) -> String {
+    let mut parts = vec![format!("loss {:.4}", report.train_loss)];
+    parts.extend(report.train_metrics.iter().map(|(name, value)| format!("train {name} {}", number(*value))));
+    if !report.metrics.is_empty() {
+        parts.push(metrics_text(&report.metrics));
+    }
+    parts.push(format!("{:.2} s", report.seconds));
+    let note = set.filter(|_| !report.metrics.is_empty()).map_or(String::new(), stand_in);
+    format!("{stage}: epoch {}/{n_epochs}: {}{note}", report.epoch, parts.join(", "))
+}
+
+fn metrics_text(metrics: &IndexMap<String, f64>) -> String {
+    let parts: Vec<String> =
+        metrics.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect();
+    parts.join(", ")
+}
+
+/// Said wherever a metric is printed that was measured on data of the program's own making.
+fn stand_in(set: &DataSet) -> String {
+    match set.is_synthetic() {
+        true => format!(" (on the built-in {}, not on real data)", set.name),
+        false => String::new(),
+    }
+}
+
+fn number(value: f64) -> String {
+    format!("{value:.4}")
+}
+
+fn values_text(values: &[f64]) -> String {
+    const MOST: usize = 16;
+    let shown: Vec<String> = values.iter().take(MOST).map(f64::to_string).collect();
+    let rest = if values.len() > MOST { ", …" } else { "" };
+    format!("[{}{rest}]", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use engine_runtime::data::source::Provenance;
+
+    use super::*;
+
+    fn set(provenance: Provenance) -> DataSet {
+        DataSet { name: "synthetic-digits".to_string(), provenance, note: None, splits: IndexMap::new() }
+    }
+
+    #[test]
+    fn an_accuracy_on_made_up_data_says_so() {
+        let report = EpochReport {
+            epoch: 2,
+            train_loss: 0.25,
+            seconds: 1.5,
+            train_metrics: IndexMap::new(),
+            metrics: IndexMap::from([("accuracy".to_string(), 0.98765)]),
+        };
+        let synthetic = set(Provenance::Synthetic);
+        assert_eq!(
+            epoch_line("train", 5, &report, Some(&synthetic)),
+            "train: epoch 2/5: loss 0.2500, accuracy 0.9877, 1.50 s (on the built-in synthetic-digits, not on real data)"
+        );
+        let real = set(Provenance::Files { dir: "data".into() });
+        assert!(epoch_line("train", 5, &report, Some(&real)).ends_with("accuracy 0.9877, 1.50 s"));
+    }
+
+    #[test]
+    fn long_outputs_are_cut() {
+        assert_eq!(values_text(&[1.0, -0.5]), "[1, -0.5]");
+        assert!(values_text(&[0.0; 17]).ends_with("0, …]"));
+    }
+}

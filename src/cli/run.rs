@@ -1,0 +1,81 @@
+//! `engine run`.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine_core::compile::Options;
+use engine_core::op::Registry;
+use engine_runtime::data::source::{LoadContext, Sources};
+use engine_runtime::device::Device;
+use engine_runtime::session::{self, CompilingPlanner, Report, Session};
+
+use super::open::{Opened, open};
+use super::output::{Failure, remark};
+use super::progress::Progress;
+use super::{MachineArgs, RunArgs};
+use crate::{Engine, devices};
+
+pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
+    let Engine { mut registry, sources } = engine;
+    let opened = open(&args.graph, &mut registry)?;
+    let mut progress = Progress::new(args.quiet);
+    let report = run_stages(&opened, registry, &sources, args, &mut progress)?;
+    match &args.report {
+        Some(path) => write_report(path, &report),
+        None => Ok(()),
+    }
+}
+
+fn run_stages(
+    opened: &Opened,
+    registry: Registry,
+    sources: &Sources,
+    args: &RunArgs,
+    progress: &mut Progress,
+) -> Result<Report, Failure> {
+    let device = open_device(&args.machine, args.quiet)?;
+    let context = LoadContext { say: |line| remark(line), ..LoadContext::from_env(args.data_dir.as_deref()) };
+    let pipeline = Arc::clone(&opened.pipeline);
+    let sets = session::load_data(&pipeline, sources, &context, &mut |event| progress.show(event))?;
+    let options = compile_options(args.machine.no_fuse);
+    let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options);
+    let mut session = Session::new(pipeline, Arc::new(planner), device, sets)?;
+    interrupt_by(session.cancel_flag());
+    let ran = session.run_stages(args.resume.as_deref(), &mut |event| progress.show(event));
+    progress.finish();
+    ran.map_err(|error| opened.failure(error))
+}
+
+/// How to compile for a run.
+pub(super) fn compile_options(no_fuse: bool) -> Options {
+    Options { fuse: !no_fuse, ..Options::default() }
+}
+
+/// Starts the device that is asked for, and says which `auto` has taken.
+pub(super) fn open_device(args: &MachineArgs, quiet: bool) -> Result<Arc<dyn Device>, Failure> {
+    let opened = devices::open(args.device, args.threads).map_err(Failure::machine)?;
+    if let Some(why) = opened.why.as_ref().filter(|_| !quiet) {
+        remark(format!("device: {why}"));
+    }
+    Ok(opened.device)
+}
+
+/// The first Ctrl-C asks the session to stop after its step, a second one ends the program at once.
+fn interrupt_by(flag: Arc<AtomicBool>) {
+    let handler = move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        remark("stopping after this step; press again to stop at once");
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        remark(format!("note: Ctrl-C will stop the program at once: {error}"));
+    }
+}
+
+fn write_report(path: &Path, report: &Report) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(report).map_err(Failure::machine)?;
+    fs::write(path, json + "\n").map_err(|error| Failure::machine(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,106 @@
+//! Choosing a device by its name on the command line.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use engine_runtime::cpu::CpuDevice;
+use engine_runtime::device::{Device, DeviceError};
+use thiserror::Error;
+
+/// What `--device` asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// CUDA, else a real GPU through wgpu, else the CPU.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The NVIDIA GPU of this number.
+    Cuda(usize),
+    /// A GPU through wgpu.
+    Wgpu,
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Choice::Auto),
+            "cpu" => Ok(Choice::Cpu),
+            "cuda" => Ok(Choice::Cuda(0)),
+            "wgpu" => Ok(Choice::Wgpu),
+            _ => {
+                let number = text.strip_prefix("cuda:").and_then(|number| number.parse().ok());
+                number.map(Choice::Cuda).ok_or_else(|| "expected auto, cpu, cuda, cuda:N or wgpu".to_string())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::Auto => f.write_str("auto"),
+            Choice::Cpu => f.write_str("cpu"),
+            Choice::Cuda(number) => write!(f, "cuda:{number}"),
+            Choice::Wgpu => f.write_str("wgpu"),
+        }
+    }
+}
+
+/// A device, and why it was taken.
+pub struct Opened {
+    /// The device.
+    pub device: Arc<dyn Device>,
+    /// For `auto`: what was taken and why.
+    pub why: Option<String>,
+}
+
+/// Why a device cannot be had.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// This build cannot drive such a device.
+    #[error("device `{0}` is not available: this build has no driver for it; use `--device cpu`")]
+    NoDriver(Choice),
+    /// The device does not start.
+    #[error("device `{choice}` does not start: {source}")]
+    Failed {
+        /// What was asked for.
+        choice: Choice,
+        /// What happened.
+        source: DeviceError,
+    },
+}
+
+/// Starts the device of a choice. `threads` is for the CPU: none means one a core.
+pub fn open(choice: Choice, threads: Option<usize>) -> Result<Opened, OpenError> {
+    match choice {
+        Choice::Cpu => Ok(Opened { device: cpu(choice, threads)?, why: None }),
+        Choice::Auto => {
+            let why = "cpu, because this build drives no GPU".to_string();
+            Ok(Opened { device: cpu(choice, threads)?, why: Some(why) })
+        }
+        Choice::Cuda(_) | Choice::Wgpu => Err(OpenError::NoDriver(choice)),
+    }
+}
+
+fn cpu(choice: Choice, threads: Option<usize>) -> Result<Arc<dyn Device>, OpenError> {
+    let device = CpuDevice::new(threads).map_err(|source| OpenError::Failed { choice, source })?;
+    Ok(Arc::new(device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_read_as_they_print() {
+        for text in ["auto", "cpu", "cuda:0", "cuda:3", "wgpu"] {
+            assert_eq!(text.parse::<Choice>().map(|choice| choice.to_string()), Ok(text.to_string()));
+        }
+        assert_eq!("cuda".parse(), Ok(Choice::Cuda(0)));
+        assert!("gpu".parse::<Choice>().is_err() && "cuda:x".parse::<Choice>().is_err());
+    }
+}
