@@ -651,7 +651,7 @@ impl<'a> Parser<'a> {
             (_, "and") => Some("`and` is written `a & b`"),
             (_, "or") => Some("`or` is written `a | b`"),
             ("not", _) => Some("`not` is written `!a`"),
-            (_, "if" | "?") => Some("a choice is written `select(condition, a, b)`"),
+            (_, "if" | "?") => Some("a choice is written `where(condition, a, b)`"),
             (_, "[") if applies => Some("a part of a tensor is taken by an op such as `slice`"),
             (_, ")" | "]") if applies => Some("no bracket is open here"),
             _ => None,

@@ -66,7 +66,7 @@ impl Reader<'_> {
         let attr = self.attr(spec, value);
         if attr.is_none() {
             let message = format!("`{}` must be {}", spec.name, wanted(&spec.kind));
-            self.diags.error(Code::E0108, value.span, message).help(format!("it is {}", spec.doc));
+            self.diags.error(Code::E0108, value.span, message).help(format!("`{}`: {}", spec.name, spec.doc));
         }
         attr
     }

@@ -1,0 +1,115 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+//! What the documents show is what the program does.
+
+use engine_core::diag::{Code, Diagnostics, Look, Sources};
+use engine_core::op::Registry;
+use engine_core::source::load;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Faults of bytes, data, checkpoints, gradients and machines: a pipeline file alone cannot show them.
+const WITHOUT_EXAMPLE: &[Code] = &[
+    Code::E0001,
+    Code::E0115,
+    Code::E0501,
+    Code::E0502,
+    Code::E0503,
+    Code::E0504,
+    Code::E0601,
+    Code::E0602,
+    Code::E0603,
+    Code::E0604,
+];
+
+#[test]
+fn every_code_has_a_page_that_shows_its_message() {
+    for &code in Code::ALL {
+        let path = root().join(format!("docs/errors/{code}.md"));
+        let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let title = format!("# {code}: {}\n", code.title());
+        assert!(page.starts_with(&title), "{} must start with {title}", path.display());
+        match block(&page, "ron") {
+            Some(file) => compare(&path, &page, code, &shown(file, &page)),
+            None => assert!(WITHOUT_EXAMPLE.contains(&code), "{} shows no wrong file", path.display()),
+        }
+    }
+}
+
+#[test]
+fn no_page_is_about_a_code_that_is_not_there() {
+    let known: Vec<String> = Code::ALL.iter().map(|code| format!("{code}.md")).collect();
+    for page in fs::read_dir(root().join("docs/errors")).unwrap() {
+        let name = page.unwrap().file_name().into_string().unwrap();
+        assert!(known.contains(&name), "docs/errors/{name}");
+    }
+}
+
+#[test]
+fn examples_of_the_format_are_sound() {
+    let page = fs::read_to_string(root().join("docs/graph-format.md")).unwrap();
+    let examples: Vec<&str> = page.split("```ron\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(examples.len() >= 5);
+    for example in examples {
+        assert_eq!(load_text(example, None, &[]).0, "", "{example}");
+    }
+}
+
+#[test]
+fn shipped_graphs_are_sound() {
+    for entry in fs::read_dir(root().join("graphs")).unwrap() {
+        let path = entry.unwrap().path();
+        let (faults, has_errors) = load_text(&fs::read_to_string(&path).unwrap(), None, &[]);
+        assert!(!has_errors, "{}:\n{faults}", path.display());
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+/// The content of the first fenced block of that kind.
+fn block<'p>(page: &'p str, kind: &str) -> Option<&'p str> {
+    let (_, rest) = page.split_once(&format!("```{kind}\n"))?;
+    rest.split_once("```").map(|(content, _)| content)
+}
+
+/// The messages for the wrong file of a page, with the plugin file and the overrides that stand beside it.
+fn shown(file: &str, page: &str) -> String {
+    let overrides: Vec<(String, String)> = block(page, "set")
+        .into_iter()
+        .flat_map(str::lines)
+        .filter_map(|line| line.trim_start_matches("--set ").split_once('='))
+        .map(|(path, value)| (path.to_owned(), value.to_owned()))
+        .collect();
+    load_text(file, block(page, "ron plugin"), &overrides).0
+}
+
+/// What is said about a file, and whether it is refused.
+fn load_text(text: &str, plugin: Option<&str>, overrides: &[(String, String)]) -> (String, bool) {
+    let (mut sources, mut diags, mut registry) = (Sources::new(), Diagnostics::new(), Registry::new());
+    registry
+        .plugin(&engine_math::Math)
+        .plugin(&engine_reduce::Reduce)
+        .plugin(&engine_tensor::Tensor)
+        .plugin(&engine_optim::Optim);
+    let plugins: Vec<_> = plugin.into_iter().map(|text| sources.add("plugin.ron", text)).collect();
+    let file = sources.add("graph.ron", text);
+    let pipeline = load(&mut sources, file, &mut registry, overrides, &plugins, &mut diags);
+    assert_eq!(pipeline.is_none(), diags.has_errors());
+    (diags.render(&sources, Look::Plain), pipeline.is_none())
+}
+
+/// Compares the message on the page; `UPDATE_EXPECT=1` writes it there instead.
+fn compare(path: &Path, page: &str, code: Code, message: &str) {
+    assert!(message.contains(&format!("[{code}]")), "the file of {} gives:\n{message}", path.display());
+    let on_page = block(page, "text").unwrap_or_else(|| panic!("{} shows no message", path.display()));
+    if on_page == message {
+        return;
+    }
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        let updated = page.replacen(&format!("```text\n{on_page}```"), &format!("```text\n{message}```"), 1);
+        fs::write(path, updated).unwrap();
+        return;
+    }
+    panic!("{} shows\n{on_page}\ninstead of\n{message}\nUPDATE_EXPECT=1 corrects it", path.display());
+}
