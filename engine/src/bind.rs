@@ -253,7 +253,8 @@ mod tests {
               output y = b.y.2
               output bits = next.y.2
             }
-        "#]].assert_eq(&flat.to_string());
+        "#]]
+        .assert_eq(&flat.to_string());
         let registry = Registry::new();
         let inputs = HashMap::from([("x".into(), OracleTensor::new(DType::F32, &[2], &[1.0, 10.0]))]);
         let run = Oracle::new(&registry).run(&graph, &inputs, 9, 4).unwrap();

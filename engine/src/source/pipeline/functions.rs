@@ -1,6 +1,8 @@
 //! Functions: ops that a file defines out of other ops.
 
-use super::nodes::{NodeDef, check_name, depth_first, read_expr, read_nodes, references, sort, walk};
+use super::nodes::{
+    NodeDef, check_name, depth_first, read_expr, read_nodes, references, sort, split_port, walk,
+};
 use super::types::{Dims, named_dim};
 use super::typing::{Meaning, Names, Typing, op_name, unary_op_name};
 use crate::diag::{Code, Diagnostics, Spanned, nearest};
@@ -195,10 +197,11 @@ impl Function {
     fn unknown_names(&self) -> Vec<Spanned<&str>> {
         let known: HashSet<&str> = self.known_names().into_iter().collect();
         let used = self.expressions().flat_map(references);
-        used.filter(|name| {
-            !known.contains(name.value) && !self.dims.contains_key(name.value) && name.value != "step"
-        })
-        .collect()
+        let is_known = |path: &str| {
+            let name = split_port(path, |path| known.contains(path)).0;
+            known.contains(name) || self.dims.contains_key(path) || path == "step"
+        };
+        used.filter(|name| !is_known(name.value)).collect()
     }
 
     /// Types of the results, found by writing the function out for operands of these types.

@@ -136,26 +136,35 @@ pub(super) fn read_expr(value: &Ron, diags: &mut Diagnostics) -> Option<Expr> {
 /// Reports a name that could not be told from other things in an expression.
 pub(super) fn check_name(name: &Spanned<String>, diags: &mut Diagnostics) -> Option<()> {
     let reserved = ["step", "true", "false", "inf", "nan", "none"].contains(&name.as_str());
-    let well_formed = name.starts_with(is_name_start) && name.chars().all(is_name_char);
+    let well_formed =
+        name.split('.').all(|part| part.starts_with(is_name_start) && part.chars().all(is_name_char));
     if well_formed && !reserved {
         return Some(());
     }
     let help = if reserved {
         "it has a meaning of its own"
     } else {
-        "names are letters, digits and `_`, a letter first"
+        "names are letters, digits and `_`, a letter first; dots may join several"
     };
     let shown = crate::source::lex::shorten(name);
     diags.error(Code::E0016, name.span, format!("`{shown}` cannot be a name")).help(help);
     None
 }
 
-/// Names that an expression refers to, without the part behind a dot.
+/// What a dotted name refers to: `w.m` is the value of that name if there is one, else the result `m` of `w`.
+pub(super) fn split_port(path: &str, is_known: impl Fn(&str) -> bool) -> (&str, Option<&str>) {
+    match path.rsplit_once('.') {
+        Some((name, port)) if !is_known(path) => (name, Some(port)),
+        _ => (path, None),
+    }
+}
+
+/// Names that an expression refers to.
 pub(super) fn references(expr: &Expr) -> Vec<Spanned<&str>> {
     let mut names = vec![];
     walk(expr, &mut |part| {
         if let ExprKind::Name(path) = &part.kind {
-            names.push(Spanned::new(part.span, path.split('.').next().unwrap_or(path)));
+            names.push(Spanned::new(part.span, path.as_str()));
         }
     });
     names
@@ -180,7 +189,8 @@ pub(super) fn sort(defs: &[NodeDef], diags: &mut Diagnostics) -> Vec<usize> {
         defs.iter().enumerate().map(|(i, def)| (def.name.as_str(), i)).collect();
     let operands = |def: &NodeDef| -> Vec<usize> {
         let names = def.expr.iter().flat_map(references);
-        names.filter_map(|name| index.get(name.value).copied()).collect()
+        let known = names.map(|name| split_port(name.value, |path| index.contains_key(path)).0);
+        known.filter_map(|name| index.get(name).copied()).collect()
     };
     depth_first(&defs.iter().map(operands).collect::<Vec<_>>(), |circle| report_circle(circle, defs, diags))
 }
@@ -235,7 +245,9 @@ fn report_circle(circle: &[usize], defs: &[NodeDef], diags: &mut Diagnostics) {
     let error = diags.error(Code::E0301, defs[circle[0]].name.span, message);
     for (at, &member) in circle.iter().take(SHOWN).enumerate() {
         let operand = name(&circle[(at + 1) % circle.len()]);
-        let uses = defs[member].expr.iter().flat_map(references).find(|used| used.value == operand);
+        let uses = defs[member].expr.iter().flat_map(references).find(|used| {
+            used.value.strip_prefix(operand).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
         if let Some(used) = uses {
             error.also(used.span, format!("`{}` needs `{operand}`", defs[member].name.value));
         }

@@ -1,5 +1,6 @@
 //! Stages: what is done with the graph.
 
+use super::nodes::split_port;
 use super::typing::{Meaning, Names};
 use super::{Scope, nodes, read_path, settings};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
@@ -235,7 +236,7 @@ impl Reader<'_> {
 
     /// The value that a node's name stands for, or `t.indices` for one of several results.
     fn find(&self, path: &str) -> Option<Value> {
-        let (name, port) = path.split_once('.').map_or((path, None), |(name, port)| (name, Some(port)));
+        let (name, port) = split_port(path, |path| self.scope.names.contains_key(path));
         let Some(Meaning::Value(first)) = self.scope.names.get(name) else {
             return None;
         };

@@ -323,6 +323,19 @@ fn results_have_names() {
 }
 
 #[test]
+fn names_may_have_dots() {
+    check_nodes(
+        r#"{"x.m": "exp(x)", "y": "x.m + t.values", "t": "topk(x.m, k=4)", "t.indices": "x.m"}"#,
+        expect![[r#"
+            x.m: f32[B, 4] = exp(x)
+            (t: f32[B, 4], t.1: i32[B, 4]) = topk(x.m, k=4)
+            y: f32[B, 4] = add(x.m, t)
+            t.indices: f32[B, 4] = map(x.m) |a| a
+        "#]],
+    );
+}
+
+#[test]
 fn nodes_in_full_read_as_calls() {
     let full = r#"[
         (name: "y", op: "add", inputs: ["t", "s * 2"]),
@@ -645,7 +658,7 @@ fn faults_in_expressions() {
             7 │     "f": "softmax(x, axes=1, axis=\"one\", axis=2)",
               │                                   ^^^^^^^
               │
-              = help: it is what `axis` decides
+              = help: `axis`: what `axis` decides
 
             error[E0013]: `axis` is given twice
               ┌─ mnist.ron:7:44
@@ -685,7 +698,7 @@ fn faults_in_expressions() {
             11 │     "k": "x + cast(u, dtype=float)",
                │                             ^^^^^
                │
-               = help: it is what `dtype` decides
+               = help: `dtype`: what `dtype` decides
 
             error[E0116]: f32[1000000, 1000000, 1000000] has more elements than a machine can hold
                ┌─ mnist.ron:12:11
@@ -794,7 +807,7 @@ fn circles_and_names() {
             3 │     "x": "exp(x)", "step": "x", "2b": "x", "y": "relu(x)", "y": "relu(x)",
               │                                  ^^
               │
-              = help: names are letters, digits and `_`, a letter first
+              = help: names are letters, digits and `_`, a letter first; dots may join several
 
             error[E0302]: `y` is defined twice
               ┌─ mnist.ron:3:61
@@ -1218,7 +1231,7 @@ fn faulty_functions() {
             5 │         "h": (inputs: ["x", "2"], attrs: {"k": None}, nodes: {"a": "x + y"}, output: "a + b"),
               │                              ^
               │
-              = help: names are letters, digits and `_`, a letter first
+              = help: names are letters, digits and `_`, a letter first; dots may join several
 
             error[E0401]: `k` needs a default value
               ┌─ mnist.ron:5:48

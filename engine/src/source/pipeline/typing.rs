@@ -4,6 +4,7 @@
 //! where they are integers. A number that stands alone is `f32` if it has a fraction, else `i32`.
 
 use super::literals::{default_dtype, fit, fold_binary, fold_unary};
+use super::nodes::split_port;
 use super::settings;
 use super::types::{Dims, check_size};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
@@ -109,7 +110,7 @@ impl Typing<'_, '_> {
     // ---- Names.
 
     fn named(&mut self, path: &str, span: Span) -> Option<Operand> {
-        let (name, port) = path.split_once('.').map_or((path, None), |(name, port)| (name, Some(port)));
+        let (name, port) = split_port(path, |path| self.names.contains_key(path));
         match (self.names.get(name), port) {
             (Some(Meaning::Faulty), _) => None,
             (Some(Meaning::Value(value)), None) => Some(Operand::Value(*value)),
@@ -362,11 +363,17 @@ impl Typing<'_, '_> {
             Some(Naming { name, port }) => (name.into(), port),
             None => (self.builder.fresh_name(), 0),
         };
-        let output = |(port, ty)| match form.outputs.get(port) {
-            Some(result) if port != named_port => Output { name: format!("{name}.{result}").into(), ty },
-            _ => Output { name: name.clone(), ty },
-        };
-        types.into_iter().enumerate().map(output).collect()
+        let mut outputs = vec![];
+        for (port, ty) in types.into_iter().enumerate() {
+            let derived = form.outputs.get(port).map(|result| format!("{name}.{result}").into());
+            let name = match derived {
+                _ if port == named_port => name.clone(),
+                Some(derived) if !self.names.contains_key(&derived) => derived,
+                _ => self.builder.fresh_name(),
+            };
+            outputs.push(Output { name, ty });
+        }
+        outputs
     }
 
     // ---- Reports.
