@@ -1,0 +1,465 @@
+//! The `engine` command as its users see it: what it prints where, what it leaves behind, and how it ends.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use engine::runtime::checkpoint::Checkpoint;
+use engine::runtime::data::digits::{self, Part};
+use engine::runtime::data::npy;
+use engine::runtime::tensor::HostTensor;
+use serde_json::Value;
+
+/// A small network on few synthetic digits; the stages are appended.
+const GRAPH: &str = r#"(
+  name: "tiny",
+  seed: 5,
+  data: {"digits": (source: "synthetic-digits", n_train: 500, n_test: 130)},
+  inputs: {
+    "image": (type: "u8[B, 784]", from: "digits.images"),
+    "label": (type: "u8[B]", from: "digits.labels"),
+  },
+  params: {
+    "w1": (type: "f32[784, 16]", init: Kaiming),
+    "b1": (type: "f32[16]"),
+    "w2": (type: "f32[16, 10]", init: Xavier),
+  },
+  nodes: {
+    "x": "cast(image, dtype=f32) / 255.0",
+    "target": "cast(label, dtype=i32)",
+    "h": "relu(x @ w1 + b1)",
+    "logits": "h @ w2",
+    "class": "argmax(logits, axis=1)",
+    "loss": "cross_entropy(logits, target)",
+    "accuracy": "mean(class == target)",
+  },
+  stages: {
+    "train": Train(
+      data: "digits.train", batch: 64, epochs: 3, loss: "loss", optimizer: Adam(lr: 3e-3),
+      evaluate: Evaluate(data: "digits.test", batch: 50, metrics: {"accuracy": "accuracy"}),
+      checkpoint: (path: "latest.ckpt"),
+    ),
+    "test": Evaluate(data: "digits.test", batch: 64, metrics: {"accuracy": "accuracy", "loss": "loss"}),
+    "predict": Predict(batch: 50, outputs: {"class": "class", "logits": "logits"}),
+  },
+)"#;
+
+/// A folder to run in, with `tiny.ron` in it.
+struct Desk {
+    dir: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Desk { dir: tempfile::tempdir().unwrap() };
+        desk.write("tiny.ron", GRAPH);
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
+        command
+            .args(arguments)
+            .current_dir(self.dir.path())
+            .env("ENGINE_OFFLINE", "1")
+            .env_remove("ENGINE_DATA_DIR");
+        command
+    }
+
+    fn engine(&self, arguments: &[&str]) -> Ended {
+        Ended::from(self.command(arguments).output().unwrap())
+    }
+
+    /// Runs `tiny.ron` on the CPU, which must succeed.
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> Ended {
+        let ended = self.engine(&[&["run", "tiny.ron", "--device", "cpu"], arguments].concat());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        ended
+    }
+
+    /// Runs `tiny.ron` and returns its report.
+    fn report(&self, arguments: &[&str]) -> Value {
+        self.run(&[&["--report", "report.json"], arguments].concat());
+        serde_json::from_str(&fs::read_to_string(self.path("report.json")).unwrap()).unwrap()
+    }
+
+    fn checkpoint(&self, name: &str) -> Checkpoint {
+        Checkpoint::read(&self.path(name)).unwrap()
+    }
+}
+
+/// What a command printed and how it ended.
+struct Ended {
+    code: i32,
+    results: String,
+    errors: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ended {
+            code: output.status.code().unwrap(),
+            results: text(output.stdout),
+            errors: text(output.stderr),
+        }
+    }
+}
+
+#[track_caller]
+fn check_failure(ended: &Ended, code: i32, said: &str) {
+    assert_eq!(ended.code, code, "{}", ended.errors);
+    assert!(ended.errors.contains(said), "{}", ended.errors);
+    assert_eq!(ended.results, "");
+}
+
+#[test]
+fn a_run_prints_its_results_and_says_what_they_were_measured_on() {
+    let desk = Desk::new();
+    let ended = desk.run(&[]);
+    let lines: Vec<&str> = ended.results.lines().collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(lines[0].starts_with("train: epoch 1/3: loss "), "{}", lines[0]);
+    assert!(lines[3].starts_with("test: accuracy 0."), "{}", lines[3]);
+    assert!(lines.iter().all(|line| line.ends_with("(on the built-in synthetic-digits, not on real data)")));
+    assert!(
+        ended.errors.contains("data `digits`: synthetic-digits (synthetic), rows: 500 to train, 130 to test")
+    );
+
+    let quiet = desk.run(&["--quiet"]);
+    assert_eq!((quiet.results.lines().count(), quiet.errors.as_str()), (2, ""));
+    assert_eq!(quiet.results.lines().last(), ended.results.lines().last());
+}
+
+#[test]
+fn a_missing_set_is_replaced_with_a_note_that_even_quiet_runs_print() {
+    let desk = Desk::new();
+    desk.write("tiny.ron", GRAPH.replace("synthetic-digits", "mnist"));
+    let ended = desk.run(&["--quiet", "--set", "train.epochs=1"]);
+    let said = "note: the built-in synthetic digits stand in for `mnist`: it is not in data/mnist, data";
+    assert!(ended.errors.starts_with(said), "{}", ended.errors);
+    assert!(ended.results.contains("not on real data"));
+}
+
+#[test]
+fn the_report_has_what_was_measured() {
+    let report = Desk::new().report(&["--set", "train.epochs=2"]);
+    assert_eq!(
+        (&report["graph"], &report["device"], &report["seed"]),
+        (&"tiny".into(), &"cpu".into(), &5.into())
+    );
+    assert_eq!(report["data"]["digits"]["name"], "synthetic-digits");
+    assert_eq!(report["data"]["digits"]["synthetic"], true);
+    let train = &report["stages"][0];
+    assert_eq!(
+        (&train["name"], &train["kind"], &train["steps"]),
+        (&"train".into(), &"train".into(), &16.into())
+    );
+    let losses: Vec<f64> =
+        (0..2).map(|epoch| train["epochs"][epoch]["train_loss"].as_f64().unwrap()).collect();
+    // An untrained network's loss is near ln 10.
+    assert!(losses[0] < 2.4 && losses[1] < 0.9 * losses[0], "{losses:?}");
+    for number in ["seconds", "step_us", "kernels_per_step", "peak_bytes"] {
+        assert!(train[number].as_f64().unwrap() > 0.0, "{number}");
+    }
+    assert_eq!(train["epochs"][1]["metrics"]["accuracy"], report["stages"][1]["metrics"]["accuracy"]);
+}
+
+#[test]
+fn whose_fault_it_is_decides_the_exit_code() {
+    let desk = Desk::new();
+    desk.write("broken.ron", GRAPH.replace("x @ w1", "x @ w3"));
+    desk.write("nan.ron", GRAPH.replace("lr: 3e-3", "lr: 1e30"));
+    check_failure(&desk.engine(&["run", "none.ron"]), 1, "error: none.ron cannot be read: ");
+    check_failure(&desk.engine(&["run", "broken.ron"]), 1, "broken.ron:17:20");
+    check_failure(&desk.engine(&["run", "tiny.ron", "--set", "train.epoch=1"]), 1, "did you mean `epochs`?");
+    check_failure(
+        &desk.engine(&["run", "tiny.ron", "--resume", "none.ckpt"]),
+        1,
+        "checkpoint none.ckpt: cannot be read",
+    );
+    check_failure(&desk.engine(&["run", "tiny.ron", "--device", "cuda:99"]), 3, "device `cuda:99`");
+    check_failure(&desk.engine(&["ops", "sofmax"]), 1, "there is no op `sofmax`; did you mean `softmax`?");
+    for usage in
+        [&["run"][..], &["walk"], &["run", "tiny.ron", "--device", "tpu"], &["run", "tiny.ron", "--set", "x"]]
+    {
+        check_failure(&desk.engine(usage), 2, "--help");
+    }
+    let nan = desk.engine(&["run", "nan.ron", "--device", "cpu"]);
+    assert_eq!(nan.code, 1);
+    assert!(nan.errors.contains("stage `train`: the loss is not a number from step "), "{}", nan.errors);
+    assert!(!desk.path("latest.ckpt").exists());
+}
+
+#[test]
+fn a_broken_data_file_is_an_error_and_never_replaced() {
+    let desk = Desk::new();
+    desk.write("tiny.ron", GRAPH.replace("synthetic-digits", "mnist"));
+    fs::create_dir_all(desk.path("sets/mnist")).unwrap();
+    for file in [
+        "train-images-idx3-ubyte",
+        "train-labels-idx1-ubyte",
+        "t10k-images-idx3-ubyte",
+        "t10k-labels-idx1-ubyte",
+    ] {
+        desk.write(&format!("sets/mnist/{file}"), [0, 0, 8, 3, 0, 0, 0, 9]);
+    }
+    let ended = desk.engine(&["run", "tiny.ron", "--data-dir", "sets"]);
+    check_failure(
+        &ended,
+        1,
+        "train-images-idx3-ubyte: at byte 8: the header has 16 bytes but the file ends after 8",
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bits_on_any_number_of_threads() {
+    let desk = Desk::new();
+    let tensors = |arguments: &[&str]| {
+        desk.run(arguments);
+        desk.checkpoint("latest.ckpt").tensors
+    };
+    let one = tensors(&["--threads", "1"]);
+    assert_eq!(tensors(&["--threads", "1"]), one);
+    assert_eq!(tensors(&["--threads", "3"]), one);
+    assert_ne!(tensors(&["--set", "seed=6"])["w1"], one["w1"]);
+}
+
+#[test]
+fn every_node_a_kernel_of_its_own_learns_the_same() {
+    let desk = Desk::new();
+    let loss = |arguments: &[&str]| {
+        let report = desk.report(arguments);
+        (
+            report["stages"][1]["metrics"]["loss"].as_f64().unwrap(),
+            report["stages"][0]["kernels_per_step"].as_u64().unwrap(),
+        )
+    };
+    let ((fused, few), (apart, many)) = (loss(&[]), loss(&["--no-fuse"]));
+    assert!((fused - apart).abs() < 1e-3, "{fused} {apart}");
+    assert!(few * 2 < many, "{few} {many}");
+}
+
+/// After every whole epoch and in the middle of one: 500 rows make 8 steps an epoch, the last of them short.
+#[test]
+fn a_resumed_run_ends_with_the_same_bits() {
+    let desk = Desk::new();
+    desk.run(&[]);
+    let whole = desk.checkpoint("latest.ckpt");
+    assert_eq!((whole.step, whole.cursor.epoch), (24, 3));
+    for steps in ["7", "8", "13"] {
+        desk.run(&[
+            "--set",
+            &format!("train.max_steps={steps}"),
+            "--set",
+            "train.checkpoint.path=\"part.ckpt\"",
+        ]);
+        desk.run(&["--resume", "part.ckpt"]);
+        assert_eq!(desk.checkpoint("latest.ckpt"), whole, "after {steps} steps");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_saves_its_state_and_ends_with_130() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
+    let desk = Desk::new();
+    let long = GRAPH.replace("epochs: 3", "epochs: 100000").replace("latest", "stopped");
+    desk.write("long.ron", &long);
+    let mut command = desk.command(&["run", "long.ron", "--device", "cpu"]);
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(running.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("train: epoch 1/"), "{line}");
+    let sent = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
+    let errors = String::from_utf8(ended.stderr).unwrap();
+    assert!(errors.contains("interrupted; `--resume stopped.ckpt` goes on from here"), "{errors}");
+
+    let step = desk.checkpoint("stopped.ckpt").step;
+    let steps = format!("train.max_steps={}", step + 9);
+    let resume = ["run", "long.ron", "--device", "cpu", "--set", &steps];
+    assert_eq!(desk.engine(&[&resume[..], &["--resume", "stopped.ckpt"]].concat()).code, 0);
+    let resumed = desk.checkpoint("stopped.ckpt");
+    assert_eq!(desk.engine(&resume).code, 0);
+    assert_eq!(resumed, desk.checkpoint("stopped.ckpt"));
+}
+
+#[test]
+fn a_checkpoint_of_another_graph_is_a_named_difference() {
+    let desk = Desk::new();
+    desk.run(&["--set", "train.epochs=1"]);
+    desk.write("other.ron", GRAPH.replace("f32[16, 10]", "f32[16, 11]"));
+    let ended = desk.engine(&["run", "other.ron", "--device", "cpu", "--resume", "latest.ckpt"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.errors.contains("the tensors do not match the graph"), "{}", ended.errors);
+    assert!(ended.errors.contains("`w2: f32[16,11]` is f32[16,10] in the file"), "{}", ended.errors);
+
+    let path = desk.path("latest.ckpt");
+    let mut damaged = fs::read(&path).unwrap();
+    let last = damaged.len() - 1;
+    damaged[last] ^= 4;
+    fs::write(&path, damaged).unwrap();
+    let ended = desk.engine(&["run", "tiny.ron", "--device", "cpu", "--resume", "latest.ckpt"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.errors.contains("is damaged: its checksum is "), "{}", ended.errors);
+}
+
+/// What `predict` says about the test images agrees with the accuracy that the run has measured.
+#[test]
+fn predictions_are_those_of_the_evaluation() {
+    let desk = Desk::new();
+    let accuracy = desk.report(&[])["stages"][1]["metrics"]["accuracy"].as_f64().unwrap();
+    let test = digits::draw(digits::DEFAULT_SEED, Part::Test, 130).unwrap();
+    save_npy(&desk.path("images.npy"), &test.images);
+    let predict = ["predict", "tiny.ron", "--device", "cpu", "--load", "latest.ckpt", "--input"];
+
+    let ended = desk.engine(&[&predict[..], &["images.npy"]].concat());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let lines: Vec<&str> = ended.results.lines().collect();
+    assert!(lines[0].starts_with("class,logits.0,logits.1,"), "{}", lines[0]);
+    let classes = lines[1..].iter().map(|line| line.split(',').next().unwrap().parse::<u8>().unwrap());
+    let n_hits = classes.zip(test.labels.bytes()).filter(|(class, label)| class == *label).count();
+    assert!((n_hits as f64 / 130.0 - accuracy).abs() < 1e-6, "{n_hits} hits, accuracy {accuracy}");
+
+    let header = [0, 0, 8, 3, 0, 0, 0, 130, 0, 0, 0, 28, 0, 0, 0, 28];
+    desk.write("images.idx", [&header[..], test.images.bytes()].concat());
+    let idx = desk.engine(&[&predict[..], &["images.idx", "--output", "out.csv"]].concat());
+    assert_eq!((idx.code, idx.results.as_str()), (0, ""));
+    assert_eq!(fs::read_to_string(desk.path("out.csv")).unwrap(), ended.results);
+
+    desk.write("one.ron", GRAPH.replace(r#", "logits": "logits"}"#, "}"));
+    let one = [&["predict", "one.ron"], &predict[2..], &["images.npy", "--output", "class.npy"]].concat();
+    assert_eq!(desk.engine(&one).code, 0);
+    assert_eq!(format!("{:?}", npy::read(&desk.path("class.npy")).unwrap()), "i32[130]");
+}
+
+fn save_npy(path: &Path, tensor: &HostTensor) {
+    npy::write(tensor, &mut fs::File::create(path).unwrap()).unwrap();
+}
+
+#[test]
+fn rows_that_do_not_fit_are_refused() {
+    let desk = Desk::new();
+    desk.run(&["--set", "train.epochs=1"]);
+    desk.write("rows.csv", "1,2,3\n");
+    let predict =
+        |arguments: &[&str]| desk.engine(&[&["predict", "tiny.ron", "--device", "cpu"], arguments].concat());
+    let ended = predict(&["--load", "latest.ckpt", "--input", "rows.csv"]);
+    check_failure(&ended, 1, "error: rows of f64[3] do not fit an input of u8[784]");
+    check_failure(&predict(&["--load", "latest.ckpt", "--input", "none.csv"]), 1, "none.csv: cannot be read");
+    check_failure(&predict(&["--load", "rows.csv", "--input", "rows.csv"]), 1, "checkpoint rows.csv: ");
+    check_failure(&predict(&["--input", "rows.csv"]), 2, "--load");
+}
+
+#[test]
+fn functions_of_a_plugin_file_can_be_called() {
+    let desk = Desk::new();
+    desk.write(
+        "mine.ron",
+        r#"(functions: {"bend": (inputs: ["v"], output: "maximum(v, 0.0)", summary: "Bends.")})"#,
+    );
+    desk.write("tiny.ron", GRAPH.replace("relu(", "bend("));
+    let without = desk.engine(&["check", "tiny.ron"]);
+    check_failure(&without, 1, "there is no op `bend`");
+    let with = desk.engine(&["check", "tiny.ron", "--plugin", "mine.ron"]);
+    assert_eq!((with.code, with.errors.as_str()), (0, ""));
+    desk.run(&["--plugin", "mine.ron", "--set", "train.epochs=1"]);
+}
+
+#[test]
+fn every_form_of_a_pipeline_can_be_printed() {
+    let desk = Desk::new();
+    let explain = |arguments: &[&str]| {
+        let ended = desk.engine(&[&["explain", "tiny.ron"], arguments].concat());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        ended.results
+    };
+    let check = |form: &str, shown: &str| {
+        let text = explain(&["--stage", form]);
+        assert!(text.contains(shown), "{form}: {text}");
+        assert_eq!(text, explain(&["--stage", form]));
+    };
+    check("typed", "input image: u8[B, 784]");
+    check("grad", "param w1: f32[784, 16]");
+    check("primitive", ".contract(");
+    check("simplified", "# stage train");
+    check("kernels", "contract h");
+    check("plan", "launches, 1 streams, arena ");
+
+    let json: Value = serde_json::from_str(&explain(&["--json"])).unwrap();
+    let stages = json["stages"].as_array().unwrap();
+    assert_eq!(
+        stages.iter().map(|stage| stage["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["train", "test"]
+    );
+    for stage in stages {
+        assert!(stage["peak_bytes"].as_u64().unwrap() > 0);
+        assert!(stage["not_fused"].as_array().unwrap().iter().all(|edge| edge["reason"].is_string()));
+        for kernel in stage["kernels"].as_array().unwrap() {
+            assert!(kernel["name"].is_string() && kernel["kind"].is_string() && kernel["flops"].is_u64());
+            assert!(
+                kernel["ops"].is_array() && kernel["bytes_read"].is_u64() && kernel["bytes_written"].is_u64()
+            );
+        }
+    }
+    let n_kernels = |json: &Value| json["stages"][0]["kernels"].as_array().unwrap().len();
+    let apart: Value = serde_json::from_str(&explain(&["--json", "--no-fuse"])).unwrap();
+    assert!(n_kernels(&json) * 2 < n_kernels(&apart));
+}
+
+#[test]
+fn what_keeps_two_nodes_apart_is_said() {
+    let desk = Desk::new();
+    let ended = desk.engine(&["why", "tiny.ron", "h", "loss"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(
+        ended.results.starts_with("train: between `h` and `loss`:\n  `h` and `logits"),
+        "{}",
+        ended.results
+    );
+    check_failure(
+        &desk.engine(&["why", "tiny.ron", "h", "nothing"]),
+        1,
+        "no stage has nodes `h` and `nothing`",
+    );
+}
+
+#[test]
+fn ops_devices_and_data_are_listed() {
+    let desk = Desk::new();
+    let results = |arguments: &[&str]| {
+        let ended = desk.engine(arguments);
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        ended.results
+    };
+    assert!(results(&["ops"]).contains("\n  relu "));
+    assert!(results(&["ops", "relu"]).starts_with("relu(x) -> "));
+    assert!(results(&["ops", "--markdown"]).contains("\n### softmax\n"));
+    assert!(results(&["devices"]).starts_with("cpu: "));
+    assert!(results(&["data"]).contains("synthetic-digits"));
+    assert!(results(&["data", "synthetic-digits"]).contains("train.images: u8[60000,28,28]"));
+    check_failure_after_results(&desk.engine(&["data", "mnist"]), "stand in for `mnist`");
+}
+
+/// `data` shows what a run would use, and fails if that is not what was asked for.
+#[track_caller]
+fn check_failure_after_results(ended: &Ended, said: &str) {
+    assert_eq!(ended.code, 1);
+    assert!(ended.errors.contains(said), "{}", ended.errors);
+}
