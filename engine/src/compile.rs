@@ -74,9 +74,9 @@ impl Compiled {
 pub struct Signature {
     /// The kernel kind.
     pub kind: &'static str,
-    /// Types read, sorted.
+    /// Element types and numbers of elements read, sorted.
     pub reads: Vec<String>,
-    /// Types written, sorted.
+    /// Element types and numbers of elements written, sorted.
     pub writes: Vec<String>,
     /// Bytes read.
     pub bytes_read: u64,
@@ -89,7 +89,10 @@ impl Signature {
         use crate::fuse::Use;
         let types = |usage: Use| {
             let operands = kernel.operands.iter().filter(|operand| operand.usage == usage);
-            let mut types: Vec<String> = operands.map(|operand| operand.ty.to_string()).collect();
+            // Buffers are flat: a shape with an axis of extent 1 more is the same memory.
+            let flat =
+                |operand: &crate::fuse::Operand| format!("{} x {}", operand.ty.dtype, operand.ty.numel());
+            let mut types: Vec<String> = operands.map(flat).collect();
             types.sort();
             types
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use engine_core::compile::Compiled;
+use engine_core::emit::cuda_source;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
 use engine_core::pipeline::{SplitRef, StageKind};
@@ -35,6 +36,8 @@ pub(super) enum Form {
     Kernels,
     /// Launches and memory
     Plan,
+    /// The kernels as CUDA C++; needs no GPU
+    Source,
 }
 
 pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure> {
@@ -125,7 +128,21 @@ fn form_text(form: Form, compiled: &Compiled) -> String {
         Form::Simplified => compiled.simplified.to_string(),
         Form::Kernels => compiled.kernels_text(),
         Form::Plan => compiled.plan.to_string(),
+        Form::Source => source_text(compiled),
     }
+}
+
+fn source_text(compiled: &Compiled) -> String {
+    let plan = &compiled.plan;
+    let kernels = plan.launches.iter().map(|launch| &plan.kernels[launch.kernel]);
+    let texts = kernels.map(|kernel| {
+        let text = match cuda_source(kernel) {
+            Ok(source) => source.text,
+            Err(error) => format!("// no source: {error}\n"),
+        };
+        format!("// {} {}\n{text}", kernel.kind(), kernel.name)
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn stage_json(name: &str, compiled: &Compiled) -> Value {

@@ -331,10 +331,21 @@ impl<'r, 'g> Clusters<'r, 'g> {
         if other.members.iter().any(|&(node, _)| self.feeds_operand(anchor, node)) {
             return Err("a library GEMM has no prologue");
         }
+        if other.members.iter().any(|&(node, _)| self.draws(node)) {
+            return Err("a library GEMM draws no random numbers");
+        }
         if self.result_sized_reads(id, other, n) > MAX_EPILOGUE_READS {
             return Err("the epilogue would read more tensors than it saves");
         }
         Ok(Kind::Contract(anchor, domain))
+    }
+
+    /// Whether a map draws random numbers, or reads from maps that do.
+    fn draws(&self, node: NodeId) -> bool {
+        let is_map = self.of[node].is_some_and(|id| matches!(self.clusters[id].kind, Kind::Map(_)));
+        is_map
+            && (matches!(self.real.graph.nodes[node].op, NodeOp::Random { .. })
+                || self.real.edges[node].iter().any(|edge| self.draws(edge.producer.node)))
     }
 
     fn feeds_operand(&self, anchor: NodeId, node: NodeId) -> bool {

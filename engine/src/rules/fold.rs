@@ -79,6 +79,9 @@ fn fold_view(r: &mut Rewriter, view: &View, x: Value, ty: &Type) -> Option<Value
     if let (Some(literal), false) = (r.constant(x), matches!(view, View::Pad { .. })) {
         return Some(r.full(literal, ty.clone()));
     }
+    if let Some(value) = drop_ones(r, view, x, ty) {
+        return Some(value);
+    }
     let NodeOp::View(inner) = r.op(x).clone() else { return None };
     let base = r.operands(x)[0];
     let joined = match (&inner, view) {
@@ -103,4 +106,19 @@ fn changes_nothing(r: &Rewriter, view: &View, x: Value, ty: &Type) -> bool {
             View::Slice { start, step } => start.iter().all(|&s| s == 0) && step.iter().all(|&s| s == 1),
             View::Pad { low, high, .. } => low.iter().chain(high).all(|&n| n == 0),
         }
+}
+
+/// A broadcast that repeats an axis of extent 1 drops the axis first: then what is repeated is new axes only.
+fn drop_ones(r: &mut Rewriter, view: &View, x: Value, ty: &Type) -> Option<Value> {
+    let View::Broadcast { axes } = view else { return None };
+    let source = r.ty(x).clone();
+    let stays = |i: &usize| source.shape[*i] == ty.shape[axes[*i]];
+    let kept: Vec<usize> = (0..axes.len()).filter(stays).collect();
+    if kept.len() == axes.len() {
+        return None;
+    }
+    let shape = kept.iter().map(|&i| source.shape[i].clone()).collect();
+    let dense = r.make(NodeOp::View(View::Reshape), vec![x], Type { dtype: source.dtype, shape });
+    let axes = kept.iter().map(|&i| axes[i]).collect();
+    Some(r.make(NodeOp::View(View::Broadcast { axes }), vec![dense], ty.clone()))
 }

@@ -77,6 +77,17 @@ fn is_shifted(r: &Rewriter, x: Value, axes: &[usize]) -> bool {
     }
 }
 
+// ---- Views.
+
+/// `f(reshape(x))` is `reshape(f(x))`.
+pub fn reshape_after_unary(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Scalar(scalar) = op else { return None };
+    let ([x], NodeOp::View(View::Reshape)) = (inputs, r.op(*inputs.first()?)) else { return None };
+    let base = r.operands(*x)[0];
+    let value = r.scalar(scalar.clone(), vec![base]);
+    Some(r.make(NodeOp::View(View::Reshape), vec![value], ty.clone()))
+}
+
 // ---- Indexing.
 
 /// `gather(f(a, b), i)` is `f(gather(a, i), gather(b, i))`, where that does not compute more elements. What a contraction

@@ -106,6 +106,10 @@ pub fn rules() -> Vec<Rule> {
         text("log-of-quotient-of-exp", Real, ".log(.div(.exp(x), y))", ".sub(x, .log(y))",
             (".log(.div(.exp(x), y))", ".sub(x, .log(y))")),
 
+        // A reshape goes behind what works on each element alone, so that what was reduced meets what follows.
+        native("reshape-after-unary", Bits, structure::reshape_after_unary,
+            (".exp(.reshape(t))", ".reshape(.exp(t))")),
+
         // Indexing.
         native("gather-through-scalar", Bits, structure::gather_through_scalar,
             (".gather(.exp(x), i, axis=1, batch=1)", ".exp(.gather(x, i, axis=1, batch=1))")),

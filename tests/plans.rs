@@ -1,0 +1,221 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+//! What the shipped pipelines plan to, and that fused, unfused and spelled-out forms compute the same.
+
+use engine::Engine;
+use engine::core::compile::{Compiled, Options, compile};
+use engine::core::diag::{Diagnostics, Look, Sources};
+use engine::core::emit::cuda_source;
+use engine::core::fuse::{Kernel, Use};
+use engine::core::ir::{DType, InputKind, Type};
+use engine::core::op::Registry;
+use engine::core::pipeline::{Pipeline, StageKind, TrainStage};
+use engine::core::plan::Place;
+use engine::core::source;
+use engine::core::stage::{self, Rows, SplitShape};
+use engine::runtime::cpu::CpuDevice;
+use engine::runtime::device::{Device, Executable};
+use engine::runtime::init::initial_values;
+use expect_test::{expect, expect_file};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const ROWS: usize = 60_000;
+
+fn load(file: &str) -> (Pipeline, Registry) {
+    let path = format!("{}/graphs/{file}", env!("CARGO_MANIFEST_DIR"));
+    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
+    let id = sources.add(file, std::fs::read_to_string(path).unwrap());
+    let mut registry = Engine::new().registry;
+    let pipeline = source::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
+    let pipeline = pipeline.unwrap_or_else(|| panic!("{}", diags.render(&sources, Look::Plain)));
+    (pipeline, registry)
+}
+
+fn digits() -> SplitShape {
+    let fields =
+        vec![("images".into(), Type::new(DType::U8, &[784])), ("labels".into(), Type::scalar(DType::U8))];
+    SplitShape { data: "digits".into(), n_rows: ROWS, fields }
+}
+
+fn train_stage(pipeline: &Pipeline) -> &TrainStage {
+    pipeline
+        .stages
+        .iter()
+        .find_map(|stage| match &stage.kind {
+            StageKind::Train(train) => Some(&**train),
+            _ => None,
+        })
+        .unwrap()
+}
+
+fn training(file: &str, options: &Options) -> (Compiled, Pipeline) {
+    let (pipeline, registry) = load(file);
+    let rows = Rows::Batches { batch: 128, per_epoch: ROWS.div_ceil(128) };
+    let step = stage::training(&pipeline, train_stage(&pipeline), &digits(), rows, &registry).unwrap();
+    (compile(&step.graph, &registry, options), pipeline)
+}
+
+fn table(compiled: &Compiled) -> String {
+    let kernels = compiled.plan.launches.iter().map(|launch| &compiled.plan.kernels[launch.kernel]);
+    let names = |kernel: &Kernel, usage: Use| {
+        let operands = kernel.operands.iter().filter(|operand| operand.usage == usage);
+        operands.map(|operand| compiled.name(operand.value).to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let line = |kernel: &Kernel| {
+        let (reads, writes) = (names(kernel, Use::Read), names(kernel, Use::Write));
+        let bytes = format!("{} B in, {} B out", kernel.bytes_read, kernel.bytes_written);
+        format!("{} [{}]: {reads} -> {writes} ({bytes})\n", kernel.kind(), kernel.ops.join(" "))
+    };
+    kernels.map(line).collect()
+}
+
+#[test]
+fn a_training_step_of_mnist_is_nine_kernels() {
+    expect_file!["golden/mnist_train.txt"].assert_eq(&table(&training("mnist.ron", &Options::default()).0));
+}
+
+#[test]
+fn the_step_spelled_out_has_the_same_signature() {
+    let sorted = |file: &str| {
+        let mut signature = training(file, &Options::default()).0.signature();
+        signature.sort();
+        signature
+    };
+    assert_eq!(sorted("mnist_decomposed.ron"), sorted("mnist.ron"));
+}
+
+#[test]
+fn choosing_by_gumbel_softmax_is_one_row_kernel_forward_and_one_backward() {
+    let (pipeline, registry) = load("gumbel.ron");
+    let forward =
+        stage::inference(&pipeline, &[("loss".into(), "loss".into())], &[("B".into(), 256)]).unwrap();
+    let compiled = compile(&forward, &registry, &Options::default());
+    let row = compiled.plan.kernels.iter().find(|kernel| kernel.ops.contains(&"random".to_string())).unwrap();
+    assert_eq!(row.kind(), "row");
+    assert!(
+        ["log", "exp", "reduce_sum", "reduce_max"].iter().all(|op| row.ops.contains(&op.to_string())),
+        "{:?}",
+        row.ops
+    );
+
+    let loss = forward.outputs[0].1;
+    let wrt = forward.find("keys").unwrap();
+    let both = engine::core::grad::differentiate(&forward, &registry, loss, &[wrt]).unwrap();
+    let mut graph = both.graph;
+    graph.outputs.push(("d_keys".into(), both.grads[0]));
+    let compiled = compile(&graph.pruned(), &registry, &Options::default());
+    let kinds: Vec<&str> =
+        compiled.plan.launches.iter().map(|l| compiled.plan.kernels[l.kernel].kind()).collect();
+    expect![[r#"
+        [
+            "contract",
+            "row",
+            "contract",
+            "row",
+            "contract",
+            "row",
+            "contract",
+        ]
+    "#]]
+    .assert_debug_eq(&kinds);
+}
+
+#[test]
+fn kernels_of_the_step_print_as_cuda_text() {
+    let (compiled, _) = training("mnist.ron", &Options::default());
+    let text = |name: &str| {
+        let kernel = compiled.plan.kernels.iter().find(|kernel| kernel.name == name);
+        let kernel = kernel.unwrap_or_else(|| panic!("no kernel {name} in\n{}", compiled.plan));
+        cuda_source(kernel).unwrap().text
+    };
+    expect_file!["golden/mnist_x.cu"].assert_eq(&text("x"));
+    expect_file!["golden/mnist_loss.cu"].assert_eq(&text("loss"));
+}
+
+// ---- Running.
+
+/// Images and labels that look like nothing, but are the same everywhere.
+fn noise(n: usize, most: u32) -> Vec<u8> {
+    let mut state = 0x2545_F491u32;
+    (0..n)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            ((state >> 8) % most) as u8
+        })
+        .collect()
+}
+
+fn prepare(compiled: &Compiled, pipeline: &Pipeline, device: &CpuDevice) -> Box<dyn Executable> {
+    let upload = |bytes: &[u8]| {
+        let buffer = device.allocate(bytes.len()).unwrap();
+        device.write(&buffer, 0, bytes).unwrap();
+        buffer
+    };
+    let order: Vec<u8> = (0..ROWS as i32).flat_map(|i| ((i * 7919) % ROWS as i32).to_le_bytes()).collect();
+    let data: HashMap<&str, Vec<u8>> = HashMap::from([
+        ("digits.images", noise(ROWS * 784, 256)),
+        ("digits.labels", noise(ROWS, 10)),
+        ("order", order),
+    ]);
+    let mut executable = device.prepare(Arc::new(compiled.plan.clone()), pipeline.seed).unwrap();
+    for buffer in &compiled.plan.buffers {
+        let name = &*buffer.name;
+        let bytes = match (buffer.place.clone(), data.get(name)) {
+            (Place::Arena(_) | Place::Input(InputKind::Step), _) => continue,
+            (_, Some(bytes)) => bytes.clone(),
+            _ => match pipeline.params.iter().find(|param| param.name == buffer.name) {
+                Some(param) => initial_values(param, pipeline.seed).unwrap().bytes().to_vec(),
+                None => vec![0; buffer.ty.bytes()],
+            },
+        };
+        executable.bind(name, &upload(&bytes)).unwrap();
+    }
+    executable
+}
+
+fn losses(file: &str, options: &Options, n_threads: usize, n_steps: u32) -> Vec<f32> {
+    let (compiled, pipeline) = training(file, options);
+    let device = CpuDevice::new(Some(n_threads)).unwrap();
+    let mut executable = prepare(&compiled, &pipeline, &device);
+    assert_eq!(executable.arena_bytes(), compiled.plan.arena_bytes);
+    let step = |step: u32| {
+        executable.run(step, 1).unwrap();
+        let mut loss = [0; 4];
+        executable.read_output("loss", &mut loss).unwrap();
+        f32::from_le_bytes(loss)
+    };
+    (0..n_steps).map(step).collect()
+}
+
+fn assert_close(a: &[f32], b: &[f32], tolerance: f32) {
+    for (step, (x, y)) in a.iter().zip(b).enumerate() {
+        assert!((x - y).abs() <= tolerance * x.abs(), "step {step}: {x} and {y}");
+    }
+}
+
+#[test]
+fn the_step_spelled_out_has_the_same_losses_for_a_hundred_steps() {
+    let options = Options::default();
+    let (short, long) =
+        (losses("mnist.ron", &options, 2, 100), losses("mnist_decomposed.ron", &options, 2, 100));
+    assert!(short[99] < short[0]);
+    assert_close(&short, &long, 1e-5);
+}
+
+#[test]
+fn fused_and_unfused_steps_agree() {
+    let unfused = Options { fuse: false, ..Options::default() };
+    assert_close(
+        &losses("mnist.ron", &Options::default(), 2, 20),
+        &losses("mnist.ron", &unfused, 2, 20),
+        1e-5,
+    );
+}
+
+#[test]
+fn the_number_of_threads_does_not_change_a_bit() {
+    let options = Options::default();
+    assert_eq!(losses("mnist.ron", &options, 1, 10), losses("mnist.ron", &options, 3, 10));
+}
