@@ -24,11 +24,19 @@ pub use engine_runtime as runtime;
 pub use engine_core::op::Plugin;
 pub use engine_runtime::data::source::Source;
 
+use std::sync::Arc;
+
+use engine_core::compile::Options;
+use engine_core::diag::{Diagnostics, Look};
 use engine_core::op::Registry;
+use engine_core::pipeline::Pipeline;
+use engine_core::source;
 use engine_math::Math;
 use engine_optim::Optim;
 use engine_reduce::Reduce;
-use engine_runtime::data::source::{DataError, Sources};
+use engine_runtime::data::source::{DataError, LoadContext, Sources};
+use engine_runtime::device::Device;
+use engine_runtime::session::{self, CompilingPlanner, Session, SessionError};
 use engine_tensor::Tensor;
 
 /// What pipelines can name: ops and data sources.
@@ -62,6 +70,36 @@ impl Engine {
     pub fn source(mut self, source: impl Source + 'static) -> Result<Self, DataError> {
         self.sources.register(source)?;
         Ok(self)
+    }
+
+    /// Reads a pipeline; `name` is what errors call the text. Functions that it defines become ops.
+    ///
+    /// # Errors
+    /// All that is wrong with it, as the command line would print it.
+    pub fn read(&mut self, name: &str, text: &str) -> Result<Pipeline, String> {
+        let mut files = engine_core::diag::Sources::new();
+        let mut diagnostics = Diagnostics::new();
+        let file = files.add(name, text);
+        source::load(&mut files, file, &mut self.registry, &[], &[], &mut diagnostics)
+            .ok_or_else(|| diagnostics.render(&files, Look::Plain))
+    }
+
+    /// A session of a pipeline on a device, compiled with these options, its data loaded.
+    ///
+    /// # Errors
+    /// If data cannot be had or the device has no room for the parameters.
+    pub fn session(
+        self,
+        pipeline: Pipeline,
+        device: Arc<dyn Device>,
+        data: &LoadContext,
+        options: Options,
+        tell: &mut session::Subscriber<'_>,
+    ) -> Result<Session, SessionError> {
+        let pipeline = Arc::new(pipeline);
+        let sets = session::load_data(&pipeline, &self.sources, data, tell)?;
+        let planner = CompilingPlanner::new(Arc::clone(&pipeline), self.registry, options);
+        Session::new(pipeline, Arc::new(planner), device, sets)
     }
 
     fn plugin_ref(mut self, plugin: &dyn Plugin) -> Self {

@@ -150,7 +150,7 @@ impl Batches {
     /// Means over `n_rows` rows, in the order of the sums.
     pub(super) fn means(&self, state: &State, n_rows: usize) -> Result<Vec<(Symbol, f64)>, SessionError> {
         let mean = |sum: &Sum| {
-            let total: f32 = state.scalar(&sum.state)?;
+            let total = f32::from_le_bytes(state.word(&sum.state)?);
             Ok((sum.metric.clone(), f64::from(total) / n_rows as f64))
         };
         self.sums.iter().map(mean).collect()

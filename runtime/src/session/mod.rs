@@ -61,6 +61,8 @@ pub struct Session {
     resident: Resident,
     background: Background,
     cancel: Arc<AtomicBool>,
+    /// Of the pipeline's graph as text; tells a checkpoint whether it is of this graph.
+    fingerprint: String,
     /// What the last training stage left behind, for a stage that saves it.
     trained: Trained,
     inferences: inference::Cache,
@@ -112,6 +114,7 @@ impl Session {
             resident: Resident::new(sets),
             background: Background::new().map_err(SessionError::Background)?,
             cancel: Arc::default(),
+            fingerprint: format!("{:08x}", crc32fast::hash(pipeline.graph.to_string().as_bytes())),
             trained,
             inferences: inference::Cache::default(),
             pipeline,
@@ -215,7 +218,7 @@ impl Session {
             step: self.trained.step,
             seed: self.pipeline.seed,
             cursor: self.trained.cursor,
-            fingerprint: self.pipeline.name.clone(),
+            fingerprint: self.fingerprint.clone(),
             tuning: serde_json::Value::Null,
             extra: self.trained.extra.clone(),
         })

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine_core::ir::{DType, InputKind, Symbol, Type};
+use engine_core::ir::{InputKind, Symbol, Type};
 use engine_core::pipeline::ParamDecl;
 use engine_core::plan::{Place, Plan};
 use indexmap::IndexMap;
@@ -12,7 +12,7 @@ use super::error::SessionError;
 use crate::checkpoint::{Mismatch, TensorType, compare};
 use crate::device::{Device, DeviceBuffer, DeviceError};
 use crate::init::initial_values;
-use crate::tensor::{Element, HostTensor};
+use crate::tensor::HostTensor;
 
 /// Parameters and other state on the device, by name.
 pub(super) struct State {
@@ -59,13 +59,13 @@ impl State {
         self.entries.get(name).map_or(Ok(()), |entry| self.device.write(&entry.buffer, 0, tensor.bytes()))
     }
 
-    /// A state of one element.
-    pub(super) fn scalar<T: Element + Default>(&self, name: &str) -> Result<T, SessionError> {
-        let mut tensor = HostTensor::scalar(T::default());
+    /// The bits of a state of one element of 4 bytes. Nothing is allocated: this is read between steps.
+    pub(super) fn word(&self, name: &str) -> Result<[u8; 4], DeviceError> {
+        let mut bytes = [0; 4];
         if let Some(entry) = self.entries.get(name) {
-            self.device.read(&entry.buffer, 0, tensor.bytes_mut())?;
+            self.device.read(&entry.buffer, 0, &mut bytes)?;
         }
-        Ok(tensor.as_slice::<T>()?[0])
+        Ok(bytes)
     }
 
     /// Sets states of one element, of 4 bytes each, to zero.
@@ -126,7 +126,5 @@ pub(super) fn carried(plan: &Plan) -> impl Iterator<Item = (&Symbol, &Type)> {
 }
 
 fn tensor_type(name: &str, ty: &Type) -> TensorType {
-    let Type { dtype, .. } = *ty;
-    let dtype: DType = dtype;
-    TensorType { name: name.to_string(), dtype, shape: ty.extents() }
+    TensorType { name: name.to_string(), dtype: ty.dtype, shape: ty.extents() }
 }

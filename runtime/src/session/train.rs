@@ -33,6 +33,11 @@ impl Session {
         if let Some(resume) = resume {
             training.resume(self, &resume)?;
             tell(&Event::CheckpointRead { path: &resume.path, step: training.step });
+            if resume.checkpoint.fingerprint != self.fingerprint {
+                tell(&Event::Note(
+                    "the graph has changed since the checkpoint was written, but its state fits",
+                ));
+            }
         }
         tell(&Event::StageStarted { stage: name, kind: "train", n_steps: training.n_steps });
         let outcome = training.run(self, tell);
@@ -196,7 +201,7 @@ impl<'p> Training<'p> {
 
     fn check_loss(&self, session: &Session) -> Result<(), SessionError> {
         let Some(nan_step) = &self.batches.nan_step else { return Ok(()) };
-        match session.state.scalar::<i32>(nan_step)? {
+        match i32::from_le_bytes(session.state.word(nan_step)?) {
             0 => Ok(()),
             after => Err(SessionError::NotANumber { stage: self.name.clone(), step: after as u64 - 1 }),
         }

@@ -1,0 +1,149 @@
+//! The engine as a library: reading, training and serving a graph within another program.
+
+#![allow(clippy::unwrap_used)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::thread;
+
+use engine::Engine;
+use engine::core::compile::Options;
+use engine::devices::{self, Choice};
+use engine::runtime::data::digits::{self, Part};
+use engine::runtime::data::source::LoadContext;
+use engine::runtime::session::{Event, Session};
+use engine::runtime::tensor::HostTensor;
+use indexmap::IndexMap;
+
+const GRAPH: &str = r#"(
+  name: "tiny",
+  seed: 5,
+  data: {"digits": (source: "synthetic-digits", n_train: 1000, n_test: 200)},
+  inputs: {
+    "image": (type: "u8[B, 784]", from: "digits.images"),
+    "label": (type: "u8[B]", from: "digits.labels"),
+  },
+  params: {"w": (type: "f32[784, 10]", init: Xavier), "b": (type: "f32[10]")},
+  nodes: {
+    "logits": "cast(image, dtype=f32) / 255.0 @ w + b",
+    "target": "cast(label, dtype=i32)",
+    "class": "argmax(logits, axis=1)",
+    "loss": "cross_entropy(logits, target)",
+    "accuracy": "mean(class == target)",
+  },
+  stages: {
+    "train": Train(
+      data: "digits.train", batch: 25, epochs: 10, loss: "loss", optimizer: Adam(lr: 1e-3),
+      evaluate: Evaluate(data: "digits.test", batch: 100, metrics: {"accuracy": "accuracy"}),
+    ),
+  },
+)"#;
+
+fn session(text: &str) -> Session {
+    let mut engine = Engine::new();
+    let pipeline = engine.read("tiny.ron", text).unwrap();
+    let device = devices::open(Choice::Cpu, Some(2)).unwrap().device;
+    let data = LoadContext::offline_in(Path::new("no/such/folder"));
+    engine.session(pipeline, device, &data, Options::default(), &mut |_| {}).unwrap()
+}
+
+fn images(n_images: usize) -> (IndexMap<String, HostTensor>, Vec<u8>) {
+    let drawn = digits::draw(digits::DEFAULT_SEED, Part::Test, n_images).unwrap();
+    let rows = drawn.images.reshaped(&[n_images, 784]).unwrap();
+    (IndexMap::from([("image".to_string(), rows)]), drawn.labels.bytes().to_vec())
+}
+
+#[test]
+fn a_trained_session_serves_batches_of_any_size() {
+    let mut session = session(GRAPH);
+    let report = session.run_stages(None, &mut |_| {}).unwrap();
+    let measured = report.stages[0].metrics["accuracy"];
+    assert!(measured > 0.6, "{measured}");
+
+    let (all, labels) = images(200);
+    let classes = session.run(&["class".into()], &all).unwrap()["class"].to_f64();
+    let n_hits = classes.iter().zip(&labels).filter(|(class, label)| **class == f64::from(**label)).count();
+    assert!((n_hits as f64 / 200.0 - measured).abs() < 1e-6);
+
+    let few = session.run(&["class".into(), "logits".into()], &images(3).0).unwrap();
+    assert_eq!(few["class"].to_f64(), classes[..3]);
+    assert_eq!(format!("{:?}", few["logits"]), "f32[3,10]");
+}
+
+#[test]
+fn a_text_that_is_no_pipeline_is_told_with_its_places() {
+    let error = Engine::new().read("mine.ron", &GRAPH.replace("+ b\"", "+ c\"")).unwrap_err();
+    assert!(error.contains("mine.ron:11:"), "{error}");
+}
+
+/// In the steady state, the thread that runs the loop allocates nothing from one slice of steps to the next.
+#[test]
+fn the_training_loop_allocates_nothing() {
+    let mut session = session(GRAPH);
+    let (mut counts, mut epoch_now) = (Vec::with_capacity(1000), 0);
+    session
+        .run_stages(None, &mut |event| {
+            if let Event::Progress { epoch, .. } = event {
+                let count = N_ALLOCATIONS.get();
+                // What happens between epochs is another matter.
+                let is_next = *epoch == epoch_now;
+                epoch_now = *epoch;
+                counts.push((is_next, count));
+            }
+        })
+        .unwrap();
+    let steady: Vec<u64> =
+        counts.windows(2).filter(|pair| pair[1].0).map(|pair| pair[1].1 - pair[0].1).collect();
+    assert!(steady.len() > 9, "{counts:?}");
+    assert!(steady.iter().all(|&n_allocations| n_allocations == 0), "{steady:?}");
+}
+
+thread_local! {
+    static N_ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting per thread.
+struct Counting;
+
+// SAFETY: everything is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        N_ALLOCATIONS.set(N_ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps to the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A session can be moved to a thread of its own, as asynchronous programs do, and stopped from outside.
+#[test]
+fn a_session_runs_on_another_thread_until_it_is_cancelled() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stopped.ckpt");
+    let text = GRAPH.replace("epochs: 10", &format!("checkpoint: (path: {path:?}), epochs: 1000000"));
+    let mut session = session(&text);
+    let cancel = session.cancel_flag();
+    let (started, first_step) = mpsc::channel();
+    let running = thread::spawn(move || {
+        let ended = session.run_stages(None, &mut |event| {
+            if let Event::Progress { step, .. } = event {
+                started.send(*step).unwrap_or_default();
+            }
+        });
+        ended.unwrap_err().to_string()
+    });
+    first_step.recv().unwrap();
+    cancel.store(true, Ordering::Relaxed);
+    let said = running.join().unwrap();
+    assert_eq!(said, format!("interrupted; `--resume {}` goes on from here", path.display()));
+    assert!(path.exists());
+}
