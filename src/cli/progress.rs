@@ -90,9 +90,10 @@ impl Progress {
 
     fn start_bar(&self, stage: &str, n_steps: u64) {
         let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {msg}  {eta} left");
-        self.bar.reset();
-        self.bar.set_length(n_steps);
         self.bar.set_prefix(stage.to_string());
+        self.bar.set_message("");
+        self.bar.set_length(n_steps);
+        self.bar.reset();
         self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         self.bar.enable_steady_tick(Duration::from_millis(200));
     }
