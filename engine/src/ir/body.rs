@@ -4,7 +4,7 @@
 //! use engine_core::ir::{Body, E};
 //! fn sigmoid(x: E) -> E { (1.0 + (-x).exp()).recip() }
 //! let silu = Body::new(1, |x| vec![x[0] * sigmoid(x[0])]);
-//! assert_eq!(silu.to_string(), "|a| a * recip(exp(-a) + 1.0)");
+//! assert_eq!(silu.to_string(), "|a| a * recip(1.0 + exp(-a))");
 //! ```
 
 use super::{Binary, DType, Literal, Scalar, Unary};
