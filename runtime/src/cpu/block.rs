@@ -342,7 +342,9 @@ impl Frame<'_> {
                     }
                     let views = &views[..args.len()];
                     let n_computed = if views.iter().any(is_full) { len } else { 1 };
-                    run_scalar(op, *dtype, views, out, n_computed);
+                    let ahead =
+                        inst.ahead.map_or(std::ptr::null(), |load| next_block(worker.views[load], len));
+                    run_scalar(op, *dtype, views, out, n_computed, ahead);
                     let view = View { start: out, is_scalar: n_computed == 1 };
                     match inst.dest {
                         Dest::Operand(_) if n_computed < len => fill_rest(out, inst.dtype.size(), len),
@@ -599,6 +601,11 @@ impl Frame<'_> {
             });
         }
     }
+}
+
+/// What follows a block of f32.
+fn next_block(view: View, len: usize) -> *const u8 {
+    if view.is_scalar { std::ptr::null() } else { view.start.wrapping_add(4 * len) }
 }
 
 fn fold_of(monoid: Monoid) -> Fold {

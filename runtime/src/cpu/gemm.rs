@@ -341,6 +341,21 @@ pub unsafe trait Lanes: Copy {
     /// # Safety
     /// See the trait.
     unsafe fn plus(self, b: Self) -> Self;
+    /// `self · b`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn times(self, b: Self) -> Self;
+    /// Lane by lane `self` where it is larger or NaN, else `b`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn larger(self, b: Self) -> Self;
+    /// Lane by lane `self` where it is smaller or NaN, else `b`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn smaller(self, b: Self) -> Self;
 }
 
 #[doc(hidden)]
@@ -567,6 +582,18 @@ macro_rules! array_lanes {
             unsafe fn plus(self, b: Self) -> Self {
                 std::array::from_fn(|i| self[i] + b[i])
             }
+            #[inline(always)]
+            unsafe fn times(self, b: Self) -> Self {
+                std::array::from_fn(|i| self[i] * b[i])
+            }
+            #[inline(always)]
+            unsafe fn larger(self, b: Self) -> Self {
+                std::array::from_fn(|i| if self[i] > b[i] || self[i].is_nan() { self[i] } else { b[i] })
+            }
+            #[inline(always)]
+            unsafe fn smaller(self, b: Self) -> Self {
+                std::array::from_fn(|i| if self[i] < b[i] || self[i].is_nan() { self[i] } else { b[i] })
+            }
         }
     )* };
 }
@@ -579,7 +606,8 @@ mod x86 {
 
     macro_rules! x86_lanes {
         ($($vector:ident of $n:literal $scalar:ident, $rows:literal rows:
-            $splat:ident $load:ident $store:ident $mul_add:ident $plus:ident;)*) => { $(
+            $splat:ident $load:ident $store:ident $mul_add:ident $plus:ident $times:ident
+            $max:ident $min:ident $keep_nan:expr;)*) => { $(
             // SAFETY: thin names for single instructions.
             unsafe impl Lanes for $vector {
                 type Scalar = $scalar;
@@ -610,14 +638,37 @@ mod x86 {
                     // SAFETY: as above.
                     unsafe { $plus(self, b) }
                 }
+                #[inline(always)]
+                unsafe fn times(self, b: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $times(self, b) }
+                }
+                #[inline(always)]
+                unsafe fn larger(self, b: Self) -> Self {
+                    // SAFETY: as above. The instruction gives `b` where either is NaN.
+                    unsafe { $keep_nan(self, $max(self, b)) }
+                }
+                #[inline(always)]
+                unsafe fn smaller(self, b: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $keep_nan(self, $min(self, b)) }
+                }
             }
         )* };
     }
     x86_lanes! {
-        __m256 of 8 f32, 6 rows: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_add_ps;
-        __m256d of 4 f64, 6 rows: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd;
-        __m512 of 16 f32, 8 rows: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_add_ps;
-        __m512d of 8 f64, 8 rows: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_add_pd;
+        __m256 of 8 f32, 6 rows: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_add_ps
+            _mm256_mul_ps _mm256_max_ps _mm256_min_ps
+            |a, picked| _mm256_blendv_ps(picked, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a));
+        __m256d of 4 f64, 6 rows: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd
+            _mm256_mul_pd _mm256_max_pd _mm256_min_pd
+            |a, picked| _mm256_blendv_pd(picked, a, _mm256_cmp_pd::<_CMP_UNORD_Q>(a, a));
+        __m512 of 16 f32, 8 rows: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_add_ps
+            _mm512_mul_ps _mm512_max_ps _mm512_min_ps
+            |a, picked| _mm512_mask_mov_ps(picked, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a);
+        __m512d of 8 f64, 8 rows: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_add_pd
+            _mm512_mul_pd _mm512_max_pd _mm512_min_pd
+            |a, picked| _mm512_mask_mov_pd(picked, _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(a, a), a);
     }
 }
 

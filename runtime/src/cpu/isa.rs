@@ -2,7 +2,8 @@
 //!
 //! A [`Kernel`] is written once, as a generic loop; [`dispatch`] compiles it three times (AVX-512, AVX2 with FMA,
 //! and whatever the target guarantees) and runs the widest version this machine has. The compiler vectorises
-//! the loop for each, so a kernel body must be `#[inline(always)]` down to its last helper.
+//! the loop for each, so a kernel body must be `#[inline(always)]` down to its last helper. Loops that no training
+//! step spends its time in, such as the arithmetic of integers, are compiled once: versions cost build time.
 
 use super::gemm::Lanes;
 use std::sync::LazyLock;
@@ -11,6 +12,8 @@ use std::sync::LazyLock;
 pub trait Kernel {
     /// What the loop returns.
     type Output;
+    /// Whether the loop is worth three versions; if not, it is compiled once, for the baseline.
+    const IS_HOT: bool = true;
     /// Runs the loop; implementations are `#[inline(always)]`.
     fn run<I: Isa>(self) -> Self::Output;
 }
@@ -56,6 +59,9 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
 
 /// Runs a kernel on a chosen instruction set, or on the widest one if this machine lacks it.
 pub fn dispatch_on<K: Kernel>(level: Level, kernel: K) -> K::Output {
+    if !K::IS_HOT {
+        return kernel.run::<Baseline>();
+    }
     match level.min(Level::detected()) {
         Level::Baseline => kernel.run::<Baseline>(),
         // SAFETY: `min` above keeps to the features that `detect` found.

@@ -19,36 +19,45 @@ pub fn philox_u32(out: &mut [u32], key: [u32; 2], first_element: u64, step: u32,
 /// One block: four random words of a counter.
 #[inline(always)]
 pub fn philox_block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    philox_blocks(counter.map(|word| [word]), key).map(|[word]| word)
+    let [[a], [b], [c], [d]] = philox_blocks(counter.map(|word| [word]), key);
+    [a, b, c, d]
 }
 
 const N_PARALLEL: usize = 16;
-const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
+const MULTIPLIERS: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-/// `N` blocks, one per lane of the four counter words.
+/// `N` blocks, one per lane of the four counter words. Words are held in 64 bits, of which the upper half is noise: so
+/// products need no shuffling between lanes of 32 and of 64 bits.
 #[inline(always)]
 fn philox_blocks<const N: usize>(counter: [[u32; N]; 4], key: [u32; 2]) -> [[u32; N]; 4] {
-    let [mut c0, mut c1, mut c2, mut c3] = counter;
+    // Loops rather than `map`, which is not inlined for arrays of this size.
+    let mut wide = [[0u64; N]; 4];
+    for (wide, words) in wide.iter_mut().zip(&counter) {
+        for (wide, &word) in wide.iter_mut().zip(words) {
+            *wide = word as u64;
+        }
+    }
+    let [mut c0, mut c1, mut c2, mut c3] = wide;
     let mut key = key;
     for _ in 0..10 {
         for i in 0..N {
-            let (low0, high0) = multiply(c0[i], MULTIPLIERS[0]);
-            let (low1, high1) = multiply(c2[i], MULTIPLIERS[1]);
-            c0[i] = high1 ^ c1[i] ^ key[0];
-            c1[i] = low1;
-            c2[i] = high0 ^ c3[i] ^ key[1];
-            c3[i] = low0;
+            let product0 = (c0[i] & 0xFFFF_FFFF) * MULTIPLIERS[0];
+            let product1 = (c2[i] & 0xFFFF_FFFF) * MULTIPLIERS[1];
+            c0[i] = (product1 >> 32) ^ c1[i] ^ key[0] as u64;
+            c1[i] = product1;
+            c2[i] = (product0 >> 32) ^ c3[i] ^ key[1] as u64;
+            c3[i] = product0;
         }
         key = [key[0].wrapping_add(KEY_STEPS[0]), key[1].wrapping_add(KEY_STEPS[1])];
     }
-    [c0, c1, c2, c3]
-}
-
-#[inline(always)]
-fn multiply(a: u32, b: u32) -> (u32, u32) {
-    let product = a as u64 * b as u64;
-    (product as u32, (product >> 32) as u32)
+    let mut narrow = [[0; N]; 4];
+    for (narrow, words) in narrow.iter_mut().zip(&[c0, c1, c2, c3]) {
+        for (narrow, &word) in narrow.iter_mut().zip(words) {
+            *narrow = word as u32;
+        }
+    }
+    narrow
 }
 
 #[inline(always)]

@@ -107,6 +107,8 @@ pub struct Inst {
     pub reg: Reg,
     /// Where the result goes.
     pub dest: Dest,
+    /// A load whose next block is to be fetched meanwhile.
+    pub ahead: Option<Reg>,
 }
 
 /// What happens between two reductions.
@@ -405,7 +407,7 @@ impl<'t> Compiler<'t> {
                     self.program.n_regs += 1;
                     expanded.insert(arg, fresh);
                     let (op, dtype) = (Op::Expand(Arg::Local(arg)), self.tile.insts[arg].dtype);
-                    lowered.push(Inst { op, dtype, reg: fresh, dest: Dest::None });
+                    lowered.push(Inst { op, dtype, reg: fresh, dest: Dest::None, ahead: None });
                 }
             }
             let mut rename = |arg: Reg| if by_row { arg } else { expanded.get(&arg).copied().unwrap_or(arg) };
@@ -466,7 +468,7 @@ impl<'t> Compiler<'t> {
                 Op::Store { operand: *operand, address: Address::new(access), value: arg(*value) }
             }
         };
-        Inst { op, dtype: inst.dtype, reg, dest: self.places[reg] }
+        Inst { op, dtype: inst.dtype, reg, dest: self.places[reg], ahead: None }
     }
 
     /// Gives each result of a pass a slot, and takes it back after the last use; results that are only written out are
@@ -475,6 +477,7 @@ impl<'t> Compiler<'t> {
         let mut passes = std::mem::take(&mut self.program.passes);
         for pass in &mut passes {
             self.write_directly(&mut pass.element);
+            look_ahead(&mut pass.element);
         }
         let mut slots = Slots::default();
         let is_resident = self.layout.is_resident;
@@ -530,6 +533,17 @@ impl<'t> Compiler<'t> {
         let maker = insts.iter().position(|inst| inst.reg == *value)?;
         let computes = matches!(insts[maker].op, Op::Scalar { .. } | Op::Random { .. } | Op::Coord(_));
         (computes && insts[maker].dest == Dest::None).then_some((maker, *operand))
+    }
+}
+
+/// Lets each function that takes its time fetch the next block of one of the loads.
+fn look_ahead(insts: &mut [Inst]) {
+    let is_load = |inst: &&Inst| matches!(inst.op, Op::Load { index: None, .. }) && inst.dtype == DType::F32;
+    let loads: Vec<Reg> = insts.iter().filter(is_load).map(|inst| inst.reg).collect();
+    let is_slow =
+        |inst: &&mut Inst| matches!(&inst.op, Op::Scalar { op: Scalar::Unary(_), dtype: DType::F32, .. });
+    for (inst, load) in insts.iter_mut().filter(is_slow).zip(loads) {
+        inst.ahead = Some(load);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reductions of slices, in an order that depends on the length alone: the same bits on every instruction set and
 //! with any number of threads.
 
+use super::gemm::Lanes;
 use super::isa::{Isa, Kernel, dispatch};
 
 /// How two partial results become one.
@@ -18,12 +19,17 @@ pub enum Fold {
 
 /// A type that can be folded.
 pub trait Foldable: Copy + PartialOrd + Send + Sync + 'static {
+    /// Whether loops over the type are worth a version for each instruction set.
+    const IS_HOT: bool = false;
     /// What a fold starts from: 0, 1, and the ends of the type (±inf on floats).
     fn neutral(fold: Fold) -> Self;
     /// `a + b`, wrapping on integers.
     fn plus(a: Self, b: Self) -> Self;
     /// `a · b`, wrapping on integers.
     fn times(a: Self, b: Self) -> Self;
+    /// The fold of rows of lanes, lane by lane.
+    #[doc(hidden)]
+    fn fold_lanes<I: Isa, C: Combine>(rows: &[[Self; N_LANES]]) -> [Self; N_LANES];
 }
 
 /// The fold of a slice: 64 interleaved lanes over blocks of 4096 elements, halves merged pairwise, so that the error
@@ -72,9 +78,13 @@ const N_LANES: usize = 64;
 const BLOCK: usize = 4096;
 
 /// A [`Fold`] as a type, so that a loop is compiled for each.
-trait Combine {
+#[doc(hidden)]
+pub trait Combine {
     const FOLD: Fold;
     fn apply<T: Foldable>(a: T, b: T) -> T;
+    /// # Safety
+    /// As for [`Lanes`].
+    unsafe fn apply_lanes<V: Lanes>(a: V, b: V) -> V;
 }
 
 struct Sum;
@@ -83,6 +93,11 @@ impl Combine for Sum {
     #[inline(always)]
     fn apply<T: Foldable>(a: T, b: T) -> T {
         T::plus(a, b)
+    }
+    #[inline(always)]
+    unsafe fn apply_lanes<V: Lanes>(a: V, b: V) -> V {
+        // SAFETY: the caller's.
+        unsafe { a.plus(b) }
     }
 }
 
@@ -93,6 +108,11 @@ impl Combine for Product {
     fn apply<T: Foldable>(a: T, b: T) -> T {
         T::times(a, b)
     }
+    #[inline(always)]
+    unsafe fn apply_lanes<V: Lanes>(a: V, b: V) -> V {
+        // SAFETY: the caller's.
+        unsafe { a.times(b) }
+    }
 }
 
 struct Max;
@@ -102,6 +122,11 @@ impl Combine for Max {
     fn apply<T: Foldable>(a: T, b: T) -> T {
         if a > b || is_nan(a) { a } else { b }
     }
+    #[inline(always)]
+    unsafe fn apply_lanes<V: Lanes>(a: V, b: V) -> V {
+        // SAFETY: the caller's.
+        unsafe { a.larger(b) }
+    }
 }
 
 struct Min;
@@ -110,6 +135,11 @@ impl Combine for Min {
     #[inline(always)]
     fn apply<T: Foldable>(a: T, b: T) -> T {
         if a < b || is_nan(a) { a } else { b }
+    }
+    #[inline(always)]
+    unsafe fn apply_lanes<V: Lanes>(a: V, b: V) -> V {
+        // SAFETY: the caller's.
+        unsafe { a.smaller(b) }
     }
 }
 
@@ -126,13 +156,14 @@ struct FoldSlice<'a, T> {
 }
 impl<T: Foldable> Kernel for FoldSlice<'_, T> {
     type Output = T;
+    const IS_HOT: bool = T::IS_HOT;
     #[inline(always)]
     fn run<I: Isa>(self) -> T {
         match self.fold {
-            Fold::Sum => fold_pairwise::<T, Sum>(self.x),
-            Fold::Product => fold_pairwise::<T, Product>(self.x),
-            Fold::Max => fold_pairwise::<T, Max>(self.x),
-            Fold::Min => fold_pairwise::<T, Min>(self.x),
+            Fold::Sum => fold_pairwise::<I, T, Sum>(self.x),
+            Fold::Product => fold_pairwise::<I, T, Product>(self.x),
+            Fold::Max => fold_pairwise::<I, T, Max>(self.x),
+            Fold::Min => fold_pairwise::<I, T, Min>(self.x),
         }
     }
 }
@@ -140,14 +171,14 @@ impl<T: Foldable> Kernel for FoldSlice<'_, T> {
 /// Blocks on a stack of partial results, merged like the carries of a binary counter: a balanced tree without
 /// recursion, which inlining would not survive.
 #[inline(always)]
-fn fold_pairwise<T: Foldable, C: Combine>(x: &[T]) -> T {
+fn fold_pairwise<I: Isa, T: Foldable, C: Combine>(x: &[T]) -> T {
     if x.len() < N_LANES / 2 {
         return x.iter().fold(T::neutral(C::FOLD), |partial, &value| C::apply(partial, value));
     }
     let mut partials = [T::neutral(C::FOLD); usize::BITS as usize];
     let mut height = 0;
     for (block_idx, block) in x.chunks(BLOCK).enumerate() {
-        let mut partial = fold_block::<T, C>(block);
+        let mut partial = fold_block::<I, T, C>(block);
         for _ in 0..block_idx.trailing_ones() {
             height -= 1;
             partial = C::apply(partials[height], partial);
@@ -164,14 +195,9 @@ fn fold_pairwise<T: Foldable, C: Combine>(x: &[T]) -> T {
 }
 
 #[inline(always)]
-fn fold_block<T: Foldable, C: Combine>(x: &[T]) -> T {
-    let mut lanes = [T::neutral(C::FOLD); N_LANES];
+fn fold_block<I: Isa, T: Foldable, C: Combine>(x: &[T]) -> T {
     let (rows, rest) = x.as_chunks::<N_LANES>();
-    for row in rows {
-        for (lane, &value) in lanes.iter_mut().zip(row) {
-            *lane = C::apply(*lane, value);
-        }
-    }
+    let mut lanes = T::fold_lanes::<I, C>(rows);
     for (lane, &value) in lanes.iter_mut().zip(rest) {
         *lane = C::apply(*lane, value);
     }
@@ -185,12 +211,50 @@ fn fold_block<T: Foldable, C: Combine>(x: &[T]) -> T {
     lanes[0]
 }
 
+/// Lanes of whatever the compiler makes of an array.
+#[inline(always)]
+fn fold_array_lanes<T: Foldable, C: Combine>(rows: &[[T; N_LANES]]) -> [T; N_LANES] {
+    let mut lanes = [T::neutral(C::FOLD); N_LANES];
+    for row in rows {
+        for (lane, &value) in lanes.iter_mut().zip(row) {
+            *lane = C::apply(*lane, value);
+        }
+    }
+    lanes
+}
+
+/// Lanes held in vector registers: an array of so many would be kept in memory.
+// Indexed, not iterated: the count is a constant and the loops must unroll.
+#[allow(clippy::needless_range_loop)]
+#[inline(always)]
+fn fold_vector_lanes<V: Lanes<Scalar: Foldable>, C: Combine>(
+    rows: &[[V::Scalar; N_LANES]],
+) -> [V::Scalar; N_LANES] {
+    const MOST: usize = N_LANES / 2;
+    let neutral = V::Scalar::neutral(C::FOLD);
+    let mut lanes = [neutral; N_LANES];
+    // SAFETY: `V` belongs to the instruction set that this is compiled for; vectors stay inside rows.
+    unsafe {
+        let mut vectors = [V::splat(neutral); MOST];
+        for row in rows {
+            for i in 0..N_LANES / V::N {
+                vectors[i] = C::apply_lanes(vectors[i], V::load(row.as_ptr().add(i * V::N)));
+            }
+        }
+        for i in 0..N_LANES / V::N {
+            vectors[i].store(lanes.as_mut_ptr().add(i * V::N));
+        }
+    }
+    lanes
+}
+
 struct FirstIndex<'a, T> {
     value: T,
     x: &'a [T],
 }
 impl<T: Foldable> Kernel for FirstIndex<'_, T> {
     type Output = Option<usize>;
+    const IS_HOT: bool = T::IS_HOT;
     #[inline(always)]
     fn run<I: Isa>(self) -> Option<usize> {
         let value = self.value;
@@ -212,6 +276,7 @@ struct FoldRows<'a, T> {
 }
 impl<T: Foldable> Kernel for FoldRows<'_, T> {
     type Output = ();
+    const IS_HOT: bool = T::IS_HOT;
     #[inline(always)]
     fn run<I: Isa>(self) {
         match self.fold {
@@ -249,8 +314,9 @@ impl<T: Foldable> FoldRows<'_, T> {
 }
 
 macro_rules! foldable {
-    ($($type:ident: $lowest:expr, $highest:expr, $plus:expr, $times:expr;)*) => { $(
+    ($($type:ident $hot:literal: $lowest:expr, $highest:expr, $plus:expr, $times:expr, $fold_lanes:expr;)*) => { $(
         impl Foldable for $type {
+            const IS_HOT: bool = $hot;
             #[inline(always)]
             fn neutral(fold: Fold) -> $type {
                 match fold {
@@ -268,17 +334,21 @@ macro_rules! foldable {
             fn times(a: $type, b: $type) -> $type {
                 $times(a, b)
             }
+            #[inline(always)]
+            fn fold_lanes<I: Isa, C: Combine>(rows: &[[$type; N_LANES]]) -> [$type; N_LANES] {
+                $fold_lanes(rows)
+            }
         }
     )* };
 }
 
 foldable! {
-    f32: f32::NEG_INFINITY, f32::INFINITY, |a, b| a + b, |a, b| a * b;
-    f64: f64::NEG_INFINITY, f64::INFINITY, |a, b| a + b, |a, b| a * b;
-    i32: i32::MIN, i32::MAX, i32::wrapping_add, i32::wrapping_mul;
-    i64: i64::MIN, i64::MAX, i64::wrapping_add, i64::wrapping_mul;
-    u32: u32::MIN, u32::MAX, u32::wrapping_add, u32::wrapping_mul;
-    u8: u8::MIN, u8::MAX, u8::wrapping_add, u8::wrapping_mul;
+    f32 true: f32::NEG_INFINITY, f32::INFINITY, |a, b| a + b, |a, b| a * b, fold_vector_lanes::<I::F32, C>;
+    f64 false: f64::NEG_INFINITY, f64::INFINITY, |a, b| a + b, |a, b| a * b, fold_vector_lanes::<I::F64, C>;
+    i32 false: i32::MIN, i32::MAX, i32::wrapping_add, i32::wrapping_mul, fold_array_lanes::<i32, C>;
+    i64 false: i64::MIN, i64::MAX, i64::wrapping_add, i64::wrapping_mul, fold_array_lanes::<i64, C>;
+    u32 false: u32::MIN, u32::MAX, u32::wrapping_add, u32::wrapping_mul, fold_array_lanes::<u32, C>;
+    u8 false: u8::MIN, u8::MAX, u8::wrapping_add, u8::wrapping_mul, fold_array_lanes::<u8, C>;
 }
 
 #[cfg(test)]

@@ -106,16 +106,24 @@ pub(super) use with_size;
 /// Most operands of a scalar primitive.
 pub const MAX_ARITY: usize = 8;
 
-/// Computes `op` of blocks of `dtype` (of the second operand, for a select) into `len` values at `out`.
+/// Computes `op` of blocks of `dtype` (of the second operand, for a select) into `len` values at `out`; a slow function
+/// asks meanwhile for the memory from `ahead` on, unless that is null.
 ///
 /// # Safety
 /// Views must hold values of that type (the condition of a select: bools); `out` must be valid for the results, and
 /// overlap no view.
-pub unsafe fn run_scalar(op: &Scalar, dtype: DType, args: &[View], out: *mut u8, len: usize) {
+pub unsafe fn run_scalar(
+    op: &Scalar,
+    dtype: DType,
+    args: &[View],
+    out: *mut u8,
+    len: usize,
+    ahead: *const u8,
+) {
     // SAFETY: the caller's, in every arm.
     unsafe {
         match op {
-            Scalar::Unary(op) => run_unary(*op, dtype, args[0], out, len),
+            Scalar::Unary(op) => run_unary(*op, dtype, args[0], out, len, ahead),
             Scalar::Binary(op) => run_binary(*op, dtype, [args[0], args[1]], out, len),
             Scalar::Select => with_size!(dtype.size(), T => {
                 let out = slice_mut::<T>(out, len);
@@ -161,13 +169,15 @@ pub fn copy<T: Copy>(from: Operand<T>, out: &mut [T]) {
     }
 }
 
-unsafe fn run_unary(op: Unary, dtype: DType, x: View, out: *mut u8, len: usize) {
+unsafe fn run_unary(op: Unary, dtype: DType, x: View, out: *mut u8, len: usize, ahead: *const u8) {
     // SAFETY: the caller's; a scalar view here has `len` 1, as blocks of scalars are computed once.
     unsafe {
         match op {
             Unary::IsNan => with_type!(dtype, T => slice::is_nan(x.slice::<T>(len), slice_mut(out, len))),
             Unary::Not if dtype == DType::Bool => slice::logical_not(x.slice(len), slice_mut(out, len)),
-            op => with_type!(dtype, T => slice::unary(op, x.slice::<T>(len), slice_mut(out, len))),
+            op => {
+                with_type!(dtype, T => slice::unary_with_ahead(op, x.slice::<T>(len), slice_mut(out, len), ahead))
+            }
         }
     }
 }

@@ -24,8 +24,14 @@ pub enum Operand<'a, T> {
 /// # Panics
 /// If the lengths differ, or if `op` does not take `T` to `T` (a transcendental function of an integer, [`is_nan`]).
 pub fn unary<T: Element>(op: Unary, x: &[T], out: &mut [T]) {
+    unary_with_ahead(op, x, out, std::ptr::null());
+}
+
+/// Like [`unary`], and asks meanwhile for the memory from `ahead` on, as much as the arguments take, if the function
+/// keeps the processor busy for longer than memory: a later block's arguments then are there in time.
+pub fn unary_with_ahead<T: Element>(op: Unary, x: &[T], out: &mut [T], ahead: *const u8) {
     assert_eq!(x.len(), out.len());
-    dispatch(UnaryKernel { op, x, out });
+    dispatch(UnaryKernel { op, x, out, ahead });
     T::finish_unary(op, x, out);
 }
 
@@ -109,8 +115,10 @@ impl<T> Operand<'_, T> {
 
 /// A type that kernels compute in.
 pub trait Element: Copy + PartialOrd + Send + Sync + 'static {
+    /// Whether loops over the type are worth a version for each instruction set.
+    const IS_HOT: bool = false;
     /// The loops of [`unary`].
-    fn unary_loops<I: Isa>(op: Unary, x: &[Self], out: &mut [Self]);
+    fn unary_loops<I: Isa>(op: Unary, x: &[Self], out: &mut [Self], ahead: *const u8);
     /// The loops of [`binary`].
     fn binary_loops<I: Isa>(op: Binary, a: Operand<Self>, b: Operand<Self>, out: &mut [Self]);
     /// `a·b + c` of one element.
@@ -136,6 +144,32 @@ macro_rules! map {
     };
 }
 
+macro_rules! map_with_ahead {
+    ($x:expr, $out:expr, $ahead:expr, $v:ident => $value:expr) => {
+        for (i, (out, x)) in $out.chunks_mut(AHEAD_CHUNK).zip($x.chunks(AHEAD_CHUNK)).enumerate() {
+            prefetch($ahead, i * size_of_val(x), size_of_val(x));
+            map!(x, out, $v => $value);
+        }
+    };
+}
+
+/// Elements between two rounds of prefetching: few enough that the requests do not wait for each other.
+const AHEAD_CHUNK: usize = 256;
+
+#[inline(always)]
+fn prefetch(ahead: *const u8, offset: usize, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if !ahead.is_null() {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        for line in (0..bytes).step_by(64) {
+            // SAFETY: a hint, which may name any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(offset + line).cast()) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (ahead, offset, bytes);
+}
+
 macro_rules! zip {
     ($a:expr, $b:expr, $out:expr, ($u:ident, $v:ident) => $value:expr) => {
         match ($a, $b) {
@@ -155,12 +189,14 @@ struct UnaryKernel<'a, T> {
     op: Unary,
     x: &'a [T],
     out: &'a mut [T],
+    ahead: *const u8,
 }
 impl<T: Element> Kernel for UnaryKernel<'_, T> {
     type Output = ();
+    const IS_HOT: bool = T::IS_HOT;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        T::unary_loops::<I>(self.op, self.x, self.out);
+        T::unary_loops::<I>(self.op, self.x, self.out, self.ahead);
     }
 }
 
@@ -172,6 +208,7 @@ struct BinaryKernel<'a, T> {
 }
 impl<T: Element> Kernel for BinaryKernel<'_, T> {
     type Output = ();
+    const IS_HOT: bool = T::IS_HOT;
     #[inline(always)]
     fn run<I: Isa>(self) {
         T::binary_loops::<I>(self.op, self.a, self.b, self.out);
@@ -186,6 +223,7 @@ struct CompareKernel<'a, T> {
 }
 impl<T: Element> Kernel for CompareKernel<'_, T> {
     type Output = ();
+    const IS_HOT: bool = T::IS_HOT;
     #[inline(always)]
     fn run<I: Isa>(self) {
         let CompareKernel { op, a, b, out } = self;
@@ -209,6 +247,7 @@ struct SelectKernel<'a, T> {
 }
 impl<T: Copy + 'static> Kernel for SelectKernel<'_, T> {
     type Output = ();
+    const IS_HOT: bool = size_of::<T>() == size_of::<f32>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let SelectKernel { condition, a, b, out } = self;
@@ -236,6 +275,7 @@ struct MulAddKernel<'a, T> {
 }
 impl<T: Element> Kernel for MulAddKernel<'_, T> {
     type Output = ();
+    const IS_HOT: bool = T::IS_HOT;
     #[inline(always)]
     fn run<I: Isa>(self) {
         let MulAddKernel { a, b, c, out } = self;
@@ -268,22 +308,24 @@ impl Kernel for UniformKernel<'_> {
 }
 
 impl Element for f32 {
+    const IS_HOT: bool = true;
+
     #[inline(always)]
-    fn unary_loops<I: Isa>(op: Unary, x: &[f32], out: &mut [f32]) {
+    fn unary_loops<I: Isa>(op: Unary, x: &[f32], out: &mut [f32], ahead: *const u8) {
         match op {
             Unary::Neg => map!(x, out, v => -v),
             Unary::Abs => map!(x, out, v => v.abs()),
             Unary::Sign => map!(x, out, v => math::sign(v)),
-            Unary::Exp => map!(x, out, v => math::exp::<I>(v)),
-            Unary::Expm1 => map!(x, out, v => math::expm1::<I>(v)),
-            Unary::Log => map!(x, out, v => math::log::<I>(v)),
-            Unary::Log1p => map!(x, out, v => math::log1p::<I>(v)),
+            Unary::Exp => map_with_ahead!(x, out, ahead, v => math::exp::<I>(v)),
+            Unary::Expm1 => map_with_ahead!(x, out, ahead, v => math::expm1::<I>(v)),
+            Unary::Log => map_with_ahead!(x, out, ahead, v => math::log::<I>(v)),
+            Unary::Log1p => map_with_ahead!(x, out, ahead, v => math::log1p::<I>(v)),
             Unary::Sqrt => map!(x, out, v => v.sqrt()),
             Unary::Rsqrt => map!(x, out, v => math::rsqrt(v)),
-            Unary::Sin => map!(x, out, v => math::sin::<I>(v)),
-            Unary::Cos => map!(x, out, v => math::cos::<I>(v)),
-            Unary::Tanh => map!(x, out, v => math::tanh::<I>(v)),
-            Unary::Erf => map!(x, out, v => math::erf::<I>(v)),
+            Unary::Sin => map_with_ahead!(x, out, ahead, v => math::sin::<I>(v)),
+            Unary::Cos => map_with_ahead!(x, out, ahead, v => math::cos::<I>(v)),
+            Unary::Tanh => map_with_ahead!(x, out, ahead, v => math::tanh::<I>(v)),
+            Unary::Erf => map_with_ahead!(x, out, ahead, v => math::erf::<I>(v)),
             Unary::Floor => map!(x, out, v => v.floor()),
             Unary::Ceil => map!(x, out, v => v.ceil()),
             Unary::Trunc => map!(x, out, v => v.trunc()),
@@ -345,7 +387,7 @@ impl Kernel for AnyLarge<'_> {
 
 impl Element for f64 {
     #[inline(always)]
-    fn unary_loops<I: Isa>(op: Unary, x: &[f64], out: &mut [f64]) {
+    fn unary_loops<I: Isa>(op: Unary, x: &[f64], out: &mut [f64], _ahead: *const u8) {
         match op {
             Unary::Neg => map!(x, out, v => -v),
             Unary::Abs => map!(x, out, v => v.abs()),
@@ -394,7 +436,7 @@ macro_rules! integer_element {
     ($($type:ident: $abs:expr, $sign:expr, $pow:expr;)*) => { $(
         impl Element for $type {
             #[inline(always)]
-            fn unary_loops<I: Isa>(op: Unary, x: &[$type], out: &mut [$type]) {
+            fn unary_loops<I: Isa>(op: Unary, x: &[$type], out: &mut [$type], _ahead: *const u8) {
                 match op {
                     Unary::Neg => map!(x, out, v => v.wrapping_neg()),
                     Unary::Abs => map!(x, out, v => $abs(v)),
@@ -484,6 +526,7 @@ macro_rules! plain_casts {
                 struct Loop<'a>(&'a [$from], &'a mut [$to]);
                 impl Kernel for Loop<'_> {
                     type Output = ();
+                    const IS_HOT: bool = <$from as Element>::IS_HOT || <$to as Element>::IS_HOT;
                     #[inline(always)]
                     fn run<I: Isa>(self) {
                         map!(self.0, self.1, v => v as $to);

@@ -29,8 +29,9 @@ const CHUNK: usize = 16384;
 const PART: usize = 65536;
 /// Blocks whose sums are added up before they join the total, so that a sum of many blocks stays accurate.
 const BLOCKS_OF_A_SUM: usize = 128;
-/// Bytes of first-level cache that a block of a map may take.
-const BLOCK_BYTES: usize = 32768;
+/// Bytes of second-level cache that a block of a map may take, with all it touches. Long blocks spread the cost of an
+/// instruction and give memory long runs; the first-level cache matters less.
+const BLOCK_BYTES: usize = 256 * 1024;
 
 /// A map or row kernel, ready to run.
 pub struct TileLaunch {
@@ -156,7 +157,7 @@ impl Cut {
         Cut::Rows { n_rows, row, lanes: if part < row { 1 } else { lanes }, block, shares, part }
     }
 
-    /// Blocks of a map fit the first-level cache with all that the program touches.
+    /// Blocks of a map fit the cache with all that the program touches.
     fn for_program(self, program: &Program) -> Cut {
         let Cut::Flat { n, .. } = self else { return self };
         let touches = |inst: &&Inst| {
@@ -164,7 +165,7 @@ impl Cut {
         };
         let n_touched = program.n_slots + program.passes[0].element.iter().filter(touches).count();
         let block = BLOCK_BYTES / (n_touched.max(1) * program.widest);
-        Cut::Flat { n, block: (block / 256 * 256).clamp(256, 4096) }
+        Cut::Flat { n, block: (block / 256 * 256).clamp(1024, 8192) }
     }
 
     fn spread(&self) -> Spread {
