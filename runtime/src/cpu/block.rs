@@ -2,11 +2,12 @@
 
 use super::address::{Address, Stretch};
 use super::memory::Memory;
+use super::pair::{Source, pair};
 use super::philox::{philox_block, philox_u32};
-use super::program::{Arg, Dest, Index, Inst, Op, Pass, Program};
+use super::program::{Arg, Dest, Index, Inst, Op, Pass, Program, Term};
 use super::reduce::{self, Fold, Foldable};
 use super::scalar::{MAX_ARITY, View, copy, literal_bits, run_scalar, slice_mut, with_size, with_type};
-use super::slice::Operand;
+use super::slice::{Operand, affine_unary};
 use crate::device::DeviceError;
 use engine_core::ir::{DType, Monoid, NodeId};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -342,14 +343,30 @@ impl Frame<'_> {
                     }
                     let views = &views[..args.len()];
                     let n_computed = if views.iter().any(is_full) { len } else { 1 };
-                    let ahead =
-                        inst.ahead.map_or(std::ptr::null(), |load| next_block(worker.views[load], len));
-                    run_scalar(op, *dtype, views, out, n_computed, ahead);
-                    let view = View { start: out, is_scalar: n_computed == 1 };
-                    match inst.dest {
-                        Dest::Operand(_) if n_computed < len => fill_rest(out, inst.dtype.size(), len),
-                        _ => view,
-                    }
+                    run_scalar(op, *dtype, views, out, n_computed, self.ahead(worker, inst, len));
+                    self.computed(inst, out, n_computed, len)
+                }
+                Op::Pair { first, second, args } => {
+                    let views = args.map(|arg| self.view(worker, arg));
+                    let n_computed = if views.iter().any(is_full) { len } else { 1 };
+                    let sources =
+                        views.map(|view| Source { start: view.start.cast(), is_scalar: view.is_scalar });
+                    pair(*first, *second, sources, out.cast(), n_computed);
+                    self.computed(inst, out, n_computed, len)
+                }
+                Op::Affine { op, x, scale, shift } => {
+                    let term = |term: &Term, neutral: f32| {
+                        let value = term
+                            .value
+                            .map_or(neutral, |arg| self.view(worker, arg).start.cast::<f32>().read());
+                        if term.is_negated { -value } else { value }
+                    };
+                    let (scale, shift) = (term(scale, 1.0), term(shift, -0.0));
+                    let x = self.view(worker, *x);
+                    let n_computed = if is_full(&x) { len } else { 1 };
+                    let ahead = self.ahead(worker, inst, len);
+                    affine_unary(*op, x.slice(n_computed), scale, shift, slice_mut(out, n_computed), ahead);
+                    self.computed(inst, out, n_computed, len)
                 }
                 Op::Check { index, bound, site } => {
                     let view = self.view(worker, *index);
@@ -381,6 +398,20 @@ impl Frame<'_> {
             unsafe { std::ptr::copy_nonoverlapping(view.start, out, inst.dtype.size()) };
         }
         worker.views[inst.reg] = view;
+    }
+
+    /// What a slow function fetches meanwhile.
+    fn ahead(&self, worker: &Worker, inst: &Inst, len: usize) -> *const u8 {
+        inst.ahead.map_or(std::ptr::null(), |load| next_block(worker.views[load], len))
+    }
+
+    /// The result of an instruction that has computed one value or all of them.
+    unsafe fn computed(&self, inst: &Inst, out: *mut u8, n_computed: usize, len: usize) -> View {
+        match inst.dest {
+            // SAFETY: the caller's: the operand has room for them all.
+            Dest::Operand(_) if n_computed < len => unsafe { fill_rest(out, inst.dtype.size(), len) },
+            _ => View { start: out, is_scalar: n_computed == 1 },
+        }
     }
 
     /// The extreme values lie as far from the accumulator as their places are apart.

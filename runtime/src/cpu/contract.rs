@@ -4,7 +4,7 @@ use super::block::{Buffer, Frame, ScratchSize, Span, Worker, row_pitch};
 use super::gemm::{Matrix, Scratch, TileMut, Tiles, gemm_tile};
 use super::memory::Memory;
 use super::pool::Pool;
-use super::program::{Layout, Program, Spread, compile};
+use super::program::{Layout, Program, Sharing, Spread, compile};
 use super::reduce::{Fold, Foldable, combine, fold, fold_rows};
 use super::scalar::{View, cast, slice_mut, with_type};
 use super::tile::Call;
@@ -52,18 +52,18 @@ impl ProductScratch {
 }
 
 impl ContractLaunch {
-    /// Compiles a contraction; `is_shared` tells by operand whether its memory is read as well.
+    /// Compiles a contraction; `sharing` tells by operand whether its memory is read as well.
     ///
     /// # Errors
     /// If memory does not suffice.
-    pub fn new(body: &ContractBody, is_shared: &[bool]) -> Result<ContractLaunch, DeviceError> {
+    pub fn new(body: &ContractBody, sharing: &[Sharing]) -> Result<ContractLaunch, DeviceError> {
         let (m, n, k) = (body.m, body.n, body.k);
         let dtype = body.dtype.accumulator();
         // Where there is little to add up, the epilogue decides, and it likes whole rows.
         let tiles = Tiles::new(m, n, k, n <= 256 && k < 64);
         let (_, columns) = tiles.largest();
         let spread = if columns >= 256 { Spread::One } else { Spread::Each };
-        let layout = Layout { spread, is_resident: true, is_contiguous: columns == n, is_shared };
+        let layout = Layout { spread, is_resident: true, is_contiguous: columns == n, sharing };
         let epilogue = compile(&body.epilogue, layout);
         let wide = match dtype == body.dtype {
             true => None,

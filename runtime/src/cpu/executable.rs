@@ -6,7 +6,7 @@ use super::contract::{ContractLaunch, ProductScratch};
 use super::indexed::{run_scan, run_scatter};
 use super::memory::Memory;
 use super::pool::Pool;
-use super::program::checks_only;
+use super::program::{Sharing, checks_only};
 use super::tile::{Call, SegmentLaunch, TileLaunch};
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use engine_core::fuse::{Domain, Kernel, KernelBody, ScatterBody, Tile, TileOp, Use};
@@ -197,14 +197,14 @@ impl Executable for CpuExecutable {
 impl Prepared {
     fn new(plan: &Plan, launch: &Launch) -> Result<Prepared, DeviceError> {
         let kernel = &plan.kernels[launch.kernel];
-        let is_shared = shared(plan, launch, kernel);
+        let sharing = shared(plan, launch, kernel);
         assert_inside(kernel);
         let body = match &kernel.body {
-            KernelBody::Map(tile) | KernelBody::Row(tile) => Body::Tile(TileLaunch::new(tile, &is_shared)?),
+            KernelBody::Map(tile) | KernelBody::Row(tile) => Body::Tile(TileLaunch::new(tile, &sharing)?),
             KernelBody::Segmented { tile, segments } => {
-                Body::Segments(SegmentLaunch::new(tile, segments, &is_shared)?)
+                Body::Segments(SegmentLaunch::new(tile, segments, &sharing)?)
             }
-            KernelBody::Contract(body) => Body::Contract(Box::new(ContractLaunch::new(body, &is_shared)?)),
+            KernelBody::Contract(body) => Body::Contract(Box::new(ContractLaunch::new(body, &sharing)?)),
             KernelBody::Scatter(body) => {
                 let [_, indices, _, out] = body.operands.map(|operand| kernel.operands[operand].ty.dtype);
                 Body::Scatter { body: body.clone(), dtype: out, index_dtype: indices }
@@ -217,7 +217,7 @@ impl Prepared {
         let nowhere = Buffer { start: std::ptr::null_mut(), len: 0, size: 1 };
         let precheck = match tile_of(kernel) {
             Some(tile) if writes_state && has_checks(&body) => {
-                Some(TileLaunch::new(&checks_only(tile), &is_shared)?)
+                Some(TileLaunch::new(&checks_only(tile), &sharing)?)
             }
             _ => None,
         };
@@ -311,16 +311,34 @@ fn has_checks(body: &Body) -> bool {
     }
 }
 
-/// By operand: whether a written one has memory in common with any other operand.
-fn shared(plan: &Plan, launch: &Launch, kernel: &Kernel) -> Vec<bool> {
-    let overlap = |a: BufferId, b: BufferId| a == b || arena_overlap(plan, a, b);
+/// By operand: what memory a written one has in common with the others.
+fn shared(plan: &Plan, launch: &Launch, kernel: &Kernel) -> Vec<Sharing> {
     let buffers = &launch.buffers;
-    (0..buffers.len())
-        .map(|i| {
-            kernel.operands[i].usage == Use::Write
-                && (0..buffers.len()).any(|j| j != i && overlap(buffers[i], buffers[j]))
-        })
+    let sharing = |i: usize| {
+        let meets =
+            |&j: &usize| j != i && (buffers[i] == buffers[j] || arena_overlap(plan, buffers[i], buffers[j]));
+        let mut others = (0..buffers.len()).filter(meets);
+        match (others.next(), others.next()) {
+            (None, _) => Sharing::Alone,
+            (Some(read), None) if is_in_place(plan, kernel, launch, i, read) => Sharing::InPlace(read),
+            _ => Sharing::Overlaps,
+        }
+    };
+    let operands = kernel.operands.iter().enumerate();
+    operands
+        .map(|(i, operand)| if operand.usage == Use::Write { sharing(i) } else { Sharing::Alone })
         .collect()
+}
+
+/// Whether operand `read` is read and has the very elements of operand `written`.
+fn is_in_place(plan: &Plan, kernel: &Kernel, launch: &Launch, written: usize, read: usize) -> bool {
+    let [a, b] = [written, read].map(|operand| launch.buffers[operand]);
+    let is_same_place = match (&plan.buffers[a].place, &plan.buffers[b].place) {
+        (Place::Arena(a), Place::Arena(b)) => a == b,
+        _ => a == b,
+    };
+    let [a, b] = [written, read].map(|operand| &kernel.operands[operand].ty);
+    kernel.operands[read].usage == Use::Read && is_same_place && a.dtype == b.dtype && a.numel() == b.numel()
 }
 
 fn arena_overlap(plan: &Plan, a: BufferId, b: BufferId) -> bool {

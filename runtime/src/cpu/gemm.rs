@@ -341,11 +341,21 @@ pub unsafe trait Lanes: Copy {
     /// # Safety
     /// See the trait.
     unsafe fn plus(self, b: Self) -> Self;
+    /// `self - b`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn minus(self, b: Self) -> Self;
     /// `self · b`.
     ///
     /// # Safety
     /// See the trait.
     unsafe fn times(self, b: Self) -> Self;
+    /// `self / b`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn over(self, b: Self) -> Self;
     /// Lane by lane `self` where it is larger or NaN, else `b`.
     ///
     /// # Safety
@@ -583,8 +593,16 @@ macro_rules! array_lanes {
                 std::array::from_fn(|i| self[i] + b[i])
             }
             #[inline(always)]
+            unsafe fn minus(self, b: Self) -> Self {
+                std::array::from_fn(|i| self[i] - b[i])
+            }
+            #[inline(always)]
             unsafe fn times(self, b: Self) -> Self {
                 std::array::from_fn(|i| self[i] * b[i])
+            }
+            #[inline(always)]
+            unsafe fn over(self, b: Self) -> Self {
+                std::array::from_fn(|i| self[i] / b[i])
             }
             #[inline(always)]
             unsafe fn larger(self, b: Self) -> Self {
@@ -606,7 +624,7 @@ mod x86 {
 
     macro_rules! x86_lanes {
         ($($vector:ident of $n:literal $scalar:ident, $rows:literal rows:
-            $splat:ident $load:ident $store:ident $mul_add:ident $plus:ident $times:ident
+            $splat:ident $load:ident $store:ident $mul_add:ident $plus:ident $minus:ident $times:ident $over:ident
             $max:ident $min:ident $keep_nan:expr;)*) => { $(
             // SAFETY: thin names for single instructions.
             unsafe impl Lanes for $vector {
@@ -639,9 +657,19 @@ mod x86 {
                     unsafe { $plus(self, b) }
                 }
                 #[inline(always)]
+                unsafe fn minus(self, b: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $minus(self, b) }
+                }
+                #[inline(always)]
                 unsafe fn times(self, b: Self) -> Self {
                     // SAFETY: as above.
                     unsafe { $times(self, b) }
+                }
+                #[inline(always)]
+                unsafe fn over(self, b: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $over(self, b) }
                 }
                 #[inline(always)]
                 unsafe fn larger(self, b: Self) -> Self {
@@ -658,16 +686,16 @@ mod x86 {
     }
     x86_lanes! {
         __m256 of 8 f32, 6 rows: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_add_ps
-            _mm256_mul_ps _mm256_max_ps _mm256_min_ps
+            _mm256_sub_ps _mm256_mul_ps _mm256_div_ps _mm256_max_ps _mm256_min_ps
             |a, picked| _mm256_blendv_ps(picked, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a));
         __m256d of 4 f64, 6 rows: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd
-            _mm256_mul_pd _mm256_max_pd _mm256_min_pd
+            _mm256_sub_pd _mm256_mul_pd _mm256_div_pd _mm256_max_pd _mm256_min_pd
             |a, picked| _mm256_blendv_pd(picked, a, _mm256_cmp_pd::<_CMP_UNORD_Q>(a, a));
         __m512 of 16 f32, 8 rows: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_add_ps
-            _mm512_mul_ps _mm512_max_ps _mm512_min_ps
+            _mm512_sub_ps _mm512_mul_ps _mm512_div_ps _mm512_max_ps _mm512_min_ps
             |a, picked| _mm512_mask_mov_ps(picked, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a);
         __m512d of 8 f64, 8 rows: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_add_pd
-            _mm512_mul_pd _mm512_max_pd _mm512_min_pd
+            _mm512_sub_pd _mm512_mul_pd _mm512_div_pd _mm512_max_pd _mm512_min_pd
             |a, picked| _mm512_mask_mov_pd(picked, _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(a, a), a);
     }
 }

@@ -35,6 +35,15 @@ pub fn unary_with_ahead<T: Element>(op: Unary, x: &[T], out: &mut [T], ahead: *c
     T::finish_unary(op, x, out);
 }
 
+/// `out[i] = op(x[i]·scale + shift)`, the product and the sum each rounded; `ahead` as for [`unary_with_ahead`].
+///
+/// # Panics
+/// If the lengths differ, or if `op` is not one of the exponential, logarithm, hyperbolic tangent and error functions.
+pub fn affine_unary(op: Unary, x: &[f32], scale: f32, shift: f32, out: &mut [f32], ahead: *const u8) {
+    assert_eq!(x.len(), out.len());
+    dispatch(AffineKernel { op, x, scale, shift, out, ahead });
+}
+
 /// `out[i] = op(a[i], b[i])`.
 ///
 /// # Panics
@@ -197,6 +206,36 @@ impl<T: Element> Kernel for UnaryKernel<'_, T> {
     #[inline(always)]
     fn run<I: Isa>(self) {
         T::unary_loops::<I>(self.op, self.x, self.out, self.ahead);
+    }
+}
+
+struct AffineKernel<'a> {
+    op: Unary,
+    x: &'a [f32],
+    scale: f32,
+    shift: f32,
+    out: &'a mut [f32],
+    ahead: *const u8,
+}
+impl Kernel for AffineKernel<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let AffineKernel { op, x, scale, shift, out, ahead } = self;
+        macro_rules! affine {
+            ($function:path) => {
+                map_with_ahead!(x, out, ahead, v => $function(v * scale + shift))
+            };
+        }
+        match op {
+            Unary::Exp => affine!(math::exp::<I>),
+            Unary::Expm1 => affine!(math::expm1::<I>),
+            Unary::Log => affine!(math::log::<I>),
+            Unary::Log1p => affine!(math::log1p::<I>),
+            Unary::Tanh => affine!(math::tanh::<I>),
+            Unary::Erf => affine!(math::erf::<I>),
+            other => undefined(other, "functions of a scaled argument"),
+        }
     }
 }
 

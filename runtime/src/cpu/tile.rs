@@ -9,7 +9,7 @@ use super::block::{Alarm, Buffer, Frame, ScratchSize, Span, Worker, row_pitch};
 use super::contract::ProductScratch;
 use super::memory::Memory;
 use super::pool::Pool;
-use super::program::{Dest, Inst, Layout, Op, Pass, Program, Spread, compile};
+use super::program::{Dest, Inst, Layout, Op, Pass, Program, Sharing, Spread, compile};
 use super::scalar::View;
 use crate::device::DeviceError;
 use engine_core::fuse::{Class, Domain, Tile};
@@ -53,14 +53,14 @@ pub struct Call<'a> {
 }
 
 impl TileLaunch {
-    /// Compiles a tile; `is_shared` tells by operand whether its memory is read as well.
+    /// Compiles a tile; `sharing` tells by operand whether its memory is read as well.
     ///
     /// # Errors
     /// If memory does not suffice.
-    pub fn new(tile: &Tile, is_shared: &[bool]) -> Result<TileLaunch, DeviceError> {
+    pub fn new(tile: &Tile, sharing: &[Sharing]) -> Result<TileLaunch, DeviceError> {
         let cut = Cut::new(tile);
         let layout =
-            Layout { spread: cut.spread(), is_resident: cut.is_resident(), is_contiguous: true, is_shared };
+            Layout { spread: cut.spread(), is_resident: cut.is_resident(), is_contiguous: true, sharing };
         let program = compile(tile, layout);
         let cut = cut.for_program(&program);
         let uniforms = Memory::new(8 * program.n_uniforms)?;
@@ -483,20 +483,19 @@ pub struct SegmentLaunch {
 }
 
 impl SegmentLaunch {
-    /// Compiles the tile of a segmented map; `is_shared` as for [`TileLaunch::new`], by kernel operand.
+    /// Compiles the tile of a segmented map; `sharing` as for [`TileLaunch::new`], by kernel operand.
     ///
     /// # Errors
     /// If memory does not suffice.
     pub fn new(
         tile: &Tile,
         segments: &[engine_core::fuse::Segment],
-        is_shared: &[bool],
+        sharing: &[Sharing],
     ) -> Result<SegmentLaunch, DeviceError> {
         let n_slots = segments.first().map_or(0, |segment| segment.operands.len());
-        let slot_is_shared = |slot: usize| segments.iter().any(|segment| is_shared[segment.operands[slot]]);
-        let is_shared: Vec<bool> = (0..n_slots).map(slot_is_shared).collect();
+        let sharing: Vec<Sharing> = (0..n_slots).map(|slot| slot_sharing(segments, sharing, slot)).collect();
         let layout =
-            Layout { spread: Spread::One, is_resident: true, is_contiguous: true, is_shared: &is_shared };
+            Layout { spread: Spread::One, is_resident: true, is_contiguous: true, sharing: &sharing };
         let program = compile(tile, layout);
         let Cut::Flat { block, .. } = (Cut::Flat { n: 0, block: 0 }).for_program(&program) else {
             panic!("bug: a map is cut as a map")
@@ -563,4 +562,18 @@ impl SegmentLaunch {
             row_pitch: 64,
         }
     }
+}
+
+/// The sharing of a slot, if it is the same in all segments.
+fn slot_sharing(segments: &[engine_core::fuse::Segment], sharing: &[Sharing], slot: usize) -> Sharing {
+    let in_segment = |segment: &engine_core::fuse::Segment| match sharing[segment.operands[slot]] {
+        Sharing::InPlace(read) => {
+            let slots = segment.operands.iter().position(|&operand| operand == read);
+            slots.map_or(Sharing::Overlaps, Sharing::InPlace)
+        }
+        other => other,
+    };
+    let mut found = segments.iter().map(in_segment);
+    let first = found.next().unwrap_or(Sharing::Alone);
+    if found.all(|other| other == first) { first } else { Sharing::Overlaps }
 }

@@ -4,11 +4,18 @@
 //! A pass is what can be computed between two reductions. If a row's block stays in scratch, a value is computed in
 //! one pass and kept for the later ones; rows too long for that are walked once a pass, and values are computed again.
 
+mod loops;
+mod slots;
+mod widen;
+
 use super::address::Address;
+use super::pair::Arithmetic;
 use super::scalar::{MAX_ARITY, literal_bits};
 use engine_core::fuse::{Class, Reg, Tile, TileInst, TileOp};
-use engine_core::ir::{DType, Literal, Monoid, NodeId, Scalar};
+use engine_core::ir::{DType, Literal, Monoid, NodeId, Scalar, Unary};
+use slots::Slots;
 use std::collections::HashMap;
+use widen::widened;
 
 /// How a value of a row reaches the points of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +39,8 @@ pub struct Layout<'a> {
     pub is_resident: bool,
     /// Whether the points of a block follow each other, so that results can be written where they belong.
     pub is_contiguous: bool,
-    /// By operand: whether its memory is read as well, so that it must be written last.
-    pub is_shared: &'a [bool],
+    /// By operand: whether its memory is read as well, so that it must be written after that.
+    pub sharing: &'a [Sharing],
 }
 
 /// Where an argument is found.
@@ -60,6 +67,26 @@ pub enum Dest {
     None,
 }
 
+/// A factor or summand that is one value for a whole block; by itself, the one that changes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Term {
+    /// The value, if not that.
+    pub value: Option<Arg>,
+    /// Whether its negative is meant.
+    pub is_negated: bool,
+}
+
+/// What memory a written operand shares with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// None.
+    Alone,
+    /// All of it, element by element, with this operand, which is read.
+    InPlace(usize),
+    /// Some.
+    Overlaps,
+}
+
 /// How a computed index enters a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Index {
@@ -84,6 +111,10 @@ pub enum Op {
     Random { stream: u32, step: Arg, iteration: Option<Arg>, address: Address },
     /// A scalar primitive on arguments of this type.
     Scalar { op: Scalar, dtype: DType, args: Vec<Arg> },
+    /// Two operations on f32 in one loop: `second(first(a, b), c)`.
+    Pair { first: Arithmetic, second: Arithmetic, args: [Arg; 3] },
+    /// A slow function of f32, `op(x · scale + shift)`, each step rounded.
+    Affine { op: Unary, x: Arg, scale: Term, shift: Term },
     /// An index check.
     Check { index: Arg, bound: usize, site: NodeId },
     /// Repeats row values over the points of a block.
@@ -184,80 +215,6 @@ pub fn checks_only(tile: &Tile) -> Tile {
         insts.push(TileInst { op: with_args(&inst.op, |arg| renamed[arg]), ..inst.clone() });
     }
     Tile { insts, ..tile.clone() }
-}
-
-// ---- Half precision.
-
-/// Computes in f32 what the tile computes in half precision; each operation rounds to half again.
-fn widened(tile: &Tile) -> Tile {
-    let mut widening = Widening { insts: vec![], renamed: vec![], wide: HashMap::new() };
-    tile.insts.iter().for_each(|inst| widening.push(inst));
-    Tile { insts: widening.insts, ..tile.clone() }
-}
-
-struct Widening {
-    insts: Vec<TileInst>,
-    renamed: Vec<Reg>,
-    /// The f32 form of half registers.
-    wide: HashMap<Reg, Reg>,
-}
-
-impl Widening {
-    fn push(&mut self, inst: &TileInst) {
-        let op = with_args(&inst.op, |arg| self.renamed[arg]);
-        let reg = match &op {
-            TileOp::Scalar(Scalar::Cast(_) | Scalar::Select, _) => self.emit(op, inst.dtype, inst.class),
-            TileOp::Scalar(scalar, args) => {
-                let args = args.iter().map(|&arg| self.widen(arg)).collect();
-                self.narrowed(TileOp::Scalar(scalar.clone(), args), inst)
-            }
-            TileOp::Reduce { monoid, value } => {
-                let value = self.reduced_value(*monoid, *value, inst.dtype);
-                self.narrowed(TileOp::Reduce { monoid: *monoid, value }, inst)
-            }
-            TileOp::Accumulator => self.narrowed(op, inst),
-            _ => self.emit(op, inst.dtype, inst.class),
-        };
-        self.renamed.push(reg);
-    }
-
-    /// The value in the type that it is accumulated in.
-    fn reduced_value(&mut self, monoid: Monoid, value: Reg, result: DType) -> Reg {
-        let value = self.widen(value);
-        let dtype = if monoid.is_index() { self.insts[value].dtype } else { result.accumulator() };
-        if self.insts[value].dtype == dtype {
-            return value;
-        }
-        self.emit(TileOp::Scalar(Scalar::Cast(dtype), vec![value]), dtype, Class::Element)
-    }
-
-    /// Computes in f32 and rounds, if the result is half precision.
-    fn narrowed(&mut self, op: TileOp, inst: &TileInst) -> Reg {
-        let reg = self.emit(op, inst.dtype.accumulator(), inst.class);
-        if inst.dtype.accumulator() == inst.dtype {
-            return reg;
-        }
-        let narrow = TileOp::Scalar(Scalar::Cast(inst.dtype), vec![reg]);
-        self.emit(narrow, inst.dtype, inst.class)
-    }
-
-    fn widen(&mut self, reg: Reg) -> Reg {
-        let TileInst { dtype, class, .. } = self.insts[reg];
-        if dtype.accumulator() == dtype {
-            return reg;
-        }
-        if let Some(&wide) = self.wide.get(&reg) {
-            return wide;
-        }
-        let wide = self.emit(TileOp::Scalar(Scalar::Cast(DType::F32), vec![reg]), DType::F32, class);
-        self.wide.insert(reg, wide);
-        wide
-    }
-
-    fn emit(&mut self, op: TileOp, dtype: DType, class: Class) -> Reg {
-        self.insts.push(TileInst { op, dtype, class });
-        self.insts.len() - 1
-    }
 }
 
 /// The registers that an instruction reads.
@@ -475,6 +432,7 @@ impl<'t> Compiler<'t> {
     /// computed where they go.
     fn place_slots(&mut self) {
         let mut passes = std::mem::take(&mut self.program.passes);
+        self.join_loops(&mut passes);
         for pass in &mut passes {
             self.write_directly(&mut pass.element);
             look_ahead(&mut pass.element);
@@ -507,6 +465,32 @@ impl<'t> Compiler<'t> {
         self.program.passes = passes;
     }
 
+    fn join_loops(&self, passes: &mut [Pass]) {
+        let is_scalar = |arg: Arg| match arg {
+            Arg::Uniform(_) => true,
+            Arg::Local(reg) => {
+                let inst = self.tile.insts.get(reg);
+                self.layout.spread == Spread::One && inst.is_some_and(|inst| inst.class == Class::Row)
+            }
+        };
+        let rows = |passes: &[Pass]| {
+            let lists = passes.iter().flat_map(|pass| pass.row.clone());
+            lists.chain(self.program.last_row.clone()).collect::<Vec<Inst>>()
+        };
+        let rows = rows(passes);
+        let all =
+            |passes: &[Pass]| loops::count_uses(passes.iter().flat_map(|pass| &pass.element).chain(&rows));
+        let everywhere = all(passes);
+        for pass in passes {
+            // What is not resident is computed again by each pass that reads it.
+            let uses = match self.layout.is_resident {
+                true => everywhere.clone(),
+                false => loops::count_uses(pass.element.iter().chain(&rows)),
+            };
+            loops::join(&mut pass.element, &uses, &is_scalar);
+        }
+    }
+
     fn write_directly(&self, insts: &mut Vec<Inst>) {
         if !self.layout.is_contiguous {
             return;
@@ -527,12 +511,38 @@ impl<'t> Compiler<'t> {
     /// For a plain store: the instruction that may as well write the operand itself.
     fn direct_target(&self, insts: &[Inst], at: usize, n_points: usize) -> Option<(usize, usize)> {
         let Op::Store { operand, address, value: Arg::Local(value) } = &insts[at].op else { return None };
-        if self.layout.is_shared[*operand] || !address.is_identity(n_points) {
+        if !address.is_identity(n_points) {
             return None;
         }
         let maker = insts.iter().position(|inst| inst.reg == *value)?;
-        let computes = matches!(insts[maker].op, Op::Scalar { .. } | Op::Random { .. } | Op::Coord(_));
-        (computes && insts[maker].dest == Dest::None).then_some((maker, *operand))
+        let computes = matches!(
+            insts[maker].op,
+            Op::Scalar { .. } | Op::Random { .. } | Op::Coord(_) | Op::Pair { .. } | Op::Affine { .. }
+        );
+        let is_free = match self.layout.sharing[*operand] {
+            Sharing::Alone => true,
+            Sharing::InPlace(read) => self.is_read_by_then(insts, read, maker, n_points),
+            Sharing::Overlaps => false,
+        };
+        (computes && is_free && insts[maker].dest == Dest::None).then_some((maker, *operand))
+    }
+
+    /// Whether operand `read` is only read, point by point, before the instruction `maker` has written its result; a
+    /// pair reads each vector before it writes there.
+    fn is_read_by_then(&self, insts: &[Inst], read: usize, maker: usize, n_points: usize) -> bool {
+        let is_pair = matches!(insts[maker].op, Op::Pair { .. });
+        let is_late = |reg: Reg| {
+            insts.iter().enumerate().any(|(at, inst)| {
+                inst.op.args().any(|arg| arg == reg) && (at > maker || at == maker && !is_pair)
+            })
+        };
+        self.program.passes.len() <= 1
+            && insts.iter().all(|inst| match &inst.op {
+                Op::Load { operand, address, index } if *operand == read => {
+                    index.is_none() && address.is_identity(n_points) && !is_late(inst.reg)
+                }
+                _ => true,
+            })
     }
 }
 
@@ -540,8 +550,12 @@ impl<'t> Compiler<'t> {
 fn look_ahead(insts: &mut [Inst]) {
     let is_load = |inst: &&Inst| matches!(inst.op, Op::Load { index: None, .. }) && inst.dtype == DType::F32;
     let loads: Vec<Reg> = insts.iter().filter(is_load).map(|inst| inst.reg).collect();
-    let is_slow =
-        |inst: &&mut Inst| matches!(&inst.op, Op::Scalar { op: Scalar::Unary(_), dtype: DType::F32, .. });
+    let is_slow = |inst: &&mut Inst| match &inst.op {
+        Op::Scalar { op: Scalar::Unary(op), dtype: DType::F32, .. } | Op::Affine { op, .. } => {
+            loops::is_slow(*op)
+        }
+        _ => false,
+    };
     for (inst, load) in insts.iter_mut().filter(is_slow).zip(loads) {
         inst.ahead = Some(load);
     }
@@ -554,64 +568,20 @@ fn is_reduce(inst: &TileInst) -> bool {
 impl Op {
     /// The local registers that it reads.
     fn args(&self) -> impl Iterator<Item = Reg> + '_ {
-        let (one, many): (Option<Arg>, &[Arg]) = match self {
-            Op::Load { index, .. } => (index.map(|index| index.reg), &[]),
-            Op::Coord(_) | Op::Accumulator | Op::Random { .. } => (None, &[]),
-            Op::Scalar { args, .. } => (None, args),
+        let (few, many): ([Option<Arg>; 3], &[Arg]) = match self {
+            Op::Load { index, .. } => ([index.map(|index| index.reg), None, None], &[]),
+            Op::Coord(_) | Op::Accumulator | Op::Random { .. } => ([None; 3], &[]),
+            Op::Scalar { args, .. } => ([None; 3], args),
+            Op::Pair { args, .. } => ([None; 3], args),
+            Op::Affine { x, scale, shift, .. } => ([Some(*x), scale.value, shift.value], &[]),
             Op::Check { index: arg, .. }
             | Op::Expand(arg)
             | Op::Reduce { value: arg, .. }
-            | Op::Store { value: arg, .. } => (Some(*arg), &[]),
+            | Op::Store { value: arg, .. } => ([Some(*arg), None, None], &[]),
         };
-        one.into_iter().chain(many.iter().copied()).filter_map(|arg| match arg {
+        few.into_iter().flatten().chain(many.iter().copied()).filter_map(|arg| match arg {
             Arg::Local(reg) => Some(reg),
             Arg::Uniform(_) => None,
         })
-    }
-}
-
-/// Slots of scratch, in the order of instructions.
-#[derive(Default)]
-struct Slots {
-    n_slots: usize,
-    free: Vec<usize>,
-    held: HashMap<Reg, usize>,
-}
-
-impl Slots {
-    fn assign(&mut self, insts: &mut [Inst], last: &HashMap<Reg, usize>, mut at: usize) -> usize {
-        for inst in insts {
-            // A result must not lie where an argument does, so it gets its slot before theirs are free.
-            let needs_slot =
-                inst.dest == Dest::None && !matches!(inst.op, Op::Store { .. } | Op::Accumulator);
-            let is_reduce = matches!(inst.op, Op::Reduce { .. });
-            if needs_slot {
-                let slot = self.take();
-                inst.dest = Dest::Slot(slot);
-                self.held.insert(inst.reg, slot);
-            }
-            let dead = inst
-                .op
-                .args()
-                .chain((!is_reduce).then_some(inst.reg))
-                .filter(|reg| last.get(reg) == Some(&at));
-            for reg in dead {
-                self.free.extend(self.held.remove(&reg));
-            }
-            at += 1;
-        }
-        at
-    }
-
-    fn take(&mut self) -> usize {
-        self.free.pop().unwrap_or_else(|| {
-            self.n_slots += 1;
-            self.n_slots - 1
-        })
-    }
-
-    fn free_all(&mut self) {
-        self.held.clear();
-        self.free = (0..self.n_slots).rev().collect();
     }
 }
