@@ -7,7 +7,7 @@ use super::philox::{philox_block, philox_u32};
 use super::program::{Arg, Dest, Index, Inst, Op, Pass, Program, Term};
 use super::reduce::{self, Fold, Foldable};
 use super::scalar::{MAX_ARITY, View, copy, literal_bits, run_scalar, slice_mut, with_size, with_type};
-use super::slice::{Operand, affine_unary};
+use super::slice::{Ahead, Operand, affine_unary};
 use crate::device::DeviceError;
 use engine_core::ir::{DType, Monoid, NodeId};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -343,7 +343,7 @@ impl Frame<'_> {
                     }
                     let views = &views[..args.len()];
                     let n_computed = if views.iter().any(is_full) { len } else { 1 };
-                    run_scalar(op, *dtype, views, out, n_computed, self.ahead(worker, inst, len));
+                    run_scalar(op, *dtype, views, out, n_computed, self.ahead(worker, inst, span));
                     self.computed(inst, out, n_computed, len)
                 }
                 Op::Pair { first, second, args } => {
@@ -364,7 +364,7 @@ impl Frame<'_> {
                     let (scale, shift) = (term(scale, 1.0), term(shift, -0.0));
                     let x = self.view(worker, *x);
                     let n_computed = if is_full(&x) { len } else { 1 };
-                    let ahead = self.ahead(worker, inst, len);
+                    let ahead = self.ahead(worker, inst, span);
                     affine_unary(*op, x.slice(n_computed), scale, shift, slice_mut(out, n_computed), ahead);
                     self.computed(inst, out, n_computed, len)
                 }
@@ -401,8 +401,12 @@ impl Frame<'_> {
     }
 
     /// What a slow function fetches meanwhile.
-    fn ahead(&self, worker: &Worker, inst: &Inst, len: usize) -> *const u8 {
-        inst.ahead.map_or(std::ptr::null(), |load| next_block(worker.views[load], len))
+    fn ahead(&self, worker: &Worker, inst: &Inst, span: Span) -> Ahead {
+        let read = inst.ahead.map_or(std::ptr::null(), |load| next_block(worker.views[load], span.len()));
+        let written = inst.opens.map_or(std::ptr::null(), |operand| {
+            self.buffers[operand].start.wrapping_add(span.start * self.buffers[operand].size).cast_const()
+        });
+        Ahead([read, written])
     }
 
     /// The result of an instruction that has computed one value or all of them.

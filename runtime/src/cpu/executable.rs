@@ -250,7 +250,7 @@ impl Prepared {
         seed: u64,
         alarm: &Alarm,
     ) {
-        let call = Call { buffers: &self.buffers, alarm, seed };
+        let call = Call { buffers: &self.buffers, alarm, seed, writes_state: self.writes_state };
         // SAFETY: the caller's.
         unsafe {
             if let Some(precheck) = &mut self.precheck {

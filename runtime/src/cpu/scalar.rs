@@ -1,6 +1,6 @@
 //! Scalar primitives on blocks whose element type is known only at run time.
 
-use super::slice::{self, CastTo, Element, Operand};
+use super::slice::{self, Ahead, CastTo, Element, Operand};
 use engine_core::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use half::{bf16, f16};
 
@@ -107,19 +107,12 @@ pub(super) use with_size;
 pub const MAX_ARITY: usize = 8;
 
 /// Computes `op` of blocks of `dtype` (of the second operand, for a select) into `len` values at `out`; a slow function
-/// asks meanwhile for the memory from `ahead` on, unless that is null.
+/// asks meanwhile for the memory in `ahead`.
 ///
 /// # Safety
 /// Views must hold values of that type (the condition of a select: bools); `out` must be valid for the results, and
 /// overlap no view.
-pub unsafe fn run_scalar(
-    op: &Scalar,
-    dtype: DType,
-    args: &[View],
-    out: *mut u8,
-    len: usize,
-    ahead: *const u8,
-) {
+pub unsafe fn run_scalar(op: &Scalar, dtype: DType, args: &[View], out: *mut u8, len: usize, ahead: Ahead) {
     // SAFETY: the caller's, in every arm.
     unsafe {
         match op {
@@ -169,7 +162,7 @@ pub fn copy<T: Copy>(from: Operand<T>, out: &mut [T]) {
     }
 }
 
-unsafe fn run_unary(op: Unary, dtype: DType, x: View, out: *mut u8, len: usize, ahead: *const u8) {
+unsafe fn run_unary(op: Unary, dtype: DType, x: View, out: *mut u8, len: usize, ahead: Ahead) {
     // SAFETY: the caller's; a scalar view here has `len` 1, as blocks of scalars are computed once.
     unsafe {
         match op {

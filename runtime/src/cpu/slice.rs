@@ -24,12 +24,22 @@ pub enum Operand<'a, T> {
 /// # Panics
 /// If the lengths differ, or if `op` does not take `T` to `T` (a transcendental function of an integer, [`is_nan`]).
 pub fn unary<T: Element>(op: Unary, x: &[T], out: &mut [T]) {
-    unary_with_ahead(op, x, out, std::ptr::null());
+    unary_with_ahead(op, x, out, Ahead::NOTHING);
 }
 
-/// Like [`unary`], and asks meanwhile for the memory from `ahead` on, as much as the arguments take, if the function
-/// keeps the processor busy for longer than memory: a later block's arguments then are there in time.
-pub fn unary_with_ahead<T: Element>(op: Unary, x: &[T], out: &mut [T], ahead: *const u8) {
+/// Memory that a slow function asks for while it computes, as much of each as its arguments take: what the next block
+/// reads, and where this one's results go.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead(pub [*const u8; 2]);
+
+impl Ahead {
+    /// None.
+    pub const NOTHING: Ahead = Ahead([std::ptr::null(); 2]);
+}
+
+/// Like [`unary`], and asks meanwhile for the memory in `ahead`, if the function keeps the processor busy for longer than
+/// memory.
+pub fn unary_with_ahead<T: Element>(op: Unary, x: &[T], out: &mut [T], ahead: Ahead) {
     assert_eq!(x.len(), out.len());
     dispatch(UnaryKernel { op, x, out, ahead });
     T::finish_unary(op, x, out);
@@ -39,7 +49,7 @@ pub fn unary_with_ahead<T: Element>(op: Unary, x: &[T], out: &mut [T], ahead: *c
 ///
 /// # Panics
 /// If the lengths differ, or if `op` is not one of the exponential, logarithm, hyperbolic tangent and error functions.
-pub fn affine_unary(op: Unary, x: &[f32], scale: f32, shift: f32, out: &mut [f32], ahead: *const u8) {
+pub fn affine_unary(op: Unary, x: &[f32], scale: f32, shift: f32, out: &mut [f32], ahead: Ahead) {
     assert_eq!(x.len(), out.len());
     dispatch(AffineKernel { op, x, scale, shift, out, ahead });
 }
@@ -127,7 +137,7 @@ pub trait Element: Copy + PartialOrd + Send + Sync + 'static {
     /// Whether loops over the type are worth a version for each instruction set.
     const IS_HOT: bool = false;
     /// The loops of [`unary`].
-    fn unary_loops<I: Isa>(op: Unary, x: &[Self], out: &mut [Self], ahead: *const u8);
+    fn unary_loops<I: Isa>(op: Unary, x: &[Self], out: &mut [Self], ahead: Ahead);
     /// The loops of [`binary`].
     fn binary_loops<I: Isa>(op: Binary, a: Operand<Self>, b: Operand<Self>, out: &mut [Self]);
     /// `a·b + c` of one element.
@@ -166,13 +176,13 @@ macro_rules! map_with_ahead {
 const AHEAD_CHUNK: usize = 256;
 
 #[inline(always)]
-fn prefetch(ahead: *const u8, offset: usize, bytes: usize) {
+fn prefetch(ahead: Ahead, offset: usize, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
-    if !ahead.is_null() {
+    for start in ahead.0.into_iter().filter(|start| !start.is_null()) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         for line in (0..bytes).step_by(64) {
             // SAFETY: a hint, which may name any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(offset + line).cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset + line).cast()) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -198,7 +208,7 @@ struct UnaryKernel<'a, T> {
     op: Unary,
     x: &'a [T],
     out: &'a mut [T],
-    ahead: *const u8,
+    ahead: Ahead,
 }
 impl<T: Element> Kernel for UnaryKernel<'_, T> {
     type Output = ();
@@ -215,7 +225,7 @@ struct AffineKernel<'a> {
     scale: f32,
     shift: f32,
     out: &'a mut [f32],
-    ahead: *const u8,
+    ahead: Ahead,
 }
 impl Kernel for AffineKernel<'_> {
     type Output = ();
@@ -350,7 +360,7 @@ impl Element for f32 {
     const IS_HOT: bool = true;
 
     #[inline(always)]
-    fn unary_loops<I: Isa>(op: Unary, x: &[f32], out: &mut [f32], ahead: *const u8) {
+    fn unary_loops<I: Isa>(op: Unary, x: &[f32], out: &mut [f32], ahead: Ahead) {
         match op {
             Unary::Neg => map!(x, out, v => -v),
             Unary::Abs => map!(x, out, v => v.abs()),
@@ -380,7 +390,12 @@ impl Element for f32 {
             Binary::Add => zip!(a, b, out, (u, v) => u + v),
             Binary::Sub => zip!(a, b, out, (u, v) => u - v),
             Binary::Mul => zip!(a, b, out, (u, v) => u * v),
-            Binary::Div => zip!(a, b, out, (u, v) => u / v),
+            Binary::Div => match (a, b) {
+                (Operand::Slice(a), Operand::Scalar(v)) if I::FMA && math::has_plain_reciprocal(v) => {
+                    divide_by::<I>(a, v, out);
+                }
+                _ => zip!(a, b, out, (u, v) => u / v),
+            },
             Binary::Rem => zip!(a, b, out, (u, v) => u % v),
             Binary::Pow => zip!(a, b, out, (u, v) => math::pow::<I>(u, v)),
             Binary::Min => zip!(a, b, out, (u, v) => math::min(u, v)),
@@ -402,6 +417,26 @@ impl Element for f32 {
         }
     }
 }
+
+/// `x / v`, bit for bit, by three multiplications where the elements are neither tiny nor huge: a vector division takes
+/// several times as long.
+#[inline(always)]
+fn divide_by<I: Isa>(x: &[f32], v: f32, out: &mut [f32]) {
+    let reciprocal = 1.0 / v;
+    for (x, out) in x.chunks(DIVIDE_CHUNK).zip(out.chunks_mut(DIVIDE_CHUNK)) {
+        let mut is_plain = true;
+        for (out, &u) in out.iter_mut().zip(x) {
+            is_plain &= math::is_plain_dividend(u);
+            *out = math::quotient::<I>(u, v, reciprocal);
+        }
+        if !is_plain {
+            map!(x, out, u => u / v);
+        }
+    }
+}
+
+/// Elements that are divided the slow way if one of them must be.
+const DIVIDE_CHUNK: usize = 64;
 
 /// Replaces the sine or cosine of large arguments by the library's.
 fn finish_trig(x: &[f32], out: &mut [f32], function: fn(f32) -> f32) {
@@ -426,7 +461,7 @@ impl Kernel for AnyLarge<'_> {
 
 impl Element for f64 {
     #[inline(always)]
-    fn unary_loops<I: Isa>(op: Unary, x: &[f64], out: &mut [f64], _ahead: *const u8) {
+    fn unary_loops<I: Isa>(op: Unary, x: &[f64], out: &mut [f64], _ahead: Ahead) {
         match op {
             Unary::Neg => map!(x, out, v => -v),
             Unary::Abs => map!(x, out, v => v.abs()),
@@ -475,7 +510,7 @@ macro_rules! integer_element {
     ($($type:ident: $abs:expr, $sign:expr, $pow:expr;)*) => { $(
         impl Element for $type {
             #[inline(always)]
-            fn unary_loops<I: Isa>(op: Unary, x: &[$type], out: &mut [$type], _ahead: *const u8) {
+            fn unary_loops<I: Isa>(op: Unary, x: &[$type], out: &mut [$type], _ahead: Ahead) {
                 match op {
                     Unary::Neg => map!(x, out, v => v.wrapping_neg()),
                     Unary::Abs => map!(x, out, v => $abs(v)),
@@ -715,6 +750,36 @@ mod tests {
         let mut both = [0.0; 3];
         binary(Binary::Sub, Operand::Scalar(5.0), Operand::Scalar(3.0), &mut both);
         assert_eq!(both, [2.0; 3]);
+    }
+
+    #[test]
+    fn division_by_one_number_is_division_bit_for_bit() {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state ^ state >> 15
+        };
+        for round in 0..4000 {
+            // All of f32, and the range in which the fast way is taken.
+            let exponent =
+                |bits: u32, low: u32, span: u32| bits & 0x807F_FFFF | (low + bits / 7 % span) << 23;
+            let mut divisor = f32::from_bits(exponent(next(), 100, 54));
+            if round % 8 == 0 {
+                divisor = f32::from_bits(next());
+            }
+            let plain: Vec<f32> = (0..64).map(|_| f32::from_bits(exponent(next(), 20, 210))).collect();
+            let any: Vec<f32> = (0..70).map(|_| f32::from_bits(next())).collect();
+            for mut x in [plain, any] {
+                x[3] = 0.0;
+                let mut out = vec![0.0; x.len()];
+                binary(Binary::Div, Operand::Slice(&x), Operand::Scalar(divisor), &mut out);
+                let expected: Vec<f32> = x.iter().map(|u| u / divisor).collect();
+                assert_eq!(bits(&out), bits(&expected), "by {divisor:e}");
+            }
+        }
+        let mut out = [0.0];
+        binary(Binary::Div, Operand::Slice(&[-0.0]), Operand::Scalar(3.0), &mut out);
+        assert_eq!(out[0].to_bits(), (-0.0f32).to_bits());
     }
 
     #[test]

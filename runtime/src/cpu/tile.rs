@@ -7,6 +7,7 @@
 
 use super::block::{Alarm, Buffer, Frame, ScratchSize, Span, Worker, row_pitch};
 use super::contract::ProductScratch;
+use super::isa::SubnormalsAreZero;
 use super::memory::Memory;
 use super::pool::Pool;
 use super::program::{Dest, Inst, Layout, Op, Pass, Program, Sharing, Spread, compile};
@@ -50,6 +51,15 @@ pub struct Call<'a> {
     pub alarm: &'a Alarm,
     /// The seed of random numbers.
     pub seed: u64,
+    /// Whether state is written, which holds no subnormal numbers.
+    pub writes_state: bool,
+}
+
+impl Call<'_> {
+    /// For as long as a worker runs its part.
+    fn flushed(self) -> Option<SubnormalsAreZero> {
+        self.writes_state.then(SubnormalsAreZero::new)
+    }
 }
 
 impl TileLaunch {
@@ -102,6 +112,7 @@ impl TileLaunch {
                 None => {
                     let (n_groups, per_chunk) = (cut.n_groups(), cut.groups_per_chunk());
                     pool.run_with(n_groups.div_ceil(per_chunk), workers, |chunk, (worker, _)| {
+                        let _flushed = call.flushed();
                         let groups = chunk * per_chunk..((chunk + 1) * per_chunk).min(n_groups);
                         groups.for_each(|group| run_group(&frame, cut, worker, group));
                     });
@@ -540,6 +551,7 @@ impl SegmentLaunch {
             }
             let this = &*self;
             pool.run_with(this.chunks.len(), workers, |chunk, (worker, _)| {
+                let _flushed = call.flushed();
                 let (segment, begin) = this.chunks[chunk];
                 let frame = this.frame(segment, call);
                 let end = (begin + CHUNK).min(this.segments[segment].points);

@@ -140,6 +140,8 @@ pub struct Inst {
     pub dest: Dest,
     /// A load whose next block is to be fetched meanwhile.
     pub ahead: Option<Reg>,
+    /// An operand whose elements at the block's points are written later on, and are to be fetched meanwhile.
+    pub opens: Option<usize>,
 }
 
 /// What happens between two reductions.
@@ -364,7 +366,7 @@ impl<'t> Compiler<'t> {
                     self.program.n_regs += 1;
                     expanded.insert(arg, fresh);
                     let (op, dtype) = (Op::Expand(Arg::Local(arg)), self.tile.insts[arg].dtype);
-                    lowered.push(Inst { op, dtype, reg: fresh, dest: Dest::None, ahead: None });
+                    lowered.push(Inst { op, dtype, reg: fresh, dest: Dest::None, ahead: None, opens: None });
                 }
             }
             let mut rename = |arg: Reg| if by_row { arg } else { expanded.get(&arg).copied().unwrap_or(arg) };
@@ -425,7 +427,7 @@ impl<'t> Compiler<'t> {
                 Op::Store { operand: *operand, address: Address::new(access), value: arg(*value) }
             }
         };
-        Inst { op, dtype: inst.dtype, reg, dest: self.places[reg], ahead: None }
+        Inst { op, dtype: inst.dtype, reg, dest: self.places[reg], ahead: None, opens: None }
     }
 
     /// Gives each result of a pass a slot, and takes it back after the last use; results that are only written out are
@@ -435,7 +437,11 @@ impl<'t> Compiler<'t> {
         self.join_loops(&mut passes);
         for pass in &mut passes {
             self.write_directly(&mut pass.element);
-            look_ahead(&mut pass.element);
+        }
+        match self.layout.is_resident {
+            // Later passes compute while memory has nothing to do: that is the time to fetch the next block.
+            true => look_ahead(passes.iter_mut().flat_map(|pass| &mut pass.element).collect()),
+            false => passes.iter_mut().for_each(|pass| look_ahead(pass.element.iter_mut().collect())),
         }
         let mut slots = Slots::default();
         let is_resident = self.layout.is_resident;
@@ -546,18 +552,29 @@ impl<'t> Compiler<'t> {
     }
 }
 
-/// Lets each function that takes its time fetch the next block of one of the loads.
-fn look_ahead(insts: &mut [Inst]) {
-    let is_load = |inst: &&Inst| matches!(inst.op, Op::Load { index: None, .. }) && inst.dtype == DType::F32;
-    let loads: Vec<Reg> = insts.iter().filter(is_load).map(|inst| inst.reg).collect();
-    let is_slow = |inst: &&mut Inst| match &inst.op {
+/// Lets functions that take their time fetch what the next block loads, and what later instructions of this one write.
+fn look_ahead(mut insts: Vec<&mut Inst>) {
+    let is_load =
+        |inst: &&&mut Inst| matches!(inst.op, Op::Load { index: None, .. }) && inst.dtype == DType::F32;
+    let mut loads: Vec<Reg> = insts.iter().filter(is_load).map(|inst| inst.reg).rev().collect();
+    let is_slow = |inst: &Inst| match &inst.op {
         Op::Scalar { op: Scalar::Unary(op), dtype: DType::F32, .. } | Op::Affine { op, .. } => {
             loops::is_slow(*op)
         }
         _ => false,
     };
-    for (inst, load) in insts.iter_mut().filter(is_slow).zip(loads) {
-        inst.ahead = Some(load);
+    let mut opened: Vec<usize> = vec![];
+    for at in 0..insts.len() {
+        if !is_slow(insts[at]) {
+            continue;
+        }
+        insts[at].ahead = loads.pop();
+        let written = insts[at + 1..].iter().find_map(|inst| match inst.dest {
+            Dest::Operand(operand) if inst.dtype == DType::F32 && !opened.contains(&operand) => Some(operand),
+            _ => None,
+        });
+        insts[at].opens = written;
+        opened.extend(written);
     }
 }
 
