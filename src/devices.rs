@@ -121,8 +121,11 @@ fn cuda(number: usize) -> Result<Arc<dyn Device>, OpenError> {
     Err(OpenError::NoDriver(Choice::Cuda(number)))
 }
 
-/// All devices of the machine: each that the drivers see, with the device or why it cannot be had.
-pub fn all() -> Vec<(Choice, Result<Arc<dyn Device>, OpenError>)> {
+/// A device by its choice, or why it cannot be had.
+pub type Found = (Choice, Result<Arc<dyn Device>, OpenError>);
+
+/// All devices of the machine, those that cannot be used too.
+pub fn all() -> Vec<Found> {
     let mut choices = vec![Choice::Cpu];
     choices.extend((0..n_gpus().max(1)).map(Choice::Cuda));
     choices.into_iter().map(|choice| (choice, open(choice, None).map(|opened| opened.device))).collect()

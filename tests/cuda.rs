@@ -96,7 +96,7 @@ impl Case {
             outputs.into_iter().enumerate().map(|(i, value)| (format!("out{i}").into(), value)).collect();
         let graph = builder.graph.pruned();
         let mut inputs = HashMap::new();
-        for (i, (node, _)) in graph.inputs().into_iter().enumerate() {
+        for (i, (node, _)) in graph.inputs().enumerate() {
             let ty = graph.ty(Value::of(node));
             let values = noise(ty.numel(), i as u32 + 1);
             let scaled = values.map(|x| if ty.dtype.is_float() { x } else { ((x + 1.0) * 5.0).floor() });

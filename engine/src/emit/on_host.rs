@@ -7,16 +7,27 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// What the operands, and then the error flag, hold after a launch; `inputs` are the operands that are read. None, with
+/// What the operands, and then the error flag, hold after all launches; `inputs` are the operands that are read. None, with
 /// a note, if the machine has no C++ compiler.
 pub fn run(kernel: &Kernel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
-    let fused = FusedKernel::launches(kernel).remove(0);
     let mut buffers: Vec<Vec<u8>> = inputs.to_vec();
     buffers.extend(kernel.operands[inputs.len()..].iter().map(|operand| vec![0xAA; operand.ty.bytes()]));
-    if fused.arguments().contains(&Argument::Flag) {
-        buffers.push(vec![0; 4 * FLAG_WORDS]);
+    let flag = buffers.len();
+    for fused in FusedKernel::launches(kernel) {
+        let place = |argument: &Argument| match argument {
+            Argument::Operand(operand) => *operand,
+            Argument::Flag => flag,
+            Argument::Product | Argument::Guard => panic!("{argument:?}"),
+        };
+        let places: Vec<usize> = fused.arguments().iter().map(place).collect();
+        if places.contains(&flag) && buffers.len() == flag {
+            buffers.push(vec![0; 4 * FLAG_WORDS]);
+        }
+        let given = places.iter().map(|&place| buffers[place].clone()).collect();
+        let after = run_arguments(&fused, given, seed)?;
+        places.into_iter().zip(after).for_each(|(place, after)| buffers[place] = after);
     }
-    run_arguments(&fused, buffers, seed)
+    Some(buffers)
 }
 
 /// What the arguments hold after a launch, each with memory of its own.

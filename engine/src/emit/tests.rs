@@ -1213,20 +1213,8 @@ fn check_scatter(extents: [usize; 5], combine: Combine, indices: &[i32]) {
     let kernel = kernel(KernelBody::Scatter(body), operands);
     let (base, updates) = (numbers(n_out), numbers(n_updates + 3)[3..].to_vec());
     let index_bytes: Vec<u8> = indices.iter().flat_map(|i| i.to_le_bytes()).collect();
-    let mut buffers = vec![bytes(&base), index_bytes, bytes(&updates), vec![0xAA; 4 * n_out]];
-    for fused in FusedKernel::launches(&kernel) {
-        let used: Vec<usize> = fused
-            .arguments()
-            .iter()
-            .map(|argument| match argument {
-                Argument::Operand(operand) => *operand,
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        let given = used.iter().map(|&operand| buffers[operand].clone()).collect();
-        let Some(after) = on_host::run_arguments(&fused, given, 0) else { return };
-        used.into_iter().zip(after).for_each(|(operand, after)| buffers[operand] = after);
-    }
+    let inputs = [bytes(&base), index_bytes, bytes(&updates)];
+    let Some(buffers) = on_host::run(&kernel, &inputs, 0) else { return };
     let mut expected: Vec<f64> = base.iter().map(|&x| f64::from(x)).collect();
     for (at, &update) in updates.iter().enumerate() {
         let (column, i, lead) = (at % after, at / after % n_indices, at / after / n_indices);

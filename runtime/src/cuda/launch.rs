@@ -9,7 +9,7 @@ use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use engine_core::emit::{Argument, EmitError, FusedKernel, KernelSource, absorbed, is_worth_a_library};
 use engine_core::fuse::{Class, ContractBody, Kernel, KernelBody, TileOp, Use};
-use engine_core::plan::{BufferId, Launch, Place, Plan};
+use engine_core::plan::{BufferId, Launch, Place, Plan, Precision};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -70,8 +70,9 @@ impl Prepared {
         is_guarded: bool,
     ) -> Result<Prepared, DeviceError> {
         let kernel = &plan.kernels[launch.kernel];
+        let precision = plan.matmul;
         let mut drafts =
-            Drafts { context, kernel, launch, seed, is_guarded, parts: vec![], scratch_bytes: 0 };
+            Drafts { context, kernel, launch, seed, is_guarded, precision, parts: vec![], scratch_bytes: 0 };
         match &kernel.body {
             KernelBody::Contract(body) => drafts.contract(body)?,
             _ => drafts.kernels(FusedKernel::launches(kernel), ProductPlace::Scratch)?,
@@ -127,6 +128,7 @@ struct Drafts<'p> {
     launch: &'p Launch,
     seed: u64,
     is_guarded: bool,
+    precision: Precision,
     parts: Vec<Part>,
     scratch_bytes: usize,
 }
@@ -145,13 +147,14 @@ impl Drafts<'_> {
         let whole = if self.is_guarded { None } else { absorbed(self.kernel, body) };
         if let Some(epilogue) = whole {
             let dtype = self.kernel.operands[epilogue.result].ty.dtype;
-            if let Some(product) = Product::new(self.context, body, dtype, Some(epilogue))? {
+            if let Some(product) = Product::new(self.context, body, dtype, Some(epilogue), self.precision)? {
                 let result = ProductPlace::Buffer(self.launch.buffers[epilogue.result]);
                 self.push_product(product, result, epilogue.bias);
                 return Ok(true);
             }
         }
-        let Some(product) = Product::new(self.context, body, body.dtype.accumulator(), None)? else {
+        let Some(product) = Product::new(self.context, body, body.dtype.accumulator(), None, self.precision)?
+        else {
             return Ok(false);
         };
         let place = self.place_of_product(body);

@@ -12,7 +12,7 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use engine_core::emit::{Activation, LibraryEpilogue, LibraryMatrix, library_matrices};
 use engine_core::fuse::ContractBody;
 use engine_core::ir::DType;
-use engine_core::plan::ALIGNMENT;
+use engine_core::plan::{ALIGNMENT, Precision};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -98,11 +98,12 @@ impl Product {
         body: &ContractBody,
         dtype: DType,
         epilogue: Option<LibraryEpilogue>,
+        precision: Precision,
     ) -> Result<Option<Product>, DeviceError> {
         context.enter()?;
         let Some(factors) = library_matrices(body) else { return Ok(None) };
         let said = |error| failed("describing a matrix product", error);
-        let matmul = Matmul::new(body.dtype, &factors, epilogue).map_err(said)?;
+        let matmul = Matmul::new(body.dtype, &factors, epilogue, precision).map_err(said)?;
         let [first, second] = &factors;
         let layouts = [
             Layout::of_factor(body, first, [body.n, body.k]).map_err(said)?,
@@ -245,10 +246,14 @@ impl Matmul {
         dtype: DType,
         factors: &[LibraryMatrix; 2],
         epilogue: Option<LibraryEpilogue>,
+        precision: Precision,
     ) -> Result<Matmul, CublasError> {
         use cublasLtMatmulDescAttributes_t as Attribute;
         let (compute, scale) = match dtype {
             DType::F64 => (cublasComputeType_t::CUBLAS_COMPUTE_64F, DType::F64),
+            DType::F32 if precision == Precision::Tf32 => {
+                (cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, DType::F32)
+            }
             _ => (cublasComputeType_t::CUBLAS_COMPUTE_32F, DType::F32),
         };
         let matmul = Matmul(result::create_matmul_desc(compute, data_type(scale))?);

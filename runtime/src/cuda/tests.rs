@@ -51,7 +51,7 @@ fn the_compiler_takes_the_emitted_texts() {
         eprintln!("skipped 1 test: {error}");
         return;
     }
-    for dtype in [DType::F32, DType::F64] {
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
         for kernel in kernels(dtype) {
             let mut launches = FusedKernel::launches(&kernel);
             if let KernelBody::Contract(_) = kernel.body {
