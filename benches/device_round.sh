@@ -39,17 +39,19 @@ run() {
   part tests ./cuda_tests --test-threads=4
   for graph in graphs/*.ron; do
     name=$(basename "$graph" .ron)
+    short=()
+    if grep -q Train "$graph"; then short=(--set train.epochs=1); fi
     for device in cuda cpu; do
-      part "$name-$device" ./engine run "$graph" --device "$device" --quiet --set train.epochs=1 \
+      part "$name-$device" ./engine run "$graph" --device "$device" --quiet "${short[@]}" \
         --report "$work/$name-$device.json"
     done
-    part "$name-cuda-no-fuse" ./engine run "$graph" --device cuda --no-fuse --quiet --set train.epochs=1 \
+    part "$name-cuda-no-fuse" ./engine run "$graph" --device cuda --no-fuse --quiet "${short[@]}" \
       --report "$work/$name-cuda-no-fuse.json"
   done
   part mnist-5-epochs ./engine run graphs/mnist.ron --device cuda --quiet --report "$work/mnist-5-epochs.json"
   for batch in 128 1024 8192; do
     part "mnist-batch-$batch" ./engine run graphs/mnist.ron --device cuda --quiet --set train.epochs=3 \
-      --set "train.batch=$batch" --report "$work/mnist-batch-$batch.json"
+      --set "train.batch=$batch" --set matmul=Tf32 --report "$work/mnist-batch-$batch.json"
   done
   python3 - "$work" <<'PYTHON' | tee -a "$out/summary.txt"
 import glob, json, os, sys

@@ -530,7 +530,7 @@ fn wrong_overrides_are_told() {
         1 │ 1
           │ ^
           │
-          = help: known here are `name`, `seed`, `matmul`, `dims`, `data`, `inputs`, `params`, `nodes`, `stages`, `sed`
+          = help: known here are `name`, `seed`, `dims`, `data`, `inputs`, `params`, `nodes`, `stages`, `sed`
 
         error[E0010]: `batch` must be a whole number, not a word
           ┌─ --set train.batch:1:1
