@@ -5,6 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use engine_runtime::cpu::CpuDevice;
+#[cfg(feature = "cuda")]
+use engine_runtime::cuda::CudaDevice;
 use engine_runtime::device::{Device, DeviceError};
 use thiserror::Error;
 
@@ -78,17 +80,63 @@ pub enum OpenError {
 pub fn open(choice: Choice, threads: Option<usize>) -> Result<Opened, OpenError> {
     match choice {
         Choice::Cpu => Ok(Opened { device: cpu(choice, threads)?, why: None }),
-        Choice::Auto => {
-            let why = "cpu, because this build drives no GPU".to_string();
-            Ok(Opened { device: cpu(choice, threads)?, why: Some(why) })
+        Choice::Auto => automatic(threads),
+        Choice::Cuda(number) => Ok(Opened { device: cuda(number)?, why: None }),
+        Choice::Wgpu => Err(OpenError::NoDriver(choice)),
+    }
+}
+
+/// A GPU if one can be used, else the CPU; says which and why.
+fn automatic(threads: Option<usize>) -> Result<Opened, OpenError> {
+    match cuda(0) {
+        Ok(device) => {
+            let why = format!("cuda:0, {}", device.info().name);
+            Ok(Opened { device, why: Some(why) })
         }
-        Choice::Cuda(_) | Choice::Wgpu => Err(OpenError::NoDriver(choice)),
+        Err(error) => {
+            let reason = match &error {
+                OpenError::NoDriver(_) => "this build drives no GPU".to_string(),
+                OpenError::Failed { source, .. } => source.to_string(),
+            };
+            let device = cpu(Choice::Auto, threads)?;
+            Ok(Opened { device, why: Some(format!("cpu, because {reason}")) })
+        }
     }
 }
 
 fn cpu(choice: Choice, threads: Option<usize>) -> Result<Arc<dyn Device>, OpenError> {
     let device = CpuDevice::new(threads).map_err(|source| OpenError::Failed { choice, source })?;
     Ok(Arc::new(device))
+}
+
+#[cfg(feature = "cuda")]
+fn cuda(number: usize) -> Result<Arc<dyn Device>, OpenError> {
+    let choice = Choice::Cuda(number);
+    let device = CudaDevice::new(number).map_err(|source| OpenError::Failed { choice, source })?;
+    Ok(Arc::new(device))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda(number: usize) -> Result<Arc<dyn Device>, OpenError> {
+    Err(OpenError::NoDriver(Choice::Cuda(number)))
+}
+
+/// A device by its choice, or why it cannot be had.
+pub type Found = (Choice, Result<Arc<dyn Device>, OpenError>);
+
+/// All devices of the machine, those that cannot be used too.
+pub fn all() -> Vec<Found> {
+    let mut choices = vec![Choice::Cpu];
+    choices.extend((0..n_gpus().max(1)).map(Choice::Cuda));
+    choices.into_iter().map(|choice| (choice, open(choice, None).map(|opened| opened.device))).collect()
+}
+
+/// 0 as well where the driver does not say.
+fn n_gpus() -> usize {
+    #[cfg(feature = "cuda")]
+    return CudaDevice::count().unwrap_or(0);
+    #[cfg(not(feature = "cuda"))]
+    0
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use engine::Engine;
 use engine::core::compile::{Compiled, Options, compile};
 use engine::core::diag::{Diagnostics, Look, Sources};
-use engine::core::emit::cuda_source;
+use engine::core::emit::cuda_sources;
 use engine::core::fuse::{Kernel, Use};
 use engine::core::ir::{DType, InputKind, Type};
 use engine::core::op::Registry;
@@ -126,7 +126,7 @@ fn kernels_of_the_step_print_as_cuda_text() {
     let text = |name: &str| {
         let kernel = compiled.plan.kernels.iter().find(|kernel| kernel.name == name);
         let kernel = kernel.unwrap_or_else(|| panic!("no kernel {name} in\n{}", compiled.plan));
-        cuda_source(kernel).unwrap().text
+        cuda_sources(kernel).unwrap().remove(0).text
     };
     expect_file!["golden/mnist_x.cu"].assert_eq(&text("x"));
     expect_file!["golden/mnist_loss.cu"].assert_eq(&text("loss"));

@@ -4,7 +4,7 @@ use crate::fuse::{NotFused, fuse};
 use crate::ir::{Graph, Symbol};
 use crate::lower::primitives;
 use crate::op::Registry;
-use crate::plan::{Plan, plan, separate_states};
+use crate::plan::{Plan, Precision, plan, separate_states};
 use crate::rules::{Settings, simplify};
 
 /// How to compile.
@@ -16,11 +16,13 @@ pub struct Options {
     pub fuse: bool,
     /// Streams of the device.
     pub n_streams: usize,
+    /// How matrices are multiplied.
+    pub matmul: Precision,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { simplify: Settings::default(), fuse: true, n_streams: 1 }
+        Options { simplify: Settings::default(), fuse: true, n_streams: 1, matmul: Precision::default() }
     }
 }
 
@@ -45,6 +47,7 @@ pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compile
     let simplified = separate_states(&simplify(&primitives, &options.simplify));
     let fused = fuse(&simplified, options.fuse);
     let plan = plan(&simplified, fused.kernels, options.n_streams);
+    let plan = Plan { matmul: options.matmul, ..plan };
     Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused }
 }
 

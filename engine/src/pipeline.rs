@@ -2,6 +2,7 @@
 
 use crate::diag::Span;
 use crate::ir::{Attrs, Graph, InputKind, Literal, Symbol, Type};
+use crate::plan::Precision;
 
 /// A checked pipeline, as read from a RON file or built in code.
 #[derive(Clone, Debug)]
@@ -10,6 +11,8 @@ pub struct Pipeline {
     pub name: String,
     /// Decides initial parameters, shuffling and random nodes.
     pub seed: u64,
+    /// How matrices are multiplied.
+    pub matmul: Precision,
     /// Data sources by name.
     pub data: Vec<DataDecl>,
     /// Graph inputs that are fed from data or by a caller.

@@ -10,3 +10,5 @@ pub mod data;
 pub mod init;
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;

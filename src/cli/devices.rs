@@ -1,11 +1,21 @@
 //! `engine devices`.
 
 use super::output::{Failure, print};
-use crate::devices::{Choice, open};
+use crate::devices::{OpenError, all};
 
 pub(super) fn devices() -> Result<(), Failure> {
-    for choice in [Choice::Cpu] {
-        let info = open(choice, None).map_err(Failure::machine)?.device.info();
+    for (choice, device) in all() {
+        let info = match device {
+            Ok(device) => device.info(),
+            Err(OpenError::NoDriver(_)) => {
+                print(format!("{choice}: not usable: this build has no driver for it"));
+                continue;
+            }
+            Err(OpenError::Failed { source, .. }) => {
+                print(format!("{choice}: not usable: {source}"));
+                continue;
+            }
+        };
         print(format!("{choice}: {}, {}", info.name, memory_text(info.memory_bytes)));
         for (name, value) in &info.details {
             print(format!("  {name}: {value}"));

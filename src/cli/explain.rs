@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use engine_core::compile::Compiled;
-use engine_core::emit::cuda_source;
+use engine_core::emit::cuda_sources;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
 use engine_core::pipeline::{SplitRef, StageKind};
@@ -136,8 +136,8 @@ fn source_text(compiled: &Compiled) -> String {
     let plan = &compiled.plan;
     let kernels = plan.launches.iter().map(|launch| &plan.kernels[launch.kernel]);
     let texts = kernels.map(|kernel| {
-        let text = match cuda_source(kernel) {
-            Ok(source) => source.text,
+        let text = match cuda_sources(kernel) {
+            Ok(sources) => sources.into_iter().map(|source| source.text).collect::<Vec<_>>().join("\n"),
             Err(error) => format!("// no source: {error}\n"),
         };
         format!("// {} {}\n{text}", kernel.kind(), kernel.name)

@@ -216,6 +216,10 @@ impl Code<'_> {
         )
     }
 
+    pub fn atomic_add(&mut self, place: Variable, value: Variable) {
+        self.out(value.elem_type(), AtomicOp::Add(BinaryOperator { lhs: place, rhs: value }));
+    }
+
     pub fn swap(&mut self, place: Variable, value: Variable) {
         self.out(value.elem_type(), AtomicOp::Swap(BinaryOperator { lhs: place, rhs: value }));
     }

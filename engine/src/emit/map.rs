@@ -1,9 +1,9 @@
 //! Map kernels: a thread per point.
 
 use super::code::Code;
-use super::tile::TileCode;
+use super::tile::{Registers, TileCode};
 use super::{Buffers, EmitError};
-use crate::fuse::Tile;
+use crate::fuse::{Class, Domain, Tile};
 use cubecl_core::ir::{Builtin, Variable};
 
 /// Threads per cube.
@@ -16,8 +16,35 @@ pub fn map(code: &mut Code, tile: &Tile, buffers: &Buffers, n_points: Variable) 
     let tile_code = TileCode { tile, buffers, shared: buffers };
     let mut result = Ok(());
     code.when(is_point, |code| {
-        let mut registers = vec![None; tile.insts.len()];
-        result = tile_code.run(code, 0..tile.insts.len(), point, &mut registers);
+        let registers = vec![None; tile.insts.len()];
+        result = at_point(code, &tile_code, point, registers);
     });
     result
+}
+
+/// The whole tile at one point; what is there once per row is computed at each point. Registers that are there already
+/// stay.
+pub fn at_point(
+    code: &mut Code,
+    tile_code: &TileCode,
+    point: Variable,
+    mut registers: Registers,
+) -> Result<(), EmitError> {
+    let Tile { domain, insts } = tile_code.tile;
+    let row = insts.iter().any(|inst| inst.class == Class::Row).then(|| row_of(code, domain, point));
+    for (reg, inst) in insts.iter().enumerate() {
+        if registers[reg].is_some() {
+            continue;
+        }
+        let point = if inst.class == Class::Row { row.unwrap_or(point) } else { point };
+        tile_code.run(code, [reg], point, &mut registers)?;
+    }
+    Ok(())
+}
+
+fn row_of(code: &mut Code, domain: &Domain, point: Variable) -> Variable {
+    let outer = code.divided(point, domain.row * domain.inner);
+    let first = code.scaled(outer, domain.inner as i64);
+    let inner = code.modulo(point, domain.inner);
+    code.add_at(first, inner)
 }

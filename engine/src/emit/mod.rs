@@ -3,13 +3,18 @@
 //! [`FusedKernel`] is a kernel that CubeCL can compile for any of its devices; [`cuda_source`] prints it as CUDA C++,
 //! which needs no GPU. What the CUDA text expects of a launch:
 //!
-//! - one pointer per operand in the kernel's order, then the error flag if [`KernelSource::checks`], then the struct
-//!   that [`KernelSource::info`] packs, by value;
+//! - one pointer per entry of [`KernelSource::arguments`], then the struct that [`KernelSource::info`] packs, by value;
 //! - [`KernelSource::cube_count_for`] blocks of [`KernelSource::cube_dim`] threads and `shared_bytes` of dynamic
 //!   shared memory; nothing to launch when that is 0 blocks;
 //! - `bool` lies in memory as bytes 0 and 1;
 //! - the error flag is [`FLAG_WORDS`] words `u32`, zero before: primitive node + 1 of the first failed index check,
-//!   the index (low and high word), the point of the kernel (low and high word).
+//!   the index (low and high word), the point of the kernel (low and high word). A guarded kernel writes nothing while
+//!   the flag stands.
+//!
+//! Most kernels are one launch; a scatter copies its base first ([`FusedKernel::launches`]).
+//! A contraction is one launch that adds up its own products, or, where a library has multiplied the matrices, one that
+//! runs the epilogue on the product ([`FusedKernel::epilogue`]); sums beside it are launches of their own
+//! ([`FusedKernel::side_sums`]). What a library can do of the epilogue says [`absorbed`].
 //!
 //! The number of points or rows and the seed are arguments; strides and inner extents are part of the text, so one
 //! text serves every batch size. Entry names are the kinds of kernels, so that equal kernels have equal texts.
@@ -22,26 +27,33 @@
 
 mod access;
 mod code;
+mod contract;
+mod library;
 mod map;
 #[cfg(test)]
 mod on_host;
 mod philox;
 mod row;
 mod scalar;
+mod scan;
+mod scatter;
 mod segmented;
 #[cfg(test)]
 mod tests;
 mod tile;
 
+pub use library::{
+    Activation, LibraryEpilogue, LibraryMatrix, absorbed, is_worth_a_library, library_matrices,
+};
 pub use row::RowPlan;
 pub use tile::FLAG_WORDS;
 
-use crate::fuse::{Kernel, KernelBody, Operand, Segment, Tile, TileOp, Use};
+use crate::fuse::{Class, Kernel, KernelBody, Operand, Segment, Tile, TileOp, Use};
 use crate::ir::{DType, Literal};
 use code::{Code, U32, U64};
 use cubecl_core::codegen::{InfoBuilder, KernelSettings};
 use cubecl_core::compute::KernelBuilder;
-use cubecl_core::ir::{AddressType, ElemType, StorageType, Type, Variable};
+use cubecl_core::ir::{AddressType, Comparison, ElemType, StorageType, Type, Variable};
 use cubecl_core::prelude::{CubeDim, CubeKernel, ExecutionMode, KernelDefinition, KernelId, KernelMetadata};
 use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
 use cubecl_cpp::shared::{CompilationOptions, CppCompiler};
@@ -55,9 +67,6 @@ use tile::Memory;
 /// Why a kernel has no text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EmitError {
-    /// Kernels of that kind are not made here.
-    #[error("a {0} kernel has no cube form")]
-    Kind(&'static str),
     /// A primitive that the device lacks for a type.
     #[error("`{op}` of {dtype} has no cube form")]
     Scalar {
@@ -82,13 +91,26 @@ pub struct KernelSource {
     pub cube_dim: [u32; 3],
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: usize,
-    /// Whether the error flag is an operand, behind the others.
-    pub checks: bool,
+    /// What its pointers point to, in order.
+    pub arguments: Vec<Argument>,
     /// Whether the seed is an argument.
     pub random: bool,
     /// Points (of a map) or rows (of a row kernel) of this kernel.
     pub points: usize,
     kernel: FusedKernel,
+}
+
+/// What a pointer of a launch points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Argument {
+    /// An operand of the kernel.
+    Operand(usize),
+    /// The product of a contraction that a library has computed: dense, in the accumulator type.
+    Product,
+    /// The error flag, to raise.
+    Flag,
+    /// The error flag, to heed.
+    Guard,
 }
 
 impl KernelSource {
@@ -104,33 +126,12 @@ impl KernelSource {
     }
 }
 
-/// Translates a map, row or segmented kernel to CUDA C++. Equal kernels give equal texts.
+/// Translates a kernel to CUDA C++: a text for each of its launches. Equal kernels give equal texts.
 ///
 /// # Errors
-/// If the kernel is of another kind, or computes something that CUDA C++ through CubeCL cannot.
-pub fn cuda_source(kernel: &Kernel) -> Result<KernelSource, EmitError> {
-    let kernel = FusedKernel::new(kernel)?;
-    // `define` cannot fail, so failures are found before.
-    kernel.try_define()?;
-    let mut options = CompilationOptions::default();
-    options.supports_features.grid_constants = true;
-    let task = KernelTask::<CudaCompiler, _>::new(kernel.clone());
-    let compiled = {
-        let _turn = PRINTING.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = kernel.address().unsigned_type();
-        task.compile(&mut CudaCompiler::default(), &options, ExecutionMode::Unchecked, address)
-    };
-    let compiled = compiled.map_err(|error| EmitError::Compiler(error.to_string()))?;
-    Ok(KernelSource {
-        shared_bytes: compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size()),
-        text: compiled.source,
-        entry: compiled.entrypoint_name,
-        cube_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
-        checks: kernel.checks(),
-        random: kernel.is_random(),
-        points: kernel.n_points(),
-        kernel,
-    })
+/// If it computes something that CUDA C++ through CubeCL cannot.
+pub fn cuda_sources(kernel: &Kernel) -> Result<Vec<KernelSource>, EmitError> {
+    FusedKernel::launches(kernel).iter().map(FusedKernel::cuda_source).collect()
 }
 
 type CudaCompiler = CppCompiler<CudaDialect<CudaWmmaCompiler>>;
@@ -144,6 +145,7 @@ pub struct FusedKernel {
     tile: Tile,
     form: Form,
     operands: Vec<OperandForm>,
+    is_guarded: bool,
 }
 
 /// What the threads share out between them.
@@ -152,6 +154,9 @@ enum Form {
     Map,
     Row,
     Segmented(Vec<SegmentForm>),
+    Contract(contract::ProductForm),
+    Scatter(scatter::ScatterForm),
+    Scan(scan::ScanForm),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -163,39 +168,88 @@ struct SegmentForm {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct OperandForm {
+    argument: Argument,
     dtype: DType,
     is_written: bool,
     is_empty: bool,
     is_wide: bool,
     /// Whether a written operand may share its memory.
     may_share: bool,
+    /// Whether threads add to the same elements.
+    is_atomic: bool,
 }
 
 impl FusedKernel {
-    /// The cube form of a kernel.
+    /// The launches that make up a kernel, in their order, where no library takes part.
+    pub fn launches(kernel: &Kernel) -> Vec<FusedKernel> {
+        let whole = |tile: &Tile, form: Form| {
+            let operands = operand_forms(kernel);
+            FusedKernel { tile: tile.clone(), form, operands, is_guarded: false }
+        };
+        match &kernel.body {
+            KernelBody::Map(tile) => vec![whole(tile, Form::Map)],
+            KernelBody::Row(tile) => vec![whole(tile, Form::Row)],
+            KernelBody::Segmented { tile, segments } => {
+                vec![whole(tile, Form::Segmented(segments.iter().map(segment_form).collect()))]
+            }
+            KernelBody::Contract(body) => {
+                let product = contract::own_product(kernel, body);
+                [product].into_iter().chain(FusedKernel::side_sums(kernel)).collect()
+            }
+            KernelBody::Scatter(body) => scatter::launches(kernel, body),
+            KernelBody::Scan { monoid, domain } => {
+                let tile = Tile { domain: *domain, insts: vec![] };
+                vec![whole(&tile, Form::Scan(scan::ScanForm::of(kernel, *monoid)))]
+            }
+        }
+    }
+
+    /// The same, but it writes nothing while the error flag stands.
+    pub fn guarded(self) -> FusedKernel {
+        FusedKernel { is_guarded: true, ..self }
+    }
+
+    /// The kernel without its stores: it finds bad indices before anything is written. None if it checks none.
+    pub fn checks_only(&self) -> Option<FusedKernel> {
+        let mut checks = self.clone();
+        // Stores are last, so registers keep their numbers.
+        checks.tile.insts.retain(|inst| !matches!(inst.op, TileOp::Store { .. }));
+        self.checks().then_some(checks)
+    }
+
+    /// The CUDA C++ of the kernel, with what a launch has to know.
     ///
     /// # Errors
-    /// If the kernel is not a map, row or segmented kernel.
-    pub fn new(kernel: &Kernel) -> Result<FusedKernel, EmitError> {
-        let (tile, form) = match &kernel.body {
-            KernelBody::Map(tile) => (tile, Form::Map),
-            KernelBody::Row(tile) => (tile, Form::Row),
-            KernelBody::Segmented { tile, segments } => {
-                (tile, Form::Segmented(segments.iter().map(segment_form).collect()))
-            }
-            KernelBody::Contract(_) | KernelBody::Scatter(_) | KernelBody::Scan { .. } => {
-                return Err(EmitError::Kind(kernel.kind()));
-            }
+    /// If it computes something that CUDA C++ through CubeCL cannot.
+    pub fn cuda_source(&self) -> Result<KernelSource, EmitError> {
+        // `define` cannot fail, so failures are found before.
+        self.try_define()?;
+        let mut options = CompilationOptions::default();
+        options.supports_features.grid_constants = true;
+        let task = KernelTask::<CudaCompiler, _>::new(self.clone());
+        let compiled = {
+            let _turn = PRINTING.lock().unwrap_or_else(PoisonError::into_inner);
+            let address = self.address().unsigned_type();
+            task.compile(&mut CudaCompiler::default(), &options, ExecutionMode::Unchecked, address)
         };
-        let operands =
-            kernel.operands.iter().map(|operand| operand_form(operand, &kernel.operands)).collect();
-        Ok(FusedKernel { tile: tile.clone(), form, operands })
+        let compiled = compiled.map_err(|error| EmitError::Compiler(error.to_string()))?;
+        Ok(KernelSource {
+            shared_bytes: compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size()),
+            text: compiled.source,
+            entry: compiled.entrypoint_name,
+            cube_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
+            arguments: self.arguments(),
+            random: self.is_random(),
+            points: self.n_points(),
+            kernel: self.clone(),
+        })
     }
 
     /// Blocks to launch for so many points or rows.
     pub fn cube_count_for(&self, points: usize) -> usize {
         match &self.form {
-            Form::Map => points.div_ceil(map::THREADS),
+            Form::Map | Form::Contract(_) | Form::Scatter(_) => points.div_ceil(map::THREADS),
+            Form::Scan(_) => scan::cubes(&self.tile.domain, points),
             Form::Row => points.div_ceil(RowPlan::of(&self.tile.domain).rows),
             Form::Segmented(segments) => segmented::cubes(segments).last().copied().unwrap_or(0),
         }
@@ -213,7 +267,7 @@ impl FusedKernel {
         if self.is_random() {
             info.scalars.push(seed);
         }
-        for _ in 0..self.operands.len() + usize::from(self.checks()) {
+        for _ in self.arguments() {
             info.metadata.register_array(0, 0, self.address());
         }
         info.finish(self.address()).data
@@ -222,8 +276,8 @@ impl FusedKernel {
     fn n_points(&self) -> usize {
         let domain = &self.tile.domain;
         match self.form {
-            Form::Row => domain.outer * domain.inner,
-            Form::Map | Form::Segmented(_) => domain.outer * domain.row * domain.inner,
+            Form::Row | Form::Scan(_) => domain.points(Class::Row),
+            _ => domain.points(Class::Element),
         }
     }
 
@@ -245,7 +299,8 @@ impl FusedKernel {
 
     fn n_threads(&self) -> usize {
         match self.form {
-            Form::Map | Form::Segmented(_) => map::THREADS,
+            Form::Scan(_) => scan::THREADS,
+            Form::Map | Form::Segmented(_) | Form::Contract(_) | Form::Scatter(_) => map::THREADS,
             Form::Row => RowPlan::of(&self.tile.domain).cube_threads(),
         }
     }
@@ -255,7 +310,18 @@ impl FusedKernel {
             Form::Map => "map",
             Form::Row => "row",
             Form::Segmented(_) => "segmented_map",
+            Form::Contract(_) => "contract",
+            Form::Scatter(_) => "scatter",
+            Form::Scan(_) => "scan",
         }
+    }
+
+    /// What the pointers of a launch point to.
+    pub fn arguments(&self) -> Vec<Argument> {
+        let mut arguments: Vec<Argument> = self.operands.iter().map(|operand| operand.argument).collect();
+        arguments.extend(self.checks().then_some(Argument::Flag));
+        arguments.extend(self.is_guarded.then_some(Argument::Guard));
+        arguments
     }
 
     fn try_define(&self) -> Result<KernelDefinition, EmitError> {
@@ -266,16 +332,24 @@ impl FusedKernel {
         let is_segmented = matches!(self.form, Form::Segmented(_));
         let points = (!is_segmented).then(|| builder.scalar(index.into()).consume());
         let seed = self.is_random().then(|| builder.scalar(U32.into()).consume());
-        let buffers = Buffers { seed, ..buffers };
         let mut code = Code { scope: &mut builder.scope, index };
+        let is_clear = buffers.guard.map(|flag| is_clear(&mut code, flag));
+        let buffers = Buffers { seed, is_clear, ..buffers };
         match (&self.form, points) {
             (Form::Map, Some(points)) => map::map(&mut code, &self.tile, &buffers, points)?,
             (Form::Row, Some(rows)) => {
                 let tile = tile::TileCode { tile: &self.tile, buffers: &buffers, shared: &buffers };
                 row::row(&mut code, tile, rows)?;
             }
+            (Form::Contract(product), Some(points)) => {
+                contract::contract(&mut code, &self.tile, &buffers, product, points)?;
+            }
             (Form::Segmented(segments), _) => segmented::map(&mut code, &self.tile, &buffers, segments)?,
-            (Form::Map | Form::Row, None) => crate::bug!("a kernel without its number of points"),
+            (Form::Scatter(form), Some(points)) => scatter::scatter(&mut code, form, &buffers, points),
+            (Form::Scan(form), Some(rows)) => {
+                scan::scan(&mut code, form, &self.tile.domain, &buffers, rows);
+            }
+            (_, None) => crate::bug!("a kernel without its number of points"),
         }
         let dim = CubeDim::new_1d(self.n_threads() as u32);
         let settings = KernelSettings::default().cube_dim(dim).address_type(self.address());
@@ -285,7 +359,9 @@ impl FusedKernel {
     fn buffers(&self, builder: &mut KernelBuilder) -> Buffers {
         let mut operands = vec![];
         for form in &self.operands {
-            let ty = Type::scalar(memory_type(form.dtype));
+            let elem = memory_type(form.dtype);
+            let storage = if form.is_atomic { StorageType::Atomic(elem) } else { StorageType::Scalar(elem) };
+            let ty = Type::new(storage);
             // CUDA inputs become `const __restrict__`, which would be a lie for shared memory.
             let is_plain = form.is_written || form.may_share;
             let buffer = if is_plain { builder.output_array(ty) } else { builder.input_array(ty) };
@@ -293,24 +369,39 @@ impl FusedKernel {
         }
         let word = Type::new(StorageType::Atomic(ElemType::UInt(cubecl_core::ir::UIntKind::U32)));
         let flag = self.checks().then(|| builder.output_array(word).consume());
-        Buffers { operands, flag, seed: None }
+        let guard = self.is_guarded.then(|| builder.input_array(Type::scalar(U32)).consume());
+        Buffers { operands, flag, guard, is_clear: None, seed: None }
     }
 }
 
 const LARGEST_NARROW: usize = u32::MAX as usize - map::THREADS;
 
-fn operand_form(operand: &Operand, all: &[Operand]) -> OperandForm {
+fn operand_forms(kernel: &Kernel) -> Vec<OperandForm> {
+    let operands = kernel.operands.iter().enumerate();
+    operands.map(|(i, operand)| operand_form(i, operand, &kernel.operands)).collect()
+}
+
+fn operand_form(i: usize, operand: &Operand, all: &[Operand]) -> OperandForm {
     let n = operand.ty.numel();
     let is_written = operand.usage == Use::Write;
     let may_share =
         all.iter().any(|other| other.usage == Use::Write && other.ty.bytes() == operand.ty.bytes());
     OperandForm {
+        argument: Argument::Operand(i),
         dtype: operand.ty.dtype,
         is_written,
         is_empty: n == 0,
         is_wide: n > LARGEST_NARROW,
         may_share,
+        is_atomic: false,
     }
+}
+
+fn is_clear(code: &mut Code, flag: Variable) -> Variable {
+    let first = code.at(0);
+    let raised = code.load(flag, first);
+    let zero = code.int(U32, 0);
+    code.cmp(Comparison::Equal, raised, zero)
 }
 
 fn segment_form(segment: &Segment) -> SegmentForm {
@@ -345,7 +436,24 @@ struct Buffers {
     /// Each operand, and whether it has no elements.
     operands: Vec<(Variable, bool)>,
     flag: Option<Variable>,
+    guard: Option<Variable>,
+    /// Whether the error flag does not stand; none if nobody asks.
+    is_clear: Option<Variable>,
     seed: Option<Variable>,
+}
+
+impl Buffers {
+    /// Emits `write`, which is skipped while the error flag stands if the kernel is guarded.
+    fn unless_raised(&self, code: &mut Code, write: impl FnOnce(&mut Code)) {
+        match self.is_clear {
+            Some(is_clear) => code.when(is_clear, write),
+            None => write(code),
+        }
+    }
+
+    fn store_unless_raised(&self, code: &mut Code, operand: usize, index: Variable, value: Variable) {
+        self.unless_raised(code, |code| self.store(code, operand, index, value));
+    }
 }
 
 impl Memory for Buffers {

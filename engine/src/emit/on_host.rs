@@ -7,20 +7,38 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// What the operands, and then the error flag, hold after a launch; `inputs` are the operands that are read. None, with
+/// What the operands, and then the error flag, hold after all launches; `inputs` are the operands that are read. None, with
 /// a note, if the machine has no C++ compiler.
 pub fn run(kernel: &Kernel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
+    let mut buffers: Vec<Vec<u8>> = inputs.to_vec();
+    buffers.extend(kernel.operands[inputs.len()..].iter().map(|operand| vec![0xAA; operand.ty.bytes()]));
+    let flag = buffers.len();
+    for fused in FusedKernel::launches(kernel) {
+        let place = |argument: &Argument| match argument {
+            Argument::Operand(operand) => *operand,
+            Argument::Flag => flag,
+            Argument::Product | Argument::Guard => panic!("{argument:?}"),
+        };
+        let places: Vec<usize> = fused.arguments().iter().map(place).collect();
+        if places.contains(&flag) && buffers.len() == flag {
+            buffers.push(vec![0; 4 * FLAG_WORDS]);
+        }
+        let given = places.iter().map(|&place| buffers[place].clone()).collect();
+        let after = run_arguments(&fused, given, seed)?;
+        places.into_iter().zip(after).for_each(|(place, after)| buffers[place] = after);
+    }
+    Some(buffers)
+}
+
+/// What the arguments hold after a launch, each with memory of its own.
+pub fn run_arguments(fused: &FusedKernel, buffers: Vec<Vec<u8>>, seed: u32) -> Option<Vec<Vec<u8>>> {
     if Command::new("g++").arg("--version").output().is_err() {
         eprintln!("skipped: there is no g++ to run the kernel's text with");
         return None;
     }
-    let source = cuda_source(kernel).unwrap();
+    let source = fused.cuda_source().unwrap();
+    assert_eq!(source.arguments.len(), buffers.len(), "{:?}", source.arguments);
     let dir = tempfile::tempdir().unwrap();
-    let mut buffers: Vec<Vec<u8>> = inputs.to_vec();
-    buffers.extend(kernel.operands[inputs.len()..].iter().map(|operand| vec![0xAA; operand.ty.bytes()]));
-    if source.checks {
-        buffers.push(vec![0; 4 * FLAG_WORDS]);
-    }
     for header in ["cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h"] {
         std::fs::write(dir.path().join(header), include_str!("shim.h")).unwrap();
     }

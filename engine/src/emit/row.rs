@@ -266,7 +266,7 @@ impl RowCode<'_> {
                     registers[value].unwrap_or_else(|| crate::bug!("register {value} is not computed"));
                 let next = State::of(code, monoid, dtype, value, position);
                 let sum = total.combined(code, &next);
-                total.parts.iter().zip(sum.parts).for_each(|(&local, value)| code.assign(local, value));
+                total.assign(code, &sum);
             }
             Ok(())
         })?;
@@ -419,16 +419,16 @@ fn part_place(code: &mut Code, place: Variable, offset: usize) -> Variable {
     code.add_at(place, offset)
 }
 
-fn bits_type(elem: ElemType) -> ElemType {
+pub fn bits_type(elem: ElemType) -> ElemType {
     if elem.size() == 8 { U64 } else { U32 }
 }
 
-fn to_word(code: &mut Code, word: ElemType, x: Variable) -> Variable {
+pub fn to_word(code: &mut Code, word: ElemType, x: Variable) -> Variable {
     let bits = code.reinterpret(bits_type(x.elem_type()), x);
     code.cast(word, bits)
 }
 
-fn from_word(code: &mut Code, elem: ElemType, word: Variable) -> Variable {
+pub fn from_word(code: &mut Code, elem: ElemType, word: Variable) -> Variable {
     let bits = code.cast(bits_type(elem), word);
     code.reinterpret(elem, bits)
 }
@@ -488,14 +488,16 @@ fn is_store(op: &TileOp) -> bool {
 
 /// What a reduction knows so far: a value, and the position of it for the index reductions.
 #[derive(Clone)]
-struct State {
-    monoid: Monoid,
-    parts: Vec<Variable>,
+pub struct State {
+    /// How it is combined.
+    pub monoid: Monoid,
+    /// The value, then the position.
+    pub parts: Vec<Variable>,
 }
 
 impl State {
     /// Neutral; for an index reduction a position behind all others.
-    fn identity(code: &mut Code, monoid: Monoid, dtype: DType) -> State {
+    pub fn identity(code: &mut Code, monoid: Monoid, dtype: DType) -> State {
         let elem = carried_type(dtype);
         let lowest = |code: &mut Code| match elem {
             F32 | F64 => code.float(elem, f64::NEG_INFINITY),
@@ -519,7 +521,7 @@ impl State {
         State { monoid, parts }
     }
 
-    fn of(code: &mut Code, monoid: Monoid, dtype: DType, value: Variable, position: Variable) -> State {
+    pub fn of(code: &mut Code, monoid: Monoid, dtype: DType, value: Variable, position: Variable) -> State {
         let mut parts = vec![code.cast(carried_type(dtype), value)];
         if monoid.is_index() {
             parts.push(code.cast(U32, position));
@@ -527,17 +529,17 @@ impl State {
         State { monoid, parts }
     }
 
-    fn map(&self, f: impl FnMut(Variable) -> Variable) -> State {
+    pub fn map(&self, f: impl FnMut(Variable) -> Variable) -> State {
         State { monoid: self.monoid, parts: self.parts.iter().copied().map(f).collect() }
     }
 
-    fn or(&self, code: &mut Code, cond: Variable, other: &State) -> State {
+    pub fn or(&self, code: &mut Code, cond: Variable, other: &State) -> State {
         let parts = self.parts.iter().zip(&other.parts);
         let parts = parts.map(|(&x, &other)| code.select(cond, x, other)).collect();
         State { monoid: self.monoid, parts }
     }
 
-    fn combined(&self, code: &mut Code, other: &State) -> State {
+    pub fn combined(&self, code: &mut Code, other: &State) -> State {
         let (a, b) = (self.parts[0], other.parts[0]);
         let value = match self.monoid {
             Monoid::Sum => code.bin(Arithmetic::Add, a, b),
@@ -552,7 +554,12 @@ impl State {
         State { monoid: self.monoid, parts: vec![value] }
     }
 
-    fn result(&self, code: &mut Code, dtype: DType) -> Variable {
+    /// Writes another state over one of mutable locals.
+    pub fn assign(&self, code: &mut Code, other: &State) {
+        self.parts.iter().zip(&other.parts).for_each(|(&local, &value)| code.assign(local, value));
+    }
+
+    pub fn result(&self, code: &mut Code, dtype: DType) -> Variable {
         match self.monoid.is_index() {
             true => code.cast(register_type(dtype), self.parts[1]),
             false => code.cast(register_type(dtype), self.parts[0]),

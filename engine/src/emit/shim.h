@@ -44,6 +44,11 @@ static unsigned atomicCAS(unsigned *place, unsigned expected, unsigned value) {
     if (before == expected) *place = value;
     return before;
 }
+template <class T> static T atomicAdd(T *place, T value) {
+    const T before = *place;
+    *place += value;
+    return before;
+}
 static unsigned atomicExch(unsigned *place, unsigned value) {
     const unsigned before = *place;
     *place = value;

@@ -2,8 +2,8 @@
 //! Texts of hand-built kernels, and what they compute when a C++ compiler stands in for the GPU.
 
 use super::*;
-use crate::fuse::{Access, Class, Domain, TileInst};
-use crate::ir::{Binary, Foreign, Monoid, Scalar, Type as TensorType, Unary, Value, View};
+use crate::fuse::{Access, Class, ContractBody, Domain, MatrixOperand, ScatterBody, Side, SideSum, TileInst};
+use crate::ir::{Binary, Combine, Foreign, Monoid, Scalar, Type as TensorType, Unary, Value, View};
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 use expect_test::{Expect, expect};
@@ -143,10 +143,17 @@ fn cross_entropy(rows: usize, classes: usize) -> Kernel {
 // ---- Texts.
 
 /// The text from the function's parameters on.
+/// The only launch of a kernel.
+fn only_source(kernel: &Kernel) -> KernelSource {
+    let mut sources = cuda_sources(kernel).unwrap();
+    assert_eq!(sources.len(), 1);
+    sources.remove(0)
+}
+
 fn check_text(kernel: &Kernel, expected: Expect) {
-    let source = cuda_source(kernel).unwrap();
+    let source = only_source(kernel);
     assert_eq!(source.text.matches('{').count(), source.text.matches('}').count());
-    assert_eq!(source.text, cuda_source(&kernel.clone()).unwrap().text, "equal kernels have equal texts");
+    assert_eq!(source.text, only_source(&kernel.clone()).text, "equal kernels have equal texts");
     let at = source.text.find("extern \"C\"").unwrap();
     expected.assert_eq(&format!("{}\n", &source.text[at..]));
 }
@@ -189,7 +196,7 @@ fn a_map_is_one_guarded_straight_line() {
 
 #[test]
 fn the_batch_size_is_not_part_of_the_text() {
-    let text = |kernel: &Kernel| cuda_source(kernel).unwrap().text;
+    let text = |kernel: &Kernel| only_source(kernel).text;
     assert_eq!(text(&scale_shift_relu(128, 10)), text(&scale_shift_relu(77, 10)));
     assert_eq!(text(&cross_entropy(128, 10)), text(&cross_entropy(77, 10)));
     assert_ne!(text(&cross_entropy(128, 10)), text(&cross_entropy(128, 11)));
@@ -910,13 +917,323 @@ fn a_segmented_map_updates_tensors_of_several_lengths() {
 
 #[test]
 fn what_has_no_cube_form_says_so() {
-    let scan = KernelBody::Scan { monoid: Monoid::Sum, domain: Domain { outer: 1, row: 2, inner: 1 } };
-    assert_eq!(cuda_source(&kernel(scan, vec![])).unwrap_err().to_string(), "a scan kernel has no cube form");
     let mut s = Sketch::new(1, 2, 1);
     let x = s.input(DType::I32, Class::Element);
     let y = s.unary(Unary::Exp, x);
     s.store(y);
-    assert_eq!(cuda_source(&s.map()).unwrap_err().to_string(), "`exp` of i32 has no cube form");
+    assert_eq!(cuda_sources(&s.map()).unwrap_err().to_string(), "`exp` of i32 has no cube form");
+}
+
+/// `tanh(lhs · rhs + bias)` and the sums of both factors along the contracted axis, from factors that lie as said.
+struct Product {
+    batch: usize,
+    shape: [usize; 3],
+    is_lhs_transposed: bool,
+    is_rhs_transposed: bool,
+    /// Whether the epilogue has values that it knows per row.
+    has_rows: bool,
+}
+
+impl Product {
+    fn kernel(&self) -> Kernel {
+        let [m, n, k] = self.shape;
+        let n_points = self.batch * m * n;
+        let mut s = Sketch::new(self.batch * m, n, 1);
+        let lhs = s.operand(DType::F32, self.batch * m * k, Use::Read);
+        let rhs = s.operand(DType::F32, self.batch * k * n, Use::Read);
+        let bias = Access::strided(&[self.batch * m, n], &[0, 1]);
+        let bias = s.load(DType::F32, n, bias, Class::Element);
+        let by_row = match self.has_rows {
+            true => s.input(DType::F32, Class::Row),
+            false => {
+                let access = Access::strided(&[self.batch * m, n], &[1, 0]);
+                s.load(DType::F32, self.batch * m, access, Class::Element)
+            }
+        };
+        let product = s.push(TileOp::Accumulator, DType::F32, Class::Element);
+        let y = s.binary(Binary::Add, product, bias);
+        let y = s.binary(Binary::Mul, y, by_row);
+        let y = s.unary(Unary::Tanh, y);
+        s.store(y);
+        let lhs_sum = s.operand(DType::F32, self.batch * m, Use::Write);
+        let rhs_sum = s.operand(DType::F32, self.batch * n, Use::Write);
+        let matrix = |operand: usize, [rows, columns]: [usize; 2], is_transposed: bool| {
+            let (row, col) = if is_transposed { (1, rows as i64) } else { (columns as i64, 1) };
+            MatrixOperand { operand, offset: 0, batch: (rows * columns) as i64, row, col }
+        };
+        let body = ContractBody {
+            batch: self.batch,
+            m,
+            n,
+            k,
+            lhs: matrix(lhs, [m, k], self.is_lhs_transposed),
+            rhs: matrix(rhs, [k, n], self.is_rhs_transposed),
+            dtype: DType::F32,
+            epilogue: s.tile,
+            side_sums: vec![
+                SideSum { side: Side::Lhs, operand: lhs_sum },
+                SideSum { side: Side::Rhs, operand: rhs_sum },
+            ],
+        };
+        assert_eq!(s.operands[4].ty.numel(), n_points);
+        kernel(KernelBody::Contract(body), s.operands)
+    }
+
+    fn inputs(&self) -> [Vec<f32>; 4] {
+        let [m, n, k] = self.shape;
+        let scaled = |n: usize| numbers(n).iter().map(|x| x / 8.0).collect();
+        [scaled(self.batch * m * k), scaled(self.batch * k * n), scaled(n), scaled(self.batch * m)]
+    }
+
+    fn lhs(&self, inputs: &[Vec<f32>; 4], b: usize, i: usize, p: usize) -> f64 {
+        let [m, _, k] = self.shape;
+        f64::from(inputs[0][b * m * k + if self.is_lhs_transposed { p * m + i } else { i * k + p }])
+    }
+
+    fn rhs(&self, inputs: &[Vec<f32>; 4], b: usize, p: usize, j: usize) -> f64 {
+        let [_, n, k] = self.shape;
+        f64::from(inputs[1][b * k * n + if self.is_rhs_transposed { j * k + p } else { p * n + j }])
+    }
+
+    fn sums(&self, inputs: &[Vec<f32>; 4]) -> Vec<f64> {
+        let [m, n, k] = self.shape;
+        let points = (0..self.batch * m * n).map(|point| (point / (m * n), point / n % m, point % n));
+        points
+            .map(|(b, i, j)| (0..k).map(|p| self.lhs(inputs, b, i, p) * self.rhs(inputs, b, p, j)).sum())
+            .collect()
+    }
+
+    fn result(&self, inputs: &[Vec<f32>; 4]) -> Vec<f64> {
+        let n = self.shape[1];
+        let product = self.sums(inputs).into_iter().enumerate();
+        let biased = product.map(|(i, x)| (x + f64::from(inputs[2][i % n])) * f64::from(inputs[3][i / n]));
+        biased.map(f64::tanh).collect()
+    }
+}
+
+const fn product(batch: usize, shape: [usize; 3], turned: [bool; 2], has_rows: bool) -> Product {
+    Product { batch, shape, is_lhs_transposed: turned[0], is_rhs_transposed: turned[1], has_rows }
+}
+
+const PRODUCTS: [Product; 5] = [
+    product(1, [7, 10, 33], [false, false], true),
+    product(3, [4, 5, 6], [true, false], false),
+    product(2, [20, 17, 300], [false, true], true),
+    product(2, [5, 6, 100], [true, true], false),
+    product(1, [3, 4, 40], [false, false], false),
+];
+
+#[test]
+fn a_contraction_adds_up_its_products_and_runs_the_epilogue() {
+    for product in PRODUCTS {
+        let inputs = product.inputs();
+        let buffers = inputs.each_ref().map(|input| bytes(input));
+        let Some(buffers) = on_host::run(&product.kernel(), &buffers, 0) else { return };
+        assert_close(&f32s(&buffers[4]), product.result(&inputs));
+    }
+}
+
+#[test]
+fn an_epilogue_runs_on_a_product_in_memory() {
+    for product in PRODUCTS {
+        let inputs = product.inputs();
+        let fused = FusedKernel::epilogue(&product.kernel());
+        let arguments: Vec<Argument> =
+            [2, 3, 4].map(Argument::Operand).into_iter().chain([Argument::Product]).collect();
+        assert_eq!(fused.arguments(), arguments);
+        let sums: Vec<f32> = product.sums(&inputs).into_iter().map(|x| x as f32).collect();
+        let result = vec![0; 4 * sums.len()];
+        let buffers = vec![bytes(&inputs[2]), bytes(&inputs[3]), result, bytes(&sums)];
+        let Some(buffers) = on_host::run_arguments(&fused, buffers, 0) else { return };
+        assert_close(&f32s(&buffers[2]), product.result(&inputs));
+    }
+}
+
+#[test]
+fn sums_beside_a_contraction_follow_the_contracted_axis() {
+    for product in PRODUCTS {
+        let [m, n, k] = product.shape;
+        let inputs = product.inputs();
+        let sums = FusedKernel::side_sums(&product.kernel());
+        let at = |b: usize, i: usize, side: Side| -> f64 {
+            (0..k)
+                .map(|p| match side {
+                    Side::Lhs => product.lhs(&inputs, b, i, p),
+                    Side::Rhs => product.rhs(&inputs, b, p, i),
+                })
+                .sum()
+        };
+        for (fused, (input, side, extent)) in sums.iter().zip([(0, Side::Lhs, m), (1, Side::Rhs, n)]) {
+            let n_sums = product.batch * extent;
+            let buffers = vec![bytes(&inputs[input]), vec![0; 4 * n_sums]];
+            let Some(buffers) = on_host::run_arguments(fused, buffers, 0) else { return };
+            assert_close(&f32s(&buffers[1]), (0..n_sums).map(|i| at(i / extent, i % extent, side)));
+        }
+    }
+}
+
+#[test]
+fn a_guarded_kernel_writes_nothing_while_the_flag_stands() {
+    let fused = FusedKernel::launches(&softmax(DType::F32, 3, 40)).remove(0).guarded();
+    assert_eq!(fused.arguments().last(), Some(&Argument::Guard));
+    let x = bytes(&numbers(120));
+    for (flag, is_written) in [(0u8, true), (1, false)] {
+        let buffers = vec![x.clone(), vec![0xAA; 480], vec![flag; 4 * FLAG_WORDS]];
+        let Some(buffers) = on_host::run_arguments(&fused, buffers, 0) else { return };
+        assert_eq!(buffers[1].iter().any(|&byte| byte != 0xAA), is_written);
+    }
+}
+
+#[test]
+fn checks_alone_write_nothing_but_the_flag() {
+    let fused = FusedKernel::launches(&cross_entropy(4, 10)).remove(0).checks_only().unwrap();
+    let labels = vec![1, 12, 3, 4];
+    let untouched = |bytes: usize| vec![0xAA; bytes];
+    let buffers = vec![
+        bytes(&numbers(40)),
+        labels,
+        untouched(16),
+        untouched(16),
+        untouched(160),
+        vec![0; 4 * FLAG_WORDS],
+    ];
+    let Some(buffers) = on_host::run_arguments(&fused, buffers, 0) else { return };
+    assert!(buffers[2..5].iter().flatten().all(|&byte| byte == 0xAA));
+    assert_eq!(i32s(&buffers[5])[..2], [42, 12]);
+    assert_eq!(FusedKernel::launches(&softmax(DType::F32, 3, 40)).remove(0).checks_only(), None);
+}
+
+/// `relu(product + bias)` of `[m, n]`, or a part of that.
+fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, ContractBody) {
+    let [m, n, k] = [4, 5, 6];
+    let mut s = Sketch::new(m, n, 1);
+    let [lhs, rhs] = [m * k, k * n].map(|n| s.operand(DType::F32, n, Use::Read));
+    let mut y = s.push(TileOp::Accumulator, DType::F32, Class::Element);
+    if has_bias {
+        let bias = s.load(DType::F32, n, Access::strided(&[m, n], &[0, 1]), Class::Element);
+        y = s.binary(Binary::Add, y, bias);
+    }
+    if has_relu {
+        let zero = s.constant(DType::F32, 0.0);
+        y = s.binary(Binary::Max, y, zero);
+    }
+    s.store(y);
+    let matrix =
+        |operand, columns: usize| MatrixOperand { operand, offset: 0, batch: 0, row: columns as i64, col: 1 };
+    let (lhs, rhs, epilogue) = (matrix(lhs, k), matrix(rhs, n), s.tile);
+    let body = ContractBody { batch: 1, m, n, k, lhs, rhs, dtype: DType::F32, epilogue, side_sums: vec![] };
+    (kernel(KernelBody::Contract(body.clone()), s.operands), body)
+}
+
+#[test]
+fn a_library_takes_over_bias_and_relu_and_nothing_else() {
+    let taken = |has_bias, has_relu| {
+        let (kernel, body) = absorbable(has_bias, has_relu);
+        absorbed(&kernel, &body).map(|epilogue| (epilogue.bias, epilogue.activation))
+    };
+    assert_eq!(taken(false, false), Some((None, Activation::Identity)));
+    assert_eq!(taken(true, false), Some((Some(2), Activation::Identity)));
+    assert_eq!(taken(false, true), Some((None, Activation::Relu)));
+    assert_eq!(taken(true, true), Some((Some(2), Activation::Relu)));
+    let (kernel, mut body) = absorbable(true, true);
+    body.epilogue.insts[1].op = TileOp::Load { operand: 2, access: Access::dense(&[20]), index: None };
+    assert_eq!(absorbed(&kernel, &body), None, "a value for each point is no bias");
+    let product = PRODUCTS[0].kernel();
+    let KernelBody::Contract(body) = &product.body else { unreachable!() };
+    assert_eq!(absorbed(&product, body), None, "there is no tanh");
+}
+
+#[test]
+fn a_library_gets_the_right_factor_first_and_as_it_lies() {
+    let matrices = |body: &ContractBody| {
+        library_matrices(body)
+            .map(|matrices| matrices.map(|matrix| (matrix.operand, matrix.leading, matrix.is_transposed)))
+    };
+    let (_, body) = absorbable(false, false);
+    assert_eq!(matrices(&body), Some([(1, 5, false), (0, 6, false)]));
+    let transposed = MatrixOperand { row: 1, col: 4, ..body.lhs };
+    assert_eq!(
+        matrices(&ContractBody { lhs: transposed, ..body.clone() }),
+        Some([(1, 5, false), (0, 4, true)])
+    );
+    let column = MatrixOperand { row: 7, col: 1, ..body.rhs };
+    assert_eq!(
+        matrices(&ContractBody { rhs: column, n: 1, ..body.clone() }),
+        Some([(1, 7, false), (0, 6, false)])
+    );
+    let repeated = MatrixOperand { row: 0, col: 1, ..body.lhs };
+    assert_eq!(matrices(&ContractBody { lhs: repeated, ..body.clone() }), None);
+    let scattered = MatrixOperand { row: 12, col: 2, ..body.lhs };
+    assert_eq!(matrices(&ContractBody { lhs: scattered, ..body.clone() }), None);
+    assert_eq!(matrices(&ContractBody { dtype: DType::I32, ..body.clone() }), None);
+    assert_eq!(matrices(&ContractBody { k: 0, ..body }), None);
+}
+
+fn scan(monoid: Monoid, dtype: DType, [outer, row, inner]: [usize; 3]) -> Kernel {
+    let domain = Domain { outer, row, inner };
+    let ty = TensorType::new(dtype, &[outer, row, inner]);
+    let operand = |node, usage| Operand { value: Value { node, port: 0 }, ty: ty.clone(), usage };
+    kernel(KernelBody::Scan { monoid, domain }, vec![operand(0, Use::Read), operand(1, Use::Write)])
+}
+
+#[test]
+fn scans_run_along_rows_of_all_lengths() {
+    for shape in [[5, 7, 1], [3, 9, 4], [2, 100, 1], [2, 3000, 1], [1, 1024, 1], [1, 1, 1]] {
+        let [outer, row, inner] = shape;
+        let x: Vec<f32> = numbers(outer * row * inner).iter().map(|x| x / 64.0).collect();
+        for (monoid, plus) in [(Monoid::Sum, (|a, b| a + b) as fn(f64, f64) -> f64), (Monoid::Max, f64::max)]
+        {
+            let Some(buffers) = on_host::run(&scan(monoid, DType::F32, shape), &[bytes(&x)], 0) else {
+                return;
+            };
+            let mut expected: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+            for point in 0..expected.len() {
+                if point / inner % row > 0 {
+                    expected[point] = plus(expected[point - inner], expected[point]);
+                }
+            }
+            assert_close(&f32s(&buffers[1]), expected);
+        }
+    }
+}
+
+/// Base, indices and updates of a scatter of floats, and what comes out.
+fn check_scatter(extents: [usize; 5], combine: Combine, indices: &[i32]) {
+    let [batch, before, indexed, n_indices, after] = extents;
+    let lead = batch * before;
+    let operand = |(node, (dtype, n)): (usize, (DType, usize))| {
+        let usage = if node == 3 { Use::Write } else { Use::Read };
+        Operand { value: Value { node, port: 0 }, ty: TensorType::new(dtype, &[n]), usage }
+    };
+    let (n_out, n_updates) = (lead * indexed * after, lead * n_indices * after);
+    let types =
+        [(DType::F32, n_out), (DType::I32, batch * n_indices), (DType::F32, n_updates), (DType::F32, n_out)];
+    let operands = types.into_iter().enumerate().map(operand).collect();
+    let body = ScatterBody { operands: [0, 1, 2, 3], extents, combine };
+    let kernel = kernel(KernelBody::Scatter(body), operands);
+    let (base, updates) = (numbers(n_out), numbers(n_updates + 3)[3..].to_vec());
+    let index_bytes: Vec<u8> = indices.iter().flat_map(|i| i.to_le_bytes()).collect();
+    let inputs = [bytes(&base), index_bytes, bytes(&updates)];
+    let Some(buffers) = on_host::run(&kernel, &inputs, 0) else { return };
+    let mut expected: Vec<f64> = base.iter().map(|&x| f64::from(x)).collect();
+    for (at, &update) in updates.iter().enumerate() {
+        let (column, i, lead) = (at % after, at / after % n_indices, at / after / n_indices);
+        let index = indices[lead / before * n_indices + i];
+        if (0..indexed as i32).contains(&index) {
+            let out = &mut expected[(lead * indexed + index as usize) * after + column];
+            *out = if combine == Combine::Set { f64::from(update) } else { *out + f64::from(update) };
+        }
+    }
+    assert_close(&f32s(&buffers[3]), expected);
+}
+
+#[test]
+fn scatters_combine_their_updates_and_skip_what_is_out_of_range() {
+    for combine in [Combine::Add, Combine::Set] {
+        check_scatter([1, 1, 10, 6, 3], combine, &[1, 9, 1, -1, 0, 10]);
+        check_scatter([2, 3, 4, 2, 1], combine, &[3, 0, 2, 2]);
+        check_scatter([1, 2, 1, 3, 300], combine, &[0, 0, 0]);
+    }
 }
 
 #[cube]

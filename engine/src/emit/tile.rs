@@ -91,11 +91,13 @@ impl TileCode<'_> {
             TileOp::Store { operand, access, value } => {
                 let element = element(code, access, point);
                 let value = narrowed(code, inst.dtype, get(*value));
-                self.buffers.store(code, *operand, element.index, value);
+                self.shared.unless_raised(code, |code| {
+                    self.buffers.store(code, *operand, element.index, value);
+                });
                 return Ok(None);
             }
             TileOp::Reduce { .. } => crate::bug!("a reduction has no value at a point"),
-            TileOp::Accumulator => return Err(EmitError::Kind("contract")),
+            TileOp::Accumulator => crate::bug!("an accumulator outside of a contraction"),
         }))
     }
 

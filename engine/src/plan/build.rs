@@ -2,7 +2,7 @@
 
 use super::memory::{Need, place};
 use super::schedule::{Before, Scheduled, finished_before, schedule};
-use super::{Buffer, BufferId, Launch, Place, Plan};
+use super::{Buffer, BufferId, Launch, Place, Plan, Precision};
 use crate::fuse::{Access, Class, Domain, Kernel, KernelBody, Operand, Tile, TileInst, TileOp, Use};
 use crate::ir::{Graph, Node, NodeOp, Output, StateLink, Value, View};
 use std::collections::HashMap;
@@ -215,6 +215,7 @@ impl Planner<'_> {
             outputs,
             arena_bytes,
             n_streams,
+            matmul: Precision::default(),
             values,
         }
     }

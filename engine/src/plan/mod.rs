@@ -51,6 +51,16 @@ pub struct Launch {
     pub waits: Vec<usize>,
 }
 
+/// How products of `f32` matrices are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// In `f32`.
+    #[default]
+    F32,
+    /// With factors rounded to 10 bits of mantissa and sums in `f32`, on devices that are faster so.
+    Tf32,
+}
+
 /// What runs when a stage takes a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -68,6 +78,8 @@ pub struct Plan {
     pub arena_bytes: usize,
     /// Number of streams.
     pub n_streams: usize,
+    /// How matrices are multiplied.
+    pub matmul: Precision,
     /// For each site of an index check (a primitive node): its name, for the error.
     pub check_sites: Vec<(NodeId, Symbol)>,
     /// Which value each buffer holds first; several values share one when updated in place.

@@ -19,6 +19,7 @@ use crate::diag::{Code, Diagnostics, FileId, Sources, Span, Spanned};
 use crate::ir::{Builder, Graph, InputKind, Symbol, Type};
 use crate::op::Registry;
 use crate::pipeline::{DataDecl, Init, InputDecl, ParamDecl, Pipeline};
+use crate::plan::Precision;
 use functions::Functions;
 use nodes::{NodeDef, check_name, read_nodes, sort};
 use std::collections::HashMap;
@@ -82,6 +83,8 @@ fn read_pipeline(
         fields.optional("name").and_then(|v| v.word("`name`", diags)).map(|name| name.value.to_owned());
     let name = name.unwrap_or_else(|| stem(file_name).to_owned());
     let seed = fields.optional("seed").and_then(|v| v.integer("`seed`", 0..=u64::MAX, diags)).unwrap_or(0);
+    let precisions = [("F32", Precision::F32), ("Tf32", Precision::Tf32)];
+    let matmul = fields.optional("matmul").and_then(|v| v.choice("`matmul`", &precisions, diags));
     let dims = fields.optional("dims").map(|v| read_dims(v, diags)).unwrap_or_default();
     let mut functions = functions;
     if let Some(value) = fields.optional("functions") {
@@ -107,6 +110,7 @@ fn read_pipeline(
     let mut pipeline = Pipeline {
         name,
         seed,
+        matmul: matmul.unwrap_or_default(),
         data,
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),
         params: params.into_iter().filter_map(|(.., param)| param).collect(),

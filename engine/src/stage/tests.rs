@@ -5,6 +5,7 @@ use crate::ir::{Attrs, NodeOp, parse};
 use crate::op::{Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
 use crate::oracle::{Oracle, OracleRun, OracleTensor};
 use crate::pipeline::{DataDecl, Init, InputDecl, LastBatch, OptimizerDecl, ParamDecl, Schedule, SplitRef};
+use crate::plan::Precision;
 use std::collections::HashMap;
 
 /// Momentum: v' = v + g, w' = w - lr·v'.
@@ -50,6 +51,7 @@ fn pipeline(registry: &Registry) -> Pipeline {
     Pipeline {
         name: "fit".into(),
         seed: 0,
+        matmul: Precision::default(),
         data: vec![DataDecl { name: "points".into(), source: "test".into(), options: vec![], span: None }],
         inputs: vec![input("x"), input("t")],
         params: vec![w],

@@ -95,7 +95,8 @@ impl CompilingPlanner {
     }
 
     fn compile_graph(&self, graph: &Graph) -> Compiled {
-        compile(graph, &self.registry, &self.options)
+        let options = Options { matmul: self.pipeline.matmul, ..self.options.clone() };
+        compile(graph, &self.registry, &options)
     }
 }
 

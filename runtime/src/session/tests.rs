@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use engine_core::ir::{DType, Graph, Node, NodeOp, Output, Type};
 use engine_core::pipeline::*;
-use engine_core::plan::Buffer;
+use engine_core::plan::{Buffer, Precision};
 use engine_core::stage::{Rows, SplitShape};
 
 use super::*;
@@ -50,6 +50,7 @@ fn plan(name: String, buffers: Vec<Buffer>, outputs: &[(&str, usize)]) -> Arc<Pl
         outputs: outputs.iter().map(|(name, buffer)| ((*name).into(), *buffer)).collect(),
         arena_bytes: 4,
         n_streams: 1,
+        matmul: Precision::default(),
         check_sites: vec![],
         values: vec![],
     })
@@ -299,6 +300,7 @@ fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
     Pipeline {
         name: "tiny".to_string(),
         seed: 7,
+        matmul: Precision::default(),
         data: vec![],
         inputs: vec![InputDecl { name: "x".into(), from: Some(("data".into(), "x".into())), span: None }],
         params: vec![ParamDecl {

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# One round on a machine with an NVIDIA GPU, which needs no toolchain. In this repository, `device_round.sh pack` puts
+# all that is run into the folder .gpu, this script too; there, `.gpu/device_round.sh run` runs it. Results go to $OUT
+# (or .gpu/out): summary.txt with a line for each part, and logs and reports in results.tar.gz. Exit code 1 if a part
+# failed.
+set -uo pipefail
+cd "$(dirname "$0")"
+
+pack() {
+  set -e
+  cd ..
+  mkdir -p .gpu/mnist
+  cargo build --release
+  cp target/release/engine .gpu/engine
+  cp "$(cargo test --test cuda --no-run --message-format=json |
+    python3 -c 'import json, sys
+messages = [json.loads(line) for line in sys.stdin]
+print([message["executable"] for message in messages
+       if message.get("executable") and message["target"]["name"] == "cuda"][0])')" .gpu/cuda_tests
+  strip .gpu/engine .gpu/cuda_tests
+  cp -r graphs benches/device_round.sh .gpu/
+  cp -L "${ENGINE_DATA_DIR:?a folder with mnist/ in it}"/mnist/*.gz .gpu/mnist/
+  du -sh .gpu
+}
+
+run() {
+  out="${OUT:-$PWD/out}"
+  work=$(mktemp -d)
+  mkdir -p "$out"
+  : >"$out/summary.txt"
+  export ENGINE_OFFLINE=1 ENGINE_DATA_DIR="$PWD" ENGINE_REQUIRE=cuda RUST_BACKTRACE=1
+  export ENGINE_CACHE_DIR="${ENGINE_CACHE_DIR:-$work/cache}"
+  for folder in /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib; do
+    if [ -d "$folder" ]; then export LD_LIBRARY_PATH="$folder:${LD_LIBRARY_PATH:-}"; fi
+  done
+  failed=0
+
+  part devices ./engine devices
+  part tests ./cuda_tests --test-threads=4
+  for graph in graphs/*.ron; do
+    name=$(basename "$graph" .ron)
+    short=()
+    if grep -q Train "$graph"; then short=(--set train.epochs=1); fi
+    for device in cuda cpu; do
+      part "$name-$device" ./engine run "$graph" --device "$device" --quiet "${short[@]}" \
+        --report "$work/$name-$device.json"
+    done
+    part "$name-cuda-no-fuse" ./engine run "$graph" --device cuda --no-fuse --quiet "${short[@]}" \
+      --report "$work/$name-cuda-no-fuse.json"
+  done
+  part mnist-5-epochs ./engine run graphs/mnist.ron --device cuda --quiet --report "$work/mnist-5-epochs.json"
+  for batch in 128 1024 8192; do
+    part "mnist-batch-$batch" ./engine run graphs/mnist.ron --device cuda --quiet --set train.epochs=3 \
+      --set "train.batch=$batch" --set matmul=Tf32 --report "$work/mnist-batch-$batch.json"
+  done
+  python3 - "$work" <<'PYTHON' | tee -a "$out/summary.txt"
+import glob, json, os, sys
+for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
+    report = json.load(open(path))
+    for stage in report["stages"]:
+        print(os.path.basename(path)[:-5], report["device"], stage["name"], f'{stage["seconds"]:.3f} s',
+              f'{stage["step_us"]:.1f} us/step', stage["metrics"])
+PYTHON
+  tar -C "$work" -czf "$out/results.tar.gz" --exclude=cache .
+  return $failed
+}
+
+# part NAME COMMAND...: runs a command with its output in a log, and notes how it ended.
+part() {
+  local name=$1 start=$SECONDS code=0
+  shift
+  timeout 240 "$@" >"$work/$name.log" 2>&1 || code=$?
+  if [ $code = 0 ]; then
+    echo "ok     $name ($((SECONDS - start)) s)" | tee -a "$out/summary.txt"
+  else
+    echo "FAILED $name (exit $code, $((SECONDS - start)) s)" | tee -a "$out/summary.txt"
+    tail -40 "$work/$name.log"
+    failed=1
+  fi
+}
+
+case "${1:-}" in
+  pack) pack ;;
+  run) run ;;
+  *) echo "usage: $0 pack|run" >&2; exit 2 ;;
+esac

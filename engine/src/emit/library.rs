@@ -1,0 +1,154 @@
+//! What a library that multiplies column-major matrices can take over of a contraction, as data.
+//!
+//! A row-major matrix is the column-major transpose of itself, and the transpose of a product is the product of the
+//! transposes in reverse order: such a library computes `resultᵀ = rhsᵀ · lhsᵀ`, so the right matrix comes first.
+
+use crate::fuse::{Access, Class, ContractBody, Kernel, MatrixOperand, Reg, TileInst, TileOp};
+use crate::ir::{Binary, Scalar};
+
+/// A matrix as a library takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LibraryMatrix {
+    /// Index into the kernel's operands.
+    pub operand: usize,
+    /// Elements before the first.
+    pub offset: i64,
+    /// Elements from one matrix of the batch to the next.
+    pub batch: i64,
+    /// Elements from one column to the next.
+    pub leading: i64,
+    /// Whether it is to be transposed before it is multiplied.
+    pub is_transposed: bool,
+}
+
+/// What a library does to an element after the bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// Nothing.
+    Identity,
+    /// max(x, 0).
+    Relu,
+}
+
+/// An epilogue that a library can run: `result = activation(product + bias)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LibraryEpilogue {
+    /// Index into the kernel's operands: the result, dense.
+    pub result: usize,
+    /// Index into the kernel's operands: one value per column, of the type of the result.
+    pub bias: Option<usize>,
+    /// What is done last.
+    pub activation: Activation,
+}
+
+/// The fewest floating-point operations for which a library's kernel makes up for being one more launch.
+const FEWEST_FLOPS: usize = 4_000_000;
+
+/// Whether a product is large enough for a library; a smaller one is added up by the kernel that has its epilogue.
+pub fn is_worth_a_library(body: &ContractBody) -> bool {
+    2 * body.batch * body.m * body.n * body.k >= FEWEST_FLOPS
+}
+
+/// The first and the second factor for a library; none if the type is not its own, or a stride is in the way.
+pub fn library_matrices(body: &ContractBody) -> Option<[LibraryMatrix; 2]> {
+    let is_empty = [body.batch, body.m, body.n, body.k].contains(&0);
+    let first = library_matrix(&body.rhs, body.k, body.n)?;
+    let second = library_matrix(&body.lhs, body.m, body.k)?;
+    (body.dtype.is_float() && !is_empty).then_some([first, second])
+}
+
+fn library_matrix(matrix: &MatrixOperand, rows: usize, columns: usize) -> Option<LibraryMatrix> {
+    let &MatrixOperand { operand, offset, batch, row, col } = matrix;
+    let leading = |fast: (usize, i64), slow: (usize, i64)| {
+        let is_dense = fast.0 == 1 || fast.1 == 1;
+        let leading = if slow.0 == 1 { fast.0 as i64 } else { slow.1 };
+        (is_dense && leading >= fast.0 as i64).then_some(leading)
+    };
+    let (rows, columns) = ((rows, row), (columns, col));
+    let as_it_lies = leading(columns, rows).map(|leading| (leading, false));
+    let (leading, is_transposed) = as_it_lies.or_else(|| Some((leading(rows, columns)?, true)))?;
+    Some(LibraryMatrix { operand, offset, batch, leading, is_transposed })
+}
+
+/// The whole epilogue of a contraction, if a library can run it.
+pub fn absorbed(kernel: &Kernel, body: &ContractBody) -> Option<LibraryEpilogue> {
+    let insts = &body.epilogue.insts;
+    let (store, rest) = insts.split_last()?;
+    let TileOp::Store { operand: result, access, value } = &store.op else { return None };
+    let dtype = store.dtype;
+    let is_whole = store.class == Class::Element && access.is_identity(body.batch * body.m * body.n);
+    if !is_whole || ![body.dtype, body.dtype.accumulator()].contains(&dtype) {
+        return None;
+    }
+    let mut chain = Chain { insts: rest, used: vec![false; rest.len()], reg: *value };
+    let activation = chain.activation();
+    let bias = chain.bias(body.n);
+    let is_all = chain.ends_in_the_product() && chain.used.iter().all(|&used| used);
+    let fits = bias.is_none_or(|bias| kernel.operands[bias].ty.dtype == dtype);
+    (is_all && fits).then_some(LibraryEpilogue { result: *result, bias, activation })
+}
+
+/// From the stored value back to the product.
+struct Chain<'t> {
+    insts: &'t [TileInst],
+    used: Vec<bool>,
+    reg: Reg,
+}
+
+impl Chain<'_> {
+    fn activation(&mut self) -> Activation {
+        let is_zero = |inst: &TileInst| match inst.op {
+            TileOp::Const(literal) => literal.as_f64() == 0.0,
+            _ => false,
+        };
+        match self.step_over(Binary::Max, is_zero) {
+            Some(_) => Activation::Relu,
+            None => Activation::Identity,
+        }
+    }
+
+    fn bias(&mut self, n: usize) -> Option<usize> {
+        let is_bias = |inst: &TileInst| match &inst.op {
+            TileOp::Load { access, index: None, .. } => is_by_column(access, n),
+            _ => false,
+        };
+        match self.step_over(Binary::Add, is_bias)?.op {
+            TileOp::Load { operand, .. } => Some(operand),
+            _ => None,
+        }
+    }
+
+    /// Goes on to the other operand of `op`, if one is as wanted; returns that one.
+    fn step_over(&mut self, op: Binary, is_wanted: impl Fn(&TileInst) -> bool) -> Option<TileInst> {
+        let TileOp::Scalar(Scalar::Binary(found), args) = &self.insts[self.reg].op else { return None };
+        let &[a, b] = &args[..] else { return None };
+        let (taken, rest) = match () {
+            _ if *found != op => return None,
+            _ if is_wanted(&self.insts[b]) => (b, a),
+            _ if is_wanted(&self.insts[a]) => (a, b),
+            _ => return None,
+        };
+        self.used[self.reg] = true;
+        self.used[taken] = true;
+        self.reg = rest;
+        Some(self.insts[taken].clone())
+    }
+
+    fn ends_in_the_product(&mut self) -> bool {
+        self.used[self.reg] = true;
+        self.insts[self.reg].op == TileOp::Accumulator
+    }
+}
+
+/// Whether each of `n` columns reads its own element, whatever the row.
+fn is_by_column(access: &Access, n: usize) -> bool {
+    let access = access.normalized();
+    let [level] = &access.levels[..] else { return false };
+    let axes: Vec<(usize, i64)> = level.axes.iter().map(|axis| (axis.extent, axis.stride)).collect();
+    let is_repeated = match axes[..] {
+        [(extent, 1)] => extent == n,
+        [(_, 0), (extent, 1)] => extent == n,
+        _ => false,
+    };
+    level.offset == 0 && level.guards.is_empty() && is_repeated
+}

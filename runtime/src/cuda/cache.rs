@@ -1,0 +1,128 @@
+//! Compiled kernels on disk.
+//!
+//! An entry holds all that it was made from, its own checksum and the machine code. Whatever does not match to the last
+//! byte is not used: it is compiled again and written over.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MAGIC: &[u8; 8] = b"engine\x01\n";
+
+/// A folder of compiled kernels; none if there is no place for it.
+pub struct DiskCache {
+    folder: Option<PathBuf>,
+}
+
+impl DiskCache {
+    /// In `ENGINE_CACHE_DIR`, else in the user's folder of caches.
+    pub fn from_env() -> DiskCache {
+        let variable =
+            |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let user = || variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+        let folder = variable("ENGINE_CACHE_DIR").or_else(|| Some(user()?.join("engine")));
+        DiskCache { folder: folder.map(|folder| folder.join("cuda")) }
+    }
+
+    #[cfg(test)]
+    pub fn within(folder: &Path) -> DiskCache {
+        DiskCache { folder: Some(folder.to_path_buf()) }
+    }
+
+    /// The machine code of a key, if a whole entry of it is there.
+    pub fn read(&self, key: &str) -> Option<Vec<u8>> {
+        let bytes = fs::read(self.path(key)?).ok()?;
+        let (head, rest) = bytes.split_at_checked(MAGIC.len() + 4)?;
+        let (magic, sum) = head.split_at_checked(MAGIC.len())?;
+        let sum = u32::from_le_bytes(sum.try_into().ok()?);
+        if magic != MAGIC || sum != crc32fast::hash(rest) {
+            return None;
+        }
+        let (length, rest) = rest.split_at_checked(8)?;
+        let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
+        let (found, code) = rest.split_at_checked(length)?;
+        (found == key.as_bytes()).then(|| code.to_vec())
+    }
+
+    /// Keeps the machine code of a key. A cache that cannot be written is no fault: the kernel is compiled again.
+    pub fn write(&self, key: &str, code: &[u8]) {
+        if let Some(path) = self.path(key) {
+            // The next start will try again.
+            let _ = write_whole(&path, &entry(key, code));
+        }
+    }
+
+    fn path(&self, key: &str) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{:016x}.cubin", fnv1a(key.as_bytes()))))
+    }
+}
+
+fn entry(key: &str, code: &[u8]) -> Vec<u8> {
+    let mut rest = (key.len() as u64).to_le_bytes().to_vec();
+    rest.extend_from_slice(key.as_bytes());
+    rest.extend_from_slice(code);
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&crc32fast::hash(&rest).to_le_bytes());
+    bytes.extend(rest);
+    bytes
+}
+
+/// Under a name of its own first, so that no reader sees half an entry.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    static N_WRITTEN: AtomicU64 = AtomicU64::new(0);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let number = N_WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let temporary = folder.join(format!(".{}.{number}.tmp", std::process::id()));
+    fs::write(&temporary, bytes)?;
+    fs::rename(&temporary, path)
+}
+
+/// FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), 64 bits: names an entry, whose key is compared in full.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn only_file(folder: &Path) -> PathBuf {
+        let mut files = fs::read_dir(folder).unwrap();
+        let file = files.next().unwrap().unwrap().path();
+        assert!(files.next().is_none());
+        file
+    }
+
+    #[test]
+    fn what_was_written_is_read_again_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = DiskCache::within(dir.path());
+        assert_eq!(cache.read("a"), None);
+        cache.write("a", b"code");
+        assert_eq!((cache.read("a"), cache.read("b")), (Some(b"code".to_vec()), None));
+        cache.write("a", b"other code");
+        assert_eq!(cache.read("a"), Some(b"other code".to_vec()));
+    }
+
+    #[test]
+    fn a_damaged_entry_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = DiskCache::within(dir.path());
+        cache.write("key", b"machine code");
+        let file = only_file(dir.path());
+        let whole = fs::read(&file).unwrap();
+        for i in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[i] ^= 1 << (i % 8);
+            fs::write(&file, &damaged).unwrap();
+            assert_eq!(cache.read("key"), None, "byte {i}");
+            fs::write(&file, &whole[..i]).unwrap();
+            assert_eq!(cache.read("key"), None, "{i} bytes");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! From CUDA C++ to loaded kernels: NVRTC, in parallel, with what was compiled before in memory and on disk.
+
+use super::cache::DiskCache;
+use super::context::failed;
+use crate::device::DeviceError;
+use cudarc::driver::result::module;
+use cudarc::driver::sys::{CUfunction, CUmodule};
+use cudarc::nvrtc::sys as nvrtc;
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_int};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Compiles and keeps kernels for one GPU.
+pub struct Kernels {
+    /// Version of the compiler.
+    pub compiler: (i32, i32),
+    architecture: String,
+    disk: DiskCache,
+    /// By text.
+    loaded: Mutex<HashMap<String, Function>>,
+}
+
+/// A kernel on the GPU. Its module stays loaded as long as the process lives.
+#[derive(Clone, Copy)]
+pub struct Function(pub CUfunction);
+
+// SAFETY: a handle that the driver lets any thread of the context use.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+/// A kernel to be compiled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Text<'t> {
+    /// Whose it is, for messages.
+    pub owner: &'t str,
+    /// CUDA C++.
+    pub text: &'t str,
+    /// The name of its function.
+    pub entry: &'t str,
+}
+
+/// A text that does not compile.
+#[derive(Debug)]
+pub struct CompileError {
+    /// What the compiler says.
+    pub log: String,
+}
+
+impl Kernels {
+    pub fn new(capability: (i32, i32), driver: i32) -> Result<Kernels, DeviceError> {
+        let compiler = version()?;
+        if compiler.0 > driver / 1000 {
+            let (major, minor) = compiler;
+            return Err(DeviceError::Failed(format!(
+                "NVRTC is of CUDA {major}.{minor}, and the NVIDIA driver supports CUDA {}.{} only; update the driver, or put \
+                 an older NVRTC on the library path",
+                driver / 1000,
+                driver % 1000 / 10
+            )));
+        }
+        let disk = DiskCache::from_env();
+        Ok(Kernels { compiler, architecture: architecture(capability), disk, loaded: Mutex::default() })
+    }
+
+    /// The kernels of these texts, in their order; what is missing is compiled in parallel.
+    pub fn load(&self, texts: &[Text]) -> Result<Vec<Function>, DeviceError> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut missing: Vec<Text> = vec![];
+        for &text in texts {
+            if !loaded.contains_key(text.text) && !missing.iter().any(|known| known.text == text.text) {
+                missing.push(text);
+            }
+        }
+        for (text, code) in missing.iter().zip(self.compile_all(&missing)) {
+            let code = code.map_err(|error| broken(text, &error))?;
+            loaded.insert(text.text.to_string(), load(&code, text.entry)?);
+        }
+        Ok(texts.iter().map(|text| loaded[text.text]).collect())
+    }
+
+    fn compile_all(&self, texts: &[Text]) -> Vec<Result<Vec<u8>, CompileError>> {
+        type Slot = Mutex<Option<Result<Vec<u8>, CompileError>>>;
+        let slots: Vec<Slot> = texts.iter().map(|_| Mutex::new(None)).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(text) = texts.get(i) else { break };
+                let code = self.code(text.text);
+                *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(code);
+            }
+        };
+        let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(texts.len());
+        std::thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
+        let done = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+        done.map(|code| code.unwrap_or_else(|| engine_core::bug!("a kernel was not compiled"))).collect()
+    }
+
+    /// Machine code, from the disk if it is there.
+    fn code(&self, text: &str) -> Result<Vec<u8>, CompileError> {
+        let key = format!("NVRTC {:?} {} {OPTIONS:?}\n{text}", self.compiler, self.architecture);
+        if let Some(code) = self.disk.read(&key) {
+            return Ok(code);
+        }
+        let code = compile(text, &self.architecture)?;
+        self.disk.write(&key, &code);
+        Ok(code)
+    }
+}
+
+/// Products and sums stay apart as on other devices; kernels are bound by memory, not by arithmetic.
+const OPTIONS: [&str; 2] = ["--fmad=false", "--std=c++17"];
+
+/// Hopper's and later chips' own instructions need the `a`.
+fn architecture((major, minor): (i32, i32)) -> String {
+    format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
+}
+
+fn load(code: &[u8], entry: &str) -> Result<Function, DeviceError> {
+    let name = CString::new(entry).unwrap_or_default();
+    // SAFETY: whole machine code, from the compiler or with its checksum from the disk; the module is never unloaded.
+    let function = unsafe {
+        module::load_data(code.as_ptr().cast())
+            .and_then(|module: CUmodule| module::get_function(module, name))
+    };
+    Ok(Function(function.map_err(|error| failed(&format!("loading kernel `{entry}`"), &error))?))
+}
+
+fn broken(text: &Text, error: &CompileError) -> DeviceError {
+    DeviceError::Failed(format!(
+        "the kernel of `{}` does not compile; this is a fault of the engine or of a plugin's function\n{}\n{}",
+        text.owner,
+        error.log.trim_end(),
+        numbered(text.text)
+    ))
+}
+
+fn numbered(text: &str) -> String {
+    let lines = text.lines().enumerate().map(|(i, line)| format!("{:4} {line}", i + 1));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+// ---- The compiler.
+
+/// Version of the compiler that is there.
+pub fn version() -> Result<(i32, i32), DeviceError> {
+    // SAFETY: opening the library runs no code of ours.
+    if !unsafe { nvrtc::is_culib_present() } {
+        return Err(DeviceError::Failed(
+            "NVIDIA's run-time compiler is missing: libnvrtc.so is not on the library path; install the CUDA toolkit, or \
+             add its folder to LD_LIBRARY_PATH"
+                .to_string(),
+        ));
+    }
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the library is open, and both pointers are to live integers.
+    let _ = unsafe { nvrtc::nvrtcVersion(&raw mut major, &raw mut minor) };
+    Ok((major, minor))
+}
+
+/// `13.0`
+pub fn version_text((major, minor): (i32, i32)) -> String {
+    format!("{major}.{minor}")
+}
+
+/// Compiles a text to machine code of an architecture such as `sm_90a`.
+///
+/// Only half precision needs the toolkit's headers: all else in an emitted kernel is known to the compiler itself, and
+/// reading the headers would take longer than compiling.
+pub fn compile(text: &str, architecture: &str) -> Result<Vec<u8>, CompileError> {
+    let mut options = vec![format!("--gpu-architecture={architecture}")];
+    options.extend(OPTIONS.map(str::to_string));
+    if needs_headers(text) {
+        options.extend(header_folders()?.iter().map(|folder| format!("--include-path={}", folder.display())));
+        Program::new(text, &[])?.compile(&options)
+    } else {
+        Program::new(text, &["cuda_runtime.h"])?.compile(&options)
+    }
+}
+
+fn needs_headers(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("#include") && !line.contains("cuda_runtime.h"))
+}
+
+fn header_folders() -> Result<Vec<PathBuf>, CompileError> {
+    let roots = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let roots = roots.chain(["/usr/local/cuda", "/opt/cuda", "/usr"].map(PathBuf::from));
+    let mut folders = roots.map(|root| root.join("include"));
+    let Some(include) = folders.find(|folder| folder.join("cuda_fp16.h").is_file()) else {
+        let log = "the CUDA toolkit's headers are missing (cuda_fp16.h), which half precision needs; set CUDA_HOME to the \
+                   toolkit's folder";
+        return Err(CompileError { log: log.to_string() });
+    };
+    Ok(vec![include.clone(), include.join("cccl")])
+}
+
+/// A translation unit, destroyed when dropped.
+struct Program {
+    program: nvrtc::nvrtcProgram,
+    /// The program refers to its text and headers.
+    _texts: Vec<CString>,
+}
+
+impl Program {
+    /// `empty` are headers that stand for nothing.
+    fn new(text: &str, empty: &[&str]) -> Result<Program, CompileError> {
+        let no_text = |_| CompileError { log: "the text holds a zero byte".to_string() };
+        let text = CString::new(text).map_err(no_text)?;
+        let names: Vec<CString> =
+            empty.iter().map(|name| CString::new(*name)).collect::<Result<_, _>>().map_err(no_text)?;
+        let contents: Vec<*const c_char> = empty.iter().map(|_| c"".as_ptr()).collect();
+        let name_pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+        let mut program = std::ptr::null_mut();
+        // SAFETY: all pointers are to strings that live as long as the program.
+        let created = unsafe {
+            nvrtc::nvrtcCreateProgram(
+                &raw mut program,
+                text.as_ptr(),
+                c"kernel.cu".as_ptr(),
+                names.len() as c_int,
+                contents.as_ptr(),
+                name_pointers.as_ptr(),
+            )
+        };
+        created.result().map_err(|error| CompileError { log: format!("NVRTC does not start: {error}") })?;
+        let texts = std::iter::once(text).chain(names).collect();
+        Ok(Program { program, _texts: texts })
+    }
+
+    fn compile(&self, options: &[String]) -> Result<Vec<u8>, CompileError> {
+        // SAFETY: the program lives; sizes are asked for before each copy.
+        unsafe {
+            let compiled = cudarc::nvrtc::result::compile_program(self.program, options);
+            compiled
+                .map_err(|error| CompileError { log: self.log().unwrap_or_else(|| error.to_string()) })?;
+            let failed = |error: cudarc::nvrtc::result::NvrtcError| CompileError { log: error.to_string() };
+            let mut size = 0;
+            nvrtc::nvrtcGetCUBINSize(self.program, &raw mut size).result().map_err(failed)?;
+            let mut code = vec![0u8; size];
+            nvrtc::nvrtcGetCUBIN(self.program, code.as_mut_ptr().cast()).result().map_err(failed)?;
+            Ok(code)
+        }
+    }
+
+    fn log(&self) -> Option<String> {
+        // SAFETY: the program lives.
+        let bytes = unsafe { cudarc::nvrtc::result::get_program_log(self.program) }.ok()?;
+        let bytes: Vec<u8> = bytes.into_iter().map(|byte| byte as u8).filter(|&byte| byte != 0).collect();
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: created by `new`, destroyed once. Nothing can be done about a failure.
+        let _ = unsafe { cudarc::nvrtc::result::destroy_program(self.program) };
+    }
+}

@@ -1,0 +1,145 @@
+//! A GPU with its context, and what its driver says when something fails.
+
+use super::compile::{self, Kernels};
+use super::product::Library;
+use crate::device::DeviceError;
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
+use cudarc::driver::{CudaContext, CudaStream};
+use std::sync::Arc;
+
+/// The oldest driver that this is written for, as the driver counts: CUDA 12.8.
+const OLDEST_DRIVER: i32 = 12080;
+
+/// What all memory, kernels and plans of a GPU share.
+pub struct Context {
+    /// The GPU's number.
+    pub ordinal: usize,
+    /// Its name.
+    pub name: String,
+    /// All its memory.
+    pub memory_bytes: u64,
+    /// Compiled kernels.
+    pub kernels: Kernels,
+    /// The library of matrix products.
+    pub library: Library,
+    /// Copies between host and device, each waited for.
+    copies: Arc<CudaStream>,
+    cuda: Arc<CudaContext>,
+    driver: i32,
+    capability: (i32, i32),
+}
+
+/// How many GPUs the driver sees.
+pub fn count() -> Result<usize, DeviceError> {
+    open_driver()?;
+    let n = CudaContext::device_count().map_err(|error| no_start(&error))?;
+    Ok(usize::try_from(n).unwrap_or(0))
+}
+
+impl Context {
+    pub fn new(ordinal: usize) -> Result<Arc<Context>, DeviceError> {
+        let n_devices = count()?;
+        if ordinal >= n_devices {
+            let known = if n_devices == 1 {
+                "cuda:0 is the only one".into()
+            } else {
+                format!("{n_devices} GPUs are there")
+            };
+            return Err(DeviceError::Failed(format!("there is no GPU of number {ordinal}; {known}")));
+        }
+        let driver = driver_version()?;
+        if driver < OLDEST_DRIVER {
+            let (has, needs) = (version_text(driver), version_text(OLDEST_DRIVER));
+            return Err(DeviceError::Failed(format!(
+                "the NVIDIA driver is too old: it supports CUDA {has}, and CUDA {needs} is needed; update the driver"
+            )));
+        }
+        let cuda = CudaContext::new(ordinal).map_err(|error| no_start(&error))?;
+        let said = |error: DriverError| failed("opening the GPU", &error);
+        let capability = cuda.compute_capability().map_err(said)?;
+        let attribute = |attribute: CUdevice_attribute| cuda.attribute(attribute).map_err(said);
+        let n_processors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        Ok(Arc::new(Context {
+            ordinal,
+            name: format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(said)?),
+            memory_bytes: cuda.total_mem().map_err(said)? as u64,
+            kernels: Kernels::new(capability, driver)?,
+            copies: cuda.new_stream().map_err(said)?,
+            library: Library::new()?,
+            cuda,
+            driver,
+            capability,
+        }))
+    }
+
+    /// Makes the context that of the calling thread. Everything that talks to the driver does so first.
+    pub fn enter(&self) -> Result<(), DeviceError> {
+        self.cuda.bind_to_thread().map_err(|error| failed("entering the context", &error))
+    }
+
+    /// A new stream that waits for no other.
+    pub fn new_stream(&self) -> Result<Arc<CudaStream>, DeviceError> {
+        self.cuda.new_stream().map_err(|error| failed("making a stream", &error))
+    }
+
+    /// The stream of copies.
+    pub fn copies(&self) -> sys::CUstream {
+        self.copies.cu_stream()
+    }
+
+    /// Facts for people.
+    pub fn details(&self) -> Vec<(String, String)> {
+        let (major, minor) = self.capability;
+        let mut details = vec![
+            ("number".to_string(), self.ordinal.to_string()),
+            ("compute capability".to_string(), format!("{major}.{minor}")),
+            ("driver supports CUDA".to_string(), version_text(self.driver)),
+            ("NVRTC".to_string(), compile::version_text(self.kernels.compiler)),
+            ("cuBLASLt".to_string(), self.library.version_text()),
+        ];
+        if let Ok((free, _)) = self.cuda.mem_get_info() {
+            details.push(("free memory".to_string(), format!("{} MiB", free >> 20)));
+        }
+        details
+    }
+
+    /// Bytes of memory that nobody has taken, this process or another.
+    pub fn free_bytes(&self) -> Result<usize, DeviceError> {
+        let (free, _) = self.cuda.mem_get_info().map_err(|error| failed("asking for free memory", &error))?;
+        Ok(free)
+    }
+}
+
+fn open_driver() -> Result<(), DeviceError> {
+    // SAFETY: opening the driver's library runs no code of ours.
+    if unsafe { sys::is_culib_present() } {
+        return Ok(());
+    }
+    Err(DeviceError::Failed("there is no NVIDIA driver: libcuda.so is not found".to_string()))
+}
+
+fn driver_version() -> Result<i32, DeviceError> {
+    let mut version = 0;
+    // SAFETY: the driver's library is open, and the pointer is to a live integer.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(|error| no_start(&error))?;
+    Ok(version)
+}
+
+/// 12080 is CUDA 12.8.
+fn version_text(version: i32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+fn no_start(error: &DriverError) -> DeviceError {
+    match error.0 {
+        CUresult::CUDA_ERROR_NO_DEVICE => DeviceError::Failed("the NVIDIA driver sees no GPU".to_string()),
+        _ => failed("starting the NVIDIA driver", error),
+    }
+}
+
+/// A failure of the driver in words.
+pub fn failed(what: &str, error: &DriverError) -> DeviceError {
+    let text = error.error_string().ok().and_then(|text| text.to_str().ok()).unwrap_or("an unknown error");
+    DeviceError::Failed(format!("{what}: the NVIDIA driver says: {text}"))
+}

@@ -1,0 +1,363 @@
+//! A plan on a GPU: kernels loaded, memory allocated, steps captured.
+
+use super::compile::{Function, Text};
+use super::context::{Context, failed};
+use super::graph::capture;
+use super::launch::{Addresses, Prepared, writes_state};
+use super::memory::{Memory, Pinned};
+use super::product::WORKSPACE_BYTES;
+use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
+use cudarc::driver::result::{self, launch_kernel};
+use cudarc::driver::sys::{CUdeviceptr, CUevent_flags, CUstream};
+use cudarc::driver::{CudaGraph, CudaStream};
+use engine_core::emit::FLAG_WORDS;
+use engine_core::fuse::{Kernel, KernelBody, Tile, TileOp};
+use engine_core::ir::{InputKind, NodeId};
+use engine_core::plan::{BufferId, Place, Plan};
+use std::sync::Arc;
+
+/// Steps of the longer graph: the gap between two graphs is long beside a short kernel.
+const STEPS_PER_GRAPH: usize = 16;
+
+/// A plan, ready to run.
+pub struct CudaExecutable {
+    context: Arc<Context>,
+    plan: Arc<Plan>,
+    stream: Arc<CudaStream>,
+    arena: Memory,
+    scratch: Memory,
+    workspace: Memory,
+    flag: Memory,
+    /// The flag as of the end of the last run.
+    flag_on_host: Pinned,
+    /// A step number for each step of the longer graph: nothing that a captured kernel is given changes.
+    steps: Memory,
+    number_steps: Function,
+    /// By buffer of the plan: what is bound to it.
+    bound: Vec<Option<Arc<Memory>>>,
+    /// By buffer of the plan: where it lies; 0 if that is not known yet.
+    addresses: Vec<CUdeviceptr>,
+    launches: Vec<Prepared>,
+    /// Of one step and of [`STEPS_PER_GRAPH`]; none before they are needed, or when something was bound anew.
+    graphs: [Option<CudaGraph>; 2],
+    /// Whether all that is loaded at first use has been.
+    is_warm: bool,
+}
+
+// SAFETY: handles of one owner, which the driver lets any thread of the context use.
+unsafe impl Send for CudaExecutable {}
+
+impl CudaExecutable {
+    pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<CudaExecutable, DeviceError> {
+        let has_checks = plan.kernels.iter().any(|kernel| check_bounds(kernel).next().is_some());
+        let prepare =
+            |launch| Prepared::new(context, &plan, launch, seed, has_checks && writes_state(&plan, launch));
+        let mut launches = plan.launches.iter().map(prepare).collect::<Result<Vec<_>, DeviceError>>()?;
+        let number_steps = compile_all(context, &plan, &mut launches)?;
+        let scratch_bytes = launches.iter().map(|launch| launch.scratch_bytes).max().unwrap_or(0);
+        let has_product = launches.iter().any(Prepared::has_product);
+        let addresses = plan.buffers.iter().map(|_| 0).collect();
+        let mut executable = CudaExecutable {
+            stream: context.new_stream()?,
+            arena: allocate_arena(context, &plan)?,
+            scratch: Memory::new(context, scratch_bytes)?,
+            workspace: Memory::new(context, if has_product { WORKSPACE_BYTES } else { 0 })?,
+            flag: Memory::new(context, 4 * FLAG_WORDS)?,
+            flag_on_host: Pinned::new(context, FLAG_WORDS)?,
+            steps: Memory::new(context, 4 * STEPS_PER_GRAPH)?,
+            context: Arc::clone(context),
+            number_steps,
+            bound: plan.buffers.iter().map(|_| None).collect(),
+            addresses,
+            launches,
+            graphs: [None, None],
+            is_warm: false,
+            plan,
+        };
+        (0..executable.plan.buffers.len()).for_each(|buffer| executable.place(buffer));
+        Ok(executable)
+    }
+
+    fn place(&mut self, id: BufferId) {
+        let start = match self.plan.buffers[id].place {
+            Place::Arena(offset) => self.arena.start() + offset as u64,
+            Place::Input(InputKind::Step) => self.steps.start(),
+            Place::Input(_) => self.bound[id].as_ref().map_or(0, |memory| memory.start()),
+        };
+        if std::mem::replace(&mut self.addresses[id], start) != start {
+            self.graphs = [None, None];
+        }
+    }
+
+    fn check_bound(&self) -> Result<(), RunError> {
+        let buffers = self.plan.buffers.iter().zip(&self.bound);
+        let needs_binding = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
+        match buffers.into_iter().find(|(buffer, bound)| bound.is_none() && needs_binding(&buffer.place)) {
+            Some((buffer, _)) => Err(RunError::Unbound(buffer.name.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    // ---- Steps.
+
+    fn stream(&self) -> CUstream {
+        self.stream.cu_stream()
+    }
+
+    /// Numbers the steps that are enqueued next.
+    fn number_steps(&self, first: u32, n_steps: usize) -> Result<(), DeviceError> {
+        let (mut start, mut first, mut n_steps) = (self.steps.start(), first, n_steps as u32);
+        let mut arguments = [(&raw mut start).cast(), (&raw mut first).cast(), (&raw mut n_steps).cast()];
+        let (blocks, threads) = ((1, 1, 1), (STEPS_PER_GRAPH as u32, 1, 1));
+        // SAFETY: the arguments are those of `NUMBER_STEPS`.
+        let launched =
+            unsafe { launch_kernel(self.number_steps.0, blocks, threads, 0, self.stream(), &mut arguments) };
+        launched.map_err(|error| failed("numbering steps", &error))
+    }
+
+    /// Starts all launches of steps that are numbered already.
+    fn enqueue(&self, n_steps: usize) -> Result<(), DeviceError> {
+        (0..n_steps).try_for_each(|i| self.enqueue_step(i, |_| Ok(())))
+    }
+
+    fn enqueue_step(
+        &self,
+        i: usize,
+        mut after: impl FnMut(usize) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let mut buffers = self.addresses.clone();
+        for (start, buffer) in buffers.iter_mut().zip(&self.plan.buffers) {
+            if buffer.place == Place::Input(InputKind::Step) {
+                *start += 4 * i as u64;
+            }
+        }
+        let addresses = Addresses {
+            buffers: &buffers,
+            scratch: &self.scratch,
+            workspace: &self.workspace,
+            flag: &self.flag,
+        };
+        for (launch, prepared) in self.launches.iter().enumerate() {
+            prepared.enqueue(&addresses, self.stream())?;
+            after(launch)?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, first_step: u32, n_steps: u32) -> Result<(), DeviceError> {
+        let mut n_done = 0;
+        while n_done < n_steps {
+            let n_left = (n_steps - n_done) as usize;
+            let n = if self.is_warm && n_left >= STEPS_PER_GRAPH { STEPS_PER_GRAPH } else { 1 };
+            self.number_steps(first_step.wrapping_add(n_done), n)?;
+            if self.is_warm {
+                self.replay(n)?;
+            } else {
+                // What the libraries load at first use cannot be captured.
+                self.enqueue(1)?;
+                self.is_warm = true;
+            }
+            n_done += n as u32;
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, n_steps: usize) -> Result<(), DeviceError> {
+        let graph = usize::from(n_steps > 1);
+        if self.graphs[graph].is_none() {
+            self.graphs[graph] = Some(capture(&self.stream, || self.enqueue(n_steps))?);
+        }
+        match &self.graphs[graph] {
+            Some(graph) => graph.launch().map_err(|error| failed("launching a step", &error)),
+            None => engine_core::bug!("a graph was not kept"),
+        }
+    }
+
+    /// Waits for everything, and looks at the error flag.
+    fn finish(&mut self) -> Result<(), RunError> {
+        let stream = self.stream();
+        let start = self.flag.start();
+        // SAFETY: the words live as long as the executable, which waits for the copy before it looks at them.
+        let done = unsafe {
+            result::memcpy_dtoh_async(self.flag_on_host.words(), start, stream)
+                .and_then(|()| result::stream::synchronize(stream))
+        };
+        done.map_err(|error| failed("running a step", &error))?;
+        let words = self.flag_on_host.words();
+        let [raised, value_low, value_high, point_low, point_high] = *words else {
+            engine_core::bug!("an error flag of {} words", words.len())
+        };
+        if raised == 0 {
+            return Ok(());
+        }
+        self.flag.clear()?;
+        let long = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        let (value, position) = (long(value_low, value_high) as i64, long(point_low, point_high));
+        Err(self.out_of_bounds(raised as NodeId - 1, value, position))
+    }
+
+    fn out_of_bounds(&self, site: NodeId, value: i64, position: u64) -> RunError {
+        let named = self.plan.check_sites.iter().find(|(node, _)| *node == site);
+        let node = named.map_or_else(|| format!("node {site}"), |(_, name)| name.to_string());
+        let mut bounds = self.plan.kernels.iter().flat_map(check_bounds);
+        let bound = bounds.find(|(node, _)| *node == site).map_or(0, |(_, bound)| bound as u64);
+        RunError::IndexOutOfBounds { node, position, value, bound }
+    }
+}
+
+impl Executable for CudaExecutable {
+    fn arena_bytes(&self) -> usize {
+        self.plan.arena_bytes
+    }
+
+    fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
+        let is_it = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
+        let found = self.plan.buffers.iter().position(|b| &*b.name == input && is_it(&b.place));
+        let unknown = || DeviceError::UnknownInput { plan: self.plan.name.clone(), input: input.into() };
+        let id = found.ok_or_else(unknown)?;
+        let expected = self.plan.buffers[id].ty.bytes();
+        if buffer.bytes() < expected {
+            let what = format!("`{input}`");
+            return Err(DeviceError::WrongSize { what, expected, found: buffer.bytes() });
+        }
+        let memory = buffer.memory::<Memory>()?;
+        if !memory.is_of(&self.context) {
+            return Err(DeviceError::ForeignBuffer);
+        }
+        self.bound[id] = Some(memory);
+        self.place(id);
+        Ok(())
+    }
+
+    fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
+        self.check_bound()?;
+        self.context.enter()?;
+        self.start(first_step, n_steps)?;
+        self.finish()
+    }
+
+    fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        let found = self.plan.outputs.iter().find(|(output, _)| &**output == name);
+        let unknown = || DeviceError::UnknownOutput { plan: self.plan.name.clone(), output: name.into() };
+        let (_, id) = found.ok_or_else(unknown)?;
+        let buffer = &self.plan.buffers[*id];
+        let expected = buffer.ty.bytes();
+        if bytes.len() != expected {
+            return Err(DeviceError::WrongSize { what: format!("`{name}`"), expected, found: bytes.len() });
+        }
+        match (&buffer.place, &self.bound[*id]) {
+            (Place::Arena(offset), _) => self.arena.read(*offset, bytes),
+            (Place::Input(InputKind::Step), _) => self.steps.read(0, bytes),
+            (Place::Input(_), Some(memory)) => memory.read(0, bytes),
+            (Place::Input(_), None) => Err(unknown()),
+        }
+    }
+
+    fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
+        self.check_bound()?;
+        self.context.enter()?;
+        let said = |error| failed("measuring a step", &error);
+        let event = || Event::new().map_err(said);
+        let events = (0..=self.launches.len()).map(|_| event()).collect::<Result<Vec<_>, DeviceError>>()?;
+        self.number_steps(step, 1)?;
+        events[0].record(self.stream()).map_err(said)?;
+        self.enqueue_step(0, |launch| events[launch + 1].record(self.stream()).map_err(said))?;
+        self.is_warm = true;
+        self.finish()?;
+        let mut times = vec![];
+        for (launch, pair) in events.windows(2).enumerate() {
+            let kernel = self.plan.kernels[self.plan.launches[launch].kernel].name.clone();
+            let seconds = pair[0].seconds_to(&pair[1]).map_err(said)?;
+            times.push(KernelTime { launch, kernel, seconds });
+        }
+        Ok(times)
+    }
+}
+
+impl Drop for CudaExecutable {
+    fn drop(&mut self) {
+        // Memory must not be freed under a kernel. A failure has been told by the run that it belongs to.
+        let _ = self.stream.synchronize();
+    }
+}
+
+/// The plan's memory, or what in it is so large.
+fn allocate_arena(context: &Arc<Context>, plan: &Plan) -> Result<Memory, DeviceError> {
+    let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+    Memory::new(context, plan.arena_bytes).map_err(|error| match error {
+        DeviceError::OutOfMemory { device, bytes } => {
+            let mut buffers: Vec<_> = plan.buffers.iter().collect();
+            buffers.sort_by_key(|buffer| std::cmp::Reverse(buffer.ty.bytes()));
+            let largest = buffers.iter().take(3);
+            let largest = largest.map(|buffer| format!("`{}` ({} MiB)", buffer.name, mib(buffer.ty.bytes())));
+            DeviceError::Failed(format!(
+                "{device} has no {} MiB left for `{}`, {} MiB are free; its largest tensors are {}; use a smaller batch",
+                mib(bytes),
+                plan.name,
+                context.free_bytes().map_or(0, |free| free >> 20),
+                largest.collect::<Vec<_>>().join(", ")
+            ))
+        }
+        other => other,
+    })
+}
+
+/// Compiles the kernels of all launches at once, and the one that numbers steps, which is returned.
+fn compile_all(context: &Context, plan: &Plan, launches: &mut [Prepared]) -> Result<Function, DeviceError> {
+    let mut texts = vec![Text { owner: "step", text: NUMBER_STEPS, entry: "number_steps" }];
+    for (launch, prepared) in plan.launches.iter().zip(&*launches) {
+        texts.extend(prepared.texts(&plan.kernels[launch.kernel].name));
+    }
+    context.enter()?;
+    let mut functions = context.kernels.load(&texts)?.into_iter();
+    let Some(number_steps) = functions.next() else { engine_core::bug!("a kernel was not compiled") };
+    launches.iter_mut().for_each(|launch| launch.take(&mut functions));
+    Ok(number_steps)
+}
+
+/// Writes the numbers of the steps to come.
+const NUMBER_STEPS: &str = r#"
+extern "C" __global__ void number_steps(unsigned int* steps, unsigned int first, unsigned int n_steps) {
+    if (threadIdx.x < n_steps) steps[threadIdx.x] = first + threadIdx.x;
+}
+"#;
+
+/// The index checks of a kernel: node and bound.
+fn check_bounds(kernel: &Kernel) -> impl Iterator<Item = (NodeId, usize)> {
+    let tile: Option<&Tile> = match &kernel.body {
+        KernelBody::Map(tile) | KernelBody::Row(tile) | KernelBody::Segmented { tile, .. } => Some(tile),
+        KernelBody::Contract(body) => Some(&body.epilogue),
+        KernelBody::Scatter(_) | KernelBody::Scan { .. } => None,
+    };
+    let insts = tile.into_iter().flat_map(|tile| &tile.insts);
+    insts.filter_map(|inst| match &inst.op {
+        TileOp::Check { bound, site, .. } => Some((*site, *bound)),
+        _ => None,
+    })
+}
+
+/// A point in time on the GPU.
+struct Event(cudarc::driver::sys::CUevent);
+
+impl Event {
+    fn new() -> Result<Event, result::DriverError> {
+        Ok(Event(result::event::create(CUevent_flags::CU_EVENT_DEFAULT)?))
+    }
+
+    fn record(&self, stream: CUstream) -> Result<(), result::DriverError> {
+        // SAFETY: both live.
+        unsafe { result::event::record(self.0, stream) }
+    }
+
+    fn seconds_to(&self, later: &Event) -> Result<f64, result::DriverError> {
+        // SAFETY: both have been recorded and waited for.
+        Ok(f64::from(unsafe { result::event::elapsed(self.0, later.0) }?) * 1e-3)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: created by `new`, destroyed once.
+        let _ = unsafe { result::event::destroy(self.0) };
+    }
+}

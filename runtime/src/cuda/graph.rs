@@ -1,0 +1,22 @@
+//! Steps captured once and replayed as one launch.
+
+use super::context::failed;
+use crate::device::DeviceError;
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc::driver::{CudaGraph, CudaStream};
+use std::sync::Arc;
+
+/// What `enqueue` puts on the stream, as a graph; nothing runs yet.
+pub fn capture(
+    stream: &Arc<CudaStream>,
+    enqueue: impl FnOnce() -> Result<(), DeviceError>,
+) -> Result<CudaGraph, DeviceError> {
+    // Other threads may allocate and copy meanwhile.
+    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    stream.begin_capture(mode).map_err(|error| failed("starting to capture a step", &error))?;
+    let queued = enqueue();
+    let graph = stream.end_capture(CUgraphInstantiate_flags(0));
+    queued?;
+    let graph = graph.map_err(|error| failed("capturing a step", &error))?;
+    graph.ok_or_else(|| DeviceError::Failed("capturing a step: the NVIDIA driver made no graph".to_string()))
+}

@@ -1,0 +1,145 @@
+//! Memory of a GPU, and memory of the host that it can reach.
+
+use super::context::{Context, failed};
+use crate::device::DeviceError;
+use cudarc::driver::result;
+use cudarc::driver::sys::{CUdeviceptr, CUresult};
+use std::sync::Arc;
+
+/// Zeroed bytes on a GPU, at a multiple of 256.
+pub struct Memory {
+    start: CUdeviceptr,
+    bytes: usize,
+    context: Arc<Context>,
+}
+
+impl Memory {
+    pub fn new(context: &Arc<Context>, bytes: usize) -> Result<Memory, DeviceError> {
+        context.enter()?;
+        // SAFETY: the context is entered; the memory is freed once, when it is dropped.
+        let start = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| match error.0 {
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                DeviceError::OutOfMemory { device: context.name.clone(), bytes }
+            }
+            _ => failed("allocating memory", &error),
+        })?;
+        let memory = Memory { start, bytes, context: Arc::clone(context) };
+        memory.clear()?;
+        Ok(memory)
+    }
+
+    /// Its first byte, as the device counts.
+    pub fn start(&self) -> CUdeviceptr {
+        self.start
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn is_of(&self, context: &Arc<Context>) -> bool {
+        Arc::ptr_eq(&self.context, context)
+    }
+
+    /// Zeroes it.
+    pub fn clear(&self) -> Result<(), DeviceError> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        self.copy("clearing memory", |stream| {
+            // SAFETY: the range is all of this memory, and nothing is running on it.
+            unsafe { result::memset_d8_async(self.start, 0, self.bytes, stream) }
+        })
+    }
+
+    /// Copies from the host.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.check_range(offset, bytes.len())?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.copy("copying to the GPU", |stream| {
+            // SAFETY: the range is inside, and the bytes live until the copy is done.
+            unsafe { result::memcpy_htod_async(self.start + offset as u64, bytes, stream) }
+        })
+    }
+
+    /// Copies to the host.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(offset, bytes.len())?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.copy("copying from the GPU", |stream| {
+            // SAFETY: as above.
+            unsafe { result::memcpy_dtoh_async(bytes, self.start + offset as u64, stream) }
+        })
+    }
+
+    fn check_range(&self, offset: usize, length: usize) -> Result<(), DeviceError> {
+        match offset.checked_add(length) {
+            Some(end) if end <= self.bytes => Ok(()),
+            _ => Err(DeviceError::OutOfRange { offset, length, bytes: self.bytes }),
+        }
+    }
+
+    /// Starts a copy and waits for it.
+    fn copy(
+        &self,
+        what: &str,
+        start: impl FnOnce(cudarc::driver::sys::CUstream) -> Result<(), result::DriverError>,
+    ) -> Result<(), DeviceError> {
+        self.context.enter()?;
+        let stream = self.context.copies();
+        // SAFETY: the stream lives as long as the context.
+        let done = start(stream).and_then(|()| unsafe { result::stream::synchronize(stream) });
+        done.map_err(|error| failed(what, &error))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // A context that cannot be entered any more has freed its memory itself, and there is nobody to tell.
+        if self.context.enter().is_ok() {
+            // SAFETY: allocated by `new`, freed once.
+            let _ = unsafe { result::free_sync(self.start) };
+        }
+    }
+}
+
+/// Host memory that the GPU copies to without a detour.
+pub struct Pinned {
+    start: *mut u32,
+    n_words: usize,
+    context: Arc<Context>,
+}
+
+// SAFETY: plain memory of one owner.
+unsafe impl Send for Pinned {}
+
+impl Pinned {
+    pub fn new(context: &Arc<Context>, n_words: usize) -> Result<Pinned, DeviceError> {
+        context.enter()?;
+        // SAFETY: the context is entered; freed once, when dropped.
+        let start = unsafe { result::malloc_host(4 * n_words, 0) };
+        let start = start.map_err(|error| failed("pinning host memory", &error))?.cast::<u32>();
+        // SAFETY: new memory of that size.
+        unsafe { start.write_bytes(0, n_words) };
+        Ok(Pinned { start, n_words, context: Arc::clone(context) })
+    }
+
+    /// What it holds. No copy to it may be under way.
+    pub fn words(&mut self) -> &mut [u32] {
+        // SAFETY: memory of that size, of which this is the owner.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.n_words) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: allocated by `new`, freed once.
+            let _ = unsafe { result::free_host(self.start.cast()) };
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The CUDA device: emitted kernels through NVRTC, products through cuBLASLt, a step as one CUDA graph.
+//!
+//! All three libraries (the driver, NVRTC, cuBLASLt) are opened when a device is: a program that never asks for one
+//! starts without them. From the inside out: `context` owns the GPU's context, `memory` what is allocated in it,
+//! `compile` and `cache` turn texts into loaded kernels, `product` wraps the library's matrix products, `launch` is one
+//! launch of a plan made ready, `graph` a captured run of steps, `executable` runs a plan.
+
+mod cache;
+mod compile;
+mod context;
+mod executable;
+mod graph;
+mod launch;
+mod memory;
+mod product;
+
+#[cfg(test)]
+mod tests;
+
+use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
+use context::Context;
+use engine_core::plan::Plan;
+use executable::CudaExecutable;
+use memory::Memory;
+use std::sync::Arc;
+
+/// An NVIDIA GPU.
+pub struct CudaDevice {
+    context: Arc<Context>,
+}
+
+impl CudaDevice {
+    /// Opens the GPU of this number.
+    ///
+    /// # Errors
+    /// If there is no driver, no such GPU, no compiler or no library of matrix products, or if they do not fit together;
+    /// the message says which.
+    pub fn new(ordinal: usize) -> Result<CudaDevice, DeviceError> {
+        Ok(CudaDevice { context: Context::new(ordinal)? })
+    }
+
+    /// How many GPUs the driver sees.
+    ///
+    /// # Errors
+    /// If there is no driver, or it does not start.
+    pub fn count() -> Result<usize, DeviceError> {
+        context::count()
+    }
+}
+
+impl Device for CudaDevice {
+    fn info(&self) -> DeviceInfo {
+        let context = &self.context;
+        DeviceInfo {
+            name: context.name.clone(),
+            kind: DeviceKind::Cuda,
+            memory_bytes: context.memory_bytes,
+            details: context.details(),
+        }
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
+        Ok(DeviceBuffer::new(bytes, Arc::new(Memory::new(&self.context, bytes)?)))
+    }
+
+    fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.own_memory(buffer)?.write(offset, bytes)
+    }
+
+    fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.own_memory(buffer)?.read(offset, bytes)
+    }
+
+    fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
+        Ok(Box::new(CudaExecutable::new(&self.context, plan, seed)?))
+    }
+}
+
+impl CudaDevice {
+    fn own_memory(&self, buffer: &DeviceBuffer) -> Result<Arc<Memory>, DeviceError> {
+        let memory = buffer.memory::<Memory>()?;
+        if memory.is_of(&self.context) { Ok(memory) } else { Err(DeviceError::ForeignBuffer) }
+    }
+}

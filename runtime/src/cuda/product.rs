@@ -1,0 +1,385 @@
+//! Matrix products by cuBLASLt.
+
+use super::context::Context;
+use super::memory::Memory;
+use crate::device::DeviceError;
+use cudarc::cublaslt::result::{self, CublasError};
+use cudarc::cublaslt::sys::{
+    self, cublasComputeType_t, cublasLtEpilogue_t, cublasLtMatmulAlgo_t, cublasLtMatmulDescAttributes_t,
+    cublasLtMatmulPreferenceAttributes_t, cublasLtMatrixLayoutAttribute_t, cudaDataType,
+};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use engine_core::emit::{Activation, LibraryEpilogue, LibraryMatrix, library_matrices};
+use engine_core::fuse::ContractBody;
+use engine_core::ir::DType;
+use engine_core::plan::{ALIGNMENT, Precision};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Scratch that algorithms may use; what NVIDIA recommends for Hopper.
+pub const WORKSPACE_BYTES: usize = 32 << 20;
+
+/// The library, open.
+pub struct Library {
+    handle: sys::cublasLtHandle_t,
+}
+
+// SAFETY: the library lets any thread use its handle.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// The context of the GPU must be entered.
+    pub fn new() -> Result<Library, DeviceError> {
+        // SAFETY: opening the library runs no code of ours.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(DeviceError::Failed(
+                "NVIDIA's library of matrix products is missing: libcublasLt.so is not on the library path; install the \
+                 CUDA toolkit, or add its folder to LD_LIBRARY_PATH"
+                    .to_string(),
+            ));
+        }
+        let handle = result::create_handle().map_err(|error| failed("starting cuBLASLt", error))?;
+        Ok(Library { handle })
+    }
+
+    /// `13.0.2`
+    pub fn version_text(&self) -> String {
+        // SAFETY: the library is open.
+        let version = unsafe { sys::cublasLtGetVersion() };
+        // Five or six digits, as in 120805 and 130002.
+        format!("{}.{}.{}", version / 10000, version / 100 % 100, version % 100)
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: created by `new`, destroyed once. Nothing can be done about a failure.
+        let _ = unsafe { result::destroy_handle(self.handle) };
+    }
+}
+
+fn failed(what: &str, error: CublasError) -> DeviceError {
+    DeviceError::Failed(format!("{what}: cuBLASLt says {error}"))
+}
+
+/// A product with its algorithm chosen.
+pub struct Product {
+    context: Arc<Context>,
+    matmul: Matmul,
+    layouts: [Layout; 3],
+    algorithm: cublasLtMatmulAlgo_t,
+    /// The factors as the library takes them.
+    factors: [LibraryMatrix; 2],
+    element_bytes: i64,
+    is_double: bool,
+    has_bias: bool,
+}
+
+// SAFETY: handles of one owner, which the library lets any thread use.
+unsafe impl Send for Product {}
+
+/// Where the tensors of a product lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    /// Start of each factor's operand, before its offset.
+    pub factors: [CUdeviceptr; 2],
+    /// Start of the result.
+    pub result: CUdeviceptr,
+    /// Start of the bias, if there is one.
+    pub bias: Option<CUdeviceptr>,
+}
+
+impl Product {
+    /// The product of a contraction in `dtype`, with an epilogue if one is given; none if the library cannot compute that.
+    pub fn new(
+        context: &Arc<Context>,
+        body: &ContractBody,
+        dtype: DType,
+        epilogue: Option<LibraryEpilogue>,
+        precision: Precision,
+    ) -> Result<Option<Product>, DeviceError> {
+        context.enter()?;
+        let Some(factors) = library_matrices(body) else { return Ok(None) };
+        let said = |error| failed("describing a matrix product", error);
+        let matmul = Matmul::new(body.dtype, &factors, epilogue, precision).map_err(said)?;
+        let [first, second] = &factors;
+        let layouts = [
+            Layout::of_factor(body, first, [body.n, body.k]).map_err(said)?,
+            Layout::of_factor(body, second, [body.k, body.m]).map_err(said)?,
+            Layout::new(dtype, [body.n, body.m], body.n as i64, body.batch, (body.m * body.n) as i64)
+                .map_err(said)?,
+        ];
+        let element_bytes = body.dtype.size() as i64;
+        let alignments = [first, second].map(|factor| alignment(factor, element_bytes));
+        let Some(algorithm) = best_algorithm(&context.library, &matmul, &layouts, alignments)? else {
+            return Ok(None);
+        };
+        Ok(Some(Product {
+            context: Arc::clone(context),
+            has_bias: epilogue.is_some_and(|epilogue| epilogue.bias.is_some()),
+            is_double: body.dtype == DType::F64,
+            matmul,
+            layouts,
+            algorithm,
+            factors,
+            element_bytes,
+        }))
+    }
+
+    /// The kernel's operands that are multiplied, in the library's order.
+    pub fn operands(&self) -> [usize; 2] {
+        self.factors.map(|factor| factor.operand)
+    }
+
+    /// Starts the product on a stream.
+    pub fn launch(&self, places: Places, workspace: &Memory, stream: CUstream) -> Result<(), DeviceError> {
+        let (one, zero) = (1f64, 0f64);
+        let (one_single, zero_single) = (1f32, 0f32);
+        let [alpha, beta]: [*const c_void; 2] = match self.is_double {
+            true => [(&raw const one).cast(), (&raw const zero).cast()],
+            false => [(&raw const one_single).cast(), (&raw const zero_single).cast()],
+        };
+        let factor = |i: usize| {
+            let bytes = self.factors[i].offset * self.element_bytes;
+            places.factors[i].wrapping_add_signed(bytes) as *const c_void
+        };
+        let [first, second, result] = &self.layouts;
+        let target = places.result as *mut c_void;
+        // SAFETY: the tensors lie where the plan says, with the sizes and strides of the layouts; the scalars are read
+        // during the call.
+        let done = unsafe {
+            let biased = match places.bias.filter(|_| self.has_bias) {
+                Some(bias) => self.matmul.set(BIAS_POINTER, &bias),
+                None => Ok(()),
+            };
+            biased.and_then(|()| {
+                result::matmul(
+                    self.context.library.handle,
+                    self.matmul.0,
+                    alpha,
+                    beta,
+                    factor(0),
+                    first.0,
+                    factor(1),
+                    second.0,
+                    target,
+                    result.0,
+                    target,
+                    result.0,
+                    &raw const self.algorithm,
+                    workspace.start() as *mut c_void,
+                    workspace.bytes(),
+                    stream.cast(),
+                )
+            })
+        };
+        done.map_err(|error| failed("starting a matrix product", error))
+    }
+}
+
+const BIAS_POINTER: cublasLtMatmulDescAttributes_t =
+    cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
+
+/// The largest power of two up to 256 that all matrices of a factor start at.
+fn alignment(factor: &LibraryMatrix, element_bytes: i64) -> u32 {
+    let bits = (factor.offset | factor.batch) * element_bytes;
+    if bits == 0 { 256 } else { 1 << bits.trailing_zeros().min(8) }
+}
+
+fn best_algorithm(
+    library: &Library,
+    matmul: &Matmul,
+    [first, second, result]: &[Layout; 3],
+    [first_alignment, second_alignment]: [u32; 2],
+) -> Result<Option<cublasLtMatmulAlgo_t>, DeviceError> {
+    use cublasLtMatmulPreferenceAttributes_t as Attribute;
+    let said = |error| failed("choosing a matrix product", error);
+    let preference = Preference::new().map_err(said)?;
+    // SAFETY: all descriptions live, and the attributes have these types.
+    unsafe {
+        preference
+            .set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &WORKSPACE_BYTES)
+            .and_then(|()| {
+                preference.set(Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &first_alignment)
+            })
+            .and_then(|()| {
+                preference.set(Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &second_alignment)
+            })
+            .map_err(said)?;
+        let found = result::get_matmul_algo_heuristic(
+            library.handle,
+            matmul.0,
+            first.0,
+            second.0,
+            result.0,
+            result.0,
+            preference.0,
+        );
+        match found {
+            Ok(found) => Ok(Some(found.algo)),
+            Err(CublasError(
+                sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
+                | sys::cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE,
+            )) => Ok(None),
+            Err(error) => Err(said(error)),
+        }
+    }
+}
+
+fn data_type(dtype: DType) -> cudaDataType {
+    match dtype {
+        DType::F16 => cudaDataType::CUDA_R_16F,
+        DType::BF16 => cudaDataType::CUDA_R_16BF,
+        DType::F32 => cudaDataType::CUDA_R_32F,
+        DType::F64 => cudaDataType::CUDA_R_64F,
+        other => engine_core::bug!("a library product of {other}"),
+    }
+}
+
+/// What is computed.
+struct Matmul(sys::cublasLtMatmulDesc_t);
+
+impl Matmul {
+    fn new(
+        dtype: DType,
+        factors: &[LibraryMatrix; 2],
+        epilogue: Option<LibraryEpilogue>,
+        precision: Precision,
+    ) -> Result<Matmul, CublasError> {
+        use cublasLtMatmulDescAttributes_t as Attribute;
+        let (compute, scale) = match dtype {
+            DType::F64 => (cublasComputeType_t::CUBLAS_COMPUTE_64F, DType::F64),
+            DType::F32 if precision == Precision::Tf32 => {
+                (cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, DType::F32)
+            }
+            _ => (cublasComputeType_t::CUBLAS_COMPUTE_32F, DType::F32),
+        };
+        let matmul = Matmul(result::create_matmul_desc(compute, data_type(scale))?);
+        let operation = |factor: &LibraryMatrix| i32::from(factor.is_transposed);
+        // SAFETY: the description lives, and the attributes have these types.
+        unsafe {
+            matmul.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &operation(&factors[0]))?;
+            matmul.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, &operation(&factors[1]))?;
+            if let Some(epilogue) = epilogue {
+                matmul.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue_code(epilogue))?;
+                if epilogue.bias.is_some() {
+                    // An algorithm is chosen by how the bias is aligned; where it lies is known at the launch.
+                    matmul.set(BIAS_POINTER, &(ALIGNMENT as CUdeviceptr))?;
+                }
+            }
+        }
+        Ok(matmul)
+    }
+
+    /// # Safety
+    /// The attribute must be of type `T`.
+    unsafe fn set<T>(&self, attribute: cublasLtMatmulDescAttributes_t, value: &T) -> Result<(), CublasError> {
+        // SAFETY: the caller's.
+        unsafe {
+            result::set_matmul_desc_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
+        }
+    }
+}
+
+fn epilogue_code(epilogue: LibraryEpilogue) -> cublasLtEpilogue_t {
+    match (epilogue.bias, epilogue.activation) {
+        (None, Activation::Identity) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
+        (Some(_), Activation::Identity) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
+        (None, Activation::Relu) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU,
+        (Some(_), Activation::Relu) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU_BIAS,
+    }
+}
+
+impl Drop for Matmul {
+    fn drop(&mut self) {
+        // SAFETY: created by `new`, destroyed once.
+        let _ = unsafe { result::destroy_matmul_desc(self.0) };
+    }
+}
+
+/// How a matrix lies in memory.
+struct Layout(sys::cublasLtMatrixLayout_t);
+
+impl Layout {
+    /// `[rows, columns]` are those of the factor as it is multiplied.
+    fn of_factor(
+        body: &ContractBody,
+        factor: &LibraryMatrix,
+        [rows, columns]: [usize; 2],
+    ) -> Result<Layout, CublasError> {
+        let shape = if factor.is_transposed { [columns, rows] } else { [rows, columns] };
+        Layout::new(body.dtype, shape, factor.leading, body.batch, factor.batch)
+    }
+
+    fn new(
+        dtype: DType,
+        [rows, columns]: [usize; 2],
+        leading: i64,
+        batch: usize,
+        batch_stride: i64,
+    ) -> Result<Layout, CublasError> {
+        use cublasLtMatrixLayoutAttribute_t as Attribute;
+        let created = result::create_matrix_layout(data_type(dtype), rows as u64, columns as u64, leading);
+        let layout = Layout(created?);
+        if batch > 1 {
+            let count = batch as i32;
+            // SAFETY: the layout lives, and the attributes have these types.
+            unsafe {
+                layout.set(Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count)?;
+                layout.set(Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride)?;
+            }
+        }
+        Ok(layout)
+    }
+
+    /// # Safety
+    /// The attribute must be of type `T`.
+    unsafe fn set<T>(
+        &self,
+        attribute: cublasLtMatrixLayoutAttribute_t,
+        value: &T,
+    ) -> Result<(), CublasError> {
+        // SAFETY: the caller's.
+        unsafe {
+            result::set_matrix_layout_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
+        }
+    }
+}
+
+impl Drop for Layout {
+    fn drop(&mut self) {
+        // SAFETY: created by `new`, destroyed once.
+        let _ = unsafe { result::destroy_matrix_layout(self.0) };
+    }
+}
+
+/// What an algorithm may use.
+struct Preference(sys::cublasLtMatmulPreference_t);
+
+impl Preference {
+    fn new() -> Result<Preference, CublasError> {
+        Ok(Preference(result::create_matmul_pref()?))
+    }
+
+    /// # Safety
+    /// The attribute must be of type `T`.
+    unsafe fn set<T>(
+        &self,
+        attribute: cublasLtMatmulPreferenceAttributes_t,
+        value: &T,
+    ) -> Result<(), CublasError> {
+        // SAFETY: the caller's.
+        unsafe {
+            result::set_matmul_pref_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
+        }
+    }
+}
+
+impl Drop for Preference {
+    fn drop(&mut self) {
+        // SAFETY: created by `new`, destroyed once.
+        let _ = unsafe { result::destroy_matmul_pref(self.0) };
+    }
+}

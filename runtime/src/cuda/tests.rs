@@ -1,0 +1,89 @@
+#![allow(clippy::unwrap_used)]
+//! What can be tested without a GPU: that the compiler takes the emitted texts. Tests of results on a GPU stand in
+//! `tests/cuda.rs` of the root package.
+
+use super::compile::{compile, version};
+use engine_core::emit::FusedKernel;
+use engine_core::fuse::{Kernel, KernelBody, fuse};
+use engine_core::ir::*;
+use engine_core::op::Registry;
+use engine_core::plan::plan;
+
+/// Maps, gathers, rows, contractions with epilogues and side sums, in single and half precision.
+fn kernels(dtype: DType) -> Vec<Kernel> {
+    let registry = Registry::new();
+    let mut builder = Builder::new(Graph::new("step"), &registry);
+    let b = &mut builder;
+    let table = b.input("table", InputKind::Param, Type::new(dtype, &[100, 64]));
+    let weights = b.input("weights", InputKind::Param, Type::new(dtype, &[64, 300]));
+    let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[200]));
+    let idx = b.check_index(idx, 100);
+    let x = b.gather(table, idx, 0, 0);
+    let h = b.matmul(x, weights);
+    let h = b.unary(Unary::Tanh, h);
+    let peak = b.reduce(Monoid::Max, h, &[1]);
+    let peak = b.unreduce(peak, &[1], h);
+    let y = b.sub(h, peak);
+    let total = b.sum(y, &[0, 1]);
+    let gradient = b.contract(x, y, Contract { batch: vec![], contracted: vec![(0, 0)] });
+    let bias = b.sum(y, &[0]);
+    let scanned =
+        b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 1 }, vec![y], Type::new(dtype, &[200, 300]));
+    let zeros = b.full(Literal::Float(0.0), Type::new(dtype, &[100, 64]));
+    let added = b.scatter(zeros, idx, x, 0, 0, Combine::Add);
+    let set = b.scatter(added, idx, x, 0, 0, Combine::Set);
+    let next = b.sub(weights, gradient);
+    b.graph.outputs = vec![
+        ("total".into(), total),
+        ("bias".into(), bias),
+        ("scanned".into(), scanned),
+        ("set".into(), set),
+    ];
+    b.graph.state = vec![StateLink { input: weights.node, next }];
+    let graph = builder.graph.pruned();
+    plan(&graph, fuse(&graph, true).kernels, 1).kernels
+}
+
+#[test]
+fn the_compiler_takes_the_emitted_texts() {
+    if let Err(error) = version() {
+        assert!(!is_required(), "{error}");
+        eprintln!("skipped 1 test: {error}");
+        return;
+    }
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+        for kernel in kernels(dtype) {
+            let mut launches = FusedKernel::launches(&kernel);
+            if let KernelBody::Contract(_) = kernel.body {
+                launches.push(FusedKernel::epilogue(&kernel));
+            }
+            for fused in launches {
+                for fused in [Some(fused.clone()), Some(fused.clone().guarded()), fused.checks_only()]
+                    .into_iter()
+                    .flatten()
+                {
+                    let source = fused.cuda_source().unwrap();
+                    if let Err(error) = compile(&source.text, "sm_90a") {
+                        panic!("`{}`\n{}\n{}", kernel.name, error.log, source.text);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_text_that_does_not_compile_says_why() {
+    if let Err(error) = version() {
+        assert!(!is_required(), "{error}");
+        eprintln!("skipped 1 test: {error}");
+        return;
+    }
+    let error = compile("extern \"C\" __global__ void broken() { int x = ; }", "sm_90a").unwrap_err();
+    assert!(error.log.contains("expected an expression"), "{}", error.log);
+}
+
+/// Whether a skipped test is a failed one.
+fn is_required() -> bool {
+    std::env::var("ENGINE_REQUIRE").is_ok_and(|devices| devices.split(',').any(|device| device == "cuda"))
+}

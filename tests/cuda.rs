@@ -1,0 +1,437 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+//! Plans on a GPU against the same plans on the CPU. Without a usable GPU each test says that it is skipped, and fails
+//! if `ENGINE_REQUIRE` names `cuda`. Graphs are looked for in the working folder, so that the binary can be carried.
+#![cfg(feature = "cuda")]
+
+use engine::Engine;
+use engine::core::compile::{Compiled, Options, compile};
+use engine::core::diag::{Diagnostics, Look, Sources};
+use engine::core::ir::*;
+use engine::core::op::Registry;
+use engine::core::pipeline::{Pipeline, StageKind, TrainStage};
+use engine::core::plan::{Place, Plan};
+use engine::core::source;
+use engine::core::stage::{self, Rows, SplitShape};
+use engine::runtime::cpu::CpuDevice;
+use engine::runtime::cuda::CudaDevice;
+use engine::runtime::device::{Device, DeviceBuffer, Executable, RunError};
+use engine::runtime::init::initial_values;
+use engine::runtime::tensor::HostTensor;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// The GPU; none, with a note, if there is none that can be used.
+fn gpu() -> Option<Arc<dyn Device>> {
+    static GPU: OnceLock<Option<Arc<CudaDevice>>> = OnceLock::new();
+    let gpu = GPU.get_or_init(|| match CudaDevice::new(0) {
+        Ok(device) => Some(Arc::new(device)),
+        Err(error) => {
+            let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|device| device == "cuda"), "{error}");
+            eprintln!("the GPU tests are skipped: {error}");
+            None
+        }
+    });
+    let gpu = gpu.clone()?;
+    Some(gpu)
+}
+
+fn cpu() -> Arc<dyn Device> {
+    Arc::new(CpuDevice::new(Some(2)).unwrap())
+}
+
+// ---- Small graphs.
+
+/// Deterministic numbers of both signs that look like nothing.
+fn noise(n: usize, seed: u32) -> impl Iterator<Item = f64> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
+    (0..n).map(move |_| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        f64::from(state >> 8) / f64::from(1 << 23) - 1.0
+    })
+}
+
+fn tensor(ty: &Type, values: impl Iterator<Item = f64>) -> Vec<u8> {
+    values
+        .flat_map(|x| match ty.dtype {
+            DType::Bool | DType::U8 => vec![x as u8],
+            DType::I32 => (x as i32).to_le_bytes().to_vec(),
+            DType::U32 => (x as u32).to_le_bytes().to_vec(),
+            DType::I64 => (x as i64).to_le_bytes().to_vec(),
+            DType::F16 => half_bits(x, 5, 10).to_le_bytes().to_vec(),
+            DType::BF16 => half_bits(x, 8, 7).to_le_bytes().to_vec(),
+            DType::F32 => (x as f32).to_le_bytes().to_vec(),
+            DType::F64 => x.to_le_bytes().to_vec(),
+        })
+        .collect()
+}
+
+/// Rounds a normal number down to a 16-bit float of so many exponent and mantissa bits; small numbers become 0.
+fn half_bits(x: f64, exponent_bits: u32, mantissa_bits: u32) -> u16 {
+    let bits = x.to_bits();
+    let bias = (1i64 << (exponent_bits - 1)) - 1;
+    let exponent = ((bits >> 52) & 0x7ff) as i64 - 1023 + bias;
+    if exponent <= 0 {
+        return 0;
+    }
+    let mantissa = (bits >> (52 - mantissa_bits)) & ((1 << mantissa_bits) - 1);
+    (((bits >> 63) as u16) << 15) | ((exponent as u16) << mantissa_bits) | mantissa as u16
+}
+
+/// A graph with the values of its inputs.
+struct Case {
+    graph: Graph,
+    inputs: HashMap<String, Vec<u8>>,
+}
+
+impl Case {
+    /// Inputs are fractions, or small integers.
+    fn new(build: impl FnOnce(&mut Builder) -> Vec<Value>) -> Case {
+        let registry = Registry::new();
+        let mut builder = Builder::new(Graph::new("case"), &registry);
+        let outputs = build(&mut builder);
+        builder.graph.outputs =
+            outputs.into_iter().enumerate().map(|(i, value)| (format!("out{i}").into(), value)).collect();
+        let graph = builder.graph.pruned();
+        let mut inputs = HashMap::new();
+        for (i, (node, _)) in graph.inputs().enumerate() {
+            let ty = graph.ty(Value::of(node));
+            let values = noise(ty.numel(), i as u32 + 1);
+            let scaled = values.map(|x| if ty.dtype.is_float() { x } else { ((x + 1.0) * 5.0).floor() });
+            inputs.insert(graph.nodes[node].name().to_string(), tensor(ty, scaled));
+        }
+        Case { graph, inputs }
+    }
+
+    fn plan(&self, fuse: bool) -> Arc<Plan> {
+        let options = Options { fuse, ..Options::default() };
+        Arc::new(compile(&self.graph, &Registry::new(), &options).plan)
+    }
+
+    /// The outputs of one step.
+    fn run(&self, device: &dyn Device, fuse: bool) -> Result<Vec<Vec<f64>>, RunError> {
+        let plan = self.plan(fuse);
+        let (mut executable, _) = bound(device, &plan, 7, |name| self.inputs.get(name).cloned());
+        executable.run(3, 1)?;
+        let read = |(name, buffer): &(Symbol, usize)| {
+            let ty = &plan.buffers[*buffer].ty;
+            let mut result = HostTensor::zeros(ty.dtype, &ty.extents()).unwrap();
+            executable.read_output(name, result.bytes_mut()).unwrap();
+            result.to_f64()
+        };
+        Ok(plan.outputs.iter().map(read).collect())
+    }
+
+    /// Compares both devices, fused and not, by `|a - b| ≤ tolerance · (1 + |b|)`; NaN equals NaN.
+    fn check(&self, tolerance: f64) {
+        let Some(gpu) = gpu() else { return };
+        for fuse in [true, false] {
+            let found = self.run(&*gpu, fuse).unwrap();
+            let expected = self.run(&*cpu(), fuse).unwrap();
+            for (output, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                assert_eq!(found.len(), expected.len());
+                for (i, (a, b)) in found.iter().zip(expected).enumerate() {
+                    let is_close = a == b || (a - b).abs() <= tolerance * (1.0 + b.abs());
+                    assert!(
+                        is_close || (a.is_nan() && b.is_nan()),
+                        "out{output}[{i}], fuse: {fuse}: {a} on the GPU, {b} on the CPU"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A plan made ready, with all that is bound to it, by name; what `value` does not know is zero.
+fn bound(
+    device: &dyn Device,
+    plan: &Arc<Plan>,
+    seed: u64,
+    value: impl Fn(&str) -> Option<Vec<u8>>,
+) -> (Box<dyn Executable>, HashMap<String, DeviceBuffer>) {
+    let mut executable = device.prepare(Arc::clone(plan), seed).unwrap();
+    let mut buffers = HashMap::new();
+    for buffer in &plan.buffers {
+        if matches!(buffer.place, Place::Arena(_) | Place::Input(InputKind::Step)) {
+            continue;
+        }
+        let bytes = value(&buffer.name).unwrap_or_else(|| vec![0; buffer.ty.bytes()]);
+        let memory = device.allocate(bytes.len()).unwrap();
+        device.write(&memory, 0, &bytes).unwrap();
+        executable.bind(&buffer.name, &memory).unwrap();
+        buffers.insert(buffer.name.to_string(), memory);
+    }
+    (executable, buffers)
+}
+
+fn data(b: &mut Builder, name: &str, dtype: DType, extents: &[usize]) -> Value {
+    b.input(name, InputKind::Data, Type::new(dtype, extents))
+}
+
+// ---- Kinds of kernels.
+
+#[test]
+fn maps_and_views_agree() {
+    Case::new(|b| {
+        let x = data(b, "x", DType::F32, &[37, 50]);
+        let y = data(b, "y", DType::F32, &[50]);
+        let y = b.broadcast_like(y, x);
+        let sum = b.add(x, y);
+        let curve = b.unary(Unary::Tanh, sum);
+        let turned = b.permute(curve, &[1, 0]);
+        let padded = b.pad(turned, &[2, 1], &[0, 3], Literal::Float(-1.5));
+        let exp = b.unary(Unary::Exp, x);
+        vec![padded, exp]
+    })
+    .check(1e-5);
+}
+
+#[test]
+fn rows_of_all_lengths_agree() {
+    for (rows, length) in [(40, 5), (7, 33), (5, 300), (3, 5000), (2, 20_000), (1, 1)] {
+        Case::new(|b| {
+            let x = data(b, "x", DType::F32, &[rows, length]);
+            let peak = b.reduce(Monoid::Max, x, &[1]);
+            let best = b.reduce(Monoid::ArgMax, x, &[1]);
+            let peak = b.unreduce(peak, &[1], x);
+            let shifted = b.sub(x, peak);
+            let exp = b.unary(Unary::Exp, shifted);
+            let sum = b.sum(exp, &[1]);
+            let sum = b.unreduce(sum, &[1], x);
+            let softmax = b.div(exp, sum);
+            let columns = b.sum(x, &[0]);
+            let all = b.sum(x, &[0, 1]);
+            vec![softmax, best, columns, all]
+        })
+        .check(1e-4);
+    }
+}
+
+#[test]
+fn products_of_all_layouts_and_types_agree() {
+    let types =
+        [(DType::F32, 1e-5), (DType::F64, 1e-12), (DType::F16, 2e-2), (DType::BF16, 1e-1), (DType::I32, 0.0)];
+    for (dtype, tolerance) in types {
+        for [batch, m, n, k] in
+            [[1, 128, 256, 784], [1, 128, 10, 256], [3, 17, 5, 9], [1, 1, 40, 33], [2, 30, 1, 8]]
+        {
+            for (lhs_transposed, rhs_transposed) in [(false, false), (true, false), (false, true)] {
+                Case::new(|b| {
+                    let lhs = if lhs_transposed { [batch, k, m] } else { [batch, m, k] };
+                    let rhs = if rhs_transposed { [batch, n, k] } else { [batch, k, n] };
+                    let (lhs, rhs) = (data(b, "lhs", dtype, &lhs), data(b, "rhs", dtype, &rhs));
+                    let contracted =
+                        vec![(if lhs_transposed { 1 } else { 2 }, if rhs_transposed { 2 } else { 1 })];
+                    let product = b.contract(lhs, rhs, Contract { batch: vec![(0, 0)], contracted });
+                    vec![product]
+                })
+                .check(tolerance);
+            }
+        }
+    }
+}
+
+#[test]
+fn epilogues_and_sums_beside_products_agree() {
+    Case::new(|b| {
+        let x = data(b, "x", DType::F32, &[128, 96]);
+        let w = data(b, "w", DType::F32, &[96, 40]);
+        let bias = data(b, "bias", DType::F32, &[40]);
+        let product = b.matmul(x, w);
+        let wide = b.broadcast_like(bias, product);
+        let biased = b.add(product, wide);
+        let zero = b.full_like(biased, 0.0);
+        let relu = b.binary(Binary::Max, biased, zero);
+        let other = data(b, "other", DType::F32, &[128, 40]);
+        let product = b.matmul(x, w);
+        let mixed = b.mul(product, other);
+        let mixed = b.unary(Unary::Tanh, mixed);
+        let gradient = b.contract(x, other, Contract { batch: vec![], contracted: vec![(0, 0)] });
+        let sums = b.sum(other, &[0]);
+        vec![relu, mixed, gradient, sums]
+    })
+    .check(1e-4);
+}
+
+#[test]
+fn a_relu_beside_a_product_keeps_nan() {
+    let mut case = Case::new(|b| {
+        let x = data(b, "x", DType::F32, &[16, 32]);
+        let w = data(b, "w", DType::F32, &[32, 64]);
+        let bias = data(b, "bias", DType::F32, &[64]);
+        let product = b.matmul(x, w);
+        let wide = b.broadcast_like(bias, product);
+        let biased = b.add(product, wide);
+        let zero = b.full_like(biased, 0.0);
+        vec![b.binary(Binary::Max, biased, zero)]
+    });
+    case.inputs.get_mut("x").unwrap()[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    case.check(1e-4);
+}
+
+#[test]
+fn random_bits_are_the_same() {
+    Case::new(|b| {
+        let bits = b.random_bits("bits", &[1000]);
+        let uniform = b.random_uniform("uniform", &[33, 7]);
+        vec![bits, uniform]
+    })
+    .check(0.0);
+}
+
+// ---- Indices out of bounds.
+
+#[test]
+fn an_index_out_of_bounds_is_the_same_error_and_leaves_state_alone() {
+    let Some(gpu) = gpu() else { return };
+    let registry = Registry::new();
+    let mut builder = Builder::new(Graph::new("case"), &registry);
+    let b = &mut builder;
+    let table = b.input("table", InputKind::Param, Type::new(DType::F32, &[10]));
+    let idx = data(b, "idx", DType::I32, &[10]);
+    let checked = b.check_index(idx, 10);
+    let taken = b.gather(table, checked, 0, 0);
+    let next = b.add(table, taken);
+    b.graph.state = vec![StateLink { input: table.node, next }];
+    let graph = builder.graph.pruned();
+    let plan = Arc::new(compile(&graph, &registry, &Options::default()).plan);
+    let mut errors = vec![];
+    for device in [gpu, cpu()] {
+        let (mut executable, buffers) = bound(&*device, &plan, 1, |name| {
+            let values: Vec<f64> = match name {
+                "table" => (0..10).map(f64::from).collect(),
+                _ => [0, 1, 2, 3, 4, 5, 6, -7, 8, 9].map(f64::from).to_vec(),
+            };
+            let ty = Type::new(if name == "table" { DType::F32 } else { DType::I32 }, &[10]);
+            Some(tensor(&ty, values.into_iter()))
+        });
+        errors.push(executable.run(0, 40).unwrap_err());
+        let mut bytes = vec![0; 40];
+        device.read(&buffers["table"], 0, &mut bytes).unwrap();
+        assert_eq!(bytes, tensor(&Type::new(DType::F32, &[10]), (0..10).map(f64::from)));
+        // The error is told once: with good indices the same executable goes on.
+        let good = tensor(&Type::new(DType::I32, &[10]), (0..10).map(f64::from));
+        device.write(&buffers["idx"], 0, &good).unwrap();
+        executable.run(0, 1).unwrap();
+        device.read(&buffers["table"], 0, &mut bytes).unwrap();
+        assert_eq!(bytes, tensor(&Type::new(DType::F32, &[10]), (0..10).map(|i| f64::from(2 * i))));
+    }
+    assert_eq!(errors[0], errors[1]);
+}
+
+// ---- Shipped pipelines.
+
+const ROWS: usize = 60_000;
+
+fn load(file: &str) -> (Pipeline, Registry) {
+    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
+    let id = sources.add(file, std::fs::read_to_string(format!("graphs/{file}")).unwrap());
+    let mut registry = Engine::new().registry;
+    let pipeline = source::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
+    let pipeline = pipeline.unwrap_or_else(|| panic!("{}", diags.render(&sources, Look::Plain)));
+    (pipeline, registry)
+}
+
+fn train_stage(pipeline: &Pipeline) -> &TrainStage {
+    let train = pipeline.stages.iter().find_map(|stage| match &stage.kind {
+        StageKind::Train(train) => Some(&**train),
+        _ => None,
+    });
+    train.unwrap()
+}
+
+fn training(file: &str, fuse: bool) -> (Compiled, Pipeline) {
+    let (pipeline, registry) = load(file);
+    let fields =
+        vec![("images".into(), Type::new(DType::U8, &[784])), ("labels".into(), Type::scalar(DType::U8))];
+    let digits = SplitShape { data: "digits".into(), n_rows: ROWS, fields };
+    let rows = Rows::Batches { batch: 128, per_epoch: ROWS.div_ceil(128) };
+    let step = stage::training(&pipeline, train_stage(&pipeline), &digits, rows, &registry).unwrap();
+    let options = Options { fuse, ..Options::default() };
+    (compile(&step.graph, &registry, &options), pipeline)
+}
+
+/// A training stage made ready on a device.
+struct Trainer {
+    executable: Box<dyn Executable>,
+    buffers: HashMap<String, DeviceBuffer>,
+    device: Arc<dyn Device>,
+}
+
+impl Trainer {
+    fn new(file: &str, fuse: bool, device: Arc<dyn Device>) -> Trainer {
+        let (compiled, pipeline) = training(file, fuse);
+        let bytes = |n: usize, most: f64, seed| noise(n, seed).map(move |x| ((x + 1.0) / 2.0 * most) as u8);
+        let plan = Arc::new(compiled.plan);
+        let (executable, buffers) = bound(&*device, &plan, pipeline.seed, |name| match name {
+            "digits.images" => Some(bytes(ROWS * 784, 256.0, 1).collect()),
+            "digits.labels" => Some(bytes(ROWS, 10.0, 2).collect()),
+            "order" => {
+                Some((0..ROWS as i32).flat_map(|i| ((i * 7919) % ROWS as i32).to_le_bytes()).collect())
+            }
+            _ => {
+                let param = pipeline.params.iter().find(|param| *param.name == *name)?;
+                Some(initial_values(param, pipeline.seed).unwrap().bytes().to_vec())
+            }
+        });
+        Trainer { executable, buffers, device }
+    }
+
+    fn losses(&mut self, n_steps: u32) -> Vec<f32> {
+        let mut step = |step| {
+            self.executable.run(step, 1).unwrap();
+            let mut loss = [0; 4];
+            self.executable.read_output("loss", &mut loss).unwrap();
+            f32::from_le_bytes(loss)
+        };
+        (0..n_steps).map(&mut step).collect()
+    }
+
+    fn state(&self, name: &str) -> Vec<u8> {
+        let mut bytes = vec![0; self.buffers[name].bytes()];
+        self.device.read(&self.buffers[name], 0, &mut bytes).unwrap();
+        bytes
+    }
+}
+
+fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
+    for (step, (x, y)) in found.iter().zip(expected).enumerate() {
+        assert!((x - y).abs() <= tolerance * y.abs(), "step {step}: {x} and {y}");
+    }
+}
+
+#[test]
+fn training_steps_have_the_losses_of_the_cpu() {
+    let Some(gpu) = gpu() else { return };
+    for file in ["mnist.ron", "mnist_decomposed.ron"] {
+        for fuse in [true, false] {
+            let on_gpu = Trainer::new(file, fuse, Arc::clone(&gpu)).losses(50);
+            let on_cpu = Trainer::new(file, fuse, cpu()).losses(50);
+            assert_close(&on_gpu, &on_cpu, 1e-4);
+        }
+    }
+}
+
+#[test]
+fn many_steps_at_once_are_many_steps() {
+    let Some(gpu) = gpu() else { return };
+    let mut one_by_one = Trainer::new("mnist.ron", true, Arc::clone(&gpu));
+    (0..70).for_each(|step| one_by_one.executable.run(step, 1).unwrap());
+    let mut at_once = Trainer::new("mnist.ron", true, gpu);
+    at_once.executable.run(0, 70).unwrap();
+    for name in ["w1", "b1", "w2", "b2"] {
+        assert_eq!(one_by_one.state(name), at_once.state(name), "{name}");
+    }
+}
+
+#[test]
+fn a_profile_names_every_launch() {
+    let Some(gpu) = gpu() else { return };
+    let mut trainer = Trainer::new("mnist.ron", true, gpu);
+    trainer.executable.run(0, 3).unwrap();
+    let times = trainer.executable.profile(3).unwrap();
+    assert_eq!(times.len(), training("mnist.ron", true).0.plan.launches.len());
+    assert!(times.iter().all(|time| time.seconds > 0.0 && time.seconds < 0.1), "{times:?}");
+}
