@@ -38,6 +38,7 @@ pub use tile::FLAG_WORDS;
 
 use crate::fuse::{Kernel, KernelBody, Operand, Segment, Tile, TileOp, Use};
 use crate::ir::{DType, Literal};
+use crate::op::GpuForm;
 use code::{Code, U32, U64};
 use cubecl_core::codegen::{InfoBuilder, KernelSettings};
 use cubecl_core::compute::KernelBuilder;
@@ -58,6 +59,14 @@ pub enum EmitError {
     /// Kernels of that kind are not made here.
     #[error("a {0} kernel has no cube form")]
     Kind(&'static str),
+    /// An opaque op that brings no GPU launch.
+    #[error("`{op}` runs on the processor only: {why}")]
+    Opaque {
+        /// The op.
+        op: String,
+        /// What its form says.
+        why: &'static str,
+    },
     /// A primitive that the device lacks for a type.
     #[error("`{op}` of {dtype} has no cube form")]
     Scalar {
@@ -182,6 +191,10 @@ impl FusedKernel {
             KernelBody::Row(tile) => (tile, Form::Row),
             KernelBody::Segmented { tile, segments } => {
                 (tile, Form::Segmented(segments.iter().map(segment_form).collect()))
+            }
+            KernelBody::Opaque(body) => {
+                let GpuForm::None { why } = body.call.form().gpu;
+                return Err(EmitError::Opaque { op: body.call.call.form.name.clone(), why });
             }
             KernelBody::Contract(_) | KernelBody::Scatter(_) | KernelBody::Scan { .. } => {
                 return Err(EmitError::Kind(kernel.kind()));

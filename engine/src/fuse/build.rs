@@ -4,10 +4,11 @@ use super::cluster::{Clusters, Kind, Place};
 use super::edges::{RealGraph, contract_extents};
 use super::tile::TileBuilder;
 use super::{
-    Access, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, Operand, ScatterBody, Segment,
-    SideSum, Tile, TileOp, Use,
+    Access, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, OpaqueBody, Operand, ScatterBody,
+    Segment, SideSum, Tile, TileOp, Use,
 };
 use crate::ir::{Contract, Literal, NodeId, NodeOp, Symbol, Value};
+use crate::op::KernelCall;
 use indexmap::IndexMap;
 use std::collections::HashSet;
 
@@ -32,6 +33,7 @@ fn build(real: &RealGraph, clusters: &Clusters, id: usize) -> Kernel {
     };
     let (body, operands) = match cluster.kind {
         Kind::Alone => alone(real, cluster.members[0].0),
+        Kind::Opaque => opaque(real, cluster.members[0].0),
         Kind::Map(n) => {
             let (tile, operands) = tile(real, clusters, id, &inside, anchor, map_domain(real, &inside, n));
             (tile_body(tile), operands)
@@ -201,6 +203,22 @@ fn alone(real: &RealGraph, node: NodeId) -> (KernelBody, Vec<Operand>) {
     (body, operands)
 }
 
+fn opaque(real: &RealGraph, node: NodeId) -> (KernelBody, Vec<Operand>) {
+    let graph = real.graph;
+    let NodeOp::Call(call) = &graph.nodes[node].op else { crate::bug!("an opaque kernel of no call") };
+    let read = |&value: &Value| {
+        let value = real.dense(value).unwrap_or_else(|| crate::bug!("operand of `{}`", call.form.name));
+        Operand { value, ty: graph.ty(value).clone(), usage: Use::Read }
+    };
+    let write = |port: usize| {
+        let value = Value { node, port };
+        Operand { value, ty: graph.ty(value).clone(), usage: Use::Write }
+    };
+    let node = &graph.nodes[node];
+    let operands = node.inputs.iter().map(read).chain((0..node.outputs.len()).map(write)).collect();
+    (KernelBody::Opaque(OpaqueBody::new(KernelCall::new(graph, node, call))), operands)
+}
+
 // ---- Figures.
 
 fn finish(real: &RealGraph, body: KernelBody, operands: Vec<Operand>, nodes: Vec<NodeId>) -> Kernel {
@@ -265,6 +283,8 @@ fn flops(body: &KernelBody) -> u64 {
         KernelBody::Contract(c) => 2 * (c.batch * c.m * c.n * c.k) as u64 + of_tile(&c.epilogue),
         KernelBody::Scatter(s) => (s.extents[0] * s.extents[1] * s.extents[3] * s.extents[4]) as u64,
         KernelBody::Scan { domain, .. } => domain.points(Class::Element) as u64,
+        // What an opaque op does inside is its own business, and mostly comparisons.
+        KernelBody::Opaque(_) => 0,
     }
 }
 

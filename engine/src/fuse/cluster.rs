@@ -20,6 +20,8 @@ pub enum Kind {
     Contract(NodeId, Domain),
     /// A kernel that takes nothing in: scatter, scan.
     Alone,
+    /// An op that brings its own kernel.
+    Opaque,
 }
 
 /// Where in a cluster's domain a node lives.
@@ -94,6 +96,7 @@ impl<'r, 'g> Clusters<'r, 'g> {
                 (Kind::Contract(node, Domain { outer: batch * m, row: n, inner: 1 }), Place::Element)
             }
             NodeOp::Scatter { .. } | NodeOp::Scan { .. } => (Kind::Alone, Place::Element),
+            NodeOp::Call(_) => (Kind::Opaque, Place::Element),
             _ => (Kind::Map(graph.ty(Value::of(node)).numel()), Place::Element),
         }
     }
@@ -281,6 +284,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
     fn shape_of_join(&self, from: usize, to: usize) -> Result<Joined, Refusal> {
         let (a, b) = (&self.clusters[from], &self.clusters[to]);
         let kind = match (a.kind, b.kind) {
+            (Kind::Opaque, _) | (_, Kind::Opaque) => {
+                return Err("an opaque kernel reads and writes whole tensors in memory");
+            }
             (Kind::Alone, _) | (_, Kind::Alone) => return Err("a scatter or scan takes nothing in"),
             (Kind::Contract(..), Kind::Contract(..)) => return Err("one contraction feeds another"),
             (Kind::Contract(_, domain), Kind::Row(_)) if domain.row > 0 => {
@@ -370,7 +376,7 @@ impl<'r, 'g> Clusters<'r, 'g> {
         let domain = match kind {
             Kind::Map(n) => Domain { outer: 1, row: n, inner: 1 },
             Kind::Row(domain) | Kind::Contract(_, domain) => domain,
-            Kind::Alone => return Err("a scatter or scan takes nothing in"),
+            Kind::Alone | Kind::Opaque => return Err("a kernel of its own kind takes nothing in"),
         };
         let members: Vec<NodeId> = merged(a, b);
         let mut places: HashMap<NodeId, Place> = HashMap::new();

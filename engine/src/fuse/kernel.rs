@@ -1,6 +1,7 @@
 //! Fused kernels: what one launch does, in a form that every device can run or translate.
 
 use super::Access;
+use crate::op::KernelCall;
 use crate::ir::{Combine, DType, Literal, Monoid, NodeId, Scalar, Type, Value};
 
 /// Index of an instruction within its tile; also names its result.
@@ -218,6 +219,23 @@ pub struct ScatterBody {
     pub combine: Combine,
 }
 
+/// An op that brings its own kernel; the kernel's operands are those of the call, then its results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpaqueBody {
+    /// The call.
+    pub call: KernelCall,
+    /// Bytes of scratch that it needs while it runs.
+    pub workspace_bytes: usize,
+}
+
+impl OpaqueBody {
+    /// Asks the op what workspace the call needs.
+    pub fn new(call: KernelCall) -> OpaqueBody {
+        let workspace_bytes = (call.form().host)(&call).workspace_bytes;
+        OpaqueBody { call, workspace_bytes }
+    }
+}
+
 /// What a kernel does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KernelBody {
@@ -244,6 +262,8 @@ pub enum KernelBody {
         /// Rows run along `row`.
         domain: Domain,
     },
+    /// An op that brings its own kernel.
+    Opaque(OpaqueBody),
 }
 
 /// One launch, or one parallel region on the CPU.
@@ -268,7 +288,15 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// `map`, `row`, `segmented map`, `contract`, `scatter` or `scan`.
+    /// Bytes of scratch that the plan sets aside while the kernel runs.
+    pub fn workspace_bytes(&self) -> usize {
+        match &self.body {
+            KernelBody::Opaque(body) => body.workspace_bytes,
+            _ => 0,
+        }
+    }
+
+    /// `map`, `row`, `segmented map`, `contract`, `scatter`, `scan` or `kernel`.
     pub fn kind(&self) -> &'static str {
         match self.body {
             KernelBody::Map(_) => "map",
@@ -283,6 +311,7 @@ impl Kernel {
             KernelBody::Contract(_) => "contract",
             KernelBody::Scatter(_) => "scatter",
             KernelBody::Scan { .. } => "scan",
+            KernelBody::Opaque(_) => "kernel",
         }
     }
 }

@@ -16,7 +16,7 @@ mod tile;
 pub use access::{Access, Axis, Guard, Level};
 pub use cluster::NotFused;
 pub use kernel::{
-    Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, Operand, Reg, ScatterBody, Segment, Side,
+    Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, OpaqueBody, Operand, Reg, ScatterBody, Segment, Side,
     SideSum, Tile, TileInst, TileOp, Use,
 };
 

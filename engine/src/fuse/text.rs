@@ -1,7 +1,7 @@
 //! Kernels as text.
 
 use super::{ContractBody, Kernel, KernelBody, Side, Tile, TileInst, TileOp, Use};
-use crate::ir::{Graph, Scalar};
+use crate::ir::{Graph, Scalar, Type};
 use std::fmt::{self, Write};
 
 impl Kernel {
@@ -36,6 +36,12 @@ fn body_lines(body: &KernelBody) -> Vec<String> {
         KernelBody::Contract(body) => contract_lines(body),
         KernelBody::Scatter(body) => {
             vec![format!("scatter {:?} over {:?}", body.combine, body.extents)]
+        }
+        KernelBody::Opaque(body) => {
+            let types = |types: &[Type]| types.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
+            let (inputs, outputs) = (types(&body.call.inputs), types(&body.call.outputs));
+            let name = &body.call.call.form.name;
+            vec![format!("{name}({inputs}) -> {outputs}, workspace {} B", body.workspace_bytes)]
         }
         KernelBody::Scan { monoid, domain } => {
             vec![format!("scan {} over [{}, {}, {}]", monoid.name(), domain.outer, domain.row, domain.inner)]

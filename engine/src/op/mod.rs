@@ -2,8 +2,10 @@
 
 mod elementwise;
 mod form;
+pub mod kernel;
 mod parts;
 mod registry;
+pub mod rows;
 pub mod testing;
 
 pub use elementwise::{Binary, Unary};
@@ -11,4 +13,6 @@ pub use form::{
     AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role,
     TypeIssue, TypeRule,
 };
+pub use kernel::{GpuForm, HostKernel, KernelCall, KernelForm};
 pub use registry::{Plugin, Registry};
+pub use rows::{RowFold, RowMonoid};

@@ -20,6 +20,7 @@ mod contract;
 mod executable;
 mod indexed;
 mod memory;
+mod opaque;
 mod pair;
 mod program;
 mod scalar;
