@@ -95,7 +95,7 @@ impl TileCode<'_> {
                 return Ok(None);
             }
             TileOp::Reduce { .. } => crate::bug!("a reduction has no value at a point"),
-            TileOp::Accumulator => return Err(EmitError::Kind("contract")),
+            TileOp::Accumulator | TileOp::Fold { .. } => return Err(EmitError::Kind("contract")),
         }))
     }
 
@@ -229,7 +229,7 @@ pub fn operands(op: &TileOp) -> Vec<Reg> {
         TileOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
         TileOp::Scalar(_, args) => args.clone(),
         TileOp::Check { index, .. } => vec![*index],
-        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } => vec![*value],
+        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } | TileOp::Fold { value } => vec![*value],
         TileOp::Const(_) | TileOp::Coord(_) | TileOp::Accumulator => vec![],
     }
 }

@@ -116,7 +116,8 @@ impl<'g> RealGraph<'g> {
     pub fn dense(&self, value: Value) -> Option<Value> {
         let (buffer, access) = self.strided(value)?;
         let numel = self.graph.ty(value).numel();
-        (self.graph.ty(buffer).numel() == numel && access.is_identity(numel)).then_some(buffer)
+        let is_same = numel == 0 || access.is_identity(numel);
+        (self.graph.ty(buffer).numel() == numel && is_same).then_some(buffer)
     }
 
     fn edges_of(&self, node: NodeId) -> Vec<Edge> {

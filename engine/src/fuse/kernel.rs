@@ -1,8 +1,8 @@
 //! Fused kernels: what one launch does, in a form that every device can run or translate.
 
 use super::Access;
-use crate::op::KernelCall;
 use crate::ir::{Combine, DType, Literal, Monoid, NodeId, Scalar, Type, Value};
+use crate::op::{KernelCall, Role, RowFold, extreme_fold};
 
 /// Index of an instruction within its tile; also names its result.
 pub type Reg = usize;
@@ -87,6 +87,11 @@ pub enum TileOp {
     },
     /// The accumulator of the contraction at this point; contract kernels only.
     Accumulator,
+    /// Hands the value at each point to what folds the rows of a contraction. Has no result.
+    Fold {
+        /// What is handed over.
+        value: Reg,
+    },
     /// Writes to element `access(point)` of an operand. Has no result.
     Store {
         /// Index into the kernel's operands.
@@ -194,6 +199,73 @@ pub struct ContractBody {
     pub epilogue: Tile,
     /// Sums taken along the way.
     pub side_sums: Vec<SideSum>,
+    /// What takes in the rows of the epilogue's result in place of memory.
+    pub rows: Option<RowsBody>,
+}
+
+/// What folds the rows of a contraction's result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowConsumer {
+    /// The extreme element, or its index, of rows of that type.
+    Extreme(Monoid, DType),
+    /// An op whose role is a row monoid.
+    Call(KernelCall),
+}
+
+impl RowConsumer {
+    /// The fold.
+    pub fn fold(&self) -> Box<dyn RowFold> {
+        let fold = match self {
+            RowConsumer::Extreme(monoid, dtype) => extreme_fold(*monoid, *dtype),
+            RowConsumer::Call(call) => match &call.call.form.role {
+                Role::RowMonoid(monoid) => Some(monoid.fold(call)),
+                _ => None,
+            },
+        };
+        fold.unwrap_or_else(|| crate::bug!("{} folds no rows", self.name()))
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        match self {
+            RowConsumer::Extreme(monoid, _) => monoid.name(),
+            RowConsumer::Call(call) => &call.call.form.name,
+        }
+    }
+}
+
+/// A contraction that folds the rows of its result as they are computed, so that the result is never stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowsBody {
+    /// What folds.
+    pub consumer: RowConsumer,
+    /// Kernel operands that its results go to.
+    pub results: Vec<usize>,
+    /// Rows that one worker takes at a time.
+    pub panel_rows: usize,
+    /// Pieces that each row is cut into, where rows alone are too few to go round.
+    pub n_pieces: usize,
+    /// Words of the state of one piece of one row.
+    pub state_words: usize,
+}
+
+/// Chunks of work that balance well enough.
+const FOLD_CHUNKS: usize = 16;
+/// Rows of a panel: few enough for their states to stay in cache, many enough to be worth reading the right matrix for.
+const PANEL_ROWS: std::ops::RangeInclusive<usize> = 256..=1024;
+/// Columns of a piece, at least.
+const PIECE_COLUMNS: usize = 1024;
+
+impl RowsBody {
+    /// For `batch` products of `m` rows of `n` elements; the cut follows from the shape alone.
+    pub fn new(consumer: RowConsumer, results: Vec<usize>, [batch, m, n]: [usize; 3]) -> RowsBody {
+        let panel_rows =
+            m.div_ceil(FOLD_CHUNKS).next_multiple_of(64).clamp(*PANEL_ROWS.start(), *PANEL_ROWS.end());
+        let n_panels = batch * m.div_ceil(panel_rows);
+        let n_pieces = FOLD_CHUNKS.div_ceil(n_panels.max(1)).min(n.div_ceil(PIECE_COLUMNS)).max(1);
+        let state_words = consumer.fold().state_words();
+        RowsBody { consumer, results, panel_rows, n_pieces, state_words }
+    }
 }
 
 /// One tensor of a segmented map.
@@ -292,6 +364,9 @@ impl Kernel {
     pub fn workspace_bytes(&self) -> usize {
         match &self.body {
             KernelBody::Opaque(body) => body.workspace_bytes,
+            KernelBody::Contract(ContractBody { batch, m, rows: Some(rows), .. }) => {
+                8 * batch * m * rows.n_pieces * rows.state_words
+            }
             _ => 0,
         }
     }

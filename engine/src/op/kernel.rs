@@ -322,7 +322,10 @@ impl<'p> Share<'p> {
 
     /// The share of one unit, counted from 0 over all units.
     pub fn unit(&mut self, unit: usize) -> Share<'_> {
-        assert!(self.taken == 0 && self.units.contains(&unit), "bug: a kernel writes the results of another part");
+        assert!(
+            self.taken == 0 && self.units.contains(&unit),
+            "bug: a kernel writes the results of another part"
+        );
         Share { outputs: self.outputs, units: unit..unit + 1, n_units: self.n_units, taken: 0 }
     }
 
@@ -337,7 +340,10 @@ impl<'p> Share<'p> {
         let start: *mut T = memory.typed();
         // SAFETY: as promised when this was made; the range is inside, and is handed out once.
         unsafe {
-            std::slice::from_raw_parts_mut(start.add(self.units.start * per_unit), self.units.len() * per_unit)
+            std::slice::from_raw_parts_mut(
+                start.add(self.units.start * per_unit),
+                self.units.len() * per_unit,
+            )
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::rank::{Entry, Ranked, with_element};
 use engine_core::ir::{DType, Type};
 use engine_core::op::kernel::{KernelCall, Lent, Part};
 use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, GpuForm, HostKernel, KernelForm, Lower, OpForm, Role, TypeIssue,
-    TypeRule,
+    AttrKind, AttrSpec, Example, GpuForm, Grad, GradCheck, HostKernel, KernelForm, Lower, OpForm, Role,
+    TypeIssue, TypeRule,
 };
 use engine_core::oracle::OracleTensor;
 use std::cmp::Ordering;
@@ -36,7 +36,10 @@ pub fn sort_rows() -> OpForm {
             "equal elements keep their order",
             "sort_rows(a, descending=true)",
             &[("f32[2, 3]", &[1.0, 3.0, 1.0, -0.0, 0.0, -2.0])],
-            &[("f32[2, 3]", &[3.0, 1.0, 1.0, 0.0, 0.0, -2.0]), ("i32[2, 3]", &[1.0, 0.0, 2.0, 0.0, 1.0, 2.0])],
+            &[
+                ("f32[2, 3]", &[3.0, 1.0, 1.0, 0.0, 0.0, -2.0]),
+                ("i32[2, 3]", &[1.0, 0.0, 2.0, 0.0, 1.0, 2.0]),
+            ],
         )],
         role: Role::Plain,
     }

@@ -386,6 +386,8 @@ impl Frame<'_> {
                     accumulator
                 }
                 Op::Accumulator => worker.accumulator,
+                // The launch asks for the register itself.
+                Op::Fold(_) => return,
                 Op::Store { operand, address, value } => {
                     let (buffer, value) = (self.buffers[*operand], self.view(worker, *value));
                     with_size!(buffer.size, T => store::<T>(buffer, address, span, value.operand(len)));

@@ -56,8 +56,11 @@ impl CpuExecutable {
     /// If memory does not suffice.
     pub fn new(plan: Arc<Plan>, seed: u64, pool: Arc<Mutex<Pool>>) -> Result<CpuExecutable, DeviceError> {
         let arena = Memory::new(plan.arena_bytes)?;
-        let launches: Vec<Prepared> =
-            plan.launches.iter().map(|launch| Prepared::new(&plan, launch, &arena)).collect::<Result<_, _>>()?;
+        let launches: Vec<Prepared> = plan
+            .launches
+            .iter()
+            .map(|launch| Prepared::new(&plan, launch, &arena))
+            .collect::<Result<_, _>>()?;
         let n_threads = pool.lock().unwrap_or_else(PoisonError::into_inner).n_threads();
         let size = launches.iter().map(Prepared::scratch).fold(ScratchSize::default(), ScratchSize::max);
         let tile_bytes = launches.iter().map(Prepared::tile_bytes).max().unwrap_or(0);
@@ -207,7 +210,10 @@ impl Prepared {
             KernelBody::Segmented { tile, segments } => {
                 Body::Segments(SegmentLaunch::new(tile, segments, &sharing)?)
             }
-            KernelBody::Contract(body) => Body::Contract(Box::new(ContractLaunch::new(body, &sharing)?)),
+            KernelBody::Contract(body) => {
+                let launch = ContractLaunch::new(body, &kernel.operands, &sharing, workspace)?;
+                Body::Contract(Box::new(launch))
+            }
             KernelBody::Scatter(body) => {
                 let [_, indices, _, out] = body.operands.map(|operand| kernel.operands[operand].ty.dtype);
                 Body::Scatter { body: body.clone(), dtype: out, index_dtype: indices }
