@@ -147,7 +147,9 @@ fn lowering(form: &OpForm) -> String {
     };
     match &form.role {
         Role::Plain => kind.to_string(),
-        Role::RowMonoid(_) => format!("{kind}, which folds rows: a product that only it reads is never stored"),
+        Role::RowMonoid(_) => {
+            format!("{kind}, which folds rows: a product that only it reads is never stored")
+        }
         Role::Optimizer { slots } if slots.is_empty() => format!("{kind}; an optimizer without state"),
         Role::Optimizer { slots } => format!("{kind}; an optimizer with state {}", slots.join(", ")),
     }

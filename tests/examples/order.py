@@ -89,6 +89,41 @@ def selections():
                              zip(stable(x, -1, largest), (worst, -1))), ["f32", "i32"])
 
 
+def neighbours():
+    generator = torch.Generator().manual_seed(11)
+    q = torch.randn(4, 6, generator=generator).tolist()
+    x = torch.randn(30, 6, generator=generator).tolist()
+    # Close together and far from the origin: |q|² - 2·q·x + |x|² cancels.
+    far_q, far_x = (torch.tensor(q) / 64 + 100).tolist(), (torch.tensor(x) / 64 + 100).tolist()
+    zero_x = [[0.0] * 6] + x[:4]
+    l2 = lambda q, x: ((q[:, None] - x[None]) ** 2).sum(2)
+    cosine = lambda q, x: 1 - torch.nn.functional.cosine_similarity(q[:, None], x[None], dim=2)
+    results = ["f32", "i32"]
+    case("squared distances", "nearest(a, b, k=3)", [("f32", q), ("f32", x)],
+         lambda q, x: first(stable(l2(q, x)), 3), results)
+    case("without a margin", "nearest(a, b, k=30, margin=0)", [("f32", q), ("f32", x)],
+         lambda q, x: stable(l2(q, x)), results)
+    case("far from the origin", "nearest(a, b, k=5, margin=20)", [("f32", far_q), ("f32", far_x)],
+         lambda q, x: first(stable(l2(q, x)), 5), results, grad=False)
+    case("in f64", "nearest(a, b, k=5)", [("f64", q), ("f64", x)],
+         lambda q, x: first(stable(l2(q, x)), 5), ["f64", "i32"])
+    case("inner products", 'nearest(a, b, k=4, metric="ip")', [("f32", q), ("f32", x)],
+         lambda q, x: first(stable(q @ x.T, descending=True), 4), results)
+    case("cosines", 'nearest(a, b, k=4, metric="cosine")', [("f32", q), ("f32", x)],
+         lambda q, x: first(stable(cosine(q, x)), 4), results)
+    case("cosines of a zero vector", 'nearest(a, b, k=5, metric="cosine")', [("f32", q), ("f32", zero_x)],
+         lambda q, x: stable(cosine(q, x)), results, grad=False)
+    twice = x[:3] + x[:3]
+    case("equal distances by index", "nearest(a, b, k=6)", [("f32", q), ("f32", twice)],
+         lambda q, x: stable(l2(q, x)), results, grad=False)
+    case("padded", "nearest(a, b, k=4, pad=true)", [("f32", q), ("f32", x[:3])],
+         lambda q, x: tuple(torch.nn.functional.pad(part, (0, 1), value=fill) for part, fill in
+                            zip(stable(l2(q, x)), (inf, -1))), results)
+    case("no rows", "nearest(a, b, k=2, pad=true)", [("f32", q), ("f32", torch.zeros(0, 6))],
+         lambda q, x: (torch.full((4, 2), inf), torch.full((4, 2), -1)), results, grad=False)
+
+
 sorts()
 selections()
+neighbours()
 record.write()

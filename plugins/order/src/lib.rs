@@ -1,9 +1,10 @@
-//! Sorting and selecting along an axis.
+//! Sorting and selecting along an axis, and search.
 //!
 //! One order rules them all: numbers as they compare, in either direction; -0 and 0 are equal; NaN comes after every
 //! number in both directions; equal elements keep their order.
 
 mod axis;
+mod nearest;
 mod rank;
 mod select;
 mod sort;
@@ -11,6 +12,7 @@ mod sort_rows;
 mod topk;
 mod topk_rows;
 
+pub use nearest::nearest;
 pub use sort::{argsort, sort};
 pub use sort_rows::sort_rows;
 pub use topk::topk;
@@ -18,7 +20,7 @@ pub use topk_rows::topk_rows;
 
 use engine_core::op::{OpForm, Plugin};
 
-/// Sorting and selecting along an axis.
+/// Sorting and selecting along an axis, and search.
 pub struct Order;
 
 impl Plugin for Order {
@@ -27,7 +29,7 @@ impl Plugin for Order {
     }
 
     fn ops(&self) -> Vec<OpForm> {
-        vec![sort(), argsort(), topk(), sort_rows(), topk_rows()]
+        vec![sort(), argsort(), topk(), sort_rows(), topk_rows(), nearest()]
     }
 }
 
