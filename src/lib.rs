@@ -33,6 +33,7 @@ use engine_core::pipeline::Pipeline;
 use engine_core::source;
 use engine_math::Math;
 use engine_optim::Optim;
+use engine_order::Order;
 use engine_reduce::Reduce;
 use engine_runtime::data::source::{DataError, LoadContext, Sources};
 use engine_runtime::device::Device;
@@ -116,5 +117,5 @@ impl Default for Engine {
 
 /// The op families that come along, in the order of the reference.
 fn plugins() -> Vec<Box<dyn Plugin>> {
-    vec![Box::new(Math), Box::new(Tensor), Box::new(Reduce), Box::new(Optim)]
+    vec![Box::new(Math), Box::new(Tensor), Box::new(Reduce), Box::new(Order), Box::new(Optim)]
 }

@@ -92,7 +92,8 @@ fn load_text(text: &str, plugin: Option<&str>, overrides: &[(String, String)]) -
         .plugin(&engine_math::Math)
         .plugin(&engine_reduce::Reduce)
         .plugin(&engine_tensor::Tensor)
-        .plugin(&engine_optim::Optim);
+        .plugin(&engine_optim::Optim)
+        .plugin(&engine_order::Order);
     let plugins: Vec<_> = plugin.into_iter().map(|text| sources.add("plugin.ron", text)).collect();
     let file = sources.add("graph.ron", text);
     let pipeline = load(&mut sources, file, &mut registry, overrides, &plugins, &mut diags);

@@ -19,6 +19,9 @@ use expect_test::{expect, expect_file};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+#[path = "plans/order.rs"]
+mod order;
+
 const ROWS: usize = 60_000;
 
 fn load(file: &str) -> (Pipeline, Registry) {

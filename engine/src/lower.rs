@@ -1,7 +1,7 @@
 //! Lowering: every op becomes what it is made of.
 
 use crate::ir::{
-    Body, Builder, Call, DType, Graph, Inst, Node, NodeOp, Scalar, StateLink, Symbol, Type, Value,
+    Body, Builder, Call, DType, Graph, Inst, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value,
     broadcast_shapes,
 };
 use crate::op::{Lower, Lowering, Registry};
@@ -97,17 +97,22 @@ fn inline(builder: &mut Builder, region: &Graph, args: &[Value]) -> Vec<Value> {
     let mut args = args.iter();
     let mut map: HashMap<Value, Value> = HashMap::new();
     for (id, node) in region.nodes.iter().enumerate() {
-        let value = match &node.op {
-            NodeOp::Input(crate::ir::InputKind::Step) => builder.step(),
+        let values = match &node.op {
+            NodeOp::Input(crate::ir::InputKind::Step) => vec![builder.step()],
             NodeOp::Input(_) => {
-                *args.next().unwrap_or_else(|| crate::bug!("a region has more inputs than operands"))
+                vec![*args.next().unwrap_or_else(|| crate::bug!("a region has more inputs than operands"))]
+            }
+            op @ NodeOp::Call(_) => {
+                let inputs: Vec<Value> = node.inputs.iter().map(|input| map[input]).collect();
+                kept(builder, op, &inputs)
             }
             op => {
                 let inputs = node.inputs.iter().map(|input| map[input]).collect();
-                builder.push(op.clone(), inputs, node.outputs[0].ty.clone())
+                vec![builder.push(op.clone(), inputs, node.outputs[0].ty.clone())]
             }
         };
-        map.insert(Value::of(id), value);
+        let ports = values.into_iter().enumerate();
+        map.extend(ports.map(|(port, value)| (Value { node: id, port }, value)));
     }
     region.outputs.iter().map(|(_, value)| map[value]).collect()
 }
@@ -122,10 +127,25 @@ fn lower_node(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value
                 let values = expand(builder, &Call { form: form.clone(), attrs: attrs.clone() }, inputs);
                 lower_from(builder, first, values)
             }
+            Lower::Kernel(_) => kept(builder, op, inputs),
         },
         NodeOp::Map(body) => lower_body(builder, body, inputs),
         _ => crate::bug!("{op:?} needs no lowering"),
     }
+}
+
+/// An opaque call stays as it is.
+fn kept(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value> {
+    let NodeOp::Call(Call { form, attrs }) = op else { crate::bug!("{op:?} is no call") };
+    let types: Vec<Type> = inputs.iter().map(|&input| builder.ty(input).clone()).collect();
+    let types = form
+        .infer(&types, attrs)
+        .unwrap_or_else(|issue| crate::bug!("`{}` was checked before: {}", form.name, issue.message));
+    let outputs: Vec<Output> =
+        types.into_iter().map(|ty| Output { name: builder.fresh_name(), ty }).collect();
+    let n_outputs = outputs.len();
+    let node = builder.push_node(op.clone(), inputs.to_vec(), outputs);
+    (0..n_outputs).map(|port| Value { node, port }).collect()
 }
 
 /// One step of an expansion: what the op's form says it is made of.
@@ -133,6 +153,7 @@ pub fn expand(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Value
     match &call.form.lower {
         Lower::Expand(rule) => rule(builder, &Lowering { inputs, attrs: &call.attrs }),
         Lower::Map(body) => builder.map_body(inputs, std::sync::Arc::new(body(&call.attrs))),
+        Lower::Kernel(_) => kept(builder, &NodeOp::Call(call.clone()), inputs),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A pipeline: data, parameters, one graph of named nodes, and the stages that use parts of it.
 
 use crate::diag::Span;
-use crate::ir::{Attrs, Graph, InputKind, Literal, Symbol, Type};
+use crate::ir::{Attr, Attrs, Graph, InputKind, Literal, Symbol, Type};
 use crate::plan::Precision;
 
 /// A checked pipeline, as read from a RON file or built in code.
@@ -32,8 +32,8 @@ pub struct DataDecl {
     pub name: Symbol,
     /// The source's registered name, such as `mnist`.
     pub source: String,
-    /// Settings of the source.
-    pub options: Vec<(Symbol, Literal)>,
+    /// Settings of the source: numbers, truth values and texts.
+    pub options: Vec<(Symbol, Attr)>,
     /// Where it is declared.
     pub span: Option<Span>,
 }
@@ -113,6 +113,8 @@ pub enum StageKind {
     Predict(PredictStage),
     /// Runs the graph once on its inputs and reports outputs.
     Run(RunStage),
+    /// Looks for what is nearest to each query, and tells how much of the truth was found.
+    Search(SearchStage),
     /// Writes parameters and state to a checkpoint file.
     Save {
         /// The file.
@@ -261,6 +263,34 @@ pub struct RunStage {
     pub state: Vec<(Symbol, Symbol)>,
     /// Bindings of named extents.
     pub dims: Vec<(Symbol, usize)>,
+}
+
+/// Queries against a base. The data source has a split `base`, whose fields go to their inputs whole, and a split
+/// `queries`, whose fields go in batches; its field `neighbours`, if there is one, holds the true neighbours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchStage {
+    /// The data source's name in the pipeline.
+    pub data: Symbol,
+    /// Queries per step; the last batch may be short.
+    pub batch: usize,
+    /// The node of indices into the base: `i32[Q, k]`, nearest first.
+    pub ids: Symbol,
+    /// The node of their distances.
+    pub distances: Option<Symbol>,
+    /// (one of these nodes, the file that it goes to).
+    pub write: Vec<(Symbol, String)>,
+}
+
+impl SearchStage {
+    /// The splits `base` and `queries` of its data.
+    pub fn splits(&self) -> [SplitRef; 2] {
+        ["base", "queries"].map(|split| SplitRef { data: self.data.clone(), split: split.into() })
+    }
+
+    /// The nodes that the stage computes.
+    pub fn outputs(&self) -> impl Iterator<Item = &Symbol> {
+        [&self.ids].into_iter().chain(&self.distances)
+    }
 }
 
 /// Where and how often checkpoints are written.

@@ -4,6 +4,7 @@
 //! to an [`Executable`] by the names of the plan's inputs, and lets it take steps. The arena of intermediate values
 //! belongs to the executable.
 
+use crate::tensor::HostTensor;
 use engine_core::plan::Plan;
 use std::any::Any;
 use std::fmt;
@@ -20,6 +21,12 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// If there is not that much left.
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError>;
+
+    /// A buffer that is the tensor's own memory, for devices that read host memory in place: large data is there once.
+    /// Nobody may write it.
+    fn share(&self, _tensor: &HostTensor) -> Option<DeviceBuffer> {
+        None
+    }
 
     /// Copies `bytes` to a buffer, from byte `offset` on. No executable may be running on the buffer.
     ///

@@ -4,7 +4,11 @@
 
 use engine_core::fuse::fuse;
 use engine_core::ir::*;
-use engine_core::op::Registry;
+use engine_core::op::{
+    Grad, GradCheck, InputSpec, KernelCall, KernelForm, Lower, OpForm, Registry, Role, RowMonoid, TypeRule,
+    extreme_fold,
+};
+use engine_core::oracle::OracleTensor;
 use engine_core::plan::plan;
 use engine_runtime::cpu::CpuDevice;
 use engine_runtime::device::Device;
@@ -33,9 +37,33 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One of each kind of kernel: gather, map, row, contraction with epilogue and side sum, scatter, scan, update.
+/// The largest element of each row, as an op that brings its own kernel.
+fn largest() -> OpForm {
+    let fold = |_: &KernelCall| extreme_fold(Monoid::Max, DType::F32).unwrap();
+    let oracle = |_: &KernelCall, _: &[&OracleTensor]| unreachable!("nothing is compared here");
+    OpForm {
+        name: "largest".into(),
+        family: "test".into(),
+        summary: "Takes the largest element of each row.".into(),
+        inputs: vec![InputSpec::required("x", "rows")],
+        outputs: vec!["y".into()],
+        attrs: vec![],
+        types: TypeRule::custom(|inputs, _| {
+            Ok(vec![Type { dtype: DType::F32, shape: inputs[0].shape[..1].to_vec() }])
+        }),
+        lower: Lower::Kernel(KernelForm::of_rows(&RowMonoid::new(fold), Arc::new(oracle))),
+        grad: Grad::None { why: "a test" },
+        check: GradCheck::None { why: "a test" },
+        examples: vec![],
+        role: Role::Plain,
+    }
+}
+
+/// One of each kind of kernel: gather, map, row, contraction with epilogue and side sum, contraction that folds its rows,
+/// scatter, scan, update, opaque.
 fn step() -> Graph {
-    let registry = Registry::new();
+    let mut registry = Registry::new();
+    registry.add(largest());
     let mut builder = Builder::new(Graph::new("step"), &registry);
     let b = &mut builder;
     let table = b.input("table", InputKind::Param, Type::new(DType::F32, &[100, 64]));
@@ -57,7 +85,15 @@ fn step() -> Graph {
     let scattered = b.scatter(zeros, idx, x, 0, 0, Combine::Add);
     let small = b.scale(scattered, 1e-3);
     let next_table = b.sub(table, small);
-    b.graph.outputs = vec![("total".into(), total), ("scanned".into(), scanned)];
+    let best = b.matmul(x, weights);
+    let best = b.reduce(Monoid::ArgMax, best, &[1]);
+    let tops = b.call("largest", &[y], Attrs::default()).unwrap()[0];
+    b.graph.outputs = vec![
+        ("total".into(), total),
+        ("scanned".into(), scanned),
+        ("best".into(), best),
+        ("tops".into(), tops),
+    ];
     b.graph.state =
         vec![StateLink { input: weights.node, next }, StateLink { input: table.node, next: next_table }];
     builder.graph.pruned()

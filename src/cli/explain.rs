@@ -9,7 +9,7 @@ use engine_core::emit::cuda_sources;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
 use engine_core::pipeline::{SplitRef, StageKind};
-use engine_core::stage::{Rows, SplitShape};
+use engine_core::stage::{Rows, SplitShape, search_extents};
 use engine_runtime::data::source::{LoadContext, Sources};
 use engine_runtime::session::{CompilingPlanner, StageFault, load_data, split_shape};
 use indexmap::IndexSet;
@@ -109,6 +109,14 @@ fn compile_stages(
                 planner.compile_evaluation(&stage.name, evaluation, &shape, rows).map_err(failure)?.compiled
             }
             StageKind::Run(run) => planner.compile_running(run).map_err(failure)?,
+            StageKind::Search(search) => {
+                let [base, queries] = search.splits();
+                let (base, queries) = (shape(&base)?, shape(&queries)?);
+                let n_rows = search.batch.min(queries.n_rows);
+                let extents = search_extents(pipeline, &queries, base.n_rows, n_rows);
+                let outputs: Vec<_> = search.outputs().map(|node| (node.clone(), node.clone())).collect();
+                planner.compile_inference(&outputs, &extents).map_err(failure)?
+            }
             StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load { .. } => continue,
         };
         stages.push((stage.name.clone(), compiled));

@@ -143,9 +143,13 @@ fn lowering(form: &OpForm) -> String {
     let kind = match form.lower {
         Lower::Map(_) => "one scalar body over operands that broadcast",
         Lower::Expand(_) => "other ops and primitives",
+        Lower::Kernel(_) => "a kernel of its own",
     };
     match &form.role {
         Role::Plain => kind.to_string(),
+        Role::RowMonoid(_) => {
+            format!("{kind}, which folds rows: a product that only it reads is never stored")
+        }
         Role::Optimizer { slots } if slots.is_empty() => format!("{kind}; an optimizer without state"),
         Role::Optimizer { slots } => format!("{kind}; an optimizer with state {}", slots.join(", ")),
     }

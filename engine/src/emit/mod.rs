@@ -50,6 +50,7 @@ pub use tile::FLAG_WORDS;
 
 use crate::fuse::{Class, Kernel, KernelBody, Operand, Segment, Tile, TileOp, Use};
 use crate::ir::{DType, Literal};
+use crate::op::GpuForm;
 use code::{Code, U32, U64};
 use cubecl_core::codegen::{InfoBuilder, KernelSettings};
 use cubecl_core::compute::KernelBuilder;
@@ -67,6 +68,17 @@ use tile::Memory;
 /// Why a kernel has no text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EmitError {
+    /// A product whose rows are folded as they come.
+    #[error("rows of a product are folded on the processor only; take the ops apart with `fuse: Never`")]
+    Fold,
+    /// An opaque op that brings no GPU launch.
+    #[error("`{op}` runs on the processor only: {why}")]
+    Opaque {
+        /// The op.
+        op: String,
+        /// What its form says.
+        why: &'static str,
+    },
     /// A primitive that the device lacks for a type.
     #[error("`{op}` of {dtype} has no cube form")]
     Scalar {
@@ -131,7 +143,7 @@ impl KernelSource {
 /// # Errors
 /// If it computes something that CUDA C++ through CubeCL cannot.
 pub fn cuda_sources(kernel: &Kernel) -> Result<Vec<KernelSource>, EmitError> {
-    FusedKernel::launches(kernel).iter().map(FusedKernel::cuda_source).collect()
+    FusedKernel::launches(kernel)?.iter().map(FusedKernel::cuda_source).collect()
 }
 
 type CudaCompiler = CppCompiler<CudaDialect<CudaWmmaCompiler>>;
@@ -181,12 +193,15 @@ struct OperandForm {
 
 impl FusedKernel {
     /// The launches that make up a kernel, in their order, where no library takes part.
-    pub fn launches(kernel: &Kernel) -> Vec<FusedKernel> {
+    ///
+    /// # Errors
+    /// If it is an opaque op that brings none.
+    pub fn launches(kernel: &Kernel) -> Result<Vec<FusedKernel>, EmitError> {
         let whole = |tile: &Tile, form: Form| {
             let operands = operand_forms(kernel);
             FusedKernel { tile: tile.clone(), form, operands, is_guarded: false }
         };
-        match &kernel.body {
+        Ok(match &kernel.body {
             KernelBody::Map(tile) => vec![whole(tile, Form::Map)],
             KernelBody::Row(tile) => vec![whole(tile, Form::Row)],
             KernelBody::Segmented { tile, segments } => {
@@ -201,7 +216,11 @@ impl FusedKernel {
                 let tile = Tile { domain: *domain, insts: vec![] };
                 vec![whole(&tile, Form::Scan(scan::ScanForm::of(kernel, *monoid)))]
             }
-        }
+            KernelBody::Opaque(body) => {
+                let GpuForm::None { why } = body.call.form().gpu;
+                return Err(EmitError::Opaque { op: body.call.call.form.name.clone(), why });
+            }
+        })
     }
 
     /// The same, but it writes nothing while the error flag stands.

@@ -13,7 +13,7 @@ pub fn run(kernel: &Kernel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>
     let mut buffers: Vec<Vec<u8>> = inputs.to_vec();
     buffers.extend(kernel.operands[inputs.len()..].iter().map(|operand| vec![0xAA; operand.ty.bytes()]));
     let flag = buffers.len();
-    for fused in FusedKernel::launches(kernel) {
+    for fused in FusedKernel::launches(kernel).unwrap() {
         let place = |argument: &Argument| match argument {
             Argument::Operand(operand) => *operand,
             Argument::Flag => flag,

@@ -98,6 +98,7 @@ impl TileCode<'_> {
             }
             TileOp::Reduce { .. } => crate::bug!("a reduction has no value at a point"),
             TileOp::Accumulator => crate::bug!("an accumulator outside of a contraction"),
+            TileOp::Fold { .. } => return Err(EmitError::Fold),
         }))
     }
 
@@ -231,7 +232,7 @@ pub fn operands(op: &TileOp) -> Vec<Reg> {
         TileOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
         TileOp::Scalar(_, args) => args.clone(),
         TileOp::Check { index, .. } => vec![*index],
-        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } => vec![*value],
+        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } | TileOp::Fold { value } => vec![*value],
         TileOp::Const(_) | TileOp::Coord(_) | TileOp::Accumulator => vec![],
     }
 }

@@ -4,10 +4,11 @@ use super::cluster::{Clusters, Kind, Place};
 use super::edges::{RealGraph, contract_extents};
 use super::tile::TileBuilder;
 use super::{
-    Access, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, Operand, ScatterBody, Segment,
-    SideSum, Tile, TileOp, Use,
+    Access, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, OpaqueBody, Operand, RowConsumer,
+    RowsBody, ScatterBody, Segment, SideSum, Tile, TileOp, Use,
 };
-use crate::ir::{Contract, Literal, NodeId, NodeOp, Symbol, Value};
+use crate::ir::{Contract, Graph, Literal, NodeId, NodeOp, Symbol, Value};
+use crate::op::KernelCall;
 use indexmap::IndexMap;
 use std::collections::HashSet;
 
@@ -32,6 +33,7 @@ fn build(real: &RealGraph, clusters: &Clusters, id: usize) -> Kernel {
     };
     let (body, operands) = match cluster.kind {
         Kind::Alone => alone(real, cluster.members[0].0),
+        Kind::Opaque => opaque(real, cluster.members[0].0),
         Kind::Map(n) => {
             let (tile, operands) = tile(real, clusters, id, &inside, anchor, map_domain(real, &inside, n));
             (tile_body(tile), operands)
@@ -95,7 +97,9 @@ fn stores(
     inside: &HashSet<NodeId>,
 ) -> Vec<(Value, usize, Access, Class)> {
     let members = clusters.clusters[id].members.iter();
-    let written = members.filter(|&&(node, place)| place != Place::Side && clusters.is_written(node, inside));
+    let written = members.filter(|&&(node, place)| {
+        !matches!(place, Place::Side | Place::Fold) && clusters.is_written(node, inside)
+    });
     let written: Vec<(NodeId, Place)> = written.copied().collect();
     let mut stores = vec![];
     for (node, place) in written {
@@ -120,8 +124,14 @@ fn contract(
     let mut builder = TileBuilder::new(real, inside, Some(anchor), domain);
     let lhs = matrix(real, &mut builder, anchor, spec, 0);
     let rhs = matrix(real, &mut builder, anchor, spec, 1);
+    let members = &clusters.clusters[id].members;
+    let folded = members.iter().find(|member| member.1 == Place::Fold).map(|member| member.0);
+    if let Some(node) = folded {
+        builder.fold(graph.nodes[node].inputs[0]);
+    }
     let stores = stores(&mut builder, clusters, id, inside);
     let (epilogue, mut operands) = builder.finish(stores);
+    let rows = folded.map(|node| rows_body(graph, node, [batch, m, n], &mut operands));
     let mut side_sums = vec![];
     for &(node, place) in &clusters.clusters[id].members {
         if place == Place::Side {
@@ -133,7 +143,25 @@ fn contract(
         }
     }
     let dtype = graph.ty(graph.nodes[anchor].inputs[0]).dtype;
-    (KernelBody::Contract(ContractBody { batch, m, n, k, lhs, rhs, dtype, epilogue, side_sums }), operands)
+    let body = ContractBody { batch, m, n, k, lhs, rhs, dtype, epilogue, side_sums, rows };
+    (KernelBody::Contract(body), operands)
+}
+
+/// What folds the rows of a contraction; its results become operands.
+fn rows_body(graph: &Graph, node: NodeId, shape: [usize; 3], operands: &mut Vec<Operand>) -> RowsBody {
+    let consumer = match &graph.nodes[node].op {
+        NodeOp::Reduce { monoid, .. } => {
+            RowConsumer::Extreme(*monoid, graph.ty(graph.nodes[node].inputs[0]).dtype)
+        }
+        NodeOp::Call(call) => RowConsumer::Call(KernelCall::new(graph, &graph.nodes[node], call)),
+        other => crate::bug!("{other:?} folds no rows"),
+    };
+    let first = operands.len();
+    operands.extend((0..graph.nodes[node].outputs.len()).map(|port| {
+        let value = Value { node, port };
+        Operand { value, ty: graph.ty(value).clone(), usage: Use::Write }
+    }));
+    RowsBody::new(consumer, (first..operands.len()).collect(), shape)
 }
 
 /// An operand in canonical form. Contractions are canonical by now: at most one axis of each role, or axes that run on
@@ -201,6 +229,22 @@ fn alone(real: &RealGraph, node: NodeId) -> (KernelBody, Vec<Operand>) {
     (body, operands)
 }
 
+fn opaque(real: &RealGraph, node: NodeId) -> (KernelBody, Vec<Operand>) {
+    let graph = real.graph;
+    let NodeOp::Call(call) = &graph.nodes[node].op else { crate::bug!("an opaque kernel of no call") };
+    let read = |&value: &Value| {
+        let value = real.dense(value).unwrap_or_else(|| crate::bug!("operand of `{}`", call.form.name));
+        Operand { value, ty: graph.ty(value).clone(), usage: Use::Read }
+    };
+    let write = |port: usize| {
+        let value = Value { node, port };
+        Operand { value, ty: graph.ty(value).clone(), usage: Use::Write }
+    };
+    let node = &graph.nodes[node];
+    let operands = node.inputs.iter().map(read).chain((0..node.outputs.len()).map(write)).collect();
+    (KernelBody::Opaque(OpaqueBody::new(KernelCall::new(graph, node, call))), operands)
+}
+
 // ---- Figures.
 
 fn finish(real: &RealGraph, body: KernelBody, operands: Vec<Operand>, nodes: Vec<NodeId>) -> Kernel {
@@ -265,6 +309,8 @@ fn flops(body: &KernelBody) -> u64 {
         KernelBody::Contract(c) => 2 * (c.batch * c.m * c.n * c.k) as u64 + of_tile(&c.epilogue),
         KernelBody::Scatter(s) => (s.extents[0] * s.extents[1] * s.extents[3] * s.extents[4]) as u64,
         KernelBody::Scan { domain, .. } => domain.points(Class::Element) as u64,
+        // What an opaque op does inside is its own business, and mostly comparisons.
+        KernelBody::Opaque(_) => 0,
     }
 }
 

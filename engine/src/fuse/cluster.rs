@@ -7,6 +7,7 @@
 use super::edges::{Edge, RealGraph, contract_extents};
 use super::{Access, Domain};
 use crate::ir::{Monoid, NodeId, NodeOp, Value};
+use crate::op::{Role, extreme_fold};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What a cluster will become.
@@ -20,6 +21,8 @@ pub enum Kind {
     Contract(NodeId, Domain),
     /// A kernel that takes nothing in: scatter, scan.
     Alone,
+    /// An op that brings its own kernel.
+    Opaque,
 }
 
 /// Where in a cluster's domain a node lives.
@@ -31,6 +34,8 @@ pub enum Place {
     Row,
     /// Beside the contraction: a sum of one of its operands.
     Side,
+    /// Behind the contraction: it folds the rows of the result.
+    Fold,
 }
 
 /// A set of real nodes that become one kernel.
@@ -58,6 +63,9 @@ const MAX_OPERANDS: usize = 24;
 /// An epilogue reads at most this many result-sized tensors besides the accumulator; with more of them a GEMM kernel
 /// spends its time on the epilogue.
 const MAX_EPILOGUE_READS: usize = 2;
+
+/// Rows shorter than this are not worth handing over: a matrix of such rows is small, and read again from cache.
+const LONG_ROW: usize = 256;
 
 type Refusal = &'static str;
 
@@ -94,6 +102,7 @@ impl<'r, 'g> Clusters<'r, 'g> {
                 (Kind::Contract(node, Domain { outer: batch * m, row: n, inner: 1 }), Place::Element)
             }
             NodeOp::Scatter { .. } | NodeOp::Scan { .. } => (Kind::Alone, Place::Element),
+            NodeOp::Call(_) => (Kind::Opaque, Place::Element),
             _ => (Kind::Map(graph.ty(Value::of(node)).numel()), Place::Element),
         }
     }
@@ -102,6 +111,8 @@ impl<'r, 'g> Clusters<'r, 'g> {
     pub fn fuse(&mut self) {
         // Epilogues come first: a bias and an activation belong to their GEMM rather than to what reads the result.
         self.grow_epilogues();
+        // What folds the rows of a product saves storing it.
+        self.join_row_folds();
         // Then sums that a GEMM can take along, before a row kernel claims them.
         self.join_side_sums();
         self.join_edges();
@@ -140,6 +151,65 @@ impl<'r, 'g> Clusters<'r, 'g> {
         let [user] = self.real.users[node][..] else { return None };
         let is_map = self.of[user].is_some_and(|id| matches!(self.clusters[id].kind, Kind::Map(_)));
         (is_map && !self.real.root[node]).then_some(user)
+    }
+
+    /// A product of long rows that only a fold of rows reads hands its tiles over.
+    fn join_row_folds(&mut self) {
+        for node in 0..self.of.len() {
+            let Some(id) = self.of[node] else { continue };
+            let [edge] = &self.real.edges[node][..] else { continue };
+            let Some(target) = self.of[edge.producer.node] else { continue };
+            if self.folds_rows(node) && self.can_fold(target, node).is_ok() {
+                self.merge(id, target, self.clusters[target].kind, |_| Place::Fold);
+            }
+        }
+    }
+
+    /// Whether a node takes in rows of its one operand piece by piece.
+    fn folds_rows(&self, node: NodeId) -> bool {
+        let node = &self.real.graph.nodes[node];
+        match &node.op {
+            NodeOp::Reduce { monoid, .. } => {
+                extreme_fold(*monoid, self.real.graph.ty(node.inputs[0]).dtype).is_some()
+            }
+            NodeOp::Call(call) => matches!(call.form.role, Role::RowMonoid(_)) && node.inputs.len() == 1,
+            _ => false,
+        }
+    }
+
+    /// Whether a node that folds rows can take them from contraction cluster `id` as they are computed.
+    fn can_fold(&self, id: usize, node: NodeId) -> Result<(), Refusal> {
+        let graph = self.real.graph;
+        let Kind::Contract(_, domain) = self.clusters[id].kind else {
+            return Err("only a contraction hands over its rows");
+        };
+        let value = graph.nodes[node].inputs[0];
+        let extents = graph.ty(value).extents();
+        let rows = match &graph.nodes[node].op {
+            NodeOp::Reduce { axes, .. } => row_domain(&extents, axes),
+            _ => row_domain(&extents, &[extents.len().saturating_sub(1)]),
+        };
+        let n_points = domain.points(super::Class::Element);
+        let edge = &self.real.edges[node][0];
+        if rows != domain || edge.indexed || !edge.access.is_identity(n_points) {
+            return Err("its rows are not those of the product");
+        }
+        if domain.row < LONG_ROW {
+            return Err("rows this short are read again sooner than handed over");
+        }
+        if !graph.ty(value).dtype.accumulator().eq(&graph.ty(value).dtype) {
+            return Err("rows of half precision are stored");
+        }
+        if self.real.state[node] || self.clusters[id].members.iter().any(|member| member.1 == Place::Fold) {
+            return Err("a product hands its rows to one reader, which writes no state");
+        }
+        let inside: HashSet<NodeId> =
+            self.clusters[id].members.iter().map(|member| member.0).chain([node]).collect();
+        let members = self.clusters[id].members.iter().filter(|member| member.1 == Place::Element);
+        match members.clone().any(|&(member, _)| self.is_written(member, &inside)) {
+            true => Err("the product is needed elsewhere too"),
+            false => Ok(()),
+        }
     }
 
     /// Sums over the contracted axis of what a contraction reads anyway.
@@ -280,7 +350,13 @@ impl<'r, 'g> Clusters<'r, 'g> {
 
     fn shape_of_join(&self, from: usize, to: usize) -> Result<Joined, Refusal> {
         let (a, b) = (&self.clusters[from], &self.clusters[to]);
+        if a.members.iter().chain(&b.members).any(|member| member.1 == Place::Fold) {
+            return Err("a product that hands over its rows has nothing more to give");
+        }
         let kind = match (a.kind, b.kind) {
+            (Kind::Opaque, _) | (_, Kind::Opaque) => {
+                return Err("an opaque kernel reads and writes whole tensors in memory");
+            }
             (Kind::Alone, _) | (_, Kind::Alone) => return Err("a scatter or scan takes nothing in"),
             (Kind::Contract(..), Kind::Contract(..)) => return Err("one contraction feeds another"),
             (Kind::Contract(_, domain), Kind::Row(_)) if domain.row > 0 => {
@@ -370,7 +446,7 @@ impl<'r, 'g> Clusters<'r, 'g> {
         let domain = match kind {
             Kind::Map(n) => Domain { outer: 1, row: n, inner: 1 },
             Kind::Row(domain) | Kind::Contract(_, domain) => domain,
-            Kind::Alone => return Err("a scatter or scan takes nothing in"),
+            Kind::Alone | Kind::Opaque => return Err("a kernel of its own kind takes nothing in"),
         };
         let members: Vec<NodeId> = merged(a, b);
         let mut places: HashMap<NodeId, Place> = HashMap::new();
@@ -498,6 +574,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
 
     fn reason(&self, edge: &Edge, node: NodeId, from: usize, to: usize) -> NotFused {
         let refusal = match self.can_join(from, to) {
+            Err(_) if self.folds_rows(node) && matches!(self.clusters[from].kind, Kind::Contract(..)) => {
+                self.can_fold(from, node).err().unwrap_or("the product is needed elsewhere too")
+            }
             Err(refusal) => refusal,
             Ok(_) => "the value is needed elsewhere too, so joining would save nothing",
         };

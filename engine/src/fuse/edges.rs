@@ -85,6 +85,7 @@ impl<'g> RealGraph<'g> {
                     NodeOp::Contract(_) => self.strided(input).is_some(),
                     NodeOp::Gather { .. } if operand == 0 => self.strided(input).is_some(),
                     NodeOp::Scatter { .. } | NodeOp::Scan { .. } => !self.is_inline(input.node),
+                    NodeOp::Call(_) => self.dense(input).is_some(),
                     _ => true,
                 };
                 self.real[input.node] |= !fits;
@@ -108,6 +109,15 @@ impl<'g> RealGraph<'g> {
         }
         let access = through(&self.graph.ty(base).extents(), chain.iter().rev().map(|(v, s)| (*v, &s[..])));
         (access.levels.len() == 1 && access.levels[0].guards.is_empty()).then_some((base, access))
+    }
+
+    /// The buffer that holds a value as it is, dense and row-major: the value itself if it is real, or what it is
+    /// another shape of.
+    pub fn dense(&self, value: Value) -> Option<Value> {
+        let (buffer, access) = self.strided(value)?;
+        let numel = self.graph.ty(value).numel();
+        let is_same = numel == 0 || access.is_identity(numel);
+        (self.graph.ty(buffer).numel() == numel && is_same).then_some(buffer)
     }
 
     fn edges_of(&self, node: NodeId) -> Vec<Edge> {

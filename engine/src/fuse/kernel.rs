@@ -2,6 +2,7 @@
 
 use super::Access;
 use crate::ir::{Combine, DType, Literal, Monoid, NodeId, Scalar, Type, Value};
+use crate::op::{KernelCall, Role, RowFold, extreme_fold};
 
 /// Index of an instruction within its tile; also names its result.
 pub type Reg = usize;
@@ -86,6 +87,11 @@ pub enum TileOp {
     },
     /// The accumulator of the contraction at this point; contract kernels only.
     Accumulator,
+    /// Hands the value at each point to what folds the rows of a contraction. Has no result.
+    Fold {
+        /// What is handed over.
+        value: Reg,
+    },
     /// Writes to element `access(point)` of an operand. Has no result.
     Store {
         /// Index into the kernel's operands.
@@ -193,6 +199,73 @@ pub struct ContractBody {
     pub epilogue: Tile,
     /// Sums taken along the way.
     pub side_sums: Vec<SideSum>,
+    /// What takes in the rows of the epilogue's result in place of memory.
+    pub rows: Option<RowsBody>,
+}
+
+/// What folds the rows of a contraction's result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowConsumer {
+    /// The extreme element, or its index, of rows of that type.
+    Extreme(Monoid, DType),
+    /// An op whose role is a row monoid.
+    Call(KernelCall),
+}
+
+impl RowConsumer {
+    /// The fold.
+    pub fn fold(&self) -> Box<dyn RowFold> {
+        let fold = match self {
+            RowConsumer::Extreme(monoid, dtype) => extreme_fold(*monoid, *dtype),
+            RowConsumer::Call(call) => match &call.call.form.role {
+                Role::RowMonoid(monoid) => Some(monoid.fold(call)),
+                _ => None,
+            },
+        };
+        fold.unwrap_or_else(|| crate::bug!("{} folds no rows", self.name()))
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        match self {
+            RowConsumer::Extreme(monoid, _) => monoid.name(),
+            RowConsumer::Call(call) => &call.call.form.name,
+        }
+    }
+}
+
+/// A contraction that folds the rows of its result as they are computed, so that the result is never stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowsBody {
+    /// What folds.
+    pub consumer: RowConsumer,
+    /// Kernel operands that its results go to.
+    pub results: Vec<usize>,
+    /// Rows that one worker takes at a time.
+    pub panel_rows: usize,
+    /// Pieces that each row is cut into, where rows alone are too few to go round.
+    pub n_pieces: usize,
+    /// Words of the state of one piece of one row.
+    pub state_words: usize,
+}
+
+/// Chunks of work that balance well enough.
+const FOLD_CHUNKS: usize = 16;
+/// Rows of a panel: few enough for their states to stay in cache, many enough to be worth reading the right matrix for.
+const PANEL_ROWS: std::ops::RangeInclusive<usize> = 256..=1024;
+/// Columns of a piece, at least.
+const PIECE_COLUMNS: usize = 1024;
+
+impl RowsBody {
+    /// For `batch` products of `m` rows of `n` elements; the cut follows from the shape alone.
+    pub fn new(consumer: RowConsumer, results: Vec<usize>, [batch, m, n]: [usize; 3]) -> RowsBody {
+        let panel_rows =
+            m.div_ceil(FOLD_CHUNKS).next_multiple_of(64).clamp(*PANEL_ROWS.start(), *PANEL_ROWS.end());
+        let n_panels = batch * m.div_ceil(panel_rows);
+        let n_pieces = FOLD_CHUNKS.div_ceil(n_panels.max(1)).min(n.div_ceil(PIECE_COLUMNS)).max(1);
+        let state_words = consumer.fold().state_words();
+        RowsBody { consumer, results, panel_rows, n_pieces, state_words }
+    }
 }
 
 /// One tensor of a segmented map.
@@ -216,6 +289,23 @@ pub struct ScatterBody {
     pub extents: [usize; 5],
     /// What happens where indices meet; in the order of the indices.
     pub combine: Combine,
+}
+
+/// An op that brings its own kernel; the kernel's operands are those of the call, then its results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpaqueBody {
+    /// The call.
+    pub call: KernelCall,
+    /// Bytes of scratch that it needs while it runs.
+    pub workspace_bytes: usize,
+}
+
+impl OpaqueBody {
+    /// Asks the op what workspace the call needs.
+    pub fn new(call: KernelCall) -> OpaqueBody {
+        let workspace_bytes = (call.form().host)(&call).workspace_bytes;
+        OpaqueBody { call, workspace_bytes }
+    }
 }
 
 /// What a kernel does.
@@ -244,6 +334,8 @@ pub enum KernelBody {
         /// Rows run along `row`.
         domain: Domain,
     },
+    /// An op that brings its own kernel.
+    Opaque(OpaqueBody),
 }
 
 /// One launch, or one parallel region on the CPU.
@@ -268,7 +360,18 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// `map`, `row`, `segmented map`, `contract`, `scatter` or `scan`.
+    /// Bytes of scratch that the plan sets aside while the kernel runs.
+    pub fn workspace_bytes(&self) -> usize {
+        match &self.body {
+            KernelBody::Opaque(body) => body.workspace_bytes,
+            KernelBody::Contract(ContractBody { batch, m, rows: Some(rows), .. }) => {
+                8 * batch * m * rows.n_pieces * rows.state_words
+            }
+            _ => 0,
+        }
+    }
+
+    /// `map`, `row`, `segmented map`, `contract`, `scatter`, `scan` or `kernel`.
     pub fn kind(&self) -> &'static str {
         match self.body {
             KernelBody::Map(_) => "map",
@@ -283,6 +386,7 @@ impl Kernel {
             KernelBody::Contract(_) => "contract",
             KernelBody::Scatter(_) => "scatter",
             KernelBody::Scan { .. } => "scan",
+            KernelBody::Opaque(_) => "kernel",
         }
     }
 }

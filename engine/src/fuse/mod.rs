@@ -16,8 +16,8 @@ mod tile;
 pub use access::{Access, Axis, Guard, Level};
 pub use cluster::NotFused;
 pub use kernel::{
-    Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, Operand, Reg, ScatterBody, Segment, Side,
-    SideSum, Tile, TileInst, TileOp, Use,
+    Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, OpaqueBody, Operand, Reg, RowConsumer,
+    RowsBody, ScatterBody, Segment, Side, SideSum, Tile, TileInst, TileOp, Use,
 };
 
 use crate::ir::Graph;

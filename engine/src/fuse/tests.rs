@@ -254,3 +254,34 @@ fn a_scatter_stands_alone_and_gets_dense_operands() {
     "#]],
     );
 }
+
+fn product_and_argmax(n: usize, is_output: bool) -> Graph {
+    with_builder(|b| {
+        let x = b.input("x", InputKind::Data, f32s(&[100, 32]));
+        let w = b.input("w", InputKind::Param, f32s(&[32, n]));
+        let y = b.matmul(x, w);
+        let best = b.reduce(Monoid::ArgMax, y, &[1]);
+        output(b, "best", best);
+        if is_output {
+            output(b, "y", y);
+        }
+    })
+}
+
+#[test]
+fn a_product_that_only_an_argmax_of_long_rows_reads_is_never_stored() {
+    check(
+        product_and_argmax(1000, false),
+        expect![[r#"
+        contract: x w -> t.2
+    "#]],
+    );
+    let reason = |n: usize, is_output: bool| {
+        let fused = fuse(&product_and_argmax(n, is_output).pruned(), true);
+        fused.not_fused.iter().map(|edge| edge.reason.clone()).collect::<Vec<_>>().join("; ")
+    };
+    expect!["the product is needed elsewhere too (800000 bytes through memory)"]
+        .assert_eq(&reason(1000, true));
+    expect!["rows this short are read again sooner than handed over (20000 bytes through memory)"]
+        .assert_eq(&reason(25, false));
+}

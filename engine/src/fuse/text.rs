@@ -1,7 +1,7 @@
 //! Kernels as text.
 
 use super::{ContractBody, Kernel, KernelBody, Side, Tile, TileInst, TileOp, Use};
-use crate::ir::{Graph, Scalar};
+use crate::ir::{Graph, Scalar, Type};
 use std::fmt::{self, Write};
 
 impl Kernel {
@@ -37,6 +37,12 @@ fn body_lines(body: &KernelBody) -> Vec<String> {
         KernelBody::Scatter(body) => {
             vec![format!("scatter {:?} over {:?}", body.combine, body.extents)]
         }
+        KernelBody::Opaque(body) => {
+            let types = |types: &[Type]| types.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
+            let (inputs, outputs) = (types(&body.call.inputs), types(&body.call.outputs));
+            let name = &body.call.call.form.name;
+            vec![format!("{name}({inputs}) -> {outputs}, workspace {} B", body.workspace_bytes)]
+        }
         KernelBody::Scan { monoid, domain } => {
             vec![format!("scan {} over [{}, {}, {}]", monoid.name(), domain.outer, domain.row, domain.inner)]
         }
@@ -56,6 +62,14 @@ fn contract_lines(body: &ContractBody) -> Vec<String> {
         let side = if sum.side == Side::Lhs { "lhs" } else { "rhs" };
         lines.push(format!("@{} = sum of {side} over k", sum.operand));
     }
+    if let Some(rows) = &body.rows {
+        let results: Vec<String> = rows.results.iter().map(|operand| format!("@{operand}")).collect();
+        lines.push(format!(
+            "{} = {} of each row, as it is computed",
+            results.join(", "),
+            rows.consumer.name()
+        ));
+    }
     lines.extend(body.epilogue.to_string().lines().map(String::from));
     lines
 }
@@ -67,6 +81,7 @@ impl fmt::Display for Tile {
         for (reg, inst) in self.insts.iter().enumerate() {
             match &inst.op {
                 TileOp::Store { operand, access, value } => writeln!(f, "@{operand}{access} = %{value}")?,
+                TileOp::Fold { value } => writeln!(f, "fold %{value}")?,
                 _ => writeln!(f, "%{reg}: {} {} = {}", inst.dtype, class_name(inst), OpText(&inst.op))?,
             }
         }
@@ -110,7 +125,7 @@ impl fmt::Display for OpText<'_> {
             TileOp::Check { index, bound, .. } => write!(f, "check(%{index}, bound={bound})"),
             TileOp::Reduce { monoid, value } => write!(f, "reduce_{}(%{value})", monoid.name()),
             TileOp::Accumulator => f.write_str("accumulator"),
-            TileOp::Store { .. } => f.write_str("store"),
+            TileOp::Store { .. } | TileOp::Fold { .. } => f.write_str("store"),
         }
     }
 }

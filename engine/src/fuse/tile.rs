@@ -44,6 +44,14 @@ impl<'r, 'g> TileBuilder<'r, 'g> {
         (reg, Access::strided(&[self.domain.points(class)], &[1]))
     }
 
+    /// Computes `value` at every point and hands it to what folds the rows.
+    pub fn fold(&mut self, value: Value) {
+        let reg = self.emit(Class::Element, value, &vec![]);
+        let value = self.at_element(reg);
+        let dtype = self.insts[value].dtype;
+        self.push(TileOp::Fold { value }, dtype, Class::Element);
+    }
+
     /// The tile, with the stores last: in place updates must not be seen by later loads.
     pub fn finish(mut self, stores: Vec<(Value, Reg, Access, Class)>) -> (Tile, Vec<Operand>) {
         for (value, reg, access, class) in stores {

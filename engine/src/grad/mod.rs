@@ -263,6 +263,9 @@ fn call_gradients(
             let body = body(&call.attrs);
             Ok(map_gradients(builder, &body, &node.inputs, upstream, &node.outputs[0].ty, wanted))
         }
+        (Grad::Derive, Lower::Kernel(_)) => {
+            crate::bug!("`{}` is opaque and has no gradient rule", node.name())
+        }
         (Grad::Derive, Lower::Expand(_)) => crate::bug!("`{}` should have been expanded", node.name()),
     }
 }

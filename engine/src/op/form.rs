@@ -1,5 +1,7 @@
 //! The form of an op. Every field is filled in; nothing is implied by leaving something out.
 
+use super::kernel::KernelForm;
+use super::rows::RowMonoid;
 use crate::diag::Span;
 use crate::ir::{Attr, Attrs, Body, Builder, DType, Literal, Type, Value, broadcast_shapes};
 use std::sync::Arc;
@@ -180,6 +182,8 @@ pub enum Lower {
     Map(MapFn),
     /// Other ops and primitives.
     Expand(ExpandFn),
+    /// An opaque computation: a call of it stays one, and is a kernel of its own unless its role says more.
+    Kernel(KernelForm),
 }
 
 impl Lower {
@@ -284,6 +288,8 @@ pub enum Role {
         /// Names of the slots: `["m", "v"]`.
         slots: Vec<String>,
     },
+    /// It folds the rows of its one operand, along the last axis, piece by piece.
+    RowMonoid(RowMonoid),
 }
 
 impl OpForm {

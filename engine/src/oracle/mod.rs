@@ -13,11 +13,11 @@ pub use tensor::{Elements, OracleTensor, Precision};
 
 use crate::bind::unroll;
 use crate::ir::{
-    Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeOp, Symbol, Type, Value, View,
+    Call, Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeOp, Symbol, Type, Value, View,
     dense_strides,
 };
 use crate::lower::primitives;
-use crate::op::Registry;
+use crate::op::{KernelCall, Lower, Registry};
 use indexmap::IndexMap;
 use std::collections::HashMap;
 use tensor::{Offsets, broadcast_strides};
@@ -98,11 +98,12 @@ impl<'r> Oracle<'r> {
         let graph = primitives(&unroll(graph), self.registry);
         let mut machine = Machine { graph: &graph, precision: self.precision, seed, values: vec![] };
         for node in &graph.nodes {
-            let value = match node.op {
-                NodeOp::Input(kind) => given(node, kind, inputs, step)?,
-                _ => machine.compute(node)?,
+            let values = match &node.op {
+                NodeOp::Input(kind) => vec![given(node, *kind, inputs, step)?],
+                NodeOp::Call(call) => machine.compute_call(node, call),
+                _ => vec![machine.compute(node)?],
             };
-            machine.values.push(value.rounded(self.precision));
+            machine.values.push(values.into_iter().map(|value| value.rounded(self.precision)).collect());
         }
         let outputs =
             graph.outputs.iter().map(|(name, v)| (name.clone(), machine.value(*v).clone())).collect();
@@ -136,12 +137,22 @@ struct Machine<'g> {
     graph: &'g Graph,
     precision: Precision,
     seed: u64,
-    values: Vec<OracleTensor>,
+    /// By node, its results.
+    values: Vec<Vec<OracleTensor>>,
 }
 
 impl Machine<'_> {
     fn value(&self, value: Value) -> &OracleTensor {
-        &self.values[value.node]
+        &self.values[value.node][value.port]
+    }
+
+    /// An opaque op brings its own oracle.
+    fn compute_call(&self, node: &Node, call: &Call) -> Vec<OracleTensor> {
+        let Lower::Kernel(kernel) = &call.form.lower else {
+            crate::bug!("`{}` of `{}` is not lowered", node.name(), self.graph.name)
+        };
+        let args: Vec<&OracleTensor> = node.inputs.iter().map(|&input| self.value(input)).collect();
+        (kernel.oracle)(&KernelCall::new(self.graph, node, call), &args)
     }
 
     fn compute(&self, node: &Node) -> Result<OracleTensor, OracleError> {

@@ -157,12 +157,15 @@ impl Planner<'_> {
         let finished = finished_before(&order);
         let mut slots = self.slots(&order);
         self.reuse_dying(&order, &finished, &mut slots);
-        let needs: Vec<Need> = slots.needs.iter().map(|(_, need)| need.clone()).collect();
+        let workspaces = order.iter().enumerate().map(|(at, launch)| self.workspace(at, launch.kernel));
+        let needs: Vec<Need> =
+            slots.needs.iter().map(|(_, need)| need.clone()).chain(workspaces.clone()).collect();
         let (offsets, arena_bytes) = place(&needs, &finished);
+        let (offsets, workspace_offsets) = offsets.split_at(slots.needs.len());
         let last = order.len().saturating_sub(1);
         let mut buffers: Vec<Buffer> = vec![];
         let mut id_of_slot = vec![];
-        for ((value, need), offset) in slots.needs.iter().zip(offsets) {
+        for ((value, need), &offset) in slots.needs.iter().zip(offsets) {
             let end = if need.is_output { last } else { need.uses.iter().copied().max().unwrap_or(0) };
             let life = (need.uses.iter().copied().min().unwrap_or(0), end);
             id_of_slot.push(buffers.len());
@@ -187,7 +190,8 @@ impl Planner<'_> {
         let buffer_of: HashMap<Value, BufferId> = values.iter().copied().collect();
         let launches = order
             .iter()
-            .map(|launch| Launch {
+            .zip(workspace_offsets.iter().zip(workspaces))
+            .map(|(launch, (&offset, need))| Launch {
                 kernel: launch.kernel,
                 buffers: self.kernels[launch.kernel]
                     .operands
@@ -196,6 +200,7 @@ impl Planner<'_> {
                     .collect(),
                 stream: launch.stream,
                 waits: launch.waits.clone(),
+                workspace: offset..offset + need.bytes,
             })
             .collect();
         let outputs = self
@@ -218,6 +223,11 @@ impl Planner<'_> {
             matmul: Precision::default(),
             values,
         }
+    }
+
+    /// Scratch that a kernel needs at its launch and never again.
+    fn workspace(&self, at: usize, kernel: usize) -> Need {
+        Need { bytes: self.kernels[kernel].workspace_bytes(), uses: vec![at], is_output: false }
     }
 
     /// One slot of the arena for every value that a kernel writes elsewhere than over a state.

@@ -12,6 +12,7 @@ pub use memory::ALIGNMENT;
 
 use crate::fuse::Kernel;
 use crate::ir::{InputKind, NodeId, Symbol, Type, Value};
+use std::ops::Range;
 
 /// Index into [`Plan::buffers`].
 pub type BufferId = usize;
@@ -49,6 +50,8 @@ pub struct Launch {
     pub stream: usize,
     /// Earlier launches on other streams that must have finished.
     pub waits: Vec<usize>,
+    /// Bytes of the arena that are the kernel's alone while it runs; empty for most.
+    pub workspace: Range<usize>,
 }
 
 /// How products of `f32` matrices are computed.

@@ -21,7 +21,11 @@ impl fmt::Display for Plan {
                 write!(f, " after {:?}", launch.waits)?;
             }
             let names: Vec<&str> = launch.buffers.iter().map(|&id| &*self.buffers[id].name).collect();
-            writeln!(f, " ({})", names.join(", "))?;
+            write!(f, " ({})", names.join(", "))?;
+            match launch.workspace.len() {
+                0 => writeln!(f)?,
+                bytes => writeln!(f, " workspace {bytes} B at {}", launch.workspace.start)?,
+            }
         }
         for buffer in self.buffers.iter().filter(|buffer| buffer.ty.bytes() > 0) {
             match buffer.place {

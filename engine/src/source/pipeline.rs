@@ -16,7 +16,7 @@ mod typing;
 
 use super::{Fields, Ron, RonKind, entries, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Sources, Span, Spanned};
-use crate::ir::{Builder, Graph, InputKind, Symbol, Type};
+use crate::ir::{Attr, Builder, Graph, InputKind, Symbol, Type};
 use crate::op::Registry;
 use crate::pipeline::{DataDecl, Init, InputDecl, ParamDecl, Pipeline};
 use crate::plan::Precision;
@@ -253,12 +253,12 @@ fn read_data(value: &Ron, diags: &mut Diagnostics) -> Vec<DataDecl> {
     data
 }
 
-fn option(value: &Ron, diags: &mut Diagnostics) -> Option<crate::ir::Literal> {
-    use crate::ir::Literal;
-    match value.kind {
-        RonKind::Bool(b) => Some(Literal::Bool(b)),
-        RonKind::Float(x) => Some(Literal::Float(x)),
-        _ => value.integer("an option", i64::MIN..=i64::MAX, diags).map(Literal::Int),
+fn option(value: &Ron, diags: &mut Diagnostics) -> Option<Attr> {
+    match &value.kind {
+        RonKind::Bool(b) => Some(Attr::from(*b)),
+        RonKind::Float(x) => Some(Attr::from(*x)),
+        RonKind::Str(_) => value.string("an option", diags).map(|text| Attr::from(&*text.to_string())),
+        _ => value.integer("an option", i64::MIN..=i64::MAX, diags).map(Attr::from),
     }
 }
 

@@ -13,7 +13,9 @@ pub use rows::{Rows, SplitShape};
 
 use crate::bind::{bind, unroll};
 use crate::diag::Span;
-use crate::ir::{Binary, Builder, DType, Graph, InputKind, Scalar, StateLink, Symbol, Type, Unary, Value};
+use crate::ir::{
+    Binary, Builder, DType, Dim, Graph, InputKind, Scalar, StateLink, Symbol, Type, Unary, Value,
+};
 use crate::op::Registry;
 use crate::pipeline::{Evaluation, Pipeline, RunStage, TrainStage};
 
@@ -110,6 +112,28 @@ pub fn inference(
 /// As for [`inference`].
 pub fn running(pipeline: &Pipeline, stage: &RunStage) -> Result<Graph, StageIssue> {
     select(pipeline, &Wanted { outputs: &stage.outputs, state: &stage.state }, &stage.dims)
+}
+
+/// What the leading extents of the inputs of a search are bound to: `n_rows` queries at a time, `n_base` rows to search.
+pub fn search_extents(
+    pipeline: &Pipeline,
+    queries: &SplitShape,
+    n_base: usize,
+    n_rows: usize,
+) -> Vec<(Symbol, usize)> {
+    let mut extents: Vec<(Symbol, usize)> = vec![];
+    for decl in &pipeline.inputs {
+        let Some((_, field)) = decl.from.as_ref().filter(|(data, _)| *data == queries.data) else { continue };
+        let leading =
+            pipeline.graph.find(&decl.name).and_then(|value| pipeline.graph.ty(value).shape.first());
+        if let Some(Dim::Named(name)) = leading {
+            let is_query = queries.fields.iter().any(|(known, _)| known == field);
+            extents.push((name.clone(), if is_query { n_rows } else { n_base }));
+        }
+    }
+    extents.sort();
+    extents.dedup();
+    extents
 }
 
 /// What a stage takes from the pipeline's graph: (name, node) results and (state, node) next values.

@@ -386,6 +386,8 @@ impl Frame<'_> {
                     accumulator
                 }
                 Op::Accumulator => worker.accumulator,
+                // The launch asks for the register itself.
+                Op::Fold(_) => return,
                 Op::Store { operand, address, value } => {
                     let (buffer, value) = (self.buffers[*operand], self.view(worker, *value));
                     with_size!(buffer.size, T => store::<T>(buffer, address, span, value.operand(len)));
@@ -816,8 +818,13 @@ unsafe fn store<T: Copy>(buffer: Buffer, address: &Address, span: Span, values: 
                 scalar => scalar,
             };
             if stride == 1 {
+                let start = buffer.start.wrapping_add(first as usize * buffer.size);
+                // Copied in place: the elements are there already.
+                if matches!(part, Operand::Slice(values) if values.as_ptr().cast() == start.cast_const()) {
+                    return;
+                }
                 // SAFETY: the caller's: the program's accesses stay inside, and nobody else writes these elements.
-                let out = unsafe { slice_mut::<T>(buffer.start.add(first as usize * buffer.size), count) };
+                let out = unsafe { slice_mut::<T>(start, count) };
                 return copy(part, out);
             }
             for i in 0..count {

@@ -1,6 +1,7 @@
 //! Launches of contractions: a product tile by tile, and on each tile, while it is hot, the epilogue.
 
 use super::block::{Buffer, Frame, ScratchSize, Span, Worker, row_pitch};
+use super::folded::RowsLaunch;
 use super::gemm::{Matrix, Scratch, TileMut, Tiles, gemm_tile};
 use super::memory::Memory;
 use super::pool::Pool;
@@ -9,7 +10,7 @@ use super::reduce::{Fold, Foldable, combine, fold, fold_rows};
 use super::scalar::{View, cast, slice_mut, with_type};
 use super::tile::Call;
 use crate::device::DeviceError;
-use engine_core::fuse::{ContractBody, MatrixOperand, Side, Tile, TileOp};
+use engine_core::fuse::{ContractBody, MatrixOperand, Operand, Side, Tile, TileOp};
 use engine_core::ir::DType;
 use std::ops::Range;
 
@@ -32,6 +33,8 @@ pub struct ContractLaunch {
     uniforms: Memory,
     /// Dense copies of half-precision operands, in f32.
     wide: Option<[Memory; 2]>,
+    /// What folds the rows of the result, if that is done.
+    rows: Option<RowsLaunch>,
 }
 
 /// Scratch of one worker for products.
@@ -42,6 +45,11 @@ pub struct ProductScratch {
 }
 
 impl ProductScratch {
+    /// Where a tile is put that is not stored as it is.
+    pub(super) fn tile_start(&self) -> *mut u8 {
+        self.tile.start()
+    }
+
     /// For tiles of so many bytes.
     ///
     /// # Errors
@@ -52,11 +60,17 @@ impl ProductScratch {
 }
 
 impl ContractLaunch {
-    /// Compiles a contraction; `sharing` tells by operand whether its memory is read as well.
+    /// Compiles a contraction; `sharing` tells by operand whether its memory is read as well, `workspace` is the scratch
+    /// that the plan has set aside for it.
     ///
     /// # Errors
     /// If memory does not suffice.
-    pub fn new(body: &ContractBody, sharing: &[Sharing]) -> Result<ContractLaunch, DeviceError> {
+    pub fn new(
+        body: &ContractBody,
+        operands: &[Operand],
+        sharing: &[Sharing],
+        workspace: *mut u8,
+    ) -> Result<ContractLaunch, DeviceError> {
         let (m, n, k) = (body.m, body.n, body.k);
         let dtype = body.dtype.accumulator();
         // Where there is little to add up, the epilogue decides, and it likes whole rows.
@@ -74,6 +88,7 @@ impl ContractLaunch {
             tiles,
             plain: plain_store(&body.epilogue, dtype),
             uniforms: Memory::new(8 * epilogue.n_uniforms)?,
+            rows: body.rows.as_ref().map(|rows| RowsLaunch::new(rows, &epilogue, operands, workspace)),
             epilogue,
             wide,
             body: body.clone(),
@@ -108,7 +123,11 @@ impl ContractLaunch {
             let frame = self.frame(call);
             frame.write_constants(None);
             frame.run_uniform(&mut workers[0].0);
-            let n_tiles = self.body.batch * self.tiles.len();
+            // What folds rows has stored nothing by then: only the sums at the side are left.
+            let n_tiles = if self.rows.is_some() { 0 } else { self.body.batch * self.tiles.len() };
+            if let Some(rows) = &self.rows {
+                self.run_folded(rows, &frame, pool, workers, call);
+            }
             let n_side_chunks = |side: Side| self.body.batch * self.side_extent(side).div_ceil(SIDE_COLUMNS);
             let n_chunks =
                 n_tiles + self.body.side_sums.iter().map(|sum| n_side_chunks(sum.side)).sum::<usize>();
@@ -124,6 +143,10 @@ impl ContractLaunch {
                     chunk -= n_side_chunks(sum.side);
                 }
             });
+            if let Some(mut rows) = self.rows.take() {
+                self.finish_rows(&mut rows, pool, call.buffers);
+                self.rows = Some(rows);
+            }
         }
     }
 
@@ -163,6 +186,23 @@ impl ContractLaunch {
         let part = Part { batch, rows, columns: columns.clone() };
         // SAFETY: the caller's; a tile is inside the output, or inside the scratch for the largest one.
         unsafe {
+            self.product(scratch, buffers, part, target, row_stride);
+            if self.plain.is_none() {
+                self.run_epilogue(frame, worker, target, [first_row, columns.start], shape, |_, _, _| {});
+            }
+        }
+    }
+
+    unsafe fn product(
+        &self,
+        scratch: &mut ProductScratch,
+        buffers: &[Buffer],
+        part: Part,
+        target: *mut u8,
+        row_stride: usize,
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
             match self.dtype {
                 DType::F32 => {
                     self.multiply::<f32>(&mut scratch.f32, buffers, part, target.cast(), row_stride)
@@ -173,9 +213,6 @@ impl ContractLaunch {
                 dtype => {
                     with_type!(dtype, T => self.multiply_plainly::<T>(buffers, part, target.cast(), row_stride))
                 }
-            }
-            if self.plain.is_none() {
-                self.run_epilogue(frame, worker, target, [first_row, columns.start], shape);
             }
         }
     }
@@ -220,13 +257,16 @@ impl ContractLaunch {
         }
     }
 
-    unsafe fn run_epilogue(
+    /// Runs the epilogue over a tile at `tile`; after each of its blocks calls `after` with the block's first row within the
+    /// tile and its number of rows.
+    pub(super) unsafe fn run_epilogue(
         &self,
         frame: &Frame,
         worker: &mut Worker,
         tile: *mut u8,
         [first_row, first_column]: [usize; 2],
         [n_rows, n_columns]: [usize; 2],
+        mut after: impl FnMut(&Worker, usize, usize),
     ) {
         worker.row_base = worker.own_rows();
         let by_row = self.tiles.largest().1 >= 256;
@@ -244,7 +284,32 @@ impl ContractLaunch {
                 frame.run_insts(worker, &pass.row, Span::line(first_row + row, height));
                 frame.run_insts(worker, &pass.element, span);
             }
+            after(worker, row, height);
         }
+    }
+
+    /// One tile of the product, into the worker's scratch.
+    pub(super) unsafe fn tile_to_scratch(
+        &self,
+        scratch: &mut ProductScratch,
+        buffers: &[Buffer],
+        batch: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+    ) {
+        let (target, row_stride) = (scratch.tile.start(), columns.len());
+        // SAFETY: the caller's; the scratch has room for the largest tile.
+        unsafe { self.product(scratch, buffers, Part { batch, rows, columns }, target, row_stride) }
+    }
+
+    /// Number of products, rows and columns of each.
+    pub(super) fn extents(&self) -> [usize; 3] {
+        [self.body.batch, self.body.m, self.body.n]
+    }
+
+    /// Rows and columns of the largest tile.
+    pub(super) fn largest_tile(&self) -> (usize, usize) {
+        self.tiles.largest()
     }
 
     // ---- Operands.

@@ -5,6 +5,7 @@ use super::block::{Alarm, Buffer, ScratchSize, Violation, Worker};
 use super::contract::{ContractLaunch, ProductScratch};
 use super::indexed::{run_scan, run_scatter};
 use super::memory::Memory;
+use super::opaque::OpaqueLaunch;
 use super::pool::Pool;
 use super::program::{Sharing, checks_only};
 use super::tile::{Call, SegmentLaunch, TileLaunch};
@@ -45,6 +46,7 @@ enum Body {
     Contract(Box<ContractLaunch>),
     Scatter { body: ScatterBody, dtype: DType, index_dtype: DType },
     Scan { monoid: Monoid, domain: Domain, dtype: DType },
+    Opaque(OpaqueLaunch),
 }
 
 impl CpuExecutable {
@@ -54,8 +56,11 @@ impl CpuExecutable {
     /// If memory does not suffice.
     pub fn new(plan: Arc<Plan>, seed: u64, pool: Arc<Mutex<Pool>>) -> Result<CpuExecutable, DeviceError> {
         let arena = Memory::new(plan.arena_bytes)?;
-        let launches: Vec<Prepared> =
-            plan.launches.iter().map(|launch| Prepared::new(&plan, launch)).collect::<Result<_, _>>()?;
+        let launches: Vec<Prepared> = plan
+            .launches
+            .iter()
+            .map(|launch| Prepared::new(&plan, launch, &arena))
+            .collect::<Result<_, _>>()?;
         let n_threads = pool.lock().unwrap_or_else(PoisonError::into_inner).n_threads();
         let size = launches.iter().map(Prepared::scratch).fold(ScratchSize::default(), ScratchSize::max);
         let tile_bytes = launches.iter().map(Prepared::tile_bytes).max().unwrap_or(0);
@@ -195,16 +200,20 @@ impl Executable for CpuExecutable {
 }
 
 impl Prepared {
-    fn new(plan: &Plan, launch: &Launch) -> Result<Prepared, DeviceError> {
+    fn new(plan: &Plan, launch: &Launch, arena: &Memory) -> Result<Prepared, DeviceError> {
         let kernel = &plan.kernels[launch.kernel];
         let sharing = shared(plan, launch, kernel);
+        let workspace = arena.start().wrapping_add(launch.workspace.start);
         assert_inside(kernel);
         let body = match &kernel.body {
             KernelBody::Map(tile) | KernelBody::Row(tile) => Body::Tile(TileLaunch::new(tile, &sharing)?),
             KernelBody::Segmented { tile, segments } => {
                 Body::Segments(SegmentLaunch::new(tile, segments, &sharing)?)
             }
-            KernelBody::Contract(body) => Body::Contract(Box::new(ContractLaunch::new(body, &sharing)?)),
+            KernelBody::Contract(body) => {
+                let launch = ContractLaunch::new(body, &kernel.operands, &sharing, workspace)?;
+                Body::Contract(Box::new(launch))
+            }
             KernelBody::Scatter(body) => {
                 let [_, indices, _, out] = body.operands.map(|operand| kernel.operands[operand].ty.dtype);
                 Body::Scatter { body: body.clone(), dtype: out, index_dtype: indices }
@@ -212,6 +221,7 @@ impl Prepared {
             KernelBody::Scan { monoid, domain } => {
                 Body::Scan { monoid: *monoid, domain: *domain, dtype: kernel.operands[0].ty.dtype }
             }
+            KernelBody::Opaque(body) => Body::Opaque(OpaqueLaunch::new(body, kernel, workspace)),
         };
         let writes_state = writes_state(plan, launch, kernel);
         let nowhere = Buffer { start: std::ptr::null_mut(), len: 0, size: 1 };
@@ -229,7 +239,7 @@ impl Prepared {
             Body::Tile(tile) => tile.scratch(),
             Body::Segments(segments) => segments.scratch(),
             Body::Contract(contract) => contract.scratch(),
-            Body::Scatter { .. } | Body::Scan { .. } => ScratchSize::default(),
+            Body::Scatter { .. } | Body::Scan { .. } | Body::Opaque(_) => ScratchSize::default(),
         };
         self.precheck.as_ref().map_or(own, |precheck| own.max(precheck.scratch()))
     }
@@ -269,6 +279,7 @@ impl Prepared {
                 Body::Scan { monoid, domain, dtype } => {
                     run_scan(*monoid, *domain, *dtype, pool, workers, &self.buffers);
                 }
+                Body::Opaque(opaque) => opaque.run(pool, &self.buffers),
             }
         }
     }

@@ -1,13 +1,16 @@
 //! Memory that kernels share: buffers, arenas, scratch.
 
 use crate::device::DeviceError;
+use crate::tensor::HostTensor;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-/// Zeroed bytes at an address that is a multiple of 64. Threads write disjoint parts of it through raw pointers;
+/// Bytes, zeroed unless they are a tensor's, at an address that is a multiple of 64. Threads write disjoint parts of it through raw pointers;
 /// who may write what and when is the business of plans.
 pub struct Memory {
     start: *mut u8,
     bytes: usize,
+    /// Whose memory it is, if it was not allocated here; then it is only read.
+    owner: Option<HostTensor>,
 }
 
 // SAFETY: it is plain memory, and all access through the pointer is `unsafe` with its own argument.
@@ -25,7 +28,13 @@ impl Memory {
         let layout = Memory::layout(bytes).ok_or_else(refused)?;
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() { Err(refused()) } else { Ok(Memory { start, bytes }) }
+        if start.is_null() { Err(refused()) } else { Ok(Memory { start, bytes, owner: None }) }
+    }
+
+    /// The memory of a tensor, to be read.
+    pub fn of(tensor: HostTensor) -> Memory {
+        let start = tensor.bytes().as_ptr().cast_mut();
+        Memory { start, bytes: tensor.bytes().len(), owner: Some(tensor) }
     }
 
     /// Its first byte.
@@ -45,7 +54,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Some(layout) = Memory::layout(self.bytes) {
+        if let (None, Some(layout)) = (&self.owner, Memory::layout(self.bytes)) {
             // SAFETY: allocated with this layout.
             unsafe { dealloc(self.start, layout) }
         }

@@ -18,8 +18,10 @@ mod address;
 mod block;
 mod contract;
 mod executable;
+mod folded;
 mod indexed;
 mod memory;
+mod opaque;
 mod pair;
 mod program;
 mod scalar;
@@ -29,6 +31,7 @@ mod tile;
 mod tests;
 
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
+use crate::tensor::HostTensor;
 use engine_core::plan::Plan;
 use executable::CpuExecutable;
 use isa::Level;
@@ -76,6 +79,10 @@ impl Device for CpuDevice {
 
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
         Ok(DeviceBuffer::new(bytes, Arc::new(Memory::new(bytes)?)))
+    }
+
+    fn share(&self, tensor: &HostTensor) -> Option<DeviceBuffer> {
+        Some(DeviceBuffer::new(tensor.bytes().len(), Arc::new(Memory::of(tensor.clone()))))
     }
 
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {

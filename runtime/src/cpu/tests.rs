@@ -14,6 +14,8 @@ use engine_core::plan::{Plan, plan, separate_states};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+mod rows;
+
 const SEED: u64 = 0x1234_5678_9abc_def0;
 
 fn graph(build: impl FnOnce(&mut Builder)) -> Graph {

@@ -75,7 +75,7 @@ impl Prepared {
             Drafts { context, kernel, launch, seed, is_guarded, precision, parts: vec![], scratch_bytes: 0 };
         match &kernel.body {
             KernelBody::Contract(body) => drafts.contract(body)?,
-            _ => drafts.kernels(FusedKernel::launches(kernel), ProductPlace::Scratch)?,
+            _ => drafts.own_kernels()?,
         }
         Ok(Prepared { parts: drafts.parts, scratch_bytes: drafts.scratch_bytes })
     }
@@ -139,7 +139,12 @@ impl Drafts<'_> {
         if is_worth_a_library(body) && self.library_product(body)? {
             return self.kernels(FusedKernel::side_sums(self.kernel), ProductPlace::Scratch);
         }
-        self.kernels(FusedKernel::launches(self.kernel), ProductPlace::Scratch)
+        self.own_kernels()
+    }
+
+    fn own_kernels(&mut self) -> Result<(), DeviceError> {
+        let launches = FusedKernel::launches(self.kernel).map_err(|error| self.unsupported(&error))?;
+        self.kernels(launches, ProductPlace::Scratch)
     }
 
     fn library_product(&mut self, body: &ContractBody) -> Result<bool, DeviceError> {

@@ -53,7 +53,7 @@ fn the_compiler_takes_the_emitted_texts() {
     }
     for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
         for kernel in kernels(dtype) {
-            let mut launches = FusedKernel::launches(&kernel);
+            let mut launches = FusedKernel::launches(&kernel).unwrap();
             if let KernelBody::Contract(_) = kernel.body {
                 launches.push(FusedKernel::epilogue(&kernel));
             }

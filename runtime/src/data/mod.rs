@@ -10,3 +10,5 @@ pub mod npy;
 pub mod philox;
 pub mod shuffle;
 pub mod table;
+pub mod vecs;
+pub mod vectors;

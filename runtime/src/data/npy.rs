@@ -3,8 +3,8 @@
 //! Ten bytes or twelve of preamble, a header that is a Python dictionary literal, then the elements. Read are
 //! little-endian arrays in C order of the element types that tensors have.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use engine_core::ir::DType;
@@ -72,15 +72,17 @@ pub enum NpyFact {
     },
 }
 
-/// Reads an array.
+/// Reads an array, straight into the tensor: the file is never in memory beside it.
 pub fn read(path: &Path) -> Result<HostTensor, NpyError> {
-    let file = fs::read(path).map_err(|error| fail(path, NpyFact::Unreadable(error)))?;
-    parse(path, &file)
+    let unreadable = |error| fail(path, NpyFact::Unreadable(error));
+    let mut file = File::open(path).map_err(unreadable)?;
+    let n_bytes = file.metadata().map_err(unreadable)?.len() as usize;
+    read_from(n_bytes, &mut file).map_err(|fact| fail(path, fact))
 }
 
 /// Reads the bytes of an array; `path` is named in errors and not opened.
 pub fn parse(path: &Path, file: &[u8]) -> Result<HostTensor, NpyError> {
-    parse_bytes(file).map_err(|fact| fail(path, fact))
+    read_from(file.len(), &mut &file[..]).map_err(|fact| fail(path, fact))
 }
 
 /// Writes an array as format version 1.0, its data at a multiple of 64 bytes as NumPy does.
@@ -105,14 +107,37 @@ pub fn write(tensor: &HostTensor, to: &mut dyn Write) -> io::Result<()> {
 const PREAMBLE_1: usize = 10;
 const PREAMBLE_2: usize = 12;
 
-fn parse_bytes(file: &[u8]) -> Result<HostTensor, NpyFact> {
-    if !file.starts_with(MAGIC) {
+fn read_from(n_bytes: usize, file: &mut dyn Read) -> Result<HostTensor, NpyFact> {
+    let mut head = vec![];
+    (&mut *file).take(PREAMBLE_2 as u64).read_to_end(&mut head).map_err(NpyFact::Unreadable)?;
+    if !head.starts_with(MAGIC) {
         return Err(NpyFact::BadMagic);
     }
-    let (offset, n_header) = preamble(file)?;
+    let (offset, n_header) = preamble(&head)?;
     let end = offset.saturating_add(n_header);
-    let short = NpyFact::ShortHeader { expected: end, found: file.len() };
-    let header = String::from_utf8_lossy(file.get(offset..end).ok_or(short)?);
+    if end > n_bytes {
+        return Err(NpyFact::ShortHeader { expected: end, found: n_bytes });
+    }
+    (&mut *file)
+        .take(end.saturating_sub(head.len()) as u64)
+        .read_to_end(&mut head)
+        .map_err(NpyFact::Unreadable)?;
+    // A header of no length: the preamble that was read has the first bytes of the data.
+    let begun = head.split_off(end.min(head.len()));
+    let (dtype, shape) = header_of(&head, offset)?;
+    let expected = byte_len(dtype, &shape).map_err(NpyFact::BadShape)?;
+    if n_bytes - end != expected {
+        return Err(NpyFact::WrongLength { expected, found: n_bytes - end });
+    }
+    let mut tensor = HostTensor::zeros(dtype, &shape).map_err(NpyFact::BadShape)?;
+    let (first, rest) = tensor.bytes_mut().split_at_mut(begun.len());
+    first.copy_from_slice(&begun);
+    file.read_exact(rest).map_err(NpyFact::Unreadable)?;
+    Ok(tensor)
+}
+
+fn header_of(head: &[u8], offset: usize) -> Result<(DType, Vec<usize>), NpyFact> {
+    let header = String::from_utf8_lossy(&head[offset..]);
     let field = |field| NpyFact::BadHeader { offset, field };
     let descr = quoted(value_of(&header, "descr").ok_or(field("descr"))?).ok_or(field("descr"))?;
     let order = value_of(&header, "fortran_order").ok_or(field("fortran_order"))?;
@@ -121,12 +146,7 @@ fn parse_bytes(file: &[u8]) -> Result<HostTensor, NpyFact> {
     if !order.starts_with("False") {
         return Err(NpyFact::FortranOrder);
     }
-    let expected = byte_len(dtype, &shape).map_err(NpyFact::BadShape)?;
-    let data = &file[end..];
-    if data.len() != expected {
-        return Err(NpyFact::WrongLength { expected, found: data.len() });
-    }
-    HostTensor::from_bytes(dtype, &shape, data).map_err(NpyFact::BadShape)
+    Ok((dtype, shape))
 }
 
 /// Where the header starts and how long it is.

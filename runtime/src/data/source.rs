@@ -10,12 +10,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine_core::ir::{Literal, Symbol};
+use engine_core::ir::{Attr, Literal, Symbol};
 use indexmap::IndexMap;
 use thiserror::Error;
 
 use super::digits::{self, Part};
 use super::idx::{self, IdxError};
+use super::vectors::Vectors;
 use crate::tensor::{HostTensor, TensorError};
 
 /// One way to get a data set. Plugins add their own to [`Sources`].
@@ -34,10 +35,10 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// `mnist`, `fashion-mnist` and `synthetic-digits`.
+    /// `mnist`, `fashion-mnist`, `synthetic-digits` and `vectors`.
     pub fn with_builtin() -> Self {
-        let builtin: [Arc<dyn Source>; 3] =
-            [Arc::new(MNIST), Arc::new(FASHION_MNIST), Arc::new(SyntheticDigits)];
+        let builtin: [Arc<dyn Source>; 4] =
+            [Arc::new(MNIST), Arc::new(FASHION_MNIST), Arc::new(SyntheticDigits), Arc::new(Vectors)];
         Sources { by_name: builtin.into_iter().map(|source| (source.name().to_string(), source)).collect() }
     }
 
@@ -177,7 +178,7 @@ pub struct LoadContext {
     /// Whether the network must not be used.
     pub offline: bool,
     /// Settings of the source in the pipeline.
-    pub options: Vec<(Symbol, Literal)>,
+    pub options: Vec<(Symbol, Attr)>,
     /// Told what takes long, such as a download, before it starts.
     pub say: fn(&str),
 }
@@ -205,18 +206,30 @@ impl LoadContext {
 
     /// The option of that name as a count of at most `most`.
     pub fn count(&self, name: &str, most: usize) -> Result<Option<usize>, DataError> {
-        let bad = |found: &Literal| DataError::BadOption {
+        let bad = |found: &Attr| DataError::BadOption {
             name: name.to_string(),
-            why: format!("{} was expected, {found:?} was given", Count { most }),
+            why: format!("{} was expected, {found} was given", Count { most }),
         };
         let option = self.options.iter().find(|(option, _)| &**option == name);
         let Some((_, found)) = option else { return Ok(None) };
-        match *found {
-            Literal::Int(count) => match usize::try_from(count) {
+        match found {
+            Attr::Lit(Literal::Int(count)) => match usize::try_from(*count) {
                 Ok(count) if (1..=most).contains(&count) => Ok(Some(count)),
                 _ => Err(bad(found)),
             },
-            Literal::Bool(_) | Literal::Float(_) => Err(bad(found)),
+            _ => Err(bad(found)),
+        }
+    }
+
+    /// The option of that name as a text.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, DataError> {
+        match self.options.iter().find(|(option, _)| &**option == name) {
+            None => Ok(None),
+            Some((_, Attr::Str(text))) => Ok(Some(text)),
+            Some((_, found)) => Err(DataError::BadOption {
+                name: name.to_string(),
+                why: format!("a text was expected, {found} was given"),
+            }),
         }
     }
 
@@ -310,6 +323,14 @@ pub enum DataError {
         present: String,
         /// The first that is not.
         missing: String,
+    },
+    /// Some files that the pipeline names are there and others are not.
+    #[error("{} is there but `{}` is not; complete the set or move it away", .present.display(), .missing.display())]
+    MissingFile {
+        /// A file that is there.
+        present: PathBuf,
+        /// The first that is not, as it is named.
+        missing: PathBuf,
     },
     /// A file is sound but not of this set.
     #[error("{}: {found} was read where the set `{set}` has {expected}", .path.display())]
@@ -561,7 +582,7 @@ mod tests {
 
     fn small(roots: &[&Path]) -> LoadContext {
         let roots = roots.iter().map(|root| root.to_path_buf()).collect();
-        let options = vec![("n_train".into(), Literal::Int(20)), ("n_test".into(), Literal::Int(10))];
+        let options = vec![("n_train".into(), Attr::from(20)), ("n_test".into(), Attr::from(10))];
         LoadContext { roots, options, ..LoadContext::offline_in(Path::new("")) }
     }
 
@@ -676,16 +697,10 @@ mod tests {
     fn options_are_checked() {
         let with = |name: &str, value| LoadContext { options: vec![(name.into(), value)], ..small(&[]) };
         check_error(
-            load("mnist", &with("rows", Literal::Int(1))),
+            load("mnist", &with("rows", Attr::from(1))),
             "option `rows`: there is no such option, there are: n_train, n_test",
         );
-        for value in [
-            Literal::Int(0),
-            Literal::Int(-1),
-            Literal::Int(1 << 40),
-            Literal::Float(3.0),
-            Literal::Bool(true),
-        ] {
+        for value in [Attr::from(0), Attr::from(-1), Attr::from(1 << 40), Attr::from(3.0), Attr::from(true)] {
             let error = load("synthetic-digits", &with("n_train", value)).unwrap_err().to_string();
             assert!(error.contains("a whole number from 1 to 1000000 was expected"), "{error}");
         }
@@ -695,7 +710,7 @@ mod tests {
     fn names_that_are_not_there_are_listed_with_those_that_are() {
         check_error(
             load("minst", &small(&[])),
-            "there is no data source `minst`, there are: mnist, fashion-mnist, synthetic-digits",
+            "there is no data source `minst`, there are: mnist, fashion-mnist, synthetic-digits, vectors",
         );
         let set = load("synthetic-digits", &small(&[])).unwrap();
         let split = set.split("valid").unwrap_err().to_string();

@@ -101,6 +101,14 @@ pub enum SessionError {
         /// What is wrong.
         why: String,
     },
+    /// Results cannot be written.
+    #[error("{}: cannot be written: {source}", .path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// A tensor cannot be held.
     #[error(transparent)]
     Tensor(#[from] TensorError),
@@ -140,6 +148,10 @@ impl SessionError {
             SessionError::Checkpoint(error) => match error.fact {
                 CheckpointFact::Unwritable(_) | CheckpointFact::Unflushed(_) => Fault::Machine,
                 _ => Fault::Graph,
+            },
+            SessionError::Output { source, .. } => match source.kind() {
+                io::ErrorKind::InvalidInput => Fault::Graph,
+                _ => Fault::Machine,
             },
             SessionError::Interrupted { .. } => Fault::Interrupt,
             SessionError::Data { .. }

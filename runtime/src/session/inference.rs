@@ -170,7 +170,7 @@ impl Session {
         Ok(extents)
     }
 
-    fn input_type(&self, name: &str) -> Option<&Type> {
+    pub(super) fn input_type(&self, name: &str) -> Option<&Type> {
         let nodes = self.pipeline.graph.nodes.iter();
         let mut inputs = nodes.filter(|node| node.op == NodeOp::Input(InputKind::Data));
         inputs.find(|node| **node.name() == *name).map(|node| &node.outputs[0].ty)

@@ -20,6 +20,7 @@ mod order;
 mod plan;
 mod report;
 mod resident;
+mod search;
 mod state;
 
 #[cfg(test)]
@@ -171,6 +172,7 @@ impl Session {
             StageKind::Train(train) => self.train(&stage.name, train, resume, tell).map(Some),
             StageKind::Evaluate(evaluation) => self.evaluate_stage(&stage.name, evaluation, tell).map(Some),
             StageKind::Run(run) => self.running_stage(&stage.name, run, outputs, tell).map(Some),
+            StageKind::Search(search) => self.search_stage(&stage.name, search, tell).map(Some),
             StageKind::Save { path } => self.save_stage(&stage.name, path.as_ref(), tell).map(Some),
             StageKind::Load { path } => self.load_stage(&stage.name, path.as_ref(), tell).map(Some),
             StageKind::Predict(_) => Ok(None),

@@ -111,8 +111,11 @@ pub fn split_shape(data: &Symbol, split: &Split) -> SplitShape {
 fn upload(split: &Split, device: &dyn Device) -> Result<Fields, DeviceError> {
     let mut fields = Fields::new();
     for (name, tensor) in split.fields() {
-        let buffer = device.allocate(tensor.bytes().len())?;
-        device.write(&buffer, 0, tensor.bytes())?;
+        let copied = || {
+            let buffer = device.allocate(tensor.bytes().len())?;
+            device.write(&buffer, 0, tensor.bytes()).map(|()| buffer)
+        };
+        let buffer = device.share(tensor).map_or_else(copied, Ok)?;
         fields.insert(name.clone(), buffer);
     }
     Ok(fields)

@@ -4,11 +4,11 @@ use super::nodes::split_port;
 use super::typing::{Meaning, Names};
 use super::{Scope, nodes, read_path, settings};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
-use crate::ir::{Dim, InputKind, NodeId, Symbol, Value};
+use crate::ir::{DType, Dim, InputKind, NodeId, Symbol, Value};
 use crate::op::{OpForm, Registry, Role};
 use crate::pipeline::{
     CheckpointDecl, Evaluation, LastBatch, OptimizerDecl, Pipeline, PredictStage, RunStage, Schedule,
-    SplitRef, Stage, StageKind, TrainStage,
+    SearchStage, SplitRef, Stage, StageKind, TrainStage,
 };
 use crate::source::fields::suggestion;
 use crate::source::{Fields, Ron, RonKind, entries};
@@ -62,7 +62,7 @@ struct Feeds<'f> {
 
 impl Reader<'_> {
     fn stage(&mut self, value: &Ron) -> Option<StageKind> {
-        const KINDS: [&str; 6] = ["Train", "Evaluate", "Predict", "Run", "Save", "Load"];
+        const KINDS: [&str; 7] = ["Train", "Evaluate", "Predict", "Run", "Search", "Save", "Load"];
         let Some(head) = value.head() else {
             if !value.is_error() {
                 self.diags
@@ -76,6 +76,7 @@ impl Reader<'_> {
             "Evaluate" => self.evaluation(value).map(StageKind::Evaluate),
             "Predict" => self.predict(value).map(StageKind::Predict),
             "Run" => self.run(value).map(StageKind::Run),
+            "Search" => self.search(value).map(StageKind::Search),
             "Save" => self.path(value, "a `Save` stage").map(|path| StageKind::Save { path }),
             "Load" => self.path(value, "a `Load` stage").map(|path| StageKind::Load { path }),
             other => {
@@ -191,6 +192,71 @@ impl Reader<'_> {
         let used = run.outputs.iter().chain(&run.state).map(|(_, node)| node);
         self.check_feeds(used, &Feeds { stage: value.span, split: None, in_batches: false, dims: &run.dims });
         Some(run)
+    }
+
+    fn search(&mut self, value: &Ron) -> Option<SearchStage> {
+        let mut fields = Fields::of(value, "a `Search` stage", self.diags)?;
+        let data = fields.required("data").and_then(|v| self.data(v));
+        let batch = fields.optional("batch").map_or(Some(1024), |v| self.count(v, "`batch`"));
+        let ids = fields.required("ids").and_then(|v| self.found(v, "`ids`", |dtype| dtype == DType::I32));
+        let distances = fields.optional("distances").map(|v| self.found(v, "`distances`", DType::is_float));
+        let write = fields.optional("write").map_or(Some(vec![]), |v| self.files(v));
+        fields.finish(self.diags);
+        let (ids, distances) = (ids?, flip(distances)?);
+        let node_of = |(role, path): (String, String)| match (&*role, &distances) {
+            ("ids", _) => Some((ids.clone(), path)),
+            (_, Some(distances)) => Some((distances.clone(), path)),
+            (_, None) => None,
+        };
+        let n_files = write.as_ref().map_or(0, Vec::len);
+        let write: Vec<(Symbol, String)> = write?.into_iter().filter_map(node_of).collect();
+        if write.len() < n_files {
+            self.diags
+                .error(Code::E0011, value.span, "distances are written, but no node is named for them")
+                .help("add `distances: \"…\"`, or leave them out of `write`");
+            return None;
+        }
+        let search = SearchStage { data: data?, batch: batch?, ids, distances, write };
+        let split = SplitRef { data: search.data.clone(), split: "queries".into() };
+        let feeds = Feeds { stage: value.span, split: Some(&split), in_batches: true, dims: &[] };
+        self.check_feeds(search.outputs(), &feeds);
+        Some(search)
+    }
+
+    /// A data source of the pipeline.
+    fn data(&mut self, value: &Ron) -> Option<Symbol> {
+        let word = value.word("a data source", self.diags)?;
+        let known: Vec<&str> = self.pipeline.data.iter().map(|decl| &*decl.name).collect();
+        if known.contains(&word.value) {
+            return Some(word.value.into());
+        }
+        let help = suggestion(word.value, &known, self.diags);
+        let message = format!("there is no data source `{}`", word.value);
+        self.diags.error(Code::E0202, word.span, message).help(help);
+        None
+    }
+
+    /// A node of the results of a search: one row for each query.
+    fn found(&mut self, value: &Ron, what: &str, fits: fn(DType) -> bool) -> Option<Symbol> {
+        let node = self.node(value)?;
+        let ty = self.pipeline.graph.ty(node);
+        let rest_is_known = ty.shape.iter().skip(1).all(|dim| dim.fixed().is_some());
+        if ty.rank() != 2 || !fits(ty.dtype) || !rest_is_known {
+            let kind = if what == "`ids`" { "i32" } else { "floats" };
+            let message = format!("{what} are {kind} [queries, k], `{}` is {ty}", self.symbol(node));
+            self.diags.error(Code::E0205, value.span, message).help("`nearest` and `topk` make such a pair");
+            return None;
+        }
+        Some(self.symbol(node))
+    }
+
+    /// `(ids: "ids.ivecs", distances: "distances.fvecs")`
+    fn files(&mut self, value: &Ron) -> Option<Vec<(String, String)>> {
+        let mut fields = Fields::of(value, "`write`", self.diags)?;
+        let files = ["ids", "distances"].map(|role| (role, fields.optional(role).map(|v| self.file(v))));
+        fields.finish(self.diags);
+        let given = files.into_iter().filter_map(|(role, file)| Some((role.to_string(), file?)));
+        given.map(|(role, file)| Some((role, file?))).collect()
     }
 
     fn path(&mut self, value: &Ron, what: &str) -> Option<String> {

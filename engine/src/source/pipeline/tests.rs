@@ -219,7 +219,7 @@ fn mnist_as_a_pipeline() {
     // Places are of no interest here.
     let lines: Vec<_> = lines.map(|line| line.split(", span").next().unwrap().to_owned()).collect();
     expect![[r#"
-        DataDecl { name: "digits", source: "mnist", options: [("limit", Int(100))]
+        DataDecl { name: "digits", source: "mnist", options: [("limit", Lit(Int(100)))]
         InputDecl { name: "image", from: Some(("digits", "images"))
         InputDecl { name: "label", from: Some(("digits", "labels"))
         ParamDecl { name: "w1", kind: Param, ty: Type { dtype: F32, shape: [Fixed(784), Fixed(256)] }, init: Kaiming
@@ -1162,7 +1162,7 @@ fn faulty_stages() {
             15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
                │                                   ^^^^^^^
                │
-               = help: known are `Train`, `Evaluate`, `Predict`, `Run`, `Save`, `Load`
+               = help: known are `Train`, `Evaluate`, `Predict`, `Run`, `Search`, `Save`, `Load`
 
             error[E0010]: `steps` must be a whole number, not a number
                ┌─ mnist.ron:15:77

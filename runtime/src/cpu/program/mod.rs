@@ -125,6 +125,8 @@ pub enum Op {
     Accumulator,
     /// Writes an operand.
     Store { operand: usize, address: Address, value: Arg },
+    /// Holds a value until the launch has handed it to what folds the rows.
+    Fold(Arg),
 }
 
 /// One instruction.
@@ -227,7 +229,7 @@ fn args(op: &TileOp) -> Vec<Reg> {
         TileOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
         TileOp::Scalar(_, args) => args.clone(),
         TileOp::Check { index, .. } => vec![*index],
-        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } => vec![*value],
+        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } | TileOp::Fold { value } => vec![*value],
     }
 }
 
@@ -242,7 +244,9 @@ fn with_args(op: &TileOp, rename: impl Fn(Reg) -> Reg) -> TileOp {
         }
         TileOp::Scalar(_, args) => args.iter_mut().for_each(|reg| *reg = rename(*reg)),
         TileOp::Check { index, .. } => *index = rename(*index),
-        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } => *value = rename(*value),
+        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } | TileOp::Fold { value } => {
+            *value = rename(*value);
+        }
     }
     op
 }
@@ -423,6 +427,7 @@ impl<'t> Compiler<'t> {
                 best: self.best.get(&reg).copied().unwrap_or(0),
             },
             TileOp::Accumulator => Op::Accumulator,
+            TileOp::Fold { value } => Op::Fold(arg(*value)),
             TileOp::Store { operand, access, value } => {
                 Op::Store { operand: *operand, address: Address::new(access), value: arg(*value) }
             }
@@ -593,6 +598,7 @@ impl Op {
             Op::Affine { x, scale, shift, .. } => ([Some(*x), scale.value, shift.value], &[]),
             Op::Check { index: arg, .. }
             | Op::Expand(arg)
+            | Op::Fold(arg)
             | Op::Reduce { value: arg, .. }
             | Op::Store { value: arg, .. } => ([Some(*arg), None, None], &[]),
         };

@@ -18,8 +18,8 @@ impl Slots {
     pub fn assign(&mut self, insts: &mut [Inst], last: &HashMap<Reg, usize>, mut at: usize) -> usize {
         for inst in insts {
             // A result must not lie where an argument does, so it gets its slot before theirs are free.
-            let needs_slot =
-                inst.dest == Dest::None && !matches!(inst.op, Op::Store { .. } | Op::Accumulator);
+            let needs_slot = inst.dest == Dest::None
+                && !matches!(inst.op, Op::Store { .. } | Op::Fold(_) | Op::Accumulator);
             let is_reduce = matches!(inst.op, Op::Reduce { .. });
             if needs_slot {
                 let slot = self.take();

@@ -1,0 +1,55 @@
+//! What the ops of this family share: the axis, and how it becomes the last one.
+
+use engine_core::ir::{Builder, Combine, DType, Literal, Type, Value};
+use engine_core::op::kernel::KernelCall;
+use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue};
+
+/// The one operand.
+pub fn operand() -> Vec<InputSpec> {
+    vec![InputSpec::required("x", "of any element type; at least one axis")]
+}
+
+/// `axis`, the last one unless given.
+pub fn axis_attr() -> AttrSpec {
+    AttrSpec::with_default("axis", "the axis, negative from the end", AttrKind::Int, -1i64)
+}
+
+/// Refuses a scalar, and rows too long for an index of `i32`.
+pub fn expect_rows(op: &str, ty: &Type) -> Result<(), TypeIssue> {
+    if ty.rank() == 0 {
+        return Err(TypeIssue::new(format!("`{op}` of a scalar")).at(0, format!("this is {ty}")));
+    }
+    Ok(())
+}
+
+/// Calls `rows`, which works along the last axis, along `axis`.
+pub fn along_axis(
+    b: &mut Builder,
+    x: Value,
+    axis: i64,
+    rows: impl FnOnce(&mut Builder, Value) -> Vec<Value>,
+) -> Vec<Value> {
+    let rank = b.ty(x).rank();
+    let axis = b
+        .ty(x)
+        .axis(axis)
+        .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message));
+    // Exchanging two axes is its own inverse.
+    let mut perm: Vec<usize> = (0..rank).collect();
+    perm.swap(axis, rank - 1);
+    let moved = b.permute(x, &perm);
+    let results = rows(b, moved);
+    results.into_iter().map(|value| b.permute(value, &perm)).collect()
+}
+
+/// The gradient of values that were taken from `x` at `indices` along the last axis: it goes back to where they were.
+pub fn scattered(b: &mut Builder, x: Value, indices: Value, grad: Value) -> Value {
+    let last = b.ty(x).rank() - 1;
+    let zeros = b.full(Literal::Float(0.0), b.ty(x).clone());
+    b.scatter(zeros, indices, grad, last, last, Combine::Add)
+}
+
+/// The element type of a call's operand.
+pub fn dtype(call: &KernelCall) -> DType {
+    call.inputs[0].dtype
+}

@@ -1,0 +1,62 @@
+//! Sorting and selecting along an axis, and search.
+//!
+//! One order rules them all: numbers as they compare, in either direction; -0 and 0 are equal; NaN comes after every
+//! number in both directions; equal elements keep their order.
+
+mod axis;
+mod nearest;
+mod rank;
+mod select;
+mod sort;
+mod sort_rows;
+mod topk;
+mod topk_rows;
+
+pub use nearest::nearest;
+pub use sort::{argsort, sort};
+pub use sort_rows::sort_rows;
+pub use topk::topk;
+pub use topk_rows::topk_rows;
+
+use engine_core::op::{OpForm, Plugin};
+
+/// Sorting and selecting along an axis, and search.
+pub struct Order;
+
+impl Plugin for Order {
+    fn name(&self) -> &str {
+        "order"
+    }
+
+    fn ops(&self) -> Vec<OpForm> {
+        vec![sort(), argsort(), topk(), sort_rows(), topk_rows(), nearest()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine_core::op::{Registry, testing};
+
+    fn registry() -> Registry {
+        let mut registry = Registry::new();
+        registry.plugin(&Order);
+        registry
+    }
+
+    #[test]
+    fn examples_hold() {
+        assert_eq!(testing::examples(&registry()), []);
+    }
+
+    #[test]
+    fn gradients_agree_with_central_differences() {
+        assert_eq!(testing::gradients(&registry()), []);
+    }
+
+    #[test]
+    fn recorded_cases_hold() {
+        let cases = include_str!("../../../tests/examples/order.json");
+        assert_eq!(testing::recorded(&registry(), cases), []);
+    }
+}

@@ -1,0 +1,147 @@
+//! `topk_rows`.
+
+use crate::axis::{dtype, expect_rows, operand, scattered};
+use crate::rank::{Ranked, with_element};
+use crate::select::Select;
+use crate::sort_rows::ordered;
+use engine_core::ir::{Attrs, Binary, Builder, DType, Dim, Type, Value};
+use engine_core::op::kernel::KernelCall;
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, KernelForm, Lower, OpForm, Role, RowFold,
+    RowMonoid, TypeIssue, TypeRule,
+};
+use engine_core::oracle::OracleTensor;
+use std::sync::Arc;
+
+/// The first k along the last axis: `[..., n]` to values `[..., k]` and indices `i32[..., k]`. The gradient of the values
+/// goes to the elements that were taken.
+pub fn topk_rows() -> OpForm {
+    let monoid = RowMonoid::new(fold);
+    OpForm {
+        name: "topk_rows".into(),
+        family: "order".into(),
+        summary: "Takes the k largest or smallest elements of each row along the last axis, in order.".into(),
+        inputs: operand(),
+        outputs: vec!["values".into(), "indices".into()],
+        attrs: attrs(),
+        types: TypeRule::custom(|inputs, attrs| {
+            types("topk_rows", &inputs[0], inputs[0].rank().max(1) - 1, attrs)
+        }),
+        lower: Lower::Kernel(KernelForm::of_rows(&monoid, Arc::new(oracle))),
+        grad: Grad::rule(gradient),
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example::new(
+                "the two largest, ties by index",
+                "topk_rows(a, k=2)",
+                &[("f32[2, 4]", &[1.0, 3.0, 2.0, 3.0, -1.0, -4.0, -2.0, -3.0])],
+                &[("f32[2, 2]", &[3.0, 3.0, -1.0, -2.0]), ("i32[2, 2]", &[1.0, 3.0, 0.0, 2.0])],
+            ),
+            Example::new(
+                "more than there are, padded",
+                "topk_rows(a, k=3, largest=false, pad=true)",
+                &[("i32[2]", &[1.0, -3.0])],
+                &[("i32[3]", &[-3.0, 1.0, 2147483647.0]), ("i32[3]", &[1.0, 0.0, -1.0])],
+            ),
+        ],
+        role: Role::RowMonoid(monoid),
+    }
+}
+
+/// `k`, `largest` and `pad`.
+pub fn attrs() -> Vec<AttrSpec> {
+    vec![
+        AttrSpec::must("k", "how many, at least 1", AttrKind::Int),
+        AttrSpec::with_default(
+            "largest",
+            "the largest rather than the smallest; NaN is last in both",
+            AttrKind::Bool,
+            true,
+        ),
+        AttrSpec::with_default(
+            "pad",
+            "whether k may exceed the row: index -1 and an infinity (of integers, the extreme) fill up",
+            AttrKind::Bool,
+            false,
+        ),
+    ]
+}
+
+/// Types of values and indices along `axis`.
+pub fn types(op: &str, x: &Type, axis: usize, attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
+    expect_rows(op, x)?;
+    let k = attrs.int("k");
+    let Some(k) = usize::try_from(k).ok().filter(|k| *k >= 1) else {
+        return Err(TypeIssue::new(format!("`{op}` of k = {k}")).help("k is at least 1"));
+    };
+    if let (Dim::Fixed(n), false) = (&x.shape[axis], attrs.bool("pad"))
+        && k > *n
+    {
+        return Err(TypeIssue::new(format!("`{op}` of k = {k} from {n} elements"))
+            .at(0, format!("this is {x}"))
+            .help("`pad=true` fills up with index -1"));
+    }
+    let mut values = x.clone();
+    values.shape[axis] = Dim::Fixed(k);
+    Ok(vec![values.clone(), values.with_dtype(DType::I32)])
+}
+
+fn fold(call: &KernelCall) -> Box<dyn RowFold> {
+    let (k, descending) = (call.attrs().int("k") as usize, call.attrs().bool("largest"));
+    with_element!(dtype(call), T => match T::IS_NARROW {
+        true => Box::new(Select::<T, u64>::new(k, descending)),
+        false => Box::new(Select::<T, [u64; 2]>::new(k, descending)),
+    })
+}
+
+fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
+    let k = call.attrs().int("k") as usize;
+    let descending = call.attrs().bool("largest");
+    let last = with_element!(dtype(call), T => f64_of(T::last(descending)));
+    ordered(call, args[0], descending, Some((k, last)))
+}
+
+fn f64_of<T: Into<Number>>(x: T) -> f64 {
+    x.into().0
+}
+
+/// Any element as the oracle's number.
+struct Number(f64);
+
+macro_rules! numbers {
+    ($($ty:ty)*) => {$(
+        impl From<$ty> for Number {
+            fn from(x: $ty) -> Number {
+                Number(x as f64)
+            }
+        }
+    )*};
+}
+numbers! { u8 u32 i32 i64 f32 f64 }
+
+impl From<half::f16> for Number {
+    fn from(x: half::f16) -> Number {
+        Number(x.to_f64())
+    }
+}
+
+impl From<half::bf16> for Number {
+    fn from(x: half::bf16) -> Number {
+        Number(x.to_f64())
+    }
+}
+
+fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
+    let (x, indices) = (call.inputs[0], call.outputs[1]);
+    let Some(grad) = call.grads[0] else { return vec![None] };
+    if !call.attrs.bool("pad") {
+        return vec![Some(scattered(b, x, indices, grad))];
+    }
+    // What was filled up comes from nowhere: its gradient goes to element 0, as nothing.
+    let zero = b.full_like(indices, 0.0);
+    let is_there = b.binary(Binary::Ge, indices, zero);
+    let index = b.binary(Binary::Max, indices, zero);
+    let none = b.full_like(grad, 0.0);
+    let grad = b.scalar(engine_core::ir::Scalar::Select, &[is_there, grad, none]);
+    vec![Some(scattered(b, x, index, grad))]
+}

@@ -1,0 +1,232 @@
+//! `.fvecs`, `.ivecs` and `.bvecs` files, in which vectors are exchanged: rows of `f32`, `i32` or `u8`, each after its
+//! length as a little-endian `i32`. All rows have the same length.
+//!
+//! Rows are read straight into the tensor: the file is never in memory beside it.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use engine_core::ir::DType;
+use thiserror::Error;
+
+use crate::tensor::{HostTensor, TensorError};
+
+/// Why a file of vectors cannot be used: the file, the fact.
+#[derive(Debug, Error)]
+#[error("{}: {fact}", .path.display())]
+pub struct VecsError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub fact: VecsFact,
+}
+
+/// What is wrong with a file of vectors.
+#[derive(Debug, Error)]
+pub enum VecsFact {
+    /// The file cannot be opened or read.
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
+    /// The name does not say what the file holds.
+    #[error("its name ends in none of .fvecs, .ivecs and .bvecs")]
+    UnknownKind,
+    /// The file does not even hold one length.
+    #[error("the file ends after {found} bytes, before the length of its first vector")]
+    Empty {
+        /// Bytes in the file.
+        found: u64,
+    },
+    /// A vector of no or negative length.
+    #[error("at byte {offset}: vector {row} has length {found}")]
+    BadLength {
+        /// The vector.
+        row: u64,
+        /// Where its length stands.
+        offset: u64,
+        /// What stands there.
+        found: i32,
+    },
+    /// Vectors of several lengths.
+    #[error("at byte {offset}: vector {row} has length {found}, those before have {expected}")]
+    UnevenRows {
+        /// The vector.
+        row: u64,
+        /// Where its length stands.
+        offset: u64,
+        /// The length of those before.
+        expected: i32,
+        /// Its length.
+        found: i32,
+    },
+    /// The file ends within a vector.
+    #[error(
+        "vectors of length {length} take {row_bytes} bytes each, which does not divide the file's {found}"
+    )]
+    Truncated {
+        /// The length of the first vector.
+        length: i32,
+        /// Bytes of each vector with its length.
+        row_bytes: u64,
+        /// Bytes in the file.
+        found: u64,
+    },
+    /// So many vectors cannot be held.
+    #[error(transparent)]
+    TooLarge(TensorError),
+}
+
+/// Element type of the vectors in a file of that name.
+pub fn dtype_of(path: &Path) -> Option<DType> {
+    match path.extension()?.to_str()? {
+        "fvecs" => Some(DType::F32),
+        "ivecs" => Some(DType::I32),
+        "bvecs" => Some(DType::U8),
+        _ => None,
+    }
+}
+
+/// Reads all vectors of a file, `[rows, length]`.
+///
+/// # Errors
+/// If the file cannot be read, its name does not say what it holds, or it is damaged.
+pub fn read(path: &Path) -> Result<HostTensor, VecsError> {
+    let fail = |fact| VecsError { path: path.to_path_buf(), fact };
+    let file = File::open(path).map_err(|error| fail(VecsFact::Unreadable(error)))?;
+    let n_bytes = file.metadata().map_err(|error| fail(VecsFact::Unreadable(error)))?.len();
+    let dtype = dtype_of(path).ok_or_else(|| fail(VecsFact::UnknownKind))?;
+    read_rows(dtype, n_bytes, &mut BufReader::with_capacity(1 << 20, file)).map_err(fail)
+}
+
+/// Writes a matrix of `f32`, `i32` or `u8` as vectors; other types and ranks are a bug of the caller.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write(tensor: &HostTensor, to: &mut dyn Write) -> io::Result<()> {
+    let [_, length] = tensor.shape()[..] else { engine_core::bug!("{tensor:?} is no list of vectors") };
+    assert!(
+        matches!(tensor.dtype(), DType::F32 | DType::I32 | DType::U8),
+        "bug: {tensor:?} in a file of vectors"
+    );
+    let header = (length as i32).to_le_bytes();
+    for row in tensor.bytes().chunks_exact((length * tensor.dtype().size()).max(1)) {
+        to.write_all(&header)?;
+        to.write_all(row)?;
+    }
+    Ok(())
+}
+
+fn read_rows(dtype: DType, n_bytes: u64, file: &mut dyn Read) -> Result<HostTensor, VecsFact> {
+    if n_bytes < HEADER {
+        return Err(VecsFact::Empty { found: n_bytes });
+    }
+    let length = read_length(file)?;
+    if length <= 0 {
+        return Err(VecsFact::BadLength { row: 0, offset: 0, found: length });
+    }
+    let row_bytes = HEADER + length as u64 * dtype.size() as u64;
+    if !n_bytes.is_multiple_of(row_bytes) {
+        return Err(VecsFact::Truncated { length, row_bytes, found: n_bytes });
+    }
+    let shape = [(n_bytes / row_bytes) as usize, length as usize];
+    let mut tensor = HostTensor::zeros(dtype, &shape).map_err(VecsFact::TooLarge)?;
+    let rows = tensor.bytes_mut().chunks_exact_mut(length as usize * dtype.size());
+    for (row, elements) in (0u64..).zip(rows) {
+        let found = if row == 0 { length } else { read_length(file)? };
+        if found != length {
+            return Err(VecsFact::UnevenRows { row, offset: row * row_bytes, expected: length, found });
+        }
+        file.read_exact(elements).map_err(VecsFact::Unreadable)?;
+    }
+    Ok(tensor)
+}
+
+/// Bytes of a vector's length.
+const HEADER: u64 = 4;
+
+fn read_length(file: &mut dyn Read) -> Result<i32, VecsFact> {
+    let mut length = [0; HEADER as usize];
+    file.read_exact(&mut length).map_err(VecsFact::Unreadable)?;
+    Ok(i32::from_le_bytes(length))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::data::philox::WordStream;
+
+    /// Two vectors of three numbers.
+    fn saved() -> Vec<u8> {
+        let rows = [[1.0f32, -2.0, 0.5], [3.0, 4.0, 5.0]];
+        let row = |row: &[f32; 3]| {
+            let elements = row.iter().flat_map(|x| x.to_le_bytes());
+            3i32.to_le_bytes().into_iter().chain(elements).collect::<Vec<u8>>()
+        };
+        rows.iter().flat_map(row).collect()
+    }
+
+    fn parse(file: &[u8]) -> Result<HostTensor, VecsFact> {
+        read_rows(DType::F32, file.len() as u64, &mut &file[..])
+    }
+
+    #[track_caller]
+    fn check_error(file: &[u8], expected: &str) {
+        assert_eq!(parse(file).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn vectors_are_read_as_they_are_written() {
+        let tensor = HostTensor::from_slice(&[2, 3], &[1.0f32, -2.0, 0.5, 3.0, 4.0, 5.0]).unwrap();
+        assert_eq!(parse(&saved()).unwrap(), tensor);
+        let dir = tempfile::tempdir().unwrap();
+        for (dtype, name) in [(DType::F32, "a.fvecs"), (DType::I32, "a.ivecs"), (DType::U8, "a.bvecs")] {
+            let path = dir.path().join(name);
+            let mut tensor = HostTensor::zeros(dtype, &[5, 7]).unwrap();
+            tensor.bytes_mut().iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8);
+            let mut file = vec![];
+            write(&tensor, &mut file).unwrap();
+            assert_eq!(file.len(), 5 * (4 + 7 * dtype.size()));
+            std::fs::write(&path, file).unwrap();
+            assert_eq!(read(&path).unwrap(), tensor);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        check_error(&[], "the file ends after 0 bytes, before the length of its first vector");
+        check_error(&saved()[..3], "the file ends after 3 bytes, before the length of its first vector");
+        check_error(
+            &saved()[..31],
+            "vectors of length 3 take 16 bytes each, which does not divide the file's 31",
+        );
+        let changed = |at: usize, byte: u8| {
+            let mut file = saved();
+            file[at] = byte;
+            file
+        };
+        check_error(&changed(16, 2), "at byte 16: vector 1 has length 2, those before have 3");
+        check_error(&changed(0, 0), "at byte 0: vector 0 has length 0");
+        check_error(&changed(3, 255), "at byte 0: vector 0 has length -16777213");
+        let error = read(Path::new("/nowhere/a.fvecs")).unwrap_err().to_string();
+        assert!(error.starts_with("/nowhere/a.fvecs: cannot be read: "), "{error}");
+        let file = tempfile::NamedTempFile::with_suffix(".vec").unwrap();
+        let error = read(file.path()).unwrap_err().to_string();
+        assert!(error.ends_with("its name ends in none of .fvecs, .ivecs and .bvecs"), "{error}");
+    }
+
+    #[test]
+    fn damaged_files_never_panic() {
+        let mut stream = WordStream::new(5, 0, 0);
+        for _ in 0..20_000 {
+            let mut file = saved();
+            for _ in 0..=stream.below(3) {
+                let place = stream.below(file.len() as u32) as usize;
+                file[place] = stream.word() as u8;
+            }
+            file.truncate(file.len() - stream.below(20) as usize);
+            drop(parse(&file));
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Vectors to search: a base, queries, and for each query its true neighbours, from files that the pipeline names.
+
+use std::path::{Path, PathBuf};
+
+use engine_core::ir::DType;
+use indexmap::IndexMap;
+
+use super::npy;
+use super::philox::WordStream;
+use super::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
+use super::vecs;
+use crate::tensor::HostTensor;
+
+/// The splits `base` (field `base`) and `queries` (fields `query` and, if there is a truth, `neighbours`).
+pub struct Vectors;
+
+const BASE: &str = "base";
+const QUERIES: &str = "queries";
+const TRUTH: &str = "truth";
+const DIM: &str = "dim";
+
+impl Source for Vectors {
+    fn name(&self) -> &str {
+        "vectors"
+    }
+
+    fn summary(&self) -> &str {
+        "vectors to search in files `base` and `queries`, neighbours in `truth`: .fvecs, .bvecs, .ivecs or .npy"
+    }
+
+    fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
+        context.check_options(&[BASE, QUERIES, TRUTH, DIM])?;
+        let [base, queries] = [BASE, QUERIES].map(|option| Wanted::new(option, context));
+        let (Some(base), Some(queries)) = (base?, queries?) else {
+            let why = "the files `base` and `queries` are needed".to_string();
+            return Err(DataError::BadOption { name: BASE.to_string(), why });
+        };
+        let truth = Wanted::new(TRUTH, context)?;
+        let all: Vec<&Wanted> = [&base, &queries].into_iter().chain(&truth).collect();
+        let Some(present) = all.iter().find_map(|wanted| wanted.found.clone()) else {
+            return stand_in(context, &base.file);
+        };
+        if let Some(missing) = all.iter().find(|wanted| wanted.found.is_none()) {
+            return Err(DataError::MissingFile { present, missing: missing.file.clone() });
+        }
+        let dir = present.parent().unwrap_or(Path::new("")).to_path_buf();
+        let mut fields = IndexMap::from([("query".to_string(), queries.read()?)]);
+        if let Some(truth) = &truth {
+            fields.insert("neighbours".to_string(), truth.read()?);
+        }
+        let name = base.file.file_stem().map_or(self.name().into(), |stem| stem.to_string_lossy());
+        set(name.to_string(), Provenance::Files { dir }, None, base.read()?, fields)
+    }
+}
+
+fn set(
+    name: String,
+    provenance: Provenance,
+    note: Option<String>,
+    base: HostTensor,
+    queries: IndexMap<String, HostTensor>,
+) -> Result<DataSet, DataError> {
+    let base = Split::new(IndexMap::from([("base".to_string(), base)]))?;
+    let splits = IndexMap::from([("base".to_string(), base), ("queries".to_string(), Split::new(queries)?)]);
+    Ok(DataSet { name, provenance, note, splits })
+}
+
+/// A file that an option names, and where it was found.
+struct Wanted {
+    file: PathBuf,
+    found: Option<PathBuf>,
+}
+
+impl Wanted {
+    fn new(option: &str, context: &LoadContext) -> Result<Option<Wanted>, DataError> {
+        let Some(name) = context.text(option)? else { return Ok(None) };
+        let mut places = context.roots.iter().map(|root| root.join(name));
+        // A dangling link is there, and is broken.
+        let found = places.find(|path| path.symlink_metadata().is_ok());
+        Ok(Some(Wanted { file: PathBuf::from(name), found }))
+    }
+
+    fn read(&self) -> Result<HostTensor, DataError> {
+        let path = self.found.as_deref().unwrap_or(&self.file);
+        let is_npy = path.extension().is_some_and(|extension| extension == "npy");
+        let tensor = match is_npy {
+            true => npy::read(path).map_err(|error| DataError::Other(Box::new(error)))?,
+            false => vecs::read(path).map_err(|error| DataError::Other(Box::new(error)))?,
+        };
+        match tensor.shape() {
+            [_, _] => Ok(tensor),
+            _ => Err(DataError::WrongContent {
+                path: path.to_path_buf(),
+                set: "vectors".to_string(),
+                expected: "a matrix, one vector a row".to_string(),
+                found: format!("{tensor:?}"),
+            }),
+        }
+    }
+}
+
+const N_BASE: usize = 5000;
+const N_QUERIES: usize = 100;
+const N_NEIGHBOURS: usize = 100;
+const DEFAULT_DIM: usize = 128;
+const MOST_DIMS: usize = 4096;
+
+/// Whole numbers drawn by the program, with their exact neighbours.
+fn stand_in(context: &LoadContext, file: &Path) -> Result<DataSet, DataError> {
+    let dim = context.count(DIM, MOST_DIMS)?.unwrap_or(DEFAULT_DIM);
+    let roots: Vec<String> = context.roots.iter().map(|root| root.display().to_string()).collect();
+    let note = format!(
+        "random vectors drawn by the program stand in for `{}`: it is not in {}",
+        file.display(),
+        roots.join(", ")
+    );
+    let [base, query] = [(N_BASE, 1), (N_QUERIES, 2)].map(|(n_rows, stream)| drawn(n_rows, dim, stream));
+    let neighbours = neighbours(&base, &query, dim);
+    let base = HostTensor::from_slice(&[N_BASE, dim], &base)?;
+    let query = HostTensor::from_slice(&[N_QUERIES, dim], &query)?;
+    let neighbours = HostTensor::from_slice(&[N_QUERIES, N_NEIGHBOURS], &neighbours)?;
+    let queries = IndexMap::from([("query".to_string(), query), ("neighbours".to_string(), neighbours)]);
+    set("random-vectors".to_string(), Provenance::Synthetic, Some(note), base, queries)
+}
+
+/// Numbers from 0 to 99.
+fn drawn(n_rows: usize, dim: usize, stream: u32) -> Vec<f32> {
+    let mut words = WordStream::new(11, stream, 0);
+    (0..n_rows * dim).map(|_| words.below(100) as f32).collect()
+}
+
+/// The nearest rows of each query by squared distance, equal ones by index. Sums of whole numbers are exact.
+fn neighbours(base: &[f32], queries: &[f32], dim: usize) -> Vec<i32> {
+    let nearest = |query: &[f32]| {
+        let square = |(x, q): (&f32, &f32)| ((x - q) as i64).pow(2);
+        let distance = |row: &[f32]| row.iter().zip(query).map(square).sum::<i64>();
+        let mut rows: Vec<(i64, i32)> = base.chunks_exact(dim).map(distance).zip(0..).collect();
+        rows.sort_unstable();
+        rows.into_iter().take(N_NEIGHBOURS).map(|(_, row)| row).collect::<Vec<i32>>()
+    };
+    queries.chunks_exact(dim).flat_map(nearest).collect()
+}
+
+/// The share of the true neighbours among those found, for the first `k` of both; rows are queries.
+///
+/// # Errors
+/// If one of them is no matrix of `i32`.
+pub fn recall(found: &HostTensor, truth: &HostTensor, k: usize) -> Result<f64, crate::tensor::TensorError> {
+    let width = |tensor: &HostTensor| tensor.shape().get(1).copied().unwrap_or(1).max(1);
+    let (found_rows, true_rows) = (found.as_slice::<i32>()?, truth.as_slice::<i32>()?);
+    let rows = found_rows.chunks_exact(width(found)).zip(true_rows.chunks_exact(width(truth)));
+    let n_rows = rows.len();
+    let hits = |(found, truth): (&[i32], &[i32])| {
+        let truth = &truth[..k.min(truth.len())];
+        found[..k.min(found.len())].iter().filter(|id| truth.contains(id)).count()
+    };
+    Ok(rows.map(hits).sum::<usize>() as f64 / (n_rows * k).max(1) as f64)
+}
+
+/// Writes a matrix in the format that the file's name asks for: `.npy`, or vectors with their lengths.
+///
+/// # Errors
+/// If the name or the element type does not fit a format, or the file cannot be written.
+pub fn write(tensor: &HostTensor, path: &Path) -> std::io::Result<()> {
+    let is_npy = path.extension().is_some_and(|extension| extension == "npy");
+    let fits = |dtype: DType| dtype == tensor.dtype() && tensor.shape().len() == 2;
+    if !is_npy && !vecs::dtype_of(path).is_some_and(fits) {
+        let message = format!(
+            "a {tensor:?} goes to a .npy file, an f32 matrix also to .fvecs, an i32 matrix to .ivecs"
+        );
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
+    }
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    match is_npy {
+        true => npy::write(tensor, &mut file)?,
+        false => vecs::write(tensor, &mut file)?,
+    }
+    std::io::Write::flush(&mut file)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use engine_core::ir::Attr;
+
+    fn context(dir: &Path, options: &[(&str, &str)]) -> LoadContext {
+        let options = options.iter().map(|(name, file)| ((*name).into(), Attr::from(*file))).collect();
+        LoadContext { options, ..LoadContext::offline_in(dir) }
+    }
+
+    const FILES: [(&str, &str); 3] =
+        [("base", "a/base.fvecs"), ("queries", "a/q.npy"), ("truth", "a/t.ivecs")];
+
+    #[test]
+    fn files_of_several_formats_make_a_set() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("a")).unwrap();
+        let base = HostTensor::from_slice(&[3, 2], &[0.0f32, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let query = HostTensor::from_slice(&[1, 2], &[2.0f32, 2.0]).unwrap();
+        let truth = HostTensor::from_slice(&[1, 2], &[1i32, 0]).unwrap();
+        for ((_, file), tensor) in FILES.iter().zip([&base, &query, &truth]) {
+            write(tensor, &dir.path().join(file)).unwrap();
+        }
+        let set = Vectors.load(&context(dir.path(), &FILES)).unwrap();
+        assert_eq!((set.name.as_str(), set.note), ("base", None));
+        assert_eq!(*set.splits["base"].field("base").unwrap(), base);
+        assert_eq!(*set.splits["queries"].field("query").unwrap(), query);
+        assert_eq!(*set.splits["queries"].field("neighbours").unwrap(), truth);
+
+        std::fs::remove_file(dir.path().join("a/q.npy")).unwrap();
+        let error = Vectors.load(&context(dir.path(), &FILES)).unwrap_err().to_string();
+        assert!(
+            error.ends_with("a/base.fvecs is there but `a/q.npy` is not; complete the set or move it away"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn vectors_that_are_nowhere_are_drawn_and_it_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let set = Vectors.load(&context(dir.path(), &FILES)).unwrap();
+        assert!(set.is_synthetic());
+        let note = set.note.unwrap();
+        assert!(
+            note.starts_with("random vectors drawn by the program stand in for `a/base.fvecs`"),
+            "{note}"
+        );
+        assert_eq!(set.splits["base"].field("base").unwrap().shape(), [N_BASE, DEFAULT_DIM]);
+        let truth = set.splits["queries"].field("neighbours").unwrap();
+        assert_eq!(recall(truth, truth, 100).unwrap(), 1.0);
+    }
+
+    #[test]
+    fn recall_counts_what_both_have_among_their_first() {
+        let found = HostTensor::from_slice(&[2, 3], &[1i32, 2, 3, 4, 5, 6]).unwrap();
+        let truth = HostTensor::from_slice(&[2, 4], &[3i32, 2, 1, 0, 4, 9, 9, 6]).unwrap();
+        assert_eq!(recall(&found, &truth, 1).unwrap(), 0.5);
+        assert_eq!(recall(&found, &truth, 3).unwrap(), 4.0 / 6.0);
+        let wrong = write(&found, Path::new("found.fvecs")).unwrap_err().to_string();
+        assert!(wrong.contains("i32[2,3] goes to a .npy file"), "{wrong}");
+    }
+}
