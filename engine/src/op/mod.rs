@@ -1,8 +1,10 @@
 //! Ops as forms: one value says all there is to say about an op.
 
+mod alias;
 mod elementwise;
 mod form;
 mod parts;
+mod range;
 mod registry;
 pub mod testing;
 
@@ -11,4 +13,6 @@ pub use form::{
     AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role,
     TypeIssue, TypeRule,
 };
+pub use parts::checked;
+pub use range::Range;
 pub use registry::{Plugin, Registry};
