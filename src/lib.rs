@@ -31,13 +31,16 @@ use engine_core::diag::{Diagnostics, Look};
 use engine_core::op::Registry;
 use engine_core::pipeline::Pipeline;
 use engine_core::source;
+use engine_index::Index;
 use engine_math::Math;
+use engine_norm::Norm;
 use engine_optim::Optim;
 use engine_order::Order;
 use engine_reduce::Reduce;
 use engine_runtime::data::source::{DataError, LoadContext, Sources};
 use engine_runtime::device::Device;
 use engine_runtime::session::{self, CompilingPlanner, Session, SessionError};
+use engine_sample::Sample;
 use engine_tensor::Tensor;
 
 /// What pipelines can name: ops and data sources.
@@ -117,5 +120,14 @@ impl Default for Engine {
 
 /// The op families that come along, in the order of the reference.
 fn plugins() -> Vec<Box<dyn Plugin>> {
-    vec![Box::new(Math), Box::new(Tensor), Box::new(Reduce), Box::new(Order), Box::new(Optim)]
+    vec![
+        Box::new(Math),
+        Box::new(Tensor),
+        Box::new(Index),
+        Box::new(Reduce),
+        Box::new(Order),
+        Box::new(Norm),
+        Box::new(Sample),
+        Box::new(Optim),
+    ]
 }

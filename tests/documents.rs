@@ -2,7 +2,6 @@
 //! What the documents show is what the program does.
 
 use engine_core::diag::{Code, Diagnostics, Look, Sources};
-use engine_core::op::Registry;
 use engine_core::source::load;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,13 +86,8 @@ fn shown(file: &str, page: &str) -> String {
 
 /// What is said about a file, and whether it is refused.
 fn load_text(text: &str, plugin: Option<&str>, overrides: &[(String, String)]) -> (String, bool) {
-    let (mut sources, mut diags, mut registry) = (Sources::new(), Diagnostics::new(), Registry::new());
-    registry
-        .plugin(&engine_math::Math)
-        .plugin(&engine_reduce::Reduce)
-        .plugin(&engine_tensor::Tensor)
-        .plugin(&engine_optim::Optim)
-        .plugin(&engine_order::Order);
+    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
+    let mut registry = engine::Engine::new().registry;
     let plugins: Vec<_> = plugin.into_iter().map(|text| sources.add("plugin.ron", text)).collect();
     let file = sources.add("graph.ron", text);
     let pipeline = load(&mut sources, file, &mut registry, overrides, &plugins, &mut diags);

@@ -189,6 +189,8 @@ def fused_ops():
     case("under its other name", "elementwise_add(a, b)", [a, b], torch.add)
     case("under its other name", "elementwise_mul(a, b)", [a, b], torch.mul)
     case("under its other name", "hadamard(a, b)", [a, b], torch.mul)
+    case("under its other name", "clone(a)", [a], torch.clone)
+    case("under its other name", "contiguous(a)", [a], torch.clone)
     case("under its other name", "elementwise_where(a, b, c)", [("bool", [True, False]), a, b], torch.where, dtype="f32")
     case("under its other name", "elementwise_lerp(a, b, c)", [a, ("f32", 1.0), ("f32", 0.25)],
          lambda x, y, w: torch.lerp(x, y.expand(2, 2), w.expand(2, 2)))

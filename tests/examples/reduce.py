@@ -57,6 +57,19 @@ def indices():
     case("NaN stays", "cumsum(a)", [("f32", HOLES)], lambda x: x.cumsum(-1), grad=False)
 
 
+def buffers():
+    def four(x):
+        return x.mean(), x.std(correction=0), x.min(), x.max()
+
+    four_floats = ["f32"] * 4
+    case("of all", "statistics(a)", [("f32", X)], four, four_floats, grad=False)
+    for n in (1, 5, 12):
+        case(f"of the first {n}", "statistics(a, b)", [("f32", X), ("i32", n)], lambda x, n: four(x.flatten()[:n]),
+             four_floats, grad=False)
+    case("of more than there are", "statistics(a, b)", [("f32", X), ("i32", 99)], lambda x, n: four(x), four_floats,
+         grad=False)
+
+
 def softmaxes():
     for name in ("softmax", "log_softmax"):
         op = getattr(torch, name)
@@ -101,6 +114,7 @@ def losses():
 
 reductions()
 indices()
+buffers()
 softmaxes()
 losses()
 record.write()

@@ -1,4 +1,4 @@
-"""Expected numbers of shape, indexing and matrix ops, from PyTorch: python tests/examples/tensor.py"""
+"""Expected numbers of shape and matrix ops, from PyTorch: python tests/examples/tensor.py"""
 
 import torch
 from recording import Recording
@@ -47,32 +47,17 @@ def views():
     case("repeated", "broadcast_to(a, shape=[2, 2, 3])", [("f32", [A[0]])], lambda x: x.expand(2, 2, 3))
 
 
-def indexing():
-    i = ("i32", [2, 0, 2])
-    case("twice the same", "index_select(a, b, axis=1)", [("f32", T), i], lambda x, i: x.index_select(1, i))
-    case("clamped", "index_select(a, b, axis=1, oob=\"clamp\")", [("f32", T), ("i64", [5, -3])],
-         lambda x, i: x.index_select(1, i.clamp(0, 2)))
-    case("skipped", "index_select(a, b, axis=1, oob=\"skip\")", [("f32", T), ("i64", [1, -3])],
-         lambda x, i: torch.stack([x[:, 1], 0 * x[:, 1]], 1))
-    case("from the end", "index_select(a, b, axis=2, wrap_negative=true)", [("f32", T), ("i32", [-1, 0])],
-         lambda x, i: x[..., [3, 0]])
-    g = ("i64", [[[2, 0, 0, 1]], [[1, 1, 2, 0]]])
-    case("elements of an inner axis", "gather(a, b, axis=1)", [("f32", T), g], lambda x, i: x.gather(1, i))
-    case("elements of the last axis", "gather(a, b)", [("f32", B), ("i64", [[3, 3], [0, 1], [2, 2]])],
-         lambda x, i: x.gather(1, i))
-    case("rows of a batch", "batch_gather(a, b)", [("f32", T), ("i64", [[2, 2], [0, 1]])],
-         lambda x, i: torch.stack([x[k][i[k]] for k in range(2)]))
-    case("slices that meet", "scatter_add(a, b, c)", [("f32", B), i, ("f32", B[::-1])], lambda x, i, u: x.index_add(0, i, u))
-    case("columns that meet", "scatter_add(a, b, c, axis=1)", [("f32", A), ("i32", [1, 1]), ("f32", [[1.0, 2.0], [3.0, 5.0]])],
-         lambda x, i, u: x.index_add(1, i, u))
-    case("elements that meet", "scatter_add(a, b, c)", [("f32", B), ("i64", [[0, 1, 2, 0], [0, 1, 1, 2]]), ("f32", B[:2])],
-         lambda x, i, u: x.scatter_add(0, i, u))
-    case("no updates", "scatter_add(a, b, c)", [("f32", B), ("i32", []), ("f32", torch.zeros(0, 4))], lambda x, i, u: x + 0 * u.sum())
-    case("classes", "one_hot(a, classes=4)", [("i64", [[3, 0], [1, 1]])],
-         lambda i: torch.nn.functional.one_hot(i, 4), ["f32"], grad=False)
+def rings():
+    def push(buffer, item, count):
+        at = int(count) % len(buffer)
+        return torch.cat([buffer[:at], item[None], buffer[at + 1:]]), count + 1
+
+    for count in (0, 2, 7):
+        case(f"item {count}", "ring_push(a, b, c)", [("f32", B), ("f32", [9.0, 8.0, 7.0, 6.0]), ("i32", count)], push,
+             ["f32", "i32"])
 
 
 products()
 views()
-indexing()
+rings()
 record.write()

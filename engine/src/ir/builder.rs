@@ -239,6 +239,12 @@ impl<'a> Builder<'a> {
         if self.dtype(x) == dtype { x } else { self.scalar(Scalar::Cast(dtype), &[x]) }
     }
 
+    /// In the type that sums of it are kept in, so that small floats are rounded once, at the end.
+    pub fn widen(&mut self, x: Value) -> Value {
+        let wide = self.dtype(x).accumulator();
+        self.cast(x, wide)
+    }
+
     /// Passes indices through that lie in `0..bound`, raises the out-of-bounds error otherwise.
     pub fn check_index(&mut self, idx: Value, bound: usize) -> Value {
         let ty = self.ty(idx).clone();

@@ -1,10 +1,12 @@
 //! Ops as forms: one value says all there is to say about an op.
 
+mod alias;
 mod elementwise;
 mod extreme;
 mod form;
 pub mod kernel;
 mod parts;
+mod range;
 mod registry;
 pub mod rows;
 pub mod testing;
@@ -16,5 +18,7 @@ pub use form::{
     TypeIssue, TypeRule,
 };
 pub use kernel::{GpuForm, HostKernel, KernelCall, KernelForm};
+pub use parts::checked;
+pub use range::Range;
 pub use registry::{Plugin, Registry};
 pub use rows::{RowFold, RowMonoid};

@@ -3,6 +3,11 @@
 use super::{AttrKind, AttrSpec, Example, InputSpec, TypeIssue};
 use crate::ir::{Attr, Attrs, DType, Literal, Type};
 
+/// What a type rule has checked already: it cannot fail in the lowering.
+pub fn checked<T>(found: Result<T, TypeIssue>) -> T {
+    found.unwrap_or_else(|issue| crate::bug!("the type rule let this pass: {}", issue.message))
+}
+
 impl InputSpec {
     /// An operand that must be given.
     pub fn required(name: &str, doc: &str) -> InputSpec {

@@ -1,12 +1,12 @@
 //! Tests that follow from the forms: examples and gradients, by the oracle.
 //!
-//! A plugin's test is `assert_eq!(testing::examples(&registry), [])` and the same for [`gradients`].
+//! A plugin's test is `testing::assert_families(&[&MyPlugin], include_str!("recorded.json"))`.
 
 mod recorded;
 
-pub use recorded::recorded;
+pub use recorded::{recorded, recorded_examples};
 
-use super::{Example, GradCheck, OpForm, Registry};
+use super::{Example, GradCheck, OpForm, Plugin, Registry};
 use crate::grad::differentiate;
 use crate::ir::{Builder, DType, Graph, Level, Symbol, Type, Value, parse, verify};
 use crate::oracle::{Elements, Oracle, OracleTensor};
@@ -48,15 +48,38 @@ pub struct Case {
     pub expected: Vec<OracleTensor>,
 }
 
+/// A registry of these families and nothing else.
+pub fn registry(families: &[&dyn Plugin]) -> Registry {
+    let mut registry = Registry::new();
+    families.iter().for_each(|family| _ = registry.plugin(*family));
+    registry
+}
+
+/// Asserts all that follows from the forms of these families, and the cases of [`recorded`] as JSON.
+///
+/// # Panics
+/// If anything fails; the message lists all failures.
+pub fn assert_families(families: &[&dyn Plugin], cases: &str) {
+    let registry = registry(families);
+    let failures = [examples(&registry), gradients(&registry), recorded(&registry, cases)].concat();
+    assert_eq!(failures, []);
+}
+
 /// Runs every example of every op; what differs from its results.
 pub fn examples(registry: &Registry) -> Vec<Failure> {
-    each_example(registry, |_, example| {
-        let case = case(example, registry)?;
-        let run = Oracle::rounded(registry).run(&case.graph, &case.inputs, 0, 0);
-        let run = run.map_err(|error| error.to_string())?;
-        let mut outputs = run.outputs.iter().zip(&case.expected);
-        outputs.try_for_each(|((name, found), expected)| difference(name, found, expected))
-    })
+    each_example(registry, |_, example| check(example, registry))
+}
+
+/// Runs one example.
+///
+/// # Errors
+/// If it cannot be read or run, or the results are others; the message says which.
+pub fn check(example: &Example, registry: &Registry) -> Result<(), String> {
+    let case = case(example, registry)?;
+    let run = Oracle::rounded(registry).run(&case.graph, &case.inputs, 0, 0);
+    let run = run.map_err(|error| error.to_string())?;
+    let mut outputs = run.outputs.iter().zip(&case.expected);
+    outputs.try_for_each(|((name, found), expected)| difference(name, found, expected))
 }
 
 /// Differentiates every op that states finite differences, on random operands of its examples' types (integers and truth

@@ -1,6 +1,6 @@
 //! What all optimizers have in common.
 
-use engine_core::ir::{Attrs, Builder, E, Value};
+use engine_core::ir::{Attrs, Builder, E, Type, Value};
 use engine_core::op::{AttrKind, AttrSpec, InputSpec, Lower, Role, TypeIssue, TypeRule};
 
 /// Parameter, gradient, learning rate, then the slots.
@@ -29,25 +29,28 @@ pub fn role(slots: &[(&str, &str)]) -> Role {
 
 /// Parameter, gradient and slots are of one float type, the rate is a scalar; results are of the parameter's type.
 pub fn types() -> TypeRule {
-    TypeRule::custom(|types, _| {
-        let param = &types[0];
-        if !param.dtype.is_float() {
-            return Err(TypeIssue::new(format!("a parameter of {} cannot be trained", param.dtype))
-                .at(0, format!("this is {param}"))
-                .help("make it f32"));
+    TypeRule::custom(|types, _| update_types(types))
+}
+
+/// The types of [`types`].
+pub fn update_types(types: &[Type]) -> Result<Vec<Type>, TypeIssue> {
+    let param = &types[0];
+    if !param.dtype.is_float() {
+        return Err(TypeIssue::new(format!("a parameter of {} cannot be trained", param.dtype))
+            .at(0, format!("this is {param}"))
+            .help("make it f32"));
+    }
+    if types[2].rank() != 0 {
+        return Err(TypeIssue::new(format!("the learning rate is {}, not a scalar", types[2]))
+            .at(2, "must be `f32[]`"));
+    }
+    for (operand, ty) in types.iter().enumerate().filter(|(operand, _)| *operand != 2) {
+        if ty != param {
+            return Err(TypeIssue::new(format!("{ty} beside a parameter of {param}"))
+                .at(operand, format!("must be {param} too")));
         }
-        if types[2].rank() != 0 {
-            return Err(TypeIssue::new(format!("the learning rate is {}, not a scalar", types[2]))
-                .at(2, "must be `f32[]`"));
-        }
-        for (operand, ty) in types.iter().enumerate().filter(|(operand, _)| *operand != 2) {
-            if ty != param {
-                return Err(TypeIssue::new(format!("{ty} beside a parameter of {param}"))
-                    .at(operand, format!("must be {param} too")));
-            }
-        }
-        Ok(vec![param.clone(); types.len() - 2])
-    })
+    }
+    Ok(vec![param.clone(); types.len() - 2])
 }
 
 /// An update in terms of operands of one type, f32 or wider, whatever the types of parameter and rate: small floats are

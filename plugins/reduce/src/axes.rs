@@ -1,7 +1,7 @@
 //! What reductions share: the attributes `axis` and `keepdim`, the shape that is left, the type that is computed in.
 
 use engine_core::ir::{Builder, DType, Dim, Type, Value};
-use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue};
+use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue, checked};
 
 /// The one operand of most reductions.
 pub fn operand() -> Vec<InputSpec> {
@@ -59,20 +59,10 @@ pub fn axis(b: &Builder, x: Value, axis: i64) -> usize {
     checked(b.ty(x).axis(axis))
 }
 
-fn checked<T>(axes: Result<T, TypeIssue>) -> T {
-    axes.unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))
-}
-
 /// Puts reduced axes back with extent 1 if asked to.
 pub fn keep(b: &mut Builder, reduced_x: Value, x: Value, axes: &[usize], keepdim: bool) -> Value {
     let kept = reduced(b.ty(x), b.dtype(reduced_x), axes, keepdim).extents();
     b.reshape(reduced_x, &kept)
-}
-
-/// The operand in the type that sums are kept in, so that it is rounded once, at the end.
-pub fn widen(b: &mut Builder, x: Value) -> Value {
-    let wide = b.dtype(x).accumulator();
-    b.cast(x, wide)
 }
 
 /// Whether the type is a number: anything but a truth value.

@@ -1,6 +1,5 @@
 //! Cross-entropy of logits against classes.
 
-use crate::axes::widen;
 use crate::rows::{Targets, attrs, expect_per_class, ignore_index, masked, pick, reduce, row_type, targets};
 use engine_core::ir::{Attr, Attrs, Builder, DType, E, Monoid, Type, Unary, Value};
 use engine_core::op::{
@@ -123,7 +122,7 @@ fn n_classes(b: &Builder, logits: Value) -> usize {
 }
 
 fn by_row(b: &mut Builder, call: &Lowering) -> Vec<Value> {
-    let x = widen(b, call.inputs[0]);
+    let x = b.widen(call.inputs[0]);
     let classes = b.ty(x).rank() - 1;
     let targets = targets(b, call.inputs[1], n_classes(b, x), call.attrs);
     let largest = b.reduce(Monoid::Max, x, &[classes]);
@@ -142,7 +141,7 @@ fn by_row(b: &mut Builder, call: &Lowering) -> Vec<Value> {
 /// `softmax(x)·(g + h) - onehot(t)·g` for upstream gradients g of the loss and h of the log-sum-exp, with
 /// `softmax(x) = exp(x - log_sum_exp)`; the part of g is 0 for ignored rows.
 fn softmax_minus_one_hot(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
-    let x = widen(b, call.inputs[0]);
+    let x = b.widen(call.inputs[0]);
     let classes = b.ty(x).rank() - 1;
     let log_sum_exp = b.unreduce(call.outputs[1], &[classes], x);
     let of_loss = call.grads[0].map(|g| loss_part(b, x, log_sum_exp, g, call));

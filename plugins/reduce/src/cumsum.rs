@@ -1,6 +1,6 @@
 //! Running sums.
 
-use crate::axes::{axis, is_number, last_axis, widen};
+use crate::axes::{axis, is_number, last_axis};
 use engine_core::ir::{Monoid, NodeOp};
 use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
 
@@ -19,7 +19,7 @@ pub fn cumsum() -> OpForm {
             Ok(vec![types[0].clone()])
         }),
         lower: Lower::expand(|b, call| {
-            let x = widen(b, call.inputs[0]);
+            let x = b.widen(call.inputs[0]);
             let axis = axis(b, x, call.attrs.int("axis"));
             let ty = b.ty(x).clone();
             let y = b.push(NodeOp::Scan { monoid: Monoid::Sum, axis }, vec![x], ty);

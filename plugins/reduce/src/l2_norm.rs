@@ -1,6 +1,6 @@
 //! The Euclidean norm of rows.
 
-use crate::axes::{axis, last_axis, operand, reduced, widen};
+use crate::axes::{axis, last_axis, operand, reduced};
 use engine_core::ir::{Builder, DType, E, Unary, Value};
 use engine_core::op::{Example, Grad, GradCall, GradCheck, Lower, OpForm, Role, TypeRule};
 
@@ -19,7 +19,7 @@ pub fn rowwise_l2_norm() -> OpForm {
             Ok(vec![reduced(&types[0], types[0].dtype, &[axis], false)])
         }),
         lower: Lower::expand(|b, call| {
-            let x = widen(b, call.inputs[0]);
+            let x = b.widen(call.inputs[0]);
             let axis = axis(b, x, call.attrs.int("axis"));
             let squares = b.mul(x, x);
             let total = b.sum(squares, &[axis]);

@@ -70,27 +70,24 @@ impl Plugin for Reduce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine_core::op::{Registry, testing};
-
-    fn registry() -> Registry {
-        let mut registry = Registry::new();
-        registry.plugin(&Reduce);
-        registry
-    }
+    use engine_core::op::{Example, testing};
 
     #[test]
-    fn examples_hold() {
-        assert_eq!(testing::examples(&registry()), []);
+    fn examples_gradients_and_recorded_cases_hold() {
+        testing::assert_families(&[&Reduce], include_str!("../../../tests/examples/reduce.json"));
     }
 
+    /// A target beside the row is never read: neither one behind it nor a negative one that is not to be ignored.
     #[test]
-    fn gradients_agree_with_central_differences() {
-        assert_eq!(testing::gradients(&registry()), []);
-    }
-
-    #[test]
-    fn recorded_cases_hold() {
-        let cases = include_str!("../../../tests/examples/reduce.json");
-        assert_eq!(testing::recorded(&registry(), cases), []);
+    fn targets_out_of_range_are_errors() {
+        let registry = testing::registry(&[&Reduce]);
+        for target in [3.0, -2.0] {
+            for op in ["cross_entropy(a, b, ignore_index=-1)", "nll_loss(a, b, ignore_index=-1)"] {
+                let inputs: [(&str, &[f64]); 2] = [("f32[2, 3]", &[0.0; 6]), ("i32[2]", &[0.0, target])];
+                let example = Example::new("a wrong target", op, &inputs, &[("f32[]", &[0.0])]);
+                let message = testing::check(&example, &registry).expect_err("an index error");
+                assert!(message.contains(&format!("index {target}")), "{op}: {message}");
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The logarithm of a sum of exponentials.
 
-use crate::axes::{axes, expect_some, keep, many_axes, operand, reduced, widen};
+use crate::axes::{axes, expect_some, keep, many_axes, operand, reduced};
 use engine_core::ir::{Builder, DType, E, Monoid, Unary, Value};
 use engine_core::op::{Example, Grad, GradCall, GradCheck, Lower, OpForm, Role, TypeRule};
 
@@ -21,7 +21,7 @@ pub fn log_sum_exp() -> OpForm {
             Ok(vec![reduced(&types[0], types[0].dtype, &axes, attrs.bool("keepdim"))])
         }),
         lower: Lower::expand(|b, call| {
-            let x = widen(b, call.inputs[0]);
+            let x = b.widen(call.inputs[0]);
             let axes = axes(b, x, call.attrs);
             let y = stable(b, x, &axes);
             let y = b.cast(y, b.dtype(call.inputs[0]));
@@ -53,11 +53,11 @@ fn stable(b: &mut Builder, x: Value, axes: &[usize]) -> Value {
 
 fn softmax_of_operand(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     let Some(g) = call.grads[0] else { return vec![None] };
-    let x = widen(b, call.inputs[0]);
+    let x = b.widen(call.inputs[0]);
     let axes = axes(b, x, call.attrs);
     let kept = reduced(b.ty(x), b.dtype(x), &axes, true).extents();
     let [g, y] = [g, call.outputs[0]].map(|y| {
-        let wide = widen(b, y);
+        let wide = b.widen(y);
         b.reshape(wide, &kept)
     });
     // A row of -∞ alone has weights 0, not exp(-∞ + ∞).

@@ -1,6 +1,5 @@
 //! The negative log-likelihood.
 
-use crate::axes::widen;
 use crate::rows::{attrs, expect_per_class, masked, pick, reduce, row_type, targets};
 use engine_core::ir::{Type, Unary};
 use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
@@ -28,7 +27,7 @@ pub fn nll_loss() -> OpForm {
             }])
         }),
         lower: Lower::expand(|b, call| {
-            let x = widen(b, call.inputs[0]);
+            let x = b.widen(call.inputs[0]);
             let n_classes = b.extents(x).last().copied().unwrap_or_default();
             let targets = targets(b, call.inputs[1], n_classes, call.attrs);
             let picked = pick(b, x, targets.class);

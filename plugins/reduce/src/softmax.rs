@@ -1,6 +1,6 @@
 //! `softmax` and `log_softmax`.
 
-use crate::axes::{axis, last_axis, widen};
+use crate::axes::{axis, last_axis};
 use engine_core::ir::{Attrs, Builder, DType, E, Monoid, Unary, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
@@ -9,21 +9,13 @@ use engine_core::op::{
 /// `exp(x - m) / Σ exp(x - m)` along an axis, with m the largest element; computed in f32 or wider. The gradient
 /// `y·(g - Σ g·y)` needs the result alone.
 pub fn softmax() -> OpForm {
-    OpForm {
-        name: "softmax".into(),
-        family: "reduce".into(),
-        summary: "Turns numbers along an axis into weights that add up to 1.".into(),
-        inputs: vec![InputSpec::required("x", "logits")],
-        outputs: vec!["y".into()],
-        attrs: attrs("are 0"),
-        types: type_rule("softmax"),
-        lower: Lower::expand(|b, call| {
-            let y = weights(b, call.inputs[0], call.attrs);
-            vec![y]
-        }),
-        grad: Grad::rule(softmax_grad),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
+    form(
+        "softmax",
+        "Turns numbers along an axis into weights that add up to 1.",
+        "are 0",
+        weights,
+        softmax_grad,
+        vec![
             Example::new(
                 "of one row",
                 "softmax(a)",
@@ -37,51 +29,58 @@ pub fn softmax() -> OpForm {
                 &[("f32[2, 2]", &[0., 0., 0.5, 0.5])],
             ),
         ],
-        role: Role::Plain,
-    }
+    )
 }
 
 /// `x - m - ln Σ exp(x - m)` along an axis, with m the largest element; computed in f32 or wider. The gradient
 /// `g - exp(y)·Σ g` needs the result alone.
 pub fn log_softmax() -> OpForm {
-    OpForm {
-        name: "log_softmax".into(),
-        family: "reduce".into(),
-        summary: "Computes the logarithm of softmax along an axis.".into(),
-        inputs: vec![InputSpec::required("x", "logits")],
-        outputs: vec!["y".into()],
-        attrs: attrs("are -inf"),
-        types: type_rule("log_softmax"),
-        lower: Lower::expand(|b, call| {
-            let y = log_weights(b, call.inputs[0], call.attrs);
-            vec![y]
-        }),
-        grad: Grad::rule(log_softmax_grad),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+    form(
+        "log_softmax",
+        "Computes the logarithm of softmax along an axis.",
+        "are -inf",
+        log_weights,
+        log_softmax_grad,
+        vec![Example::new(
             "of one row",
             "log_softmax(a)",
             &[("f32[1, 3]", &[0., 1., 2.])],
             &[("f32[1, 3]", &[-2.407606, -1.407606, -0.407606])],
         )],
+    )
+}
+
+/// What the two have in common; `masked` says what becomes of a row without weight.
+fn form(
+    name: &'static str,
+    summary: &str,
+    masked: &str,
+    forward: fn(&mut Builder, Value, &Attrs) -> Value,
+    backward: fn(&mut Builder, &GradCall) -> Vec<Option<Value>>,
+    examples: Vec<Example>,
+) -> OpForm {
+    let doc = format!("results of a row that is -inf throughout: `nan`, or `zero` if its weights {masked}");
+    OpForm {
+        name: name.into(),
+        family: "reduce".into(),
+        summary: summary.into(),
+        inputs: vec![InputSpec::required("x", "logits")],
+        outputs: vec!["y".into()],
+        attrs: vec![
+            last_axis("axis along which weights add up to 1"),
+            AttrSpec::with_default("masked_row", &doc, AttrKind::choice(&["nan", "zero"]), "nan"),
+        ],
+        types: TypeRule::custom(move |types, attrs| {
+            types[0].expect_dtype(name, 0, DType::is_float, "floats")?;
+            types[0].axis(attrs.int("axis"))?;
+            Ok(vec![types[0].clone()])
+        }),
+        lower: Lower::expand(move |b, call| vec![forward(b, call.inputs[0], call.attrs)]),
+        grad: Grad::rule(backward),
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples,
         role: Role::Plain,
     }
-}
-
-fn attrs(masked: &str) -> Vec<AttrSpec> {
-    let doc = format!("results of a row that is -inf throughout: `nan`, or `zero` if its weights {masked}");
-    vec![
-        last_axis("axis along which weights add up to 1"),
-        AttrSpec::with_default("masked_row", &doc, AttrKind::choice(&["nan", "zero"]), "nan"),
-    ]
-}
-
-fn type_rule(name: &'static str) -> TypeRule {
-    TypeRule::custom(move |types, attrs| {
-        types[0].expect_dtype(name, 0, DType::is_float, "floats")?;
-        types[0].axis(attrs.int("axis"))?;
-        Ok(vec![types[0].clone()])
-    })
 }
 
 /// An empty row has no largest element, and nothing to compute either.
@@ -97,7 +96,7 @@ fn weights(b: &mut Builder, given: Value, attrs: &Attrs) -> Value {
     if is_empty(b, given) {
         return given;
     }
-    let x = widen(b, given);
+    let x = b.widen(given);
     let axis = axis(b, x, attrs.int("axis"));
     let shifted = shifted(b, x, axis, attrs);
     let exps = b.unary(Unary::Exp, shifted);
@@ -116,7 +115,7 @@ fn log_weights(b: &mut Builder, given: Value, attrs: &Attrs) -> Value {
     if is_empty(b, given) {
         return given;
     }
-    let x = widen(b, given);
+    let x = b.widen(given);
     let axis = axis(b, x, attrs.int("axis"));
     let shifted = shifted(b, x, axis, attrs);
     let exps = b.unary(Unary::Exp, shifted);
@@ -145,7 +144,7 @@ fn shifted(b: &mut Builder, x: Value, axis: usize, attrs: &Attrs) -> Value {
 /// y·(g - Σ g·y)
 fn softmax_grad(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     let Some(given) = call.grads[0] else { return vec![None] };
-    let [g, y] = [given, call.outputs[0]].map(|v| widen(b, v));
+    let [g, y] = [given, call.outputs[0]].map(|v| b.widen(v));
     let axis = axis(b, y, call.attrs.int("axis"));
     let products = b.mul(g, y);
     let total = b.sum(products, &[axis]);
@@ -157,7 +156,7 @@ fn softmax_grad(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
 /// g - exp(y)·Σ g; 0 for a masked row, whose result does not depend on anything.
 fn log_softmax_grad(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     let Some(given) = call.grads[0] else { return vec![None] };
-    let [g, y] = [given, call.outputs[0]].map(|v| widen(b, v));
+    let [g, y] = [given, call.outputs[0]].map(|v| b.widen(v));
     let axis = axis(b, y, call.attrs.int("axis"));
     let total = b.sum(g, &[axis]);
     let total = b.unreduce(total, &[axis], y);

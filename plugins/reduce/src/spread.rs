@@ -1,6 +1,6 @@
 //! Variance and standard deviation.
 
-use crate::axes::{axes, keep, many_axes, operand, reduced, widen};
+use crate::axes::{axes, keep, many_axes, operand, reduced};
 use engine_core::ir::{Attrs, Builder, DType, E, Unary, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, Lower, OpForm, Role, TypeRule,
@@ -17,7 +17,7 @@ pub fn var() -> OpForm {
         attrs: attrs(),
         types: type_rule("var"),
         lower: Lower::expand(|b, call| {
-            let x = widen(b, call.inputs[0]);
+            let x = b.widen(call.inputs[0]);
             let (variance, axes) = variance(b, x, call.attrs);
             let y = b.cast(variance, b.dtype(call.inputs[0]));
             vec![keep(b, y, x, &axes, call.attrs.bool("keepdim"))]
@@ -48,7 +48,7 @@ pub fn std() -> OpForm {
         attrs: attrs(),
         types: type_rule("std"),
         lower: Lower::expand(|b, call| {
-            let x = widen(b, call.inputs[0]);
+            let x = b.widen(call.inputs[0]);
             let (variance, axes) = variance(b, x, call.attrs);
             let deviation = b.unary(Unary::Sqrt, variance);
             let y = b.cast(deviation, b.dtype(call.inputs[0]));
@@ -89,7 +89,7 @@ fn variance(b: &mut Builder, x: Value, attrs: &Attrs) -> (Value, Vec<usize>) {
 }
 
 /// The sum of squared deviations over `axes`, divided by `count`.
-pub fn variance_over(b: &mut Builder, x: Value, axes: &[usize], count: f64) -> Value {
+fn variance_over(b: &mut Builder, x: Value, axes: &[usize], count: f64) -> Value {
     let centered = centered(b, x, axes);
     let squares = b.mul(centered, centered);
     let total = b.sum(squares, axes);
@@ -112,13 +112,13 @@ fn divisor(b: &Builder, x: Value, axes: &[usize], attrs: &Attrs) -> f64 {
 /// g·(x - mean) / (count·std), and 0 where std = 0.
 fn std_grad(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     let Some(g) = call.grads[0] else { return vec![None] };
-    let x = widen(b, call.inputs[0]);
+    let x = b.widen(call.inputs[0]);
     let axes = axes(b, x, call.attrs);
     let count = divisor(b, x, &axes, call.attrs);
     let centered = centered(b, x, &axes);
     let kept = reduced(b.ty(x), b.dtype(x), &axes, true).extents();
     let [g, deviation] = [g, call.outputs[0]].map(|y| {
-        let wide = widen(b, y);
+        let wide = b.widen(y);
         b.reshape(wide, &kept)
     });
     let dx = b.map(&[centered, deviation, g], |v| E::select(v[1].eq(0.0), 0.0, v[2] * v[0] / (v[1] * count)));

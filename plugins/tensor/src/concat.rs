@@ -1,9 +1,9 @@
 //! `concat` and `stack`.
 
-use crate::checked;
 use engine_core::ir::{Builder, DType, Dim, E, Literal, Type, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
+    checked,
 };
 
 /// The most operands that one call takes.

@@ -2,7 +2,7 @@
 
 use engine_core::ir::{Attrs, Builder, DType, Dim, Literal, Type, Value};
 use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, OpForm, Role, TypeIssue, TypeRule,
+    AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, OpForm, Role, TypeIssue, TypeRule, checked,
 };
 
 /// A tensor of zeros.
@@ -117,7 +117,7 @@ fn range_type(attrs: &Attrs) -> Result<Type, TypeIssue> {
 }
 
 fn range(b: &mut Builder, attrs: &Attrs) -> Value {
-    let ty = crate::checked(range_type(attrs));
+    let ty = checked(range_type(attrs));
     let counter = if ty.dtype.is_float() { DType::I32 } else { ty.dtype };
     let position = b.iota(0, ty.with_dtype(counter));
     // Small floats are rounded once, after the last operation.

@@ -1,11 +1,10 @@
 //! A linear layer.
 
-use crate::checked;
 use crate::gemm::expect_addend;
 use crate::matmul::{expect_matrix, product_type};
 use engine_core::ir::{Attrs, Builder, Contract, Value};
 use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule,
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule, checked,
 };
 
 /// `act(x · w + bias)` for x […, in], w [in, out] (or [out, in] if transposed) and bias [out]. The activation is the op

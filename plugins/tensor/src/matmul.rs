@@ -1,8 +1,9 @@
 //! Matrix products.
 
-use crate::checked;
 use engine_core::ir::{Builder, Contract, DType, Dim, Type, Value, broadcast_shapes};
-use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
+use engine_core::op::{
+    Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule, checked,
+};
 
 /// The product of matrices, `[…, m, k] · […, k, n] -> […, m, n]`, with numpy's rules: leading axes broadcast, a vector
 /// is a row on the left and a column on the right. Accumulates in f32 for the small floats.

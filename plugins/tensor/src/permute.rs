@@ -1,9 +1,9 @@
 //! `transpose` and `permute`.
 
-use crate::checked;
 use engine_core::ir::{Attrs, Type};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
+    checked,
 };
 
 /// Swaps two axes, the last two unless given.

@@ -1,9 +1,9 @@
 //! `reshape` and `flatten`.
 
-use crate::checked;
 use engine_core::ir::{Attr, Attrs, Dim, Type};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
+    checked,
 };
 
 /// The same elements in row-major order under another shape. One extent may be `_` (in code also -1): whatever is left.

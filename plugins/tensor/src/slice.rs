@@ -1,9 +1,9 @@
 //! `slice` and `select`.
 
-use crate::checked;
 use engine_core::ir::{Attrs, Builder, Dim, Type, Value};
 use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Range, Role, TypeIssue, TypeRule,
+    checked,
 };
 
 /// `x[start:stop:step]` along one axis, with Python's rules: negative positions count from the end, positions beyond
@@ -34,7 +34,7 @@ pub fn slice() -> OpForm {
             let mut ty = types[0].clone();
             if !is_whole(attrs) {
                 let n = fixed(&ty, axis)?;
-                ty.shape[axis] = Dim::Fixed(Range::of(n, attrs)?.count);
+                ty.shape[axis] = Dim::Fixed(range(n, attrs)?.count);
             }
             Ok(vec![ty])
         }),
@@ -99,8 +99,12 @@ pub fn select() -> OpForm {
 
 fn sliced(b: &mut Builder, x: Value, attrs: &Attrs) -> Value {
     let axis = checked(b.ty(x).axis(attrs.int("axis")));
-    let range = checked(Range::of(b.extents(x)[axis], attrs));
+    let range = checked(range(b.extents(x)[axis], attrs));
     along(b, x, axis, range.start, range.count, range.step)
+}
+
+fn range(n: usize, attrs: &Attrs) -> Result<Range, TypeIssue> {
+    Range::of(n, attrs.opt_int("start"), attrs.opt_int("stop"), attrs.int("step"))
 }
 
 fn along(b: &mut Builder, x: Value, axis: usize, start: usize, count: usize, step: i64) -> Value {
@@ -131,31 +135,4 @@ fn position(ty: &Type, attrs: &Attrs) -> Result<(usize, usize), TypeIssue> {
         return Ok((axis, index.rem_euclid(n) as usize));
     }
     Err(TypeIssue::new(format!("axis {axis} of {ty} has no index {index}")).at(0, format!("this is {ty}")))
-}
-
-struct Range {
-    start: usize,
-    count: usize,
-    step: i64,
-}
-
-impl Range {
-    /// What `start:stop:step` means for `n` elements.
-    fn of(n: usize, attrs: &Attrs) -> Result<Range, TypeIssue> {
-        let (n, step) = (n as i64, attrs.int("step"));
-        if step == 0 {
-            return Err(TypeIssue::new("a slice cannot have step 0"));
-        }
-        // Backwards, positions run from n - 1 down to 0, and -1 stands for the one before the first.
-        let (lowest, highest) = if step > 0 { (0, n) } else { (-1, n - 1) };
-        let clip = |at: i64| (if at < 0 { at.saturating_add(n) } else { at }).clamp(lowest, highest);
-        let (from, to) = if step > 0 { (lowest, highest) } else { (highest, lowest) };
-        let start = attrs.opt_int("start").map_or(from, clip);
-        let stop = attrs.opt_int("stop").map_or(to, clip);
-        let span = if step > 0 { stop - start } else { start - stop };
-        let count = if span > 0 { (span - 1) / step.saturating_abs() + 1 } else { 0 };
-        // An empty slice starts nowhere; 0 is inside of anything.
-        let start = if count == 0 { 0 } else { start };
-        Ok(Range { start: start as usize, count: count as usize, step: if count < 2 { 1 } else { step } })
-    }
 }

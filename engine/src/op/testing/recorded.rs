@@ -13,12 +13,31 @@ use serde_json::Value as Json;
 /// # Panics
 /// If the text is not a list of cases.
 pub fn recorded(registry: &Registry, json: &str) -> Vec<Failure> {
-    let cases: Vec<Json> =
-        serde_json::from_str(json).unwrap_or_else(|error| panic!("no list of cases: {error}"));
-    cases
+    cases(json)
         .iter()
         .filter_map(|case| check(registry, case).err().map(|message| failure(case, message)))
         .collect()
+}
+
+/// The recorded cases as examples.
+///
+/// # Panics
+/// If the text is not a list of cases.
+pub fn recorded_examples(json: &str) -> Vec<Example> {
+    cases(json).iter().map(example).collect()
+}
+
+fn cases(json: &str) -> Vec<Json> {
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("no list of cases: {error}"))
+}
+
+fn example(json: &Json) -> Example {
+    Example {
+        title: text(&json["title"]),
+        call: text(&json["call"]),
+        inputs: tensors(&json["inputs"]),
+        outputs: tensors(&json["outputs"]),
+    }
 }
 
 fn failure(json: &Json, message: String) -> Failure {
@@ -26,13 +45,7 @@ fn failure(json: &Json, message: String) -> Failure {
 }
 
 fn check(registry: &Registry, json: &Json) -> Result<(), String> {
-    let example = Example {
-        title: text(&json["title"]),
-        call: text(&json["call"]),
-        inputs: tensors(&json["inputs"]),
-        outputs: tensors(&json["outputs"]),
-    };
-    let case = case(&example, registry)?;
+    let case = case(&example(json), registry)?;
     let run = Oracle::rounded(registry).run(&case.graph, &case.inputs, 0, 0);
     let run = run.map_err(|error| error.to_string())?;
     for ((name, found), expected) in run.outputs.iter().zip(&case.expected) {

@@ -1,10 +1,15 @@
 //! What indexing ops share: what happens to an index outside of its range.
 
-use engine_core::ir::{Builder, DType, E, Type, Value};
-use engine_core::op::{AttrKind, AttrSpec, Lowering, TypeIssue};
+use engine_core::ir::{Attrs, Binary, Builder, DType, E, Type, Value};
+use engine_core::op::{AttrKind, AttrSpec, TypeIssue};
 
-/// `oob` and `wrap_negative`.
+/// `oob` and `wrap_negative`, which is off unless given.
 pub fn policy() -> Vec<AttrSpec> {
+    policy_wrapping(false)
+}
+
+/// `oob` and `wrap_negative` with this default.
+pub fn policy_wrapping(by_default: bool) -> Vec<AttrSpec> {
     vec![
         AttrSpec::with_default(
             "oob",
@@ -16,7 +21,7 @@ pub fn policy() -> Vec<AttrSpec> {
             "wrap_negative",
             "whether negative indices count from the end",
             AttrKind::Bool,
-            false,
+            by_default,
         ),
     ]
 }
@@ -39,16 +44,16 @@ pub struct Indices {
     pub counts: Option<Value>,
 }
 
-/// Applies the call's policy to indices into `bound` positions.
-pub fn indices(b: &mut Builder, given: Value, bound: usize, call: &Lowering) -> Indices {
+/// Applies the policy to indices into `bound` positions.
+pub fn indices(b: &mut Builder, given: Value, bound: usize, attrs: &Attrs) -> Indices {
     // Bounds beyond 255 do not fit a byte.
     let given = if b.dtype(given) == DType::U8 { b.cast(given, DType::I32) } else { given };
-    let given = match call.attrs.bool("wrap_negative") {
+    let given = match attrs.bool("wrap_negative") {
         true => b.map(&[given], |i| E::select(i[0].lt(0i64), i[0] + E::from(bound as i64), i[0])),
         false => given,
     };
     let last = bound as i64 - 1;
-    match call.attrs.str("oob") {
+    match attrs.str("oob") {
         "unchecked" => Indices { at: given, counts: None },
         // Of no positions none is nearest, and none is safe to read.
         "clamp" if bound > 0 => Indices { at: clamped(b, given, last), counts: None },
@@ -57,6 +62,37 @@ pub fn indices(b: &mut Builder, given: Value, bound: usize, call: &Lowering) -> 
             Indices { at: clamped(b, given, last), counts: Some(counts) }
         }
         _ => Indices { at: b.check_index(given, bound), counts: None },
+    }
+}
+
+/// The element type that holds positions within these extents.
+pub fn position_dtype(extents: &[usize]) -> DType {
+    let n_positions: usize = extents.iter().product();
+    if n_positions > i32::MAX as usize { DType::I64 } else { DType::I32 }
+}
+
+/// Row-major positions, within these extents, of what is named by one number along each axis; numbers broadcast.
+pub fn linear(b: &mut Builder, numbers: Vec<Indices>, extents: &[usize]) -> Indices {
+    let dtype = position_dtype(extents);
+    let mut all: Option<Indices> = None;
+    for (number, &extent) in numbers.into_iter().zip(extents) {
+        let at = b.cast(number.at, dtype);
+        all = Some(match all {
+            None => Indices { at, counts: number.counts },
+            Some(outer) => Indices {
+                at: b.map(&[outer.at, at], |v| v[0] * E::from(extent as i64) + v[1]),
+                counts: both(b, outer.counts, number.counts),
+            },
+        });
+    }
+    all.unwrap_or_else(|| engine_core::bug!("no number to make a position of"))
+}
+
+/// Where both count.
+fn both(b: &mut Builder, one: Option<Value>, other: Option<Value>) -> Option<Value> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(b.binary(Binary::And, one, other)),
+        _ => one.or(other),
     }
 }
 

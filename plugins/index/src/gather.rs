@@ -1,11 +1,10 @@
 //! Elements by number.
 
-use crate::checked;
 use crate::indices::{expect_index, indices, masked, policy};
 use engine_core::ir::{Builder, Type, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule,
+    TypeRule, checked,
 };
 
 /// `y[…, i, …] = src[…, idx[…, i, …], …]`: one element per index, all other coordinates kept, as in PyTorch's gather.
@@ -14,7 +13,7 @@ pub fn gather() -> OpForm {
     let axis = AttrSpec::with_default("axis", "the axis that is indexed", AttrKind::Int, -1i64);
     OpForm {
         name: "gather".into(),
-        family: "tensor".into(),
+        family: "index".into(),
         summary: "Reads one element per index along an axis, all other coordinates kept.".into(),
         inputs: vec![
             InputSpec::required("src", "what is read"),
@@ -81,7 +80,7 @@ fn gathered(b: &mut Builder, call: &Lowering) -> Value {
     let [src, idx] = [call.inputs[0], call.inputs[1]];
     let rank = b.ty(src).rank();
     let axis = checked(b.ty(src).axis(call.attrs.int("axis")));
-    let idx = indices(b, idx, b.extents(src)[axis], call);
+    let idx = indices(b, idx, b.extents(src)[axis], call.attrs);
     let last = last(rank, axis);
     let rows = b.permute(src, &last);
     let at = b.permute(idx.at, &last);

@@ -1,11 +1,10 @@
 //! Sampling by Gumbel noise.
 
-use crate::checked;
 use crate::distributions::{gumbel_of, random};
 use engine_core::ir::{Attr, Attrs, Builder, DType, Dim, Monoid, Type, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule,
+    TypeRule, checked,
 };
 
 /// Standard Gumbel noise, `-ln(-ln u)` for uniform u; always finite.
@@ -21,7 +20,7 @@ pub fn sample_gumbel() -> OpForm {
 pub fn gumbel_argmax() -> OpForm {
     OpForm {
         name: "gumbel_argmax".into(),
-        family: "optim".into(),
+        family: "sample".into(),
         summary: "Draws an index along an axis from the categorical distribution that logits describe."
             .into(),
         inputs: vec![InputSpec::required("logits", "unnormalised log-probabilities"), uniform_operand()],
@@ -58,7 +57,7 @@ pub fn gumbel_argmax() -> OpForm {
 pub fn gumbel_softmax() -> OpForm {
     OpForm {
         name: "gumbel_softmax".into(),
-        family: "optim".into(),
+        family: "sample".into(),
         summary: "Draws weights along an axis that approach a categorical draw as the temperature falls."
             .into(),
         inputs: vec![

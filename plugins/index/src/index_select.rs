@@ -1,10 +1,9 @@
 //! Rows by number.
 
-use crate::checked;
 use crate::indices::{expect_index, indices, masked, policy};
 use engine_core::ir::{Builder, Type, Value};
 use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule,
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule, checked,
 };
 
 /// `y[p…, i…, q…] = src[p…, idx[i…], q…]`: the axis is replaced by the axes of the indices. The gradient adds up at the
@@ -13,7 +12,7 @@ pub fn index_select() -> OpForm {
     let axis = AttrSpec::with_default("axis", "the axis that is indexed", AttrKind::Int, 0i64);
     OpForm {
         name: "index_select".into(),
-        family: "tensor".into(),
+        family: "index".into(),
         summary: "Reads slices along an axis by their numbers.".into(),
         inputs: vec![
             InputSpec::required("src", "what is read"),
@@ -44,7 +43,7 @@ pub fn index_select() -> OpForm {
 fn selected(b: &mut Builder, call: &Lowering) -> Value {
     let [src, idx] = [call.inputs[0], call.inputs[1]];
     let axis = checked(b.ty(src).axis(call.attrs.int("axis")));
-    let idx = indices(b, idx, b.extents(src)[axis], call);
+    let idx = indices(b, idx, b.extents(src)[axis], call.attrs);
     let y = b.gather(src, idx.at, axis, 0);
     let axes: Vec<usize> = (axis..axis + b.ty(idx.at).rank()).collect();
     masked(b, y, idx.counts, &axes)

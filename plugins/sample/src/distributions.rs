@@ -57,7 +57,7 @@ pub fn random(
     ];
     OpForm {
         name: name.into(),
-        family: "optim".into(),
+        family: "sample".into(),
         summary: summary.into(),
         inputs: vec![],
         outputs: vec!["y".into()],

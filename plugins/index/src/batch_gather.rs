@@ -10,7 +10,7 @@ use engine_core::op::{
 pub fn batch_gather() -> OpForm {
     OpForm {
         name: "batch_gather".into(),
-        family: "tensor".into(),
+        family: "index".into(),
         summary: "Reads slices by their numbers, with numbers of its own for each row of the batch.".into(),
         inputs: vec![
             InputSpec::required("data", "[B, S, …]"),
@@ -43,7 +43,7 @@ pub fn batch_gather() -> OpForm {
 }
 
 fn gathered(b: &mut Builder, call: &Lowering) -> Value {
-    let idx = indices(b, call.inputs[1], b.extents(call.inputs[0])[1], call);
+    let idx = indices(b, call.inputs[1], b.extents(call.inputs[0])[1], call.attrs);
     let y = b.gather(call.inputs[0], idx.at, 1, 1);
     masked(b, y, idx.counts, &[0, 1])
 }

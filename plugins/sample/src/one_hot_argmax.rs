@@ -1,9 +1,8 @@
 //! A hard choice with a soft gradient.
 
-use crate::checked;
 use engine_core::ir::{Builder, DType, E, Monoid, Value};
 use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule, checked,
 };
 
 /// Exactly 1 at the largest element along an axis (the first one of several) and 0 elsewhere. The gradient passes
@@ -11,7 +10,7 @@ use engine_core::op::{
 pub fn one_hot_argmax() -> OpForm {
     OpForm {
         name: "one_hot_argmax".into(),
-        family: "optim".into(),
+        family: "sample".into(),
         summary: "Marks the largest element along an axis by 1; the gradient passes straight through.".into(),
         inputs: vec![InputSpec::required("x", "weights")],
         outputs: vec!["y".into()],

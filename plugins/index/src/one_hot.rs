@@ -4,7 +4,7 @@ use crate::indices::{expect_index, indices, policy};
 use engine_core::ir::{Attrs, Builder, DType, Dim, E, Type, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule,
+    TypeRule, checked,
 };
 
 /// `y[i…, k] = 1 if idx[i…] = k, else 0`. The row of an index that is skipped is 0.
@@ -15,7 +15,7 @@ pub fn one_hot() -> OpForm {
     ];
     OpForm {
         name: "one_hot".into(),
-        family: "tensor".into(),
+        family: "index".into(),
         summary: "Turns each index into a row with a single 1.".into(),
         inputs: vec![InputSpec::required("idx", "positions of the ones")],
         outputs: vec!["y".into()],
@@ -45,8 +45,8 @@ fn row_type(idx: &Type, attrs: &Attrs) -> Result<Type, TypeIssue> {
 }
 
 fn rows(b: &mut Builder, call: &Lowering) -> Value {
-    let ty = crate::checked(row_type(b.ty(call.inputs[0]), call.attrs));
-    let idx = indices(b, call.inputs[0], call.attrs.int("classes") as usize, call);
+    let ty = checked(row_type(b.ty(call.inputs[0]), call.attrs));
+    let idx = indices(b, call.inputs[0], call.attrs.int("classes") as usize, call.attrs);
     let axes: Vec<usize> = (0..b.ty(idx.at).rank()).collect();
     let class = b.iota(axes.len(), ty.with_dtype(b.dtype(idx.at)));
     let at = b.broadcast_axes(idx.at, &axes, &ty.shape);

@@ -1,0 +1,78 @@
+//! A subtraction at one element of each row.
+
+use crate::indices::{expect_index, indices, policy};
+use engine_core::ir::{Builder, DType, Dim, E, Type, Value};
+use engine_core::op::{
+    Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
+};
+
+/// `y[…, j] = data[…, j] - v[…]` where `j = idx[…]`, else `data[…, j]`: what turns softmax into the gradient of
+/// cross-entropy. One comparison per element rather than an indexed write, so that it fuses with whatever made the data.
+pub fn subtract_at_indices() -> OpForm {
+    OpForm {
+        name: "subtract_at_indices".into(),
+        family: "index".into(),
+        summary: "Subtracts a number from one element of each row.".into(),
+        inputs: vec![
+            InputSpec::required("data", "[…, V]"),
+            InputSpec::required("idx", "[…], the element of each row"),
+            InputSpec::required("v", "what is subtracted: a scalar, or a number for each row"),
+        ],
+        outputs: vec!["y".into()],
+        attrs: policy(),
+        types: TypeRule::custom(|types, _| Ok(vec![expect_rows(types)?])),
+        lower: Lower::expand(|b, call| vec![subtracted(b, call)]),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example::new(
+                "1 from the class of each row",
+                "subtract_at_indices(a, b, c)",
+                &[("f32[2, 2]", &[0.25, 0.75, 0.5, 0.5]), ("i32[2]", &[1., 0.]), ("f32[]", &[1.])],
+                &[("f32[2, 2]", &[0.25, -0.25, -0.5, 0.5])],
+            ),
+            Example::new(
+                "a number for each row, one skipped",
+                "subtract_at_indices(a, b, c, oob=\"skip\")",
+                &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[2]", &[-1., 0.]), ("f32[2]", &[5., 6.])],
+                &[("f32[2, 2]", &[1., 2., -3., 4.])],
+            ),
+        ],
+        role: Role::Plain,
+    }
+}
+
+fn expect_rows(types: &[Type]) -> Result<Type, TypeIssue> {
+    let [data, idx, v] = types else { return Err(TypeIssue::new("`subtract_at_indices` takes 3 operands")) };
+    expect_index("subtract_at_indices", 1, idx)?;
+    let rows: Option<&[Dim]> = data.shape.split_last().map(|(_, rows)| rows);
+    if rows != Some(&idx.shape) || (v.rank() > 0 && v.shape != idx.shape) {
+        return Err(TypeIssue::new(format!("`subtract_at_indices` of {v} from {data} at {idx}"))
+            .at(1, format!("this is {idx}"))
+            .help("there is one index for each row, and one number for all or for each"));
+    }
+    if v.dtype != data.dtype || data.dtype == DType::Bool {
+        return Err(TypeIssue::new(format!("`subtract_at_indices` of {v} from {data}"))
+            .at(2, format!("this is {v}"))
+            .help("both must be of one numeric type"));
+    }
+    Ok(data.clone())
+}
+
+fn subtracted(b: &mut Builder, call: &Lowering) -> Value {
+    let data = call.inputs[0];
+    let ty = b.ty(data).clone();
+    let columns = ty.rank() - 1;
+    let rows: Vec<usize> = (0..columns).collect();
+    let idx = indices(b, call.inputs[1], b.extents(data)[columns], call.attrs);
+    let column = b.iota(columns, ty.with_dtype(b.dtype(idx.at)));
+    let at = b.broadcast_axes(idx.at, &rows, &ty.shape);
+    let mut hit = b.map(&[column, at], |v| v[0].eq(v[1]));
+    if let Some(counts) = idx.counts {
+        let counts = b.broadcast_axes(counts, &rows, &ty.shape);
+        hit = b.map(&[hit, counts], |v: &[E]| v[0] & v[1]);
+    }
+    let axes = if b.ty(call.inputs[2]).rank() == 0 { vec![] } else { rows };
+    let v = b.broadcast_axes(call.inputs[2], &axes, &ty.shape);
+    b.map(&[hit, data, v], |v| E::select(v[0], v[1] - v[2], v[1]))
+}

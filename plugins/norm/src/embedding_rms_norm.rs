@@ -1,0 +1,58 @@
+//! Lookup and normalisation in one.
+
+use engine_core::ir::{Attrs, Builder, Type, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
+    TypeRule, checked,
+};
+
+/// [`rms_norm`](crate::rms_norm) of the rows that `embedding` looks up. The table's gradient adds up at the tokens, that
+/// of the weights over all of them.
+pub fn embedding_rms_norm() -> OpForm {
+    OpForm {
+        name: "embedding_rms_norm".into(),
+        family: "norm".into(),
+        summary: "Looks tokens up in a table and scales each row to a mean square of 1.".into(),
+        inputs: vec![
+            InputSpec::required("table", "[V, D], a row for each token"),
+            InputSpec::required("idx", "tokens, of any shape"),
+            InputSpec::optional("weight", "[D], a factor for each element of a row"),
+        ],
+        outputs: vec!["y".into()],
+        attrs: vec![AttrSpec::with_default("eps", "added to the mean square", AttrKind::Float, 1e-6)],
+        types: TypeRule::custom(|types, _| Ok(vec![row_types(types)?])),
+        lower: Lower::expand(|b, call| vec![looked_up(b, call)]),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![Example::new(
+            "a token twice",
+            "embedding_rms_norm(a, b, c, eps=0.0)",
+            &[("f32[2, 2]", &[9., 9., 3., -4.]), ("i32[2]", &[1., 1.]), ("f32[2]", &[1., 2.])],
+            &[("f32[2, 2]", &[0.84852814, -2.2627417, 0.84852814, -2.2627417])],
+        )],
+        role: Role::Plain,
+    }
+}
+
+fn row_types(types: &[Type]) -> Result<Type, TypeIssue> {
+    let (table, idx) = (&types[0], &types[1]);
+    table.expect_dtype("embedding_rms_norm", 0, |dtype| dtype.is_float(), "floats")?;
+    idx.expect_dtype("embedding_rms_norm", 1, |dtype| dtype.is_int(), "integers")?;
+    let weight_fits = types.get(2).is_none_or(|weight| {
+        weight.dtype == table.dtype && table.shape.get(1..) == Some(weight.shape.as_slice())
+    });
+    if table.rank() != 2 || !weight_fits {
+        return Err(TypeIssue::new(format!("`embedding_rms_norm` of a table {table}"))
+            .at(0, format!("this is {table}"))
+            .help("it takes a table [V, D] and, if any, weights [D] of the same type"));
+    }
+    let shape = idx.shape.iter().chain(&table.shape[1..]).cloned().collect();
+    Ok(Type { dtype: table.dtype, shape })
+}
+
+fn looked_up(b: &mut Builder, call: &Lowering) -> Value {
+    let rows = checked(b.call("embedding", &call.inputs[..2], Attrs::default()))[0];
+    let operands: Vec<Value> = [rows].into_iter().chain(call.inputs.get(2).copied()).collect();
+    let eps = Attrs::default().with("eps", call.attrs.get("eps").clone());
+    checked(b.call("rms_norm", &operands, eps))[0]
+}

@@ -1,0 +1,101 @@
+//! Approximate orthogonalisation by matrix products alone.
+
+use engine_core::ir::{Attrs, Builder, Contract, DType, Unary, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
+};
+
+/// Coefficients of the quintic that pulls singular values towards 1, from below and above (Jordan et al. 2024).
+const QUINTIC: [f64; 3] = [3.4445, -4.775, 2.0315];
+
+/// Brings the singular values of matrices [M, N] near 1 while keeping their singular vectors: from X/(‖X‖ + 1e-7), the
+/// norm of Frobenius, by steps `X ← aX + (bG + cG²)X` with G = X·Xᵀ, on the transpose if M > N. Products are computed in
+/// `compute`, which may be a small float.
+pub fn newton_schulz() -> OpForm {
+    OpForm {
+        name: "newton_schulz".into(),
+        family: "optim".into(),
+        summary: "Brings the singular values of a matrix near 1.".into(),
+        inputs: vec![InputSpec::required("x", "[M, N]")],
+        outputs: vec!["y".into()],
+        attrs: attrs(),
+        types: TypeRule::custom(|types, attrs| {
+            types[0].expect_dtype("newton_schulz", 0, DType::is_float, "floats")?;
+            expect_steps(attrs)?;
+            match types[0].rank() {
+                2 => Ok(vec![types[0].clone()]),
+                _ => {
+                    Err(TypeIssue::new("`newton_schulz` takes a matrix")
+                        .at(0, format!("this is {}", types[0])))
+                }
+            }
+        }),
+        lower: Lower::expand(|b, call| vec![orthogonalised(b, call.inputs[0], call.attrs)]),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-1.0, 1.0), avoid: &[] },
+        examples: vec![Example::new(
+            "one step of a diagonal matrix",
+            "newton_schulz(a, steps=1, compute=f32)",
+            &[("f32[2, 2]", &[3., 0., 0., 4.])],
+            &[("f32[2, 2]", &[1.1932694, 0., 0., 0.9764819])],
+        )],
+        role: Role::Plain,
+    }
+}
+
+/// How many steps, and in which type.
+pub fn attrs() -> Vec<AttrSpec> {
+    vec![
+        AttrSpec::with_default("steps", "number of steps", AttrKind::Int, 5i64),
+        AttrSpec::with_default(
+            "compute",
+            "the float that products are computed in",
+            AttrKind::DType,
+            DType::BF16,
+        ),
+    ]
+}
+
+/// Nothing if the settings of [`attrs`] make sense.
+pub fn expect_steps(attrs: &Attrs) -> Result<(), TypeIssue> {
+    match (0..=64).contains(&attrs.int("steps")) && attrs.dtype("compute").is_float() {
+        true => Ok(()),
+        false => Err(TypeIssue::new(format!(
+            "{} steps in {} cannot be computed",
+            attrs.int("steps"),
+            attrs.dtype("compute")
+        ))
+        .help("take 0 to 64 steps in a float type")),
+    }
+}
+
+/// The iteration on a matrix; the result is of the operand's type.
+pub fn orthogonalised(b: &mut Builder, given: Value, attrs: &Attrs) -> Value {
+    let wide = b.widen(given);
+    let squares = b.mul(wide, wide);
+    let total = b.sum(squares, &[0, 1]);
+    let norm = b.unary(Unary::Sqrt, total);
+    let x = b.map(&[wide, norm], |v| v[0] / (v[1] + 1e-7));
+    let mut x = b.cast(x, attrs.dtype("compute"));
+    let extents = b.extents(x);
+    let is_tall = extents[0] > extents[1];
+    if is_tall {
+        x = b.permute(x, &[1, 0]);
+    }
+    for _ in 0..attrs.int("steps") {
+        x = step(b, x);
+    }
+    if is_tall {
+        x = b.permute(x, &[1, 0]);
+    }
+    b.cast(x, b.dtype(given))
+}
+
+fn step(b: &mut Builder, x: Value) -> Value {
+    let [linear, cubic, quintic] = QUINTIC;
+    let gram = b.contract(x, x, Contract { batch: vec![], contracted: vec![(1, 1)] });
+    let square = b.matmul(gram, gram);
+    let factor = b.map(&[gram, square], |v| v[0] * cubic + v[1] * quintic);
+    let bent = b.matmul(factor, x);
+    b.map(&[x, bent], |v| v[0] * linear + v[1])
+}
