@@ -1,7 +1,7 @@
 //! A pipeline: data, parameters, one graph of named nodes, and the stages that use parts of it.
 
 use crate::diag::Span;
-use crate::ir::{Attr, Attrs, Graph, InputKind, Literal, Symbol, Type};
+use crate::ir::{Attr, Attrs, Graph, InputKind, Symbol, Type};
 use crate::plan::Precision;
 
 /// A checked pipeline, as read from a RON file or built in code.

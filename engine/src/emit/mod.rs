@@ -207,6 +207,7 @@ impl FusedKernel {
             KernelBody::Segmented { tile, segments } => {
                 vec![whole(tile, Form::Segmented(segments.iter().map(segment_form).collect()))]
             }
+            KernelBody::Contract(body) if body.rows.is_some() => return Err(EmitError::Fold),
             KernelBody::Contract(body) => {
                 let product = contract::own_product(kernel, body);
                 [product].into_iter().chain(FusedKernel::side_sums(kernel)).collect()

@@ -974,6 +974,7 @@ impl Product {
                 SideSum { side: Side::Lhs, operand: lhs_sum },
                 SideSum { side: Side::Rhs, operand: rhs_sum },
             ],
+            rows: None,
         };
         assert_eq!(s.operands[4].ty.numel(), n_points);
         kernel(KernelBody::Contract(body), s.operands)
@@ -1121,7 +1122,18 @@ fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, ContractBody) {
     let matrix =
         |operand, columns: usize| MatrixOperand { operand, offset: 0, batch: 0, row: columns as i64, col: 1 };
     let (lhs, rhs, epilogue) = (matrix(lhs, k), matrix(rhs, n), s.tile);
-    let body = ContractBody { batch: 1, m, n, k, lhs, rhs, dtype: DType::F32, epilogue, side_sums: vec![] };
+    let body = ContractBody {
+        batch: 1,
+        m,
+        n,
+        k,
+        lhs,
+        rhs,
+        dtype: DType::F32,
+        epilogue,
+        side_sums: vec![],
+        rows: None,
+    };
     (kernel(KernelBody::Contract(body.clone()), s.operands), body)
 }
 

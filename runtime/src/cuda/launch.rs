@@ -136,7 +136,7 @@ struct Drafts<'p> {
 impl Drafts<'_> {
     /// A product by the library with as much of the epilogue as it takes over, else by a kernel of its own.
     fn contract(&mut self, body: &ContractBody) -> Result<(), DeviceError> {
-        if is_worth_a_library(body) && self.library_product(body)? {
+        if body.rows.is_none() && is_worth_a_library(body) && self.library_product(body)? {
             return self.kernels(FusedKernel::side_sums(self.kernel), ProductPlace::Scratch);
         }
         self.own_kernels()
