@@ -26,6 +26,7 @@ pub use engine_runtime::data::source::Source;
 
 use std::sync::Arc;
 
+use engine_attention::Attention;
 use engine_core::compile::Options;
 use engine_core::diag::{Diagnostics, Look};
 use engine_core::op::Registry;
@@ -116,5 +117,5 @@ impl Default for Engine {
 
 /// The op families that come along, in the order of the reference.
 fn plugins() -> Vec<Box<dyn Plugin>> {
-    vec![Box::new(Math), Box::new(Tensor), Box::new(Reduce), Box::new(Optim)]
+    vec![Box::new(Math), Box::new(Tensor), Box::new(Reduce), Box::new(Attention), Box::new(Optim)]
 }

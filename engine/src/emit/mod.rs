@@ -183,7 +183,7 @@ impl FusedKernel {
             KernelBody::Segmented { tile, segments } => {
                 (tile, Form::Segmented(segments.iter().map(segment_form).collect()))
             }
-            KernelBody::Contract(_) | KernelBody::Scatter(_) | KernelBody::Scan { .. } => {
+            KernelBody::Contract(_) | KernelBody::Attend(_) | KernelBody::Scatter(_) | KernelBody::Scan { .. } => {
                 return Err(EmitError::Kind(kernel.kind()));
             }
         };

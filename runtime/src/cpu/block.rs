@@ -812,9 +812,13 @@ unsafe fn store<T: Copy>(buffer: Buffer, address: &Address, span: Span, values: 
                 scalar => scalar,
             };
             if stride == 1 {
+                let start = buffer.start.wrapping_add(first as usize * buffer.size);
+                // A copy in place has nothing to do.
+                if matches!(part, Operand::Slice(values) if values.as_ptr().cast() == start.cast_const()) {
+                    return;
+                }
                 // SAFETY: the caller's: the program's accesses stay inside, and nobody else writes these elements.
-                let out = unsafe { slice_mut::<T>(buffer.start.add(first as usize * buffer.size), count) };
-                return copy(part, out);
+                return copy(part, unsafe { slice_mut::<T>(start, count) });
             }
             for i in 0..count {
                 let value = match part {
@@ -822,7 +826,7 @@ unsafe fn store<T: Copy>(buffer: Buffer, address: &Address, span: Span, values: 
                     Operand::Scalar(value) => value,
                 };
                 // SAFETY: as above.
-                unsafe { buffer.start.cast::<T>().offset((first + i as i64 * stride) as isize).write(value) };
+                unsafe { buffer.start.cast::<T>().wrapping_offset((first + i as i64 * stride) as isize).write(value) };
             }
         });
     }

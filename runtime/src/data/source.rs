@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use super::digits::{self, Part};
 use super::idx::{self, IdxError};
+use super::numbers::Numbers;
 use crate::tensor::{HostTensor, TensorError};
 
 /// One way to get a data set. Plugins add their own to [`Sources`].
@@ -34,10 +35,10 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// `mnist`, `fashion-mnist` and `synthetic-digits`.
+    /// `mnist`, `fashion-mnist`, `synthetic-digits` and `numbers`.
     pub fn with_builtin() -> Self {
-        let builtin: [Arc<dyn Source>; 3] =
-            [Arc::new(MNIST), Arc::new(FASHION_MNIST), Arc::new(SyntheticDigits)];
+        let builtin: [Arc<dyn Source>; 4] =
+            [Arc::new(MNIST), Arc::new(FASHION_MNIST), Arc::new(SyntheticDigits), Arc::new(Numbers)];
         Sources { by_name: builtin.into_iter().map(|source| (source.name().to_string(), source)).collect() }
     }
 
