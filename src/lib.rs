@@ -26,6 +26,7 @@ pub use engine_runtime::data::source::Source;
 
 use std::sync::Arc;
 
+use engine_attention::Attention;
 use engine_core::compile::Options;
 use engine_core::diag::{Diagnostics, Look};
 use engine_core::op::Registry;
@@ -127,6 +128,7 @@ fn plugins() -> Vec<Box<dyn Plugin>> {
         Box::new(Reduce),
         Box::new(Order),
         Box::new(Norm),
+        Box::new(Attention),
         Box::new(Sample),
         Box::new(Optim),
     ]

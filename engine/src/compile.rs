@@ -1,6 +1,6 @@
 //! The pipeline of passes: from a bound graph to a plan, with every stage kept for printing.
 
-use crate::fuse::{NotFused, fuse};
+use crate::fuse::{NotFused, fuse, separate_scores};
 use crate::ir::{Graph, Symbol};
 use crate::lower::primitives;
 use crate::op::Registry;
@@ -45,6 +45,7 @@ pub struct Compiled {
 pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compiled {
     let primitives = primitives(graph, registry);
     let simplified = separate_states(&simplify(&primitives, &options.simplify));
+    let simplified = if options.fuse { separate_scores(&simplified) } else { simplified };
     let fused = fuse(&simplified, options.fuse);
     let plan = plan(&simplified, fused.kernels, options.n_streams);
     let plan = Plan { matmul: options.matmul, ..plan };

@@ -71,6 +71,9 @@ pub enum EmitError {
     /// A product whose rows are folded as they come.
     #[error("rows of a product are folded on the processor only; take the ops apart with `fuse: Never`")]
     Fold,
+    /// Rows between two contractions.
+    #[error("attention runs as one kernel on the processor only; take the ops apart with `fuse: Never`")]
+    Attend,
     /// An opaque op that brings no GPU launch.
     #[error("`{op}` runs on the processor only: {why}")]
     Opaque {
@@ -208,6 +211,7 @@ impl FusedKernel {
                 vec![whole(tile, Form::Segmented(segments.iter().map(segment_form).collect()))]
             }
             KernelBody::Contract(body) if body.rows.is_some() => return Err(EmitError::Fold),
+            KernelBody::Attend(_) => return Err(EmitError::Attend),
             KernelBody::Contract(body) => {
                 let product = contract::own_product(kernel, body);
                 [product].into_iter().chain(FusedKernel::side_sums(kernel)).collect()

@@ -1,5 +1,6 @@
 //! Access maps: which element of a dense tensor each point of a kernel's domain reads or writes.
 
+use super::Domain;
 use crate::ir::{Literal, View, dense_strides};
 use std::fmt;
 
@@ -50,6 +51,16 @@ impl Level {
         let axes =
             extents.iter().zip(strides).map(|(&extent, stride)| Axis { extent, stride: stride as i64 });
         Level { offset: 0, axes: axes.collect(), guards: vec![] }
+    }
+
+    /// Whether a normalized level maps every index to itself.
+    fn changes_nothing(&self) -> bool {
+        let is_identity = match self.axes[..] {
+            [] => true,
+            [axis] => axis.stride == 1,
+            _ => false,
+        };
+        self.offset == 0 && self.guards.is_empty() && is_identity
     }
 
     /// The result for a point, or the fill of the guard that it violates.
@@ -104,9 +115,51 @@ impl Access {
         access
     }
 
-    /// The same map with adjacent axes joined where one runs on from the other, and axes of extent 1 gone.
+    /// The same map with adjacent axes joined where one runs on from the other, and with axes of extent 1 and levels that
+    /// change nothing gone.
     pub fn normalized(&self) -> Access {
-        Access { levels: self.levels.iter().map(Level::normalized).collect() }
+        let mut levels: Vec<Level> = self.levels.iter().map(Level::normalized).collect();
+        while let Some(at) = levels.iter().position(Level::changes_nothing).filter(|_| levels.len() > 1) {
+            levels.remove(at);
+        }
+        Access { levels }
+    }
+
+    /// The map from rows instead of points, if all points of a row read the same; rows lie along the last axis, and there
+    /// are several of several points.
+    pub fn along_rows(&self, domain: Domain) -> Option<Access> {
+        let has_rows = domain.inner == 1 && domain.row > 1 && domain.outer > 1;
+        if !has_rows || self.trailing_strides(&[domain.row]) != Some(vec![0]) {
+            return None;
+        }
+        let mut rows = self.normalized();
+        let last = rows.levels[0].axes.last_mut()?;
+        last.extent /= domain.row;
+        Some(rows.normalized())
+    }
+
+    /// Strides of the last axes of the domain, if it ends in axes of these extents that are strided evenly, whatever
+    /// comes before them.
+    pub fn trailing_strides(&self, extents: &[usize]) -> Option<Vec<i64>> {
+        let access = self.normalized();
+        let [level] = &access.levels[..] else { return None };
+        if !level.guards.is_empty() {
+            return None;
+        }
+        let mut axes = level.axes.iter().rev().copied();
+        let mut current = Axis { extent: 1, stride: 0 };
+        let mut strides = vec![0; extents.len()];
+        for (slot, &extent) in strides.iter_mut().zip(extents).rev().filter(|(_, extent)| **extent != 1) {
+            if current.extent == 1 {
+                current = axes.next()?;
+            }
+            if extent == 0 || !current.extent.is_multiple_of(extent) {
+                return None;
+            }
+            *slot = current.stride;
+            current = Axis { extent: current.extent / extent, stride: current.stride * extent as i64 };
+        }
+        Some(strides)
     }
 
     /// Whether point `i` reads element `i` for all of `n` points.
@@ -271,6 +324,8 @@ impl fmt::Display for Access {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn elements(access: &Access, n: usize) -> Vec<Option<i64>> {
@@ -306,6 +361,25 @@ mod tests {
         assert_eq!(elements(&access, 6), [None, Some(0), Some(1), Some(2), None, None]);
         let back = access.then(&View::Slice { start: vec![5], step: vec![-2] }, &[3]);
         assert_eq!(elements(&back, 3), [None, Some(2), Some(0)]);
+    }
+
+    #[test]
+    fn what_is_the_same_along_a_row_is_read_once_a_row() {
+        let access = Access::strided(&[2, 3, 4], &[0, 1, 0]);
+        let rows = access.along_rows(Domain { outer: 6, row: 4, inner: 1 }).unwrap();
+        assert_eq!(elements(&rows, 6), [0, 1, 2, 0, 1, 2].map(Some));
+        assert_eq!(access.along_rows(Domain { outer: 2, row: 12, inner: 1 }), None);
+        assert_eq!(Access::dense(&[6, 4]).along_rows(Domain { outer: 6, row: 4, inner: 1 }), None);
+    }
+
+    #[test]
+    fn the_last_axes_may_be_even_where_the_first_are_not() {
+        let heads =
+            Access::dense(&[2, 1, 4, 3]).then(&View::Broadcast { axes: vec![0, 1, 2, 3] }, &[2, 5, 4, 3]);
+        let joined = heads.then(&View::Reshape, &[10, 4, 3]);
+        assert_eq!(joined.trailing_strides(&[4, 3]), Some(vec![3, 1]));
+        assert_eq!(joined.trailing_strides(&[10, 4, 3]), None);
+        assert_eq!(Access::dense(&[6, 4]).trailing_strides(&[2, 1, 4]), Some(vec![4, 0, 1]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! From clusters to kernels.
 
+use super::attend;
 use super::cluster::{Clusters, Kind, Place};
 use super::edges::{RealGraph, contract_extents};
 use super::tile::TileBuilder;
@@ -43,6 +44,7 @@ fn build(real: &RealGraph, clusters: &Clusters, id: usize) -> Kernel {
             (KernelBody::Row(tile), operands)
         }
         Kind::Contract(node, domain) => contract(real, clusters, id, &inside, node, domain),
+        Kind::Attend(number) => attend::build(real, clusters, &clusters.attentions[number]),
     };
     finish(real, body, operands, cluster.members.iter().map(|&(node, _)| node).collect())
 }
@@ -260,16 +262,21 @@ fn finish(real: &RealGraph, body: KernelBody, operands: Vec<Operand>, nodes: Vec
 /// Bytes of an operand that are reached at all.
 fn reached(body: &KernelBody, operands: &[Operand], operand: usize) -> u64 {
     let ty = &operands[operand].ty;
-    let (tile, whole) = match body {
-        KernelBody::Map(tile) | KernelBody::Row(tile) => (tile, false),
-        KernelBody::Contract(body) => {
-            (&body.epilogue, [body.lhs.operand, body.rhs.operand].contains(&operand))
+    let tiles = match body {
+        KernelBody::Map(tile) | KernelBody::Row(tile) => vec![tile],
+        KernelBody::Contract(body) if [body.lhs.operand, body.rhs.operand].contains(&operand) => {
+            return ty.bytes() as u64;
         }
+        KernelBody::Contract(body) => vec![&body.epilogue],
+        KernelBody::Attend(body) => body.tiles().to_vec(),
         _ => return ty.bytes() as u64,
     };
-    if whole {
-        return ty.bytes() as u64;
-    }
+    let loaded: usize = tiles.into_iter().map(|tile| loaded(tile, operand)).sum();
+    (loaded.min(ty.numel()) * ty.dtype.size()) as u64
+}
+
+/// Elements of an operand that a tile loads.
+fn loaded(tile: &Tile, operand: usize) -> usize {
     let loads = tile.insts.iter().filter_map(|inst| match &inst.op {
         TileOp::Load { operand: o, access, index } if *o == operand => Some(match index {
             Some(_) => tile.domain.points(inst.class),
@@ -277,7 +284,7 @@ fn reached(body: &KernelBody, operands: &[Operand], operand: usize) -> u64 {
         }),
         _ => None,
     });
-    (loads.sum::<usize>().min(ty.numel()) * ty.dtype.size()) as u64
+    loads.sum()
 }
 
 fn distinct(access: &Access) -> usize {
@@ -307,6 +314,10 @@ fn flops(body: &KernelBody) -> u64 {
             per_point * points
         }
         KernelBody::Contract(c) => 2 * (c.batch * c.m * c.n * c.k) as u64 + of_tile(&c.epilogue),
+        KernelBody::Attend(a) => {
+            let products = 2 * (a.batch * a.m * a.n * (a.k + a.width)) as u64;
+            products + a.tiles().into_iter().map(of_tile).sum::<u64>()
+        }
         KernelBody::Scatter(s) => (s.extents[0] * s.extents[1] * s.extents[3] * s.extents[4]) as u64,
         KernelBody::Scan { domain, .. } => domain.points(Class::Element) as u64,
         // What an opaque op does inside is its own business, and mostly comparisons.

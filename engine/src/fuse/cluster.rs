@@ -4,6 +4,7 @@
 //! can express the result; what cannot be joined gets a reason. The order of the passes is that of how much a kind of
 //! kernel depends on its neighbours: contractions first, rows and maps last.
 
+use super::attend::{self, Attention};
 use super::edges::{Edge, RealGraph, contract_extents};
 use super::{Access, Domain};
 use crate::ir::{Monoid, NodeId, NodeOp, Value};
@@ -19,6 +20,8 @@ pub enum Kind {
     Row(Domain),
     /// A contraction (that node) with its epilogue; the domain is that of its result.
     Contract(NodeId, Domain),
+    /// The attention of that number.
+    Attend(usize),
     /// A kernel that takes nothing in: scatter, scan.
     Alone,
     /// An op that brings its own kernel.
@@ -72,6 +75,8 @@ type Refusal = &'static str;
 /// The state of the fuser.
 pub struct Clusters<'r, 'g> {
     real: &'r RealGraph<'g>,
+    /// What attend kernels are made of.
+    pub attentions: Vec<Attention>,
     /// By node: its cluster, if it is real.
     pub of: Vec<Option<usize>>,
     /// Clusters; merged ones are empty.
@@ -81,7 +86,8 @@ pub struct Clusters<'r, 'g> {
 impl<'r, 'g> Clusters<'r, 'g> {
     /// Every real node apart.
     pub fn new(real: &'r RealGraph<'g>) -> Clusters<'r, 'g> {
-        let mut clusters = Clusters { real, of: vec![None; real.graph.nodes.len()], clusters: vec![] };
+        let mut clusters =
+            Clusters { real, attentions: vec![], of: vec![None; real.graph.nodes.len()], clusters: vec![] };
         for node in (0..real.graph.nodes.len()).filter(|&node| real.real[node]) {
             clusters.of[node] = Some(clusters.clusters.len());
             let (kind, place) = clusters.initial(node);
@@ -109,7 +115,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
 
     /// Runs all passes.
     pub fn fuse(&mut self) {
-        // Epilogues come first: a bias and an activation belong to their GEMM rather than to what reads the result.
+        // Attention comes first, since it takes in what would be epilogues, rows and maps of their own.
+        self.form_attentions();
+        // Then epilogues: a bias and an activation belong to their GEMM rather than to what reads the result.
         self.grow_epilogues();
         // What folds the rows of a product saves storing it.
         self.join_row_folds();
@@ -120,6 +128,42 @@ impl<'r, 'g> Clusters<'r, 'g> {
     }
 
     // ---- Contractions.
+
+    fn form_attentions(&mut self) {
+        for node in 0..self.of.len() {
+            let Some(attention) = attend::find(self.real, node) else { continue };
+            let parts: BTreeSet<usize> = attention.members.keys().filter_map(|&node| self.of[node]).collect();
+            let are_single = parts.iter().all(|&part| self.clusters[part].members.len() == 1);
+            let Some(to) = self.of[node].filter(|_| are_single && !self.surrounds(&parts)) else { continue };
+            for part in parts {
+                self.clusters[part].members.clear();
+            }
+            let members: Vec<(NodeId, Place)> = attention.members.iter().map(|(&n, &p)| (n, p)).collect();
+            for &(member, _) in &members {
+                self.of[member] = Some(to);
+            }
+            self.clusters[to] = Cluster { kind: Kind::Attend(self.attentions.len()), members };
+            self.attentions.push(attention);
+        }
+    }
+
+    /// Whether a path leads from some of these clusters to others of them through a cluster that is not one of them.
+    fn surrounds(&self, parts: &BTreeSet<usize>) -> bool {
+        let mut stack: Vec<usize> = parts.iter().flat_map(|&part| self.successors(part)).collect();
+        stack.retain(|next| !parts.contains(next));
+        let mut seen: HashSet<usize> = stack.iter().copied().collect();
+        while let Some(cluster) = stack.pop() {
+            for next in self.successors(cluster) {
+                if parts.contains(&next) {
+                    return true;
+                }
+                if seen.insert(next) {
+                    stack.push(next);
+                }
+            }
+        }
+        false
+    }
 
     fn grow_epilogues(&mut self) {
         for node in 0..self.of.len() {
@@ -218,7 +262,12 @@ impl<'r, 'g> Clusters<'r, 'g> {
             let Some(id) = self.of[node] else { continue };
             let Some(anchor) = self.side_sum_anchor(node) else { continue };
             let target = self.of[anchor].unwrap_or(id);
-            if self.clusters[id].members.len() == 1 && !self.cycle(id, target) && !self.cycle(target, id) {
+            let is_contract = matches!(self.clusters[target].kind, Kind::Contract(..));
+            if is_contract
+                && self.clusters[id].members.len() == 1
+                && !self.cycle(id, target)
+                && !self.cycle(target, id)
+            {
                 self.merge(id, target, self.clusters[target].kind, |_| Place::Side);
             }
         }
@@ -358,6 +407,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
                 return Err("an opaque kernel reads and writes whole tensors in memory");
             }
             (Kind::Alone, _) | (_, Kind::Alone) => return Err("a scatter or scan takes nothing in"),
+            (Kind::Attend(_), _) | (_, Kind::Attend(_)) => {
+                return Err("an attention takes in its scores, weights and operands only");
+            }
             (Kind::Contract(..), Kind::Contract(..)) => return Err("one contraction feeds another"),
             (Kind::Contract(_, domain), Kind::Row(_)) if domain.row > 0 => {
                 return Err("a library GEMM cannot reduce rows in its epilogue");
@@ -446,7 +498,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
         let domain = match kind {
             Kind::Map(n) => Domain { outer: 1, row: n, inner: 1 },
             Kind::Row(domain) | Kind::Contract(_, domain) => domain,
-            Kind::Alone | Kind::Opaque => return Err("a kernel of its own kind takes nothing in"),
+            Kind::Alone | Kind::Opaque | Kind::Attend(_) => {
+                return Err("a kernel of its own kind takes nothing in");
+            }
         };
         let members: Vec<NodeId> = merged(a, b);
         let mut places: HashMap<NodeId, Place> = HashMap::new();
@@ -564,7 +618,12 @@ impl<'r, 'g> Clusters<'r, 'g> {
             let Some(to) = self.of[node] else { continue };
             for edge in &self.real.edges[node] {
                 let Some(from) = self.of[edge.producer.node] else { continue };
-                if from != to && !edges.iter().any(|e: &NotFused| e.from == edge.producer && e.to == node) {
+                let is_read_through = matches!(self.clusters[to].kind, Kind::Attend(number)
+                    if self.attentions[number].borrowed.contains(&edge.producer.node));
+                if from != to
+                    && !is_read_through
+                    && !edges.iter().any(|e: &NotFused| e.from == edge.producer && e.to == node)
+                {
                     edges.push(self.reason(edge, node, from, to));
                 }
             }
@@ -601,7 +660,7 @@ fn merged(a: &Cluster, b: &Cluster) -> Vec<NodeId> {
 }
 
 /// `(outer, row, inner)` of a reduction over adjacent axes.
-fn row_domain(extents: &[usize], axes: &[usize]) -> Domain {
+pub fn row_domain(extents: &[usize], axes: &[usize]) -> Domain {
     let first = axes.first().copied().unwrap_or(0);
     let last = axes.last().copied().unwrap_or(0);
     Domain {

@@ -35,7 +35,8 @@ pub struct RealGraph<'g> {
 }
 
 /// Inline computations are recomputed wherever they are used, so they have to stay this small (elements) and short
-/// (scalar primitives), all the way from the inputs.
+/// (scalar primitives), all the way from the inputs. What is computed from coordinates alone, such as a causal mask, may
+/// be of any size: reading it would take longer.
 const INLINE_ELEMENTS: usize = 1 << 16;
 const INLINE_COST: usize = 24;
 
@@ -190,8 +191,12 @@ pub fn through<'v>(extents: &[usize], views: impl Iterator<Item = (&'v View, &'v
 /// By node: what recomputing it costs, in scalar primitives from the inputs; `None` for real nodes.
 fn inline_costs(graph: &Graph, fuse: bool) -> Vec<Option<usize>> {
     let mut costs: Vec<Option<usize>> = vec![];
+    let mut reads: Vec<bool> = vec![];
     for node in &graph.nodes {
-        let n_elements = node.outputs[0].ty.numel();
+        let is_input = matches!(node.op, NodeOp::Input(_));
+        let reads_memory = is_input || node.inputs.iter().any(|input| reads[input.node]);
+        reads.push(reads_memory);
+        let is_large = reads_memory && node.outputs[0].ty.numel() > INLINE_ELEMENTS;
         let own = match &node.op {
             NodeOp::Const(_) | NodeOp::Iota { .. } | NodeOp::Input(_) => Some(0),
             NodeOp::View(_) => {
@@ -199,8 +204,8 @@ fn inline_costs(graph: &Graph, fuse: bool) -> Vec<Option<usize>> {
                 costs.push(Some(costs[node.inputs[0].node].unwrap_or(0)));
                 continue;
             }
-            _ if !fuse || n_elements > INLINE_ELEMENTS => None,
-            NodeOp::Scalar(scalar) if n_elements == 1 || is_cheap(scalar) => Some(1),
+            _ if !fuse || is_large => None,
+            NodeOp::Scalar(scalar) if node.outputs[0].ty.numel() == 1 || is_cheap(scalar) => Some(1),
             NodeOp::Gather { .. } | NodeOp::Check { .. } => Some(2),
             _ => None,
         };
@@ -229,7 +234,7 @@ fn from_inputs(graph: &Graph, costs: &[Option<usize>], node: NodeId) -> bool {
 }
 
 /// Whether a scalar primitive takes about as long as an addition.
-fn is_cheap(scalar: &Scalar) -> bool {
+pub fn is_cheap(scalar: &Scalar) -> bool {
     use crate::ir::Binary;
     match scalar {
         Scalar::Unary(op) => matches!(

@@ -4,6 +4,7 @@
 //! absorb), never op names.
 
 mod access;
+mod attend;
 mod build;
 mod cluster;
 mod edges;
@@ -14,10 +15,11 @@ mod text;
 mod tile;
 
 pub use access::{Access, Axis, Guard, Level};
+pub use attend::separate_scores;
 pub use cluster::NotFused;
 pub use kernel::{
-    Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, OpaqueBody, Operand, Reg, RowConsumer,
-    RowsBody, ScatterBody, Segment, Side, SideSum, Tile, TileInst, TileOp, Use,
+    AttendBody, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, OpaqueBody, Operand, Reg,
+    RowConsumer, RowsBody, ScatterBody, Segment, Side, SideSum, Source, Tile, TileInst, TileOp, Use, Window,
 };
 
 use crate::ir::Graph;

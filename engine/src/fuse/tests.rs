@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used)]
 //! Plans of small graphs, as text.
 
+mod attend;
+
 use super::*;
 use crate::ir::{
     Binary, Builder, Combine, Contract, DType, InputKind, Literal, Monoid, StateLink, Type, Unary, Value,

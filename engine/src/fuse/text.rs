@@ -1,6 +1,6 @@
 //! Kernels as text.
 
-use super::{ContractBody, Kernel, KernelBody, Side, Tile, TileInst, TileOp, Use};
+use super::{AttendBody, ContractBody, Kernel, KernelBody, Side, Tile, TileInst, TileOp, Use};
 use crate::ir::{Graph, Scalar, Type};
 use std::fmt::{self, Write};
 
@@ -34,6 +34,7 @@ fn body_lines(body: &KernelBody) -> Vec<String> {
             table.chain(tile.to_string().lines().map(String::from)).collect()
         }
         KernelBody::Contract(body) => contract_lines(body),
+        KernelBody::Attend(body) => attend_lines(body),
         KernelBody::Scatter(body) => {
             vec![format!("scatter {:?} over {:?}", body.combine, body.extents)]
         }
@@ -71,6 +72,21 @@ fn contract_lines(body: &ContractBody) -> Vec<String> {
         ));
     }
     lines.extend(body.epilogue.to_string().lines().map(String::from));
+    lines
+}
+
+fn attend_lines(body: &AttendBody) -> Vec<String> {
+    let AttendBody { batch, m, n, k, width, dtype, .. } = body;
+    let mut lines = vec![format!("batch {batch} m {m} n {n} k {k} width {width} {dtype}")];
+    let mut tile = |title: String, tile: &Tile| {
+        lines.push(title);
+        lines.extend(tile.to_string().lines().map(|line| format!("  {line}")));
+    };
+    for (name, source) in [("query", &body.query), ("key", &body.key), ("value", &body.value)] {
+        tile(format!("{name} %{}", source.value), &source.tile);
+    }
+    tile(format!("rows of scores, weight %{}", body.weight), &body.rows);
+    tile("end".into(), &body.end);
     lines
 }
 

@@ -11,7 +11,7 @@ use crate::ir::{DType, Graph, NodeId, NodeOp, Value, View};
 use std::collections::{HashMap, HashSet};
 
 /// Views between a value and the points of the kernel, the one nearest to the points first.
-type Chain = Vec<(View, Vec<usize>)>;
+pub type Chain = Vec<(View, Vec<usize>)>;
 
 /// A tile under construction, with the operands it has met.
 pub struct TileBuilder<'r, 'g> {
@@ -36,6 +36,11 @@ impl<'r, 'g> TileBuilder<'r, 'g> {
     ) -> TileBuilder<'r, 'g> {
         let (insts, memo, known, operands) = Default::default();
         TileBuilder { real, members, anchor, domain, insts, memo, known, operands }
+    }
+
+    /// Computes `value`, behind views, at every point.
+    pub fn value(&mut self, value: Value, views: Chain) -> Reg {
+        self.emit(Class::Element, value, &views)
     }
 
     /// Computes `value` at every point of its class and stores it.
@@ -149,7 +154,11 @@ impl<'r, 'g> TileBuilder<'r, 'g> {
             NodeOp::Const(literal) => self.push(TileOp::Const(*literal), dtype, Class::Uniform),
             NodeOp::Iota { axis } => {
                 let access = self.along(value, chain, |i| (i == *axis) as i64);
-                self.push(TileOp::Coord(access), dtype, class)
+                // A coordinate that is the same along a row is one of the row.
+                match access.along_rows(self.domain).filter(|_| class == Class::Element) {
+                    Some(access) => self.push(TileOp::Coord(access), dtype, Class::Row),
+                    None => self.push(TileOp::Coord(access), dtype, class),
+                }
             }
             NodeOp::View(view) => {
                 let inner = pushed(chain, view.clone(), self.graph().ty(value).extents());

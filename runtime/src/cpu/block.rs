@@ -833,7 +833,13 @@ unsafe fn store<T: Copy>(buffer: Buffer, address: &Address, span: Span, values: 
                     Operand::Scalar(value) => value,
                 };
                 // SAFETY: as above.
-                unsafe { buffer.start.cast::<T>().offset((first + i as i64 * stride) as isize).write(value) };
+                unsafe {
+                    buffer
+                        .start
+                        .cast::<T>()
+                        .wrapping_offset((first + i as i64 * stride) as isize)
+                        .write(value)
+                };
             }
         });
     }

@@ -1,6 +1,8 @@
 //! Launches of contractions: a product tile by tile, and on each tile, while it is hot, the epilogue.
 
+use super::attend::{AttendScratch, AttendSize};
 use super::block::{Buffer, Frame, ScratchSize, Span, Worker, row_pitch};
+use super::feed::{FeedScratch, FeedSize};
 use super::folded::RowsLaunch;
 use super::gemm::{Matrix, Scratch, TileMut, Tiles, gemm_tile};
 use super::memory::Memory;
@@ -39,9 +41,15 @@ pub struct ContractLaunch {
 
 /// Scratch of one worker for products.
 pub struct ProductScratch {
-    f32: Box<Scratch<f32>>,
-    f64: Box<Scratch<f64>>,
+    /// For products of f32.
+    pub f32: Box<Scratch<f32>>,
+    /// For products of f64.
+    pub f64: Box<Scratch<f64>>,
     tile: Memory,
+    /// For attention.
+    pub attend: AttendScratch,
+    /// For sources.
+    pub feed: FeedScratch,
 }
 
 impl ProductScratch {
@@ -50,12 +58,18 @@ impl ProductScratch {
         self.tile.start()
     }
 
-    /// For tiles of so many bytes.
+    /// For tiles of so many bytes, and for attention and sources of that size.
     ///
     /// # Errors
     /// If memory does not suffice.
-    pub fn new(tile_bytes: usize) -> Result<ProductScratch, DeviceError> {
-        Ok(ProductScratch { f32: Scratch::new(), f64: Scratch::new(), tile: Memory::new(tile_bytes)? })
+    pub fn new(tile_bytes: usize, attend: AttendSize, feed: FeedSize) -> Result<ProductScratch, DeviceError> {
+        Ok(ProductScratch {
+            f32: Scratch::new(),
+            f64: Scratch::new(),
+            tile: Memory::new(tile_bytes)?,
+            attend: AttendScratch::new(attend)?,
+            feed: FeedScratch::new(feed)?,
+        })
     }
 }
 
@@ -409,7 +423,7 @@ struct Part {
 }
 
 /// The operand that an epilogue stores the bare accumulator to, if it does just that.
-fn plain_store(epilogue: &Tile, dtype: DType) -> Option<usize> {
+pub fn plain_store(epilogue: &Tile, dtype: DType) -> Option<usize> {
     let [first, second] = &epilogue.insts[..] else { return None };
     match (&first.op, &second.op) {
         (TileOp::Accumulator, TileOp::Store { operand, access, value: 0 }) if first.dtype == dtype => {

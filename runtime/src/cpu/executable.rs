@@ -1,8 +1,10 @@
 //! A plan on the CPU: its kernels compiled, its arena and scratch allocated, its launches run in order.
 
 use super::address::Address;
+use super::attend::{AttendLaunch, AttendSize};
 use super::block::{Alarm, Buffer, ScratchSize, Violation, Worker};
 use super::contract::{ContractLaunch, ProductScratch};
+use super::feed::FeedSize;
 use super::indexed::{run_scan, run_scatter};
 use super::memory::Memory;
 use super::opaque::OpaqueLaunch;
@@ -44,6 +46,7 @@ enum Body {
     Tile(TileLaunch),
     Segments(SegmentLaunch),
     Contract(Box<ContractLaunch>),
+    Attend(Box<AttendLaunch>),
     Scatter { body: ScatterBody, dtype: DType, index_dtype: DType },
     Scan { monoid: Monoid, domain: Domain, dtype: DType },
     Opaque(OpaqueLaunch),
@@ -64,7 +67,9 @@ impl CpuExecutable {
         let n_threads = pool.lock().unwrap_or_else(PoisonError::into_inner).n_threads();
         let size = launches.iter().map(Prepared::scratch).fold(ScratchSize::default(), ScratchSize::max);
         let tile_bytes = launches.iter().map(Prepared::tile_bytes).max().unwrap_or(0);
-        let worker = || Ok((Worker::new(size)?, ProductScratch::new(tile_bytes)?));
+        let attend = launches.iter().map(Prepared::attend_size).fold(AttendSize::default(), AttendSize::max);
+        let feed = launches.iter().map(Prepared::feed_size).fold(FeedSize::default(), FeedSize::max);
+        let worker = || Ok((Worker::new(size)?, ProductScratch::new(tile_bytes, attend, feed)?));
         let workers = (0..n_threads).map(|_| worker()).collect::<Result<_, DeviceError>>()?;
         let bound = plan.buffers.iter().map(|_| None).collect();
         let mut executable = CpuExecutable {
@@ -214,6 +219,7 @@ impl Prepared {
                 let launch = ContractLaunch::new(body, &kernel.operands, &sharing, workspace)?;
                 Body::Contract(Box::new(launch))
             }
+            KernelBody::Attend(body) => Body::Attend(Box::new(AttendLaunch::new(body, &sharing)?)),
             KernelBody::Scatter(body) => {
                 let [_, indices, _, out] = body.operands.map(|operand| kernel.operands[operand].ty.dtype);
                 Body::Scatter { body: body.clone(), dtype: out, index_dtype: indices }
@@ -225,8 +231,8 @@ impl Prepared {
         };
         let writes_state = writes_state(plan, launch, kernel);
         let nowhere = Buffer { start: std::ptr::null_mut(), len: 0, size: 1 };
-        let precheck = match tile_of(kernel) {
-            Some(tile) if writes_state && has_checks(&body) => {
+        let precheck = match tiles_of(kernel)[..] {
+            [tile] if writes_state && has_checks(&body) => {
                 Some(TileLaunch::new(&checks_only(tile), &sharing)?)
             }
             _ => None,
@@ -239,6 +245,7 @@ impl Prepared {
             Body::Tile(tile) => tile.scratch(),
             Body::Segments(segments) => segments.scratch(),
             Body::Contract(contract) => contract.scratch(),
+            Body::Attend(attend) => attend.scratch(),
             Body::Scatter { .. } | Body::Scan { .. } | Body::Opaque(_) => ScratchSize::default(),
         };
         self.precheck.as_ref().map_or(own, |precheck| own.max(precheck.scratch()))
@@ -248,6 +255,20 @@ impl Prepared {
         match &self.body {
             Body::Contract(contract) => contract.tile_bytes(),
             _ => 0,
+        }
+    }
+
+    fn feed_size(&self) -> FeedSize {
+        match &self.body {
+            Body::Attend(attend) => attend.feed_size(),
+            _ => FeedSize::default(),
+        }
+    }
+
+    fn attend_size(&self) -> AttendSize {
+        match &self.body {
+            Body::Attend(attend) => attend.attend_size(),
+            _ => AttendSize::default(),
         }
     }
 
@@ -273,6 +294,7 @@ impl Prepared {
                 Body::Tile(tile) => tile.run(pool, workers, call),
                 Body::Segments(segments) => segments.run(pool, workers, call),
                 Body::Contract(contract) => contract.run(pool, workers, call),
+                Body::Attend(attend) => attend.run(pool, workers, call),
                 Body::Scatter { body, dtype, index_dtype } => {
                     run_scatter(body, *dtype, *index_dtype, pool, workers, &self.buffers);
                 }
@@ -285,18 +307,22 @@ impl Prepared {
     }
 }
 
-fn tile_of(kernel: &Kernel) -> Option<&Tile> {
+fn tiles_of(kernel: &Kernel) -> Vec<&Tile> {
     match &kernel.body {
-        KernelBody::Map(tile) | KernelBody::Row(tile) => Some(tile),
-        KernelBody::Contract(body) => Some(&body.epilogue),
-        _ => None,
+        KernelBody::Map(tile) | KernelBody::Row(tile) => vec![tile],
+        KernelBody::Contract(body) => vec![&body.epilogue],
+        KernelBody::Attend(body) => body.tiles().to_vec(),
+        _ => vec![],
     }
 }
 
 /// Blocks are read and written through raw pointers, so what a tile reaches is looked at once, here. Computed indices
 /// are looked at when they are used.
 fn assert_inside(kernel: &Kernel) {
-    let Some(tile) = tile_of(kernel) else { return };
+    tiles_of(kernel).into_iter().for_each(|tile| assert_tile_inside(kernel, tile));
+}
+
+fn assert_tile_inside(kernel: &Kernel, tile: &Tile) {
     for inst in &tile.insts {
         let (TileOp::Load { operand, access, index: None } | TileOp::Store { operand, access, .. }) =
             &inst.op

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod attend;
+
 use super::CpuDevice;
 use crate::device::{Device, DeviceBuffer, Executable, RunError};
 use crate::tensor::HostTensor;

@@ -7,6 +7,7 @@ pub mod digits;
 mod download;
 pub mod idx;
 pub mod npy;
+pub mod numbers;
 pub mod philox;
 pub mod shuffle;
 pub mod table;

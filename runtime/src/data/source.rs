@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use super::digits::{self, Part};
 use super::idx::{self, IdxError};
+use super::numbers::Numbers;
 use super::vectors::Vectors;
 use crate::tensor::{HostTensor, TensorError};
 
@@ -35,10 +36,15 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// `mnist`, `fashion-mnist`, `synthetic-digits` and `vectors`.
+    /// `mnist`, `fashion-mnist`, `synthetic-digits`, `vectors` and `numbers`.
     pub fn with_builtin() -> Self {
-        let builtin: [Arc<dyn Source>; 4] =
-            [Arc::new(MNIST), Arc::new(FASHION_MNIST), Arc::new(SyntheticDigits), Arc::new(Vectors)];
+        let builtin: [Arc<dyn Source>; 5] = [
+            Arc::new(MNIST),
+            Arc::new(FASHION_MNIST),
+            Arc::new(SyntheticDigits),
+            Arc::new(Vectors),
+            Arc::new(Numbers),
+        ];
         Sources { by_name: builtin.into_iter().map(|source| (source.name().to_string(), source)).collect() }
     }
 

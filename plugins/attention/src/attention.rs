@@ -1,0 +1,178 @@
+//! `attention`.
+
+use crate::heads::{Heads, result_types};
+use crate::scores::{Hiding, expect_mask, hidden, scale, scale_attr, score_grads, weights, weights_again};
+use engine_core::ir::{Attrs, Builder, Contract, Dim, Type, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
+};
+
+/// `softmax(q·kᵀ·scale + mask)·v` for q [.., H, T, D], k [.., G, S, D] and v [.., G, S, W], with H a multiple of G, and
+/// the logarithm of each softmax's sum; computed in f32 or wider from the scores on. A query that sees no key yields 0,
+/// and -inf. The gradient computes the weights again, from the scores and `lse`, as in FlashAttention (Dao et al. 2022):
+/// `p = exp(s - lse)`, `dv = pᵀ·dy`, `ds = p·(dy·vᵀ - Σ dy·y)`, `dq = ds·k·scale`, `dk = dsᵀ·q·scale`.
+pub fn attention() -> OpForm {
+    let causal = AttrSpec::with_default(
+        "causal",
+        "whether a query sees no key after its own; the last query sees the last key",
+        AttrKind::Bool,
+        false,
+    );
+    OpForm {
+        name: "attention".into(),
+        family: "attention".into(),
+        summary: "Adds up values, weighed by how well their keys match each query.".into(),
+        inputs: vec![
+            InputSpec::required("q", "queries, […, heads, queries, depth]"),
+            InputSpec::required(
+                "k",
+                "keys, […, heads, keys, depth]; of one head may serve several of queries",
+            ),
+            InputSpec::required("v", "values, […, heads, keys, width]"),
+            InputSpec::optional(
+                "mask",
+                "bool (true attends) or float (added), broadcast to […, heads, queries, keys]",
+            ),
+        ],
+        outputs: vec!["y".into(), "lse".into()],
+        attrs: vec![causal, scale_attr()],
+        types: TypeRule::custom(|types, _| {
+            let results = result_types("attention", types)?;
+            if let Some(mask) = types.get(3) {
+                let scores = score_type(&types[0], &types[1]);
+                expect_mask("attention", mask, &types[0], &scores)?;
+            }
+            Ok(results)
+        }),
+        lower: Lower::expand(|b, call| {
+            let layout = Layout::of(b, call.inputs, call.attrs);
+            let scores = layout.scores(b);
+            let (p, lse) = weights(b, scores);
+            let p = b.cast(p, b.dtype(layout.v));
+            let y = b.contract(p, layout.v, rows_by_keys());
+            let y = layout.heads.like_queries(b, y, &[layout.heads.width]);
+            vec![y, layout.heads.like_queries(b, lse, &[])]
+        }),
+        grad: Grad::rule(gradient),
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example::new(
+                "a query that matches both keys alike",
+                "attention(a, b, c)",
+                &[("f32[1, 2]", &[0., 0.]), ("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2, 1]", &[10., 20.])],
+                &[("f32[1, 1]", &[15.]), ("f32[1]", &[std::f64::consts::LN_2])],
+            ),
+            Example::new(
+                "the first query sees the first key only",
+                "attention(a, b, c, causal=true)",
+                &[("f32[2, 1]", &[1., 0.]), ("f32[2, 1]", &[2., 3.]), ("f32[2, 1]", &[10., 20.])],
+                &[("f32[2, 1]", &[10., 15.]), ("f32[2]", &[2., std::f64::consts::LN_2])],
+            ),
+        ],
+        role: Role::Plain,
+    }
+}
+
+/// `[…, heads, queries, keys]`
+fn score_type(q: &Type, k: &Type) -> Type {
+    let rank = q.rank();
+    let shape: Vec<Dim> = q.shape[..rank - 1].iter().chain(&k.shape[rank - 2..rank - 1]).cloned().collect();
+    Type { dtype: q.dtype, shape }
+}
+
+/// `[g, r, d] · [g, s, d] -> [g, r, s]`
+fn rows_by_rows() -> Contract {
+    Contract { batch: vec![(0, 0)], contracted: vec![(2, 2)] }
+}
+
+/// `[g, r, s] · [g, s, w] -> [g, r, w]`
+fn rows_by_keys() -> Contract {
+    Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] }
+}
+
+/// `[g, r, s] · [g, r, d] -> [g, s, d]`
+fn keys_by_rows() -> Contract {
+    Contract { batch: vec![(0, 0)], contracted: vec![(1, 1)] }
+}
+
+/// Operands as stacks of matrices.
+struct Layout {
+    heads: Heads,
+    q: Value,
+    k: Value,
+    v: Value,
+    hiding: Hiding,
+    scale: f64,
+}
+
+impl Layout {
+    fn of(b: &mut Builder, inputs: &[Value], attrs: &Attrs) -> Layout {
+        let heads = Heads::of(b, inputs[0], inputs[1], inputs[2]);
+        let mask = inputs.get(3).map(|&mask| {
+            let shape: Vec<Dim> =
+                heads.lead.iter().chain([&heads.keys]).map(|&extent| Dim::Fixed(extent)).collect();
+            let mask = b.broadcast_dims(mask, &shape);
+            heads.by_query(b, mask, heads.keys)
+        });
+        Layout {
+            q: heads.by_query(b, inputs[0], heads.depth),
+            k: heads.by_key(b, inputs[1], heads.depth),
+            v: heads.by_key(b, inputs[2], heads.width),
+            hiding: Hiding { mask, counts: None, causal: attrs.bool("causal") },
+            scale: scale(attrs, &heads),
+            heads,
+        }
+    }
+
+    fn scores(&self, b: &mut Builder) -> Value {
+        let products = b.contract(self.q, self.k, rows_by_rows());
+        hidden(b, products, &self.heads, self.scale, self.hiding)
+    }
+}
+
+fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
+    let layout = Layout::of(b, call.inputs, call.attrs);
+    let (heads, dtype) = (&layout.heads, b.dtype(layout.q));
+    let rows = |b: &mut Builder, x: Value| heads.by_query(b, x, heads.width);
+    let y = rows(b, call.outputs[0]);
+    let dy = match call.grads[0] {
+        Some(dy) => rows(b, dy),
+        None => b.full_like(y, 0.0),
+    };
+    let flat = [heads.groups, heads.rows()];
+    let lse = b.reshape(call.outputs[1], &flat);
+    let dlse = call.grads[1].map(|dlse| b.reshape(dlse, &flat));
+    let scores = layout.scores(b);
+    let p = weights_again(b, scores, lse);
+    let dp = b.contract(dy, layout.v, rows_by_rows());
+    let ds = score_grads(b, p, dp, [dy, y], dlse);
+    let p = b.cast(p, dtype);
+    let dv = b.contract(p, dy, keys_by_rows());
+    let scaled = b.map(&[ds], |x| x[0] * layout.scale);
+    let scaled = b.cast(scaled, dtype);
+    let dq = b.contract(scaled, layout.k, rows_by_keys());
+    let dk = b.contract(scaled, layout.q, keys_by_rows());
+    let like = |b: &mut Builder, x: Value, operand: usize| {
+        let extents = b.extents(call.inputs[operand]);
+        b.reshape(x, &extents)
+    };
+    let mut grads = vec![Some(like(b, dq, 0)), Some(like(b, dk, 1)), Some(like(b, dv, 2))];
+    if let Some(&mask) = call.inputs.get(3) {
+        grads.push(b.dtype(mask).is_float().then(|| {
+            let ds = heads.like_queries(b, ds, &[heads.keys]);
+            let summed = sum_to(b, ds, mask);
+            b.cast(summed, dtype)
+        }));
+    }
+    grads
+}
+
+/// Undoes a broadcast of `like` to the shape of `x`.
+fn sum_to(b: &mut Builder, x: Value, like: Value) -> Value {
+    let (from, to) = (b.extents(x), b.extents(like));
+    let lead = from.len() - to.len();
+    let repeats = |axis: &usize| *axis < lead || to[axis - lead] == 1;
+    let axes: Vec<usize> = (0..from.len()).filter(repeats).collect();
+    let summed = b.sum(x, &axes);
+    b.reshape(summed, &to)
+}

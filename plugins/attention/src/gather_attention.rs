@@ -1,0 +1,220 @@
+//! `gather_attention`.
+
+use crate::heads::{Heads, result_types};
+use crate::scores::{Hiding, hidden, scale, scale_attr, score_grads, weights, weights_again};
+use engine_core::ir::{Attrs, Builder, Combine, Contract, DType, E, Literal, Monoid, NodeOp, Type, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue,
+    TypeRule,
+};
+
+/// Attention of each query to keys of its own: `softmax(q·k[idx]ᵀ·scale)·v[idx]` for q [.., H, T, D], k [.., G, N, D],
+/// v [.., G, N, W] and idx [.., H, T, S], with H a multiple of G; and the logarithm of each softmax's sum. With all keys
+/// selected it is `attention`. A query that selects nothing that counts yields 0, and -inf. The gradient computes the
+/// weights again from `lse`, and adds up at the selected keys and values.
+pub fn gather_attention() -> OpForm {
+    OpForm {
+        name: "gather_attention".into(),
+        family: "attention".into(),
+        summary: "Adds up selected values, weighed by how well their keys match each query.".into(),
+        inputs: vec![
+            InputSpec::required("q", "queries, […, heads, queries, depth]"),
+            InputSpec::required(
+                "k",
+                "keys, […, heads, keys, depth]; of one head may serve several of queries",
+            ),
+            InputSpec::required("v", "values, […, heads, keys, width]"),
+            InputSpec::required("idx", "numbers of the keys of each query, […, heads, queries, selected]"),
+        ],
+        outputs: vec!["y".into(), "lse".into()],
+        attrs: vec![
+            AttrSpec::with_default(
+                "oob",
+                "an index out of range is an error, or counts for nothing: -1 fills up lists that are shorter",
+                AttrKind::choice(&["error", "skip"]),
+                "error",
+            ),
+            AttrSpec::with_default(
+                "unique",
+                "whether a key that a query selects twice counts once",
+                AttrKind::Bool,
+                false,
+            ),
+            scale_attr(),
+        ],
+        types: TypeRule::custom(|types, _| {
+            let results = result_types("gather_attention", types)?;
+            expect_selection(&types[0], &types[3])?;
+            Ok(results)
+        }),
+        lower: Lower::expand(|b, call| {
+            let layout = Layout::of(b, call.inputs, call.attrs);
+            let scores = layout.scores(b);
+            let (p, lse) = weights(b, scores);
+            let p = b.cast(p, b.dtype(layout.v));
+            let y = b.contract(p, layout.v, weights_by_values());
+            let y = layout.heads.like_queries(b, y, &[layout.heads.width]);
+            vec![y, layout.heads.like_queries(b, lse, &[])]
+        }),
+        grad: Grad::rule(gradient),
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example::new(
+                "the second of three keys alone",
+                "gather_attention(a, b, c, d)",
+                &[
+                    ("f32[1, 1]", &[1.]),
+                    ("f32[3, 1]", &[5., 2., 7.]),
+                    ("f32[3, 2]", &[1., 2., 3., 4., 5., 6.]),
+                    ("i32[1, 1]", &[1.]),
+                ],
+                &[("f32[1, 2]", &[3., 4.]), ("f32[1]", &[2.])],
+            ),
+            Example::new(
+                "a list that is filled up with -1",
+                "gather_attention(a, b, c, d, oob=\"skip\")",
+                &[
+                    ("f32[1, 1]", &[0.]),
+                    ("f32[3, 1]", &[5., 2., 7.]),
+                    ("f32[3, 1]", &[1., 3., 5.]),
+                    ("i32[1, 3]", &[2., 0., -1.]),
+                ],
+                &[("f32[1, 1]", &[3.]), ("f32[1]", &[std::f64::consts::LN_2])],
+            ),
+        ],
+        role: Role::Plain,
+    }
+}
+
+fn expect_selection(q: &Type, idx: &Type) -> Result<(), TypeIssue> {
+    let rank = q.rank();
+    let is_index = matches!(idx.dtype, DType::U8 | DType::I32 | DType::I64);
+    if is_index && idx.rank() == rank && idx.shape[..rank - 1] == q.shape[..rank - 1] {
+        return Ok(());
+    }
+    Err(TypeIssue::new(format!("`gather_attention` of {q} by {idx}"))
+        .at(3, format!("this is {idx}"))
+        .help("indices are u8, i32 or i64, with a list for each query of each head"))
+}
+
+/// `[g, r, d] · [g, r, s, d] -> [g, r, s]`
+fn query_by_keys() -> Contract {
+    Contract { batch: vec![(0, 0), (1, 1)], contracted: vec![(2, 3)] }
+}
+
+/// `[g, r, s] · [g, r, s, w] -> [g, r, w]`
+fn weights_by_values() -> Contract {
+    Contract { batch: vec![(0, 0), (1, 1)], contracted: vec![(2, 2)] }
+}
+
+/// Operands as stacks of matrices; keys and values as each query selects them.
+struct Layout {
+    heads: Heads,
+    q: Value,
+    k: Value,
+    v: Value,
+    idx: Value,
+    hiding: Hiding,
+    scale: f64,
+}
+
+impl Layout {
+    fn of(b: &mut Builder, inputs: &[Value], attrs: &Attrs) -> Layout {
+        let heads = Heads::of(b, inputs[0], inputs[1], inputs[2]);
+        let n_selected = b.extents(inputs[3])[b.ty(inputs[3]).rank() - 1];
+        let given =
+            b.cast(inputs[3], if b.dtype(inputs[3]) == DType::U8 { DType::I32 } else { b.dtype(inputs[3]) });
+        let given = heads.by_query(b, given, n_selected);
+        let last = heads.keys as i64 - 1;
+        let skips = attrs.str("oob") == "skip" && heads.keys > 0;
+        let idx = match skips {
+            true => b.map(&[given], |i| i[0].max(0i64).min(last)),
+            false => b.check_index(given, heads.keys),
+        };
+        let mut counts = skips.then(|| b.map(&[given], |i| i[0].ge(0i64) & i[0].le(last)));
+        if attrs.bool("unique") {
+            let first = is_first(b, given);
+            counts = Some(match counts {
+                Some(counts) => b.map(&[counts, first], |c| c[0] & c[1]),
+                None => first,
+            });
+        }
+        let (k, v) = (heads.by_key(b, inputs[1], heads.depth), heads.by_key(b, inputs[2], heads.width));
+        Layout {
+            q: heads.by_query(b, inputs[0], heads.depth),
+            k: b.gather(k, idx, 1, 1),
+            v: b.gather(v, idx, 1, 1),
+            idx,
+            hiding: Hiding { mask: None, counts, causal: false },
+            scale: scale(attrs, &heads),
+            heads,
+        }
+    }
+
+    fn scores(&self, b: &mut Builder) -> Value {
+        let products = b.contract(self.q, self.k, query_by_keys());
+        hidden(b, products, &self.heads, self.scale, self.hiding)
+    }
+
+    /// The gradient of something by key, from that of what was selected of it.
+    fn added_up(&self, b: &mut Builder, grad: Value, columns: usize) -> Value {
+        let ty = Type::new(b.dtype(grad), &[self.heads.groups, self.heads.keys, columns]);
+        let zeros = b.full(Literal::Float(0.0), ty);
+        b.scatter(zeros, self.idx, grad, 1, 1, Combine::Add)
+    }
+}
+
+/// Whether no earlier index of the same list is the same.
+fn is_first(b: &mut Builder, idx: Value) -> Value {
+    let [g, r, s] = b.extents(idx)[..] else { engine_core::bug!("indices lie as [groups, rows, selected]") };
+    let over = Type::new(DType::I32, &[g, r, s, s]);
+    let own = b.broadcast_axes(idx, &[0, 1, 2], &over.shape);
+    let other = b.broadcast_axes(idx, &[0, 1, 3], &over.shape);
+    let own_place = b.push(NodeOp::Iota { axis: 2 }, vec![], over.clone());
+    let other_place = b.push(NodeOp::Iota { axis: 3 }, vec![], over);
+    let repeats = b.map(&[own, other, own_place, other_place], |v| v[0].eq(v[1]) & v[3].lt(v[2]));
+    let repeats = b.cast(repeats, DType::I32);
+    let n_repeats = b.reduce(Monoid::Sum, repeats, &[3]);
+    b.map(&[n_repeats], |n| n[0].eq(E::from(0i64)))
+}
+
+fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
+    let layout = Layout::of(b, call.inputs, call.attrs);
+    let (heads, dtype) = (&layout.heads, b.dtype(layout.q));
+    let y = heads.by_query(b, call.outputs[0], heads.width);
+    let dy = match call.grads[0] {
+        Some(dy) => heads.by_query(b, dy, heads.width),
+        None => b.full_like(y, 0.0),
+    };
+    let flat = [heads.groups, heads.rows()];
+    let lse = b.reshape(call.outputs[1], &flat);
+    let dlse = call.grads[1].map(|dlse| b.reshape(dlse, &flat));
+    let scores = layout.scores(b);
+    let p = weights_again(b, scores, lse);
+    let dp = b.contract(dy, layout.v, query_by_keys());
+    let ds = score_grads(b, p, dp, [dy, y], dlse);
+    let ds = b.map(&[ds], |x| x[0] * layout.scale);
+    let (p, ds) = (b.cast(p, dtype), b.cast(ds, dtype));
+    let dq = b.contract(ds, layout.k, weights_by_values());
+    let dk = outer(b, ds, layout.q);
+    let dk = layout.added_up(b, dk, heads.depth);
+    let dv = outer(b, p, dy);
+    let dv = layout.added_up(b, dv, heads.width);
+    let like = |b: &mut Builder, x: Value, operand: usize| {
+        let extents = b.extents(call.inputs[operand]);
+        b.reshape(x, &extents)
+    };
+    vec![Some(like(b, dq, 0)), Some(like(b, dk, 1)), Some(like(b, dv, 2)), None]
+}
+
+/// `[g, r, s]` times `[g, r, d]` as `[g, r, s, d]`.
+fn outer(b: &mut Builder, weights: Value, rows: Value) -> Value {
+    let [g, r, s] = b.extents(weights)[..] else {
+        engine_core::bug!("weights lie as [groups, rows, selected]")
+    };
+    let columns = b.extents(rows)[2];
+    let over = Type::new(b.dtype(weights), &[g, r, s, columns]);
+    let weights = b.broadcast_axes(weights, &[0, 1, 2], &over.shape);
+    let rows = b.broadcast_axes(rows, &[0, 1, 3], &over.shape);
+    b.map(&[weights, rows], |v| v[0] * v[1])
+}

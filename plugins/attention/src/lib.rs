@@ -1,0 +1,54 @@
+//! Attention, dense and over selected keys.
+
+mod attention;
+mod gather_attention;
+mod heads;
+mod merge_state;
+mod scores;
+
+pub use attention::attention;
+pub use gather_attention::gather_attention;
+pub use merge_state::merge_state;
+
+use engine_core::op::{OpForm, Plugin};
+
+/// Attention, dense and over selected keys.
+pub struct Attention;
+
+impl Plugin for Attention {
+    fn name(&self) -> &str {
+        "attention"
+    }
+
+    fn ops(&self) -> Vec<OpForm> {
+        vec![attention(), gather_attention(), merge_state()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine_core::op::{Registry, testing};
+
+    fn registry() -> Registry {
+        let mut registry = Registry::new();
+        registry.plugin(&Attention);
+        registry
+    }
+
+    #[test]
+    fn examples_hold() {
+        assert_eq!(testing::examples(&registry()), []);
+    }
+
+    #[test]
+    fn gradients_agree_with_central_differences() {
+        assert_eq!(testing::gradients(&registry()), []);
+    }
+
+    #[test]
+    fn recorded_cases_hold() {
+        let cases = include_str!("../../../tests/examples/attention.json");
+        assert_eq!(testing::recorded(&registry(), cases), []);
+    }
+}

@@ -1,0 +1,89 @@
+//! `merge_state`.
+
+use engine_core::ir::{Builder, DType, E, Type, Value};
+use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
+
+/// Attention to two sets of keys from attention to each: with `m` the larger of `lse` and `lse2`,
+/// `lse' = m + ln(exp(lse - m) + exp(lse2 - m))` and `y' = exp(lse - lse')·y + exp(lse2 - lse')·y2`. Associative, so any
+/// number of parts may be merged in any grouping. A part that saw nothing (-inf) changes nothing.
+pub fn merge_state() -> OpForm {
+    OpForm {
+        name: "merge_state".into(),
+        family: "attention".into(),
+        summary: "Merges what attention found in two sets of keys.".into(),
+        inputs: vec![
+            InputSpec::required("y", "results of the first set, […, width]"),
+            InputSpec::required("lse", "logarithms of its sums, […]"),
+            InputSpec::required("y2", "results of the second set"),
+            InputSpec::required("lse2", "logarithms of its sums"),
+        ],
+        outputs: vec!["y".into(), "lse".into()],
+        attrs: vec![],
+        types: TypeRule::custom(|types, _| {
+            types[0].expect_dtype("merge_state", 0, DType::is_float, "floats")?;
+            expect_pair(types, 0)?;
+            expect_pair(types, 2)?;
+            Ok(types[..2].to_vec())
+        }),
+        lower: Lower::expand(|b, call| merged(b, call.inputs)),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example::new(
+                "parts that weigh alike",
+                "merge_state(a, b, c, d)",
+                &[("f32[1, 2]", &[1., 2.]), ("f32[1]", &[0.]), ("f32[1, 2]", &[3., 6.]), ("f32[1]", &[0.])],
+                &[("f32[1, 2]", &[2., 4.]), ("f32[1]", &[std::f64::consts::LN_2])],
+            ),
+            Example::new(
+                "a part that saw nothing",
+                "merge_state(a, b, c, d)",
+                &[
+                    ("f32[1, 1]", &[0.]),
+                    ("f32[1]", &[f64::NEG_INFINITY]),
+                    ("f32[1, 1]", &[3.]),
+                    ("f32[1]", &[-2.]),
+                ],
+                &[("f32[1, 1]", &[3.]), ("f32[1]", &[-2.])],
+            ),
+        ],
+        role: Role::Plain,
+    }
+}
+
+/// Nothing if operands `first` and the next one are results of the same queries as the first two.
+fn expect_pair(types: &[Type], first: usize) -> Result<(), TypeIssue> {
+    let (y, lse) = (&types[first], &types[first + 1]);
+    let fits = *y == types[0]
+        && y.rank() > 0
+        && lse.shape == types[0].shape[..y.rank() - 1]
+        && lse.dtype == y.dtype.accumulator();
+    if fits {
+        return Ok(());
+    }
+    Err(TypeIssue::new(format!("`merge_state` of {} with {y} and {lse}", types[0]))
+        .at(first, format!("this is {y}"))
+        .help("both parts are [\u{2026}, width], each with a number, in f32 or wider, for each row"))
+}
+
+fn merged(b: &mut Builder, inputs: &[Value]) -> Vec<Value> {
+    let [y1, lse1, y2, lse2] = inputs[..] else { engine_core::bug!("`merge_state` takes four operands") };
+    let larger = b.map(&[lse1, lse2], |l| {
+        let m = l[0].max(l[1]);
+        E::select(m.eq(f64::NEG_INFINITY), 0.0, m)
+    });
+    let lse = b.map(&[lse1, lse2, larger], |l| ((l[0] - l[2]).exp() + (l[1] - l[2]).exp()).log() + l[2]);
+    let share = |b: &mut Builder, part: Value| {
+        b.map(&[part, lse], |l| {
+            let whole = E::select(l[1].eq(f64::NEG_INFINITY), 0.0, l[1]);
+            (l[0] - whole).exp()
+        })
+    };
+    let (w1, w2) = (share(b, lse1), share(b, lse2));
+    let last = b.ty(y1).rank() - 1;
+    let (w1, w2) = (b.unreduce(w1, &[last], y1), b.unreduce(w2, &[last], y1));
+    let wide = b.dtype(lse);
+    let (wide1, wide2) = (b.cast(y1, wide), b.cast(y2, wide));
+    let y = b.map(&[w1, wide1, w2, wide2], |v| v[0] * v[1] + v[2] * v[3]);
+    vec![b.cast(y, b.dtype(y1)), lse]
+}
