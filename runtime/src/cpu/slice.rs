@@ -777,7 +777,7 @@ mod tests {
                 assert_eq!(bits(&out), bits(&expected), "by {divisor:e}");
             }
         }
-        let mut out = [0.0];
+        let mut out = [0f32];
         binary(Binary::Div, Operand::Slice(&[-0.0]), Operand::Scalar(3.0), &mut out);
         assert_eq!(out[0].to_bits(), (-0.0f32).to_bits());
     }

@@ -324,12 +324,13 @@ extern "C" __global__ void number_steps(unsigned int* steps, unsigned int first,
 
 /// The index checks of a kernel: node and bound.
 fn check_bounds(kernel: &Kernel) -> impl Iterator<Item = (NodeId, usize)> {
-    let tile: Option<&Tile> = match &kernel.body {
-        KernelBody::Map(tile) | KernelBody::Row(tile) | KernelBody::Segmented { tile, .. } => Some(tile),
-        KernelBody::Contract(body) => Some(&body.epilogue),
-        KernelBody::Scatter(_) | KernelBody::Scan { .. } => None,
+    let tiles: Vec<&Tile> = match &kernel.body {
+        KernelBody::Map(tile) | KernelBody::Row(tile) | KernelBody::Segmented { tile, .. } => vec![tile],
+        KernelBody::Contract(body) => vec![&body.epilogue],
+        KernelBody::Attend(body) => body.tiles().to_vec(),
+        KernelBody::Scatter(_) | KernelBody::Scan { .. } | KernelBody::Opaque(_) => vec![],
     };
-    let insts = tile.into_iter().flat_map(|tile| &tile.insts);
+    let insts = tiles.into_iter().flat_map(|tile| &tile.insts);
     insts.filter_map(|inst| match &inst.op {
         TileOp::Check { bound, site, .. } => Some((*site, *bound)),
         _ => None,

@@ -40,18 +40,18 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use engine_core::ir::Literal;
+    use engine_core::ir::{Attr, Literal};
     use std::path::Path;
 
     #[test]
     fn test_rows_go_on_where_training_rows_end() {
         let mut context = LoadContext::offline_in(Path::new("."));
-        context.options = vec![("n_train".into(), Literal::Int(3)), ("n_test".into(), Literal::Int(2))];
+        context.options = vec![("n_train".into(), Attr::Lit(Literal::Int(3))), ("n_test".into(), Attr::Lit(Literal::Int(2)))];
         let set = Numbers.load(&context).unwrap();
         let rows =
             |split: &str| set.splits[split].field("number").unwrap().as_slice::<i32>().unwrap().to_vec();
         assert_eq!((rows("train"), rows("test")), (vec![0, 1, 2], vec![3, 4]));
-        context.options = vec![("rows".into(), Literal::Int(3))];
+        context.options = vec![("rows".into(), Attr::Lit(Literal::Int(3)))];
         assert!(Numbers.load(&context).is_err());
     }
 }
