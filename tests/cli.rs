@@ -447,7 +447,10 @@ fn a_node_that_is_kept_apart_has_a_kernel_of_its_own() {
         "    \"h\": \"relu(x @ w1 + b1)\",\n",
         "  }, (name: \"h\", expr: \"relu(x @ w1 + b1)\", fuse: Never), {\n",
     );
-    let mixed = mixed.replace("    \"accuracy\": \"mean(class == target)\",\n  },", "    \"accuracy\": \"mean(class == target)\",\n  }],");
+    let mixed = mixed.replace(
+        "    \"accuracy\": \"mean(class == target)\",\n  },",
+        "    \"accuracy\": \"mean(class == target)\",\n  }],",
+    );
     desk.write("apart.ron", &mixed);
     let ended = desk.engine(&["why", "apart.ron", "x", "h"]);
     assert_eq!(ended.code, 0, "{}", ended.errors);
@@ -455,7 +458,8 @@ fn a_node_that_is_kept_apart_has_a_kernel_of_its_own() {
     let run = |graph: &str| {
         let ended = desk.engine(&["run", graph, "--device", "cpu", "--quiet", "--report", "report.json"]);
         assert_eq!(ended.code, 0, "{}", ended.errors);
-        let report: Value = serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap();
+        let report: Value =
+            serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap();
         report["stages"][1]["metrics"]["loss"].as_f64().unwrap()
     };
     let (free, apart) = (run("tiny.ron"), run("apart.ron"));

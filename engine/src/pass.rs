@@ -77,7 +77,8 @@ fn interface_change(before: &Graph, after: &Graph) -> Option<String> {
         };
         Some(format!("{what} {at} was {} and is {}", text(&before), text(&after)))
     };
-    change("output", outputs(before), outputs(after)).or_else(|| change("state", states(before), states(after)))
+    change("output", outputs(before), outputs(after))
+        .or_else(|| change("state", states(before), states(after)))
 }
 
 fn inputs(graph: &Graph) -> impl Iterator<Item = (&Symbol, (InputKind, &Type))> {

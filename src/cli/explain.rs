@@ -47,7 +47,13 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
         print(&opened.pipeline.graph);
         return Ok(());
     }
-    let stages = compile_stages(&opened, registry, &sources, args.data_dir.as_deref(), compile_options(&args.compile))?;
+    let stages = compile_stages(
+        &opened,
+        registry,
+        &sources,
+        args.data_dir.as_deref(),
+        compile_options(&args.compile),
+    )?;
     if args.json {
         let stages: Vec<Value> = stages.iter().map(|(name, compiled)| stage_json(name, compiled)).collect();
         print(format!("{:#}", json!({ "stages": stages })));

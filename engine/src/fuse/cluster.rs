@@ -305,7 +305,10 @@ impl<'r, 'g> Clusters<'r, 'g> {
 
     /// The node that is kept apart and that a cluster belongs to, if there is one.
     fn apart(&self, cluster: usize) -> Option<&Symbol> {
-        self.clusters[cluster].members.first().and_then(|&(node, _)| self.real.graph.nodes[node].apart.as_ref())
+        self.clusters[cluster]
+            .members
+            .first()
+            .and_then(|&(node, _)| self.real.graph.nodes[node].apart.as_ref())
     }
 
     fn shape_of_join(&self, from: usize, to: usize) -> Result<Joined, Refusal> {

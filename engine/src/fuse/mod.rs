@@ -16,11 +16,11 @@ mod verify;
 
 pub use access::{Access, Axis, Guard, Level};
 pub use cluster::NotFused;
-pub use verify::verify;
 pub use kernel::{
     Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, Operand, Reg, ScatterBody, Segment, Side,
     SideSum, Tile, TileInst, TileOp, Use,
 };
+pub use verify::verify;
 
 use crate::ir::Graph;
 

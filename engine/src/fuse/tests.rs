@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::ir::{
-    Binary, Builder, Combine, Contract, DType, InputKind, Literal, Monoid, StateLink, Type, Unary, Value, parse,
+    Binary, Builder, Combine, Contract, DType, InputKind, Literal, Monoid, StateLink, Type, Unary, Value,
+    parse,
 };
 use crate::op::Registry;
 use expect_test::{Expect, expect};

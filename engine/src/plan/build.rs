@@ -34,7 +34,14 @@ pub fn separate_states(graph: &Graph) -> Graph {
             }
             let outputs = vec![Output { name, ty: separate.ty(next).clone() }];
             let op = NodeOp::View(View::Reshape);
-            let copy = separate.push(Node { op, inputs: vec![next], outputs, regions: vec![], span: None, apart: None });
+            let copy = separate.push(Node {
+                op,
+                inputs: vec![next],
+                outputs,
+                regions: vec![],
+                span: None,
+                apart: None,
+            });
             separate.state[i].next = Value::of(copy);
         }
     }

@@ -51,8 +51,9 @@ fn seconds(kernel: &Kernel) -> f64 {
 /// By kernel: time from its start to the end of the longest chain that it begins.
 fn critical_paths(kernels: &[Kernel], before: &Before) -> Vec<f64> {
     let after = dependencies(before);
-    let order = toposort(&after, None)
-        .unwrap_or_else(|circle| crate::bug!("kernels wait for each other, {:?} for itself", circle.node_id()));
+    let order = toposort(&after, None).unwrap_or_else(|circle| {
+        crate::bug!("kernels wait for each other, {:?} for itself", circle.node_id())
+    });
     let mut path = vec![0.0; kernels.len()];
     for kernel in order.into_iter().rev() {
         let rest = after.neighbors(kernel).map(|next| path[next.index()]).fold(0.0, f64::max);

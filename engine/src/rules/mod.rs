@@ -12,7 +12,9 @@ mod table;
 pub use table::{Class, Rewrite, Rule, rules};
 
 use crate::diag::Span;
-use crate::ir::{Binary, Graph, InputKind, Literal, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value};
+use crate::ir::{
+    Binary, Graph, InputKind, Literal, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value,
+};
 use std::collections::{HashMap, HashSet};
 
 /// How far rewriting may go.
@@ -81,7 +83,8 @@ fn rewrite(graph: &Graph, rules: &[Rule], fuel: usize) -> (Graph, usize) {
 }
 
 fn is_active(rule: &Rule, settings: &Settings) -> bool {
-    let is_wanted = settings.numerics.allows(rule.class) && !settings.without.iter().any(|name| name == rule.name);
+    let is_wanted =
+        settings.numerics.allows(rule.class) && !settings.without.iter().any(|name| name == rule.name);
     is_wanted || rule.is_needed
 }
 

@@ -219,9 +219,8 @@ fn every_rule_does_what_its_example_says() {
 // ---- Numbers before and after.
 
 /// Numbers that tell roundings, signs of zero and infinities apart.
-const EDGES: [f64; 12] = [
-    0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-300, -1e-300, 1e300, 0.1, -2.5,
-];
+const EDGES: [f64; 12] =
+    [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-300, -1e-300, 1e300, 0.1, -2.5];
 
 /// Random operands for [`INPUTS`]. For what must keep every bit, one float in three is an edge case; the long operand is
 /// positive, so that its sum is well conditioned.
@@ -269,7 +268,8 @@ fn first_difference(before: &[f64], after: &[f64], tolerance: f64) -> Option<Str
 fn every_rule_keeps_the_numbers_that_its_class_promises() {
     let registry = Registry::new();
     for rule in rules() {
-        let (before, after) = (read(rule.example.0), after(&read(rule.example.0), std::slice::from_ref(&rule)));
+        let (before, after) =
+            (read(rule.example.0), after(&read(rule.example.0), std::slice::from_ref(&rule)));
         let keeps_bits = rule.class == Class::Bits;
         let n_seeds = if rule.example.0.contains("(l") { 2 } else { 40 };
         for seed in 1..=n_seeds {
@@ -330,7 +330,8 @@ fn no_rule_reaches_into_a_node_that_is_kept_apart() {
              }}"
         )
     };
-    let simplified = |mark: &str| simplify(&parse(&text(mark), &Registry::new()).unwrap(), &Settings::default());
+    let simplified =
+        |mark: &str| simplify(&parse(&text(mark), &Registry::new()).unwrap(), &Settings::default());
     assert_eq!(simplified("").nodes.len(), 2, "one of the negations is undone, the other two are one");
     expect_test::expect![[r#"
         graph g {

@@ -13,7 +13,9 @@ pub use rows::{Rows, SplitShape};
 
 use crate::bind::{bind, unroll};
 use crate::diag::{Code, Span};
-use crate::ir::{Binary, Builder, DType, Graph, InputKind, Level, Scalar, StateLink, Symbol, Type, Unary, Value};
+use crate::ir::{
+    Binary, Builder, DType, Graph, InputKind, Level, Scalar, StateLink, Symbol, Type, Unary, Value,
+};
 use crate::op::Registry;
 use crate::pass::{checked, sound};
 use crate::pipeline::{Evaluation, Pipeline, RunStage, TrainStage};
@@ -138,12 +140,7 @@ pub fn running(pipeline: &Pipeline, stage: &RunStage) -> Result<Graph, StageIssu
 }
 
 /// An input that the stage needs under just this name, since the session knows it by that.
-fn own_input(
-    builder: &mut Builder,
-    name: &str,
-    kind: InputKind,
-    ty: Type,
-) -> Result<Value, StageIssue> {
+fn own_input(builder: &mut Builder, name: &str, kind: InputKind, ty: Type) -> Result<Value, StageIssue> {
     expect_free(&builder.graph, name)?;
     Ok(builder.input(name, kind, ty))
 }

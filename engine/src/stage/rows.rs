@@ -59,11 +59,7 @@ pub fn steps_per_epoch(n_rows: usize, batch: usize, last: LastBatch) -> usize {
 }
 
 /// What the leading extents of the inputs that `data` feeds are bound to.
-pub fn extents(
-    pipeline: &Pipeline,
-    data: &str,
-    n_rows: usize,
-) -> Result<Vec<(Symbol, usize)>, StageIssue> {
+pub fn extents(pipeline: &Pipeline, data: &str, n_rows: usize) -> Result<Vec<(Symbol, usize)>, StageIssue> {
     let mut extents: Vec<(Symbol, usize)> = vec![];
     for input in pipeline.inputs.iter().filter(|input| is_fed(input, data)) {
         let Some(value) = pipeline.graph.find(&input.name) else { continue };
@@ -115,7 +111,8 @@ pub fn feed(
     let numbers = row_numbers(&mut builder, data, rows, shuffled);
     let mut map: Vec<Vec<Value>> = vec![];
     for node in &graph.nodes {
-        let decl = pipeline.inputs.iter().find(|input| input.name == *node.name() && is_fed(input, &data.data));
+        let decl =
+            pipeline.inputs.iter().find(|input| input.name == *node.name() && is_fed(input, &data.data));
         let values = match (&node.op, decl) {
             (NodeOp::Input(InputKind::Data), Some(decl)) => {
                 vec![gather_field(&mut builder, node, decl, data, numbers)?]

@@ -349,7 +349,14 @@ fn add_cond(b: &mut Builder, random: &mut Random) -> Option<()> {
         let mut region = Graph::new(name);
         let output = Output { name: "x".into(), ty: ty.clone() };
         let op = NodeOp::Input(InputKind::Data);
-        region.push(Node { op, inputs: vec![], outputs: vec![output], regions: vec![], span: None, apart: None });
+        region.push(Node {
+            op,
+            inputs: vec![],
+            outputs: vec![output],
+            regions: vec![],
+            span: None,
+            apart: None,
+        });
         region.outputs.push(("x".into(), Value::of(0)));
         region
     };
