@@ -441,6 +441,48 @@ fn what_keeps_two_nodes_apart_is_said() {
 }
 
 #[test]
+fn a_node_that_is_kept_apart_has_a_kernel_of_its_own() {
+    let desk = Desk::new();
+    let mixed = GRAPH.replace("nodes: {", "nodes: [{").replace(
+        "    \"h\": \"relu(x @ w1 + b1)\",\n",
+        "  }, (name: \"h\", expr: \"relu(x @ w1 + b1)\", fuse: Never), {\n",
+    );
+    let mixed = mixed.replace(
+        "    \"accuracy\": \"mean(class == target)\",\n  },",
+        "    \"accuracy\": \"mean(class == target)\",\n  }],",
+    );
+    desk.write("apart.ron", &mixed);
+    let ended = desk.engine(&["why", "apart.ron", "x", "h"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(ended.results.contains("`fuse: Never` keeps them apart"), "{}", ended.results);
+    let run = |graph: &str| {
+        let ended = desk.engine(&["run", graph, "--device", "cpu", "--quiet", "--report", "report.json"]);
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        let report: Value =
+            serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap();
+        report["stages"][1]["metrics"]["loss"].as_f64().unwrap()
+    };
+    let (free, apart) = (run("tiny.ron"), run("apart.ron"));
+    assert!((free - apart).abs() < 1e-4 * free, "{free} and {apart}");
+}
+
+#[test]
+fn the_compiler_can_be_held_back_to_find_a_wrong_step() {
+    let desk = Desk::new();
+    let n_kernels = |arguments: &[&str]| {
+        let ended = desk.engine(&[&["explain", "tiny.ron", "--json"], arguments].concat());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        let json: Value = serde_json::from_str(&ended.results).unwrap();
+        json["stages"][0]["kernels"].as_array().unwrap().len()
+    };
+    let all = n_kernels(&[]);
+    assert!(n_kernels(&["--without", "edges"]) > all);
+    let some = n_kernels(&["--fuel", "20"]);
+    assert!(all < some && some < n_kernels(&["--fuel", "0"]));
+    check_failure(&desk.engine(&["explain", "tiny.ron", "--without", "edge"]), 2, "known are add-neutral, ");
+}
+
+#[test]
 fn ops_devices_and_data_are_listed() {
     let desk = Desk::new();
     let results = |arguments: &[&str]| {

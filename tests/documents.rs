@@ -6,10 +6,9 @@ use engine_core::source::load;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Faults of bytes, data, checkpoints, gradients and machines: a pipeline file alone cannot show them.
+/// Faults of bytes, data, checkpoints and machines: a pipeline file alone cannot show them.
 const WITHOUT_EXAMPLE: &[Code] = &[
     Code::E0001,
-    Code::E0115,
     Code::E0501,
     Code::E0502,
     Code::E0503,

@@ -1,5 +1,6 @@
 //! Binding: named extents become numbers, loops of fixed trip count become straight lines.
 
+use crate::diag::Span;
 use crate::ir::{
     Attr, DType, Dim, Graph, InputKind, Literal, Node, NodeOp, Output, StateLink, Symbol, Type, Value,
 };
@@ -64,11 +65,28 @@ fn bind_shape(shape: &mut [Dim], dims: &[(Symbol, usize)]) {
 /// Replaces every `Loop` by as many copies of its region as it has trips.
 pub fn unroll(graph: &Graph) -> Graph {
     let mut flat = Graph::new(graph.name.clone());
-    let map = copy_into(&mut flat, graph, None, "");
+    let map = copy_into(&mut flat, graph, None, None, "");
+    connect(&mut flat, graph, &map);
+    flat
+}
+
+/// Outputs and state of a graph whose nodes have been copied.
+fn connect(flat: &mut Graph, graph: &Graph, map: &[Vec<Value>]) {
     let moved = |value: &Value| map[value.node][value.port];
     flat.outputs = graph.outputs.iter().map(|(name, value)| (name.clone(), moved(value))).collect();
     let link = |l: &StateLink| StateLink { input: map[l.input][0].node, next: moved(&l.next) };
     flat.state = graph.state.iter().map(link).collect();
+}
+
+/// The region of a condition without loops. Within a loop, its random nodes take the number of the trip, too.
+fn unroll_region(region: &Graph, trip: Option<Trip>, suffix: &str) -> Graph {
+    let mut flat = Graph::new(region.name.clone());
+    let inner = trip.map(|trip| {
+        let name = format!("trips{suffix}");
+        Trip { value: push_number(&mut flat, None, name, trip.number), ..trip }
+    });
+    let map = copy_into(&mut flat, region, None, inner, suffix);
+    connect(&mut flat, region, &map);
     flat
 }
 
@@ -86,12 +104,12 @@ struct Trip {
 fn copy_into(
     flat: &mut Graph,
     graph: &Graph,
-    args: Option<(&[Value], Trip)>,
+    args: Option<&[Value]>,
+    trip: Option<Trip>,
     suffix: &str,
 ) -> Vec<Vec<Value>> {
     let mut map: Vec<Vec<Value>> = vec![];
-    let trip = args.map(|(_, trip)| trip);
-    let mut args = args.map(|(args, _)| args.iter());
+    let mut args = args.map(|args| args.iter());
     for node in &graph.nodes {
         match (&node.op, &mut args) {
             (NodeOp::Input(InputKind::Step), _) => {
@@ -118,7 +136,9 @@ fn copy_into(
         };
         let outputs: Vec<Output> = node.outputs.iter().map(rename).collect();
         let n_outputs = outputs.len();
-        let copy = Node { inputs, outputs, ..node.clone() };
+        let apart = node.apart.as_ref().map(|apart| format!("{apart}{suffix}").into());
+        let regions = node.regions.iter().map(|region| unroll_region(region, trip, suffix)).collect();
+        let copy = Node { op: node.op.clone(), inputs, outputs, regions, span: node.span, apart };
         let id = flat.push(copy);
         map.push((0..n_outputs).map(|port| Value { node: id, port }).collect());
     }
@@ -141,24 +161,25 @@ fn unroll_loop(
     let mut carried = init;
     for trip in 0..trips {
         let suffix = format!("{suffix}.{}.{trip}", node.name());
-        let iteration = push_number(flat, node, format!("trip{suffix}"), trip);
+        let iteration = push_number(flat, node.span, format!("trip{suffix}"), trip);
         let number = outer.map_or(trip, |outer| outer.number * trips + trip);
         let value = match outer {
-            Some(_) => push_number(flat, node, format!("trips{suffix}"), number),
+            Some(_) => push_number(flat, node.span, format!("trips{suffix}"), number),
             None => iteration,
         };
         let args: Vec<Value> = carried.iter().copied().chain([iteration]).collect();
         let region = &node.regions[0];
-        let map = copy_into(flat, region, Some((&args, Trip { number, value })), &suffix);
+        let map = copy_into(flat, region, Some(&args), Some(Trip { number, value }), &suffix);
         carried = region.outputs.iter().map(|(_, value)| map[value.node][value.port]).collect();
     }
     carried
 }
 
-fn push_number(flat: &mut Graph, node: &Node, name: String, number: usize) -> Value {
+fn push_number(flat: &mut Graph, span: Option<Span>, name: String, number: usize) -> Value {
     let op = NodeOp::Const(Literal::Int(number as i64));
     let output = Output { name: name.into(), ty: Type::scalar(DType::I32) };
-    Value::of(flat.push(Node { op, inputs: vec![], outputs: vec![output], regions: vec![], span: node.span }))
+    let outputs = vec![output];
+    Value::of(flat.push(Node { op, inputs: vec![], outputs, regions: vec![], span, apart: None }))
 }
 
 #[cfg(test)]
@@ -260,6 +281,59 @@ mod tests {
         let run = Oracle::new(&registry).run(&graph, &inputs, 9, 4).unwrap();
         // ((1·2 + 0)·2 + 1)·2 + 2
         assert_eq!(run.outputs["y"].to_f64(), [12.0, 84.0]);
+    }
+
+    #[test]
+    fn conditions_in_loops_draw_anew_in_every_trip_and_have_no_loops() {
+        let graph = read(
+            "graph g {
+               input c: bool[]
+               sum: u32[1] = .const(0)
+               bits: u32[1] = .loop(sum, trips=2) {
+                 graph body {
+                   input a: u32[1]
+                   input i: i32[]
+                   t: bool[] = .const(true)
+                   b: u32[1] = .cond(t, a) {
+                     graph yes {
+                       step step: i32[]
+                       input d: u32[1]
+                       e: u32[1] = .random(step, stream=5)
+                       f: u32[1] = .loop(e, trips=1) {
+                         graph once {
+                           input h: u32[1]
+                           input j: i32[]
+                           k: u32[1] = .xor(h, h)
+                           output k = k
+                         }
+                       }
+                       g: u32[1] = .add(e, f)
+                       output g = g
+                     }
+                     graph no {
+                       input d: u32[1]
+                       output d = d
+                     }
+                   }
+                   output b = b
+                 }
+               }
+               output bits = bits
+             }",
+        );
+        assert_eq!(verify(&graph, Level::Bound), Ok(()));
+        let flat = unroll(&graph);
+        assert_eq!(verify(&flat, Level::Bound), Ok(()));
+        let conditions: Vec<&Node> = flat.nodes.iter().filter(|node| node.op == NodeOp::Cond).collect();
+        let trip = |node: &&Node| {
+            let region = &node.regions[0];
+            let draw = region.nodes.iter().find(|node| matches!(node.op, NodeOp::Random { .. })).unwrap();
+            region.node(draw.inputs[1].node).op.clone()
+        };
+        let trips: Vec<NodeOp> = conditions.iter().map(trip).collect();
+        assert_eq!(trips, [0, 1].map(|i| NodeOp::Const(Literal::Int(i))));
+        let has_loop = |node: &Node| matches!(node.op, NodeOp::Loop { .. });
+        assert!(!conditions.iter().any(|node| node.regions[0].nodes.iter().any(has_loop)));
     }
 
     #[test]

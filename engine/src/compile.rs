@@ -1,19 +1,24 @@
-//! The pipeline of passes: from a bound graph to a plan, with every stage kept for printing.
+//! The pipeline of passes: from a bound graph to a plan, with every stage kept for printing. Each pass is verified.
 
-use crate::fuse::{NotFused, fuse, separate_scores};
-use crate::ir::{Graph, Symbol};
+use crate::fuse::{self, NotFused, fuse_with, separate_scores};
+use crate::ir::{Graph, Level, Symbol};
 use crate::lower::primitives;
 use crate::op::Registry;
-use crate::plan::{Plan, Precision, plan, separate_states};
-use crate::rules::{Settings, simplify};
+use crate::pass::checked;
+use crate::plan::{self, Plan, Precision, plan, separate_states};
+use crate::rules::{Numerics, Settings, rules, simplify_counting};
 
 /// How to compile.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the simplifier may do.
-    pub simplify: Settings,
+    /// Which rules the simplifier may apply.
+    pub numerics: Numerics,
     /// Whether nodes share kernels; off, every node that has work to do is a kernel.
     pub fuse: bool,
+    /// Names of [`switches`] that are off.
+    pub without: Vec<String>,
+    /// At most so many rewrites and joins of kernels, in the order in which they are made: bisects a miscompile.
+    pub fuel: usize,
     /// Streams of the device.
     pub n_streams: usize,
     /// How matrices are multiplied.
@@ -22,8 +27,21 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { simplify: Settings::default(), fuse: true, n_streams: 1, matmul: Precision::default() }
+        Options {
+            numerics: Numerics::Default,
+            fuse: true,
+            without: vec![],
+            fuel: usize::MAX,
+            n_streams: 1,
+            matmul: Precision::default(),
+        }
     }
+}
+
+/// What can be switched off by name: rules of the simplifier, and passes of the fuser.
+pub fn switches() -> Vec<&'static str> {
+    let optional = rules().into_iter().filter(|rule| !rule.is_needed).map(|rule| rule.name);
+    optional.chain(fuse::PASSES).collect()
 }
 
 /// What became of a graph, stage by stage.
@@ -42,14 +60,39 @@ pub struct Compiled {
 }
 
 /// Runs all passes on a bound graph.
+///
+/// # Panics
+/// If a pass leaves a broken graph: it has a bug, and is named.
 pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compiled {
-    let primitives = primitives(graph, registry);
-    let simplified = separate_states(&simplify(&primitives, &options.simplify));
-    let simplified = if options.fuse { separate_scores(&simplified) } else { simplified };
-    let fused = fuse(&simplified, options.fuse);
+    let pass = |name, graph: &Graph, run: &mut dyn FnMut(&Graph) -> Graph| {
+        checked(name, Level::Primitive, graph, run).unwrap_or_else(|broken| crate::bug!("{broken}"))
+    };
+    let mut fuel = options.fuel;
+    let primitives = pass("lower", graph, &mut |graph| primitives(graph, registry));
+    let simplified = pass("simplify", &primitives, &mut |graph| {
+        let (numerics, without) = (options.numerics, options.without.clone());
+        let (simplified, left) = simplify_counting(graph, &Settings { numerics, without, fuel });
+        fuel = left;
+        simplified
+    });
+    let simplified = pass("separate-states", &simplified, &mut separate_states);
+    let simplified = match options.fuse {
+        true => pass("separate-scores", &simplified, &mut separate_scores),
+        false => simplified,
+    };
+    let settings = fuse::Settings { fuse: options.fuse, without: options.without.clone(), fuel };
+    let fused = fuse_with(&simplified, &settings);
+    expect_none("fuse", fuse::verify(&simplified, &fused.kernels));
     let plan = plan(&simplified, fused.kernels, options.n_streams);
     let plan = Plan { matmul: options.matmul, ..plan };
+    expect_none("plan", plan::verify(&simplified, &plan));
     Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused }
+}
+
+fn expect_none(pass: &str, problems: Vec<String>) {
+    if let Some(first) = problems.first() {
+        crate::bug!("pass `{pass}` has made what cannot run: {first}");
+    }
 }
 
 impl Compiled {

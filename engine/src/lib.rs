@@ -12,6 +12,7 @@ pub mod ir;
 pub mod lower;
 pub mod op;
 pub mod oracle;
+pub mod pass;
 pub mod pipeline;
 pub mod plan;
 pub mod rules;

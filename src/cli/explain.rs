@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use engine_core::compile::Compiled;
+use engine_core::compile::{Compiled, Options};
 use engine_core::emit::cuda_sources;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
@@ -47,7 +47,13 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
         print(&opened.pipeline.graph);
         return Ok(());
     }
-    let stages = compile_stages(&opened, registry, &sources, args.data_dir.as_deref(), args.no_fuse)?;
+    let stages = compile_stages(
+        &opened,
+        registry,
+        &sources,
+        args.data_dir.as_deref(),
+        compile_options(&args.compile),
+    )?;
     if args.json {
         let stages: Vec<Value> = stages.iter().map(|(name, compiled)| stage_json(name, compiled)).collect();
         print(format!("{:#}", json!({ "stages": stages })));
@@ -62,7 +68,7 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
 pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.graph, &mut registry)?;
-    let stages = compile_stages(&opened, registry, &sources, args.data_dir.as_deref(), false)?;
+    let stages = compile_stages(&opened, registry, &sources, args.data_dir.as_deref(), Options::default())?;
     let answers: Vec<String> =
         stages.iter().filter_map(|(name, compiled)| answer(name, compiled, &args.from, &args.to)).collect();
     if answers.is_empty() {
@@ -81,7 +87,7 @@ fn compile_stages(
     registry: Registry,
     sources: &Sources,
     data_dir: Option<&Path>,
-    no_fuse: bool,
+    options: Options,
 ) -> Result<Vec<(Symbol, Compiled)>, Failure> {
     let pipeline = &opened.pipeline;
     // Rows are counted, so the data is needed, but no more of it than is at hand.
@@ -93,7 +99,7 @@ fn compile_stages(
         };
         Ok(split_shape(&split.data, set.split(&split.split)?))
     };
-    let planner = CompilingPlanner::new(Arc::clone(pipeline), registry, compile_options(no_fuse));
+    let planner = CompilingPlanner::new(Arc::clone(pipeline), registry, options);
     let mut stages = vec![];
     for stage in &pipeline.stages {
         let failure = |fault: StageFault| opened.stage_failure(&stage.name, &fault);

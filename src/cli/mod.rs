@@ -119,9 +119,22 @@ struct MachineArgs {
     /// Threads of the CPU device; one a core if left out
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
+    #[command(flatten)]
+    compile: CompileArgs,
+}
+
+/// What the compiler is kept from, for finding out which of its steps is wrong.
+#[derive(Args)]
+struct CompileArgs {
     /// Make every node a kernel of its own
     #[arg(long)]
     no_fuse: bool,
+    /// Switch off a rewrite rule or a pass of the fuser
+    #[arg(long, value_name = "NAME", value_parser = parse_switch)]
+    without: Vec<String>,
+    /// Make only so many rewrites and joins of kernels
+    #[arg(long, value_name = "N")]
+    fuel: Option<usize>,
 }
 
 #[derive(Args)]
@@ -168,9 +181,8 @@ struct ExplainArgs {
     /// The form to print
     #[arg(long, default_value = "kernels")]
     stage: explain::Form,
-    /// Make every node a kernel of its own
-    #[arg(long)]
-    no_fuse: bool,
+    #[command(flatten)]
+    compile: CompileArgs,
     /// A folder with data sets, looked into first
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -212,6 +224,14 @@ struct DataArgs {
     /// A folder with data sets, looked into first
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+}
+
+fn parse_switch(name: &str) -> Result<String, String> {
+    let switches = engine_core::compile::switches();
+    match switches.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("known are {}", switches.join(", "))),
+    }
 }
 
 fn parse_override(text: &str) -> Result<(String, String), String> {

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::Arc;
 
-use engine_core::diag::{Code, Diagnostics, FileId, Look, Sources, Span};
+use engine_core::diag::{Diagnostics, FileId, Look, Sources, Span};
 use engine_core::op::Registry;
 use engine_core::pipeline::Pipeline;
 use engine_core::source;
@@ -61,7 +61,7 @@ impl Opened {
             return Failure::graph(format!("stage `{stage}`: {fault}"));
         };
         let mut diagnostics = Diagnostics::new();
-        let diagnostic = diagnostics.error(Code::E0206, span, format!("stage `{stage}`: {}", issue.message));
+        let diagnostic = diagnostics.error(issue.code, span, format!("stage `{stage}`: {}", issue.message));
         if let Some(help) = &issue.help {
             diagnostic.help(help.clone());
         }

@@ -165,7 +165,7 @@ fn gradient(form: &OpForm) -> String {
         GradCheck::FiniteDifferences { range: (low, high), .. } => {
             format!("{rule}; checked by finite differences on {low}..{high}")
         }
-        GradCheck::Convention { why } => format!("{rule}; by convention: {why}"),
+        GradCheck::Convention { why, .. } => format!("{rule}; by convention: {why}"),
         GradCheck::None { why } => format!("{rule}; not checked: {why}"),
     }
 }

@@ -25,8 +25,8 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
     let (name, ty) = fed_input(&opened.pipeline.graph, stage)?;
     let rows = table::read(&args.input).map_err(Failure::graph)?;
     let device = open_device(&args.machine, true)?;
-    let planner =
-        CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, compile_options(args.machine.no_fuse));
+    let options = compile_options(&args.machine.compile);
+    let planner = CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, options);
     let mut session = Session::new(Arc::clone(&opened.pipeline), Arc::new(planner), device, IndexMap::new())?;
     session.load(&args.load)?;
     let outputs = predict_rows(&opened, &mut session, stage, (&name, &ty), &rows)?;

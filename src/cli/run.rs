@@ -14,7 +14,7 @@ use engine_runtime::session::{self, CompilingPlanner, Report, Session};
 use super::open::{Opened, open};
 use super::output::{Failure, remark};
 use super::progress::Progress;
-use super::{MachineArgs, RunArgs};
+use super::{CompileArgs, MachineArgs, RunArgs};
 use crate::{Engine, devices};
 
 pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
@@ -39,7 +39,7 @@ fn run_stages(
     let context = LoadContext { say: |line| remark(line), ..LoadContext::from_env(args.data_dir.as_deref()) };
     let pipeline = Arc::clone(&opened.pipeline);
     let sets = session::load_data(&pipeline, sources, &context, &mut |event| progress.show(event))?;
-    let options = compile_options(args.machine.no_fuse);
+    let options = compile_options(&args.machine.compile);
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options);
     let mut session = Session::new(pipeline, Arc::new(planner), device, sets)?;
     interrupt_by(session.cancel_flag());
@@ -49,8 +49,9 @@ fn run_stages(
 }
 
 /// How to compile for a run.
-pub(super) fn compile_options(no_fuse: bool) -> Options {
-    Options { fuse: !no_fuse, ..Options::default() }
+pub(super) fn compile_options(args: &CompileArgs) -> Options {
+    let fuel = args.fuel.unwrap_or(usize::MAX);
+    Options { fuse: !args.no_fuse, without: args.without.clone(), fuel, ..Options::default() }
 }
 
 /// Starts the device that is asked for, and says which `auto` has taken.

@@ -19,7 +19,7 @@ pub fn kernels(real: &RealGraph, clusters: &Clusters, segment: bool) -> Vec<Kern
     let ids: Vec<usize> =
         (0..clusters.clusters.len()).filter(|&id| !clusters.clusters[id].members.is_empty()).collect();
     let built: Vec<Kernel> = ids.iter().map(|&id| build(real, clusters, id)).collect();
-    let kernels = if segment { segmented(built) } else { built };
+    let kernels = if segment { segmented(real, built) } else { built };
     let mut kernels = ordered(kernels);
     name_kernels(real, &mut kernels);
     kernels
@@ -352,17 +352,18 @@ pub fn op_name(op: &NodeOp) -> String {
 /// What maps of one group have in common: the tile without its extents and constants.
 #[derive(PartialEq, Eq, Hash)]
 struct Shape {
+    apart: Option<Symbol>,
     insts: Vec<String>,
     operands: Vec<(String, Use)>,
 }
 
-fn segmented(kernels: Vec<Kernel>) -> Vec<Kernel> {
+fn segmented(real: &RealGraph, kernels: Vec<Kernel>) -> Vec<Kernel> {
     let successors = successors(&kernels);
     // By kernel: the first kernel of the group that it belongs to.
     let mut group: Vec<usize> = (0..kernels.len()).collect();
     let mut heads: IndexMap<Shape, Vec<usize>> = IndexMap::new();
     for (id, kernel) in kernels.iter().enumerate() {
-        let Some(shape) = shape(kernel) else { continue };
+        let Some(shape) = shape(real, kernel) else { continue };
         let heads = heads.entry(shape).or_default();
         match heads.iter().find(|&&head| !depends(&successors, &group, head, id)) {
             Some(&head) => group[id] = head,
@@ -401,7 +402,7 @@ fn depends(successors: &[Vec<usize>], group: &[usize], head: usize, id: usize) -
 }
 
 /// The shape of a map whose points read and write only their own elements; nothing else can be segmented.
-fn shape(kernel: &Kernel) -> Option<Shape> {
+fn shape(real: &RealGraph, kernel: &Kernel) -> Option<Shape> {
     let KernelBody::Map(tile) = &kernel.body else { return None };
     let n_points = tile.domain.points(Class::Element);
     let mut insts = vec![];
@@ -426,7 +427,8 @@ fn shape(kernel: &Kernel) -> Option<Shape> {
     let slot = |operand: &Operand| {
         (format!("{} {}", operand.ty.dtype, operand.ty.numel() == n_points), operand.usage)
     };
-    Some(Shape { insts, operands: kernel.operands.iter().map(slot).collect() })
+    let apart = real.graph.nodes[kernel.nodes[0]].apart.clone();
+    Some(Shape { apart, insts, operands: kernel.operands.iter().map(slot).collect() })
 }
 
 fn join_segments(members: Vec<Kernel>) -> Kernel {

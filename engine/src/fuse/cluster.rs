@@ -6,8 +6,8 @@
 
 use super::attend::{self, Attention};
 use super::edges::{Edge, RealGraph, contract_extents};
-use super::{Access, Domain};
-use crate::ir::{Monoid, NodeId, NodeOp, Value};
+use super::{Access, Domain, Settings};
+use crate::ir::{Monoid, NodeId, NodeOp, Symbol, Value};
 use crate::op::{Role, extreme_fold};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -72,6 +72,8 @@ const LONG_ROW: usize = 256;
 
 type Refusal = &'static str;
 
+const KEPT_APART: Refusal = "`fuse: Never` keeps them apart";
+
 /// The state of the fuser.
 pub struct Clusters<'r, 'g> {
     real: &'r RealGraph<'g>,
@@ -81,13 +83,14 @@ pub struct Clusters<'r, 'g> {
     pub of: Vec<Option<usize>>,
     /// Clusters; merged ones are empty.
     pub clusters: Vec<Cluster>,
+    settings: Settings,
 }
 
 impl<'r, 'g> Clusters<'r, 'g> {
     /// Every real node apart.
-    pub fn new(real: &'r RealGraph<'g>) -> Clusters<'r, 'g> {
-        let mut clusters =
-            Clusters { real, attentions: vec![], of: vec![None; real.graph.nodes.len()], clusters: vec![] };
+    pub fn new(real: &'r RealGraph<'g>, settings: Settings) -> Clusters<'r, 'g> {
+        let of = vec![None; real.graph.nodes.len()];
+        let mut clusters = Clusters { real, attentions: vec![], of, clusters: vec![], settings };
         for node in (0..real.graph.nodes.len()).filter(|&node| real.real[node]) {
             clusters.of[node] = Some(clusters.clusters.len());
             let (kind, place) = clusters.initial(node);
@@ -116,15 +119,21 @@ impl<'r, 'g> Clusters<'r, 'g> {
     /// Runs all passes.
     pub fn fuse(&mut self) {
         // Attention comes first, since it takes in what would be epilogues, rows and maps of their own.
-        self.form_attentions();
+        self.run("attention", Self::form_attentions);
         // Then epilogues: a bias and an activation belong to their GEMM rather than to what reads the result.
-        self.grow_epilogues();
+        self.run("epilogues", Self::grow_epilogues);
         // What folds the rows of a product saves storing it.
-        self.join_row_folds();
+        self.run("row-folds", Self::join_row_folds);
         // Then sums that a GEMM can take along, before a row kernel claims them.
-        self.join_side_sums();
-        self.join_edges();
-        self.join_siblings();
+        self.run("side-sums", Self::join_side_sums);
+        self.run("edges", Self::join_edges);
+        self.run("siblings", Self::join_siblings);
+    }
+
+    fn run(&mut self, pass: &str, grow: fn(&mut Self)) {
+        if self.settings.runs(pass) {
+            grow(self);
+        }
     }
 
     // ---- Contractions.
@@ -171,7 +180,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
             if !matches!(self.clusters[id].kind, Kind::Contract(anchor, _) if anchor == node) {
                 continue;
             }
-            self.grow_epilogue(id, node);
+            if self.settings.fuel > 0 {
+                self.grow_epilogue(id, node);
+            }
         }
     }
 
@@ -189,12 +200,15 @@ impl<'r, 'g> Clusters<'r, 'g> {
             self.merge(from, id, self.clusters[id].kind, |_| Place::Element);
             end = next;
         }
+        self.settings.fuel -= (end != anchor) as usize;
     }
 
+    /// The map that alone uses a node; the chain ends at the border of a node that is kept apart.
     fn only_map_user(&self, node: NodeId) -> Option<NodeId> {
         let [user] = self.real.users[node][..] else { return None };
         let is_map = self.of[user].is_some_and(|id| matches!(self.clusters[id].kind, Kind::Map(_)));
-        (is_map && !self.real.root[node]).then_some(user)
+        let nodes = &self.real.graph.nodes;
+        (is_map && !self.real.root[node] && nodes[node].apart == nodes[user].apart).then_some(user)
     }
 
     /// A product of long rows that only a fold of rows reads hands its tiles over.
@@ -262,12 +276,11 @@ impl<'r, 'g> Clusters<'r, 'g> {
             let Some(id) = self.of[node] else { continue };
             let Some(anchor) = self.side_sum_anchor(node) else { continue };
             let target = self.of[anchor].unwrap_or(id);
+            let is_free = self.settings.fuel > 0 && self.apart(id) == self.apart(target);
+            let is_alone = self.clusters[id].members.len() == 1;
             let is_contract = matches!(self.clusters[target].kind, Kind::Contract(..));
-            if is_contract
-                && self.clusters[id].members.len() == 1
-                && !self.cycle(id, target)
-                && !self.cycle(target, id)
-            {
+            if is_free && is_alone && is_contract && !self.cycle(id, target) && !self.cycle(target, id) {
+                self.settings.fuel -= 1;
                 self.merge(id, target, self.clusters[target].kind, |_| Place::Side);
             }
         }
@@ -363,7 +376,11 @@ impl<'r, 'g> Clusters<'r, 'g> {
         if self.clusters[from].members.is_empty() || self.clusters[to].members.is_empty() {
             return Err("one of them is gone");
         }
+        if self.settings.fuel == 0 {
+            return Err("there is no fuel left");
+        }
         let joined = self.can_join(from, to)?;
+        self.settings.fuel -= 1;
         let places = joined.places;
         self.merge(from, to, joined.kind, |node| places[&node]);
         Ok(())
@@ -387,6 +404,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
 
     /// What joining producer cluster `from` and consumer cluster `to` would give.
     fn can_join(&self, from: usize, to: usize) -> Result<Joined, Refusal> {
+        if self.apart(from) != self.apart(to) {
+            return Err(KEPT_APART);
+        }
         let joined = self.shape_of_join(from, to)?;
         if self.cycle(from, to) || self.cycle(to, from) {
             return Err("a third kernel stands between them");
@@ -395,6 +415,14 @@ impl<'r, 'g> Clusters<'r, 'g> {
             return Err("one kernel would need too many buffers");
         }
         Ok(joined)
+    }
+
+    /// The node that is kept apart and that a cluster belongs to, if there is one.
+    fn apart(&self, cluster: usize) -> Option<&Symbol> {
+        self.clusters[cluster]
+            .members
+            .first()
+            .and_then(|&(node, _)| self.real.graph.nodes[node].apart.as_ref())
     }
 
     fn shape_of_join(&self, from: usize, to: usize) -> Result<Joined, Refusal> {
@@ -631,12 +659,18 @@ impl<'r, 'g> Clusters<'r, 'g> {
         edges
     }
 
+    /// Whether some pass is off or has run out of fuel, so that what could be joined may not be.
+    fn is_held_back(&self) -> bool {
+        super::PASSES.iter().any(|pass| !self.settings.runs(pass))
+    }
+
     fn reason(&self, edge: &Edge, node: NodeId, from: usize, to: usize) -> NotFused {
         let refusal = match self.can_join(from, to) {
             Err(_) if self.folds_rows(node) && matches!(self.clusters[from].kind, Kind::Contract(..)) => {
                 self.can_fold(from, node).err().unwrap_or("the product is needed elsewhere too")
             }
             Err(refusal) => refusal,
+            Ok(_) if self.is_held_back() => "the settings hold fusion back",
             Ok(_) => "the value is needed elsewhere too, so joining would save nothing",
         };
         let bytes = 2 * self.real.graph.ty(edge.producer).bytes();

@@ -89,9 +89,16 @@ impl<'g> RealGraph<'g> {
                     NodeOp::Call(_) => self.dense(input).is_some(),
                     _ => true,
                 };
-                self.real[input.node] |= !fits;
+                self.real[input.node] |= !fits || self.crosses_border(id, input);
             }
         }
+    }
+
+    /// Whether a node reads from another one that is kept apart, or is kept apart itself and reads what others compute.
+    fn crosses_border(&self, node: NodeId, input: Value) -> bool {
+        let (from, to) = (&self.graph.nodes[input.node], &self.graph.nodes[node]);
+        let is_leaf = matches!(from.op, NodeOp::Input(_) | NodeOp::Const(_) | NodeOp::Iota { .. });
+        from.apart != to.apart && !is_leaf && (from.apart.is_some() || self.strided(input).is_none())
     }
 
     fn is_inline(&self, node: NodeId) -> bool {
@@ -204,7 +211,7 @@ fn inline_costs(graph: &Graph, fuse: bool) -> Vec<Option<usize>> {
                 costs.push(Some(costs[node.inputs[0].node].unwrap_or(0)));
                 continue;
             }
-            _ if !fuse || is_large => None,
+            _ if !fuse || node.apart.is_some() || is_large => None,
             NodeOp::Scalar(scalar) if node.outputs[0].ty.numel() == 1 || is_cheap(scalar) => Some(1),
             NodeOp::Gather { .. } | NodeOp::Check { .. } => Some(2),
             _ => None,

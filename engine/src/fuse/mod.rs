@@ -13,6 +13,7 @@ mod kernel;
 mod tests;
 mod text;
 mod tile;
+mod verify;
 
 pub use access::{Access, Axis, Guard, Level};
 pub use attend::separate_scores;
@@ -21,6 +22,7 @@ pub use kernel::{
     AttendBody, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, OpaqueBody, Operand, Reg,
     RowConsumer, RowsBody, ScatterBody, Segment, Side, SideSum, Source, Tile, TileInst, TileOp, Use, Window,
 };
+pub use verify::verify;
 
 use crate::ir::Graph;
 
@@ -33,13 +35,45 @@ pub struct Fused {
     pub not_fused: Vec<NotFused>,
 }
 
+/// How far fusion goes.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Off, every node that has work to do becomes a kernel of its own.
+    pub fuse: bool,
+    /// Names of passes, of [`PASSES`], that are switched off.
+    pub without: Vec<String>,
+    /// At most so many kernels grow by another: bisects a wrong fusion.
+    pub fuel: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { fuse: true, without: vec![], fuel: usize::MAX }
+    }
+}
+
+/// What fusion does, in this order, once every node that has work to do is a kernel: maps go into the contraction whose
+/// result they read, sums beside the contraction that reads what they sum, producers into their consumers, kernels over
+/// the same points beside each other, and maps that differ only in their tensors into one.
+pub const PASSES: [&str; 5] = ["epilogues", "side-sums", "edges", "siblings", "segments"];
+
+impl Settings {
+    fn runs(&self, pass: &str) -> bool {
+        self.fuse && self.fuel > 0 && !self.without.iter().any(|name| name == pass)
+    }
+}
+
 /// Groups the nodes of a simplified primitive graph into kernels. With `fuse: false` every node that has work to do
 /// becomes a kernel of its own.
 pub fn fuse(graph: &Graph, fuse: bool) -> Fused {
-    let real = edges::RealGraph::new(graph, fuse);
-    let mut clusters = cluster::Clusters::new(&real);
-    if fuse {
-        clusters.fuse();
-    }
-    Fused { kernels: build::kernels(&real, &clusters, fuse), not_fused: clusters.not_fused() }
+    fuse_with(graph, &Settings { fuse, ..Settings::default() })
+}
+
+/// Groups the nodes of a simplified primitive graph into kernels, as far as the settings let it.
+pub fn fuse_with(graph: &Graph, settings: &Settings) -> Fused {
+    let real = edges::RealGraph::new(graph, settings.fuse);
+    let mut clusters = cluster::Clusters::new(&real, settings.clone());
+    clusters.fuse();
+    let kernels = build::kernels(&real, &clusters, settings.runs("segments"));
+    Fused { kernels, not_fused: clusters.not_fused() }
 }

@@ -6,6 +6,7 @@ mod attend;
 use super::*;
 use crate::ir::{
     Binary, Builder, Combine, Contract, DType, InputKind, Literal, Monoid, StateLink, Type, Unary, Value,
+    parse,
 };
 use crate::op::Registry;
 use expect_test::{Expect, expect};
@@ -286,4 +287,116 @@ fn a_product_that_only_an_argmax_of_long_rows_reads_is_never_stored() {
         .assert_eq(&reason(1000, true));
     expect!["rows this short are read again sooner than handed over (20000 bytes through memory)"]
         .assert_eq(&reason(25, false));
+}
+
+// ---- What is kept apart, and what is switched off.
+
+/// A bias, an activation and a row maximum behind a product, with some line kept apart.
+fn layer(apart: &str) -> Graph {
+    let text = "graph layer {
+          input x: f32[512, 300]
+          input w: f32[300, 400]
+          input b: f32[400]
+          p: f32[512, 400] = .contract(x, w, contracted=[[1, 0]])
+          wide: f32[512, 400] = .broadcast(b, axes=[1])
+          q: f32[512, 400] = .add(p, wide)
+          h: f32[512, 400] = .tanh(q)
+          e: f32[512, 400] = .exp(h)
+          m: f32[512] = .max(e, axes=[1])
+          s: f32[512] = .sum(e, axes=[1])
+          output m = m
+          output s = s
+        }";
+    let marked = format!("\n          [{apart}] {apart}: ");
+    let text = text.replace(&format!("\n          {apart}: "), &marked);
+    parse(&text, &Registry::new()).unwrap()
+}
+
+fn reasons(graph: &Graph, settings: &Settings) -> Vec<String> {
+    let line = |edge: &NotFused| {
+        let (from, to) = (graph.name_of(edge.from), graph.node(edge.to).name());
+        format!("{from} {to}: {}", edge.reason)
+    };
+    fuse_with(graph, settings).not_fused.iter().map(line).collect()
+}
+
+#[test]
+fn a_node_that_is_kept_apart_is_a_kernel_of_its_own() {
+    let free = "contract: x w b -> e\nrow: e -> m s\n";
+    assert_eq!(signature(&layer("nothing")), free);
+    assert_eq!(signature(&layer("h")), "contract: x w b -> q\nmap: q -> h\nrow: h -> m s\n");
+    assert_eq!(signature(&layer("p")), "contract: x w -> p\nrow: p b -> m s\n");
+    assert_eq!(signature(&layer("m")), "contract: x w b -> e\nrow: e -> m\nrow: e -> s\n");
+    assert_eq!(signature(&layer("wide")), "map: b -> wide\ncontract: x w wide -> e\nrow: e -> m s\n");
+}
+
+#[test]
+fn what_is_kept_apart_says_so() {
+    expect![[r#"
+        [
+            "q h: `fuse: Never` keeps them apart (1638400 bytes through memory)",
+            "h e: `fuse: Never` keeps them apart (1638400 bytes through memory)",
+        ]
+    "#]]
+    .assert_debug_eq(&reasons(&layer("h"), &Settings::default()));
+}
+
+#[test]
+fn equal_maps_of_two_nodes_stay_apart() {
+    let graph = |mark: &str| {
+        let text = format!(
+            "graph g {{
+               input x: f32[300, 300]
+               input y: f32[200, 300]
+               a: f32[300, 300] = .exp(x)
+               {mark}b: f32[200, 300] = .exp(y)
+               output a = a
+               output b = b
+             }}"
+        );
+        parse(&text, &Registry::new()).unwrap()
+    };
+    assert_eq!(signature(&graph("")), "segmented map: x y -> a b\n");
+    assert_eq!(signature(&graph("[b] ")), "map: x -> a\nmap: y -> b\n");
+}
+
+#[test]
+fn passes_can_be_switched_off_by_name() {
+    let kinds = |without: &str| {
+        let settings = Settings { without: vec![without.into()], ..Settings::default() };
+        let fused = fuse_with(&layer("nothing"), &settings);
+        assert_eq!(verify(&layer("nothing"), &fused.kernels), Vec::<String>::new());
+        fused.kernels.iter().map(|kernel| kernel.kind()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(kinds("nothing"), "contract row");
+    assert_eq!(kinds("epilogues"), "contract row");
+    assert_eq!(kinds("edges"), "contract row");
+    assert_eq!(kinds("siblings"), "contract row row");
+}
+
+#[test]
+fn fuel_lets_kernels_grow_one_by_one() {
+    let graph = layer("nothing");
+    let n_kernels = |fuel: usize| {
+        let kernels = fuse_with(&graph, &Settings { fuel, ..Settings::default() }).kernels;
+        assert_eq!(verify(&graph, &kernels), Vec::<String>::new());
+        kernels.len()
+    };
+    let counts: Vec<usize> = (0..5).map(n_kernels).collect();
+    assert!(counts.windows(2).all(|pair| pair[0] >= pair[1]), "{counts:?}");
+    assert_eq!((counts[0], counts[4]), (6, 2));
+    let held = reasons(&graph, &Settings { fuel: 0, ..Settings::default() });
+    assert!(held.iter().any(|reason| reason.contains("the settings hold fusion back")), "{held:?}");
+}
+
+#[test]
+fn a_missing_kernel_and_a_wrong_order_are_noticed() {
+    let graph = layer("h");
+    let mut kernels = fuse(&graph, true).kernels;
+    assert_eq!(verify(&graph, &kernels), Vec::<String>::new());
+    kernels.swap(0, 1);
+    assert_eq!(verify(&graph, &kernels), ["kernel `h`: `q` is read before it is written"]);
+    kernels.pop();
+    kernels.push(kernels[0].clone());
+    assert_eq!(verify(&graph, &kernels)[1..], ["`h` is written twice", "no kernel writes `m`"]);
 }

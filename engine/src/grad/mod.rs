@@ -4,9 +4,11 @@
 //! that only primitives need rules here. Gradients are ordinary nodes: they simplify, fuse and print like the rest, and
 //! can be differentiated again.
 
+mod conditions;
 mod primitives;
 mod scans;
 
+use crate::diag::Span;
 use crate::ir::{Body, Builder, Call, Graph, Literal, Node, NodeOp, StateLink, Symbol, Type, Value, View};
 use crate::lower::{expand, nested_scope};
 use crate::op::{Grad, GradCall, Lower, Registry};
@@ -20,6 +22,14 @@ pub struct GradIssue {
     pub node: Symbol,
     /// The reason that its op states.
     pub why: String,
+    /// Where the node was written, if it was.
+    pub span: Option<Span>,
+}
+
+impl GradIssue {
+    fn at(node: &Node, why: &str) -> GradIssue {
+        GradIssue { node: node.name().clone(), why: why.to_string(), span: node.span }
+    }
 }
 
 /// A graph with the gradients of one of its values.
@@ -31,6 +41,8 @@ pub struct Differentiated {
     pub map: Vec<Vec<Value>>,
     /// By value asked for: its gradient, of the same type; zero where nothing depends on it.
     pub grads: Vec<Value>,
+    /// By value asked for: whether any gradient reaches it.
+    pub reached: Vec<bool>,
 }
 
 /// Appends the gradients of the scalar `loss` with respect to `wrt`.
@@ -44,31 +56,30 @@ pub fn differentiate(
     loss: Value,
     wrt: &[Value],
 ) -> Result<Differentiated, GradIssue> {
-    let active = active_nodes(graph, loss, wrt);
-    let mut forward = Forward::new(graph, registry);
-    for (id, is_active) in active.iter().enumerate() {
-        forward.copy(id, *is_active);
-    }
-    let Forward { mut builder, map, .. } = forward;
+    let Forward { mut builder, map, .. } = Forward::of(graph, registry, &[loss], wrt);
     let moved = |value: Value| map[value.node][value.port];
     let wrt: Vec<Value> = wrt.iter().map(|&value| moved(value)).collect();
-    let grads = backward(&mut builder, moved(loss), &wrt)?;
+    builder.set_scope("d.loss", None);
+    let seed = builder.full_like(moved(loss), 1.0);
+    let found = backward(&mut builder, &[(moved(loss), seed)], &wrt)?;
+    let reached = found.iter().map(Option::is_some).collect();
+    let grads = or_zeros(&mut builder, found, &wrt);
     let mut result = builder.graph;
     result.outputs = graph.outputs.iter().map(|(name, value)| (name.clone(), moved(*value))).collect();
     let link = |l: &StateLink| StateLink { input: moved(Value::of(l.input)).node, next: moved(l.next) };
     result.state = graph.state.iter().map(link).collect();
-    Ok(Differentiated { graph: result, map, grads })
+    Ok(Differentiated { graph: result, map, grads, reached })
 }
 
-/// Nodes on a path from `wrt` to `loss`.
-fn active_nodes(graph: &Graph, loss: Value, wrt: &[Value]) -> Vec<bool> {
+/// Nodes on a path from `wrt` to one of `ends`.
+fn active_nodes(graph: &Graph, ends: &[Value], wrt: &[Value]) -> Vec<bool> {
     let mut depends = vec![false; graph.nodes.len()];
     wrt.iter().for_each(|value| depends[value.node] = true);
     for (id, node) in graph.nodes.iter().enumerate() {
         depends[id] |= node.inputs.iter().any(|input| depends[input.node]);
     }
     let mut needed = vec![false; graph.nodes.len()];
-    needed[loss.node] = true;
+    ends.iter().for_each(|value| needed[value.node] = true);
     for id in (0..graph.nodes.len()).rev() {
         if needed[id] {
             graph.nodes[id].inputs.iter().for_each(|input| needed[input.node] = true);
@@ -85,6 +96,15 @@ struct Forward<'g> {
 }
 
 impl<'g> Forward<'g> {
+    /// A copy of the graph, ready for gradients of `ends` with respect to `wrt`.
+    fn of(old: &'g Graph, registry: &'g Registry, ends: &[Value], wrt: &[Value]) -> Forward<'g> {
+        let mut forward = Forward::new(old, registry);
+        for (id, is_active) in active_nodes(old, ends, wrt).into_iter().enumerate() {
+            forward.copy(id, is_active);
+        }
+        forward
+    }
+
     fn new(old: &'g Graph, registry: &'g Registry) -> Forward<'g> {
         let mut builder = Builder::new(Graph::new(old.name.clone()), registry);
         builder.reserve(old.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()));
@@ -101,6 +121,7 @@ impl<'g> Forward<'g> {
         }
         let inputs: Vec<Value> = node.inputs.iter().map(|input| self.map[input.node][input.port]).collect();
         self.builder.set_scope(node.name(), node.span);
+        self.builder.set_apart(node.apart.clone());
         let before = self.builder.graph.nodes.len();
         let mut values = match &node.op {
             NodeOp::Call(call) if is_active && must_expand(call) => {
@@ -173,12 +194,25 @@ fn expand_fully(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Val
     values.into_iter().map(|value| map.get(&value).copied().unwrap_or(value)).collect()
 }
 
-fn backward(builder: &mut Builder, loss: Value, wrt: &[Value]) -> Result<Vec<Value>, GradIssue> {
-    let active = active_nodes(&builder.graph, loss, wrt);
+/// Gradients, with zeros where there are none.
+fn or_zeros(builder: &mut Builder, grads: Vec<Option<Value>>, wrt: &[Value]) -> Vec<Value> {
+    let pairs = grads.into_iter().zip(wrt);
+    pairs.map(|(grad, &value)| grad.unwrap_or_else(|| builder.full_like(value, 0.0))).collect()
+}
+
+/// Gradients with respect to `wrt` from values and the gradients that they have; `None` where none arrives.
+fn backward(
+    builder: &mut Builder,
+    seeds: &[(Value, Value)],
+    wrt: &[Value],
+) -> Result<Vec<Option<Value>>, GradIssue> {
+    let ends: Vec<Value> = seeds.iter().map(|(value, _)| *value).collect();
+    let active = active_nodes(&builder.graph, &ends, wrt);
     let mut grads: HashMap<Value, Value> = HashMap::new();
-    builder.set_scope("d.loss", None);
-    let seed = builder.full_like(loss, 1.0);
-    grads.insert(loss, seed);
+    builder.set_apart(None);
+    for &(value, seed) in seeds {
+        accumulate(builder, &mut grads, value, seed);
+    }
     for id in (0..active.len()).rev() {
         let node = builder.graph.nodes[id].clone();
         if !active[id] || matches!(node.op, NodeOp::Input(_)) {
@@ -197,10 +231,7 @@ fn backward(builder: &mut Builder, loss: Value, wrt: &[Value]) -> Result<Vec<Val
             }
         }
     }
-    Ok(wrt
-        .iter()
-        .map(|value| grads.get(value).copied().unwrap_or_else(|| builder.full_like(*value, 0.0)))
-        .collect())
+    Ok(wrt.iter().map(|value| grads.get(value).copied()).collect())
 }
 
 fn accumulate(builder: &mut Builder, grads: &mut HashMap<Value, Value>, value: Value, partial: Value) {
@@ -255,7 +286,7 @@ fn call_gradients(
             let is_float =
                 node.outputs.iter().zip(upstream).any(|(o, g)| g.is_some() && o.ty.dtype.is_float());
             match is_float && wanted.contains(&true) {
-                true => Err(GradIssue { node: node.name().clone(), why: (*why).to_string() }),
+                true => Err(GradIssue::at(node, why)),
                 false => Ok(vec![None; node.inputs.len()]),
             }
         }

@@ -1,6 +1,6 @@
 //! Gradients of the primitives.
 
-use super::{GradIssue, map_gradients, scans};
+use super::{GradIssue, conditions, map_gradients, scans};
 use crate::ir::{
     Binary, Body, Builder, Combine, Contract, DType, E, Literal, Monoid, Node, NodeOp, Scalar, Value, View,
 };
@@ -14,9 +14,11 @@ pub fn gradients(
     wanted: &[bool],
 ) -> Result<Vec<Option<Value>>, GradIssue> {
     let none = vec![None; node.inputs.len()];
+    if let NodeOp::Cond = node.op {
+        return conditions::gradients(b, node, upstream, wanted);
+    }
     let Some(g) = upstream[0] else { return Ok(none) };
     let y = Value::of(id);
-    let stop = |why: &str| Err(GradIssue { node: node.name().clone(), why: why.to_string() });
     match &node.op {
         NodeOp::Scalar(scalar) => {
             let body = Body::new(scalar.arity(), |x| vec![E::apply(scalar.clone(), x)]);
@@ -33,7 +35,7 @@ pub fn gradients(
             Ok(scatter_gradients(b, node, g, *axis, *batch, *combine))
         }
         NodeOp::Contract(spec) => Ok(contract_gradients(b, spec, node.inputs[0], node.inputs[1], g, wanted)),
-        NodeOp::Cond => stop("a condition has no gradient yet: use `where` on its results"),
+        NodeOp::Cond => crate::bug!("a condition has regions, which are differentiated apart"),
         NodeOp::Loop { .. } => crate::bug!("loops are unrolled before gradients are taken"),
         NodeOp::Input(_)
         | NodeOp::Const(_)

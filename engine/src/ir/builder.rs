@@ -20,6 +20,7 @@ pub struct Builder<'a> {
     pub registry: &'a Registry,
     scope: Symbol,
     span: Option<Span>,
+    apart: Option<Symbol>,
     counters: HashMap<Symbol, usize>,
     step: Option<Value>,
 }
@@ -32,7 +33,7 @@ impl<'a> Builder<'a> {
         for output in graph.nodes.iter().flat_map(|node| &node.outputs) {
             count_name(&mut counters, &output.name);
         }
-        Builder { graph, registry, scope: "t".into(), span: None, counters, step }
+        Builder { graph, registry, scope: "t".into(), span: None, apart: None, counters, step }
     }
 
     /// Names and places of the nodes that follow derive from `scope` and `span`.
@@ -54,6 +55,16 @@ impl<'a> Builder<'a> {
     /// Places of the nodes that follow.
     pub fn set_span(&mut self, span: Option<Span>) {
         self.span = span;
+    }
+
+    /// What new nodes are kept apart as; see [`Node::apart`].
+    pub fn apart(&self) -> Option<Symbol> {
+        self.apart.clone()
+    }
+
+    /// Keeps the nodes that follow in kernels of their own, or no longer.
+    pub fn set_apart(&mut self, apart: Option<Symbol>) {
+        self.apart = apart;
     }
 
     /// The current scope: the path of names in the source.
@@ -99,7 +110,8 @@ impl<'a> Builder<'a> {
         for output in &outputs {
             count_name(&mut self.counters, &output.name);
         }
-        self.graph.push(Node { op, inputs, outputs, regions: vec![], span: self.span })
+        let (span, apart) = (self.span, self.apart.clone());
+        self.graph.push(Node { op, inputs, outputs, regions: vec![], span, apart })
     }
 
     /// A graph input.

@@ -3,7 +3,6 @@
 use super::{Attrs, Body, Combine, Contract, Literal, Monoid, Scalar, Symbol, Type, View};
 use crate::diag::Span;
 use crate::op::OpForm;
-use petgraph::graph::DiGraph;
 use std::sync::Arc;
 
 /// Index of a node within its graph; definition order, so an operand's index is smaller than its user's.
@@ -164,6 +163,8 @@ pub struct Node {
     pub regions: Vec<Graph>,
     /// Where it was written, if it was.
     pub span: Option<Span>,
+    /// The node of the source that is kept in kernels of its own (`fuse: Never`), if this is it or a part of it.
+    pub apart: Option<Symbol>,
 }
 
 impl Node {
@@ -253,23 +254,12 @@ impl Graph {
         users
     }
 
-    /// The dependencies as a petgraph, derived from the operands; node and edge weights are node ids and operand
-    /// numbers.
-    pub fn dependencies(&self) -> DiGraph<NodeId, usize> {
-        let mut edges = DiGraph::with_capacity(self.nodes.len(), self.nodes.len() * 2);
-        let indices: Vec<_> = (0..self.nodes.len()).map(|id| edges.add_node(id)).collect();
-        for (id, node) in self.nodes.iter().enumerate() {
-            for (operand, input) in node.inputs.iter().enumerate() {
-                edges.add_edge(indices[input.node], indices[id], operand);
-            }
-        }
-        edges
-    }
-
-    /// Which nodes the roots need.
+    /// Which nodes the roots need. A state that is carried on is needed even if nobody reads it in this graph: another
+    /// one may.
     pub fn live(&self) -> Vec<bool> {
         let mut live = vec![false; self.nodes.len()];
-        for root in self.roots() {
+        let states = self.state.iter().map(|link| Value::of(link.input));
+        for root in self.roots().chain(states) {
             live[root.node] = true;
         }
         for id in (0..self.nodes.len()).rev() {
@@ -294,9 +284,8 @@ impl Graph {
             renamed[id] = pruned.push(node);
         }
         pruned.outputs = self.outputs.iter().map(|(name, v)| (name.clone(), rename(&renamed, *v))).collect();
-        let linked = self.state.iter().filter(|link| live[link.input]);
-        pruned.state =
-            linked.map(|l| StateLink { input: renamed[l.input], next: rename(&renamed, l.next) }).collect();
+        let link = |l: &StateLink| StateLink { input: renamed[l.input], next: rename(&renamed, l.next) };
+        pruned.state = self.state.iter().map(link).collect();
         pruned
     }
 }

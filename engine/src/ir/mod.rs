@@ -18,6 +18,7 @@ pub use dtype::DType;
 pub use graph::{Call, Graph, InputKind, Node, NodeId, NodeOp, Output, StateLink, Value};
 pub use prim::{Combine, Contract, Monoid, View};
 pub use scalar::{Binary, Foreign, Scalar, Unary};
+pub(crate) use text::NodeText;
 pub use text::{TextError, parse};
 pub use types::{Dim, Symbol, Type, dense_strides};
 pub use verify::{Level, Problem, verify};

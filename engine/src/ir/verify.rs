@@ -71,8 +71,9 @@ fn ensure(holds: bool, message: impl FnOnce() -> String) -> Check {
 }
 
 fn check_graph(graph: &Graph, level: Level, problems: &mut Vec<Problem>) {
-    let mut report = |line: Option<String>, check: Check| {
+    let mut report = |node: Option<&Node>, check: Check| {
         if let Err(TypeIssue { message, .. }) = check {
+            let line = node.map(|node| NodeText { graph, node }.to_string());
             problems.push(Problem { graph: graph.name.clone(), line, message });
         }
     };
@@ -82,10 +83,11 @@ fn check_graph(graph: &Graph, level: Level, problems: &mut Vec<Problem>) {
     report(None, check_steps(graph));
     for (id, node) in graph.nodes.iter().enumerate() {
         let check = check_operands(graph, id, node).and_then(|_| check_node(graph, node, level));
-        report(Some(NodeText { graph, node }.to_string()), check);
+        report(Some(node), check);
     }
-    for (i, link) in graph.state.iter().enumerate() {
-        report(None, check_state(graph, link, &graph.state[..i]));
+    let mut carried = HashSet::new();
+    for link in &graph.state {
+        report(None, check_state(graph, link, carried.insert(link.input)));
     }
     for (name, value) in &graph.outputs {
         report(None, ensure(exists(graph, *value), || format!("output `{name}` is nowhere defined")));
@@ -112,7 +114,7 @@ fn exists(graph: &Graph, value: Value) -> bool {
     graph.nodes.get(value.node).is_some_and(|node| value.port < node.outputs.len())
 }
 
-fn check_state(graph: &Graph, link: &StateLink, earlier: &[StateLink]) -> Check {
+fn check_state(graph: &Graph, link: &StateLink, is_new: bool) -> Check {
     let input = Value::of(link.input);
     ensure(exists(graph, input) && exists(graph, link.next), || {
         format!("the state link of node {} refers to a value that is nowhere defined", link.input)
@@ -120,7 +122,6 @@ fn check_state(graph: &Graph, link: &StateLink, earlier: &[StateLink]) -> Check 
     let name = graph.name_of(input);
     let is_state = matches!(graph.node(link.input).op, NodeOp::Input(InputKind::Param | InputKind::State));
     ensure(is_state, || format!("`{name}` is carried on but is neither a param nor a state"))?;
-    let is_new = earlier.iter().all(|other| other.input != link.input);
     ensure(is_new, || format!("`{name}` has two next values"))?;
     let (now, next) = (graph.ty(input), graph.ty(link.next));
     ensure(now == next, || format!("`{name}` is {now} but its next value is {next}"))

@@ -7,6 +7,7 @@ use crate::ir::{Attr, Attrs, Body, Builder, DType, Literal, Type, Value, broadca
 use std::sync::Arc;
 
 /// All there is to say about an op: its checks, its kernels, its gradient, its page and its tests follow from this.
+#[derive(Clone)]
 pub struct OpForm {
     /// Unique, snake case.
     pub name: String,
@@ -252,10 +253,13 @@ pub enum GradCheck {
         /// Operand elements closer than 1e-2 to one of these are moved away.
         avoid: &'static [f64],
     },
-    /// The gradient is a convention, not a limit; the example's `grads` hold it.
+    /// The gradient is a convention, not a limit.
     Convention {
         /// What the convention is.
         why: &'static str,
+        /// What it comes to, by example of the form and float operand: gradients for the upstream gradients 1, 2, 3, ...
+        /// of every float result.
+        grads: Vec<Vec<Vec<f64>>>,
     },
     /// There is nothing to test.
     None {

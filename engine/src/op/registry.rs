@@ -43,6 +43,13 @@ impl Registry {
         }
     }
 
+    /// The same ops with one of them replaced by a form of its name.
+    pub fn replaced(&self, op: OpForm) -> Registry {
+        let mut ops = self.ops.clone();
+        ops.insert(op.name.clone(), Arc::new(op));
+        Registry { ops }
+    }
+
     /// The op of that name.
     pub fn op(&self, name: &str) -> Option<Arc<OpForm>> {
         self.ops.get(name).cloned()

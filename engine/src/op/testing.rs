@@ -2,16 +2,19 @@
 //!
 //! A plugin's test is `testing::assert_families(&[&MyPlugin], include_str!("recorded.json"))`.
 
+mod mutation;
 mod recorded;
 
+pub use mutation::{Survivor, survivors};
 pub use recorded::{recorded, recorded_examples};
 
 use super::{Example, GradCheck, OpForm, Plugin, Registry};
 use crate::grad::differentiate;
-use crate::ir::{Builder, DType, Graph, Level, Symbol, Type, Value, parse, verify};
-use crate::oracle::{Elements, Oracle, OracleTensor};
+use crate::ir::{Builder, DType, E, Graph, Level, Symbol, Type, Value, parse, verify};
+use crate::oracle::{Elements, Oracle, OracleRun, OracleTensor};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// Something that an op's form says and the oracle does not.
 #[derive(Clone, PartialEq, Eq)]
@@ -67,7 +70,11 @@ pub fn assert_families(families: &[&dyn Plugin], cases: &str) {
 
 /// Runs every example of every op; what differs from its results.
 pub fn examples(registry: &Registry) -> Vec<Failure> {
-    each_example(registry, |_, example| check(example, registry))
+    examples_of(registry, None)
+}
+
+fn examples_of(registry: &Registry, op: Option<&str>) -> Vec<Failure> {
+    each_example(registry, op, |_, example| check(example, registry))
 }
 
 /// Runs one example.
@@ -85,7 +92,11 @@ pub fn check(example: &Example, registry: &Registry) -> Result<(), String> {
 /// Differentiates every op that states finite differences, on random operands of its examples' types (integers and truth
 /// values are those of the examples); what differs from central differences.
 pub fn gradients(registry: &Registry) -> Vec<Failure> {
-    each_example(registry, |form, example| match &form.check {
+    gradients_of(registry, None)
+}
+
+fn gradients_of(registry: &Registry, op: Option<&str>) -> Vec<Failure> {
+    each_example(registry, op, |form, example| match &form.check {
         GradCheck::FiniteDifferences { range, avoid } => {
             let case = case(example, registry)?;
             let inputs = randomized(&case.inputs, *range, avoid);
@@ -95,12 +106,57 @@ pub fn gradients(registry: &Registry) -> Vec<Failure> {
     })
 }
 
+/// Compares the gradients of every op whose gradient is a convention with what the convention comes to.
+pub fn conventions(registry: &Registry) -> Vec<Failure> {
+    conventions_of(registry, None)
+}
+
+fn conventions_of(registry: &Registry, op: Option<&str>) -> Vec<Failure> {
+    let stated = chosen(registry, op).flat_map(|form| {
+        let grads = match &form.check {
+            GradCheck::Convention { grads, .. } => grads.as_slice(),
+            _ => &[],
+        };
+        form.examples.iter().zip(grads).map(move |(example, grads)| (form, example, grads))
+    });
+    let failure = |(form, example, grads): (&Arc<OpForm>, &Example, &Vec<Vec<f64>>)| {
+        let message = check_convention(example, grads, registry).err()?;
+        Some(Failure { op: form.name.clone(), example: example.title.into(), message })
+    };
+    stated.filter_map(failure).collect()
+}
+
+fn check_convention(example: &Example, grads: &[Vec<f64>], registry: &Registry) -> Result<(), String> {
+    let found = weighed_gradients(&case(example, registry)?, registry)?;
+    if found.len() != grads.len() {
+        return Err(format!("{} operands have gradients, {} are given", found.len(), grads.len()));
+    }
+    let mut pairs = found.iter().zip(grads);
+    pairs.try_for_each(|((name, found), grad)| difference(name, found, &tensor(&found.ty(), grad)?))
+}
+
+/// Gradients of Σ (i + 1)·y_i over all float results, by float operand.
+fn weighed_gradients(case: &Case, registry: &Registry) -> Result<Vec<(Symbol, OracleTensor)>, String> {
+    let (graph, loss) = weighed(&case.graph, registry, |i| i + 1.0).ok_or("no float result has gradients")?;
+    let is_float = |value: &Value| graph.ty(*value).dtype.is_float();
+    let wrt: Vec<Value> = graph.inputs().map(|(id, _)| Value::of(id)).filter(is_float).collect();
+    let run = run_gradients(&graph, loss, &wrt, &case.inputs, registry)?;
+    Ok(run.outputs.into_iter().collect())
+}
+
+/// All ops, or one.
+fn chosen<'r>(registry: &'r Registry, op: Option<&'r str>) -> impl Iterator<Item = &'r Arc<OpForm>> {
+    registry.ops().filter(move |form| op.is_none_or(|op| form.name == op))
+}
+
 fn each_example(
     registry: &Registry,
+    op: Option<&str>,
     check: impl Fn(&OpForm, &Example) -> Result<(), String>,
 ) -> Vec<Failure> {
-    let examples = registry.ops().flat_map(|form| form.examples.iter().map(move |example| (form, example)));
-    let failure = |(form, example): (&std::sync::Arc<OpForm>, &Example)| {
+    let examples =
+        chosen(registry, op).flat_map(|form| form.examples.iter().map(move |example| (form, example)));
+    let failure = |(form, example): (&Arc<OpForm>, &Example)| {
         let message = check(form, example).err()?;
         Some(Failure { op: form.name.clone(), example: example.title.into(), message })
     };
@@ -201,16 +257,11 @@ fn check_gradient(
     inputs: &HashMap<String, OracleTensor>,
     registry: &Registry,
 ) -> Result<(), String> {
-    let Some((graph, loss)) = weighed(graph, registry) else { return Ok(()) };
+    let Some((graph, loss)) = weighed(graph, registry, |i| i.cos()) else { return Ok(()) };
     let is_float = |value: &Value| graph.ty(*value).dtype.is_float();
     let wrt: Vec<Value> = graph.inputs().map(|(id, _)| Value::of(id)).filter(is_float).collect();
-    let differentiated = differentiate(&graph, registry, loss, &wrt)
-        .map_err(|issue| format!("no gradient through `{}`: {}", issue.node, issue.why))?;
-    let mut grads = differentiated.graph;
-    grads.outputs = wrt.iter().map(|&v| graph.name_of(v).clone()).zip(differentiated.grads).collect();
-    verify(&grads, Level::Bound).map_err(|problems| format!("the gradient graph: {}", problems[0]))?;
+    let found = run_gradients(&graph, loss, &wrt, inputs, registry)?;
     let oracle = Oracle::new(registry);
-    let found = oracle.run(&grads, inputs, 0, 0).map_err(|error| error.to_string())?;
     for (name, found) in &found.outputs {
         let slopes = slopes(&oracle, &graph, inputs, name)?;
         for (i, (a, b)) in found.to_f64().into_iter().zip(slopes).enumerate() {
@@ -223,13 +274,29 @@ fn check_gradient(
     Ok(())
 }
 
-/// The graph with one scalar output, which depends on every float result; none if there is no float result.
-fn weighed(graph: &Graph, registry: &Registry) -> Option<(Graph, Value)> {
+/// The gradients of `loss` at these inputs, by name of the value in `wrt`.
+fn run_gradients(
+    graph: &Graph,
+    loss: Value,
+    wrt: &[Value],
+    inputs: &HashMap<String, OracleTensor>,
+    registry: &Registry,
+) -> Result<OracleRun, String> {
+    let differentiated = differentiate(graph, registry, loss, wrt)
+        .map_err(|issue| format!("no gradient through `{}`: {}", issue.node, issue.why))?;
+    let mut grads = differentiated.graph;
+    grads.outputs = wrt.iter().map(|&v| graph.name_of(v).clone()).zip(differentiated.grads).collect();
+    verify(&grads, Level::Bound).map_err(|problems| format!("the gradient graph: {}", problems[0]))?;
+    Oracle::new(registry).run(&grads, inputs, 0, 0).map_err(|error| error.to_string())
+}
+
+/// The graph with one scalar output, Σ w(i)·y_i over every float result; none if there is no float result.
+fn weighed(graph: &Graph, registry: &Registry, weight: fn(E) -> E) -> Option<(Graph, Value)> {
     let mut b = Builder::new(graph.clone(), registry);
     let mut loss: Option<Value> = None;
     for (_, value) in &graph.outputs {
         if b.dtype(*value).is_float() {
-            let term = weighed_sum(&mut b, *value);
+            let term = weighed_sum(&mut b, *value, weight);
             loss = Some(loss.map_or(term, |known| b.add(known, term)));
         }
     }
@@ -238,13 +305,13 @@ fn weighed(graph: &Graph, registry: &Registry) -> Option<(Graph, Value)> {
     Some((graph, loss))
 }
 
-fn weighed_sum(b: &mut Builder, y: Value) -> Value {
+fn weighed_sum(b: &mut Builder, y: Value, weight: fn(E) -> E) -> Value {
     let count = b.ty(y).numel();
     let flat = b.reshape(y, &[count]);
     let flat = b.cast(flat, DType::F64);
     let number = b.iota(0, Type::new(DType::I32, &[count]));
     let number = b.cast(number, DType::F64);
-    let terms = b.map(&[flat, number], |x| x[0] * x[1].cos());
+    let terms = b.map(&[flat, number], |x| x[0] * weight(x[1]));
     b.sum(terms, &[0])
 }
 
@@ -269,7 +336,6 @@ fn slopes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::E;
     use crate::op::{Grad, InputSpec, Lower, Role, TypeRule};
     use expect_test::expect;
 

@@ -1,11 +1,13 @@
 //! From kernels to a plan: state in place, streams, then memory.
 
 use super::memory::{Need, place};
-use super::schedule::{Before, Scheduled, finished_before, schedule};
+use super::schedule::{Before, Scheduled, dependencies, finished_before, schedule};
 use super::{Buffer, BufferId, Launch, Place, Plan, Precision};
 use crate::fuse::{Access, Class, Domain, Kernel, KernelBody, Operand, Tile, TileInst, TileOp, Use};
-use crate::ir::{Graph, Node, NodeOp, Output, StateLink, Value, View};
-use std::collections::HashMap;
+use crate::ir::{Graph, Node, NodeOp, Output, StateLink, Symbol, Value, View};
+use petgraph::algo::has_path_connecting;
+use petgraph::graph::NodeIndex;
+use std::collections::{HashMap, HashSet};
 
 /// Plans the kernels of a simplified primitive graph for `n_streams` streams.
 pub fn plan(graph: &Graph, kernels: Vec<Kernel>, n_streams: usize) -> Plan {
@@ -20,14 +22,26 @@ pub fn plan(graph: &Graph, kernels: Vec<Kernel>, n_streams: usize) -> Plan {
 /// States that become other inputs get a copy of their own to become: two states may change places.
 pub fn separate_states(graph: &Graph) -> Graph {
     let mut separate = graph.clone();
+    let mut taken: HashSet<Symbol> =
+        graph.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()).collect();
     for i in 0..separate.state.len() {
         let StateLink { input, next } = separate.state[i];
         let is_input = matches!(separate.nodes[next.node].op, NodeOp::Input(_));
         if is_input && next != Value::of(input) {
-            let name = format!("{}.next", separate.nodes[input].name()).into();
+            let mut name: Symbol = format!("{}.next", separate.nodes[input].name()).into();
+            while !taken.insert(name.clone()) {
+                name = format!("{name}.next").into();
+            }
             let outputs = vec![Output { name, ty: separate.ty(next).clone() }];
             let op = NodeOp::View(View::Reshape);
-            let copy = separate.push(Node { op, inputs: vec![next], outputs, regions: vec![], span: None });
+            let copy = separate.push(Node {
+                op,
+                inputs: vec![next],
+                outputs,
+                regions: vec![],
+                span: None,
+                apart: None,
+            });
             separate.state[i].next = Value::of(copy);
         }
     }
@@ -87,18 +101,8 @@ impl Planner<'_> {
 
     /// Whether `to` must run after `from`, with the orders that in-place updates have imposed so far.
     fn reaches(&self, from: usize, to: usize) -> bool {
-        let before = self.before();
-        let mut stack = vec![to];
-        let mut seen = vec![false; self.kernels.len()];
-        while let Some(kernel) = stack.pop() {
-            if kernel == from {
-                return true;
-            }
-            if !std::mem::replace(&mut seen[kernel], true) {
-                stack.extend(&before[kernel]);
-            }
-        }
-        false
+        let (from, to) = (NodeIndex::new(from), NodeIndex::new(to));
+        has_path_connecting(&dependencies(&self.before()), from, to, None)
     }
 
     /// A kernel that copies a next state to where the state lives, after all who read the old one.

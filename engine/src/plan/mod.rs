@@ -6,9 +6,11 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 mod text;
+mod verify;
 
 pub use build::{plan, separate_states};
 pub use memory::ALIGNMENT;
+pub use verify::verify;
 
 use crate::fuse::Kernel;
 use crate::ir::{InputKind, NodeId, Symbol, Type, Value};

@@ -1,6 +1,8 @@
 //! Launch order: list scheduling over the kernel DAG by critical path.
 
 use crate::fuse::Kernel;
+use petgraph::algo::toposort;
+use petgraph::graph::{DiGraph, NodeIndex};
 
 /// Dependencies between kernels: by kernel, which must have finished before.
 pub type Before = Vec<Vec<usize>>;
@@ -38,7 +40,6 @@ pub fn schedule(kernels: &[Kernel], before: &Before, n_streams: usize) -> Vec<Sc
         let waits = waits(kernel, stream, before, &order, &position);
         order.push(Scheduled { kernel, stream, waits });
     }
-    assert_eq!(order.len(), kernels.len(), "bug in the engine: kernels wait for each other in a circle");
     order
 }
 
@@ -49,23 +50,26 @@ fn seconds(kernel: &Kernel) -> f64 {
 
 /// By kernel: time from its start to the end of the longest chain that it begins.
 fn critical_paths(kernels: &[Kernel], before: &Before) -> Vec<f64> {
-    let mut after = vec![vec![]; kernels.len()];
-    for (kernel, list) in before.iter().enumerate() {
-        list.iter().for_each(|&b| after[b].push(kernel));
-    }
-    let mut path = vec![f64::NAN; kernels.len()];
-    let mut stack: Vec<usize> = (0..kernels.len()).collect();
-    while let Some(&kernel) = stack.last() {
-        let open: Vec<usize> = after[kernel].iter().copied().filter(|&next| path[next].is_nan()).collect();
-        if open.is_empty() {
-            stack.pop();
-            let rest = after[kernel].iter().map(|&next| path[next]).fold(0.0, f64::max);
-            path[kernel] = seconds(&kernels[kernel]) + rest;
-        } else {
-            stack.extend(open);
-        }
+    let after = dependencies(before);
+    let order = toposort(&after, None).unwrap_or_else(|circle| {
+        crate::bug!("kernels wait for each other, {:?} for itself", circle.node_id())
+    });
+    let mut path = vec![0.0; kernels.len()];
+    for kernel in order.into_iter().rev() {
+        let rest = after.neighbors(kernel).map(|next| path[next.index()]).fold(0.0, f64::max);
+        path[kernel.index()] = seconds(&kernels[kernel.index()]) + rest;
     }
     path
+}
+
+/// The kernels as a graph whose edges lead to those that have to wait.
+pub fn dependencies(before: &Before) -> DiGraph<(), ()> {
+    let mut graph = DiGraph::new();
+    let nodes: Vec<NodeIndex> = before.iter().map(|_| graph.add_node(())).collect();
+    for (kernel, list) in before.iter().enumerate() {
+        list.iter().for_each(|&b| _ = graph.add_edge(nodes[b], nodes[kernel], ()));
+    }
+    graph
 }
 
 fn most_urgent(urgency: &[f64], before: &Before, done_at: &[f64]) -> Option<usize> {

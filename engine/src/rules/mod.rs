@@ -12,7 +12,9 @@ mod table;
 pub use table::{Class, Rewrite, Rule, rules};
 
 use crate::diag::Span;
-use crate::ir::{Binary, Graph, Literal, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value};
+use crate::ir::{
+    Binary, Graph, InputKind, Literal, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value,
+};
 use std::collections::{HashMap, HashSet};
 
 /// How far rewriting may go.
@@ -42,9 +44,9 @@ impl Numerics {
 pub struct Settings {
     /// Which classes of rules apply.
     pub numerics: Numerics,
-    /// Names of rules that are switched off.
+    /// Names of rules that are switched off; those that later passes rely on stay on.
     pub without: Vec<String>,
-    /// At most so many applications of rules: bisects a wrong one.
+    /// At most so many applications of rules: bisects a wrong one. Rules that later passes rely on are not counted.
     pub fuel: usize,
 }
 
@@ -56,23 +58,34 @@ impl Default for Settings {
 
 /// Rewrites a primitive graph until no rule applies.
 pub fn simplify(graph: &Graph, settings: &Settings) -> Graph {
+    simplify_counting(graph, settings).0
+}
+
+/// Rewrites a primitive graph until no rule applies, and says how much fuel is left.
+pub fn simplify_counting(graph: &Graph, settings: &Settings) -> (Graph, usize) {
     let active: Vec<Rule> = rules().into_iter().filter(|rule| is_active(rule, settings)).collect();
-    let mut rewriter = Rewriter::new(graph, &active, settings.fuel);
+    rewrite(graph, &active, settings.fuel)
+}
+
+fn rewrite(graph: &Graph, rules: &[Rule], fuel: usize) -> (Graph, usize) {
+    let mut rewriter = Rewriter::new(graph, rules, fuel);
     let mut map: Vec<Vec<Value>> = vec![];
     for node in &graph.nodes {
         let inputs: Vec<Value> = node.inputs.iter().map(|input| map[input.node][input.port]).collect();
         map.push(rewriter.rebuild(node, inputs));
     }
     let moved = |value: &Value| map[value.node][value.port];
-    let mut result = rewriter.graph;
+    let (mut result, fuel) = (rewriter.graph, rewriter.fuel);
     result.outputs = graph.outputs.iter().map(|(name, value)| (name.clone(), moved(value))).collect();
     let link = |l: &StateLink| StateLink { input: map[l.input][0].node, next: moved(&l.next) };
     result.state = graph.state.iter().map(link).collect();
-    result.pruned()
+    (result.pruned(), fuel)
 }
 
 fn is_active(rule: &Rule, settings: &Settings) -> bool {
-    settings.numerics.allows(rule.class) && !settings.without.iter().any(|name| name == rule.name)
+    let is_wanted =
+        settings.numerics.allows(rule.class) && !settings.without.iter().any(|name| name == rule.name);
+    is_wanted || rule.is_needed
 }
 
 /// The graph under reconstruction.
@@ -85,10 +98,11 @@ pub struct Rewriter<'r> {
     reserved: HashSet<Symbol>,
     name: Symbol,
     span: Option<Span>,
+    apart: Option<Symbol>,
     counter: usize,
 }
 
-type Key = (String, Vec<Value>, Type);
+type Key = (String, Vec<Value>, Type, Option<Symbol>);
 
 impl<'r> Rewriter<'r> {
     fn new(old: &Graph, rules: &'r [Rule], fuel: usize) -> Rewriter<'r> {
@@ -103,6 +117,7 @@ impl<'r> Rewriter<'r> {
             reserved,
             name: "".into(),
             span: None,
+            apart: None,
             counter: 0,
         }
     }
@@ -111,6 +126,7 @@ impl<'r> Rewriter<'r> {
     fn rebuild(&mut self, node: &Node, inputs: Vec<Value>) -> Vec<Value> {
         self.name = node.name().clone();
         self.span = node.span;
+        self.apart = node.apart.clone();
         self.counter = 0;
         if node.outputs.len() > 1 || !node.regions.is_empty() || matches!(node.op, NodeOp::Input(_)) {
             let id = self.graph.push(Node { inputs, ..node.clone() });
@@ -136,14 +152,17 @@ impl<'r> Rewriter<'r> {
     }
 
     fn is_input(&self, value: Value) -> bool {
-        matches!(self.op(value), NodeOp::Input(_))
+        matches!(self.graph.nodes[value.node].op, NodeOp::Input(_))
     }
 
     // ---- What rules look at and build with.
 
-    /// What makes a value.
+    /// What makes a value. Beyond the border of a node that is kept apart everything looks like an input, so that no
+    /// rule reaches across.
     pub fn op(&self, value: Value) -> &NodeOp {
-        &self.graph.nodes[value.node].op
+        static BEYOND: NodeOp = NodeOp::Input(InputKind::Data);
+        let node = &self.graph.nodes[value.node];
+        if node.apart == self.apart || belongs_to_nobody(&node.op) { &node.op } else { &BEYOND }
     }
 
     /// Operands of what makes a value.
@@ -172,10 +191,10 @@ impl<'r> Rewriter<'r> {
         }
         let rules = self.rules;
         for rule in rules {
-            if self.fuel > 0
+            if (self.fuel > 0 || rule.is_needed)
                 && let Some(value) = rule.apply(self, &op, &inputs, &ty)
             {
-                self.fuel -= 1;
+                self.fuel -= !rule.is_needed as usize;
                 return value;
             }
         }
@@ -183,15 +202,16 @@ impl<'r> Rewriter<'r> {
     }
 
     fn intern(&mut self, op: NodeOp, inputs: Vec<Value>, ty: Type) -> Value {
+        let apart = if belongs_to_nobody(&op) { None } else { self.apart.clone() };
         // Random nodes are never merged: two draws of one distribution are two draws.
-        let key =
-            (!matches!(op, NodeOp::Random { .. })).then(|| (format!("{op:?}"), inputs.clone(), ty.clone()));
+        let key = (!matches!(op, NodeOp::Random { .. }))
+            .then(|| (format!("{op:?}"), inputs.clone(), ty.clone(), apart.clone()));
         if let Some(&value) = key.as_ref().and_then(|key| self.known.get(key)) {
             return value;
         }
         let name = self.derived_name();
         let outputs = vec![Output { name, ty }];
-        let node = self.graph.push(Node { op, inputs, outputs, regions: vec![], span: self.span });
+        let node = self.graph.push(Node { op, inputs, outputs, regions: vec![], span: self.span, apart });
         if let Some(key) = key {
             self.known.insert(key, Value::of(node));
         }
@@ -224,6 +244,11 @@ impl<'r> Rewriter<'r> {
     pub fn full(&mut self, literal: Literal, ty: Type) -> Value {
         self.make(NodeOp::Const(literal.cast(ty.dtype)), vec![], ty)
     }
+}
+
+/// Constants and coordinates are computed wherever they are used.
+fn belongs_to_nobody(op: &NodeOp) -> bool {
+    matches!(op, NodeOp::Const(_) | NodeOp::Iota { .. })
 }
 
 /// Constants stand on the right of what commutes, so that rules need one form only.

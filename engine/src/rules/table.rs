@@ -33,6 +33,8 @@ pub struct Rule {
     pub name: &'static str,
     /// What it may change.
     pub class: Class,
+    /// Whether later passes rely on what it makes, so that it cannot be switched off.
+    pub is_needed: bool,
     /// What it does.
     pub rewrite: Rewrite,
     /// A primitive expression that it applies to, and what must come of it: its test.
@@ -59,11 +61,17 @@ fn text(
     to: &str,
     example: (&'static str, &'static str),
 ) -> Rule {
-    Rule { name, class, rewrite: Rewrite::Text(pattern::parse(from), pattern::parse(to)), example }
+    let rewrite = Rewrite::Text(pattern::parse(from), pattern::parse(to));
+    Rule { name, class, is_needed: false, rewrite, example }
 }
 
 fn native(name: &'static str, class: Class, rewrite: Native, example: (&'static str, &'static str)) -> Rule {
-    Rule { name, class, rewrite: Rewrite::Native(rewrite), example }
+    Rule { name, class, is_needed: false, rewrite: Rewrite::Native(rewrite), example }
+}
+
+/// A rule that makes a form which the fuser expects.
+fn needed(name: &'static str, rewrite: Native, example: (&'static str, &'static str)) -> Rule {
+    Rule { is_needed: true, ..native(name, Class::Bits, rewrite, example) }
 }
 
 /// All rules in the order in which they are tried. Examples speak of `x`, `y`: f32[4, 8], `c`: bool[4, 8], `v`: f32[8],
@@ -115,17 +123,19 @@ pub fn rules() -> Vec<Rule> {
             (".gather(.exp(x), i, axis=1, batch=1)", ".exp(.gather(x, i, axis=1, batch=1))")),
         native("gather-of-repetition", Bits, structure::gather_of_repetition,
             (".gather(.broadcast(w, axes=[0]), i, axis=1, batch=1)", ".broadcast(w, axes=[0], shape=[4, 1])")),
-        native("scatter-one-per-row", Bits, structure::scatter_one_per_row,
+        // Adding 0 to what is not hit turns -0.0 into +0.0.
+        native("scatter-one-per-row", Real, structure::scatter_one_per_row,
             (".scatter_add(x, i, u, axis=1, batch=1)",
              ".add(x, .select(.eq(.broadcast(.reshape(i), axes=[0]), .iota(axis=1)), .broadcast(.reshape(u), axes=[0]), 0.0))")),
 
         // Forms that the fuser expects.
-        native("reduce-of-one", Bits, structure::reduce_of_one, (".sum(u, axes=[1])", ".reshape(u)")),
-        native("reduce-adjacent", Bits, structure::reduce_adjacent,
+        // A sum of one -0.0 is +0.0.
+        native("reduce-of-one", Real, structure::reduce_of_one, (".sum(u, axes=[1])", ".reshape(u)")),
+        needed("reduce-adjacent", structure::reduce_adjacent,
             (".sum(t, axes=[0, 2])", ".sum(.permute(t, perm=[1, 0, 2]), axes=[1, 2])")),
         native("split-long-reduction", Real, structure::split_long_reduction,
             (".sum(l, axes=[0])", ".sum(.sum(.reshape(l), axes=[1]), axes=[0])")),
-        native("contract-canonical", Bits, structure::contract_canonical,
+        needed("contract-canonical", structure::contract_canonical,
             (".contract(t, t, batch=[], contracted=[[0, 0], [1, 1]])",
              ".contract(.reshape(.permute(t, perm=[2, 0, 1])), .reshape(t), batch=[], contracted=[[1, 0]])")),
     ]

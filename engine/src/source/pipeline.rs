@@ -16,8 +16,9 @@ mod typing;
 
 use super::{Fields, Ron, RonKind, entries, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Sources, Span, Spanned};
-use crate::ir::{Attr, Builder, Graph, InputKind, Symbol, Type};
+use crate::ir::{Attr, Builder, Graph, InputKind, Level, Symbol, Type};
 use crate::op::Registry;
+use crate::pass::sound;
 use crate::pipeline::{DataDecl, Init, InputDecl, ParamDecl, Pipeline};
 use crate::plan::Precision;
 use functions::Functions;
@@ -54,7 +55,10 @@ pub fn load(
         read_plugin(plugin, &mut functions, registry, diags);
     }
     let pipeline = read_pipeline(&root, sources.name(file), functions, registry, diags)?;
-    (!diags.has_errors()).then_some(pipeline)
+    if diags.has_errors() {
+        return None;
+    }
+    Some(Pipeline { graph: sound("read", Level::Typed, pipeline.graph), ..pipeline })
 }
 
 /// A file given with `--plugin`: `(functions: {…})`.
@@ -176,9 +180,11 @@ impl Scope {
         diags: &mut Diagnostics,
     ) {
         defs.retain(|def| self.take(&def.name.as_str().into(), Some(def.name.span), diags).is_some());
+        // Names that nodes derive for their parts keep clear of those that the file gives.
+        builder.reserve(self.names.keys().cloned());
         let mut size = 0usize;
         for i in sort(&defs, diags) {
-            let NodeDef { name, expr: Some(expr), ty } = &defs[i] else {
+            let NodeDef { name, expr: Some(expr), ty, is_apart } = &defs[i] else {
                 continue;
             };
             size = size.saturating_add(functions.size_of(expr));
@@ -187,6 +193,7 @@ impl Scope {
                 diags.error(Code::E0401, name.span, message).help("call large functions less often");
                 return;
             }
+            builder.set_apart(is_apart.then(|| name.as_str().into()));
             let mut typing =
                 Typing { builder, names: &self.names, dims, faulty_ops: &functions.faulty, diags };
             let Some(value) = typing.define(name, expr) else {

@@ -12,11 +12,12 @@ mod tests;
 pub use rows::{Rows, SplitShape};
 
 use crate::bind::{bind, unroll};
-use crate::diag::Span;
+use crate::diag::{Code, Span};
 use crate::ir::{
-    Binary, Builder, DType, Dim, Graph, InputKind, Scalar, StateLink, Symbol, Type, Unary, Value,
+    Binary, Builder, DType, Dim, Graph, InputKind, Level, Scalar, StateLink, Symbol, Type, Unary, Value,
 };
 use crate::op::Registry;
+use crate::pass::{checked, sound};
 use crate::pipeline::{Evaluation, Pipeline, RunStage, TrainStage};
 
 /// The graph of one step, with the states in which it adds up what it measures.
@@ -34,6 +35,8 @@ pub struct StageGraph {
 /// Why a stage cannot be turned into a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageIssue {
+    /// The page that explains it.
+    pub code: Code,
     /// What is wrong: lower case, no full stop.
     pub message: String,
     /// Where in the pipeline.
@@ -44,7 +47,11 @@ pub struct StageIssue {
 
 impl StageIssue {
     fn new(message: impl Into<String>, span: Option<Span>) -> StageIssue {
-        StageIssue { message: message.into(), span, help: None }
+        StageIssue { code: Code::E0206, message: message.into(), span, help: None }
+    }
+
+    fn help(self, help: impl Into<String>) -> StageIssue {
+        StageIssue { help: Some(help.into()), ..self }
     }
 }
 
@@ -62,16 +69,33 @@ pub fn training(
     let loss: (Symbol, Symbol) = ("loss".into(), stage.loss.clone());
     let measured: Vec<(Symbol, Symbol)> = [loss].into_iter().chain(stage.metrics.iter().cloned()).collect();
     let wanted = Wanted { outputs: &measured, state: &stage.state };
-    let bound = select(pipeline, &wanted, &rows::extents(pipeline, data, rows)?)?;
-    let fed = rows::feed(pipeline, &bound, data, rows, true, registry)?;
+    let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
+    let fed = sound("feed", Level::Bound, rows::feed(pipeline, &bound, data, rows, true, registry)?);
     let graph = match &stage.optimizer {
         Some(optimizer) => optimize::optimize(&fed, stage, optimizer, total_steps(stage, data), registry)?,
         None => fed,
     };
     let mut builder = Builder::new(graph, registry);
     let sums = add_sums(&mut builder, "", &measured, rows.per_step())?;
-    let nan_step = add_nan_step(&mut builder);
-    Ok(StageGraph { graph: builder.graph.pruned(), sums, nan_step: Some(nan_step) })
+    let nan_step = add_nan_step(&mut builder)?;
+    let graph = sound("measure", Level::Bound, builder.graph.pruned());
+    Ok(StageGraph { graph, sums, nan_step: Some(nan_step) })
+}
+
+/// Looks for what keeps a training stage from being a graph, as far as that shows without data.
+///
+/// # Errors
+/// As for [`training`].
+pub fn rehearse(pipeline: &Pipeline, stage: &TrainStage, registry: &Registry) -> Result<(), StageIssue> {
+    let loss: (Symbol, Symbol) = ("loss".into(), stage.loss.clone());
+    let measured: Vec<(Symbol, Symbol)> = [loss].into_iter().chain(stage.metrics.iter().cloned()).collect();
+    let wanted = Wanted { outputs: &measured, state: &stage.state };
+    let bound = select(pipeline, &wanted, &rows::extents(pipeline, &stage.data.data, stage.batch)?)?;
+    rows::expect_free_names(pipeline, &bound, &stage.data.data)?;
+    match &stage.optimizer {
+        Some(optimizer) => optimize::optimize(&bound, stage, optimizer, 1, registry).map(|_| ()),
+        None => Ok(()),
+    }
 }
 
 /// One step of evaluation on some rows of a split, as they lie. `scope` tells the sums of several evaluations apart.
@@ -87,11 +111,12 @@ pub fn evaluation(
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
     let wanted = Wanted { outputs: &evaluation.metrics, state: &[] };
-    let bound = select(pipeline, &wanted, &rows::extents(pipeline, data, rows)?)?;
-    let fed = rows::feed(pipeline, &bound, data, rows, false, registry)?;
+    let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
+    let fed = sound("feed", Level::Bound, rows::feed(pipeline, &bound, data, rows, false, registry)?);
     let mut builder = Builder::new(fed, registry);
     let sums = add_sums(&mut builder, scope, &evaluation.metrics, rows.per_step())?;
-    Ok(StageGraph { graph: builder.graph.pruned(), sums, nan_step: None })
+    let graph = sound("measure", Level::Bound, builder.graph.pruned());
+    Ok(StageGraph { graph, sums, nan_step: None })
 }
 
 /// The named nodes from the pipeline's plain inputs, with named extents bound: (name, node), (extent, value).
@@ -136,6 +161,19 @@ pub fn search_extents(
     extents
 }
 
+/// An input that the stage needs under just this name, since the session knows it by that.
+fn own_input(builder: &mut Builder, name: &str, kind: InputKind, ty: Type) -> Result<Value, StageIssue> {
+    expect_free(&builder.graph, name)?;
+    Ok(builder.input(name, kind, ty))
+}
+
+fn expect_free(graph: &Graph, name: &str) -> Result<(), StageIssue> {
+    let Some(taken) = graph.find(name) else { return Ok(()) };
+    let message = format!("the stage keeps a value of its own under the name `{name}`");
+    let issue = StageIssue::new(message, graph.nodes[taken.node].span);
+    Err(StageIssue { code: Code::E0302, ..issue.help("give the node another name") })
+}
+
 /// What a stage takes from the pipeline's graph: (name, node) results and (state, node) next values.
 struct Wanted<'w> {
     outputs: &'w [(Symbol, Symbol)],
@@ -158,13 +196,12 @@ fn select(pipeline: &Pipeline, wanted: &Wanted, extents: &[(Symbol, usize)]) -> 
     let graph = graph.pruned();
     let bound = bind(&graph, extents).map_err(|issue| {
         let span = graph.find(&issue.node).and_then(|value| graph.nodes[value.node].span);
-        StageIssue {
-            message: format!("`{}`: {}", issue.node, issue.issue.message),
-            span,
-            help: issue.issue.help,
-        }
+        let found = StageIssue::new(format!("`{}`: {}", issue.node, issue.issue.message), span);
+        StageIssue { help: issue.issue.help, ..found }
     })?;
-    Ok(unroll(&bound))
+    let bound = sound("bind", Level::Bound, bound);
+    let flat = checked("unroll", Level::Bound, &bound, unroll);
+    Ok(flat.unwrap_or_else(|broken| crate::bug!("{broken}")))
 }
 
 /// Steps of the whole stage, which schedules refer to.
@@ -186,13 +223,14 @@ fn add_sums(
         let value = value.unwrap_or_else(|| crate::bug!("`{metric}` is not an output of its own stage"));
         let ty = builder.ty(value).clone();
         if ty.rank() != 0 {
-            let help = Some("reduce it, for example by `mean(…)`".into());
             let message = format!("`{node}` is reported as a number, but it is {ty}");
-            return Err(StageIssue { message, span: builder.graph.nodes[value.node].span, help });
+            let span = builder.graph.nodes[value.node].span;
+            let issue = StageIssue::new(message, span).help("reduce it, for example by `mean(…)`");
+            return Err(StageIssue { code: Code::E0205, ..issue });
         }
         let state: Symbol =
             if scope.is_empty() { format!("sum.{metric}") } else { format!("sum.{scope}.{metric}") }.into();
-        let sum = builder.input(&state, InputKind::State, Type::scalar(DType::F32));
+        let sum = own_input(builder, &state, InputKind::State, Type::scalar(DType::F32))?;
         builder.set_scope(&state, None);
         let value = builder.cast(value, DType::F32);
         let weighted = builder.scale(value, n_rows as f64);
@@ -204,9 +242,9 @@ fn add_sums(
 }
 
 /// Remembers the first step whose loss, the first output, is not a number.
-fn add_nan_step(builder: &mut Builder) -> Symbol {
+fn add_nan_step(builder: &mut Builder) -> Result<Symbol, StageIssue> {
     let name: Symbol = "nan_step".into();
-    let state = builder.input(&name, InputKind::State, Type::scalar(DType::I32));
+    let state = own_input(builder, &name, InputKind::State, Type::scalar(DType::I32))?;
     builder.set_scope(&name, None);
     let loss: Value = builder.graph.outputs[0].1;
     let loss = builder.cast(loss, DType::F32);
@@ -219,5 +257,5 @@ fn add_nan_step(builder: &mut Builder) -> Symbol {
     let number = builder.add(step, one);
     let next = builder.scalar(Scalar::Select, &[is_first, number, state]);
     builder.graph.state.push(StateLink { input: state.node, next });
-    name
+    Ok(name)
 }

@@ -1,11 +1,13 @@
 //! From a loss to the next parameters.
 
-use super::StageIssue;
+use super::{StageIssue, own_input};
+use crate::diag::Code;
 use crate::grad::differentiate;
 use crate::ir::{
-    Attr, Attrs, Builder, DType, E, Graph, InputKind, Literal, StateLink, Symbol, Type, Unary, Value,
+    Attr, Attrs, Builder, DType, E, Graph, InputKind, Level, Literal, StateLink, Symbol, Type, Unary, Value,
 };
 use crate::op::{Registry, Role};
+use crate::pass::sound;
 use crate::pipeline::{OptimizerDecl, Schedule, TrainStage};
 
 /// The graph with gradients of its first output and a step of the optimizer.
@@ -21,9 +23,16 @@ pub fn optimize(
     let params: Vec<Value> =
         graph.inputs().filter(|(_, kind)| *kind == InputKind::Param).map(|(id, _)| Value::of(id)).collect();
     let differentiated = differentiate(graph, registry, loss, &params).map_err(|issue| {
-        let span = graph.find(&issue.node).and_then(|value| graph.nodes[value.node].span);
-        StageIssue::new(format!("the loss has no gradient through `{}`: {}", issue.node, issue.why), span)
+        let message = format!("the loss has no gradient through `{}`: {}", issue.node, issue.why);
+        let help = "use a node that has one in its place, or leave the parameter out of the loss";
+        StageIssue { code: Code::E0115, ..StageIssue::new(message, issue.span).help(help) }
     })?;
+    if !params.is_empty() && !differentiated.reached.contains(&true) {
+        let message = format!("no parameter has a gradient of the loss `{}`", graph.name_of(loss));
+        let help = "a loss depends on its parameters by floats: indices and truth values have no slope";
+        let span = graph.nodes[loss.node].span;
+        return Err(StageIssue { code: Code::E0115, ..StageIssue::new(message, span).help(help) });
+    }
     let params: Vec<Value> = params.iter().map(|p| differentiated.map[p.node][p.port]).collect();
     let mut builder = Builder::new(differentiated.graph, registry);
     let grads = match stage.clip_norm {
@@ -35,7 +44,7 @@ pub fn optimize(
     for (param, grad) in params.into_iter().zip(grads) {
         update(&mut builder, optimizer, param, grad, lr)?;
     }
-    Ok(builder.graph)
+    Ok(sound("gradient", Level::Bound, builder.graph))
 }
 
 fn check_loss(graph: &Graph, loss: Value) -> Result<(), StageIssue> {
@@ -44,8 +53,8 @@ fn check_loss(graph: &Graph, loss: Value) -> Result<(), StageIssue> {
         return Ok(());
     }
     let message = format!("the loss `{}` must be a float scalar, it is {ty}", graph.name_of(loss));
-    let help = Some("reduce it, for example by `mean(…)`".into());
-    Err(StageIssue { message, span: graph.nodes[loss.node].span, help })
+    let issue = StageIssue::new(message, graph.nodes[loss.node].span);
+    Err(StageIssue { code: Code::E0205, ..issue.help("reduce it, for example by `mean(…)`") })
 }
 
 /// All gradients times `min(1, most / (‖g‖₂ + 1e-6))`, the norm taken over all of them together.
@@ -125,18 +134,19 @@ fn update(
     let Role::Optimizer { slots } = &form.role else {
         return Err(StageIssue::new(format!("`{}` is not an optimizer", optimizer.op), None));
     };
-    let slots: Vec<Value> =
-        slots.iter().map(|slot| b.input(&format!("{name}.{slot}"), InputKind::State, ty.clone())).collect();
+    let slot = |slot: &String| own_input(b, &format!("{name}.{slot}"), InputKind::State, ty.clone());
+    let slots: Vec<Value> = slots.iter().map(slot).collect::<Result<_, _>>()?;
     let operands: Vec<Value> = [param, grad, lr].into_iter().chain(slots.iter().copied()).collect();
     b.set_scope(&name, None);
-    let next = b.call(&optimizer.op, &operands, attrs_for(optimizer, &ty)).map_err(|issue| StageIssue {
-        message: format!("`{}` of `{name}`: {}", optimizer.op, issue.message),
-        span: None,
-        help: issue.help,
+    let next = b.call(&optimizer.op, &operands, attrs_for(optimizer, &ty)).map_err(|issue| {
+        let found = StageIssue::new(format!("`{}` of `{name}`: {}", optimizer.op, issue.message), None);
+        StageIssue { help: issue.help, ..found }
     })?;
     for (state, next) in [param].into_iter().chain(slots).zip(next) {
         let next_name: Symbol = format!("{}.next", b.graph.name_of(state)).into();
-        b.graph.nodes[next.node].outputs[next.port].name = next_name;
+        if b.graph.find(&next_name).is_none() {
+            b.graph.nodes[next.node].outputs[next.port].name = next_name;
+        }
         b.graph.state.push(StateLink { input: state.node, next });
     }
     Ok(())

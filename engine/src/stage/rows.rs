@@ -1,11 +1,14 @@
 //! Which rows a step takes, and how they come into its graph.
 
-use super::StageIssue;
+use super::{StageIssue, expect_free};
 use crate::ir::{
     Binary, Builder, DType, Dim, Graph, InputKind, Literal, Node, NodeOp, StateLink, Symbol, Type, Value,
 };
 use crate::op::Registry;
 use crate::pipeline::{InputDecl, LastBatch, Pipeline};
+
+/// The input with the row numbers of an epoch in shuffled order.
+const ORDER: &str = "order";
 
 /// Which rows a step of a graph takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,23 +59,19 @@ pub fn steps_per_epoch(n_rows: usize, batch: usize, last: LastBatch) -> usize {
 }
 
 /// What the leading extents of the inputs that `data` feeds are bound to.
-pub fn extents(
-    pipeline: &Pipeline,
-    data: &SplitShape,
-    rows: Rows,
-) -> Result<Vec<(Symbol, usize)>, StageIssue> {
+pub fn extents(pipeline: &Pipeline, data: &str, n_rows: usize) -> Result<Vec<(Symbol, usize)>, StageIssue> {
     let mut extents: Vec<(Symbol, usize)> = vec![];
     for input in pipeline.inputs.iter().filter(|input| is_fed(input, data)) {
         let Some(value) = pipeline.graph.find(&input.name) else { continue };
         let ty = pipeline.graph.ty(value);
         match ty.shape.first() {
             Some(Dim::Named(name)) if !extents.iter().any(|(known, _)| known == name) => {
-                extents.push((name.clone(), rows.per_step()));
+                extents.push((name.clone(), n_rows));
             }
-            Some(Dim::Fixed(n)) if *n != rows.per_step() => {
-                let message = format!("`{}` takes {n} rows, the stage feeds {}", input.name, rows.per_step());
-                let help = Some(format!("name its first extent: write `B` instead of {n} in `{ty}`"));
-                return Err(StageIssue { message, span: input.span, help });
+            Some(Dim::Fixed(n)) if *n != n_rows => {
+                let message = format!("`{}` takes {n} rows, the stage feeds {}", input.name, n_rows);
+                let help = format!("name its first extent: write `B` instead of {n} in `{ty}`");
+                return Err(StageIssue::new(message, input.span).help(help));
             }
             None => {
                 let message = format!("`{}` is a scalar and cannot take rows of data", input.name);
@@ -84,8 +83,15 @@ pub fn extents(
     Ok(extents)
 }
 
-fn is_fed(input: &InputDecl, data: &SplitShape) -> bool {
-    input.from.as_ref().is_some_and(|(source, _)| *source == data.data)
+fn is_fed(input: &InputDecl, data: &str) -> bool {
+    input.from.as_ref().is_some_and(|(source, _)| **source == *data)
+}
+
+/// Nothing if no node bears the name of an input that feeding from `data` adds.
+pub fn expect_free_names(pipeline: &Pipeline, graph: &Graph, data: &str) -> Result<(), StageIssue> {
+    let fed = pipeline.inputs.iter().filter(|input| is_fed(input, data));
+    let fields = fed.filter_map(|input| input.from.as_ref()).map(|(data, field)| format!("{data}.{field}"));
+    [ORDER.to_owned()].into_iter().chain(fields).try_for_each(|name| expect_free(graph, &name))
 }
 
 /// The graph with every input that `data` feeds replaced by a gather from the resident field, in shuffled order if the
@@ -98,13 +104,15 @@ pub fn feed(
     shuffled: bool,
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
+    expect_free_names(pipeline, graph, &data.data)?;
     let mut builder = Builder::new(Graph::new(graph.name.clone()), registry);
     builder.reserve(graph.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()));
     builder.step();
     let numbers = row_numbers(&mut builder, data, rows, shuffled);
     let mut map: Vec<Vec<Value>> = vec![];
     for node in &graph.nodes {
-        let decl = pipeline.inputs.iter().find(|input| input.name == *node.name() && is_fed(input, data));
+        let decl =
+            pipeline.inputs.iter().find(|input| input.name == *node.name() && is_fed(input, &data.data));
         let values = match (&node.op, decl) {
             (NodeOp::Input(InputKind::Data), Some(decl)) => {
                 vec![gather_field(&mut builder, node, decl, data, numbers)?]
@@ -145,7 +153,7 @@ fn row_numbers(b: &mut Builder, data: &SplitShape, rows: Rows, shuffled: bool) -
     if !shuffled {
         return place;
     }
-    let order = b.input("order", InputKind::Data, Type::new(DType::I32, &[data.n_rows]));
+    let order = b.input(ORDER, InputKind::Data, Type::new(DType::I32, &[data.n_rows]));
     b.gather(order, place, 0, 0)
 }
 
@@ -160,11 +168,7 @@ fn gather_field(
     let Some((_, row)) = data.fields.iter().find(|(name, _)| *name == field) else {
         let known: Vec<&str> = data.fields.iter().map(|(name, _)| &**name).collect();
         let message = format!("`{}` has no field `{field}`", data.data);
-        return Err(StageIssue {
-            message,
-            span: decl.span,
-            help: Some(format!("it has {}", known.join(", "))),
-        });
+        return Err(StageIssue::new(message, decl.span).help(format!("it has {}", known.join(", "))));
     };
     let wanted = &node.outputs[0].ty;
     let wanted_row = Type { dtype: wanted.dtype, shape: wanted.shape[1..].to_vec() };
@@ -190,5 +194,5 @@ fn field_mismatch(decl: &InputDecl, field: &str, row: &Type, wanted: &Type) -> R
     let lead = wanted.shape.first().map_or_else(String::new, Dim::to_string);
     let message = format!("`{}` is declared as {wanted}, the field `{field}` has rows of {row}", decl.name);
     let fits = [vec![lead], rest].concat().join(", ");
-    Err(StageIssue { message, span: decl.span, help: Some(format!("declare it as `{}[{fits}]`", row.dtype)) })
+    Err(StageIssue::new(message, decl.span).help(format!("declare it as `{}[{fits}]`", row.dtype)))
 }

@@ -227,3 +227,126 @@ fn a_loss_that_is_no_scalar_is_refused() {
     let issue = training(&pipeline(&registry), &stage, &points(), BATCHES, &registry).unwrap_err();
     assert_eq!(issue.message, "the loss `error` must be a float scalar, it is f32[2]");
 }
+
+// ---- State by hand.
+
+/// The pipeline with the updates of its parameter and of a state written as nodes: w' = w - error₀, n' = n + 1, and the
+/// loss kept for whoever asks later.
+fn by_hand_pipeline(registry: &Registry) -> Pipeline {
+    let text = "
+        graph fit {
+          input x: f32[B]
+          input t: f32[B]
+          param w: f32[]
+          state n: i32[]
+          state last: f32[]
+          wide: f32[B] = .broadcast(w, axes=[])
+          error: f32[B] = map(x, wide, t) |a, b, c| a * b - c
+          square: f32[B] = map(error) |a| a * a
+          loss: f32[] = .sum(square, axes=[0])
+          mistake: f32[] = .sum(error, axes=[0])
+          w_next: f32[] = map(w, mistake) |a, b| a - b * 0.1
+          n_next: i32[] = map(n) |a| a + 1
+        }";
+    Pipeline { graph: parse(text, registry).unwrap(), ..pipeline(registry) }
+}
+
+fn links() -> Vec<(Symbol, Symbol)> {
+    [("w", "w_next"), ("n", "n_next"), ("last", "loss")].map(|(a, b)| (a.into(), b.into())).into()
+}
+
+#[test]
+fn updates_by_hand_take_the_place_of_an_optimizer() {
+    let registry = momentum();
+    let stage = TrainStage { optimizer: None, state: links(), ..stage(Schedule::Constant(0.1), None) };
+    let pipeline = by_hand_pipeline(&registry);
+    assert_eq!(rehearse(&pipeline, &stage, &registry), Ok(()));
+    let graph = training(&pipeline, &stage, &points(), BATCHES, &registry).unwrap().graph;
+    let next = run(&graph, &registry, 0.5, 0.0, 1);
+    let rows = [2, 3].map(|place| ORDER[place] as usize);
+    let mistake: f64 = rows.iter().map(|&row| X[row] * 0.5 - T[row]).sum();
+    assert_close(next.state["w"].float(0), 0.5 - 0.1 * mistake);
+    assert_eq!(next.state["n"].int(0), 1);
+    // Nobody reads `last` in this stage, but another stage may.
+    assert_close(next.state["last"].float(0), by_hand(&[2, 3], 0.5).0);
+}
+
+#[test]
+fn a_run_stage_carries_state_and_binds_its_extents() {
+    let registry = momentum();
+    let stage = RunStage {
+        steps: 3,
+        outputs: vec![("mistake".into(), "mistake".into())],
+        state: links(),
+        dims: vec![("B".into(), 2)],
+    };
+    let graph = running(&by_hand_pipeline(&registry), &stage).unwrap();
+    let pair = |x: [f64; 2]| OracleTensor::new(DType::F32, &[2], &x);
+    let scalar = |x: f64| OracleTensor::new(DType::F32, &[], &[x]);
+    let mut inputs = HashMap::from([
+        ("x".to_owned(), pair([1.0, 2.0])),
+        ("t".to_owned(), pair([2.0, 1.0])),
+        ("w".to_owned(), scalar(0.5)),
+    ]);
+    let mut w = 0.5;
+    for step in 0..3 {
+        let run = Oracle::new(&registry).run(&graph, &inputs, 0, step).unwrap();
+        let errors = [w - 2.0, 2.0 * w - 1.0];
+        assert_close(run.outputs["mistake"].float(0), errors[0] + errors[1]);
+        assert_close(run.state["last"].float(0), errors[0] * errors[0] + errors[1] * errors[1]);
+        assert_eq!(run.state["n"].int(0), step + 1);
+        w -= 0.1 * (errors[0] + errors[1]);
+        assert_close(run.state["w"].float(0), w);
+        inputs.extend(run.state.into_iter().map(|(name, value)| (name.to_string(), value)));
+    }
+    let open = RunStage { dims: vec![], ..stage };
+    let issue = running(&by_hand_pipeline(&registry), &open).unwrap_err();
+    assert!(issue.message.contains("extent `B` has no value"), "{}", issue.message);
+}
+
+#[test]
+fn a_loss_without_gradient_says_where_and_why() {
+    let mut registry = momentum();
+    let form = registry.op("momentum").unwrap();
+    let hard = OpForm {
+        name: "hard".into(),
+        inputs: vec![InputSpec::required("x", "an operand")],
+        outputs: vec!["y".into()],
+        types: TypeRule::custom(|types, _| Ok(vec![types[0].clone()])),
+        lower: Lower::map(1, |x| x[0].floor()),
+        grad: Grad::None { why: "steps are flat" },
+        role: Role::Plain,
+        ..OpForm::clone(&form)
+    };
+    registry.add(hard);
+    let mut pipeline = pipeline(&registry);
+    let text = pipeline.graph.to_string();
+    let text = text.replace("= .broadcast(w, axes=[])", "= .broadcast(v, axes=[])");
+    let text = text.replace("  wide:", "  v: f32[] = hard(w)\n  wide:");
+    pipeline.graph = parse(&text, &registry).unwrap();
+    let stage = stage(Schedule::Constant(0.1), None);
+    let issue = rehearse(&pipeline, &stage, &registry).unwrap_err();
+    assert_eq!(issue.code, crate::diag::Code::E0115);
+    assert_eq!(issue.message, "the loss has no gradient through `v`: steps are flat");
+    assert_eq!(training(&pipeline, &stage, &points(), BATCHES, &registry).unwrap_err(), issue);
+}
+
+#[test]
+fn names_that_a_stage_needs_for_itself_are_refused() {
+    let registry = momentum();
+    let stage = stage(Schedule::Constant(0.1), None);
+    let issue_of = |name: &str| {
+        let mut pipeline = pipeline(&registry);
+        let text = pipeline.graph.to_string().replace("error", name);
+        pipeline.graph = parse(&text, &registry).unwrap();
+        let found = rehearse(&pipeline, &stage, &registry);
+        assert_eq!(training(&pipeline, &stage, &points(), BATCHES, &registry).err(), found.clone().err());
+        found.map_err(|issue| (issue.code, issue.message))
+    };
+    for name in ["order", "points.x", "w.v"] {
+        let message = format!("the stage keeps a value of its own under the name `{name}`");
+        assert_eq!(issue_of(name), Err((crate::diag::Code::E0302, message)));
+    }
+    // The next value of a parameter is called by its parameter where that is free.
+    assert_eq!(issue_of("w.next"), Ok(()));
+}

@@ -2,6 +2,8 @@
 
 mod distributions;
 mod gumbel;
+#[cfg(test)]
+mod laws;
 mod one_hot_argmax;
 mod sigmoid_bernoulli;
 

@@ -41,7 +41,14 @@ pub fn sigmoid_bernoulli() -> OpForm {
         }),
         lower: Lower::expand(|b, call| vec![drawn(b, call)]),
         grad: Grad::rule(through),
-        check: GradCheck::Convention { why: "straight-through: a draw has the gradient of its expectation" },
+        check: GradCheck::Convention {
+            why: "straight-through: a draw has the gradient of its expectation",
+            // g·s·σ(s·x)·(1 - σ(s·x)), twice that for spins.
+            grads: vec![
+                vec![vec![0.5, 1.0, 0.629961512421040], vec![0.0; 3]],
+                vec![vec![0.393223866482964, 0.786447732965927], vec![0.0; 2]],
+            ],
+        },
         examples: vec![
             Example::new(
                 "with given uniform numbers; one that equals the probability draws 0",

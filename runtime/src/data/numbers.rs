@@ -46,7 +46,10 @@ mod tests {
     #[test]
     fn test_rows_go_on_where_training_rows_end() {
         let mut context = LoadContext::offline_in(Path::new("."));
-        context.options = vec![("n_train".into(), Attr::Lit(Literal::Int(3))), ("n_test".into(), Attr::Lit(Literal::Int(2)))];
+        context.options = vec![
+            ("n_train".into(), Attr::Lit(Literal::Int(3))),
+            ("n_test".into(), Attr::Lit(Literal::Int(2))),
+        ];
         let set = Numbers.load(&context).unwrap();
         let rows =
             |split: &str| set.splits[split].field("number").unwrap().as_slice::<i32>().unwrap().to_vec();

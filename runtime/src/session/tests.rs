@@ -291,6 +291,7 @@ fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
     let mut graph = Graph::new("tiny");
     let outputs = vec![Output { name: "x".into(), ty: x }];
     graph.push(Node {
+        apart: None,
         op: NodeOp::Input(InputKind::Data),
         inputs: vec![],
         outputs,

@@ -19,6 +19,7 @@
 //! }
 //! ```
 //!
+//! A line that begins with `[h]` belongs to a node `h` that is kept in kernels of its own.
 //! Settings stand sorted, those that have their default are left out. A name that is not made of letters, digits, `_`
 //! and inner dots and slashes is quoted. `.max` and `.min` with axes are reductions, without are scalar primitives.
 //! Nothing depends on hashing, time or addresses, and places in source files are not part of the text: apart from

@@ -110,8 +110,12 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// `h: f32[2] = op(x)`, perhaps with a body or regions.
+    /// `h: f32[2] = op(x)`, perhaps with a body or regions, and behind `[h]` if it is kept apart.
     fn definition(&mut self, scope: &mut Scope, line: Piece<'t>, depth: usize) -> Result<(), Fault> {
+        let (apart, line) = match line.strip_prefix("[").and_then(|rest| rest.cut(']')) {
+            Some((apart, rest)) => (Some(self.name(apart)?), rest),
+            None => (None, line),
+        };
         let Some((binder, rest)) = line.cut('=') else {
             return line.fault("expected `NAME: TYPE = OP(…)`");
         };
@@ -135,6 +139,7 @@ impl<'t> Reader<'t> {
         };
         let inputs = inputs.into_iter().map(|operand| self.value(scope, operand));
         let mut node = node(op, inputs.collect::<Result<_, _>>()?, outputs);
+        node.apart = apart;
         if owns_regions.is_some() {
             node.regions = self.regions(depth)?;
         }
@@ -204,7 +209,7 @@ impl<'t> Reader<'t> {
 }
 
 fn node(op: NodeOp, inputs: Vec<Value>, outputs: Vec<Output>) -> Node {
-    Node { op, inputs, outputs, regions: vec![], span: None }
+    Node { op, inputs, outputs, regions: vec![], span: None, apart: None }
 }
 
 fn define(scope: &mut Scope, place: Piece, node: Node) -> Result<(), Fault> {

@@ -21,6 +21,9 @@ pub(crate) struct NodeText<'g> {
 
 impl Display for NodeText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(apart) = &self.node.apart {
+            write!(f, "[{}] ", written_name(apart))?;
+        }
         let binder = binder(&self.node.outputs);
         match &self.node.op {
             NodeOp::Input(kind) => write!(f, "{} {binder}", kind.name()),

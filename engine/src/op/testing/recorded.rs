@@ -1,8 +1,7 @@
 //! Cases recorded from another implementation, as JSON.
 
-use super::{Failure, case};
-use crate::grad::differentiate;
-use crate::ir::{Builder, DType, Literal, NodeOp, Value};
+use super::{Failure, case, weighed_gradients};
+use crate::ir::DType;
 use crate::op::{Example, Registry};
 use crate::oracle::Oracle;
 use serde_json::Value as Json;
@@ -27,8 +26,14 @@ pub fn recorded_examples(json: &str) -> Vec<Example> {
     cases(json).iter().map(example).collect()
 }
 
-fn cases(json: &str) -> Vec<Json> {
+/// The cases of a recording.
+pub(super) fn cases(json: &str) -> Vec<Json> {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("no list of cases: {error}"))
+}
+
+/// What a case calls.
+pub(super) fn call(case: &Json) -> &str {
+    case["call"].as_str().unwrap_or_default()
 }
 
 fn example(json: &Json) -> Example {
@@ -44,7 +49,7 @@ fn failure(json: &Json, message: String) -> Failure {
     Failure { op: text(&json["call"]).into(), example: text(&json["title"]).into(), message }
 }
 
-fn check(registry: &Registry, json: &Json) -> Result<(), String> {
+pub(super) fn check(registry: &Registry, json: &Json) -> Result<(), String> {
     let case = case(&example(json), registry)?;
     let run = Oracle::rounded(registry).run(&case.graph, &case.inputs, 0, 0);
     let run = run.map_err(|error| error.to_string())?;
@@ -58,41 +63,15 @@ fn check(registry: &Registry, json: &Json) -> Result<(), String> {
 }
 
 fn check_grads(registry: &Registry, case: &super::Case, expected: &[Json]) -> Result<(), String> {
-    let mut b = Builder::new(case.graph.clone(), registry);
-    let mut loss: Option<Value> = None;
-    for (_, value) in &case.graph.outputs {
-        if b.dtype(*value).is_float() {
-            let term = weighed(&mut b, *value);
-            loss = Some(loss.map_or(term, |sum| b.add(sum, term)));
+    let found = weighed_gradients(case, registry)?;
+    for (name, found) in found {
+        let operand = case.graph.inputs().position(|(id, _)| *case.graph.node(id).name() == name);
+        if let Some(grad) = operand.and_then(|operand| expected.get(operand)).filter(|grad| grad.is_array()) {
+            let tolerance = tolerance(found.dtype);
+            near(&format!("the gradient of {name}"), &found.to_f64(), &numbers(grad), tolerance)?;
         }
     }
-    let loss = loss.ok_or("no float result has gradients")?;
-    let operands: Vec<Value> = case.graph.inputs().map(|(id, _)| Value::of(id)).collect();
-    let pairs: Vec<(Value, &Json)> =
-        operands.into_iter().zip(expected).filter(|(_, grad)| grad.is_array()).collect();
-    let wrt: Vec<Value> = pairs.iter().map(|pair| pair.0).collect();
-    let done = differentiate(&b.graph, registry, loss, &wrt).map_err(|issue| issue.why.to_string())?;
-    let mut graph = done.graph;
-    graph.outputs = wrt.iter().map(|&v| case.graph.name_of(v).clone()).zip(done.grads).collect();
-    let run = Oracle::new(registry).run(&graph, &case.inputs, 0, 0).map_err(|error| error.to_string())?;
-    for ((name, found), (_, grad)) in run.outputs.iter().zip(&pairs) {
-        near(&format!("the gradient of {name}"), &found.to_f64(), &numbers(grad), tolerance(found.dtype))?;
-    }
     Ok(())
-}
-
-/// Σ (i + 1)·y_i
-fn weighed(b: &mut Builder, y: Value) -> Value {
-    let count = b.ty(y).numel();
-    let flat = b.reshape(y, &[count]);
-    let flat = b.cast(flat, DType::F64);
-    let ty = b.ty(flat).with_dtype(DType::I32);
-    let number = b.push(NodeOp::Iota { axis: 0 }, vec![], ty);
-    let number = b.cast(number, DType::F64);
-    let one = b.full(Literal::Float(1.0), b.ty(number).clone());
-    let weight = b.add(number, one);
-    let terms = b.mul(flat, weight);
-    b.sum(terms, &[0])
 }
 
 fn near(name: &str, found: &[f64], expected: &[f64], tolerance: f64) -> Result<(), String> {

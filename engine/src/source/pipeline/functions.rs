@@ -127,6 +127,13 @@ impl Functions {
     }
 }
 
+/// A node of a function.
+struct FunctionNode {
+    name: Symbol,
+    expr: Expr,
+    is_apart: bool,
+}
+
 /// A function as written.
 struct Function {
     name: Spanned<String>,
@@ -134,7 +141,7 @@ struct Function {
     inputs: Vec<Symbol>,
     settings: Vec<AttrSpec>,
     /// In an order in which operands come first.
-    nodes: Vec<(Symbol, Expr)>,
+    nodes: Vec<FunctionNode>,
     /// Names and expressions of the results.
     outputs: Vec<(String, Expr)>,
     dims: Dims,
@@ -180,7 +187,7 @@ impl Function {
     }
 
     fn expressions(&self) -> impl Iterator<Item = &Expr> {
-        self.nodes.iter().map(|(_, expr)| expr).chain(self.outputs.iter().map(|(_, expr)| expr))
+        self.nodes.iter().map(|node| &node.expr).chain(self.outputs.iter().map(|(_, expr)| expr))
     }
 
     /// Names of ops and functions that it calls, with repetition.
@@ -190,7 +197,7 @@ impl Function {
 
     fn known_names(&self) -> Vec<&str> {
         let settings = self.settings.iter().map(|spec| spec.name.as_str());
-        let nodes = self.nodes.iter().map(|(name, _)| &**name);
+        let nodes = self.nodes.iter().map(|node| &*node.name);
         self.inputs.iter().map(|name| &**name).chain(settings).chain(nodes).collect()
     }
 
@@ -234,7 +241,7 @@ impl Function {
         inputs: &[Value],
         attrs: &Attrs,
     ) -> Result<Vec<Value>, Diagnostics> {
-        let (outer, span) = (builder.scope(), builder.span());
+        let (outer, span, apart) = (builder.scope(), builder.span(), builder.apart());
         let mut diags = Diagnostics::new();
         let mut names: Names =
             self.inputs.iter().cloned().zip(inputs.iter().map(|&value| Meaning::Value(value))).collect();
@@ -248,9 +255,13 @@ impl Function {
                 .value(&scope, expr)
         };
         let mut results = vec![];
-        for (name, expr) in &self.nodes {
+        for FunctionNode { name, expr, is_apart } in &self.nodes {
+            if *is_apart && apart.is_none() {
+                builder.set_apart(Some(format!("{outer}.{}.{name}", self.name.value).into()));
+            }
             let meaning = write(builder, &names, name, expr).map_or(Meaning::Faulty, Meaning::Value);
             names.insert(name.clone(), meaning);
+            builder.set_apart(apart.clone());
         }
         for (name, expr) in &self.outputs {
             results.extend(write(builder, &names, name, expr));
@@ -357,10 +368,13 @@ fn read_outputs(fields: &mut Fields, diags: &mut Diagnostics) -> Vec<(String, Ex
     output.into_iter().map(|expr| ("out".to_owned(), expr)).collect()
 }
 
-fn in_order(nodes: Vec<NodeDef>, order: &[usize]) -> Vec<(Symbol, Expr)> {
+fn in_order(nodes: Vec<NodeDef>, order: &[usize]) -> Vec<FunctionNode> {
     let mut nodes: Vec<_> = nodes.into_iter().map(Some).collect();
     let taken = order.iter().filter_map(|&i| nodes[i].take());
-    taken.filter_map(|node| Some((node.name.as_str().into(), node.expr?))).collect()
+    let node = |NodeDef { name, expr, is_apart, .. }: NodeDef| {
+        Some(FunctionNode { name: name.as_str().into(), expr: expr?, is_apart })
+    };
+    taken.filter_map(node).collect()
 }
 
 /// Names of the ops that an expression calls, also by operators.

@@ -17,6 +17,8 @@ pub(super) struct NodeDef {
     pub(super) expr: Option<Expr>,
     /// The type that it is said to have.
     pub(super) ty: Option<Spanned<Type>>,
+    /// Whether it is kept in kernels of its own.
+    pub(super) is_apart: bool,
 }
 
 /// Nodes as a map from names to expressions, as a list of nodes in full, or as a list of both.
@@ -56,17 +58,19 @@ fn expressions(value: &Ron, diags: &mut Diagnostics) -> Vec<NodeDef> {
     let define = |(name, value): (Spanned<String>, &Ron)| {
         let named = check_name(&name, diags);
         let expr = read_expr(value, diags);
-        named.map(|()| NodeDef { name, expr, ty: None })
+        named.map(|()| NodeDef { name, expr, ty: None, is_apart: false })
     };
     pairs.into_iter().filter_map(define).collect()
 }
 
-/// `(name: "h", op: "relu", inputs: ["x"], attrs: {"axis": 1}, type: "f32[B, 4]")`; `expr` may stand for op, inputs and
-/// attrs.
+/// `(name: "h", op: "relu", inputs: ["x"], attrs: {"axis": 1}, type: "f32[B, 4]", fuse: Never)`; `expr` may stand for
+/// op, inputs and attrs.
 fn full_node(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<NodeDef> {
     let mut fields = Fields::of(value, "a node", diags)?;
     let name = fields.required("name").and_then(|v| v.word("the name of a node", diags));
     let ty = fields.optional("type").map(|v| (v.span, read_type(v, dims, diags)));
+    let choices = [("Auto", false), ("Never", true)];
+    let is_apart = fields.optional("fuse").map_or(Some(false), |v| v.choice("`fuse`", &choices, diags));
     let expr = match fields.optional("expr") {
         Some(expr) => read_expr(expr, diags),
         None => full_call(&mut fields, diags),
@@ -75,7 +79,7 @@ fn full_node(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<NodeDe
     let name = name.map(|name| Spanned::new(name.span, name.value.to_owned()))?;
     check_name(&name, diags)?;
     let ty = ty.and_then(|(span, ty)| ty.map(|ty| Spanned::new(span, ty)));
-    Some(NodeDef { name, expr, ty })
+    Some(NodeDef { name, expr, ty, is_apart: is_apart? })
 }
 
 /// Op, inputs and attributes of a node in full, as the call that they stand for.

@@ -33,6 +33,7 @@ pub(super) fn read(
     }
     if !stages.is_empty() && !reader.diags.has_errors() {
         reader.warn_of_unused();
+        stages.iter().for_each(|stage| reader.rehearse(stage));
     }
     stages
 }
@@ -84,6 +85,18 @@ impl Reader<'_> {
                 self.diags.error(Code::E0201, head.span, format!("there is no stage `{other}`")).help(help);
                 None
             }
+        }
+    }
+
+    /// Reports what keeps a training stage from being a graph, such as a loss without a gradient.
+    fn rehearse(&mut self, stage: &Stage) {
+        let StageKind::Train(train) = &stage.kind else { return };
+        let Err(issue) = crate::stage::rehearse(self.pipeline, train, self.registry) else { return };
+        let Some(span) = issue.span.or(stage.span) else { return };
+        let message = format!("stage `{}`: {}", stage.name, issue.message);
+        let diagnostic = self.diags.error(issue.code, span, message);
+        if let Some(help) = issue.help {
+            diagnostic.help(help);
         }
     }
 

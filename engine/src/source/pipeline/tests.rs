@@ -22,7 +22,10 @@ fn op(name: &str, inputs: &[&str], attrs: Vec<AttrSpec>, types: TypeRule) -> OpF
         attrs,
         types,
         lower: Lower::map(inputs.len(), |x: &[E]| x[0]),
-        grad: Grad::Derive,
+        grad: Grad::rule(|b, call| {
+            let zero = |&x: &_| b.dtype(x).is_float().then(|| b.full_like(x, 0.0));
+            call.inputs.iter().map(zero).collect()
+        }),
         check: GradCheck::None { why: "a stand-in" },
         examples: vec![],
         role: Role::Plain,
@@ -1376,21 +1379,26 @@ fn chain(n_nodes: usize) -> String {
     format!("(inputs: {{\"x\": \"f32[B, 4]\"}}, nodes: {{{nodes}}})")
 }
 
-/// The quickest of a few tries.
 fn seconds(text: &str) -> f64 {
-    let attempt = || {
-        let start = Clock::start();
-        assert!(read(text, &[]).0.is_some());
-        start.seconds()
-    };
-    (0..3).map(|_| attempt()).fold(f64::INFINITY, f64::min)
+    let start = Clock::start();
+    assert!(read(text, &[]).0.is_some());
+    start.seconds()
 }
 
+/// Ten times as many nodes take at most 14 times as long: the surplus is for caches. Whatever else runs on the machine
+/// only ever adds time to one side or the other, so one round in a few that is undisturbed decides.
 #[test]
 fn big_graphs_are_checked_in_linear_time() {
     let (small, big) = (chain(10_000), chain(100_000));
-    let (t_small, t_big) = (seconds(&small), seconds(&big));
-    assert!(t_small < 1.0 && t_big < t_small.max(0.02) * 30.0, "{t_small} s, {t_big} s");
+    let mut ratios = vec![];
+    for _ in 0..12 {
+        let ratio = seconds(&big) / seconds(&small);
+        if ratio <= 14.0 {
+            return;
+        }
+        ratios.push(ratio);
+    }
+    panic!("ten times the nodes take {ratios:?} times as long");
 }
 
 #[test]

@@ -103,6 +103,8 @@ pub fn graph_of(steps: &[(u8, u64)]) -> Graph {
     let last = Value::of(b.graph.nodes.len() - 1);
     b.graph.outputs.push(("result".into(), last));
     let mut graph = b.graph;
+    let computed = graph.nodes.iter_mut().filter(|node| !matches!(node.op, NodeOp::Input(_)));
+    computed.step_by(5).for_each(|node| node.apart = Some("kept apart".into()));
     for (id, kind) in graph.inputs().collect::<Vec<_>>() {
         if let (InputKind::Param | InputKind::State, Some(next)) = (kind, twin(&graph, id)) {
             graph.state.push(StateLink { input: id, next });
@@ -347,7 +349,14 @@ fn add_cond(b: &mut Builder, random: &mut Random) -> Option<()> {
         let mut region = Graph::new(name);
         let output = Output { name: "x".into(), ty: ty.clone() };
         let op = NodeOp::Input(InputKind::Data);
-        region.push(Node { op, inputs: vec![], outputs: vec![output], regions: vec![], span: None });
+        region.push(Node {
+            op,
+            inputs: vec![],
+            outputs: vec![output],
+            regions: vec![],
+            span: None,
+            apart: None,
+        });
         region.outputs.push(("x".into(), Value::of(0)));
         region
     };

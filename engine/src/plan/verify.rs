@@ -1,0 +1,43 @@
+//! What every plan holds to.
+
+use super::Plan;
+use crate::fuse::Use;
+use crate::ir::{Graph, NodeOp, Value};
+use std::collections::HashSet;
+
+/// Checks that every kernel is launched once, that launches wait for earlier ones only, that each value is written
+/// before it is read, and that the outputs of the graph are there. What does not hold.
+pub fn verify(graph: &Graph, plan: &Plan) -> Vec<String> {
+    let mut problems = vec![];
+    let mut launched = vec![false; plan.kernels.len()];
+    let mut written: HashSet<Value> = graph.inputs().map(|(id, _)| Value::of(id)).collect();
+    for (at, launch) in plan.launches.iter().enumerate() {
+        let kernel = &plan.kernels[launch.kernel];
+        if std::mem::replace(&mut launched[launch.kernel], true) {
+            problems.push(format!("kernel `{}` is launched twice", kernel.name));
+        }
+        if launch.waits.iter().any(|&wait| wait >= at) {
+            problems.push(format!("launch {at} of `{}` waits for a later one", kernel.name));
+        }
+        for (operand, &buffer) in kernel.operands.iter().zip(&launch.buffers) {
+            let name = graph.name_of(operand.value);
+            if operand.usage == Use::Write {
+                written.insert(operand.value);
+            } else if !written.contains(&operand.value) && operand.ty.numel() > 0 {
+                problems.push(format!("kernel `{}` reads `{name}` before it is written", kernel.name));
+            }
+            if plan.buffers[buffer].ty.bytes() < operand.ty.bytes() {
+                problems.push(format!("the buffer of `{name}` is too small"));
+            }
+        }
+    }
+    let idle = launched.iter().position(|launched| !launched);
+    problems.extend(idle.map(|kernel| format!("kernel `{}` is never launched", plan.kernels[kernel].name)));
+    for (name, value) in &graph.outputs {
+        let is_input = matches!(graph.nodes[value.node].op, NodeOp::Input(_));
+        if !is_input && !plan.outputs.iter().any(|(known, _)| known == name) {
+            problems.push(format!("output `{name}` has no buffer"));
+        }
+    }
+    problems
+}

@@ -1,0 +1,160 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+//! Whole steps of training against PyTorch, and whether the tests of each op notice a small mistake in it.
+
+use engine::Engine;
+use engine::core::diag::{Diagnostics, Look, Sources};
+use engine::core::ir::{DType, Type};
+use engine::core::op::Registry;
+use engine::core::op::testing;
+use engine::core::oracle::{Oracle, OracleTensor};
+use engine::core::pipeline::{Pipeline, StageKind};
+use engine::core::source;
+use engine::core::stage::{self, Rows, SplitShape};
+use serde_json::Value as Json;
+use std::collections::HashMap;
+
+// ---- Training.
+
+const TRAINING: &str = include_str!("examples/training.json");
+
+/// The regression of `tests/examples/training.py` as a pipeline.
+fn regression(registry: &mut Registry, optimizer: &str, clip_norm: &Json) -> Pipeline {
+    let clip = clip_norm.as_f64().map_or(String::new(), |most| format!("clip_norm: {most},"));
+    let text = format!(
+        r#"(
+            data: {{"points": (source: "points")}},
+            inputs: {{
+                "x": (type: "f32[B, 2]", from: "points.x"),
+                "t": (type: "f32[B, 3]", from: "points.t"),
+            }},
+            params: {{"w": "f32[2, 3]", "b": "f32[3]"}},
+            nodes: {{"loss": "mean(square(x @ w + b - t))"}},
+            stages: {{"train": Train(data: "points.train", batch: 4, {clip} loss: "loss", optimizer: {optimizer})}},
+        )"#
+    );
+    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
+    let file = sources.add("regression.ron", text);
+    let pipeline = source::load(&mut sources, file, registry, &[], &[], &mut diags);
+    pipeline.unwrap_or_else(|| panic!("{}", diags.render(&sources, Look::Plain)))
+}
+
+fn numbers(json: &Json) -> Vec<f64> {
+    json.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+fn near(what: &str, found: &[f64], expected: &[f64]) -> Result<(), String> {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let is_near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-9 * (1.0 + b.abs());
+    match found.iter().zip(expected).all(is_near) {
+        true => Ok(()),
+        false => Err(format!("{what}: {found:?} instead of {expected:?}")),
+    }
+}
+
+/// Trains as the case says and compares all losses and the last parameters.
+fn check_training(registry: &mut Registry, recorded: &Json, case: &Json) -> Result<(), String> {
+    let title = case["title"].as_str().unwrap();
+    let pipeline = regression(registry, case["optimizer"].as_str().unwrap(), &case["clip_norm"]);
+    let StageKind::Train(train) = &pipeline.stages[0].kind else { panic!("no training stage") };
+    let fields = vec![("x".into(), Type::new(DType::F32, &[2])), ("t".into(), Type::new(DType::F32, &[3]))];
+    let points = SplitShape { data: "points".into(), n_rows: 4, fields };
+    let rows = Rows::Batches { batch: 4, per_epoch: 1 };
+    let step = stage::training(&pipeline, train, &points, rows, registry).unwrap();
+    let tensor =
+        |name: &str, extents: &[usize]| OracleTensor::new(DType::F32, extents, &numbers(&recorded[name]));
+    let mut values = HashMap::from([
+        ("w".to_owned(), tensor("w", &[2, 3])),
+        ("b".to_owned(), tensor("b", &[3])),
+        ("points.x".to_owned(), tensor("x", &[4, 2])),
+        ("points.t".to_owned(), tensor("t", &[4, 3])),
+        ("order".to_owned(), OracleTensor::new(DType::I32, &[4], &[2.0, 0.0, 3.0, 1.0])),
+    ]);
+    let mut losses = vec![];
+    for number in 0..10 {
+        let run = Oracle::new(registry).run(&step.graph, &values, 0, number).unwrap();
+        losses.push(run.outputs["loss"].float(0));
+        values.extend(run.state.into_iter().map(|(name, value)| (name.to_string(), value)));
+    }
+    near(&format!("{title}: losses"), &losses, &numbers(&case["losses"]))?;
+    ["w", "b"]
+        .into_iter()
+        .try_for_each(|name| near(&format!("{title}: {name}"), &values[name].to_f64(), &numbers(&case[name])))
+}
+
+#[test]
+fn ten_steps_of_every_optimizer_agree_with_pytorch() {
+    let recorded: Json = serde_json::from_str(TRAINING).unwrap();
+    let mut registry = Engine::new().registry;
+    for case in recorded["cases"].as_array().unwrap() {
+        assert_eq!(check_training(&mut registry, &recorded, case), Ok(()));
+    }
+}
+
+/// Whether the recorded steps of an optimizer come out right; of other ops there are none.
+fn trains_well(registry: &Registry, op: &str) -> bool {
+    let recorded: Json = serde_json::from_str(TRAINING).unwrap();
+    let of_op = |case: &&Json| {
+        let optimizer = case["optimizer"].as_str().unwrap();
+        optimizer.split('(').next().unwrap().eq_ignore_ascii_case(op)
+    };
+    let mut registry = registry.subset(registry.ops().map(|form| form.name.as_str()));
+    let mut cases = recorded["cases"].as_array().unwrap().iter().filter(of_op);
+    cases.all(|case| check_training(&mut registry, &recorded, case).is_ok())
+}
+
+#[test]
+fn random_draws_are_those_of_another_implementation() {
+    assert_eq!(testing::recorded(&Engine::new().registry, include_str!("examples/draws.json")), []);
+}
+
+// ---- Mutants.
+
+/// Mutants that cannot be told from the original: the op, a part of the change, and why.
+const EXPLAINED: &[(&str, &str, &str)] = &[
+    ("lerp", "with 0.5 negated", "both forms are the same line; the choice is one of rounding"),
+    ("apply_corrections", "add(a, b)` with operands 0 and 1 exchanged", "a sum commutes"),
+    ("relu_squared", "step 2, max, negated", "a square has no sign"),
+    ("var", "= .sub(a, y", "a square has no sign"),
+    ("std", "= .sub(a, y", "a square has no sign"),
+    ("statistics", "= .sub(a, y", "a square has no sign"),
+    (
+        "dropout",
+        "with 0.5 negated",
+        "moves a number by 2⁻²³; the oracle's tests hold the ends of the interval",
+    ),
+    (
+        "uniform",
+        "with 0.5 negated",
+        "moves a number by 2⁻²³; the oracle's tests hold the ends of the interval",
+    ),
+    ("dropout", "step 7, mul, negated", "what is dropped is zero, of either sign"),
+    ("softmax", ".exp(y0.4)` negated", "the sign cancels in the quotient"),
+    ("softmax", "select(a == 0.0, 1.0, a)` with 1.0 negated", "a quotient of zero is zero, of either sign"),
+    (
+        "cross_entropy",
+        "select(b == 0.0, 1.0, b)` with 1.0 negated",
+        "a quotient of zero is zero, of either sign",
+    ),
+    ("normal", "`|a| (a + 0.5) * 1.1920928955078125e-7`", "of the angle: a cosine is even"),
+    ("normal", "with 6.283185307179586 negated", "a cosine is even"),
+    ("normal", "step 7, mul, negated", "of the angle: a cosine is even"),
+];
+
+#[test]
+fn the_tests_of_each_op_notice_a_flipped_sign_and_exchanged_operands() {
+    let recordings = [
+        include_str!("examples/math.json"),
+        include_str!("examples/reduce.json"),
+        include_str!("examples/tensor.json"),
+        include_str!("examples/draws.json"),
+    ];
+    let survivors = testing::survivors(&Engine::new().registry, &recordings, trains_well);
+    let explains = |explained: &(&str, &str, &str), survivor: &testing::Survivor| {
+        explained.0 == survivor.op && survivor.change.contains(explained.1)
+    };
+    let is_open = |survivor: &&testing::Survivor| !EXPLAINED.iter().any(|known| explains(known, survivor));
+    let open: Vec<String> = survivors.iter().filter(is_open).map(ToString::to_string).collect();
+    assert!(open.is_empty(), "{} mutants survive:\n{open:#?}", open.len());
+    let is_stale = |known: &&(&str, &str, &str)| !survivors.iter().any(|survivor| explains(known, survivor));
+    assert_eq!(EXPLAINED.iter().find(is_stale), None, "this mutant is found by now");
+}
