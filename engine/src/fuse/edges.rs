@@ -191,7 +191,7 @@ fn inline_costs(graph: &Graph, fuse: bool) -> Vec<Option<usize>> {
             }
             _ if !fuse || n_elements > INLINE_ELEMENTS => None,
             NodeOp::Scalar(scalar) if n_elements == 1 || is_cheap(scalar) => Some(1),
-            NodeOp::Gather { .. } | NodeOp::Check { .. } => Some(2),
+            NodeOp::Gather { .. } | NodeOp::Check(_) => Some(2),
             _ => None,
         };
         costs.push(own.and_then(|own| total(graph, &costs, node, own)));

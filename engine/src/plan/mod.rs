@@ -10,8 +10,9 @@ mod text;
 pub use build::{plan, separate_states};
 pub use memory::ALIGNMENT;
 
+use crate::diag::Span;
 use crate::fuse::Kernel;
-use crate::ir::{InputKind, NodeId, Symbol, Type, Value};
+use crate::ir::{InputKind, NodeId, Requirement, Symbol, Type, Value};
 
 /// Index into [`Plan::buffers`].
 pub type BufferId = usize;
@@ -51,6 +52,19 @@ pub struct Launch {
     pub waits: Vec<usize>,
 }
 
+/// A node that checks integers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckSite {
+    /// The node in the primitive graph.
+    pub node: NodeId,
+    /// Its name.
+    pub name: Symbol,
+    /// Where what it was made of is written.
+    pub span: Option<Span>,
+    /// What it requires.
+    pub requirement: Requirement,
+}
+
 /// What runs when a stage takes a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -68,8 +82,8 @@ pub struct Plan {
     pub arena_bytes: usize,
     /// Number of streams.
     pub n_streams: usize,
-    /// For each site of an index check (a primitive node): its name, for the error.
-    pub check_sites: Vec<(NodeId, Symbol)>,
+    /// The nodes that check, for the errors that they raise.
+    pub check_sites: Vec<CheckSite>,
     /// Which value each buffer holds first; several values share one when updated in place.
     pub values: Vec<(Value, BufferId)>,
 }

@@ -32,7 +32,7 @@ pub struct CpuExecutable {
 /// A launch with its kernel compiled.
 struct Prepared {
     body: Body,
-    /// Finds bad indices before anything is written, in kernels that check indices and write state.
+    /// Finds bad values before anything is written, in kernels that check and write state.
     precheck: Option<TileLaunch>,
     /// By kernel operand.
     buffers: Vec<Buffer>,
@@ -118,16 +118,11 @@ impl CpuExecutable {
             after(launch);
         }
         match self.alarm.take() {
-            Some(violation) => Err(self.out_of_bounds(violation)),
+            Some(Violation { site, position, value }) => {
+                Err(RunError::violation(&self.plan, site, position, value))
+            }
             None => Ok(()),
         }
-    }
-
-    fn out_of_bounds(&self, violation: Violation) -> RunError {
-        let Violation { site, position, value, bound } = violation;
-        let named = self.plan.check_sites.iter().find(|(node, _)| *node == site);
-        let node = named.map_or_else(|| format!("node {site}"), |(_, name)| name.to_string());
-        RunError::IndexOutOfBounds { node, position, value, bound }
     }
 }
 

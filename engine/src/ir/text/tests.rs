@@ -89,6 +89,7 @@ fn every_kind_of_line_reads_back() {
   l: i64[4] = .cast(g, dtype=i64)
   m: i32[3] = .iota(axis=0)
   n: i32[3] = .check(m, bound=10)
+  nz: i32[3] = .nonzero(m)
   o: f32[3] = .gather(g, n, axis=0)
   p: f32[4] = .scatter_add(g, n, o, axis=0)
   q: f32[4] = .scatter_set(g, n, o, axis=0)
@@ -127,7 +128,7 @@ fn every_kind_of_line_reads_back() {
 }
 "#,
     );
-    assert_eq!(graph.nodes.len(), 33);
+    assert_eq!(graph.nodes.len(), 34);
 }
 
 fn check_faults(texts: &[&str], expected: Expect) {
@@ -337,6 +338,7 @@ fn random_graphs_are_of_every_kind() {
         ".cast(",
         ".iota(",
         ".check(",
+        ".nonzero(",
         ".reshape(",
         ".permute(",
         ".broadcast(",
