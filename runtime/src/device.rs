@@ -47,6 +47,9 @@ pub trait Executable: Send {
     /// Bytes allocated for intermediate values; the plan's `arena_bytes`.
     fn arena_bytes(&self) -> usize;
 
+    /// Bytes allocated beside the arena: what kernels need while they run.
+    fn scratch_bytes(&self) -> usize;
+
     /// Says which buffer holds an input of the plan; all but the step number need one. Binding again replaces the
     /// buffer, from the next run on.
     ///
@@ -147,7 +150,7 @@ pub struct KernelTime {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
     /// Not that much memory is left.
-    #[error("{device} has no {bytes} bytes of memory left; use a smaller batch")]
+    #[error("{device} has no {bytes} bytes of memory left")]
     OutOfMemory {
         /// The device's name.
         device: String,

@@ -9,4 +9,10 @@ pub mod checkpoint;
 pub mod data;
 pub mod init;
 
+pub mod diagnostic;
+#[cfg(test)]
+mod fuzz;
+pub mod once;
+pub mod philox;
+
 pub mod cpu;

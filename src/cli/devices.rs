@@ -5,7 +5,7 @@ use crate::devices::{Choice, open};
 
 pub(super) fn devices() -> Result<(), Failure> {
     for choice in [Choice::Cpu] {
-        let info = open(choice, None).map_err(Failure::machine)?.device.info();
+        let info = open(choice, None)?.device.info();
         print(format!("{choice}: {}, {}", info.name, memory_text(info.memory_bytes)));
         for (name, value) in &info.details {
             print(format!("  {name}: {value}"));

@@ -50,7 +50,12 @@ pub struct Case {
 
 /// Runs every example of every op; what differs from its results.
 pub fn examples(registry: &Registry) -> Vec<Failure> {
-    each_example(registry, |_, example| {
+    registry.ops().flat_map(|form| op_examples(form, registry)).collect()
+}
+
+/// Runs every example of one op; what differs from its results.
+pub fn op_examples(form: &OpForm, registry: &Registry) -> Vec<Failure> {
+    each_example(form, |example| {
         let case = case(example, registry)?;
         let run = Oracle::rounded(registry).run(&case.graph, &case.inputs, 0, 0);
         let run = run.map_err(|error| error.to_string())?;
@@ -62,7 +67,12 @@ pub fn examples(registry: &Registry) -> Vec<Failure> {
 /// Differentiates every op that states finite differences, on random operands of its examples' types (integers and truth
 /// values are those of the examples); what differs from central differences.
 pub fn gradients(registry: &Registry) -> Vec<Failure> {
-    each_example(registry, |form, example| match &form.check {
+    registry.ops().flat_map(|form| op_gradients(form, registry)).collect()
+}
+
+/// As [`gradients`], for one op.
+pub fn op_gradients(form: &OpForm, registry: &Registry) -> Vec<Failure> {
+    each_example(form, |example| match &form.check {
         GradCheck::FiniteDifferences { range, avoid } => {
             let case = case(example, registry)?;
             let inputs = randomized(&case.inputs, *range, avoid);
@@ -72,16 +82,12 @@ pub fn gradients(registry: &Registry) -> Vec<Failure> {
     })
 }
 
-fn each_example(
-    registry: &Registry,
-    check: impl Fn(&OpForm, &Example) -> Result<(), String>,
-) -> Vec<Failure> {
-    let examples = registry.ops().flat_map(|form| form.examples.iter().map(move |example| (form, example)));
-    let failure = |(form, example): (&std::sync::Arc<OpForm>, &Example)| {
-        let message = check(form, example).err()?;
+fn each_example(form: &OpForm, check: impl Fn(&Example) -> Result<(), String>) -> Vec<Failure> {
+    let failure = |example: &Example| {
+        let message = check(example).err()?;
         Some(Failure { op: form.name.clone(), example: example.title.into(), message })
     };
-    examples.filter_map(failure).collect()
+    form.examples.iter().filter_map(failure).collect()
 }
 
 /// Reads an example.

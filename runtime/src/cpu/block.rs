@@ -3,12 +3,13 @@
 use super::address::{Address, Stretch};
 use super::memory::Memory;
 use super::pair::{Source, pair};
-use super::philox::{philox_block, philox_u32};
+use super::philox::philox_u32;
 use super::program::{Arg, Dest, Index, Inst, Op, Pass, Program, Term};
 use super::reduce::{self, Fold, Foldable};
 use super::scalar::{MAX_ARITY, View, copy, literal_bits, run_scalar, slice_mut, with_size, with_type};
 use super::slice::{Operand, affine_unary};
 use crate::device::DeviceError;
+use crate::philox::philox_block;
 use engine_core::ir::{DType, Monoid, NodeId, Requirement};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -42,6 +42,11 @@ pub struct ProductScratch {
 }
 
 impl ProductScratch {
+    /// Bytes of its panels, beside the tile.
+    pub fn panel_bytes() -> usize {
+        size_of::<Scratch<f32>>() + size_of::<Scratch<f64>>()
+    }
+
     /// For tiles of so many bytes.
     ///
     /// # Errors

@@ -26,6 +26,7 @@ pub struct CpuExecutable {
     bound: Vec<Option<Arc<Memory>>>,
     launches: Vec<Prepared>,
     workers: Vec<(Worker, ProductScratch)>,
+    scratch_bytes: usize,
     alarm: Alarm,
 }
 
@@ -54,6 +55,7 @@ impl CpuExecutable {
     /// If memory does not suffice.
     pub fn new(plan: Arc<Plan>, seed: u64, pool: Arc<Mutex<Pool>>) -> Result<CpuExecutable, DeviceError> {
         let arena = Memory::new(plan.arena_bytes)?;
+        let before = Memory::taken_by_this_thread();
         let launches: Vec<Prepared> =
             plan.launches.iter().map(|launch| Prepared::new(&plan, launch)).collect::<Result<_, _>>()?;
         let n_threads = pool.lock().unwrap_or_else(PoisonError::into_inner).n_threads();
@@ -62,7 +64,9 @@ impl CpuExecutable {
         let worker = || Ok((Worker::new(size)?, ProductScratch::new(tile_bytes)?));
         let workers = (0..n_threads).map(|_| worker()).collect::<Result<_, DeviceError>>()?;
         let bound = plan.buffers.iter().map(|_| None).collect();
+        let products = n_threads * ProductScratch::panel_bytes();
         let mut executable = CpuExecutable {
+            scratch_bytes: Memory::taken_by_this_thread() - before + products,
             seed,
             pool,
             arena,
@@ -129,6 +133,10 @@ impl CpuExecutable {
 impl Executable for CpuExecutable {
     fn arena_bytes(&self) -> usize {
         self.arena.bytes()
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        self.scratch_bytes
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {

@@ -2,6 +2,11 @@
 
 use crate::device::DeviceError;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::Cell;
+
+thread_local! {
+    static TAKEN: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Zeroed bytes at an address that is a multiple of 64. Threads write disjoint parts of it through raw pointers;
 /// who may write what and when is the business of plans.
@@ -16,6 +21,11 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
+    /// Bytes that the current thread has asked for since it began; the difference tells what some code has taken.
+    pub fn taken_by_this_thread() -> usize {
+        TAKEN.get()
+    }
+
     /// New memory, all zeros.
     ///
     /// # Errors
@@ -25,7 +35,11 @@ impl Memory {
         let layout = Memory::layout(bytes).ok_or_else(refused)?;
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() { Err(refused()) } else { Ok(Memory { start, bytes }) }
+        if start.is_null() {
+            return Err(refused());
+        }
+        TAKEN.set(TAKEN.get() + bytes);
+        Ok(Memory { start, bytes })
     }
 
     /// Its first byte.

@@ -7,6 +7,5 @@ pub mod digits;
 mod download;
 pub mod idx;
 pub mod npy;
-pub mod philox;
 pub mod shuffle;
 pub mod table;

@@ -5,6 +5,7 @@ mod random;
 
 use crate::ir::*;
 use crate::op::Registry;
+use crate::source::fuzz;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use random::{graph_of, registry};
@@ -366,9 +367,9 @@ fn random_graphs_are_of_every_kind() {
 #[test]
 fn damaged_texts_never_panic() {
     let registry = registry();
-    let mut random = random::Random(0x2545_f491_4f6c_dd1d);
+    let mut random = random::Random(0x2545_f491_4f6c_dd1d ^ fuzz::seed());
     let (mut n_read, mut n_refused) = (0, 0);
-    for _ in 0..150 {
+    for _ in 0..150 * fuzz::seconds() {
         let steps: Vec<(u8, u64)> = (0..12).map(|_| (random.next() as u8, random.next())).collect();
         let text = graph_of(&steps).to_string();
         for _ in 0..20 {
