@@ -4,10 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use engine_core::diag::Code;
 use engine_runtime::cpu::CpuDevice;
 #[cfg(feature = "cuda")]
 use engine_runtime::cuda::CudaDevice;
 use engine_runtime::device::{Device, DeviceError};
+use engine_runtime::diagnostic::Coded;
 use thiserror::Error;
 
 /// What `--device` asks for.
@@ -64,7 +66,7 @@ pub struct Opened {
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// This build cannot drive such a device.
-    #[error("device `{0}` is not available: this build has no driver for it; use `--device cpu`")]
+    #[error("device `{0}` is not available: this build has no driver for it")]
     NoDriver(Choice),
     /// The device does not start.
     #[error("device `{choice}` does not start: {source}")]
@@ -74,6 +76,16 @@ pub enum OpenError {
         /// What happened.
         source: DeviceError,
     },
+}
+
+impl Coded for OpenError {
+    fn code(&self) -> Option<Code> {
+        Some(Code::E0603)
+    }
+
+    fn help(&self) -> Option<String> {
+        Some("`engine devices` lists what can be used; `--device cpu` always works".to_string())
+    }
 }
 
 /// Starts the device of a choice. `threads` is for the CPU: none means one a core.

@@ -187,9 +187,13 @@ fn whose_fault_it_is_decides_the_exit_code() {
     check_failure(
         &desk.engine(&["run", "tiny.ron", "--resume", "none.ckpt"]),
         1,
-        "checkpoint none.ckpt: cannot be read",
+        "error[E0503]: checkpoint none.ckpt: cannot be read",
     );
-    check_failure(&desk.engine(&["run", "tiny.ron", "--device", "cuda:99"]), 3, "device `cuda:99`");
+    check_failure(
+        &desk.engine(&["run", "tiny.ron", "--device", "cuda:99"]),
+        3,
+        "error[E0603]: device `cuda:99`",
+    );
     check_failure(&desk.engine(&["ops", "sofmax"]), 1, "there is no op `sofmax`; did you mean `softmax`?");
     for usage in
         [&["run"][..], &["walk"], &["run", "tiny.ron", "--device", "tpu"], &["run", "tiny.ron", "--set", "x"]]
@@ -361,7 +365,7 @@ fn rows_that_do_not_fit_are_refused() {
     let predict =
         |arguments: &[&str]| desk.engine(&[&["predict", "tiny.ron", "--device", "cpu"], arguments].concat());
     let ended = predict(&["--load", "latest.ckpt", "--input", "rows.csv"]);
-    check_failure(&ended, 1, "error: rows of f64[3] do not fit an input of u8[784]");
+    check_failure(&ended, 1, "error[E0506]: rows of f64[3] do not fit an input of u8[784]");
     check_failure(&predict(&["--load", "latest.ckpt", "--input", "none.csv"]), 1, "none.csv: cannot be read");
     check_failure(&predict(&["--load", "rows.csv", "--input", "rows.csv"]), 1, "checkpoint rows.csv: ");
     check_failure(&predict(&["--input", "rows.csv"]), 2, "--load");
@@ -505,3 +509,121 @@ fn check_failure_after_results(ended: &Ended, said: &str) {
     assert_eq!(ended.code, 1);
     assert!(ended.errors.contains(said), "{}", ended.errors);
 }
+
+#[test]
+fn the_report_can_be_a_page_that_needs_nothing_else() {
+    let desk = Desk::new();
+    desk.run(&["--report", "report.html"]);
+    let page = fs::read_to_string(desk.path("report.html")).unwrap();
+    for part in
+        ["training loss by epoch", "accuracy by epoch", "Kernels of a step", "Memory over the launches"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    // Every tag that is opened is closed, and nothing is fetched.
+    for tag in ["svg", "table", "tr", "td", "g", "text", "body", "html"] {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+    assert!(!page.contains("http") && !page.contains("src=") && !page.contains("href="));
+    assert!(page.contains("on the built-in") || page.contains("synthetic"), "a stand-in is named");
+}
+
+#[test]
+fn the_ops_test_themselves() {
+    let desk = Desk::new();
+    let ended = desk.engine(&["selftest", "--filter", "relu", "--device", "cpu"]);
+    assert_eq!((ended.code, ended.errors.as_str()), (0, ""));
+    assert!(ended.results.ends_with(" checks on cpu: all passed, 0 skipped\n"), "{}", ended.results);
+    check_failure(&desk.engine(&["selftest", "--filter", "rely"]), 1, "no op has a name like that");
+}
+
+#[test]
+fn steps_and_kernels_are_timed() {
+    let desk = Desk::new();
+    let results = |arguments: &[&str]| {
+        let ended = desk.engine(arguments);
+        assert_eq!((ended.code, ended.errors.as_str()), (0, ""));
+        ended.results
+    };
+    let bench = ["bench", "tiny.ron", "--device", "cpu", "--warmup", "2", "--steps", "5"];
+    let text = results(&bench);
+    assert!(text.starts_with("stage ") && text.contains("\ntrain ") && text.contains("\ntest "), "{text}");
+    let json: Value =
+        serde_json::from_str(&results(&[&bench[..], &["--stage", "train", "--json"]].concat())).unwrap();
+    let stages = json["stages"].as_array().unwrap();
+    assert_eq!((stages.len(), &stages[0]["steps"]), (1, &5.into()));
+    assert!(stages[0]["median_us"].as_f64().unwrap() <= stages[0]["max_us"].as_f64().unwrap());
+    assert!(stages[0]["compile_seconds"].as_f64().unwrap() > 0.0);
+
+    let profile = ["profile", "tiny.ron", "--device", "cpu", "--steps", "3", "--trace", "trace.json"];
+    let text = results(&profile);
+    assert!(text.contains("GB/s by a copy of 64 MiB") && text.contains("limited by"), "{text}");
+    let trace: Value = serde_json::from_str(&fs::read_to_string(desk.path("trace.json")).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let kernels: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+    assert!(kernels.len() > 6 && kernels.len().is_multiple_of(3), "{}", kernels.len());
+    assert!(kernels.iter().all(|event| event["dur"].as_f64().unwrap() >= 0.0 && event["name"].is_string()));
+    check_failure(&desk.engine(&["bench", "tiny.ron", "--stage", "predict"]), 1, "`predict` is no training");
+}
+
+#[test]
+fn every_kernel_is_compared_with_the_interpreter() {
+    let ended = Desk::new().engine(&["verify", "tiny.ron", "--device", "cpu"]);
+    assert_eq!((ended.code, ended.errors.as_str()), (0, ""), "{}", ended.results);
+    assert!(ended.results.contains("\nh ") || ended.results.contains("contract"), "{}", ended.results);
+    assert!(
+        ended.results.ends_with(" kernels on cpu: all as the interpreter has them\n"),
+        "{}",
+        ended.results
+    );
+}
+
+#[test]
+fn new_graphs_and_plugins_work_as_they_are() {
+    let desk = Desk::new();
+    assert_eq!(desk.engine(&["new", "graph", "first"]).code, 0);
+    let checked = desk.engine(&["check", "first.ron"]);
+    assert_eq!((checked.code, checked.errors.as_str()), (0, ""));
+    check_failure(&desk.engine(&["new", "graph", "first"]), 1, "first.ron is there already");
+    check_failure(&desk.engine(&["new", "graph", "no/name"]), 1, "`no/name` is no name");
+
+    assert_eq!(desk.engine(&["new", "plugin", "mine"]).code, 0);
+    for file in ["Cargo.toml", "src/main.rs", "src/ops.rs", "functions.ron"] {
+        let text = fs::read_to_string(desk.path("mine").join(file)).unwrap();
+        assert!(!text.contains("NAME"), "{file}");
+    }
+    let with = desk.engine(&["check", "first.ron", "--plugin", "mine/functions.ron"]);
+    // Both define `swish`.
+    check_failure(&with, 1, "swish");
+}
+
+#[test]
+fn several_batches_make_whole_steps_of_an_optimizer() {
+    let desk = Desk::new();
+    let with =
+        |settings: &str| GRAPH.replace("batch: 64, epochs: 3", &format!("batch: 64, epochs: 3, {settings}"));
+    desk.write("tiny.ron", with("accumulate: 3"));
+    // 500 rows make two steps of 192.
+    let report = desk.report(&[]);
+    assert_eq!((&report["stages"][0]["steps"], desk.checkpoint("latest.ckpt").step), (&6.into(), 6));
+    let whole = desk.checkpoint("latest.ckpt");
+    assert!(!whole.tensors.contains_key("w1.grad"));
+    desk.run(&["--set", "train.max_steps=3", "--set", "train.checkpoint.path=\"part.ckpt\""]);
+    desk.run(&["--resume", "part.ckpt"]);
+    assert_eq!(desk.checkpoint("latest.ckpt"), whole);
+
+    desk.write("short.ron", with("accumulate: 3, last_batch: Short"));
+    check_failure(
+        &desk.engine(&["check", "short.ron"]),
+        1,
+        "error[E0014]: with `accumulate`, rows that do not fill",
+    );
+    let by_hand = with("accumulate: 3").replace("optimizer: Adam(lr: 3e-3)", "state: {\"b1\": \"b1\"}");
+    desk.write("hand.ron", by_hand);
+    check_failure(&desk.engine(&["check", "hand.ron"]), 1, "error[E0206]: `accumulate` needs an optimizer");
+}
+
+/// The ops that a new plugin comes with, compiled and tested here.
+#[path = "../src/cli/new/ops.rs"]
+mod new_plugin_ops;

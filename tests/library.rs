@@ -12,6 +12,7 @@ use std::thread;
 use engine::Engine;
 use engine::core::compile::Options;
 use engine::devices::{self, Choice};
+use engine::runtime::checkpoint::Checkpoint;
 use engine::runtime::data::digits::{self, Part};
 use engine::runtime::data::source::LoadContext;
 use engine::runtime::session::{Event, Session};
@@ -71,6 +72,53 @@ fn a_trained_session_serves_batches_of_any_size() {
     let few = session.run(&["class".into(), "logits".into()], &images(3).0).unwrap();
     assert_eq!(few["class"].to_f64(), classes[..3]);
     assert_eq!(format!("{:?}", few["logits"]), "f32[3,10]");
+}
+
+/// Four batches of 25 make the step that one batch of 100 makes: the same losses, the same number of steps, the same
+/// learning rates, nearly the same parameters.
+#[test]
+fn gradients_of_several_batches_make_the_step_of_one_large_batch() {
+    let dir = tempfile::tempdir().unwrap();
+    let trained = |name: &str, shape: &str| {
+        let path = dir.path().join(name);
+        let settings = format!("{shape}, checkpoint: (path: {path:?}), clip_norm: 0.5");
+        let rate = "Adam(lr: Cosine(start: 3e-3, end: 1e-5, warmup: 4), weight_decay: 0.01)";
+        let text = GRAPH.replace("batch: 25, epochs: 10", &settings).replace("Adam(lr: 1e-3)", rate);
+        let mut session = session(&text);
+        let report = session.run_stages(None, &mut |_| {}).unwrap();
+        (report.stages[0].clone(), Checkpoint::read(&path).unwrap())
+    };
+    let (large, one) = trained("one", "batch: 100, epochs: 3");
+    let (parts, four) = trained("four", "batch: 25, accumulate: 4, epochs: 3");
+    assert_eq!((parts.steps, four.step, &four.cursor), (30, one.step, &one.cursor));
+    for (large, parts) in large.epochs.iter().zip(&parts.epochs) {
+        assert!((large.train_loss - parts.train_loss).abs() < 1e-5 * large.train_loss, "{large:?} {parts:?}");
+    }
+    assert!(four.tensors.keys().eq(one.tensors.keys()), "{:?}", four.tensors.keys());
+    for (name, tensor) in &one.tensors {
+        let pairs = tensor.to_f64().into_iter().zip(four.tensors[name].to_f64());
+        let worst = pairs.map(|(a, b)| (a - b).abs() / (1.0 + a.abs())).fold(0.0, f64::max);
+        assert!(worst < 2e-5, "`{name}` is off by {worst}");
+    }
+}
+
+/// Threads share one session; they get what a single thread gets, whatever they ask for at the same time.
+#[test]
+fn several_threads_are_served_at_once() {
+    let session = session(GRAPH);
+    let asked = |n_images: usize, node: &str| session.run(&[node.into()], &images(n_images).0).unwrap();
+    let calls: Vec<(usize, &str)> = (0..24).map(|i| (1 + i % 3, ["class", "logits"][i % 2])).collect();
+    let alone: Vec<_> = calls.iter().map(|&(n_images, node)| asked(n_images, node)).collect();
+    thread::scope(|scope| {
+        for worker in 0..4 {
+            let (calls, alone, asked) = (&calls, &alone, &asked);
+            scope.spawn(move || {
+                for i in (0..calls.len()).map(|i| (i * 5 + worker) % calls.len()) {
+                    assert_eq!(asked(calls[i].0, calls[i].1), alone[i]);
+                }
+            });
+        }
+    });
 }
 
 #[test]

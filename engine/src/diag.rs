@@ -266,13 +266,16 @@ codes! {
 
     E0501 "data cannot be found"
     E0502 "a data file is broken"
-    E0503 "a checkpoint is broken"
+    E0503 "a checkpoint cannot be read"
     E0504 "a checkpoint does not match the graph"
+    E0505 "a file cannot be written"
+    E0506 "rows do not fit the graph"
 
     E0601 "an index is out of range"
-    E0602 "more results than the declared capacity"
     E0603 "the device is not available"
     E0604 "out of memory"
+    E0605 "an integer is divided by zero"
+    E0606 "the loss is not a number"
 }
 
 impl fmt::Display for Code {

@@ -150,11 +150,13 @@ pub enum LastBatch {
 pub struct TrainStage {
     /// Training rows.
     pub data: SplitRef,
-    /// Rows per step; binds the leading named extent of the data inputs.
+    /// Rows per batch; binds the leading named extent of the data inputs.
     pub batch: usize,
+    /// Batches whose gradients are averaged for one step of the optimizer.
+    pub accumulate: usize,
     /// Passes over the data.
     pub epochs: usize,
-    /// Stops after so many steps even if epochs remain.
+    /// Stops after so many steps (of the optimizer) even if epochs remain.
     pub max_steps: Option<usize>,
     /// Scalar node that is minimised and reported.
     pub loss: Symbol,

@@ -5,6 +5,8 @@
 //! belongs to the executable.
 
 use crate::tensor::HostTensor;
+use engine_core::diag::Span;
+use engine_core::ir::{NodeId, Requirement};
 use engine_core::plan::Plan;
 use std::any::Any;
 use std::fmt;
@@ -52,6 +54,9 @@ pub trait Executable: Send {
     /// Bytes allocated for intermediate values; the plan's `arena_bytes`.
     fn arena_bytes(&self) -> usize;
 
+    /// Bytes allocated beside the arena: what kernels need while they run.
+    fn scratch_bytes(&self) -> usize;
+
     /// Says which buffer holds an input of the plan; all but the step number need one. Binding again replaces the
     /// buffer, from the next run on.
     ///
@@ -63,8 +68,8 @@ pub trait Executable: Send {
     /// are updated in the buffers that are bound to them.
     ///
     /// # Errors
-    /// If an input is not bound or an index is out of range. No parameter or state is written after the index was
-    /// met, neither in its step nor in later ones.
+    /// If an input is not bound, an index is out of range or an integer is divided by zero. No parameter or state is
+    /// written after that was met, neither in its step nor in later ones.
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError>;
 
     /// Copies an output of the last step to `bytes`.
@@ -152,7 +157,7 @@ pub struct KernelTime {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
     /// Not that much memory is left.
-    #[error("{device} has no {bytes} bytes of memory left; use a smaller batch")]
+    #[error("{device} has no {bytes} bytes of memory left")]
     OutOfMemory {
         /// The device's name.
         device: String,
@@ -216,17 +221,19 @@ pub enum DeviceError {
 /// Why a run stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
-    /// An index check of the graph failed.
-    #[error("`{node}`: index {value} at position {position} is not in 0..{bound}")]
-    IndexOutOfBounds {
-        /// The node whose index it is.
+    /// An index is out of range, or an integer is divided by zero.
+    #[error("`{node}`: {}", .requirement.fault(*.value, *.position))]
+    Violation {
+        /// The node that checks.
         node: String,
-        /// Where in the node's indices, counted row-major.
+        /// Where that is written.
+        span: Option<Span>,
+        /// The row-major number of the value in the node's tensor.
         position: u64,
-        /// The index.
+        /// The value.
         value: i64,
-        /// The first index that is too large.
-        bound: u64,
+        /// What it should be.
+        requirement: Requirement,
     },
     /// An input has no buffer yet.
     #[error("input `{0}` is not bound")]
@@ -234,4 +241,15 @@ pub enum RunError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+impl RunError {
+    /// What a device found that checked a `value` at a `position` of the tensor of node `site`.
+    pub fn violation(plan: &Plan, site: NodeId, position: u64, value: i64) -> RunError {
+        let Some(check) = plan.check_sites.iter().find(|check| check.node == site) else {
+            engine_core::bug!("node {site} of `{}` checks nothing", plan.name)
+        };
+        let (span, requirement) = (check.span, check.requirement);
+        RunError::Violation { node: check.name.to_string(), span, position, value, requirement }
+    }
 }

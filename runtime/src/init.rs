@@ -9,7 +9,7 @@ use engine_core::ir::{DType, stream_of};
 use engine_core::pipeline::{Init, ParamDecl};
 use half::{bf16, f16};
 
-use crate::data::philox::philox4x32_10;
+use crate::philox::philox_block;
 use crate::tensor::{Element, HostTensor, TensorError};
 
 /// The values with which a parameter starts.
@@ -107,7 +107,7 @@ impl Draws {
 
     fn uniform_of(&self, stream: u32, element: usize) -> f64 {
         let block = element as u64 / 4;
-        let words = philox4x32_10([block as u32, (block >> 32) as u32, 0, 0], [self.seed, stream]);
+        let words = philox_block([block as u32, (block >> 32) as u32, 0, 0], [self.seed, stream]);
         (f64::from(words[element % 4] >> 9) + 0.5) / 8_388_608.0
     }
 }

@@ -9,6 +9,12 @@ pub mod checkpoint;
 pub mod data;
 pub mod init;
 
+pub mod diagnostic;
+#[cfg(test)]
+mod fuzz;
+pub mod once;
+pub mod philox;
+
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;

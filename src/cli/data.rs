@@ -1,6 +1,8 @@
 //! `engine data`.
 
+use engine_core::diag::{Code, Diagnostic, Sources as Texts};
 use engine_runtime::data::source::{LoadContext, Sources};
+use engine_runtime::session::Fault;
 
 use super::DataArgs;
 use super::output::{Failure, print, remark};
@@ -25,7 +27,11 @@ fn load(sources: &Sources, name: &str, args: &DataArgs) -> Result<(), Failure> {
         }
     }
     match set.note {
-        Some(note) => Err(Failure::graph(note)),
+        Some(note) => {
+            let mut missing = Diagnostic::error(Code::E0501, note);
+            missing.help("put its files into one of these folders, or fetch it on a machine with a network");
+            Err(Failure::diagnostic(Fault::Graph, missing, &Texts::new()))
+        }
         None => Ok(()),
     }
 }

@@ -53,6 +53,7 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
         &sources,
         args.data_dir.as_deref(),
         compile_options(&args.compile),
+        None,
     )?;
     if args.json {
         let stages: Vec<Value> = stages.iter().map(|(name, compiled)| stage_json(name, compiled)).collect();
@@ -68,7 +69,8 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
 pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.graph, &mut registry)?;
-    let stages = compile_stages(&opened, registry, &sources, args.data_dir.as_deref(), Options::default())?;
+    let options = Options::default();
+    let stages = compile_stages(&opened, registry, &sources, args.data_dir.as_deref(), options, None)?;
     let answers: Vec<String> =
         stages.iter().filter_map(|(name, compiled)| answer(name, compiled, &args.from, &args.to)).collect();
     if answers.is_empty() {
@@ -82,22 +84,25 @@ pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
 }
 
 /// Every stage that computes something, compiled for whole batches.
-fn compile_stages(
+/// `most_rows` makes data sets no longer than that.
+pub(super) fn compile_stages(
     opened: &Opened,
     registry: Registry,
     sources: &Sources,
     data_dir: Option<&Path>,
     options: Options,
+    most_rows: Option<usize>,
 ) -> Result<Vec<(Symbol, Compiled)>, Failure> {
     let pipeline = &opened.pipeline;
     // Rows are counted, so the data is needed, but no more of it than is at hand.
     let context = LoadContext { offline: true, ..LoadContext::from_env(data_dir) };
-    let sets = load_data(pipeline, sources, &context, &mut |_| {})?;
+    let sets = load_data(pipeline, sources, &context, &mut |_| {}).map_err(|error| opened.failure(error))?;
     let shape = |split: &SplitRef| -> Result<SplitShape, Failure> {
         let Some(set) = sets.get(&split.data) else {
             return Err(Failure::graph(format!("there is no data `{}`", split.data)));
         };
-        Ok(split_shape(&split.data, set.split(&split.split)?))
+        let shape = split_shape(&split.data, set.split(&split.split)?);
+        Ok(SplitShape { n_rows: shape.n_rows.min(most_rows.unwrap_or(usize::MAX)), ..shape })
     };
     let planner = CompilingPlanner::new(Arc::clone(pipeline), registry, options);
     let mut stages = vec![];

@@ -6,10 +6,18 @@ mod check;
 mod data;
 mod explain;
 mod predict;
+mod selftest;
+mod verify;
+
+mod bench;
+mod profile;
+
+mod new;
 
 mod devices;
 mod ops;
 
+mod html;
 mod open;
 mod output;
 mod progress;
@@ -54,6 +62,11 @@ fn dispatch(engine: Engine, command: Command) -> Result<(), Failure> {
         Command::Ops(args) => ops::ops(&engine.registry, &args),
         Command::Devices => devices::devices(),
         Command::Data(args) => data::data(&engine.sources, &args),
+        Command::Selftest(args) => selftest::selftest(engine, &args),
+        Command::New(args) => new::new(&args),
+        Command::Verify(args) => verify::verify(engine, &args),
+        Command::Bench(args) => bench::bench(engine, &args),
+        Command::Profile(args) => profile::profile(engine, &args),
     }
 }
 
@@ -94,6 +107,16 @@ enum Command {
     Devices,
     /// List the data sources, or find, fetch and check one
     Data(DataArgs),
+    /// Test every op of this program on a device: its examples, gradients and fusion
+    Selftest(SelftestArgs),
+    /// Compare every kernel of a pipeline with the interpreter in double precision
+    Verify(VerifyArgs),
+    /// Time the steps of a pipeline, compilation apart
+    Bench(BenchArgs),
+    /// Time every kernel of a pipeline and say what limits it
+    Profile(ProfileArgs),
+    /// Make a graph or a plugin to start from
+    New(NewArgs),
 }
 
 /// A pipeline with what changes it.
@@ -110,15 +133,22 @@ struct GraphArgs {
     plugin: Vec<PathBuf>,
 }
 
-/// Where and how to run.
+/// Where to run.
 #[derive(Args)]
-struct MachineArgs {
+struct DeviceArgs {
     /// auto, cpu, cuda, cuda:N or wgpu
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     device: Choice,
     /// Threads of the CPU device; one a core if left out
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
+}
+
+/// Where and how to run.
+#[derive(Args)]
+struct MachineArgs {
+    #[command(flatten)]
+    place: DeviceArgs,
     #[command(flatten)]
     compile: CompileArgs,
 }
@@ -146,8 +176,8 @@ struct RunArgs {
     /// A folder with data sets, looked into first
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Write what was measured to a JSON file
-    #[arg(long, value_name = "FILE.json")]
+    /// Write what was measured to a file: JSON, or one HTML page with curves, kernels and memory
+    #[arg(long, value_name = "FILE.json|FILE.html")]
     report: Option<PathBuf>,
     /// Go on from a checkpoint as if the run had never stopped
     #[arg(long, value_name = "CKPT")]
@@ -224,6 +254,96 @@ struct DataArgs {
     /// A folder with data sets, looked into first
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct SelftestArgs {
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Only ops whose name contains this
+    #[arg(long, value_name = "NAME")]
+    filter: Option<String>,
+}
+
+#[derive(Args)]
+struct NewArgs {
+    #[command(subcommand)]
+    what: NewWhat,
+}
+
+#[derive(Subcommand)]
+enum NewWhat {
+    /// NAME.ron: a commented pipeline that trains
+    Graph {
+        /// Its name
+        name: String,
+    },
+    /// NAME/: a crate with ops of its own, and its own engine
+    Plugin {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Args)]
+struct VerifyArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// A folder with data sets, looked into first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct BenchArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// A folder with data sets, looked into first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Measure this stage alone
+    #[arg(long, value_name = "NAME")]
+    stage: Option<String>,
+    /// Steps before the clock starts
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    warmup: usize,
+    /// Steps that are timed
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = parse_steps)]
+    steps: usize,
+    /// Print the numbers as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct ProfileArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// A folder with data sets, looked into first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Measure this stage alone
+    #[arg(long, value_name = "NAME")]
+    stage: Option<String>,
+    /// Steps of which every kernel is timed
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = parse_steps)]
+    steps: usize,
+    /// Write the steps as a trace for chrome://tracing or Perfetto
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+}
+
+fn parse_steps(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(steps @ 1..=1_000_000) => Ok(steps),
+        _ => Err("expected a whole number from 1 to 1000000".to_string()),
+    }
 }
 
 fn parse_switch(name: &str) -> Result<String, String> {

@@ -1,18 +1,17 @@
 //! Reading a pipeline with its plugins and overrides.
 
 use std::fs;
-use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::Arc;
 
-use engine_core::diag::{Diagnostics, FileId, Look, Sources, Span};
+use engine_core::diag::{Code, Diagnostics, FileId, Sources, Span};
 use engine_core::op::Registry;
 use engine_core::pipeline::Pipeline;
 use engine_core::source;
 use engine_runtime::session::{SessionError, StageFault};
 
 use super::GraphArgs;
-use super::output::{Failure, remark};
+use super::output::{Failure, remark, render};
 
 /// A checked pipeline with the texts that its spans point into.
 pub(super) struct Opened {
@@ -47,9 +46,13 @@ pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, 
 impl Opened {
     /// The failure of a session, with its place in the file where it has one.
     pub(super) fn failure(&self, error: SessionError) -> Failure {
-        let SessionError::Plan { stage, source } = &error else { return error.into() };
-        match source.downcast_ref::<StageFault>() {
-            Some(fault) => self.stage_failure(stage, fault),
+        if let SessionError::Plan { stage, source } = &error
+            && let Some(fault) = source.downcast_ref::<StageFault>()
+        {
+            return self.stage_failure(stage, fault);
+        }
+        match error.diagnostic(&self.pipeline) {
+            Some(diagnostic) => Failure::diagnostic(error.fault(), diagnostic, &self.sources),
             None => error.into(),
         }
     }
@@ -79,9 +82,4 @@ fn add(sources: &mut Sources, path: &Path, diagnostics: &mut Diagnostics) -> Res
         Ok(bytes) => Ok(sources.add_bytes(name, bytes, diagnostics)),
         Err(error) => Err(Failure::graph(format!("{name} cannot be read: {error}"))),
     }
-}
-
-fn render(diagnostics: &Diagnostics, sources: &Sources) -> String {
-    let look = if io::stderr().is_terminal() { Look::Coloured } else { Look::Plain };
-    diagnostics.render(sources, look)
 }

@@ -1,11 +1,17 @@
 //! Printing and failing. Results go to the standard output, all else to the standard error.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
+use engine_core::diag::{Code, Diagnostic, Diagnostics, Look, Sources};
 use engine_runtime::data::source::DataError;
+use engine_runtime::data::table::TableError;
+use engine_runtime::diagnostic::Coded;
 use engine_runtime::session::{Fault, SessionError};
+
+use crate::devices::OpenError;
 
 /// Prints a result. A reader that has gone away is no reason to fail.
 pub(super) fn print(text: impl fmt::Display) {
@@ -46,6 +52,29 @@ impl Failure {
         Failure { fault: Fault::Graph, text }
     }
 
+    /// One diagnostic about these texts.
+    pub(super) fn diagnostic(fault: Fault, diagnostic: Diagnostic, sources: &Sources) -> Self {
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.push(diagnostic);
+        Failure { fault, text: render(&diagnostics, sources) }
+    }
+
+    /// An error that has no place in any text.
+    pub(super) fn coded(fault: Fault, error: &dyn Coded) -> Self {
+        match error.diagnostic() {
+            Some(diagnostic) => Failure::diagnostic(fault, diagnostic, &Sources::new()),
+            None => Failure { fault, text: format!("error: {error}") },
+        }
+    }
+
+    /// A file cannot be written.
+    pub(super) fn unwritable(path: &Path, error: &io::Error) -> Self {
+        let message = format!("{} cannot be written: {error}", path.display());
+        let mut diagnostic = Diagnostic::error(Code::E0505, message);
+        diagnostic.help("make room or choose another path");
+        Failure::diagnostic(Fault::Machine, diagnostic, &Sources::new())
+    }
+
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self.fault {
             Fault::Graph => 1,
@@ -57,14 +86,33 @@ impl Failure {
 
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
-        let fault = error.fault();
-        let prefix = if fault == Fault::Interrupt { "" } else { "error: " };
-        Failure { fault, text: format!("{prefix}{error}") }
+        match error.fault() {
+            Fault::Interrupt => Failure { fault: Fault::Interrupt, text: error.to_string() },
+            fault => Failure::coded(fault, &error),
+        }
     }
 }
 
 impl From<DataError> for Failure {
     fn from(error: DataError) -> Self {
-        Failure::graph(error)
+        Failure::coded(Fault::Graph, &error)
     }
+}
+
+impl From<TableError> for Failure {
+    fn from(error: TableError) -> Self {
+        Failure::coded(Fault::Graph, &error)
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        Failure::coded(Fault::Machine, &error)
+    }
+}
+
+/// Diagnostics as text, coloured on a terminal.
+pub(super) fn render(diagnostics: &Diagnostics, sources: &Sources) -> String {
+    let look = if io::stderr().is_terminal() { Look::Coloured } else { Look::Plain };
+    diagnostics.render(sources, look)
 }

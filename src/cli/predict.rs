@@ -23,11 +23,12 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
     let opened = open(&args.graph, &mut registry)?;
     let stage = predict_stage(&opened)?;
     let (name, ty) = fed_input(&opened.pipeline.graph, stage)?;
-    let rows = table::read(&args.input).map_err(Failure::graph)?;
-    let device = open_device(&args.machine, true)?;
+    let rows = table::read(&args.input)?;
+    let device = open_device(&args.machine.place, true)?;
     let options = compile_options(&args.machine.compile);
     let planner = CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, options);
-    let mut session = Session::new(Arc::clone(&opened.pipeline), Arc::new(planner), device, IndexMap::new())?;
+    let session = Session::new(Arc::clone(&opened.pipeline), Arc::new(planner), device, IndexMap::new());
+    let mut session = session.map_err(|error| opened.failure(error))?;
     session.load(&args.load)?;
     let outputs = predict_rows(&opened, &mut session, stage, (&name, &ty), &rows)?;
     write(&args.output, &outputs)
@@ -82,7 +83,7 @@ fn predict_rows(
     let mut parts: Vec<Vec<HostTensor>> = vec![vec![]; nodes.len()];
     for first in (0..n_rows).step_by(stage.batch.max(1)) {
         let n_batch = stage.batch.max(1).min(n_rows - first);
-        let batch = table::fit(rows, ty, first, n_batch).map_err(Failure::graph)?;
+        let batch = table::fit(rows, ty, first, n_batch)?;
         let outputs = session.run(&nodes, &IndexMap::from([(name.to_string(), batch)]));
         let mut outputs = outputs.map_err(|error| opened.failure(error))?;
         for (node, parts) in nodes.iter().zip(&mut parts) {
@@ -105,8 +106,7 @@ fn joined(parts: &[HostTensor]) -> Result<HostTensor, Failure> {
 }
 
 fn write(path: &Path, outputs: &IndexMap<String, HostTensor>) -> Result<(), Failure> {
-    let failed =
-        |error: io::Error| Failure::machine(format!("{} cannot be written: {error}", path.display()));
+    let failed = |error: io::Error| Failure::unwritable(path, &error);
     if path.as_os_str() == "-" {
         // A reader that has had enough is no failure.
         return match write_csv(outputs, &mut BufWriter::new(io::stdout().lock())) {

@@ -11,21 +11,26 @@ use engine_runtime::data::source::{LoadContext, Sources};
 use engine_runtime::device::Device;
 use engine_runtime::session::{self, CompilingPlanner, Report, Session};
 
+use super::explain::compile_stages;
+use super::html;
 use super::open::{Opened, open};
 use super::output::{Failure, remark};
 use super::progress::Progress;
-use super::{CompileArgs, MachineArgs, RunArgs};
+use super::{CompileArgs, DeviceArgs, RunArgs};
 use crate::{Engine, devices};
 
 pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.graph, &mut registry)?;
     let mut progress = Progress::new(args.quiet);
-    let report = run_stages(&opened, registry, &sources, args, &mut progress)?;
-    match &args.report {
-        Some(path) => write_report(path, &report),
-        None => Ok(()),
+    let report = run_stages(&opened, registry.clone(), &sources, args, &mut progress)?;
+    let Some(path) = &args.report else { return Ok(()) };
+    if path.extension().is_some_and(|extension| extension == "html") {
+        let (data_dir, no_fuse) = (args.data_dir.as_deref(), args.machine.no_fuse);
+        let compiled = compile_stages(&opened, registry, &sources, data_dir, no_fuse, None)?;
+        return write(path, &html::page(&report, &compiled));
     }
+    write(path, &(serde_json::to_string_pretty(&report).map_err(Failure::machine)? + "\n"))
 }
 
 fn run_stages(
@@ -35,13 +40,15 @@ fn run_stages(
     args: &RunArgs,
     progress: &mut Progress,
 ) -> Result<Report, Failure> {
-    let device = open_device(&args.machine, args.quiet)?;
+    let device = open_device(&args.machine.place, args.quiet)?;
     let context = LoadContext { say: |line| remark(line), ..LoadContext::from_env(args.data_dir.as_deref()) };
     let pipeline = Arc::clone(&opened.pipeline);
-    let sets = session::load_data(&pipeline, sources, &context, &mut |event| progress.show(event))?;
+    let sets = session::load_data(&pipeline, sources, &context, &mut |event| progress.show(event));
+    let sets = sets.map_err(|error| opened.failure(error))?;
     let options = compile_options(&args.machine.compile);
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options);
-    let mut session = Session::new(pipeline, Arc::new(planner), device, sets)?;
+    let session = Session::new(pipeline, Arc::new(planner), device, sets);
+    let mut session = session.map_err(|error| opened.failure(error))?;
     interrupt_by(session.cancel_flag());
     let ran = session.run_stages(args.resume.as_deref(), &mut |event| progress.show(event));
     progress.finish();
@@ -55,8 +62,8 @@ pub(super) fn compile_options(args: &CompileArgs) -> Options {
 }
 
 /// Starts the device that is asked for, and says which `auto` has taken.
-pub(super) fn open_device(args: &MachineArgs, quiet: bool) -> Result<Arc<dyn Device>, Failure> {
-    let opened = devices::open(args.device, args.threads).map_err(Failure::machine)?;
+pub(super) fn open_device(args: &DeviceArgs, quiet: bool) -> Result<Arc<dyn Device>, Failure> {
+    let opened = devices::open(args.device, args.threads)?;
     if let Some(why) = opened.why.as_ref().filter(|_| !quiet) {
         remark(format!("device: {why}"));
     }
@@ -76,7 +83,6 @@ fn interrupt_by(flag: Arc<AtomicBool>) {
     }
 }
 
-fn write_report(path: &Path, report: &Report) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(report).map_err(Failure::machine)?;
-    fs::write(path, json + "\n").map_err(|error| Failure::machine(format!("{}: {error}", path.display())))
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure::unwritable(path, &error))
 }

@@ -78,7 +78,8 @@ impl Element {
         })
     }
 
-    fn inside(&self, code: &mut Code) -> Option<Variable> {
+    /// Whether no guard keeps the point out; none if there is no guard.
+    pub fn inside(&self, code: &mut Code) -> Option<Variable> {
         let all = self.guards.iter().map(|&(inside, _)| inside);
         all.reduce(|all, inside| {
             debug_assert_eq!(all.elem_type(), BOOL);

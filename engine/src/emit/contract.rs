@@ -171,7 +171,7 @@ fn with_operands(op: &TileOp, renamed: impl Fn(Reg) -> Reg) -> TileOp {
             }
         }
         TileOp::Scalar(_, args) => args.iter_mut().for_each(|arg| *arg = renamed(*arg)),
-        TileOp::Check { index: reg, .. }
+        TileOp::Check { value: reg, .. }
         | TileOp::Reduce { value: reg, .. }
         | TileOp::Fold { value: reg }
         | TileOp::Store { value: reg, .. } => {

@@ -3,7 +3,9 @@
 
 use super::*;
 use crate::fuse::{Access, Class, ContractBody, Domain, MatrixOperand, ScatterBody, Side, SideSum, TileInst};
-use crate::ir::{Binary, Combine, Foreign, Monoid, Scalar, Type as TensorType, Unary, Value, View};
+use crate::ir::{
+    Binary, Combine, Foreign, Monoid, Requirement, Scalar, Type as TensorType, Unary, Value, View,
+};
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 use expect_test::{Expect, expect};
@@ -117,7 +119,10 @@ fn cross_entropy(rows: usize, classes: usize) -> Kernel {
     let x = s.input(DType::F32, Class::Element);
     let label = s.input(DType::U8, Class::Row);
     let label = s.scalar(Scalar::Cast(DType::I32), &[label]);
-    let label = s.push(TileOp::Check { index: label, bound: classes, site: 41 }, DType::I32, Class::Row);
+    let requirement = Requirement::Index { bound: classes };
+    let access = Access::dense(&[rows]);
+    let check = TileOp::Check { value: label, requirement, site: 41, access };
+    let label = s.push(check, DType::I32, Class::Row);
     let m = s.reduce(Monoid::Max, x);
     let shifted = s.binary(Binary::Sub, x, m);
     let e = s.unary(Unary::Exp, shifted);
@@ -643,7 +648,7 @@ fn the_first_label_out_of_range_raises_the_flag() {
     labels[13] = 10;
     let x = bytes(&numbers(210));
     let Some(buffers) = on_host::run(&cross_entropy(21, 10), &[x, labels], 0) else { return };
-    assert_eq!(i32s(&buffers[5]), [41 + 1, 10, 0, 13, 0], "node + 1, value, point");
+    assert_eq!(i32s(&buffers[5]), [41 + 1, 10, 0, 13, 0], "node + 1, value, position");
 }
 
 /// What a primitive should give for its operands.

@@ -6,7 +6,7 @@ use super::philox::philox_word;
 use super::scalar::{literal, narrowed, register_type, scalar, widened};
 use super::{Buffers, EmitError};
 use crate::fuse::{Access, Class, Reg, Tile, TileInst, TileOp};
-use crate::ir::{DType, NodeId};
+use crate::ir::{DType, NodeId, Requirement};
 use cubecl_core::ir::{Bitwise, Comparison, ElemType, ManagedVariable, Variable};
 use cubecl_core::prelude::NativeExpand;
 
@@ -87,7 +87,9 @@ impl TileCode<'_> {
                 let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
                 scalar(code, op, &args, from, inst.dtype)?
             }
-            TileOp::Check { index, bound, site } => self.check(code, get(*index), *bound, *site, point)?,
+            TileOp::Check { value, requirement, site, access } => {
+                self.check(code, get(*value), *requirement, (*site, access), point)
+            }
             TileOp::Store { operand, access, value } => {
                 let element = element(code, access, point);
                 let value = narrowed(code, inst.dtype, get(*value));
@@ -155,28 +157,43 @@ impl TileCode<'_> {
         Ok(philox_word::expand(code.scope, low, high, step, iteration, seed, stream, lane).into())
     }
 
-    /// Where the index is out of range, the first thread to notice writes what it found to the error flag.
+    /// Where the value is not as required, the first thread to notice writes what it found to the error flag.
     fn check(
         &self,
         code: &mut Code,
-        index: Variable,
-        bound: usize,
-        site: NodeId,
+        value: Variable,
+        requirement: Requirement,
+        (site, access): (NodeId, &Access),
         point: Variable,
-    ) -> Result<Variable, EmitError> {
-        let flag = self.shared.flag.unwrap_or_else(|| crate::bug!("an index check without an error flag"));
-        let elem = index.elem_type();
-        let zero = code.int(elem, 0);
-        let above = is_at_least(code, index, bound);
-        let outside = match elem {
-            ElemType::Int(_) => {
-                let below = code.less(index, zero);
-                code.or(below, above)
+    ) -> Variable {
+        let flag = self.shared.flag.unwrap_or_else(|| crate::bug!("a check without an error flag"));
+        let violates = violates(code, value, requirement);
+        code.when(violates, |code| {
+            let element = element(code, access, point);
+            match element.inside(code) {
+                None => raise(code, flag, value, site, element.index),
+                Some(inside) => code.when(inside, |code| raise(code, flag, value, site, element.index)),
             }
-            _ => above,
-        };
-        code.when(outside, |code| raise(code, flag, index, site, point));
-        Ok(code.select(outside, zero, index))
+        });
+        let fallback = code.int(value.elem_type(), requirement.fallback());
+        code.select(violates, fallback, value)
+    }
+}
+
+fn violates(code: &mut Code, value: Variable, requirement: Requirement) -> Variable {
+    let zero = code.int(value.elem_type(), 0);
+    match requirement {
+        Requirement::Divisor => code.cmp(Comparison::Equal, value, zero),
+        Requirement::Index { bound } => {
+            let above = is_at_least(code, value, bound);
+            match value.elem_type() {
+                ElemType::Int(_) => {
+                    let below = code.less(value, zero);
+                    code.or(below, above)
+                }
+                _ => above,
+            }
+        }
     }
 }
 
@@ -199,20 +216,20 @@ fn is_at_least(code: &mut Code, index: Variable, bound: usize) -> Variable {
     code.cmp(Comparison::GreaterEqual, index, bound)
 }
 
-/// The words of the error flag: site + 1, value (low, high), point (low, high).
+/// The words of the error flag: site + 1, value (low, high), position in the node's own tensor (low, high).
 pub const FLAG_WORDS: usize = 5;
 
-fn raise(code: &mut Code, flag: Variable, index: Variable, site: NodeId, point: Variable) {
+fn raise(code: &mut Code, flag: Variable, value: Variable, site: NodeId, position: Variable) {
     let [clear, raised] = [0, site as i64 + 1].map(|word| code.int(U32, word));
     let first = code.at(0);
     let place = code.load(flag, first);
     let before = code.compare_and_swap(place, clear, raised);
     let is_first = code.cmp(Comparison::Equal, before, clear);
     code.when(is_first, |code| {
-        let value = code.cast(super::code::I64, index);
+        let value = code.cast(super::code::I64, value);
         let value = code.cast(U64, value);
-        let point = code.cast(U64, point);
-        for (i, number) in [value, point].into_iter().enumerate() {
+        let position = code.cast(U64, position);
+        for (i, number) in [value, position].into_iter().enumerate() {
             let bits = code.int(U64, 32);
             let high = code.bit(Bitwise::ShiftRight, number, bits);
             for (j, half) in [number, high].into_iter().enumerate() {
@@ -231,8 +248,10 @@ pub fn operands(op: &TileOp) -> Vec<Reg> {
         TileOp::Load { index, .. } => index.iter().map(|&(reg, _)| reg).collect(),
         TileOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
         TileOp::Scalar(_, args) => args.clone(),
-        TileOp::Check { index, .. } => vec![*index],
-        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } | TileOp::Fold { value } => vec![*value],
+        TileOp::Check { value, .. }
+        | TileOp::Reduce { value, .. }
+        | TileOp::Store { value, .. }
+        | TileOp::Fold { value } => vec![*value],
         TileOp::Const(_) | TileOp::Coord(_) | TileOp::Accumulator => vec![],
     }
 }

@@ -334,7 +334,7 @@ pub fn op_name(op: &NodeOp) -> String {
         NodeOp::Map(_) => "map".into(),
         NodeOp::Scalar(scalar) => scalar.name().into(),
         NodeOp::Iota { .. } => "iota".into(),
-        NodeOp::Check { .. } => "check".into(),
+        NodeOp::Check(_) => "check".into(),
         NodeOp::View(_) => "copy".into(),
         NodeOp::Reduce { monoid, .. } => format!("reduce_{}", monoid.name()),
         NodeOp::Scan { monoid, .. } => format!("scan_{}", monoid.name()),

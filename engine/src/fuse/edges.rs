@@ -213,7 +213,7 @@ fn inline_costs(graph: &Graph, fuse: bool) -> Vec<Option<usize>> {
             }
             _ if !fuse || node.apart.is_some() || is_large => None,
             NodeOp::Scalar(scalar) if node.outputs[0].ty.numel() == 1 || is_cheap(scalar) => Some(1),
-            NodeOp::Gather { .. } | NodeOp::Check { .. } => Some(2),
+            NodeOp::Gather { .. } | NodeOp::Check(_) => Some(2),
             _ => None,
         };
         costs.push(own.and_then(|own| total(graph, &costs, node, own)));

@@ -1,7 +1,7 @@
 //! Fused kernels: what one launch does, in a form that every device can run or translate.
 
 use super::Access;
-use crate::ir::{Combine, DType, Literal, Monoid, NodeId, Scalar, Type, Value};
+use crate::ir::{Combine, DType, Literal, Monoid, NodeId, Requirement, Scalar, Type, Value};
 use crate::op::{KernelCall, Role, RowFold, extreme_fold};
 
 /// Index of an instruction within its tile; also names its result.
@@ -69,14 +69,17 @@ pub enum TileOp {
     },
     /// One scalar primitive. Operands of a lower class repeat.
     Scalar(Scalar, Vec<Reg>),
-    /// An index check: raises the error of primitive node `site` if `index` is outside `0..bound`, and yields 0 then.
+    /// A check: raises the error of primitive node `site` if `value` is not as required, and yields the fallback then.
+    /// Points that a guard of `access` keeps out are not looked at.
     Check {
-        /// The index.
-        index: Reg,
-        /// Exclusive upper bound.
-        bound: usize,
+        /// What is looked at.
+        value: Reg,
+        /// What it must be.
+        requirement: Requirement,
         /// The node in the primitive graph.
         site: NodeId,
+        /// From points to the element number in the node's own shape, for the error.
+        access: Access,
     },
     /// Combines an `Element` register along the row into a `Row` result; in the accumulator type.
     Reduce {

@@ -1,7 +1,7 @@
 //! Kernels as text.
 
 use super::{AttendBody, ContractBody, Kernel, KernelBody, Side, Tile, TileInst, TileOp, Use};
-use crate::ir::{Graph, Scalar, Type};
+use crate::ir::{Graph, Requirement, Scalar, Type};
 use std::fmt::{self, Write};
 
 impl Kernel {
@@ -138,7 +138,10 @@ impl fmt::Display for OpText<'_> {
                     _ => write!(f, "{}({})", op.name(), args.join(", ")),
                 }
             }
-            TileOp::Check { index, bound, .. } => write!(f, "check(%{index}, bound={bound})"),
+            TileOp::Check { value, requirement: Requirement::Index { bound }, .. } => {
+                write!(f, "check(%{value}, bound={bound})")
+            }
+            TileOp::Check { value, requirement: Requirement::Divisor, .. } => write!(f, "nonzero(%{value})"),
             TileOp::Reduce { monoid, value } => write!(f, "reduce_{}(%{value})", monoid.name()),
             TileOp::Accumulator => f.write_str("accumulator"),
             TileOp::Store { .. } | TileOp::Fold { .. } => f.write_str("store"),

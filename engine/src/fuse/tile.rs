@@ -170,10 +170,15 @@ impl<'r, 'g> TileBuilder<'r, 'g> {
                 let class = args.iter().map(|&reg| self.insts[reg].class).max().unwrap_or(class);
                 self.push(TileOp::Scalar(scalar.clone(), args), dtype, class)
             }
-            NodeOp::Check { bound } => {
-                let index = self.emit(class, node.inputs[0], chain);
-                let class = self.insts[index].class;
-                self.push(TileOp::Check { index, bound: *bound, site: value.node }, dtype, class)
+            NodeOp::Check(requirement) => {
+                let checked = self.emit(class, node.inputs[0], chain);
+                let class = self.insts[checked].class;
+                let (requirement, access) = (*requirement, access.clone());
+                self.push(
+                    TileOp::Check { value: checked, requirement, site: value.node, access },
+                    dtype,
+                    class,
+                )
             }
             NodeOp::Gather { axis, batch } => self.emit_gather(class, value, chain, *axis, *batch),
             NodeOp::Random { stream } => {

@@ -40,7 +40,7 @@ pub fn gradients(
         NodeOp::Input(_)
         | NodeOp::Const(_)
         | NodeOp::Iota { .. }
-        | NodeOp::Check { .. }
+        | NodeOp::Check(_)
         | NodeOp::Random { .. } => Ok(none),
         NodeOp::Call(_) | NodeOp::Map(_) => crate::bug!("`{}` is not a primitive", node.name()),
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Attrs, Binary, Body, Call, Combine, Contract, DType, Dim, Graph, InputKind, Literal, Monoid, Node,
-    NodeId, NodeOp, Output, Scalar, Symbol, Type, Unary, Value, View,
+    NodeId, NodeOp, Output, Requirement, Scalar, Symbol, Type, Unary, Value, View,
 };
 use crate::diag::Span;
 use crate::op::{Registry, TypeIssue};
@@ -200,8 +200,17 @@ impl<'a> Builder<'a> {
         (0..n_outputs).map(|port| Value { node, port }).collect()
     }
 
-    /// One scalar primitive; operands are broadcast to a common shape first.
+    /// One scalar primitive; operands are broadcast to a common shape first. Integers are divided by what is checked not
+    /// to be zero.
     pub fn scalar(&mut self, op: Scalar, inputs: &[Value]) -> Value {
+        if let (Scalar::Binary(Binary::Div | Binary::Rem), &[a, b]) = (&op, inputs) {
+            let b = self.check_divisor(b);
+            return self.scalar_of(op, &[a, b]);
+        }
+        self.scalar_of(op, inputs)
+    }
+
+    fn scalar_of(&mut self, op: Scalar, inputs: &[Value]) -> Value {
         let types: Vec<Type> = inputs.iter().map(|&v| self.ty(v).clone()).collect();
         let shape = broadcast_shapes(&types)
             .unwrap_or_else(|| crate::bug!("cannot broadcast {} and {}", types[0], types[types.len() - 1]));
@@ -260,7 +269,27 @@ impl<'a> Builder<'a> {
     /// Passes indices through that lie in `0..bound`, raises the out-of-bounds error otherwise.
     pub fn check_index(&mut self, idx: Value, bound: usize) -> Value {
         let ty = self.ty(idx).clone();
-        self.push(NodeOp::Check { bound }, vec![idx], ty)
+        self.push(NodeOp::Check(Requirement::Index { bound }), vec![idx], ty)
+    }
+
+    /// Passes integers through that are not zero, raises the error of a division by zero otherwise. Floats divide as
+    /// IEEE has it, and a constant is looked at here.
+    fn check_divisor(&mut self, divisor: Value) -> Value {
+        let ty = self.ty(divisor).clone();
+        if !ty.dtype.is_int() || self.literal(divisor).is_some_and(|literal| literal.as_i64() != 0) {
+            return divisor;
+        }
+        self.push(NodeOp::Check(Requirement::Divisor), vec![divisor], ty)
+    }
+
+    /// What a constant holds, seen through views that repeat it.
+    fn literal(&self, value: Value) -> Option<Literal> {
+        let node = &self.graph.nodes[value.node];
+        match &node.op {
+            NodeOp::Const(literal) => Some(*literal),
+            NodeOp::View(View::Reshape | View::Broadcast { .. }) => self.literal(node.inputs[0]),
+            _ => None,
+        }
     }
 
     // ---- Views.

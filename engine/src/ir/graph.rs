@@ -1,6 +1,6 @@
 //! The graph: typed nodes in an order in which operands come first.
 
-use super::{Attrs, Body, Combine, Contract, Literal, Monoid, Scalar, Symbol, Type, View};
+use super::{Attrs, Body, Combine, Contract, Literal, Monoid, Requirement, Scalar, Symbol, Type, View};
 use crate::diag::Span;
 use crate::op::OpForm;
 use std::sync::Arc;
@@ -83,12 +83,9 @@ pub enum NodeOp {
         /// The axis.
         axis: usize,
     },
-    /// Passes an index through if it lies in `0..bound`; otherwise raises the out-of-bounds error that names this node
-    /// and position, and yields 0.
-    Check {
-        /// Exclusive upper bound.
-        bound: usize,
-    },
+    /// Passes integers through that are as required; otherwise raises the error that names this node and position, and
+    /// yields the requirement's fallback.
+    Check(Requirement),
     /// A change of index.
     View(View),
     /// A reduction over `axes` (ascending), which vanish from the shape.

@@ -16,7 +16,7 @@ pub use body::{Body, E, Inst, Reg};
 pub use builder::{Builder, broadcast_shapes, stream_of};
 pub use dtype::DType;
 pub use graph::{Call, Graph, InputKind, Node, NodeId, NodeOp, Output, StateLink, Value};
-pub use prim::{Combine, Contract, Monoid, View};
+pub use prim::{Combine, Contract, Monoid, Requirement, View};
 pub use scalar::{Binary, Foreign, Scalar, Unary};
 pub(crate) use text::NodeText;
 pub use text::{TextError, parse};

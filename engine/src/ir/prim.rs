@@ -36,6 +36,46 @@ pub enum View {
     },
 }
 
+/// What a check asks of integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Requirement {
+    /// An index lies in `0..bound`.
+    Index {
+        /// Exclusive upper bound.
+        bound: usize,
+    },
+    /// A divisor is not zero.
+    Divisor,
+}
+
+impl Requirement {
+    /// Whether a value is as asked.
+    pub const fn holds(self, value: i64) -> bool {
+        match self {
+            Requirement::Index { bound } => value >= 0 && (value as u64) < bound as u64,
+            Requirement::Divisor => value != 0,
+        }
+    }
+
+    /// What the kernel goes on with where the value is not as asked.
+    pub const fn fallback(self) -> i64 {
+        match self {
+            Requirement::Index { .. } => 0,
+            Requirement::Divisor => 1,
+        }
+    }
+
+    /// The fact for the error: what is wrong with `value` at row-major `position` of its tensor.
+    pub fn fault(self, value: i64, position: u64) -> String {
+        match self {
+            Requirement::Index { bound } => {
+                format!("index {value} at position {position} is not in 0..{bound}")
+            }
+            Requirement::Divisor => format!("the divisor at position {position} is 0"),
+        }
+    }
+}
+
 /// How a reduction combines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Monoid {

@@ -155,7 +155,7 @@ fn check_node(graph: &Graph, node: &Node, level: Level) -> Check {
 fn check_counts(node: &Node) -> Check {
     let n_inputs = match &node.op {
         NodeOp::Input(_) | NodeOp::Const(_) | NodeOp::Iota { .. } => Some(0),
-        NodeOp::Check { .. } | NodeOp::View(_) | NodeOp::Reduce { .. } | NodeOp::Scan { .. } => Some(1),
+        NodeOp::Check(_) | NodeOp::View(_) | NodeOp::Reduce { .. } | NodeOp::Scan { .. } => Some(1),
         // The step, and in an unrolled loop the number of the trip.
         NodeOp::Random { .. } => Some(node.inputs.len().clamp(1, 2)),
         NodeOp::Gather { .. } | NodeOp::Contract(_) => Some(2),
@@ -301,7 +301,7 @@ fn check_primitive(op: &NodeOp, inputs: &[Type], output: &Type) -> Check {
             check_axis(*axis, output)?;
             check_index(output)
         }
-        NodeOp::Check { .. } => {
+        NodeOp::Check(_) => {
             check_index(output)?;
             same_type(inputs[0].clone(), output)
         }

@@ -13,7 +13,7 @@ pub trait Plugin {
 }
 
 /// All ops that a graph can name, in order of registration.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Registry {
     ops: IndexMap<String, Arc<OpForm>>,
 }

@@ -14,7 +14,6 @@ use crate::ir::{Builder, DType, E, Graph, Level, Symbol, Type, Value, parse, ver
 use crate::oracle::{Elements, Oracle, OracleRun, OracleTensor};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 
 /// Something that an op's form says and the oracle does not.
 #[derive(Clone, PartialEq, Eq)]
@@ -70,11 +69,12 @@ pub fn assert_families(families: &[&dyn Plugin], cases: &str) {
 
 /// Runs every example of every op; what differs from its results.
 pub fn examples(registry: &Registry) -> Vec<Failure> {
-    examples_of(registry, None)
+    registry.ops().flat_map(|form| op_examples(form, registry)).collect()
 }
 
-fn examples_of(registry: &Registry, op: Option<&str>) -> Vec<Failure> {
-    each_example(registry, op, |_, example| check(example, registry))
+/// Runs every example of one op; what differs from its results.
+pub fn op_examples(form: &OpForm, registry: &Registry) -> Vec<Failure> {
+    each_example(form, |example| check(example, registry))
 }
 
 /// Runs one example.
@@ -92,11 +92,12 @@ pub fn check(example: &Example, registry: &Registry) -> Result<(), String> {
 /// Differentiates every op that states finite differences, on random operands of its examples' types (integers and truth
 /// values are those of the examples); what differs from central differences.
 pub fn gradients(registry: &Registry) -> Vec<Failure> {
-    gradients_of(registry, None)
+    registry.ops().flat_map(|form| op_gradients(form, registry)).collect()
 }
 
-fn gradients_of(registry: &Registry, op: Option<&str>) -> Vec<Failure> {
-    each_example(registry, op, |form, example| match &form.check {
+/// As [`gradients`], for one op.
+pub fn op_gradients(form: &OpForm, registry: &Registry) -> Vec<Failure> {
+    each_example(form, |example| match &form.check {
         GradCheck::FiniteDifferences { range, avoid } => {
             let case = case(example, registry)?;
             let inputs = randomized(&case.inputs, *range, avoid);
@@ -108,22 +109,20 @@ fn gradients_of(registry: &Registry, op: Option<&str>) -> Vec<Failure> {
 
 /// Compares the gradients of every op whose gradient is a convention with what the convention comes to.
 pub fn conventions(registry: &Registry) -> Vec<Failure> {
-    conventions_of(registry, None)
+    registry.ops().flat_map(|form| op_conventions(form, registry)).collect()
 }
 
-fn conventions_of(registry: &Registry, op: Option<&str>) -> Vec<Failure> {
-    let stated = chosen(registry, op).flat_map(|form| {
-        let grads = match &form.check {
-            GradCheck::Convention { grads, .. } => grads.as_slice(),
-            _ => &[],
-        };
-        form.examples.iter().zip(grads).map(move |(example, grads)| (form, example, grads))
-    });
-    let failure = |(form, example, grads): (&Arc<OpForm>, &Example, &Vec<Vec<f64>>)| {
+/// As [`conventions`], for one op.
+pub fn op_conventions(form: &OpForm, registry: &Registry) -> Vec<Failure> {
+    let grads = match &form.check {
+        GradCheck::Convention { grads, .. } => grads.as_slice(),
+        _ => &[],
+    };
+    let failure = |(example, grads): (&Example, &Vec<Vec<f64>>)| {
         let message = check_convention(example, grads, registry).err()?;
         Some(Failure { op: form.name.clone(), example: example.title.into(), message })
     };
-    stated.filter_map(failure).collect()
+    form.examples.iter().zip(grads).filter_map(failure).collect()
 }
 
 fn check_convention(example: &Example, grads: &[Vec<f64>], registry: &Registry) -> Result<(), String> {
@@ -144,23 +143,12 @@ fn weighed_gradients(case: &Case, registry: &Registry) -> Result<Vec<(Symbol, Or
     Ok(run.outputs.into_iter().collect())
 }
 
-/// All ops, or one.
-fn chosen<'r>(registry: &'r Registry, op: Option<&'r str>) -> impl Iterator<Item = &'r Arc<OpForm>> {
-    registry.ops().filter(move |form| op.is_none_or(|op| form.name == op))
-}
-
-fn each_example(
-    registry: &Registry,
-    op: Option<&str>,
-    check: impl Fn(&OpForm, &Example) -> Result<(), String>,
-) -> Vec<Failure> {
-    let examples =
-        chosen(registry, op).flat_map(|form| form.examples.iter().map(move |example| (form, example)));
-    let failure = |(form, example): (&Arc<OpForm>, &Example)| {
-        let message = check(form, example).err()?;
+fn each_example(form: &OpForm, check: impl Fn(&Example) -> Result<(), String>) -> Vec<Failure> {
+    let failure = |example: &Example| {
+        let message = check(example).err()?;
         Some(Failure { op: form.name.clone(), example: example.title.into(), message })
     };
-    examples.filter_map(failure).collect()
+    form.examples.iter().filter_map(failure).collect()
 }
 
 /// Reads an example.

@@ -13,9 +13,11 @@ pub use tensor::{Elements, OracleTensor, Precision};
 
 use crate::bind::unroll;
 use crate::ir::{
-    Call, Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeOp, Symbol, Type, Value, View,
+    Call, Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeOp, Requirement, Symbol, Type, Value,
+    View,
     dense_strides,
 };
+
 use crate::lower::primitives;
 use crate::op::{KernelCall, Lower, Registry};
 use indexmap::IndexMap;
@@ -41,17 +43,17 @@ pub enum OracleError {
         /// What the graph says.
         expected: Type,
     },
-    /// An index is out of range.
-    #[error("index {value} at position {position} of `{node}` is not in 0..{bound}")]
-    OutOfBounds {
-        /// The node that checks the index, or uses it.
+    /// An index is out of range, or an integer is divided by zero.
+    #[error("`{node}`: {}", .requirement.fault(*.value, *.position))]
+    Violation {
+        /// The node that checks, or uses the index.
         node: Symbol,
-        /// Row-major number of the index in its tensor.
-        position: usize,
-        /// The index.
+        /// Row-major number of the value in its tensor.
+        position: u64,
+        /// The value.
         value: i64,
-        /// Exclusive upper bound.
-        bound: usize,
+        /// What it should be.
+        requirement: Requirement,
     },
 }
 
@@ -162,7 +164,10 @@ impl Machine<'_> {
             NodeOp::Const(literal) => OracleTensor::of_literal(ty, *literal),
             NodeOp::Scalar(op) => scalar::apply(op, &args, ty, self.precision),
             NodeOp::Iota { axis } => iota(ty, *axis),
-            NodeOp::Check { bound } => checked(node.name(), args[0], *bound)?,
+            NodeOp::Check(requirement) => {
+                require(node.name(), args[0], *requirement)?;
+                args[0].clone()
+            }
             NodeOp::View(view) => viewed(view, args[0], ty),
             NodeOp::Reduce { monoid, axes } if monoid.is_index() => {
                 arg_reduced(*monoid, axes[0], args[0], ty)
@@ -193,19 +198,18 @@ fn iota(ty: &Type, axis: usize) -> OracleTensor {
     OracleTensor::ints(ty.dtype, &extents, coordinates)
 }
 
-fn checked(name: &Symbol, idx: &OracleTensor, bound: usize) -> Result<OracleTensor, OracleError> {
-    in_range(name, idx, bound)?;
-    Ok(idx.clone())
+fn require(name: &Symbol, x: &OracleTensor, requirement: Requirement) -> Result<(), OracleError> {
+    match (0..x.len()).find(|&i| !requirement.holds(x.int(i))) {
+        None => Ok(()),
+        Some(i) => {
+            let (node, value) = (name.clone(), x.int(i));
+            Err(OracleError::Violation { node, position: i as u64, value, requirement })
+        }
+    }
 }
 
 fn in_range(name: &Symbol, idx: &OracleTensor, bound: usize) -> Result<(), OracleError> {
-    match (0..idx.len()).find(|&i| !(0..bound as i64).contains(&idx.int(i))) {
-        None => Ok(()),
-        Some(position) => {
-            let (node, value) = (name.clone(), idx.int(position));
-            Err(OracleError::OutOfBounds { node, position, value, bound })
-        }
-    }
+    require(name, idx, Requirement::Index { bound })
 }
 
 // ---- Views.

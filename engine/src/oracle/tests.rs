@@ -163,7 +163,7 @@ fn a_bad_index_names_node_position_and_value() {
         b.set_scope("rows", None);
         b.check_index(x[0], 4)
     });
-    assert_eq!(error.unwrap_err().to_string(), "index 4 at position 1 of `rows.1` is not in 0..4");
+    assert_eq!(error.unwrap_err().to_string(), "`rows.1`: index 4 at position 1 is not in 0..4");
 }
 
 #[test]

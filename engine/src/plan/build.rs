@@ -2,9 +2,9 @@
 
 use super::memory::{Need, place};
 use super::schedule::{Before, Scheduled, dependencies, finished_before, schedule};
-use super::{Buffer, BufferId, Launch, Place, Plan, Precision};
+use super::{Buffer, BufferId, CheckSite, Launch, Place, Plan, Precision};
 use crate::fuse::{Access, Class, Domain, Kernel, KernelBody, Operand, Tile, TileInst, TileOp, Use};
-use crate::ir::{Graph, Node, NodeOp, Output, StateLink, Symbol, Value, View};
+use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
 use petgraph::algo::has_path_connecting;
 use petgraph::graph::NodeIndex;
 use std::collections::{HashMap, HashSet};
@@ -213,11 +213,9 @@ impl Planner<'_> {
             .iter()
             .filter_map(|(name, value)| Some((name.clone(), *buffer_of.get(value)?)))
             .collect();
-        let checks =
-            self.graph.nodes.iter().enumerate().filter(|(_, node)| matches!(node.op, NodeOp::Check { .. }));
         Plan {
             name: self.graph.name.clone(),
-            check_sites: checks.map(|(id, node)| (id, node.name().clone())).collect(),
+            check_sites: check_sites(self.graph),
             kernels: self.kernels,
             launches,
             buffers,
@@ -349,4 +347,14 @@ fn is_own(tile: &Tile, class: Class, access: &Access) -> bool {
         }
         Class::Row | Class::Uniform => n_rows == 1 && access.is_uniform(),
     }
+}
+
+fn check_sites(graph: &Graph) -> Vec<CheckSite> {
+    let site = |(id, node): (NodeId, &Node)| match node.op {
+        NodeOp::Check(requirement) => {
+            Some(CheckSite { node: id, name: node.name().clone(), span: node.span, requirement })
+        }
+        _ => None,
+    };
+    graph.nodes.iter().enumerate().filter_map(site).collect()
 }

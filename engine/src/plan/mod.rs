@@ -12,8 +12,9 @@ pub use build::{plan, separate_states};
 pub use memory::ALIGNMENT;
 pub use verify::verify;
 
+use crate::diag::Span;
 use crate::fuse::Kernel;
-use crate::ir::{InputKind, NodeId, Symbol, Type, Value};
+use crate::ir::{InputKind, NodeId, Requirement, Symbol, Type, Value};
 use std::ops::Range;
 
 /// Index into [`Plan::buffers`].
@@ -66,6 +67,19 @@ pub enum Precision {
     Tf32,
 }
 
+/// A node that checks integers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckSite {
+    /// The node in the primitive graph.
+    pub node: NodeId,
+    /// Its name.
+    pub name: Symbol,
+    /// Where what it was made of is written.
+    pub span: Option<Span>,
+    /// What it requires.
+    pub requirement: Requirement,
+}
+
 /// What runs when a stage takes a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -85,8 +99,8 @@ pub struct Plan {
     pub n_streams: usize,
     /// How matrices are multiplied.
     pub matmul: Precision,
-    /// For each site of an index check (a primitive node): its name, for the error.
-    pub check_sites: Vec<(NodeId, Symbol)>,
+    /// The nodes that check, for the errors that they raise.
+    pub check_sites: Vec<CheckSite>,
     /// Which value each buffer holds first; several values share one when updated in place.
     pub values: Vec<(Value, BufferId)>,
 }

@@ -11,6 +11,8 @@
 mod clock;
 pub mod expr;
 mod fields;
+#[cfg(test)]
+pub(crate) mod fuzz;
 pub(crate) mod lex;
 mod pipeline;
 mod ron;

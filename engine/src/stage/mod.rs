@@ -55,7 +55,8 @@ impl StageIssue {
     }
 }
 
-/// One step of training on some rows of a split.
+/// One step of training on some rows of a split; one batch of several if the stage accumulates gradients. The step
+/// number then counts batches, and what the pipeline calls `step` is that number divided by the batches of a step.
 ///
 /// # Errors
 /// If a node that the stage names is missing or not a scalar, data and inputs do not fit, or the loss has no gradient.
@@ -66,13 +67,16 @@ pub fn training(
     rows: Rows,
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
-    let loss: (Symbol, Symbol) = ("loss".into(), stage.loss.clone());
-    let measured: Vec<(Symbol, Symbol)> = [loss].into_iter().chain(stage.metrics.iter().cloned()).collect();
+    let measured = measured(stage);
     let wanted = Wanted { outputs: &measured, state: &stage.state };
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
-    let fed = sound("feed", Level::Bound, rows::feed(pipeline, &bound, data, rows, true, registry)?);
+    let fed = rows::feed(pipeline, &bound, data, rows, (true, stage.accumulate), registry)?;
+    let fed = sound("feed", Level::Bound, fed);
     let graph = match &stage.optimizer {
-        Some(optimizer) => optimize::optimize(&fed, stage, optimizer, total_steps(stage, data), registry)?,
+        Some(optimizer) if stage.accumulate <= 1 => {
+            optimize::optimize(&fed, stage, optimizer, total_steps(stage, data), registry)?
+        }
+        Some(_) => optimize::accumulate(&fed, stage.accumulate, registry)?,
         None => fed,
     };
     let mut builder = Builder::new(graph, registry);
@@ -98,6 +102,38 @@ pub fn rehearse(pipeline: &Pipeline, stage: &TrainStage, registry: &Registry) ->
     }
 }
 
+/// The step of the optimizer after [`training`] has been taken on `stage.accumulate` batches: from the averaged gradients
+/// to the next parameters. The averages start over at zero.
+///
+/// # Errors
+/// If the stage has no optimizer.
+pub fn applying(
+    pipeline: &Pipeline,
+    stage: &TrainStage,
+    data: &SplitShape,
+    registry: &Registry,
+) -> Result<StageGraph, StageIssue> {
+    let Some(optimizer) = &stage.optimizer else {
+        return Err(StageIssue::new("`accumulate` needs an optimizer", None));
+    };
+    let wanted = Wanted { outputs: &measured(stage), state: &[] };
+    let rows = Rows::Batches { batch: stage.batch, per_epoch: 1 };
+    let graph = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
+    let graph = optimize::apply(&graph, stage, optimizer, total_steps(stage, data), registry)?;
+    Ok(StageGraph { graph: graph.pruned(), sums: vec![], nan_step: None })
+}
+
+/// What a training stage measures: the loss, then its metrics.
+fn measured(stage: &TrainStage) -> Vec<(Symbol, Symbol)> {
+    let loss: (Symbol, Symbol) = ("loss".into(), stage.loss.clone());
+    [loss].into_iter().chain(stage.metrics.iter().cloned()).collect()
+}
+
+/// Rows of all batches of a step.
+fn rows_per_step(stage: &TrainStage) -> usize {
+    stage.batch.saturating_mul(stage.accumulate.max(1))
+}
+
 /// One step of evaluation on some rows of a split, as they lie. `scope` tells the sums of several evaluations apart.
 ///
 /// # Errors
@@ -112,7 +148,7 @@ pub fn evaluation(
 ) -> Result<StageGraph, StageIssue> {
     let wanted = Wanted { outputs: &evaluation.metrics, state: &[] };
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
-    let fed = sound("feed", Level::Bound, rows::feed(pipeline, &bound, data, rows, false, registry)?);
+    let fed = sound("feed", Level::Bound, rows::feed(pipeline, &bound, data, rows, (false, 1), registry)?);
     let mut builder = Builder::new(fed, registry);
     let sums = add_sums(&mut builder, scope, &evaluation.metrics, rows.per_step())?;
     let graph = sound("measure", Level::Bound, builder.graph.pruned());
@@ -206,7 +242,7 @@ fn select(pipeline: &Pipeline, wanted: &Wanted, extents: &[(Symbol, usize)]) -> 
 
 /// Steps of the whole stage, which schedules refer to.
 fn total_steps(stage: &TrainStage, data: &SplitShape) -> usize {
-    let all = stage.epochs * rows::steps_per_epoch(data.n_rows, stage.batch, stage.last_batch);
+    let all = stage.epochs * rows::steps_per_epoch(data.n_rows, rows_per_step(stage), stage.last_batch);
     stage.max_steps.map_or(all, |most| all.min(most)).max(1)
 }
 

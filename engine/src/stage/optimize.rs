@@ -18,6 +18,66 @@ pub fn optimize(
     total_steps: usize,
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
+    let (mut builder, params, grads) = gradients(graph, registry)?;
+    step_params(&mut builder, stage, optimizer, total_steps, (&params, grads))?;
+    Ok(sound("gradient", Level::Bound, builder.graph))
+}
+
+/// The graph with gradients of its first output, a share of which is added to a state `PARAM.grad` beside each parameter.
+/// Half-precision gradients are added up in single precision.
+pub fn accumulate(graph: &Graph, n_batches: usize, registry: &Registry) -> Result<Graph, StageIssue> {
+    let (mut b, params, grads) = gradients(graph, registry)?;
+    for (param, grad) in params.into_iter().zip(grads) {
+        let total = total_of(&mut b, param)?;
+        let dtype = b.dtype(total);
+        let grad = b.cast(grad, dtype);
+        let share = b.scale(grad, 1.0 / n_batches as f64);
+        let next = b.add(total, share);
+        b.graph.state.push(StateLink { input: total.node, next });
+    }
+    Ok(b.graph)
+}
+
+/// A step of the optimizer by the averaged gradients, and zeros in their place. Of `graph`, only the parameters count.
+pub fn apply(
+    graph: &Graph,
+    stage: &TrainStage,
+    optimizer: &OptimizerDecl,
+    total_steps: usize,
+    registry: &Registry,
+) -> Result<Graph, StageIssue> {
+    let mut b = Builder::new(Graph::new(graph.name.clone()), registry);
+    let (mut params, mut grads, mut totals) = (vec![], vec![], vec![]);
+    for (id, _) in graph.inputs().filter(|(_, kind)| *kind == InputKind::Param) {
+        let param = b.input(graph.nodes[id].name(), InputKind::Param, graph.ty(Value::of(id)).clone());
+        let total = total_of(&mut b, param)?;
+        let dtype = b.dtype(param);
+        grads.push(b.cast(total, dtype));
+        params.push(param);
+        totals.push(total);
+    }
+    step_params(&mut b, stage, optimizer, total_steps, (&params, grads))?;
+    for total in totals {
+        let next = b.full_like(total, 0.0);
+        b.graph.state.push(StateLink { input: total.node, next });
+    }
+    Ok(b.graph)
+}
+
+/// The state in which a parameter's gradients are averaged.
+fn total_of(b: &mut Builder, param: Value) -> Result<Value, StageIssue> {
+    let name = format!("{}.grad", b.graph.name_of(param));
+    let dtype = b.dtype(param).accumulator();
+    let ty = b.ty(param).with_dtype(dtype);
+    b.set_scope(&name, None);
+    own_input(b, &name, InputKind::State, ty)
+}
+
+/// The graph with the gradients of its first output by its parameters.
+fn gradients<'r>(
+    graph: &Graph,
+    registry: &'r Registry,
+) -> Result<(Builder<'r>, Vec<Value>, Vec<Value>), StageIssue> {
     let loss = graph.outputs[0].1;
     check_loss(graph, loss)?;
     let params: Vec<Value> =
@@ -33,18 +93,24 @@ pub fn optimize(
         let span = graph.nodes[loss.node].span;
         return Err(StageIssue { code: Code::E0115, ..StageIssue::new(message, span).help(help) });
     }
-    let params: Vec<Value> = params.iter().map(|p| differentiated.map[p.node][p.port]).collect();
-    let mut builder = Builder::new(differentiated.graph, registry);
+    let params = params.iter().map(|p| differentiated.map[p.node][p.port]).collect();
+    Ok((Builder::new(differentiated.graph, registry), params, differentiated.grads))
+}
+
+fn step_params(
+    builder: &mut Builder,
+    stage: &TrainStage,
+    optimizer: &OptimizerDecl,
+    total_steps: usize,
+    (params, grads): (&[Value], Vec<Value>),
+) -> Result<(), StageIssue> {
     let grads = match stage.clip_norm {
-        Some(most) => clip(&mut builder, &differentiated.grads, most),
-        None => differentiated.grads,
+        Some(most) => clip(builder, &grads, most),
+        None => grads,
     };
     builder.set_scope("lr", None);
-    let lr = schedule(&mut builder, &optimizer.lr, total_steps);
-    for (param, grad) in params.into_iter().zip(grads) {
-        update(&mut builder, optimizer, param, grad, lr)?;
-    }
-    Ok(sound("gradient", Level::Bound, builder.graph))
+    let lr = schedule(builder, &optimizer.lr, total_steps);
+    params.iter().zip(grads).try_for_each(|(&param, grad)| update(builder, optimizer, param, grad, lr))
 }
 
 fn check_loss(graph: &Graph, loss: Value) -> Result<(), StageIssue> {

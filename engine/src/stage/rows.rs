@@ -95,19 +95,21 @@ pub fn expect_free_names(pipeline: &Pipeline, graph: &Graph, data: &str) -> Resu
 }
 
 /// The graph with every input that `data` feeds replaced by a gather from the resident field, in shuffled order if the
-/// input `order` says so.
+/// input `order` says so. Several batches may make a step: then the graph's own step number counts those, except for
+/// random numbers, which differ from batch to batch.
 pub fn feed(
     pipeline: &Pipeline,
     graph: &Graph,
     data: &SplitShape,
     rows: Rows,
-    shuffled: bool,
+    (shuffled, n_batches): (bool, usize),
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
     expect_free_names(pipeline, graph, &data.data)?;
     let mut builder = Builder::new(Graph::new(graph.name.clone()), registry);
     builder.reserve(graph.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()));
-    builder.step();
+    let batch_number = builder.step();
+    let step = step_of(&mut builder, batch_number, n_batches);
     let numbers = row_numbers(&mut builder, data, rows, shuffled);
     let mut map: Vec<Vec<Value>> = vec![];
     for node in &graph.nodes {
@@ -117,9 +119,13 @@ pub fn feed(
             (NodeOp::Input(InputKind::Data), Some(decl)) => {
                 vec![gather_field(&mut builder, node, decl, data, numbers)?]
             }
-            (NodeOp::Input(InputKind::Step), _) => vec![builder.step()],
+            (NodeOp::Input(InputKind::Step), _) => vec![step],
             _ => {
-                let inputs = node.inputs.iter().map(|input| map[input.node][input.port]).collect();
+                let mut inputs: Vec<Value> =
+                    node.inputs.iter().map(|input| map[input.node][input.port]).collect();
+                if let (NodeOp::Random { .. }, Some(drawn_at)) = (&node.op, inputs.first_mut()) {
+                    *drawn_at = batch_number;
+                }
                 let id = builder.graph.push(Node { inputs, ..node.clone() });
                 (0..node.outputs.len()).map(|port| Value { node: id, port }).collect()
             }
@@ -132,6 +138,15 @@ pub fn feed(
     let link = |l: &StateLink| StateLink { input: moved(Value::of(l.input)).node, next: moved(l.next) };
     fed.state = graph.state.iter().map(link).collect();
     Ok(fed)
+}
+
+fn step_of(b: &mut Builder, batch_number: Value, n_batches: usize) -> Value {
+    if n_batches <= 1 {
+        return batch_number;
+    }
+    b.set_scope("step_number", None);
+    let n_batches = b.full(Literal::Int(n_batches as i64), Type::scalar(DType::I32));
+    b.binary(Binary::Div, batch_number, n_batches)
 }
 
 /// The row numbers of the step, `i32[rows]`.

@@ -64,6 +64,7 @@ fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
     TrainStage {
         data: SplitRef { data: "points".into(), split: "train".into() },
         batch: 2,
+        accumulate: 1,
         epochs: 2,
         max_steps: None,
         loss: "loss".into(),

@@ -56,6 +56,11 @@ impl Address {
         Some((first, if len == 1 { 0 } else { last.stride }))
     }
 
+    /// The element of a point; none where a guard keeps the point out.
+    pub fn element(&self, point: usize) -> Option<u64> {
+        self.access.at(point).ok().map(|element| element as u64)
+    }
+
     /// Whether point `i` is element `i`, for `n` points.
     pub fn is_identity(&self, n: usize) -> bool {
         self.access.is_identity(n)

@@ -3,13 +3,14 @@
 use super::address::{Address, Stretch};
 use super::memory::Memory;
 use super::pair::{Source, pair};
-use super::philox::{philox_block, philox_u32};
+use super::philox::philox_u32;
 use super::program::{Arg, Dest, Index, Inst, Op, Pass, Program, Term};
 use super::reduce::{self, Fold, Foldable};
 use super::scalar::{MAX_ARITY, View, copy, literal_bits, run_scalar, slice_mut, with_size, with_type};
 use super::slice::{Ahead, Operand, affine_unary};
 use crate::device::DeviceError;
-use engine_core::ir::{DType, Monoid, NodeId};
+use crate::philox::philox_block;
+use engine_core::ir::{DType, Monoid, NodeId, Requirement};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -63,28 +64,26 @@ unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
 
-/// The first index found out of range, if any.
+/// The first value found that is not as required, if any.
 #[derive(Default)]
 pub struct Alarm {
     is_raised: AtomicBool,
     first: Mutex<Option<Violation>>,
 }
 
-/// An index out of range.
+/// A value that is not as required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
     /// The node that checks.
     pub site: NodeId,
-    /// The point.
+    /// The row-major number in the node's own tensor.
     pub position: u64,
-    /// The index.
+    /// The value.
     pub value: i64,
-    /// The first index that is too large.
-    pub bound: u64,
 }
 
 impl Alarm {
-    /// The violation of the lowest node at the lowest point, if there is one; and forgets it.
+    /// The violation of the lowest node at the lowest position, if there is one; and forgets it.
     pub fn take(&self) -> Option<Violation> {
         if !self.is_raised.swap(false, Ordering::AcqRel) {
             return None;
@@ -114,7 +113,7 @@ pub struct Frame<'a> {
     pub buffers: &'a [Buffer],
     /// Uniform values, eight bytes each.
     pub uniforms: *mut u8,
-    /// The alarm for indices.
+    /// The alarm of the checks.
     pub alarm: &'a Alarm,
     /// The seed of random numbers.
     pub seed: u64,
@@ -368,10 +367,17 @@ impl Frame<'_> {
                     affine_unary(*op, x.slice(n_computed), scale, shift, slice_mut(out, n_computed), ahead);
                     self.computed(inst, out, n_computed, len)
                 }
-                Op::Check { index, bound, site } => {
-                    let view = self.view(worker, *index);
+                Op::Check { value, requirement, site, address } => {
+                    let view = self.view(worker, *value);
                     let n = if view.is_scalar { 1 } else { len };
-                    self.check(view, inst.dtype, span, n, *bound, *site, out);
+                    let raise = |at: usize, value: i64| {
+                        let point = span.start + at / span.width * span.pitch + at % span.width;
+                        // What stands in for an element outside is not of the tensor that is checked.
+                        if let Some(position) = address.element(point) {
+                            self.alarm.raise(Violation { site: *site, position, value });
+                        }
+                    };
+                    check(view, inst.dtype, n, *requirement, out, raise);
                     View { start: out, is_scalar: n == 1 }
                 }
                 Op::Expand(arg) => {
@@ -498,36 +504,7 @@ impl Frame<'_> {
         View { start: out, is_scalar: span.len() == 1 }
     }
 
-    // ---- Checks, row values and reductions.
-
-    // The cast to i64 is none where the index is i64.
-    #[allow(clippy::too_many_arguments, clippy::unnecessary_cast)]
-    unsafe fn check(
-        &self,
-        index: View,
-        dtype: DType,
-        span: Span,
-        n: usize,
-        bound: usize,
-        site: NodeId,
-        out: *mut u8,
-    ) {
-        // SAFETY: the caller's.
-        unsafe {
-            with_type!(dtype, T => {
-                let out = slice_mut::<T>(out, n);
-                copy(index.operand::<T>(n), out);
-                for (i, value) in out.iter_mut().enumerate() {
-                    let wide = *value as i64;
-                    if wide < 0 || wide >= bound as i64 {
-                        let position = (span.start + i / span.width * span.pitch + i % span.width) as u64;
-                        self.alarm.raise(Violation { site, position, value: wide, bound: bound as u64 });
-                        *value = T::default();
-                    }
-                }
-            })
-        }
-    }
+    // ---- Row values and reductions.
 
     unsafe fn expand<T: Copy>(&self, view: View, span: Span, out: &mut [T]) -> View {
         let start = out.as_ptr().cast();
@@ -714,6 +691,33 @@ unsafe fn load_moved(
     // SAFETY: the caller's.
     unsafe { with_size!(buffer.size, T => read::<T>(buffer, address, start, base, slice_mut(out, len))) };
     View { start: out, is_scalar: len == 1 }
+}
+
+/// Copies `n` values, with the fallback in place of those that are not as required; `raise` is told where they are.
+// The cast to i64 is none where the value is i64.
+#[allow(clippy::unnecessary_cast)]
+unsafe fn check(
+    values: View,
+    dtype: DType,
+    n: usize,
+    requirement: Requirement,
+    out: *mut u8,
+    raise: impl Fn(usize, i64),
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        with_type!(dtype, T => {
+            let out = slice_mut::<T>(out, n);
+            copy(values.operand::<T>(n), out);
+            for (at, value) in out.iter_mut().enumerate() {
+                let wide = *value as i64;
+                if !requirement.holds(wide) {
+                    raise(at, wide);
+                    *value = requirement.fallback() as T;
+                }
+            }
+        })
+    }
 }
 
 /// Copies points to a slot. What an index leads out of the buffer reads as zero: `Check` has told of it, or the graph

@@ -53,6 +53,11 @@ pub struct ProductScratch {
 }
 
 impl ProductScratch {
+    /// Bytes of its panels, beside the tile.
+    pub fn panel_bytes() -> usize {
+        size_of::<Scratch<f32>>() + size_of::<Scratch<f64>>()
+    }
+
     /// Where a tile is put that is not stored as it is.
     pub(super) fn tile_start(&self) -> *mut u8 {
         self.tile.start()

@@ -29,13 +29,14 @@ pub struct CpuExecutable {
     bound: Vec<Option<Arc<Memory>>>,
     launches: Vec<Prepared>,
     workers: Vec<(Worker, ProductScratch)>,
+    scratch_bytes: usize,
     alarm: Alarm,
 }
 
 /// A launch with its kernel compiled.
 struct Prepared {
     body: Body,
-    /// Finds bad indices before anything is written, in kernels that check indices and write state.
+    /// Finds bad values before anything is written, in kernels that check and write state.
     precheck: Option<TileLaunch>,
     /// By kernel operand.
     buffers: Vec<Buffer>,
@@ -59,6 +60,7 @@ impl CpuExecutable {
     /// If memory does not suffice.
     pub fn new(plan: Arc<Plan>, seed: u64, pool: Arc<Mutex<Pool>>) -> Result<CpuExecutable, DeviceError> {
         let arena = Memory::new(plan.arena_bytes)?;
+        let before = Memory::taken_by_this_thread();
         let launches: Vec<Prepared> = plan
             .launches
             .iter()
@@ -72,7 +74,9 @@ impl CpuExecutable {
         let worker = || Ok((Worker::new(size)?, ProductScratch::new(tile_bytes, attend, feed)?));
         let workers = (0..n_threads).map(|_| worker()).collect::<Result<_, DeviceError>>()?;
         let bound = plan.buffers.iter().map(|_| None).collect();
+        let products = n_threads * ProductScratch::panel_bytes();
         let mut executable = CpuExecutable {
+            scratch_bytes: Memory::taken_by_this_thread() - before + products,
             seed,
             pool,
             arena,
@@ -128,22 +132,21 @@ impl CpuExecutable {
             after(launch);
         }
         match self.alarm.take() {
-            Some(violation) => Err(self.out_of_bounds(violation)),
+            Some(Violation { site, position, value }) => {
+                Err(RunError::violation(&self.plan, site, position, value))
+            }
             None => Ok(()),
         }
-    }
-
-    fn out_of_bounds(&self, violation: Violation) -> RunError {
-        let Violation { site, position, value, bound } = violation;
-        let named = self.plan.check_sites.iter().find(|(node, _)| *node == site);
-        let node = named.map_or_else(|| format!("node {site}"), |(_, name)| name.to_string());
-        RunError::IndexOutOfBounds { node, position, value, bound }
     }
 }
 
 impl Executable for CpuExecutable {
     fn arena_bytes(&self) -> usize {
         self.arena.bytes()
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        self.scratch_bytes
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {

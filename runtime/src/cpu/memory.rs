@@ -3,6 +3,11 @@
 use crate::device::DeviceError;
 use crate::tensor::HostTensor;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::Cell;
+
+thread_local! {
+    static TAKEN: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Bytes, zeroed unless they are a tensor's, at an address that is a multiple of 64. Threads write disjoint parts of it through raw pointers;
 /// who may write what and when is the business of plans.
@@ -19,6 +24,11 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
+    /// Bytes that the current thread has asked for since it began; the difference tells what some code has taken.
+    pub fn taken_by_this_thread() -> usize {
+        TAKEN.get()
+    }
+
     /// New memory, all zeros.
     ///
     /// # Errors
@@ -28,7 +38,11 @@ impl Memory {
         let layout = Memory::layout(bytes).ok_or_else(refused)?;
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() { Err(refused()) } else { Ok(Memory { start, bytes, owner: None }) }
+        if start.is_null() {
+            return Err(refused());
+        }
+        TAKEN.set(TAKEN.get() + bytes);
+        Ok(Memory { start, bytes, owner: None })
     }
 
     /// The memory of a tensor, to be read.

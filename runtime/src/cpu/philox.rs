@@ -1,7 +1,7 @@
-//! The Philox4x32-10 counter-based generator (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as
-//! 1, 2, 3", SC 2011).
+//! Random words by the slice; see [`crate::philox`] for the generator.
 
 use super::isa::{Isa, Kernel, dispatch};
+use crate::philox::{philox_block, philox_blocks};
 
 /// Fills `out` with the random words of the elements `first_element..`: word i is lane `e mod 4` of the block with
 /// counter `[low half of e/4, high half of e/4, step, iteration]`, for `e = first_element + i`.
@@ -16,49 +16,8 @@ pub fn philox_u32(out: &mut [u32], key: [u32; 2], first_element: u64, step: u32,
     dispatch(Blocks { out: body, key, first_block: first_element.div_ceil(4), step, iteration });
 }
 
-/// One block: four random words of a counter.
-#[inline(always)]
-pub fn philox_block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    let [[a], [b], [c], [d]] = philox_blocks(counter.map(|word| [word]), key);
-    [a, b, c, d]
-}
-
+/// Blocks drawn at once.
 const N_PARALLEL: usize = 16;
-const MULTIPLIERS: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
-const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
-
-/// `N` blocks, one per lane of the four counter words. Words are held in 64 bits, of which the upper half is noise: so
-/// products need no shuffling between lanes of 32 and of 64 bits.
-#[inline(always)]
-fn philox_blocks<const N: usize>(counter: [[u32; N]; 4], key: [u32; 2]) -> [[u32; N]; 4] {
-    // Loops rather than `map`, which is not inlined for arrays of this size.
-    let mut wide = [[0u64; N]; 4];
-    for (wide, words) in wide.iter_mut().zip(&counter) {
-        for (wide, &word) in wide.iter_mut().zip(words) {
-            *wide = word as u64;
-        }
-    }
-    let [mut c0, mut c1, mut c2, mut c3] = wide;
-    let mut key = key;
-    for _ in 0..10 {
-        for i in 0..N {
-            let product0 = (c0[i] & 0xFFFF_FFFF) * MULTIPLIERS[0];
-            let product1 = (c2[i] & 0xFFFF_FFFF) * MULTIPLIERS[1];
-            c0[i] = (product1 >> 32) ^ c1[i] ^ key[0] as u64;
-            c1[i] = product1;
-            c2[i] = (product0 >> 32) ^ c3[i] ^ key[1] as u64;
-            c3[i] = product0;
-        }
-        key = [key[0].wrapping_add(KEY_STEPS[0]), key[1].wrapping_add(KEY_STEPS[1])];
-    }
-    let mut narrow = [[0; N]; 4];
-    for (narrow, words) in narrow.iter_mut().zip(&[c0, c1, c2, c3]) {
-        for (narrow, &word) in narrow.iter_mut().zip(words) {
-            *narrow = word as u32;
-        }
-    }
-    narrow
-}
 
 #[inline(always)]
 fn counter(block: u64, step: u32, iteration: u32) -> [u32; 4] {

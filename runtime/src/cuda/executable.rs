@@ -11,7 +11,6 @@ use cudarc::driver::result::{self, launch_kernel};
 use cudarc::driver::sys::{CUdeviceptr, CUevent_flags, CUstream};
 use cudarc::driver::{CudaGraph, CudaStream};
 use engine_core::emit::FLAG_WORDS;
-use engine_core::fuse::{Kernel, KernelBody, Tile, TileOp};
 use engine_core::ir::{InputKind, NodeId};
 use engine_core::plan::{BufferId, Place, Plan};
 use std::sync::Arc;
@@ -49,7 +48,7 @@ unsafe impl Send for CudaExecutable {}
 
 impl CudaExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<CudaExecutable, DeviceError> {
-        let has_checks = plan.kernels.iter().any(|kernel| check_bounds(kernel).next().is_some());
+        let has_checks = !plan.check_sites.is_empty();
         let prepare =
             |launch| Prepared::new(context, &plan, launch, seed, has_checks && writes_state(&plan, launch));
         let mut launches = plan.launches.iter().map(prepare).collect::<Result<Vec<_>, DeviceError>>()?;
@@ -193,21 +192,17 @@ impl CudaExecutable {
         self.flag.clear()?;
         let long = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
         let (value, position) = (long(value_low, value_high) as i64, long(point_low, point_high));
-        Err(self.out_of_bounds(raised as NodeId - 1, value, position))
-    }
-
-    fn out_of_bounds(&self, site: NodeId, value: i64, position: u64) -> RunError {
-        let named = self.plan.check_sites.iter().find(|(node, _)| *node == site);
-        let node = named.map_or_else(|| format!("node {site}"), |(_, name)| name.to_string());
-        let mut bounds = self.plan.kernels.iter().flat_map(check_bounds);
-        let bound = bounds.find(|(node, _)| *node == site).map_or(0, |(_, bound)| bound as u64);
-        RunError::IndexOutOfBounds { node, position, value, bound }
+        Err(RunError::violation(&self.plan, raised as NodeId - 1, position, value))
     }
 }
 
 impl Executable for CudaExecutable {
     fn arena_bytes(&self) -> usize {
         self.plan.arena_bytes
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        self.scratch.bytes() + self.workspace.bytes()
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
@@ -321,21 +316,6 @@ extern "C" __global__ void number_steps(unsigned int* steps, unsigned int first,
     if (threadIdx.x < n_steps) steps[threadIdx.x] = first + threadIdx.x;
 }
 "#;
-
-/// The index checks of a kernel: node and bound.
-fn check_bounds(kernel: &Kernel) -> impl Iterator<Item = (NodeId, usize)> {
-    let tiles: Vec<&Tile> = match &kernel.body {
-        KernelBody::Map(tile) | KernelBody::Row(tile) | KernelBody::Segmented { tile, .. } => vec![tile],
-        KernelBody::Contract(body) => vec![&body.epilogue],
-        KernelBody::Attend(body) => body.tiles().to_vec(),
-        KernelBody::Scatter(_) | KernelBody::Scan { .. } | KernelBody::Opaque(_) => vec![],
-    };
-    let insts = tiles.into_iter().flat_map(|tile| &tile.insts);
-    insts.filter_map(|inst| match &inst.op {
-        TileOp::Check { bound, site, .. } => Some((*site, *bound)),
-        _ => None,
-    })
-}
 
 /// A point in time on the GPU.
 struct Event(cudarc::driver::sys::CUevent);

@@ -11,7 +11,7 @@ use std::thread;
 
 use engine_core::ir::DType;
 
-use super::philox::WordStream;
+use crate::philox::WordStream;
 use crate::tensor::{HostTensor, TensorError};
 
 /// Width and height of an image in pixels.

@@ -276,13 +276,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::io::Write;
-    use std::time::{Duration, Instant};
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
 
     use super::*;
-    use crate::data::philox::WordStream;
+    use crate::fuzz::for_a_while;
+    use crate::philox::WordStream;
 
     fn idx(code: u8, extents: &[u32], data: &[u8]) -> Vec<u8> {
         let mut file = vec![0, 0, code, extents.len() as u8];
@@ -420,15 +420,12 @@ mod tests {
         let data: Vec<u8> = (0..96).map(|byte| byte % 10).collect();
         let plain = idx(8, &[6, 4, 4], &data);
         let originals = [gzip(&plain), plain];
-        let mut stream = WordStream::new(0x1d8, 0, 0);
-        let (start, mut n_errors) = (Instant::now(), 0u32);
-        let mut n_runs = 0u32;
-        while start.elapsed() < Duration::from_secs(1) {
+        let mut n_errors = 0u64;
+        let n_runs = for_a_while(0x1d8, |stream| {
             let mut file = originals[stream.below(2) as usize].clone();
-            damage(&mut file, &mut stream);
-            n_errors += u32::from(parse(Path::new("damaged"), &file).is_err());
-            n_runs += 1;
-        }
+            damage(&mut file, stream);
+            n_errors += u64::from(parse(Path::new("damaged"), &file).is_err());
+        });
         assert!(n_runs > 1000 && n_errors > n_runs / 4, "{n_errors} errors in {n_runs} runs");
     }
 

@@ -8,7 +8,6 @@ mod download;
 pub mod idx;
 pub mod npy;
 pub mod numbers;
-pub mod philox;
 pub mod shuffle;
 pub mod table;
 pub mod vecs;

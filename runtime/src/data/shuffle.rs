@@ -1,6 +1,6 @@
 //! The order in which an epoch visits the rows of a data set.
 
-use super::philox::WordStream;
+use crate::philox::WordStream;
 
 /// Tells the words of shuffling from those of every other use of the seed.
 const DOMAIN: u32 = 0x5348_5546;

@@ -155,7 +155,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::data::philox::WordStream;
+    use crate::philox::WordStream;
 
     /// Two vectors of three numbers.
     fn saved() -> Vec<u8> {

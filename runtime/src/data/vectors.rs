@@ -6,9 +6,9 @@ use engine_core::ir::DType;
 use indexmap::IndexMap;
 
 use super::npy;
-use super::philox::WordStream;
 use super::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
 use super::vecs;
+use crate::philox::WordStream;
 use crate::tensor::HostTensor;
 
 /// The splits `base` (field `base`) and `queries` (fields `query` and, if there is a truth, `neighbours`).
@@ -32,8 +32,11 @@ impl Source for Vectors {
         context.check_options(&[BASE, QUERIES, TRUTH, DIM])?;
         let [base, queries] = [BASE, QUERIES].map(|option| Wanted::new(option, context));
         let (Some(base), Some(queries)) = (base?, queries?) else {
-            let why = "the files `base` and `queries` are needed".to_string();
-            return Err(DataError::BadOption { name: BASE.to_string(), why });
+            return Err(DataError::BadOption {
+                name: if context.text(BASE)?.is_some() { QUERIES } else { BASE }.to_string(),
+                expected: "the name of a file, as `base` and `queries` both do".to_string(),
+                found: "left out".to_string(),
+            });
         };
         let truth = Wanted::new(TRUTH, context)?;
         let all: Vec<&Wanted> = [&base, &queries].into_iter().chain(&truth).collect();

@@ -1,6 +1,7 @@
 //! Work beside the loop: the next epoch's order, uploads, checkpoint files.
 
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -26,7 +27,7 @@ impl Background {
                 drop(send.send(work()));
             });
         }
-        Task { result }
+        Task { result: Mutex::new(result) }
     }
 }
 
@@ -41,12 +42,13 @@ impl Drop for Background {
 
 /// Work that was started.
 pub(super) struct Task<T> {
-    result: Receiver<T>,
+    /// Only so that a session can be shared; nobody ever waits for the lock.
+    result: Mutex<Receiver<T>>,
 }
 
 impl<T> Task<T> {
     /// Waits for the result; none if the work panicked.
     pub(super) fn wait(self) -> Option<T> {
-        self.result.recv().ok()
+        self.result.into_inner().unwrap_or_else(PoisonError::into_inner).recv().ok()
     }
 }

@@ -1,18 +1,24 @@
 //! The batches of a split: whole ones by one plan, a short last one by another.
 
+use std::sync::Arc;
+
 use engine_core::ir::Symbol;
 use engine_core::pipeline::LastBatch;
+use engine_core::plan::Plan;
 use engine_core::stage::Rows;
 
 use super::error::SessionError;
 use super::plan::{StagePlan, Sum};
-use super::state::{State, carried};
-use crate::device::{Executable, RunError};
+use super::state::{State, carried, states};
+use crate::device::{Executable, KernelTime, RunError};
 
 /// How the rows of a split fall into batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
+    /// Rows of a step.
     pub(super) batch: usize,
+    /// Batches that make a step.
+    pub(super) n_parts: usize,
     pub(super) n_full: usize,
     /// Rows of the short batch; 0 if there is none.
     pub(super) last_rows: usize,
@@ -22,9 +28,10 @@ impl Layout {
     pub(super) fn new(
         stage: &Symbol,
         n_rows: usize,
-        batch: usize,
+        (batch, n_parts): (usize, usize),
         last: LastBatch,
     ) -> Result<Self, SessionError> {
+        let batch = batch.saturating_mul(n_parts);
         let rows_error = |why: String| SessionError::Rows { stage: stage.clone(), why };
         if batch == 0 {
             return Err(rows_error("a batch needs at least one row".to_string()));
@@ -33,9 +40,13 @@ impl Layout {
             return Err(rows_error(format!("{n_rows} rows do not fit an i32 index")));
         }
         let last_rows = if last == LastBatch::Short { n_rows % batch } else { 0 };
-        let layout = Layout { batch, n_full: n_rows / batch, last_rows };
+        let layout = Layout { batch, n_parts, n_full: n_rows / batch, last_rows };
         if layout.steps() == 0 {
-            return Err(rows_error(format!("the data has {n_rows} rows, which make no batch of {batch}")));
+            let wanted = match n_parts {
+                1 => format!("no batch of {batch}"),
+                _ => format!("no step of {n_parts} batches of {}", batch / n_parts),
+            };
+            return Err(rows_error(format!("the data has {n_rows} rows, which make {wanted}")));
         }
         Ok(layout)
     }
@@ -57,7 +68,7 @@ impl Layout {
 
     /// The two ways to take rows, as far as there are such batches.
     pub(super) fn ways(&self) -> (Option<Rows>, Option<Rows>) {
-        let full = Rows::Batches { batch: self.batch, per_epoch: self.steps() };
+        let full = Rows::Batches { batch: self.batch / self.n_parts, per_epoch: self.steps() * self.n_parts };
         let last = Rows::Last { first: self.n_full * self.batch, rows: self.last_rows };
         ((self.n_full > 0).then_some(full), (self.last_rows > 0).then_some(last))
     }
@@ -68,12 +79,18 @@ type Prepared = Result<Box<dyn Executable>, SessionError>;
 /// The plans of a stage, ready to run.
 pub(super) struct Batches {
     pub(super) layout: Layout,
+    /// The plan of a whole batch, or of the short one if there is no other.
+    pub(super) plan: Arc<Plan>,
     full: Option<Box<dyn Executable>>,
     last: Option<Box<dyn Executable>>,
+    /// The step of the optimizer after the batches of a step.
+    apply: Option<Box<dyn Executable>>,
     pub(super) sums: Vec<Sum>,
     pub(super) nan_step: Option<Symbol>,
     /// Parameters and state of either plan.
     pub(super) carried: Vec<Symbol>,
+    /// State that starts every step at zero, and ends it so.
+    pub(super) used_up: Vec<Symbol>,
     pub(super) kernels_per_step: usize,
     pub(super) peak_bytes: usize,
     /// Whether the short batch ran last.
@@ -104,20 +121,37 @@ impl Batches {
             [&full, &last].map(|executable| executable.as_ref().map_or(0, |ready| ready.arena_bytes()));
         Ok(Batches {
             layout,
+            plan: Arc::clone(&first.plan),
             sums: first.sums.clone(),
             nan_step: first.nan_step.clone(),
             carried: names,
+            used_up: vec![],
             kernels_per_step: first.plan.launches.len(),
             peak_bytes: arenas.into_iter().max().unwrap_or(0),
             full,
             last,
+            apply: None,
             last_ran: false,
         })
     }
 
-    /// Bytes of all arenas.
-    pub(super) fn arena_bytes(&self) -> usize {
-        [&self.full, &self.last].into_iter().flatten().map(|ready| ready.arena_bytes()).sum()
+    /// Lets every step end with a plan of its own.
+    pub(super) fn end_steps_with(&mut self, plan: &Plan, ready: Box<dyn Executable>) {
+        self.kernels_per_step = self.kernels_per_step * self.layout.n_parts + plan.launches.len();
+        self.peak_bytes = self.peak_bytes.max(ready.arena_bytes());
+        // What both plans change is used up at the end of a step, so it is nothing to save.
+        let (used_up, own): (Vec<Symbol>, Vec<Symbol>) =
+            states(plan).partition(|name| self.carried.contains(name));
+        self.carried.retain(|name| !used_up.contains(name));
+        self.carried.extend(own);
+        self.used_up = used_up;
+        self.apply = Some(ready);
+    }
+
+    /// Bytes of all arenas, and of what kernels need besides.
+    pub(super) fn bytes(&self) -> usize {
+        let ready = [&self.full, &self.last, &self.apply].into_iter().flatten();
+        ready.map(|ready| ready.arena_bytes() + ready.scratch_bytes()).sum()
     }
 
     /// Runs steps from `step` on, at most `most`, and returns how many: up to where the other plan takes over.
@@ -130,8 +164,24 @@ impl Batches {
             n_left => (&mut self.full, n_left.min(most)),
         };
         let Some(executable) = executable else { engine_core::bug!("no plan for batch {position}") };
-        executable.run(step as u32, n_steps as u32)?;
+        let Some(apply) = &mut self.apply else {
+            executable.run(step as u32, n_steps as u32)?;
+            return Ok(n_steps);
+        };
+        let n_parts = self.layout.n_parts as u32;
+        for step in step as u32..step as u32 + n_steps as u32 {
+            executable.run(step * n_parts, n_parts)?;
+            apply.run(step, 1)?;
+        }
         Ok(n_steps)
+    }
+
+    /// Takes a step and times the launches of the plan of a whole batch.
+    pub(super) fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError> {
+        let Some(executable) = self.full.as_mut().or(self.last.as_mut()) else {
+            engine_core::bug!("a layout without batches")
+        };
+        executable.profile(step as u32 * self.layout.n_parts as u32)
     }
 
     /// The value of an `f32[]` output after the last step; none if there is no such output.

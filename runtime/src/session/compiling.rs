@@ -61,6 +61,15 @@ impl CompilingPlanner {
         self.compile_stage(stage::training(&self.pipeline, stage, data, rows, &self.registry))
     }
 
+    /// The step of the optimizer of a stage that accumulates gradients.
+    pub fn compile_applying(
+        &self,
+        stage: &TrainStage,
+        data: &SplitShape,
+    ) -> Result<CompiledStage, StageFault> {
+        self.compile_stage(stage::applying(&self.pipeline, stage, data, &self.registry))
+    }
+
     /// One evaluation step.
     pub fn compile_evaluation(
         &self,
@@ -103,6 +112,10 @@ impl CompilingPlanner {
 impl Planner for CompilingPlanner {
     fn training(&self, stage: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError> {
         Ok(self.compile_training(stage, data, rows)?.into())
+    }
+
+    fn applying(&self, stage: &TrainStage, data: &SplitShape) -> Result<StagePlan, PlanError> {
+        Ok(self.compile_applying(stage, data)?.into())
     }
 
     fn evaluation(

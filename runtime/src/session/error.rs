@@ -4,12 +4,15 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
+use engine_core::diag::{Code, Diagnostic, Span};
 use engine_core::ir::Symbol;
+use engine_core::pipeline::{Pipeline, StageKind};
 use thiserror::Error;
 
 use crate::checkpoint::{CheckpointError, CheckpointFact, Mismatch};
 use crate::data::source::DataError;
 use crate::device::{DeviceError, RunError};
+use crate::diagnostic::Coded;
 use crate::tensor::TensorError;
 
 /// Why a session stopped.
@@ -43,9 +46,7 @@ pub enum SessionError {
         source: RunError,
     },
     /// All that the stages keep on the device at once is more than it has.
-    #[error(
-        "stage `{stage}` needs {needed} bytes of device memory, {name} has {available}; use smaller batches"
-    )]
+    #[error("stage `{stage}` needs {needed} bytes of device memory, {name} has {available}")]
     OutOfMemory {
         /// The stage.
         stage: Symbol,
@@ -76,9 +77,7 @@ pub enum SessionError {
         why: String,
     },
     /// The loss is no number any more. No checkpoint was written since the last good one.
-    #[error(
-        "stage `{stage}`: the loss is not a number from step {step} on; a smaller learning rate may help"
-    )]
+    #[error("stage `{stage}`: the loss is not a number from step {step} on")]
     NotANumber {
         /// The stage.
         stage: Symbol,
@@ -163,6 +162,91 @@ impl SessionError {
             | SessionError::Rows { .. }
             | SessionError::Input { .. }
             | SessionError::Tensor(_) => Fault::Graph,
+        }
+    }
+}
+
+impl SessionError {
+    /// What a user is told: with its place in the pipeline that the session runs, where it has one. None for what no
+    /// page explains, and for stages that are no graph.
+    pub fn diagnostic(&self, pipeline: &Pipeline) -> Option<Diagnostic> {
+        let mut diagnostic = Diagnostic::error(self.code()?, self.to_string());
+        diagnostic.help = self.help();
+        if let Some((span, remark)) = self.place(pipeline) {
+            diagnostic.also(span, remark);
+        }
+        Some(diagnostic)
+    }
+
+    fn place(&self, pipeline: &Pipeline) -> Option<(Span, String)> {
+        let stage_span = |name: &Symbol| {
+            let stage = pipeline.stages.iter().find(|stage| stage.name == *name)?;
+            Some((stage.span?, String::new()))
+        };
+        match self {
+            SessionError::Data { data, .. } => {
+                let decl = pipeline.data.iter().find(|decl| decl.name == *data)?;
+                Some((decl.span?, format!("`{data}` comes from here")))
+            }
+            SessionError::Run { source: RunError::Violation { node, span: Some(span), .. }, .. } => {
+                Some((*span, format!("`{node}` is part of this")))
+            }
+            SessionError::Run { stage, .. }
+            | SessionError::OutOfMemory { stage, .. }
+            | SessionError::Rows { stage, .. } => stage_span(stage),
+            SessionError::NotANumber { stage, .. } => {
+                let stage = pipeline.stages.iter().find(|known| known.name == *stage)?;
+                let StageKind::Train(train) = &stage.kind else { return None };
+                let loss = pipeline.graph.find(&train.loss)?;
+                Some((pipeline.graph.nodes[loss.node].span?, "this is the loss".to_string()))
+            }
+            SessionError::Input { input, .. } => {
+                let decl = pipeline.inputs.iter().find(|decl| *decl.name == **input)?;
+                Some((decl.span?, String::new()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Coded for SessionError {
+    fn code(&self) -> Option<Code> {
+        match self {
+            SessionError::Data { source, .. } => source.code(),
+            SessionError::Device(error) => error.code(),
+            SessionError::Run { source, .. } => source.code(),
+            SessionError::OutOfMemory { .. } => Some(Code::E0604),
+            SessionError::Checkpoint(error) => error.code(),
+            SessionError::Mismatch { .. } | SessionError::CannotResume { .. } => Some(Code::E0504),
+            SessionError::NotANumber { .. } => Some(Code::E0606),
+            SessionError::Rows { .. } | SessionError::Input { .. } => Some(Code::E0506),
+            SessionError::Output { .. } => Some(Code::E0505),
+            SessionError::Tensor(error) => error.code(),
+            SessionError::Plan { .. } | SessionError::Interrupted { .. } | SessionError::Background(_) => {
+                None
+            }
+        }
+    }
+
+    fn help(&self) -> Option<String> {
+        match self {
+            SessionError::Data { source, .. } => source.help(),
+            SessionError::Device(error) => error.help(),
+            SessionError::Run { source, .. } => source.help(),
+            SessionError::OutOfMemory { .. } => Some(
+                "use smaller batches; `engine explain --stage plan` shows what takes how much".to_string(),
+            ),
+            SessionError::Checkpoint(error) => error.help(),
+            SessionError::Mismatch { .. } => Some("rename parameters so that they agree".to_string()),
+            SessionError::CannotResume { .. } => {
+                Some("resume with the graph and the settings that it was written with".to_string())
+            }
+            SessionError::NotANumber { .. } => {
+                Some("try a smaller learning rate, or `clip_norm: 1.0`".to_string())
+            }
+            SessionError::Rows { .. } => Some("choose another `batch`".to_string()),
+            SessionError::Tensor(error) => error.help(),
+            _ => None,
         }
     }
 }

@@ -24,7 +24,7 @@ impl Session {
     ) -> Result<StageReport, SessionError> {
         let start = Instant::now();
         let mut batches = self.prepare_evaluation(stage, stage, evaluation)?;
-        self.check_memory(stage, &[&evaluation.data], batches.arena_bytes())?;
+        self.check_memory(stage, &[&evaluation.data], batches.bytes())?;
         let n_steps = batches.layout.steps() as u64;
         tell(&Event::StageStarted { stage, kind: "evaluate", n_steps });
         let steps_start = Instant::now();
@@ -55,7 +55,7 @@ impl Session {
     ) -> Result<Batches, SessionError> {
         self.resident.prefetch(&evaluation.data, &self.device, &self.background)?;
         let shape = self.resident.shape(&evaluation.data)?;
-        let layout = Layout::new(stage, shape.n_rows, evaluation.batch, LastBatch::Short)?;
+        let layout = Layout::new(stage, shape.n_rows, (evaluation.batch, 1), LastBatch::Short)?;
         let planner = std::sync::Arc::clone(&self.planner);
         self.resident.wait(&evaluation.data)?;
         Batches::new(
@@ -64,7 +64,7 @@ impl Session {
                 let plan = planner.evaluation(scope, evaluation, &shape, rows);
                 plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })
             },
-            &mut |plan| self.prepare(&plan.plan, Some(&evaluation.data), None),
+            &mut |plan| self.prepare(stage, &plan.plan, Some(&evaluation.data), None),
         )
     }
 

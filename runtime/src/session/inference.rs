@@ -1,8 +1,9 @@
 //! Named tensors in, named tensors out: what serves a trained graph, and `Run` stages.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use dashmap::DashMap;
 use engine_core::ir::{Dim, InputKind, NodeOp, Symbol, Type};
 use engine_core::pipeline::RunStage;
 use engine_core::plan::{Place, Plan};
@@ -15,8 +16,9 @@ use super::{Session, Subscriber};
 use crate::device::{DeviceBuffer, Executable};
 use crate::tensor::{HostTensor, type_text};
 
-/// Inferences made ready before, by the nodes asked for and the extents bound.
-pub(super) type Cache = IndexMap<(Vec<Symbol>, Vec<(Symbol, usize)>), Inference>;
+/// Inferences made ready before, by the nodes asked for and the extents bound. Threads that ask for different ones do
+/// not wait for each other.
+pub(super) type Cache = DashMap<(Vec<Symbol>, Vec<(Symbol, usize)>), Arc<Mutex<Inference>>>;
 
 /// A plan with buffers for its plain inputs.
 pub(super) struct Inference {
@@ -27,24 +29,15 @@ pub(super) struct Inference {
 
 impl Session {
     /// The named nodes for the given inputs of the pipeline. Named extents are bound by the inputs' shapes; a plan is
-    /// made for each binding once.
+    /// made for each binding once. Several threads may call this at once; those of the same binding take turns.
     pub fn run(
-        &mut self,
+        &self,
         outputs: &[Symbol],
         inputs: &IndexMap<String, HostTensor>,
     ) -> Result<IndexMap<String, HostTensor>, SessionError> {
         let extents = self.bind_extents(inputs)?;
-        let key = (outputs.to_vec(), extents);
-        if !self.inferences.contains_key(&key) {
-            let named: Vec<_> = outputs.iter().map(|node| (node.clone(), node.clone())).collect();
-            let plan = self.planner.inference(&named, &key.1);
-            let plan = plan.map_err(|source| SessionError::Plan { stage: "predict".into(), source })?;
-            let inference = self.prepare_inference(plan)?;
-            self.inferences.insert(key.clone(), inference);
-        }
-        let Some(inference) = self.inferences.get_mut(&key) else {
-            engine_core::bug!("the cache lost a plan")
-        };
+        let inference = self.inference(outputs, extents)?;
+        let mut inference = inference.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, (ty, buffer)) in &inference.inputs {
             let given = inputs.get(&**name).ok_or_else(|| missing(name, ty))?;
             self.device.write(buffer, 0, given.bytes())?;
@@ -54,6 +47,25 @@ impl Session {
             .run(0, 1)
             .map_err(|source| SessionError::Run { stage: "predict".into(), source })?;
         inference.read_outputs()
+    }
+
+    /// The inference of that binding, from the cache or made for it.
+    fn inference(
+        &self,
+        outputs: &[Symbol],
+        extents: Vec<(Symbol, usize)>,
+    ) -> Result<Arc<Mutex<Inference>>, SessionError> {
+        let key = (outputs.to_vec(), extents);
+        if let Some(known) = self.inferences.get(&key) {
+            return Ok(Arc::clone(&known));
+        }
+        // The cache is not locked meanwhile; if two threads make the same one, the first to finish is kept.
+        let stage: Symbol = "predict".into();
+        let named: Vec<_> = outputs.iter().map(|node| (node.clone(), node.clone())).collect();
+        let plan = self.planner.inference(&named, &key.1);
+        let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
+        let made = Arc::new(Mutex::new(self.prepare_inference(&stage, plan)?));
+        Ok(Arc::clone(&self.inferences.entry(key).or_insert(made)))
     }
 
     pub(super) fn running_stage(
@@ -66,8 +78,9 @@ impl Session {
         let start = Instant::now();
         let plan = self.planner.running(run);
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
-        let mut inference = self.prepare_inference(plan)?;
-        self.check_memory(stage, &[], inference.executable.arena_bytes())?;
+        let mut inference = self.prepare_inference(stage, plan)?;
+        let executable = &inference.executable;
+        self.check_memory(stage, &[], executable.arena_bytes() + executable.scratch_bytes())?;
         self.feed_from_data(&inference)?;
         tell(&Event::StageStarted { stage, kind: "run", n_steps: run.steps as u64 });
         let steps_start = Instant::now();
@@ -95,8 +108,8 @@ impl Session {
         })
     }
 
-    fn prepare_inference(&mut self, plan: Arc<Plan>) -> Result<Inference, SessionError> {
-        self.state.ensure_all(&plan)?;
+    fn prepare_inference(&self, stage: &Symbol, plan: Arc<Plan>) -> Result<Inference, SessionError> {
+        self.check_memory(stage, &[], plan.arena_bytes)?;
         let mut executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed)?;
         let mut inputs = IndexMap::new();
         for buffer in &plan.buffers {

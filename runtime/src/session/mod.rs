@@ -10,6 +10,7 @@ mod train;
 
 mod evaluate;
 mod inference;
+mod measure;
 
 mod background;
 mod batches;
@@ -46,6 +47,7 @@ use state::State;
 pub use compiling::{CompiledStage, CompilingPlanner, StageFault};
 pub use error::{Fault, PlanError, SessionError};
 pub use event::Event;
+pub use measure::{Effort, StageMeasure};
 pub use plan::{Planner, StagePlan, Sum};
 pub use report::{DataReport, EpochReport, OutputReport, Report, StageReport};
 pub use resident::split_shape;
@@ -121,6 +123,16 @@ impl Session {
             pipeline,
             device,
         })
+    }
+
+    /// The device that it runs on.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// What that device is called.
+    pub fn device_name(&self) -> String {
+        self.device.info().name
     }
 
     /// Set this to stop after the step that is underway.
@@ -221,7 +233,6 @@ impl Session {
             seed: self.pipeline.seed,
             cursor: self.trained.cursor,
             fingerprint: self.fingerprint.clone(),
-            tuning: serde_json::Value::Null,
             extra: self.trained.extra.clone(),
         })
     }
@@ -229,10 +240,13 @@ impl Session {
     /// Makes a plan ready to run, with its inputs bound: state by name, `order`, and fields of the split.
     fn prepare(
         &mut self,
+        stage: &Symbol,
         plan: &Arc<Plan>,
         split: Option<&SplitRef>,
         order: Option<&DeviceBuffer>,
     ) -> Result<Box<dyn Executable>, SessionError> {
+        // Before anything of that size is allocated.
+        self.check_memory(stage, &[], plan.arena_bytes)?;
         self.state.ensure_all(plan)?;
         let mut executable = self.device.prepare(Arc::clone(plan), self.pipeline.seed)?;
         for (name, kind) in inputs(plan) {
@@ -250,10 +264,10 @@ impl Session {
         Ok(executable)
     }
 
-    /// Fails if a stage would not fit on the device; its own plans are asked for by their arenas.
-    fn check_memory(&self, stage: &Symbol, splits: &[&SplitRef], arenas: usize) -> Result<(), SessionError> {
+    /// Fails if a stage would not fit on the device; `plans` is what its own plans take.
+    fn check_memory(&self, stage: &Symbol, splits: &[&SplitRef], plans: usize) -> Result<(), SessionError> {
         let info = self.device.info();
-        let mut needed = (self.state.bytes() + arenas) as u64;
+        let mut needed = (self.state.bytes() + plans) as u64;
         for split in splits {
             needed += self.resident.bytes(split)? as u64;
         }

@@ -14,8 +14,11 @@ use super::error::PlanError;
 /// Inputs of the plans are bound by name: the pipeline's parameters and state; `DATA.FIELD` for a field of a resident
 /// split, all its rows; `order` (`i32[rows]`) for the order in which training visits them.
 pub trait Planner: Send + Sync {
-    /// One training step on some rows of `data` in the order `order`.
+    /// One training step on some rows of `data` in the order `order`; one batch of it if the stage accumulates.
     fn training(&self, stage: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError>;
+
+    /// The step of the optimizer after so many batches as the stage accumulates gradients over.
+    fn applying(&self, stage: &TrainStage, data: &SplitShape) -> Result<StagePlan, PlanError>;
 
     /// One evaluation step on some rows of `data` as they lie; `scope` tells the sums of several evaluations apart.
     fn evaluation(

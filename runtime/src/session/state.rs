@@ -74,6 +74,14 @@ impl State {
         names.into_iter().try_for_each(|name| self.write(name, &zero))
     }
 
+    /// Sets states of any type to zero.
+    pub(super) fn clear(&self, names: &[Symbol]) -> Result<(), SessionError> {
+        for (name, entry) in self.entries.iter().filter(|(name, _)| names.contains(name)) {
+            self.write(name, &HostTensor::zeros(entry.ty.dtype, &entry.ty.extents())?)?;
+        }
+        Ok(())
+    }
+
     /// The named states, copied to the host.
     pub(super) fn snapshot(&self, names: &[Symbol]) -> Result<IndexMap<String, HostTensor>, SessionError> {
         let mut tensors = IndexMap::new();
@@ -115,6 +123,14 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// State that a plan reads or updates, without the parameters.
+pub(super) fn states(plan: &Plan) -> impl Iterator<Item = Symbol> {
+    plan.buffers.iter().filter_map(|buffer| match buffer.place {
+        Place::Input(InputKind::State) => Some(buffer.name.clone()),
+        _ => None,
+    })
 }
 
 /// Parameters and state that a plan reads or updates.

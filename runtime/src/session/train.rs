@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine_core::ir::Symbol;
 use engine_core::pipeline::TrainStage;
+use engine_core::stage::SplitShape;
 use indexmap::IndexMap;
 
 use super::background::Task;
@@ -46,6 +47,31 @@ impl Session {
         outcome.and(saved)?;
         Ok(training.report())
     }
+
+    /// Plans the steps of a training stage whose data is on the device.
+    pub(super) fn prepare_training(
+        &mut self,
+        name: &Symbol,
+        stage: &TrainStage,
+        shape: &SplitShape,
+        layout: Layout,
+        order: &Order,
+    ) -> Result<Batches, SessionError> {
+        let planner = Arc::clone(&self.planner);
+        let fault = |source| SessionError::Plan { stage: name.clone(), source };
+        let mut batches = Batches::new(
+            layout,
+            &mut |rows| planner.training(stage, shape, rows).map_err(fault),
+            &mut |plan| self.prepare(name, &plan.plan, Some(&stage.data), Some(order.buffer())),
+        )?;
+        if stage.accumulate > 1 {
+            let plan = planner.applying(stage, shape).map_err(fault)?;
+            let ready = self.prepare(name, &plan.plan, None, None)?;
+            batches.end_steps_with(&plan.plan, ready);
+            self.state.clear(&batches.used_up)?;
+        }
+        Ok(batches)
+    }
 }
 
 /// A training stage on its way.
@@ -82,18 +108,10 @@ impl<'p> Training<'p> {
             session.resident.prefetch(&evaluation.data, &session.device, &session.background)?;
         }
         let shape = session.resident.shape(&stage.data)?;
-        let layout = Layout::new(name, shape.n_rows, stage.batch, stage.last_batch)?;
+        let layout = Layout::new(name, shape.n_rows, (stage.batch, stage.accumulate), stage.last_batch)?;
         let order = Order::new(Arc::clone(&session.device), session.pipeline.seed, shape.n_rows)?;
-        let planner = Arc::clone(&session.planner);
         session.resident.wait(&stage.data)?;
-        let batches = Batches::new(
-            layout,
-            &mut |rows| {
-                let plan = planner.training(stage, &shape, rows);
-                plan.map_err(|source| SessionError::Plan { stage: name.clone(), source })
-            },
-            &mut |plan| session.prepare(&plan.plan, Some(&stage.data), Some(order.buffer())),
-        )?;
+        let batches = session.prepare_training(name, stage, &shape, layout, &order)?;
         let scope = format!("{name}.evaluate");
         let evaluation = stage.evaluate.as_ref();
         let evaluation =
@@ -122,8 +140,8 @@ impl<'p> Training<'p> {
         let evaluated = self.stage.evaluate.as_ref().map(|evaluation| &evaluation.data);
         let mut splits = vec![&self.stage.data];
         splits.extend(evaluated.filter(|split| **split != self.stage.data));
-        let arenas = self.batches.arena_bytes() + self.evaluation.as_ref().map_or(0, Batches::arena_bytes);
-        session.check_memory(self.name, &splits, arenas)
+        let plans = self.batches.bytes() + self.evaluation.as_ref().map_or(0, Batches::bytes);
+        session.check_memory(self.name, &splits, plans)
     }
 
     /// Says what belongs to a checkpoint of this stage, and forgets sums of a stage before it.
@@ -203,7 +221,10 @@ impl<'p> Training<'p> {
         let Some(nan_step) = &self.batches.nan_step else { return Ok(()) };
         match i32::from_le_bytes(session.state.word(nan_step)?) {
             0 => Ok(()),
-            after => Err(SessionError::NotANumber { stage: self.name.clone(), step: after as u64 - 1 }),
+            after => {
+                let step = (after as u64 - 1) / self.batches.layout.n_parts as u64;
+                Err(SessionError::NotANumber { stage: self.name.clone(), step })
+            }
         }
     }
 
@@ -339,8 +360,9 @@ impl<'p> Training<'p> {
 fn n_steps(name: &Symbol, stage: &TrainStage, layout: &Layout) -> Result<u64, SessionError> {
     let all = (layout.steps() as u64).saturating_mul(stage.epochs as u64);
     let n_steps = stage.max_steps.map_or(all, |most| all.min(most as u64));
-    if i32::try_from(n_steps).is_err() {
-        let why = format!("{n_steps} steps do not fit the step counter, an i32");
+    let n_batches = n_steps.saturating_mul(layout.n_parts as u64);
+    if i32::try_from(n_batches).is_err() {
+        let why = format!("{n_batches} batches do not fit the step counter, an i32");
         return Err(SessionError::Rows { stage: name.clone(), why });
     }
     Ok(n_steps)

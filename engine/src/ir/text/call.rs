@@ -3,7 +3,8 @@
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
 use crate::ir::{
-    Attr, Attrs, Call, Combine, Contract, DType, Dim, Foreign, Inst, Literal, Monoid, NodeOp, Scalar, View,
+    Attr, Attrs, Call, Combine, Contract, DType, Dim, Foreign, Inst, Literal, Monoid, NodeOp, Requirement,
+    Scalar, View,
 };
 use crate::op::{AttrKind, Lower, OpForm, Registry};
 use crate::source::expr::{Expr, ExprKind};
@@ -219,7 +220,8 @@ fn indexing(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
     let scatter = |combine, (axis, batch)| NodeOp::Scatter { axis, batch, combine };
     Ok(Some(match name {
         "iota" => NodeOp::Iota { axis: args.count("axis")? },
-        "check" => NodeOp::Check { bound: args.count("bound")? },
+        "check" => NodeOp::Check(Requirement::Index { bound: args.count("bound")? }),
+        "nonzero" => NodeOp::Check(Requirement::Divisor),
         "gather" => {
             let (axis, batch) = args.axis_and_batch()?;
             NodeOp::Gather { axis, batch }

@@ -1,7 +1,7 @@
 //! Graphs as text.
 
 use super::written_name;
-use crate::ir::{Call, Combine, Graph, Node, NodeOp, Output, Value, View};
+use crate::ir::{Call, Combine, Graph, Node, NodeOp, Output, Requirement, Value, View};
 use std::fmt::{self, Display, Formatter};
 
 /// The whole graph, ending in a newline. A graph that the verifier would refuse prints as well.
@@ -91,7 +91,8 @@ fn op_name(op: &NodeOp) -> String {
         NodeOp::Map(_) => "map".into(),
         NodeOp::Scalar(scalar) => format!(".{}", scalar.word()),
         NodeOp::Iota { .. } => ".iota".into(),
-        NodeOp::Check { .. } => ".check".into(),
+        NodeOp::Check(Requirement::Index { .. }) => ".check".into(),
+        NodeOp::Check(Requirement::Divisor) => ".nonzero".into(),
         NodeOp::View(View::Reshape) => ".reshape".into(),
         NodeOp::View(View::Permute { .. }) => ".permute".into(),
         NodeOp::View(View::Broadcast { .. }) => ".broadcast".into(),
@@ -116,7 +117,7 @@ fn settings(op: &NodeOp) -> Vec<String> {
         NodeOp::Call(call) => call_settings(call),
         NodeOp::Scalar(scalar) => scalar.setting().into_iter().collect(),
         NodeOp::Iota { axis } | NodeOp::Scan { axis, .. } => vec![format!("axis={axis}")],
-        NodeOp::Check { bound } => vec![format!("bound={bound}")],
+        NodeOp::Check(Requirement::Index { bound }) => vec![format!("bound={bound}")],
         NodeOp::View(view) => view_settings(view),
         NodeOp::Reduce { axes, .. } => vec![format!("axes={axes:?}")],
         NodeOp::Gather { axis, batch } | NodeOp::Scatter { axis, batch, .. } => {
@@ -129,7 +130,7 @@ fn settings(op: &NodeOp) -> Vec<String> {
         }
         NodeOp::Random { stream } => vec![format!("stream={stream}")],
         NodeOp::Loop { trips } => vec![format!("trips={trips}")],
-        NodeOp::Input(_) | NodeOp::Map(_) | NodeOp::Cond => vec![],
+        NodeOp::Check(Requirement::Divisor) | NodeOp::Input(_) | NodeOp::Map(_) | NodeOp::Cond => vec![],
     }
 }
 

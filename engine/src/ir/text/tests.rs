@@ -5,6 +5,7 @@ mod random;
 
 use crate::ir::*;
 use crate::op::Registry;
+use crate::source::fuzz;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use random::{graph_of, registry};
@@ -89,6 +90,7 @@ fn every_kind_of_line_reads_back() {
   l: i64[4] = .cast(g, dtype=i64)
   m: i32[3] = .iota(axis=0)
   n: i32[3] = .check(m, bound=10)
+  nz: i32[3] = .nonzero(m)
   o: f32[3] = .gather(g, n, axis=0)
   p: f32[4] = .scatter_add(g, n, o, axis=0)
   q: f32[4] = .scatter_set(g, n, o, axis=0)
@@ -127,7 +129,7 @@ fn every_kind_of_line_reads_back() {
 }
 "#,
     );
-    assert_eq!(graph.nodes.len(), 33);
+    assert_eq!(graph.nodes.len(), 34);
 }
 
 fn check_faults(texts: &[&str], expected: Expect) {
@@ -337,6 +339,7 @@ fn random_graphs_are_of_every_kind() {
         ".cast(",
         ".iota(",
         ".check(",
+        ".nonzero(",
         ".reshape(",
         ".permute(",
         ".broadcast(",
@@ -364,9 +367,9 @@ fn random_graphs_are_of_every_kind() {
 #[test]
 fn damaged_texts_never_panic() {
     let registry = registry();
-    let mut random = random::Random(0x2545_f491_4f6c_dd1d);
+    let mut random = random::Random(0x2545_f491_4f6c_dd1d ^ fuzz::seed());
     let (mut n_read, mut n_refused) = (0, 0);
-    for _ in 0..150 {
+    for _ in 0..150 * fuzz::seconds() {
         let steps: Vec<(u8, u64)> = (0..12).map(|_| (random.next() as u8, random.next())).collect();
         let text = graph_of(&steps).to_string();
         for _ in 0..20 {

@@ -112,9 +112,11 @@ fn mutant(form: &Arc<OpForm>, part: Part, knife: &Arc<Knife>) -> Option<OpForm> 
 fn passes(registry: &Registry, op: &str, cases: &[&Json], also: &impl Fn(&Registry, &str) -> bool) -> bool {
     let sound = || {
         let only = |failures: Vec<Failure>| failures.is_empty();
-        only(super::examples_of(registry, Some(op)))
-            && only(super::gradients_of(registry, Some(op)))
-            && only(super::conventions_of(registry, Some(op)))
+        registry.op(op).is_some_and(|form| {
+            only(super::op_examples(&form, registry))
+                && only(super::op_gradients(&form, registry))
+                && only(super::op_conventions(&form, registry))
+        })
             && cases.iter().all(|case| recorded::check(registry, case).is_ok())
             && also(registry, op)
     };

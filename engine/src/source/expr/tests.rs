@@ -5,7 +5,6 @@ use crate::source::clock::Clock;
 use crate::source::{RonKind, parse_ron};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 /// A text that is a file of its own.
 fn text_of(written: &str) -> (Text, Sources) {
@@ -596,7 +595,7 @@ fn write(expr: &Expr) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(crate::source::fuzz::config(400))]
 
     #[test]
     fn what_is_written_reads_back(tree in tree()) {

@@ -104,6 +104,7 @@ impl Reader<'_> {
         let mut fields = Fields::of(value, "a `Train` stage", self.diags)?;
         let data = fields.required("data").and_then(|v| self.split(v));
         let batch = fields.required("batch").and_then(|v| self.count(v, "`batch`"));
+        let accumulate = fields.optional("accumulate").map_or(Some(1), |v| self.count(v, "`accumulate`"));
         let epochs = fields.optional("epochs").map_or(Some(1), |v| self.count(v, "`epochs`"));
         let max_steps = fields.optional("max_steps").map(|v| self.count(v, "`max_steps`"));
         let loss = fields.required("loss").and_then(|v| self.loss(v));
@@ -112,9 +113,9 @@ impl Reader<'_> {
         let state = fields.optional("state").map_or(Some(vec![]), |v| self.state(v));
         let clip_norm = fields.optional("clip_norm").map(|v| self.positive(v, "`clip_norm`"));
         let policies = [("Drop", LastBatch::Drop), ("Short", LastBatch::Short)];
-        let last_batch = fields
-            .optional("last_batch")
-            .map_or(Some(LastBatch::Short), |v| v.choice("`last_batch`", &policies, self.diags));
+        let last_batch =
+            fields.optional("last_batch").map(|v| (v.span, v.choice("`last_batch`", &policies, self.diags)));
+        let last_batch = self.last_batch(accumulate, last_batch);
         let evaluate = fields.optional("evaluate").map(|v| (v.span, self.evaluation(v)));
         let early_stop = fields.optional("early_stop").map(|v| (v.span, self.count(v, "`early_stop`")));
         let checkpoint = fields.optional("checkpoint").map(|v| (v.span, self.checkpoint(v)));
@@ -131,9 +132,16 @@ impl Reader<'_> {
         if optimizer.is_none() == state.as_ref().is_some_and(Vec::is_empty) && state.is_some() {
             self.one_way_to_learn(value, optimizer.is_some());
         }
+        if optimizer.is_none() && accumulate.is_some_and(|n| n > 1) {
+            let span = value.head().map_or(value.span, |head| head.span);
+            self.diags
+                .error(Code::E0206, span, "`accumulate` needs an optimizer, which the gradients go to")
+                .help("add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`");
+        }
         let train = TrainStage {
             data: data?,
             batch: batch?,
+            accumulate: accumulate?,
             epochs: epochs?,
             max_steps: flip(max_steps)?,
             loss: loss?,
@@ -151,6 +159,30 @@ impl Reader<'_> {
         let feeds = Feeds { stage: value.span, split: Some(&train.data), in_batches: true, dims: &[] };
         self.check_feeds(used, &feeds);
         Some(train)
+    }
+
+    /// What happens to rows that fill no batch; those that fill no step of several batches are dropped.
+    fn last_batch(
+        &mut self,
+        accumulate: Option<usize>,
+        given: Option<(Span, Option<LastBatch>)>,
+    ) -> Option<LastBatch> {
+        let accumulates = accumulate.is_some_and(|n| n > 1);
+        match given {
+            None if accumulates => Some(LastBatch::Drop),
+            None => Some(LastBatch::Short),
+            Some((span, Some(LastBatch::Short))) if accumulates => {
+                self.diags
+                    .error(
+                        Code::E0014,
+                        span,
+                        "with `accumulate`, rows that do not fill a whole step are dropped",
+                    )
+                    .help("write `last_batch: Drop`, or leave it out");
+                None
+            }
+            Some((_, choice)) => choice,
+        }
     }
 
     fn evaluation_is_missing(&mut self, span: Span) {

@@ -7,7 +7,6 @@ use crate::pipeline::StageKind;
 use crate::source::clock::Clock;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 // ---- A few ops.
 
@@ -229,7 +228,7 @@ fn mnist_as_a_pipeline() {
         ParamDecl { name: "b1", kind: Param, ty: Type { dtype: F32, shape: [Fixed(256)] }, init: Zeros
         ParamDecl { name: "w2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(256), Fixed(10)] }, init: Uniform { low: -0.1, high: 0.1 }
         ParamDecl { name: "b2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(10)] }, init: Zeros
-        Stage { name: "train", kind: Train(TrainStage { data: SplitRef { data: "digits", split: "train" }, batch: 128, epochs: 5, max_steps: None, loss: "loss", metrics: [("accuracy", "accuracy")], optimizer: Some(OptimizerDecl { op: "adam", attrs: Attrs({"beta1": Lit(Float(0.8)), "weight_decay": Lit(Float(0.0))}), lr: Cosine { start: 0.001, end: 1e-5, warmup: 10 }, decay_bias: true }), state: [], clip_norm: Some(1.0), last_batch: Drop, evaluate: Some(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, metrics: [("accuracy", "accuracy")] }), early_stop: Some(3), checkpoint: Some(CheckpointDecl { path: "mnist.safetensors", every: 1, best: Some("best.safetensors") }) })
+        Stage { name: "train", kind: Train(TrainStage { data: SplitRef { data: "digits", split: "train" }, batch: 128, accumulate: 1, epochs: 5, max_steps: None, loss: "loss", metrics: [("accuracy", "accuracy")], optimizer: Some(OptimizerDecl { op: "adam", attrs: Attrs({"beta1": Lit(Float(0.8)), "weight_decay": Lit(Float(0.0))}), lr: Cosine { start: 0.001, end: 1e-5, warmup: 10 }, decay_bias: true }), state: [], clip_norm: Some(1.0), last_batch: Drop, evaluate: Some(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, metrics: [("accuracy", "accuracy")] }), early_stop: Some(3), checkpoint: Some(CheckpointDecl { path: "mnist.safetensors", every: 1, best: Some("best.safetensors") }) })
         Stage { name: "test", kind: Evaluate(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, metrics: [("accuracy", "accuracy")] })
         Stage { name: "save", kind: Save { path: "mnist.safetensors" }
     "#]].assert_eq(&(lines.join("\n") + "\n"));
@@ -1411,7 +1410,7 @@ fn big_faulty_graphs_are_checked_in_linear_time() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::with_cases(600) })]
+    #![proptest_config(crate::source::fuzz::config(600))]
 
     #[test]
     fn damaged_pipelines_are_errors_not_panics(damage in prop::collection::vec((any::<prop::sample::Index>(), "[()\\[\\]{},:\"a0.@*+= -]{0,2}", 0..6usize), 1..4)) {

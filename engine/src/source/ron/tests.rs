@@ -592,7 +592,7 @@ fn text_of_a_value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { rng_seed: proptest::test_runner::RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(crate::source::fuzz::config(400))]
 
     #[test]
     fn written_values_agree_with_the_ron_crate(text in text_of_a_value()) {

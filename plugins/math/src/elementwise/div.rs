@@ -3,7 +3,8 @@
 use crate::takes;
 use engine_core::op::{Binary, Example, Grad, GradCheck, OpForm, TypeRule};
 
-/// `a / b`. Floats follow IEEE: `x / 0` is infinite, `0 / 0` is NaN. Integers divide towards zero.
+/// `a / b`. Floats follow IEEE: `x / 0` is infinite, `0 / 0` is NaN. Integers divide towards zero, and a divisor
+/// of 0 is an error while running (E0605).
 pub fn div() -> OpForm {
     Binary {
         name: "div",

@@ -3,7 +3,8 @@
 use crate::takes;
 use engine_core::op::{Binary, Example, Grad, GradCheck, OpForm, TypeRule};
 
-/// The remainder of a division towards zero: it has the sign of `a`, as C's `fmod`. The gradient treats the quotient as constant.
+/// The remainder of a division towards zero: it has the sign of `a`, as C's `fmod`. By zero it is NaN for floats and an
+/// error while running (E0605) for integers. The gradient treats the quotient as constant.
 pub fn rem() -> OpForm {
     Binary {
         name: "rem",

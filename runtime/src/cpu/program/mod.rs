@@ -12,7 +12,7 @@ use super::address::Address;
 use super::pair::Arithmetic;
 use super::scalar::{MAX_ARITY, literal_bits};
 use engine_core::fuse::{Class, Reg, Tile, TileInst, TileOp};
-use engine_core::ir::{DType, Literal, Monoid, NodeId, Scalar, Unary};
+use engine_core::ir::{DType, Literal, Monoid, NodeId, Requirement, Scalar, Unary};
 use slots::Slots;
 use std::collections::HashMap;
 use widen::widened;
@@ -115,8 +115,8 @@ pub enum Op {
     Pair { first: Arithmetic, second: Arithmetic, args: [Arg; 3] },
     /// A slow function of f32, `op(x · scale + shift)`, each step rounded.
     Affine { op: Unary, x: Arg, scale: Term, shift: Term },
-    /// An index check.
-    Check { index: Arg, bound: usize, site: NodeId },
+    /// A check; the address leads to the position that an error names.
+    Check { value: Arg, requirement: Requirement, site: NodeId, address: Address },
     /// Repeats row values over the points of a block.
     Expand(Arg),
     /// Combines along the row; `best` is the place of the extreme values of an index reduction.
@@ -181,7 +181,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Whether indices are checked.
+    /// Whether anything is checked.
     pub fn has_checks(&self) -> bool {
         self.insts().any(|inst| matches!(inst.op, Op::Check { .. }))
     }
@@ -203,7 +203,7 @@ pub fn compile(tile: &Tile, layout: Layout) -> Program {
     compiler.program
 }
 
-/// The same tile without its writes: what is left are the index checks and what they need.
+/// The same tile without its writes: what is left are the checks and what they need.
 pub fn checks_only(tile: &Tile) -> Tile {
     let mut needed = vec![false; tile.insts.len()];
     for (reg, inst) in tile.insts.iter().enumerate().rev() {
@@ -228,8 +228,10 @@ fn args(op: &TileOp) -> Vec<Reg> {
         TileOp::Const(_) | TileOp::Coord(_) | TileOp::Accumulator => vec![],
         TileOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
         TileOp::Scalar(_, args) => args.clone(),
-        TileOp::Check { index, .. } => vec![*index],
-        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } | TileOp::Fold { value } => vec![*value],
+        TileOp::Check { value, .. }
+        | TileOp::Reduce { value, .. }
+        | TileOp::Store { value, .. }
+        | TileOp::Fold { value } => vec![*value],
     }
 }
 
@@ -243,8 +245,10 @@ fn with_args(op: &TileOp, rename: impl Fn(Reg) -> Reg) -> TileOp {
             iteration.iter_mut().for_each(|reg| *reg = rename(*reg));
         }
         TileOp::Scalar(_, args) => args.iter_mut().for_each(|reg| *reg = rename(*reg)),
-        TileOp::Check { index, .. } => *index = rename(*index),
-        TileOp::Reduce { value, .. } | TileOp::Store { value, .. } | TileOp::Fold { value } => {
+        TileOp::Check { value, .. }
+        | TileOp::Reduce { value, .. }
+        | TileOp::Store { value, .. }
+        | TileOp::Fold { value } => {
             *value = rename(*value);
         }
     }
@@ -417,9 +421,12 @@ impl<'t> Compiler<'t> {
                 let dtype = dtype_of(args[matches!(op, Scalar::Select) as usize]);
                 Op::Scalar { op: op.clone(), dtype, args: args.iter().map(|&reg| arg(reg)).collect() }
             }
-            TileOp::Check { index, bound, site } => {
-                Op::Check { index: arg(*index), bound: *bound, site: *site }
-            }
+            TileOp::Check { value, requirement, site, access } => Op::Check {
+                value: arg(*value),
+                requirement: *requirement,
+                site: *site,
+                address: Address::new(access),
+            },
             TileOp::Reduce { monoid, value } => Op::Reduce {
                 monoid: *monoid,
                 value: arg(*value),
@@ -596,9 +603,9 @@ impl Op {
             Op::Scalar { args, .. } => ([None; 3], args),
             Op::Pair { args, .. } => ([None; 3], args),
             Op::Affine { x, scale, shift, .. } => ([Some(*x), scale.value, shift.value], &[]),
-            Op::Check { index: arg, .. }
-            | Op::Expand(arg)
+            Op::Expand(arg)
             | Op::Fold(arg)
+            | Op::Check { value: arg, .. }
             | Op::Reduce { value: arg, .. }
             | Op::Store { value: arg, .. } => ([Some(*arg), None, None], &[]),
         };

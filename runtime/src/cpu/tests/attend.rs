@@ -150,7 +150,9 @@ fn a_selected_key_out_of_range_is_an_error() {
     idx[6] = 5.0;
     let mut run = Run::new(&graph, true, 1, &HashMap::from([("idx".to_string(), idx)]));
     let error = run.executable.run(0, 1).unwrap_err();
-    assert!(matches!(error, RunError::IndexOutOfBounds { position: 6, value: 5, bound: 5, .. }), "{error:?}");
+    let found = (6, 5, Requirement::Index { bound: 5 });
+    let RunError::Violation { position, value, requirement, .. } = error else { panic!("{error:?}") };
+    assert_eq!((position, value, requirement), found);
 }
 
 #[test]

@@ -177,7 +177,10 @@ fn add_node(b: &mut Builder, random: &mut Random, kind: u8) -> Option<()> {
         }
         9 => {
             let idx = some(b, random, |ty| ty.dtype.is_int())?;
-            b.check_index(idx, random.below(100));
+            match random.below(2) {
+                0 => b.check_index(idx, random.below(100)),
+                _ => b.binary(Binary::Rem, idx, idx),
+            };
             Some(())
         }
         10 => add_reshape(b, random),

@@ -1,26 +1,50 @@
-//! Philox4x32-10, one block at a time.
+//! Philox4x32-10, the generator behind everything random here.
 //!
 //! The generator of J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel random numbers: as easy as 1, 2, 3"
 //! (SC 2011): a bijection of 128-bit counters, keyed with 64 bits, so that any block can be drawn without those
 //! before it.
 
-const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
-
-/// The four words of one block, after ten rounds.
-pub fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    let (mut block, mut key) = (round(counter, key), key);
-    for _ in 1..10 {
-        key = [key[0].wrapping_add(KEY_STEPS[0]), key[1].wrapping_add(KEY_STEPS[1])];
-        block = round(block, key);
-    }
-    block
+/// One block: four random words of a counter.
+#[inline(always)]
+pub fn philox_block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
+    let [[a], [b], [c], [d]] = philox_blocks(counter.map(|word| [word]), key);
+    [a, b, c, d]
 }
 
-fn round([a, b, c, d]: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    let even = u64::from(a) * u64::from(MULTIPLIERS[0]);
-    let odd = u64::from(c) * u64::from(MULTIPLIERS[1]);
-    [(odd >> 32) as u32 ^ b ^ key[0], odd as u32, (even >> 32) as u32 ^ d ^ key[1], even as u32]
+const MULTIPLIERS: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
+const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
+
+/// `N` blocks, one per lane of the four counter words. Words are held in 64 bits, of which the upper half is noise: so
+/// products need no shuffling between lanes of 32 and of 64 bits.
+#[inline(always)]
+pub fn philox_blocks<const N: usize>(counter: [[u32; N]; 4], key: [u32; 2]) -> [[u32; N]; 4] {
+    // Loops rather than `map`, which is not inlined for arrays of this size.
+    let mut wide = [[0u64; N]; 4];
+    for (wide, words) in wide.iter_mut().zip(&counter) {
+        for (wide, &word) in wide.iter_mut().zip(words) {
+            *wide = word as u64;
+        }
+    }
+    let [mut c0, mut c1, mut c2, mut c3] = wide;
+    let mut key = key;
+    for _ in 0..10 {
+        for i in 0..N {
+            let product0 = (c0[i] & 0xFFFF_FFFF) * MULTIPLIERS[0];
+            let product1 = (c2[i] & 0xFFFF_FFFF) * MULTIPLIERS[1];
+            c0[i] = (product1 >> 32) ^ c1[i] ^ key[0] as u64;
+            c1[i] = product1;
+            c2[i] = (product0 >> 32) ^ c3[i] ^ key[1] as u64;
+            c3[i] = product0;
+        }
+        key = [key[0].wrapping_add(KEY_STEPS[0]), key[1].wrapping_add(KEY_STEPS[1])];
+    }
+    let mut narrow = [[0; N]; 4];
+    for (narrow, words) in narrow.iter_mut().zip(&[c0, c1, c2, c3]) {
+        for (narrow, &word) in narrow.iter_mut().zip(words) {
+            *narrow = word as u32;
+        }
+    }
+    narrow
 }
 
 /// The words of successive blocks, for host code that draws a varying number of them.
@@ -46,7 +70,7 @@ impl WordStream {
     /// The next 32 random bits. A stream repeats itself after 2³⁴ words.
     pub fn word(&mut self) -> u32 {
         if self.n_used == 4 {
-            self.block = philox4x32_10(self.counter, self.key);
+            self.block = philox_block(self.counter, self.key);
             self.counter[0] = self.counter[0].wrapping_add(1);
             self.n_used = 0;
         }
@@ -83,9 +107,9 @@ mod tests {
     #[test]
     fn known_answers() {
         let all = u32::MAX;
-        let zeros = philox4x32_10([0; 4], [0; 2]);
-        let ones = philox4x32_10([all; 4], [all; 2]);
-        let pi = philox4x32_10([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], [0xa4093822, 0x299f31d0]);
+        let zeros = philox_block([0; 4], [0; 2]);
+        let ones = philox_block([all; 4], [all; 2]);
+        let pi = philox_block([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], [0xa4093822, 0x299f31d0]);
         assert_eq!(zeros, [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
         assert_eq!(ones, [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]);
         assert_eq!(pi, [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]);
@@ -95,8 +119,8 @@ mod tests {
     fn a_stream_is_its_blocks_in_order() {
         let mut stream = WordStream::new(7 << 32 | 5, 3, 9 << 32 | 8);
         let words: Vec<u32> = (0..8).map(|_| stream.word()).collect();
-        assert_eq!(words[..4], philox4x32_10([0, 3, 8, 9], [5, 7]));
-        assert_eq!(words[4..], philox4x32_10([1, 3, 8, 9], [5, 7]));
+        assert_eq!(words[..4], philox_block([0, 3, 8, 9], [5, 7]));
+        assert_eq!(words[4..], philox_block([1, 3, 8, 9], [5, 7]));
     }
 
     /// With a bound of 3·2³⁰, taking words modulo the bound would give the lower third twice its share.

@@ -1,0 +1,132 @@
+//! Why checkpoints cannot be read or written.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::{MAX_HEADER_BYTES, METADATA};
+use crate::tensor::TensorError;
+
+/// Why a checkpoint cannot be read or written: the file, the fact.
+#[derive(Debug, Error)]
+#[error("{}: {fact}", .path.display())]
+pub struct CheckpointError {
+    /// The file, as it was named.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub fact: CheckpointFact,
+}
+
+/// What is wrong with a checkpoint.
+#[derive(Debug, Error)]
+pub enum CheckpointFact {
+    /// The file cannot be opened or read.
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
+    /// The file cannot be written; the previous one is untouched.
+    #[error("cannot be written, what was there before is untouched: {0}")]
+    Unwritable(io::Error),
+    /// The file is complete, but a power failure might still undo it.
+    #[error("was written, but its folder cannot be flushed to disk: {0}")]
+    Unflushed(io::Error),
+    /// The path names no file.
+    #[error("is not the name of a file")]
+    NoFileName,
+    /// A tensor has the name that the format reserves.
+    #[error("`{METADATA}` cannot be the name of a tensor")]
+    ReservedName,
+    /// The file ends within the length of the header.
+    #[error(
+        "a safetensors file starts with the length of its header in 8 bytes, but this file has {n_bytes}"
+    )]
+    NoHeader {
+        /// Bytes in the file.
+        n_bytes: u64,
+    },
+    /// The header is longer than the file, or than any header.
+    #[error(
+        "at byte 0: a header of {n_header} bytes does not fit a file of {n_bytes} bytes (or the limit of {MAX_HEADER_BYTES})"
+    )]
+    AbsurdHeader {
+        /// The header's length by the file.
+        n_header: u64,
+        /// Bytes in the file.
+        n_bytes: u64,
+    },
+    /// The header is not the JSON that the format calls for.
+    #[error("at byte 8: the header is damaged: {why}")]
+    BadHeader {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The header carries no checksum.
+    #[error("not a checkpoint of this engine, or damaged: the header does not start with a checksum")]
+    NoChecksum,
+    /// The header's checksum does not match.
+    #[error("at byte 8: the header is damaged: its checksum is {found:08x}, not {expected}")]
+    HeaderChecksum {
+        /// The checksum by the file.
+        expected: String,
+        /// The checksum of the header as read.
+        found: u32,
+    },
+    /// A tensor's checksum does not match.
+    #[error("at byte {offset}: tensor `{name}` is damaged: its checksum is {found:08x}, not {expected}")]
+    TensorChecksum {
+        /// The tensor.
+        name: String,
+        /// Where it starts.
+        offset: u64,
+        /// The checksum by the header.
+        expected: String,
+        /// The checksum of the bytes as read.
+        found: u32,
+    },
+    /// The element type of a tensor is none of those that tensors here can have.
+    #[error("tensor `{name}` has element type {dtype}, which is not supported")]
+    UnsupportedType {
+        /// The tensor.
+        name: String,
+        /// The type as the format spells it.
+        dtype: String,
+    },
+    /// The extents of a tensor are absurd.
+    #[error("tensor `{name}`: {source}")]
+    BadShape {
+        /// The tensor.
+        name: String,
+        /// What is wrong with them.
+        source: TensorError,
+    },
+    /// A tensor's bytes do not lie where the previous ones end, or are not as many as its type calls for.
+    #[error("tensor `{name}` should be bytes {expected:?} of the data, the header says {found:?}")]
+    BadOffsets {
+        /// The tensor.
+        name: String,
+        /// The range of bytes by its type and the tensors before it.
+        expected: [u64; 2],
+        /// The range by the header.
+        found: [u64; 2],
+    },
+    /// The file is shorter or longer than its tensors.
+    #[error("the header says {expected} bytes of data but the file has {found}")]
+    WrongLength {
+        /// Bytes that the tensors take.
+        expected: u64,
+        /// Bytes after the header.
+        found: u64,
+    },
+    /// A boolean is neither 0 nor 1.
+    #[error("tensor `{name}` of booleans has a byte that is neither 0 nor 1")]
+    BadBool {
+        /// The tensor.
+        name: String,
+    },
+    /// A field of the run's state is absent or not of its type.
+    #[error("the header's field `{key}` is missing or not understood")]
+    BadMetadata {
+        /// The field.
+        key: String,
+    },
+}

@@ -1,0 +1,68 @@
+//! How the tensors of a file differ from those that a graph needs.
+
+use std::fmt;
+
+use engine_core::ir::DType;
+use indexmap::IndexMap;
+use thiserror::Error;
+
+use crate::tensor::{HostTensor, type_text};
+
+/// A tensor that a graph needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorType {
+    /// Its name.
+    pub name: String,
+    /// Its element type.
+    pub dtype: DType,
+    /// Its extents.
+    pub shape: Vec<usize>,
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}: {}`", self.name, type_text(self.dtype, &self.shape))
+    }
+}
+
+/// How the tensors of a file differ from those that a graph needs.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Error)]
+pub struct Mismatch {
+    /// Needed, and not in the file.
+    pub missing: Vec<TensorType>,
+    /// In the file, and not needed.
+    pub unexpected: Vec<TensorType>,
+    /// In both with different types: as needed, then as found.
+    pub different: Vec<(TensorType, TensorType)>,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the tensors do not match the graph")?;
+        self.missing.iter().try_for_each(|needed| write!(f, "\n  {needed} is missing"))?;
+        self.unexpected.iter().try_for_each(|found| write!(f, "\n  {found} is not in the graph"))?;
+        self.different.iter().try_for_each(|(needed, found)| {
+            write!(f, "\n  {needed} is {} in the file", type_text(found.dtype, &found.shape))
+        })
+    }
+}
+
+/// Compares the tensors of a file with those that a graph needs, by name; their order does not matter.
+pub fn compare(needed: &[TensorType], found: &IndexMap<String, HostTensor>) -> Result<(), Mismatch> {
+    let mut mismatch = Mismatch::default();
+    for needed in needed {
+        match found.get(&needed.name).map(|tensor| tensor_type(&needed.name, tensor)) {
+            None => mismatch.missing.push(needed.clone()),
+            Some(found) if found != *needed => mismatch.different.push((needed.clone(), found)),
+            Some(_) => {}
+        }
+    }
+    let is_needed = |name: &str| needed.iter().any(|needed| needed.name == name);
+    let unexpected = found.iter().filter(|(name, _)| !is_needed(name));
+    mismatch.unexpected = unexpected.map(|(name, tensor)| tensor_type(name, tensor)).collect();
+    if mismatch == Mismatch::default() { Ok(()) } else { Err(mismatch) }
+}
+
+pub(super) fn tensor_type(name: &str, tensor: &HostTensor) -> TensorType {
+    TensorType { name: name.to_string(), dtype: tensor.dtype(), shape: tensor.shape().to_vec() }
+}

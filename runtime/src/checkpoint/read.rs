@@ -1,0 +1,263 @@
+//! Reading: every claim of a file is held against its size, every byte against a checksum.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+use engine_core::ir::DType;
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Checkpoint, CheckpointError, CheckpointFact, Cursor, EXTRA_PREFIX, HEADER_START, MAX_HEADER_BYTES,
+    METADATA, NO_SUM, TENSOR_SUM_PREFIX, TensorType, in_file_order,
+};
+use crate::tensor::{HostTensor, byte_len};
+
+impl Checkpoint {
+    /// Reads the checkpoint at `path`; damage of any kind is an error.
+    pub fn read(path: &Path) -> Result<Self, CheckpointError> {
+        let (n_bytes, mut file) = open(path)?;
+        Checkpoint::read_from(&Reading { path, n_bytes }, &mut file)
+    }
+
+    /// Reads the bytes of a checkpoint; `path` is named in errors and not opened.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, CheckpointError> {
+        Checkpoint::read_from(&Reading { path, n_bytes: bytes.len() as u64 }, &mut &*bytes)
+    }
+
+    fn read_from(reading: &Reading<'_>, stream: &mut dyn Read) -> Result<Self, CheckpointError> {
+        let text = reading.header_text(stream)?;
+        reading.check_header_sum(&text)?;
+        let Weights { tensors, metadata } = reading.weights(&text, stream)?;
+        reading.check_tensor_sums(&text, &tensors, &metadata)?;
+        let number = |key| reading.metadata::<u64>(&metadata, key);
+        Ok(Checkpoint {
+            step: number("step")?,
+            seed: number("seed")?,
+            cursor: Cursor { epoch: number("epoch")?, row: number("row")? },
+            fingerprint: reading.metadata(&metadata, "fingerprint")?,
+            extra: with_prefix(&metadata, EXTRA_PREFIX),
+            tensors,
+        })
+    }
+}
+
+/// The tensors of a safetensors file of any origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weights {
+    /// The tensors by name, in the order of the header.
+    pub tensors: IndexMap<String, HostTensor>,
+    /// The strings that the writing tool added.
+    pub metadata: IndexMap<String, String>,
+}
+
+impl Weights {
+    /// Reads a safetensors file that another tool may have written. The format has no checksum, so only damage that
+    /// contradicts itself is noticed.
+    pub fn read(path: &Path) -> Result<Self, CheckpointError> {
+        let (n_bytes, mut file) = open(path)?;
+        Weights::read_from(&Reading { path, n_bytes }, &mut file)
+    }
+
+    /// Reads the bytes of a safetensors file; `path` is named in errors and not opened.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, CheckpointError> {
+        Weights::read_from(&Reading { path, n_bytes: bytes.len() as u64 }, &mut &*bytes)
+    }
+
+    fn read_from(reading: &Reading<'_>, stream: &mut dyn Read) -> Result<Self, CheckpointError> {
+        let text = reading.header_text(stream)?;
+        reading.weights(&text, stream)
+    }
+}
+
+/// The tensors of a checkpoint, verified, or those of a safetensors file of another tool.
+pub fn read_tensors(path: &Path) -> Result<IndexMap<String, HostTensor>, CheckpointError> {
+    let error = match Checkpoint::read(path) {
+        Ok(checkpoint) => return Ok(checkpoint.tensors),
+        Err(error) => error,
+    };
+    if !matches!(error.fact, CheckpointFact::NoChecksum) {
+        return Err(error);
+    }
+    let weights = Weights::read(path)?;
+    // A file of ours whose first bytes are damaged is not one of another tool.
+    let is_ours = weights.metadata.keys().any(|key| key.starts_with(TENSOR_SUM_PREFIX));
+    if is_ours { Err(error) } else { Ok(weights.tensors) }
+}
+
+fn open(path: &Path) -> Result<(u64, BufReader<File>), CheckpointError> {
+    let fail = |error| CheckpointError { path: path.to_path_buf(), fact: CheckpointFact::Unreadable(error) };
+    let file = File::open(path).map_err(fail)?;
+    let n_bytes = file.metadata().map_err(fail)?.len();
+    Ok((n_bytes, BufReader::new(file)))
+}
+
+/// A file being read: its name for errors, its size to hold claims against.
+struct Reading<'a> {
+    path: &'a Path,
+    n_bytes: u64,
+}
+
+/// What the header says about one tensor.
+#[derive(Deserialize)]
+#[serde(expecting = "dtype, shape and data_offsets")]
+struct Entry {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: [u64; 2],
+}
+
+impl Reading<'_> {
+    fn header_text(&self, stream: &mut dyn Read) -> Result<String, CheckpointError> {
+        let n_bytes = self.n_bytes;
+        if n_bytes < 8 {
+            return Err(self.fail(CheckpointFact::NoHeader { n_bytes }));
+        }
+        let mut n_header = [0; 8];
+        self.read_exact(stream, &mut n_header)?;
+        let n_header = u64::from_le_bytes(n_header);
+        if n_header > MAX_HEADER_BYTES.min(n_bytes - 8) {
+            return Err(self.fail(CheckpointFact::AbsurdHeader { n_header, n_bytes }));
+        }
+        let mut text = vec![0; n_header as usize];
+        self.read_exact(stream, &mut text)?;
+        String::from_utf8(text).map_err(|error| self.bad_header(&error))
+    }
+
+    fn check_header_sum(&self, text: &str) -> Result<(), CheckpointError> {
+        let after = text.strip_prefix(HEADER_START);
+        let sum_and_rest = after.and_then(|after| after.split_at_checked(NO_SUM.len()));
+        let (expected, rest) = sum_and_rest.ok_or_else(|| self.fail(CheckpointFact::NoChecksum))?;
+        let mut sum = crc32fast::Hasher::new();
+        [HEADER_START, NO_SUM, rest].iter().for_each(|part| sum.update(part.as_bytes()));
+        let found = sum.finalize();
+        if expected == format!("{found:08x}") {
+            return Ok(());
+        }
+        Err(self.fail(CheckpointFact::HeaderChecksum { expected: expected.to_string(), found }))
+    }
+
+    fn weights(&self, text: &str, stream: &mut dyn Read) -> Result<Weights, CheckpointError> {
+        let mut fields: IndexMap<String, Value> =
+            serde_json::from_str(text).map_err(|error| self.bad_header(&error))?;
+        let metadata = match fields.shift_remove(METADATA) {
+            Some(metadata) => serde_json::from_value(metadata).map_err(|error| self.bad_header(&error))?,
+            None => IndexMap::new(),
+        };
+        let entries = self.entries(fields)?;
+        self.check_layout(&entries, self.n_bytes - 8 - text.len() as u64)?;
+        Ok(Weights { tensors: self.tensors(&entries, stream)?, metadata })
+    }
+
+    fn entries(
+        &self,
+        fields: IndexMap<String, Value>,
+    ) -> Result<IndexMap<String, (TensorType, [u64; 2])>, CheckpointError> {
+        let entry = |(name, field): (String, Value)| {
+            let entry: Entry = serde_json::from_value(field)
+                .map_err(|error| self.bad_header(&format_args!("tensor `{name}`: {error}")))?;
+            let Entry { dtype, shape, data_offsets } = entry;
+            let Some(known) = DType::ALL.into_iter().find(|known| known.name().to_uppercase() == dtype)
+            else {
+                return Err(self.fail(CheckpointFact::UnsupportedType { name, dtype }));
+            };
+            Ok((name.clone(), (TensorType { name, dtype: known, shape }, data_offsets)))
+        };
+        fields.into_iter().map(entry).collect()
+    }
+
+    /// The tensors must tile the data, in whatever order. This bounds all that is allocated by the file's size.
+    fn check_layout(&self, entries: &Entries, n_data: u64) -> Result<(), CheckpointError> {
+        let mut end = 0;
+        for (TensorType { name, dtype, shape }, found) in by_offset(entries) {
+            let n_bytes = byte_len(*dtype, shape)
+                .map_err(|source| self.fail(CheckpointFact::BadShape { name: name.clone(), source }))?;
+            let expected = [end, u64::saturating_add(end, n_bytes as u64)];
+            if *found != expected {
+                let fact = CheckpointFact::BadOffsets { name: name.clone(), expected, found: *found };
+                return Err(self.fail(fact));
+            }
+            end = expected[1];
+        }
+        if end == n_data {
+            return Ok(());
+        }
+        Err(self.fail(CheckpointFact::WrongLength { expected: end, found: n_data }))
+    }
+
+    fn tensors(
+        &self,
+        entries: &Entries,
+        stream: &mut dyn Read,
+    ) -> Result<IndexMap<String, HostTensor>, CheckpointError> {
+        let mut tensors = IndexMap::new();
+        for (TensorType { name, dtype, shape }, _) in by_offset(entries) {
+            let mut tensor = HostTensor::zeros(*dtype, shape)
+                .map_err(|source| self.fail(CheckpointFact::BadShape { name: name.clone(), source }))?;
+            self.read_exact(stream, tensor.bytes_mut())?;
+            if *dtype == DType::Bool && tensor.bytes().iter().any(|&byte| byte > 1) {
+                return Err(self.fail(CheckpointFact::BadBool { name: name.clone() }));
+            }
+            tensors.insert(name.clone(), tensor);
+        }
+        tensors.sort_by_key(|name, _| entries.get_index_of(name));
+        Ok(tensors)
+    }
+
+    fn check_tensor_sums(
+        &self,
+        text: &str,
+        tensors: &IndexMap<String, HostTensor>,
+        metadata: &IndexMap<String, String>,
+    ) -> Result<(), CheckpointError> {
+        let mut offset = 8 + text.len() as u64;
+        for (name, tensor) in in_file_order(tensors) {
+            let expected: String = self.metadata(metadata, &format!("{TENSOR_SUM_PREFIX}{name}"))?;
+            let found = crc32fast::hash(tensor.bytes());
+            if expected != format!("{found:08x}") {
+                let name = name.clone();
+                return Err(self.fail(CheckpointFact::TensorChecksum { name, offset, expected, found }));
+            }
+            offset += tensor.bytes().len() as u64;
+        }
+        Ok(())
+    }
+
+    fn metadata<T: FromStr>(
+        &self,
+        metadata: &IndexMap<String, String>,
+        key: &str,
+    ) -> Result<T, CheckpointError> {
+        let value = metadata.get(key).and_then(|value| value.parse().ok());
+        value.ok_or_else(|| self.fail(CheckpointFact::BadMetadata { key: key.to_string() }))
+    }
+
+    fn read_exact(&self, stream: &mut dyn Read, bytes: &mut [u8]) -> Result<(), CheckpointError> {
+        stream.read_exact(bytes).map_err(|error| self.fail(CheckpointFact::Unreadable(error)))
+    }
+
+    fn bad_header(&self, why: &dyn fmt::Display) -> CheckpointError {
+        self.fail(CheckpointFact::BadHeader { why: why.to_string() })
+    }
+
+    fn fail(&self, fact: CheckpointFact) -> CheckpointError {
+        CheckpointError { path: self.path.to_path_buf(), fact }
+    }
+}
+
+type Entries = IndexMap<String, (TensorType, [u64; 2])>;
+
+fn by_offset(entries: &Entries) -> Vec<&(TensorType, [u64; 2])> {
+    let mut sorted: Vec<_> = entries.values().collect();
+    sorted.sort_by_key(|(_, offsets)| *offsets);
+    sorted
+}
+
+fn with_prefix(metadata: &IndexMap<String, String>, prefix: &str) -> IndexMap<String, String> {
+    let stripped = metadata.iter().filter_map(|(key, value)| Some((key.strip_prefix(prefix)?, value)));
+    stripped.map(|(key, value)| (key.to_string(), value.clone())).collect()
+}

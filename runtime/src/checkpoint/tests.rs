@@ -1,0 +1,364 @@
+#![allow(clippy::unwrap_used)]
+
+use std::cell::Cell;
+use std::fs;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use half::{bf16, f16};
+use safetensors::SafeTensors;
+use safetensors::tensor::TensorView;
+
+use engine_core::ir::DType;
+
+use super::mismatch::tensor_type;
+use super::write::{Disk, DiskFile, RealDisk, write_on};
+use super::*;
+use crate::fuzz::for_a_while;
+use crate::philox::WordStream;
+
+fn small(step: u64) -> Checkpoint {
+    let tensors = [
+        ("mask", HostTensor::from_bytes(DType::Bool, &[3], &[1, 0, 1]).unwrap()),
+        ("w1", HostTensor::from_slice(&[2, 3], &[1.0f32, -2.5, f32::NAN, 0.0, -0.0, f32::INFINITY]).unwrap()),
+        ("empty", HostTensor::zeros(DType::F32, &[0, 4]).unwrap()),
+        ("step", HostTensor::scalar(step as i64)),
+    ];
+    Checkpoint {
+        tensors: tensors.into_iter().map(|(name, tensor)| (name.to_string(), tensor)).collect(),
+        step,
+        seed: u64::MAX,
+        cursor: Cursor { epoch: 3, row: 640 },
+        fingerprint: "5f2b".to_string(),
+        extra: IndexMap::from([("best \"loss\"".to_string(), "0.25\n".to_string())]),
+    }
+}
+
+fn bytes_of(checkpoint: &Checkpoint) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ckpt");
+    checkpoint.write(&path).unwrap();
+    fs::read(path).unwrap()
+}
+
+fn parse(bytes: &[u8]) -> Result<Checkpoint, CheckpointError> {
+    Checkpoint::parse(Path::new("a.ckpt"), bytes)
+}
+
+/// A safetensors file with this header and this many bytes of data.
+fn file(header: &str, n_data: usize) -> Vec<u8> {
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![7; n_data]].concat()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("new/folder/a.ckpt");
+    small(17).write(&path).unwrap();
+    let read = Checkpoint::read(&path).unwrap();
+    assert_eq!(read, small(17));
+    assert!(read.tensors.keys().eq(["mask", "w1", "empty", "step"]));
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+
+    small(18).write(&path).unwrap();
+    assert_eq!(Checkpoint::read(&path).unwrap().step, 18);
+    assert_eq!(parse(&bytes_of(&Checkpoint::default())).unwrap(), Checkpoint::default());
+}
+
+#[test]
+fn the_same_checkpoint_is_the_same_bytes() {
+    assert_eq!(bytes_of(&small(1)), bytes_of(&small(1)));
+}
+
+/// The reference implementation of the format reads ours, and finds every tensor aligned.
+#[test]
+fn other_tools_read_our_files() {
+    let bytes = bytes_of(&small(17));
+    let theirs = SafeTensors::deserialize(&bytes).unwrap();
+    let ours = small(17).tensors;
+    assert_eq!(theirs.len(), ours.len());
+    for (name, tensor) in &ours {
+        let view = theirs.tensor(name).unwrap();
+        assert_eq!((view.shape(), view.data()), (tensor.shape(), tensor.bytes()));
+        assert_eq!(format!("{:?}", view.dtype()).to_lowercase(), tensor.dtype().name());
+        let offset = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
+        assert_eq!(offset % tensor.dtype().size(), 0, "{name}");
+    }
+}
+
+#[test]
+fn we_read_files_of_other_tools() {
+    let f16s: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect();
+    let bf16s: Vec<u8> = [3.0f32].iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect();
+    let tensors = [
+        ("layer.weight", TensorView::new(safetensors::Dtype::F16, vec![1, 2], &f16s).unwrap()),
+        ("layer.bias", TensorView::new(safetensors::Dtype::BF16, vec![1], &bf16s).unwrap()),
+    ];
+    let metadata = std::collections::HashMap::from([("format".to_string(), "pt".to_string())]);
+    let bytes = safetensors::serialize(tensors, Some(metadata)).unwrap();
+    let weights = Weights::parse(Path::new("a.safetensors"), &bytes).unwrap();
+    assert_eq!(weights.metadata["format"], "pt");
+    assert_eq!(weights.tensors["layer.weight"].to_f64(), [1.5, -2.0]);
+    assert_eq!(weights.tensors["layer.bias"].to_f64(), [3.0]);
+
+    let error = parse(&bytes).unwrap_err();
+    assert!(matches!(error.fact, CheckpointFact::NoChecksum), "{error}");
+}
+
+/// A disk with room for so many bytes, or one that fails at a later point.
+struct BadDisk {
+    room: Rc<Cell<usize>>,
+    fails_at: &'static str,
+}
+
+impl BadDisk {
+    fn check(&self, point: &str) -> io::Result<()> {
+        if self.fails_at == point { Err(io::Error::other(point.to_string())) } else { Ok(()) }
+    }
+}
+
+impl Disk for BadDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.check("create")?;
+        let fails_to_sync = self.fails_at == "sync";
+        Ok(Box::new(BadFile { file: RealDisk.create(path)?, room: Rc::clone(&self.room), fails_to_sync }))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check("rename").and_then(|()| RealDisk.rename(from, to))
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        self.check("sync folder").and_then(|()| RealDisk.sync_folder(folder))
+    }
+}
+
+struct BadFile {
+    file: Box<dyn DiskFile>,
+    room: Rc<Cell<usize>>,
+    fails_to_sync: bool,
+}
+
+impl Write for BadFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.room.get() == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let n_written = self.file.write(&bytes[..bytes.len().min(self.room.get())])?;
+        self.room.set(self.room.get() - n_written);
+        Ok(n_written)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl DiskFile for BadFile {
+    fn sync(&mut self) -> io::Result<()> {
+        if self.fails_to_sync { Err(io::Error::other("sync")) } else { self.file.sync() }
+    }
+}
+
+fn disk(room: usize, fails_at: &'static str) -> BadDisk {
+    BadDisk { room: Rc::new(Cell::new(room)), fails_at }
+}
+
+#[test]
+fn a_full_disk_leaves_the_previous_checkpoint_and_no_litter() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ckpt");
+    small(1).write(&path).unwrap();
+    let before = fs::read(&path).unwrap();
+    for room in 0..before.len() {
+        let error = write_on(&disk(room, ""), &small(2), &path).unwrap_err();
+        let full = matches!(&error.fact, CheckpointFact::Unwritable(error) if error.kind() == io::ErrorKind::StorageFull);
+        assert!(full, "room for {room}: {error}");
+        assert_eq!(fs::read(&path).unwrap(), before);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+    write_on(&disk(before.len(), ""), &small(2), &path).unwrap();
+    assert_eq!(Checkpoint::read(&path).unwrap().step, 2);
+}
+
+#[test]
+fn a_failure_at_any_other_point_is_as_harmless() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ckpt");
+    small(1).write(&path).unwrap();
+    for point in ["create", "sync", "rename"] {
+        let error = write_on(&disk(usize::MAX, point), &small(2), &path).unwrap_err();
+        let expected = format!("cannot be written, what was there before is untouched: {point}");
+        assert!(error.to_string().ends_with(&expected), "{error}");
+        assert_eq!(Checkpoint::read(&path).unwrap(), small(1));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+    let error = write_on(&disk(usize::MAX, "sync folder"), &small(2), &path).unwrap_err();
+    assert!(matches!(error.fact, CheckpointFact::Unflushed(_)), "{error}");
+    assert_eq!(Checkpoint::read(&path).unwrap(), small(2));
+}
+
+#[test]
+fn names_that_cannot_be_written_are_refused() {
+    let error = small(1).write(Path::new("..")).unwrap_err();
+    assert_eq!(error.to_string(), "..: is not the name of a file");
+    let mut reserved = small(1);
+    reserved.tensors.insert(METADATA.to_string(), HostTensor::scalar(0u8));
+    let error = reserved.write(Path::new("never-written")).unwrap_err();
+    assert_eq!(error.to_string(), "never-written: `__metadata__` cannot be the name of a tensor");
+}
+
+#[test]
+fn every_truncation_and_every_flipped_bit_is_noticed() {
+    let bytes = bytes_of(&small(17));
+    for n_kept in 0..bytes.len() {
+        assert!(parse(&bytes[..n_kept]).is_err(), "cut after {n_kept}");
+    }
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(parse(&flipped).is_err(), "bit {bit}");
+    }
+    assert!(parse(&[&bytes[..], &[0]].concat()).is_err());
+}
+
+#[test]
+fn damage_is_told_with_its_place() {
+    let bytes = bytes_of(&small(17));
+    let n_bytes = bytes.len();
+    let n_header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+
+    // The data holds `step` (8 bytes), `w1` (24), `empty` (0), `mask` (3).
+    let mut flipped = bytes.clone();
+    flipped[8 + n_header + 9] ^= 0x10;
+    let error = parse(&flipped).unwrap_err().to_string();
+    let expected = format!("a.ckpt: at byte {}: tensor `w1` is damaged: its checksum is ", 8 + n_header + 8);
+    assert!(error.starts_with(&expected), "{error}");
+
+    let error = parse(&bytes[..n_bytes - 2]).unwrap_err().to_string();
+    assert_eq!(error, "a.ckpt: the header says 35 bytes of data but the file has 33");
+
+    let text = String::from_utf8(bytes[8..8 + n_header].to_vec()).unwrap();
+    let changed = text.replace(r#""step":"17""#, r#""step":"71""#);
+    let error = parse(&file(&changed, 35)).unwrap_err().to_string();
+    assert!(error.starts_with("a.ckpt: at byte 8: the header is damaged: its checksum is "), "{error}");
+}
+
+#[track_caller]
+fn check_error(bytes: &[u8], expected: &str) {
+    let error = Weights::parse(Path::new("a.safetensors"), bytes).unwrap_err();
+    assert_eq!(error.to_string(), format!("a.safetensors: {expected}"));
+}
+
+#[test]
+fn headers_that_lie_are_refused() {
+    check_error(
+        &[1, 2, 3],
+        "a safetensors file starts with the length of its header in 8 bytes, but this file has 3",
+    );
+    check_error(
+        &[0xff; 20],
+        "at byte 0: a header of 18446744073709551615 bytes does not fit a file of 20 bytes (or the limit of 100000000)",
+    );
+    check_error(
+        &file("[]", 0),
+        "at byte 8: the header is damaged: invalid type: sequence, expected a map at line 1 column 0",
+    );
+    check_error(
+        &file(r#"{"w":3}"#, 0),
+        "at byte 8: the header is damaged: tensor `w`: invalid type: integer `3`, expected dtype, shape and data_offsets",
+    );
+    check_error(
+        &file(r#"{"w":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}"#, 1),
+        "tensor `w` has element type F8_E4M3, which is not supported",
+    );
+    check_error(
+        &file(r#"{"w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]}}"#, 4),
+        "tensor `w`: a tensor of type f32[4294967296,4294967296] is too large to address",
+    );
+    check_error(
+        &file(r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#, 4),
+        "tensor `w` should be bytes [0, 8] of the data, the header says [0, 4]",
+    );
+    check_error(
+        &file(
+            r#"{"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"v":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}"#,
+            4,
+        ),
+        "tensor `v` should be bytes [2, 4] of the data, the header says [1, 3]",
+    );
+    check_error(
+        &file(r#"{"w":{"dtype":"U8","shape":[1000000000000],"data_offsets":[0,1000000000000]}}"#, 4),
+        "the header says 1000000000000 bytes of data but the file has 4",
+    );
+    check_error(
+        &file(r#"{"w":{"dtype":"BOOL","shape":[1],"data_offsets":[0,1]}}"#, 1),
+        "tensor `w` of booleans has a byte that is neither 0 nor 1",
+    );
+    check_error(
+        &file(&"[".repeat(5000), 0),
+        "at byte 8: the header is damaged: invalid type: sequence, expected a map at line 1 column 0",
+    );
+}
+
+/// Whatever the damage, the reader answers with an error or with the undamaged checkpoint: no panic, and no
+/// allocation beyond the size of the file.
+#[test]
+fn survives_a_second_of_random_damage() {
+    let original = bytes_of(&small(17));
+    let n_runs = for_a_while(0xc4e, |stream| {
+        let mut bytes = original.clone();
+        damage(&mut bytes, stream);
+        match parse(&bytes) {
+            Ok(checkpoint) => assert!(checkpoint == small(17) && bytes == original),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+        // Without checksums, damage gets further.
+        if let Ok(weights) = Weights::parse(Path::new("damaged"), &bytes) {
+            let n_data: usize = weights.tensors.values().map(|tensor| tensor.bytes().len()).sum();
+            assert!(n_data < bytes.len());
+        }
+    });
+    assert!(n_runs > 1000, "{n_runs} runs");
+}
+
+fn damage(bytes: &mut Vec<u8>, stream: &mut WordStream) {
+    for _ in 0..=stream.below(3) {
+        let place = stream.below(bytes.len().max(1) as u32) as usize;
+        match stream.below(6) {
+            0 => bytes.truncate(place),
+            1 => bytes.insert(place.min(bytes.len()), stream.word() as u8),
+            2 if bytes.len() > 8 => {
+                bytes[stream.below(8) as usize] = [0, 1, 0x7f, 0xff][stream.below(4) as usize]
+            }
+            // Another digit or letter keeps the JSON sound more often than another bit does.
+            3 if place < bytes.len() => bytes[place] = b"0123456789abFU[]{}\","[stream.below(20) as usize],
+            _ if place < bytes.len() => bytes[place] ^= 1 << stream.below(8),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_mismatch_names_every_difference() {
+    let needed = |name: &str, dtype, shape: &[usize]| TensorType {
+        name: name.to_string(),
+        dtype,
+        shape: shape.to_vec(),
+    };
+    let tensors = small(17).tensors;
+    let all: Vec<TensorType> = tensors.iter().map(|(name, tensor)| tensor_type(name, tensor)).rev().collect();
+    assert_eq!(compare(&all, &tensors), Ok(()));
+    let other = [
+        needed("w1", DType::F32, &[3, 2]),
+        needed("w2", DType::F16, &[8]),
+        needed("empty", DType::F32, &[0, 4]),
+        needed("step", DType::I32, &[]),
+    ];
+    let expected = "the tensors do not match the graph
+  `w2: f16[8]` is missing
+  `mask: bool[3]` is not in the graph
+  `w1: f32[3,2]` is f32[2,3] in the file
+  `step: i32[]` is i64[] in the file";
+    assert_eq!(compare(&other, &tensors).unwrap_err().to_string(), expected);
+}

@@ -1,0 +1,84 @@
+//! What a source is told: where to look, what is allowed, how the pipeline sets it up.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use engine_core::ir::{Attr, Literal, Symbol};
+
+use super::DataError;
+
+/// Where a source may look, what it may do, and how the pipeline sets it up.
+#[derive(Clone, Debug)]
+pub struct LoadContext {
+    /// Folders that hold data, most wanted first; a download goes to the first.
+    pub roots: Vec<PathBuf>,
+    /// Whether the network must not be used.
+    pub offline: bool,
+    /// Settings of the source in the pipeline.
+    pub options: Vec<(Symbol, Attr)>,
+    /// Told what takes long, such as a download, before it starts.
+    pub say: fn(&str),
+}
+
+impl LoadContext {
+    /// Looks in `data_dir` (the command line's), in `ENGINE_DATA_DIR`, then in `data`; stays off the network if
+    /// `ENGINE_OFFLINE` is set to anything but nothing or `0`.
+    pub fn from_env(data_dir: Option<&Path>) -> Self {
+        let from_env = env::var_os("ENGINE_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let offline = env::var_os("ENGINE_OFFLINE").is_some_and(|value| !value.is_empty() && value != "0");
+        let roots = [data_dir.map(Path::to_path_buf), from_env, Some(PathBuf::from("data"))];
+        LoadContext { roots: roots.into_iter().flatten().collect(), offline, options: vec![], say: |_| {} }
+    }
+
+    /// Looks in the given folder alone and stays off the network.
+    pub fn offline_in(dir: &Path) -> Self {
+        LoadContext { roots: vec![dir.to_path_buf()], offline: true, options: vec![], say: |_| {} }
+    }
+
+    /// The folders in which the files of a set may lie: under each root its folder named like the set, then the
+    /// root itself.
+    pub fn folders(&self, set: &str) -> Vec<PathBuf> {
+        self.roots.iter().flat_map(|root| [root.join(set), root.clone()]).collect()
+    }
+
+    /// The option of that name as a count of at most `most`.
+    pub fn count(&self, name: &str, most: usize) -> Result<Option<usize>, DataError> {
+        let option = self.options.iter().find(|(option, _)| &**option == name);
+        let Some((_, found)) = option else { return Ok(None) };
+        let count = match found {
+            Attr::Lit(Literal::Int(count)) => {
+                usize::try_from(*count).ok().filter(|count| (1..=most).contains(count))
+            }
+            _ => None,
+        };
+        let bad = || DataError::BadOption {
+            name: name.to_string(),
+            expected: format!("a whole number from 1 to {most}"),
+            found: found.to_string(),
+        };
+        count.map(Some).ok_or_else(bad)
+    }
+
+    /// The option of that name as a text.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, DataError> {
+        match self.options.iter().find(|(option, _)| &**option == name) {
+            None => Ok(None),
+            Some((_, Attr::Str(text))) => Ok(Some(text)),
+            Some((_, found)) => Err(DataError::BadOption {
+                name: name.to_string(),
+                expected: "a text".to_string(),
+                found: found.to_string(),
+            }),
+        }
+    }
+
+    /// Fails on an option that is none of `known`.
+    pub fn check_options(&self, known: &[&str]) -> Result<(), DataError> {
+        match self.options.iter().find(|(name, _)| !known.contains(&&**name)) {
+            None => Ok(()),
+            Some((name, _)) => {
+                Err(DataError::UnknownOption { name: name.to_string(), known: known.join(", ") })
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Why a data set cannot be had.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::data::idx::IdxError;
+use crate::tensor::TensorError;
+
+/// Why a data set cannot be had.
+#[derive(Debug, Error)]
+pub enum DataError {
+    /// No source has that name.
+    #[error("there is no data source `{name}`")]
+    UnknownSource {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Two sources want the same name.
+    #[error("there is a data source `{name}` already")]
+    DuplicateSource {
+        /// The name.
+        name: String,
+    },
+    /// The set has no split of that name.
+    #[error("data set `{set}` has no split `{name}`")]
+    UnknownSplit {
+        /// The set.
+        set: String,
+        /// The split asked for.
+        name: String,
+        /// The splits there are.
+        known: String,
+    },
+    /// The split has no field of that name.
+    #[error("the data has no field `{name}`")]
+    UnknownField {
+        /// The field asked for.
+        name: String,
+        /// The fields there are.
+        known: String,
+    },
+    /// The source has no setting of that name.
+    #[error("there is no option `{name}`")]
+    UnknownOption {
+        /// The option.
+        name: String,
+        /// The options there are.
+        known: String,
+    },
+    /// A setting of the source is not understood.
+    #[error("option `{name}` cannot be {found}")]
+    BadOption {
+        /// The option.
+        name: String,
+        /// What it takes.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+    /// A split has no field, or its first field is a scalar.
+    #[error("a split needs at least one field with rows")]
+    NoRows,
+    /// The fields of a split do not go together.
+    #[error("field `{field}` has {} rows, the first field has {expected}", found.map_or("no".to_string(), |n| n.to_string()))]
+    UnevenFields {
+        /// The field that differs.
+        field: String,
+        /// Rows of the first field.
+        expected: usize,
+        /// Rows of this field; none if it is a scalar.
+        found: Option<usize>,
+    },
+    /// Some files of a set are there and others are not.
+    #[error(
+        "{} has `{present}` but neither `{missing}` nor `{missing}.gz`",
+        .dir.display()
+    )]
+    Incomplete {
+        /// The folder.
+        dir: PathBuf,
+        /// A file that is there.
+        present: String,
+        /// The first that is not.
+        missing: String,
+    },
+    /// Some files that the pipeline names are there and others are not.
+    #[error("{} is there but `{}` is not", .present.display(), .missing.display())]
+    MissingFile {
+        /// A file that is there.
+        present: PathBuf,
+        /// The first that is not, as it is named.
+        missing: PathBuf,
+    },
+    /// A file is sound but not of this set.
+    #[error("{}: {found} was read where the set `{set}` has {expected}", .path.display())]
+    WrongContent {
+        /// The file.
+        path: PathBuf,
+        /// The set.
+        set: String,
+        /// What the set has in that place.
+        expected: String,
+        /// What the file has.
+        found: String,
+    },
+    /// An IDX file cannot be used.
+    #[error(transparent)]
+    Idx(#[from] IdxError),
+    /// So much data cannot be held.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    /// What a plugin's source has to say.
+    #[error(transparent)]
+    Other(Box<dyn Error + Send + Sync>),
+}

@@ -1,0 +1,87 @@
+//! Where data sets come from: an open list of sources, and the look-up of files on disk.
+//!
+//! The files of a set are looked for in the folders that [`LoadContext::folders`] lists. Files that are there are
+//! used or are an error. A set that is nowhere is downloaded, unless that is forbidden or fails; then the built-in
+//! synthetic digits stand in for it, and [`DataSet::note`] says so.
+
+mod builtin;
+mod context;
+mod error;
+mod set;
+#[cfg(test)]
+mod tests;
+
+pub use context::LoadContext;
+pub use error::DataError;
+pub use set::{DataSet, Provenance, Split};
+
+#[cfg(feature = "download")]
+pub(super) use builtin::{FILES, IdxSet};
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::numbers::Numbers;
+use super::vectors::Vectors;
+use builtin::{FASHION_MNIST, MNIST, SyntheticDigits};
+
+/// One way to get a data set. Plugins add their own to [`Sources`].
+pub trait Source: Send + Sync {
+    /// The name that pipelines use, such as `mnist`.
+    fn name(&self) -> &str;
+    /// One sentence for listings.
+    fn summary(&self) -> &str;
+    /// Reads, fetches or makes the data.
+    fn load(&self, context: &LoadContext) -> Result<DataSet, DataError>;
+}
+
+/// The sources that pipelines can name, in order of registration.
+pub struct Sources {
+    by_name: IndexMap<String, Arc<dyn Source>>,
+}
+
+impl Sources {
+    /// `mnist`, `fashion-mnist`, `synthetic-digits`, `vectors` and `numbers`.
+    pub fn with_builtin() -> Self {
+        let builtin: [Arc<dyn Source>; 5] = [
+            Arc::new(MNIST),
+            Arc::new(FASHION_MNIST),
+            Arc::new(SyntheticDigits),
+            Arc::new(Vectors),
+            Arc::new(Numbers),
+        ];
+        Sources { by_name: builtin.into_iter().map(|source| (source.name().to_string(), source)).collect() }
+    }
+
+    /// Adds a source; fails if its name is taken.
+    pub fn register(&mut self, source: impl Source + 'static) -> Result<(), DataError> {
+        let name = source.name().to_string();
+        if self.by_name.contains_key(&name) {
+            return Err(DataError::DuplicateSource { name });
+        }
+        self.by_name.insert(name, Arc::new(source));
+        Ok(())
+    }
+
+    /// The source of that name.
+    pub fn get(&self, name: &str) -> Result<&dyn Source, DataError> {
+        let source = self.by_name.get(name).map(|source| &**source);
+        source.ok_or_else(|| DataError::UnknownSource { name: name.to_string(), known: self.names() })
+    }
+
+    /// Loads the source of that name.
+    pub fn load(&self, name: &str, context: &LoadContext) -> Result<DataSet, DataError> {
+        self.get(name)?.load(context)
+    }
+
+    /// Every source.
+    pub fn iter(&self) -> impl Iterator<Item = &dyn Source> {
+        self.by_name.values().map(|source| &**source)
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
+        names.join(", ")
+    }
+}

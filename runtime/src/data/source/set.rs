@@ -1,0 +1,105 @@
+//! Data sets in memory.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+
+use super::DataError;
+use crate::tensor::HostTensor;
+
+/// Rows to learn from and to judge by, with the account of where they come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataSet {
+    /// The set that was loaded; not always the one that was asked for.
+    pub name: String,
+    /// Where its rows come from.
+    pub provenance: Provenance,
+    /// What the user must be told, such as that this is a stand-in and why.
+    pub note: Option<String>,
+    /// The parts of the set by name, such as `train` and `test`.
+    pub splits: IndexMap<String, Split>,
+}
+
+impl DataSet {
+    /// Whether the program made the rows itself, so that results on them say nothing about the real task.
+    pub fn is_synthetic(&self) -> bool {
+        self.provenance == Provenance::Synthetic
+    }
+
+    /// The split of that name.
+    pub fn split(&self, name: &str) -> Result<&Split, DataError> {
+        self.splits.get(name).ok_or_else(|| DataError::UnknownSplit {
+            set: self.name.clone(),
+            name: name.to_string(),
+            known: self.splits.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+/// Where the rows of a data set come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provenance {
+    /// Files found on disk.
+    Files {
+        /// Their folder.
+        dir: PathBuf,
+    },
+    /// Made by the program itself.
+    Synthetic,
+    /// Files fetched just now, with their checksums verified.
+    Downloaded {
+        /// The folder that they were put in.
+        dir: PathBuf,
+    },
+}
+
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Provenance::Files { dir } => write!(f, "files in {}", dir.display()),
+            Provenance::Synthetic => f.write_str("synthetic"),
+            Provenance::Downloaded { dir } => write!(f, "downloaded to {}", dir.display()),
+        }
+    }
+}
+
+/// Fields with the same number of rows, the outermost extent of each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Split {
+    fields: IndexMap<String, HostTensor>,
+    n_rows: usize,
+}
+
+impl Split {
+    /// A split of the given fields; fails unless there is one at least and all have the same number of rows.
+    pub fn new(fields: IndexMap<String, HostTensor>) -> Result<Self, DataError> {
+        let n_rows = fields.first().and_then(|(_, tensor)| tensor.shape().first().copied());
+        let n_rows = n_rows.ok_or(DataError::NoRows)?;
+        for (name, tensor) in &fields {
+            let found = tensor.shape().first().copied();
+            if found != Some(n_rows) {
+                return Err(DataError::UnevenFields { field: name.clone(), expected: n_rows, found });
+            }
+        }
+        Ok(Split { fields, n_rows })
+    }
+
+    /// How many rows every field has.
+    pub fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    /// The field of that name.
+    pub fn field(&self, name: &str) -> Result<&HostTensor, DataError> {
+        self.fields.get(name).ok_or_else(|| DataError::UnknownField {
+            name: name.to_string(),
+            known: self.fields.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Every field by name, in order of declaration.
+    pub fn fields(&self) -> &IndexMap<String, HostTensor> {
+        &self.fields
+    }
+}

@@ -1,0 +1,182 @@
+//! Errors of data, files and machines as users are told them: with a code, a place and one thing to do.
+
+use engine_core::diag::{Code, Diagnostic};
+
+use crate::checkpoint::{CheckpointError, CheckpointFact};
+use crate::data::source::DataError;
+use crate::data::table::TableError;
+use crate::device::{DeviceError, RunError};
+use crate::tensor::TensorError;
+use engine_core::ir::Requirement;
+use std::fmt::Display;
+use std::io;
+
+/// An error that `docs/errors/` explains.
+pub trait Coded: Display {
+    /// Which kind of fault it is; none for what no page explains.
+    fn code(&self) -> Option<Code>;
+
+    /// One concrete thing to do.
+    fn help(&self) -> Option<String>;
+
+    /// What a user is told; whoever knows a place in the pipeline adds it.
+    fn diagnostic(&self) -> Option<Diagnostic> {
+        let mut diagnostic = Diagnostic::error(self.code()?, self.to_string());
+        diagnostic.help = self.help();
+        Some(diagnostic)
+    }
+}
+
+impl Coded for DataError {
+    fn code(&self) -> Option<Code> {
+        Some(match self {
+            DataError::UnknownSource { .. } => Code::E0202,
+            DataError::UnknownSplit { .. } | DataError::UnknownField { .. } => Code::E0203,
+            DataError::UnknownOption { .. } => Code::E0012,
+            DataError::BadOption { .. } => Code::E0010,
+            DataError::MissingFile { .. } => Code::E0501,
+            DataError::Incomplete { .. }
+            | DataError::WrongContent { .. }
+            | DataError::NoRows
+            | DataError::UnevenFields { .. }
+            | DataError::Idx(_) => Code::E0502,
+            DataError::Tensor(error) => return error.code(),
+            DataError::DuplicateSource { .. } | DataError::Other(_) => return None,
+        })
+    }
+
+    fn help(&self) -> Option<String> {
+        Some(match self {
+            DataError::UnknownSource { known, .. } => format!("there are {known}"),
+            DataError::UnknownSplit { known, .. } | DataError::UnknownField { known, .. } => {
+                format!("it has {known}")
+            }
+            DataError::UnknownOption { known, .. } => format!("there are {known}"),
+            DataError::BadOption { expected, .. } => format!("it takes {expected}"),
+            DataError::MissingFile { .. } | DataError::Incomplete { .. } => "complete the set or move it away".to_string(),
+            DataError::WrongContent { .. } | DataError::Idx(_) => {
+                "fetch the file again, or move the set away".to_string()
+            }
+            DataError::Tensor(error) => return error.help(),
+            DataError::NoRows
+            | DataError::UnevenFields { .. }
+            | DataError::DuplicateSource { .. }
+            | DataError::Other(_) => return None,
+        })
+    }
+}
+
+impl Coded for TableError {
+    fn code(&self) -> Option<Code> {
+        Some(match self {
+            TableError::Unreadable { error, .. } if error.kind() == io::ErrorKind::NotFound => Code::E0501,
+            TableError::WrongRow { .. } | TableError::WrongValue { .. } => Code::E0506,
+            TableError::Tensor(error) => return error.code(),
+            TableError::Unreadable { .. }
+            | TableError::NotANumber { .. }
+            | TableError::Ragged { .. }
+            | TableError::NoRows { .. }
+            | TableError::Idx(_)
+            | TableError::Npy(_) => Code::E0502,
+        })
+    }
+
+    fn help(&self) -> Option<String> {
+        Some(match self {
+            TableError::Unreadable { .. } => "check the path".to_string(),
+            TableError::WrongRow { expected, .. } => format!("each row must have the elements of {expected}"),
+            TableError::WrongValue { dtype, .. } => format!("scale or round the numbers to fit {dtype}"),
+            TableError::NotANumber { .. } => "write numbers, and names in the first line only".to_string(),
+            TableError::Ragged { .. } => "give every line as many columns".to_string(),
+            TableError::NoRows { .. } => "put at least one row into it".to_string(),
+            TableError::Tensor(error) => return error.help(),
+            TableError::Idx(_) | TableError::Npy(_) => "write the file again".to_string(),
+        })
+    }
+}
+
+impl Coded for CheckpointError {
+    fn code(&self) -> Option<Code> {
+        Some(match self.fact {
+            CheckpointFact::Unwritable(_)
+            | CheckpointFact::Unflushed(_)
+            | CheckpointFact::NoFileName
+            | CheckpointFact::ReservedName => Code::E0505,
+            _ => Code::E0503,
+        })
+    }
+
+    fn help(&self) -> Option<String> {
+        Some(match &self.fact {
+            CheckpointFact::Unreadable(_) => "check the path".to_string(),
+            CheckpointFact::Unwritable(_) | CheckpointFact::Unflushed(_) => {
+                "make room or choose another folder; `--set STAGE.checkpoint.path=\"FILE\"` does".to_string()
+            }
+            CheckpointFact::NoFileName => "end the path with a file name".to_string(),
+            CheckpointFact::ReservedName => "rename the parameter".to_string(),
+            _ => "take another checkpoint".to_string(),
+        })
+    }
+}
+
+impl Coded for DeviceError {
+    fn code(&self) -> Option<Code> {
+        match self {
+            DeviceError::OutOfMemory { .. } => Some(Code::E0604),
+            DeviceError::Unsupported { .. } | DeviceError::Failed(_) => Some(Code::E0603),
+            // A program that uses the library has mixed something up.
+            DeviceError::UnknownInput { .. }
+            | DeviceError::UnknownOutput { .. }
+            | DeviceError::WrongSize { .. }
+            | DeviceError::OutOfRange { .. }
+            | DeviceError::ForeignBuffer => None,
+        }
+    }
+
+    fn help(&self) -> Option<String> {
+        match self {
+            DeviceError::OutOfMemory { .. } => Some("use smaller batches".to_string()),
+            DeviceError::Unsupported { .. } | DeviceError::Failed(_) => {
+                Some("`--device cpu` always works".to_string())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Coded for RunError {
+    fn code(&self) -> Option<Code> {
+        match self {
+            RunError::Violation { requirement: Requirement::Index { .. }, .. } => Some(Code::E0601),
+            RunError::Violation { requirement: Requirement::Divisor, .. } => Some(Code::E0605),
+            RunError::Device(error) => error.code(),
+            RunError::Unbound(_) => None,
+        }
+    }
+
+    fn help(&self) -> Option<String> {
+        match self {
+            RunError::Violation { requirement: Requirement::Index { .. }, .. } => {
+                Some("correct the data; nothing was written in this step".to_string())
+            }
+            RunError::Violation { requirement: Requirement::Divisor, .. } => {
+                Some("keep zeros away from the divisor, for example by `maximum(…, 1)`".to_string())
+            }
+            RunError::Device(error) => error.help(),
+            RunError::Unbound(_) => None,
+        }
+    }
+}
+
+impl Coded for TensorError {
+    fn code(&self) -> Option<Code> {
+        match self {
+            TensorError::TooLarge { .. } => Some(Code::E0116),
+            TensorError::WrongLength { .. } | TensorError::WrongType { .. } => None,
+        }
+    }
+
+    fn help(&self) -> Option<String> {
+        matches!(self, TensorError::TooLarge { .. }).then(|| "check the extents".to_string())
+    }
+}

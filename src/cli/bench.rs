@@ -1,0 +1,121 @@
+//! `engine bench`: how long steps take.
+
+use std::sync::Arc;
+
+use engine_runtime::data::source::LoadContext;
+use engine_runtime::session::{self, CompilingPlanner, Effort, Session, StageMeasure};
+use serde_json::{Value, json};
+
+use super::open::{Opened, open};
+use super::output::{Failure, print};
+use super::run::{compile_options, open_device};
+use super::{BenchArgs, MachineArgs};
+use crate::Engine;
+
+pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
+    let (opened, mut session) = start(engine, &args.graph, &args.machine, args.data_dir.as_deref())?;
+    let effort = Effort { warmup: args.warmup, steps: args.steps, profiled: 0 };
+    let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
+    if args.json {
+        let stages: Vec<Value> = measured.iter().map(as_json).collect();
+        print(format!("{:#}", json!({ "device": session.device_name(), "stages": stages })));
+        return Ok(());
+    }
+    print(format!(
+        "{:<16} {:>8} {:>12} {:>12} {:>12} {:>12}",
+        "stage", "kernels", "compile ms", "median µs", "p95 µs", "max µs"
+    ));
+    for stage in &measured {
+        let times = Times::of(&stage.steps);
+        print(format!(
+            "{:<16} {:>8} {:>12.1} {:>12.1} {:>12.1} {:>12.1}",
+            stage.name,
+            stage.plan.launches.len(),
+            stage.compile_seconds * 1e3,
+            times.median * 1e6,
+            times.p95 * 1e6,
+            times.max * 1e6
+        ));
+    }
+    Ok(())
+}
+
+/// A session of a pipeline on the device that is asked for, its data loaded.
+pub(super) fn start(
+    engine: Engine,
+    graph: &super::GraphArgs,
+    machine: &MachineArgs,
+    data_dir: Option<&std::path::Path>,
+) -> Result<(Opened, Session), Failure> {
+    let Engine { mut registry, sources } = engine;
+    let opened = open(graph, &mut registry)?;
+    let device = open_device(&machine.place, true)?;
+    let context = LoadContext::from_env(data_dir);
+    let sets = session::load_data(&opened.pipeline, &sources, &context, &mut |_| {});
+    let sets = sets.map_err(|error| opened.failure(error))?;
+    let planner =
+        CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, compile_options(machine.no_fuse));
+    let session = Session::new(Arc::clone(&opened.pipeline), Arc::new(planner), device, sets);
+    let session = session.map_err(|error| opened.failure(error))?;
+    Ok((opened, session))
+}
+
+/// What the stages measure; fails if there is none to measure.
+pub(super) fn measure(
+    opened: &Opened,
+    session: &mut Session,
+    only: Option<&str>,
+    effort: Effort,
+) -> Result<Vec<StageMeasure>, Failure> {
+    let measured = session.measure(only, effort).map_err(|error| opened.failure(error))?;
+    match (measured.is_empty(), only) {
+        (false, _) => Ok(measured),
+        (true, Some(name)) => Err(Failure::graph(format!("`{name}` is no training or evaluation stage"))),
+        (true, None) => Err(Failure::graph("the pipeline has no training or evaluation stage to measure")),
+    }
+}
+
+/// Order statistics of some times, in seconds.
+pub(super) struct Times {
+    pub(super) median: f64,
+    p95: f64,
+    max: f64,
+}
+
+impl Times {
+    pub(super) fn of(times: &[f64]) -> Times {
+        let mut sorted = times.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let last = sorted.len().saturating_sub(1) as f64;
+            sorted.get((share * last).round() as usize).copied().unwrap_or(0.0)
+        };
+        Times { median: at(0.5), p95: at(0.95), max: at(1.0) }
+    }
+}
+
+fn as_json(stage: &StageMeasure) -> Value {
+    let Times { median, p95, max } = Times::of(&stage.steps);
+    json!({
+        "name": &*stage.name,
+        "kernels": stage.plan.launches.len(),
+        "compile_seconds": stage.compile_seconds,
+        "steps": stage.steps.len(),
+        "median_us": median * 1e6,
+        "p95_us": p95 * 1e6,
+        "max_us": max * 1e6,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_that_of_the_sorted_times() {
+        let times: Vec<f64> = (0..101).rev().map(f64::from).collect();
+        let Times { median, p95, max } = Times::of(&times);
+        assert_eq!((median, p95, max), (50.0, 95.0, 100.0));
+        assert_eq!(Times::of(&[3.0]).p95, 3.0);
+    }
+}

@@ -1,0 +1,187 @@
+//! `engine profile`: what each kernel takes, and what limits it.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine_core::compile::{Options, compile};
+use engine_core::fuse::Kernel;
+use engine_core::ir::{Builder, DType, Graph, InputKind, Type};
+use engine_core::op::Registry;
+use engine_runtime::device::{Device, RunError};
+use engine_runtime::once::Once;
+use engine_runtime::session::{Effort, Fault, StageMeasure};
+use serde_json::{Value, json};
+
+use super::ProfileArgs;
+use super::bench::{Times, measure, start};
+use super::output::{Failure, print};
+use crate::Engine;
+
+const WARMUP: usize = 10;
+
+pub(super) fn profile(engine: Engine, args: &ProfileArgs) -> Result<(), Failure> {
+    let (opened, mut session) = start(engine, &args.graph, &args.machine, args.data_dir.as_deref())?;
+    let effort = Effort { warmup: WARMUP, steps: args.steps, profiled: args.steps };
+    let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
+    let ceiling =
+        Ceiling::measure(session.device()).map_err(|error| Failure::coded(Fault::Machine, &error))?;
+    print(format!(
+        "{}: {:.1} GB/s by a copy of {} MiB, {:.1} GFLOP/s by a product of {GEMM}x{GEMM}x{GEMM}",
+        session.device_name(),
+        ceiling.bytes_per_second * 1e-9,
+        (COPIED * 4) >> 20,
+        ceiling.flops_per_second * 1e-9
+    ));
+    measured.iter().for_each(|stage| print(table(stage, &ceiling)));
+    match &args.trace {
+        Some(path) => write_trace(path, &measured),
+        None => Ok(()),
+    }
+}
+
+/// What the device can do, as measured by kernels of its own.
+struct Ceiling {
+    bytes_per_second: f64,
+    flops_per_second: f64,
+}
+
+/// Elements that the copy reads, and writes: more than caches hold.
+const COPIED: usize = 1 << 24;
+/// Extents of the product.
+const GEMM: usize = 1024;
+
+impl Ceiling {
+    fn measure(device: &Arc<dyn Device>) -> Result<Ceiling, RunError> {
+        let copy = best_time(device, |b| {
+            let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[COPIED]));
+            let y = b.scale(x, 2.0);
+            b.graph.outputs.push(("y".into(), y));
+        })?;
+        let product = best_time(device, |b| {
+            let [x, w] =
+                ["x", "w"].map(|name| b.input(name, InputKind::Data, Type::new(DType::F32, &[GEMM, GEMM])));
+            let y = b.matmul(x, w);
+            b.graph.outputs.push(("y".into(), y));
+        })?;
+        Ok(Ceiling {
+            bytes_per_second: 8.0 * COPIED as f64 / copy,
+            flops_per_second: 2.0 * (GEMM as f64).powi(3) / product,
+        })
+    }
+}
+
+/// The shortest of some runs of a graph of one kernel, in seconds.
+fn best_time(device: &Arc<dyn Device>, build: impl FnOnce(&mut Builder)) -> Result<f64, RunError> {
+    let registry = Registry::new();
+    let mut builder = Builder::new(Graph::new("ceiling"), &registry);
+    build(&mut builder);
+    let plan = Arc::new(compile(&builder.graph, &registry, &Options::default()).plan);
+    let mut once = Once::new(device, plan, &HashMap::new(), 0)?;
+    let mut best = f64::INFINITY;
+    for step in 0..8 {
+        best = best.min(once.profile(step)?.iter().sum::<f64>());
+    }
+    Ok(best)
+}
+
+/// A line for each kernel, in the order of launches.
+fn table(stage: &StageMeasure, ceiling: &Ceiling) -> String {
+    let medians: Vec<f64> = stage.launches.iter().map(|times| Times::of(times).median).collect();
+    let total: f64 = medians.iter().sum();
+    let mut text = format!(
+        "\nstage {}: {} kernels, {:.1} µs in kernels, {:.1} µs a step\n{:<28} {:<13} {:>10} {:>6} {:>9} {:>9} {:>9} {:>8}  {}",
+        stage.name,
+        medians.len(),
+        total * 1e6,
+        Times::of(&stage.steps).median * 1e6,
+        "kernel",
+        "kind",
+        "µs",
+        "share",
+        "KiB",
+        "GB/s",
+        "GFLOP/s",
+        "ceiling",
+        "limited by"
+    );
+    for (launch, &seconds) in stage.plan.launches.iter().zip(&medians) {
+        let kernel = &stage.plan.kernels[launch.kernel];
+        text.push_str(&line(kernel, seconds, seconds / total.max(1e-12), ceiling));
+    }
+    text
+}
+
+fn line(kernel: &Kernel, seconds: f64, share: f64, ceiling: &Ceiling) -> String {
+    let bytes = (kernel.bytes_read + kernel.bytes_written) as f64;
+    let flops = kernel.flops as f64;
+    let (reached, limit) = limit(bytes, flops, seconds, ceiling);
+    format!(
+        "\n{:<28} {:<13} {:>10.1} {:>5.1}% {:>9.1} {:>9.2} {:>9.2} {:>7.0}%  {limit}",
+        kernel.name,
+        kernel.kind(),
+        seconds * 1e6,
+        share * 100.0,
+        bytes / 1024.0,
+        bytes / seconds.max(1e-12) * 1e-9,
+        flops / seconds.max(1e-12) * 1e-9,
+        reached * 100.0
+    )
+}
+
+/// The share of the ceiling that a kernel reaches, and which ceiling that is. The roofline: no kernel is faster than its
+/// bytes take at the speed of a copy, or its arithmetic at that of a product.
+fn limit(bytes: f64, flops: f64, seconds: f64, ceiling: &Ceiling) -> (f64, &'static str) {
+    let (moving, computing) = (bytes / ceiling.bytes_per_second, flops / ceiling.flops_per_second);
+    let least = moving.max(computing);
+    let reached = least / seconds.max(1e-12);
+    let limit = match (reached < 0.1, moving >= computing) {
+        (true, _) if least < 5e-6 => "launching: too little work",
+        (_, true) => "memory",
+        (_, false) => "arithmetic",
+    };
+    (reached, limit)
+}
+
+/// One process a stage, one thread a stream; the steps follow each other.
+fn write_trace(path: &Path, measured: &[StageMeasure]) -> Result<(), Failure> {
+    let mut events: Vec<Value> = vec![];
+    for (process, stage) in measured.iter().enumerate() {
+        events
+            .push(json!({"name": "process_name", "ph": "M", "pid": process, "args": {"name": &*stage.name}}));
+        let mut at = 0.0;
+        let n_steps = stage.launches.first().map_or(0, Vec::len);
+        for step in 0..n_steps {
+            for (launch, times) in stage.plan.launches.iter().zip(&stage.launches) {
+                let kernel = &stage.plan.kernels[launch.kernel];
+                let (start, length) = (at * 1e6, times[step] * 1e6);
+                at += times[step];
+                events.push(json!({
+                    "name": kernel.name, "cat": kernel.kind(), "ph": "X", "ts": start, "dur": length,
+                    "pid": process, "tid": launch.stream,
+                    "args": {
+                        "step": step, "ops": kernel.ops.join(" "),
+                        "bytes_read": kernel.bytes_read, "bytes_written": kernel.bytes_written,
+                        "flops": kernel.flops,
+                    },
+                }));
+            }
+        }
+    }
+    let trace = json!({"traceEvents": events, "displayTimeUnit": "ns"});
+    fs::write(path, format!("{trace}\n")).map_err(|error| Failure::unwritable(path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_larger_of_two_times_is_the_limit() {
+        let ceiling = Ceiling { bytes_per_second: 1e9, flops_per_second: 1e10 };
+        assert_eq!(limit(1e6, 1e6, 2e-3, &ceiling), (0.5, "memory"));
+        assert_eq!(limit(1e6, 1e8, 1e-2, &ceiling), (1.0, "arithmetic"));
+        assert_eq!(limit(1e2, 0.0, 1e-5, &ceiling).1, "launching: too little work");
+    }
+}

@@ -1,0 +1,163 @@
+//! `engine selftest`: the examples of all ops, their gradients and their fusion, on any device.
+
+use std::sync::Arc;
+
+use engine_core::compile::{Options, compile};
+use engine_core::ir::{Builder, DType, Graph};
+use engine_core::op::{Example, OpForm, Registry, testing};
+use engine_core::oracle::{Oracle, OracleTensor};
+use engine_runtime::device::{Device, DeviceError, RunError};
+use engine_runtime::once::Once;
+use engine_runtime::tensor::HostTensor;
+
+use super::SelftestArgs;
+use super::output::{Failure, print};
+use super::run::open_device;
+use crate::Engine;
+
+/// How a run on the device is made.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Every node a kernel of its own.
+    Apart,
+    /// Fused.
+    Fused,
+    /// Fused with a map over every float result.
+    Followed,
+}
+
+/// What was checked.
+#[derive(Default)]
+struct Count {
+    n_ops: usize,
+    n_checks: usize,
+    /// What the device says that it cannot run.
+    skipped: Vec<String>,
+    failures: Vec<String>,
+}
+
+pub(super) fn selftest(engine: Engine, args: &SelftestArgs) -> Result<(), Failure> {
+    let device = open_device(&args.device, true)?;
+    let registry = &engine.registry;
+    let is_wanted = |name: &str| args.filter.as_ref().is_none_or(|part| name.contains(part.as_str()));
+    let mut count = Count::default();
+    for form in registry.ops().filter(|form| is_wanted(&form.name)) {
+        count.n_ops += 1;
+        form.examples.iter().for_each(|example| count.check(form, example, registry, &device));
+        // The numbers of the examples come from elsewhere; what the device was compared with must give them too.
+        let formal =
+            testing::op_examples(form, registry).into_iter().chain(testing::op_gradients(form, registry));
+        count.failures.extend(formal.map(|failure| failure.to_string()));
+        count.n_checks += 2 * form.examples.len();
+    }
+    report(&count, &device.info().name)
+}
+
+fn report(count: &Count, device: &str) -> Result<(), Failure> {
+    count.skipped.iter().for_each(|skipped| print(format!("skipped: {skipped}")));
+    let Count { n_ops, n_checks, skipped, failures } = count;
+    let n_skipped = skipped.len();
+    if *n_ops == 0 {
+        return Err(Failure::graph("no op has a name like that; `engine ops` lists them"));
+    }
+    if failures.is_empty() {
+        print(format!("{n_ops} ops, {n_checks} checks on {device}: all passed, {n_skipped} skipped"));
+        return Ok(());
+    }
+    failures.iter().for_each(print);
+    let n_failures = failures.len();
+    Err(Failure::graph(format!(
+        "{n_ops} ops, {n_checks} checks on {device}: {n_failures} failed, {n_skipped} skipped"
+    )))
+}
+
+impl Count {
+    fn check(&mut self, form: &OpForm, example: &Example, registry: &Registry, device: &Arc<dyn Device>) {
+        for (way, text) in
+            [(Form::Apart, "apart"), (Form::Fused, "fused"), (Form::Followed, "fused with a map after it")]
+        {
+            let place = format!("{}, {:?}, {text}", form.name, example.title);
+            self.n_checks += 1;
+            match run(example, registry, device, way) {
+                Ok(()) => {}
+                Err(Fault::Unsupported(why)) => self.skipped.push(format!("{place}: {why}")),
+                Err(Fault::Wrong(why)) => self.failures.push(format!("{place}: {why}")),
+            }
+        }
+    }
+}
+
+enum Fault {
+    Unsupported(String),
+    Wrong(String),
+}
+
+impl From<RunError> for Fault {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Device(DeviceError::Unsupported { .. }) => Fault::Unsupported(error.to_string()),
+            _ => Fault::Wrong(error.to_string()),
+        }
+    }
+}
+
+impl From<DeviceError> for Fault {
+    fn from(error: DeviceError) -> Self {
+        RunError::from(error).into()
+    }
+}
+
+fn run(example: &Example, registry: &Registry, device: &Arc<dyn Device>, form: Form) -> Result<(), Fault> {
+    let case = testing::case(example, registry).map_err(Fault::Wrong)?;
+    let graph = match form {
+        Form::Followed => followed(case.graph, registry),
+        Form::Apart | Form::Fused => case.graph,
+    };
+    let exact = Oracle::rounded(registry).run(&graph, &case.inputs, 0, 0);
+    let exact = exact.map_err(|error| Fault::Wrong(error.to_string()))?;
+    let options = Options { fuse: !matches!(form, Form::Apart), ..Options::default() };
+    let plan = Arc::new(compile(&graph, registry, &options).plan);
+    let mut once = Once::new(device, plan, &case.inputs, 0)?;
+    once.run(0)?;
+    let found = once.outputs()?;
+    for (name, expected) in &exact.outputs {
+        // A result that is an input, or nothing at all, needs no kernel and has no buffer of its own.
+        if let Some(found) = found.get(name) {
+            difference(name, found, expected).map_or(Ok(()), |why| Err(Fault::Wrong(why)))?;
+        }
+    }
+    Ok(())
+}
+
+/// The graph with `y·½ + 1` in place of every float result.
+fn followed(graph: Graph, registry: &Registry) -> Graph {
+    let outputs = graph.outputs.clone();
+    let mut builder = Builder::new(graph, registry);
+    let after = |builder: &mut Builder, value| match builder.dtype(value).is_float() {
+        true => builder.map(&[value], |y| y[0] * 0.5 + 1.0),
+        false => value,
+    };
+    let outputs = outputs.into_iter().map(|(name, value)| (name, after(&mut builder, value))).collect();
+    Graph { outputs, ..builder.graph }
+}
+
+/// The first element that is off by more than results of its type may be.
+pub(super) fn difference(name: &str, found: &HostTensor, expected: &OracleTensor) -> Option<String> {
+    let tolerance = tolerance(expected.dtype);
+    let pairs = found.to_f64().into_iter().zip(expected.to_f64());
+    pairs.enumerate().find_map(|(i, (a, b))| {
+        let is_near = a == b
+            || (a.is_nan() && b.is_nan())
+            || (expected.dtype.is_float() && (a - b).abs() <= tolerance * b.abs() + 1e-6);
+        (!is_near).then(|| format!("{name}[{i}] is {a} instead of {b}"))
+    })
+}
+
+/// How far results of a type may be off, relative to them.
+pub(super) fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 1e-2,
+        DType::BF16 => 2e-2,
+        _ => 1e-5,
+    }
+}
