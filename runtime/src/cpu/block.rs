@@ -812,9 +812,14 @@ unsafe fn store<T: Copy>(buffer: Buffer, address: &Address, span: Span, values: 
                 scalar => scalar,
             };
             if stride == 1 {
-                // SAFETY: the caller's: the program's accesses stay inside, and nobody else writes these elements.
-                let out = unsafe { slice_mut::<T>(buffer.start.add(first as usize * buffer.size), count) };
-                return copy(part, out);
+                // SAFETY: the caller's: the program's accesses stay inside.
+                let start = unsafe { buffer.start.add(first as usize * buffer.size) };
+                // A buffer that is updated in place may hold what is stored there already.
+                if matches!(part, Operand::Slice(values) if values.as_ptr().cast() == start.cast_const()) {
+                    return;
+                }
+                // SAFETY: as above, and nobody else writes these elements.
+                return copy(part, unsafe { slice_mut::<T>(start, count) });
             }
             for i in 0..count {
                 let value = match part {
