@@ -109,6 +109,7 @@ def advanced():
 
 
 def puts():
+    case("nothing", "index_put(a, b, c)", [("f32", B), ("f32", 7.0), ("i64", [])], lambda x, v, i: x + 0 * v)
     case("added up, broadcast", "index_put(a, b, c, d, accumulate=true)",
          [("f32", B), ("f32", [[0.5], [2.0]]), ("i64", [[0, 2, 0], [1, 1, 1]]), ("i64", [3, 3, -4])],
          lambda x, v, i, j: x.index_put((i, j), v, accumulate=True))
@@ -130,6 +131,7 @@ def embeddings():
     tokens = ("i64", [[1, 0, 1], [2, 1, 0]])
     case("tokens that occur again", "embedding(a, b)", [("f32", B), tokens], lambda w, i: F.embedding(i, w))
     case("a padding row", "embedding(a, b, padding_idx=-2)", [("f32", B), tokens], lambda w, i: F.embedding(i, w, padding_idx=1))
+    case("no tokens", "embedding(a, b, scale_grad_by_freq=true)", [("f32", B), ("i64", [])], lambda w, i: F.embedding(i, w))
     # PyTorch scales by frequency outside of autograd's reach in double precision too, so it is spelled out: each
     # occurrence passes on its share.
     count = torch.tensor([2.0, 3.0, 1.0], dtype=torch.float64)

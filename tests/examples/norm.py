@@ -30,6 +30,7 @@ def rms():
     case("large squares in f16", "rms_norm(a)", [("f16", [[300.0, -400.0]])],
          lambda x: (F.rms_norm(x, (2,), eps=1e-6), root(x)), ["f16", "f32"], grad=False)
     case("no rows", "rms_norm(a)", [("f32", torch.zeros(0, 4))], lambda x: (x + 0, root(x)), two)
+    case("empty rows", "rms_norm(a)", [("f32", torch.zeros(2, 0))], lambda x: (x + 0, root(x)), two, grad=False)
     case("with weights", "residual_rms_norm(a, b, c)", [("f32", X), ("f32", Y), ("f32", W)],
          lambda x, r, w: (F.rms_norm(x + r, (4,), w, 1e-6), x + r), two)
 
@@ -70,6 +71,8 @@ def lengths():
     case("many against one", "cosine_similarity(a, b)", [("f32", T), ("f32", X[:2])], lambda x, y: cosine(x, y[:, None]))
     case("a row against all", "cosine_similarity(a, b)", [("f32", X[:1]), ("f32", Y)], cosine)
     case("a vector against a vector", "cosine_similarity(a, b)", [("f32", W), ("f32", B)], cosine)
+    case("empty rows", "cosine_similarity(a, b)", [("f32", torch.zeros(2, 0)), ("f32", torch.zeros(2, 0))], cosine)
+    case("no rows", "cosine_matrix(a, b)", [("f32", X), ("f32", torch.zeros(0, 4))], lambda x, y: x @ y.T)
     case("large squares in f16", "cosine_similarity(a, b)", [("f16", [[300.0, -400.0]]), ("f16", [[400.0, 300.0]])],
          cosine, grad=False)
     case("a matrix", "cosine_matrix(a, b)", [("f32", X), ("f32", Y[:2])], lambda x, y: cosine(x[:, None], y[None]))
@@ -82,6 +85,7 @@ def lengths():
 def embeddings():
     case("tokens that occur again", "embedding_rms_norm(a, b, c)", [("f32", X), ("i64", [[1, 0], [1, 1]]), ("f32", W)],
          lambda t, i, w: F.rms_norm(F.embedding(i, t), (4,), w, 1e-6))
+    case("no tokens", "embedding_rms_norm(a, b)", [("f32", X), ("i64", [])], lambda t, i: F.embedding(i, t))
     case("without weights", "embedding_rms_norm(a, b)", [("f32", X), ("i32", [2, 2])],
          lambda t, i: F.rms_norm(F.embedding(i, t), (4,), eps=1e-6))
 

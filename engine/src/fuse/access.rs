@@ -258,6 +258,11 @@ impl Level {
             return Some(Level { offset: 0, axes, guards: vec![] });
         }
         let source = self.normalized();
+        if result.contains(&0) {
+            // There is no element whose place could be wrong.
+            let axes = result.iter().map(|&extent| Axis { extent, stride: 0 }).collect();
+            return Some(Level { axes, ..source });
+        }
         let mut axes = vec![Axis { extent: 1, stride: 0 }; result.len()];
         let mut sources = source.axes.iter().rev().copied();
         let mut current = Axis { extent: 1, stride: 0 };
@@ -352,6 +357,14 @@ mod tests {
     fn splitting_and_joining_axes_stays_one_level() {
         let access = Access::dense(&[4, 6]).then(&View::Reshape, &[2, 2, 2, 3]).then(&View::Reshape, &[24]);
         assert!(access.is_identity(24));
+    }
+
+    #[test]
+    fn nothing_can_be_reshaped_to_nothing() {
+        for extents in [vec![0, 2], vec![0], vec![2, 0, 3]] {
+            let access = Access::dense(&[0]).then(&View::Reshape, &extents);
+            assert_eq!(elements(&access, 0), []);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::cluster::is_row_pattern;
 use super::edges::{RealGraph, gather_index_view, through};
 use super::{Access, Class, Domain, Operand, Reg, Tile, TileInst, TileOp, Use};
-use crate::ir::{DType, Graph, NodeId, NodeOp, Value, View};
+use crate::ir::{Binary, DType, Graph, Literal, NodeId, NodeOp, Scalar, Value, View};
 use std::collections::{HashMap, HashSet};
 
 /// Views between a value and the points of the kernel, the one nearest to the points first.
@@ -160,6 +160,15 @@ impl<'r, 'g> TileBuilder<'r, 'g> {
                     None => self.push(TileOp::Coord(access), dtype, class),
                 }
             }
+            NodeOp::View(View::Pad { low, high, fill }) if !self.is_memory(node.inputs[0]) => {
+                let inside = View::Pad { low: low.clone(), high: high.clone(), fill: Literal::Int(0) };
+                self.emit_padded(
+                    class,
+                    value,
+                    &pushed(chain, inside, self.graph().ty(value).extents()),
+                    *fill,
+                )
+            }
             NodeOp::View(view) => {
                 let inner = pushed(chain, view.clone(), self.graph().ty(value).extents());
                 self.emit(class, node.inputs[0], &inner)
@@ -194,6 +203,31 @@ impl<'r, 'g> TileBuilder<'r, 'g> {
             }
             other => crate::bug!("`{}` cannot stand inside a tile: {other:?}", node.name()),
         }
+    }
+
+    /// Whether a value is read from memory, through views at most: then the read itself knows what to fill in.
+    fn is_memory(&self, value: Value) -> bool {
+        let node = &self.graph().nodes[value.node];
+        let outside = self.real.is_input(value.node)
+            || (self.real.real[value.node] && !self.members.contains(&value.node));
+        outside || matches!(&node.op, NodeOp::View(_)) && self.is_memory(node.inputs[0])
+    }
+
+    /// The fill where a pad is, else what is computed from zeros there: a function of the fill is not the fill.
+    fn emit_padded(&mut self, class: Class, value: Value, inner: &Chain, fill: Literal) -> Reg {
+        let node = &self.graph().nodes[value.node];
+        let dtype = self.graph().ty(value).dtype;
+        let computed = self.emit(class, node.inputs[0], inner);
+        let mut ones = self.along(node.inputs[0], inner, |_| 0);
+        if let Some(last) = ones.levels.last_mut() {
+            last.offset += 1;
+        }
+        let one = self.push(TileOp::Coord(ones), DType::I32, class);
+        let zero = self.push(TileOp::Const(Literal::Int(0)), DType::I32, Class::Uniform);
+        let is_inside = TileOp::Scalar(Scalar::Binary(Binary::Ne), vec![one, zero]);
+        let is_inside = self.push(is_inside, DType::Bool, class);
+        let fill = self.push(TileOp::Const(fill), dtype, Class::Uniform);
+        self.push(TileOp::Scalar(Scalar::Select, vec![is_inside, computed, fill]), dtype, class)
     }
 
     /// A reduction runs over elements: what does not vary along the row is repeated first, by a copy.

@@ -87,7 +87,7 @@ impl Planner<'_> {
         let Some(writer) = self.writer(link.next) else { return false };
         let readers = self.readers(state);
         !self.in_place.contains_key(&link.next)
-            && (!readers.contains(&writer) || reads_own_elements(&self.kernels[writer], state))
+            && (!readers.contains(&writer) || reads_own_elements(&self.kernels[writer], state, link.next))
             && !readers.iter().any(|&reader| reader != writer && self.reaches(writer, reader))
     }
 
@@ -279,7 +279,7 @@ impl Planner<'_> {
                         (is_last
                             && fits
                             && operand.ty.dtype.size() == written.ty.dtype.size()
-                            && reads_own_elements(kernel, operand.value))
+                            && reads_own_elements(kernel, operand.value, written.value))
                         .then_some(slot)
                     });
                 if let Some(slot) = dying {
@@ -312,17 +312,20 @@ fn uses(kernel: &Kernel, value: Value, usage: Use) -> bool {
     kernel.operands.iter().any(|operand| operand.value == value && operand.usage == usage)
 }
 
-/// Whether each point of a map reads only its own element of `value`.
-fn reads_own_elements(kernel: &Kernel, value: Value) -> bool {
-    let Some(operand) = kernel.operands.iter().position(|o| o.value == value && o.usage == Use::Read) else {
-        return true;
+/// Whether each point of a map that reads an element of `value` writes that element of `written`, and nothing reads
+/// others.
+fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
+    let position = |value: Value, usage: Use| {
+        kernel.operands.iter().position(|operand| operand.value == value && operand.usage == usage)
     };
+    let Some(operand) = position(value, Use::Read) else { return true };
+    let target = position(written, Use::Write);
     let tile = match &kernel.body {
-        // Each slot of a segmented map reads its own elements by construction.
+        // Each slot of a segmented map reads its own elements by construction, but other segments may come earlier.
         KernelBody::Segmented { segments, .. } => {
-            return segments.iter().all(|segment| {
-                let uses = segment.operands.iter().filter(|&&o| o == operand).count();
-                uses == 0 || kernel.operands[operand].ty.numel() == segment.points
+            return segments.iter().filter(|segment| segment.operands.contains(&operand)).all(|segment| {
+                let is_target = target.is_some_and(|target| segment.operands.contains(&target));
+                is_target && kernel.operands[operand].ty.numel() == segment.points
             });
         }
         KernelBody::Map(tile) | KernelBody::Row(tile) => tile,

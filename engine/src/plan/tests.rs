@@ -192,3 +192,23 @@ fn an_arena_is_reused_by_what_comes_later() {
     let plan = plan(&b.graph, fuse(&b.graph, true).kernels, 1);
     assert_eq!(plan.arena_bytes, 2 * 256 * 256 * 4, "{plan}");
 }
+
+#[test]
+fn a_segment_does_not_write_over_what_another_one_reads() {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("segments"), &registry);
+    let ty = Type::new(DType::F32, &[300, 300]);
+    let x = b.input("x", InputKind::Data, ty.clone());
+    let sums = b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 1 }, vec![x], ty);
+    let [first, second] = [x, sums].map(|x| b.unary(Unary::Tanh, x));
+    b.graph.outputs = vec![("first".into(), first), ("second".into(), second)];
+    let plan = plan(&b.graph, fuse(&b.graph, true).kernels, 1);
+    let launch = plan.launches.last().unwrap();
+    let kernel = &plan.kernels[launch.kernel];
+    assert_eq!(kernel.kind(), "segmented map");
+    let buffer = |value: Value| {
+        let at = kernel.operands.iter().position(|operand| operand.value == value).unwrap();
+        launch.buffers[at]
+    };
+    assert_ne!(buffer(first), buffer(sums));
+}

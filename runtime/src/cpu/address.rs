@@ -66,7 +66,7 @@ impl Address {
         self.access.is_identity(n)
     }
 
-    /// Lowest and highest element that any point reads, where that is cheap to know.
+    /// Lowest and highest element that any point reads, where that is cheap to know; 0 and -1 if none is read.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         let [level] = &self.access.levels[..] else { return None };
         let (mut low, mut high) = (level.offset, level.offset);
@@ -77,7 +77,7 @@ impl Address {
                 last = last.min(guard.high as i64 - 1);
             }
             if first > last {
-                return Some((0, 0));
+                return Some((0, -1));
             }
             low += (first * axis.stride).min(last * axis.stride);
             high += (first * axis.stride).max(last * axis.stride);

@@ -333,7 +333,7 @@ fn assert_tile_inside(kernel: &Kernel, tile: &Tile) {
             continue;
         };
         let is_visited = tile.domain.points(inst.class) > 0;
-        let (low, high) = Address::new(access).bounds().unwrap_or((0, 0));
+        let (low, high) = Address::new(access).bounds().unwrap_or((0, -1));
         let n_elements = kernel.operands[*operand].ty.numel() as i64;
         assert!(
             !is_visited || low >= 0 && high < n_elements,

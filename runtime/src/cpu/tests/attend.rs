@@ -1,6 +1,7 @@
 //! Attention: dense and sparse, against the oracle, fused and unfused.
 
 use super::*;
+use crate::device::RunError;
 use proptest::prelude::*;
 
 /// What a test attends over.
