@@ -127,7 +127,7 @@ impl Pair {
         let [a, b, c] = &mut repeated;
         let streams = [(self.args[0], a), (self.args[1], b), (self.args[2], c)].map(|(source, repeated)| {
             // SAFETY: the caller's of `pair`: at least one value, as nothing is computed for none.
-            unsafe { Stream::of::<V>(source, repeated, self.len) }
+            unsafe { Stream::of(source, repeated, self.len) }
         });
         let n_whole = self.len / V::N * V::N;
         // SAFETY: the caller's of `pair`; vectors stay inside, and each is read before its place is written.
@@ -150,7 +150,7 @@ impl Pair {
 
 impl Stream<'_> {
     #[inline(always)]
-    unsafe fn of<V: Lanes<Scalar = f32>>(
+    unsafe fn of(
         source: Source,
         repeated: &mut [f32; WIDEST],
         len: usize,
