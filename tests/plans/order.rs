@@ -16,7 +16,7 @@ use std::sync::Arc;
 fn numbers(ty: &Type, salt: u64, holes: bool) -> Vec<f64> {
     let number = |i: usize| {
         let mixed = (i as u64 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-        if holes && mixed % 11 == 0 { f64::NAN } else { (mixed % 101) as f64 - 50.0 }
+        if holes && mixed.is_multiple_of(11) { f64::NAN } else { (mixed % 101) as f64 - 50.0 }
     };
     (0..ty.numel()).map(number).collect()
 }

@@ -133,7 +133,7 @@ fn contract(
     }
     let stores = stores(&mut builder, clusters, id, inside);
     let (epilogue, mut operands) = builder.finish(stores);
-    let rows = folded.map(|node| rows_body(graph, node, [batch, m, n], &mut operands));
+    let rows = folded.map(|node| Box::new(rows_body(graph, node, [batch, m, n], &mut operands)));
     let mut side_sums = vec![];
     for &(node, place) in &clusters.clusters[id].members {
         if place == Place::Side {

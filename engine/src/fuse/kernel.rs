@@ -203,7 +203,7 @@ pub struct ContractBody {
     /// Sums taken along the way.
     pub side_sums: Vec<SideSum>,
     /// What takes in the rows of the epilogue's result in place of memory.
-    pub rows: Option<RowsBody>,
+    pub rows: Option<Box<RowsBody>>,
 }
 
 /// What folds the rows of a contraction's result.

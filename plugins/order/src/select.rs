@@ -116,11 +116,13 @@ impl<T: Ranked, E: Entry> RowFold for Select<T, E> {
     }
 }
 
-/// Whether any element may come before `worst`. NaN may, for a loop without branches; its rank decides.
+/// Whether any element may come before `worst`: any may if that is NaN, and NaN itself never does.
 fn any_before<T: Ranked>(block: &[T], worst: T, descending: bool) -> bool {
+    let is_nan = worst.partial_cmp(&worst).is_none();
+    // Without a way out, so that the loop compares many elements at a time.
     match descending {
-        true => block.iter().fold(false, |any, &x| any | !(x <= worst)),
-        false => block.iter().fold(false, |any, &x| any | !(x >= worst)),
+        true => block.iter().fold(is_nan, |any, &x| any | (x > worst)),
+        false => block.iter().fold(is_nan, |any, &x| any | (x < worst)),
     }
 }
 
