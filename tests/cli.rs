@@ -177,6 +177,28 @@ fn the_report_has_what_was_measured() {
 }
 
 #[test]
+fn the_navigator_learns_to_find_its_targets() {
+    let desk = Desk::new();
+    let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/navigator.ron");
+    let fewer = ["--set", "data.queries.n_train=8192", "--set", "data.queries.n_test=512"];
+    let arguments = ["run", graph, "--device", "cpu", "--report", "report.json"];
+    let ended = desk.engine(&[&arguments[..], &fewer].concat());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let report: Value = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
+    let mrr = |stage: usize| report["stages"][stage]["metrics"]["mrr"].as_f64().unwrap();
+    assert!(mrr(0) < 0.06, "by chance: {}", mrr(0));
+    assert!(mrr(2) >= 0.6, "{}", mrr(2));
+}
+
+#[test]
+fn attention_to_selected_keys_runs() {
+    let desk = Desk::new();
+    let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/sparse_attention.ron");
+    let ended = desk.engine(&["run", graph, "--device", "cpu"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+}
+
+#[test]
 fn whose_fault_it_is_decides_the_exit_code() {
     let desk = Desk::new();
     desk.write("broken.ron", GRAPH.replace("x @ w1", "x @ w3"));

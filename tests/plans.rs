@@ -88,13 +88,14 @@ fn the_step_spelled_out_has_the_same_signature() {
 }
 
 #[test]
-fn choosing_by_gumbel_softmax_is_one_row_kernel_forward_and_one_backward() {
+fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_training() {
     let (pipeline, registry) = load("gumbel.ron");
     let forward =
         stage::inference(&pipeline, &[("loss".into(), "loss".into())], &[("B".into(), 256)]).unwrap();
     let compiled = compile(&forward, &registry, &Options::default());
+    // Logits, noise, softmax and the weighed values are an attention over the items.
     let row = compiled.plan.kernels.iter().find(|kernel| kernel.ops.contains(&"random".to_string())).unwrap();
-    assert_eq!(row.kind(), "row");
+    assert_eq!(row.kind(), "attend");
     assert!(
         ["log", "exp", "reduce_sum", "reduce_max"].iter().all(|op| row.ops.contains(&op.to_string())),
         "{:?}",
@@ -121,6 +122,52 @@ fn choosing_by_gumbel_softmax_is_one_row_kernel_forward_and_one_backward() {
         ]
     "#]]
     .assert_debug_eq(&kinds);
+}
+
+/// The kernels that a stage `Run` launches.
+fn running(file: &str, stage: &str, options: &Options) -> (Compiled, Pipeline) {
+    let (pipeline, registry) = load(file);
+    let found = pipeline.stages.iter().find(|found| &*found.name == stage).unwrap();
+    let StageKind::Run(run) = &found.kind else { panic!("`{stage}` is no run") };
+    let graph = stage::running(&pipeline, run).unwrap();
+    (compile(&graph, &registry, options), pipeline)
+}
+
+#[test]
+fn attention_to_selected_keys_is_one_kernel() {
+    expect![[r#""#]].assert_eq(&table(&running("sparse_attention.ron", "attend", &Options::default()).0));
+    expect![[r#""#]].assert_eq(&table(&running("sparse_attention.ron", "compare", &Options::default()).0));
+}
+
+#[test]
+fn attention_and_its_gradient() {
+    let count = |node: &str| {
+        let (pipeline, registry) = load("sparse_attention.ron");
+        let forward = stage::inference(&pipeline, &[("y".into(), node.into())], &[]).unwrap();
+        let mut b = engine::core::ir::Builder::new(forward.clone(), &registry);
+        let y = forward.outputs[0].1;
+        let axes: Vec<usize> = (0..b.ty(y).rank()).collect();
+        let square = b.mul(y, y);
+        let loss = b.sum(square, &axes);
+        let wrt: Vec<_> = ["q", "k", "v"].iter().map(|name| forward.find(name).unwrap()).collect();
+        let done = engine::core::grad::differentiate(&b.graph, &registry, loss, &wrt).unwrap();
+        let mut graph = done.graph;
+        graph.outputs = ["dq", "dk", "dv"].map(Into::into).into_iter().zip(done.grads).collect();
+        table(&compile(&graph.pruned(), &registry, &Options::default()))
+    };
+    expect![[r#""#]].assert_eq(&count("dense"));
+    expect![[r#""#]].assert_eq(&count("sparse"));
+}
+
+#[test]
+fn all_keys_selected_is_dense_attention() {
+    let (compiled, pipeline) = running("sparse_attention.ron", "compare", &Options::default());
+    let mut executable = prepare(&compiled, &pipeline, &CpuDevice::new(Some(2)).unwrap());
+    executable.run(0, 1).unwrap();
+    let mut error = [0; 4];
+    executable.read_output("error", &mut error).unwrap();
+    let error = f32::from_le_bytes(error);
+    assert!(error < 2e-6, "{error}");
 }
 
 #[test]
