@@ -53,7 +53,9 @@ impl Coded for DataError {
             }
             DataError::UnknownOption { known, .. } => format!("there are {known}"),
             DataError::BadOption { expected, .. } => format!("it takes {expected}"),
-            DataError::MissingFile { .. } | DataError::Incomplete { .. } => "complete the set or move it away".to_string(),
+            DataError::MissingFile { .. } | DataError::Incomplete { .. } => {
+                "complete the set or move it away".to_string()
+            }
             DataError::WrongContent { .. } | DataError::Idx(_) => {
                 "fetch the file again, or move the set away".to_string()
             }

@@ -53,8 +53,8 @@ pub(super) fn start(
     let context = LoadContext::from_env(data_dir);
     let sets = session::load_data(&opened.pipeline, &sources, &context, &mut |_| {});
     let sets = sets.map_err(|error| opened.failure(error))?;
-    let planner =
-        CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, compile_options(machine.no_fuse));
+    let options = compile_options(&machine.compile);
+    let planner = CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, options);
     let session = Session::new(Arc::clone(&opened.pipeline), Arc::new(planner), device, sets);
     let session = session.map_err(|error| opened.failure(error))?;
     Ok((opened, session))

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine_core::diag::{Code, Diagnostics, FileId, Sources, Span};
+use engine_core::diag::{Diagnostics, FileId, Sources, Span};
 use engine_core::op::Registry;
 use engine_core::pipeline::Pipeline;
 use engine_core::source;

@@ -26,8 +26,8 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let report = run_stages(&opened, registry.clone(), &sources, args, &mut progress)?;
     let Some(path) = &args.report else { return Ok(()) };
     if path.extension().is_some_and(|extension| extension == "html") {
-        let (data_dir, no_fuse) = (args.data_dir.as_deref(), args.machine.no_fuse);
-        let compiled = compile_stages(&opened, registry, &sources, data_dir, no_fuse, None)?;
+        let (data_dir, options) = (args.data_dir.as_deref(), compile_options(&args.machine.compile));
+        let compiled = compile_stages(&opened, registry, &sources, data_dir, options, None)?;
         return write(path, &html::page(&report, &compiled));
     }
     write(path, &(serde_json::to_string_pretty(&report).map_err(Failure::machine)? + "\n"))

@@ -18,7 +18,7 @@ use super::VerifyArgs;
 use super::explain::compile_stages;
 use super::open::open;
 use super::output::{Failure, print};
-use super::run::open_device;
+use super::run::{compile_options, open_device};
 use super::selftest::tolerance;
 use crate::Engine;
 
@@ -31,8 +31,8 @@ pub(super) fn verify(engine: Engine, args: &VerifyArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.graph, &mut registry)?;
     let device = open_device(&args.machine.place, true)?;
-    let (no_fuse, data_dir) = (args.machine.no_fuse, args.data_dir.as_deref());
-    let stages = compile_stages(&opened, registry, &sources, data_dir, no_fuse, Some(MOST_ROWS))?;
+    let (options, data_dir) = (compile_options(&args.machine.compile), args.data_dir.as_deref());
+    let stages = compile_stages(&opened, registry, &sources, data_dir, options, Some(MOST_ROWS))?;
     let (mut n_kernels, mut n_wrong) = (0, 0);
     for (name, compiled) in &stages {
         print(format!("stage {name}\n{:<28} {:<13} {}", "kernel", "kind", Histogram::HEAD));
@@ -157,12 +157,16 @@ fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
         buffers.push(Buffer { name, ty: operand.ty.clone(), place, life: (0, 0) });
     }
     let written = (0..buffers.len()).filter(|&i| kernel.operands[i].usage == Use::Write);
+    let workspace = end..end + kernel.workspace_bytes();
+    let launch =
+        Launch { kernel: 0, buffers: (0..buffers.len()).collect(), stream: 0, waits: vec![], workspace };
     Plan {
         name: kernel.name.clone(),
         outputs: written.map(|i| (buffers[i].name.clone(), i)).collect(),
-        launches: vec![Launch { kernel: 0, buffers: (0..buffers.len()).collect(), stream: 0, waits: vec![] }],
+        arena_bytes: launch.workspace.end,
+        launches: vec![launch],
         kernels: vec![kernel.clone()],
-        arena_bytes: end,
+        matmul: compiled.plan.matmul,
         n_streams: 1,
         check_sites: compiled.plan.check_sites.clone(),
         values: vec![],

@@ -14,8 +14,7 @@ pub use tensor::{Elements, OracleTensor, Precision};
 use crate::bind::unroll;
 use crate::ir::{
     Call, Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeOp, Requirement, Symbol, Type, Value,
-    View,
-    dense_strides,
+    View, dense_strides,
 };
 
 use crate::lower::primitives;

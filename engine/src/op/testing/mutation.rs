@@ -116,8 +116,7 @@ fn passes(registry: &Registry, op: &str, cases: &[&Json], also: &impl Fn(&Regist
             only(super::op_examples(&form, registry))
                 && only(super::op_gradients(&form, registry))
                 && only(super::op_conventions(&form, registry))
-        })
-            && cases.iter().all(|case| recorded::check(registry, case).is_ok())
+        }) && cases.iter().all(|case| recorded::check(registry, case).is_ok())
             && also(registry, op)
     };
     catch_unwind(AssertUnwindSafe(sound)).unwrap_or(false)

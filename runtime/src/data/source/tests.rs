@@ -139,9 +139,7 @@ fn rows_can_be_limited() {
 fn options_are_checked() {
     let with = |name: &str, value| LoadContext { options: vec![(name.into(), value)], ..small(&[]) };
     check_error(load("mnist", &with("rows", Attr::from(1))), "there is no option `rows`");
-    for value in
-        [Attr::from(0), Attr::from(-1), Attr::from(1 << 40), Attr::from(3.0), Attr::from(true)]
-    {
+    for value in [Attr::from(0), Attr::from(-1), Attr::from(1 << 40), Attr::from(3.0), Attr::from(true)] {
         let error = load("synthetic-digits", &with("n_train", value.clone())).unwrap_err();
         assert_eq!(error.to_string(), format!("option `n_train` cannot be {value}"));
         assert_eq!(error.help().unwrap(), "it takes a whole number from 1 to 1000000");
