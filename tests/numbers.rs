@@ -138,6 +138,17 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("normal", "`|a| (a + 0.5) * 1.1920928955078125e-7`", "of the angle: a cosine is even"),
     ("normal", "with 6.283185307179586 negated", "a cosine is even"),
     ("normal", "step 7, mul, negated", "of the angle: a cosine is even"),
+    ("ring_push", "`|a| a % 3` with 3 negated", "a remainder has the sign of the dividend"),
+    ("paged_scatter", "`|a| a % 2` with 2 negated", "a remainder has the sign of the dividend"),
+    ("nearest", "step 6, sub", "a square has no sign"),
+    ("nearest", "with the operands of step 6, sub, exchanged", "a square has no sign"),
+    (
+        "nearest",
+        "select(a >= 0.0, b, -1.0)",
+        "only padding shows it, at infinite distances, which central differences cannot follow",
+    ),
+    ("cosine_similarity", "with 1e-8 negated", "far below what single precision shows of norms near 1"),
+    ("sigmoid_bernoulli", "gradient: `|a, b| b * (recip", "σ(x)(1 - σ(x)) is even"),
 ];
 
 #[test]
@@ -147,6 +158,12 @@ fn the_tests_of_each_op_notice_a_flipped_sign_and_exchanged_operands() {
         include_str!("examples/reduce.json"),
         include_str!("examples/tensor.json"),
         include_str!("examples/draws.json"),
+        include_str!("examples/index.json"),
+        include_str!("examples/norm.json"),
+        include_str!("examples/sample.json"),
+        include_str!("examples/order.json"),
+        include_str!("examples/attention.json"),
+        include_str!("examples/muon.json"),
     ];
     let survivors = testing::survivors(&Engine::new().registry, &recordings, trains_well);
     let explains = |explained: &(&str, &str, &str), survivor: &testing::Survivor| {

@@ -135,8 +135,15 @@ fn running(file: &str, stage: &str, options: &Options) -> (Compiled, Pipeline) {
 
 #[test]
 fn attention_to_selected_keys_is_one_kernel() {
-    expect![[r#""#]].assert_eq(&table(&running("sparse_attention.ron", "attend", &Options::default()).0));
-    expect![[r#""#]].assert_eq(&table(&running("sparse_attention.ron", "compare", &Options::default()).0));
+    expect![[r#"
+        attend [gather gather gemm mul select reduce_max eq select sub exp reduce_sum eq select div gemm copy]: q k v -> sparse (1572864 B in, 1048576 B out)
+    "#]].assert_eq(&table(&running("sparse_attention.ron", "attend", &Options::default()).0));
+    expect![[r#"
+        attend [gather gather gemm mul reduce_max eq select sub exp reduce_sum eq select div gemm]: q k v -> all.20.3 (1572864 B in, 1048576 B out)
+        attend [gemm mul reduce_max eq select sub exp reduce_sum eq select div gemm sub abs]: q k v all.20.3 -> error.2 (2621440 B in, 1048576 B out)
+        row [reduce_max]: error.2 -> error.4 (1048576 B in, 2048 B out)
+        row [reduce_max]: error.4 -> error (2048 B in, 4 B out)
+    "#]].assert_eq(&table(&running("sparse_attention.ron", "compare", &Options::default()).0));
 }
 
 #[test]
@@ -155,8 +162,31 @@ fn attention_and_its_gradient() {
         graph.outputs = ["dq", "dk", "dv"].map(Into::into).into_iter().zip(done.grads).collect();
         table(&compile(&graph.pruned(), &registry, &Options::default()))
     };
-    expect![[r#""#]].assert_eq(&count("dense"));
-    expect![[r#""#]].assert_eq(&count("sparse"));
+    expect![[r#"
+        attend [gemm mul reduce_max eq select sub exp reduce_sum log add eq select div gemm eq select]: q k v -> d.dense.9 dense.16 (1572864 B in, 1064960 B out)
+        contract [gemm mul sub exp]: q k d.dense.9 -> d.dense.11 (1327104 B in, 8388608 B out)
+        row [add mul reduce_sum]: dense.16 -> d.t.1.3 d.dense.14 (1048576 B in, 1064960 B out)
+        contract [gemm sub mul mul]: d.t.1.3 v d.dense.11 d.dense.14 -> d.dense.18 (9715712 B in, 8388608 B out)
+        contract [gemm copy]: d.dense.11 d.t.1.3 -> d.dense.23 (9437184 B in, 262144 B out)
+        contract [gemm copy]: d.dense.18 k -> d.dense.21 (8650752 B in, 1048576 B out)
+        contract [gemm copy]: d.dense.18 q -> d.dense.22 (9437184 B in, 262144 B out)
+    "#]].assert_eq(&count("dense"));
+    expect![[r#"
+        map [min]:  -> sparse.28 (0 B in, 1048576 B out)
+        map [gather]: sparse.28 k -> sparse.7 (1310720 B in, 67108864 B out)
+        attend [gemm mul select reduce_max eq select sub exp reduce_sum log add eq select div gemm eq select]: q sparse.28 k v -> d.sparse.15 sparse.22.3 (2621440 B in, 1064960 B out)
+        contract [gemm mul select sub exp]: q sparse.7 d.sparse.15 -> d.sparse.17 (68173824 B in, 1048576 B out)
+        map [gather]: sparse.28 v -> sparse.8 (1310720 B in, 67108864 B out)
+        row [add mul reduce_sum]: sparse.22.3 -> d.t.1.3 d.sparse.20 (1048576 B in, 1064960 B out)
+        contract [gemm sub mul mul]: d.t.1.3 sparse.8 d.sparse.17 d.sparse.20 -> d.sparse.23 (69222400 B in, 1048576 B out)
+        map [mul]: d.sparse.23 q -> d.sparse.27 (2097152 B in, 67108864 B out)
+        map [mul]: d.sparse.17 d.t.1.3 -> d.sparse.32 (2097152 B in, 67108864 B out)
+        map [fill]:  -> d.sparse.28 (0 B in, 262144 B out)
+        scatter [scatter]: d.sparse.28 sparse.28 d.sparse.27 -> d.sparse.29 (68419584 B in, 262144 B out)
+        scatter [scatter]: d.sparse.28 sparse.28 d.sparse.32 -> d.sparse.34 (68419584 B in, 262144 B out)
+        contract [gemm copy]: d.sparse.23 sparse.7 -> d.sparse.35 (68157440 B in, 1048576 B out)
+        segmented map [copy]: d.sparse.29 d.sparse.34 -> d.sparse.36 d.sparse.37 (524288 B in, 524288 B out)
+    "#]].assert_eq(&count("sparse"));
 }
 
 #[test]

@@ -352,8 +352,11 @@ impl Histogram {
             let is_equal = a == b || (a.is_nan() && b.is_nan());
             // Near the end of the range, the order of operations decides whether there is an overflow.
             let overflows = !b.is_finite() || b.abs() > 1e30;
+            // Below the normal numbers, roundings are as large as the numbers.
+            let vanishes = error < smallest_normal(expected.dtype);
             let is_near = is_equal
-                || (expected.dtype.is_float() && (overflows || error <= allowed * (b.abs() + largest)));
+                || (expected.dtype.is_float()
+                    && (overflows || vanishes || error <= allowed * (b.abs() + largest)));
             if !is_near {
                 return Err(format!("[{i}] is {a} instead of {b}"));
             }
@@ -363,6 +366,15 @@ impl Histogram {
         }
         Ok(())
     }
+}
+
+fn smallest_normal(dtype: DType) -> f64 {
+    let exponent = match dtype {
+        DType::F16 => -14,
+        DType::F64 => -1022,
+        _ => -126,
+    };
+    f64::powi(2.0, exponent)
 }
 
 fn unit_in_last_place(x: f64, dtype: DType) -> f64 {

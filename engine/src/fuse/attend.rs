@@ -279,6 +279,7 @@ fn take_in_maps(real: &RealGraph, attention: &mut Attention) {
 fn is_light(real: &RealGraph, node: NodeId, n_scores: usize) -> bool {
     match &real.graph.nodes[node].op {
         NodeOp::Scalar(scalar) => is_cheap(scalar) || real.graph.ty(Value::of(node)).numel() == n_scores,
+        NodeOp::Random { .. } => real.graph.ty(Value::of(node)).numel() == n_scores,
         op => is_move(op),
     }
 }

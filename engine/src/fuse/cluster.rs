@@ -143,7 +143,10 @@ impl<'r, 'g> Clusters<'r, 'g> {
             let Some(attention) = attend::find(self.real, node) else { continue };
             let parts: BTreeSet<usize> = attention.members.keys().filter_map(|&node| self.of[node]).collect();
             let are_single = parts.iter().all(|&part| self.clusters[part].members.len() == 1);
-            let Some(to) = self.of[node].filter(|_| are_single && !self.surrounds(&parts)) else { continue };
+            let are_free = parts.iter().all(|&part| self.apart(part).is_none()) && self.settings.fuel > 0;
+            let is_whole = are_single && are_free && !self.surrounds(&parts);
+            let Some(to) = self.of[node].filter(|_| is_whole) else { continue };
+            self.settings.fuel -= 1;
             for part in parts {
                 self.clusters[part].members.clear();
             }
@@ -217,7 +220,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
             let Some(id) = self.of[node] else { continue };
             let [edge] = &self.real.edges[node][..] else { continue };
             let Some(target) = self.of[edge.producer.node] else { continue };
-            if self.folds_rows(node) && self.can_fold(target, node).is_ok() {
+            let is_free = self.settings.fuel > 0 && self.apart(id) == self.apart(target);
+            if is_free && self.folds_rows(node) && self.can_fold(target, node).is_ok() {
+                self.settings.fuel -= 1;
                 self.merge(id, target, self.clusters[target].kind, |_| Place::Fold);
             }
         }

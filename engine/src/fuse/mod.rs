@@ -55,7 +55,8 @@ impl Default for Settings {
 /// What fusion does, in this order, once every node that has work to do is a kernel: maps go into the contraction whose
 /// result they read, sums beside the contraction that reads what they sum, producers into their consumers, kernels over
 /// the same points beside each other, and maps that differ only in their tensors into one.
-pub const PASSES: [&str; 5] = ["epilogues", "side-sums", "edges", "siblings", "segments"];
+pub const PASSES: [&str; 7] =
+    ["attention", "epilogues", "row-folds", "side-sums", "edges", "siblings", "segments"];
 
 impl Settings {
     fn runs(&self, pass: &str) -> bool {

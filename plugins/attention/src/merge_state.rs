@@ -46,6 +46,28 @@ pub fn merge_state() -> OpForm {
                 ],
                 &[("f32[1, 1]", &[3.]), ("f32[1]", &[-2.])],
             ),
+            Example::new(
+                "three parts in four for the first; both so large that their exponentials overflow",
+                "merge_state(a, b, c, d)",
+                &[
+                    ("f32[2, 1]", &[4., 4.]),
+                    ("f32[2]", &[1.098_612_288_668_109_8, 200.]),
+                    ("f32[2, 1]", &[8., 8.]),
+                    ("f32[2]", &[0., 200.]),
+                ],
+                &[("f32[2, 1]", &[5., 6.]), ("f32[2]", &[1.386_294_361_119_890_6, 200.693_147_180_559_95])],
+            ),
+            Example::new(
+                "two parts that saw nothing",
+                "merge_state(a, b, c, d)",
+                &[
+                    ("f32[1, 1]", &[0.]),
+                    ("f32[1]", &[f64::NEG_INFINITY]),
+                    ("f32[1, 1]", &[0.]),
+                    ("f32[1]", &[f64::NEG_INFINITY]),
+                ],
+                &[("f32[1, 1]", &[0.]), ("f32[1]", &[f64::NEG_INFINITY])],
+            ),
         ],
         role: Role::Plain,
     }

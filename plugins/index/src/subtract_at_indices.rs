@@ -37,6 +37,12 @@ pub fn subtract_at_indices() -> OpForm {
                 &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[2]", &[-1., 0.]), ("f32[2]", &[5., 6.])],
                 &[("f32[2, 2]", &[1., 2., -3., 4.])],
             ),
+            Example::new(
+                "indices beyond both ends, moved to them",
+                "subtract_at_indices(a, b, c, oob=\"clamp\")",
+                &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]), ("i32[2]", &[-1., 5.]), ("f32[]", &[1.])],
+                &[("f32[2, 3]", &[0., 2., 3., 4., 5., 5.])],
+            ),
         ],
         role: Role::Plain,
     }

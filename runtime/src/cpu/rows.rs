@@ -127,7 +127,7 @@ fn halved<T: Element>(lanes: &mut [T; WIDEST]) -> T {
     let mut width = WIDEST / 2;
     while width > 0 {
         for lane in 0..width {
-            lanes[lane] = lanes[lane] + lanes[lane + width];
+            lanes[lane] += lanes[lane + width];
         }
         width /= 2;
     }

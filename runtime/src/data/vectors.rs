@@ -214,10 +214,7 @@ mod tests {
 
         std::fs::remove_file(dir.path().join("a/q.npy")).unwrap();
         let error = Vectors.load(&context(dir.path(), &FILES)).unwrap_err().to_string();
-        assert!(
-            error.ends_with("a/base.fvecs is there but `a/q.npy` is not; complete the set or move it away"),
-            "{error}"
-        );
+        assert!(error.ends_with("a/base.fvecs is there but `a/q.npy` is not"), "{error}");
     }
 
     #[test]

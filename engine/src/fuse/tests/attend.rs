@@ -65,7 +65,7 @@ fn a_causal_chain_is_one_kernel_that_reads_no_mask() {
           rows of scores, weight %12
             points [3072, 512, 1]
             %0: i32 element = point[3072:0, 512:1]
-            %1: i32 element = point[6:0, 512:1, 512:0]
+            %1: i32 row = point[6:0, 512:1]
             %2: bool element = le(%0, %1)
             %3: f32 element = accumulator
             %4: f32 uniform = 0.125
@@ -110,14 +110,39 @@ fn selected_keys_are_read_through_their_indices() {
     });
     let kernels = fuse(&graph, true).kernels;
     expect![[r#"
-        map t.1  # check
-          reads 512000 B, writes 512000 B, 0 flop
-          read @0 idx: i32[1000, 128]
-          write @1 t.1: i32[1000, 128]
-          points [1, 128000, 1]
-          %0: i32 element = @0[128000:1]
-          %1: i32 element = check(%0, bound=5000)
-          @1[128000:1] = %1
+        attend t.14  # check gather gather gemm reduce_max sub exp reduce_sum log add div gemm
+          reads 2688000 B, writes 128000 B, 25216000 flop
+          read @0 q: f32[1000, 64]
+          read @1 idx: i32[1000, 128]
+          read @2 k: f32[5000, 64]
+          read @3 v: f32[5000, 32]
+          write @4 t.14: f32[1000, 32]
+          batch 1000 m 1 n 128 k 64 width 32 f32
+          query %0
+            points [1000, 64, 1]
+            %0: f32 element = @0[64000:1]
+          key %2
+            points [128000, 64, 1]
+            %0: i32 row = @1[128000:1]
+            %1: i32 row = check(%0, bound=5000)
+            %2: f32 element = @2[128000:0, 64:1] + %1*64
+          value %2
+            points [128000, 32, 1]
+            %0: i32 row = @1[128000:1]
+            %1: i32 row = check(%0, bound=5000)
+            %2: f32 element = @3[128000:0, 32:1] + %1*32
+          rows of scores, weight %5
+            points [1000, 128, 1]
+            %0: f32 element = accumulator
+            %1: f32 row = reduce_max(%0)
+            %2: f32 element = sub(%0, %1)
+            %3: f32 element = exp(%2)
+            %4: f32 row = reduce_sum(%3)
+            %5: f32 element = div(%3, %4)
+          end
+            points [1000, 32, 1]
+            %0: f32 element = accumulator
+            @4[32000:1] = %0
     "#]]
     .assert_eq(&kernels[0].describe(&graph));
 }

@@ -150,7 +150,7 @@ fn options_are_checked() {
 fn names_that_are_not_there_are_listed_with_those_that_are() {
     let source = load("minst", &small(&[])).unwrap_err();
     assert_eq!(source.to_string(), "there is no data source `minst`");
-    assert_eq!(source.help().unwrap(), "there are mnist, fashion-mnist, synthetic-digits");
+    assert_eq!(source.help().unwrap(), "there are mnist, fashion-mnist, synthetic-digits, vectors, numbers");
     let set = load("synthetic-digits", &small(&[])).unwrap();
     let split = set.split("valid").unwrap_err();
     assert_eq!(split.to_string(), "data set `synthetic-digits` has no split `valid`");
