@@ -112,11 +112,9 @@ fn random_draws_are_those_of_another_implementation() {
 /// Mutants that cannot be told from the original: the op, a part of the change, and why.
 const EXPLAINED: &[(&str, &str, &str)] = &[
     ("lerp", "with 0.5 negated", "both forms are the same line; the choice is one of rounding"),
-    ("apply_corrections", "add(a, b)` with operands 0 and 1 exchanged", "a sum commutes"),
     ("relu_squared", "step 2, max, negated", "a square has no sign"),
     ("var", "= .sub(a, y", "a square has no sign"),
     ("std", "= .sub(a, y", "a square has no sign"),
-    ("statistics", "= .sub(a, y", "a square has no sign"),
     (
         "dropout",
         "with 0.5 negated",
@@ -173,5 +171,6 @@ fn the_tests_of_each_op_notice_a_flipped_sign_and_exchanged_operands() {
     let open: Vec<String> = survivors.iter().filter(is_open).map(ToString::to_string).collect();
     assert!(open.is_empty(), "{} mutants survive:\n{open:#?}", open.len());
     let is_stale = |known: &&(&str, &str, &str)| !survivors.iter().any(|survivor| explains(known, survivor));
-    assert_eq!(EXPLAINED.iter().find(is_stale), None, "this mutant is found by now");
+    let stale: Vec<_> = EXPLAINED.iter().filter(is_stale).collect();
+    assert!(stale.is_empty(), "these mutants are found by now:\n{stale:#?}");
 }

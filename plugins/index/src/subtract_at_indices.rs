@@ -34,8 +34,8 @@ pub fn subtract_at_indices() -> OpForm {
             Example::new(
                 "a number for each row, one skipped",
                 "subtract_at_indices(a, b, c, oob=\"skip\")",
-                &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[2]", &[-1., 0.]), ("f32[2]", &[5., 6.])],
-                &[("f32[2, 2]", &[1., 2., -3., 4.])],
+                &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]), ("i32[2]", &[-1., 1.]), ("f32[2]", &[5., 6.])],
+                &[("f32[2, 3]", &[1., 2., 3., 4., -1., 6.])],
             ),
             Example::new(
                 "indices beyond both ends, moved to them",
