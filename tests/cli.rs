@@ -558,6 +558,11 @@ fn the_ops_test_themselves() {
     assert_eq!((ended.code, ended.errors.as_str()), (0, ""));
     assert!(ended.results.ends_with(" checks on cpu: all passed, 0 skipped\n"), "{}", ended.results);
     check_failure(&desk.engine(&["selftest", "--filter", "rely"]), 1, "no op has a name like that");
+    // What indexes and what copies wrote over its own operands once.
+    for op in ["gather", "sum", "cross_entropy", "reshape"] {
+        let ended = desk.engine(&["selftest", "--filter", op, "--device", "cpu"]);
+        assert_eq!(ended.code, 0, "{}{}", ended.results, ended.errors);
+    }
 }
 
 #[test]

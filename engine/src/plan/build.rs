@@ -276,8 +276,12 @@ impl Planner<'_> {
                         let is_last =
                             !need.is_output && need.uses.iter().all(|&u| u == at || finished[at][u]);
                         let fits = slot != target && need.bytes == written.ty.bytes() && need.bytes > 0;
+                        // Outputs are read back by the type of their buffer, which is that of its first value.
+                        let is_typed = !slots.needs[target].1.is_output
+                            || *self.graph.ty(slots.needs[slot].0) == written.ty;
                         (is_last
                             && fits
+                            && is_typed
                             && operand.ty.dtype.size() == written.ty.dtype.size()
                             && reads_own_elements(kernel, operand.value, written.value))
                         .then_some(slot)
