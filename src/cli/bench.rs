@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::open::{Opened, open};
 use super::output::{Failure, print};
-use super::run::{compile_options, open_device};
+use super::run::{compile_options_for, open_device};
 use super::{BenchArgs, MachineArgs};
 use crate::Engine;
 
@@ -53,7 +53,7 @@ pub(super) fn start(
     let context = LoadContext::from_env(data_dir);
     let sets = session::load_data(&opened.pipeline, &sources, &context, &mut |_| {});
     let sets = sets.map_err(|error| opened.failure(error))?;
-    let options = compile_options(&machine.compile);
+    let options = compile_options_for(&machine.compile, &*device);
     let planner = CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, options);
     let session = Session::new(Arc::clone(&opened.pipeline), Arc::new(planner), device, sets);
     let session = session.map_err(|error| opened.failure(error))?;

@@ -15,7 +15,7 @@ use indexmap::IndexMap;
 use super::PredictArgs;
 use super::open::{Opened, open};
 use super::output::Failure;
-use super::run::{compile_options, open_device};
+use super::run::{compile_options_for, open_device};
 use crate::Engine;
 
 pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure> {
@@ -25,7 +25,7 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
     let (name, ty) = fed_input(&opened.pipeline.graph, stage)?;
     let rows = table::read(&args.input)?;
     let device = open_device(&args.machine.place, true)?;
-    let options = compile_options(&args.machine.compile);
+    let options = compile_options_for(&args.machine.compile, &*device);
     let planner = CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, options);
     let session = Session::new(Arc::clone(&opened.pipeline), Arc::new(planner), device, IndexMap::new());
     let mut session = session.map_err(|error| opened.failure(error))?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine_core::compile::Options;
 use engine_core::op::Registry;
 use engine_runtime::data::source::{LoadContext, Sources};
-use engine_runtime::device::Device;
+use engine_runtime::device::{Device, DeviceKind};
 use engine_runtime::session::{self, CompilingPlanner, Report, Session};
 
 use super::explain::compile_stages;
@@ -45,7 +45,7 @@ fn run_stages(
     let pipeline = Arc::clone(&opened.pipeline);
     let sets = session::load_data(&pipeline, sources, &context, &mut |event| progress.show(event));
     let sets = sets.map_err(|error| opened.failure(error))?;
-    let options = compile_options(&args.machine.compile);
+    let options = compile_options_for(&args.machine.compile, &*device);
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options);
     let session = Session::new(pipeline, Arc::new(planner), device, sets);
     let mut session = session.map_err(|error| opened.failure(error))?;
@@ -55,7 +55,16 @@ fn run_stages(
     ran.map_err(|error| opened.failure(error))
 }
 
-/// How to compile for a run.
+/// How to compile for a device: without the kinds of kernel that it has no code for.
+pub(super) fn compile_options_for(args: &CompileArgs, device: &dyn Device) -> Options {
+    let mut options = compile_options(args);
+    if device.info().kind == DeviceKind::Cuda {
+        options.without.extend(["attention", "row-folds"].map(String::from));
+    }
+    options
+}
+
+/// How to compile where no device is asked for.
 pub(super) fn compile_options(args: &CompileArgs) -> Options {
     let fuel = args.fuel.unwrap_or(usize::MAX);
     Options { fuse: !args.no_fuse, without: args.without.clone(), fuel, ..Options::default() }

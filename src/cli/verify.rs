@@ -18,7 +18,7 @@ use super::VerifyArgs;
 use super::explain::compile_stages;
 use super::open::open;
 use super::output::{Failure, print};
-use super::run::{compile_options, open_device};
+use super::run::{compile_options_for, open_device};
 use super::selftest::tolerance;
 use crate::Engine;
 
@@ -31,7 +31,8 @@ pub(super) fn verify(engine: Engine, args: &VerifyArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.graph, &mut registry)?;
     let device = open_device(&args.machine.place, true)?;
-    let (options, data_dir) = (compile_options(&args.machine.compile), args.data_dir.as_deref());
+    let (options, data_dir) =
+        (compile_options_for(&args.machine.compile, &*device), args.data_dir.as_deref());
     let stages = compile_stages(&opened, registry, &sources, data_dir, options, Some(MOST_ROWS))?;
     let (mut n_kernels, mut n_wrong) = (0, 0);
     for (name, compiled) in &stages {
