@@ -36,27 +36,10 @@ impl Plugin for Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine_core::op::{Registry, testing};
-
-    fn registry() -> Registry {
-        let mut registry = Registry::new();
-        registry.plugin(&Order);
-        registry
-    }
+    use engine_core::op::testing;
 
     #[test]
-    fn examples_hold() {
-        assert_eq!(testing::examples(&registry()), []);
-    }
-
-    #[test]
-    fn gradients_agree_with_central_differences() {
-        assert_eq!(testing::gradients(&registry()), []);
-    }
-
-    #[test]
-    fn recorded_cases_hold() {
-        let cases = include_str!("../../../tests/examples/order.json");
-        assert_eq!(testing::recorded(&registry(), cases), []);
+    fn examples_gradients_and_recorded_cases_hold() {
+        testing::assert_families(&[&Order], include_str!("../../../tests/examples/order.json"));
     }
 }
