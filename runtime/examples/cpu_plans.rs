@@ -16,26 +16,25 @@ use std::time::Instant;
 fn main() -> Result<(), Box<dyn Error>> {
     let n_threads = std::env::args().nth(1).map_or(Ok(2), |text| text.parse())?;
     let (n, side) = (1 << 24, 4096);
-    let [copy, blend] = [plain_loop(n_threads, n, false)?, plain_loop(n_threads, n, true)?];
-    println!("plain loop over 16 Mi f32: one array read {:.2} ms, two {:.2} ms", 1e3 * copy, 1e3 * blend);
-    let kernels: [(&str, f64, Build); 4] = [
-        ("relu(x·a + b)·g", blend, |b| {
+    let (mut copy, mut blend) = (PlainLoop::new(n_threads, n, false)?, PlainLoop::new(n_threads, n, true)?);
+    let kernels: [(&str, bool, Build); 4] = [
+        ("relu(x·a + b)·g", true, |b| {
             let (y, g) = affine(b);
             let zero = b.full_like(y, 0.0);
             let y = b.binary(Binary::Max, y, zero);
             b.mul(y, g)
         }),
-        ("silu(gelu(x·a + b))·g", blend, |b| {
+        ("silu(gelu(x·a + b))·g", true, |b| {
             let (y, g) = affine(b);
             let y = gelu(b, y);
             let y = silu(b, y);
             b.mul(y, g)
         }),
-        ("softmax 4096²", copy, |b| {
+        ("softmax 4096²", false, |b| {
             let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[4096, 4096]));
             softmax(b, x)
         }),
-        ("Gumbel softmax 4096²", copy, |b| {
+        ("Gumbel softmax 4096²", false, |b| {
             let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[4096, 4096]));
             let u = b.random_uniform("u", &[4096, 4096]);
             let log = b.unary(Unary::Log, u);
@@ -47,13 +46,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     assert_eq!(side * side, n);
     let wanted = std::env::args().nth(2).unwrap_or_default();
-    for (name, plain, build) in kernels.into_iter().filter(|(name, ..)| name.starts_with(&wanted)) {
+    for (name, reads_two, build) in kernels.into_iter().filter(|(name, ..)| name.starts_with(&wanted)) {
         let mut stage = Stage::new(n_threads, |b| {
             let y = build(b);
             b.graph.outputs.push(("y".into(), y));
         })?;
-        let time = stage.seconds(3, 40)?;
-        println!("{name}: {:.2} ms, {:.2} of the plain loop", 1e3 * time, time / plain);
+        let plain = if reads_two { &mut blend } else { &mut copy };
+        let pairs = paired(&mut stage, plain)?;
+        let ratio = |(time, plain): &(f64, f64)| time / plain;
+        let [low, middle, high] = spread(pairs.iter().map(ratio).collect());
+        let [_, time, _] = spread(pairs.iter().map(|pair| pair.0).collect());
+        println!("{name}: {:.2} ms; of the plain loop {middle:.2} ({low:.2} to {high:.2})", 1e3 * time);
     }
     if !"classifier".starts_with(&wanted) {
         return Ok(());
@@ -150,28 +153,57 @@ fn least(times: Vec<f64>) -> f64 {
     times.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// The mean time of `y[i] = x[i]` or `y[i] = x[i] + g[i]`, in chunks over a pool.
-fn plain_loop(n_threads: usize, n: usize, reads_two: bool) -> Result<f64, Box<dyn Error>> {
-    const CHUNK: usize = 65536;
-    let mut pool = Pool::new(n_threads)?;
-    let (x, g, mut y) = (vec![1f32; n], vec![2f32; n], vec![0f32; n]);
-    let mut chunks: Vec<&mut [f32]> = y.chunks_mut(CHUNK).collect();
-    const N_ROUNDS: usize = 40;
-    let begin = Clock::now();
-    for _ in 0..N_ROUNDS {
-        let chunks = Shared(chunks.as_mut_ptr());
-        let chunks = &chunks;
-        pool.run(n / CHUNK, &|chunk, _| {
-            // SAFETY: each chunk is taken once.
-            let y = unsafe { &mut *chunks.0.add(chunk) };
-            let (x, g) = (&x[chunk * CHUNK..][..CHUNK], &g[chunk * CHUNK..][..CHUNK]);
-            match reads_two {
-                true => y.iter_mut().zip(x).zip(g).for_each(|((y, x), g)| *y = x + g),
-                false => y.iter_mut().zip(x).for_each(|(y, x)| *y = x + 1.0),
-            }
-        });
+/// The mean times of a step and of the plain loop, by turns: what slows the machine for a while then slows both.
+fn paired(stage: &mut Stage, plain: &mut PlainLoop) -> Result<Vec<(f64, f64)>, Box<dyn Error>> {
+    stage.seconds(3, 1)?;
+    plain.seconds(3);
+    (0..N_PAIRS).map(|_| Ok((stage.seconds(0, 5)?, plain.seconds(5)))).collect()
+}
+
+const N_PAIRS: usize = 15;
+
+/// The tenth, the half and the nine tenths of the values lie below these.
+fn spread(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [1, 5, 9].map(|tenths| values[(values.len() - 1) * tenths / 10])
+}
+
+/// `y[i] = x[i] + 1` or `y[i] = x[i] + g[i]`, in chunks over a pool.
+struct PlainLoop {
+    pool: Pool,
+    x: Vec<f32>,
+    g: Option<Vec<f32>>,
+    y: Vec<f32>,
+}
+
+impl PlainLoop {
+    fn new(n_threads: usize, n: usize, reads_two: bool) -> Result<PlainLoop, Box<dyn Error>> {
+        let pool = Pool::new(n_threads)?;
+        Ok(PlainLoop { pool, x: vec![1.0; n], g: reads_two.then(|| vec![2.0; n]), y: vec![0.0; n] })
     }
-    Ok(begin.seconds() / N_ROUNDS as f64)
+
+    /// The mean time of a round.
+    fn seconds(&mut self, n_rounds: u32) -> f64 {
+        const CHUNK: usize = 65536;
+        let PlainLoop { pool, x, g, y } = self;
+        let n_chunks = y.len() / CHUNK;
+        let mut chunks: Vec<&mut [f32]> = y.chunks_mut(CHUNK).collect();
+        let begin = Clock::now();
+        for _ in 0..n_rounds {
+            let chunks = Shared(chunks.as_mut_ptr());
+            let chunks = &chunks;
+            pool.run(n_chunks, &|chunk, _| {
+                // SAFETY: each chunk is taken once.
+                let y = unsafe { &mut *chunks.0.add(chunk) };
+                let x = &x[chunk * CHUNK..][..CHUNK];
+                match g.as_ref().map(|g| &g[chunk * CHUNK..][..CHUNK]) {
+                    Some(g) => y.iter_mut().zip(x).zip(g).for_each(|((y, x), g)| *y = x + g),
+                    None => y.iter_mut().zip(x).for_each(|(y, x)| *y = x + 1.0),
+                }
+            });
+        }
+        begin.seconds() / n_rounds as f64
+    }
 }
 
 struct Shared<'a>(*mut &'a mut [f32]);
