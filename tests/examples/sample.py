@@ -60,6 +60,55 @@ def two_values():
     case("half a gradient", "sigmoid_bernoulli(a, b)", [("f32", [0.0]), ("f32", [0.75])], bits(2))
 
 
+def tokens():
+    """Cut down and decided one candidate after the other, in falling order."""
+    def kept(row, top_k, top_p, min_p):
+        order = sorted(range(len(row)), key=lambda t: (-row[t], t))[:top_k or len(row)]
+        share = [math.exp(row[t] - row[order[0]]) for t in order]
+        share = [s / sum(share) for s in share]
+        if (top_k or len(row)) >= len(row) and top_p == 1 and min_p == 0:
+            order, share = zip(*sorted(zip(order, share)))
+        before = 0.0
+        out = []
+        for i, (t, s) in enumerate(zip(order, share)):
+            if (before < top_p or i == 0) and s >= min_p * share[0]:
+                out.append((t, s))
+            before += s
+        return out
+
+    def draw(temperature=1.0, top_k=None, top_p=1.0, min_p=0.0):
+        def reference(x, u):
+            picked = []
+            for row, numbers in zip(x.tolist(), u.tolist()):
+                left = kept([v / temperature for v in row], top_k, top_p, min_p)
+                total = sum(s for _, s in left)
+                for number in numbers:
+                    so_far = 0.0
+                    for t, s in left:
+                        so_far += s
+                        if so_far > number * total:
+                            break
+                    picked.append(t)
+            return torch.tensor(picked).reshape(u.shape)
+        return reference
+
+    n = [[0.05 + 0.1 * i for i in range(10)]] * 3
+    for call, settings in (("", {}), ("temperature=0.5, ", {"temperature": 0.5}), ("top_k=2, ", {"top_k": 2}),
+                           ("top_k=99, ", {"top_k": 99}), ("top_p=0.6, ", {"top_p": 0.6}), ("top_p=0.0, ", {"top_p": 0.0}),
+                           ("min_p=0.4, ", {"min_p": 0.4}),
+                           ("temperature=2.0, top_k=3, top_p=0.7, min_p=0.1, ",
+                            {"temperature": 2.0, "top_k": 3, "top_p": 0.7, "min_p": 0.1})):
+        case("ten draws", f"sample_logits(a, b, {call}num_samples=10)", [("f32", X), ("f32", n)], draw(**settings), ["i32"],
+             grad=False)
+    case("greedy", "sample_logits(a, b, temperature=0.0, num_samples=10)", [("f32", X), ("f32", n)],
+         lambda x, u: x.argmax(1, keepdim=True).expand(3, 10), ["i32"], grad=False)
+    case("some tokens at -inf", "sample_logits(a, b, num_samples=10)", [("f32", [[-inf, 0.5, -inf, 1.0, -inf]]), ("f32", n[:1])],
+         draw(), ["i32"], grad=False)
+    case("numbers at both ends", "sample_logits(a, b, num_samples=4)", [("f32", [[-inf, 0.5, -inf, 1.0, -inf]]), ("f32", ENDS)],
+         draw(), ["i32"], grad=False)
+
+
 choices()
 two_values()
+tokens()
 record.write()

@@ -5,11 +5,13 @@ mod gumbel;
 #[cfg(test)]
 mod laws;
 mod one_hot_argmax;
+mod sample_logits;
 mod sigmoid_bernoulli;
 
 pub use distributions::{normal, uniform};
 pub use gumbel::{gumbel_argmax, gumbel_softmax, sample_gumbel};
 pub use one_hot_argmax::one_hot_argmax;
+pub use sample_logits::sample_logits;
 pub use sigmoid_bernoulli::sigmoid_bernoulli;
 
 use engine_core::op::{OpForm, Plugin};
@@ -32,6 +34,11 @@ impl Plugin for Sample {
             gumbel_softmax(),
             one_hot_argmax(),
             sigmoid_bernoulli(),
+            sample_logits(),
+            sample_logits().alias(
+                "top_k_top_p_sampling_from_logits",
+                "top_k_top_p_sampling_from_logits(a, b, num_samples=3)",
+            ),
         ]
     }
 }
@@ -45,19 +52,20 @@ mod tests {
     use engine_core::ir::{Builder, DType, parse};
     use engine_core::op::{Example, testing};
     use engine_core::oracle::{Oracle, OracleTensor};
+    use engine_order::Order;
     use engine_reduce::Reduce;
     use std::collections::HashMap;
 
     #[test]
     fn examples_gradients_and_recorded_cases_hold() {
         let cases = include_str!("../../../tests/examples/sample.json");
-        testing::assert_families(&[&Reduce, &Sample], cases);
+        testing::assert_families(&[&Reduce, &Order, &Sample], cases);
     }
 
     /// A call on logits, temperature and uniform numbers: its result, and the gradient of `Σ weights · result` with
     /// respect to the logits.
     fn value_and_gradient(call: &str) -> [Vec<f64>; 2] {
-        let registry = testing::registry(&[&Reduce, &Sample]);
+        let registry = testing::registry(&[&Reduce, &Order, &Sample]);
         let text = format!(
             "graph test {{\ninput a: f32[1, 3]\ninput b: f32[]\ninput c: f32[1, 3]\ninput weights: f32[1, 3]\n\
              y: f32[1, 3] = {call}\noutput y = y\n}}\n"
@@ -97,7 +105,7 @@ mod tests {
         output: (&'static str, usize),
         step: i64,
     ) -> Vec<f64> {
-        let registry = testing::registry(&[&Reduce, &Sample]);
+        let registry = testing::registry(&[&Reduce, &Order, &Sample]);
         let outputs = [(output.0, &vec![0.0; output.1][..])];
         let example = Example::new("a draw", call, &[(operand.0, &operand.1)], &outputs);
         let case = testing::case(&example, &registry).unwrap();
@@ -156,5 +164,63 @@ mod tests {
         let hard = drawn("gumbel_softmax(a, hard=true)", rows, ("f32[500, 4]", 2000), 0);
         let n_unlike = cold.iter().zip(&hard).filter(|(a, b)| (**a - **b).abs() > 1e-6).count();
         assert_eq!(n_unlike, 0);
+    }
+
+    /// Defect D7: a nucleus is cut before the draw, so that what lies outside is never drawn and what lies inside keeps
+    /// its odds. The settings, and the probability of each token by hand: the logits are logarithms of 1, 2, 3 and 4
+    /// tenths.
+    const CUT: &[(&str, [f64; 4])] = &[
+        ("", [0.1, 0.2, 0.3, 0.4]),
+        (", temperature=0.5", [1.0 / 30.0, 4.0 / 30.0, 9.0 / 30.0, 16.0 / 30.0]),
+        (", top_k=2", [0.0, 0.0, 3.0 / 7.0, 4.0 / 7.0]),
+        (", top_k=9", [0.1, 0.2, 0.3, 0.4]),
+        (", top_p=0.65", [0.0, 0.0, 3.0 / 7.0, 4.0 / 7.0]),
+        (", top_p=0.75", [0.0, 2.0 / 9.0, 3.0 / 9.0, 4.0 / 9.0]),
+        (", top_p=0.0", [0.0, 0.0, 0.0, 1.0]),
+        (", min_p=0.3", [0.0, 2.0 / 9.0, 3.0 / 9.0, 4.0 / 9.0]),
+        (", top_k=3, top_p=0.7", [0.0, 0.0, 3.0 / 7.0, 4.0 / 7.0]),
+        (", top_k=3, min_p=0.6", [0.0, 0.0, 3.0 / 7.0, 4.0 / 7.0]),
+        (", temperature=0.0", [0.0, 0.0, 0.0, 1.0]),
+        (", top_k=1", [0.0, 0.0, 0.0, 1.0]),
+    ];
+
+    #[test]
+    fn d7_tokens_follow_the_law_that_is_left_after_the_cut() {
+        let logits: Vec<f64> = [0.1f64, 0.2, 0.3, 0.4].iter().map(|p| p.ln()).collect();
+        let rows = ("f32[1000, 4]", logits.repeat(1000));
+        for (settings, law) in CUT {
+            let call: &'static str = format!("sample_logits(a, num_samples=20{settings})").leak();
+            let first = drawn(call, rows.clone(), ("i32[1000, 20]", 20_000), 0);
+            for (token, &probability) in law.iter().enumerate() {
+                let hits = first.iter().filter(|&&y| y == token as f64).count();
+                assert!(is_likely(hits, 20_000, probability), "{call}: {hits} times {token}");
+            }
+            let again = drawn(call, rows.clone(), ("i32[1000, 20]", 20_000), 1);
+            assert_eq!(first == again, law.contains(&1.0), "{call}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_drawn_for_no_rows_and_no_samples() {
+        for (call, logits, tokens) in [
+            ("sample_logits(a, top_p=0.5)", "f32[0, 4]", "i32[0, 1]"),
+            ("sample_logits(a, num_samples=0)", "f32[3, 4]", "i32[3, 0]"),
+            ("sample_logits(a, num_samples=0, top_k=2)", "f32[3, 4]", "i32[3, 0]"),
+        ] {
+            let n = if logits.starts_with("f32[0") { 0 } else { 12 };
+            assert_eq!(drawn(call, (logits, vec![0.0; n]), (tokens, 0), 0), Vec::<f64>::new(), "{call}");
+        }
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        let registry = testing::registry(&[&Reduce, &Order, &Sample]);
+        for settings in ["temperature=-1.0", "top_p=1.5", "min_p=-0.1", "top_k=0", "num_samples=-1"] {
+            let call: &'static str = format!("sample_logits(a, {settings})").leak();
+            let example =
+                Example::new("a draw", call, &[("f32[1, 2]", &[0.0, 0.0])], &[("i32[1, 1]", &[0.0])]);
+            let refusal = testing::case(&example, &registry).err().map(|error| error.to_string());
+            assert!(refusal.is_some_and(|text| text.contains("cannot draw by these settings")), "{settings}");
+        }
     }
 }
