@@ -10,15 +10,15 @@ pack() {
   set -e
   cd ..
   mkdir -p .gpu/mnist
-  cargo build --release
+  cargo build --release --workspace --bin engine
   cp target/release/engine .gpu/engine
-  cp "$(cargo test --test cuda --no-run --message-format=json |
+  cp "$(cargo test --workspace --test cuda --no-run --message-format=json |
     python3 -c 'import json, sys
 messages = [json.loads(line) for line in sys.stdin]
 print([message["executable"] for message in messages
        if message.get("executable") and message["target"]["name"] == "cuda"][0])')" .gpu/cuda_tests
   strip .gpu/engine .gpu/cuda_tests
-  cp -r graphs benches/device_round.sh .gpu/
+  cp -r graphs benches/ops benches/ops_table.py benches/device_round.sh .gpu/
   cp -L "${ENGINE_DATA_DIR:?a folder with mnist/ in it}"/mnist/*.gz .gpu/mnist/
   du -sh .gpu
 }
@@ -53,6 +53,7 @@ run() {
     part "mnist-batch-$batch" ./engine run graphs/mnist.ron --device cuda --quiet --set train.epochs=3 \
       --set "train.batch=$batch" --set matmul=Tf32 --report "$work/mnist-batch-$batch.json"
   done
+  ops
   python3 - "$work" <<'PYTHON' | tee -a "$out/summary.txt"
 import glob, json, os, sys
 for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
@@ -63,6 +64,43 @@ for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
 PYTHON
   tar -C "$work" -czf "$out/results.tar.gz" --exclude=cache .
   return $failed
+}
+
+# Times of single ops, beside PyTorch's if its script has been packed, and of the training step by kernel.
+ops() {
+  mkdir -p "$work/ops"
+  for graph in ops/*.ron; do
+    op "$(basename "$graph" .ron)" --at-once 16 "$graph"
+  done
+  for dims in 4096,4096,4096 8192,1024,4096; do
+    IFS=, read -r m k n <<<"$dims"
+    op "products-$m-$k-$n" --at-once 16 ops/products.ron --set dims.M="$m" --set dims.K="$k" --set dims.N="$n"
+  done
+  for dims in 1024,256,128 4096,1024,512 16384,1024,2048; do
+    IFS=, read -r rows columns indices <<<"$dims"
+    op "indices-$rows-$columns-$indices" --at-once 320 ops/indices.ron \
+      --set dims.R="$rows" --set dims.C="$columns" --set dims.M="$indices"
+  done
+  if [ -e torch_ops.py ]; then
+    part peer timeout "${PEER_SECONDS:-230}" python3 torch_ops.py
+    cp "$work/peer.log" "$work/peer.jsonl"
+    part table python3 ops_table.py "$work/ops" "$work/peer.jsonl"
+    cat "$work/table.log" >>"$out/summary.txt"
+  fi
+  for batch in 128 1024 8192; do
+    part "profile-mnist-$batch" ./engine profile --device cuda graphs/mnist.ron --stage train \
+      --set "train.batch=$batch" --set matmul=Tf32
+    part "bench-mnist-$batch" ./engine bench --device cuda graphs/mnist.ron --stage train --steps 20 --at-once 320 \
+      --set "train.batch=$batch" --set matmul=Tf32
+    cat "$work/profile-mnist-$batch.log" "$work/bench-mnist-$batch.log" >>"$out/summary.txt"
+  done
+}
+
+op() {
+  local name=$1
+  shift
+  part "ops-$name" ./engine bench --device cuda --warmup 3 --steps 20 --json "$@"
+  cp "$work/ops-$name.log" "$work/ops/$name.json"
 }
 
 # part NAME COMMAND...: runs a command with its output in a log, and notes how it ended.

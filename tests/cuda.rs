@@ -213,6 +213,8 @@ fn rows_of_all_lengths_agree() {
 fn products_of_all_layouts_and_types_agree() {
     let types =
         [(DType::F32, 1e-5), (DType::F64, 1e-12), (DType::F16, 2e-2), (DType::BF16, 1e-1), (DType::I32, 0.0)];
+    // Each device adds k products up in an order of its own, so in f32 errors grow as the root of k; in half precision the
+    // rounding of the result is more than that.
     for (dtype, tolerance) in types {
         for [batch, m, n, k] in
             [[1, 128, 256, 784], [1, 128, 10, 256], [3, 17, 5, 9], [1, 1, 40, 33], [2, 30, 1, 8]]
@@ -227,7 +229,11 @@ fn products_of_all_layouts_and_types_agree() {
                     let product = b.contract(lhs, rhs, Contract { batch: vec![(0, 0)], contracted });
                     vec![product]
                 })
-                .check(tolerance);
+                .check(if dtype == DType::F32 {
+                    tolerance * (k as f64).sqrt()
+                } else {
+                    tolerance
+                });
             }
         }
     }
@@ -349,7 +355,7 @@ fn training(file: &str, fuse: bool) -> (Compiled, Pipeline) {
     let digits = SplitShape { data: "digits".into(), n_rows: ROWS, fields };
     let rows = Rows::Batches { batch: 128, per_epoch: ROWS.div_ceil(128) };
     let step = stage::training(&pipeline, train_stage(&pipeline), &digits, rows, &registry).unwrap();
-    let options = Options { fuse, ..Options::default() };
+    let options = Options { fuse, n_streams: 3, ..Options::default() };
     (compile(&step.graph, &registry, &options), pipeline)
 }
 
@@ -409,7 +415,8 @@ fn training_steps_have_the_losses_of_the_cpu() {
         for fuse in [true, false] {
             let on_gpu = Trainer::new(file, fuse, Arc::clone(&gpu)).losses(50);
             let on_cpu = Trainer::new(file, fuse, cpu()).losses(50);
-            assert_close(&on_gpu, &on_cpu, 1e-4);
+            // What a product over 784 is allowed: 1e-5·√784.
+            assert_close(&on_gpu, &on_cpu, 2.8e-4);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The pipeline of passes: from a bound graph to a plan, with every stage kept for printing. Each pass is verified.
 
-use crate::fuse::{self, NotFused, fuse_with, separate_scores};
+use crate::fuse::{self, Abilities, NotFused, fuse_with, separate_scores};
 use crate::ir::{Graph, Level, Symbol};
 use crate::lower::primitives;
 use crate::op::Registry;
@@ -19,6 +19,8 @@ pub struct Options {
     pub without: Vec<String>,
     /// At most so many rewrites and joins of kernels, in the order in which they are made: bisects a miscompile.
     pub fuel: usize,
+    /// What the device's kernels can do.
+    pub abilities: Abilities,
     /// Streams of the device.
     pub n_streams: usize,
     /// How matrices are multiplied.
@@ -32,6 +34,7 @@ impl Default for Options {
             fuse: true,
             without: vec![],
             fuel: usize::MAX,
+            abilities: Abilities::default(),
             n_streams: 1,
             matmul: Precision::default(),
         }
@@ -80,7 +83,8 @@ pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compile
         true => pass("separate-scores", &simplified, &mut separate_scores),
         false => simplified,
     };
-    let settings = fuse::Settings { fuse: options.fuse, without: options.without.clone(), fuel };
+    let (fuse, without, abilities) = (options.fuse, options.without.clone(), options.abilities);
+    let settings = fuse::Settings { fuse, without, fuel, abilities };
     let fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fuse::verify(&simplified, &fused.kernels));
     let plan = plan(&simplified, fused.kernels, options.n_streams);

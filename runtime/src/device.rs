@@ -6,6 +6,7 @@
 
 use crate::tensor::HostTensor;
 use engine_core::diag::Span;
+use engine_core::fuse::Abilities;
 use engine_core::ir::{NodeId, Requirement};
 use engine_core::plan::Plan;
 use std::any::Any;
@@ -17,6 +18,16 @@ use thiserror::Error;
 pub trait Device: Send + Sync {
     /// What the device is.
     fn info(&self) -> DeviceInfo;
+
+    /// What its kernels can do: plans for it are compiled with that.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// Streams that plans for it are made for.
+    fn n_streams(&self) -> usize {
+        1
+    }
 
     /// New memory, all zeros, at an address that is a multiple of 64.
     ///

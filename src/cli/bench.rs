@@ -14,7 +14,7 @@ use crate::Engine;
 
 pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
     let (opened, mut session) = start(engine, &args.graph, &args.machine, args.data_dir.as_deref())?;
-    let effort = Effort { warmup: args.warmup, steps: args.steps, profiled: 0 };
+    let effort = Effort { warmup: args.warmup, steps: args.steps, at_once: args.at_once, profiled: 0 };
     let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
     if args.json {
         let stages: Vec<Value> = measured.iter().map(as_json).collect();
@@ -70,8 +70,10 @@ pub(super) fn measure(
     let measured = session.measure(only, effort).map_err(|error| opened.failure(error))?;
     match (measured.is_empty(), only) {
         (false, _) => Ok(measured),
-        (true, Some(name)) => Err(Failure::graph(format!("`{name}` is no training or evaluation stage"))),
-        (true, None) => Err(Failure::graph("the pipeline has no training or evaluation stage to measure")),
+        (true, Some(name)) => Err(Failure::graph(format!("`{name}` takes no steps"))),
+        (true, None) => {
+            Err(Failure::graph("the pipeline has no stage that takes steps: Train, Evaluate or Run"))
+        }
     }
 }
 

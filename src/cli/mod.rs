@@ -311,9 +311,12 @@ struct BenchArgs {
     /// Steps before the clock starts
     #[arg(long, default_value_t = 20, value_name = "N")]
     warmup: usize,
-    /// Steps that are timed
+    /// Times that are taken
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = parse_steps)]
     steps: usize,
+    /// Steps that the device is given at once; a time is their mean
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = parse_steps)]
+    at_once: usize,
     /// Print the numbers as JSON
     #[arg(long)]
     json: bool,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine_core::compile::Options;
 use engine_core::op::Registry;
 use engine_runtime::data::source::{LoadContext, Sources};
-use engine_runtime::device::{Device, DeviceKind};
+use engine_runtime::device::Device;
 use engine_runtime::session::{self, CompilingPlanner, Report, Session};
 
 use super::explain::compile_stages;
@@ -55,13 +55,9 @@ fn run_stages(
     ran.map_err(|error| opened.failure(error))
 }
 
-/// How to compile for a device: without the kinds of kernel that it has no code for.
+/// How to compile for a device.
 pub(super) fn compile_options_for(args: &CompileArgs, device: &dyn Device) -> Options {
-    let mut options = compile_options(args);
-    if device.info().kind == DeviceKind::Cuda {
-        options.without.extend(["attention", "row-folds"].map(String::from));
-    }
-    options
+    Options { abilities: device.abilities(), n_streams: device.n_streams(), ..compile_options(args) }
 }
 
 /// How to compile where no device is asked for.

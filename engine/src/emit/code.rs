@@ -6,7 +6,7 @@ use cubecl_core::ir::{
     Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, CompareAndSwapOperator, Comparison,
     ConstantValue, ElemType, FloatKind, FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction,
     IntKind, Operation, Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch, Synchronization,
-    Type, UIntKind, UnaryOperator, Variable,
+    Type, UIntKind, UnaryOperator, Variable, VectorInitOperator,
 };
 
 pub const BOOL: ElemType = ElemType::Bool;
@@ -205,6 +205,32 @@ impl Code<'_> {
 
     pub fn store(&mut self, buffer: Variable, index: Variable, value: Variable) {
         let op = IndexAssignOperator { index, value, vector_size: 0, unroll_factor: 1 };
+        self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
+    }
+
+    /// The `width` elements from `first` on, read at once; `first` is a multiple of that.
+    pub fn load_vector(&mut self, buffer: Variable, first: Variable, width: usize) -> Vec<Variable> {
+        let index = self.divided(first, width);
+        let op = IndexOperator { list: buffer, index, vector_size: width, unroll_factor: 1 };
+        let vector = self.scope.create_local(buffer.ty.with_vector_size(width)).consume();
+        self.scope.register(Instruction::new(Operator::UncheckedIndex(op), vector));
+        (0..width).map(|i| self.component(vector, i)).collect()
+    }
+
+    fn component(&mut self, vector: Variable, i: usize) -> Variable {
+        let index = self.int(U32, i as i64);
+        let op = IndexOperator { list: vector, index, vector_size: 0, unroll_factor: 1 };
+        self.out(vector.elem_type(), Operator::UncheckedIndex(op))
+    }
+
+    /// Writes values side by side at once; `first` is a multiple of their number.
+    pub fn store_vector(&mut self, buffer: Variable, first: Variable, values: &[Variable]) {
+        let width = values.len();
+        let index = self.divided(first, width);
+        let vector = self.scope.create_local(buffer.ty.with_vector_size(width)).consume();
+        let inputs = values.to_vec();
+        self.scope.register(Instruction::new(Operator::InitVector(VectorInitOperator { inputs }), vector));
+        let op = IndexAssignOperator { index, value: vector, vector_size: width, unroll_factor: 1 };
         self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
     }
 

@@ -213,6 +213,14 @@ impl FusedKernel {
         with_used_operands(tile, Form::Map, operands)
     }
 
+    /// A contraction that adds up its own products, without the sums beside it.
+    ///
+    /// # Panics
+    /// If the kernel is no contraction.
+    pub fn own_product(kernel: &Kernel) -> FusedKernel {
+        own_product(kernel, contract_body(kernel))
+    }
+
     /// The sums beside a contraction, each a launch of its own.
     ///
     /// # Panics

@@ -41,14 +41,6 @@ pub struct LibraryEpilogue {
     pub activation: Activation,
 }
 
-/// The fewest floating-point operations for which a library's kernel makes up for being one more launch.
-const FEWEST_FLOPS: usize = 4_000_000;
-
-/// Whether a product is large enough for a library; a smaller one is added up by the kernel that has its epilogue.
-pub fn is_worth_a_library(body: &ContractBody) -> bool {
-    2 * body.batch * body.m * body.n * body.k >= FEWEST_FLOPS
-}
-
 /// The first and the second factor for a library; none if the type is not its own, or a stride is in the way.
 pub fn library_matrices(body: &ContractBody) -> Option<[LibraryMatrix; 2]> {
     let is_empty = [body.batch, body.m, body.n, body.k].contains(&0);
@@ -120,23 +112,48 @@ impl Chain<'_> {
 
     /// Goes on to the other operand of `op`, if one is as wanted; returns that one.
     fn step_over(&mut self, op: Binary, is_wanted: impl Fn(&TileInst) -> bool) -> Option<TileInst> {
-        let TileOp::Scalar(Scalar::Binary(found), args) = &self.insts[self.reg].op else { return None };
+        let at = self.behind_casts(self.reg);
+        let TileOp::Scalar(Scalar::Binary(found), args) = &self.insts[at].op else { return None };
         let &[a, b] = &args[..] else { return None };
+        let is_wanted = |reg: Reg| is_wanted(&self.insts[self.behind_casts(reg)]);
         let (taken, rest) = match () {
             _ if *found != op => return None,
-            _ if is_wanted(&self.insts[b]) => (b, a),
-            _ if is_wanted(&self.insts[a]) => (a, b),
+            _ if is_wanted(b) => (b, a),
+            _ if is_wanted(a) => (a, b),
             _ => return None,
         };
-        self.used[self.reg] = true;
-        self.used[taken] = true;
+        self.use_up_to(self.reg, at);
+        let operand = self.behind_casts(taken);
+        self.use_up_to(taken, operand);
         self.reg = rest;
-        Some(self.insts[taken].clone())
+        Some(self.insts[operand].clone())
+    }
+
+    /// What a register is a conversion of: a library computes all in f32 and rounds once, at the end.
+    fn behind_casts(&self, mut reg: Reg) -> Reg {
+        while let TileOp::Scalar(Scalar::Cast(to), args) = &self.insts[reg].op {
+            if !to.is_float() || !self.insts[args[0]].dtype.is_float() {
+                break;
+            }
+            reg = args[0];
+        }
+        reg
+    }
+
+    /// Notes a register and the conversions before it, up to `end`.
+    fn use_up_to(&mut self, mut reg: Reg, end: Reg) {
+        self.used[reg] = true;
+        while reg != end {
+            let TileOp::Scalar(_, args) = &self.insts[reg].op else { return };
+            reg = args[0];
+            self.used[reg] = true;
+        }
     }
 
     fn ends_in_the_product(&mut self) -> bool {
-        self.used[self.reg] = true;
-        self.insts[self.reg].op == TileOp::Accumulator
+        let at = self.behind_casts(self.reg);
+        self.use_up_to(self.reg, at);
+        self.insts[at].op == TileOp::Accumulator
     }
 }
 

@@ -1,6 +1,7 @@
-//! Map kernels: a thread per point.
+//! Map kernels: a thread per group of points.
 
 use super::code::Code;
+use super::group::{self, Group};
 use super::tile::{Registers, TileCode};
 use super::{Buffers, EmitError};
 use crate::fuse::{Class, Domain, Tile};
@@ -9,17 +10,50 @@ use cubecl_core::ir::{Builtin, Variable};
 /// Threads per cube.
 pub const THREADS: usize = 256;
 
+/// The fewest threads that points are gathered into groups for: fewer do not fill a GPU.
+const FEWEST_THREADS: usize = 1 << 15;
+
+/// Points of a thread.
+pub fn width(tile: &Tile) -> usize {
+    wide_enough(group::width(tile, tile.domain.points(Class::Element)), tile.domain.points(Class::Element))
+}
+
+/// At most `width`, so that there are enough threads.
+pub fn wide_enough(mut width: usize, n_points: usize) -> usize {
+    while width > 1 && n_points / width < FEWEST_THREADS {
+        width /= 2;
+    }
+    width
+}
+
 /// Emits a map over `n_points` points.
 pub fn map(code: &mut Code, tile: &Tile, buffers: &Buffers, n_points: Variable) -> Result<(), EmitError> {
-    let point = code.builtin(Builtin::AbsolutePos);
-    let is_point = code.less(point, n_points);
+    let width = width(tile);
+    let thread = code.builtin(Builtin::AbsolutePos);
+    let first = code.scaled(thread, width as i64);
+    let is_point = code.less(first, n_points);
     let tile_code = TileCode { tile, buffers, shared: buffers };
     let mut result = Ok(());
     code.when(is_point, |code| {
-        let registers = vec![None; tile.insts.len()];
-        result = at_point(code, &tile_code, point, registers);
+        result = match width {
+            1 => at_point(code, &tile_code, first, vec![None; tile.insts.len()]),
+            width => at_group(code, &tile_code, first, width),
+        };
     });
     result
+}
+
+/// The whole tile at the points of a group.
+pub fn at_group(
+    code: &mut Code,
+    tile_code: &TileCode,
+    first: Variable,
+    width: usize,
+) -> Result<(), EmitError> {
+    let n_registers = tile_code.tile.insts.len();
+    let group = Group::from(code, first, width);
+    let mut registers = vec![vec![None; n_registers]; width];
+    tile_code.run_group(code, 0..n_registers, &group, &mut registers)
 }
 
 /// The whole tile at one point; what is there once per row is computed at each point. Registers that are there already

@@ -26,8 +26,10 @@
 //! before they are used.
 
 mod access;
+mod attend;
 mod code;
 mod contract;
+mod group;
 mod library;
 mod map;
 #[cfg(test)]
@@ -42,9 +44,8 @@ mod segmented;
 mod tests;
 mod tile;
 
-pub use library::{
-    Activation, LibraryEpilogue, LibraryMatrix, absorbed, is_worth_a_library, library_matrices,
-};
+pub use attend::MOST_KEYS;
+pub use library::{Activation, LibraryEpilogue, LibraryMatrix, absorbed, library_matrices};
 pub use row::RowPlan;
 pub use tile::FLAG_WORDS;
 
@@ -71,8 +72,11 @@ pub enum EmitError {
     /// A product whose rows are folded as they come.
     #[error("rows of a product are folded on the processor only; take the ops apart with `fuse: Never`")]
     Fold,
-    /// Rows between two contractions.
-    #[error("attention runs as one kernel on the processor only; take the ops apart with `fuse: Never`")]
+    /// Attention that does not fit.
+    #[error(
+        "attention over so many keys, to values so wide, or in f64, is no one kernel here; take the ops apart with \
+         `fuse: Never`"
+    )]
     Attend,
     /// An opaque op that brings no GPU launch.
     #[error("`{op}` runs on the processor only: {why}")]
@@ -172,6 +176,8 @@ enum Form {
     Contract(contract::ProductForm),
     Scatter(scatter::ScatterForm),
     Scan(scan::ScanForm),
+    /// The tile is that over the scores.
+    Attend(Box<attend::AttendForm>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -211,7 +217,7 @@ impl FusedKernel {
                 vec![whole(tile, Form::Segmented(segments.iter().map(segment_form).collect()))]
             }
             KernelBody::Contract(body) if body.rows.is_some() => return Err(EmitError::Fold),
-            KernelBody::Attend(_) => return Err(EmitError::Attend),
+            KernelBody::Attend(body) => vec![attend::launch(kernel, body)?],
             KernelBody::Contract(body) => {
                 let product = contract::own_product(kernel, body);
                 [product].into_iter().chain(FusedKernel::side_sums(kernel)).collect()
@@ -238,6 +244,9 @@ impl FusedKernel {
         let mut checks = self.clone();
         // Stores are last, so registers keep their numbers.
         checks.tile.insts.retain(|inst| !matches!(inst.op, TileOp::Store { .. }));
+        if let Form::Attend(form) = &mut checks.form {
+            form.without_stores();
+        }
         self.checks().then_some(checks)
     }
 
@@ -272,10 +281,15 @@ impl FusedKernel {
     /// Blocks to launch for so many points or rows.
     pub fn cube_count_for(&self, points: usize) -> usize {
         match &self.form {
-            Form::Map | Form::Contract(_) | Form::Scatter(_) => points.div_ceil(map::THREADS),
+            Form::Map => points.div_ceil(map::THREADS * map::width(&self.tile)),
+            Form::Contract(_) | Form::Scatter(_) => points.div_ceil(map::THREADS),
             Form::Scan(_) => scan::cubes(&self.tile.domain, points),
-            Form::Row => points.div_ceil(RowPlan::of(&self.tile.domain).rows),
-            Form::Segmented(segments) => segmented::cubes(segments).last().copied().unwrap_or(0),
+            Form::Row => points.div_ceil(RowPlan::of(&self.tile).rows),
+            Form::Attend(_) => points,
+            Form::Segmented(segments) => segmented::cubes(segments, segmented::width(&self.tile, segments))
+                .last()
+                .copied()
+                .unwrap_or(0),
         }
     }
 
@@ -300,32 +314,45 @@ impl FusedKernel {
     fn n_points(&self) -> usize {
         let domain = &self.tile.domain;
         match self.form {
-            Form::Row | Form::Scan(_) => domain.points(Class::Row),
+            Form::Row | Form::Scan(_) | Form::Attend(_) => domain.points(Class::Row),
             _ => domain.points(Class::Element),
         }
     }
 
     fn checks(&self) -> bool {
-        self.tile.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }))
+        self.any_inst(|op| matches!(op, TileOp::Check { .. }))
     }
 
     fn is_random(&self) -> bool {
-        self.tile.insts.iter().any(|inst| matches!(inst.op, TileOp::Random { .. }))
+        self.any_inst(|op| matches!(op, TileOp::Random { .. }))
+    }
+
+    fn any_inst(&self, is_wanted: impl Fn(&TileOp) -> bool) -> bool {
+        self.tiles().any(|tile| tile.insts.iter().any(|inst| is_wanted(&inst.op)))
+    }
+
+    fn tiles(&self) -> impl Iterator<Item = &Tile> {
+        let more = match &self.form {
+            Form::Attend(form) => form.tiles().to_vec(),
+            _ => vec![],
+        };
+        [&self.tile].into_iter().chain(more)
     }
 
     fn address(&self) -> AddressType {
-        let domain = &self.tile.domain;
-        let n_points = domain.outer * domain.row * domain.inner;
+        let n_points = self.tiles().map(|Tile { domain, .. }| domain.outer * domain.row * domain.inner).max();
         // Threads past the end must not wrap around to the first points.
-        let is_wide = n_points > LARGEST_NARROW || self.operands.iter().any(|operand| operand.is_wide);
+        let is_wide = n_points.is_some_and(|n| n > LARGEST_NARROW)
+            || self.operands.iter().any(|operand| operand.is_wide);
         if is_wide { AddressType::U64 } else { AddressType::U32 }
     }
 
     fn n_threads(&self) -> usize {
         match self.form {
             Form::Scan(_) => scan::THREADS,
+            Form::Attend(_) => attend::THREADS,
             Form::Map | Form::Segmented(_) | Form::Contract(_) | Form::Scatter(_) => map::THREADS,
-            Form::Row => RowPlan::of(&self.tile.domain).cube_threads(),
+            Form::Row => RowPlan::of(&self.tile).cube_threads(),
         }
     }
 
@@ -337,6 +364,7 @@ impl FusedKernel {
             Form::Contract(_) => "contract",
             Form::Scatter(_) => "scatter",
             Form::Scan(_) => "scan",
+            Form::Attend(_) => "attend",
         }
     }
 
@@ -370,6 +398,7 @@ impl FusedKernel {
             }
             (Form::Segmented(segments), _) => segmented::map(&mut code, &self.tile, &buffers, segments)?,
             (Form::Scatter(form), Some(points)) => scatter::scatter(&mut code, form, &buffers, points),
+            (Form::Attend(form), Some(rows)) => attend::attend(&mut code, form, &self.tile, &buffers, rows)?,
             (Form::Scan(form), Some(rows)) => {
                 scan::scan(&mut code, form, &self.tile.domain, &buffers, rows);
             }
@@ -491,6 +520,14 @@ impl Memory for Buffers {
 
     fn store(&self, code: &mut Code, operand: usize, index: Variable, value: Variable) {
         code.store(self.operands[operand].0, index, value);
+    }
+
+    fn load_vector(&self, code: &mut Code, operand: usize, first: Variable, width: usize) -> Vec<Variable> {
+        code.load_vector(self.operands[operand].0, first, width)
+    }
+
+    fn store_vector(&self, code: &mut Code, operand: usize, first: Variable, values: &[Variable]) {
+        code.store_vector(self.operands[operand].0, first, values);
     }
 
     fn constant(&self, _: usize) -> Option<Variable> {

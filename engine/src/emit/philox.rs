@@ -1,31 +1,40 @@
-//! Philox4x32-10 as cube code (J. Salmon, M. Moraes, R. Dror, D. Shaw: "Parallel random numbers: as easy as 1, 2, 3",
-//! SC 2011).
+//! Philox4x32-10 (J. Salmon, M. Moraes, R. Dror, D. Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 
-use cubecl_core as cubecl;
-use cubecl_core::prelude::*;
+use super::code::{Code, U32};
+use cubecl_core::ir::{Arithmetic, Bitwise, Variable};
 
-/// Word `lane` of the block with counter `[low, high, step, iteration]` under the key `[seed, stream]`.
-#[cube]
-pub fn philox_word(low: u32, high: u32, step: u32, iteration: u32, seed: u32, stream: u32, lane: u32) -> u32 {
-    let mut c0 = low;
-    let mut c1 = high;
-    let mut c2 = step;
-    let mut c3 = iteration;
-    let mut key0 = seed;
-    let mut key1 = stream;
-    for _ in 0..10 {
-        let even_low = c0 * 0xD251_1F53u32;
-        let even_high = u32::mul_hi(c0, 0xD251_1F53u32);
-        let odd_low = c2 * 0xCD9E_8D57u32;
-        let odd_high = u32::mul_hi(c2, 0xCD9E_8D57u32);
-        c0 = odd_high ^ c1 ^ key0;
-        c1 = odd_low;
-        c2 = even_high ^ c3 ^ key1;
-        c3 = even_low;
-        key0 += 0x9E37_79B9u32;
-        key1 += 0xBB67_AE85u32;
-    }
-    let front = select(lane == 0, c0, c1);
-    let back = select(lane == 2, c2, c3);
-    select(lane < 2, front, back)
+/// Words of a block.
+pub const WORDS: usize = 4;
+
+const ROUNDS: i64 = 10;
+const MULTIPLIERS: [i64; 2] = [0xD251_1F53, 0xCD9E_8D57];
+const KEY_STEPS: [i64; 2] = [0x9E37_79B9, 0xBB67_AE85];
+
+/// The words of the block with that counter under that key.
+pub fn block(code: &mut Code, counter: [Variable; WORDS], key: [Variable; 2]) -> [Variable; WORDS] {
+    let counter = counter.map(|word| code.mutable(word));
+    let key = key.map(|word| code.mutable(word));
+    let [even, odd] = MULTIPLIERS.map(|multiplier| code.int(U32, multiplier));
+    let (start, end) = (code.at(0), code.at(ROUNDS));
+    code.range(start, end, 1, |code, _| {
+        let [c0, c1, c2, c3] = counter.map(|word| code.snapshot(word));
+        let keys = key.map(|word| code.snapshot(word));
+        let products = [(c0, even), (c2, odd)].map(|(word, multiplier)| {
+            let high = code.bin(Arithmetic::MulHi, word, multiplier);
+            (high, code.bin(Arithmetic::Mul, word, multiplier))
+        });
+        let [(even_high, even_low), (odd_high, odd_low)] = products;
+        let mixed = [(odd_high, c1, keys[0]), (even_high, c3, keys[1])].map(|(high, word, key)| {
+            let mixed = code.bit(Bitwise::BitwiseXor, high, word);
+            code.bit(Bitwise::BitwiseXor, mixed, key)
+        });
+        let next = [mixed[0], odd_low, mixed[1], even_low];
+        counter.iter().zip(next).for_each(|(&word, next)| code.assign(word, next));
+        for ((&word, now), step) in key.iter().zip(keys).zip(KEY_STEPS) {
+            let step = code.int(U32, step);
+            let next = code.bin(Arithmetic::Add, now, step);
+            code.assign(word, next);
+        }
+    });
+    counter.map(|word| code.snapshot(word))
 }

@@ -2,11 +2,12 @@
 //!
 //! A reduction cuts a tile in two: what feeds it must be known along the whole row before what uses it can start. The
 //! *pass* of an instruction is the number of reductions on the way to it. Rows of up to [`LONGEST_HELD`] elements stay
-//! in registers from pass to pass; longer ones are read again in each. Sums are taken in an order that depends on the
-//! length of the row alone.
+//! in registers from pass to pass; longer ones are read again in each. A thread takes its elements in groups of
+//! neighbours ([`super::group`]). Sums are taken in an order that depends on the tile alone, not on the number of rows.
 
 use super::EmitError;
 use super::code::{Code, F32, F64, U32, U64};
+use super::group::{self, Group};
 use super::scalar::{extremum, int_range, register_type};
 use super::tile::{Registers, TileCode, carried_type, operands};
 use crate::fuse::{Class, Domain, Reg, Tile, TileOp};
@@ -14,9 +15,11 @@ use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
 
 /// The longest row that is held in registers.
-pub const LONGEST_HELD: usize = 8192;
-const PLANE: usize = 32;
+pub const LONGEST_HELD: usize = 32768;
+/// Threads that exchange values without memory.
+pub const PLANE: usize = 32;
 const MOST_THREADS: usize = 1024;
+/// Elements of a thread, unless the row is too long for so many threads.
 const MOST_COPIES: usize = 8;
 
 /// Who computes a row.
@@ -26,8 +29,10 @@ pub struct RowPlan {
     pub threads: usize,
     /// Rows of a cube.
     pub rows: usize,
-    /// Elements that each thread holds; none if it reads them again in each pass.
-    pub copies: Option<usize>,
+    /// Neighbours that a thread takes at once.
+    pub width: usize,
+    /// Groups of neighbours that each thread holds; none if it reads them again in each pass.
+    pub groups: Option<usize>,
     /// Whether neighbouring threads work on neighbouring rows rather than elements: rows that are not contiguous.
     pub is_across: bool,
 }
@@ -35,23 +40,25 @@ pub struct RowPlan {
 impl RowPlan {
     /// By the length of the row: up to a plane of threads for a short one, a block for a longer one. Neighbours read
     /// neighbours, so a plane goes across rows that are not contiguous.
-    pub fn of(domain: &Domain) -> RowPlan {
-        let row = domain.row;
+    pub fn of(tile: &Tile) -> RowPlan {
+        let Domain { row, inner, .. } = tile.domain;
         let threads = row.div_ceil(MOST_COPIES).next_power_of_two();
-        if domain.inner > 1 {
+        if inner > 1 {
             let threads = threads.min(PLANE);
             let rows = if threads == 1 { 128 } else { PLANE };
-            let copies = (row <= MOST_COPIES * PLANE).then_some(row.div_ceil(threads));
-            return RowPlan { threads, rows, copies, is_across: true };
+            let groups = (row <= MOST_COPIES * PLANE).then_some(row.div_ceil(threads));
+            return RowPlan { threads, rows, width: 1, groups, is_across: true };
         }
+        let width = group::width(tile, row);
+        let n_groups = row / width;
         let threads = match row {
-            0..=256 => row.next_power_of_two().min(PLANE),
+            0..=256 => n_groups.next_power_of_two().min(PLANE),
             _ => threads.min(MOST_THREADS),
         };
-        let copies = (row <= LONGEST_HELD).then_some(row.div_ceil(threads));
+        let groups = (row <= LONGEST_HELD).then_some(n_groups.div_ceil(threads));
         // Planes talk through shared memory that belongs to one row.
         let rows = if threads <= PLANE { 256 / threads } else { 1 };
-        RowPlan { threads, rows, copies, is_across: false }
+        RowPlan { threads, rows, width, groups, is_across: false }
     }
 
     /// Threads of a cube.
@@ -62,16 +69,35 @@ impl RowPlan {
 
 /// Emits a row kernel; `n_rows` is the number of rows, `outer · inner`.
 pub fn row(code: &mut Code, tile: TileCode, n_rows: Variable) -> Result<(), EmitError> {
-    let plan = RowPlan::of(&tile.tile.domain);
+    let plan = RowPlan::of(tile.tile);
+    let shared = shared_words(code, tile.tile, plan);
+    row_by(code, tile, plan, shared, n_rows)
+}
+
+/// The same by a plan of somebody else's, with memory that has room for [`n_shared_words`].
+pub fn row_by(
+    code: &mut Code,
+    tile: TileCode,
+    plan: RowPlan,
+    shared: Option<SharedWords>,
+    n_rows: Variable,
+) -> Result<(), EmitError> {
     let place = Place::new(code, plan, &tile.tile.domain, n_rows);
     let passes = passes(tile.tile);
     let n_registers = tile.tile.insts.len();
-    let n_copies = plan.copies.unwrap_or(0);
-    let copies = (0..n_copies).map(|k| place.copy(code, k)).collect();
-    let held = vec![vec![None; n_registers]; n_copies];
-    let shared = shared_words(code, tile.tile, plan);
+    let n_groups = plan.groups.unwrap_or(0);
+    let groups: Vec<Held> = (0..n_groups).map(|k| place.held(code, k, n_registers)).collect();
     let base = vec![None; n_registers];
-    RowCode { tile, plan, place, passes, base, copies, held, shared }.emit(code)
+    RowCode { tile, plan, place, passes, base, groups, shared }.emit(code)
+}
+
+/// Memory of a block from some word on.
+#[derive(Clone, Copy)]
+pub struct SharedWords {
+    /// All of it.
+    pub array: Variable,
+    /// The first word.
+    pub start: usize,
 }
 
 /// By instruction: the number of reductions on the way to it.
@@ -87,7 +113,7 @@ fn passes(tile: &Tile) -> Vec<usize> {
 /// Where this thread stands.
 struct Place {
     domain: Domain,
-    threads: usize,
+    plan: RowPlan,
     /// The row, the last one at most.
     row: Variable,
     /// Whether there is such a row; none if always.
@@ -98,14 +124,16 @@ struct Place {
     first: Variable,
 }
 
-/// One element of the row.
-struct Copy {
-    /// Its position in the row.
-    position: Variable,
-    /// Its point in the domain.
-    point: Variable,
+/// Neighbours in the row, with what is known of them.
+struct Held {
+    /// Their positions in the row.
+    positions: Vec<Variable>,
+    /// Their points in the domain.
+    group: Group,
     /// Whether the row is that long; none if always.
     is_inside: Option<Variable>,
+    /// Element registers of each.
+    registers: Vec<Registers>,
 }
 
 impl Place {
@@ -132,20 +160,33 @@ impl Place {
             let start = code.scaled(outer, (domain.row * domain.inner) as i64);
             code.add_at(start, inner)
         };
-        Place { domain: *domain, threads: plan.threads, row, is_row, lane, first }
+        Place { domain: *domain, plan, row, is_row, lane, first }
     }
 
-    fn copy(&self, code: &mut Code, k: usize) -> Copy {
-        let offset = code.at((k * self.threads) as i64);
-        let position = code.add_at(self.lane, offset);
-        if (k + 1) * self.threads <= self.domain.row {
-            return Copy { position, point: self.point(code, position), is_inside: None };
-        }
-        let end = code.at(self.domain.row as i64);
-        let is_inside = code.less(position, end);
-        let start = code.at(0);
-        let position = code.select(is_inside, position, start);
-        Copy { position, point: self.point(code, position), is_inside: Some(is_inside) }
+    /// The `k`-th group of this thread, nothing known yet.
+    fn held(&self, code: &mut Code, k: usize, n_registers: usize) -> Held {
+        let RowPlan { threads, width, .. } = self.plan;
+        let offset = code.at((k * threads) as i64);
+        let number = code.add_at(self.lane, offset);
+        let position = code.scaled(number, width as i64);
+        let (position, is_inside) = if (k + 1) * threads * width <= self.domain.row {
+            (position, None)
+        } else {
+            let end = code.at(self.domain.row as i64);
+            let is_inside = code.less(position, end);
+            let start = code.at(0);
+            (code.select(is_inside, position, start), Some(is_inside))
+        };
+        let (positions, group) = self.neighbours(code, position);
+        Held { positions, group, is_inside, registers: vec![vec![None; n_registers]; width] }
+    }
+
+    /// The group that starts at a position, as positions and as points.
+    fn neighbours(&self, code: &mut Code, position: Variable) -> (Vec<Variable>, Group) {
+        let width = self.plan.width;
+        let positions = Group::from(code, position, width).points;
+        let first = self.point(code, position);
+        (positions, Group::from(code, first, width))
     }
 
     fn point(&self, code: &mut Code, position: Variable) -> Variable {
@@ -171,11 +212,10 @@ struct RowCode<'t> {
     passes: Vec<usize>,
     /// Uniform and row registers.
     base: Registers,
-    copies: Vec<Copy>,
-    /// Element registers by copy, if they are held.
-    held: Vec<Registers>,
+    /// What this thread holds of the row.
+    groups: Vec<Held>,
     /// What planes talk through.
-    shared: Option<Variable>,
+    shared: Option<SharedWords>,
 }
 
 impl RowCode<'_> {
@@ -202,10 +242,11 @@ impl RowCode<'_> {
 
     fn compute_held(&mut self, code: &mut Code, pass: usize) -> Result<(), EmitError> {
         let insts = self.select(pass, |class, op| class == Class::Element && !is_store(op));
-        for (copy, held) in self.copies.iter().zip(&mut self.held) {
-            let mut registers = over(&self.base, held);
-            self.tile.run(code, insts.iter().copied(), copy.point, &mut registers)?;
-            *held = registers;
+        for held in &mut self.groups {
+            let mut registers: Vec<Registers> =
+                held.registers.iter().map(|held| over(&self.base, held)).collect();
+            self.tile.run_group(code, insts.iter().copied(), &held.group, &mut registers)?;
+            held.registers = registers;
         }
         Ok(())
     }
@@ -214,7 +255,7 @@ impl RowCode<'_> {
         if reduces.is_empty() {
             return Ok(());
         }
-        let partials = match self.plan.copies {
+        let partials = match self.plan.groups {
             Some(_) => reduces.iter().map(|&reg| self.reduce_held(code, reg)).collect(),
             None => self.reduce_along(code, reduces)?,
         };
@@ -236,16 +277,18 @@ impl RowCode<'_> {
         let (monoid, value, dtype) = self.reduction(reg);
         let identity = State::identity(code, monoid, dtype);
         let mut state: Option<State> = None;
-        for (copy, held) in self.copies.iter().zip(&self.held) {
-            let value = held[value].unwrap_or_else(|| crate::bug!("register {value} is not held"));
-            let mut next = State::of(code, monoid, dtype, value, copy.position);
-            if let Some(is_inside) = copy.is_inside {
-                next = next.or(code, is_inside, &identity);
+        for held in &self.groups {
+            for (&position, registers) in held.positions.iter().zip(&held.registers) {
+                let value = registers[value].unwrap_or_else(|| crate::bug!("register {value} is not held"));
+                let mut next = State::of(code, monoid, dtype, value, position);
+                if let Some(is_inside) = held.is_inside {
+                    next = next.or(code, is_inside, &identity);
+                }
+                state = Some(match state {
+                    Some(state) => state.combined(code, &next),
+                    None => next,
+                });
             }
-            state = Some(match state {
-                Some(state) => state.combined(code, &next),
-                None => next,
-            });
         }
         state.unwrap_or(identity)
     }
@@ -259,13 +302,16 @@ impl RowCode<'_> {
         }
         let needed = self.needed(reduces.iter().map(|&reg| self.reduction(reg).1));
         self.along(code, |code, position| {
-            let registers = self.computed(code, &needed, position)?;
+            let (positions, registers) = self.computed(code, &needed, position)?;
             for (&reg, total) in reduces.iter().zip(&totals) {
                 let (monoid, value, dtype) = self.reduction(reg);
-                let value =
-                    registers[value].unwrap_or_else(|| crate::bug!("register {value} is not computed"));
-                let next = State::of(code, monoid, dtype, value, position);
-                let sum = total.combined(code, &next);
+                let mut sum = total.clone();
+                for (&position, registers) in positions.iter().zip(&registers) {
+                    let value =
+                        registers[value].unwrap_or_else(|| crate::bug!("register {value} is not computed"));
+                    let next = State::of(code, monoid, dtype, value, position);
+                    sum = sum.combined(code, &next);
+                }
                 total.assign(code, &sum);
             }
             Ok(())
@@ -278,17 +324,25 @@ impl RowCode<'_> {
         code: &mut Code,
         body: impl FnOnce(&mut Code, Variable) -> Result<(), EmitError>,
     ) -> Result<(), EmitError> {
+        let RowPlan { threads, width, .. } = self.plan;
+        let start = code.scaled(self.place.lane, width as i64);
         let end = code.at(self.place.domain.row as i64);
         let mut result = Ok(());
-        code.range(self.place.lane, end, self.plan.threads as i64, |code, i| result = body(code, i));
+        code.range(start, end, (threads * width) as i64, |code, i| result = body(code, i));
         result
     }
 
-    fn computed(&self, code: &mut Code, insts: &[Reg], position: Variable) -> Result<Registers, EmitError> {
-        let point = self.place.point(code, position);
-        let mut registers = self.base.clone();
-        self.tile.run(code, insts.iter().copied(), point, &mut registers)?;
-        Ok(registers)
+    /// Instructions at the group that starts at a position: the positions, and the registers of each.
+    fn computed(
+        &self,
+        code: &mut Code,
+        insts: &[Reg],
+        position: Variable,
+    ) -> Result<(Vec<Variable>, Vec<Registers>), EmitError> {
+        let (positions, group) = self.place.neighbours(code, position);
+        let mut registers = vec![self.base.clone(); positions.len()];
+        self.tile.run_group(code, insts.iter().copied(), &group, &mut registers)?;
+        Ok((positions, registers))
     }
 
     /// Element instructions that `targets` are made of, in order.
@@ -317,16 +371,18 @@ impl RowCode<'_> {
         if stores.is_empty() {
             return Ok(());
         }
-        if self.plan.copies.is_none() {
+        if self.plan.groups.is_none() {
             let insts = self.needed(stores);
             let row = &*self;
             return when_all(code, &[self.place.is_row], |code| {
                 row.along(code, |code, position| row.computed(code, &insts, position).map(drop))
             });
         }
-        for (copy, held) in self.copies.iter().zip(&self.held) {
-            when_all(code, &[self.place.is_row, copy.is_inside], |code| {
-                self.tile.run(code, stores.iter().copied(), copy.point, &mut over(&self.base, held))
+        for held in &self.groups {
+            let mut registers: Vec<Registers> =
+                held.registers.iter().map(|held| over(&self.base, held)).collect();
+            when_all(code, &[self.place.is_row, held.is_inside], |code| {
+                self.tile.run_group(code, stores.iter().copied(), &held.group, &mut registers)
             })?;
         }
         Ok(())
@@ -391,25 +447,27 @@ impl RowCode<'_> {
 
     /// Writes a state to its place among `n_places`.
     fn write_shared(&self, code: &mut Code, state: &State, place: Variable, n_places: usize) {
+        let SharedWords { array, start } = self.shared();
         for (i, &x) in state.parts.iter().enumerate() {
-            let place = part_place(code, place, i * n_places);
-            let word = to_word(code, self.shared().elem_type(), x);
-            code.store(self.shared(), place, word);
+            let place = part_place(code, place, start + i * n_places);
+            let word = to_word(code, array.elem_type(), x);
+            code.store(array, place, word);
         }
     }
 
     /// Reads a state of the kind of `like`.
     fn read_shared(&self, code: &mut Code, like: &State, place: Variable, n_places: usize) -> State {
+        let SharedWords { array, start } = self.shared();
         let mut parts = vec![];
         for (i, x) in like.parts.iter().enumerate() {
-            let place = part_place(code, place, i * n_places);
-            let word = code.load(self.shared(), place);
+            let place = part_place(code, place, start + i * n_places);
+            let word = code.load(array, place);
             parts.push(from_word(code, x.elem_type(), word));
         }
         State { monoid: like.monoid, parts }
     }
 
-    fn shared(&self) -> Variable {
+    fn shared(&self) -> SharedWords {
         self.shared.unwrap_or_else(|| crate::bug!("threads of a row without shared memory"))
     }
 }
@@ -434,7 +492,13 @@ pub fn from_word(code: &mut Code, elem: ElemType, word: Variable) -> Variable {
 }
 
 /// One array of words for all reductions: CubeCL declares several arrays in the order of a hash map.
-fn shared_words(code: &mut Code, tile: &Tile, plan: RowPlan) -> Option<Variable> {
+fn shared_words(code: &mut Code, tile: &Tile, plan: RowPlan) -> Option<SharedWords> {
+    let (word, length) = n_shared_words(tile, plan)?;
+    Some(SharedWords { array: code.shared(word, length), start: 0 })
+}
+
+/// The type of the words that threads of a row exchange, and how many; none if they need none.
+pub fn n_shared_words(tile: &Tile, plan: RowPlan) -> Option<(ElemType, usize)> {
     let n_places = match (plan.is_across, plan.threads) {
         (_, 1) => return None,
         (true, _) => plan.cube_threads(),
@@ -448,10 +512,11 @@ fn shared_words(code: &mut Code, tile: &Tile, plan: RowPlan) -> Option<Variable>
     });
     let (words, n_parts): (Vec<ElemType>, Vec<usize>) = reduced.unzip();
     let word = words.into_iter().max_by_key(|word| word.size())?;
-    (n_places > 1).then(|| code.shared(word, n_places * n_parts.into_iter().max().unwrap_or(1)))
+    (n_places > 1).then(|| (word, n_places * n_parts.into_iter().max().unwrap_or(1)))
 }
 
-fn butterfly(code: &mut Code, mut state: State, threads: usize) -> State {
+/// All of `threads` neighbours get what they have combined.
+pub fn butterfly(code: &mut Code, mut state: State, threads: usize) -> State {
     let mut distance = threads / 2;
     while distance > 0 {
         let other = state.map(|x| code.shuffle_xor(x, distance as u32));

@@ -4,17 +4,33 @@
 //! stores are written out per segment.
 
 use super::code::{Code, U32};
-use super::map::THREADS;
+use super::group;
+use super::map::{THREADS, at_group, at_point, wide_enough};
 use super::scalar::{literal, memory_type};
 use super::tile::{Memory, TileCode};
 use super::{Buffers, EmitError, SegmentForm};
-use crate::fuse::{Tile, TileOp};
+use crate::fuse::{Tile, TileInst, TileOp};
 use crate::ir::{DType, Literal};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
 
+/// Points of a thread. The last group of a segment may be short.
+pub fn width(tile: &Tile, segments: &[SegmentForm]) -> usize {
+    let n_points = segments.iter().map(|segment| segment.points).sum();
+    let is_linear = |inst: &TileInst| match &inst.op {
+        TileOp::Load { access, .. } | TileOp::Store { access, .. } | TileOp::Coord(access) => {
+            access.normalized().levels.iter().all(|level| level.axes.len() <= 1)
+        }
+        TileOp::Check { .. } | TileOp::Random { .. } => false,
+        _ => true,
+    };
+    // The segments have different extents, so only what does not depend on them can be told for all.
+    let width = if tile.insts.iter().all(is_linear) { group::width(tile, 0) } else { 1 };
+    wide_enough(width, n_points)
+}
+
 /// By segment: cubes up to its end.
-pub fn cubes(segments: &[SegmentForm]) -> Vec<usize> {
-    let counts = segments.iter().map(|segment| segment.points.div_ceil(THREADS));
+pub fn cubes(segments: &[SegmentForm], width: usize) -> Vec<usize> {
+    let counts = segments.iter().map(|segment| segment.points.div_ceil(THREADS * width));
     counts
         .scan(0, |total, count| {
             *total += count;
@@ -32,23 +48,38 @@ pub fn map(
 ) -> Result<(), EmitError> {
     let cube = code.builtin(Builtin::CubePos);
     let unit = code.builtin(Builtin::UnitPosX);
-    let ends = cubes(segments);
+    let width = width(tile, segments);
+    let ends = cubes(segments, width);
     let segment = segment_of(code, cube, &ends);
     let starts: Vec<i64> = [0].into_iter().chain(ends.iter().map(|&end| end as i64)).collect();
     let start = chosen(code, segment, starts[..segments.len()].iter().copied(), |code, start| code.at(start));
     let within = code.bin(Arithmetic::Sub, cube, start);
     let before = code.scaled(within, THREADS as i64);
-    let point = code.bin(Arithmetic::Add, before, unit);
+    let group = code.bin(Arithmetic::Add, before, unit);
+    let first = code.scaled(group, width as i64);
     let sizes = segments.iter().map(|segment| segment.points as i64);
     let n_points = chosen(code, segment, sizes, |code, points| code.at(points));
     let constants = constants(code, tile, segment, segments);
-    let is_point = code.less(point, n_points);
     let memory = Slots { tile, buffers, segments, segment, constants };
     let tile_code = TileCode { tile, buffers: &memory, shared: buffers };
     let mut result = Ok(());
+    if width > 1 {
+        let end = code.at(width as i64);
+        let end = code.add_at(first, end);
+        let is_whole = code.cmp(Comparison::LowerEqual, end, n_points);
+        code.when(is_whole, |code| result = at_group(code, &tile_code, first, width));
+        let is_short = code.not(is_whole);
+        code.when(is_short, |code| {
+            code.range(first, n_points, 1, |code, point| {
+                let registers = vec![None; tile.insts.len()];
+                result = result.clone().and(at_point(code, &tile_code, point, registers));
+            });
+        });
+        return result;
+    }
+    let is_point = code.less(first, n_points);
     code.when(is_point, |code| {
-        let mut registers = vec![None; tile.insts.len()];
-        result = tile_code.run(code, 0..tile.insts.len(), point, &mut registers);
+        result = at_point(code, &tile_code, first, vec![None; tile.insts.len()]);
     });
     result
 }
@@ -141,6 +172,25 @@ impl Memory for Slots<'_> {
             code.assign(value, loaded);
         });
         code.snapshot(value)
+    }
+
+    fn load_vector(&self, code: &mut Code, slot: usize, first: Variable, width: usize) -> Vec<Variable> {
+        if let Some(operand) = self.common(slot) {
+            return self.buffers.load_vector(code, operand, first, width);
+        }
+        let zero = code.constant(self.memory_type(slot), 0.0);
+        let values: Vec<Variable> = (0..width).map(|_| code.mutable(zero)).collect();
+        code.switch(self.segment, self.segments.len(), |code, i| {
+            let loaded = self.buffers.load_vector(code, self.segments[i].operands[slot], first, width);
+            values.iter().zip(loaded).for_each(|(&value, loaded)| code.assign(value, loaded));
+        });
+        values.into_iter().map(|value| code.snapshot(value)).collect()
+    }
+
+    fn store_vector(&self, code: &mut Code, slot: usize, first: Variable, values: &[Variable]) {
+        code.switch(self.segment, self.segments.len(), |code, i| {
+            self.buffers.store_vector(code, self.segments[i].operands[slot], first, values);
+        });
     }
 
     fn store(&self, code: &mut Code, slot: usize, index: Variable, value: Variable) {

@@ -1,14 +1,14 @@
 //! The instructions of a tile at one point of its domain.
 
-use super::access::element;
+use super::access::{Element, element};
 use super::code::{BOOL, Code, U32, U64};
-use super::philox::philox_word;
+use super::group::Group;
+use super::philox;
 use super::scalar::{literal, narrowed, register_type, scalar, widened};
 use super::{Buffers, EmitError};
 use crate::fuse::{Access, Class, Reg, Tile, TileInst, TileOp};
 use crate::ir::{DType, NodeId, Requirement};
-use cubecl_core::ir::{Bitwise, Comparison, ElemType, ManagedVariable, Variable};
-use cubecl_core::prelude::NativeExpand;
+use cubecl_core::ir::{Bitwise, Comparison, ElemType, Variable};
 
 /// What the registers of a tile hold at one point; none yet where it was not computed.
 pub type Registers = Vec<Option<Variable>>;
@@ -31,6 +31,10 @@ pub trait Memory {
     fn load(&self, code: &mut Code, operand: usize, index: Variable) -> Variable;
     /// Writes an element as it lies in memory.
     fn store(&self, code: &mut Code, operand: usize, index: Variable, value: Variable);
+    /// The `width` elements from `first` on, which is a multiple of that.
+    fn load_vector(&self, code: &mut Code, operand: usize, first: Variable, width: usize) -> Vec<Variable>;
+    /// Writes elements side by side from `first` on, which is a multiple of their number.
+    fn store_vector(&self, code: &mut Code, operand: usize, first: Variable, values: &[Variable]);
     /// The tile's `n`-th constant, if it is not the same everywhere.
     fn constant(&self, n: usize) -> Option<Variable>;
 }
@@ -79,7 +83,7 @@ impl TileCode<'_> {
             }
             TileOp::Random { stream, step, iteration, access } => {
                 let element = element(code, access, point);
-                let value = self.random(code, *stream, get(*step), iteration.map(get), element.index)?;
+                let value = self.random(code, *stream, get(*step), iteration.map(get), element.index);
                 element.filled(code, inst.dtype, value)
             }
             TileOp::Scalar(op, args) => {
@@ -117,16 +121,11 @@ impl TileCode<'_> {
         index: Option<(Variable, i64)>,
         point: Variable,
     ) -> Variable {
-        let mut element = element(code, access, point);
         if self.buffers.is_empty(operand) {
             let nothing = code.constant(register_type(inst.dtype), 0.0);
-            return element.filled(code, inst.dtype, nothing);
+            return element(code, access, point).filled(code, inst.dtype, nothing);
         }
-        if let Some((index, stride)) = index {
-            let index = code.cast(code.index, index);
-            let offset = code.scaled(index, stride);
-            element.index = code.add_at(element.index, offset);
-        }
+        let element = self.indexed(code, access, index, point);
         let index = element.safe(code);
         let stored = self.buffers.load(code, operand, index);
         let value = widened(code, inst.dtype, stored);
@@ -140,10 +139,30 @@ impl TileCode<'_> {
         step: Variable,
         iteration: Option<Variable>,
         element: Variable,
-    ) -> Result<Variable, EmitError> {
+    ) -> Variable {
+        let lane = code.modulo(element, philox::WORDS);
+        let words = self.random_block(code, stream, step, iteration, element);
+        let is = |code: &mut Code, word: usize| {
+            let word = code.at(word as i64);
+            code.cmp(Comparison::Equal, lane, word)
+        };
+        (1..philox::WORDS).fold(words[0], |chosen, word| {
+            let is_it = is(code, word);
+            code.select(is_it, words[word], chosen)
+        })
+    }
+
+    /// The block of random words that an element lies in.
+    pub fn random_block(
+        &self,
+        code: &mut Code,
+        stream: u32,
+        step: Variable,
+        iteration: Option<Variable>,
+        element: Variable,
+    ) -> [Variable; philox::WORDS] {
         let seed = self.shared.seed.unwrap_or_else(|| crate::bug!("random bits without a seed"));
-        let block = code.divided(element, 4);
-        let lane = code.modulo(element, 4);
+        let block = code.divided(element, philox::WORDS);
         let high = if code.index == U64 {
             let bits = code.at(32);
             code.bit(Bitwise::ShiftRight, block, bits)
@@ -152,9 +171,57 @@ impl TileCode<'_> {
         };
         let iteration = iteration.unwrap_or_else(|| code.int(U32, 0));
         let stream = code.int(U32, i64::from(stream));
-        let words = [block, high, step, iteration, seed, stream, lane];
-        let [low, high, step, iteration, seed, stream, lane] = words.map(|word| word_of(code, word));
-        Ok(philox_word::expand(code.scope, low, high, step, iteration, seed, stream, lane).into())
+        let counter = [block, high, step, iteration].map(|word| code.cast(U32, word));
+        let key = [seed, stream].map(|word| code.cast(U32, word));
+        philox::block(code, counter, key)
+    }
+
+    /// The elements of a group that lie side by side.
+    pub fn load_vector(
+        &self,
+        code: &mut Code,
+        inst: &TileInst,
+        (operand, access, index): (usize, &Access, Option<(Variable, i64)>),
+        group: &Group,
+    ) -> Vec<Variable> {
+        let element = self.indexed(code, access, index, group.points[0]);
+        let first = element.safe(code);
+        let stored = self.buffers.load_vector(code, operand, first, group.points.len());
+        let filled = |stored| {
+            let value = widened(code, inst.dtype, stored);
+            element.filled(code, inst.dtype, value)
+        };
+        stored.into_iter().map(filled).collect()
+    }
+
+    /// Writes the elements of a group side by side.
+    pub fn store_vector(
+        &self,
+        code: &mut Code,
+        inst: &TileInst,
+        (operand, access): (usize, &Access),
+        values: &[Variable],
+        group: &Group,
+    ) {
+        let first = element(code, access, group.points[0]).index;
+        let values: Vec<Variable> = values.iter().map(|&value| narrowed(code, inst.dtype, value)).collect();
+        self.shared.unless_raised(code, |code| self.buffers.store_vector(code, operand, first, &values));
+    }
+
+    fn indexed(
+        &self,
+        code: &mut Code,
+        access: &Access,
+        index: Option<(Variable, i64)>,
+        point: Variable,
+    ) -> Element {
+        let mut element = element(code, access, point);
+        if let Some((index, stride)) = index {
+            let index = code.cast(code.index, index);
+            let offset = code.scaled(index, stride);
+            element.index = code.add_at(element.index, offset);
+        }
+        element
     }
 
     /// Where the value is not as required, the first thread to notice writes what it found to the error flag.
@@ -195,11 +262,6 @@ fn violates(code: &mut Code, value: Variable, requirement: Requirement) -> Varia
             }
         }
     }
-}
-
-fn word_of(code: &mut Code, x: Variable) -> NativeExpand<u32> {
-    let word = code.cast(U32, x);
-    ManagedVariable::Plain(word).into()
 }
 
 fn is_at_least(code: &mut Code, index: Variable, bound: usize) -> Variable {

@@ -8,7 +8,7 @@
 use super::cluster::{Clusters, Place, is_row_pattern, row_domain};
 use super::edges::{Edge, RealGraph, contract_extents, is_cheap};
 use super::tile::TileBuilder;
-use super::{Access, AttendBody, Class, Domain, KernelBody, Operand, Source};
+use super::{Abilities, Access, AttendBody, Class, Domain, KernelBody, Operand, Source};
 use crate::ir::{Contract, Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -34,9 +34,10 @@ pub struct Attention {
 /// Longest query, key or value: a kernel keeps a block of them, and of sums as long, close at hand.
 const MAX_DEPTH: usize = 512;
 
-/// The attention that ends in contraction `output`, if there is one whose scores and weights nobody else needs.
-pub fn find(real: &RealGraph, output: NodeId) -> Option<Attention> {
-    let mut attention = search(real, output)?;
+/// The attention that ends in contraction `output`, if there is one whose scores and weights nobody else needs, and that
+/// is a kernel on the device.
+pub fn find(real: &RealGraph, output: NodeId, abilities: &Abilities) -> Option<Attention> {
+    let mut attention = search(real, output).filter(|_| is_able(real, output, abilities))?;
     if attention.escaping(real).next().is_some() {
         return None;
     }
@@ -45,6 +46,16 @@ pub fn find(real: &RealGraph, output: NodeId) -> Option<Attention> {
     take_in_maps(real, &mut attention);
     let is_state = attention.members.keys().any(|&node| real.state[node]);
     (!is_state).then_some(attention)
+}
+
+/// Whether the device has a kernel for so many queries and keys.
+fn is_able(real: &RealGraph, output: NodeId, abilities: &Abilities) -> bool {
+    let NodeOp::Contract(spec) = &real.graph.nodes[output].op else { return false };
+    let (_, n_queries, _, n_keys) = contract_extents(real.graph, output, spec);
+    let is_double = real.graph.ty(Value::of(output)).dtype.size() > 4;
+    n_queries <= abilities.most_queries
+        && n_keys <= abilities.most_keys
+        && (!is_double || abilities.attends_doubles)
 }
 
 impl Attention {

@@ -140,7 +140,8 @@ impl<'r, 'g> Clusters<'r, 'g> {
 
     fn form_attentions(&mut self) {
         for node in 0..self.of.len() {
-            let Some(attention) = attend::find(self.real, node) else { continue };
+            let abilities = &self.settings.abilities;
+            let Some(attention) = attend::find(self.real, node, abilities) else { continue };
             let parts: BTreeSet<usize> = attention.members.keys().filter_map(|&node| self.of[node]).collect();
             let are_single = parts.iter().all(|&part| self.clusters[part].members.len() == 1);
             let are_free = parts.iter().all(|&part| self.apart(part).is_none()) && self.settings.fuel > 0;

@@ -3,6 +3,7 @@
 //! Decisions follow kinds and properties (how many points, which elements each point reads, what a library GEMM can
 //! absorb), never op names.
 
+mod abilities;
 mod access;
 mod attend;
 mod build;
@@ -15,6 +16,7 @@ mod text;
 mod tile;
 mod verify;
 
+pub use abilities::Abilities;
 pub use access::{Access, Axis, Guard, Level};
 pub use attend::separate_scores;
 pub use cluster::NotFused;
@@ -44,11 +46,13 @@ pub struct Settings {
     pub without: Vec<String>,
     /// At most so many kernels grow by another: bisects a wrong fusion.
     pub fuel: usize,
+    /// What the device can do.
+    pub abilities: Abilities,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { fuse: true, without: vec![], fuel: usize::MAX }
+        Settings { fuse: true, without: vec![], fuel: usize::MAX, abilities: Abilities::default() }
     }
 }
 
@@ -60,7 +64,8 @@ pub const PASSES: [&str; 7] =
 
 impl Settings {
     fn runs(&self, pass: &str) -> bool {
-        self.fuse && self.fuel > 0 && !self.without.iter().any(|name| name == pass)
+        let is_able = pass != "row-folds" || self.abilities.folds_rows;
+        self.fuse && self.fuel > 0 && is_able && !self.without.iter().any(|name| name == pass)
     }
 }
 

@@ -17,7 +17,8 @@ pub struct Kernels {
     /// Version of the compiler.
     pub compiler: (i32, i32),
     architecture: String,
-    disk: DiskCache,
+    /// Machine code, and what was found out by trying.
+    pub disk: DiskCache,
     /// By text.
     loaded: Mutex<HashMap<String, Function>>,
 }

@@ -2,14 +2,16 @@
 
 use super::compile::{Function, Text};
 use super::context::{Context, failed};
+use super::event::Event;
 use super::graph::capture;
+use super::lanes::Lanes;
 use super::launch::{Addresses, Prepared, writes_state};
 use super::memory::{Memory, Pinned};
 use super::product::WORKSPACE_BYTES;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
+use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
-use cudarc::driver::sys::{CUdeviceptr, CUevent_flags, CUstream};
-use cudarc::driver::{CudaGraph, CudaStream};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use engine_core::emit::FLAG_WORDS;
 use engine_core::ir::{InputKind, NodeId};
 use engine_core::plan::{BufferId, Place, Plan};
@@ -22,10 +24,8 @@ const STEPS_PER_GRAPH: usize = 16;
 pub struct CudaExecutable {
     context: Arc<Context>,
     plan: Arc<Plan>,
-    stream: Arc<CudaStream>,
+    lanes: Lanes,
     arena: Memory,
-    scratch: Memory,
-    workspace: Memory,
     flag: Memory,
     /// The flag as of the end of the last run.
     flag_on_host: Pinned,
@@ -37,6 +37,10 @@ pub struct CudaExecutable {
     /// By buffer of the plan: where it lies; 0 if that is not known yet.
     addresses: Vec<CUdeviceptr>,
     launches: Vec<Prepared>,
+    /// By launch: the launches on other streams that it waits for.
+    waits: Vec<Vec<usize>>,
+    /// By launch: that it is done, where another one waits for it.
+    done: Vec<Option<Event>>,
     /// Of one step and of [`STEPS_PER_GRAPH`]; none before they are needed, or when something was bound anew.
     graphs: [Option<CudaGraph>; 2],
     /// Whether all that is loaded at first use has been.
@@ -55,12 +59,18 @@ impl CudaExecutable {
         let number_steps = compile_all(context, &plan, &mut launches)?;
         let scratch_bytes = launches.iter().map(|launch| launch.scratch_bytes).max().unwrap_or(0);
         let has_product = launches.iter().any(Prepared::has_product);
+        let workspace_bytes = if has_product { WORKSPACE_BYTES } else { 0 };
+        let waits: Vec<Vec<usize>> =
+            (0..plan.launches.len()).map(|launch| waits(&plan, &launches, launch)).collect();
+        let done = (0..plan.launches.len()).map(|launch| {
+            let is_awaited = waits.iter().any(|waits| waits.contains(&launch));
+            is_awaited.then(Event::new).transpose().map_err(|error| failed("making an event", &error))
+        });
+        let done = done.collect::<Result<Vec<_>, DeviceError>>()?;
         let addresses = plan.buffers.iter().map(|_| 0).collect();
         let mut executable = CudaExecutable {
-            stream: context.new_stream()?,
+            lanes: Lanes::new(context, plan.n_streams, scratch_bytes, workspace_bytes)?,
             arena: allocate_arena(context, &plan)?,
-            scratch: Memory::new(context, scratch_bytes)?,
-            workspace: Memory::new(context, if has_product { WORKSPACE_BYTES } else { 0 })?,
             flag: Memory::new(context, 4 * FLAG_WORDS)?,
             flag_on_host: Pinned::new(context, FLAG_WORDS)?,
             steps: Memory::new(context, 4 * STEPS_PER_GRAPH)?,
@@ -69,6 +79,8 @@ impl CudaExecutable {
             bound: plan.buffers.iter().map(|_| None).collect(),
             addresses,
             launches,
+            waits,
+            done,
             graphs: [None, None],
             is_warm: false,
             plan,
@@ -100,7 +112,7 @@ impl CudaExecutable {
     // ---- Steps.
 
     fn stream(&self) -> CUstream {
-        self.stream.cu_stream()
+        self.lanes.main().cu_stream()
     }
 
     /// Numbers the steps that are enqueued next.
@@ -116,31 +128,33 @@ impl CudaExecutable {
 
     /// Starts all launches of steps that are numbered already.
     fn enqueue(&self, n_steps: usize) -> Result<(), DeviceError> {
-        (0..n_steps).try_for_each(|i| self.enqueue_step(i, |_| Ok(())))
+        (0..n_steps).try_for_each(|i| self.enqueue_step(i))
     }
 
-    fn enqueue_step(
-        &self,
-        i: usize,
-        mut after: impl FnMut(usize) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        let mut buffers = self.addresses.clone();
-        for (start, buffer) in buffers.iter_mut().zip(&self.plan.buffers) {
+    fn enqueue_step(&self, i: usize) -> Result<(), DeviceError> {
+        let buffers = self.addresses_of_step(i);
+        self.lanes.begin()?;
+        for (number, launch) in self.launches.iter().enumerate() {
+            let lane = self.lanes.lane(self.plan.launches[number].stream);
+            for event in self.waits[number].iter().filter_map(|&before| self.done[before].as_ref()) {
+                lane.wait(event)?;
+            }
+            launch.enqueue(&Addresses { buffers: &buffers, lane, flag: &self.flag })?;
+            if let Some(event) = &self.done[number] {
+                lane.record(event)?;
+            }
+        }
+        self.lanes.end()
+    }
+
+    fn addresses_of_step(&self, i: usize) -> Vec<CUdeviceptr> {
+        let mut addresses = self.addresses.clone();
+        for (start, buffer) in addresses.iter_mut().zip(&self.plan.buffers) {
             if buffer.place == Place::Input(InputKind::Step) {
                 *start += 4 * i as u64;
             }
         }
-        let addresses = Addresses {
-            buffers: &buffers,
-            scratch: &self.scratch,
-            workspace: &self.workspace,
-            flag: &self.flag,
-        };
-        for (launch, prepared) in self.launches.iter().enumerate() {
-            prepared.enqueue(&addresses, self.stream())?;
-            after(launch)?;
-        }
-        Ok(())
+        addresses
     }
 
     fn start(&mut self, first_step: u32, n_steps: u32) -> Result<(), DeviceError> {
@@ -164,7 +178,7 @@ impl CudaExecutable {
     fn replay(&mut self, n_steps: usize) -> Result<(), DeviceError> {
         let graph = usize::from(n_steps > 1);
         if self.graphs[graph].is_none() {
-            self.graphs[graph] = Some(capture(&self.stream, || self.enqueue(n_steps))?);
+            self.graphs[graph] = Some(capture(self.lanes.main(), || self.enqueue(n_steps))?);
         }
         match &self.graphs[graph] {
             Some(graph) => graph.launch().map_err(|error| failed("launching a step", &error)),
@@ -202,7 +216,7 @@ impl Executable for CudaExecutable {
     }
 
     fn scratch_bytes(&self) -> usize {
-        self.scratch.bytes() + self.workspace.bytes()
+        self.lanes.bytes()
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
@@ -256,7 +270,12 @@ impl Executable for CudaExecutable {
         let events = (0..=self.launches.len()).map(|_| event()).collect::<Result<Vec<_>, DeviceError>>()?;
         self.number_steps(step, 1)?;
         events[0].record(self.stream()).map_err(said)?;
-        self.enqueue_step(0, |launch| events[launch + 1].record(self.stream()).map_err(said))?;
+        // One after the other, so that each has the whole device.
+        let buffers = self.addresses_of_step(0);
+        for (launch, after) in self.launches.iter().zip(&events[1..]) {
+            launch.enqueue(&Addresses { buffers: &buffers, lane: self.lanes.lane(0), flag: &self.flag })?;
+            after.record(self.stream()).map_err(said)?;
+        }
         self.is_warm = true;
         self.finish()?;
         let mut times = vec![];
@@ -272,8 +291,22 @@ impl Executable for CudaExecutable {
 impl Drop for CudaExecutable {
     fn drop(&mut self) {
         // Memory must not be freed under a kernel. A failure has been told by the run that it belongs to.
-        let _ = self.stream.synchronize();
+        let _ = self.lanes.main().synchronize();
     }
+}
+
+/// The launches on other streams that one waits for: those the plan names, and for what outlives the step all those that
+/// may raise the error flag.
+fn waits(plan: &Plan, launches: &[Prepared], launch: usize) -> Vec<usize> {
+    let this = &plan.launches[launch];
+    let mut waits = this.waits.clone();
+    if writes_state(plan, this) {
+        let elsewhere = (0..launch).filter(|&before| plan.launches[before].stream != this.stream);
+        waits.extend(elsewhere.filter(|&before| launches[before].may_raise()));
+    }
+    waits.sort_unstable();
+    waits.dedup();
+    waits
 }
 
 /// The plan's memory, or what in it is so large.
@@ -316,29 +349,3 @@ extern "C" __global__ void number_steps(unsigned int* steps, unsigned int first,
     if (threadIdx.x < n_steps) steps[threadIdx.x] = first + threadIdx.x;
 }
 "#;
-
-/// A point in time on the GPU.
-struct Event(cudarc::driver::sys::CUevent);
-
-impl Event {
-    fn new() -> Result<Event, result::DriverError> {
-        Ok(Event(result::event::create(CUevent_flags::CU_EVENT_DEFAULT)?))
-    }
-
-    fn record(&self, stream: CUstream) -> Result<(), result::DriverError> {
-        // SAFETY: both live.
-        unsafe { result::event::record(self.0, stream) }
-    }
-
-    fn seconds_to(&self, later: &Event) -> Result<f64, result::DriverError> {
-        // SAFETY: both have been recorded and waited for.
-        Ok(f64::from(unsafe { result::event::elapsed(self.0, later.0) }?) * 1e-3)
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        // SAFETY: created by `new`, destroyed once.
-        let _ = unsafe { result::event::destroy(self.0) };
-    }
-}

@@ -2,13 +2,16 @@
 
 use super::compile::{Function, Text};
 use super::context::{Context, failed};
+use super::lanes::{Lane, Lanes};
 use super::memory::Memory;
-use super::product::{Places, Product};
+use super::product::{Places, Product, WORKSPACE_BYTES};
+use super::trial;
 use crate::device::DeviceError;
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::emit::{Argument, EmitError, FusedKernel, KernelSource, absorbed, is_worth_a_library};
+use engine_core::emit::{Argument, EmitError, FLAG_WORDS, FusedKernel, KernelSource, absorbed};
 use engine_core::fuse::{Class, ContractBody, Kernel, KernelBody, TileOp, Use};
+use engine_core::ir::Type;
 use engine_core::plan::{BufferId, Launch, Place, Plan, Precision};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -16,6 +19,8 @@ use std::sync::Arc;
 /// One launch of the plan: what the device is asked to do for it, in order.
 pub struct Prepared {
     parts: Vec<Part>,
+    /// Parts that need none of the others.
+    beside: Vec<Part>,
     /// Bytes of scratch that it keeps a product in.
     pub scratch_bytes: usize,
 }
@@ -52,10 +57,8 @@ enum ProductPlace {
 pub struct Addresses<'a> {
     /// By buffer of the plan.
     pub buffers: &'a [CUdeviceptr],
-    /// Where products go that have no place of their own.
-    pub scratch: &'a Memory,
-    /// Scratch of the library.
-    pub workspace: &'a Memory,
+    /// The stream with its scratch.
+    pub lane: &'a Lane,
     /// The error flag.
     pub flag: &'a Memory,
 }
@@ -69,20 +72,49 @@ impl Prepared {
         seed: u64,
         is_guarded: bool,
     ) -> Result<Prepared, DeviceError> {
-        let kernel = &plan.kernels[launch.kernel];
-        let precision = plan.matmul;
-        let mut drafts =
-            Drafts { context, kernel, launch, seed, is_guarded, precision, parts: vec![], scratch_bytes: 0 };
-        match &kernel.body {
-            KernelBody::Contract(body) => drafts.contract(body)?,
-            _ => drafts.own_kernels()?,
+        let draft = || Drafts {
+            context,
+            plan,
+            kernel: &plan.kernels[launch.kernel],
+            launch,
+            seed,
+            is_guarded,
+            precision: plan.matmul,
+            prepared: Prepared { parts: vec![], beside: vec![], scratch_bytes: 0 },
+        };
+        match &plan.kernels[launch.kernel].body {
+            KernelBody::Contract(body) if body.rows.is_none() => contraction(body, &draft),
+            _ => draft().own_kernels(),
         }
-        Ok(Prepared { parts: drafts.parts, scratch_bytes: drafts.scratch_bytes })
+    }
+
+    /// The time of a launch on tensors full of noise.
+    fn seconds(mut self, drafts: &Drafts) -> Result<f64, DeviceError> {
+        let Drafts { context, plan, launch, .. } = drafts;
+        context.enter()?;
+        let texts: Vec<Text> = self.texts(&drafts.kernel.name).collect();
+        let functions = context.kernels.load(&texts)?;
+        self.take(&mut functions.into_iter());
+        let mut buffers = vec![0; plan.buffers.len()];
+        let mut memories = vec![];
+        for &buffer in &launch.buffers {
+            let ty = &plan.buffers[buffer].ty;
+            let memory = Memory::new(context, ty.bytes().next_multiple_of(16))?;
+            if ty.dtype.is_float() {
+                trial::fill(context, &memory, ty.dtype)?;
+            }
+            buffers[buffer] = memory.start();
+            memories.push(memory);
+        }
+        let lanes = Lanes::new(context, 1, self.scratch_bytes, WORKSPACE_BYTES)?;
+        let flag = Memory::new(context, 4 * FLAG_WORDS)?;
+        let addresses = Addresses { buffers: &buffers, lane: lanes.lane(0), flag: &flag };
+        trial::seconds(lanes.main(), || self.enqueue(&addresses))
     }
 
     /// The kernels to be compiled.
     pub fn texts<'t>(&'t self, owner: &'t str) -> impl Iterator<Item = Text<'t>> {
-        self.parts.iter().filter_map(move |part| match part {
+        self.parts.iter().chain(&self.beside).filter_map(move |part| match part {
             Part::Kernel(part) => Some(Text { owner, text: &part.source.text, entry: &part.source.entry }),
             Part::Product { .. } => None,
         })
@@ -90,11 +122,20 @@ impl Prepared {
 
     /// Takes the compiled kernels, in the order of [`Prepared::texts`].
     pub fn take(&mut self, functions: &mut impl Iterator<Item = Function>) {
-        for part in &mut self.parts {
+        for part in self.parts.iter_mut().chain(&mut self.beside) {
             if let Part::Kernel(part) = part {
                 part.function = functions.next();
             }
         }
+    }
+
+    /// Whether it may raise the error flag.
+    pub fn may_raise(&self) -> bool {
+        let raises = |part: &Part| match part {
+            Part::Kernel(part) => part.source.arguments.contains(&Argument::Flag),
+            Part::Product { .. } => false,
+        };
+        self.parts.iter().chain(&self.beside).any(raises)
     }
 
     /// Whether the library is used.
@@ -102,49 +143,130 @@ impl Prepared {
         self.parts.iter().any(|part| matches!(part, Part::Product { .. }))
     }
 
-    /// Starts everything on a stream.
-    pub fn enqueue(&self, addresses: &Addresses, stream: CUstream) -> Result<(), DeviceError> {
-        self.parts.iter().try_for_each(|part| match part {
+    /// Starts everything.
+    pub fn enqueue(&self, addresses: &Addresses) -> Result<(), DeviceError> {
+        let start = |parts: &[Part], stream: CUstream| {
+            parts.iter().try_for_each(|part| part.enqueue(addresses, stream))
+        };
+        match &self.beside[..] {
+            [] => start(&self.parts, addresses.lane.stream()),
+            beside => addresses
+                .lane
+                .side_by_side(|stream| start(&self.parts, stream), |stream| start(beside, stream)),
+        }
+    }
+}
+
+impl Part {
+    fn enqueue(&self, addresses: &Addresses, stream: CUstream) -> Result<(), DeviceError> {
+        match self {
             Part::Kernel(part) => part.enqueue(addresses, stream),
             Part::Product { product, factors, result, bias } => {
                 let places = Places {
                     factors: factors.map(|factor| addresses.buffers[factor]),
                     result: match *result {
                         ProductPlace::Buffer(buffer) => addresses.buffers[buffer],
-                        ProductPlace::Scratch => addresses.scratch.start(),
+                        ProductPlace::Scratch => addresses.lane.scratch.start(),
                     },
                     bias: bias.map(|bias| addresses.buffers[bias]),
                 };
-                product.launch(places, addresses.workspace, stream)
+                product.launch(places, &addresses.lane.workspace, stream)
             }
-        })
+        }
     }
 }
+
+/// Who multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Multiplier {
+    Library,
+    Own,
+}
+
+/// A contraction by whoever is faster: the library with as much of the epilogue as it takes over, or a kernel of its own.
+fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Result<Prepared, DeviceError> {
+    let by = |multiplier: Multiplier| match multiplier {
+        Multiplier::Library => draft().by_library(body),
+        Multiplier::Own => draft().by_own_kernel().map(Some),
+    };
+    let own = || draft().by_own_kernel();
+    let n_flops = 2 * body.batch * body.m * body.n * body.k;
+    if n_flops < FEWEST_FLOPS {
+        return own();
+    }
+    let Some(library) = by(Multiplier::Library)? else { return own() };
+    if n_flops > MOST_FLOPS {
+        return Ok(library);
+    }
+    let drafts = draft();
+    let operands: Vec<&Type> = drafts.kernel.operands.iter().map(|operand| &operand.ty).collect();
+    let key = format!("{:?} {operands:?} {:?} {}", drafts.kernel.body, drafts.precision, drafts.is_guarded);
+    let encode = |multiplier: &Multiplier| vec![*multiplier as u8];
+    let decode = |bytes: &[u8]| {
+        [Multiplier::Library, Multiplier::Own].into_iter().find(|&known| bytes == [known as u8])
+    };
+    let faster = trial::recall(drafts.context, &key, (encode, decode), || {
+        trial::fastest(&[Multiplier::Library, Multiplier::Own], |multiplier| match by(multiplier)? {
+            Some(prepared) => prepared.seconds(&drafts),
+            None => engine_core::bug!("a product that the library has refused"),
+        })
+    })?;
+    match faster {
+        Multiplier::Library => Ok(library),
+        Multiplier::Own => own(),
+    }
+}
+
+/// The library is not tried below: starting it takes longer than the products.
+const FEWEST_FLOPS: usize = 100_000;
+/// A kernel of its own is not tried above: it has no tiles.
+const MOST_FLOPS: usize = 400_000_000;
 
 /// A launch under construction.
 struct Drafts<'p> {
     context: &'p Arc<Context>,
+    plan: &'p Plan,
     kernel: &'p Kernel,
     launch: &'p Launch,
     seed: u64,
     is_guarded: bool,
     precision: Precision,
-    parts: Vec<Part>,
-    scratch_bytes: usize,
+    prepared: Prepared,
 }
 
 impl Drafts<'_> {
-    /// A product by the library with as much of the epilogue as it takes over, else by a kernel of its own.
-    fn contract(&mut self, body: &ContractBody) -> Result<(), DeviceError> {
-        if body.rows.is_none() && is_worth_a_library(body) && self.library_product(body)? {
-            return self.kernels(FusedKernel::side_sums(self.kernel), ProductPlace::Scratch);
+    /// None if the library cannot compute it.
+    fn by_library(mut self, body: &ContractBody) -> Result<Option<Prepared>, DeviceError> {
+        if !self.library_product(body)? {
+            return Ok(None);
         }
-        self.own_kernels()
+        self.side_sums().map(Some)
     }
 
-    fn own_kernels(&mut self) -> Result<(), DeviceError> {
+    fn by_own_kernel(mut self) -> Result<Prepared, DeviceError> {
+        if self.is_guarded {
+            // What has to look for errors first does so for all of it.
+            return self.own_kernels();
+        }
+        self.kernels(vec![FusedKernel::own_product(self.kernel)], ProductPlace::Scratch)?;
+        self.side_sums()
+    }
+
+    fn side_sums(mut self) -> Result<Prepared, DeviceError> {
+        let before = std::mem::take(&mut self.prepared.parts);
+        self.kernels(FusedKernel::side_sums(self.kernel), ProductPlace::Scratch)?;
+        let sums = std::mem::replace(&mut self.prepared.parts, before);
+        match self.is_guarded {
+            true => self.prepared.parts.extend(sums),
+            false => self.prepared.beside = sums,
+        }
+        Ok(self.prepared)
+    }
+
+    fn own_kernels(mut self) -> Result<Prepared, DeviceError> {
         let launches = FusedKernel::launches(self.kernel).map_err(|error| self.unsupported(&error))?;
-        self.kernels(launches, ProductPlace::Scratch)
+        self.kernels(launches, ProductPlace::Scratch)?;
+        Ok(self.prepared)
     }
 
     fn library_product(&mut self, body: &ContractBody) -> Result<bool, DeviceError> {
@@ -165,7 +287,7 @@ impl Drafts<'_> {
         let place = self.place_of_product(body);
         if let ProductPlace::Scratch = place {
             let n_points = body.batch * body.m * body.n;
-            self.scratch_bytes = n_points * body.dtype.accumulator().size();
+            self.prepared.scratch_bytes = n_points * body.dtype.accumulator().size();
         }
         self.push_product(product, place, None);
         self.kernels(vec![FusedKernel::epilogue(self.kernel)], place)?;
@@ -176,7 +298,7 @@ impl Drafts<'_> {
         let buffers = &self.launch.buffers;
         let factors = product.operands().map(|operand| buffers[operand]);
         let bias = bias.map(|operand| buffers[operand]);
-        self.parts.push(Part::Product { product: Box::new(product), factors, result, bias });
+        self.prepared.parts.push(Part::Product { product: Box::new(product), factors, result, bias });
     }
 
     /// The first result of the product's type and size, unless it has to wait for the error flag or is read as well.
@@ -220,7 +342,12 @@ impl Drafts<'_> {
             (Argument::Flag | Argument::Guard, _) => Pointer::Flag,
         });
         let (pointers, info) = (pointers.collect(), source.info(source.points, self.seed as u32));
-        self.parts.push(Part::Kernel(Box::new(KernelPart { source, function: None, pointers, info })));
+        self.prepared.parts.push(Part::Kernel(Box::new(KernelPart {
+            source,
+            function: None,
+            pointers,
+            info,
+        })));
         Ok(())
     }
 
@@ -266,7 +393,7 @@ impl Pointer {
     fn address(self, addresses: &Addresses) -> CUdeviceptr {
         match self {
             Pointer::Buffer(buffer) => addresses.buffers[buffer],
-            Pointer::Scratch => addresses.scratch.start(),
+            Pointer::Scratch => addresses.lane.scratch.start(),
             Pointer::Flag => addresses.flag.start(),
         }
     }

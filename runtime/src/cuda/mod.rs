@@ -2,23 +2,29 @@
 //!
 //! All three libraries (the driver, NVRTC, cuBLASLt) are opened when a device is: a program that never asks for one
 //! starts without them. From the inside out: `context` owns the GPU's context, `memory` what is allocated in it,
-//! `compile` and `cache` turn texts into loaded kernels, `product` wraps the library's matrix products, `launch` is one
-//! launch of a plan made ready, `graph` a captured run of steps, `executable` runs a plan.
+//! `compile` and `cache` turn texts into loaded kernels, `product` wraps the library's matrix products (`trial` finds the fastest of its
+//! algorithms), `launch` is one
+//! launch of a plan made ready, `lanes` are the streams they run on, `graph` a captured run of steps, `executable` runs a plan.
 
 mod cache;
 mod compile;
 mod context;
+mod event;
 mod executable;
 mod graph;
+mod lanes;
 mod launch;
 mod memory;
 mod product;
+mod trial;
 
 #[cfg(test)]
 mod tests;
 
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 use context::Context;
+use engine_core::emit::MOST_KEYS;
+use engine_core::fuse::Abilities;
 use engine_core::plan::Plan;
 use executable::CudaExecutable;
 use memory::Memory;
@@ -57,6 +63,15 @@ impl Device for CudaDevice {
             memory_bytes: context.memory_bytes,
             details: context.details(),
         }
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { most_queries: 8, most_keys: MOST_KEYS, attends_doubles: false, folds_rows: false }
+    }
+
+    /// Small kernels run side by side; more streams than branches help nobody.
+    fn n_streams(&self) -> usize {
+        3
     }
 
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {

@@ -2,18 +2,21 @@
 
 use super::context::Context;
 use super::memory::Memory;
+use super::trial::{self, Tensors, Trial};
 use crate::device::DeviceError;
 use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys::{
     self, cublasComputeType_t, cublasLtEpilogue_t, cublasLtMatmulAlgo_t, cublasLtMatmulDescAttributes_t,
-    cublasLtMatmulPreferenceAttributes_t, cublasLtMatrixLayoutAttribute_t, cudaDataType,
+    cublasLtMatmulHeuristicResult_t, cublasLtMatmulPreferenceAttributes_t, cublasLtMatrixLayoutAttribute_t,
+    cudaDataType,
 };
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use engine_core::emit::{Activation, LibraryEpilogue, LibraryMatrix, library_matrices};
-use engine_core::fuse::ContractBody;
+use engine_core::fuse::{ContractBody, MatrixOperand};
 use engine_core::ir::DType;
 use engine_core::plan::{ALIGNMENT, Precision};
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 /// Scratch that algorithms may use; what NVIDIA recommends for Hopper.
@@ -113,10 +116,9 @@ impl Product {
         ];
         let element_bytes = body.dtype.size() as i64;
         let alignments = [first, second].map(|factor| alignment(factor, element_bytes));
-        let Some(algorithm) = best_algorithm(&context.library, &matmul, &layouts, alignments)? else {
-            return Ok(None);
-        };
-        Ok(Some(Product {
+        let algorithms = algorithms(&context.library, &matmul, &layouts, alignments)?;
+        let Some(&algorithm) = algorithms.first() else { return Ok(None) };
+        let mut product = Product {
             context: Arc::clone(context),
             has_bias: epilogue.is_some_and(|epilogue| epilogue.bias.is_some()),
             is_double: body.dtype == DType::F64,
@@ -125,7 +127,28 @@ impl Product {
             algorithm,
             factors,
             element_bytes,
-        }))
+        };
+        let key = format!("{body:?} {dtype} {epilogue:?} {precision:?}");
+        let tensors = Tensors {
+            element: body.dtype,
+            factor_bytes: [
+                matrix_bytes(&body.rhs, [body.batch, body.k, body.n], body.dtype),
+                matrix_bytes(&body.lhs, [body.batch, body.m, body.k], body.dtype),
+            ],
+            result_bytes: body.batch * body.m * body.n * dtype.size(),
+            bias_bytes: body.n * dtype.size(),
+        };
+        if algorithms.len() > 1 {
+            let form = (trial::to_bytes as fn(&_) -> _, trial::from_bytes as fn(&_) -> _);
+            product.algorithm = trial::recall(context, &key, form, || {
+                let trial = Trial::new(context, &tensors)?;
+                trial::fastest(&algorithms, |algorithm| {
+                    product.algorithm = algorithm;
+                    trial.seconds(&product)
+                })
+            })?;
+        }
+        Ok(Some(product))
     }
 
     /// The kernel's operands that are multiplied, in the library's order.
@@ -188,17 +211,30 @@ fn alignment(factor: &LibraryMatrix, element_bytes: i64) -> u32 {
     if bits == 0 { 256 } else { 1 << bits.trailing_zeros().min(8) }
 }
 
-fn best_algorithm(
+/// Bytes of a matrix's operand that are read, from its start; `extents` are batch, rows and columns.
+fn matrix_bytes(matrix: &MatrixOperand, extents: [usize; 3], dtype: DType) -> usize {
+    let strides = [matrix.batch, matrix.row, matrix.col];
+    let last: i64 = extents.iter().zip(strides).map(|(&extent, stride)| (extent as i64 - 1) * stride).sum();
+    (matrix.offset + last + 1) as usize * dtype.size()
+}
+
+/// Algorithms that are asked for.
+const MOST_ALGORITHMS: usize = 16;
+
+/// What the library can compute it with; what it takes to be the fastest comes first.
+fn algorithms(
     library: &Library,
     matmul: &Matmul,
     [first, second, result]: &[Layout; 3],
     [first_alignment, second_alignment]: [u32; 2],
-) -> Result<Option<cublasLtMatmulAlgo_t>, DeviceError> {
+) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
     use cublasLtMatmulPreferenceAttributes_t as Attribute;
     let said = |error| failed("choosing a matrix product", error);
     let preference = Preference::new().map_err(said)?;
-    // SAFETY: all descriptions live, and the attributes have these types.
-    unsafe {
+    let mut found = [const { MaybeUninit::<cublasLtMatmulHeuristicResult_t>::zeroed() }; MOST_ALGORITHMS];
+    let mut n_found = 0;
+    // SAFETY: all descriptions live, the attributes have these types, and there is room for so many results.
+    let status = unsafe {
         preference
             .set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &WORKSPACE_BYTES)
             .and_then(|()| {
@@ -208,7 +244,7 @@ fn best_algorithm(
                 preference.set(Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &second_alignment)
             })
             .map_err(said)?;
-        let found = result::get_matmul_algo_heuristic(
+        sys::cublasLtMatmulAlgoGetHeuristic(
             library.handle,
             matmul.0,
             first.0,
@@ -216,16 +252,23 @@ fn best_algorithm(
             result.0,
             result.0,
             preference.0,
-        );
-        match found {
-            Ok(found) => Ok(Some(found.algo)),
-            Err(CublasError(
-                sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
-                | sys::cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE,
-            )) => Ok(None),
-            Err(error) => Err(said(error)),
-        }
+            MOST_ALGORITHMS as c_int,
+            found.as_mut_ptr().cast(),
+            &raw mut n_found,
+        )
+    };
+    match status.result() {
+        Ok(()) => {}
+        Err(CublasError(
+            sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
+            | sys::cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE,
+        )) => return Ok(vec![]),
+        Err(error) => return Err(said(error)),
     }
+    // SAFETY: the library has written so many of them.
+    let found = found[..n_found as usize].iter().map(|result| unsafe { result.assume_init_ref() });
+    let usable = found.filter(|result| result.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
+    Ok(usable.map(|result| result.algo).collect())
 }
 
 fn data_type(dtype: DType) -> cudaDataType {

@@ -22,8 +22,8 @@ pub(super) type Cache = DashMap<(Vec<Symbol>, Vec<(Symbol, usize)>), Arc<Mutex<I
 
 /// A plan with buffers for its plain inputs.
 pub(super) struct Inference {
-    plan: Arc<Plan>,
-    executable: Box<dyn Executable>,
+    pub(super) plan: Arc<Plan>,
+    pub(super) executable: Box<dyn Executable>,
     inputs: IndexMap<Symbol, (Type, DeviceBuffer)>,
 }
 
@@ -76,12 +76,7 @@ impl Session {
         tell: &mut Subscriber<'_>,
     ) -> Result<StageReport, SessionError> {
         let start = Instant::now();
-        let plan = self.planner.running(run);
-        let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
-        let mut inference = self.prepare_inference(stage, plan)?;
-        let executable = &inference.executable;
-        self.check_memory(stage, &[], executable.arena_bytes() + executable.scratch_bytes())?;
-        self.feed_from_data(&inference)?;
+        let mut inference = self.prepare_running(stage, run)?;
         tell(&Event::StageStarted { stage, kind: "run", n_steps: run.steps as u64 });
         let steps_start = Instant::now();
         for step in 0..run.steps {
@@ -106,6 +101,17 @@ impl Session {
             kernels_per_step: inference.plan.launches.len(),
             peak_bytes: inference.executable.arena_bytes(),
         })
+    }
+
+    /// A `Run` stage with its inputs fed.
+    pub(super) fn prepare_running(&self, stage: &Symbol, run: &RunStage) -> Result<Inference, SessionError> {
+        let plan = self.planner.running(run);
+        let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
+        let inference = self.prepare_inference(stage, plan)?;
+        let executable = &inference.executable;
+        self.check_memory(stage, &[], executable.arena_bytes() + executable.scratch_bytes())?;
+        self.feed_from_data(&inference)?;
+        Ok(inference)
     }
 
     fn prepare_inference(&self, stage: &Symbol, plan: Arc<Plan>) -> Result<Inference, SessionError> {

@@ -10,7 +10,9 @@ use engine_core::plan::Plan;
 use super::Session;
 use super::batches::{Batches, Layout};
 use super::error::SessionError;
+use super::inference::Inference;
 use super::order::Order;
+use crate::device::{KernelTime, RunError};
 
 /// What the steps of one stage took.
 #[derive(Clone, Debug)]
@@ -21,7 +23,7 @@ pub struct StageMeasure {
     pub plan: Arc<Plan>,
     /// From the pipeline to plans, and from those to executables with their memory.
     pub compile_seconds: f64,
-    /// Each step after the warm-up, in order.
+    /// Each step after the warm-up, in order; the mean of those that were given at once.
     pub steps: Vec<f64>,
     /// By launch of the plan: its time in each step that was profiled.
     pub launches: Vec<Vec<f64>>,
@@ -32,15 +34,17 @@ pub struct StageMeasure {
 pub struct Effort {
     /// Steps that are not counted.
     pub warmup: usize,
-    /// Steps that are timed as a whole.
+    /// Times that are taken, each of `at_once` steps.
     pub steps: usize,
+    /// Steps that the device is given at once: with one, each pays for being waited for.
+    pub at_once: usize,
     /// Steps of which every launch is timed.
     pub profiled: usize,
 }
 
 impl Session {
-    /// Measures the training and evaluation stages, or the one of that name. Parameters change as in training; nothing
-    /// is saved.
+    /// Measures the stages that take steps (training, evaluation, `Run`), or the one of that name. Parameters and state
+    /// change as in a run; nothing is saved.
     ///
     /// # Errors
     /// As for running these stages.
@@ -56,8 +60,19 @@ impl Session {
 
     fn measure_stage(&mut self, stage: &Stage, effort: Effort) -> Result<Option<StageMeasure>, SessionError> {
         let start = Instant::now();
-        // The order must live as long as the executables that read it.
-        let (mut batches, _order) = match &stage.kind {
+        let Some(mut steps) = self.steps_of(stage)? else { return Ok(None) };
+        let compile_seconds = start.elapsed().as_secs_f64();
+        measure(&mut steps, effort)
+            .map(|(times, launches)| {
+                let plan = Arc::clone(steps.plan());
+                Some(StageMeasure { name: stage.name.clone(), plan, compile_seconds, steps: times, launches })
+            })
+            .map_err(|source| SessionError::Run { stage: stage.name.clone(), source })
+    }
+
+    /// The steps of a stage, made ready; none if it takes none.
+    fn steps_of(&mut self, stage: &Stage) -> Result<Option<Steps>, SessionError> {
+        Ok(Some(match &stage.kind {
             StageKind::Train(train) => {
                 self.resident.prefetch(&train.data, &self.device, &self.background)?;
                 let shape = self.resident.shape(&train.data)?;
@@ -66,46 +81,94 @@ impl Session {
                 let mut order = Order::new(Arc::clone(&self.device), self.pipeline.seed, shape.n_rows)?;
                 order.begin(0, &self.background)?;
                 self.resident.wait(&train.data)?;
-                (self.prepare_training(&stage.name, train, &shape, layout, &order)?, Some(order))
+                let batches = self.prepare_training(&stage.name, train, &shape, layout, &order)?;
+                Steps::Batches { batches: Box::new(batches), _order: Some(order) }
             }
             StageKind::Evaluate(evaluation) => {
-                (self.prepare_evaluation(&stage.name, &stage.name, evaluation)?, None)
+                let batches = self.prepare_evaluation(&stage.name, &stage.name, evaluation)?;
+                Steps::Batches { batches: Box::new(batches), _order: None }
             }
+            StageKind::Run(run) => Steps::Run(self.prepare_running(&stage.name, run)?),
             _ => return Ok(None),
-        };
-        let compile_seconds = start.elapsed().as_secs_f64();
-        measure(&mut batches, effort)
-            .map(|(steps, launches)| {
-                let plan = Arc::clone(&batches.plan);
-                Some(StageMeasure { name: stage.name.clone(), plan, compile_seconds, steps, launches })
-            })
-            .map_err(|source| SessionError::Run { stage: stage.name.clone(), source })
+        }))
+    }
+}
+
+/// What a stage does again and again.
+enum Steps {
+    /// Batches; the order must live as long as the executables that read it.
+    Batches {
+        batches: Box<Batches>,
+        _order: Option<Order>,
+    },
+    Run(Inference),
+}
+
+impl Steps {
+    fn plan(&self) -> &Arc<Plan> {
+        match self {
+            Steps::Batches { batches, .. } => &batches.plan,
+            Steps::Run(inference) => &inference.plan,
+        }
+    }
+
+    /// Whole steps before the first comes again.
+    fn n_whole(&self) -> u64 {
+        match self {
+            Steps::Batches { batches, .. } => batches.layout.n_full.max(1) as u64,
+            Steps::Run(_) => u64::from(u32::MAX),
+        }
+    }
+
+    fn run(&mut self, step: u64, n_steps: usize) -> Result<(), RunError> {
+        match self {
+            Steps::Batches { batches, .. } => {
+                let mut n_done = 0;
+                while n_done < n_steps {
+                    n_done += batches.run(step + n_done as u64, n_steps - n_done)?;
+                }
+                Ok(())
+            }
+            Steps::Run(inference) => inference.executable.run(step as u32, n_steps as u32),
+        }
+    }
+
+    fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError> {
+        match self {
+            Steps::Batches { batches, .. } => batches.profile(step),
+            Steps::Run(inference) => inference.executable.profile(step as u32),
+        }
     }
 }
 
 type Times = (Vec<f64>, Vec<Vec<f64>>);
 
-fn measure(batches: &mut Batches, effort: Effort) -> Result<Times, crate::device::RunError> {
-    let n_whole = batches.layout.n_full.max(1) as u64;
+fn measure(steps: &mut Steps, effort: Effort) -> Result<Times, RunError> {
+    let n_whole = steps.n_whole();
+    let at_once = effort.at_once.clamp(1, n_whole as usize);
     let mut step = 0;
-    let mut next = || {
-        step += 1;
-        (step - 1) % n_whole
+    // Steps that are given at once do not reach over the end.
+    let mut next = |n: usize| {
+        let first = if step + n as u64 > n_whole { 0 } else { step };
+        step = first + n as u64;
+        first
     };
     for _ in 0..effort.warmup {
-        batches.run(next(), 1)?;
+        steps.run(next(1), 1)?;
     }
-    let mut steps = Vec::with_capacity(effort.steps);
+    // What is prepared for many steps at once is prepared before the clock starts.
+    steps.run(next(at_once), at_once)?;
+    let mut times = Vec::with_capacity(effort.steps);
     for _ in 0..effort.steps {
         let start = Instant::now();
-        batches.run(next(), 1)?;
-        steps.push(start.elapsed().as_secs_f64());
+        steps.run(next(at_once), at_once)?;
+        times.push(start.elapsed().as_secs_f64() / at_once as f64);
     }
-    let mut launches: Vec<Vec<f64>> = vec![vec![]; batches.plan.launches.len()];
+    let mut launches: Vec<Vec<f64>> = vec![vec![]; steps.plan().launches.len()];
     for _ in 0..effort.profiled {
-        for time in batches.profile(next())? {
+        for time in steps.profile(next(1))? {
             launches[time.launch].push(time.seconds);
         }
     }
-    Ok((steps, launches))
+    Ok((times, launches))
 }

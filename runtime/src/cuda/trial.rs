@@ -1,0 +1,176 @@
+//! Finding the fastest of a library's algorithms by trying them, on tensors of the right sizes filled with noise: the speed of
+//! a product depends on its data. What was found is kept on disk, as the library can read its algorithms again.
+
+use super::compile::Text;
+use super::context::{Context, failed};
+use super::event::Event;
+use super::graph::capture;
+use super::memory::Memory;
+use super::product::{Places, Product, WORKSPACE_BYTES};
+use crate::device::DeviceError;
+use cudarc::cublaslt::sys::cublasLtMatmulAlgo_t;
+use cudarc::driver::CudaStream;
+use cudarc::driver::result::launch_kernel;
+use engine_core::ir::DType;
+use std::sync::Arc;
+
+/// What was found out about `key` before, on this disk, or what `find` finds out now.
+pub fn recall<T>(
+    context: &Context,
+    key: &str,
+    (encode, decode): (fn(&T) -> Vec<u8>, fn(&[u8]) -> Option<T>),
+    find: impl FnOnce() -> Result<T, DeviceError>,
+) -> Result<T, DeviceError> {
+    let key = format!("cuBLASLt {} {}\n{key}", context.library.version_text(), context.name);
+    if let Some(known) = context.kernels.disk.read(&key).and_then(|bytes| decode(&bytes)) {
+        return Ok(known);
+    }
+    let found = find()?;
+    context.kernels.disk.write(&key, &encode(&found));
+    Ok(found)
+}
+
+/// The one of `choices` that `seconds` tells is the fastest; one that does not run is none.
+pub fn fastest<T: Copy>(
+    choices: &[T],
+    mut seconds: impl FnMut(T) -> Result<f64, DeviceError>,
+) -> Result<T, DeviceError> {
+    let mut best: Option<(f64, T)> = None;
+    let mut refused = None;
+    for &choice in choices {
+        match seconds(choice) {
+            Ok(time) if best.is_none_or(|(least, _)| time < least) => best = Some((time, choice)),
+            Ok(_) => {}
+            Err(error) => refused = Some(error),
+        }
+    }
+    match (best, refused) {
+        (Some((_, choice)), _) => Ok(choice),
+        (None, Some(error)) => Err(error),
+        (None, None) => engine_core::bug!("nothing to choose from"),
+    }
+}
+
+/// The time of what `enqueue` puts on the stream.
+pub fn seconds(
+    stream: &Arc<CudaStream>,
+    enqueue: impl Fn() -> Result<(), DeviceError>,
+) -> Result<f64, DeviceError> {
+    let said = |error| failed("trying a kernel", &error);
+    // What the libraries load at first use cannot be captured.
+    enqueue()?;
+    let graph = capture(stream, || (0..N_TURNS).try_for_each(|_| enqueue()))?;
+    graph.launch().map_err(said)?;
+    let (begin, end) = (Event::new().map_err(said)?, Event::new().map_err(said)?);
+    begin.record(stream.cu_stream()).map_err(said)?;
+    graph.launch().map_err(said)?;
+    end.record(stream.cu_stream()).map_err(said)?;
+    stream.synchronize().map_err(said)?;
+    Ok(begin.seconds_to(&end).map_err(said)? / N_TURNS as f64)
+}
+
+/// Turns of a measurement, launched at once.
+const N_TURNS: usize = 16;
+
+/// An algorithm as bytes.
+pub fn to_bytes(algorithm: &cublasLtMatmulAlgo_t) -> Vec<u8> {
+    algorithm.data.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The algorithm that these bytes are.
+pub fn from_bytes(bytes: &[u8]) -> Option<cublasLtMatmulAlgo_t> {
+    let words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes));
+    let words: Vec<u64> = words.collect::<Result<_, _>>().ok()?;
+    Some(cublasLtMatmulAlgo_t { data: words.try_into().ok()? })
+}
+
+/// How large the tensors of a product are.
+pub struct Tensors {
+    /// The type of the factors.
+    pub element: DType,
+    /// In the library's order.
+    pub factor_bytes: [usize; 2],
+    pub result_bytes: usize,
+    pub bias_bytes: usize,
+}
+
+/// A product's tensors, full of noise.
+pub struct Trial {
+    context: Arc<Context>,
+    factors: [Memory; 2],
+    result: Memory,
+    bias: Memory,
+    workspace: Memory,
+}
+
+impl Trial {
+    pub fn new(context: &Arc<Context>, tensors: &Tensors) -> Result<Trial, DeviceError> {
+        let memory = |bytes: usize| Memory::new(context, bytes.next_multiple_of(16));
+        let factors = [memory(tensors.factor_bytes[0])?, memory(tensors.factor_bytes[1])?];
+        let trial = Trial {
+            context: Arc::clone(context),
+            factors,
+            result: memory(tensors.result_bytes)?,
+            bias: memory(tensors.bias_bytes)?,
+            workspace: memory(WORKSPACE_BYTES)?,
+        };
+        trial.factors.iter().try_for_each(|factor| fill(context, factor, tensors.element))?;
+        Ok(trial)
+    }
+
+    /// The time of a product.
+    pub fn seconds(&self, product: &Product) -> Result<f64, DeviceError> {
+        let stream = self.context.new_stream()?;
+        let places = Places {
+            factors: [self.factors[0].start(), self.factors[1].start()],
+            result: self.result.start(),
+            bias: Some(self.bias.start()),
+        };
+        seconds(&stream, || product.launch(places, &self.workspace, stream.cu_stream()))
+    }
+}
+
+/// Fills memory with numbers of both signs between a half and one.
+pub fn fill(context: &Arc<Context>, memory: &Memory, element: DType) -> Result<(), DeviceError> {
+    // What each word keeps of the noise, and the exponents that it gets; the low words of doubles are all noise.
+    let (kept, set): ([u32; 2], [u32; 2]) = match element {
+        DType::F64 => ([0xffff_ffff, 0x800f_ffff], [0, 0x3fe0_0000]),
+        DType::F16 => ([0x83ff_83ff; 2], [0x3800_3800; 2]),
+        DType::BF16 => ([0x807f_807f; 2], [0x3f00_3f00; 2]),
+        _ => ([0x807f_ffff; 2], [0x3f00_0000; 2]),
+    };
+    let text = Text { owner: "noise", text: FILL, entry: "fill" };
+    let [function] = context.kernels.load(&[text])?[..] else { engine_core::bug!("one kernel for one text") };
+    let (mut start, mut n_words) = (memory.start(), memory.bytes() as u64 / 4);
+    let (mut kept, mut set) = (kept, set);
+    let [kept_even, kept_odd] = &mut kept;
+    let [set_even, set_odd] = &mut set;
+    let mut arguments = [
+        (&raw mut start).cast(),
+        (&raw mut n_words).cast(),
+        (&raw mut *kept_even).cast(),
+        (&raw mut *kept_odd).cast(),
+        (&raw mut *set_even).cast(),
+        (&raw mut *set_odd).cast(),
+    ];
+    let stream = context.new_stream()?;
+    let said = |error| failed("filling memory with noise", &error);
+    // SAFETY: the arguments are those of `FILL`, which writes whole words inside the memory.
+    unsafe { launch_kernel(function.0, (1024, 1, 1), (256, 1, 1), 0, stream.cu_stream(), &mut arguments) }
+        .map_err(said)?;
+    stream.synchronize().map_err(said)
+}
+
+const FILL: &str = r#"
+extern "C" __global__ void fill(
+    unsigned int* words, unsigned long long n_words,
+    unsigned int kept_even, unsigned int kept_odd, unsigned int set_even, unsigned int set_odd
+) {
+    unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
+    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < n_words; i += step) {
+        unsigned int x = (unsigned int)i * 2654435761u + 12345u;
+        x ^= x >> 16; x *= 0x7feb352du; x ^= x >> 15; x *= 0x846ca68bu; x ^= x >> 16;
+        words[i] = i % 2 == 0 ? (x & kept_even) | set_even : (x & kept_odd) | set_odd;
+    }
+}
+"#;
