@@ -9,6 +9,7 @@ cd "$(dirname "$0")"
 pack() {
   set -e
   cd ..
+  rm -rf .gpu
   mkdir -p .gpu/mnist
   cargo build --release --workspace --bin engine
   cp target/release/engine .gpu/engine
@@ -37,6 +38,7 @@ run() {
 
   part devices ./engine devices
   part tests ./cuda_tests --test-threads=4
+  part selftest ./engine selftest --device cuda
   for graph in graphs/*.ron; do
     name=$(basename "$graph" .ron)
     short=()
@@ -49,6 +51,7 @@ run() {
       --report "$work/$name-cuda-no-fuse.json"
   done
   part mnist-5-epochs ./engine run graphs/mnist.ron --device cuda --quiet --report "$work/mnist-5-epochs.json"
+  sanitize
   for batch in 128 1024 8192; do
     part "mnist-batch-$batch" ./engine run graphs/mnist.ron --device cuda --quiet --set train.epochs=3 \
       --set "train.batch=$batch" --set matmul=Tf32 --report "$work/mnist-batch-$batch.json"
@@ -64,6 +67,20 @@ for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
 PYTHON
   tar -C "$work" -czf "$out/results.tar.gz" --exclude=cache .
   return $failed
+}
+
+# Bad accesses and races, over small shapes.
+sanitize() {
+  if ! command -v compute-sanitizer >"$work/sanitizer"; then return; fi
+  for tool in memcheck racecheck; do
+    for graph in ops/*.ron; do
+      part "$tool-$(basename "$graph" .ron)" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        ./engine bench --device cuda --warmup 0 --steps 1 "$graph" --set 'dims={
+          "N": 1028, "R": 6, "C": 132, "M": 40, "K": 72, "H": 3, "D": 24, "S": 37}'
+    done
+    part "$tool-mnist" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      ./engine bench --device cuda --warmup 0 --steps 1 graphs/mnist.ron --stage train --set train.batch=40
+  done
 }
 
 # Times of single ops, beside PyTorch's if its script has been packed, and of the training step by kernel.

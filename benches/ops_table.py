@@ -25,6 +25,9 @@ ROWS = {
     "cross-entropy, gradient bf16": ("losses", "cross_entropy_bf16", "cross_entropy_fwd_bwd", [8192, 32000], "bfloat16", 4 * 8192 * 32000, 0),
     "gather rows f16 1Mi x 256": ("indices", "gather_rows", "gather_rows", [MI, 256, MI], "float16", 4 * MI * 256, 0),
     "scatter-add rows f32 1Mi x 256": ("indices", "scatter_add_rows", "scatter_add_rows", [MI, 256, MI], "float32", 12 * MI * 256, 0),
+    "gather + softmax + weighted sum": (
+        "attention", "gather_attention", "gather_softmax_weighted_sum", [64, 16, 128, 1 << 17, 512], "bfloat16",
+        2 * (2 * 64 * 16 * 512 * 128 + 2 * 64 * 16 * 128), 0),
     "AdamW f32 124M": ("optimizer", "adamw", "adamw", [124_000_000], "float32", 28 * 124_000_000, 0),
 }
 for m, k, n in ([8192, 8192, 8192], [4096, 4096, 4096], [8192, 1024, 4096]):

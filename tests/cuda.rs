@@ -6,6 +6,7 @@
 use engine::Engine;
 use engine::core::compile::{Compiled, Options, compile};
 use engine::core::diag::{Diagnostics, Look, Sources};
+use engine::core::fuse::Abilities;
 use engine::core::ir::*;
 use engine::core::op::Registry;
 use engine::core::pipeline::{Pipeline, StageKind, TrainStage};
@@ -106,7 +107,9 @@ impl Case {
     }
 
     fn plan(&self, fuse: bool) -> Arc<Plan> {
-        let options = Options { fuse, ..Options::default() };
+        // Plans for the GPU run on the CPU as well.
+        let abilities = gpu().map_or_else(Abilities::default, |gpu| gpu.abilities());
+        let options = Options { fuse, abilities, n_streams: 3, ..Options::default() };
         Arc::new(compile(&self.graph, &Registry::new(), &options).plan)
     }
 
@@ -275,6 +278,35 @@ fn a_relu_beside_a_product_keeps_nan() {
     });
     case.inputs.get_mut("x").unwrap()[..4].copy_from_slice(&f32::NAN.to_le_bytes());
     case.check(1e-4);
+}
+
+#[test]
+fn attention_to_selected_keys_agrees() {
+    for (dtype, tolerance) in [(DType::F32, 1e-5), (DType::BF16, 2e-2)] {
+        for (n_selected, depth, width) in [(2, 8, 8), (33, 20, 12), (300, 128, 128), (5000, 64, 40)] {
+            Case::new(|b| {
+                let query = data(b, "query", dtype, &[6, 1, depth]);
+                let (keys, values) =
+                    (data(b, "keys", dtype, &[11, depth]), data(b, "values", dtype, &[11, width]));
+                let selected = data(b, "selected", DType::I32, &[6, n_selected]);
+                let selected = b.check_index(selected, 11);
+                let (keys, values) = (b.gather(keys, selected, 0, 0), b.gather(values, selected, 0, 0));
+                let by = |left, right| Contract { batch: vec![(0, 0)], contracted: vec![(left, right)] };
+                let scores = b.contract(query, keys, by(2, 2));
+                let scores = b.cast(scores, DType::F32);
+                let peak = b.reduce(Monoid::Max, scores, &[2]);
+                let peak = b.unreduce(peak, &[2], scores);
+                let shifted = b.sub(scores, peak);
+                let weights = b.unary(Unary::Exp, shifted);
+                let total = b.sum(weights, &[2]);
+                let total = b.unreduce(total, &[2], weights);
+                let weights = b.div(weights, total);
+                let weights = b.cast(weights, dtype);
+                vec![b.contract(weights, values, by(2, 1))]
+            })
+            .check(tolerance);
+        }
+    }
 }
 
 #[test]

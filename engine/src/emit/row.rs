@@ -8,7 +8,7 @@
 use super::EmitError;
 use super::code::{Code, F32, F64, U32, U64};
 use super::group::{self, Group};
-use super::scalar::{extremum, int_range, register_type};
+use super::scalar::{Extreme, extremum, int_range, register_type};
 use super::tile::{Registers, TileCode, carried_type, operands};
 use crate::fuse::{Class, Domain, Reg, Tile, TileOp};
 use crate::ir::{DType, Monoid};
@@ -609,8 +609,8 @@ impl State {
         let value = match self.monoid {
             Monoid::Sum => code.bin(Arithmetic::Add, a, b),
             Monoid::Prod => code.bin(Arithmetic::Mul, a, b),
-            Monoid::Max => extremum(code, Arithmetic::Max, a, b),
-            Monoid::Min => extremum(code, Arithmetic::Min, a, b),
+            Monoid::Max => extremum(code, Extreme::Largest, a, b),
+            Monoid::Min => extremum(code, Extreme::Smallest, a, b),
             Monoid::ArgMax | Monoid::ArgMin => {
                 let is_better = is_better(code, self, other);
                 return other.or(code, is_better, self);

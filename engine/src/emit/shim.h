@@ -27,7 +27,18 @@ static void turn() {
     swapcontext(&fibers[self.x], &scheduler);
     threadIdx = self;
 }
-static void __syncthreads() { turn(); }
+
+// All threads of a block go on in the same round, the one after the last of them has come, however many exchanges the
+// planes made before: lanes of a plane stay in step.
+static unsigned n_arrived, this_round, open_round;
+static void __syncthreads() {
+    const unsigned before = open_round;
+    if (++n_arrived == blockDim.x) {
+        n_arrived = 0;
+        open_round = this_round + 1;
+    }
+    do turn(); while (open_round == before || this_round < open_round);
+}
 
 static unsigned long long mailbox[1024];
 template <class T> static T __shfl_xor_sync(int, T value, unsigned mask) {
@@ -114,6 +125,7 @@ static void launch(unsigned n_blocks, unsigned n_threads) {
         }
         for (unsigned n_done = 0; n_done < n_threads;) {
             n_done = 0;
+            ++this_round;
             for (unsigned t = 0; t < n_threads; ++t) {
                 if (!done[t]) {
                     threadIdx = {t, 0, 0};

@@ -1,13 +1,13 @@
 //! The instructions of a tile at one point of its domain.
 
 use super::access::{Element, element};
-use super::code::{BOOL, Code, U32, U64};
+use super::code::{BOOL, Code, F32, U32, U64};
 use super::group::Group;
 use super::philox;
-use super::scalar::{literal, narrowed, register_type, scalar, widened};
+use super::scalar::{literal, narrowed, quotient_by, register_type, scalar, widened};
 use super::{Buffers, EmitError};
 use crate::fuse::{Access, Class, Reg, Tile, TileInst, TileOp};
-use crate::ir::{DType, NodeId, Requirement};
+use crate::ir::{Binary, DType, NodeId, Requirement, Scalar};
 use cubecl_core::ir::{Bitwise, Comparison, ElemType, Variable};
 
 /// What the registers of a tile hold at one point; none yet where it was not computed.
@@ -86,6 +86,9 @@ impl TileCode<'_> {
                 let value = self.random(code, *stream, get(*step), iteration.map(get), element.index);
                 element.filled(code, inst.dtype, value)
             }
+            TileOp::Scalar(Scalar::Binary(Binary::Div), args) if self.has_shared_divisor(inst, args[1]) => {
+                quotient_by(code, get(args[0]), get(args[1]))
+            }
             TileOp::Scalar(op, args) => {
                 let from = args.first().map_or(inst.dtype, |&arg| self.tile.insts[arg].dtype);
                 let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
@@ -106,6 +109,13 @@ impl TileCode<'_> {
             TileOp::Accumulator => crate::bug!("an accumulator outside of a contraction"),
             TileOp::Fold { .. } => return Err(EmitError::Fold),
         }))
+    }
+
+    /// Whether a division has its divisor in common with others of its row.
+    fn has_shared_divisor(&self, inst: &TileInst, divisor: Reg) -> bool {
+        let divisor = &self.tile.insts[divisor];
+        let is_single = register_type(inst.dtype) == F32 && register_type(divisor.dtype) == F32;
+        is_single && inst.class == Class::Element && divisor.class != Class::Element
     }
 
     fn constant_number(&self, reg: Reg) -> usize {

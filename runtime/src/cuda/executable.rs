@@ -58,6 +58,7 @@ impl CudaExecutable {
         let mut launches = plan.launches.iter().map(prepare).collect::<Result<Vec<_>, DeviceError>>()?;
         let number_steps = compile_all(context, &plan, &mut launches)?;
         let scratch_bytes = launches.iter().map(|launch| launch.scratch_bytes).max().unwrap_or(0);
+        let n_lanes = plan.launches.iter().map(|launch| launch.stream + 1).max().unwrap_or(1);
         let has_product = launches.iter().any(Prepared::has_product);
         let workspace_bytes = if has_product { WORKSPACE_BYTES } else { 0 };
         let waits: Vec<Vec<usize>> =
@@ -69,7 +70,7 @@ impl CudaExecutable {
         let done = done.collect::<Result<Vec<_>, DeviceError>>()?;
         let addresses = plan.buffers.iter().map(|_| 0).collect();
         let mut executable = CudaExecutable {
-            lanes: Lanes::new(context, plan.n_streams, scratch_bytes, workspace_bytes)?,
+            lanes: Lanes::new(context, n_lanes, scratch_bytes, workspace_bytes)?,
             arena: allocate_arena(context, &plan)?,
             flag: Memory::new(context, 4 * FLAG_WORDS)?,
             flag_on_host: Pinned::new(context, FLAG_WORDS)?,
