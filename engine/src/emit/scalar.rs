@@ -207,11 +207,11 @@ pub fn extremum(code: &mut Code, which: Extreme, a: Variable, b: Variable) -> Va
 /// `a / b` where many `a` share a `b`: one division for all of them, two products for each. Within 1.5 units of the last
 /// place; zero, subnormal and infinite divisors are as in a division.
 pub fn quotient_by(code: &mut Code, a: Variable, b: Variable) -> Variable {
-    if let VariableKind::Constant(ConstantValue::Float(value)) = b.kind {
-        if (1e-30..1e30).contains(&value.abs()) {
-            let inverse = code.float(F32, 1.0 / value);
-            return code.bin(Arithmetic::Mul, a, inverse);
-        }
+    if let VariableKind::Constant(ConstantValue::Float(value)) = b.kind
+        && (1e-30..1e30).contains(&value.abs())
+    {
+        let inverse = code.float(F32, 1.0 / value);
+        return code.bin(Arithmetic::Mul, a, inverse);
     }
     // The inverse of a scaled divisor is neither subnormal nor infinite unless the divisor is 0 or infinite.
     let [small, large] = [100, -100].map(|exponent| code.float(F32, (-f64::from(exponent)).exp2()));

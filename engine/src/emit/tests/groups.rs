@@ -62,7 +62,7 @@ fn rows_of_groups_are_held_or_read_again() {
 fn a_group_of_four_takes_a_whole_block_of_random_words() {
     let n = 1 << 18;
     let step = 7i32.to_le_bytes().to_vec();
-    let Some(groups) = on_host::run(&random_bits(n), &[step.clone()], 0x299f31d0) else { return };
+    let Some(groups) = on_host::run(&random_bits(n), std::slice::from_ref(&step), 0x299f31d0) else { return };
     let Some(ones) = on_host::run(&random_bits(n - 1), &[step], 0x299f31d0) else { return };
     assert!(is_vectorised(&random_bits(n)) && !is_vectorised(&random_bits(n - 1)));
     assert_eq!(groups[1][..ones[1].len()], ones[1][..]);
