@@ -5,7 +5,7 @@ use super::context::{Context, failed};
 use super::lanes::{Lane, Lanes};
 use super::memory::Memory;
 use super::product::{Places, Product, WORKSPACE_BYTES};
-use super::trial;
+use super::trial::{self, Kept};
 use crate::device::DeviceError;
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -183,6 +183,16 @@ enum Multiplier {
     Own,
 }
 
+impl Kept for Multiplier {
+    fn to_bytes(&self) -> Vec<u8> {
+        vec![*self as u8]
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Multiplier> {
+        [Multiplier::Library, Multiplier::Own].into_iter().find(|&known| bytes == [known as u8])
+    }
+}
+
 /// A contraction by whoever is faster: the library with as much of the epilogue as it takes over, or a kernel of its own.
 fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Result<Prepared, DeviceError> {
     let by = |multiplier: Multiplier| match multiplier {
@@ -201,11 +211,7 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
     let drafts = draft();
     let operands: Vec<&Type> = drafts.kernel.operands.iter().map(|operand| &operand.ty).collect();
     let key = format!("{:?} {operands:?} {:?} {}", drafts.kernel.body, drafts.precision, drafts.is_guarded);
-    let encode = |multiplier: &Multiplier| vec![*multiplier as u8];
-    let decode = |bytes: &[u8]| {
-        [Multiplier::Library, Multiplier::Own].into_iter().find(|&known| bytes == [known as u8])
-    };
-    let faster = trial::recall(drafts.context, &key, (encode, decode), || {
+    let faster = trial::recall(drafts.context, &key, || {
         trial::fastest(&[Multiplier::Library, Multiplier::Own], |multiplier| match by(multiplier)? {
             Some(prepared) => prepared.seconds(&drafts),
             None => engine_core::bug!("a product that the library has refused"),

@@ -139,8 +139,7 @@ impl Product {
             bias_bytes: body.n * dtype.size(),
         };
         if algorithms.len() > 1 {
-            let form = (trial::to_bytes as fn(&_) -> _, trial::from_bytes as fn(&_) -> _);
-            product.algorithm = trial::recall(context, &key, form, || {
+            product.algorithm = trial::recall(context, &key, || {
                 let trial = Trial::new(context, &tensors)?;
                 trial::fastest(&algorithms, |algorithm| {
                     product.algorithm = algorithm;

@@ -14,19 +14,25 @@ use cudarc::driver::result::launch_kernel;
 use engine_core::ir::DType;
 use std::sync::Arc;
 
+/// What can be kept on disk.
+pub trait Kept: Sized {
+    fn to_bytes(&self) -> Vec<u8>;
+    /// None if these are no bytes of it.
+    fn from_bytes(bytes: &[u8]) -> Option<Self>;
+}
+
 /// What was found out about `key` before, on this disk, or what `find` finds out now.
-pub fn recall<T>(
+pub fn recall<T: Kept>(
     context: &Context,
     key: &str,
-    (encode, decode): (fn(&T) -> Vec<u8>, fn(&[u8]) -> Option<T>),
     find: impl FnOnce() -> Result<T, DeviceError>,
 ) -> Result<T, DeviceError> {
     let key = format!("cuBLASLt {} {}\n{key}", context.library.version_text(), context.name);
-    if let Some(known) = context.kernels.disk.read(&key).and_then(|bytes| decode(&bytes)) {
+    if let Some(known) = context.kernels.disk.read(&key).and_then(|bytes| T::from_bytes(&bytes)) {
         return Ok(known);
     }
     let found = find()?;
-    context.kernels.disk.write(&key, &encode(&found));
+    context.kernels.disk.write(&key, &found.to_bytes());
     Ok(found)
 }
 
@@ -72,16 +78,16 @@ pub fn seconds(
 /// Turns of a measurement, launched at once.
 const N_TURNS: usize = 16;
 
-/// An algorithm as bytes.
-pub fn to_bytes(algorithm: &cublasLtMatmulAlgo_t) -> Vec<u8> {
-    algorithm.data.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
+impl Kept for cublasLtMatmulAlgo_t {
+    fn to_bytes(&self) -> Vec<u8> {
+        self.data.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
 
-/// The algorithm that these bytes are.
-pub fn from_bytes(bytes: &[u8]) -> Option<cublasLtMatmulAlgo_t> {
-    let words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes));
-    let words: Vec<u64> = words.collect::<Result<_, _>>().ok()?;
-    Some(cublasLtMatmulAlgo_t { data: words.try_into().ok()? })
+    fn from_bytes(bytes: &[u8]) -> Option<cublasLtMatmulAlgo_t> {
+        let words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes));
+        let words: Vec<u64> = words.collect::<Result<_, _>>().ok()?;
+        Some(cublasLtMatmulAlgo_t { data: words.try_into().ok()? })
+    }
 }
 
 /// How large the tensors of a product are.
