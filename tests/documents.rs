@@ -17,12 +17,20 @@ fn every_code_has_a_page_that_shows_its_message() {
         let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let title = format!("# {code}: {}\n", code.title());
         assert!(page.starts_with(&title), "{} must start with {title}", path.display());
-        match (block(&page, "ron"), block(&page, "sh")) {
-            (file, Some(script)) => compare(&path, &page, code, &said(file, script)),
-            (Some(file), None) => compare(&path, &page, code, &shown(file, &page)),
-            (None, None) => assert!(WITHOUT_EXAMPLE.contains(&code), "{} shows nothing", path.display()),
-        }
+        let sections = page.split("\n## ");
+        let n_shown = sections.filter(|section| check_example(&path, section, code)).count();
+        assert!(n_shown > 0 || WITHOUT_EXAMPLE.contains(&code), "{} shows nothing", path.display());
     }
+}
+
+/// Whether a section of a page has an example, which must give the message that stands there.
+fn check_example(path: &Path, section: &str, code: Code) -> bool {
+    match (block(section, "ron"), block(section, "sh")) {
+        (file, Some(script)) => compare(path, section, code, &said(file, script)),
+        (Some(file), None) => compare(path, section, code, &shown(file, section)),
+        (None, None) => return false,
+    }
+    true
 }
 
 #[test]
@@ -114,16 +122,18 @@ fn is_like(page: &str, message: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Compares the message on the page; `UPDATE_EXPECT=1` writes it there instead.
-fn compare(path: &Path, page: &str, code: Code, message: &str) {
+/// Compares the message of a section; `UPDATE_EXPECT=1` writes it there instead.
+fn compare(path: &Path, section: &str, code: Code, message: &str) {
     assert!(message.contains(&format!("[{code}]")), "the file of {} gives:\n{message}", path.display());
-    let on_page = block(page, "text").unwrap_or_else(|| panic!("{} shows no message", path.display()));
+    let on_page = block(section, "text").unwrap_or_else(|| panic!("{} shows no message", path.display()));
     if is_like(on_page, message) {
         return;
     }
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        let updated = page.replacen(&format!("```text\n{on_page}```"), &format!("```text\n{message}```"), 1);
-        fs::write(path, updated).unwrap();
+        let updated =
+            section.replacen(&format!("```text\n{on_page}```"), &format!("```text\n{message}```"), 1);
+        let page = fs::read_to_string(path).unwrap();
+        fs::write(path, page.replacen(section, &updated, 1)).unwrap();
         return;
     }
     panic!("{} shows\n{on_page}\ninstead of\n{message}\nUPDATE_EXPECT=1 corrects it", path.display());

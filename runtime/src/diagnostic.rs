@@ -3,6 +3,7 @@
 use engine_core::diag::{Code, Diagnostic};
 
 use crate::checkpoint::{CheckpointError, CheckpointFact};
+use crate::data::npz::{NpzError, NpzFact};
 use crate::data::source::DataError;
 use crate::data::table::TableError;
 use crate::device::{DeviceError, RunError};
@@ -34,12 +35,16 @@ impl Coded for DataError {
             DataError::UnknownSplit { .. } | DataError::UnknownField { .. } => Code::E0203,
             DataError::UnknownOption { .. } => Code::E0012,
             DataError::BadOption { .. } => Code::E0010,
-            DataError::MissingFile { .. } => Code::E0501,
+            DataError::MissingFile { .. } | DataError::NotFound { .. } => Code::E0501,
             DataError::Incomplete { .. }
             | DataError::WrongContent { .. }
             | DataError::NoRows
             | DataError::UnevenFields { .. }
+            | DataError::UnevenRow { .. }
+            | DataError::TooFewRows { .. }
+            | DataError::ShortText { .. }
             | DataError::Idx(_) => Code::E0502,
+            DataError::Table(error) => return error.code(),
             DataError::Tensor(error) => return error.code(),
             DataError::DuplicateSource { .. } | DataError::Other(_) => return None,
         })
@@ -59,9 +64,14 @@ impl Coded for DataError {
             DataError::WrongContent { .. } | DataError::Idx(_) => {
                 "fetch the file again, or move the set away".to_string()
             }
+            DataError::NotFound { .. } => "put it there, or name its folder with `--data-dir`".to_string(),
+            DataError::Table(error) => return error.help(),
             DataError::Tensor(error) => return error.help(),
             DataError::NoRows
             | DataError::UnevenFields { .. }
+            | DataError::UnevenRow { .. }
+            | DataError::TooFewRows { .. }
+            | DataError::ShortText { .. }
             | DataError::DuplicateSource { .. }
             | DataError::Other(_) => return None,
         })
@@ -77,9 +87,12 @@ impl Coded for TableError {
             TableError::Unreadable { .. }
             | TableError::NotANumber { .. }
             | TableError::Ragged { .. }
+            | TableError::BadQuote { .. }
             | TableError::NoRows { .. }
             | TableError::Idx(_)
-            | TableError::Npy(_) => Code::E0502,
+            | TableError::Npy(_)
+            | TableError::Npz(_)
+            | TableError::Vecs(_) => Code::E0502,
         })
     }
 
@@ -92,7 +105,15 @@ impl Coded for TableError {
             TableError::Ragged { .. } => "give every line as many columns".to_string(),
             TableError::NoRows { .. } => "put at least one row into it".to_string(),
             TableError::Tensor(error) => return error.help(),
-            TableError::Idx(_) | TableError::Npy(_) => "write the file again".to_string(),
+            TableError::BadQuote { .. } => {
+                "close the quotation, and write a quote inside it twice".to_string()
+            }
+            TableError::Npz(NpzError { fact: NpzFact::Missing { .. }, .. }) => {
+                "name one of these".to_string()
+            }
+            TableError::Idx(_) | TableError::Npy(_) | TableError::Npz(_) | TableError::Vecs(_) => {
+                "write the file again".to_string()
+            }
         })
     }
 }

@@ -158,6 +158,36 @@ impl HostTensor {
         }
     }
 
+    /// Some rows along the outermost axis, in this order; a row that there is not is a bug of the caller.
+    ///
+    /// # Errors
+    /// If so many rows cannot be held.
+    pub fn select_rows(&self, rows: &[usize]) -> Result<Self, TensorError> {
+        let Some((&n_rows, row)) = self.shape.split_first() else { return Ok(self.clone()) };
+        let mut selected = HostTensor::zeros(self.dtype, &[&[rows.len()], row].concat())?;
+        let n_bytes = self.storage.len / n_rows.max(1);
+        for (to, &from) in selected.bytes_mut().chunks_exact_mut(n_bytes.max(1)).zip(rows) {
+            to.copy_from_slice(&self.bytes()[from * n_bytes..][..n_bytes]);
+        }
+        Ok(selected)
+    }
+
+    /// A matrix with its axes exchanged; other ranks are a bug of the caller.
+    ///
+    /// # Errors
+    /// If it cannot be held twice.
+    pub fn transposed(&self) -> Result<Self, TensorError> {
+        let [n_rows, n_columns] = self.shape[..] else { engine_core::bug!("{self:?} is no matrix") };
+        let mut transposed = HostTensor::zeros(self.dtype, &[n_columns, n_rows])?;
+        let size = self.dtype.size();
+        let from = self.bytes();
+        for (i, element) in transposed.bytes_mut().chunks_exact_mut(size).enumerate() {
+            let at = (i % n_rows * n_columns + i / n_rows) * size;
+            element.copy_from_slice(&from[at..at + size]);
+        }
+        Ok(transposed)
+    }
+
     fn copy_rows(&self, all_rows: usize, n_rows: usize) -> Self {
         let mut shape = self.shape.clone();
         shape[0] = n_rows;

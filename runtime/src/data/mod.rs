@@ -2,11 +2,13 @@
 
 pub mod source;
 
+pub mod csv;
 pub mod digits;
 #[cfg(feature = "download")]
 mod download;
 pub mod idx;
 pub mod npy;
+pub mod npz;
 pub mod numbers;
 pub mod shuffle;
 pub mod table;

@@ -8,8 +8,11 @@ use engine_core::ir::{DType, Type};
 use half::{bf16, f16};
 use thiserror::Error;
 
+use super::csv;
 use super::idx::{self, IdxError};
 use super::npy::{self, NpyError};
+use super::npz::{self, NpzError};
+use super::vecs::{self, VecsError};
 use crate::tensor::{Element, HostTensor, TensorError, type_text};
 
 /// Why a file's rows cannot be used.
@@ -47,6 +50,16 @@ pub enum TableError {
         /// Columns of this line.
         found: usize,
     },
+    /// A quotation without an end, or with more behind it.
+    #[error("{}:{line}: column {column}: the quotation does not end, or not the field", .path.display())]
+    BadQuote {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The column, counted from 1.
+        column: usize,
+    },
     /// There are no rows, or none that are rows.
     #[error("{}: has no rows", .path.display())]
     NoRows {
@@ -77,19 +90,27 @@ pub enum TableError {
     /// A `.npy` file cannot be used.
     #[error(transparent)]
     Npy(#[from] NpyError),
+    /// A `.npz` file cannot be used.
+    #[error(transparent)]
+    Npz(#[from] NpzError),
+    /// A file of vectors cannot be used.
+    #[error(transparent)]
+    Vecs(#[from] VecsError),
     /// So much cannot be held.
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }
 
-/// Reads rows: `.npy` and IDX files (gzipped or not) by their first bytes, anything else as CSV.
+/// Reads rows. `ARCHIVE.npz/ARRAY` is an array of an archive; files of vectors are told by their names, `.npy` and IDX
+/// files (gzipped or not) by their first bytes; anything else is CSV.
+///
+/// # Errors
+/// If the file cannot be read, is damaged, or has no rows.
 pub fn read(path: &Path) -> Result<HostTensor, TableError> {
-    let unreadable = |error| TableError::Unreadable { path: path.to_path_buf(), error };
-    let file = fs::read(path).map_err(unreadable)?;
-    let rows = match &file[..] {
-        [0x1f, 0x8b, ..] | [0, 0, ..] => idx::parse(path, &file)?,
-        bytes if bytes.starts_with(npy::MAGIC) => npy::parse(path, &file)?,
-        _ => parse_csv(path, &String::from_utf8_lossy(&file))?,
+    let rows = match in_archive(path) {
+        Some((archive, array)) => npz::read_one(archive, array)?,
+        None if vecs::dtype_of(path).is_some() => vecs::read(path)?,
+        None => read_whole(path)?,
     };
     match rows.shape().first() {
         Some(1..) => Ok(rows),
@@ -97,38 +118,20 @@ pub fn read(path: &Path) -> Result<HostTensor, TableError> {
     }
 }
 
-/// Reads comma-separated numbers, one row a line, as `f64[rows, columns]`. The first line may hold names instead;
-/// empty lines do not count.
-pub fn parse_csv(path: &Path, text: &str) -> Result<HostTensor, TableError> {
-    let mut numbers: Vec<f64> = vec![];
-    let (mut n_columns, mut n_rows) = (0, 0);
-    for (line, fields) in text.lines().enumerate().filter(|(_, fields)| !fields.trim().is_empty()) {
-        let is_head = n_rows == 0 && numbers.is_empty() && n_columns == 0;
-        if is_head && fields.split(',').all(|field| field.trim().parse::<f64>().is_err()) {
-            n_columns = fields.split(',').count();
-            continue;
-        }
-        let before = numbers.len();
-        for (column, field) in fields.split(',').enumerate() {
-            numbers.push(field.trim().parse().map_err(|_| TableError::NotANumber {
-                path: path.to_path_buf(),
-                line: line + 1,
-                column: column + 1,
-                text: field.trim().to_string(),
-            })?);
-        }
-        let found = numbers.len() - before;
-        if n_columns != 0 && found != n_columns {
-            return Err(TableError::Ragged {
-                path: path.to_path_buf(),
-                line: line + 1,
-                expected: n_columns,
-                found,
-            });
-        }
-        (n_columns, n_rows) = (found, n_rows + 1);
-    }
-    Ok(HostTensor::from_slice(&[n_rows, n_columns], &numbers)?)
+/// The archive and the array of it that a path such as `digits.npz/images` names.
+pub fn in_archive(path: &Path) -> Option<(&Path, &str)> {
+    let archive = path.parent().filter(|parent| parent.extension().is_some_and(|it| it == "npz"))?;
+    Some((archive, path.file_name()?.to_str()?))
+}
+
+fn read_whole(path: &Path) -> Result<HostTensor, TableError> {
+    let unreadable = |error| TableError::Unreadable { path: path.to_path_buf(), error };
+    let file = fs::read(path).map_err(unreadable)?;
+    Ok(match &file[..] {
+        [0x1f, 0x8b, ..] | [0, 0, ..] => idx::parse(path, &file)?,
+        bytes if bytes.starts_with(npy::MAGIC) => npy::parse(path, &file)?,
+        _ => csv::parse(path, &String::from_utf8_lossy(&file))?,
+    })
 }
 
 /// The rows `first..first + n_rows` in the type of an input whose outermost axis counts rows: of its element type, as
@@ -203,29 +206,12 @@ mod tests {
     use super::*;
 
     fn csv(text: &str) -> Result<HostTensor, TableError> {
-        parse_csv(Path::new("a.csv"), text)
+        csv::parse(Path::new("a.csv"), text)
     }
 
     fn input(dtype: DType, row: &[usize]) -> Type {
         let rows = [Dim::Named("B".into())];
         Type { dtype, shape: rows.into_iter().chain(row.iter().map(|&extent| Dim::Fixed(extent))).collect() }
-    }
-
-    #[test]
-    fn numbers_with_or_without_names_above_are_rows() {
-        let plain = csv("1,2\n\n3, -4.5\n").unwrap();
-        assert_eq!((plain.shape(), plain.to_f64()), (&[2usize, 2][..], vec![1.0, 2.0, 3.0, -4.5]));
-        assert_eq!(csv("left,right\r\n1,2\r\n3,-4.5\r\n").unwrap(), plain);
-        assert_eq!(csv("").unwrap().shape(), [0, 0]);
-    }
-
-    #[test]
-    fn lines_that_are_no_rows_are_named() {
-        let error = |text| csv(text).unwrap_err().to_string();
-        assert_eq!(error("1,2\n3,x\n"), "a.csv:2: column 2: `x` is not a number");
-        assert_eq!(error("1,2\n\n3\n"), "a.csv:3: 1 columns, the lines before have 2");
-        assert_eq!(error("a,b\nc,d\n"), "a.csv:2: column 1: `c` is not a number");
-        assert_eq!(error("a,b,c\n1,2\n"), "a.csv:2: 2 columns, the lines before have 3");
     }
 
     #[test]

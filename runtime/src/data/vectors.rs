@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 
 use super::npy;
 use super::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
+use super::table;
 use super::vecs;
 use crate::philox::WordStream;
 use crate::tensor::HostTensor;
@@ -77,19 +78,13 @@ struct Wanted {
 impl Wanted {
     fn new(option: &str, context: &LoadContext) -> Result<Option<Wanted>, DataError> {
         let Some(name) = context.text(option)? else { return Ok(None) };
-        let mut places = context.roots.iter().map(|root| root.join(name));
-        // A dangling link is there, and is broken.
-        let found = places.find(|path| path.symlink_metadata().is_ok());
+        let found = context.find(Path::new(name));
         Ok(Some(Wanted { file: PathBuf::from(name), found }))
     }
 
     fn read(&self) -> Result<HostTensor, DataError> {
         let path = self.found.as_deref().unwrap_or(&self.file);
-        let is_npy = path.extension().is_some_and(|extension| extension == "npy");
-        let tensor = match is_npy {
-            true => npy::read(path).map_err(|error| DataError::Other(Box::new(error)))?,
-            false => vecs::read(path).map_err(|error| DataError::Other(Box::new(error)))?,
-        };
+        let tensor = table::read(path)?;
         match tensor.shape() {
             [_, _] => Ok(tensor),
             _ => Err(DataError::WrongContent {
@@ -111,11 +106,10 @@ const MOST_DIMS: usize = 4096;
 /// Whole numbers drawn by the program, with their exact neighbours.
 fn stand_in(context: &LoadContext, file: &Path) -> Result<DataSet, DataError> {
     let dim = context.count(DIM, MOST_DIMS)?.unwrap_or(DEFAULT_DIM);
-    let roots: Vec<String> = context.roots.iter().map(|root| root.display().to_string()).collect();
     let note = format!(
         "random vectors drawn by the program stand in for `{}`: it is not in {}",
         file.display(),
-        roots.join(", ")
+        context.roots_text()
     );
     let [base, query] = [(N_BASE, 1), (N_QUERIES, 2)].map(|(n_rows, stream)| drawn(n_rows, dim, stream));
     let neighbours = neighbours(&base, &query, dim);

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use engine_core::ir::{Attr, Literal, Symbol};
 
-use super::DataError;
+use super::{DataError, VALIDATION};
+use crate::data::table::in_archive;
 
 /// Where a source may look, what it may do, and how the pipeline sets it up.
 #[derive(Clone, Debug)]
@@ -39,6 +40,43 @@ impl LoadContext {
     /// root itself.
     pub fn folders(&self, set: &str) -> Vec<PathBuf> {
         self.roots.iter().flat_map(|root| [root.join(set), root.clone()]).collect()
+    }
+
+    /// Where a file that the pipeline names lies: under the first root that has it.
+    pub fn find(&self, file: &Path) -> Option<PathBuf> {
+        // An array of an archive is there if the archive is.
+        let in_file = |path: &Path| in_archive(path).map_or(path, |(archive, _)| archive).to_path_buf();
+        let mut places = self.roots.iter().map(|root| root.join(file));
+        // A dangling link is there, and is broken.
+        places.find(|path| in_file(path).symlink_metadata().is_ok())
+    }
+
+    /// As [`find`](Self::find), for a file without which there is no set.
+    ///
+    /// # Errors
+    /// If no root has it.
+    pub fn expect(&self, file: &Path) -> Result<PathBuf, DataError> {
+        self.find(file)
+            .ok_or_else(|| DataError::NotFound { file: file.to_path_buf(), roots: self.roots_text() })
+    }
+
+    /// The roots, for messages.
+    pub fn roots_text(&self) -> String {
+        let roots: Vec<String> = self.roots.iter().map(|root| root.display().to_string()).collect();
+        roots.join(", ")
+    }
+
+    /// The option of that name as a share, more than 0 and less than 1.
+    pub fn share(&self, name: &str) -> Result<Option<f64>, DataError> {
+        match self.options.iter().find(|(option, _)| &**option == name) {
+            None => Ok(None),
+            Some((_, Attr::Lit(Literal::Float(share)))) if *share > 0.0 && *share < 1.0 => Ok(Some(*share)),
+            Some((_, found)) => Err(DataError::BadOption {
+                name: name.to_string(),
+                expected: "a share between 0 and 1, such as 0.1".to_string(),
+                found: found.to_string(),
+            }),
+        }
     }
 
     /// The option of that name as a count of at most `most`.
@@ -77,7 +115,8 @@ impl LoadContext {
         match self.options.iter().find(|(name, _)| !known.contains(&&**name)) {
             None => Ok(()),
             Some((name, _)) => {
-                Err(DataError::UnknownOption { name: name.to_string(), known: known.join(", ") })
+                let known = [known, &[VALIDATION]].concat().join(", ");
+                Err(DataError::UnknownOption { name: name.to_string(), known })
             }
         }
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::data::idx::IdxError;
+use crate::data::table::TableError;
 use crate::tensor::TensorError;
 
 /// Why a data set cannot be had.
@@ -74,6 +75,38 @@ pub enum DataError {
         /// Rows of this field; none if it is a scalar.
         found: Option<usize>,
     },
+    /// A row's tensor differs from that of the first row.
+    #[error("row {row}: field `{field}` is {found}, that of the first row is {expected}")]
+    UnevenRow {
+        /// The field.
+        field: String,
+        /// The row, counted from 0.
+        row: usize,
+        /// The type in the first row.
+        expected: String,
+        /// The type in this row.
+        found: String,
+    },
+    /// A text is shorter than one window.
+    #[error(
+        "the text's part `{split}` has {n_bytes} bytes, which hold no window of {width} and the byte after it"
+    )]
+    ShortText {
+        /// The split.
+        split: String,
+        /// Its bytes.
+        n_bytes: usize,
+        /// Bytes of a window.
+        width: usize,
+    },
+    /// The training rows cannot be divided.
+    #[error("{n_rows} rows of `{split}` leave none to learn from or none to judge by")]
+    TooFewRows {
+        /// The split.
+        split: String,
+        /// Its rows.
+        n_rows: usize,
+    },
     /// Some files of a set are there and others are not.
     #[error(
         "{} has `{present}` but neither `{missing}` nor `{missing}.gz`",
@@ -95,6 +128,14 @@ pub enum DataError {
         /// The first that is not, as it is named.
         missing: PathBuf,
     },
+    /// A file that the pipeline names is nowhere.
+    #[error("`{}` is not in {roots}", .file.display())]
+    NotFound {
+        /// The file, as it is named.
+        file: PathBuf,
+        /// The folders that were looked into.
+        roots: String,
+    },
     /// A file is sound but not of this set.
     #[error("{}: {found} was read where the set `{set}` has {expected}", .path.display())]
     WrongContent {
@@ -110,10 +151,19 @@ pub enum DataError {
     /// An IDX file cannot be used.
     #[error(transparent)]
     Idx(#[from] IdxError),
+    /// A file of rows cannot be used.
+    #[error(transparent)]
+    Table(Box<TableError>),
     /// So much data cannot be held.
     #[error(transparent)]
     Tensor(#[from] TensorError),
     /// What a plugin's source has to say.
     #[error(transparent)]
     Other(Box<dyn Error + Send + Sync>),
+}
+
+impl From<TableError> for DataError {
+    fn from(error: TableError) -> Self {
+        DataError::Table(Box::new(error))
+    }
 }

@@ -5,6 +5,12 @@
 //! synthetic digits stand in for it, and [`DataSet::note`] says so.
 
 mod builtin;
+mod csv;
+mod files;
+mod memory;
+mod text;
+mod validation;
+
 mod context;
 mod error;
 mod set;
@@ -13,6 +19,7 @@ mod tests;
 
 pub use context::LoadContext;
 pub use error::DataError;
+pub use memory::InMemory;
 pub use set::{DataSet, Provenance, Split};
 
 #[cfg(feature = "download")]
@@ -25,6 +32,10 @@ use indexmap::IndexMap;
 use super::numbers::Numbers;
 use super::vectors::Vectors;
 use builtin::{FASHION_MNIST, MNIST, SyntheticDigits};
+use csv::Csv;
+use files::Files;
+use text::Text;
+use validation::VALIDATION;
 
 /// One way to get a data set. Plugins add their own to [`Sources`].
 pub trait Source: Send + Sync {
@@ -42,12 +53,15 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// `mnist`, `fashion-mnist`, `synthetic-digits`, `vectors` and `numbers`.
+    /// Those that come along.
     pub fn with_builtin() -> Self {
-        let builtin: [Arc<dyn Source>; 5] = [
+        let builtin: [Arc<dyn Source>; 8] = [
             Arc::new(MNIST),
             Arc::new(FASHION_MNIST),
             Arc::new(SyntheticDigits),
+            Arc::new(Files),
+            Arc::new(Csv),
+            Arc::new(Text),
             Arc::new(Vectors),
             Arc::new(Numbers),
         ];
@@ -70,9 +84,17 @@ impl Sources {
         source.ok_or_else(|| DataError::UnknownSource { name: name.to_string(), known: self.names() })
     }
 
-    /// Loads the source of that name.
+    /// Loads the source of that name. The option `validation` is not the source's own: it takes that share of the rows of
+    /// the split `train` away from it, to be a split `validation`.
+    ///
+    /// # Errors
+    /// If there is no such source, it fails, or its rows cannot be divided so.
     pub fn load(&self, name: &str, context: &LoadContext) -> Result<DataSet, DataError> {
-        self.get(name)?.load(context)
+        let source = self.get(name)?;
+        let Some(share) = context.share(VALIDATION)? else { return source.load(context) };
+        let own = context.options.iter().filter(|(option, _)| &**option != VALIDATION);
+        let set = source.load(&LoadContext { options: own.cloned().collect(), ..context.clone() })?;
+        validation::divided(set, share)
     }
 
     /// Every source.

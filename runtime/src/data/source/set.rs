@@ -47,6 +47,8 @@ pub enum Provenance {
     },
     /// Made by the program itself.
     Synthetic,
+    /// Given by the program that the engine is part of.
+    Memory,
     /// Files fetched just now, with their checksums verified.
     Downloaded {
         /// The folder that they were put in.
@@ -59,6 +61,7 @@ impl fmt::Display for Provenance {
         match self {
             Provenance::Files { dir } => write!(f, "files in {}", dir.display()),
             Provenance::Synthetic => f.write_str("synthetic"),
+            Provenance::Memory => f.write_str("in memory"),
             Provenance::Downloaded { dir } => write!(f, "downloaded to {}", dir.display()),
         }
     }
@@ -83,6 +86,45 @@ impl Split {
             }
         }
         Ok(Split { fields, n_rows })
+    }
+
+    /// A split out of rows, each with one tensor for every field; equal fields of all rows have the same type.
+    ///
+    /// # Errors
+    /// If there is no row, or a tensor is of another type than that of the first row.
+    pub fn from_rows<const N: usize>(
+        fields: [&str; N],
+        rows: impl IntoIterator<Item = [HostTensor; N]>,
+    ) -> Result<Self, DataError> {
+        let mut rows = rows.into_iter();
+        let first = rows.next().ok_or(DataError::NoRows)?;
+        let mut bytes = [(); N].map(|()| vec![]);
+        let mut n_rows = 0;
+        for row in std::iter::once(first.clone()).chain(rows) {
+            for (i, tensor) in row.iter().enumerate() {
+                if (tensor.dtype(), tensor.shape()) != (first[i].dtype(), first[i].shape()) {
+                    let (field, row) = (fields[i].to_string(), n_rows);
+                    let (expected, found) = (format!("{:?}", first[i]), format!("{tensor:?}"));
+                    return Err(DataError::UnevenRow { field, row, expected, found });
+                }
+                bytes[i].extend_from_slice(tensor.bytes());
+            }
+            n_rows += 1;
+        }
+        let field = |i: usize| {
+            let shape: Vec<usize> = [&[n_rows], first[i].shape()].concat();
+            Ok((fields[i].to_string(), HostTensor::from_bytes(first[i].dtype(), &shape, &bytes[i])?))
+        };
+        Split::new((0..N).map(field).collect::<Result<_, DataError>>()?)
+    }
+
+    /// Some of the rows, in this order.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn select(&self, rows: &[usize]) -> Result<Self, DataError> {
+        let selected = |(name, tensor): (&String, &HostTensor)| Ok((name.clone(), tensor.select_rows(rows)?));
+        Split::new(self.fields.iter().map(selected).collect::<Result<_, DataError>>()?)
     }
 
     /// How many rows every field has.

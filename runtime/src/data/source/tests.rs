@@ -150,7 +150,10 @@ fn options_are_checked() {
 fn names_that_are_not_there_are_listed_with_those_that_are() {
     let source = load("minst", &small(&[])).unwrap_err();
     assert_eq!(source.to_string(), "there is no data source `minst`");
-    assert_eq!(source.help().unwrap(), "there are mnist, fashion-mnist, synthetic-digits, vectors, numbers");
+    assert_eq!(
+        source.help().unwrap(),
+        "there are mnist, fashion-mnist, synthetic-digits, files, csv, text, vectors, numbers"
+    );
     let set = load("synthetic-digits", &small(&[])).unwrap();
     let split = set.split("valid").unwrap_err();
     assert_eq!(split.to_string(), "data set `synthetic-digits` has no split `valid`");
@@ -198,4 +201,39 @@ fn fields_of_a_split_have_the_same_rows() {
     let scalar = split(&[("x", rows(3)), ("y", HostTensor::scalar(0u8))]).unwrap_err().to_string();
     assert_eq!(scalar, "field `y` has no rows, the first field has 3");
     assert!(matches!(split(&[]), Err(DataError::NoRows)));
+}
+
+#[test]
+fn a_share_of_the_training_rows_can_be_kept_for_validation() {
+    let with = |share: Attr| {
+        let options = vec![("n_train".into(), Attr::from(20)), ("validation".into(), share)];
+        load("numbers", &LoadContext { options, ..small(&[]) })
+    };
+    let set = with(0.25.into()).unwrap();
+    let rows = |split: &str| set.splits[split].field("number").unwrap().as_slice::<i32>().unwrap().to_vec();
+    assert_eq!((rows("train").len(), rows("validation").len(), rows("test").len()), (15, 5, 1024));
+    let mut all = [rows("train"), rows("validation")].concat();
+    assert!(rows("validation") != [0, 1, 2, 3, 4] && rows("validation").is_sorted());
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..20));
+    assert_eq!(with(0.25.into()).unwrap(), set);
+    check_error(with(0.01.into()), "20 rows of `train` leave none to learn from or none to judge by");
+    check_error(with(Attr::from(2)), "option `validation` cannot be 2");
+}
+
+#[test]
+fn rows_of_a_program_make_a_source() {
+    let row = |i: i32| [HostTensor::scalar(i), HostTensor::from_slice(&[2], &[i as f32, -1.0]).unwrap()];
+    let split = Split::from_rows(["n", "x"], (0..3).map(row)).unwrap();
+    assert_eq!(format!("{:?}", split.fields()), r#"{"n": i32[3], "x": f32[3,2]}"#);
+    assert_eq!(split.field("x").unwrap().to_f64(), [0.0, -1.0, 1.0, -1.0, 2.0, -1.0]);
+    let mut sources = Sources::with_builtin();
+    sources.register(InMemory::new("mine").split("train", split.clone())).unwrap();
+    let set = sources.load("mine", &LoadContext { options: vec![], ..small(&[]) }).unwrap();
+    assert_eq!((set.is_synthetic(), &set.splits["train"]), (false, &split));
+
+    let uneven = [[HostTensor::scalar(1i32)], [HostTensor::scalar(1.0f32)]];
+    let uneven = Split::from_rows(["n"], uneven).unwrap_err().to_string();
+    assert_eq!(uneven, "row 1: field `n` is f32[], that of the first row is i32[]");
+    assert!(matches!(Split::from_rows(["n"], []), Err(DataError::NoRows)));
 }

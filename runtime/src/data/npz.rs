@@ -1,0 +1,175 @@
+//! NumPy's `.npz` files: zip archives of `.npy` files.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use thiserror::Error;
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use super::npy::{self, NpyError};
+use crate::tensor::HostTensor;
+
+/// Why a `.npz` file cannot be used: the file, the fact.
+#[derive(Debug, Error)]
+#[error("{}: {fact}", .path.display())]
+pub struct NpzError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub fact: NpzFact,
+}
+
+/// What is wrong with a `.npz` file.
+#[derive(Debug, Error)]
+pub enum NpzFact {
+    /// The file cannot be opened or read, or is no archive.
+    #[error("cannot be read: {0}")]
+    Unreadable(ZipError),
+    /// A part of the archive is damaged.
+    #[error("`{name}`: {error}")]
+    BadEntry {
+        /// The part.
+        name: String,
+        /// What is wrong.
+        error: ZipError,
+    },
+    /// An array of the archive is damaged.
+    #[error(transparent)]
+    BadArray(NpyError),
+    /// The archive has no array of that name.
+    #[error("there is no array `{name}`; there are {known}")]
+    Missing {
+        /// The array asked for.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+}
+
+/// Reads the array of that name.
+///
+/// # Errors
+/// If the file cannot be read, is damaged, or has no such array.
+pub fn read_one(path: &Path, name: &str) -> Result<HostTensor, NpzError> {
+    let mut archive = open(path)?;
+    let fail = |fact| NpzError { path: path.to_path_buf(), fact };
+    let entries = entries(&archive).map_err(|error| fail(NpzFact::Unreadable(error)))?;
+    match entries.iter().find(|entry| array_name(entry) == name) {
+        Some(entry) => read_entry(&mut archive, path, entry).map_err(fail),
+        None => {
+            let known: Vec<&str> = entries.iter().map(|entry| array_name(entry)).collect();
+            Err(fail(NpzFact::Missing { name: name.to_string(), known: known.join(", ") }))
+        }
+    }
+}
+
+/// Reads all arrays, by name.
+///
+/// # Errors
+/// If the file cannot be read or is damaged.
+pub fn read_all(path: &Path) -> Result<IndexMap<String, HostTensor>, NpzError> {
+    let mut archive = open(path)?;
+    let fail = |fact| NpzError { path: path.to_path_buf(), fact };
+    let entries = entries(&archive).map_err(|error| fail(NpzFact::Unreadable(error)))?;
+    let array = |entry: &String| {
+        let array = read_entry(&mut archive, path, entry).map_err(fail)?;
+        Ok((array_name(entry).to_string(), array))
+    };
+    entries.iter().map(array).collect()
+}
+
+type Archive = ZipArchive<BufReader<File>>;
+
+fn open(path: &Path) -> Result<Archive, NpzError> {
+    let fail = |error| NpzError { path: path.to_path_buf(), fact: NpzFact::Unreadable(error) };
+    let file = File::open(path).map_err(|error| fail(ZipError::Io(error)))?;
+    ZipArchive::new(BufReader::new(file)).map_err(fail)
+}
+
+fn entries(archive: &Archive) -> Result<Vec<String>, ZipError> {
+    archive.file_names().map(|name| Ok(name?.into_owned())).collect()
+}
+
+fn array_name(entry: &str) -> &str {
+    entry.strip_suffix(".npy").unwrap_or(entry)
+}
+
+fn read_entry(archive: &mut Archive, path: &Path, entry: &str) -> Result<HostTensor, NpzFact> {
+    let bad = |error| NpzFact::BadEntry { name: entry.to_string(), error };
+    let mut part = archive.by_name(entry).map_err(bad)?;
+    // The archive's word on the size is not taken: what is held is what was there.
+    let mut bytes = vec![];
+    part.read_to_end(&mut bytes).map_err(|error| bad(ZipError::Io(error)))?;
+    npy::parse(&path.join(entry), &bytes).map_err(NpzFact::BadArray)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs;
+    use std::io::Write;
+
+    use zip::CompressionMethod;
+    use zip::write::{SimpleFileOptions, ZipWriter};
+
+    use super::*;
+    use crate::fuzz::for_a_while;
+
+    fn written(path: &Path, method: CompressionMethod) -> HostTensor {
+        let x = HostTensor::from_slice(&[2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        let y = HostTensor::from_slice(&[2], &[7i64, 8]).unwrap();
+        let mut archive = ZipWriter::new(File::create(path).unwrap());
+        for (name, tensor) in [("x.npy", &x), ("y.npy", &y)] {
+            let options = SimpleFileOptions::default().compression_method(method);
+            archive.start_file(name, options).unwrap();
+            let mut bytes = vec![];
+            npy::write(tensor, &mut bytes).unwrap();
+            archive.write_all(&bytes).unwrap();
+        }
+        archive.finish().unwrap();
+        x
+    }
+
+    #[test]
+    fn arrays_are_read_by_name_compressed_or_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
+            let x = written(&path, method);
+            assert_eq!(read_one(&path, "x").unwrap(), x);
+            let all = read_all(&path).unwrap();
+            assert_eq!(format!("{all:?}"), r#"{"x": f32[2,3], "y": i64[2]}"#);
+        }
+        let missing = read_one(&path, "z").unwrap_err().to_string();
+        assert!(missing.ends_with("a.npz: there is no array `z`; there are x, y"), "{missing}");
+        assert!(read_all(&dir.path().join("none.npz")).unwrap_err().to_string().contains("cannot be read"));
+    }
+
+    /// Damage is an error or does not matter; it never is a panic or a wrong shape.
+    #[test]
+    fn survives_random_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let x = written(&path, CompressionMethod::Deflated);
+        let sound = fs::read(&path).unwrap();
+        let mut n_errors = 0;
+        let n_runs = for_a_while(0x2e7, |stream| {
+            let mut bytes = sound.clone();
+            let place = stream.below(bytes.len() as u32) as usize;
+            match stream.below(3) {
+                0 => bytes.truncate(place),
+                _ => bytes[place] ^= 1 << stream.below(8),
+            }
+            fs::write(&path, bytes).unwrap();
+            match read_all(&path) {
+                Ok(arrays) => assert!(arrays.get("x").is_none_or(|found| found.shape() == x.shape())),
+                Err(_) => n_errors += 1,
+            }
+        });
+        assert!(n_errors > n_runs / 4, "{n_errors} errors in {n_runs} runs");
+    }
+}

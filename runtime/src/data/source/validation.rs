@@ -1,0 +1,30 @@
+//! Rows that are neither learned from nor kept for the last judgement.
+
+use super::{DataError, DataSet};
+use crate::data::shuffle::epoch_order;
+
+/// The option that every source takes, and the split that it makes.
+pub(super) const VALIDATION: &str = "validation";
+const TRAIN: &str = "train";
+/// Which rows are taken depends on nothing but their number, so that runs with different seeds can be compared.
+const SEED: u64 = 0x7661_6c69;
+
+/// The set with a share of the rows of `train`, picked at random, in a split `validation` of their own. The rows of both
+/// keep their order.
+pub(super) fn divided(mut set: DataSet, share: f64) -> Result<DataSet, DataError> {
+    let train = set.split(TRAIN)?;
+    let n_rows = train.n_rows();
+    let n_taken = (share * n_rows as f64).round() as usize;
+    if n_taken == 0 || n_taken == n_rows || i32::try_from(n_rows).is_err() {
+        return Err(DataError::TooFewRows { split: TRAIN.to_string(), n_rows });
+    }
+    let mut order = vec![0; n_rows];
+    epoch_order(SEED, 0, &mut order);
+    let mut is_taken = vec![false; n_rows];
+    order[..n_taken].iter().for_each(|&row| is_taken[row as usize] = true);
+    let rows = |taken: bool| (0..n_rows).filter(|&row| is_taken[row] == taken).collect::<Vec<usize>>();
+    let (kept, taken) = (train.select(&rows(false))?, train.select(&rows(true))?);
+    set.splits.insert(TRAIN.to_string(), kept);
+    set.splits.insert(VALIDATION.to_string(), taken);
+    Ok(set)
+}
