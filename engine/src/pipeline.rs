@@ -120,11 +120,29 @@ pub enum StageKind {
         /// The file.
         path: String,
     },
-    /// Reads parameters and state from a checkpoint file.
-    Load {
-        /// The file.
-        path: String,
-    },
+    /// Reads parameters and state from a file.
+    Load(LoadStage),
+}
+
+/// Parameters and state from a file: a checkpoint, or tensors that another tool has written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadStage {
+    /// The file.
+    pub path: String,
+    /// Which tensor of the file goes where, and what else stays as it is; if empty, all parameters are read by their own
+    /// names.
+    pub names: Vec<LoadName>,
+}
+
+/// Where a parameter is found in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadName {
+    /// The parameter or state.
+    pub param: Symbol,
+    /// The tensor in the file.
+    pub tensor: String,
+    /// Whether the file has the matrix with its axes exchanged, as PyTorch keeps the weights of a linear layer.
+    pub is_transposed: bool,
 }
 
 /// A split of a data source: `digits.train`.

@@ -36,6 +36,18 @@ pub struct Mismatch {
     pub different: Vec<(TensorType, TensorType)>,
 }
 
+impl Mismatch {
+    /// A matrix that lies in the file with its axes exchanged, if that is all that is wrong.
+    pub fn transposed(&self) -> Option<&str> {
+        let is_turned = |(needed, found): &(TensorType, TensorType)| {
+            let turned: Vec<usize> = found.shape.iter().rev().copied().collect();
+            needed.shape.len() == 2 && needed.dtype == found.dtype && needed.shape == turned
+        };
+        let is_all = self.missing.is_empty() && self.different.iter().all(is_turned);
+        self.different.first().filter(|_| is_all).map(|(needed, _)| needed.name.as_str())
+    }
+}
+
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the tensors do not match the graph")?;

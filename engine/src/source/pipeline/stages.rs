@@ -7,8 +7,8 @@ use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
 use crate::ir::{DType, Dim, InputKind, NodeId, Symbol, Value};
 use crate::op::{OpForm, Registry, Role};
 use crate::pipeline::{
-    CheckpointDecl, Evaluation, LastBatch, OptimizerDecl, Pipeline, PredictStage, RunStage, Schedule,
-    SearchStage, SplitRef, Stage, StageKind, TrainStage,
+    CheckpointDecl, Evaluation, LastBatch, LoadName, LoadStage, OptimizerDecl, Pipeline, PredictStage,
+    RunStage, Schedule, SearchStage, SplitRef, Stage, StageKind, TrainStage,
 };
 use crate::source::fields::suggestion;
 use crate::source::{Fields, Ron, RonKind, entries};
@@ -79,7 +79,7 @@ impl Reader<'_> {
             "Run" => self.run(value).map(StageKind::Run),
             "Search" => self.search(value).map(StageKind::Search),
             "Save" => self.path(value, "a `Save` stage").map(|path| StageKind::Save { path }),
-            "Load" => self.path(value, "a `Load` stage").map(|path| StageKind::Load { path }),
+            "Load" => self.load(value).map(StageKind::Load),
             other => {
                 let help = suggestion(other, &KINDS, self.diags);
                 self.diags.error(Code::E0201, head.span, format!("there is no stage `{other}`")).help(help);
@@ -309,6 +309,53 @@ impl Reader<'_> {
         let path = fields.required("path").and_then(|v| self.file(v));
         fields.finish(self.diags);
         path
+    }
+
+    fn load(&mut self, value: &Ron) -> Option<LoadStage> {
+        let mut fields = Fields::of_choice(value, "a `Load` stage", &["path", "names"], self.diags)?;
+        let path = fields.required("path").and_then(|v| self.file(v));
+        let names = fields.optional("names").map_or(Some(vec![]), |v| self.load_names(v));
+        fields.finish(self.diags);
+        Some(LoadStage { path: path?, names: names? })
+    }
+
+    /// `{"w": Transposed("fc.weight"), "b": "fc.bias"}`
+    fn load_names(&mut self, value: &Ron) -> Option<Vec<LoadName>> {
+        let written = entries(value, "`names`", self.diags)?;
+        let read: Vec<Option<LoadName>> = written
+            .into_iter()
+            .map(|(param, tensor)| {
+                let param = self.param(param);
+                let is_transposed = tensor.head().is_some_and(|head| head.value == "Transposed");
+                let tensor = match is_transposed {
+                    true => {
+                        let mut fields = Fields::of_choice(tensor, "`Transposed`", &["tensor"], self.diags)?;
+                        let tensor = fields.required("tensor").and_then(|v| self.tensor(v));
+                        fields.finish(self.diags);
+                        tensor
+                    }
+                    false => self.tensor(tensor),
+                };
+                Some(LoadName { param: param?, tensor: tensor?, is_transposed })
+            })
+            .collect();
+        read.into_iter().collect()
+    }
+
+    fn tensor(&mut self, value: &Ron) -> Option<String> {
+        value.string("the name of a tensor", self.diags).map(|name| name.to_string())
+    }
+
+    /// A parameter of the pipeline.
+    fn param(&mut self, name: Spanned<&str>) -> Option<Symbol> {
+        let known: Vec<&str> = self.pipeline.params.iter().map(|param| &*param.name).collect();
+        if known.contains(&name.value) {
+            return Some(name.value.into());
+        }
+        let help = suggestion(name.value, &known, self.diags);
+        let message = format!("there is no parameter `{}`", name.value);
+        self.diags.error(Code::E0101, name.span, message).help(help);
+        None
     }
 
     fn file(&mut self, value: &Ron) -> Option<String> {
