@@ -276,6 +276,7 @@ codes! {
     E0604 "out of memory"
     E0605 "an integer is divided by zero"
     E0606 "the loss is not a number"
+    E0607 "a node makes a NaN or an infinity"
 }
 
 impl fmt::Display for Code {

@@ -72,7 +72,7 @@ pub(super) fn measure(
         (false, _) => Ok(measured),
         (true, Some(name)) => Err(Failure::graph(format!("`{name}` takes no steps"))),
         (true, None) => {
-            Err(Failure::graph("the pipeline has no stage that takes steps: Train, Evaluate or Run"))
+            Err(Failure::graph("the pipeline has no stage that takes steps: Train, Evaluate, Search or Run"))
         }
     }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use engine_core::compile::{Compiled, Options};
+use engine_core::diag::{Code, Diagnostic, Sources as Texts, nearest};
 use engine_core::emit::cuda_sources;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
 use engine_core::pipeline::{SplitRef, StageKind};
 use engine_core::stage::{Rows, SplitShape, search_extents};
 use engine_runtime::data::source::{LoadContext, Sources};
-use engine_runtime::session::{CompilingPlanner, StageFault, load_data, split_shape};
+use engine_runtime::session::{CompilingPlanner, Fault, StageFault, load_data, split_shape};
 use indexmap::IndexSet;
 use serde_json::{Value, json};
 
@@ -75,12 +76,29 @@ pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
         stages.iter().filter_map(|(name, compiled)| answer(name, compiled, &args.from, &args.to)).collect();
     if answers.is_empty() {
         let (from, to) = (&args.from, &args.to);
+        let graphs: Vec<&Graph> = stages.iter().map(|(_, compiled)| &compiled.simplified).collect();
+        for name in [from, to] {
+            if graphs.iter().all(|graph| graph.find(name).is_none()) {
+                return Err(unknown_node(name, &graphs));
+            }
+        }
         return Err(Failure::graph(format!(
             "no stage has nodes `{from}` and `{to}` where one uses the other"
         )));
     }
     answers.iter().for_each(print);
     Ok(())
+}
+
+/// No stage has a node of that name.
+pub(super) fn unknown_node(name: &str, graphs: &[&Graph]) -> Failure {
+    let names = graphs.iter().flat_map(|graph| &graph.nodes).flat_map(|node| &node.outputs);
+    let mut diagnostic = Diagnostic::error(Code::E0101, format!("no stage has a node `{name}`"));
+    diagnostic.help(match nearest(name, names.map(|output| &*output.name)) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "`engine explain GRAPH --stage grad` shows them all".to_string(),
+    });
+    Failure::diagnostic(Fault::Graph, diagnostic, &Texts::new())
 }
 
 /// Every stage that computes something, compiled for whole batches.
@@ -128,7 +146,7 @@ pub(super) fn compile_stages(
                 let outputs: Vec<_> = search.outputs().map(|node| (node.clone(), node.clone())).collect();
                 planner.compile_inference(&outputs, &extents).map_err(failure)?
             }
-            StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load { .. } => continue,
+            StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load(_) => continue,
         };
         stages.push((stage.name.clone(), compiled));
     }

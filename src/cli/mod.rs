@@ -4,6 +4,7 @@ mod run;
 
 mod check;
 mod data;
+mod dump;
 mod explain;
 mod predict;
 mod selftest;
@@ -182,6 +183,18 @@ struct RunArgs {
     /// Go on from a checkpoint as if the run had never stopped
     #[arg(long, value_name = "CKPT")]
     resume: Option<PathBuf>,
+    /// Stop at the first NaN or infinity and say which node made it, of which operands; steps take longer
+    #[arg(long)]
+    trace_nan: bool,
+    /// Write the value of a node, as `explain --stage grad` names it, to STAGE.NODE.npy: that of each stage's last step
+    #[arg(long, value_name = "NODE")]
+    dump: Vec<String>,
+    /// Write values every so many steps instead, as STAGE.NODE.STEP.npy
+    #[arg(long, value_name = "N", requires = "dump", value_parser = parse_every)]
+    dump_every: Option<u64>,
+    /// The folder that values go to
+    #[arg(long, value_name = "DIR", requires = "dump", default_value = "dump")]
+    dump_dir: PathBuf,
     /// Print final results only
     #[arg(long)]
     quiet: bool,
@@ -340,6 +353,13 @@ struct ProfileArgs {
     /// Write the steps as a trace for chrome://tracing or Perfetto
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
+}
+
+fn parse_every(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(every @ 1..) => Ok(every),
+        _ => Err("expected a whole number from 1 on".to_string()),
+    }
 }
 
 fn parse_steps(text: &str) -> Result<usize, String> {

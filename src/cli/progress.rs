@@ -42,6 +42,8 @@ impl Progress {
                 self.result(&line, false);
                 self.last_epoch = Some(line);
             }
+            // A search without a truth measures nothing.
+            Event::Evaluated { metrics, .. } if metrics.is_empty() => {}
             Event::Evaluated { stage, metrics, set } => {
                 self.result(&format!("{stage}: {}{}", metrics_text(metrics), stand_in(set)), true);
             }
@@ -51,6 +53,8 @@ impl Progress {
                     self.result(&format!("{stage}: {name}: {ty} = {}", values_text(&values)), true);
                 }
             }
+            // Goes to a file, not to the screen.
+            Event::Kept { .. } => {}
             Event::CheckpointWritten { path } => self.remark(&format!("saved {}", path.display())),
             Event::CheckpointRead { path, step: 0 } => self.remark(&format!("loaded {}", path.display())),
             Event::CheckpointRead { path, step } => {

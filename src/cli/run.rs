@@ -9,8 +9,9 @@ use engine_core::compile::Options;
 use engine_core::op::Registry;
 use engine_runtime::data::source::{LoadContext, Sources};
 use engine_runtime::device::Device;
-use engine_runtime::session::{self, CompilingPlanner, Report, Session};
+use engine_runtime::session::{self, CompilingPlanner, Inspection, Report, Session};
 
+use super::dump::{Dumps, expect_nodes};
 use super::explain::compile_stages;
 use super::html;
 use super::open::{Opened, open};
@@ -23,6 +24,11 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.graph, &mut registry)?;
     let mut progress = Progress::new(args.quiet);
+    if !args.dump.is_empty() {
+        let (data_dir, options) = (args.data_dir.as_deref(), compile_options(&args.machine.compile));
+        let stages = compile_stages(&opened, registry.clone(), &sources, data_dir, options, None)?;
+        expect_nodes(&args.dump, &stages)?;
+    }
     let report = run_stages(&opened, registry.clone(), &sources, args, &mut progress)?;
     let Some(path) = &args.report else { return Ok(()) };
     if path.extension().is_some_and(|extension| extension == "html") {
@@ -46,13 +52,20 @@ fn run_stages(
     let sets = session::load_data(&pipeline, sources, &context, &mut |event| progress.show(event));
     let sets = sets.map_err(|error| opened.failure(error))?;
     let options = compile_options_for(&args.machine.compile, &*device);
-    let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options);
+    let kept = args.dump.iter().map(|node| node.as_str().into()).collect();
+    let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options).keeping(kept);
     let session = Session::new(pipeline, Arc::new(planner), device, sets);
     let mut session = session.map_err(|error| opened.failure(error))?;
+    session.inspect(Inspection { trace_nan: args.trace_nan, every: args.dump_every });
     interrupt_by(session.cancel_flag());
-    let ran = session.run_stages(args.resume.as_deref(), &mut |event| progress.show(event));
+    let mut dumps = Dumps::new(args);
+    let ran = session.run_stages(args.resume.as_deref(), &mut |event| {
+        dumps.see(event);
+        progress.show(event);
+    });
     progress.finish();
-    ran.map_err(|error| opened.failure(error))
+    let report = ran.map_err(|error| opened.failure(error))?;
+    dumps.finish().map(|()| report)
 }
 
 /// How to compile for a device.

@@ -19,6 +19,7 @@ mod verify;
 pub use abilities::Abilities;
 pub use access::{Access, Axis, Guard, Level};
 pub use attend::separate_scores;
+pub use build::op_name;
 pub use cluster::NotFused;
 pub use kernel::{
     AttendBody, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, OpaqueBody, Operand, Reg,

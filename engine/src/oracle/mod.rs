@@ -13,8 +13,8 @@ pub use tensor::{Elements, OracleTensor, Precision};
 
 use crate::bind::unroll;
 use crate::ir::{
-    Call, Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeOp, Requirement, Symbol, Type, Value,
-    View, dense_strides,
+    Call, Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeId, NodeOp, Requirement, Symbol,
+    Type, Value, View, dense_strides,
 };
 
 use crate::lower::primitives;
@@ -65,6 +65,18 @@ pub struct OracleRun {
     pub state: IndexMap<Symbol, OracleTensor>,
 }
 
+/// A node that was computed.
+pub struct Computed<'m> {
+    /// The graph of primitives that it is in.
+    pub graph: &'m Graph,
+    /// The node.
+    pub node: NodeId,
+    /// Its operands.
+    pub operands: Vec<&'m OracleTensor>,
+    /// Its results.
+    pub results: &'m [OracleTensor],
+}
+
 /// The interpreter and its settings.
 #[derive(Clone, Copy)]
 pub struct Oracle<'r> {
@@ -96,15 +108,32 @@ impl<'r> Oracle<'r> {
         seed: u64,
         step: i64,
     ) -> Result<OracleRun, OracleError> {
+        self.watch(graph, inputs, seed, step, &mut |_| {})
+    }
+
+    /// As [`run`](Self::run), and shows every node when it is computed, in the order of the graph.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub fn watch(
+        &self,
+        graph: &Graph,
+        inputs: &HashMap<String, OracleTensor>,
+        seed: u64,
+        step: i64,
+        see: &mut dyn FnMut(&Computed<'_>),
+    ) -> Result<OracleRun, OracleError> {
         let graph = primitives(&unroll(graph), self.registry);
         let mut machine = Machine { graph: &graph, precision: self.precision, seed, values: vec![] };
-        for node in &graph.nodes {
+        for (id, node) in graph.nodes.iter().enumerate() {
             let values = match &node.op {
                 NodeOp::Input(kind) => vec![given(node, *kind, inputs, step)?],
                 NodeOp::Call(call) => machine.compute_call(node, call),
                 _ => vec![machine.compute(node)?],
             };
             machine.values.push(values.into_iter().map(|value| value.rounded(self.precision)).collect());
+            let operands = node.inputs.iter().map(|&input| machine.value(input)).collect();
+            see(&Computed { graph: &graph, node: id, operands, results: &machine.values[id] });
         }
         let outputs =
             graph.outputs.iter().map(|(name, v)| (name.clone(), machine.value(*v).clone())).collect();

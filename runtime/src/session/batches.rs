@@ -7,10 +7,12 @@ use engine_core::pipeline::LastBatch;
 use engine_core::plan::Plan;
 use engine_core::stage::Rows;
 
+use super::compiling::KEPT;
 use super::error::SessionError;
 use super::plan::{StagePlan, Sum};
 use super::state::{State, carried, states};
 use crate::device::{Executable, KernelTime, RunError};
+use crate::tensor::HostTensor;
 
 /// How the rows of a split fall into batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,15 +78,44 @@ impl Layout {
 
 type Prepared = Result<Box<dyn Executable>, SessionError>;
 
+/// A plan that is ready to run.
+pub(super) struct Ready {
+    pub(super) plan: StagePlan,
+    pub(super) executable: Box<dyn Executable>,
+}
+
+impl Ready {
+    /// The nodes whose values are kept, by name, with those of the last run.
+    pub(super) fn kept(&self) -> Result<Vec<(Symbol, HostTensor)>, SessionError> {
+        let kept = self.outputs(|name| name.starts_with(KEPT))?.into_iter();
+        Ok(kept.map(|(name, value)| (name[KEPT.len()..].into(), value)).collect())
+    }
+
+    /// Some outputs of the last run.
+    pub(super) fn outputs(
+        &self,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<(Symbol, HostTensor)>, SessionError> {
+        let mut outputs = vec![];
+        for (name, buffer) in self.plan.plan.outputs.iter().filter(|(name, _)| is_wanted(name)) {
+            let ty = &self.plan.plan.buffers[*buffer].ty;
+            let mut tensor = HostTensor::zeros(ty.dtype, &ty.extents())?;
+            self.executable.read_output(name, tensor.bytes_mut())?;
+            outputs.push((name.clone(), tensor));
+        }
+        Ok(outputs)
+    }
+}
+
 /// The plans of a stage, ready to run.
 pub(super) struct Batches {
     pub(super) layout: Layout,
     /// The plan of a whole batch, or of the short one if there is no other.
     pub(super) plan: Arc<Plan>,
-    full: Option<Box<dyn Executable>>,
-    last: Option<Box<dyn Executable>>,
+    full: Option<Ready>,
+    last: Option<Ready>,
     /// The step of the optimizer after the batches of a step.
-    apply: Option<Box<dyn Executable>>,
+    apply: Option<Ready>,
     pub(super) sums: Vec<Sum>,
     pub(super) nan_step: Option<Symbol>,
     /// Parameters and state of either plan.
@@ -106,9 +137,7 @@ impl Batches {
     ) -> Result<Self, SessionError> {
         let (full_rows, last_rows) = layout.ways();
         let plans = [full_rows.map(&mut *plan).transpose()?, last_rows.map(&mut *plan).transpose()?];
-        let [full, last] = [&plans[0], &plans[1]].map(|plan| plan.as_ref().map(&mut *prepare).transpose());
-        let (full, last) = (full?, last?);
-        let Some(first) = plans.iter().flatten().next() else {
+        let Some(first) = plans.iter().flatten().next().cloned() else {
             engine_core::bug!("a layout without batches")
         };
         let mut names: Vec<Symbol> = vec![];
@@ -117,8 +146,13 @@ impl Batches {
                 names.push(name.clone());
             }
         }
+        let mut ready = |plan: Option<StagePlan>| {
+            plan.map(|plan| Ok::<_, SessionError>(Ready { executable: prepare(&plan)?, plan })).transpose()
+        };
+        let [full, last] = plans.map(&mut ready);
+        let (full, last) = (full?, last?);
         let arenas =
-            [&full, &last].map(|executable| executable.as_ref().map_or(0, |ready| ready.arena_bytes()));
+            [&full, &last].map(|ready| ready.as_ref().map_or(0, |ready| ready.executable.arena_bytes()));
         Ok(Batches {
             layout,
             plan: Arc::clone(&first.plan),
@@ -136,9 +170,10 @@ impl Batches {
     }
 
     /// Lets every step end with a plan of its own.
-    pub(super) fn end_steps_with(&mut self, plan: &Plan, ready: Box<dyn Executable>) {
+    pub(super) fn end_steps_with(&mut self, ready: Ready) {
+        let plan = &*ready.plan.plan;
         self.kernels_per_step = self.kernels_per_step * self.layout.n_parts + plan.launches.len();
-        self.peak_bytes = self.peak_bytes.max(ready.arena_bytes());
+        self.peak_bytes = self.peak_bytes.max(ready.executable.arena_bytes());
         // What both plans change is used up at the end of a step, so it is nothing to save.
         let (used_up, own): (Vec<Symbol>, Vec<Symbol>) =
             states(plan).partition(|name| self.carried.contains(name));
@@ -151,6 +186,7 @@ impl Batches {
     /// Bytes of all arenas, and of what kernels need besides.
     pub(super) fn bytes(&self) -> usize {
         let ready = [&self.full, &self.last, &self.apply].into_iter().flatten();
+        let ready = ready.map(|ready| &ready.executable);
         ready.map(|ready| ready.arena_bytes() + ready.scratch_bytes()).sum()
     }
 
@@ -163,8 +199,10 @@ impl Batches {
             0 => (&mut self.last, 1),
             n_left => (&mut self.full, n_left.min(most)),
         };
-        let Some(executable) = executable else { engine_core::bug!("no plan for batch {position}") };
-        let Some(apply) = &mut self.apply else {
+        let Some(Ready { executable, .. }) = executable else {
+            engine_core::bug!("no plan for batch {position}")
+        };
+        let Some(Ready { executable: apply, .. }) = &mut self.apply else {
             executable.run(step as u32, n_steps as u32)?;
             return Ok(n_steps);
         };
@@ -176,9 +214,26 @@ impl Batches {
         Ok(n_steps)
     }
 
+    /// Takes one step through `take`, which runs each plan of it, given the number for that plan.
+    pub(super) fn step_by(
+        &mut self,
+        step: u64,
+        take: &mut dyn FnMut(&mut Ready, u32) -> Result<(), SessionError>,
+    ) -> Result<(), SessionError> {
+        let position = (step % self.layout.steps() as u64) as usize;
+        self.last_ran = position >= self.layout.n_full;
+        let ready = if self.last_ran { &mut self.last } else { &mut self.full };
+        let Some(ready) = ready else { engine_core::bug!("no plan for batch {position}") };
+        let n_parts = self.layout.n_parts as u32;
+        for part in 0..n_parts {
+            take(ready, step as u32 * n_parts + part)?;
+        }
+        self.apply.as_mut().map_or(Ok(()), |apply| take(apply, step as u32))
+    }
+
     /// Takes a step and times the launches of the plan of a whole batch.
     pub(super) fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError> {
-        let Some(executable) = self.full.as_mut().or(self.last.as_mut()) else {
+        let Some(Ready { executable, .. }) = self.full.as_mut().or(self.last.as_mut()) else {
             engine_core::bug!("a layout without batches")
         };
         executable.profile(step as u32 * self.layout.n_parts as u32)
@@ -187,9 +242,20 @@ impl Batches {
     /// The value of an `f32[]` output after the last step; none if there is no such output.
     pub(super) fn output(&self, name: &str) -> Option<f32> {
         let mut bytes = [0; 4];
-        let executable = if self.last_ran { &self.last } else { &self.full };
-        executable.as_ref()?.read_output(name, &mut bytes).ok()?;
+        self.latest()?.executable.read_output(name, &mut bytes).ok()?;
         Some(f32::from_le_bytes(bytes))
+    }
+
+    /// The nodes whose values are kept, by name, with those of the last step.
+    pub(super) fn kept(&self) -> Result<Vec<(Symbol, HostTensor)>, SessionError> {
+        let ready = [self.latest(), self.apply.as_ref()].into_iter().flatten();
+        let kept: Result<Vec<_>, SessionError> = ready.map(Ready::kept).collect();
+        Ok(kept?.into_iter().flatten().collect())
+    }
+
+    /// The plan of the batch that ran last.
+    fn latest(&self) -> Option<&Ready> {
+        if self.last_ran { self.last.as_ref() } else { self.full.as_ref() }
     }
 
     /// Forgets what was added up.

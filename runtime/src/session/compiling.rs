@@ -19,7 +19,11 @@ pub struct CompilingPlanner {
     pipeline: Arc<Pipeline>,
     registry: Registry,
     options: Options,
+    kept: Vec<Symbol>,
 }
+
+/// What the output of a stage is called that shows the node of this name.
+pub(super) const KEPT: &str = "kept.";
 
 /// A compiled stage, with all its forms on the way to the plan.
 #[derive(Clone, Debug)]
@@ -48,7 +52,13 @@ impl Error for StageFault {}
 impl CompilingPlanner {
     /// A compiler for the stages of this pipeline.
     pub fn new(pipeline: Arc<Pipeline>, registry: Registry, options: Options) -> Self {
-        CompilingPlanner { pipeline, registry, options }
+        CompilingPlanner { pipeline, registry, options, kept: vec![] }
+    }
+
+    /// Lets every stage that computes one of these nodes keep its value, gradients among them: they are
+    /// outputs of its plans, called `kept.NODE`.
+    pub fn keeping(self, nodes: Vec<Symbol>) -> Self {
+        CompilingPlanner { kept: nodes, ..self }
     }
 
     /// One training step.
@@ -105,7 +115,11 @@ impl CompilingPlanner {
 
     fn compile_graph(&self, graph: &Graph) -> Compiled {
         let options = Options { matmul: self.pipeline.matmul, ..self.options.clone() };
-        compile(graph, &self.registry, &options)
+        let kept =
+            self.kept.iter().filter_map(|name| Some((format!("{KEPT}{name}").into(), graph.find(name)?)));
+        let mut graph = graph.clone();
+        graph.outputs = graph.outputs.iter().cloned().chain(kept).collect();
+        compile(&graph, &self.registry, &options)
     }
 }
 
@@ -136,13 +150,16 @@ impl Planner for CompilingPlanner {
         Ok(Arc::new(self.compile_inference(outputs, extents)?.plan))
     }
 
-    fn running(&self, stage: &RunStage) -> Result<Arc<Plan>, PlanError> {
-        Ok(Arc::new(self.compile_running(stage)?.plan))
+    fn running(&self, stage: &RunStage) -> Result<StagePlan, PlanError> {
+        let compiled = self.compile_running(stage)?;
+        Ok(CompiledStage { compiled, sums: vec![], nan_step: None }.into())
     }
 }
 
 impl From<CompiledStage> for StagePlan {
     fn from(stage: CompiledStage) -> Self {
-        StagePlan { plan: Arc::new(stage.compiled.plan), sums: stage.sums, nan_step: stage.nan_step }
+        let Compiled { plan, simplified, .. } = stage.compiled;
+        let (sums, nan_step) = (stage.sums, stage.nan_step);
+        StagePlan { plan: Arc::new(plan), graph: Arc::new(simplified), sums, nan_step }
     }
 }

@@ -9,7 +9,9 @@ use engine_core::ir::Symbol;
 use engine_core::pipeline::{Pipeline, StageKind};
 use thiserror::Error;
 
+use super::trace::{Origin, OriginNode};
 use crate::checkpoint::{CheckpointError, CheckpointFact, Mismatch};
+use crate::data::npz::NpzError;
 use crate::data::source::DataError;
 use crate::device::{DeviceError, RunError};
 use crate::diagnostic::Coded;
@@ -68,6 +70,17 @@ pub enum SessionError {
         /// How it differs.
         mismatch: Mismatch,
     },
+    /// An archive of weights cannot be read.
+    #[error("weights {0}")]
+    Archive(Box<NpzError>),
+    /// A file of weights lacks tensors that are asked for by name.
+    #[error("weights {}:\n  {}", .path.display(), .faults.join("\n  "))]
+    Names {
+        /// The file.
+        path: PathBuf,
+        /// What cannot be had.
+        faults: Vec<String>,
+    },
     /// A checkpoint cannot be resumed from by this pipeline.
     #[error("checkpoint {}: {why}", .path.display())]
     CannotResume {
@@ -83,6 +96,14 @@ pub enum SessionError {
         stage: Symbol,
         /// The first step with such a loss, counted from 0.
         step: u64,
+    },
+    /// A node has made a NaN or an infinity, and somebody wanted to know.
+    #[error("stage `{stage}`: {origin}")]
+    NotFinite {
+        /// The stage.
+        stage: Symbol,
+        /// Where it comes from.
+        origin: Box<Origin>,
     },
     /// The stage has no rows to work on, or too many.
     #[error("stage `{stage}`: {why}")]
@@ -159,6 +180,9 @@ impl SessionError {
             | SessionError::Mismatch { .. }
             | SessionError::CannotResume { .. }
             | SessionError::NotANumber { .. }
+            | SessionError::NotFinite { .. }
+            | SessionError::Archive(_)
+            | SessionError::Names { .. }
             | SessionError::Rows { .. }
             | SessionError::Input { .. }
             | SessionError::Tensor(_) => Fault::Graph,
@@ -194,6 +218,13 @@ impl SessionError {
             SessionError::Run { stage, .. }
             | SessionError::OutOfMemory { stage, .. }
             | SessionError::Rows { stage, .. } => stage_span(stage),
+            SessionError::NotFinite { stage, origin } => match &origin.node {
+                Some(OriginNode { span: Some(span), name, .. }) => {
+                    let name = name.split(':').next().unwrap_or_default();
+                    Some((*span, format!("`{name}` is part of this")))
+                }
+                _ => stage_span(stage),
+            },
             SessionError::NotANumber { stage, .. } => {
                 let stage = pipeline.stages.iter().find(|known| known.name == *stage)?;
                 let StageKind::Train(train) = &stage.kind else { return None };
@@ -219,6 +250,9 @@ impl Coded for SessionError {
             SessionError::Checkpoint(error) => error.code(),
             SessionError::Mismatch { .. } | SessionError::CannotResume { .. } => Some(Code::E0504),
             SessionError::NotANumber { .. } => Some(Code::E0606),
+            SessionError::NotFinite { .. } => Some(Code::E0607),
+            SessionError::Archive(_) => Some(Code::E0503),
+            SessionError::Names { .. } => Some(Code::E0504),
             SessionError::Rows { .. } | SessionError::Input { .. } => Some(Code::E0506),
             SessionError::Output { .. } => Some(Code::E0505),
             SessionError::Tensor(error) => error.code(),
@@ -237,12 +271,22 @@ impl Coded for SessionError {
                 "use smaller batches; `engine explain --stage plan` shows what takes how much".to_string(),
             ),
             SessionError::Checkpoint(error) => error.help(),
-            SessionError::Mismatch { .. } => Some("rename parameters so that they agree".to_string()),
+            SessionError::Mismatch { mismatch, .. } => Some(match mismatch.transposed() {
+                Some(name) => format!("`names: {{\"{name}\": Transposed(\"…\")}}` exchanges the axes"),
+                None => "rename parameters so that they agree".to_string(),
+            }),
+            SessionError::Archive(_) => Some("take another file".to_string()),
+            SessionError::Names { .. } => Some("correct `names`".to_string()),
+            SessionError::NotFinite { origin, .. } => Some(match &origin.node {
+                Some(node) => format!("of its operands, {}", node.operands.join(", ")),
+                None => "a kernel computes something else; `engine verify` finds out which".to_string(),
+            }),
             SessionError::CannotResume { .. } => {
                 Some("resume with the graph and the settings that it was written with".to_string())
             }
             SessionError::NotANumber { .. } => {
-                Some("try a smaller learning rate, or `clip_norm: 1.0`".to_string())
+                let help = "`--trace-nan` finds where it comes from; a smaller learning rate or `clip_norm: 1.0` may help";
+                Some(help.to_string())
             }
             SessionError::Rows { .. } => Some("choose another `batch`".to_string()),
             SessionError::Tensor(error) => error.help(),

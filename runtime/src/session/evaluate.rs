@@ -8,8 +8,9 @@ use indexmap::IndexMap;
 
 use super::batches::{Batches, Layout};
 use super::error::SessionError;
-use super::event::Event;
+use super::event::{Event, tell_kept};
 use super::report::StageReport;
+use super::trace::traced_step;
 use super::{Session, Subscriber};
 
 /// Steps between looks at the flag that interrupts.
@@ -28,7 +29,7 @@ impl Session {
         let n_steps = batches.layout.steps() as u64;
         tell(&Event::StageStarted { stage, kind: "evaluate", n_steps });
         let steps_start = Instant::now();
-        let metrics = self.evaluate(stage, &mut batches, true)?;
+        let metrics = self.evaluate(stage, (&mut batches, Some(evaluation)), tell)?;
         let step_us = steps_start.elapsed().as_secs_f64() * 1e6 / n_steps as f64;
         if let Some(set) = self.resident.set(&evaluation.data.data) {
             tell(&Event::Evaluated { stage, metrics: &metrics, set });
@@ -68,20 +69,34 @@ impl Session {
         )
     }
 
-    /// Runs a planned evaluation over all of its rows.
+    /// Runs a planned evaluation over all of its rows. One that is a stage of its own, and says which, may be interrupted
+    /// and looked at.
     pub(super) fn evaluate(
         &self,
         stage: &Symbol,
-        batches: &mut Batches,
-        may_be_interrupted: bool,
+        (batches, own): (&mut Batches, Option<&Evaluation>),
+        tell: &mut Subscriber<'_>,
     ) -> Result<IndexMap<String, f64>, SessionError> {
         batches.reset_sums(&self.state)?;
         let n_steps = batches.layout.steps() as u64;
         let mut step = 0;
         while step < n_steps {
-            let ran = batches.run(step, SLICE);
-            step += ran.map_err(|source| SessionError::Run { stage: stage.clone(), source })? as u64;
-            if may_be_interrupted && self.is_cancelled() {
+            step += match own.filter(|_| self.inspection.trace_nan) {
+                Some(evaluation) => {
+                    let data = |name: &str| self.data_input(name, Some(&evaluation.data), None);
+                    traced_step(stage, batches, (&self.state, self.pipeline.seed, step), &data)?;
+                    1
+                }
+                None => {
+                    let ran = batches.run(step, self.steps_at_once(step, SLICE));
+                    ran.map_err(|source| SessionError::Run { stage: stage.clone(), source })? as u64
+                }
+            };
+            let is_last = self.inspection.every.is_none() && step == n_steps;
+            if own.is_some() && (is_last || self.is_kept_after(step)) {
+                tell_kept(stage, step - 1, batches.kept()?, tell);
+            }
+            if own.is_some() && self.is_cancelled() {
                 return Err(SessionError::Interrupted { checkpoint: None });
             }
         }

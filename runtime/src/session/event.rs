@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use engine_core::ir::Symbol;
+
+use super::Subscriber;
 use super::report::{EpochReport, StageReport};
 use crate::data::source::DataSet;
 use crate::tensor::HostTensor;
@@ -70,6 +73,17 @@ pub enum Event<'a> {
         /// Results by name.
         outputs: &'a IndexMap<String, HostTensor>,
     },
+    /// The value of a node that is kept ([`CompilingPlanner::keeping`](super::CompilingPlanner::keeping)).
+    Kept {
+        /// The stage.
+        stage: &'a str,
+        /// The step that computed it, counted from 0.
+        step: u64,
+        /// The node.
+        node: &'a str,
+        /// Its value.
+        value: &'a HostTensor,
+    },
     /// A checkpoint is safely on the disk.
     CheckpointWritten {
         /// The file.
@@ -87,4 +101,11 @@ pub enum Event<'a> {
         /// What it has to show.
         report: &'a StageReport,
     },
+}
+
+/// Tells the values of nodes that are kept.
+pub(super) fn tell_kept(stage: &str, step: u64, kept: Vec<(Symbol, HostTensor)>, tell: &mut Subscriber<'_>) {
+    for (node, value) in &kept {
+        tell(&Event::Kept { stage, step, node, value });
+    }
 }

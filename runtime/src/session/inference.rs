@@ -6,14 +6,18 @@ use std::time::Instant;
 use dashmap::DashMap;
 use engine_core::ir::{Dim, InputKind, NodeOp, Symbol, Type};
 use engine_core::pipeline::RunStage;
-use engine_core::plan::{Place, Plan};
+use engine_core::plan::Place;
 use indexmap::IndexMap;
 
+use super::batches::Ready;
+use super::compiling::KEPT;
 use super::error::SessionError;
-use super::event::Event;
+use super::event::{Event, tell_kept};
+use super::plan::StagePlan;
 use super::report::{OutputReport, StageReport};
+use super::trace::traced_run;
 use super::{Session, Subscriber};
-use crate::device::{DeviceBuffer, Executable};
+use crate::device::DeviceBuffer;
 use crate::tensor::{HostTensor, type_text};
 
 /// Inferences made ready before, by the nodes asked for and the extents bound. Threads that ask for different ones do
@@ -22,8 +26,7 @@ pub(super) type Cache = DashMap<(Vec<Symbol>, Vec<(Symbol, usize)>), Arc<Mutex<I
 
 /// A plan with buffers for its plain inputs.
 pub(super) struct Inference {
-    pub(super) plan: Arc<Plan>,
-    pub(super) executable: Box<dyn Executable>,
+    pub(super) ready: Ready,
     inputs: IndexMap<Symbol, (Type, DeviceBuffer)>,
 }
 
@@ -43,6 +46,7 @@ impl Session {
             self.device.write(buffer, 0, given.bytes())?;
         }
         inference
+            .ready
             .executable
             .run(0, 1)
             .map_err(|source| SessionError::Run { stage: "predict".into(), source })?;
@@ -64,6 +68,7 @@ impl Session {
         let named: Vec<_> = outputs.iter().map(|node| (node.clone(), node.clone())).collect();
         let plan = self.planner.inference(&named, &key.1);
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
+        let plan = StagePlan { plan, graph: Arc::default(), sums: vec![], nan_step: None };
         let made = Arc::new(Mutex::new(self.prepare_inference(&stage, plan)?));
         Ok(Arc::clone(&self.inferences.entry(key).or_insert(made)))
     }
@@ -80,8 +85,11 @@ impl Session {
         tell(&Event::StageStarted { stage, kind: "run", n_steps: run.steps as u64 });
         let steps_start = Instant::now();
         for step in 0..run.steps {
-            let ran = inference.executable.run(step as u32, 1);
-            ran.map_err(|source| SessionError::Run { stage: stage.clone(), source })?;
+            self.run_once(stage, &mut inference, step as u32)?;
+            let is_last = self.inspection.every.is_none() && step + 1 == run.steps;
+            if is_last || self.is_kept_after(step as u64 + 1) {
+                tell_kept(stage, step as u64, inference.ready.kept()?, tell);
+            }
             if self.is_cancelled() {
                 return Err(SessionError::Interrupted { checkpoint: None });
             }
@@ -98,8 +106,8 @@ impl Session {
             step_us: stepping.as_secs_f64() * 1e6 / run.steps.max(1) as f64,
             epochs: vec![],
             metrics: IndexMap::new(),
-            kernels_per_step: inference.plan.launches.len(),
-            peak_bytes: inference.executable.arena_bytes(),
+            kernels_per_step: inference.ready.plan.plan.launches.len(),
+            peak_bytes: inference.ready.executable.arena_bytes(),
         })
     }
 
@@ -108,17 +116,32 @@ impl Session {
         let plan = self.planner.running(run);
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
         let inference = self.prepare_inference(stage, plan)?;
-        let executable = &inference.executable;
+        let executable = &inference.ready.executable;
         self.check_memory(stage, &[], executable.arena_bytes() + executable.scratch_bytes())?;
         self.feed_from_data(&inference)?;
         Ok(inference)
     }
 
-    fn prepare_inference(&self, stage: &Symbol, plan: Arc<Plan>) -> Result<Inference, SessionError> {
-        self.check_memory(stage, &[], plan.arena_bytes)?;
-        let mut executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed)?;
+    fn run_once(&self, stage: &Symbol, inference: &mut Inference, step: u32) -> Result<(), SessionError> {
+        if !self.inspection.trace_nan {
+            let ran = inference.ready.executable.run(step, 1);
+            return ran.map_err(|source| SessionError::Run { stage: stage.clone(), source });
+        }
+        let Inference { ready, inputs } = inference;
+        let data = |name: &str| -> Result<Option<HostTensor>, SessionError> {
+            let Some((ty, buffer)) = inputs.get(name) else { return Ok(None) };
+            let mut tensor = HostTensor::zeros(ty.dtype, &ty.extents())?;
+            self.device.read(buffer, 0, tensor.bytes_mut())?;
+            Ok(Some(tensor))
+        };
+        traced_run(stage, ready, (&self.state, self.pipeline.seed, step), &data)
+    }
+
+    fn prepare_inference(&self, stage: &Symbol, plan: StagePlan) -> Result<Inference, SessionError> {
+        self.check_memory(stage, &[], plan.plan.arena_bytes)?;
+        let mut executable = self.device.prepare(Arc::clone(&plan.plan), self.pipeline.seed)?;
         let mut inputs = IndexMap::new();
-        for buffer in &plan.buffers {
+        for buffer in &plan.plan.buffers {
             match buffer.place {
                 Place::Input(InputKind::Data) => {
                     let fed = self.device.allocate(buffer.ty.bytes())?;
@@ -134,7 +157,7 @@ impl Session {
                 Place::Input(InputKind::Step) | Place::Arena(_) => {}
             }
         }
-        Ok(Inference { plan, executable, inputs })
+        Ok(Inference { ready: Ready { plan, executable }, inputs })
     }
 
     /// Feeds inputs that come from data with the first rows of the set's first split.
@@ -197,15 +220,10 @@ impl Session {
 }
 
 impl Inference {
+    /// What was asked for, without what is kept besides.
     fn read_outputs(&self) -> Result<IndexMap<String, HostTensor>, SessionError> {
-        let mut outputs = IndexMap::new();
-        for (name, buffer) in &self.plan.outputs {
-            let ty = &self.plan.buffers[*buffer].ty;
-            let mut tensor = HostTensor::zeros(ty.dtype, &ty.extents())?;
-            self.executable.read_output(name, tensor.bytes_mut())?;
-            outputs.insert(name.to_string(), tensor);
-        }
-        Ok(outputs)
+        let outputs = self.ready.outputs(|name| !name.starts_with(KEPT))?.into_iter();
+        Ok(outputs.map(|(name, value)| (name.to_string(), value)).collect())
     }
 }
 

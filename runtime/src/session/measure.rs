@@ -12,6 +12,7 @@ use super::batches::{Batches, Layout};
 use super::error::SessionError;
 use super::inference::Inference;
 use super::order::Order;
+use super::search::Searcher;
 use crate::device::{KernelTime, RunError};
 
 /// What the steps of one stage took.
@@ -43,7 +44,7 @@ pub struct Effort {
 }
 
 impl Session {
-    /// Measures the stages that take steps (training, evaluation, `Run`), or the one of that name. Parameters and state
+    /// Measures the stages that take steps (training, evaluation, search, `Run`), or the one of that name. Parameters and state
     /// change as in a run; nothing is saved.
     ///
     /// # Errors
@@ -89,6 +90,7 @@ impl Session {
                 Steps::Batches { batches: Box::new(batches), _order: None }
             }
             StageKind::Run(run) => Steps::Run(self.prepare_running(&stage.name, run)?),
+            StageKind::Search(search) => Steps::Search(self.prepare_search(&stage.name, search)?),
             _ => return Ok(None),
         }))
     }
@@ -102,13 +104,16 @@ enum Steps {
         _order: Option<Order>,
     },
     Run(Inference),
+    /// The first batch of queries.
+    Search(Searcher),
 }
 
 impl Steps {
     fn plan(&self) -> &Arc<Plan> {
         match self {
             Steps::Batches { batches, .. } => &batches.plan,
-            Steps::Run(inference) => &inference.plan,
+            Steps::Run(inference) => &inference.ready.plan.plan,
+            Steps::Search(searcher) => &searcher.plan,
         }
     }
 
@@ -116,7 +121,7 @@ impl Steps {
     fn n_whole(&self) -> u64 {
         match self {
             Steps::Batches { batches, .. } => batches.layout.n_full.max(1) as u64,
-            Steps::Run(_) => u64::from(u32::MAX),
+            Steps::Run(_) | Steps::Search(_) => u64::from(u32::MAX),
         }
     }
 
@@ -129,14 +134,16 @@ impl Steps {
                 }
                 Ok(())
             }
-            Steps::Run(inference) => inference.executable.run(step as u32, n_steps as u32),
+            Steps::Run(inference) => inference.ready.executable.run(step as u32, n_steps as u32),
+            Steps::Search(searcher) => searcher.executable.run(step as u32, n_steps as u32),
         }
     }
 
     fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError> {
         match self {
             Steps::Batches { batches, .. } => batches.profile(step),
-            Steps::Run(inference) => inference.executable.profile(step as u32),
+            Steps::Run(inference) => inference.ready.executable.profile(step as u32),
+            Steps::Search(searcher) => searcher.executable.profile(step as u32),
         }
     }
 }

@@ -23,6 +23,8 @@ mod report;
 mod resident;
 mod search;
 mod state;
+mod trace;
+mod weights;
 
 #[cfg(test)]
 mod tests;
@@ -32,14 +34,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use engine_core::ir::{InputKind, Symbol};
-use engine_core::pipeline::{Pipeline, SplitRef, Stage, StageKind};
+use engine_core::ir::{DType, InputKind, Symbol};
+use engine_core::pipeline::{LoadName, LoadStage, Pipeline, SplitRef, Stage, StageKind};
 use engine_core::plan::{Place, Plan};
 use indexmap::IndexMap;
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::data::source::{DataSet, LoadContext, Sources};
 use crate::device::{Device, DeviceBuffer, Executable};
+use crate::tensor::HostTensor;
 use background::Background;
 use resident::Resident;
 use state::State;
@@ -51,6 +54,7 @@ pub use measure::{Effort, StageMeasure};
 pub use plan::{Planner, StagePlan, Sum};
 pub use report::{DataReport, EpochReport, OutputReport, Report, StageReport};
 pub use resident::split_shape;
+pub use trace::{Origin, OriginNode};
 
 /// Someone who is told what happens.
 pub type Subscriber<'s> = dyn FnMut(&Event<'_>) + 's;
@@ -69,6 +73,17 @@ pub struct Session {
     /// What the last training stage left behind, for a stage that saves it.
     trained: Trained,
     inferences: inference::Cache,
+    inspection: Inspection,
+}
+
+/// What a session looks at while its stages run.
+#[derive(Clone, Debug, Default)]
+pub struct Inspection {
+    /// Finds the node that first makes a NaN or an infinity; steps are taken one by one and are slower.
+    pub trace_nan: bool,
+    /// Tells the values that the planner keeps ([`CompilingPlanner::keeping`]) every so many steps; none: after the last
+    /// step of a stage.
+    pub every: Option<u64>,
 }
 
 /// Where training stands, beside the tensors themselves.
@@ -120,9 +135,15 @@ impl Session {
             fingerprint: format!("{:08x}", crc32fast::hash(pipeline.graph.to_string().as_bytes())),
             trained,
             inferences: inference::Cache::default(),
+            inspection: Inspection::default(),
             pipeline,
             device,
         })
+    }
+
+    /// Looks closer at the stages that run from now on.
+    pub fn inspect(&mut self, inspection: Inspection) {
+        self.inspection = inspection;
     }
 
     /// The device that it runs on.
@@ -163,8 +184,16 @@ impl Session {
     /// Takes over the pipeline's parameters from a checkpoint, or from a safetensors file of another tool; whatever
     /// else is in it does not matter.
     pub fn load(&mut self, path: &Path) -> Result<(), SessionError> {
-        let tensors = checkpoint::read_tensors(path)?;
+        let tensors = weights::read(path)?;
         let params: Vec<Symbol> = self.pipeline.params.iter().map(|param| param.name.clone()).collect();
+        self.state.restore(path, &params, &tensors, false)
+    }
+
+    /// Takes over some parameters from a file of another tool (safetensors, `.npz`), where they have other names or lie
+    /// with their axes exchanged. All others stay as they are.
+    pub fn load_named(&mut self, path: &Path, names: &[LoadName]) -> Result<(), SessionError> {
+        let tensors = weights::renamed(path, names, &weights::read(path)?)?;
+        let params: Vec<Symbol> = names.iter().map(|name| name.param.clone()).collect();
         self.state.restore(path, &params, &tensors, false)
     }
 
@@ -186,7 +215,7 @@ impl Session {
             StageKind::Run(run) => self.running_stage(&stage.name, run, outputs, tell).map(Some),
             StageKind::Search(search) => self.search_stage(&stage.name, search, tell).map(Some),
             StageKind::Save { path } => self.save_stage(&stage.name, path.as_ref(), tell).map(Some),
-            StageKind::Load { path } => self.load_stage(&stage.name, path.as_ref(), tell).map(Some),
+            StageKind::Load(load) => self.load_stage(&stage.name, load, tell).map(Some),
             StageKind::Predict(_) => Ok(None),
         }
     }
@@ -206,11 +235,14 @@ impl Session {
     fn load_stage(
         &mut self,
         stage: &Symbol,
-        path: &Path,
+        load: &LoadStage,
         tell: &mut Subscriber<'_>,
     ) -> Result<StageReport, SessionError> {
-        let start = Instant::now();
-        self.load(path)?;
+        let (start, path) = (Instant::now(), Path::new(&load.path));
+        match load.names.is_empty() {
+            true => self.load(path)?,
+            false => self.load_named(path, &load.names)?,
+        }
         tell(&Event::CheckpointRead { path, step: 0 });
         Ok(short_report(stage, "load", start))
     }
@@ -277,6 +309,35 @@ impl Session {
         }
         let (stage, available) = (stage.clone(), info.memory_bytes);
         Err(SessionError::OutOfMemory { stage, needed, available, name: info.name })
+    }
+
+    /// The value of an input of a plan that is neither a parameter nor state.
+    fn data_input(
+        &self,
+        name: &str,
+        split: Option<&SplitRef>,
+        order: Option<&DeviceBuffer>,
+    ) -> Result<Option<HostTensor>, SessionError> {
+        if let Some(order) = order.filter(|_| name == ORDER) {
+            let mut tensor = HostTensor::zeros(DType::I32, &[order.bytes() / DType::I32.size()])?;
+            self.device.read(order, 0, tensor.bytes_mut())?;
+            return Ok(Some(tensor));
+        }
+        Ok(split.and_then(|split| self.resident.field(split, name)).cloned())
+    }
+
+    /// Whether kept values are due after a step that was the `step`th, counted from 1.
+    fn is_kept_after(&self, step: u64) -> bool {
+        self.inspection.every.is_some_and(|every| step.is_multiple_of(every.max(1)))
+    }
+
+    /// At most so many steps at once, so that none is missed that is looked at.
+    fn steps_at_once(&self, step: u64, most: usize) -> usize {
+        if self.inspection.trace_nan {
+            return 1;
+        }
+        let left = self.inspection.every.map(|every| every.max(1) - step % every.max(1));
+        left.map_or(most, |left| most.min(left as usize))
     }
 
     fn is_cancelled(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine_core::ir::Symbol;
+use engine_core::ir::{Graph, Symbol};
 use engine_core::pipeline::{Evaluation, RunStage, TrainStage};
 use engine_core::plan::Plan;
 use engine_core::stage::{Rows, SplitShape};
@@ -37,7 +37,7 @@ pub trait Planner: Send + Sync {
     ) -> Result<Arc<Plan>, PlanError>;
 
     /// One step of a `Run` stage from the pipeline's plain inputs.
-    fn running(&self, stage: &RunStage) -> Result<Arc<Plan>, PlanError>;
+    fn running(&self, stage: &RunStage) -> Result<StagePlan, PlanError>;
 }
 
 /// A plan with the state in which it adds up what it measures.
@@ -45,6 +45,8 @@ pub trait Planner: Send + Sync {
 pub struct StagePlan {
     /// The plan of one step.
     pub plan: Arc<Plan>,
+    /// The nodes that the plan's kernels were made of, for the interpreter.
+    pub graph: Arc<Graph>,
     /// What is measured: for training, the loss first.
     pub sums: Vec<Sum>,
     /// A state `i32[]` that holds 1 + the first step whose loss was not a number, 0 while there is none.

@@ -88,6 +88,12 @@ impl Resident {
         }
     }
 
+    /// The field of a split that an input `DATA.FIELD` names.
+    pub(super) fn field(&self, split: &SplitRef, input: &str) -> Option<&HostTensor> {
+        let field = input.strip_prefix(&*split.data)?.strip_prefix('.')?;
+        self.split(split).ok()?.field(field).ok()
+    }
+
     /// Bytes of a split.
     pub(super) fn bytes(&self, split: &SplitRef) -> Result<usize, SessionError> {
         Ok(self.split(split)?.fields().values().map(|tensor| tensor.bytes().len()).sum())

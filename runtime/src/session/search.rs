@@ -1,18 +1,19 @@
 //! Search stages: queries in batches against a base that lies on the device.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
-use engine_core::ir::{Dim, Symbol};
+use engine_core::ir::{Dim, InputKind, Symbol, Type};
 use engine_core::pipeline::{SearchStage, SplitRef};
-use engine_core::plan::Plan;
+use engine_core::plan::{Place, Plan};
 use engine_core::stage::search_extents;
 use indexmap::IndexMap;
 
 use super::error::SessionError;
 use super::event::Event;
 use super::report::StageReport;
-use super::{Session, Subscriber, inputs};
+use super::{Session, Subscriber};
 use crate::data::vectors;
 use crate::device::{DeviceBuffer, Executable};
 use crate::tensor::HostTensor;
@@ -22,11 +23,11 @@ const NEIGHBOURS: &str = "neighbours";
 const RECALL_AT: [usize; 3] = [1, 10, 100];
 
 /// A plan for batches of one size.
-struct Searcher {
-    executable: Box<dyn Executable>,
+pub(super) struct Searcher {
+    pub(super) executable: Box<dyn Executable>,
     /// Inputs that are fed anew with every batch: field, buffer, bytes of a row.
     fed: Vec<(Symbol, DeviceBuffer, usize)>,
-    n_kernels: usize,
+    pub(super) plan: Arc<Plan>,
 }
 
 impl Session {
@@ -47,7 +48,7 @@ impl Session {
         let mut searcher = self.searcher(stage, search, [&base, &queries], batch)?;
         let arena_bytes = searcher.executable.arena_bytes();
         self.check_memory(stage, &[&base], arena_bytes)?;
-        let n_kernels = searcher.n_kernels;
+        let n_kernels = searcher.plan.launches.len();
         let steps_start = Instant::now();
         for (step, first) in (0..n_queries).step_by(batch).enumerate() {
             let n_rows = batch.min(n_queries - first);
@@ -86,6 +87,21 @@ impl Session {
         })
     }
 
+    /// A search of the first batch of queries.
+    pub(super) fn prepare_search(
+        &mut self,
+        stage: &Symbol,
+        search: &SearchStage,
+    ) -> Result<Searcher, SessionError> {
+        let [base, queries] = search.splits();
+        self.resident.prefetch(&base, &self.device, &self.background)?;
+        self.resident.wait(&base)?;
+        let batch = search.batch.min(self.resident.shape(&queries)?.n_rows.max(1));
+        let searcher = self.searcher(stage, search, [&base, &queries], batch)?;
+        self.feed_queries(&searcher, &queries, 0, batch)?;
+        Ok(searcher)
+    }
+
     /// Plans for so many queries at a time, and binds the base.
     fn searcher(
         &mut self,
@@ -96,22 +112,26 @@ impl Session {
     ) -> Result<Searcher, SessionError> {
         let outputs: Vec<(Symbol, Symbol)> =
             search.outputs().map(|node| (node.clone(), node.clone())).collect();
-        let (n_base, queries) = (self.resident.shape(base)?.n_rows, self.resident.shape(queries)?);
+        let (base_shape, queries) = (self.resident.shape(base)?, self.resident.shape(queries)?);
         let is_query = |field: &Symbol| queries.fields.iter().any(|(known, _)| known == field);
-        let extents = search_extents(&self.pipeline, &queries, n_base, n_rows);
+        let extents = search_extents(&self.pipeline, &queries, base_shape.n_rows, n_rows);
         let plan = self.planner.inference(&outputs, &extents);
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
         self.state.ensure_all(&plan)?;
-        let mut executable = self.device.prepare(std::sync::Arc::clone(&plan), self.pipeline.seed)?;
+        let mut executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed)?;
         let mut fed = vec![];
-        for (name, bytes) in self.search_inputs(&plan) {
+        for (name, ty) in search_inputs(&plan) {
             let field = self.field_of(name, &search.data);
+            let mut fields = queries.fields.iter().chain(&base_shape.fields);
+            if let Some((_, row)) = fields.find(|(known, _)| Some(known) == field.as_ref()) {
+                expect_rows(name, ty, row)?;
+            }
             if let Some(state) = self.state.buffer(name) {
                 executable.bind(name, state)?;
             } else if let Some(field) = field.filter(|field| is_query(field)) {
-                let memory = self.device.allocate(bytes)?;
+                let memory = self.device.allocate(ty.bytes())?;
                 executable.bind(name, &memory)?;
-                fed.push((field, memory, bytes / n_rows.max(1)));
+                fed.push((field, memory, ty.bytes() / n_rows.max(1)));
             } else if let Some(memory) = self.base_buffer(base, name) {
                 executable.bind(name, &memory)?;
             } else {
@@ -119,16 +139,7 @@ impl Session {
                 return Err(SessionError::Input { input: name.to_string(), why });
             }
         }
-        Ok(Searcher { executable, fed, n_kernels: plan.launches.len() })
-    }
-
-    /// Names and sizes of all inputs but the step.
-    fn search_inputs<'p>(&self, plan: &'p Plan) -> Vec<(&'p str, usize)> {
-        let bytes = |name: &str| {
-            plan.buffers.iter().find(|buffer| *buffer.name == *name).map_or(0, |buffer| buffer.ty.bytes())
-        };
-        let named = inputs(plan).filter(|(_, kind)| *kind != engine_core::ir::InputKind::Step);
-        named.map(|(name, _)| (name, bytes(name))).collect()
+        Ok(Searcher { executable, fed, plan })
     }
 
     fn field_of(&self, input: &str, data: &Symbol) -> Option<Symbol> {
@@ -206,6 +217,25 @@ impl Session {
         let most = width(found).min(width(truth));
         let told = RECALL_AT.into_iter().filter(|k| *k <= most);
         told.map(|k| Ok((format!("recall@{k}"), vectors::recall(found, truth, k)?))).collect()
+    }
+}
+
+/// All inputs but the step.
+fn search_inputs(plan: &Plan) -> Vec<(&str, &Type)> {
+    let is_fed = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
+    let fed = plan.buffers.iter().filter(|buffer| is_fed(&buffer.place));
+    fed.map(|buffer| (&*buffer.name, &buffer.ty)).collect()
+}
+
+/// Nothing if the rows of a field are those of the input that it goes to.
+fn expect_rows(input: &str, ty: &Type, row: &Type) -> Result<(), SessionError> {
+    let wanted = Type { dtype: ty.dtype, shape: ty.shape.iter().skip(1).cloned().collect() };
+    match row.dtype == wanted.dtype && row.numel() == wanted.numel() {
+        true => Ok(()),
+        false => Err(SessionError::Input {
+            input: input.to_string(),
+            why: format!("its rows are {wanted}, those of the data are {row}"),
+        }),
     }
 }
 

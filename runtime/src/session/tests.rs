@@ -60,6 +60,10 @@ fn sum(metric: &str, state: &str) -> Sum {
     Sum { metric: metric.into(), state: state.into() }
 }
 
+fn no_graph() -> Arc<Graph> {
+    Arc::new(Graph::new("fake"))
+}
+
 impl FakePlanner {
     fn named(&self, scope: &str, rows: Rows) -> String {
         let name = format!("{scope} {rows:?}");
@@ -81,7 +85,8 @@ impl Planner for FakePlanner {
             buffer("step", InputKind::Step, DType::I32, &[]),
         ];
         let plan = plan(self.named("train", rows), buffers, &[("loss", 4)]);
-        Ok(StagePlan { plan, sums: vec![sum("loss", "sum.loss")], nan_step: Some("nan".into()) })
+        let sums = vec![sum("loss", "sum.loss")];
+        Ok(StagePlan { plan, graph: no_graph(), sums, nan_step: Some("nan".into()) })
     }
 
     fn applying(&self, _: &TrainStage, _: &SplitShape) -> Result<StagePlan, PlanError> {
@@ -102,7 +107,7 @@ impl Planner for FakePlanner {
             buffer(&total, InputKind::State, DType::F32, &[]),
         ];
         let plan = plan(self.named(scope, rows), buffers, &[]);
-        Ok(StagePlan { plan, sums: vec![sum("error", &total)], nan_step: None })
+        Ok(StagePlan { plan, graph: no_graph(), sums: vec![sum("error", &total)], nan_step: None })
     }
 
     fn inference(
@@ -128,8 +133,9 @@ impl Planner for FakePlanner {
         Ok(plan("infer".to_string(), buffers, &[("y", 2)]))
     }
 
-    fn running(&self, stage: &RunStage) -> Result<Arc<Plan>, PlanError> {
-        self.inference(&stage.outputs, &stage.dims)
+    fn running(&self, stage: &RunStage) -> Result<StagePlan, PlanError> {
+        let plan = self.inference(&stage.outputs, &stage.dims)?;
+        Ok(StagePlan { plan, graph: no_graph(), sums: vec![], nan_step: None })
     }
 }
 
@@ -525,8 +531,10 @@ fn stages_share_their_state_and_files() {
     assert_eq!(kinds, ["train", "evaluate", "save"]);
     assert_eq!(report.stages[0].metrics, report.stages[1].metrics);
 
-    let loaded =
-        stages(vec![("load", StageKind::Load { path }), ("test", StageKind::Evaluate(evaluation()))]);
+    let loaded = stages(vec![
+        ("load", StageKind::Load(LoadStage { path, names: vec![] })),
+        ("test", StageKind::Evaluate(evaluation())),
+    ]);
     let (again, loaded) = run(loaded, None);
     assert_eq!(again.stages[1].metrics, report.stages[1].metrics);
     assert_eq!(scalar(&loaded, "w"), scalar(&state, "w"));

@@ -10,11 +10,12 @@ use engine_core::stage::SplitShape;
 use indexmap::IndexMap;
 
 use super::background::Task;
-use super::batches::{Batches, Layout};
+use super::batches::{Batches, Layout, Ready};
 use super::error::SessionError;
-use super::event::Event;
+use super::event::{Event, tell_kept};
 use super::order::Order;
 use super::report::{EpochReport, StageReport};
+use super::trace::traced_step;
 use super::{Resume, STAGE, Session, Subscriber};
 use crate::checkpoint::{Checkpoint, CheckpointError, Cursor};
 
@@ -66,8 +67,8 @@ impl Session {
         )?;
         if stage.accumulate > 1 {
             let plan = planner.applying(stage, shape).map_err(fault)?;
-            let ready = self.prepare(name, &plan.plan, None, None)?;
-            batches.end_steps_with(&plan.plan, ready);
+            let executable = self.prepare(name, &plan.plan, None, None)?;
+            batches.end_steps_with(Ready { plan, executable });
             self.state.clear(&batches.used_up)?;
         }
         Ok(batches)
@@ -188,6 +189,9 @@ impl<'p> Training<'p> {
                 break;
             }
         }
+        if session.inspection.every.is_none() && self.step > self.first_step {
+            tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+        }
         Ok(())
     }
 
@@ -201,20 +205,33 @@ impl<'p> Training<'p> {
         let mut slice = 1;
         while self.step < end {
             let slice_start = Instant::now();
-            let most = (end - self.step).min(slice as u64) as usize;
-            let ran = self.batches.run(self.step, most);
-            let ran = ran.map_err(|source| SessionError::Run { stage: self.name.clone(), source })?;
+            let most = session.steps_at_once(self.step, (end - self.step).min(slice as u64) as usize);
+            let ran = self.take_steps(session, most)?;
             let took = slice_start.elapsed();
             slice = slice_length(took, ran);
             self.stepping += took;
             self.step += ran as u64;
             self.check_loss(session)?;
             self.tell_progress(tell);
+            if session.is_kept_after(self.step) {
+                tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+            }
             if session.is_cancelled() {
                 return Err(self.interrupt(session, tell));
             }
         }
         Ok(())
+    }
+
+    /// Takes at most so many steps, and returns how many.
+    fn take_steps(&mut self, session: &Session, most: usize) -> Result<usize, SessionError> {
+        if !session.inspection.trace_nan {
+            let ran = self.batches.run(self.step, most);
+            return ran.map_err(|source| SessionError::Run { stage: self.name.clone(), source });
+        }
+        let data = |name: &str| session.data_input(name, Some(&self.stage.data), Some(self.order.buffer()));
+        traced_step(self.name, &mut self.batches, (&session.state, session.pipeline.seed, self.step), &data)?;
+        Ok(1)
     }
 
     fn check_loss(&self, session: &Session) -> Result<(), SessionError> {
@@ -255,7 +272,7 @@ impl<'p> Training<'p> {
         report.train_loss = means.next().map_or(f64::NAN, |(_, loss)| loss);
         report.train_metrics = means.map(|(metric, mean)| (metric.to_string(), mean)).collect();
         if let Some(evaluation) = &mut self.evaluation {
-            report.metrics = session.evaluate(self.name, evaluation, false)?;
+            report.metrics = session.evaluate(self.name, (evaluation, None), tell)?;
         }
         report.seconds = epoch_start.elapsed().as_secs_f64();
         self.tell_epoch(session, &report, tell);
