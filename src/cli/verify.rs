@@ -36,7 +36,8 @@ pub(super) fn verify(engine: Engine, args: &VerifyArgs) -> Result<(), Failure> {
     let stages = compile_stages(&opened, registry, &sources, data_dir, options, Some(MOST_ROWS))?;
     let (mut n_kernels, mut n_wrong) = (0, 0);
     for (name, compiled) in &stages {
-        print(format!("stage {name}\n{:<28} {:<13} {}", "kernel", "kind", Histogram::HEAD));
+        print(format!("stage {name}: elements by how many units in the last place (ULP) they are off"));
+        print(format!("{:<28} {:<13} {}", "kernel", "kind", Histogram::head()));
         for kernel in &compiled.plan.kernels {
             n_kernels += 1;
             let checked = check(kernel, compiled, &device);
@@ -110,32 +111,36 @@ fn shrink(graph: &Graph, kernel: &Kernel, sources: &[Value], device: &Arc<dyn De
 
 /// The part of a graph between some values, which become inputs, and some results.
 fn part(graph: &Graph, sources: &[Value], results: &[Value]) -> Graph {
-    let mut needed = vec![false; graph.nodes.len()];
-    let mut stack: Vec<NodeId> = results.iter().map(|value| value.node).collect();
-    while let Some(node) = stack.pop() {
-        let is_new = !std::mem::replace(&mut needed[node], true);
-        if is_new && !sources.contains(&Value::of(node)) {
-            stack.extend(graph.nodes[node].inputs.iter().map(|input| input.node));
+    let is_given =
+        |value: Value| sources.contains(&value) || matches!(graph.nodes[value.node].op, NodeOp::Input(_));
+    let (mut is_computed, mut given) = (vec![false; graph.nodes.len()], vec![]);
+    let mut stack: Vec<Value> = results.to_vec();
+    while let Some(value) = stack.pop() {
+        if is_given(value) {
+            given.push(value);
+        } else if !std::mem::replace(&mut is_computed[value.node], true) {
+            stack.extend(&graph.nodes[value.node].inputs);
         }
     }
     let mut part = Graph::new("part");
-    let mut moved: HashMap<NodeId, NodeId> = HashMap::new();
-    for id in (0..graph.nodes.len()).filter(|&id| needed[id]) {
-        let node = graph.nodes[id].clone();
-        let is_step = node.op == NodeOp::Input(InputKind::Step);
-        let is_source = sources.contains(&Value::of(id)) || matches!(node.op, NodeOp::Input(_));
-        let node = match is_source && !is_step {
-            true => Node { op: NodeOp::Input(InputKind::Data), inputs: vec![], regions: vec![], ..node },
-            false => {
-                let inputs = node.inputs.iter().map(|input| Value { node: moved[&input.node], ..*input });
-                Node { inputs: inputs.collect(), ..node }
+    let mut moved: HashMap<Value, Value> = HashMap::new();
+    for (id, node) in graph.nodes.iter().enumerate() {
+        for port in (0..node.outputs.len()).filter(|&port| given.contains(&Value { node: id, port })) {
+            let kind =
+                if node.op == NodeOp::Input(InputKind::Step) { InputKind::Step } else { InputKind::Data };
+            let (op, outputs) = (NodeOp::Input(kind), vec![node.outputs[port].clone()]);
+            let input = Node { op, outputs, inputs: vec![], regions: vec![], ..node.clone() };
+            moved.insert(Value { node: id, port }, Value::of(part.push(input)));
+        }
+        if is_computed[id] {
+            let inputs = node.inputs.iter().map(|input| moved[input]).collect();
+            let computed = part.push(Node { inputs, ..node.clone() });
+            for port in 0..node.outputs.len() {
+                moved.entry(Value { node: id, port }).or_insert(Value { node: computed, port });
             }
-        };
-        moved.insert(id, part.push(node));
+        }
     }
-    let name = |value: &Value| graph.name_of(*value).clone();
-    part.outputs =
-        results.iter().map(|value| (name(value), Value { node: moved[&value.node], ..*value })).collect();
+    part.outputs = results.iter().map(|value| (graph.name_of(*value).clone(), moved[value])).collect();
     part
 }
 
@@ -335,8 +340,14 @@ struct Histogram {
 }
 
 impl Histogram {
-    const HEAD: &str = "elements off by: 0 ULP, at most 1, 4, 16, 256, more";
     const LIMITS: [f64; 5] = [0.0, 1.0, 4.0, 16.0, 256.0];
+
+    fn head() -> String {
+        let limits = Histogram::LIMITS.iter().skip(1).map(|limit| format!("≤ {limit}"));
+        let heads: Vec<String> =
+            ["0".to_string()].into_iter().chain(limits).chain(["more".to_string()]).collect();
+        heads.iter().map(|head| format!("{head:>9}")).collect::<Vec<String>>().join(" ")
+    }
 
     fn text(&self) -> String {
         let counts: Vec<String> = self.counts.iter().map(|count| format!("{count:>9}")).collect();
@@ -390,22 +401,4 @@ fn unit_in_last_place(x: f64, dtype: DType) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_are_counted_in_units_of_the_last_place() {
-        assert_eq!(unit_in_last_place(1.0, DType::F32), f64::from(f32::EPSILON));
-        assert_eq!(unit_in_last_place(-3.0, DType::F16), 2.0 * 2f64.powi(-10));
-        let expected = OracleTensor::new(DType::F32, &[3], &[1.0, 2.0, -4.0]);
-        let off = [1.0, 2.0 + f32::EPSILON * 4.0, -4.0];
-        let found = HostTensor::from_slice(&[3], &off).unwrap_or_else(|error| panic!("{error}"));
-        let mut histogram = Histogram::default();
-        assert_eq!(histogram.count(&found, &expected, 1e-5), Ok(()));
-        assert_eq!(histogram.counts, [2, 0, 1, 0, 0, 0]);
-        assert_eq!(
-            histogram.count(&found, &expected, 1e-9),
-            Err("[1] is 2.000000476837158 instead of 2".to_string())
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,98 @@
+#![allow(clippy::unwrap_used)]
+
+use engine_core::compile::Options;
+use engine_runtime::device::{DeviceBuffer, DeviceInfo, Executable, KernelTime};
+use engine_runtime::session::CompilingPlanner;
+
+use super::*;
+use crate::devices::{self, Choice};
+
+#[test]
+fn errors_are_counted_in_units_of_the_last_place() {
+    assert_eq!(unit_in_last_place(1.0, DType::F32), f64::from(f32::EPSILON));
+    assert_eq!(unit_in_last_place(-3.0, DType::F16), 2.0 * 2f64.powi(-10));
+    let expected = OracleTensor::new(DType::F32, &[3], &[1.0, 2.0, -4.0]);
+    let off = [1.0, 2.0 + f32::EPSILON * 4.0, -4.0];
+    let found = HostTensor::from_slice(&[3], &off).unwrap_or_else(|error| panic!("{error}"));
+    let mut histogram = Histogram::default();
+    assert_eq!(histogram.count(&found, &expected, 1e-5), Ok(()));
+    assert_eq!(histogram.counts, [2, 0, 1, 0, 0, 0]);
+    assert_eq!(
+        histogram.count(&found, &expected, 1e-9),
+        Err("[1] is 2.000000476837158 instead of 2".to_string())
+    );
+}
+
+/// A device with a fault: kernels that take an exponential are off by one.
+struct Faulty(Arc<dyn Device>);
+
+impl Device for Faulty {
+    fn info(&self) -> DeviceInfo {
+        self.0.info()
+    }
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
+        self.0.allocate(bytes)
+    }
+    fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.0.write(buffer, offset, bytes)
+    }
+    fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.read(buffer, offset, bytes)
+    }
+    fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
+        let is_faulty = plan.kernels.iter().any(|kernel| kernel.ops.iter().any(|op| op == "exp"));
+        Ok(Box::new(FaultyRun { inner: self.0.prepare(plan, seed)?, is_faulty }))
+    }
+}
+
+struct FaultyRun {
+    inner: Box<dyn Executable>,
+    is_faulty: bool,
+}
+
+impl Executable for FaultyRun {
+    fn arena_bytes(&self) -> usize {
+        self.inner.arena_bytes()
+    }
+    fn scratch_bytes(&self) -> usize {
+        self.inner.scratch_bytes()
+    }
+    fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
+        self.inner.bind(input, buffer)
+    }
+    fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
+        self.inner.run(first_step, n_steps)
+    }
+    fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.inner.read_output(name, bytes)?;
+        if self.is_faulty {
+            let first = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            bytes[..4].copy_from_slice(&(first + 1.0).to_le_bytes());
+        }
+        Ok(())
+    }
+    fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
+        self.inner.profile(step)
+    }
+}
+
+#[test]
+fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
+    let text = r#"(
+        inputs: {"x": "f32[8]"},
+        nodes: {"half": "x * 0.5", "e": "exp(half)", "more": "e + 1.0", "y": "sqrt(more)"},
+        stages: {"go": Run(outputs: ["y"])},
+    )"#;
+    let mut engine = Engine::new();
+    let pipeline = Arc::new(engine.read("chain.ron", text).unwrap());
+    let planner = CompilingPlanner::new(pipeline, engine.registry, Options::default());
+    let compiled = planner.compile_inference(&[("y".into(), "y".into())], &[]).unwrap();
+    let [kernel] = &compiled.plan.kernels[..] else { panic!("{}", compiled.kernels_text()) };
+
+    let sound = devices::open(Choice::Cpu, Some(1)).unwrap().device;
+    assert!(matches!(check(kernel, &compiled, &sound), Checked::Right(_)));
+    let faulty: Arc<dyn Device> = Arc::new(Faulty(sound));
+    let Checked::Wrong { why, smallest } = check(kernel, &compiled, &faulty) else { panic!("not noticed") };
+    assert!(why.starts_with("`y`[0] is "), "{why}");
+    assert_eq!(smallest, ["`half`", "`e`"]);
+}
