@@ -1,0 +1,203 @@
+//! The graph of kernels as a picture: one box a launch, in layers, each below all whose results it reads. An edge that
+//! passes other layers has a lane of its own there (Sugiyama, Tagawa and Toda, 1981).
+
+use std::fmt::Write;
+
+use engine_core::fuse::Use;
+use engine_core::plan::Plan;
+
+use super::escaped;
+
+const BOX: (f64, f64) = (190.0, 46.0);
+const LANE: f64 = 10.0;
+const GAP: (f64, f64) = (18.0, 36.0);
+
+/// What stands in a layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Slot {
+    Launch(usize),
+    /// An edge, by its number, on its way through.
+    Lane(usize),
+}
+
+/// The picture.
+pub(super) fn graph(plan: &Plan) -> String {
+    let edges = edges(plan);
+    let layers = layers(plan.launches.len(), &edges);
+    let places = placed(&layers, &edges);
+    let slots = || places.iter().flatten();
+    let width = slots().map(|(slot, x)| x + width(*slot) / 2.0 + 4.0).fold(0.0, f64::max);
+    let height = layers.len() as f64 * (BOX.1 + GAP.1) - GAP.1 + 8.0;
+    let mut text = format!(
+        "<div class=\"wide\"><svg class=\"graph\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\">"
+    );
+    for (edge, (from, to)) in edges.iter().enumerate() {
+        let belongs = |slot: Slot| [Slot::Launch(*from), Slot::Launch(*to), Slot::Lane(edge)].contains(&slot);
+        let _ = write!(text, "<path class=\"edge\" d=\"{}\"/>", way(&places, &belongs));
+    }
+    for (layer, slots) in places.iter().enumerate() {
+        for (slot, x) in slots {
+            if let Slot::Launch(launch) = slot {
+                text.push_str(&drawn(plan, *launch, x - BOX.0 / 2.0, top(layer)));
+            }
+        }
+    }
+    text + "</svg></div>\n"
+}
+
+fn drawn(plan: &Plan, launch: usize, x: f64, y: f64) -> String {
+    let kernel = &plan.kernels[plan.launches[launch].kernel];
+    let name = shortened(&format!("{} {}", launch + 1, kernel.name));
+    format!(
+        "<g><title>{}</title><rect class=\"box {}\" x=\"{x:.0}\" y=\"{y:.0}\" width=\"{}\" height=\"{}\" rx=\"5\"/>\
+<text x=\"{:.0}\" y=\"{:.0}\">{}</text><text class=\"soft\" x=\"{:.0}\" y=\"{:.0}\">{}</text></g>",
+        escaped(&format!("{}: {}", kernel.name, kernel.ops.join(" "))),
+        class(kernel.kind()),
+        BOX.0,
+        BOX.1,
+        x + 8.0,
+        y + 19.0,
+        escaped(&name),
+        x + 8.0,
+        y + 36.0,
+        kernel.kind()
+    )
+}
+
+fn class(kind: &str) -> &'static str {
+    match kind {
+        "map" | "segmented map" => "map",
+        "row" | "scan" => "rows",
+        "contract" => "contract",
+        _ => "other",
+    }
+}
+
+fn shortened(name: &str) -> String {
+    const MOST: usize = 22;
+    match name.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}…", &name[..at]),
+        None => name.to_string(),
+    }
+}
+
+/// Which launch reads what which earlier one has written.
+fn edges(plan: &Plan) -> Vec<(usize, usize)> {
+    let operands = |launch: usize, usage: Use| {
+        let launch = &plan.launches[launch];
+        let operands = plan.kernels[launch.kernel].operands.iter().zip(&launch.buffers);
+        operands.filter(move |(operand, _)| operand.usage == usage).map(|(operand, _)| operand.value)
+    };
+    let mut edges = vec![];
+    for to in 0..plan.launches.len() {
+        for value in operands(to, Use::Read) {
+            let writer =
+                (0..to).rev().find(|&from| operands(from, Use::Write).any(|written| written == value));
+            edges.extend(writer.map(|from| (from, to)).filter(|edge| !edges.contains(edge)));
+        }
+    }
+    edges
+}
+
+/// Launches by layer, and the edges that pass through.
+fn layers(n_launches: usize, edges: &[(usize, usize)]) -> Vec<Vec<Slot>> {
+    let mut layer_of = vec![0; n_launches];
+    for &(from, to) in edges {
+        layer_of[to] = layer_of[to].max(layer_of[from] + 1);
+    }
+    let mut layers = vec![vec![]; layer_of.iter().max().map_or(0, |last| last + 1)];
+    for (launch, &layer) in layer_of.iter().enumerate() {
+        layers[layer].push(Slot::Launch(launch));
+    }
+    for (edge, &(from, to)) in edges.iter().enumerate() {
+        for layer in &mut layers[layer_of[from] + 1..layer_of[to]] {
+            layer.push(Slot::Lane(edge));
+        }
+    }
+    layers
+}
+
+/// The slots of each layer in order, with their centres: where what they come from is, as far as there is room.
+fn placed(layers: &[Vec<Slot>], edges: &[(usize, usize)]) -> Vec<Vec<(Slot, f64)>> {
+    let mut places: Vec<Vec<(Slot, f64)>> = vec![];
+    for slots in layers {
+        let centre =
+            |slot: Slot| places.iter().flatten().rev().find(|(known, _)| *known == slot).map(|(_, x)| *x);
+        let wanted = |slot: Slot| {
+            let sources: Vec<f64> = match slot {
+                Slot::Lane(edge) => {
+                    centre(slot).or_else(|| centre(Slot::Launch(edges[edge].0))).into_iter().collect()
+                }
+                Slot::Launch(launch) => {
+                    let into = edges.iter().enumerate().filter(|(_, (_, to))| *to == launch);
+                    let above = |(edge, (from, _)): (usize, &(usize, usize))| {
+                        centre(Slot::Lane(edge)).or_else(|| centre(Slot::Launch(*from)))
+                    };
+                    into.filter_map(above).collect()
+                }
+            };
+            sources.iter().sum::<f64>() / sources.len().max(1) as f64
+        };
+        let mut ordered: Vec<(Slot, f64)> = slots.iter().map(|&slot| (slot, wanted(slot))).collect();
+        ordered.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let mut free = 4.0;
+        for (slot, x) in &mut ordered {
+            let half = width(*slot) / 2.0;
+            *x = x.max(free + half);
+            free = *x + half + GAP.0;
+        }
+        places.push(ordered);
+    }
+    places
+}
+
+fn width(slot: Slot) -> f64 {
+    if matches!(slot, Slot::Launch(_)) { BOX.0 } else { LANE }
+}
+
+fn top(layer: usize) -> f64 {
+    layer as f64 * (BOX.1 + GAP.1) + 4.0
+}
+
+/// The path through the slots of an edge: straight past layers, bent between them.
+fn way(places: &[Vec<(Slot, f64)>], belongs: &dyn Fn(Slot) -> bool) -> String {
+    let mut path = String::new();
+    for (layer, slots) in places.iter().enumerate() {
+        let Some((slot, x)) = slots.iter().find(|(slot, _)| belongs(*slot)) else { continue };
+        let (above, below) = (top(layer), top(layer) + BOX.1);
+        if path.is_empty() {
+            let _ = write!(path, "M{x:.0} {below:.0}");
+            continue;
+        }
+        let bend = above - GAP.1 / 2.0;
+        let _ = write!(path, "S{x:.0} {bend:.0} {x:.0} {above:.0}");
+        if matches!(slot, Slot::Lane(_)) {
+            let _ = write!(path, "V{below:.0}");
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edge_past_a_layer_has_a_lane_there() {
+        let edges = [(0, 1), (1, 2), (0, 2)];
+        let layers = layers(3, &edges);
+        let expected = [vec![Slot::Launch(0)], vec![Slot::Launch(1), Slot::Lane(2)], vec![Slot::Launch(2)]];
+        assert_eq!(layers, expected);
+        let places = placed(&layers, &edges);
+        let (in_box, lane) = (places[1][0].1, places[1][1].1);
+        assert!(lane - LANE / 2.0 >= in_box + BOX.0 / 2.0 + GAP.0, "{places:?}");
+        let path = way(&places, &|slot| [Slot::Launch(0), Slot::Lane(2), Slot::Launch(2)].contains(&slot));
+        assert!(path.starts_with("M99 50S") && path.contains('V') && path.ends_with(" 168"), "{path}");
+    }
+
+    #[test]
+    fn long_names_are_cut_between_letters() {
+        assert_eq!(shortened("short"), "short");
+        assert_eq!(shortened(&"é".repeat(40)), format!("{}…", "é".repeat(22)));
+    }
+}

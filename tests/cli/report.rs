@@ -1,0 +1,108 @@
+//! The report as a page, and what a browser makes of it.
+
+use super::*;
+
+#[test]
+fn the_report_can_be_a_page_that_needs_nothing_else() {
+    let desk = Desk::new();
+    desk.run(&["--report", "report.html"]);
+    let page = fs::read_to_string(desk.path("report.html")).unwrap();
+    for part in
+        ["training loss by epoch", "accuracy by epoch", "Kernels of a step", "Memory over the launches"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    // Every tag that is opened is closed, and nothing is fetched.
+    for tag in ["svg", "table", "tr", "td", "g", "text", "body", "html"] {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+    assert!(!page.contains("http") && !page.contains("src=") && !page.contains("href="));
+    assert!(page.contains("on the built-in") || page.contains("synthetic"), "a stand-in is named");
+}
+
+/// Looks at the page as it was laid out: pairs of texts in a picture that overlap, texts that leave their picture or their
+/// box, and what there is of each kind.
+const LOOK: &str = r#"<script>
+const of = (e, s) => [...e.querySelectorAll(s)];
+const box = e => e.getBoundingClientRect();
+const name = e => e.textContent + " ";
+let faults = "";
+for (const svg of of(document, "svg")) {
+  const texts = of(svg, "text"), frame = box(svg);
+  texts.forEach((a, i) => {
+    const p = box(a);
+    if (p.left < frame.left - 1 || p.right > frame.right + 1 || p.top < frame.top - 1 || p.bottom > frame.bottom + 1)
+      faults += "leaves the picture: " + name(a);
+    const rect = a.parentNode.querySelector(":scope > rect");
+    if (a.parentNode.tagName == "g" && rect && p.right > box(rect).right) faults += "leaves its box: " + name(a);
+    for (const b of texts.slice(i + 1)) {
+      const q = box(b);
+      if (p.left < q.right && q.left < p.right && p.top + 3 < q.bottom && q.top + 3 < p.bottom)
+        faults += "overlap: " + name(a) + "/ " + name(b);
+    }
+  });
+  for (const edge of of(svg, ".edge")) for (const rect of of(svg, "rect.box")) {
+    const r = rect.getBBox(), n = edge.getTotalLength();
+    for (let i = 0; i <= n; i += 2) {
+      const p = edge.getPointAtLength(i);
+      if (p.x > r.x + 1 && p.x < r.x + r.width - 1 && p.y > r.y + 1 && p.y < r.y + r.height - 1) {
+        faults += "an edge crosses " + name(rect.parentNode); break;
+      }
+    }
+  }
+}
+const ink = getComputedStyle(document.body).color, page = getComputedStyle(document.body).backgroundColor;
+document.body.dataset.look = JSON.stringify({faults, ink, page, curves: of(document, "polyline").length,
+  boxes: of(document, "rect.box").length, edges: of(document, ".edge").length,
+  rows: of(document, "table tr").length, bars: of(document, "rect.bar").length});
+</script>"#;
+
+/// The browser, which `ENGINE_REQUIRE=browser` makes a must.
+fn browser() -> Option<&'static str> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let found = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
+    let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
+    assert!(found.is_some() || !required.split(',').any(|one| one == "browser"), "there is no browser");
+    if found.is_none() {
+        eprintln!("skipped: there is no browser to open the report in");
+    }
+    found
+}
+
+#[test]
+fn the_report_is_laid_out_by_a_browser() {
+    let Some(browser) = browser() else { return };
+    let desk = Desk::new();
+    desk.run(&["--report", "report.html"]);
+    let page = fs::read_to_string(desk.path("report.html")).unwrap();
+    desk.write("looked.html", page.replace("</body>", &format!("{LOOK}</body>")));
+    for scheme in ["1", "0"] {
+        let open = |arguments: &[&str], file: &str| {
+            let mut command = Command::new(browser);
+            let settings = format!("--blink-settings=preferredColorScheme={scheme}");
+            let profile = format!("--user-data-dir={}", desk.path("profile").display());
+            command.args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,3000"]);
+            command.args([settings, profile]).args(arguments).arg(desk.path(file));
+            let shown = command.current_dir(desk.path("")).output().unwrap();
+            assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+            String::from_utf8(shown.stdout).unwrap()
+        };
+        let dom = open(&["--dump-dom"], "looked.html");
+        let look =
+            dom.split("data-look=\"").nth(1).unwrap().split('"').next().unwrap().replace("&quot;", "\"");
+        let look: Value = serde_json::from_str(&look).unwrap();
+        assert_eq!(look["faults"], "");
+        // Loss and accuracy; nine kernels of training and some of the evaluation, each a box, a row and a bar.
+        assert_eq!(look["curves"], 2);
+        let n = |what: &str| look[what].as_u64().unwrap();
+        assert!(n("boxes") > 10 && n("edges") >= n("boxes") - 4, "{look}");
+        assert_eq!((n("rows"), n("bars")), (n("boxes") + 2, n("boxes")), "{look}");
+        let ink = look["ink"].as_str().unwrap();
+        assert_eq!(ink == "rgb(34, 34, 34)", scheme == "1", "{look}");
+
+        open(&["--screenshot=page.png"], "report.html");
+        let picture = fs::read(desk.path("page.png")).unwrap();
+        assert!(picture.starts_with(b"\x89PNG") && picture.len() > 20_000, "{} bytes", picture.len());
+    }
+}
