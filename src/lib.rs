@@ -71,6 +71,19 @@ impl Engine {
         self.plugin_ref(&plugin)
     }
 
+    /// Adds the ops that a text `(functions: {…})` defines out of others; `name` is what errors call it.
+    ///
+    /// # Panics
+    /// If something is wrong with it. The message is what the command line would print.
+    pub fn functions(mut self, name: &str, text: &str) -> Self {
+        let mut files = engine_core::diag::Sources::new();
+        let mut diagnostics = Diagnostics::new();
+        let file = files.add(name, text);
+        source::define(&files, file, &mut self.registry, &mut diagnostics);
+        assert!(!diagnostics.has_errors(), "{}", diagnostics.render(&files, Look::Plain));
+        self
+    }
+
     /// Adds a data source; fails if its name is taken.
     pub fn source(mut self, source: impl Source + 'static) -> Result<Self, DataError> {
         self.sources.register(source)?;

@@ -19,6 +19,10 @@ pub mod rules;
 pub mod source;
 pub mod stage;
 
+/// The kernel language, for functions that a plugin brings along (`use engine_core::cubecl`, since the macro `#[cube]`
+/// refers to it by that name).
+pub use cubecl_core as cubecl;
+
 /// Panics with a message that says whose fault it is: ours.
 #[macro_export]
 macro_rules! bug {

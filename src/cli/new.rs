@@ -8,8 +8,34 @@ use super::{NewArgs, NewWhat};
 
 /// Stands for the name in the templates.
 const NAME: &str = "NAME";
+/// The example of a plugin, which is the template, and its name in it.
+const PLUGIN: [(&str, &str); 9] = [
+    ("Cargo.toml", include_str!("../../examples/plugin/Cargo.toml")),
+    ("functions.ron", include_str!("../../examples/plugin/functions.ron")),
+    ("smooth.ron", include_str!("../../examples/plugin/smooth.ron")),
+    ("src/main.rs", include_str!("../../examples/plugin/src/main.rs")),
+    ("src/lib.rs", include_str!("../../examples/plugin/src/lib.rs")),
+    ("src/softsign.rs", include_str!("../../examples/plugin/src/softsign.rs")),
+    ("src/bessel.rs", include_str!("../../examples/plugin/src/bessel.rs")),
+    ("src/running_median.rs", include_str!("../../examples/plugin/src/running_median.rs")),
+    ("tests/ops.rs", include_str!("../../examples/plugin/tests/ops.rs")),
+];
+const PLUGIN_NAME: &str = "my_plugin";
+/// Where the engine is, as the example's manifest has it.
+const IN_WORKSPACE: &str = "path = \"../..\" }";
 /// The library that plugins depend on, where this program was built.
 const ENGINE: &str = env!("CARGO_MANIFEST_DIR");
+/// A workspace of its own, wherever it lies; numbers want optimised arithmetic in every profile.
+const WORKSPACE: &str = "
+[workspace]
+
+[profile.dev]
+opt-level = 1
+
+[profile.dev.package.\"*\"]
+opt-level = 2
+debug = false
+";
 
 pub(super) fn new(args: &NewArgs) -> Result<(), Failure> {
     match &args.what {
@@ -32,21 +58,16 @@ fn plugin(name: &str) -> Result<(), Failure> {
     if dir.exists() {
         return Err(exists(dir));
     }
-    fs::create_dir_all(dir.join("src")).map_err(|error| Failure::unwritable(dir, &error))?;
-    let manifest = format!(
-        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\nengine = {{ path = {ENGINE:?} }}\n\n[workspace]\n"
-    );
-    let main = "//! The engine with these ops: `cargo run -- ops` lists them among the others.\n\nmod ops;\n\nfn main() -> std::process::ExitCode {\n    engine::cli::main_with(|engine| engine.plugin(ops::Ops))\n}\n";
-    for (file, text) in [
-        ("Cargo.toml", manifest.as_str()),
-        ("src/main.rs", main),
-        ("src/ops.rs", include_str!("new/ops.rs")),
-        ("functions.ron", include_str!("new/functions.ron")),
-    ] {
-        write(&dir.join(file), &text.replace(NAME, name))?;
+    for folder in ["src", "tests"] {
+        fs::create_dir_all(dir.join(folder)).map_err(|error| Failure::unwritable(dir, &error))?;
+    }
+    for (file, text) in PLUGIN {
+        let text = text.replace(PLUGIN_NAME, name);
+        let text = text.replace(IN_WORKSPACE, &format!("path = {ENGINE:?} }}\n{WORKSPACE}"));
+        write(&dir.join(file), &text)?;
     }
     print(format!(
-        "{name}/: `cargo test` tests its ops, `cargo run -- ops` lists them, `cargo run -- run GRAPH.ron` runs"
+        "{name}/: `cargo test` tests its ops, `cargo run -- ops` lists them, `cargo run -- run smooth.ron` trains through them"
     ));
     Ok(())
 }

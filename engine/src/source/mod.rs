@@ -19,6 +19,6 @@ mod ron;
 mod text;
 
 pub use fields::{Fields, entries};
-pub use pipeline::load;
+pub use pipeline::{define, load};
 pub use ron::{MAX_DEPTH, Ron, RonKind, parse_ron};
 pub use text::Text;

@@ -61,6 +61,14 @@ pub fn load(
     Some(Pipeline { graph: sound("read", Level::Typed, pipeline.graph), ..pipeline })
 }
 
+/// Adds the functions of a file `(functions: {…})` to the registry.
+pub fn define(sources: &Sources, file: FileId, registry: &mut Registry, diags: &mut Diagnostics) {
+    let root = parse_ron(file, sources.text(file), diags);
+    if !root.is_error() {
+        read_plugin(&root, &mut Functions::default(), registry, diags);
+    }
+}
+
 /// A file given with `--plugin`: `(functions: {…})`.
 fn read_plugin(root: &Ron, functions: &mut Functions, registry: &mut Registry, diags: &mut Diagnostics) {
     let written = entries(root, "a plugin file", diags).unwrap_or_default();

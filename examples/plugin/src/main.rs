@@ -1,0 +1,6 @@
+//! The engine with these ops: `cargo run -- ops` lists them among the others, `cargo run -- run GRAPH.ron` runs graphs
+//! that use them.
+
+fn main() -> std::process::ExitCode {
+    engine::cli::main_with(my_plugin::with_ops)
+}

@@ -1,0 +1,113 @@
+//! `running_median`: a kernel. It is neither a scalar body nor fast as an expansion.
+
+use std::sync::Arc;
+
+use engine::core::ir::{Combine, DType};
+use engine::core::op::kernel::{KernelCall, Lent};
+use engine::core::op::{
+    Example, GpuForm, Grad, GradCheck, HostKernel, InputSpec, KernelForm, Lower, OpForm, Role, TypeIssue,
+    TypeRule,
+};
+use engine::core::oracle::OracleTensor;
+
+/// The middle one of each element and its two neighbours along the last axis; the ends stay as they are. The gradient
+/// goes to the element that was taken, whose index is the second result.
+pub fn running_median() -> OpForm {
+    OpForm {
+        name: "running_median".into(),
+        family: "my_plugin".into(),
+        summary: "Takes the median of each element and its two neighbours along the last axis.".into(),
+        inputs: vec![InputSpec::required("x", "rows to smooth")],
+        outputs: vec!["values".into(), "indices".into()],
+        attrs: vec![],
+        types: TypeRule::custom(|inputs, _| {
+            let x = &inputs[0];
+            match x.dtype == DType::F32 && x.rank() >= 1 {
+                true => Ok(vec![x.clone(), x.with_dtype(DType::I32)]),
+                false => {
+                    Err(TypeIssue::new("`running_median` takes rows of f32").at(0, format!("it is {x}")))
+                }
+            }
+        }),
+        lower: Lower::Kernel(KernelForm {
+            host: Arc::new(host),
+            oracle: Arc::new(oracle),
+            gpu: GpuForm::None { why: "it has no GPU launch yet" },
+        }),
+        grad: Grad::rule(|b, call| {
+            let Some(grad) = call.grads[0] else { return vec![None] };
+            let zeros = b.full_like(call.inputs[0], 0.0);
+            let axis = b.extents(zeros).len() - 1;
+            // Along the last axis; all axes before it count rows.
+            vec![Some(b.scatter(zeros, call.outputs[1], grad, axis, axis, Combine::Add))]
+        }),
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![Example::new(
+            "a spike goes",
+            "running_median(a)",
+            &[("f32[2, 4]", &[1.0, 9.0, 2.0, 3.0, 4.0, 3.0, 5.0, 6.0])],
+            &[
+                ("f32[2, 4]", &[1.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0, 6.0]),
+                ("i32[2, 4]", &[0.0, 2.0, 3.0, 3.0, 0.0, 0.0, 2.0, 3.0]),
+            ],
+        )],
+        role: Role::Plain,
+    }
+}
+
+/// Where the median of an element and its neighbours is in the row.
+fn median<T: PartialOrd>(row: &[T], i: usize) -> usize {
+    if i == 0 || i + 1 >= row.len() {
+        return i;
+    }
+    let (mut low, mut middle, high) = (i - 1, i, i + 1);
+    if row[middle] < row[low] {
+        (low, middle) = (middle, low);
+    }
+    match (row[high] < row[middle], row[high] < row[low]) {
+        (false, _) => middle,
+        (true, false) => high,
+        (true, true) => low,
+    }
+}
+
+/// Parts that rows are spread over: by shape alone, so that results never depend on the number of threads.
+const MAX_PARTS: usize = 64;
+
+fn host(call: &KernelCall) -> HostKernel {
+    let (n_rows, n) = call.rows();
+    HostKernel {
+        workspace_bytes: 0,
+        run: Box::new(move |lent: &mut Lent| {
+            let x = lent.input::<f32>(0);
+            lent.parallel_for(n_rows, n_rows.min(MAX_PARTS), &|mut part| {
+                for row in part.units.clone() {
+                    let elements = &x[row * n..(row + 1) * n];
+                    let mut results = part.results.unit(row);
+                    let (values, indices) = (results.take::<f32>(0), results.take::<i32>(1));
+                    for i in 0..n {
+                        let at = median(elements, i);
+                        (values[i], indices[i]) = (elements[at], at as i32);
+                    }
+                }
+            });
+        }),
+    }
+}
+
+/// The same in double precision.
+fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
+    let (n_rows, n) = call.rows();
+    let x = args[0].to_f64();
+    let rows = (0..n_rows).map(|row| &x[row * n..(row + 1) * n]);
+    let indices: Vec<i64> = rows.clone().flat_map(|row| (0..n).map(move |i| median(row, i) as i64)).collect();
+    let values: Vec<f64> = rows
+        .enumerate()
+        .flat_map(|(row, x)| indices[row * n..][..n].iter().map(|&at| x[at as usize]))
+        .collect();
+    let extents = call.inputs[0].extents();
+    vec![
+        OracleTensor::floats(DType::F32, &extents, values),
+        OracleTensor::ints(DType::I32, &extents, indices),
+    ]
+}

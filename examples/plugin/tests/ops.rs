@@ -1,0 +1,45 @@
+//! The ops do what their forms say, and go together with those of the engine.
+
+use std::process::Command;
+
+use engine::Engine;
+use engine::core::op::testing;
+
+#[test]
+fn the_forms_say_what_the_ops_do() {
+    let engine = my_plugin::with_ops(Engine::new());
+    for name in ["softsign", "bessel_j0", "running_median"] {
+        let form = engine.registry.op(name).unwrap_or_else(|| panic!("no op {name}"));
+        assert_eq!(testing::op_examples(&form, &engine.registry), []);
+        assert_eq!(testing::op_gradients(&form, &engine.registry), []);
+    }
+}
+
+/// Our own engine knows them all; its self-test runs them on the device, alone and fused with neighbours.
+#[test]
+fn the_program_has_the_ops() {
+    let results = |arguments: &[&str]| {
+        let ended = Command::new(env!("CARGO_BIN_EXE_my_plugin")).args(arguments).output();
+        let ended = ended.unwrap_or_else(|error| panic!("{error}"));
+        let (results, errors) =
+            (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+        assert!(ended.status.success(), "{results}{errors}");
+        results.into_owned()
+    };
+    let ops = results(&["ops"]);
+    for op in ["softsign", "bessel_j0", "running_median", "excess", "softmax"] {
+        assert!(ops.contains(&format!("\n  {op} ")), "{ops}");
+    }
+    for op in ["softsign", "bessel_j0", "running_median"] {
+        let tested = results(&["selftest", "--filter", op, "--device", "cpu"]);
+        assert!(tested.contains("all passed"), "{tested}");
+    }
+    // The bodies are in one kernel with their neighbours, the kernel is one by itself, and all are trained through.
+    let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/smooth.ron");
+    let kernels = results(&["explain", graph]);
+    let fused = kernels.lines().find(|line| line.contains("my_plugin.j0")).unwrap_or_default();
+    assert!(fused.contains("abs") && fused.contains("mul"), "{kernels}");
+    results(&["verify", graph, "--device", "cpu"]);
+    let trained = results(&["run", graph, "--device", "cpu"]);
+    assert!(trained.contains("fit: epoch 3/3"), "{trained}");
+}
