@@ -604,11 +604,7 @@ fn steps_and_kernels_are_timed() {
     let kernels: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
     assert!(kernels.len() > 6 && kernels.len().is_multiple_of(3), "{}", kernels.len());
     assert!(kernels.iter().all(|event| event["dur"].as_f64().unwrap() >= 0.0 && event["name"].is_string()));
-    check_failure(
-        &desk.engine(&["bench", "tiny.ron", "--stage", "predict"]),
-        1,
-        "`predict` is no stage that computes",
-    );
+    check_failure(&desk.engine(&["bench", "tiny.ron", "--stage", "predict"]), 1, "`predict` takes no steps");
 }
 
 #[test]
