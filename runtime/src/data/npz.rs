@@ -38,7 +38,7 @@ pub enum NpzFact {
     },
     /// An array of the archive is damaged.
     #[error(transparent)]
-    BadArray(NpyError),
+    BadArray(Box<NpyError>),
     /// The archive has no array of that name.
     #[error("there is no array `{name}`; there are {known}")]
     Missing {
@@ -103,7 +103,7 @@ fn read_entry(archive: &mut Archive, path: &Path, entry: &str) -> Result<HostTen
     // The archive's word on the size is not taken: what is held is what was there.
     let mut bytes = vec![];
     part.read_to_end(&mut bytes).map_err(|error| bad(ZipError::Io(error)))?;
-    npy::parse(&path.join(entry), &bytes).map_err(NpzFact::BadArray)
+    npy::parse(&path.join(entry), &bytes).map_err(|error| NpzFact::BadArray(Box::new(error)))
 }
 
 #[cfg(test)]
