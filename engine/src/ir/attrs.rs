@@ -11,7 +11,7 @@ pub enum Literal {
     Bool(bool),
     /// Integer.
     Int(i64),
-    /// Floating point; compared and hashed by its bits, so that `-0.0` and `0.0` differ and NaN equals itself.
+    /// Floating point; compared and hashed by its bits, so that `-0.0` and `0.0` differ, but all NaN are one.
     Float(f64),
 }
 
@@ -20,6 +20,7 @@ impl Literal {
         match *self {
             Literal::Bool(b) => (0, b as u64),
             Literal::Int(i) => (1, i as u64),
+            Literal::Float(x) if x.is_nan() => (2, f64::NAN.to_bits()),
             Literal::Float(x) => (2, x.to_bits()),
         }
     }

@@ -1,15 +1,15 @@
 //! Runs programs over blocks of points: each instruction is one loop over the block.
 
 use super::address::{Address, Stretch};
+use super::ahead::Ahead;
 use super::memory::Memory;
 use super::pair::{Source, pair};
-use super::philox::philox_u32;
-use super::program::{Arg, Dest, Index, Inst, Op, Pass, Program, Term};
+use super::philox::{philox_f32, philox_u32};
+use super::program::{Arg, Dest, Fetch, Index, Inst, Op, Pass, Program, Term};
 use super::reduce::{self, Fold, Foldable};
 use super::scalar::{MAX_ARITY, View, copy, literal_bits, run_scalar, slice_mut, with_size, with_type};
-use super::slice::{Ahead, Operand, affine_unary};
+use super::slice::{Operand, affine_unary};
 use crate::device::DeviceError;
-use crate::philox::philox_block;
 use engine_core::ir::{DType, Monoid, NodeId, Requirement};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -136,6 +136,8 @@ pub struct Worker {
     views: Vec<View>,
     /// Row values of all rows of a group, while its rows are run one by one.
     pub saved: Vec<View>,
+    /// Whether the block that follows in memory is run next.
+    pub has_next: bool,
     /// Where row values are written.
     pub row_base: *mut u8,
     /// Where the accumulator of a contraction lies.
@@ -202,6 +204,7 @@ impl Worker {
         Ok(Worker {
             slots: Memory::new(size.n_slots * slot_bytes)?,
             slot_bytes,
+            has_next: false,
             row_base: rows.start(),
             rows,
             views: vec![View::UNSET; size.n_regs],
@@ -328,11 +331,12 @@ impl Frame<'_> {
                     coordinates(address, inst.dtype, span, out);
                     View { start: out, is_scalar: len == 1 }
                 }
-                Op::Random { stream, step, iteration, address } => {
+                Op::Random { stream, step, iteration, address, shift } => {
                     let word = |arg: Arg| self.view(worker, arg).start.cast::<u32>().read();
                     let key = [self.seed as u32 ^ (self.seed >> 32) as u32, *stream];
                     let counter = [word(*step), iteration.map_or(0, word)];
-                    random_bits(address, key, counter, span, slice_mut(out, len));
+                    let draw = Draw { key, counter, shift: shift.map(word) };
+                    draw.points(address, span, slice_mut(out, len));
                     View { start: out, is_scalar: len == 1 }
                 }
                 Op::Scalar { op, dtype, args } => {
@@ -350,7 +354,7 @@ impl Frame<'_> {
                     let n_computed = if views.iter().any(is_full) { len } else { 1 };
                     let sources =
                         views.map(|view| Source { start: view.start.cast(), is_scalar: view.is_scalar });
-                    pair(*first, *second, sources, out.cast(), n_computed);
+                    pair([*first, *second], sources, out.cast(), n_computed, self.ahead(worker, inst, span));
                     self.computed(inst, out, n_computed, len)
                 }
                 Op::Affine { op, x, scale, shift } => {
@@ -388,7 +392,8 @@ impl Frame<'_> {
                     let value = self.full(worker, self.view(worker, *value), dtype.size(), len);
                     let accumulator = worker.views[inst.reg];
                     let best = self.best_place(worker, inst, *best);
-                    with_type!(*dtype, T => self.reduce::<T>(*monoid, value.slice(len), span, accumulator, best));
+                    let ahead = self.ahead(worker, inst, span);
+                    with_type!(*dtype, T => self.reduce::<T>(*monoid, value.slice(len), span, accumulator, best, ahead));
                     accumulator
                 }
                 Op::Accumulator => worker.accumulator,
@@ -408,13 +413,21 @@ impl Frame<'_> {
         worker.views[inst.reg] = view;
     }
 
-    /// What a slow function fetches meanwhile.
+    /// The instruction's share of what the next block touches.
     fn ahead(&self, worker: &Worker, inst: &Inst, span: Span) -> Ahead {
-        let read = inst.ahead.map_or(std::ptr::null(), |load| next_block(worker.views[load], span.len()));
-        let written = inst.opens.map_or(std::ptr::null(), |operand| {
-            self.buffers[operand].start.wrapping_add(span.start * self.buffers[operand].size).cast_const()
-        });
-        Ahead([read, written])
+        let mut ahead = Ahead::NOTHING;
+        let len = span.len();
+        if !worker.has_next || span.runs().1 > 1 {
+            return ahead;
+        }
+        for Fetch { operand, address, shares: [from, to, all] } in &inst.ahead {
+            if let Some((first, 1)) = address.single(span.start + len, len) {
+                let Buffer { start, size, .. } = self.buffers[*operand];
+                let share = first as usize + len * from / all..first as usize + len * to / all;
+                ahead.push(start.wrapping_add(share.start * size), share.len() * size);
+            }
+        }
+        ahead
     }
 
     /// The result of an instruction that has computed one value or all of them.
@@ -532,6 +545,7 @@ impl Frame<'_> {
         span: Span,
         accumulator: View,
         best: *mut u8,
+        ahead: Ahead,
     ) {
         let out = accumulator.start.cast_mut();
         let fold = fold_of(monoid);
@@ -542,10 +556,13 @@ impl Frame<'_> {
                     reduce::fold_rows(fold, block, span.height, span.width, slice_mut(out, span.width))
                 }
                 (false, false) => {
+                    // Only where there is one row is it long.
+                    let ahead = if span.height == 1 { ahead } else { Ahead::NOTHING };
                     for (accumulator, row) in
                         slice_mut::<T>(out, span.height).iter_mut().zip(block.chunks_exact(span.width))
                     {
-                        *accumulator = reduce::combine(fold, *accumulator, reduce::fold(fold, row));
+                        let folded = reduce::fold_with_ahead(fold, row, ahead);
+                        *accumulator = reduce::combine(fold, *accumulator, folded);
                     }
                 }
                 (true, false) => {
@@ -615,11 +632,6 @@ impl Frame<'_> {
             });
         }
     }
-}
-
-/// What follows a block of f32.
-fn next_block(view: View, len: usize) -> *const u8 {
-    if view.is_scalar { std::ptr::null() } else { view.start.wrapping_add(4 * len) }
 }
 
 fn fold_of(monoid: Monoid) -> Fold {
@@ -868,21 +880,41 @@ unsafe fn coordinates(address: &Address, dtype: DType, span: Span, out: *mut u8)
     }
 }
 
-fn random_bits(address: &Address, key: [u32; 2], [step, iteration]: [u32; 2], span: Span, out: &mut [u32]) {
-    let (width, height) = span.runs();
-    for (row, out) in out.chunks_exact_mut(width.max(1)).enumerate().take(height) {
-        address.walk(span.start + row * span.pitch, width, |at, count, stretch| {
-            let out = &mut out[at..at + count];
-            let Stretch::Elements { first, stride } = stretch else { return out.fill(0) };
-            if stride == 1 {
-                return philox_u32(out, key, first as u64, step, iteration);
-            }
-            for (i, out) in out.iter_mut().enumerate() {
-                let element = (first + i as i64 * stride) as u64;
-                let block = element / 4;
-                *out = philox_block([block as u32, (block >> 32) as u32, step, iteration], key)
-                    [(element % 4) as usize];
-            }
-        });
+/// Random words of points.
+struct Draw {
+    key: [u32; 2],
+    /// Step and iteration.
+    counter: [u32; 2],
+    /// If set, the words are shifted right by as many bits and become f32.
+    shift: Option<u32>,
+}
+
+impl Draw {
+    fn points(&self, address: &Address, span: Span, out: &mut [u32]) {
+        let (width, height) = span.runs();
+        for (row, out) in out.chunks_exact_mut(width.max(1)).enumerate().take(height) {
+            address.walk(span.start + row * span.pitch, width, |at, count, stretch| {
+                let out = &mut out[at..at + count];
+                match stretch {
+                    Stretch::Elements { first, stride: 1 } => self.neighbours(first as u64, out),
+                    Stretch::Elements { first, stride } => {
+                        let elements = (0..count as i64).map(|i| (first + i * stride) as u64);
+                        out.chunks_mut(1)
+                            .zip(elements)
+                            .for_each(|(out, element)| self.neighbours(element, out));
+                    }
+                    // Zero, as bits of either type.
+                    Stretch::Fill(_) => out.fill(0),
+                }
+            });
+        }
+    }
+
+    fn neighbours(&self, first: u64, out: &mut [u32]) {
+        let [step, iteration] = self.counter;
+        match self.shift {
+            None => philox_u32(out, self.key, first, step, iteration),
+            Some(shift) => philox_f32(out, shift, self.key, first, step, iteration),
+        }
     }
 }

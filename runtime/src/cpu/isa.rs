@@ -5,7 +5,9 @@
 //! the loop for each, so a kernel body must be `#[inline(always)]` down to its last helper. Loops that no training
 //! step spends its time in, such as the arithmetic of integers, are compiled once: versions cost build time.
 
+use super::ahead::CHUNK;
 use super::gemm::Lanes;
+use super::math;
 use std::sync::LazyLock;
 
 /// A loop to be compiled for every instruction set.
@@ -19,13 +21,29 @@ pub trait Kernel {
 }
 
 /// An instruction set as seen by a kernel body.
-pub trait Isa: 'static {
+pub trait Isa: Sized + 'static {
     /// Whether `f32::mul_add` is one instruction here; without it, it is a slow library call.
     const FMA: bool;
     /// Vector of f32 for the matrix product.
     type F32: Lanes<Scalar = f32>;
     /// Vector of f64 for the matrix product.
     type F64: Lanes<Scalar = f64>;
+
+    /// [`math::exp`] of each.
+    #[inline(always)]
+    fn exp(values: &mut [f32; CHUNK]) {
+        for value in values {
+            *value = math::exp::<Self>(*value);
+        }
+    }
+
+    /// [`math::log`] of each.
+    #[inline(always)]
+    fn log(values: &mut [f32; CHUNK]) {
+        for value in values {
+            *value = math::log::<Self>(*value);
+        }
+    }
 }
 
 /// The instruction sets a kernel is compiled for, from the narrowest to the widest.
@@ -133,7 +151,8 @@ impl Isa for Baseline {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Isa, Kernel};
+    use super::super::wide;
+    use super::{CHUNK, Isa, Kernel};
     use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 
     pub struct Avx2;
@@ -148,6 +167,18 @@ mod x86 {
         const FMA: bool = true;
         type F32 = __m512;
         type F64 = __m512d;
+
+        #[inline(always)]
+        fn exp(values: &mut [f32; CHUNK]) {
+            // SAFETY: loops for this set run where it is.
+            unsafe { wide::exp(values) }
+        }
+
+        #[inline(always)]
+        fn log(values: &mut [f32; CHUNK]) {
+            // SAFETY: as above.
+            unsafe { wide::log(values) }
+        }
     }
 
     #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]

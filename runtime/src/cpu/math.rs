@@ -10,6 +10,29 @@ use super::isa::Isa;
 /// Largest |x| for which [`sin`] and [`cos`] hold their stated error; beyond it, use the library's.
 pub const TRIG_LIMIT: f32 = 1.0e6;
 
+/// Beyond these [`exp`] is 0 or inf.
+pub(super) const EXP_LIMITS: [f32; 2] = [-104.0, 89.0];
+/// `(eʳ − 1 − r)/r²`, by rising powers of r.
+pub(super) const EXP_TAIL: [f32; 5] =
+    [0.499_999_94, 0.166_665_2, 0.041_668_35, 0.008_368_809, 0.001_381_737_6];
+/// `(ln(1 + f) − f + ½f²)/f³`, by rising powers of f.
+pub(super) const LOG_TAIL: [f32; 8] = [
+    0.333_333_17,
+    -0.250_008_1,
+    0.200_022_74,
+    -0.166_245_28,
+    0.141_814_13,
+    -0.131_290_97,
+    0.128_805_41,
+    -0.078_578_52,
+];
+/// The upper part of ln 2, of few enough bits that its products with exponents are exact.
+pub(super) const LN2_HIGH: f32 = 0.693_359_4;
+/// The rest of ln 2.
+pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
+/// Adding 1.5·2²³ rounds to an integer and leaves it in the low bits.
+pub(super) const ROUND: f32 = 12_582_912.0;
+
 /// `a·b + c`, in one rounding where the instruction set has it and in two elsewhere.
 #[inline(always)]
 pub fn fma<I: Isa>(a: f32, b: f32, c: f32) -> f32 {
@@ -19,11 +42,12 @@ pub fn fma<I: Isa>(a: f32, b: f32, c: f32) -> f32 {
 /// eˣ; error below 1.1 ULP, subnormal results included.
 #[inline(always)]
 pub fn exp<I: Isa>(x: f32) -> f32 {
-    // Beyond these ends the result is 0 or inf; NaN passes both comparisons.
-    let x = if x > 89.0 { 89.0 } else { x };
-    let x = if x < -104.0 { -104.0 } else { x };
+    // NaN passes both comparisons.
+    let [low, high] = EXP_LIMITS;
+    let x = if x > high { high } else { x };
+    let x = if x < low { low } else { x };
     let (n, r) = split_ln2::<I>(x);
-    let tail = horner::<I, _>(r, [0.499_999_94, 0.166_665_2, 0.041_668_35, 0.008_368_809, 0.001_381_737_6]);
+    let tail = horner::<I, _>(r, EXP_TAIL);
     let power = 1.0 + fma::<I>(r * r, tail, r);
     // In two steps, as 2ⁿ alone may be subnormal or infinite.
     let half = n >> 1;
@@ -209,10 +233,6 @@ fn horner<I: Isa, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
 /// `x = n·ln 2 + r` with |r| ≤ ½ ln 2.
 #[inline(always)]
 fn split_ln2<I: Isa>(x: f32) -> (i32, f32) {
-    // Adding 1.5·2²³ rounds to an integer and leaves it in the low bits.
-    const ROUND: f32 = 12_582_912.0;
-    const LN2_HIGH: f32 = 0.693_359_4;
-    const LN2_LOW: f32 = -2.121_944_4e-4;
     let shifted = fma::<I>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
     let r = fma::<I>(n, -LN2_LOW, fma::<I>(n, -LN2_HIGH, x));
@@ -236,20 +256,8 @@ fn split_exponent(x: f32) -> (f32, i32) {
 /// `ln(1 + f) + e·ln 2`.
 #[inline(always)]
 fn log_reduced<I: Isa>(f: f32, exponent: f32) -> f32 {
-    const LN2_HIGH: f32 = 0.693_359_4;
-    const LN2_LOW: f32 = -2.121_944_4e-4;
-    let tail = [
-        0.333_333_17,
-        -0.250_008_1,
-        0.200_022_74,
-        -0.166_245_28,
-        0.141_814_13,
-        -0.131_290_97,
-        0.128_805_41,
-        -0.078_578_52,
-    ];
     let square = f * f;
-    let cubic = fma::<I>(square * f, horner::<I, _>(f, tail), exponent * LN2_LOW);
+    let cubic = fma::<I>(square * f, horner::<I, _>(f, LOG_TAIL), exponent * LN2_LOW);
     fma::<I>(exponent, LN2_HIGH, f + fma::<I>(-0.5, square, cubic))
 }
 
@@ -346,6 +354,7 @@ fn exp_f64<I: Isa>(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ahead::CHUNK;
     use super::super::isa::{Baseline, Kernel, Level, dispatch_on};
     use super::*;
 
@@ -384,6 +393,32 @@ mod tests {
         sin_is_within_its_error: sin_within_limit, f64::sin, below 1.5;
         cos_is_within_its_error: cos_within_limit, f64::cos, below 1.5;
         rsqrt_is_within_its_error: rsqrt_anywhere, |x: f64| 1.0 / x.sqrt(), below 1.5;
+    }
+
+    /// On AVX-512 these two go through [`super::super::wide`].
+    #[test]
+    fn whole_chunks_of_exp_and_log_are_within_their_error() {
+        struct Chunks<'a>(&'a mut [f32], bool);
+        impl Kernel for Chunks<'_> {
+            type Output = ();
+            #[inline(always)]
+            fn run<I: Isa>(self) {
+                for chunk in self.0.as_chunks_mut().0 {
+                    if self.1 { I::exp(chunk) } else { I::log(chunk) }
+                }
+            }
+        }
+        let mut inputs = dense_sample();
+        inputs.resize(inputs.len().next_multiple_of(CHUNK), 1.0);
+        for level in Level::available() {
+            let of = |is_exp| {
+                let mut outputs = inputs.clone();
+                dispatch_on(level, Chunks(&mut outputs, is_exp));
+                outputs
+            };
+            check(&inputs, &of(true), f64::exp, 1.1, &format!("chunks of exp on {level:?}"));
+            check(&inputs, &of(false), f64::ln, 0.9, &format!("chunks of log on {level:?}"));
+        }
     }
 
     #[inline(always)]

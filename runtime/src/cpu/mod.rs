@@ -1,7 +1,7 @@
 //! The CPU device: fused kernels as blocks of vectorised loops, matrix products with epilogues, a fork/join pool.
 //!
 //! Results never depend on the number of threads: work is cut by shape, and sums have an order that depends on
-//! shapes alone. From the inside out: [`isa`] picks the instruction set, [`math`] has the scalar functions, [`slice`],
+//! shapes alone. From the inside out: [`isa`] picks the instruction set, [`math`] has the scalar functions (`wide` some of them by the vector), [`slice`],
 //! [`reduce`] and [`philox`] the loops over slices, [`gemm`] the products, [`pool`] the threads. `address`, `program` and
 //! `block` make a tile of the fuser into instructions over blocks; `tile`, `contract`, `attend` and `indexed` are the kinds of
 //! launch, `feed` and `rows` what those read through; `executable` runs a plan.
@@ -15,6 +15,7 @@ pub mod reduce;
 pub mod slice;
 
 mod address;
+mod ahead;
 mod attend;
 mod block;
 mod contract;
@@ -29,6 +30,8 @@ mod program;
 mod rows;
 mod scalar;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Two arithmetic operations of f32 in one loop: half the loads and stores of a chain that goes through memory after
 //! each. The result may lie where an argument does.
 
+use super::ahead::{Ahead, CHUNK};
 use super::gemm::Lanes;
 use super::isa::{Isa, Kernel, dispatch};
 use engine_core::ir::Binary;
@@ -62,13 +63,19 @@ pub struct Source {
     pub is_scalar: bool,
 }
 
-/// `out[i] = second(first(a[i], b[i]), c[i])`.
+/// `out[i] = second(first(a[i], b[i]), c[i])`; asks meanwhile for the memory in `ahead`.
 ///
 /// # Safety
 /// The sources must be valid for `len` values (one if scalar) and `out` for `len`. `out` may be the start of a source
 /// that is not scalar; otherwise it overlaps none.
-pub unsafe fn pair(first: Arithmetic, second: Arithmetic, args: [Source; 3], out: *mut f32, len: usize) {
-    dispatch(Pair { first, second, args, out, len });
+pub unsafe fn pair(
+    [first, second]: [Arithmetic; 2],
+    args: [Source; 3],
+    out: *mut f32,
+    len: usize,
+    ahead: Ahead,
+) {
+    dispatch(Pair { first, second, args, out, len, ahead });
 }
 
 struct Pair {
@@ -77,6 +84,7 @@ struct Pair {
     args: [Source; 3],
     out: *mut f32,
     len: usize,
+    ahead: Ahead,
 }
 
 impl Kernel for Pair {
@@ -133,9 +141,16 @@ impl Pair {
         // SAFETY: the caller's of `pair`; vectors stay inside, and each is read before its place is written.
         unsafe {
             let mut at = 0;
+            let out = self.out;
+            let mut requests = self.ahead.over(self.len / CHUNK);
             while at < n_whole {
-                F::then::<V, S>(streams.each_ref().map(|stream| stream.at::<V>(at))).store(self.out.add(at));
-                at += V::N;
+                requests.step();
+                let stop = n_whole.min(at + CHUNK);
+                while at < stop {
+                    F::then::<V, S>([streams[0].at(at), streams[1].at(at), streams[2].at(at)])
+                        .store(out.add(at));
+                    at += V::N;
+                }
             }
             if at < self.len {
                 let rest = self.len - at;
@@ -274,7 +289,10 @@ mod tests {
                 for level in Level::available() {
                     let mut out = vec![0.0; len];
                     let args = [&a, &b, &c].map(|x| Source { start: x.as_ptr(), is_scalar: false });
-                    dispatch_on(level, Pair { first, second, args, out: out.as_mut_ptr(), len });
+                    dispatch_on(
+                        level,
+                        Pair { first, second, args, out: out.as_mut_ptr(), len, ahead: Ahead::NOTHING },
+                    );
                     assert_eq!(bits(&out), bits(&expected), "{first:?} {second:?} of {len} on {level:?}");
                 }
             }
@@ -294,7 +312,7 @@ mod tests {
             Source { start, is_scalar: false },
         ];
         // SAFETY: the third argument is the result itself.
-        unsafe { pair(Arithmetic::Mul, Arithmetic::SubFrom, args, start, len) };
+        unsafe { pair([Arithmetic::Mul, Arithmetic::SubFrom], args, start, len, Ahead::NOTHING) };
         assert_eq!(bits(&in_place), bits(&expected));
     }
 }

@@ -16,6 +16,28 @@ pub fn philox_u32(out: &mut [u32], key: [u32; 2], first_element: u64, step: u32,
     dispatch(Blocks { out: body, key, first_block: first_element.div_ceil(4), step, iteration });
 }
 
+/// Fills `out` with the bits of `f32(word >> shift)` for the words of [`philox_u32`].
+pub fn philox_f32(out: &mut [u32], shift: u32, key: [u32; 2], first_element: u64, step: u32, iteration: u32) {
+    for (i, words) in out.chunks_mut(CONVERTED).enumerate() {
+        philox_u32(words, key, first_element + (i * CONVERTED) as u64, step, iteration);
+        dispatch(Shifted(words, shift));
+    }
+}
+
+/// Words that become floats at a time, while they are at hand.
+const CONVERTED: usize = 1024;
+
+struct Shifted<'a>(&'a mut [u32], u32);
+impl Kernel for Shifted<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        for word in self.0 {
+            *word = (word.wrapping_shr(self.1) as f32).to_bits();
+        }
+    }
+}
+
 /// Blocks drawn at once.
 const N_PARALLEL: usize = 16;
 
@@ -102,6 +124,14 @@ mod tests {
             let expected: Vec<u32> = (0..len as u64).map(|i| word(first + offset + i)).collect();
             assert_eq!(out, expected, "offset {offset}, {len} words");
         }
+    }
+
+    #[test]
+    fn shifted_words_become_floats() {
+        let (mut words, mut floats) = (vec![0; 3000], vec![0; 3000]);
+        philox_u32(&mut words, [7, 11], 5, 3, 2);
+        philox_f32(&mut floats, 9, [7, 11], 5, 3, 2);
+        assert!(words.iter().zip(&floats).all(|(word, float)| ((word >> 9) as f32).to_bits() == *float));
     }
 
     #[test]

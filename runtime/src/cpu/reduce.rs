@@ -1,6 +1,7 @@
 //! Reductions of slices, in an order that depends on the length alone: the same bits on every instruction set and
 //! with any number of threads.
 
+use super::ahead::{Ahead, Requests};
 use super::gemm::Lanes;
 use super::isa::{Isa, Kernel, dispatch};
 
@@ -29,14 +30,19 @@ pub trait Foldable: Copy + PartialOrd + Send + Sync + 'static {
     fn times(a: Self, b: Self) -> Self;
     /// The fold of rows of lanes, lane by lane.
     #[doc(hidden)]
-    fn fold_lanes<I: Isa, C: Combine>(rows: &[[Self; N_LANES]]) -> [Self; N_LANES];
+    fn fold_lanes<I: Isa, C: Combine>(rows: &[[Self; N_LANES]], requests: &mut Requests) -> [Self; N_LANES];
 }
 
 /// The fold of a slice: 64 interleaved lanes over blocks of 4096 elements, halves merged pairwise, so that the error
 /// of a sum grows with the logarithm of the number of blocks; fewer than 32 elements in their order. An empty slice
 /// folds to the neutral element.
 pub fn fold<T: Foldable>(fold: Fold, x: &[T]) -> T {
-    dispatch(FoldSlice { fold, x })
+    fold_with_ahead(fold, x, Ahead::NOTHING)
+}
+
+/// Like [`fold`]; a loop over floats asks meanwhile for the memory in `ahead`.
+pub(super) fn fold_with_ahead<T: Foldable>(fold: Fold, x: &[T], ahead: Ahead) -> T {
+    dispatch(FoldSlice { fold, x, ahead })
 }
 
 /// `fold(a, b)` of two values.
@@ -153,6 +159,7 @@ fn is_nan<T: PartialOrd>(value: T) -> bool {
 struct FoldSlice<'a, T> {
     fold: Fold,
     x: &'a [T],
+    ahead: Ahead,
 }
 impl<T: Foldable> Kernel for FoldSlice<'_, T> {
     type Output = T;
@@ -160,10 +167,10 @@ impl<T: Foldable> Kernel for FoldSlice<'_, T> {
     #[inline(always)]
     fn run<I: Isa>(self) -> T {
         match self.fold {
-            Fold::Sum => fold_pairwise::<I, T, Sum>(self.x),
-            Fold::Product => fold_pairwise::<I, T, Product>(self.x),
-            Fold::Max => fold_pairwise::<I, T, Max>(self.x),
-            Fold::Min => fold_pairwise::<I, T, Min>(self.x),
+            Fold::Sum => fold_pairwise::<I, T, Sum>(self.x, self.ahead),
+            Fold::Product => fold_pairwise::<I, T, Product>(self.x, self.ahead),
+            Fold::Max => fold_pairwise::<I, T, Max>(self.x, self.ahead),
+            Fold::Min => fold_pairwise::<I, T, Min>(self.x, self.ahead),
         }
     }
 }
@@ -171,14 +178,15 @@ impl<T: Foldable> Kernel for FoldSlice<'_, T> {
 /// Blocks on a stack of partial results, merged like the carries of a binary counter: a balanced tree without
 /// recursion, which inlining would not survive.
 #[inline(always)]
-fn fold_pairwise<I: Isa, T: Foldable, C: Combine>(x: &[T]) -> T {
+fn fold_pairwise<I: Isa, T: Foldable, C: Combine>(x: &[T], ahead: Ahead) -> T {
     if x.len() < N_LANES / 2 {
         return x.iter().fold(T::neutral(C::FOLD), |partial, &value| C::apply(partial, value));
     }
     let mut partials = [T::neutral(C::FOLD); usize::BITS as usize];
     let mut height = 0;
+    let mut requests = ahead.over(x.len() / N_LANES);
     for (block_idx, block) in x.chunks(BLOCK).enumerate() {
-        let mut partial = fold_block::<I, T, C>(block);
+        let mut partial = fold_block::<I, T, C>(block, &mut requests);
         for _ in 0..block_idx.trailing_ones() {
             height -= 1;
             partial = C::apply(partials[height], partial);
@@ -195,9 +203,9 @@ fn fold_pairwise<I: Isa, T: Foldable, C: Combine>(x: &[T]) -> T {
 }
 
 #[inline(always)]
-fn fold_block<I: Isa, T: Foldable, C: Combine>(x: &[T]) -> T {
+fn fold_block<I: Isa, T: Foldable, C: Combine>(x: &[T], requests: &mut Requests) -> T {
     let (rows, rest) = x.as_chunks::<N_LANES>();
-    let mut lanes = T::fold_lanes::<I, C>(rows);
+    let mut lanes = T::fold_lanes::<I, C>(rows, requests);
     for (lane, &value) in lanes.iter_mut().zip(rest) {
         *lane = C::apply(*lane, value);
     }
@@ -213,7 +221,10 @@ fn fold_block<I: Isa, T: Foldable, C: Combine>(x: &[T]) -> T {
 
 /// Lanes of whatever the compiler makes of an array.
 #[inline(always)]
-fn fold_array_lanes<T: Foldable, C: Combine>(rows: &[[T; N_LANES]]) -> [T; N_LANES] {
+fn fold_array_lanes<T: Foldable, C: Combine>(
+    rows: &[[T; N_LANES]],
+    _requests: &mut Requests,
+) -> [T; N_LANES] {
     let mut lanes = [T::neutral(C::FOLD); N_LANES];
     for row in rows {
         for (lane, &value) in lanes.iter_mut().zip(row) {
@@ -229,6 +240,7 @@ fn fold_array_lanes<T: Foldable, C: Combine>(rows: &[[T; N_LANES]]) -> [T; N_LAN
 #[inline(always)]
 fn fold_vector_lanes<V: Lanes<Scalar: Foldable>, C: Combine>(
     rows: &[[V::Scalar; N_LANES]],
+    requests: &mut Requests,
 ) -> [V::Scalar; N_LANES] {
     const MOST: usize = N_LANES / 2;
     let neutral = V::Scalar::neutral(C::FOLD);
@@ -237,6 +249,7 @@ fn fold_vector_lanes<V: Lanes<Scalar: Foldable>, C: Combine>(
     unsafe {
         let mut vectors = [V::splat(neutral); MOST];
         for row in rows {
+            requests.step();
             for i in 0..N_LANES / V::N {
                 vectors[i] = C::apply_lanes(vectors[i], V::load(row.as_ptr().add(i * V::N)));
             }
@@ -335,8 +348,11 @@ macro_rules! foldable {
                 $times(a, b)
             }
             #[inline(always)]
-            fn fold_lanes<I: Isa, C: Combine>(rows: &[[$type; N_LANES]]) -> [$type; N_LANES] {
-                $fold_lanes(rows)
+            fn fold_lanes<I: Isa, C: Combine>(
+                rows: &[[$type; N_LANES]],
+                requests: &mut Requests,
+            ) -> [$type; N_LANES] {
+                $fold_lanes(rows, requests)
             }
         }
     )* };
@@ -375,7 +391,9 @@ mod tests {
     fn every_instruction_set_gives_the_same_bits() {
         let x = wave(20_011);
         for kind in [Fold::Sum, Fold::Product, Fold::Max, Fold::Min] {
-            let bits = |level| dispatch_on(level, FoldSlice { fold: kind, x: &x[..9000] }).to_bits();
+            let bits = |level| {
+                dispatch_on(level, FoldSlice { fold: kind, x: &x[..9000], ahead: Ahead::NOTHING }).to_bits()
+            };
             assert!(Level::available().all(|level| bits(level) == bits(Level::Baseline)), "{kind:?}");
         }
     }

@@ -1,6 +1,7 @@
 //! Scalar primitives on blocks whose element type is known only at run time.
 
-use super::slice::{self, Ahead, CastTo, Element, Operand};
+use super::ahead::Ahead;
+use super::slice::{self, CastTo, Element, Operand};
 use engine_core::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use half::{bf16, f16};
 
@@ -106,8 +107,8 @@ pub(super) use with_size;
 /// Most operands of a scalar primitive.
 pub const MAX_ARITY: usize = 8;
 
-/// Computes `op` of blocks of `dtype` (of the second operand, for a select) into `len` values at `out`; a slow function
-/// asks meanwhile for the memory in `ahead`.
+/// Computes `op` of blocks of `dtype` (of the second operand, for a select) into `len` values at `out`; arithmetic
+/// of f32 asks meanwhile for the memory in `ahead`.
 ///
 /// # Safety
 /// Views must hold values of that type (the condition of a select: bools); `out` must be valid for the results, and
@@ -117,7 +118,7 @@ pub unsafe fn run_scalar(op: &Scalar, dtype: DType, args: &[View], out: *mut u8,
     unsafe {
         match op {
             Scalar::Unary(op) => run_unary(*op, dtype, args[0], out, len, ahead),
-            Scalar::Binary(op) => run_binary(*op, dtype, [args[0], args[1]], out, len),
+            Scalar::Binary(op) => run_binary(*op, dtype, [args[0], args[1]], out, len, ahead),
             Scalar::Select => with_size!(dtype.size(), T => {
                 let out = slice_mut::<T>(out, len);
                 match args[0].operand::<u8>(len) {
@@ -175,14 +176,14 @@ unsafe fn run_unary(op: Unary, dtype: DType, x: View, out: *mut u8, len: usize, 
     }
 }
 
-unsafe fn run_binary(op: Binary, dtype: DType, [a, b]: [View; 2], out: *mut u8, len: usize) {
+unsafe fn run_binary(op: Binary, dtype: DType, [a, b]: [View; 2], out: *mut u8, len: usize, ahead: Ahead) {
     // SAFETY: the caller's.
     unsafe {
         with_type!(dtype, T => {
             let (a, b) = (a.operand::<T>(len), b.operand::<T>(len));
             match op.is_comparison() {
                 true => slice::compare(op, a, b, slice_mut(out, len)),
-                false => slice::binary(op, a, b, slice_mut(out, len)),
+                false => slice::binary_with_ahead(op, a, b, slice_mut(out, len), ahead),
             }
         })
     }

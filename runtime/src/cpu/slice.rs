@@ -5,6 +5,7 @@
 //! truncated reciprocal; shifts are taken modulo the width. Booleans are `u8`, 0 or 1. f16 and bf16 are computed in
 //! f32 between two [`cast`]s.
 
+use super::ahead::{Ahead, CHUNK};
 use super::isa::{Isa, Kernel, dispatch};
 use super::math;
 use engine_core::ir::{Binary, Unary};
@@ -27,29 +28,18 @@ pub fn unary<T: Element>(op: Unary, x: &[T], out: &mut [T]) {
     unary_with_ahead(op, x, out, Ahead::NOTHING);
 }
 
-/// Memory that a slow function asks for while it computes, as much of each as its arguments take: what the next block
-/// reads, and where this one's results go.
-#[derive(Clone, Copy, Debug)]
-pub struct Ahead(pub [*const u8; 2]);
-
-impl Ahead {
-    /// None.
-    pub const NOTHING: Ahead = Ahead([std::ptr::null(); 2]);
-}
-
-/// Like [`unary`], and asks meanwhile for the memory in `ahead`, if the function keeps the processor busy for longer than
-/// memory.
-pub fn unary_with_ahead<T: Element>(op: Unary, x: &[T], out: &mut [T], ahead: Ahead) {
+/// Like [`unary`], and a loop over f32 asks meanwhile for the memory in `ahead`.
+pub(super) fn unary_with_ahead<T: Element>(op: Unary, x: &[T], out: &mut [T], ahead: Ahead) {
     assert_eq!(x.len(), out.len());
     dispatch(UnaryKernel { op, x, out, ahead });
     T::finish_unary(op, x, out);
 }
 
-/// `out[i] = op(x[i]·scale + shift)`, the product and the sum each rounded; `ahead` as for [`unary_with_ahead`].
+/// `out[i] = op(x[i]·scale + shift)`, the product and the sum each rounded; asks meanwhile for the memory in `ahead`.
 ///
 /// # Panics
 /// If the lengths differ, or if `op` is not one of the exponential, logarithm, hyperbolic tangent and error functions.
-pub fn affine_unary(op: Unary, x: &[f32], scale: f32, shift: f32, out: &mut [f32], ahead: Ahead) {
+pub(super) fn affine_unary(op: Unary, x: &[f32], scale: f32, shift: f32, out: &mut [f32], ahead: Ahead) {
     assert_eq!(x.len(), out.len());
     dispatch(AffineKernel { op, x, scale, shift, out, ahead });
 }
@@ -59,7 +49,18 @@ pub fn affine_unary(op: Unary, x: &[f32], scale: f32, shift: f32, out: &mut [f32
 /// # Panics
 /// If the lengths differ, or if `op` does not take `T` to `T` (a bit operation on floats, a comparison).
 pub fn binary<T: Element>(op: Binary, a: Operand<T>, b: Operand<T>, out: &mut [T]) {
-    dispatch(BinaryKernel { op, a: a.checked(out.len()), b: b.checked(out.len()), out });
+    binary_with_ahead(op, a, b, out, Ahead::NOTHING);
+}
+
+/// Like [`binary`], and a loop over f32 asks meanwhile for the memory in `ahead`.
+pub(super) fn binary_with_ahead<T: Element>(
+    op: Binary,
+    a: Operand<T>,
+    b: Operand<T>,
+    out: &mut [T],
+    ahead: Ahead,
+) {
+    dispatch(BinaryKernel { op, a: a.checked(out.len()), b: b.checked(out.len()), out, ahead });
 }
 
 /// `out[i] = op(a[i], b[i])` as 0 or 1; all comparisons but `Ne` are false where an argument is NaN.
@@ -139,7 +140,7 @@ pub trait Element: Copy + PartialOrd + Send + Sync + 'static {
     /// The loops of [`unary`].
     fn unary_loops<I: Isa>(op: Unary, x: &[Self], out: &mut [Self], ahead: Ahead);
     /// The loops of [`binary`].
-    fn binary_loops<I: Isa>(op: Binary, a: Operand<Self>, b: Operand<Self>, out: &mut [Self]);
+    fn binary_loops<I: Isa>(op: Binary, a: Operand<Self>, b: Operand<Self>, out: &mut [Self], ahead: Ahead);
     /// `a·b + c` of one element.
     fn mul_add<I: Isa>(a: Self, b: Self, c: Self) -> Self;
     /// Computes anew the few elements that the loops of [`unary`] do not serve.
@@ -163,30 +164,39 @@ macro_rules! map {
     };
 }
 
+/// Chunks of a constant length need no bookkeeping at their ends.
 macro_rules! map_with_ahead {
-    ($x:expr, $out:expr, $ahead:expr, $v:ident => $value:expr) => {
-        for (i, (out, x)) in $out.chunks_mut(AHEAD_CHUNK).zip($x.chunks(AHEAD_CHUNK)).enumerate() {
-            prefetch($ahead, i * size_of_val(x), size_of_val(x));
+    ($x:expr, $out:expr, $ahead:expr, $v:ident => $value:expr) => {{
+        let (chunks, rest) = $x.as_chunks::<CHUNK>();
+        let (out_chunks, out_rest) = $out.as_chunks_mut::<CHUNK>();
+        let mut requests = $ahead.over(chunks.len());
+        for (out, x) in out_chunks.iter_mut().zip(chunks) {
+            requests.step();
             map!(x, out, $v => $value);
         }
-    };
+        map!(rest, out_rest, $v => $value);
+    }};
 }
 
-/// Elements between two rounds of prefetching: few enough that the requests do not wait for each other.
-const AHEAD_CHUNK: usize = 256;
-
-#[inline(always)]
-fn prefetch(ahead: Ahead, offset: usize, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for start in ahead.0.into_iter().filter(|start| !start.is_null()) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for line in (0..bytes).step_by(64) {
-            // SAFETY: a hint, which may name any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset + line).cast()) };
+/// A function of whole chunks, of `argument`.
+macro_rules! map_chunks {
+    ($x:expr, $out:expr, $ahead:expr, $v:ident => $function:path, $argument:expr) => {{
+        let (chunks, rest) = $x.as_chunks::<CHUNK>();
+        let (out_chunks, out_rest) = $out.as_chunks_mut::<CHUNK>();
+        let mut requests = $ahead.over(chunks.len());
+        let mut values = [0f32; CHUNK];
+        for (out, x) in out_chunks.iter_mut().zip(chunks) {
+            requests.step();
+            map!(x, values, $v => $argument);
+            $function(&mut values);
+            *out = values;
         }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (ahead, offset, bytes);
+        if !rest.is_empty() {
+            map!(rest, values, $v => $argument);
+            $function(&mut values);
+            out_rest.copy_from_slice(&values[..rest.len()]);
+        }
+    }};
 }
 
 macro_rules! zip {
@@ -199,6 +209,30 @@ macro_rules! zip {
             }
             (Operand::Slice(a), Operand::Scalar($v)) => map!(a, $out, $u => $value),
             (Operand::Scalar($u), Operand::Slice(b)) => map!(b, $out, $v => $value),
+            (Operand::Scalar($u), Operand::Scalar($v)) => $out.fill($value),
+        }
+    };
+}
+
+macro_rules! zip_with_ahead {
+    ($a:expr, $b:expr, $out:expr, $ahead:expr, ($u:ident, $v:ident) => $value:expr) => {
+        match ($a, $b) {
+            (Operand::Slice(a), Operand::Slice(b)) => {
+                let ((a_chunks, a_rest), (b_chunks, b_rest)) = (a.as_chunks::<CHUNK>(), b.as_chunks::<CHUNK>());
+                let (out_chunks, out_rest) = $out.as_chunks_mut::<CHUNK>();
+                let mut requests = $ahead.over(a_chunks.len());
+                for ((out, a), b) in out_chunks.iter_mut().zip(a_chunks).zip(b_chunks) {
+                    requests.step();
+                    for ((out, &$u), &$v) in out.iter_mut().zip(a).zip(b) {
+                        *out = $value;
+                    }
+                }
+                for ((out, &$u), &$v) in out_rest.iter_mut().zip(a_rest).zip(b_rest) {
+                    *out = $value;
+                }
+            }
+            (Operand::Slice(a), Operand::Scalar($v)) => map_with_ahead!(a, $out, $ahead, $u => $value),
+            (Operand::Scalar($u), Operand::Slice(b)) => map_with_ahead!(b, $out, $ahead, $v => $value),
             (Operand::Scalar($u), Operand::Scalar($v)) => $out.fill($value),
         }
     };
@@ -238,9 +272,9 @@ impl Kernel for AffineKernel<'_> {
             };
         }
         match op {
-            Unary::Exp => affine!(math::exp::<I>),
+            Unary::Exp => map_chunks!(x, out, ahead, v => I::exp, v * scale + shift),
             Unary::Expm1 => affine!(math::expm1::<I>),
-            Unary::Log => affine!(math::log::<I>),
+            Unary::Log => map_chunks!(x, out, ahead, v => I::log, v * scale + shift),
             Unary::Log1p => affine!(math::log1p::<I>),
             Unary::Tanh => affine!(math::tanh::<I>),
             Unary::Erf => affine!(math::erf::<I>),
@@ -254,13 +288,14 @@ struct BinaryKernel<'a, T> {
     a: Operand<'a, T>,
     b: Operand<'a, T>,
     out: &'a mut [T],
+    ahead: Ahead,
 }
 impl<T: Element> Kernel for BinaryKernel<'_, T> {
     type Output = ();
     const IS_HOT: bool = T::IS_HOT;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        T::binary_loops::<I>(self.op, self.a, self.b, self.out);
+        T::binary_loops::<I>(self.op, self.a, self.b, self.out, self.ahead);
     }
 }
 
@@ -362,15 +397,15 @@ impl Element for f32 {
     #[inline(always)]
     fn unary_loops<I: Isa>(op: Unary, x: &[f32], out: &mut [f32], ahead: Ahead) {
         match op {
-            Unary::Neg => map!(x, out, v => -v),
-            Unary::Abs => map!(x, out, v => v.abs()),
-            Unary::Sign => map!(x, out, v => math::sign(v)),
-            Unary::Exp => map_with_ahead!(x, out, ahead, v => math::exp::<I>(v)),
+            Unary::Neg => map_with_ahead!(x, out, ahead, v => -v),
+            Unary::Abs => map_with_ahead!(x, out, ahead, v => v.abs()),
+            Unary::Sign => map_with_ahead!(x, out, ahead, v => math::sign(v)),
+            Unary::Exp => map_chunks!(x, out, ahead, v => I::exp, v),
             Unary::Expm1 => map_with_ahead!(x, out, ahead, v => math::expm1::<I>(v)),
-            Unary::Log => map_with_ahead!(x, out, ahead, v => math::log::<I>(v)),
+            Unary::Log => map_chunks!(x, out, ahead, v => I::log, v),
             Unary::Log1p => map_with_ahead!(x, out, ahead, v => math::log1p::<I>(v)),
-            Unary::Sqrt => map!(x, out, v => v.sqrt()),
-            Unary::Rsqrt => map!(x, out, v => math::rsqrt(v)),
+            Unary::Sqrt => map_with_ahead!(x, out, ahead, v => v.sqrt()),
+            Unary::Rsqrt => map_with_ahead!(x, out, ahead, v => math::rsqrt(v)),
             Unary::Sin => map_with_ahead!(x, out, ahead, v => math::sin::<I>(v)),
             Unary::Cos => map_with_ahead!(x, out, ahead, v => math::cos::<I>(v)),
             Unary::Tanh => map_with_ahead!(x, out, ahead, v => math::tanh::<I>(v)),
@@ -379,27 +414,27 @@ impl Element for f32 {
             Unary::Ceil => map!(x, out, v => v.ceil()),
             Unary::Trunc => map!(x, out, v => v.trunc()),
             Unary::Round => map!(x, out, v => v.round_ties_even()),
-            Unary::Recip => map!(x, out, v => 1.0 / v),
+            Unary::Recip => map_with_ahead!(x, out, ahead, v => 1.0 / v),
             Unary::Not | Unary::IsNan => undefined(op, "floats"),
         }
     }
 
     #[inline(always)]
-    fn binary_loops<I: Isa>(op: Binary, a: Operand<f32>, b: Operand<f32>, out: &mut [f32]) {
+    fn binary_loops<I: Isa>(op: Binary, a: Operand<f32>, b: Operand<f32>, out: &mut [f32], ahead: Ahead) {
         match op {
-            Binary::Add => zip!(a, b, out, (u, v) => u + v),
-            Binary::Sub => zip!(a, b, out, (u, v) => u - v),
-            Binary::Mul => zip!(a, b, out, (u, v) => u * v),
+            Binary::Add => zip_with_ahead!(a, b, out, ahead, (u, v) => u + v),
+            Binary::Sub => zip_with_ahead!(a, b, out, ahead, (u, v) => u - v),
+            Binary::Mul => zip_with_ahead!(a, b, out, ahead, (u, v) => u * v),
             Binary::Div => match (a, b) {
                 (Operand::Slice(a), Operand::Scalar(v)) if I::FMA && math::has_plain_reciprocal(v) => {
-                    divide_by::<I>(a, v, out);
+                    divide_by::<I>(a, v, out, ahead);
                 }
-                _ => zip!(a, b, out, (u, v) => u / v),
+                _ => zip_with_ahead!(a, b, out, ahead, (u, v) => u / v),
             },
             Binary::Rem => zip!(a, b, out, (u, v) => u % v),
             Binary::Pow => zip!(a, b, out, (u, v) => math::pow::<I>(u, v)),
-            Binary::Min => zip!(a, b, out, (u, v) => math::min(u, v)),
-            Binary::Max => zip!(a, b, out, (u, v) => math::max(u, v)),
+            Binary::Min => zip_with_ahead!(a, b, out, ahead, (u, v) => math::min(u, v)),
+            Binary::Max => zip_with_ahead!(a, b, out, ahead, (u, v) => math::max(u, v)),
             other => undefined(other, "floats"),
         }
     }
@@ -419,11 +454,15 @@ impl Element for f32 {
 }
 
 /// `x / v`, bit for bit, by three multiplications where the elements are neither tiny nor huge: a vector division takes
-/// several times as long.
+/// several times as long. One element that needs the division makes its chunk need it.
 #[inline(always)]
-fn divide_by<I: Isa>(x: &[f32], v: f32, out: &mut [f32]) {
+fn divide_by<I: Isa>(x: &[f32], v: f32, out: &mut [f32], ahead: Ahead) {
     let reciprocal = 1.0 / v;
-    for (x, out) in x.chunks(DIVIDE_CHUNK).zip(out.chunks_mut(DIVIDE_CHUNK)) {
+    let (chunks, rest) = x.as_chunks::<CHUNK>();
+    let (out_chunks, out_rest) = out.as_chunks_mut::<CHUNK>();
+    let mut requests = ahead.over(chunks.len());
+    for (x, out) in chunks.iter().zip(out_chunks) {
+        requests.step();
         let mut is_plain = true;
         for (out, &u) in out.iter_mut().zip(x) {
             is_plain &= math::is_plain_dividend(u);
@@ -433,10 +472,8 @@ fn divide_by<I: Isa>(x: &[f32], v: f32, out: &mut [f32]) {
             map!(x, out, u => u / v);
         }
     }
+    map!(rest, out_rest, u => u / v);
 }
-
-/// Elements that are divided the slow way if one of them must be.
-const DIVIDE_CHUNK: usize = 64;
 
 /// Replaces the sine or cosine of large arguments by the library's.
 fn finish_trig(x: &[f32], out: &mut [f32], function: fn(f32) -> f32) {
@@ -486,7 +523,7 @@ impl Element for f64 {
     }
 
     #[inline(always)]
-    fn binary_loops<I: Isa>(op: Binary, a: Operand<f64>, b: Operand<f64>, out: &mut [f64]) {
+    fn binary_loops<I: Isa>(op: Binary, a: Operand<f64>, b: Operand<f64>, out: &mut [f64], _ahead: Ahead) {
         match op {
             Binary::Add => zip!(a, b, out, (u, v) => u + v),
             Binary::Sub => zip!(a, b, out, (u, v) => u - v),
@@ -522,7 +559,7 @@ macro_rules! integer_element {
             }
 
             #[inline(always)]
-            fn binary_loops<I: Isa>(op: Binary, a: Operand<$type>, b: Operand<$type>, out: &mut [$type]) {
+            fn binary_loops<I: Isa>(op: Binary, a: Operand<$type>, b: Operand<$type>, out: &mut [$type], _ahead: Ahead) {
                 match op {
                     Binary::Add => zip!(a, b, out, (u, v) => u.wrapping_add(v)),
                     Binary::Sub => zip!(a, b, out, (u, v) => u.wrapping_sub(v)),

@@ -114,7 +114,8 @@ impl TileLaunch {
                     pool.run_with(n_groups.div_ceil(per_chunk), workers, |chunk, (worker, _)| {
                         let _flushed = call.flushed();
                         let groups = chunk * per_chunk..((chunk + 1) * per_chunk).min(n_groups);
-                        groups.for_each(|group| run_group(&frame, cut, worker, group));
+                        let last = groups.end - 1;
+                        groups.for_each(|group| run_group(&frame, cut, worker, group, group < last));
                     });
                 }
             }
@@ -285,15 +286,18 @@ impl Cut {
 
 // ---- Groups.
 
+/// Runs a group; `is_followed` tells whether this worker goes on with the next one.
+///
 /// # Safety
 /// As for [`Frame::run_insts`]; no other worker may run the group.
-unsafe fn run_group(frame: &Frame, cut: &Cut, worker: &mut Worker, group: usize) {
+unsafe fn run_group(frame: &Frame, cut: &Cut, worker: &mut Worker, group: usize, is_followed: bool) {
     let program = frame.program;
     worker.row_base = worker.own_rows();
     // SAFETY: the caller's.
     unsafe {
         if let Cut::Flat { n, block } = *cut {
             let start = group * block;
+            worker.has_next = is_followed;
             return frame.run_insts(
                 worker,
                 &program.passes[0].element,
@@ -303,31 +307,35 @@ unsafe fn run_group(frame: &Frame, cut: &Cut, worker: &mut Worker, group: usize)
         let rows = cut.row_span(group);
         frame.run_insts(worker, &program.passes[0].row, rows);
         if cut.spread() != Spread::One || rows.width == 1 {
-            return run_passes(frame, cut, worker, rows);
+            return run_passes(frame, cut, worker, rows, is_followed);
         }
         save_rows(program, worker);
         for lane in 0..rows.width {
             show_lane(program, worker, lane);
-            run_passes(frame, cut, worker, Span::line(rows.start + lane, 1));
+            let is_followed = is_followed || lane + 1 < rows.width;
+            run_passes(frame, cut, worker, Span::line(rows.start + lane, 1), is_followed);
         }
     }
 }
 
 /// All passes over some rows, after the row values of the first one.
-unsafe fn run_passes(frame: &Frame, cut: &Cut, worker: &mut Worker, rows: Span) {
+unsafe fn run_passes(frame: &Frame, cut: &Cut, worker: &mut Worker, rows: Span, is_followed: bool) {
+    // After the last block of a row that is no longer at hand comes its first again, for the next pass.
+    let is_followed = is_followed && cut.is_resident();
     // SAFETY: the caller's.
     unsafe {
         for (number, pass) in frame.program.passes.iter().enumerate() {
             if number > 0 {
                 frame.run_insts(worker, &pass.row, rows);
             }
-            run_blocks(frame, worker, pass, rows.width, cut.blocks(rows, 0), worker.row_base);
+            let blocks = cut.blocks(rows, 0);
+            run_blocks(frame, worker, pass, rows.width, blocks, worker.row_base, is_followed);
         }
         frame.run_insts(worker, &frame.program.last_row, rows);
     }
 }
 
-/// One pass over blocks, with its accumulators at `base`.
+/// One pass over blocks, with its accumulators at `base`; `is_followed` tells of a block after the last one.
 unsafe fn run_blocks(
     frame: &Frame,
     worker: &mut Worker,
@@ -335,18 +343,28 @@ unsafe fn run_blocks(
     lanes: usize,
     mut blocks: impl ExactSizeIterator<Item = Span>,
     base: *mut u8,
+    is_followed: bool,
 ) {
+    let run = |worker: &mut Worker, span: Span, n_left: usize| {
+        worker.has_next = is_followed || n_left > 0;
+        // SAFETY: the caller's.
+        unsafe { frame.run_insts(worker, &pass.element, span) };
+    };
     // SAFETY: the caller's; there is room for two sets of row values, and the second one is used for parts of sums.
     unsafe {
         frame.begin_reductions(worker, pass, lanes, base);
         if blocks.len() <= BLOCKS_OF_A_SUM {
-            return blocks.for_each(|span| frame.run_insts(worker, &pass.element, span));
+            while let Some(span) = blocks.next() {
+                run(worker, span, blocks.len());
+            }
+            return;
         }
         let partial = worker.own_rows().wrapping_add(frame.program.n_row_places * frame.row_pitch);
         while blocks.len() > 0 {
             frame.begin_reductions(worker, pass, lanes, partial);
-            for span in blocks.by_ref().take(BLOCKS_OF_A_SUM) {
-                frame.run_insts(worker, &pass.element, span);
+            for _ in 0..BLOCKS_OF_A_SUM {
+                let Some(span) = blocks.next() else { break };
+                run(worker, span, blocks.len());
             }
             frame.merge(pass, lanes, base, partial);
         }
@@ -422,7 +440,7 @@ impl Parts {
                     let rows = cut.row_span(group);
                     this.show_rows(frame.program, worker, group);
                     let base = this.accumulators.start().wrapping_add(chunk * this.set_bytes);
-                    run_blocks(frame, worker, pass, rows.width, cut.blocks(rows, part), base);
+                    run_blocks(frame, worker, pass, rows.width, cut.blocks(rows, part), base, false);
                 });
                 self.merge(frame, cut, pass);
             }
@@ -557,6 +575,7 @@ impl SegmentLaunch {
                 let end = (begin + CHUNK).min(this.segments[segment].points);
                 for start in (begin..end).step_by(this.block) {
                     let span = Span::line(start, this.block.min(end - start));
+                    worker.has_next = start + this.block < end;
                     frame.run_insts(worker, &this.program.passes[0].element, span);
                 }
             });

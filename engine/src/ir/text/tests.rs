@@ -284,6 +284,14 @@ fn faulty_bodies_and_regions_say_where_and_why() {
 }
 
 #[test]
+fn a_number_that_is_none_has_no_sign() {
+    let text = "graph g {\n  input x: f32[]\n  y: f32[] = map(x) |a| a + mul_add(-nan, nan, -inf)\n  output y = y\n}\n";
+    let graph = parse(text, &registry()).unwrap();
+    assert!(graph.to_string().contains("mul_add(nan, nan, -inf)"), "{graph}");
+    assert_eq!(parse(&graph.to_string(), &registry()), Ok(graph));
+}
+
+#[test]
 fn regions_do_not_nest_without_end() {
     let text = "graph g {\ny: f32[] = .cond() {\n".repeat(100_000);
     let error = parse(&text, &registry()).unwrap_err();

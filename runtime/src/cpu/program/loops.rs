@@ -12,7 +12,10 @@ pub(super) fn join(insts: &mut Vec<Inst>, uses: &HashMap<Reg, usize>, is_scalar:
     let mut joiner = Joiner { insts, uses, is_scalar, is_taken: vec![] };
     joiner.is_taken = vec![false; joiner.insts.len()];
     for at in (0..joiner.insts.len()).rev() {
-        if joiner.is_f32(at) && !joiner.is_taken[at] && !joiner.join_pair(at) {
+        if joiner.is_taken[at] || joiner.join_random(at) {
+            continue;
+        }
+        if joiner.is_f32(at) && !joiner.join_pair(at) {
             joiner.join_affine(at);
         }
     }
@@ -54,8 +57,31 @@ impl Joiner<'_> {
     fn maker(&self, arg: Arg, before: usize) -> Option<usize> {
         let Arg::Local(reg) = arg else { return None };
         let at = self.insts[..before].iter().rposition(|inst| inst.reg == reg)?;
-        let is_free = !self.is_taken[at] && self.insts[at].dest == Dest::None && self.is_f32(at);
+        let is_free = !self.is_taken[at] && self.insts[at].dest == Dest::None;
         (is_free && self.uses.get(&reg) == Some(&1)).then_some(at)
+    }
+
+    fn f32_maker(&self, arg: Arg, before: usize) -> Option<usize> {
+        self.maker(arg, before).filter(|&at| self.is_f32(at))
+    }
+
+    /// `f32(random >> shift)`
+    fn join_random(&mut self, at: usize) -> bool {
+        let Op::Scalar { op: Scalar::Cast(DType::F32), dtype: DType::U32, args } = &self.insts[at].op else {
+            return false;
+        };
+        let Some(shr) = self.maker(args[0], at) else { return false };
+        let Op::Scalar { op: Scalar::Binary(Binary::Shr), args, .. } = &self.insts[shr].op else {
+            return false;
+        };
+        let by = args[1];
+        let Some(random) = self.maker(args[0], shr).filter(|_| (self.is_scalar)(by)) else { return false };
+        let mut op = self.insts[random].op.clone();
+        let Op::Random { shift: shift @ None, .. } = &mut op else { return false };
+        *shift = Some(by);
+        self.insts[at].op = op;
+        (self.is_taken[shr], self.is_taken[random]) = (true, true);
+        true
     }
 
     /// `second(first(a, b), c)`
@@ -63,7 +89,7 @@ impl Joiner<'_> {
         let Some((op, args)) = self.arithmetic(at) else { return false };
         for (which, other) in [(0, 1), (1, 0)] {
             let second = Arithmetic::of(op).and_then(|op| if which == 0 { Some(op) } else { op.flipped() });
-            let maker = self.maker(args[which], at).filter(|&maker| self.arithmetic(maker).is_some());
+            let maker = self.f32_maker(args[which], at).filter(|&maker| self.arithmetic(maker).is_some());
             let (Some(second), Some(maker)) = (second, maker) else { continue };
             let Some((first, [a, b])) = self.arithmetic(maker) else { continue };
             let Some(first) = Arithmetic::of(first) else { continue };
@@ -97,7 +123,7 @@ impl Joiner<'_> {
 
     /// `x + s` or `x - s`
     fn shifted(&self, sum: Arg, before: usize) -> Option<(usize, Arg, Term)> {
-        let maker = self.maker(sum, before)?;
+        let maker = self.f32_maker(sum, before)?;
         let (op, [a, b]) = self.arithmetic(maker)?;
         match op {
             Binary::Add | Binary::Sub if (self.is_scalar)(b) && !(self.is_scalar)(a) => {
@@ -112,7 +138,7 @@ impl Joiner<'_> {
 
     /// `x · s` or `-x`
     fn scaled(&self, product: Arg, before: usize) -> Option<(usize, Arg, Term)> {
-        let maker = self.maker(product, before)?;
+        let maker = self.f32_maker(product, before)?;
         if let Op::Scalar { op: Scalar::Unary(Unary::Neg), args, .. } = &self.insts[maker].op {
             return Some((maker, args[0], Term { value: None, is_negated: true }));
         }

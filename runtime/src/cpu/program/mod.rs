@@ -4,6 +4,7 @@
 //! A pass is what can be computed between two reductions. If a row's block stays in scratch, a value is computed in
 //! one pass and kept for the later ones; rows too long for that are walked once a pass, and values are computed again.
 
+mod fetch;
 mod loops;
 mod slots;
 mod widen;
@@ -13,6 +14,7 @@ use super::pair::Arithmetic;
 use super::scalar::{MAX_ARITY, literal_bits};
 use engine_core::fuse::{Class, Reg, Tile, TileInst, TileOp};
 use engine_core::ir::{DType, Literal, Monoid, NodeId, Requirement, Scalar, Unary};
+pub use fetch::Fetch;
 use slots::Slots;
 use std::collections::HashMap;
 use widen::widened;
@@ -107,8 +109,8 @@ pub enum Op {
     Load { operand: usize, address: Address, index: Option<Index> },
     /// A coordinate.
     Coord(Address),
-    /// Random bits.
-    Random { stream: u32, step: Arg, iteration: Option<Arg>, address: Address },
+    /// Random bits; with a shift, what is left of them after it, as f32.
+    Random { stream: u32, step: Arg, iteration: Option<Arg>, address: Address, shift: Option<Arg> },
     /// A scalar primitive on arguments of this type.
     Scalar { op: Scalar, dtype: DType, args: Vec<Arg> },
     /// Two operations on f32 in one loop: `second(first(a, b), c)`.
@@ -140,10 +142,8 @@ pub struct Inst {
     pub reg: Reg,
     /// Where the result goes.
     pub dest: Dest,
-    /// A load whose next block is to be fetched meanwhile.
-    pub ahead: Option<Reg>,
-    /// An operand whose elements at the block's points are written later on, and are to be fetched meanwhile.
-    pub opens: Option<usize>,
+    /// What is to be fetched for the next block meanwhile.
+    pub ahead: Vec<Fetch>,
 }
 
 /// What happens between two reductions.
@@ -374,7 +374,7 @@ impl<'t> Compiler<'t> {
                     self.program.n_regs += 1;
                     expanded.insert(arg, fresh);
                     let (op, dtype) = (Op::Expand(Arg::Local(arg)), self.tile.insts[arg].dtype);
-                    lowered.push(Inst { op, dtype, reg: fresh, dest: Dest::None, ahead: None, opens: None });
+                    lowered.push(Inst { op, dtype, reg: fresh, dest: Dest::None, ahead: vec![] });
                 }
             }
             let mut rename = |arg: Reg| if by_row { arg } else { expanded.get(&arg).copied().unwrap_or(arg) };
@@ -415,6 +415,7 @@ impl<'t> Compiler<'t> {
                 step: arg(*step),
                 iteration: iteration.map(&mut arg),
                 address: Address::new(access),
+                shift: None,
             },
             TileOp::Scalar(op, args) => {
                 assert!(args.len() <= MAX_ARITY, "`{}` has too many operands", op.name());
@@ -439,7 +440,7 @@ impl<'t> Compiler<'t> {
                 Op::Store { operand: *operand, address: Address::new(access), value: arg(*value) }
             }
         };
-        Inst { op, dtype: inst.dtype, reg, dest: self.places[reg], ahead: None, opens: None }
+        Inst { op, dtype: inst.dtype, reg, dest: self.places[reg], ahead: vec![] }
     }
 
     /// Gives each result of a pass a slot, and takes it back after the last use; results that are only written out are
@@ -451,9 +452,8 @@ impl<'t> Compiler<'t> {
             self.write_directly(&mut pass.element);
         }
         match self.layout.is_resident {
-            // Later passes compute while memory has nothing to do: that is the time to fetch the next block.
-            true => look_ahead(passes.iter_mut().flat_map(|pass| &mut pass.element).collect()),
-            false => passes.iter_mut().for_each(|pass| look_ahead(pass.element.iter_mut().collect())),
+            true => self.fetch(passes.iter_mut().flat_map(|pass| &mut pass.element).collect()),
+            false => passes.iter_mut().for_each(|pass| self.fetch(pass.element.iter_mut().collect())),
         }
         let mut slots = Slots::default();
         let is_resident = self.layout.is_resident;
@@ -481,6 +481,12 @@ impl<'t> Compiler<'t> {
         }
         self.program.n_slots = slots.n_slots;
         self.program.passes = passes;
+    }
+
+    fn fetch(&self, insts: Vec<&mut Inst>) {
+        if self.layout.is_contiguous {
+            fetch::spread(insts, self.layout.sharing, self.tile.domain.points(Class::Element));
+        }
     }
 
     fn join_loops(&self, passes: &mut [Pass]) {
@@ -564,32 +570,6 @@ impl<'t> Compiler<'t> {
     }
 }
 
-/// Lets functions that take their time fetch what the next block loads, and what later instructions of this one write.
-fn look_ahead(mut insts: Vec<&mut Inst>) {
-    let is_load =
-        |inst: &&&mut Inst| matches!(inst.op, Op::Load { index: None, .. }) && inst.dtype == DType::F32;
-    let mut loads: Vec<Reg> = insts.iter().filter(is_load).map(|inst| inst.reg).rev().collect();
-    let is_slow = |inst: &Inst| match &inst.op {
-        Op::Scalar { op: Scalar::Unary(op), dtype: DType::F32, .. } | Op::Affine { op, .. } => {
-            loops::is_slow(*op)
-        }
-        _ => false,
-    };
-    let mut opened: Vec<usize> = vec![];
-    for at in 0..insts.len() {
-        if !is_slow(insts[at]) {
-            continue;
-        }
-        insts[at].ahead = loads.pop();
-        let written = insts[at + 1..].iter().find_map(|inst| match inst.dest {
-            Dest::Operand(operand) if inst.dtype == DType::F32 && !opened.contains(&operand) => Some(operand),
-            _ => None,
-        });
-        insts[at].opens = written;
-        opened.extend(written);
-    }
-}
-
 fn is_reduce(inst: &TileInst) -> bool {
     matches!(inst.op, TileOp::Reduce { .. })
 }
@@ -599,7 +579,8 @@ impl Op {
     fn args(&self) -> impl Iterator<Item = Reg> + '_ {
         let (few, many): ([Option<Arg>; 3], &[Arg]) = match self {
             Op::Load { index, .. } => ([index.map(|index| index.reg), None, None], &[]),
-            Op::Coord(_) | Op::Accumulator | Op::Random { .. } => ([None; 3], &[]),
+            Op::Coord(_) | Op::Accumulator => ([None; 3], &[]),
+            Op::Random { step, iteration, shift, .. } => ([Some(*step), *iteration, *shift], &[]),
             Op::Scalar { args, .. } => ([None; 3], args),
             Op::Pair { args, .. } => ([None; 3], args),
             Op::Affine { x, scale, shift, .. } => ([Some(*x), scale.value, shift.value], &[]),
