@@ -148,7 +148,7 @@ fn view_settings(view: &View) -> Vec<String> {
         View::Reshape => vec![],
         View::Permute { perm } => vec![format!("perm={perm:?}")],
         View::Broadcast { axes } => vec![format!("axes={axes:?}")],
-        View::Slice { start, step } if step.iter().all(|&step| step == 1) => vec![format!("start={start:?}")],
+        View::Slice { start, step } if *step == vec![1; start.len()] => vec![format!("start={start:?}")],
         View::Slice { start, step } => vec![format!("start={start:?}"), format!("step={step:?}")],
         View::Pad { low, high, fill } => {
             vec![format!("fill={fill}"), format!("high={high:?}"), format!("low={low:?}")]

@@ -291,6 +291,13 @@ fn a_number_that_is_none_has_no_sign() {
     assert_eq!(parse(&graph.to_string(), &registry()), Ok(graph));
 }
 
+/// Unsound, which the verifier says; the text is to show what there is.
+#[test]
+fn steps_of_no_axis_are_written_as_they_are() {
+    let line = "  y: f32[2, 3] = .slice(x, start=[1, 2], step=[])\n";
+    check_round_trip(&format!("graph g {{\n  input x: f32[3, 5]\n{line}  output y = y\n}}\n"));
+}
+
 #[test]
 fn regions_do_not_nest_without_end() {
     let text = "graph g {\ny: f32[] = .cond() {\n".repeat(100_000);
