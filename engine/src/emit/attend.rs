@@ -6,6 +6,7 @@
 
 use super::code::{Code, F32, U32};
 use super::group::{self, Group};
+use super::map::at_point;
 use super::row::{PLANE, RowPlan, SharedWords, State, butterfly, n_shared_words, row_by};
 use super::scalar::{register_type, widened};
 use super::tile::{Memory, Registers, TileCode};
@@ -23,6 +24,8 @@ const EACH: usize = 4;
 const MOST_HELD: usize = 16;
 /// Words of memory that a block has without asking for more.
 const MOST_WORDS: usize = 12 << 10;
+/// Words that are read at once: nobody reads across the border of two parts.
+const ALIGNED: usize = 4;
 /// Keys that fit there beside the longest query and the sums of the widest values.
 pub const MOST_KEYS: usize = 7 << 10;
 /// Columns of the values that the lanes of a plane keep sums of.
@@ -119,9 +122,9 @@ impl AttendForm {
     }
 
     fn layout(&self, rows: &Tile) -> Layout {
-        let query = self.n;
-        let sums = query + self.k;
-        let exchange = sums + PLANES * self.width;
+        let query = self.n.next_multiple_of(ALIGNED);
+        let sums = (query + self.k).next_multiple_of(ALIGNED);
+        let exchange = (sums + PLANES * self.width).next_multiple_of(ALIGNED);
         let n_exchanged = n_shared_words(rows, self.plan()).map_or(0, |(_, n_words)| n_words);
         Layout { query, sums, exchange, n_words: exchange + n_exchanged }
     }
@@ -340,9 +343,6 @@ impl<'k> Block<'k> {
     fn finish(&self, code: &mut Code) -> Result<(), EmitError> {
         let AttendForm { width, end, .. } = self.form;
         let tile = self.tile(end);
-        let mut base: Registers = vec![None; end.insts.len()];
-        let once = (0..end.insts.len()).filter(|&reg| end.insts[reg].class != Class::Element);
-        tile.run(code, once.filter(|&reg| !is_store(end, reg)), self.row, &mut base)?;
         self.each(code, self.unit, *width, THREADS, |code, column| {
             let start = code.at(self.layout.sums as i64);
             let first = code.add_at(start, column);
@@ -353,14 +353,11 @@ impl<'k> Block<'k> {
                 let part = self.memory.word(code, place);
                 total = code.bin(Arithmetic::Add, total, part);
             }
-            let mut registers = base.clone();
-            let is_sum = |reg: Reg| end.insts[reg].op == TileOp::Accumulator;
-            (0..end.insts.len()).filter(|&reg| is_sum(reg)).for_each(|reg| registers[reg] = Some(total));
+            let is_sum = |inst: &TileInst| inst.op == TileOp::Accumulator;
+            let registers = end.insts.iter().map(|inst| is_sum(inst).then_some(total)).collect();
             let before = code.scaled(self.row, *width as i64);
             let point = code.add_at(before, column);
-            let rest =
-                (0..end.insts.len()).filter(|&reg| end.insts[reg].class == Class::Element && !is_sum(reg));
-            tile.run(code, rest, point, &mut registers)
+            at_point(code, &tile, point, registers)
         })
     }
 
@@ -452,8 +449,4 @@ struct Item {
     row: Variable,
     /// Whether it is one.
     is_inside: Variable,
-}
-
-fn is_store(tile: &Tile, reg: Reg) -> bool {
-    matches!(tile.insts[reg].op, TileOp::Store { .. })
 }
