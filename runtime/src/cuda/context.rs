@@ -7,6 +7,7 @@ use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The oldest driver that this is written for, as the driver counts: CUDA 12.8.
 const OLDEST_DRIVER: i32 = 12080;
@@ -23,6 +24,8 @@ pub struct Context {
     pub kernels: Kernels,
     /// The library of matrix products.
     pub library: Library,
+    /// Whether it has been kept busy for a while.
+    pub is_awake: AtomicBool,
     /// Copies between host and device, each waited for.
     copies: Arc<CudaStream>,
     cuda: Arc<CudaContext>,
@@ -65,6 +68,7 @@ impl Context {
             name: format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(said)?),
             memory_bytes: cuda.total_mem().map_err(said)? as u64,
             kernels: Kernels::new(capability, driver)?,
+            is_awake: AtomicBool::new(false),
             copies: cuda.new_stream().map_err(said)?,
             library: Library::new()?,
             cuda,

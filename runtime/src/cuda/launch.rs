@@ -212,9 +212,11 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
     let operands: Vec<&Type> = drafts.kernel.operands.iter().map(|operand| &operand.ty).collect();
     let key = format!("{:?} {operands:?} {:?} {}", drafts.kernel.body, drafts.precision, drafts.is_guarded);
     let faster = trial::recall(drafts.context, &key, || {
-        trial::fastest(&[Multiplier::Library, Multiplier::Own], |multiplier| match by(multiplier)? {
-            Some(prepared) => prepared.seconds(&drafts),
-            None => engine_core::bug!("a product that the library has refused"),
+        trial::fastest(drafts.context, &[Multiplier::Library, Multiplier::Own], |multiplier| {
+            match by(multiplier)? {
+                Some(prepared) => prepared.seconds(&drafts),
+                None => engine_core::bug!("a product that the library has refused"),
+            }
         })
     })?;
     match faster {

@@ -141,7 +141,7 @@ impl Product {
         if algorithms.len() > 1 {
             product.algorithm = trial::recall(context, &key, || {
                 let trial = Trial::new(context, &tensors)?;
-                trial::fastest(&algorithms, |algorithm| {
+                trial::fastest(context, &algorithms, |algorithm| {
                     product.algorithm = algorithm;
                     trial.seconds(&product)
                 })
