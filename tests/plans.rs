@@ -77,6 +77,18 @@ fn a_training_step_of_mnist_is_nine_kernels() {
     expect_file!["golden/mnist_train.txt"].assert_eq(&table(&training("mnist.ron", &Options::default()).0));
 }
 
+/// The gradient of the lookups is computed from images and rows where it is added, and never stored.
+#[test]
+fn the_gradient_of_a_lookup_is_added_where_it_is_computed() {
+    expect![[r#"
+        scatter [scatter]: step order digits.labels -> d.row.4 (644 B in, 40 B out)
+        row [gather cast div gather sub mul reduce_sum]: step order digits.labels table digits.images -> loss.3.2 (431716 B in, 1024 B out)
+        scatter [mul add gather max div scatter]: step order digits.labels table digits.images d.row.4 -> d.row.10 (132396 B in, 31360 B out)
+        map [mul add mul mul mul add sqrt mul add div sub]: table.m d.row.10 table.v table step -> table.m.next table.v.next table.next (125444 B in, 94080 B out)
+        row [reduce_sum div mul add is_nan and select]: loss.3.2 sum.loss nan_step step -> loss sum.loss.3 nan_step.7 (1036 B in, 12 B out)
+    "#]].assert_eq(&table(&training("embedding.ron", &Options::default()).0));
+}
+
 #[test]
 fn the_step_spelled_out_has_the_same_signature() {
     let sorted = |file: &str| {
@@ -146,22 +158,50 @@ fn attention_to_selected_keys_is_one_kernel() {
     "#]].assert_eq(&table(&running("sparse_attention.ron", "compare", &Options::default()).0));
 }
 
+/// The gradients of the sum of squares of a node of the attention graph.
+fn attention_gradient(node: &str, options: &Options) -> (Compiled, Pipeline) {
+    let (pipeline, registry) = load("sparse_attention.ron");
+    let forward = stage::inference(&pipeline, &[("y".into(), node.into())], &[]).unwrap();
+    let mut b = engine::core::ir::Builder::new(forward.clone(), &registry);
+    let y = forward.outputs[0].1;
+    let axes: Vec<usize> = (0..b.ty(y).rank()).collect();
+    let square = b.mul(y, y);
+    let loss = b.sum(square, &axes);
+    let wrt: Vec<_> = ["q", "k", "v"].iter().map(|name| forward.find(name).unwrap()).collect();
+    let done = engine::core::grad::differentiate(&b.graph, &registry, loss, &wrt).unwrap();
+    let mut graph = done.graph;
+    graph.outputs = ["dq", "dk", "dv"].map(Into::into).into_iter().zip(done.grads).collect();
+    (compile(&graph.pruned(), &registry, options), pipeline)
+}
+
+#[test]
+fn the_gradient_of_attention_to_selected_keys_is_the_same_unfused() {
+    let device = CpuDevice::new(Some(2)).unwrap();
+    let gradients = |options: &Options| {
+        let (compiled, pipeline) = attention_gradient("sparse", options);
+        let mut executable = prepare(&compiled, &pipeline, &device);
+        executable.run(0, 1).unwrap();
+        let read = |name: &str| {
+            let (_, value) =
+                compiled.simplified.outputs.iter().find(|(output, _)| &**output == name).unwrap();
+            let mut bytes = vec![0; compiled.simplified.ty(*value).bytes()];
+            executable.read_output(name, &mut bytes).unwrap();
+            bytes.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect::<Vec<f32>>()
+        };
+        ["dq", "dk", "dv"].map(read)
+    };
+    let fused = gradients(&Options::default());
+    let apart = gradients(&Options { fuse: false, ..Options::default() });
+    for (fused, apart) in fused.iter().zip(&apart) {
+        let size = apart.iter().fold(0f32, |most, x| most.max(x.abs()));
+        let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * size;
+        assert!(size > 0.0 && fused.iter().zip(apart).all(is_near));
+    }
+}
+
 #[test]
 fn attention_and_its_gradient() {
-    let count = |node: &str| {
-        let (pipeline, registry) = load("sparse_attention.ron");
-        let forward = stage::inference(&pipeline, &[("y".into(), node.into())], &[]).unwrap();
-        let mut b = engine::core::ir::Builder::new(forward.clone(), &registry);
-        let y = forward.outputs[0].1;
-        let axes: Vec<usize> = (0..b.ty(y).rank()).collect();
-        let square = b.mul(y, y);
-        let loss = b.sum(square, &axes);
-        let wrt: Vec<_> = ["q", "k", "v"].iter().map(|name| forward.find(name).unwrap()).collect();
-        let done = engine::core::grad::differentiate(&b.graph, &registry, loss, &wrt).unwrap();
-        let mut graph = done.graph;
-        graph.outputs = ["dq", "dk", "dv"].map(Into::into).into_iter().zip(done.grads).collect();
-        table(&compile(&graph.pruned(), &registry, &Options::default()))
-    };
+    let count = |node: &str| table(&attention_gradient(node, &Options::default()).0);
     expect![[r#"
         attend [gemm mul reduce_max eq select sub exp reduce_sum log add eq select div gemm eq select]: q k v -> d.dense.9 dense.16 (1572864 B in, 1064960 B out)
         contract [gemm mul sub exp]: q k d.dense.9 -> d.dense.11 (1327104 B in, 8388608 B out)
@@ -172,19 +212,15 @@ fn attention_and_its_gradient() {
         contract [gemm copy]: d.dense.18 q -> d.dense.22 (9437184 B in, 262144 B out)
     "#]].assert_eq(&count("dense"));
     expect![[r#"
-        map [min]:  -> sparse.28 (0 B in, 1048576 B out)
-        map [gather]: sparse.28 k -> sparse.7 (1310720 B in, 67108864 B out)
-        attend [gemm mul select reduce_max eq select sub exp reduce_sum log add eq select div gemm eq select]: q sparse.28 k v -> d.sparse.15 sparse.22.3 (2621440 B in, 1064960 B out)
+        map [gather]: k -> sparse.7 (262144 B in, 67108864 B out)
+        attend [gemm mul select reduce_max eq select sub exp reduce_sum log add eq select div gemm eq select]: q k v -> d.sparse.15 sparse.22.3 (1572864 B in, 1064960 B out)
         contract [gemm mul select sub exp]: q sparse.7 d.sparse.15 -> d.sparse.17 (68173824 B in, 1048576 B out)
-        map [gather]: sparse.28 v -> sparse.8 (1310720 B in, 67108864 B out)
+        map [gather]: v -> sparse.8 (262144 B in, 67108864 B out)
         row [add mul reduce_sum]: sparse.22.3 -> d.t.1.3 d.sparse.20 (1048576 B in, 1064960 B out)
         contract [gemm sub mul mul]: d.t.1.3 sparse.8 d.sparse.17 d.sparse.20 -> d.sparse.23 (69222400 B in, 1048576 B out)
-        map [mul]: d.sparse.23 q -> d.sparse.27 (2097152 B in, 67108864 B out)
-        map [mul]: d.sparse.17 d.t.1.3 -> d.sparse.32 (2097152 B in, 67108864 B out)
-        map [fill]:  -> d.sparse.28 (0 B in, 262144 B out)
-        scatter [scatter]: d.sparse.28 sparse.28 d.sparse.27 -> d.sparse.29 (68419584 B in, 262144 B out)
-        scatter [scatter]: d.sparse.28 sparse.28 d.sparse.32 -> d.sparse.34 (68419584 B in, 262144 B out)
         contract [gemm copy]: d.sparse.23 sparse.7 -> d.sparse.35 (68157440 B in, 1048576 B out)
+        scatter [mul scatter]: d.sparse.23 q -> d.sparse.29 (2097152 B in, 262144 B out)
+        scatter [mul scatter]: d.sparse.17 sparse.22.3 -> d.sparse.34 (2097152 B in, 262144 B out)
         segmented map [copy]: d.sparse.29 d.sparse.34 -> d.sparse.36 d.sparse.37 (524288 B in, 524288 B out)
     "#]].assert_eq(&count("sparse"));
 }
@@ -287,15 +323,16 @@ fn the_step_spelled_out_has_the_same_losses_for_a_hundred_steps() {
 #[test]
 fn fused_and_unfused_steps_agree() {
     let unfused = Options { fuse: false, ..Options::default() };
-    assert_close(
-        &losses("mnist.ron", &Options::default(), 2, 20),
-        &losses("mnist.ron", &unfused, 2, 20),
-        1e-5,
-    );
+    for file in ["mnist.ron", "embedding.ron"] {
+        let fused = losses(file, &Options::default(), 2, 20);
+        assert_close(&fused, &losses(file, &unfused, 2, 20), 1e-5);
+    }
 }
 
 #[test]
 fn the_number_of_threads_does_not_change_a_bit() {
     let options = Options::default();
-    assert_eq!(losses("mnist.ron", &options, 1, 10), losses("mnist.ron", &options, 3, 10));
+    for file in ["mnist.ron", "embedding.ron"] {
+        assert_eq!(losses(file, &options, 1, 10), losses(file, &options, 3, 10));
+    }
 }

@@ -25,6 +25,8 @@ pub struct Options {
     pub n_streams: usize,
     /// How matrices are multiplied.
     pub matmul: Precision,
+    /// Whether the same bits come out each time, even where the device has a faster way.
+    pub deterministic: bool,
 }
 
 impl Default for Options {
@@ -37,6 +39,7 @@ impl Default for Options {
             abilities: Abilities::default(),
             n_streams: 1,
             matmul: Precision::default(),
+            deterministic: false,
         }
     }
 }
@@ -84,7 +87,7 @@ pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compile
         false => simplified,
     };
     let (fuse, without, abilities) = (options.fuse, options.without.clone(), options.abilities);
-    let settings = fuse::Settings { fuse, without, fuel, abilities };
+    let settings = fuse::Settings { fuse, without, fuel, abilities, deterministic: options.deterministic };
     let fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fuse::verify(&simplified, &fused.kernels));
     let plan = plan(&simplified, fused.kernels, options.n_streams);

@@ -13,6 +13,8 @@ pub struct Pipeline {
     pub seed: u64,
     /// How matrices are multiplied.
     pub matmul: Precision,
+    /// Whether the same seed gives the same bits each time, even where the device has a faster way.
+    pub deterministic: bool,
     /// Data sources by name.
     pub data: Vec<DataDecl>,
     /// Graph inputs that are fed from data or by a caller.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use engine_core::fuse::Kernel;
 use engine_runtime::data::source::LoadContext;
+use engine_runtime::device::DeviceKind;
 use engine_runtime::session::{self, CompilingPlanner, Effort, Session, StageMeasure};
 use serde_json::{Value, json};
 
@@ -13,12 +15,15 @@ use super::{BenchArgs, MachineArgs};
 use crate::Engine;
 
 pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
-    let (opened, mut session) = start(engine, &args.graph, &args.machine, args.data_dir.as_deref())?;
+    let (opened, mut session) = start(&engine, &args.graph, &args.machine, args.data_dir.as_deref())?;
     let effort = Effort { warmup: args.warmup, steps: args.steps, at_once: args.at_once, profiled: 0 };
     let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
+    let device = session.device().info();
+    drop(session);
+    let price = order_price(&engine, args, &opened, device.kind, &measured)?;
     if args.json {
         let stages: Vec<Value> = measured.iter().map(as_json).collect();
-        print(format!("{:#}", json!({ "device": session.device_name(), "stages": stages })));
+        print(format!("{:#}", json!({ "device": device.name, "stages": stages, "order": price.as_json() })));
         return Ok(());
     }
     print(format!(
@@ -37,21 +42,93 @@ pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
             times.max * 1e6
         ));
     }
+    price.lines().into_iter().for_each(print);
     Ok(())
+}
+
+/// What it costs that floats are added up in the order of their indices.
+enum OrderPrice {
+    /// No stage adds where indices meet.
+    Nothing,
+    /// The device knows no other order.
+    Free,
+    /// By stage: its name, and the medians in order and in any order, in seconds.
+    Paid(Vec<(String, [f64; 2])>),
+}
+
+/// Measures the stages again, in order if they were not and the other way round, where the device has a choice.
+fn order_price(
+    engine: &Engine,
+    args: &BenchArgs,
+    opened: &Opened,
+    device: DeviceKind,
+    measured: &[StageMeasure],
+) -> Result<OrderPrice, Failure> {
+    let has_choice = |stage: &&StageMeasure| stage.plan.kernels.iter().any(Kernel::adds_where_indices_meet);
+    let stages: Vec<&StageMeasure> = measured.iter().filter(has_choice).collect();
+    if stages.is_empty() {
+        return Ok(OrderPrice::Nothing);
+    }
+    if device == DeviceKind::Cpu {
+        return Ok(OrderPrice::Free);
+    }
+    let is_in_order = opened.pipeline.deterministic;
+    let mut graph = args.graph.clone();
+    graph.set.push(("deterministic".into(), (!is_in_order).to_string()));
+    let (other, mut session) = start(engine, &graph, &args.machine, args.data_dir.as_deref())?;
+    let effort = Effort { warmup: args.warmup, steps: args.steps, at_once: args.at_once, profiled: 0 };
+    let mut paid = vec![];
+    for stage in stages {
+        let again = measure(&other, &mut session, Some(&stage.name), effort)?;
+        let mut medians = [stage, &again[0]].map(|stage| Times::of(&stage.steps).median);
+        if !is_in_order {
+            medians.reverse();
+        }
+        paid.push((stage.name.to_string(), medians));
+    }
+    Ok(OrderPrice::Paid(paid))
+}
+
+impl OrderPrice {
+    fn lines(&self) -> Vec<String> {
+        match self {
+            OrderPrice::Nothing => vec![],
+            OrderPrice::Free => {
+                vec!["sums where indices meet: in order, which costs nothing on this device".into()]
+            }
+            OrderPrice::Paid(stages) => stages.iter().map(price_line).collect(),
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let OrderPrice::Paid(stages) = self else { return json!([]) };
+        let stage = |(name, [in_order, in_any]): &(String, [f64; 2])| json!({ "name": name, "deterministic_us": in_order * 1e6, "median_us": in_any * 1e6 });
+        stages.iter().map(stage).collect()
+    }
+}
+
+fn price_line((name, [in_order, in_any]): &(String, [f64; 2])) -> String {
+    format!(
+        "sums where indices meet: `{name}` takes {:.2} times as long with `deterministic: true` ({:.1} to {:.1} µs)",
+        in_order / in_any,
+        in_order * 1e6,
+        in_any * 1e6
+    )
 }
 
 /// A session of a pipeline on the device that is asked for, its data loaded.
 pub(super) fn start(
-    engine: Engine,
+    engine: &Engine,
     graph: &super::GraphArgs,
     machine: &MachineArgs,
     data_dir: Option<&std::path::Path>,
 ) -> Result<(Opened, Session), Failure> {
-    let Engine { mut registry, sources } = engine;
+    let Engine { registry, sources } = engine;
+    let mut registry = registry.clone();
     let opened = open(graph, &mut registry)?;
     let device = open_device(&machine.place, true)?;
     let context = LoadContext::from_env(data_dir);
-    let sets = session::load_data(&opened.pipeline, &sources, &context, &mut |_| {});
+    let sets = session::load_data(&opened.pipeline, sources, &context, &mut |_| {});
     let sets = sets.map_err(|error| opened.failure(error))?;
     let options = compile_options_for(&machine.compile, &*device);
     let planner = CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, options);
@@ -112,6 +189,15 @@ fn as_json(stage: &StageMeasure) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_price_of_order_is_said_by_stage() {
+        let paid = OrderPrice::Paid(vec![("train".into(), [150e-6, 100e-6])]);
+        let line = "sums where indices meet: `train` takes 1.50 times as long with `deterministic: true` \
+                    (150.0 to 100.0 µs)";
+        assert_eq!(paid.lines(), [line]);
+        assert_eq!(OrderPrice::Nothing.lines(), Vec::<String>::new());
+    }
 
     #[test]
     fn the_tail_is_that_of_the_sorted_times() {

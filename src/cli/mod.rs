@@ -121,7 +121,7 @@ enum Command {
 }
 
 /// A pipeline with what changes it.
-#[derive(Args)]
+#[derive(Args, Clone)]
 struct GraphArgs {
     /// The pipeline file
     #[arg(value_name = "GRAPH")]

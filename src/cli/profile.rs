@@ -22,7 +22,7 @@ use crate::Engine;
 const WARMUP: usize = 10;
 
 pub(super) fn profile(engine: Engine, args: &ProfileArgs) -> Result<(), Failure> {
-    let (opened, mut session) = start(engine, &args.graph, &args.machine, args.data_dir.as_deref())?;
+    let (opened, mut session) = start(&engine, &args.graph, &args.machine, args.data_dir.as_deref())?;
     let effort = Effort { warmup: WARMUP, steps: args.steps, at_once: 1, profiled: args.steps };
     let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
     let ceiling =

@@ -62,8 +62,18 @@ pub fn at_point(
     code: &mut Code,
     tile_code: &TileCode,
     point: Variable,
-    mut registers: Registers,
+    registers: Registers,
 ) -> Result<(), EmitError> {
+    registers_at_point(code, tile_code, point, registers).map(|_| ())
+}
+
+/// The same, and what the registers hold then.
+pub fn registers_at_point(
+    code: &mut Code,
+    tile_code: &TileCode,
+    point: Variable,
+    mut registers: Registers,
+) -> Result<Registers, EmitError> {
     let Tile { domain, insts } = tile_code.tile;
     let row = insts.iter().any(|inst| inst.class == Class::Row).then(|| row_of(code, domain, point));
     for (reg, inst) in insts.iter().enumerate() {
@@ -73,7 +83,7 @@ pub fn at_point(
         let point = if inst.class == Class::Row { row.unwrap_or(point) } else { point };
         tile_code.run(code, [reg], point, &mut registers)?;
     }
-    Ok(())
+    Ok(registers)
 }
 
 fn row_of(code: &mut Code, domain: &Domain, point: Variable) -> Variable {

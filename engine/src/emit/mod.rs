@@ -11,7 +11,7 @@
 //!   the index (low and high word), the point of the kernel (low and high word). A guarded kernel writes nothing while
 //!   the flag stands.
 //!
-//! Most kernels are one launch; a scatter copies its base first ([`FusedKernel::launches`]).
+//! Most kernels are one launch; a scatter writes its base first ([`FusedKernel::launches`]).
 //! A contraction is one launch that adds up its own products, or, where a library has multiplied the matrices, one that
 //! runs the epilogue on the product ([`FusedKernel::epilogue`]); sums beside it are launches of their own
 //! ([`FusedKernel::side_sums`]). What a library can do of the epilogue says [`absorbed`].
@@ -313,7 +313,8 @@ impl FusedKernel {
 
     fn n_points(&self) -> usize {
         let domain = &self.tile.domain;
-        match self.form {
+        match &self.form {
+            Form::Scatter(form) => form.n_points,
             Form::Row | Form::Scan(_) | Form::Attend(_) => domain.points(Class::Row),
             _ => domain.points(Class::Element),
         }
@@ -340,7 +341,8 @@ impl FusedKernel {
     }
 
     fn address(&self) -> AddressType {
-        let n_points = self.tiles().map(|Tile { domain, .. }| domain.outer * domain.row * domain.inner).max();
+        let of_tiles = self.tiles().map(|Tile { domain, .. }| domain.outer * domain.row * domain.inner).max();
+        let n_points = of_tiles.max(Some(self.n_points()));
         // Threads past the end must not wrap around to the first points.
         let is_wide = n_points.is_some_and(|n| n > LARGEST_NARROW)
             || self.operands.iter().any(|operand| operand.is_wide);
@@ -397,7 +399,9 @@ impl FusedKernel {
                 contract::contract(&mut code, &self.tile, &buffers, product, points)?;
             }
             (Form::Segmented(segments), _) => segmented::map(&mut code, &self.tile, &buffers, segments)?,
-            (Form::Scatter(form), Some(points)) => scatter::scatter(&mut code, form, &buffers, points),
+            (Form::Scatter(form), Some(points)) => {
+                scatter::scatter(&mut code, form, &self.tile, &buffers, points)?;
+            }
             (Form::Attend(form), Some(rows)) => attend::attend(&mut code, form, &self.tile, &buffers, rows)?,
             (Form::Scan(form), Some(rows)) => {
                 scan::scan(&mut code, form, &self.tile.domain, &buffers, rows);

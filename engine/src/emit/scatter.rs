@@ -1,13 +1,15 @@
-//! Scatters: a copy of the base, then the updates in one launch.
+//! Scatters: the base, then the updates in one launch, both computed on the way.
 //!
 //! Sums of numbers that the device adds to memory at once take a thread per update; those of floats come out in any
 //! order. All else takes a thread per column and part of the indexed axis, which goes over all indices in order.
 
 use super::code::{Code, I64};
 use super::contract::with_used_operands;
+use super::map::registers_at_point;
 use super::scalar::{narrowed, widened};
-use super::{Buffers, Form, FusedKernel, operand_forms};
-use crate::fuse::{Access, Class, Domain, Kernel, ScatterBody, Tile, TileInst, TileOp};
+use super::tile::{Registers, TileCode};
+use super::{Buffers, EmitError, Form, FusedKernel, operand_forms};
+use crate::fuse::{Kernel, Reg, ScatterBody, Tile};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 
@@ -17,8 +19,9 @@ const ENOUGH_THREADS: usize = 1 << 15;
 /// What is combined where.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterForm {
-    operands: [usize; 4],
-    before: usize,
+    result: usize,
+    index: Reg,
+    update: Reg,
     indexed: usize,
     indices: usize,
     after: usize,
@@ -26,53 +29,77 @@ pub struct ScatterForm {
     dtype: DType,
     /// Parts of the indexed axis; none if each update has a thread.
     parts: Option<usize>,
+    /// Threads.
+    pub n_points: usize,
 }
 
 impl ScatterForm {
-    fn of(kernel: &Kernel, body: &ScatterBody) -> (ScatterForm, usize) {
+    fn of(kernel: &Kernel, body: &ScatterBody) -> ScatterForm {
         let [batch, before, indexed, indices, after] = body.extents;
-        let dtype = kernel.operands[body.operands[3]].ty.dtype;
+        let dtype = kernel.operands[body.result].ty.dtype;
         let n_columns = batch * before * after;
         let adds_at_once = matches!(dtype, DType::I32 | DType::U32 | DType::F32 | DType::F64);
-        let parts = match body.combine == Combine::Add && adds_at_once {
+        // Sums of integers are the same in any order.
+        let may_add_at_once = adds_at_once && (dtype.is_int() || !body.in_order);
+        let parts = match body.combine == Combine::Add && may_add_at_once {
             true => None,
             false => Some((ENOUGH_THREADS / n_columns.max(1)).clamp(1, indexed.max(1))),
         };
         let n_points = n_columns * parts.unwrap_or(indices);
-        let (operands, combine) = (body.operands, body.combine);
-        (ScatterForm { operands, before, indexed, indices, after, combine, dtype, parts }, n_points)
+        let ScatterBody { index, update, result, combine, .. } = *body;
+        ScatterForm { result, index, update, indexed, indices, after, combine, dtype, parts, n_points }
     }
 }
 
-/// Emits the updates of a scatter.
-pub fn scatter(code: &mut Code, form: &ScatterForm, buffers: &Buffers, n_points: Variable) {
+/// Emits the updates of a scatter, which `tile` computes.
+pub fn scatter(
+    code: &mut Code,
+    form: &ScatterForm,
+    tile: &Tile,
+    buffers: &Buffers,
+    n_points: Variable,
+) -> Result<(), EmitError> {
     let point = code.builtin(Builtin::AbsolutePos);
     let is_point = code.less(point, n_points);
+    let tile = TileCode { tile, buffers, shared: buffers };
+    let mut result = Ok(());
     code.when(is_point, |code| {
-        let (rest, column) = (code.divided(point, form.after), code.modulo(point, form.after));
-        match form.parts {
-            None => form.at_once(code, buffers, rest, column),
-            Some(parts) => form.in_order(code, buffers, parts, rest, column),
-        }
+        result = match form.parts {
+            None => form.at_once(code, &tile, point),
+            Some(parts) => form.in_order(code, &tile, parts, point),
+        };
     });
+    result
 }
 
 impl ScatterForm {
-    fn at_once(&self, code: &mut Code, buffers: &Buffers, rest: Variable, column: Variable) {
-        let (lead, i) = (code.divided(rest, self.indices), code.modulo(rest, self.indices));
-        let index = self.index(code, buffers, lead, i);
+    fn at_once(&self, code: &mut Code, tile: &TileCode, point: Variable) -> Result<(), EmitError> {
+        let (row, column) = (code.divided(point, self.after), code.modulo(point, self.after));
+        let registers = self.index(code, tile, row)?;
+        let index = code.cast(I64, computed(&registers, self.index));
         let is_inside = self.is_within(code, index, (0, self.indexed));
+        let mut result = Ok(());
         code.when(is_inside, |code| {
-            let update = self.update(code, buffers, lead, i, column);
-            let element = self.result_element(code, lead, index, column);
-            buffers.unless_raised(code, |code| {
-                let place = code.load(buffers.operands[self.operands[3]].0, element);
-                code.atomic_add(place, update);
+            result = self.update(code, tile, point, registers).map(|update| {
+                let lead = code.divided(row, self.indices);
+                let element = self.result_element(code, lead, index, column);
+                tile.shared.unless_raised(code, |code| {
+                    let place = code.load(tile.shared.operands[self.result].0, element);
+                    code.atomic_add(place, update);
+                });
             });
         });
+        result
     }
 
-    fn in_order(&self, code: &mut Code, buffers: &Buffers, parts: usize, rest: Variable, column: Variable) {
+    fn in_order(
+        &self,
+        code: &mut Code,
+        tile: &TileCode,
+        parts: usize,
+        point: Variable,
+    ) -> Result<(), EmitError> {
+        let (rest, column) = (code.divided(point, self.after), code.modulo(point, self.after));
         let (lead, part) = (code.divided(rest, parts), code.modulo(rest, parts));
         let length = self.indexed.div_ceil(parts);
         let low = code.scaled(part, length as i64);
@@ -80,29 +107,50 @@ impl ScatterForm {
         let length = code.int(I64, length as i64);
         let high = code.bin(Arithmetic::Add, low, length);
         let (start, end) = (code.at(0), code.at(self.indices as i64));
+        let mut result = Ok(());
         code.range(start, end, 1, |code, i| {
-            let index = self.index(code, buffers, lead, i);
-            let is_inside = self.is_within(code, index, (0, self.indexed));
-            let is_above = code.cmp(Comparison::GreaterEqual, index, low);
-            let is_below = code.less(index, high);
-            let is_own = code.and(is_above, is_below);
-            let is_own = code.and(is_own, is_inside);
-            code.when(is_own, |code| {
-                let update = self.update(code, buffers, lead, i, column);
+            result = self.in_turn(code, tile, (lead, i, column), (low, high));
+        });
+        result
+    }
+
+    /// One update of one column, if its index lies in a part of the indexed axis.
+    fn in_turn(
+        &self,
+        code: &mut Code,
+        tile: &TileCode,
+        (lead, i, column): (Variable, Variable, Variable),
+        (low, high): (Variable, Variable),
+    ) -> Result<(), EmitError> {
+        let first = code.scaled(lead, self.indices as i64);
+        let row = code.add_at(first, i);
+        let registers = self.index(code, tile, row)?;
+        let index = code.cast(I64, computed(&registers, self.index));
+        let is_inside = self.is_within(code, index, (0, self.indexed));
+        let is_above = code.cmp(Comparison::GreaterEqual, index, low);
+        let is_below = code.less(index, high);
+        let is_own = code.and(is_above, is_below);
+        let is_own = code.and(is_own, is_inside);
+        let mut result = Ok(());
+        code.when(is_own, |code| {
+            let start = code.scaled(row, self.after as i64);
+            let point = code.add_at(start, column);
+            result = self.update(code, tile, point, registers).map(|update| {
                 let element = self.result_element(code, lead, index, column);
-                let value = self.combined(code, buffers, element, update);
-                buffers.store_unless_raised(code, self.operands[3], element, value);
+                let value = self.combined(code, tile.shared, element, update);
+                tile.shared.store_unless_raised(code, self.result, element, value);
             });
         });
+        result
     }
 
     /// What an element becomes, as it lies in memory.
     fn combined(&self, code: &mut Code, buffers: &Buffers, element: Variable, update: Variable) -> Variable {
         if self.combine == Combine::Set {
-            return update;
+            return narrowed(code, self.dtype, update);
         }
-        let old = code.load(buffers.operands[self.operands[3]].0, element);
-        let [old, update] = [old, update].map(|x| widened(code, self.dtype, x));
+        let old = code.load(buffers.operands[self.result].0, element);
+        let old = widened(code, self.dtype, old);
         let sum = match self.dtype {
             DType::Bool => code.or(old, update),
             _ => code.bin(Arithmetic::Add, old, update),
@@ -110,12 +158,21 @@ impl ScatterForm {
         narrowed(code, self.dtype, sum)
     }
 
-    fn index(&self, code: &mut Code, buffers: &Buffers, lead: Variable, i: Variable) -> Variable {
-        let batch = code.divided(lead, self.before);
-        let first = code.scaled(batch, self.indices as i64);
-        let place = code.add_at(first, i);
-        let index = code.load(buffers.operands[self.operands[1]].0, place);
-        code.cast(I64, index)
+    /// The index of a row of updates, with what else is the same all along the row.
+    fn index(&self, code: &mut Code, tile: &TileCode, row: Variable) -> Result<Registers, EmitError> {
+        let mut registers = vec![None; tile.tile.insts.len()];
+        tile.run(code, 0..=self.index, row, &mut registers)?;
+        Ok(registers)
+    }
+
+    fn update(
+        &self,
+        code: &mut Code,
+        tile: &TileCode,
+        point: Variable,
+        registers: Registers,
+    ) -> Result<Variable, EmitError> {
+        Ok(computed(&registers_at_point(code, tile, point, registers)?, self.update))
     }
 
     fn is_within(&self, code: &mut Code, index: Variable, (low, high): (i64, usize)) -> Variable {
@@ -123,18 +180,6 @@ impl ScatterForm {
         let is_above = code.cmp(Comparison::GreaterEqual, index, low);
         let is_below = code.less(index, high);
         code.and(is_above, is_below)
-    }
-
-    fn update(
-        &self,
-        code: &mut Code,
-        buffers: &Buffers,
-        lead: Variable,
-        i: Variable,
-        column: Variable,
-    ) -> Variable {
-        let element = self.element(code, (lead, self.indices), i, column);
-        code.load(buffers.operands[self.operands[2]].0, element)
     }
 
     fn result_element(&self, code: &mut Code, lead: Variable, index: Variable, column: Variable) -> Variable {
@@ -156,27 +201,17 @@ impl ScatterForm {
     }
 }
 
-/// The copy of the base, and the updates.
-pub fn launches(kernel: &Kernel, body: &ScatterBody) -> Vec<FusedKernel> {
-    let (form, n_points) = ScatterForm::of(kernel, body);
-    let mut operands = operand_forms(kernel);
-    operands[body.operands[3]].is_atomic = form.parts.is_none();
-    let domain = Domain { outer: 1, row: n_points, inner: 1 };
-    let tile = Tile { domain, insts: vec![] };
-    let updates = FusedKernel { tile, form: Form::Scatter(form), operands, is_guarded: false };
-    vec![copy(kernel, body), updates]
+fn computed(registers: &Registers, reg: Reg) -> Variable {
+    registers[reg].unwrap_or_else(|| crate::bug!("register {reg} of a scatter was not computed"))
 }
 
-fn copy(kernel: &Kernel, body: &ScatterBody) -> FusedKernel {
-    let [from, .., to] = body.operands;
-    let n_points = kernel.operands[to].ty.numel();
-    let access = Access::strided(&[n_points], &[1]);
-    let dtype = kernel.operands[to].ty.dtype;
-    let inst = |op: TileOp| TileInst { op, dtype, class: Class::Element };
-    let insts = vec![
-        inst(TileOp::Load { operand: from, access: access.clone(), index: None }),
-        inst(TileOp::Store { operand: to, access, value: 0 }),
-    ];
-    let domain = Domain { outer: 1, row: n_points, inner: 1 };
-    with_used_operands(Tile { domain, insts }, Form::Map, operand_forms(kernel))
+/// The base, and the updates.
+pub fn launches(kernel: &Kernel, body: &ScatterBody) -> Vec<FusedKernel> {
+    let form = ScatterForm::of(kernel, body);
+    let base = with_used_operands(body.base.clone(), Form::Map, operand_forms(kernel));
+    let mut operands = operand_forms(kernel);
+    operands[body.result].is_atomic = form.parts.is_none();
+    let updates =
+        FusedKernel { tile: body.updates.clone(), form: Form::Scatter(form), operands, is_guarded: false };
+    vec![base, updates]
 }

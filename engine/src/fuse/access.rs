@@ -115,12 +115,16 @@ impl Access {
         access
     }
 
-    /// The same map with adjacent axes joined where one runs on from the other, and with axes of extent 1 and levels that
-    /// change nothing gone.
+    /// The same map with adjacent axes joined where one runs on from the other, with axes of extent 1 and levels that
+    /// change nothing gone, and with levels joined where the first moves whole axes of the second.
     pub fn normalized(&self) -> Access {
         let mut levels: Vec<Level> = self.levels.iter().map(Level::normalized).collect();
         while let Some(at) = levels.iter().position(Level::changes_nothing).filter(|_| levels.len() > 1) {
             levels.remove(at);
+        }
+        while let Some((at, joined)) = first_joined(&levels) {
+            levels[at] = joined.normalized();
+            levels.remove(at + 1);
         }
         Access { levels }
     }
@@ -184,7 +188,47 @@ impl Access {
     }
 }
 
+/// The first two levels that are one, and that one.
+fn first_joined(levels: &[Level]) -> Option<(usize, Level)> {
+    levels.windows(2).enumerate().find_map(|(at, pair)| Some((at, pair[0].joined(&pair[1])?)))
+}
+
 impl Level {
+    /// This level and the next as one, if each axis of this one steps along axes of the next, or parts of them, and no
+    /// two of them carry over into another.
+    fn joined(&self, next: &Level) -> Option<Level> {
+        let is_plain =
+            |level: &Level| level.guards.is_empty() && level.axes.iter().all(|axis| axis.extent > 0);
+        if self.offset != 0 || !is_plain(self) || !is_plain(next) {
+            return None;
+        }
+        let extents: Vec<usize> = next.axes.iter().map(|axis| axis.extent).collect();
+        let strides = dense_strides(&extents);
+        // How far each coordinate of the next level can still go.
+        let mut room: Vec<usize> = extents.iter().map(|extent| extent - 1).collect();
+        let mut axes = vec![];
+        for axis in &self.axes {
+            let mut pieces = vec![];
+            let (mut step, mut left) = (usize::try_from(axis.stride).ok()?, axis.extent);
+            while left > 1 && step > 0 {
+                let along = (0..extents.len()).find(|&j| {
+                    step % strides[j] == 0 && (strides[j]..strides[j] * extents[j]).contains(&step)
+                })?;
+                let times = step / strides[along];
+                let extent = left.min(extents[along].div_ceil(times));
+                if extent == 1 || left % extent != 0 {
+                    return None;
+                }
+                room[along] = room[along].checked_sub(times * (extent - 1))?;
+                pieces.push(Axis { extent, stride: times as i64 * next.axes[along].stride });
+                (step, left) = (step * extent, left / extent);
+            }
+            axes.push(Axis { extent: left, stride: 0 });
+            axes.extend(pieces.into_iter().rev());
+        }
+        Some(Level { offset: next.offset, axes, guards: vec![] })
+    }
+
     fn permute(&mut self, perm: &[usize]) {
         self.axes = perm.iter().map(|&axis| self.axes[axis]).collect();
         for guard in &mut self.guards {
@@ -351,6 +395,42 @@ mod tests {
             .then(&View::Slice { start: vec![5], step: vec![-2] }, &[3]);
         assert_eq!(access.levels.len(), 2);
         assert_eq!(elements(&access, 3), [5, 4, 3].map(Some));
+    }
+
+    /// Rows that were picked for each query of a head, taken as columns and back: a head's rows, whatever the query.
+    #[test]
+    fn levels_that_move_whole_axes_are_one() {
+        let picked = Access::strided(&[2, 3, 4, 5], &[100, 0, 0, 1]);
+        let columns = picked
+            .then(&View::Permute { perm: vec![0, 1, 3, 2] }, &[2, 3, 5, 4])
+            .then(&View::Reshape, &[6, 5, 4])
+            .then(&View::Reshape, &[6, 20])
+            .then(&View::Reshape, &[6, 5, 4])
+            .then(&View::Permute { perm: vec![0, 2, 1] }, &[6, 4, 5]);
+        let one = columns.normalized();
+        assert_eq!(one.levels.len(), 1, "{columns} is {one}");
+        assert_eq!(elements(&one, 120), elements(&columns, 120));
+        assert_eq!(columns.trailing_strides(&[4, 5]), Some(vec![0, 1]));
+    }
+
+    #[test]
+    fn joined_levels_read_what_the_levels_read() {
+        let permutations = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+        let shapes: [&[usize]; 6] = [&[4, 3, 2], &[2, 2, 6], &[12, 2, 1], &[1, 8, 3], &[2, 3, 4], &[6, 1, 4]];
+        let permuted = |shape: &[usize], perm: [usize; 3]| perm.map(|axis| shape[axis]);
+        let mut n_joined = 0;
+        for (first, second) in shapes.iter().flat_map(|a| shapes.iter().map(move |b| (a, b))) {
+            for (p, q) in permutations.iter().flat_map(|p| permutations.iter().map(move |q| (p, q))) {
+                let access = Access::dense(first)
+                    .then(&View::Permute { perm: p.to_vec() }, &permuted(first, *p))
+                    .then(&View::Reshape, second)
+                    .then(&View::Permute { perm: q.to_vec() }, &permuted(second, *q));
+                let one = access.normalized();
+                assert_eq!(elements(&one, 24), elements(&access, 24), "{access:?} is {one:?}");
+                n_joined += (one.levels.len() < access.levels.len()) as usize;
+            }
+        }
+        assert!(n_joined > 50, "{n_joined} were joined");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! From clusters to kernels.
 
 use super::attend;
-use super::cluster::{Clusters, Kind, Place};
+use super::cluster::{Clusters, Kind, Place, row_domain};
 use super::edges::{RealGraph, contract_extents};
+use super::scatter;
 use super::tile::TileBuilder;
 use super::{
     Access, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, OpaqueBody, Operand, RowConsumer,
-    RowsBody, ScatterBody, Segment, SideSum, Tile, TileOp, Use,
+    RowsBody, Segment, Settings, SideSum, Tile, TileOp, Use,
 };
 use crate::ir::{Contract, Graph, Literal, NodeId, NodeOp, Symbol, Value};
 use crate::op::KernelCall;
@@ -14,18 +15,24 @@ use indexmap::IndexMap;
 use std::collections::HashSet;
 
 /// One kernel per cluster, in an order that respects dependencies. Maps that differ only in their tensors become one
-/// segmented map if `segment` is set.
-pub fn kernels(real: &RealGraph, clusters: &Clusters, segment: bool) -> Vec<Kernel> {
+/// segmented map if the settings say so.
+pub fn kernels(real: &RealGraph, clusters: &Clusters, settings: &Settings) -> Vec<Kernel> {
     let ids: Vec<usize> =
         (0..clusters.clusters.len()).filter(|&id| !clusters.clusters[id].members.is_empty()).collect();
-    let built: Vec<Kernel> = ids.iter().map(|&id| build(real, clusters, id)).collect();
-    let kernels = if segment { segmented(real, built) } else { built };
+    let built = ids.iter().map(|&id| build(real, clusters, id, settings));
+    // Whoever needs what a kernel computes may compute it once more: then it writes nothing.
+    let built: Vec<Kernel> = built.filter(|kernel| uses(kernel, Use::Write).next().is_some()).collect();
+    let kernels = if settings.runs("segments") { segmented(real, built) } else { built };
     let mut kernels = ordered(kernels);
     name_kernels(real, &mut kernels);
     kernels
 }
 
-fn build(real: &RealGraph, clusters: &Clusters, id: usize) -> Kernel {
+fn uses(kernel: &Kernel, usage: Use) -> impl Iterator<Item = &Operand> {
+    kernel.operands.iter().filter(move |operand| operand.usage == usage)
+}
+
+fn build(real: &RealGraph, clusters: &Clusters, id: usize, settings: &Settings) -> Kernel {
     let cluster = &clusters.clusters[id];
     let inside: HashSet<NodeId> = cluster.members.iter().map(|&(node, _)| node).collect();
     let anchor = match cluster.kind {
@@ -33,7 +40,12 @@ fn build(real: &RealGraph, clusters: &Clusters, id: usize) -> Kernel {
         _ => None,
     };
     let (body, operands) = match cluster.kind {
-        Kind::Alone => alone(real, cluster.members[0].0),
+        Kind::Alone => scan(real, cluster.members[0].0),
+        Kind::Scatter(node) => {
+            let borrowed = clusters.borrowed.get(&id).into_iter().flatten();
+            let computed = inside.iter().chain(borrowed).copied().collect();
+            scatter::build(real, &computed, node, settings.deterministic)
+        }
         Kind::Opaque => opaque(real, cluster.members[0].0),
         Kind::Map(n) => {
             let (tile, operands) = tile(real, clusters, id, &inside, anchor, map_domain(real, &inside, n));
@@ -196,39 +208,16 @@ fn joint_stride(axes: impl Iterator<Item = super::Axis>) -> i64 {
     axes.filter(|axis| axis.extent != 1).last().map_or(0, |axis| axis.stride)
 }
 
-fn alone(real: &RealGraph, node: NodeId) -> (KernelBody, Vec<Operand>) {
+fn scan(real: &RealGraph, node: NodeId) -> (KernelBody, Vec<Operand>) {
     let graph = real.graph;
-    let inputs = graph.nodes[node].inputs.iter();
-    let mut operands: Vec<Operand> =
-        inputs.map(|&value| Operand { value, ty: graph.ty(value).clone(), usage: Use::Read }).collect();
-    let result = Value::of(node);
-    operands.push(Operand { value: result, ty: graph.ty(result).clone(), usage: Use::Write });
-    let body = match graph.nodes[node].op {
-        NodeOp::Scatter { axis, batch, combine } => {
-            let base = operands[0].ty.extents();
-            let indices: usize = operands[1].ty.extents()[batch..].iter().product();
-            let over = |axes: &[usize]| axes.iter().product::<usize>();
-            let extents = [
-                over(&base[..batch]),
-                over(&base[batch..axis]),
-                base[axis],
-                indices,
-                over(&base[axis + 1..]),
-            ];
-            KernelBody::Scatter(ScatterBody { operands: [0, 1, 2, 3], extents, combine })
-        }
-        NodeOp::Scan { monoid, axis } => {
-            let extents = operands[0].ty.extents();
-            let domain = Domain {
-                outer: extents[..axis].iter().product(),
-                row: extents[axis],
-                inner: extents[axis + 1..].iter().product(),
-            };
-            KernelBody::Scan { monoid, domain }
-        }
-        ref other => crate::bug!("{other:?} does not stand alone"),
+    let NodeOp::Scan { monoid, axis } = graph.nodes[node].op else {
+        crate::bug!("{:?} does not stand alone", graph.nodes[node].op)
     };
-    (body, operands)
+    let operand = |value: Value, usage: Use| Operand { value, ty: graph.ty(value).clone(), usage };
+    let operands =
+        vec![operand(graph.nodes[node].inputs[0], Use::Read), operand(Value::of(node), Use::Write)];
+    let domain = row_domain(&operands[0].ty.extents(), &[axis]);
+    (KernelBody::Scan { monoid, domain }, operands)
 }
 
 fn opaque(real: &RealGraph, node: NodeId) -> (KernelBody, Vec<Operand>) {
@@ -269,6 +258,7 @@ fn reached(body: &KernelBody, operands: &[Operand], operand: usize) -> u64 {
         }
         KernelBody::Contract(body) => vec![&body.epilogue],
         KernelBody::Attend(body) => body.tiles().to_vec(),
+        KernelBody::Scatter(body) => vec![&body.base, &body.updates],
         _ => return ty.bytes() as u64,
     };
     let loaded: usize = tiles.into_iter().map(|tile| loaded(tile, operand)).sum();
@@ -318,7 +308,9 @@ fn flops(body: &KernelBody) -> u64 {
             let products = 2 * (a.batch * a.m * a.n * (a.k + a.width)) as u64;
             products + a.tiles().into_iter().map(of_tile).sum::<u64>()
         }
-        KernelBody::Scatter(s) => (s.extents[0] * s.extents[1] * s.extents[3] * s.extents[4]) as u64,
+        KernelBody::Scatter(s) => {
+            s.updates.domain.points(Class::Element) as u64 + of_tile(&s.base) + of_tile(&s.updates)
+        }
         KernelBody::Scan { domain, .. } => domain.points(Class::Element) as u64,
         // What an opaque op does inside is its own business, and mostly comparisons.
         KernelBody::Opaque(_) => 0,

@@ -6,6 +6,7 @@
 
 use super::attend::{self, Attention};
 use super::edges::{Edge, RealGraph, contract_extents};
+use super::scatter::{self, Producers};
 use super::{Access, Domain, Settings};
 use crate::ir::{Monoid, NodeId, NodeOp, Symbol, Value};
 use crate::op::{Role, extreme_fold};
@@ -22,7 +23,9 @@ pub enum Kind {
     Contract(NodeId, Domain),
     /// The attention of that number.
     Attend(usize),
-    /// A kernel that takes nothing in: scatter, scan.
+    /// A scatter (that node) with what computes its operands.
+    Scatter(NodeId),
+    /// A kernel that takes nothing in: a scan.
     Alone,
     /// An op that brings its own kernel.
     Opaque,
@@ -79,6 +82,10 @@ pub struct Clusters<'r, 'g> {
     real: &'r RealGraph<'g>,
     /// What attend kernels are made of.
     pub attentions: Vec<Attention>,
+    /// By cluster: nodes of other clusters that it computes once more for itself.
+    pub borrowed: HashMap<usize, BTreeSet<NodeId>>,
+    /// What is read where borrowed nodes are computed once more.
+    kept: BTreeSet<NodeId>,
     /// By node: its cluster, if it is real.
     pub of: Vec<Option<usize>>,
     /// Clusters; merged ones are empty.
@@ -90,7 +97,8 @@ impl<'r, 'g> Clusters<'r, 'g> {
     /// Every real node apart.
     pub fn new(real: &'r RealGraph<'g>, settings: Settings) -> Clusters<'r, 'g> {
         let of = vec![None; real.graph.nodes.len()];
-        let mut clusters = Clusters { real, attentions: vec![], of, clusters: vec![], settings };
+        let (attentions, borrowed, kept, clusters) = Default::default();
+        let mut clusters = Clusters { real, attentions, borrowed, kept, of, clusters, settings };
         for node in (0..real.graph.nodes.len()).filter(|&node| real.real[node]) {
             clusters.of[node] = Some(clusters.clusters.len());
             let (kind, place) = clusters.initial(node);
@@ -110,7 +118,8 @@ impl<'r, 'g> Clusters<'r, 'g> {
                 let (batch, m, n, _) = contract_extents(graph, node, contract);
                 (Kind::Contract(node, Domain { outer: batch * m, row: n, inner: 1 }), Place::Element)
             }
-            NodeOp::Scatter { .. } | NodeOp::Scan { .. } => (Kind::Alone, Place::Element),
+            NodeOp::Scatter { .. } => (Kind::Scatter(node), Place::Element),
+            NodeOp::Scan { .. } => (Kind::Alone, Place::Element),
             NodeOp::Call(_) => (Kind::Opaque, Place::Element),
             _ => (Kind::Map(graph.ty(Value::of(node)).numel()), Place::Element),
         }
@@ -126,6 +135,8 @@ impl<'r, 'g> Clusters<'r, 'g> {
         self.run("row-folds", Self::join_row_folds);
         // Then sums that a GEMM can take along, before a row kernel claims them.
         self.run("side-sums", Self::join_side_sums);
+        // Updates of a scatter are large: before others claim what makes them.
+        self.run("scatters", Self::feed_scatters);
         self.run("edges", Self::join_edges);
         self.run("siblings", Self::join_siblings);
     }
@@ -326,6 +337,31 @@ impl<'r, 'g> Clusters<'r, 'g> {
         None
     }
 
+    // ---- Scatters.
+
+    fn feed_scatters(&mut self) {
+        for node in 0..self.of.len() {
+            let Some(id) = self.of[node] else { continue };
+            if !matches!(self.clusters[id].kind, Kind::Scatter(_)) || self.settings.fuel == 0 {
+                continue;
+            }
+            let Producers { own, borrowed, kept } = scatter::producers(self.real, self, node);
+            self.settings.fuel -= !(own.is_empty() && borrowed.is_empty()) as usize;
+            let parts: Vec<usize> = own.into_iter().filter_map(|node| self.of[node]).collect();
+            for part in parts {
+                self.merge(part, id, Kind::Scatter(node), |_| Place::Element);
+            }
+            self.borrowed.insert(id, borrowed);
+            self.kept.extend(kept);
+        }
+    }
+
+    /// Whether a node is a map that has not been joined to anything.
+    pub fn is_single_map(&self, node: NodeId) -> bool {
+        let cluster = self.of[node].map(|id| &self.clusters[id]);
+        cluster.is_some_and(|cluster| cluster.members.len() == 1 && matches!(cluster.kind, Kind::Map(_)))
+    }
+
     // ---- Rows and maps.
 
     fn join_edges(&mut self) {
@@ -440,7 +476,11 @@ impl<'r, 'g> Clusters<'r, 'g> {
             (Kind::Opaque, _) | (_, Kind::Opaque) => {
                 return Err("an opaque kernel reads and writes whole tensors in memory");
             }
-            (Kind::Alone, _) | (_, Kind::Alone) => return Err("a scatter or scan takes nothing in"),
+            (Kind::Scatter(_), _) => return Err("a scatter writes its result in no order"),
+            (_, Kind::Scatter(_)) => {
+                return Err("a scatter takes in maps that only it needs, or that read less than they write");
+            }
+            (Kind::Alone, _) | (_, Kind::Alone) => return Err("a scan takes nothing in"),
             (Kind::Attend(_), _) | (_, Kind::Attend(_)) => {
                 return Err("an attention takes in its scores, weights and operands only");
             }
@@ -532,7 +572,7 @@ impl<'r, 'g> Clusters<'r, 'g> {
         let domain = match kind {
             Kind::Map(n) => Domain { outer: 1, row: n, inner: 1 },
             Kind::Row(domain) | Kind::Contract(_, domain) => domain,
-            Kind::Alone | Kind::Opaque | Kind::Attend(_) => {
+            Kind::Alone | Kind::Opaque | Kind::Attend(_) | Kind::Scatter(_) => {
                 return Err("a kernel of its own kind takes nothing in");
             }
         };
@@ -618,7 +658,17 @@ impl<'r, 'g> Clusters<'r, 'g> {
 
     /// Whether a member's value leaves its cluster.
     pub fn is_written(&self, node: NodeId, inside: &HashSet<NodeId>) -> bool {
-        self.real.root[node] || self.real.users[node].iter().any(|user| !inside.contains(user))
+        self.real.root[node]
+            || self.kept.contains(&node)
+            || self.real.users[node]
+                .iter()
+                .any(|user| !inside.contains(user) && !self.is_borrowed(node, *user))
+    }
+
+    /// Whether the kernel of `user` computes a node of another kernel once more.
+    fn is_borrowed(&self, node: NodeId, user: NodeId) -> bool {
+        let borrowed = self.of[user].and_then(|id| self.borrowed.get(&id));
+        borrowed.is_some_and(|borrowed| borrowed.contains(&node))
     }
 
     /// Whether a path leads from `from` to `to` through a third cluster.
@@ -656,6 +706,7 @@ impl<'r, 'g> Clusters<'r, 'g> {
                     if self.attentions[number].borrowed.contains(&edge.producer.node));
                 if from != to
                     && !is_read_through
+                    && !self.is_borrowed(edge.producer.node, node)
                     && !edges.iter().any(|e: &NotFused| e.from == edge.producer && e.to == node)
                 {
                     edges.push(self.reason(edge, node, from, to));

@@ -16,6 +16,8 @@ pub struct Edge {
     pub access: Access,
     /// Whether the producer is indexed by data (the source of a gather).
     pub indexed: bool,
+    /// How many elements of it are read, at most.
+    pub n_reads: usize,
 }
 
 /// The graph with inline nodes told apart.
@@ -85,7 +87,9 @@ impl<'g> RealGraph<'g> {
                 let fits = match &node.op {
                     NodeOp::Contract(_) => self.strided(input).is_some(),
                     NodeOp::Gather { .. } if operand == 0 => self.strided(input).is_some(),
-                    NodeOp::Scatter { .. } | NodeOp::Scan { .. } => !self.is_inline(input.node),
+                    NodeOp::Scan { .. } => !self.is_inline(input.node),
+                    // A kernel that writes state checks nothing on the way.
+                    NodeOp::Scatter { .. } if self.state[id] => !self.is_inline(input.node),
                     NodeOp::Call(_) => self.dense(input).is_some(),
                     _ => true,
                 };
@@ -129,10 +133,15 @@ impl<'g> RealGraph<'g> {
     }
 
     fn edges_of(&self, node: NodeId) -> Vec<Edge> {
+        (0..self.graph.nodes[node].inputs.len())
+            .flat_map(|operand| self.edges_of_operand(node, operand))
+            .collect()
+    }
+
+    /// What one operand of a node depends on.
+    pub fn edges_of_operand(&self, node: NodeId, operand: usize) -> Vec<Edge> {
         let mut edges = vec![];
-        for operand in 0..self.graph.nodes[node].inputs.len() {
-            self.walk(node, operand, &mut vec![], &mut edges);
-        }
+        self.walk(node, operand, &mut vec![], &mut edges);
         edges
     }
 
@@ -155,7 +164,8 @@ impl<'g> RealGraph<'g> {
                 true => Access::dense(&self.graph.ty(base).extents()),
                 false => through(&self.graph.ty(base).extents(), views),
             };
-            edges.push(Edge { producer: base, access, indexed });
+            let n_reads = self.graph.ty(base).numel().min(self.graph.ty(Value::of(node)).numel());
+            edges.push(Edge { producer: base, access, indexed, n_reads });
         }
         chain.truncate(depth);
     }

@@ -366,16 +366,40 @@ pub struct Segment {
     pub constants: Vec<Literal>,
 }
 
-/// `out = base; out[…, idx, …] combine= updates` with shapes as in [`crate::ir::NodeOp::Scatter`].
+/// `out = base; out[…, idx, …] combine= updates` with shapes as in [`crate::ir::NodeOp::Scatter`]; base, indices and
+/// updates are computed where they are needed, or read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScatterBody {
-    /// Kernel operands: base, indices, updates, result.
-    pub operands: [usize; 4],
     /// Extents: shared leading axes, free axes before the indexed one, the indexed axis, number of indices (per shared
     /// leading index), free axes after.
     pub extents: [usize; 5],
-    /// What happens where indices meet; in the order of the indices.
+    /// What happens where indices meet.
     pub combine: Combine,
+    /// Whether sums are taken in the order of the indices even where the device has a faster way. What is set is always
+    /// the last in that order.
+    pub in_order: bool,
+    /// Stores the result as it is before the first update (domain `outer = leading · before · indexed`, `row = after`).
+    pub base: Tile,
+    /// Computes indices and updates (domain `outer = leading · before · indices`, `row = after`); stores nothing.
+    pub updates: Tile,
+    /// The register of `updates` that holds an index, one for each row. All before it are of rows as well.
+    pub index: Reg,
+    /// The register of `updates` that holds an update.
+    pub update: Reg,
+    /// The kernel operand of the result.
+    pub result: usize,
+}
+
+impl ScatterBody {
+    /// The operand that the base is a plain copy of, if it is.
+    pub fn copied_base(&self) -> Option<usize> {
+        match &self.base.insts[..] {
+            [TileInst { op: TileOp::Load { operand, access, index: None }, .. }, _] => {
+                access.is_identity(self.base.domain.points(Class::Element)).then_some(*operand)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// An op that brings its own kernel; the kernel's operands are those of the call, then its results.
@@ -415,7 +439,7 @@ pub enum KernelBody {
     /// Contraction, rows, contraction.
     Attend(Box<AttendBody>),
     /// Indexed combine.
-    Scatter(ScatterBody),
+    Scatter(Box<ScatterBody>),
     /// Inclusive prefix combine along the row of a domain: operand 0 to operand 1.
     Scan {
         /// How to combine.
@@ -458,6 +482,12 @@ impl Kernel {
             }
             _ => 0,
         }
+    }
+
+    /// Whether it adds floats where indices meet: a device may have a fast way to do so that keeps no order.
+    pub fn adds_where_indices_meet(&self) -> bool {
+        let KernelBody::Scatter(body) = &self.body else { return false };
+        body.combine == Combine::Add && self.operands[body.result].ty.dtype.is_float()
     }
 
     /// `map`, `row`, `segmented map`, `contract`, `attend`, `scatter`, `scan` or `kernel`.

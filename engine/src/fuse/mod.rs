@@ -10,6 +10,7 @@ mod build;
 mod cluster;
 mod edges;
 mod kernel;
+mod scatter;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -49,19 +50,23 @@ pub struct Settings {
     pub fuel: usize,
     /// What the device can do.
     pub abilities: Abilities,
+    /// Whether sums are taken in an order of their own on every device, at whatever price.
+    pub deterministic: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { fuse: true, without: vec![], fuel: usize::MAX, abilities: Abilities::default() }
+        let abilities = Abilities::default();
+        Settings { fuse: true, without: vec![], fuel: usize::MAX, abilities, deterministic: false }
     }
 }
 
 /// What fusion does, in this order, once every node that has work to do is a kernel: maps go into the contraction whose
-/// result they read, sums beside the contraction that reads what they sum, producers into their consumers, kernels over
-/// the same points beside each other, and maps that differ only in their tensors into one.
-pub const PASSES: [&str; 7] =
-    ["attention", "epilogues", "row-folds", "side-sums", "edges", "siblings", "segments"];
+/// result they read, sums beside the contraction that reads what they sum, maps into the scatter that they lead to,
+/// producers into their consumers, kernels over the same points beside each other, and maps that differ only in their
+/// tensors into one.
+pub const PASSES: [&str; 8] =
+    ["attention", "epilogues", "row-folds", "side-sums", "scatters", "edges", "siblings", "segments"];
 
 impl Settings {
     fn runs(&self, pass: &str) -> bool {
@@ -81,6 +86,6 @@ pub fn fuse_with(graph: &Graph, settings: &Settings) -> Fused {
     let real = edges::RealGraph::new(graph, settings.fuse);
     let mut clusters = cluster::Clusters::new(&real, settings.clone());
     clusters.fuse();
-    let kernels = build::kernels(&real, &clusters, settings.runs("segments"));
+    let kernels = build::kernels(&real, &clusters, settings);
     Fused { kernels, not_fused: clusters.not_fused() }
 }

@@ -2,6 +2,7 @@
 //! Plans of small graphs, as text.
 
 mod attend;
+mod scatter;
 
 use super::*;
 use crate::ir::{
@@ -238,24 +239,6 @@ fn without_fusion_every_node_that_works_is_a_kernel() {
     };
     let working = graph.nodes.iter().filter(|node| !views(node)).count();
     assert_eq!(fuse(&graph, false).kernels.len(), working);
-}
-
-#[test]
-fn a_scatter_stands_alone_and_gets_dense_operands() {
-    let graph = with_builder(|b| {
-        let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[64]));
-        let updates = b.input("updates", InputKind::Data, f32s(&[64, 8]));
-        let zeros = b.full(Literal::Float(0.0), f32s(&[100, 8]));
-        let out = b.scatter(zeros, idx, updates, 0, 0, Combine::Add);
-        output(b, "out", out);
-    });
-    check(
-        graph,
-        expect![[r#"
-        map:  -> t.1
-        scatter: t.1 idx updates -> t.2
-    "#]],
-    );
 }
 
 fn product_and_argmax(n: usize, is_output: bool) -> Graph {

@@ -1,6 +1,6 @@
 //! Kernels as text.
 
-use super::{AttendBody, ContractBody, Kernel, KernelBody, Side, Tile, TileInst, TileOp, Use};
+use super::{AttendBody, ContractBody, Kernel, KernelBody, ScatterBody, Side, Tile, TileInst, TileOp, Use};
 use crate::ir::{Graph, Requirement, Scalar, Type};
 use std::fmt::{self, Write};
 
@@ -35,9 +35,7 @@ fn body_lines(body: &KernelBody) -> Vec<String> {
         }
         KernelBody::Contract(body) => contract_lines(body),
         KernelBody::Attend(body) => attend_lines(body),
-        KernelBody::Scatter(body) => {
-            vec![format!("scatter {:?} over {:?}", body.combine, body.extents)]
-        }
+        KernelBody::Scatter(body) => scatter_lines(body),
         KernelBody::Opaque(body) => {
             let types = |types: &[Type]| types.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
             let (inputs, outputs) = (types(&body.call.inputs), types(&body.call.outputs));
@@ -87,6 +85,18 @@ fn attend_lines(body: &AttendBody) -> Vec<String> {
     }
     tile(format!("rows of scores, weight %{}", body.weight), &body.rows);
     tile("end".into(), &body.end);
+    lines
+}
+
+fn scatter_lines(body: &ScatterBody) -> Vec<String> {
+    let order = if body.in_order { ", in order" } else { "" };
+    let mut lines = vec![format!("{:?} over {:?}{order}", body.combine, body.extents)];
+    let mut tile = |title: String, tile: &Tile| {
+        lines.push(title);
+        lines.extend(tile.to_string().lines().map(|line| format!("  {line}")));
+    };
+    tile("base".into(), &body.base);
+    tile(format!("update %{} at %{}", body.update, body.index), &body.updates);
     lines
 }
 

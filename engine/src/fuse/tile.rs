@@ -43,6 +43,11 @@ impl<'r, 'g> TileBuilder<'r, 'g> {
         self.emit(Class::Element, value, &views)
     }
 
+    /// Computes `value`, behind views, once per row.
+    pub fn row_value(&mut self, value: Value, views: Chain) -> Reg {
+        self.emit(Class::Row, value, &views)
+    }
+
     /// Computes `value` at every point of its class and stores it.
     pub fn store(&mut self, value: Value, class: Class) -> (Reg, Access) {
         let reg = self.emit(class, value, &vec![]);

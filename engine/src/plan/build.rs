@@ -333,6 +333,10 @@ fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
             });
         }
         KernelBody::Map(tile) | KernelBody::Row(tile) => tile,
+        // The base may lie where the result goes if nothing is computed from it.
+        KernelBody::Scatter(body) => {
+            return body.copied_base() == Some(operand) && !loads(&body.updates, operand);
+        }
         _ => return false,
     };
     tile.insts.iter().all(|inst| match &inst.op {
@@ -341,6 +345,10 @@ fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
         }
         _ => true,
     })
+}
+
+fn loads(tile: &Tile, operand: usize) -> bool {
+    tile.insts.iter().any(|inst| matches!(inst.op, TileOp::Load { operand: o, .. } if o == operand))
 }
 
 /// Whether a load takes each point's own element, at a time when no other point can have written it: points of a map,

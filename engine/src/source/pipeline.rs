@@ -97,6 +97,7 @@ fn read_pipeline(
     let seed = fields.optional("seed").and_then(|v| v.integer("`seed`", 0..=u64::MAX, diags)).unwrap_or(0);
     let precisions = [("F32", Precision::F32), ("Tf32", Precision::Tf32)];
     let matmul = fields.optional("matmul").and_then(|v| v.choice("`matmul`", &precisions, diags));
+    let deterministic = fields.optional("deterministic").and_then(|v| v.boolean("`deterministic`", diags));
     let dims = fields.optional("dims").map(|v| read_dims(v, diags)).unwrap_or_default();
     let mut functions = functions;
     if let Some(value) = fields.optional("functions") {
@@ -123,6 +124,7 @@ fn read_pipeline(
         name,
         seed,
         matmul: matmul.unwrap_or_default(),
+        deterministic: deterministic.unwrap_or_default(),
         data,
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),
         params: params.into_iter().filter_map(|(.., param)| param).collect(),

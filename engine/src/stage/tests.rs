@@ -52,6 +52,7 @@ fn pipeline(registry: &Registry) -> Pipeline {
         name: "fit".into(),
         seed: 0,
         matmul: Precision::default(),
+        deterministic: false,
         data: vec![DataDecl { name: "points".into(), source: "test".into(), options: vec![], span: None }],
         inputs: vec![input("x"), input("t")],
         params: vec![w],

@@ -130,7 +130,8 @@ impl AttendLaunch {
     /// The scratch that a worker needs for its sources.
     pub fn feed_size(&self) -> FeedSize {
         let AttendBody { n, k, width, .. } = self.body;
-        FeedSize { row: k.max(width) * self.dtype.size(), n_rows: n, n_operands: self.rows.n_operands() }
+        let row = k.max(width) * self.dtype.size();
+        FeedSize { row, n_rows: n, n_operands: self.rows.n_operands(), computed: 0 }
     }
 
     fn tile_runs(&self) -> impl Iterator<Item = &TileRun> {

@@ -5,14 +5,15 @@ use super::attend::{AttendLaunch, AttendSize};
 use super::block::{Alarm, Buffer, ScratchSize, Violation, Worker};
 use super::contract::{ContractLaunch, ProductScratch};
 use super::feed::FeedSize;
-use super::indexed::{run_scan, run_scatter};
 use super::memory::Memory;
 use super::opaque::OpaqueLaunch;
 use super::pool::Pool;
 use super::program::{Sharing, checks_only};
+use super::scan::run_scan;
+use super::scatter::ScatterLaunch;
 use super::tile::{Call, SegmentLaunch, TileLaunch};
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
-use engine_core::fuse::{Domain, Kernel, KernelBody, ScatterBody, Tile, TileOp, Use};
+use engine_core::fuse::{Domain, Kernel, KernelBody, Tile, TileOp, Use};
 use engine_core::ir::{DType, InputKind, Monoid};
 use engine_core::plan::{BufferId, Launch, Place, Plan};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +49,7 @@ enum Body {
     Segments(SegmentLaunch),
     Contract(Box<ContractLaunch>),
     Attend(Box<AttendLaunch>),
-    Scatter { body: ScatterBody, dtype: DType, index_dtype: DType },
+    Scatter(Box<ScatterLaunch>),
     Scan { monoid: Monoid, domain: Domain, dtype: DType },
     Opaque(OpaqueLaunch),
 }
@@ -224,8 +225,8 @@ impl Prepared {
             }
             KernelBody::Attend(body) => Body::Attend(Box::new(AttendLaunch::new(body, &sharing)?)),
             KernelBody::Scatter(body) => {
-                let [_, indices, _, out] = body.operands.map(|operand| kernel.operands[operand].ty.dtype);
-                Body::Scatter { body: body.clone(), dtype: out, index_dtype: indices }
+                let dtype = kernel.operands[body.result].ty.dtype;
+                Body::Scatter(Box::new(ScatterLaunch::new(body, dtype, &sharing)?))
             }
             KernelBody::Scan { monoid, domain } => {
                 Body::Scan { monoid: *monoid, domain: *domain, dtype: kernel.operands[0].ty.dtype }
@@ -249,7 +250,8 @@ impl Prepared {
             Body::Segments(segments) => segments.scratch(),
             Body::Contract(contract) => contract.scratch(),
             Body::Attend(attend) => attend.scratch(),
-            Body::Scatter { .. } | Body::Scan { .. } | Body::Opaque(_) => ScratchSize::default(),
+            Body::Scatter(scatter) => scatter.scratch(),
+            Body::Scan { .. } | Body::Opaque(_) => ScratchSize::default(),
         };
         self.precheck.as_ref().map_or(own, |precheck| own.max(precheck.scratch()))
     }
@@ -264,6 +266,7 @@ impl Prepared {
     fn feed_size(&self) -> FeedSize {
         match &self.body {
             Body::Attend(attend) => attend.feed_size(),
+            Body::Scatter(scatter) => scatter.feed_size(),
             _ => FeedSize::default(),
         }
     }
@@ -298,9 +301,7 @@ impl Prepared {
                 Body::Segments(segments) => segments.run(pool, workers, call),
                 Body::Contract(contract) => contract.run(pool, workers, call),
                 Body::Attend(attend) => attend.run(pool, workers, call),
-                Body::Scatter { body, dtype, index_dtype } => {
-                    run_scatter(body, *dtype, *index_dtype, pool, workers, &self.buffers);
-                }
+                Body::Scatter(scatter) => scatter.run(pool, workers, call),
                 Body::Scan { monoid, domain, dtype } => {
                     run_scan(*monoid, *domain, *dtype, pool, workers, &self.buffers);
                 }
@@ -315,6 +316,7 @@ fn tiles_of(kernel: &Kernel) -> Vec<&Tile> {
         KernelBody::Map(tile) | KernelBody::Row(tile) => vec![tile],
         KernelBody::Contract(body) => vec![&body.epilogue],
         KernelBody::Attend(body) => body.tiles().to_vec(),
+        KernelBody::Scatter(body) => vec![&body.base, &body.updates],
         _ => vec![],
     }
 }

@@ -3,7 +3,7 @@
 use super::block::{Buffer, Frame, ScratchSize, Span, Worker, row_pitch};
 use super::gemm::Matrix;
 use super::memory::Memory;
-use super::program::{Layout, Program, Sharing, Spread, compile};
+use super::program::{Layout, Program, Sharing, Spread, compile, value_only};
 use super::rows::{Element, Rows};
 use super::scalar::View;
 use super::tile::Call;
@@ -24,6 +24,8 @@ pub struct FeedScratch {
     zeros: Memory,
     pointers: Vec<*const u8>,
     buffers: Vec<Buffer>,
+    /// Rows that were computed.
+    computed: Memory,
 }
 
 // SAFETY: the pointers are to operands and to the scratch itself, and are set anew before every use.
@@ -38,6 +40,8 @@ pub struct FeedSize {
     pub n_rows: usize,
     /// Operands of the kernel.
     pub n_operands: usize,
+    /// Bytes of rows that are computed at a time.
+    pub computed: usize,
 }
 
 impl FeedSize {
@@ -47,11 +51,22 @@ impl FeedSize {
             row: self.row.max(other.row),
             n_rows: self.n_rows.max(other.n_rows),
             n_operands: self.n_operands.max(other.n_operands),
+            computed: self.computed.max(other.computed),
         }
     }
 }
 
 impl FeedScratch {
+    /// Where indices go.
+    pub fn indices(&self) -> *mut u8 {
+        self.indices.start()
+    }
+
+    /// Where rows go that are computed.
+    pub fn computed(&self) -> *mut u8 {
+        self.computed.start()
+    }
+
     /// Scratch of that size.
     ///
     /// # Errors
@@ -62,6 +77,7 @@ impl FeedScratch {
             zeros: Memory::new(size.row)?,
             pointers: vec![std::ptr::null(); size.n_rows],
             buffers: Vec::with_capacity(size.n_operands + 1),
+            computed: Memory::new(size.computed)?,
         })
     }
 }
@@ -113,8 +129,7 @@ impl Feed {
             Some(window) => match window.index {
                 None => Ok(Feed::Window(window)),
                 Some((index, _)) if window.strides[1] == 1 || source.tile.domain.row == 1 => {
-                    let tile = indices_only(source, index, sharing.len());
-                    Ok(Feed::Picked(window, TileRun::new(&tile, sharing, DType::I64)?))
+                    Ok(Feed::Picked(window, TileRun::of_indices(&source.tile, index, sharing)?))
                 }
                 Some(_) => Feed::computed(source, dtype, sharing),
             },
@@ -238,7 +253,7 @@ impl Reader<'_, '_> {
 }
 
 /// The element that a window's access leads to from a point.
-fn offset(window: &Window, point: usize) -> i64 {
+pub fn offset(window: &Window, point: usize) -> i64 {
     // A window has no guards.
     window.access.at(point).unwrap_or(0)
 }
@@ -280,20 +295,18 @@ unsafe fn copied<'a, T: Element>(rows: Rows<T>, target: *mut u8, columns: usize)
 }
 
 /// The part of a tile that computes the index of each row, with a store of it as i64.
-fn indices_only(source: &Source, index: Reg, operand: usize) -> Tile {
-    let mut tile = source.tile.clone();
+fn indices_only(tile: &Tile, index: Reg, operand: usize) -> Tile {
+    let (mut tile, index) = value_only(tile, index);
+    let is_of_rows = tile.insts.iter().all(|inst| inst.class != Class::Element);
+    assert!(is_of_rows, "bug: an index by row depends on elements");
     // Of a row a single point is left.
     tile.domain.row = 1;
-    let insts = &mut tile.insts;
-    insts.truncate(index + 1);
-    insts.retain(|inst| inst.class != Class::Element);
-    assert_eq!(insts.len(), index + 1, "bug: an index by row depends on elements");
-    let class = insts[index].class;
+    let class = tile.insts[index].class;
     let wide = TileOp::Scalar(Scalar::Cast(DType::I64), vec![index]);
-    insts.push(TileInst { op: wide, dtype: DType::I64, class });
+    tile.insts.push(TileInst { op: wide, dtype: DType::I64, class });
     let access = Access::strided(&[tile.domain.outer], &[1]);
     let store = TileOp::Store { operand, access, value: index + 1 };
-    insts.push(TileInst { op: store, dtype: DType::I64, class: Class::Row });
+    tile.insts.push(TileInst { op: store, dtype: DType::I64, class: Class::Row });
     tile
 }
 
@@ -328,6 +341,24 @@ impl TileRun {
         let n_operands = sharing.len() - 1;
         let uniforms = Memory::new(8 * program.n_uniforms)?;
         Ok(TileRun { program, uniforms, columns, step, n_operands, size: dtype.size() })
+    }
+
+    /// Computes the index of each row, one of the tile's registers, as i64.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn of_indices(tile: &Tile, index: Reg, sharing: &[Sharing]) -> Result<TileRun, DeviceError> {
+        TileRun::new(&indices_only(tile, index, sharing.len()), sharing, DType::I64)
+    }
+
+    /// Computes one of the tile's registers at every point.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn of_value(tile: &Tile, value: Reg, sharing: &[Sharing]) -> Result<TileRun, DeviceError> {
+        let (tile, value) = value_only(tile, value);
+        let dtype = tile.insts[value].dtype;
+        TileRun::new(&with_store(&tile, value, dtype, sharing.len()), sharing, dtype)
     }
 
     /// The scratch that a worker needs.

@@ -3,8 +3,8 @@
 //! Results never depend on the number of threads: work is cut by shape, and sums have an order that depends on
 //! shapes alone. From the inside out: [`isa`] picks the instruction set, [`math`] has the scalar functions (`wide` some of them by the vector), [`slice`],
 //! [`reduce`] and [`philox`] the loops over slices, [`gemm`] the products, [`pool`] the threads. `address`, `program` and
-//! `block` make a tile of the fuser into instructions over blocks; `tile`, `contract`, `attend` and `indexed` are the kinds of
-//! launch, `feed` and `rows` what those read through; `executable` runs a plan.
+//! `block` make a tile of the fuser into instructions over blocks; `tile`, `contract`, `attend`, `scatter` and `scan` are the kinds
+//! of launch, `feed` and `rows` what those read through; `executable` runs a plan.
 
 pub mod gemm;
 pub mod isa;
@@ -22,13 +22,14 @@ mod contract;
 mod executable;
 mod feed;
 mod folded;
-mod indexed;
 mod memory;
 mod opaque;
 mod pair;
 mod program;
 mod rows;
 mod scalar;
+mod scan;
+mod scatter;
 mod tile;
 #[cfg(target_arch = "x86_64")]
 mod wide;

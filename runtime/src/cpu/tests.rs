@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod attend;
+mod scatter;
 
 use super::CpuDevice;
 use crate::device::{Device, DeviceBuffer, Executable};

@@ -316,6 +316,7 @@ fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
         name: "tiny".to_string(),
         seed: 7,
         matmul: Precision::default(),
+        deterministic: false,
         data: vec![],
         inputs: vec![InputDecl { name: "x".into(), from: Some(("data".into(), "x".into())), span: None }],
         params: vec![ParamDecl {

@@ -205,9 +205,20 @@ pub fn compile(tile: &Tile, layout: Layout) -> Program {
 
 /// The same tile without its writes: what is left are the checks and what they need.
 pub fn checks_only(tile: &Tile) -> Tile {
+    needed_only(tile, |reg| matches!(tile.insts[reg].op, TileOp::Check { .. })).0
+}
+
+/// The part of a tile that computes a register, and that register in it.
+pub fn value_only(tile: &Tile, value: Reg) -> (Tile, Reg) {
+    let (tile, renamed) = needed_only(tile, |reg| reg == value);
+    (tile, renamed[value])
+}
+
+/// What is wanted of a tile and what that needs, and the new numbers of its registers.
+fn needed_only(tile: &Tile, is_wanted: impl Fn(Reg) -> bool) -> (Tile, Vec<Reg>) {
     let mut needed = vec![false; tile.insts.len()];
     for (reg, inst) in tile.insts.iter().enumerate().rev() {
-        needed[reg] |= matches!(inst.op, TileOp::Check { .. });
+        needed[reg] |= is_wanted(reg);
         if needed[reg] {
             args(&inst.op).into_iter().for_each(|arg| needed[arg] = true);
         }
@@ -218,7 +229,7 @@ pub fn checks_only(tile: &Tile) -> Tile {
         renamed[reg] = insts.len();
         insts.push(TileInst { op: with_args(&inst.op, |arg| renamed[arg]), ..inst.clone() });
     }
-    Tile { insts, ..tile.clone() }
+    (Tile { insts, ..tile.clone() }, renamed)
 }
 
 /// The registers that an instruction reads.

@@ -1,0 +1,94 @@
+//! Launches of scans.
+
+use super::block::Buffer;
+use super::pool::Pool;
+use super::reduce::{Fold, Foldable, combine};
+use super::scalar::{View, cast, with_type};
+use engine_core::fuse::Domain;
+use engine_core::ir::{DType, Monoid};
+use std::ops::Range;
+
+/// Elements after the scanned axis that one chunk takes.
+const COLUMNS: usize = 256;
+
+/// Runs an inclusive scan along the rows of a domain, from operand 0 to operand 1. Half precision is combined in f32
+/// and each result rounded.
+///
+/// # Safety
+/// The buffers must be those of the kernel, of this type, and nobody else may use what it writes.
+pub unsafe fn run_scan<S: Send>(
+    monoid: Monoid,
+    domain: Domain,
+    dtype: DType,
+    pool: &mut Pool,
+    scratch: &mut [S],
+    buffers: &[Buffer],
+) {
+    let fold = match monoid {
+        Monoid::Sum => Fold::Sum,
+        Monoid::Prod => Fold::Product,
+        Monoid::Max => Fold::Max,
+        Monoid::Min => Fold::Min,
+        Monoid::ArgMax | Monoid::ArgMin => panic!("bug: an index is not scanned for"),
+    };
+    let n_column_chunks = domain.inner.div_ceil(COLUMNS);
+    let [from, to] = [buffers[0], buffers[1]];
+    pool.run_with(domain.outer * n_column_chunks, scratch, |chunk, _| {
+        let (outer, column) = (chunk / n_column_chunks, chunk % n_column_chunks * COLUMNS);
+        let columns = column..(column + COLUMNS).min(domain.inner);
+        // SAFETY: the caller's; chunks are disjoint.
+        unsafe {
+            match dtype {
+                DType::F16 | DType::BF16 => scan_halves(fold, dtype, domain, outer, columns, from, to),
+                _ => with_type!(dtype, T => scan::<T>(fold, domain, outer, columns, from, to)),
+            }
+        }
+    });
+}
+
+unsafe fn scan<T: Foldable>(
+    fold: Fold,
+    domain: Domain,
+    outer: usize,
+    columns: Range<usize>,
+    from: Buffer,
+    to: Buffer,
+) {
+    let mut totals = [T::neutral(fold); COLUMNS];
+    for row in 0..domain.row {
+        let first = (outer * domain.row + row) * domain.inner + columns.start;
+        for (i, total) in totals[..columns.len()].iter_mut().enumerate() {
+            // SAFETY: the caller's; the element is inside both.
+            unsafe {
+                *total = combine(fold, *total, from.start.cast::<T>().add(first + i).read());
+                to.start.cast::<T>().add(first + i).write(*total);
+            }
+        }
+    }
+}
+
+unsafe fn scan_halves(
+    fold: Fold,
+    dtype: DType,
+    domain: Domain,
+    outer: usize,
+    columns: Range<usize>,
+    from: Buffer,
+    to: Buffer,
+) {
+    let mut totals = [f32::neutral(fold); COLUMNS];
+    let totals = &mut totals[..columns.len()];
+    let mut row_values = [0f32; COLUMNS];
+    for row in 0..domain.row {
+        let first = 2 * ((outer * domain.row + row) * domain.inner + columns.start);
+        let view = View { start: from.start.wrapping_add(first), is_scalar: false };
+        // SAFETY: the caller's; the row is inside both.
+        unsafe { cast(dtype, DType::F32, view, row_values.as_mut_ptr().cast(), totals.len()) };
+        for (total, &value) in totals.iter_mut().zip(&row_values) {
+            *total = combine(fold, *total, value);
+        }
+        let view = View { start: totals.as_ptr().cast(), is_scalar: false };
+        // SAFETY: as above.
+        unsafe { cast(DType::F32, dtype, view, to.start.wrapping_add(first), totals.len()) };
+    }
+}
