@@ -43,13 +43,13 @@ enum Base {
     /// That operand.
     Copied(usize),
     /// Computed, and written by the tile.
-    Computed(TileRun),
+    Computed(Box<TileRun>),
 }
 
 enum Updates {
     /// Rows of an operand.
     Read(Window),
-    Computed(TileRun),
+    Computed(Box<TileRun>),
 }
 
 impl ScatterLaunch {
@@ -60,13 +60,13 @@ impl ScatterLaunch {
     pub fn new(body: &ScatterBody, dtype: DType, sharing: &[Sharing]) -> Result<ScatterLaunch, DeviceError> {
         let base = match body.copied_base() {
             Some(operand) => Base::Copied(operand),
-            None => Base::Computed(TileRun::new(&body.base, sharing, dtype)?),
+            None => Base::Computed(Box::new(TileRun::new(&body.base, sharing, dtype)?)),
         };
         let (tile, value) = value_only(&body.updates, body.update);
         let window = Source { tile, value }.window(body.extents[3]);
         let updates = match window.filter(|window| window.index.is_none() && window.strides[1] == 1) {
             Some(window) => Updates::Read(window),
-            None => Updates::Computed(TileRun::of_value(&body.updates, body.update, sharing)?),
+            None => Updates::Computed(Box::new(TileRun::of_value(&body.updates, body.update, sharing)?)),
         };
         let indices = TileRun::of_indices(&body.updates, body.index, sharing)?;
         Ok(ScatterLaunch { body: body.clone(), dtype, base, indices, updates, n_operands: sharing.len() })
@@ -88,11 +88,11 @@ impl ScatterLaunch {
 
     fn tile_runs(&self) -> impl Iterator<Item = &TileRun> {
         let base = match &self.base {
-            Base::Computed(run) => Some(run),
+            Base::Computed(run) => Some(&**run),
             Base::Copied(_) => None,
         };
         let updates = match &self.updates {
-            Updates::Computed(run) => Some(run),
+            Updates::Computed(run) => Some(&**run),
             Updates::Read(_) => None,
         };
         [&self.indices].into_iter().chain(base).chain(updates)

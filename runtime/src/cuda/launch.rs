@@ -272,9 +272,19 @@ impl Drafts<'_> {
     }
 
     fn own_kernels(mut self) -> Result<Prepared, DeviceError> {
-        let launches = FusedKernel::launches(self.kernel).map_err(|error| self.unsupported(&error))?;
+        let mut launches = FusedKernel::launches(self.kernel).map_err(|error| self.unsupported(&error))?;
+        if self.base_is_in_place() {
+            launches.remove(0);
+        }
         self.kernels(launches, ProductPlace::Scratch)?;
         Ok(self.prepared)
+    }
+
+    /// Whether a scatter adds to its base where that lies: there is nothing to copy then.
+    fn base_is_in_place(&self) -> bool {
+        let KernelBody::Scatter(body) = &self.kernel.body else { return false };
+        let buffers = &self.launch.buffers;
+        body.copied_base().is_some_and(|base| buffers[base] == buffers[body.result])
     }
 
     fn library_product(&mut self, body: &ContractBody) -> Result<bool, DeviceError> {
