@@ -268,7 +268,7 @@ impl FusedKernel {
         let compiled = compiled.map_err(|error| EmitError::Compiler(error.to_string()))?;
         Ok(KernelSource {
             shared_bytes: compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size()),
-            text: compiled.source,
+            text: with_vectors_in_order(&compiled.source),
             entry: compiled.entrypoint_name,
             cube_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
             arguments: self.arguments(),
@@ -452,6 +452,23 @@ fn operand_form(i: usize, operand: &Operand, all: &[Operand]) -> OperandForm {
         may_share,
         is_atomic: false,
     }
+}
+
+/// The text with its vector types in alphabetical order: CubeCL writes them in the order of a hash set, a new one in each
+/// process, and the text is both compared with golden files and the key of compiled kernels on disk.
+fn with_vectors_in_order(text: &str) -> String {
+    const START: &str = "\nstruct __align__(";
+    const END: &str = "\n};";
+    let mut vectors = vec![];
+    let (before, mut after) = text.split_at(text.find(START).unwrap_or(text.len()));
+    while after.starts_with(START) {
+        let Some(end) = after.find(END) else { break };
+        let (vector, rest) = after.split_at(end + END.len());
+        vectors.push(vector);
+        after = rest;
+    }
+    vectors.sort_unstable_by_key(|vector| vector.split_once(')').map(|(_, name)| name));
+    [before, &vectors.concat(), after].concat()
 }
 
 fn is_clear(code: &mut Code, flag: Variable) -> Variable {

@@ -1379,3 +1379,15 @@ fn a_plugins_function_stands_in_the_text() {
     };
     check_scalars(&[(Scalar::Foreign(foreign.into()), &|x| x[0] / 2.0)], &[&SPECIAL]);
 }
+
+#[test]
+fn vector_types_are_printed_in_one_order() {
+    let vector = |bytes, name: &str| format!("\nstruct __align__({bytes}) {name} {{\n    {name} i_0;\n}};");
+    let text =
+        |vectors: [String; 3]| format!("typedef int int32;\n{}\nstruct info_st {{\n}};\n", vectors.concat());
+    let [bytes, floats, words] = [vector(4, "uint8_4"), vector(16, "float_4"), vector(16, "uint32_4")];
+    let sorted = text([floats.clone(), words.clone(), bytes.clone()]);
+    assert_eq!(with_vectors_in_order(&text([bytes.clone(), floats.clone(), words.clone()])), sorted);
+    assert_eq!(with_vectors_in_order(&text([words, floats, bytes])), sorted);
+    assert_eq!(with_vectors_in_order("no vectors"), "no vectors");
+}
