@@ -9,17 +9,17 @@ typedef signed short int16;
 typedef signed int int32;
 typedef signed long long int int64;
 
-struct __align__(4) uint8_4 {
-    uint8 i_0;
-    uint8 i_1;
-    uint8 i_2;
-    uint8 i_3;
-};
 struct __align__(16) float_4 {
     float i_0;
     float i_1;
     float i_2;
     float i_3;
+};
+struct __align__(4) uint8_4 {
+    uint8 i_0;
+    uint8 i_1;
+    uint8 i_2;
+    uint8 i_3;
 };
 struct info_st {
     uint32 scalars_uint32[2];uint32 static_meta[8];
