@@ -33,13 +33,13 @@ fn the_node_that_makes_a_nan_is_found() {
 fn values_of_nodes_go_to_files() {
     let desk = Desk::new();
     let array = |name: &str| npy::read(&desk.path(name)).unwrap();
-    let said = desk.run(&["--set", "train.epochs=1", "--dump", "h", "--dump", "d.logits.2"]).errors;
+    let said = desk.run(&["--set", "train.epochs=1", "--dump", "h", "--dump", "d.w2"]).errors;
     assert!(said.contains("train: `h` of step 7, f32[52,16], is in dump/train.h.npy"), "{said}");
     // The last batch of each stage is short: 500 = 7·64 + 52, 130 = 2·64 + 2.
     assert_eq!(format!("{:?}", array("dump/test.h.npy")), "f32[2,16]");
-    assert_eq!(format!("{:?}", array("dump/train.d.logits.2.npy")), "f32[16,10]");
+    assert_eq!(format!("{:?}", array("dump/train.d.w2.npy")), "f32[16,10]");
     assert!(array("dump/train.h.npy").to_f64().iter().all(|h| *h >= 0.0));
-    assert!(!desk.path("dump/test.d.logits.2.npy").exists());
+    assert!(!desk.path("dump/test.d.w2.npy").exists());
 
     let each = ["--set", "train.epochs=1", "--dump", "loss", "--dump-every", "3", "--dump-dir", "steps"];
     desk.run(&each);

@@ -142,7 +142,7 @@ impl<'g> Forward<'g> {
 
 /// Gives a new value a name. A call that an expansion has left draws its random numbers by its own name, so what bears
 /// the new one is a view of it.
-fn named(builder: &mut Builder, value: Value, name: &Symbol) -> Value {
+pub(crate) fn named(builder: &mut Builder, value: Value, name: &Symbol) -> Value {
     let node = &mut builder.graph.nodes[value.node];
     let output = &mut node.outputs[value.port];
     if let NodeOp::Call(Call { form, .. }) = &node.op

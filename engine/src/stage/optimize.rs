@@ -2,13 +2,15 @@
 
 use super::{StageIssue, own_input};
 use crate::diag::Code;
-use crate::grad::differentiate;
+use crate::grad::{Differentiated, differentiate, named};
 use crate::ir::{
-    Attr, Attrs, Builder, DType, E, Graph, InputKind, Level, Literal, StateLink, Symbol, Type, Unary, Value,
+    Attr, Attrs, Builder, DType, E, Graph, InputKind, Level, Literal, NodeOp, StateLink, Symbol, Type, Unary,
+    Value, View,
 };
 use crate::op::{Registry, Role};
 use crate::pass::sound;
 use crate::pipeline::{OptimizerDecl, Schedule, TrainStage};
+use std::collections::HashSet;
 
 /// The graph with gradients of its first output and a step of the optimizer.
 pub fn optimize(
@@ -93,8 +95,29 @@ fn gradients<'r>(
         let span = graph.nodes[loss.node].span;
         return Err(StageIssue { code: Code::E0115, ..StageIssue::new(message, span).help(help) });
     }
-    let params = params.iter().map(|p| differentiated.map[p.node][p.port]).collect();
-    Ok((Builder::new(differentiated.graph, registry), params, differentiated.grads))
+    let Differentiated { graph, map, grads, .. } = differentiated;
+    let params: Vec<Value> = params.iter().map(|p| map[p.node][p.port]).collect();
+    let mut builder = Builder::new(graph, registry);
+    let grads = name_gradients(&mut builder, &params, grads, map.concat());
+    Ok((builder, params, grads))
+}
+
+/// The gradients under the names `d.PARAM`, by which users ask for them. Values that are known by another name already,
+/// those of the forward graph among them, keep it.
+fn name_gradients(b: &mut Builder, params: &[Value], grads: Vec<Value>, forward: Vec<Value>) -> Vec<Value> {
+    let mut known: HashSet<Value> = forward.into_iter().collect();
+    let name_of = |(&param, grad): (&Value, Value)| {
+        let name: Symbol = format!("d.{}", b.graph.name_of(param)).into();
+        if b.graph.find(&name).is_some() {
+            return grad;
+        }
+        if known.insert(grad) {
+            return named(b, grad, &name);
+        }
+        let ty = b.ty(grad).clone();
+        b.push_named(name, NodeOp::View(View::Reshape), vec![grad], ty)
+    };
+    params.iter().zip(grads).map(name_of).collect()
 }
 
 fn step_params(

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::ir::{Attrs, NodeOp, parse};
+use crate::ir::{Attrs, Node, NodeOp, parse};
 use crate::op::{Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
 use crate::oracle::{Oracle, OracleRun, OracleTensor};
 use crate::pipeline::{DataDecl, Init, InputDecl, LastBatch, OptimizerDecl, ParamDecl, Schedule, SplitRef};
@@ -184,6 +184,38 @@ fn schedules_follow_the_step() {
     assert_close(rate(cosine, 3), 0.5 + 0.25 * (1.0 + (std::f64::consts::PI / 3.0).cos()));
     let steps = Schedule::Steps { start: 1.0, factor: 0.5, every: 2 };
     assert_close(rate(steps, 4), 0.25);
+}
+
+#[test]
+fn the_gradient_of_a_parameter_has_a_name() {
+    let registry = momentum();
+    let stage = stage(Schedule::Constant(0.1), None);
+    let of_params = |graph: &Graph| {
+        let is_step = |node: &&Node| matches!(&node.op, NodeOp::Call(call) if call.form.name == "momentum");
+        let steps = graph.nodes.iter().filter(is_step);
+        steps.map(|node| graph.name_of(node.inputs[1]).to_string()).collect::<Vec<_>>()
+    };
+    let graph = training(&pipeline(&registry), &stage, &points(), BATCHES, &registry).unwrap().graph;
+    assert_eq!(of_params(&graph), ["d.w"]);
+
+    // One value is the gradient of both, a name is taken, and nothing arrives at the last.
+    let text = "
+        graph several {
+          param a: f32[]
+          param b: f32[]
+          param c: f32[]
+          param e: f32[]
+          d.c: f32[] = .mul(c, c)
+          sum: f32[] = .add(a, b)
+          loss: f32[] = .add(sum, d.c)
+        }";
+    let mut graph = parse(text, &registry).unwrap();
+    graph.outputs.push(("loss".into(), graph.find("loss").unwrap()));
+    let optimizer = stage.optimizer.as_ref().unwrap();
+    let graph = optimize::optimize(&graph, &stage, optimizer, 1, &registry).unwrap();
+    let names = of_params(&graph);
+    assert_eq!((&names[0][..], &names[1][..], &names[3][..]), ("d.a", "d.b", "d.e"));
+    assert_ne!(names[2], "d.c");
 }
 
 #[test]
