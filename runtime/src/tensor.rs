@@ -143,6 +143,36 @@ impl HostTensor {
         }
     }
 
+    /// The elements in another type, as Rust's `as` converts numbers: floats are rounded to the nearest, what is too large
+    /// becomes infinite or the last integer.
+    ///
+    /// # Errors
+    /// If it cannot be held twice.
+    pub fn cast(&self, dtype: DType) -> Result<Self, TensorError> {
+        fn of<T: Element>(
+            from: &HostTensor,
+            dtype: DType,
+            cast: impl Fn(f64) -> T,
+        ) -> Result<HostTensor, TensorError> {
+            let mut tensor = HostTensor::zeros(dtype, from.shape())?;
+            let elements = tensor.as_mut_slice::<T>()?;
+            elements.iter_mut().zip(from.to_f64()).for_each(|(element, value)| *element = cast(value));
+            Ok(tensor)
+        }
+        match dtype {
+            _ if dtype == self.dtype => Ok(self.clone()),
+            DType::Bool => of(self, dtype, |value| u8::from(value != 0.0)),
+            DType::U8 => of(self, dtype, |value| value as u8),
+            DType::I32 => of(self, dtype, |value| value as i32),
+            DType::I64 => of(self, dtype, |value| value as i64),
+            DType::U32 => of(self, dtype, |value| value as u32),
+            DType::F16 => of(self, dtype, f16::from_f64),
+            DType::BF16 => of(self, dtype, bf16::from_f64),
+            DType::F32 => of(self, dtype, |value| value as f32),
+            DType::F64 => of(self, dtype, |value| value),
+        }
+    }
+
     /// The same elements under another shape of the same size; the storage is shared.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Self, TensorError> {
         let expected = byte_len(self.dtype, shape)? / self.dtype.size();
@@ -351,6 +381,18 @@ mod tests {
         assert_eq!(widened(f16::from_f32(1.5)), 1.5);
         assert_eq!(widened(bf16::from_f32(-3.0)), -3.0);
         assert_eq!(widened(0.25f64), 0.25);
+    }
+
+    #[test]
+    fn elements_take_another_type_as_numbers_do() {
+        let from = HostTensor::from_slice(&[4], &[-1.5f64, 0.0, 300.25, 1e300]).unwrap();
+        let cast = |dtype| from.cast(dtype).unwrap().to_f64();
+        assert_eq!(cast(DType::F64), from.to_f64());
+        assert_eq!(cast(DType::F32), [-1.5, 0.0, 300.25, f64::INFINITY]);
+        assert_eq!(cast(DType::BF16), [-1.5, 0.0, 300.0, f64::INFINITY]);
+        assert_eq!(cast(DType::I32), [-1.0, 0.0, 300.0, f64::from(i32::MAX)]);
+        assert_eq!(cast(DType::U8), [0.0, 0.0, 255.0, 255.0]);
+        assert_eq!(cast(DType::Bool), [1.0, 0.0, 1.0, 1.0]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `engine predict`.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -7,14 +8,14 @@ use std::sync::Arc;
 
 use engine_core::ir::{Dim, Graph, InputKind, NodeOp, Symbol, Type};
 use engine_core::pipeline::{PredictStage, StageKind};
-use engine_runtime::data::{npy, table};
+use engine_runtime::data::{npy, npz, table};
 use engine_runtime::session::{CompilingPlanner, Session};
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
 use super::PredictArgs;
 use super::open::{Opened, open};
-use super::output::Failure;
+use super::output::{Failure, remark};
 use super::run::{compile_options_for, open_device};
 use crate::Engine;
 
@@ -22,6 +23,7 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
     let Engine { mut registry, .. } = engine;
     let opened = open(&args.graph, &mut registry)?;
     let stage = predict_stage(&opened)?;
+    check_output(&args.output, stage.outputs.len())?;
     let (name, ty) = fed_input(&opened.pipeline.graph, stage)?;
     let rows = table::read(&args.input)?;
     let device = open_device(&args.machine.place, true)?;
@@ -29,7 +31,7 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
     let planner = CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, options);
     let session = Session::new(Arc::clone(&opened.pipeline), Arc::new(planner), device, IndexMap::new());
     let mut session = session.map_err(|error| opened.failure(error))?;
-    session.load(&args.load)?;
+    session.load(&args.load)?.iter().for_each(|note| remark(format!("note: {note}")));
     let outputs = predict_rows(&opened, &mut session, stage, (&name, &ty), &rows)?;
     write(&args.output, &outputs)
 }
@@ -105,6 +107,16 @@ fn joined(parts: &[HostTensor]) -> Result<HostTensor, Failure> {
     HostTensor::from_bytes(parts[0].dtype(), &shape, &bytes).map_err(Failure::graph)
 }
 
+/// Nothing if a file of that name can hold so many outputs.
+fn check_output(path: &Path, n_outputs: usize) -> Result<(), Failure> {
+    match n_outputs != 1 && path.extension().is_some_and(|extension| extension == "npy") {
+        true => Err(Failure::graph(format!(
+            "a .npy file holds one output, there are {n_outputs}; write a .npz or .csv file"
+        ))),
+        false => Ok(()),
+    }
+}
+
 fn write(path: &Path, outputs: &IndexMap<String, HostTensor>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::unwritable(path, &error);
     if path.as_os_str() == "-" {
@@ -114,20 +126,14 @@ fn write(path: &Path, outputs: &IndexMap<String, HostTensor>) -> Result<(), Fail
             _ => Ok(()),
         };
     }
-    let is_npy = path.extension().is_some_and(|extension| extension == "npy");
-    match (is_npy, outputs.len()) {
-        (true, 1) => {
-            let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-            npy::write(&outputs[0], &mut file).and_then(|()| file.flush()).map_err(failed)
-        }
-        (true, n) => {
-            Err(Failure::graph(format!("a .npy file holds one output, there are {n}; write a .csv file")))
-        }
-        (false, _) => {
-            let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-            write_csv(outputs, &mut file).map_err(failed)
-        }
-    }
+    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    let written = match (path.extension().and_then(OsStr::to_str), &outputs.values().collect::<Vec<_>>()[..])
+    {
+        (Some("npz"), _) => npz::write(outputs, &mut file),
+        (Some("npy"), [output]) => npy::write(output, &mut file),
+        _ => write_csv(outputs, &mut file),
+    };
+    written.and_then(|()| file.flush()).map_err(failed)
 }
 
 /// One line a row, under a line of names: `class,probability.0,probability.1`.

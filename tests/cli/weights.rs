@@ -15,6 +15,7 @@ fn weights_of_other_tools_are_loaded_by_name() {
           "w1": Transposed("fc1.weight"), "b1": "fc1.bias", "w2": Transposed("fc2.weight"), "b2": "fc2.bias",
         }),
         "keep": Save(path: "kept.ckpt"),
+        "arrays": Save(path: "kept.npz"),
         "predict": Predict(batch: 4, outputs: {"y": "y"}),
       },
     )"#;
@@ -25,16 +26,28 @@ fn weights_of_other_tools_are_loaded_by_name() {
         recorded[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect()
     };
     save_npy(&desk.path("x.npy"), &HostTensor::from_slice(&[5, 3], &numbers("rows")).unwrap());
-    for file in ["weights.safetensors", "weights.npz"] {
+    let kinds = [
+        ("weights.safetensors", "results", ""),
+        ("weights.npz", "results", ""),
+        ("weights_f16.safetensors", "results_f16", "4 tensors are f16 and taken as f32\n"),
+        ("weights_bf16.safetensors", "results_bf16", "4 tensors are bf16 and taken as f32\n"),
+        ("weights_f64.safetensors", "results_f64", "4 tensors are f64 and rounded to f32\n"),
+    ];
+    for (file, expected, said) in kinds {
         desk.write("torch.ron", graph.replace("FILE", &format!("{folder}{file}")));
         let ended = desk.engine(&["run", "torch.ron", "--device", "cpu"]);
         assert_eq!(ended.code, 0, "{}", ended.errors);
-        let predict = ["predict", "torch.ron", "--device", "cpu", "--load", "kept.ckpt", "--input", "x.npy"];
-        let ended = desk.engine(&[&predict[..], &["--output", "y.npy"]].concat());
-        assert_eq!(ended.code, 0, "{}", ended.errors);
-        let results = npy::read(&desk.path("y.npy")).unwrap().to_f64();
-        for (found, expected) in results.iter().zip(numbers("results")) {
-            assert!((found - f64::from(expected)).abs() < 1e-6, "{file}: {found} instead of {expected}");
+        assert!(ended.errors.contains(said), "{}", ended.errors);
+        assert_eq!(ended.errors.contains("note: "), !said.is_empty(), "{}", ended.errors);
+        // What is kept can be loaded again, as a checkpoint and as plain arrays.
+        for kept in ["kept.ckpt", "kept.npz"] {
+            let predict = ["predict", "torch.ron", "--device", "cpu", "--load", kept, "--input", "x.npy"];
+            let ended = desk.engine(&[&predict[..], &["--output", "y.npy"]].concat());
+            assert_eq!((ended.code, &*ended.errors), (0, ""));
+            let results = npy::read(&desk.path("y.npy")).unwrap().to_f64();
+            for (found, expected) in results.iter().zip(numbers(expected)) {
+                assert!((found - f64::from(expected)).abs() < 1e-6, "{file}: {found} instead of {expected}");
+            }
         }
     }
 
@@ -63,4 +76,33 @@ fn weights_of_other_tools_are_loaded_by_name() {
     refused("\"b2\": \"fc2.bias\"", "\"b3\": \"fc2.bias\"", "error[E0101]: there is no parameter `b3`");
     refused("weights.safetensors", "weights.py", "error[E0503]: checkpoint ");
     refused("weights.safetensors", "none.npz", "error[E0503]: weights ");
+}
+
+/// A parameter of fewer bits takes what it can hold, and what it cannot is named.
+#[test]
+fn a_weight_that_is_too_large_for_its_parameter_is_refused() {
+    let desk = Desk::new();
+    let graph = r#"(
+      params: {"w": "f16[3]", "n": (type: "i32[]", state: true)},
+      nodes: {"y": "w + 0"},
+      stages: {"weights": Load(path: "w.npz"), "show": Run(outputs: ["y"])},
+    )"#;
+    desk.write("half.ron", graph);
+    let run = |weights: [f32; 3], n: HostTensor| {
+        let w = HostTensor::from_slice(&[3], &weights).unwrap();
+        let mut file = fs::File::create(desk.path("w.npz")).unwrap();
+        npz::write(&IndexMap::from([("w".to_string(), w), ("n".to_string(), n)]), &mut file).unwrap();
+        desk.engine(&["run", "half.ron", "--device", "cpu"])
+    };
+    let ended = run([0.1, -2.0, f32::INFINITY], HostTensor::scalar(7i32));
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(ended.errors.contains("note: w.npz: 1 tensor is f32 and rounded to f16\n"), "{}", ended.errors);
+    assert!(ended.results.contains("y: f16[3] = [0.099975586, -2, inf]"), "{}", ended.results);
+    let ended = run([0.1, -2.0, 1e6], HostTensor::scalar(7i32));
+    let said =
+        "error[E0504]: weights w.npz:\n  `w: f16[3]` cannot hold 1e6 of f32\n = help: declare them with";
+    check_failure(&ended, 1, said);
+    // Between integers nothing is converted.
+    let ended = run([0.1, -2.0, 1.0], HostTensor::scalar(7i64));
+    check_failure(&ended, 1, "`n: i32[]` is i64[] in the file");
 }

@@ -17,6 +17,7 @@ mod write;
 pub use error::{CheckpointError, CheckpointFact};
 pub use mismatch::{Mismatch, TensorType, compare};
 pub use read::{Weights, read_tensors};
+pub use write::write_npz;
 
 use std::path::Path;
 

@@ -6,25 +6,50 @@ use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::{
     Checkpoint, CheckpointError, CheckpointFact, DATA_ALIGNMENT, EXTRA_PREFIX, HEADER_START, METADATA,
     NO_SUM, TENSOR_SUM_PREFIX, in_file_order,
 };
+use crate::data::npz;
+use crate::tensor::HostTensor;
+
+/// Writes tensors as an archive of NumPy's, in place of what is there, all or nothing as [`Checkpoint::write`].
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_npz(path: &Path, tensors: &IndexMap<String, HostTensor>) -> Result<(), CheckpointError> {
+    write_whole(&RealDisk, path, &|file| npz::write(tensors, file))
+}
 
 pub(super) fn write_on(disk: &dyn Disk, checkpoint: &Checkpoint, path: &Path) -> Result<(), CheckpointError> {
+    if checkpoint.tensors.contains_key(METADATA) {
+        let fact = CheckpointFact::ReservedName;
+        return Err(CheckpointError { path: path.to_path_buf(), fact });
+    }
+    write_whole(disk, path, &|file| {
+        let header = header_of(checkpoint);
+        file.write_all(&(header.len() as u64).to_le_bytes())?;
+        file.write_all(header.as_bytes())?;
+        let mut tensors = in_file_order(&checkpoint.tensors).into_iter();
+        tensors.try_for_each(|(_, tensor)| file.write_all(tensor.bytes()))
+    })
+}
+
+type Content<'c> = dyn Fn(&mut dyn Write) -> io::Result<()> + 'c;
+
+/// A file takes its name when all of its content is on the disk.
+fn write_whole(disk: &dyn Disk, path: &Path, content: &Content<'_>) -> Result<(), CheckpointError> {
     let fail = |fact| CheckpointError { path: path.to_path_buf(), fact };
     let name = path.file_name().ok_or_else(|| fail(CheckpointFact::NoFileName))?;
-    if checkpoint.tensors.contains_key(METADATA) {
-        return Err(fail(CheckpointFact::ReservedName));
-    }
     // Two writers must not share a temporary file; a leftover of a killed process may be overwritten.
     static N_WRITTEN: AtomicU64 = AtomicU64::new(0);
     let n_written = N_WRITTEN.fetch_add(1, Ordering::Relaxed);
     let temporary = format!(".{}.{}-{n_written}.tmp", name.to_string_lossy(), process::id());
     let temporary = path.with_file_name(temporary);
-    let outcome = write_synced(disk, checkpoint, &temporary).and_then(|()| disk.rename(&temporary, path));
+    let outcome = write_synced(disk, &temporary, content).and_then(|()| disk.rename(&temporary, path));
     if let Err(error) = outcome {
         // If the temporary file cannot be removed either, the first error is still the one to tell.
         drop(disk.remove(&temporary));
@@ -33,14 +58,9 @@ pub(super) fn write_on(disk: &dyn Disk, checkpoint: &Checkpoint, path: &Path) ->
     disk.sync_folder(folder_of(path)).map_err(|error| fail(CheckpointFact::Unflushed(error)))
 }
 
-fn write_synced(disk: &dyn Disk, checkpoint: &Checkpoint, path: &Path) -> io::Result<()> {
+fn write_synced(disk: &dyn Disk, path: &Path, content: &Content<'_>) -> io::Result<()> {
     let mut file = disk.create(path)?;
-    let header = header_of(checkpoint);
-    file.write_all(&(header.len() as u64).to_le_bytes())?;
-    file.write_all(header.as_bytes())?;
-    for (_, tensor) in in_file_order(&checkpoint.tensors) {
-        file.write_all(tensor.bytes())?;
-    }
+    content(&mut *file)?;
     file.sync()
 }
 

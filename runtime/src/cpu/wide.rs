@@ -1,5 +1,5 @@
 //! Functions of 16 floats at a time, by instructions of AVX-512 that take apart and put together powers of two. They
-//! give the bits of their namesakes in [`super::math`].
+//! give the bits of their namesakes in [`super::math`], and NaN where those give NaN.
 
 use super::ahead::CHUNK;
 use super::math::{EXP_LIMITS, EXP_TAIL, LN2_HIGH, LN2_LOW, LOG_TAIL, ROUND};
@@ -80,5 +80,73 @@ unsafe fn horner<const N: usize>(x: __m512, coefficients: [f32; N]) -> __m512 {
             sum = _mm512_fmadd_ps(sum, x, _mm512_set1_ps(coefficients[i]));
         }
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::isa::{Isa, Kernel, Level, dispatch_on};
+    use super::super::math;
+    use super::*;
+
+    /// Every 257th float (each exponent of both signs has 32,000 of them), each exponent with all ends of its mantissas,
+    /// and what lies around the limits.
+    fn sample() -> Vec<f32> {
+        let patterns = (0..=u32::MAX).step_by(257);
+        let ends = (0..512u32).flat_map(|head| {
+            let nearby = (0..64).chain((1 << 22) - 64..(1 << 22) + 64).chain((1 << 23) - 64..1 << 23);
+            nearby.map(move |tail| head << 23 | tail)
+        });
+        let limits =
+            [EXP_LIMITS[0], EXP_LIMITS[1], FRAC_1_SQRT_2, 2.0 * FRAC_1_SQRT_2, 88.722_84, -87.336_55];
+        let around = limits.into_iter().flat_map(|limit| {
+            let bits: u32 = limit.to_bits();
+            bits - 1000..bits + 1000
+        });
+        patterns.chain(ends).chain(around).map(f32::from_bits).collect()
+    }
+
+    struct Portable<'v>(&'v mut [f32], bool);
+    impl Kernel for Portable<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<I: Isa>(self) {
+            for value in self.0 {
+                *value = if self.1 { math::exp::<I>(*value) } else { math::log::<I>(*value) };
+            }
+        }
+    }
+
+    struct Wide<'v>(&'v mut [[f32; CHUNK]], bool);
+    impl Kernel for Wide<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<I: Isa>(self) {
+            for chunk in self.0 {
+                // SAFETY: the test asks for AVX-512.
+                unsafe { if self.1 { exp(chunk) } else { log(chunk) } }
+            }
+        }
+    }
+
+    #[test]
+    fn the_bits_are_those_of_the_portable_functions() {
+        if !Level::available().any(|level| level == Level::Avx512) {
+            println!("skipped: the machine has no AVX-512");
+            return;
+        }
+        let inputs = sample();
+        for is_exp in [true, false] {
+            let mut expected = inputs.clone();
+            dispatch_on(Level::Avx512, Portable(&mut expected, is_exp));
+            let mut found = inputs.clone();
+            found.resize(inputs.len().next_multiple_of(CHUNK), 1.0);
+            dispatch_on(Level::Avx512, Wide(found.as_chunks_mut().0, is_exp));
+            for ((x, found), expected) in inputs.iter().zip(&found).zip(&expected) {
+                let is_same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+                let name = if is_exp { "exp" } else { "log" };
+                assert!(is_same, "{name} {x:e} ({:#x}): {found:e}, not {expected:e}", x.to_bits());
+            }
+        }
     }
 }

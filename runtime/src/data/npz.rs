@@ -1,13 +1,14 @@
 //! NumPy's `.npz` files: zip archives of `.npy` files.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
 use thiserror::Error;
-use zip::ZipArchive;
 use zip::result::ZipError;
+use zip::write::{SimpleFileOptions, ZipWriter};
+use zip::{CompressionMethod, ZipArchive};
 
 use super::npy::{self, NpyError};
 use crate::tensor::HostTensor;
@@ -81,6 +82,20 @@ pub fn read_all(path: &Path) -> Result<IndexMap<String, HostTensor>, NpzError> {
     entries.iter().map(array).collect()
 }
 
+/// Writes arrays under their names. What NumPy has no type for is written as [`npy::write`] does.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write(arrays: &IndexMap<String, HostTensor>, to: &mut dyn Write) -> io::Result<()> {
+    let mut archive = ZipWriter::new_stream(to);
+    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
+    for (name, tensor) in arrays {
+        archive.start_file(format!("{name}.npy"), options)?;
+        npy::write(tensor, &mut archive)?;
+    }
+    archive.finish()?.flush()
+}
+
 type Archive = ZipArchive<BufReader<File>>;
 
 fn open(path: &Path) -> Result<Archive, NpzError> {
@@ -111,10 +126,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::fs;
-    use std::io::Write;
 
-    use zip::CompressionMethod;
-    use zip::write::{SimpleFileOptions, ZipWriter};
+    use engine_core::ir::DType;
 
     use super::*;
     use crate::fuzz::for_a_while;
@@ -148,6 +161,25 @@ mod tests {
         let missing = read_one(&path, "z").unwrap_err().to_string();
         assert!(missing.ends_with("a.npz: there is no array `z`; there are x, w"), "{missing}");
         assert!(read_all(&dir.path().join("none.npz")).unwrap_err().to_string().contains("cannot be read"));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        let array = |dtype| HostTensor::from_slice(&[3], &[1.0f32, -2.5, 3.0]).unwrap().cast(dtype).unwrap();
+        let arrays: IndexMap<String, HostTensor> =
+            DType::ALL.into_iter().map(|dtype| (format!("layer.{dtype}"), array(dtype))).collect();
+        write(&arrays, &mut File::create(&path).unwrap()).unwrap();
+        let read = read_all(&path).unwrap();
+        assert_eq!(read.len(), arrays.len());
+        for (name, array) in &arrays {
+            let expected = match array.dtype() {
+                DType::BF16 => array.cast(DType::F32).unwrap(),
+                _ => array.clone(),
+            };
+            assert_eq!(read[name], expected);
+        }
     }
 
     /// Damage is an error or does not matter; it never is a panic or a wrong shape.

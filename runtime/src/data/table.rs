@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use engine_core::ir::{DType, Type};
-use half::{bf16, f16};
 use thiserror::Error;
 
 use super::csv;
@@ -13,7 +12,7 @@ use super::idx::{self, IdxError};
 use super::npy::{self, NpyError};
 use super::npz::{self, NpzError};
 use super::vecs::{self, VecsError};
-use crate::tensor::{Element, HostTensor, TensorError, type_text};
+use crate::tensor::{HostTensor, TensorError, type_text};
 
 /// Why a file's rows cannot be used.
 #[derive(Debug, Error)]
@@ -173,28 +172,7 @@ fn converted(
     if let Some(at) = values.iter().position(|&value| !fits(value)) {
         return Err(TableError::WrongValue { row: first + at / n_elements, value: values[at], dtype });
     }
-    fn of<T: Element>(
-        shape: &[usize],
-        values: &[f64],
-        cast: impl Fn(f64) -> T,
-    ) -> Result<HostTensor, TensorError> {
-        HostTensor::from_slice(shape, &values.iter().map(|&value| cast(value)).collect::<Vec<T>>())
-    }
-    let shape = tensor.shape();
-    Ok(match dtype {
-        DType::Bool => {
-            let bytes: Vec<u8> = values.iter().map(|&value| value as u8).collect();
-            HostTensor::from_bytes(DType::Bool, shape, &bytes)?
-        }
-        DType::U8 => of(shape, &values, |value| value as u8)?,
-        DType::I32 => of(shape, &values, |value| value as i32)?,
-        DType::I64 => of(shape, &values, |value| value as i64)?,
-        DType::U32 => of(shape, &values, |value| value as u32)?,
-        DType::F16 => of(shape, &values, f16::from_f64)?,
-        DType::BF16 => of(shape, &values, bf16::from_f64)?,
-        DType::F32 => of(shape, &values, |value| value as f32)?,
-        DType::F64 => tensor.clone(),
-    })
+    Ok(tensor.cast(dtype)?)
 }
 
 #[cfg(test)]

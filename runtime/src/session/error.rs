@@ -81,6 +81,14 @@ pub enum SessionError {
         /// What cannot be had.
         faults: Vec<String>,
     },
+    /// Numbers of a file are too large for the parameters that they are for.
+    #[error("weights {}:\n  {}", .path.display(), .faults.join("\n  "))]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// By parameter: the number.
+        faults: Vec<String>,
+    },
     /// A checkpoint cannot be resumed from by this pipeline.
     #[error("checkpoint {}: {why}", .path.display())]
     CannotResume {
@@ -183,6 +191,7 @@ impl SessionError {
             | SessionError::NotFinite { .. }
             | SessionError::Archive(_)
             | SessionError::Names { .. }
+            | SessionError::TooLarge { .. }
             | SessionError::Rows { .. }
             | SessionError::Input { .. }
             | SessionError::Tensor(_) => Fault::Graph,
@@ -252,7 +261,7 @@ impl Coded for SessionError {
             SessionError::NotANumber { .. } => Some(Code::E0606),
             SessionError::NotFinite { .. } => Some(Code::E0607),
             SessionError::Archive(_) => Some(Code::E0503),
-            SessionError::Names { .. } => Some(Code::E0504),
+            SessionError::Names { .. } | SessionError::TooLarge { .. } => Some(Code::E0504),
             SessionError::Rows { .. } | SessionError::Input { .. } => Some(Code::E0506),
             SessionError::Output { .. } => Some(Code::E0505),
             SessionError::Tensor(error) => error.code(),
@@ -277,6 +286,9 @@ impl Coded for SessionError {
             }),
             SessionError::Archive(_) => Some("take another file".to_string()),
             SessionError::Names { .. } => Some("correct `names`".to_string()),
+            SessionError::TooLarge { .. } => {
+                Some("declare them with a type of more range, such as f32".to_string())
+            }
             SessionError::NotFinite { origin, .. } => Some(match &origin.node {
                 Some(node) => format!("of its operands, {}", node.operands.join(", ")),
                 None => "a kernel computes something else; `engine verify` finds out which".to_string(),

@@ -89,6 +89,11 @@ pub enum Event<'a> {
         /// The file.
         path: &'a Path,
     },
+    /// Results are in a file.
+    ResultsWritten {
+        /// The file.
+        path: &'a Path,
+    },
     /// State was read from a checkpoint.
     CheckpointRead {
         /// The file.

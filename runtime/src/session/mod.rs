@@ -181,25 +181,48 @@ impl Session {
         Ok(report)
     }
 
-    /// Takes over the pipeline's parameters from a checkpoint, or from a safetensors file of another tool; whatever
-    /// else is in it does not matter.
-    pub fn load(&mut self, path: &Path) -> Result<(), SessionError> {
-        let tensors = weights::read(path)?;
+    /// Takes over the pipeline's parameters from a checkpoint, or from a file of another tool (safetensors, `.npz`);
+    /// whatever else is in it does not matter. Floats of another type are converted; returns remarks on that.
+    ///
+    /// # Errors
+    /// If the file is damaged, a parameter is missing or has another type, or a number is too large for its type.
+    pub fn load(&mut self, path: &Path) -> Result<Vec<String>, SessionError> {
         let params: Vec<Symbol> = self.pipeline.params.iter().map(|param| param.name.clone()).collect();
-        self.state.restore(path, &params, &tensors, false)
+        self.take_over(path, &params, weights::read(path)?)
     }
 
-    /// Takes over some parameters from a file of another tool (safetensors, `.npz`), where they have other names or lie
-    /// with their axes exchanged. All others stay as they are.
-    pub fn load_named(&mut self, path: &Path, names: &[LoadName]) -> Result<(), SessionError> {
-        let tensors = weights::renamed(path, names, &weights::read(path)?)?;
+    /// Takes over some parameters from a file of another tool, where they have other names or lie with their axes
+    /// exchanged. All others stay as they are. Returns remarks as [`Session::load`] does.
+    ///
+    /// # Errors
+    /// As for [`Session::load`].
+    pub fn load_named(&mut self, path: &Path, names: &[LoadName]) -> Result<Vec<String>, SessionError> {
         let params: Vec<Symbol> = names.iter().map(|name| name.param.clone()).collect();
-        self.state.restore(path, &params, &tensors, false)
+        self.take_over(path, &params, weights::renamed(path, names, &weights::read(path)?)?)
     }
 
-    /// Writes the parameters, and what the last training stage needs to go on.
+    fn take_over(
+        &mut self,
+        path: &Path,
+        params: &[Symbol],
+        tensors: IndexMap<String, HostTensor>,
+    ) -> Result<Vec<String>, SessionError> {
+        let (tensors, remarks) = weights::in_types_of(&self.pipeline.params, path, tensors)?;
+        self.state.restore(path, params, &tensors, false)?;
+        Ok(remarks)
+    }
+
+    /// Writes the parameters, and what the last training stage needs to go on; as plain arrays if the name ends in
+    /// `.npz`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), SessionError> {
-        Ok(self.checkpoint()?.write(path)?)
+        let checkpoint = self.checkpoint()?;
+        match path.extension().is_some_and(|extension| extension == "npz") {
+            true => Ok(checkpoint::write_npz(path, &checkpoint.tensors)?),
+            false => Ok(checkpoint.write(path)?),
+        }
     }
 
     fn run_stage(
@@ -239,10 +262,11 @@ impl Session {
         tell: &mut Subscriber<'_>,
     ) -> Result<StageReport, SessionError> {
         let (start, path) = (Instant::now(), Path::new(&load.path));
-        match load.names.is_empty() {
+        let remarks = match load.names.is_empty() {
             true => self.load(path)?,
             false => self.load_named(path, &load.names)?,
-        }
+        };
+        remarks.iter().for_each(|remark| tell(&Event::Note(remark)));
         tell(&Event::CheckpointRead { path, step: 0 });
         Ok(short_report(stage, "load", start))
     }

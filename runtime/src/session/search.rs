@@ -70,7 +70,9 @@ impl Session {
         }
         for (node, path) in &search.write {
             if let Some(tensor) = results.get(node) {
-                write(tensor, path.as_ref())?;
+                let path = Path::new(path);
+                write(tensor, path)?;
+                tell(&Event::ResultsWritten { path });
             }
         }
         let steps = n_queries.div_ceil(batch);

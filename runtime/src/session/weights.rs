@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use engine_core::diag::nearest;
-use engine_core::pipeline::LoadName;
+use engine_core::ir::DType;
+use engine_core::pipeline::{LoadName, ParamDecl};
 use indexmap::IndexMap;
 
 use super::error::SessionError;
@@ -44,6 +45,50 @@ pub(super) fn renamed(
         true => Ok(found),
         false => Err(SessionError::Names { path: path.to_path_buf(), faults }),
     }
+}
+
+/// The tensors in the float types of the parameters that they are for, and remarks on what was converted.
+///
+/// # Errors
+/// If a number is too large for the type of its parameter; all such tensors are named.
+pub(super) fn in_types_of(
+    params: &[ParamDecl],
+    path: &Path,
+    mut tensors: IndexMap<String, HostTensor>,
+) -> Result<(IndexMap<String, HostTensor>, Vec<String>), SessionError> {
+    let (mut counts, mut faults) = (IndexMap::<[DType; 2], usize>::new(), vec![]);
+    for param in params {
+        let Some(tensor) = tensors.get_mut(&*param.name) else { continue };
+        let [from, to] = [tensor.dtype(), param.ty.dtype];
+        if from == to || !from.is_float() || !to.is_float() {
+            continue;
+        }
+        let converted = tensor.cast(to)?;
+        match too_large(tensor, &converted) {
+            Some(number) => {
+                faults.push(format!("`{}: {}` cannot hold {number:e} of {from}", param.name, param.ty))
+            }
+            None => *counts.entry([from, to]).or_default() += 1,
+        }
+        *tensor = converted;
+    }
+    if !faults.is_empty() {
+        return Err(SessionError::TooLarge { path: path.to_path_buf(), faults });
+    }
+    let remark = |([from, to], count): ([DType; 2], usize)| {
+        let tensors = if count == 1 { "tensor is" } else { "tensors are" };
+        let is_exact = to.size() >= DType::F32.size() && to.size() > from.size();
+        let how = if is_exact { "taken as" } else { "rounded to" };
+        format!("{}: {count} {tensors} {from} and {how} {to}", path.display())
+    };
+    let remarks = counts.into_iter().map(remark).collect();
+    Ok((tensors, remarks))
+}
+
+/// The first finite number that has become infinite.
+fn too_large(tensor: &HostTensor, converted: &HostTensor) -> Option<f64> {
+    let pairs = tensor.to_f64().into_iter().zip(converted.to_f64());
+    pairs.into_iter().find(|(from, to)| from.is_finite() && to.is_infinite()).map(|(from, _)| from)
 }
 
 fn hint(name: &str, tensors: &IndexMap<String, HostTensor>) -> String {
