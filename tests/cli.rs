@@ -2,16 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use engine::runtime::checkpoint::Checkpoint;
 use engine::runtime::data::digits::{self, Part};
-use engine::runtime::data::npy;
+use engine::runtime::data::{npy, npz};
 use engine::runtime::tensor::HostTensor;
+use indexmap::IndexMap;
 use serde_json::Value;
 
+#[path = "cli/graphs.rs"]
+mod graphs;
 #[path = "cli/inspection.rs"]
 mod inspection;
 #[path = "cli/report.rs"]
@@ -183,45 +187,6 @@ fn the_report_has_what_was_measured() {
         assert!(train[number].as_f64().unwrap() > 0.0, "{number}");
     }
     assert_eq!(train["epochs"][1]["metrics"]["accuracy"], report["stages"][1]["metrics"]["accuracy"]);
-}
-
-#[test]
-fn the_navigator_learns_to_find_its_targets() {
-    let desk = Desk::new();
-    let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/navigator.ron");
-    let fewer = ["--set", "data.queries.n_train=8192", "--set", "data.queries.n_test=512"];
-    let arguments = ["run", graph, "--device", "cpu", "--report", "report.json"];
-    let ended = desk.engine(&[&arguments[..], &fewer].concat());
-    assert_eq!(ended.code, 0, "{}", ended.errors);
-    let report: Value = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
-    let mrr = |stage: usize| report["stages"][stage]["metrics"]["mrr"].as_f64().unwrap();
-    assert!(mrr(0) < 0.05, "by chance: {}", mrr(0));
-    assert!(mrr(2) >= 0.6, "{}", mrr(2));
-}
-
-/// A guess among the bytes at hand would cost about 3 nats.
-#[test]
-fn the_next_letter_of_a_text_is_learned() {
-    let desk = Desk::new();
-    let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/text.ron");
-    let fewer = ["--set", "train.max_steps=200", "--set", "train.batch=64"];
-    let ended =
-        desk.engine(&[&["run", graph, "--device", "cpu", "--report", "report.json"], &fewer[..]].concat());
-    assert_eq!(ended.code, 0, "{}", ended.errors);
-    assert!(
-        ended.errors.contains("note: numbers written by the program stand in for `text/tinyshakespeare.txt`")
-    );
-    let report: Value = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
-    let loss = report["stages"][1]["metrics"]["loss"].as_f64().unwrap();
-    assert!(loss < 1.0, "{loss}");
-}
-
-#[test]
-fn attention_to_selected_keys_runs() {
-    let desk = Desk::new();
-    let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/sparse_attention.ron");
-    let ended = desk.engine(&["run", graph, "--device", "cpu"]);
-    assert_eq!(ended.code, 0, "{}", ended.errors);
 }
 
 #[test]
@@ -399,6 +364,17 @@ fn predictions_are_those_of_the_evaluation() {
     let one = [&["predict", "one.ron"], &predict[2..], &["images.npy", "--output", "class.npy"]].concat();
     assert_eq!(desk.engine(&one).code, 0);
     assert_eq!(format!("{:?}", npy::read(&desk.path("class.npy")).unwrap()), "i32[130]");
+
+    let both = |output: &str| desk.engine(&[&predict[..], &["images.npy", "--output", output]].concat());
+    assert_eq!(both("all.npz").code, 0);
+    let arrays = npz::read_all(&desk.path("all.npz")).unwrap();
+    assert_eq!(format!("{arrays:?}"), r#"{"class": i32[130], "logits": f32[130,10]}"#);
+    assert_eq!(arrays["class"], npy::read(&desk.path("class.npy")).unwrap());
+    check_failure(
+        &both("all.npy"),
+        1,
+        "a .npy file holds one output, there are 2; write a .npz or .csv file",
+    );
 }
 
 fn save_npy(path: &Path, tensor: &HostTensor) {
@@ -596,6 +572,22 @@ fn steps_and_kernels_are_timed() {
     assert!(stages[0]["median_us"].as_f64().unwrap() <= stages[0]["max_us"].as_f64().unwrap());
     assert!(stages[0]["compile_seconds"].as_f64().unwrap() > 0.0);
 
+    let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/embedding.ron");
+    let few = [
+        "bench",
+        graph,
+        "--device",
+        "cpu",
+        "--warmup",
+        "1",
+        "--steps",
+        "2",
+        "--set",
+        "data.digits.n_train=512",
+    ];
+    let price = "\nsums where indices meet: in order, which costs nothing on this device\n";
+    assert!(results(&few).ends_with(price));
+
     let profile = ["profile", "tiny.ron", "--device", "cpu", "--steps", "3", "--trace", "trace.json"];
     let text = results(&profile);
     assert!(text.contains("GB/s by a copy of 64 MiB") && text.contains("limited by"), "{text}");
@@ -603,8 +595,32 @@ fn steps_and_kernels_are_timed() {
     let events = trace["traceEvents"].as_array().unwrap();
     let kernels: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
     assert!(kernels.len() > 6 && kernels.len().is_multiple_of(3), "{}", kernels.len());
-    assert!(kernels.iter().all(|event| event["dur"].as_f64().unwrap() >= 0.0 && event["name"].is_string()));
+    check_trace(events);
     check_failure(&desk.engine(&["bench", "tiny.ron", "--stage", "predict"]), 1, "`predict` takes no steps");
+}
+
+/// Complete events as the trace event format has them: each with its name, its time and a lane that has a name as well,
+/// and in a lane one after the other.
+fn check_trace(events: &[Value]) {
+    let number = |event: &Value, key: &str| event[key].as_f64().unwrap_or_else(|| panic!("{key}: {event}"));
+    let lane = |event: &Value| (number(event, "pid") as u64, number(event, "tid") as u64);
+    let named: Vec<&Value> = events.iter().filter(|event| event["ph"] == "M").collect();
+    let is = |event: &&&Value, what: &str| event["name"] == what && event["args"]["name"].is_string();
+    let processes = named.iter().filter(|event| is(event, "process_name")).map(|event| number(event, "pid"));
+    let processes: Vec<u64> = processes.map(|pid| pid as u64).collect();
+    let lanes: Vec<(u64, u64)> =
+        named.iter().filter(|event| is(event, "thread_name")).map(|event| lane(event)).collect();
+    let mut ends: HashMap<(u64, u64), f64> = HashMap::new();
+    for event in events.iter().filter(|event| event["ph"] != "M") {
+        assert!(
+            event["name"].is_string() && event["cat"].is_string() && event["args"].is_object(),
+            "{event}"
+        );
+        let (start, length, lane) = (number(event, "ts"), number(event, "dur"), lane(event));
+        assert!(processes.contains(&lane.0) && lanes.contains(&lane), "{event}");
+        let end = ends.insert(lane, start + length).unwrap_or(0.0);
+        assert!(event["ph"] == "X" && length >= 0.0 && start >= end - 1e-3, "{event} starts before {end}");
+    }
 }
 
 #[test]
@@ -625,6 +641,10 @@ fn new_graphs_and_plugins_work_as_they_are() {
     assert_eq!(desk.engine(&["new", "graph", "first"]).code, 0);
     let checked = desk.engine(&["check", "first.ron"]);
     assert_eq!((checked.code, checked.errors.as_str()), (0, ""));
+    let few = ["train.max_steps=5", "data.digits.n_train=640", "data.digits.n_test=100"];
+    let few = few.iter().flat_map(|setting| ["--set", setting]);
+    let run: Vec<&str> = ["run", "first.ron", "--device", "cpu"].into_iter().chain(few).collect();
+    assert_eq!(desk.engine(&run).code, 0);
     check_failure(&desk.engine(&["new", "graph", "first"]), 1, "first.ron is there already");
     check_failure(&desk.engine(&["new", "graph", "no/name"]), 1, "`no/name` is no name");
 
@@ -634,6 +654,40 @@ fn new_graphs_and_plugins_work_as_they_are() {
     let checked = desk.engine(&["check", "first.ron", "--plugin", "mine/functions.ron"]);
     assert_eq!((checked.code, checked.errors.as_str()), (0, ""));
     check_failure(&desk.engine(&["new", "plugin", "mine"]), 1, "mine is there already");
+}
+
+/// What `new plugin` makes is the example that is built and tested with the workspace, under another name: its manifest
+/// alone says more, where the engine is and that it is a workspace of its own.
+#[test]
+fn a_new_plugin_is_the_tested_example() {
+    let desk = Desk::new();
+    assert_eq!(desk.engine(&["new", "plugin", "mine"]).code, 0);
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plugin");
+    let mut made = texts_below(&desk.path("mine"));
+    let mut expected = texts_below(&example);
+    expected.values_mut().for_each(|text| *text = text.replace("my_plugin", "mine"));
+    let manifests = [&mut made, &mut expected].map(|files| files.remove("Cargo.toml").unwrap());
+    assert_eq!(made, expected);
+    let [made, expected] = manifests.each_ref().map(|text| text.trim_end());
+    let (before, engine) = expected.rsplit_once("engine = ").unwrap();
+    assert_eq!(engine, "{ path = \"../..\" }");
+    let engine = format!("{before}engine = {{ path = {:?} }}\n\n[workspace]\n", env!("CARGO_MANIFEST_DIR"));
+    assert!(made.starts_with(&engine), "{made}");
+}
+
+/// All files of a folder by their paths in it, but for what is built there.
+fn texts_below(folder: &Path) -> BTreeMap<String, String> {
+    let mut texts = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_file() {
+            texts.insert(name, fs::read_to_string(entry.path()).unwrap());
+        } else if name != "target" {
+            let below = texts_below(&entry.path());
+            texts.extend(below.into_iter().map(|(path, text)| (format!("{name}/{path}"), text)));
+        }
+    }
+    texts
 }
 
 #[test]

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::open::{Opened, open};
 use super::output::{Failure, print};
 use super::run::{compile_options_for, open_device};
-use super::{BenchArgs, MachineArgs};
+use super::{BenchArgs, MachineArgs, PipelineArgs};
 use crate::Engine;
 
 pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
-    let (opened, mut session) = start(&engine, &args.graph, &args.machine, args.data_dir.as_deref())?;
+    let (opened, mut session) = start(&engine, &args.pipeline, &args.machine)?;
     let effort = Effort { warmup: args.warmup, steps: args.steps, at_once: args.at_once, profiled: 0 };
     let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
     let device = session.device().info();
@@ -76,9 +76,9 @@ fn order_price(
         return Ok(OrderPrice::Free);
     }
     let is_in_order = opened.pipeline.deterministic;
-    let mut graph = args.graph.clone();
-    graph.set.push(("deterministic".into(), (!is_in_order).to_string()));
-    let (other, mut session) = start(engine, &graph, &args.machine, args.data_dir.as_deref())?;
+    let mut pipeline = args.pipeline.clone();
+    pipeline.graph.set.push(("deterministic".into(), (!is_in_order).to_string()));
+    let (other, mut session) = start(engine, &pipeline, &args.machine)?;
     // The other way may be many times as slow.
     let steps = args.steps.min(MOST_STEPS_AGAIN);
     let effort = Effort { warmup: args.warmup, steps, at_once: args.at_once, profiled: 0 };
@@ -124,15 +124,14 @@ fn price_line((name, [in_order, in_any]): &(String, [f64; 2])) -> String {
 /// A session of a pipeline on the device that is asked for, its data loaded.
 pub(super) fn start(
     engine: &Engine,
-    graph: &super::GraphArgs,
+    pipeline: &PipelineArgs,
     machine: &MachineArgs,
-    data_dir: Option<&std::path::Path>,
 ) -> Result<(Opened, Session), Failure> {
     let Engine { registry, sources } = engine;
     let mut registry = registry.clone();
-    let opened = open(graph, &mut registry)?;
+    let opened = open(&pipeline.graph, &mut registry)?;
     let device = open_device(&machine.place, true)?;
-    let context = LoadContext::from_env(data_dir);
+    let context = LoadContext::from_env(pipeline.data_dir());
     let sets = session::load_data(&opened.pipeline, sources, &context, &mut |_| {});
     let sets = sets.map_err(|error| opened.failure(error))?;
     let options = compile_options_for(&machine.compile, &*device);

@@ -43,7 +43,7 @@ pub(super) enum Form {
 
 pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
-    let opened = open(&args.graph, &mut registry)?;
+    let opened = open(&args.pipeline.graph, &mut registry)?;
     if args.stage == Form::Typed && !args.json {
         print(&opened.pipeline.graph);
         return Ok(());
@@ -52,7 +52,7 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
         &opened,
         registry,
         &sources,
-        args.data_dir.as_deref(),
+        args.pipeline.data_dir(),
         compile_options(&args.compile),
         None,
     )?;
@@ -69,9 +69,9 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
 
 pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
-    let opened = open(&args.graph, &mut registry)?;
+    let opened = open(&args.pipeline.graph, &mut registry)?;
     let options = Options::default();
-    let stages = compile_stages(&opened, registry, &sources, args.data_dir.as_deref(), options, None)?;
+    let stages = compile_stages(&opened, registry, &sources, args.pipeline.data_dir(), options, None)?;
     let answers: Vec<String> =
         stages.iter().filter_map(|(name, compiled)| answer(name, compiled, &args.from, &args.to)).collect();
     if answers.is_empty() {

@@ -85,20 +85,20 @@ fn measured(stage: &StageReport) -> String {
 fn table(plan: &Plan) -> String {
     let mut text =
         "<div class=\"wide\"><table><tr><th class=\"n\">#</th><th>kernel</th><th>kind</th><th>covers</th>\
-<th class=\"n\">reads</th><th class=\"n\">writes</th><th class=\"n\">kFLOP</th></tr>\n"
+<th class=\"n\">reads</th><th class=\"n\">writes</th><th class=\"n\">FLOP</th></tr>\n"
             .to_string();
     for (number, launch) in plan.launches.iter().enumerate() {
         let kernel = &plan.kernels[launch.kernel];
         let _ = writeln!(
             text,
-            "<tr><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1}</td></tr>",
+            "<tr><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
             number + 1,
             escaped(&kernel.name),
             kernel.kind(),
             escaped(&kernel.ops.join(" ")),
             bytes(kernel.bytes_read),
             bytes(kernel.bytes_written),
-            kernel.flops as f64 / 1000.0
+            operations(kernel.flops)
         );
     }
     text + "</table></div>\n"
@@ -106,16 +106,25 @@ fn table(plan: &Plan) -> String {
 
 /// Bytes with three digits or so.
 fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
+    scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
+/// Operations with three digits or so.
+fn operations(count: u64) -> String {
+    scaled(count, 1000.0, &["", "k", "M", "G", "T"]).trim_end().to_string()
+}
+
+/// A whole number in the first unit, or three digits or so in a larger one, of `base` of the one before.
+fn scaled(count: u64, base: f64, units: &[&str]) -> String {
+    if (count as f64) < base {
+        return format!("{count} {}", units[0]);
     }
-    let (mut amount, mut unit) = (bytes as f64 / 1024.0, 0);
-    while amount >= 1000.0 && unit + 1 < UNITS.len() {
-        (amount, unit) = (amount / 1024.0, unit + 1);
+    let (mut amount, mut unit) = (count as f64 / base, 1);
+    while amount >= 999.5 && unit + 1 < units.len() {
+        (amount, unit) = (amount / base, unit + 1);
     }
     let digits = if amount < 9.995 { 2 } else { usize::from(amount < 99.95) };
-    format!("{amount:.digits$} {}", UNITS[unit])
+    format!("{amount:.digits$} {}", units[unit])
 }
 
 fn escaped(text: &str) -> String {
@@ -137,6 +146,9 @@ mod tests {
         ];
         for (amount, text) in cases.into_iter().chain([(3 << 40, "3.00 TiB"), (5 << 60, "5242880 TiB")]) {
             assert_eq!(bytes(amount), text);
+        }
+        for (amount, text) in [(0, "0"), (999, "999"), (51_445_760, "51.4 M"), (999_950, "1.00 M")] {
+            assert_eq!(operations(amount), text);
         }
     }
 }

@@ -23,7 +23,7 @@ mod open;
 mod output;
 mod progress;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -92,7 +92,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the stages of a pipeline: train, evaluate, save
+    /// Run the stages of a pipeline: train, evaluate, search, save
     Run(RunArgs),
     /// Compute outputs for every row of a file with a trained graph
     Predict(PredictArgs),
@@ -134,6 +134,22 @@ struct GraphArgs {
     plugin: Vec<PathBuf>,
 }
 
+/// A pipeline and where its data is.
+#[derive(Args, Clone)]
+struct PipelineArgs {
+    #[command(flatten)]
+    graph: GraphArgs,
+    /// A folder with data sets, looked into first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl PipelineArgs {
+    fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref()
+    }
+}
+
 /// Where to run.
 #[derive(Args)]
 struct DeviceArgs {
@@ -171,12 +187,9 @@ struct CompileArgs {
 #[derive(Args)]
 struct RunArgs {
     #[command(flatten)]
-    graph: GraphArgs,
+    pipeline: PipelineArgs,
     #[command(flatten)]
     machine: MachineArgs,
-    /// A folder with data sets, looked into first
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
     /// Write what was measured to a file: JSON, or one HTML page with curves, kernels and memory
     #[arg(long, value_name = "FILE.json|FILE.html")]
     report: Option<PathBuf>,
@@ -186,7 +199,8 @@ struct RunArgs {
     /// Stop at the first NaN or infinity and say which node made it, of which operands; steps take longer
     #[arg(long)]
     trace_nan: bool,
-    /// Write the value of a node, as `explain --stage grad` names it, to STAGE.NODE.npy: that of each stage's last step
+    /// Write the value of a node, or of a gradient (d.w1 for parameter w1), to STAGE.NODE.npy: that of each stage's last
+    /// step; `explain --stage grad` names all nodes
     #[arg(long, value_name = "NODE")]
     dump: Vec<String>,
     /// Write values every so many steps instead, as STAGE.NODE.STEP.npy
@@ -206,13 +220,13 @@ struct PredictArgs {
     graph: GraphArgs,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Trained parameters: a checkpoint, or a safetensors file
+    /// Trained parameters: a checkpoint, a safetensors file or an .npz archive
     #[arg(long, value_name = "CKPT")]
     load: PathBuf,
-    /// The rows: IDX (gzipped or not), .npy or .csv
+    /// The rows: IDX (gzipped or not), .npy, ARCHIVE.npz/ARRAY, .fvecs, .ivecs, .bvecs or .csv
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
-    /// Where results go: a .npy or .csv file, or - for CSV on the standard output
+    /// Where results go: an .npz, .npy (of one output) or .csv file, or - for CSV on the standard output
     #[arg(long, default_value = "-", value_name = "FILE")]
     output: PathBuf,
 }
@@ -220,15 +234,12 @@ struct PredictArgs {
 #[derive(Args)]
 struct ExplainArgs {
     #[command(flatten)]
-    graph: GraphArgs,
+    pipeline: PipelineArgs,
     /// The form to print
     #[arg(long, default_value = "kernels")]
     stage: explain::Form,
     #[command(flatten)]
     compile: CompileArgs,
-    /// A folder with data sets, looked into first
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
     /// Print kernels and memory as JSON
     #[arg(long)]
     json: bool,
@@ -237,16 +248,13 @@ struct ExplainArgs {
 #[derive(Args)]
 struct WhyArgs {
     #[command(flatten)]
-    graph: GraphArgs,
+    pipeline: PipelineArgs,
     /// The node that makes a value
     #[arg(value_name = "NODE")]
     from: String,
     /// The node that uses it
     #[arg(value_name = "NODE")]
     to: String,
-    /// A folder with data sets, looked into first
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -301,23 +309,17 @@ enum NewWhat {
 #[derive(Args)]
 struct VerifyArgs {
     #[command(flatten)]
-    graph: GraphArgs,
+    pipeline: PipelineArgs,
     #[command(flatten)]
     machine: MachineArgs,
-    /// A folder with data sets, looked into first
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
 }
 
 #[derive(Args)]
 struct BenchArgs {
     #[command(flatten)]
-    graph: GraphArgs,
+    pipeline: PipelineArgs,
     #[command(flatten)]
     machine: MachineArgs,
-    /// A folder with data sets, looked into first
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
     /// Measure this stage alone
     #[arg(long, value_name = "NAME")]
     stage: Option<String>,
@@ -338,12 +340,9 @@ struct BenchArgs {
 #[derive(Args)]
 struct ProfileArgs {
     #[command(flatten)]
-    graph: GraphArgs,
+    pipeline: PipelineArgs,
     #[command(flatten)]
     machine: MachineArgs,
-    /// A folder with data sets, looked into first
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
     /// Measure this stage alone
     #[arg(long, value_name = "NAME")]
     stage: Option<String>,

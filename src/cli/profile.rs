@@ -22,7 +22,7 @@ use crate::Engine;
 const WARMUP: usize = 10;
 
 pub(super) fn profile(engine: Engine, args: &ProfileArgs) -> Result<(), Failure> {
-    let (opened, mut session) = start(&engine, &args.graph, &args.machine, args.data_dir.as_deref())?;
+    let (opened, mut session) = start(&engine, &args.pipeline, &args.machine)?;
     let effort = Effort { warmup: WARMUP, steps: args.steps, at_once: 1, profiled: args.steps };
     let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
     let ceiling =
@@ -145,27 +145,36 @@ fn limit(bytes: f64, flops: f64, seconds: f64, ceiling: &Ceiling) -> (f64, &'sta
 }
 
 /// One process a stage, one thread a stream; the steps follow each other.
+/// Stages are processes and streams their threads, counted from 1, as viewers take 0 for the system's own.
 fn write_trace(path: &Path, measured: &[StageMeasure]) -> Result<(), Failure> {
     let mut events: Vec<Value> = vec![];
-    for (process, stage) in measured.iter().enumerate() {
-        events
-            .push(json!({"name": "process_name", "ph": "M", "pid": process, "args": {"name": &*stage.name}}));
-        let mut at = 0.0;
+    for (stage, process) in measured.iter().zip(1..) {
+        let named = json!({ "name": &*stage.name });
+        events.push(json!({"name": "process_name", "ph": "M", "pid": process, "args": named}));
+        for stream in 0..stage.plan.n_streams {
+            let (thread, named) = (stream + 1, json!({ "name": format!("stream {stream}") }));
+            events.push(
+                json!({"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": named}),
+            );
+        }
+        // Whole nanoseconds, so that each event starts where the one before has ended.
+        let mut at = 0u64;
         let n_steps = stage.launches.first().map_or(0, Vec::len);
         for step in 0..n_steps {
             for (launch, times) in stage.plan.launches.iter().zip(&stage.launches) {
                 let kernel = &stage.plan.kernels[launch.kernel];
-                let (start, length) = (at * 1e6, times[step] * 1e6);
-                at += times[step];
+                let length = (times[step] * 1e9).round() as u64;
                 events.push(json!({
-                    "name": kernel.name, "cat": kernel.kind(), "ph": "X", "ts": start, "dur": length,
-                    "pid": process, "tid": launch.stream,
+                    "name": kernel.name, "cat": kernel.kind(), "ph": "X",
+                    "ts": at as f64 / 1e3, "dur": length as f64 / 1e3,
+                    "pid": process, "tid": launch.stream + 1,
                     "args": {
                         "step": step, "ops": kernel.ops.join(" "),
                         "bytes_read": kernel.bytes_read, "bytes_written": kernel.bytes_written,
                         "flops": kernel.flops,
                     },
                 }));
+                at += length;
             }
         }
     }

@@ -3,8 +3,10 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use engine_core::ir::DType;
 use engine_runtime::data::source::DataSet;
-use engine_runtime::session::{EpochReport, Event, OutputReport};
+use engine_runtime::session::{EpochReport, Event, OutputReport, StageReport};
+use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -49,13 +51,13 @@ impl Progress {
             }
             Event::Outputs { stage, outputs } => {
                 for (name, tensor) in *outputs {
-                    let OutputReport { ty, values } = tensor.into();
-                    self.result(&format!("{stage}: {name}: {ty} = {}", values_text(&values)), true);
+                    self.result(&format!("{stage}: {name}: {tensor:?} = {}", values_text(tensor)), true);
                 }
             }
             // Goes to a file, not to the screen.
             Event::Kept { .. } => {}
             Event::CheckpointWritten { path } => self.remark(&format!("saved {}", path.display())),
+            Event::ResultsWritten { path } => self.remark(&format!("wrote {}", path.display())),
             Event::CheckpointRead { path, step: 0 } => self.remark(&format!("loaded {}", path.display())),
             Event::CheckpointRead { path, step } => {
                 self.remark(&format!("resumed {} at step {step}", path.display()));
@@ -65,14 +67,13 @@ impl Progress {
                 if let Some(line) = self.last_epoch.take().filter(|_| self.quiet) {
                     self.result(&line, true);
                 }
-                if report.kind == "train" {
-                    let (steps, us) = (report.steps, report.step_us);
-                    let name = &report.name;
-                    self.remark(&format!(
-                        "{name}: {steps} steps, {us:.1} µs each, {:.2} s in all",
-                        report.seconds
-                    ));
-                }
+                let each = match &*report.kind {
+                    "train" => "steps",
+                    "search" => "batches of queries",
+                    _ => return,
+                };
+                let StageReport { name, steps, step_us, seconds, .. } = report;
+                self.remark(&format!("{name}: {steps} {each}, {step_us:.1} µs each, {seconds:.2} s in all"));
             }
         }
     }
@@ -149,15 +150,29 @@ fn number(value: f64) -> String {
     format!("{value:.4}")
 }
 
-fn values_text(values: &[f64]) -> String {
+/// The first elements, each as short as its type allows.
+fn values_text(tensor: &HostTensor) -> String {
     const MOST: usize = 16;
-    let shown: Vec<String> = values.iter().take(MOST).map(f64::to_string).collect();
+    let OutputReport { values, .. } = tensor.into();
+    let shown: Vec<String> =
+        values.iter().take(MOST).map(|value| number_text(*value, tensor.dtype())).collect();
     let rest = if values.len() > MOST { ", …" } else { "" };
     format!("[{}{rest}]", shown.join(", "))
 }
 
+fn number_text(value: f64, dtype: DType) -> String {
+    let text = match dtype {
+        DType::F64 => format!("{value:?}"),
+        dtype if dtype.is_float() => format!("{:?}", value as f32),
+        _ => value.to_string(),
+    };
+    text.strip_suffix(".0").unwrap_or(&text).to_string()
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use engine_runtime::data::source::Provenance;
 
     use super::*;
@@ -186,7 +201,10 @@ mod tests {
 
     #[test]
     fn long_outputs_are_cut() {
-        assert_eq!(values_text(&[1.0, -0.5]), "[1, -0.5]");
-        assert!(values_text(&[0.0; 17]).ends_with("0, …]"));
+        let text = |values: &[f32]| values_text(&HostTensor::from_slice(&[values.len()], values).unwrap());
+        assert_eq!(text(&[1.0, -0.1, 1e-9, f32::INFINITY]), "[1, -0.1, 1e-9, inf]");
+        assert!(text(&[0.0; 17]).ends_with("0, …]"));
+        let whole = HostTensor::from_slice(&[2], &[1i64 << 40, -3]).unwrap();
+        assert_eq!(values_text(&whole), "[1099511627776, -3]");
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine_core::compile::Options;
 use engine_core::op::Registry;
+use engine_core::pipeline::{Stage, StageKind};
 use engine_runtime::data::source::{LoadContext, Sources};
 use engine_runtime::device::Device;
 use engine_runtime::session::{self, CompilingPlanner, Inspection, Report, Session};
@@ -22,17 +23,21 @@ use crate::{Engine, devices};
 
 pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
-    let opened = open(&args.graph, &mut registry)?;
+    let opened = open(&args.pipeline.graph, &mut registry)?;
     let mut progress = Progress::new(args.quiet);
     if !args.dump.is_empty() {
-        let (data_dir, options) = (args.data_dir.as_deref(), compile_options(&args.machine.compile));
+        let (data_dir, options) = (args.pipeline.data_dir(), compile_options(&args.machine.compile));
         let stages = compile_stages(&opened, registry.clone(), &sources, data_dir, options, None)?;
         expect_nodes(&args.dump, &stages)?;
+    }
+    let is_prediction = |stage: &Stage| matches!(stage.kind, StageKind::Predict(_));
+    if opened.pipeline.stages.iter().all(is_prediction) && !args.quiet {
+        remark("note: there is no stage to run; `engine predict` computes outputs for rows of a file");
     }
     let report = run_stages(&opened, registry.clone(), &sources, args, &mut progress)?;
     let Some(path) = &args.report else { return Ok(()) };
     if path.extension().is_some_and(|extension| extension == "html") {
-        let (data_dir, options) = (args.data_dir.as_deref(), compile_options(&args.machine.compile));
+        let (data_dir, options) = (args.pipeline.data_dir(), compile_options(&args.machine.compile));
         let compiled = compile_stages(&opened, registry, &sources, data_dir, options, None)?;
         return write(path, &html::page(&report, &compiled));
     }
@@ -47,7 +52,7 @@ fn run_stages(
     progress: &mut Progress,
 ) -> Result<Report, Failure> {
     let device = open_device(&args.machine.place, args.quiet)?;
-    let context = LoadContext { say: |line| remark(line), ..LoadContext::from_env(args.data_dir.as_deref()) };
+    let context = LoadContext { say: |line| remark(line), ..LoadContext::from_env(args.pipeline.data_dir()) };
     let pipeline = Arc::clone(&opened.pipeline);
     let sets = session::load_data(&pipeline, sources, &context, &mut |event| progress.show(event));
     let sets = sets.map_err(|error| opened.failure(error))?;

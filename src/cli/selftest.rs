@@ -87,8 +87,11 @@ impl Count {
     }
 }
 
-enum Fault {
+/// Why a device did not do what the interpreter does.
+pub(super) enum Fault {
+    /// It cannot.
     Unsupported(String),
+    /// It failed, or computed something else.
     Wrong(String),
 }
 

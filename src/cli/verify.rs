@@ -9,7 +9,7 @@ use engine_core::ir::{DType, Graph, InputKind, Node, NodeId, NodeOp, Requirement
 use engine_core::op::Registry;
 use engine_core::oracle::{Oracle, OracleTensor, Precision};
 use engine_core::plan::{ALIGNMENT, Buffer, Launch, Place, Plan, plan};
-use engine_runtime::device::{Device, DeviceError, RunError};
+use engine_runtime::device::Device;
 use engine_runtime::once::{Once, host_tensor};
 use engine_runtime::philox::WordStream;
 use engine_runtime::tensor::HostTensor;
@@ -19,7 +19,7 @@ use super::explain::compile_stages;
 use super::open::open;
 use super::output::{Failure, print};
 use super::run::{compile_options_for, open_device};
-use super::selftest::tolerance;
+use super::selftest::{Fault, tolerance};
 use crate::Engine;
 
 /// Data sets are taken to be no longer than this, as their rows are computed in double precision.
@@ -29,14 +29,16 @@ const STEP: u32 = 3;
 
 pub(super) fn verify(engine: Engine, args: &VerifyArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
-    let opened = open(&args.graph, &mut registry)?;
+    let opened = open(&args.pipeline.graph, &mut registry)?;
     let device = open_device(&args.machine.place, true)?;
     let (options, data_dir) =
-        (compile_options_for(&args.machine.compile, &*device), args.data_dir.as_deref());
+        (compile_options_for(&args.machine.compile, &*device), args.pipeline.data_dir());
     let stages = compile_stages(&opened, registry, &sources, data_dir, options, Some(MOST_ROWS))?;
     let (mut n_kernels, mut n_wrong) = (0, 0);
     for (name, compiled) in &stages {
-        print(format!("stage {name}: elements by how many units in the last place (ULP) they are off"));
+        print(format!(
+            "stage {name}: elements by how many units in the last place (ULP) they are off; many where terms cancel"
+        ));
         print(format!("{:<28} {:<13} {}", "kernel", "kind", Histogram::head()));
         for kernel in &compiled.plan.kernels {
             n_kernels += 1;
@@ -181,26 +183,6 @@ fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
 }
 
 // ---- Running both.
-
-enum Fault {
-    Unsupported(String),
-    Wrong(String),
-}
-
-impl From<RunError> for Fault {
-    fn from(error: RunError) -> Self {
-        match error {
-            RunError::Device(DeviceError::Unsupported { .. }) => Fault::Unsupported(error.to_string()),
-            _ => Fault::Wrong(error.to_string()),
-        }
-    }
-}
-
-impl From<DeviceError> for Fault {
-    fn from(error: DeviceError) -> Self {
-        RunError::from(error).into()
-    }
-}
 
 /// Runs a part of a graph on operands of all sorts and counts how far the device is off.
 fn compare(part: &Graph, plan: Arc<Plan>, device: &Arc<dyn Device>) -> Result<Histogram, Fault> {

@@ -40,6 +40,8 @@ fn a_search_tells_its_recall_and_writes_what_it_found() {
     let ended = desk.engine(&run);
     assert_eq!(ended.code, 0, "{}", ended.errors);
     assert!(ended.results.contains("search: recall@1 1.0000"), "{}", ended.results);
+    let written = "wrote ids.ivecs\nwrote distances.npy\nsearch: 1 batches of queries, ";
+    assert!(ended.errors.contains(written), "{}", ended.errors);
     let ids = vecs::read(&desk.path("ids.ivecs")).unwrap();
     assert_eq!((ids.shape(), ids.to_f64()), (&[2usize, 2][..], vec![1.0, 2.0, 4.0, 3.0]));
     let distances = npy::read(&desk.path("distances.npy")).unwrap();

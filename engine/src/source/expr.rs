@@ -647,6 +647,8 @@ impl<'a> Parser<'a> {
             ("|", "|") => Some("`or` is written `a | b`"),
             ("/", "/") => Some("a quotient rounded down is `floor(a / b)`; comments start with `#`"),
             ("*", "*") => Some("a power is written `a ** b`"),
+            // In brackets, what has a name alone before the sign may be a setting.
+            (")", "=") => Some("equality is written `a == b`"),
             (_, "=") if applies => Some("equality is written `a == b`"),
             (_, "and") => Some("`and` is written `a & b`"),
             (_, "or") => Some("`or` is written `a | b`"),

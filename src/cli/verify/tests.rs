@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use engine_core::compile::Options;
-use engine_runtime::device::{DeviceBuffer, DeviceInfo, Executable, KernelTime};
+use engine_runtime::device::{DeviceBuffer, DeviceError, DeviceInfo, Executable, KernelTime, RunError};
 use engine_runtime::session::CompilingPlanner;
 
 use super::*;

@@ -175,6 +175,7 @@ fn faults_say_the_place_and_a_way_out() {
             "a b",
             "a && b",
             "a = b",
+            "mean(round(a) = b)",
             "a < b < c",
             "x ^ 2",
             "f(n=1, x)",
@@ -238,6 +239,16 @@ fn faults_say_the_place_and_a_way_out() {
               │
             1 │ a = b
               │   ^
+              │
+              = help: equality is written `a == b`
+
+            error[E0008]: expected `,` or `)`, found `=`
+              ┌─ e:1:15
+              │
+            1 │ mean(round(a) = b)
+              │     -         ^
+              │     │
+              │     opened here
               │
               = help: equality is written `a == b`
 

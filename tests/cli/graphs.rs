@@ -1,0 +1,99 @@
+//! The graphs that come with the program, run by it.
+
+use super::*;
+
+/// Runs a shipped graph on the CPU with less to do than it says, and returns how that ended and its report.
+#[track_caller]
+fn run_graph(name: &str, less: &[&str]) -> (Ended, Value) {
+    let desk = Desk::new();
+    let graph = format!("{}/graphs/{name}", env!("CARGO_MANIFEST_DIR"));
+    let less = less.iter().flat_map(|setting| ["--set", setting]);
+    let arguments: Vec<&str> =
+        ["run", &graph, "--device", "cpu", "--report", "report.json"].into_iter().chain(less).collect();
+    let ended = desk.engine(&arguments);
+    assert_eq!(ended.code, 0, "{name}: {}", ended.errors);
+    let report = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
+    (ended, report)
+}
+
+/// Those whose results another test looks at are left out; a new graph must be in one of the lists.
+#[test]
+fn every_shipped_graph_runs() {
+    let few = ["data.digits.n_train=512", "data.digits.n_test=100"];
+    for name in ["mnist.ron", "mnist_decomposed.ron", "embedding.ron"] {
+        let (_, report) = run_graph(name, &few);
+        let accuracy = &report["stages"][1]["metrics"]["accuracy"];
+        let accuracy = accuracy.as_f64().or(report["stages"][0]["epochs"][0]["metrics"]["accuracy"].as_f64());
+        assert!(accuracy.is_some(), "{name}: {report}");
+    }
+    // Nothing but a prediction, which is asked for otherwise.
+    let (ended, report) = run_graph("gumbel.ron", &[]);
+    assert_eq!(report["stages"], Value::Array(vec![]));
+    assert!(ended.errors.contains("note: there is no stage to run"), "{}", ended.errors);
+    let here = ["mnist.ron", "mnist_decomposed.ron", "embedding.ron", "gumbel.ron"];
+    let elsewhere = ["navigator.ron", "search.ron", "sparse_attention.ron", "text.ron"];
+    let mut known: Vec<String> = here.into_iter().chain(elsewhere).map(String::from).collect();
+    known.sort();
+    let shipped = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/graphs")).unwrap();
+    let mut shipped: Vec<String> =
+        shipped.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    shipped.sort();
+    assert_eq!(shipped, known);
+}
+
+#[test]
+fn the_navigator_learns_to_find_its_targets() {
+    let (_, report) = run_graph("navigator.ron", &["data.queries.n_train=8192", "data.queries.n_test=512"]);
+    let mrr = |stage: usize| report["stages"][stage]["metrics"]["mrr"].as_f64().unwrap();
+    assert!(mrr(0) < 0.05, "by chance: {}", mrr(0));
+    assert!(mrr(2) >= 0.6, "{}", mrr(2));
+}
+
+/// A guess among the bytes at hand would cost about 3 nats.
+#[test]
+fn the_next_letter_of_a_text_is_learned() {
+    let (ended, report) = run_graph("text.ron", &["train.max_steps=200", "train.batch=64"]);
+    assert!(
+        ended.errors.contains("note: numbers written by the program stand in for `text/tinyshakespeare.txt`")
+    );
+    let loss = report["stages"][1]["metrics"]["loss"].as_f64().unwrap();
+    assert!(loss < 1.0, "{loss}");
+}
+
+#[test]
+fn attention_to_all_keys_by_selection_is_dense_attention() {
+    let (_, report) = run_graph("sparse_attention.ron", &["dims.T=128", "dims.LANDMARKS=4"]);
+    let error = &report["outputs"]["error"];
+    let error = error["values"][0].as_f64().unwrap_or_else(|| panic!("{report}"));
+    assert!(error < 1e-5, "{error}");
+}
+
+/// On vectors drawn by the program, and on those of the set where a data folder has it.
+#[test]
+fn a_search_finds_all_true_neighbours() {
+    let recalls = |report: &Value| {
+        let metrics = report["stages"][0]["metrics"].as_object().unwrap();
+        metrics.values().map(|recall| recall.as_f64().unwrap()).collect::<Vec<f64>>()
+    };
+    let (ended, report) = run_graph("search.ron", &[]);
+    assert!(
+        ended.results.contains("(on the built-in random-vectors, not on real data)"),
+        "{}",
+        ended.results
+    );
+    assert_eq!(recalls(&report), [1.0, 1.0, 1.0]);
+    let Some(data) = std::env::var_os("ENGINE_DATA_DIR").map(PathBuf::from) else { return };
+    if !data.join("sift5k/sift5k_base.fvecs").exists() {
+        eprintln!("skipped: there is no sift5k in {}", data.display());
+        return;
+    }
+    let desk = Desk::new();
+    let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/search.ron");
+    let mut command =
+        desk.command(&["run", graph, "--device", "cpu", "--report", "report.json", "--data-dir"]);
+    let ended = Ended::from(command.arg(data).output().unwrap());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(!ended.results.contains("not on real data"), "{}", ended.results);
+    let report = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
+    assert_eq!(recalls(&report), [1.0, 1.0, 1.0]);
+}
