@@ -194,6 +194,9 @@ fn whose_fault_it_is_decides_the_exit_code() {
     let desk = Desk::new();
     desk.write("broken.ron", GRAPH.replace("x @ w1", "x @ w3"));
     desk.write("nan.ron", GRAPH.replace("lr: 3e-3", "lr: 1e30"));
+    desk.write("float.ron", GRAPH.replace("u8[B, 784]", "f32[B, 784]"));
+    let rows = "`image` takes rows of f32[784], the field `images` has rows of u8[28, 28]";
+    check_failure(&desk.engine(&["run", "float.ron", "--device", "cpu"]), 1, rows);
     check_failure(&desk.engine(&["run", "none.ron"]), 1, "error: none.ron cannot be read: ");
     check_failure(&desk.engine(&["run", "broken.ron"]), 1, "broken.ron:17:20");
     check_failure(&desk.engine(&["run", "tiny.ron", "--set", "train.epoch=1"]), 1, "did you mean `epochs`?");
@@ -201,6 +204,11 @@ fn whose_fault_it_is_decides_the_exit_code() {
         &desk.engine(&["run", "tiny.ron", "--resume", "none.ckpt"]),
         1,
         "error[E0503]: checkpoint none.ckpt: cannot be read",
+    );
+    check_failure(
+        &desk.engine(&["run", "tiny.ron", "--report", "none/report.json"]),
+        3,
+        "error[E0505]: none/report.json cannot be written: there is no folder none",
     );
     check_failure(
         &desk.engine(&["run", "tiny.ron", "--device", "cuda:99"]),

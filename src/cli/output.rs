@@ -111,6 +111,17 @@ impl From<OpenError> for Failure {
     }
 }
 
+/// Nothing if there is a folder for this file, which is to be written when all is done.
+pub(super) fn expect_folder(path: &Path) -> Result<(), Failure> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            let message = format!("there is no folder {}", folder.display());
+            Err(Failure::unwritable(path, &io::Error::new(io::ErrorKind::NotFound, message)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Diagnostics as text, coloured on a terminal.
 pub(super) fn render(diagnostics: &Diagnostics, sources: &Sources) -> String {
     let look = if io::stderr().is_terminal() { Look::Coloured } else { Look::Plain };

@@ -15,7 +15,7 @@ use indexmap::IndexMap;
 
 use super::PredictArgs;
 use super::open::{Opened, open};
-use super::output::{Failure, remark};
+use super::output::{Failure, expect_folder, remark};
 use super::run::{compile_options_for, open_device};
 use crate::Engine;
 
@@ -113,7 +113,7 @@ fn check_output(path: &Path, n_outputs: usize) -> Result<(), Failure> {
         true => Err(Failure::graph(format!(
             "a .npy file holds one output, there are {n_outputs}; write a .npz or .csv file"
         ))),
-        false => Ok(()),
+        false => expect_folder(path),
     }
 }
 

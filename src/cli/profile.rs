@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 
 use super::ProfileArgs;
 use super::bench::{Times, measure, start};
-use super::output::{Failure, print};
+use super::output::{Failure, expect_folder, print};
 use crate::Engine;
 
 const WARMUP: usize = 10;
 
 pub(super) fn profile(engine: Engine, args: &ProfileArgs) -> Result<(), Failure> {
+    args.trace.iter().try_for_each(|path| expect_folder(path))?;
     let (opened, mut session) = start(&engine, &args.pipeline, &args.machine)?;
     let effort = Effort { warmup: WARMUP, steps: args.steps, at_once: 1, profiled: args.steps };
     let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;

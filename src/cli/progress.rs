@@ -1,13 +1,14 @@
 //! Showing what a session does: bars on a terminal, plain lines otherwise.
 
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use engine_core::ir::DType;
 use engine_runtime::data::source::DataSet;
 use engine_runtime::session::{EpochReport, Event, OutputReport, StageReport};
 use engine_runtime::tensor::HostTensor;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::output::{print, remark};
@@ -17,6 +18,8 @@ pub(super) struct Progress {
     quiet: bool,
     /// The last line of an epoch, which is the result of a quiet run.
     last_epoch: Option<String>,
+    /// Checkpoints that the stage has written, some of them again and again.
+    saved: IndexSet<PathBuf>,
     bar: ProgressBar,
 }
 
@@ -25,7 +28,12 @@ impl Progress {
     pub(super) fn new(quiet: bool) -> Self {
         let live = !quiet && io::stderr().is_terminal();
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Progress { quiet, last_epoch: None, bar: ProgressBar::with_draw_target(None, target) }
+        Progress {
+            quiet,
+            last_epoch: None,
+            saved: IndexSet::new(),
+            bar: ProgressBar::with_draw_target(None, target),
+        }
     }
 
     /// Shows one event.
@@ -56,7 +64,7 @@ impl Progress {
             }
             // Goes to a file, not to the screen.
             Event::Kept { .. } => {}
-            Event::CheckpointWritten { path } => self.remark(&format!("saved {}", path.display())),
+            Event::CheckpointWritten { path } => _ = self.saved.insert(path.to_path_buf()),
             Event::ResultsWritten { path } => self.remark(&format!("wrote {}", path.display())),
             Event::CheckpointRead { path, step: 0 } => self.remark(&format!("loaded {}", path.display())),
             Event::CheckpointRead { path, step } => {
@@ -64,6 +72,9 @@ impl Progress {
             }
             Event::StageDone { report } => {
                 self.finish();
+                for path in std::mem::take(&mut self.saved) {
+                    self.remark(&format!("saved {}", path.display()));
+                }
                 if let Some(line) = self.last_epoch.take().filter(|_| self.quiet) {
                     self.result(&line, true);
                 }

@@ -16,7 +16,7 @@ use super::dump::{Dumps, expect_nodes};
 use super::explain::compile_stages;
 use super::html;
 use super::open::{Opened, open};
-use super::output::{Failure, remark};
+use super::output::{Failure, expect_folder, remark};
 use super::progress::Progress;
 use super::{CompileArgs, DeviceArgs, RunArgs};
 use crate::{Engine, devices};
@@ -24,6 +24,7 @@ use crate::{Engine, devices};
 pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.pipeline.graph, &mut registry)?;
+    args.report.iter().try_for_each(|path| expect_folder(path))?;
     let mut progress = Progress::new(args.quiet);
     if !args.dump.is_empty() {
         let (data_dir, options) = (args.pipeline.data_dir(), compile_options(&args.machine.compile));

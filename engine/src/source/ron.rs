@@ -6,9 +6,14 @@
 //! compares it with the `ron` crate. What that crate takes and this one does not is what a pipeline has no use for:
 //! byte strings and ranges.
 
+mod number;
+mod token;
+
 use super::Text;
 use super::lex::{self, is_name_char, is_name_start, is_space, prefix_len, shorten};
 use crate::diag::{Code, Diagnostic, Diagnostics, FileId, Span, Spanned};
+use number::{number_len, read_number, special_float};
+use token::{block_comment_len, char_len, is_raw_name_char, raw_string_body, string_len};
 
 /// How deep values may be nested.
 pub const MAX_DEPTH: usize = 128;
@@ -671,158 +676,6 @@ impl<'a> Reader<'a> {
             Some(_) => format!("`{}`", shorten(&self.text[self.at..self.token_end()])),
         }
     }
-}
-
-fn is_raw_name_char(c: char) -> bool {
-    is_name_char(c) || matches!(c, '.' | '+' | '-')
-}
-
-/// Length of a block comment, in which others may be nested; nothing if it does not end.
-fn block_comment_len(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let (mut depth, mut at) = (0usize, 0);
-    while at + 1 < bytes.len() {
-        match &bytes[at..at + 2] {
-            b"/*" => depth += 1,
-            b"*/" => depth -= 1,
-            _ => {
-                at += 1;
-                continue;
-            }
-        }
-        at += 2;
-        if depth == 0 {
-            return Some(at);
-        }
-    }
-    None
-}
-
-/// Length of a string literal, whatever its escapes; all of the text if it does not end.
-fn string_len(text: &str) -> usize {
-    let mut escaped = true;
-    let end = text.bytes().position(|b| {
-        let ends = b == b'"' && !escaped;
-        escaped = b == b'\\' && !escaped;
-        ends
-    });
-    end.map_or(text.len(), |at| at + 1)
-}
-
-/// Where the content of a raw string starts and ends, and the length of it all.
-fn raw_string_body(text: &str, hashes: usize) -> Option<(usize, usize, usize)> {
-    let from = 1 + hashes + 1;
-    let end = format!("\"{}", "#".repeat(hashes));
-    let to = from + text[from..].find(&end)?;
-    Some((from, to, to + end.len()))
-}
-
-/// Length of a character literal if this is one, else of the quote alone.
-fn char_len(text: &str) -> usize {
-    let mut chars = text.char_indices().skip(1);
-    let escaped = matches!(chars.next(), Some((_, '\\')));
-    let mut rest = chars.skip(escaped as usize);
-    rest.next().filter(|(_, c)| *c == '\'').map_or(1, |(at, _)| at + 1)
-}
-
-// ---- Numbers.
-
-fn special_float(word: &str) -> Option<f64> {
-    match word {
-        "inf" | "inff32" | "inff64" => Some(f64::INFINITY),
-        "NaN" | "NaNf32" | "NaNf64" => Some(f64::NAN),
-        _ => None,
-    }
-}
-
-/// Length of everything that looks like one number: digits, letters, dots, and signs at the front or in an exponent.
-fn number_len(text: &str) -> usize {
-    let unsigned = text.trim_start_matches(['+', '-']);
-    let has_exponent = !["0x", "0o", "0b"].iter().any(|prefix| unsigned.starts_with(prefix));
-    let mut previous = ' ';
-    let len = unsigned.find(|c| {
-        let signs_exponent = has_exponent && matches!((previous, c), ('e' | 'E', '+' | '-'));
-        previous = c;
-        !(is_name_char(c) || c == '.' || signs_exponent)
-    });
-    text.len() - unsigned.len() + len.unwrap_or(unsigned.len())
-}
-
-fn read_number(text: &str) -> Result<RonKind, &'static str> {
-    let (negative, digits) = match text.as_bytes()[0] {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    let sign = if negative { -1.0 } else { 1.0 };
-    if let Some(value) = special_float(digits) {
-        return Ok(RonKind::Float(sign * value));
-    }
-    for (prefix, radix) in [("0x", 16), ("0o", 8), ("0b", 2)] {
-        if let Some(digits) = digits.strip_prefix(prefix) {
-            return read_integer(negative, digits, radix);
-        }
-    }
-    let (body, narrow) = match digits.strip_suffix("f32") {
-        Some(body) => (body, true),
-        None => (digits.strip_suffix("f64").unwrap_or(digits), false),
-    };
-    let is_float = body.len() < digits.len() || body.contains(['.', 'e', 'E']);
-    if is_float { read_float(sign, body, narrow) } else { read_integer(negative, digits, 10) }
-}
-
-fn read_float(sign: f64, body: &str, narrow: bool) -> Result<RonKind, &'static str> {
-    const WRONG: &str = "a number looks like `0.5` or `1e-3`";
-    let mut previous = '.';
-    let mut plain = String::with_capacity(body.len());
-    for c in body.chars() {
-        match c {
-            '_' if previous == '.' => return Err("`_` may only follow a digit"),
-            '_' => (),
-            '+' | '-' if matches!(previous, 'e' | 'E') => (),
-            '0'..='9' | '.' | 'e' | 'E' => previous = c,
-            _ => return Err(WRONG),
-        }
-        if c != '_' {
-            plain.push(c);
-        }
-    }
-    let value = match narrow {
-        true => plain.parse::<f32>().map(f64::from),
-        false => plain.parse::<f64>(),
-    };
-    value.map(|value| RonKind::Float(sign * value)).map_err(|_| WRONG)
-}
-
-fn read_integer(negative: bool, text: &str, radix: u32) -> Result<RonKind, &'static str> {
-    let (digits, suffix) = text.split_at(text.find(['i', 'u']).unwrap_or(text.len()));
-    if digits.starts_with('_') {
-        return Err("`_` may only follow a digit");
-    }
-    if !digits.chars().all(|c| c == '_' || c.is_digit(radix)) || digits.is_empty() {
-        return Err(match radix {
-            16 => "hexadecimal digits are 0 to 9 and a to f",
-            8 => "octal digits are 0 to 7",
-            2 => "binary digits are 0 and 1",
-            _ => "a number has digits, and `_` between them, only",
-        });
-    }
-    let plain: String = digits.chars().filter(|c| *c != '_').collect();
-    let value = i128::from_str_radix(&plain, radix).map_err(|_| "this number is too large")?;
-    let value = if negative { -value } else { value };
-    let fits = match suffix {
-        "" => true,
-        "i8" => i8::try_from(value).is_ok(),
-        "i16" => i16::try_from(value).is_ok(),
-        "i32" => i32::try_from(value).is_ok(),
-        "i64" => i64::try_from(value).is_ok(),
-        "u8" => u8::try_from(value).is_ok(),
-        "u16" => u16::try_from(value).is_ok(),
-        "u32" => u32::try_from(value).is_ok(),
-        "u64" => u64::try_from(value).is_ok(),
-        _ => return Err("a number may end with its type, such as i32 or f64"),
-    };
-    if fits { Ok(RonKind::Int(value)) } else { Err("this number does not fit the type it ends with") }
 }
 
 #[cfg(test)]

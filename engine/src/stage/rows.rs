@@ -188,7 +188,7 @@ fn gather_field(
     let wanted = &node.outputs[0].ty;
     let wanted_row = Type { dtype: wanted.dtype, shape: wanted.shape[1..].to_vec() };
     if row.dtype != wanted.dtype || row.numel() != wanted_row.numel() {
-        return field_mismatch(decl, &field, row, wanted);
+        return field_mismatch(decl, &field, row, &wanted_row);
     }
     // Rows are dense, so those of `u8[28, 28]` lie in memory as those of `u8[784]` do.
     let extents = [vec![data.n_rows], wanted_row.extents()].concat();
@@ -205,9 +205,15 @@ fn gather_field(
 }
 
 fn field_mismatch(decl: &InputDecl, field: &str, row: &Type, wanted: &Type) -> Result<Value, StageIssue> {
-    let rest: Vec<String> = row.shape.iter().map(Dim::to_string).collect();
-    let lead = wanted.shape.first().map_or_else(String::new, Dim::to_string);
-    let message = format!("`{}` is declared as {wanted}, the field `{field}` has rows of {row}", decl.name);
-    let fits = [vec![lead], rest].concat().join(", ");
-    Err(StageIssue::new(message, decl.span).help(format!("declare it as `{}[{fits}]`", row.dtype)))
+    let name = &decl.name;
+    let message = format!("`{name}` takes rows of {wanted}, the field `{field}` has rows of {row}");
+    let help = match row.numel() == wanted.numel() {
+        true => format!(
+            "declare its rows as {}; `cast({name}, dtype={})` converts them",
+            wanted.with_dtype(row.dtype),
+            wanted.dtype
+        ),
+        false => format!("declare its rows as {row}"),
+    };
+    Err(StageIssue::new(message, decl.span).help(help))
 }

@@ -1,7 +1,8 @@
 //! `attention`.
 
 use crate::heads::{Heads, result_types};
-use crate::scores::{Hiding, expect_mask, hidden, scale, scale_attr, score_grads, weights, weights_again};
+use crate::layout::{Layout, Slopes, like_operands, operands};
+use crate::scores::{Hiding, expect_mask, scale, scale_attr};
 use engine_core::ir::{Attrs, Builder, Contract, Dim, Type, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
@@ -18,22 +19,15 @@ pub fn attention() -> OpForm {
         AttrKind::Bool,
         false,
     );
+    let mask = InputSpec::optional(
+        "mask",
+        "bool (true attends) or float (added), broadcast to […, heads, queries, keys]",
+    );
     OpForm {
         name: "attention".into(),
         family: "attention".into(),
         summary: "Adds up values, weighed by how well their keys match each query.".into(),
-        inputs: vec![
-            InputSpec::required("q", "queries, […, heads, queries, depth]"),
-            InputSpec::required(
-                "k",
-                "keys, […, heads, keys, depth]; of one head may serve several of queries",
-            ),
-            InputSpec::required("v", "values, […, heads, keys, width]"),
-            InputSpec::optional(
-                "mask",
-                "bool (true attends) or float (added), broadcast to […, heads, queries, keys]",
-            ),
-        ],
+        inputs: operands().into_iter().chain([mask]).collect(),
         outputs: vec!["y".into(), "lse".into()],
         attrs: vec![causal, scale_attr()],
         types: TypeRule::custom(|types, _| {
@@ -44,15 +38,7 @@ pub fn attention() -> OpForm {
             }
             Ok(results)
         }),
-        lower: Lower::expand(|b, call| {
-            let layout = Layout::of(b, call.inputs, call.attrs);
-            let scores = layout.scores(b);
-            let (p, lse) = weights(b, scores);
-            let p = b.cast(p, b.dtype(layout.v));
-            let y = b.contract(p, layout.v, rows_by_keys());
-            let y = layout.heads.like_queries(b, y, &[layout.heads.width]);
-            vec![y, layout.heads.like_queries(b, lse, &[])]
-        }),
+        lower: Lower::expand(|b, call| layout(b, call.inputs, call.attrs).results(b)),
         grad: Grad::rule(gradient),
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![
@@ -95,68 +81,37 @@ fn keys_by_rows() -> Contract {
     Contract { batch: vec![(0, 0)], contracted: vec![(1, 1)] }
 }
 
-/// Operands as stacks of matrices.
-struct Layout {
-    heads: Heads,
-    q: Value,
-    k: Value,
-    v: Value,
-    hiding: Hiding,
-    scale: f64,
-}
-
-impl Layout {
-    fn of(b: &mut Builder, inputs: &[Value], attrs: &Attrs) -> Layout {
-        let heads = Heads::of(b, inputs[0], inputs[1], inputs[2]);
-        let mask = inputs.get(3).map(|&mask| {
-            let shape: Vec<Dim> =
-                heads.lead.iter().chain([&heads.keys]).map(|&extent| Dim::Fixed(extent)).collect();
-            let mask = b.broadcast_dims(mask, &shape);
-            heads.by_query(b, mask, heads.keys)
-        });
-        Layout {
-            q: heads.by_query(b, inputs[0], heads.depth),
-            k: heads.by_key(b, inputs[1], heads.depth),
-            v: heads.by_key(b, inputs[2], heads.width),
-            hiding: Hiding { mask, counts: None, causal: attrs.bool("causal") },
-            scale: scale(attrs, &heads),
-            heads,
-        }
-    }
-
-    fn scores(&self, b: &mut Builder) -> Value {
-        let products = b.contract(self.q, self.k, rows_by_rows());
-        hidden(b, products, &self.heads, self.scale, self.hiding)
+fn layout(b: &mut Builder, inputs: &[Value], attrs: &Attrs) -> Layout {
+    let heads = Heads::of(b, inputs[0], inputs[1], inputs[2]);
+    let mask = inputs.get(3).map(|&mask| {
+        let shape: Vec<Dim> =
+            heads.lead.iter().chain([&heads.keys]).map(|&extent| Dim::Fixed(extent)).collect();
+        let mask = b.broadcast_dims(mask, &shape);
+        heads.by_query(b, mask, heads.keys)
+    });
+    Layout {
+        q: heads.by_query(b, inputs[0], heads.depth),
+        k: heads.by_key(b, inputs[1], heads.depth),
+        v: heads.by_key(b, inputs[2], heads.width),
+        hiding: Hiding { mask, counts: None, causal: attrs.bool("causal") },
+        scale: scale(attrs, &heads),
+        by_row: rows_by_rows(),
+        by_weight: rows_by_keys(),
+        heads,
     }
 }
 
 fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
-    let layout = Layout::of(b, call.inputs, call.attrs);
+    let layout = layout(b, call.inputs, call.attrs);
     let (heads, dtype) = (&layout.heads, b.dtype(layout.q));
-    let rows = |b: &mut Builder, x: Value| heads.by_query(b, x, heads.width);
-    let y = rows(b, call.outputs[0]);
-    let dy = match call.grads[0] {
-        Some(dy) => rows(b, dy),
-        None => b.full_like(y, 0.0),
-    };
-    let flat = [heads.groups, heads.rows()];
-    let lse = b.reshape(call.outputs[1], &flat);
-    let dlse = call.grads[1].map(|dlse| b.reshape(dlse, &flat));
-    let scores = layout.scores(b);
-    let p = weights_again(b, scores, lse);
-    let dp = b.contract(dy, layout.v, rows_by_rows());
-    let ds = score_grads(b, p, dp, [dy, y], dlse);
+    let Slopes { dy, p, ds } = layout.slopes(b, call);
     let p = b.cast(p, dtype);
     let dv = b.contract(p, dy, keys_by_rows());
     let scaled = b.map(&[ds], |x| x[0] * layout.scale);
     let scaled = b.cast(scaled, dtype);
     let dq = b.contract(scaled, layout.k, rows_by_keys());
     let dk = b.contract(scaled, layout.q, keys_by_rows());
-    let like = |b: &mut Builder, x: Value, operand: usize| {
-        let extents = b.extents(call.inputs[operand]);
-        b.reshape(x, &extents)
-    };
-    let mut grads = vec![Some(like(b, dq, 0)), Some(like(b, dk, 1)), Some(like(b, dv, 2))];
+    let mut grads = like_operands(b, call, [dq, dk, dv]);
     if let Some(&mask) = call.inputs.get(3) {
         grads.push(b.dtype(mask).is_float().then(|| {
             let ds = heads.like_queries(b, ds, &[heads.keys]);

@@ -1,7 +1,8 @@
 //! `gather_attention`.
 
 use crate::heads::{Heads, result_types};
-use crate::scores::{Hiding, hidden, scale, scale_attr, score_grads, weights, weights_again};
+use crate::layout::{Layout, Slopes, like_operands, operands};
+use crate::scores::{Hiding, scale, scale_attr};
 use engine_core::ir::{Attrs, Builder, Combine, Contract, DType, E, Literal, Monoid, NodeOp, Type, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue,
@@ -13,19 +14,12 @@ use engine_core::op::{
 /// selected it is `attention`. A query that selects nothing that counts yields 0, and -inf. The gradient computes the
 /// weights again from `lse`, and adds up at the selected keys and values.
 pub fn gather_attention() -> OpForm {
+    let idx = InputSpec::required("idx", "numbers of the keys of each query, […, heads, queries, selected]");
     OpForm {
         name: "gather_attention".into(),
         family: "attention".into(),
         summary: "Adds up selected values, weighed by how well their keys match each query.".into(),
-        inputs: vec![
-            InputSpec::required("q", "queries, […, heads, queries, depth]"),
-            InputSpec::required(
-                "k",
-                "keys, […, heads, keys, depth]; of one head may serve several of queries",
-            ),
-            InputSpec::required("v", "values, […, heads, keys, width]"),
-            InputSpec::required("idx", "numbers of the keys of each query, […, heads, queries, selected]"),
-        ],
+        inputs: operands().into_iter().chain([idx]).collect(),
         outputs: vec!["y".into(), "lse".into()],
         attrs: vec![
             AttrSpec::with_default(
@@ -47,15 +41,7 @@ pub fn gather_attention() -> OpForm {
             expect_selection(&types[0], &types[3])?;
             Ok(results)
         }),
-        lower: Lower::expand(|b, call| {
-            let layout = Layout::of(b, call.inputs, call.attrs);
-            let scores = layout.scores(b);
-            let (p, lse) = weights(b, scores);
-            let p = b.cast(p, b.dtype(layout.v));
-            let y = b.contract(p, layout.v, weights_by_values());
-            let y = layout.heads.like_queries(b, y, &[layout.heads.width]);
-            vec![y, layout.heads.like_queries(b, lse, &[])]
-        }),
+        lower: Lower::expand(|b, call| Selection::of(b, call.inputs, call.attrs).layout.results(b)),
         grad: Grad::rule(gradient),
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![
@@ -107,19 +93,14 @@ fn weights_by_values() -> Contract {
     Contract { batch: vec![(0, 0), (1, 1)], contracted: vec![(2, 2)] }
 }
 
-/// Operands as stacks of matrices; keys and values as each query selects them.
-struct Layout {
-    heads: Heads,
-    q: Value,
-    k: Value,
-    v: Value,
+/// Keys and values as each query selects them.
+struct Selection {
+    layout: Layout,
     idx: Value,
-    hiding: Hiding,
-    scale: f64,
 }
 
-impl Layout {
-    fn of(b: &mut Builder, inputs: &[Value], attrs: &Attrs) -> Layout {
+impl Selection {
+    fn of(b: &mut Builder, inputs: &[Value], attrs: &Attrs) -> Selection {
         let heads = Heads::of(b, inputs[0], inputs[1], inputs[2]);
         let n_selected = b.extents(inputs[3])[b.ty(inputs[3]).rank() - 1];
         let given =
@@ -140,25 +121,22 @@ impl Layout {
             });
         }
         let (k, v) = (heads.by_key(b, inputs[1], heads.depth), heads.by_key(b, inputs[2], heads.width));
-        Layout {
+        let layout = Layout {
             q: heads.by_query(b, inputs[0], heads.depth),
             k: b.gather(k, idx, 1, 1),
             v: b.gather(v, idx, 1, 1),
-            idx,
             hiding: Hiding { mask: None, counts, causal: false },
             scale: scale(attrs, &heads),
+            by_row: query_by_keys(),
+            by_weight: weights_by_values(),
             heads,
-        }
-    }
-
-    fn scores(&self, b: &mut Builder) -> Value {
-        let products = b.contract(self.q, self.k, query_by_keys());
-        hidden(b, products, &self.heads, self.scale, self.hiding)
+        };
+        Selection { layout, idx }
     }
 
     /// The gradient of something by key, from that of what was selected of it.
     fn added_up(&self, b: &mut Builder, grad: Value, columns: usize) -> Value {
-        let ty = Type::new(b.dtype(grad), &[self.heads.groups, self.heads.keys, columns]);
+        let ty = Type::new(b.dtype(grad), &[self.layout.heads.groups, self.layout.heads.keys, columns]);
         let zeros = b.full(Literal::Float(0.0), ty);
         b.scatter(zeros, self.idx, grad, 1, 1, Combine::Add)
     }
@@ -179,32 +157,20 @@ fn is_first(b: &mut Builder, idx: Value) -> Value {
 }
 
 fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
-    let layout = Layout::of(b, call.inputs, call.attrs);
+    let selection = Selection::of(b, call.inputs, call.attrs);
+    let layout = &selection.layout;
     let (heads, dtype) = (&layout.heads, b.dtype(layout.q));
-    let y = heads.by_query(b, call.outputs[0], heads.width);
-    let dy = match call.grads[0] {
-        Some(dy) => heads.by_query(b, dy, heads.width),
-        None => b.full_like(y, 0.0),
-    };
-    let flat = [heads.groups, heads.rows()];
-    let lse = b.reshape(call.outputs[1], &flat);
-    let dlse = call.grads[1].map(|dlse| b.reshape(dlse, &flat));
-    let scores = layout.scores(b);
-    let p = weights_again(b, scores, lse);
-    let dp = b.contract(dy, layout.v, query_by_keys());
-    let ds = score_grads(b, p, dp, [dy, y], dlse);
+    let Slopes { dy, p, ds } = layout.slopes(b, call);
     let ds = b.map(&[ds], |x| x[0] * layout.scale);
     let (p, ds) = (b.cast(p, dtype), b.cast(ds, dtype));
     let dq = b.contract(ds, layout.k, weights_by_values());
     let dk = outer(b, ds, layout.q);
-    let dk = layout.added_up(b, dk, heads.depth);
+    let dk = selection.added_up(b, dk, heads.depth);
     let dv = outer(b, p, dy);
-    let dv = layout.added_up(b, dv, heads.width);
-    let like = |b: &mut Builder, x: Value, operand: usize| {
-        let extents = b.extents(call.inputs[operand]);
-        b.reshape(x, &extents)
-    };
-    vec![Some(like(b, dq, 0)), Some(like(b, dk, 1)), Some(like(b, dv, 2)), None]
+    let dv = selection.added_up(b, dv, heads.width);
+    let mut grads = like_operands(b, call, [dq, dk, dv]);
+    grads.push(None);
+    grads
 }
 
 /// `[g, r, s]` times `[g, r, d]` as `[g, r, s, d]`.

@@ -3,6 +3,7 @@
 mod attention;
 mod gather_attention;
 mod heads;
+mod layout;
 mod merge_state;
 mod scores;
 

@@ -250,6 +250,12 @@ fn check_error(bytes: &[u8], expected: &str) {
     assert_eq!(error.to_string(), format!("a.safetensors: {expected}"));
 }
 
+/// A file of one tensor `w`.
+fn lone(dtype: &str, shape: &str, offsets: &str, n_data: usize) -> Vec<u8> {
+    let entry = format!(r#"{{"w":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}}}"#);
+    file(&entry, n_data)
+}
+
 #[test]
 fn headers_that_lie_are_refused() {
     check_error(
@@ -269,15 +275,15 @@ fn headers_that_lie_are_refused() {
         "at byte 8: the header is damaged: tensor `w`: invalid type: integer `3`, expected dtype, shape and data_offsets",
     );
     check_error(
-        &file(r#"{"w":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}"#, 1),
+        &lone("F8_E4M3", "[1]", "[0,1]", 1),
         "tensor `w` has element type F8_E4M3, which is not supported",
     );
     check_error(
-        &file(r#"{"w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]}}"#, 4),
+        &lone("F32", "[4294967296,4294967296]", "[0,4]", 4),
         "tensor `w`: a tensor of type f32[4294967296,4294967296] is too large to address",
     );
     check_error(
-        &file(r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#, 4),
+        &lone("F32", "[2]", "[0,4]", 4),
         "tensor `w` should be bytes [0, 8] of the data, the header says [0, 4]",
     );
     check_error(
@@ -288,11 +294,11 @@ fn headers_that_lie_are_refused() {
         "tensor `v` should be bytes [2, 4] of the data, the header says [1, 3]",
     );
     check_error(
-        &file(r#"{"w":{"dtype":"U8","shape":[1000000000000],"data_offsets":[0,1000000000000]}}"#, 4),
+        &lone("U8", "[1000000000000]", "[0,1000000000000]", 4),
         "the header says 1000000000000 bytes of data but the file has 4",
     );
     check_error(
-        &file(r#"{"w":{"dtype":"BOOL","shape":[1],"data_offsets":[0,1]}}"#, 1),
+        &lone("BOOL", "[1]", "[0,1]", 1),
         "tensor `w` of booleans has a byte that is neither 0 nor 1",
     );
     check_error(

@@ -1,18 +1,21 @@
 //! Stages: what is done with the graph.
 
+mod feeds;
+mod optimizer;
+
 use super::nodes::split_port;
-use super::typing::{Meaning, Names};
-use super::{Scope, nodes, read_path, settings};
+use super::typing::Meaning;
+use super::{Scope, read_path};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
-use crate::ir::{DType, Dim, InputKind, NodeId, Symbol, Value};
-use crate::op::{OpForm, Registry, Role};
+use crate::ir::{DType, Symbol, Value};
+use crate::op::Registry;
 use crate::pipeline::{
-    CheckpointDecl, Evaluation, LastBatch, LoadName, LoadStage, OptimizerDecl, Pipeline, PredictStage,
-    RunStage, Schedule, SearchStage, SplitRef, Stage, StageKind, TrainStage,
+    CheckpointDecl, Evaluation, LastBatch, LoadName, LoadStage, Pipeline, PredictStage, RunStage,
+    SearchStage, SplitRef, Stage, StageKind, TrainStage,
 };
 use crate::source::fields::suggestion;
 use crate::source::{Fields, Ron, RonKind, entries};
-use std::sync::Arc;
+use feeds::Feeds;
 
 /// The most of anything that is counted: steps, epochs, rows of a batch.
 const MANY: usize = 1 << 40;
@@ -49,17 +52,6 @@ struct Reader<'a> {
 
 /// A name in a report and the node behind it.
 type Named = (Symbol, Symbol);
-
-/// What a stage provides for the inputs of the graph.
-struct Feeds<'f> {
-    stage: Span,
-    /// Where rows come from; the caller gives them otherwise.
-    split: Option<&'f SplitRef>,
-    /// Whether the number of rows in a batch settles leading extents.
-    in_batches: bool,
-    /// Other extents that the stage settles.
-    dims: &'f [(Symbol, usize)],
-}
 
 impl Reader<'_> {
     fn stage(&mut self, value: &Ron) -> Option<StageKind> {
@@ -519,172 +511,6 @@ impl Reader<'_> {
         dims.collect()
     }
 
-    // ---- Optimizers.
-
-    /// `Adam(lr: 1e-3, beta1: 0.9)`: the op `adam` and its settings.
-    fn optimizer(&mut self, value: &Ron) -> Option<OptimizerDecl> {
-        let form = self.optimizer_form(value)?;
-        let mut fields = Fields::of_choice(value, "an optimizer", &["lr"], self.diags)?;
-        let lr = fields.required("lr").and_then(|v| self.schedule(v));
-        let decay_bias =
-            fields.optional("decay_bias").map_or(Some(true), |v| v.boolean("`decay_bias`", self.diags));
-        let given = nodes::settings(fields.rest(), self.diags);
-        fields.finish(self.diags);
-        let attrs =
-            settings::read(&form, &given?, value.span, &Names::new(), &Default::default(), self.diags);
-        Some(OptimizerDecl { op: form.name.clone(), attrs: attrs?, lr: lr?, decay_bias: decay_bias? })
-    }
-
-    fn optimizer_form(&mut self, value: &Ron) -> Option<Arc<OpForm>> {
-        let Some(head) = value.head() else {
-            value.word("`optimizer`", self.diags).inspect(|word| {
-                self.diags
-                    .error(Code::E0207, word.span, "an optimizer has settings")
-                    .help("write `Adam(lr: 1e-3)`");
-            });
-            return None;
-        };
-        let is_optimizer = |form: &Arc<OpForm>| matches!(form.role, Role::Optimizer { .. });
-        // `AdamW` is the op `adamw`, or `adam_w`.
-        let squeezed = |op: &str| op.replace('_', "").eq_ignore_ascii_case(head.value);
-        let form = self.registry.ops().find(|op| is_optimizer(op) && squeezed(&op.name)).cloned();
-        if form.is_none() {
-            let known = self.registry.ops().filter(|op| is_optimizer(op));
-            let known: Vec<String> = known.map(|op| camel_case(&op.name)).collect();
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let help = suggestion(head.value, &known, self.diags);
-            self.diags
-                .error(Code::E0207, head.span, format!("there is no optimizer `{}`", head.value))
-                .help(help);
-        }
-        form
-    }
-
-    fn schedule(&mut self, value: &Ron) -> Option<Schedule> {
-        const KINDS: [&str; 5] = ["Constant", "Exp", "Cosine", "Linear", "Steps"];
-        let Some(head) = value.head() else {
-            return value.number("`lr`", self.diags).map(Schedule::Constant);
-        };
-        let order: &[&str] = match head.value {
-            "Constant" => &["value"],
-            "Exp" => &["start", "end", "rate"],
-            "Cosine" | "Linear" => &["start", "end", "warmup"],
-            "Steps" => &["start", "factor", "every"],
-            other => {
-                let help = suggestion(other, &KINDS, self.diags);
-                self.diags
-                    .error(Code::E0014, head.span, format!("there is no schedule `{other}`"))
-                    .help(help);
-                return None;
-            }
-        };
-        let mut fields = Fields::of_choice(value, "a schedule", order, self.diags)?;
-        let schedule = self.schedule_of(head.value, &mut fields);
-        fields.finish(self.diags);
-        schedule
-    }
-
-    fn schedule_of(&mut self, kind: &str, fields: &mut Fields) -> Option<Schedule> {
-        if kind == "Constant" {
-            return self.required_number(fields, "value").map(Schedule::Constant);
-        }
-        let start = self.required_number(fields, "start");
-        match kind {
-            "Exp" => {
-                let (end, rate) = (self.number_or_zero(fields, "end"), self.required_number(fields, "rate"));
-                Some(Schedule::Exp { start: start?, end: end?, rate: rate? })
-            }
-            "Steps" => {
-                let factor = self.required_number(fields, "factor");
-                let every = fields.required("every").and_then(|v| self.count(v, "`every`"));
-                Some(Schedule::Steps { start: start?, factor: factor?, every: every? })
-            }
-            _ => {
-                let end = self.number_or_zero(fields, "end");
-                let warmup = fields.optional("warmup");
-                let warmup = warmup.map_or(Some(0), |v| v.integer("`warmup`", 0..=MANY, self.diags));
-                let (start, end, warmup) = (start?, end?, warmup?);
-                Some(match kind {
-                    "Cosine" => Schedule::Cosine { start, end, warmup },
-                    _ => Schedule::Linear { start, end, warmup },
-                })
-            }
-        }
-    }
-
-    fn required_number(&mut self, fields: &mut Fields, name: &'static str) -> Option<f64> {
-        fields.required(name).and_then(|v| v.number(&format!("`{name}`"), self.diags))
-    }
-
-    fn number_or_zero(&mut self, fields: &mut Fields, name: &'static str) -> Option<f64> {
-        fields.optional(name).map_or(Some(0.0), |v| v.number(&format!("`{name}`"), self.diags))
-    }
-
-    // ---- Inputs that a stage needs.
-
-    /// Checks that the stage feeds all inputs behind these nodes.
-    fn check_feeds<'n>(&mut self, used: impl Iterator<Item = &'n Symbol>, feeds: &Feeds) {
-        let roots = used.filter_map(|name| self.find(name)).collect();
-        let live = reached(self.pipeline, roots);
-        let mut told = vec![];
-        for (id, kind) in self.pipeline.graph.inputs() {
-            if live[id] && kind == InputKind::Data && self.check_source(id, feeds) {
-                self.check_extents(id, feeds, &mut told);
-            }
-        }
-    }
-
-    /// Whether the input has rows in the split that the stage reads.
-    fn check_source(&mut self, input: NodeId, feeds: &Feeds) -> bool {
-        let Some(split) = feeds.split else {
-            return true;
-        };
-        let node = self.pipeline.graph.node(input);
-        let name = node.name();
-        let decl = self.pipeline.inputs.iter().find(|decl| decl.name == *name);
-        let from = decl.and_then(|decl| decl.from.as_ref());
-        if from.is_some_and(|(data, _)| *data == split.data) {
-            return true;
-        }
-        let from = from.map_or("the caller".to_owned(), |(data, field)| format!("`{data}.{field}`"));
-        let message =
-            format!("`{name}` comes from {from}, but this stage reads `{}.{}`", split.data, split.split);
-        let error = self.diags.error(Code::E0203, feeds.stage, message);
-        error.help(format!("declare the input with `from: \"{}.…\"`", split.data));
-        if let Some(span) = node.span {
-            error.also(span, "declared here");
-        }
-        false
-    }
-
-    /// Whether the stage settles all extents of the input; each that it does not is told once.
-    fn check_extents(&mut self, input: NodeId, feeds: &Feeds, told: &mut Vec<Symbol>) {
-        let node = self.pipeline.graph.node(input);
-        let ty = &node.outputs[0].ty;
-        let rows = ty.shape.first().filter(|_| feeds.in_batches);
-        for dim in &ty.shape {
-            let Dim::Named(extent) = dim else {
-                continue;
-            };
-            let settled = rows == Some(dim) || feeds.dims.iter().any(|(known, _)| known == extent);
-            if settled || told.contains(extent) {
-                continue;
-            }
-            told.push(extent.clone());
-            let message = format!("this stage does not say how large `{extent}` is");
-            let error = self.diags.error(Code::E0112, feeds.stage, message);
-            error.help(match feeds.in_batches {
-                true => format!(
-                    "batches settle leading extents only: add `dims: {{\"{extent}\": …}}` to the pipeline"
-                ),
-                false => format!("add `dims: {{\"{extent}\": …}}`"),
-            });
-            if let Some(span) = node.span {
-                error.also(span, format!("`{}` is {ty}", node.name()));
-            }
-        }
-    }
-
     /// What only unused nodes use is unused too; saying so of the last ones is enough.
     fn warn_of_unused(&mut self) {
         let live = reached(self.pipeline, self.roots.clone());
@@ -721,12 +547,4 @@ fn flip<T>(given: Option<Option<T>>) -> Option<Option<T>> {
         None => Some(None),
         Some(read) => read.map(Some),
     }
-}
-
-fn camel_case(name: &str) -> String {
-    let word = |word: &str| {
-        let mut chars = word.chars();
-        chars.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + chars.as_str())
-    };
-    name.split('_').map(word).collect()
 }

@@ -1,0 +1,108 @@
+#![allow(clippy::unwrap_used)]
+use super::super::isa::{Level, dispatch_on};
+use super::*;
+
+fn wave(len: usize, step: usize) -> Vec<f32> {
+    (0..len).map(|i| ((i * step) % 1013) as f32 / 1013.0 - 0.5).collect()
+}
+
+/// The product in f64, straight from the definition.
+fn reference(a: Matrix<f32>, b: Matrix<f32>) -> Vec<f64> {
+    let at = |m: &Matrix<f32>, i: usize, j: usize| unsafe { *m.at(i, j) } as f64;
+    let element = |i, j| (0..a.n_columns).map(|p| at(&a, i, p) * at(&b, p, j)).sum();
+    (0..a.n_rows).flat_map(|i| (0..b.n_columns).map(move |j| (i, j))).map(|(i, j)| element(i, j)).collect()
+}
+
+fn assert_close(got: &[f32], exact: &[f64], k: usize, what: &str) {
+    for (i, (&got, &exact)) in got.iter().zip(exact).enumerate() {
+        assert!(
+            (got as f64 - exact).abs() <= 1e-6 * (k as f64).sqrt().max(1.0),
+            "{what}: {got} for {exact} at {i}"
+        );
+    }
+}
+
+fn product(level: Level, a: Matrix<f32>, b: Matrix<f32>) -> Vec<f32> {
+    let mut out = vec![f32::NAN; a.n_rows * b.n_columns];
+    let mut tile = TileMut::new(&mut out, a.n_rows, b.n_columns, b.n_columns);
+    let scratch = &mut *Scratch::new();
+    dispatch_on(level, TileKernel { scratch, a, b, out: &mut tile, accumulate: false });
+    out
+}
+
+#[test]
+fn every_edge_and_every_transpose_on_every_instruction_set() {
+    for [m, n, k] in
+        [[1, 1, 1], [8, 32, 3], [9, 33, 257], [7, 10, 300], [13, 47, 16], [3, 100, 1], [17, 16, 40]]
+    {
+        let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
+        for a in [Matrix::row_major(&a_data, m, k), Matrix::row_major(&a_data, k, m).transposed()] {
+            for b in [Matrix::row_major(&b_data, k, n), Matrix::row_major(&b_data, n, k).transposed()] {
+                let exact = reference(a, b);
+                for level in Level::available() {
+                    let what = format!("{m}×{n}×{k} on {level:?}, strides {} {}", a.row_stride, b.row_stride);
+                    assert_close(&product(level, a, b), &exact, k, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tiles_cover_the_output_once_and_finish_sees_complete_tiles() {
+    for ([m, n, k], whole_rows) in [([130, 300, 70], false), ([130, 300, 70], true), ([1000, 10, 64], false)]
+    {
+        let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
+        let (a, b) = (Matrix::row_major(&a_data, m, k), Matrix::row_major(&b_data, k, n));
+        let exact: Vec<f64> = reference(a, b).iter().map(|v| 2.0 * (v + 1.0)).collect();
+        for n_threads in [1, 3] {
+            let mut pool = Pool::new(n_threads).unwrap();
+            let mut scratch: Vec<_> = (0..n_threads).map(|_| Scratch::new()).collect();
+            let mut out = vec![1.0; m * n];
+            let tiles = Tiles::new(m, n, k, whole_rows);
+            assert!(tiles.len() > 1);
+            let out_tile = TileMut::new(&mut out, m, n, n);
+            gemm(&mut pool, &mut scratch, a, b, out_tile, true, tiles, |tile, rows, columns| {
+                assert_eq!((tile.n_rows(), tile.n_columns()), (rows.len(), columns.len()));
+                assert!(!whole_rows || columns == (0..n));
+                (0..rows.len()).for_each(|i| tile.row(i).iter_mut().for_each(|v| *v *= 2.0));
+            });
+            assert_close(&out, &exact, k, "with a finish");
+        }
+    }
+}
+
+#[test]
+fn nothing_to_add_up_gives_zeros_and_nothing_to_write_is_fine() {
+    let mut pool = Pool::new(1).unwrap();
+    let mut scratch = [Scratch::new()];
+    for [m, n, k] in [[3, 4, 0], [0, 4, 5], [3, 0, 5]] {
+        let (a, b) = (vec![1.0f64; m * k], vec![1.0; k * n]);
+        let mut out = vec![7.0; m * n];
+        let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
+        let tile = TileMut::new(&mut out, m, n, n);
+        gemm(&mut pool, &mut scratch, a, b, tile, false, Tiles::new(m, n, k, false), |_, _, _| {});
+        assert!(out.iter().all(|&v| v == 0.0));
+    }
+}
+
+#[test]
+fn f64_products_are_f64_products() {
+    let third = [1.0 / 3.0; 40];
+    let mut out = [0.0];
+    let mut tile = TileMut::new(&mut out, 1, 1, 1);
+    gemm_tile(
+        &mut *Scratch::new(),
+        Matrix::row_major(&third, 1, 40),
+        Matrix::row_major(&third, 40, 1),
+        &mut tile,
+        false,
+    );
+    assert!((out[0] - 40.0 / 9.0f64).abs() < 1e-14);
+}
+
+#[test]
+#[should_panic]
+fn a_matrix_beyond_its_slice_is_refused() {
+    Matrix::new(&[0.0; 11], 0, [3, 4], [4, 1]);
+}
