@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 #[path = "ops/defects.rs"]
 mod defects;
+#[path = "ops/on_gpu.rs"]
+mod on_gpu;
 
 const RECORDED: [&str; 7] = [
     include_str!("examples/math.json"),

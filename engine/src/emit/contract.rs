@@ -56,7 +56,8 @@ pub fn contract(
 }
 
 impl ProductForm {
-    fn at(&self, code: &mut Code, buffers: &Buffers, point: Variable) -> Variable {
+    /// The product at a point of the result.
+    pub fn at(&self, code: &mut Code, buffers: &Buffers, point: Variable) -> Variable {
         let (row, column) = (code.divided(point, self.n), code.modulo(point, self.n));
         let (batch, row) = (code.divided(row, self.m), code.modulo(row, self.m));
         let elem = register_type(self.dtype.accumulator());
@@ -203,6 +204,7 @@ impl FusedKernel {
             is_wide: n_points > LARGEST_NARROW,
             may_share: true,
             is_atomic: false,
+            as_bits: false,
         });
         operands.iter_mut().for_each(|operand| operand.may_share |= operand.is_written);
         let insts = body.epilogue.insts.iter().map(|inst| match inst.op {

@@ -29,6 +29,7 @@ mod access;
 mod attend;
 mod code;
 mod contract;
+mod fold;
 mod group;
 mod library;
 mod map;
@@ -40,18 +41,22 @@ mod scalar;
 mod scan;
 mod scatter;
 mod segmented;
+mod select;
 #[cfg(test)]
 mod tests;
 mod tile;
 
 pub use attend::MOST_KEYS;
+pub use fold::{PANEL_BYTES, Panel, PanelFold};
 pub use library::{Activation, LibraryEpilogue, LibraryMatrix, absorbed, library_matrices};
 pub use row::RowPlan;
+pub use select::{MOST_SELECTED, select_rows};
 pub use tile::FLAG_WORDS;
 
-use crate::fuse::{Class, Kernel, KernelBody, Operand, Segment, Tile, TileOp, Use};
+use crate::fuse::{Class, Domain, Kernel, KernelBody, Operand, Segment, Tile, TileOp, Use};
 use crate::ir::{DType, Literal};
-use crate::op::GpuForm;
+use crate::op::gpu::{GpuArgument, GpuArguments, GpuLimits, OwnLaunch, View};
+use crate::op::{GpuForm, KernelCall};
 use code::{Code, U32, U64};
 use cubecl_core::codegen::{InfoBuilder, KernelSettings};
 use cubecl_core::compute::KernelBuilder;
@@ -69,8 +74,10 @@ use tile::Memory;
 /// Why a kernel has no text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EmitError {
-    /// A product whose rows are folded as they come.
-    #[error("rows of a product are folded on the processor only; take the ops apart with `fuse: Never`")]
+    /// A product whose rows are folded as they come, by something else than a selection that fits.
+    #[error(
+        "rows of a product are folded so on the processor only; take the ops apart with `fuse: Never`"
+    )]
     Fold,
     /// Attention that does not fit.
     #[error(
@@ -126,6 +133,13 @@ pub enum Argument {
     Operand(usize),
     /// The product of a contraction that a library has computed: dense, in the accumulator type.
     Product,
+    /// Part of a workspace that all launches of the kernel share.
+    Workspace {
+        /// Where it starts, in bytes; a multiple of 16.
+        start: usize,
+        /// How long it is.
+        bytes: usize,
+    },
     /// The error flag, to raise.
     Flag,
     /// The error flag, to heed.
@@ -178,6 +192,10 @@ enum Form {
     Scan(scan::ScanForm),
     /// The tile is that over the scores.
     Attend(Box<attend::AttendForm>),
+    /// The tile is the epilogue.
+    Fold(Box<fold::FoldForm>),
+    /// What an op brings along.
+    Own(OwnLaunch),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -198,6 +216,29 @@ struct OperandForm {
     may_share: bool,
     /// Whether threads add to the same elements.
     is_atomic: bool,
+    /// Whether the bits of elements are seen, as unsigned integers.
+    as_bits: bool,
+}
+
+impl OperandForm {
+    /// Words of the workspace.
+    fn words(start: usize, n_words: usize) -> OperandForm {
+        OperandForm {
+            argument: Argument::Workspace { start, bytes: 4 * n_words },
+            dtype: DType::U32,
+            is_written: true,
+            is_empty: false,
+            is_wide: n_words > LARGEST_NARROW,
+            may_share: true,
+            is_atomic: false,
+            as_bits: false,
+        }
+    }
+
+    /// The type that a kernel sees in memory.
+    fn element(&self) -> ElemType {
+        if self.as_bits { View::bits(self.dtype).0 } else { memory_type(self.dtype) }
+    }
 }
 
 impl FusedKernel {
@@ -216,9 +257,11 @@ impl FusedKernel {
             KernelBody::Segmented { tile, segments } => {
                 vec![whole(tile, Form::Segmented(segments.iter().map(segment_form).collect()))]
             }
-            KernelBody::Contract(body) if body.rows.is_some() => return Err(EmitError::Fold),
             KernelBody::Attend(body) => vec![attend::launch(kernel, body)?],
             KernelBody::Contract(body) => {
+                if let Some(rows) = &body.rows {
+                    return fold::launches(kernel, body, rows);
+                }
                 let product = contract::own_product(kernel, body);
                 [product].into_iter().chain(FusedKernel::side_sums(kernel)).collect()
             }
@@ -228,8 +271,7 @@ impl FusedKernel {
                 vec![whole(&tile, Form::Scan(scan::ScanForm::of(kernel, *monoid)))]
             }
             KernelBody::Opaque(body) => {
-                let GpuForm::None { why } = body.call.form().gpu;
-                return Err(EmitError::Opaque { op: body.call.call.form.name.clone(), why });
+                return own_launches(kernel, &body.call);
             }
         })
     }
@@ -268,7 +310,7 @@ impl FusedKernel {
         let compiled = compiled.map_err(|error| EmitError::Compiler(error.to_string()))?;
         Ok(KernelSource {
             shared_bytes: compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size()),
-            text: with_vectors_in_order(&compiled.source),
+            text: with_declarations_in_order(&with_vectors_in_order(&compiled.source)),
             entry: compiled.entrypoint_name,
             cube_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
             arguments: self.arguments(),
@@ -285,7 +327,7 @@ impl FusedKernel {
             Form::Contract(_) | Form::Scatter(_) => points.div_ceil(map::THREADS),
             Form::Scan(_) => scan::cubes(&self.tile.domain, points),
             Form::Row => points.div_ceil(RowPlan::of(&self.tile).rows),
-            Form::Attend(_) => points,
+            Form::Attend(_) | Form::Fold(_) | Form::Own(_) => points,
             Form::Segmented(segments) => segmented::cubes(segments, segmented::width(&self.tile, segments))
                 .last()
                 .copied()
@@ -293,13 +335,31 @@ impl FusedKernel {
         }
     }
 
+    /// Bytes of workspace that the launch reaches.
+    pub fn workspace_bytes(&self) -> usize {
+        let ends = self.operands.iter().filter_map(|operand| match operand.argument {
+            Argument::Workspace { start, bytes } => Some(start + bytes),
+            _ => None,
+        });
+        ends.max().unwrap_or(0)
+    }
+
     /// What a launch passes by value.
     pub fn info(&self, points: usize, seed: u32) -> Vec<u64> {
+        match &self.form {
+            Form::Segmented(_) => self.info_of(&[], seed),
+            Form::Fold(form) => self.info_of(form.scalars(), seed),
+            Form::Own(own) => self.info_of(&own.launch.scalars, seed),
+            _ => self.info_of(&[points], seed),
+        }
+    }
+
+    fn info_of(&self, scalars: &[usize], seed: u32) -> Vec<u64> {
         let mut info = InfoBuilder::default();
-        if !matches!(self.form, Form::Segmented(_)) {
+        for &scalar in scalars {
             match self.address() {
-                AddressType::U32 => info.scalars.push(points as u32),
-                AddressType::U64 => info.scalars.push(points as u64),
+                AddressType::U32 => info.scalars.push(scalar as u32),
+                AddressType::U64 => info.scalars.push(scalar as u64),
             }
         }
         if self.is_random() {
@@ -315,6 +375,8 @@ impl FusedKernel {
         let domain = &self.tile.domain;
         match &self.form {
             Form::Scatter(form) => form.n_points,
+            Form::Fold(form) => form.n_blocks(),
+            Form::Own(own) => own.launch.cubes,
             Form::Row | Form::Scan(_) | Form::Attend(_) => domain.points(Class::Row),
             _ => domain.points(Class::Element),
         }
@@ -353,6 +415,8 @@ impl FusedKernel {
         match self.form {
             Form::Scan(_) => scan::THREADS,
             Form::Attend(_) => attend::THREADS,
+            Form::Fold(ref form) => form.threads(),
+            Form::Own(ref own) => own.launch.threads,
             Form::Map | Form::Segmented(_) | Form::Contract(_) | Form::Scatter(_) => map::THREADS,
             Form::Row => RowPlan::of(&self.tile).cube_threads(),
         }
@@ -367,6 +431,8 @@ impl FusedKernel {
             Form::Scatter(_) => "scatter",
             Form::Scan(_) => "scan",
             Form::Attend(_) => "attend",
+            Form::Fold(_) => "fold",
+            Form::Own(ref own) => own.launch.name,
         }
     }
 
@@ -383,8 +449,15 @@ impl FusedKernel {
         self.address().register(&mut builder.scope);
         let index = if self.address() == AddressType::U64 { U64 } else { U32 };
         let buffers = self.buffers(&mut builder);
-        let is_segmented = matches!(self.form, Form::Segmented(_));
-        let points = (!is_segmented).then(|| builder.scalar(index.into()).consume());
+        let n_scalars = match &self.form {
+            Form::Segmented(_) => 0,
+            Form::Fold(form) => form.n_scalars(),
+            Form::Own(own) => own.launch.scalars.len(),
+            _ => 1,
+        };
+        let scalars: Vec<Variable> =
+            (0..n_scalars).map(|_| builder.scalar(index.into()).consume()).collect();
+        let points = scalars.first().copied();
         let seed = self.is_random().then(|| builder.scalar(U32.into()).consume());
         let mut code = Code { scope: &mut builder.scope, index };
         let is_clear = buffers.guard.map(|flag| is_clear(&mut code, flag));
@@ -406,6 +479,8 @@ impl FusedKernel {
             (Form::Scan(form), Some(rows)) => {
                 scan::scan(&mut code, form, &self.tile.domain, &buffers, rows);
             }
+            (Form::Fold(form), _) => fold::fold(&mut code, form, &self.tile, &buffers, &scalars)?,
+            (Form::Own(own), _) => own_body(&mut code, own, &buffers, scalars),
             (_, None) => crate::bug!("a kernel without its number of points"),
         }
         let dim = CubeDim::new_1d(self.n_threads() as u32);
@@ -416,7 +491,7 @@ impl FusedKernel {
     fn buffers(&self, builder: &mut KernelBuilder) -> Buffers {
         let mut operands = vec![];
         for form in &self.operands {
-            let elem = memory_type(form.dtype);
+            let elem = form.element();
             let storage = if form.is_atomic { StorageType::Atomic(elem) } else { StorageType::Scalar(elem) };
             let ty = Type::new(storage);
             // CUDA inputs become `const __restrict__`, which would be a lie for shared memory.
@@ -438,6 +513,43 @@ fn operand_forms(kernel: &Kernel) -> Vec<OperandForm> {
     operands.map(|(i, operand)| operand_form(i, operand, &kernel.operands)).collect()
 }
 
+/// The launches that an op brings along.
+fn own_launches(kernel: &Kernel, call: &KernelCall) -> Result<Vec<FusedKernel>, EmitError> {
+    let name = &call.call.form.name;
+    let ready = match &call.form().gpu {
+        GpuForm::None { why } => return Err(EmitError::Opaque { op: name.clone(), why }),
+        GpuForm::Launches(make_ready) => make_ready(call, &GpuLimits::CUDA),
+    };
+    let forms = operand_forms(kernel);
+    let viewed = |operand: usize, view: View| {
+        let as_bits = view == View::Bits;
+        let is_wide = as_bits && kernel.operands[operand].ty.bytes() / 4 > LARGEST_NARROW;
+        OperandForm { as_bits, is_wide: is_wide || forms[operand].is_wide, ..forms[operand] }
+    };
+    let launches = ready.launches.into_iter().filter(|launch| launch.cubes > 0).enumerate();
+    let fused = launches.map(|(number, launch)| {
+        let operands = launch.arguments.iter().map(|argument| match *argument {
+            GpuArgument::Input(input, view) => viewed(input, view),
+            GpuArgument::Output(output, view) => viewed(call.inputs.len() + output, view),
+            GpuArgument::Workspace { start, n_words } => OperandForm::words(start, n_words),
+        });
+        let operands = operands.collect();
+        let tile = Tile { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
+        let identity =
+            format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
+        FusedKernel { tile, form: Form::Own(OwnLaunch { identity, launch }), operands, is_guarded: false }
+    });
+    Ok(fused.collect())
+}
+
+/// All threads see the same error flag, so none waits for another that has left.
+fn own_body(code: &mut Code, own: &OwnLaunch, buffers: &Buffers, scalars: Vec<Variable>) {
+    let index = code.index;
+    let arguments =
+        GpuArguments { buffers: buffers.operands.iter().map(|operand| operand.0).collect(), scalars, index };
+    buffers.unless_raised(code, |code| (own.launch.body)(code.scope, &arguments));
+}
+
 fn operand_form(i: usize, operand: &Operand, all: &[Operand]) -> OperandForm {
     let n = operand.ty.numel();
     let is_written = operand.usage == Use::Write;
@@ -451,6 +563,7 @@ fn operand_form(i: usize, operand: &Operand, all: &[Operand]) -> OperandForm {
         is_wide: n > LARGEST_NARROW,
         may_share,
         is_atomic: false,
+        as_bits: false,
     }
 }
 
@@ -469,6 +582,24 @@ fn with_vectors_in_order(text: &str) -> String {
     }
     vectors.sort_unstable_by_key(|vector| vector.split_once(')').map(|(_, name)| name));
     [before, &vectors.concat(), after].concat()
+}
+
+/// The text with neighbouring declarations of variables and of shared memory in alphabetical order: CubeCL writes them in
+/// the order of a hash map.
+fn with_declarations_in_order(text: &str) -> String {
+    let is_declared = |line: &str| {
+        line.contains("&dynamic_shared_mem[") || line.split_once(" l_mut_").is_some_and(|(_, name)| {
+            name.strip_suffix(';').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        })
+    };
+    let lines: Vec<&str> = text.split('\n').collect();
+    let runs = lines.chunk_by(|a, b| is_declared(a) && is_declared(b));
+    let sorted = runs.flat_map(|run| {
+        let mut run = run.to_vec();
+        run.sort_unstable();
+        run
+    });
+    sorted.collect::<Vec<_>>().join("\n")
 }
 
 fn is_clear(code: &mut Code, flag: Variable) -> Variable {

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 //! Runs a kernel's CUDA text on the host: a C++ compiler with a stand-in for the CUDA headers. Threads are fibers that
-//! take turns at every exchange, so shuffles, shared memory and barriers behave as on the device.
+//! take turns at every exchange, so shuffles, shared memory and barriers behave as on the device. Tests of the root package
+//! run opaque kernels by it, too.
 
 use super::*;
 use std::fmt::Write;
@@ -10,44 +11,85 @@ use std::process::Command;
 /// What the operands, and then the error flag, hold after all launches; `inputs` are the operands that are read. None, with
 /// a note, if the machine has no C++ compiler.
 pub fn run(kernel: &Kernel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
-    let mut buffers: Vec<Vec<u8>> = inputs.to_vec();
-    buffers.extend(kernel.operands[inputs.len()..].iter().map(|operand| vec![0xAA; operand.ty.bytes()]));
-    let flag = buffers.len();
+    let mut memory = HostMemory::new(kernel, inputs);
     for fused in FusedKernel::launches(kernel).unwrap() {
-        let place = |argument: &Argument| match argument {
-            Argument::Operand(operand) => *operand,
-            Argument::Flag => flag,
-            Argument::Product | Argument::Guard => panic!("{argument:?}"),
-        };
-        let places: Vec<usize> = fused.arguments().iter().map(place).collect();
-        if places.contains(&flag) && buffers.len() == flag {
-            buffers.push(vec![0; 4 * FLAG_WORDS]);
-        }
-        let given = places.iter().map(|&place| buffers[place].clone()).collect();
-        let after = run_arguments(&fused, given, seed)?;
-        places.into_iter().zip(after).for_each(|(place, after)| buffers[place] = after);
+        let source = fused.cuda_source().unwrap();
+        let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));
+        memory.launch(&source, n_blocks, &info)?;
     }
-    Some(buffers)
+    Some(memory.operands.into_iter().chain(memory.flag).collect())
+}
+
+/// What the launches of a kernel share.
+pub struct HostMemory {
+    /// By operand of the kernel.
+    pub operands: Vec<Vec<u8>>,
+    /// The workspace, as far as it was used.
+    pub workspace: Vec<u8>,
+    flag: Option<Vec<u8>>,
+}
+
+impl HostMemory {
+    /// Memory with the operands that are read; the others hold garbage.
+    pub fn new(kernel: &Kernel, inputs: &[Vec<u8>]) -> HostMemory {
+        let mut operands: Vec<Vec<u8>> = inputs.to_vec();
+        operands.extend(kernel.operands[inputs.len()..].iter().map(|operand| vec![0xAA; operand.ty.bytes()]));
+        HostMemory { operands, workspace: vec![], flag: None }
+    }
+
+    /// Runs a launch, each of its arguments with memory of its own.
+    pub fn launch(&mut self, source: &KernelSource, n_blocks: usize, info: &[u64]) -> Option<()> {
+        let given = source.arguments.iter().map(|argument| self.place(argument).to_vec()).collect();
+        let after = execute_launch(source, n_blocks, info, given)?;
+        for (argument, after) in source.arguments.iter().zip(after) {
+            self.place(argument).copy_from_slice(&after);
+        }
+        Some(())
+    }
+
+    fn place(&mut self, argument: &Argument) -> &mut [u8] {
+        match *argument {
+            Argument::Operand(operand) => &mut self.operands[operand],
+            Argument::Flag => self.flag.get_or_insert_with(|| vec![0; 4 * FLAG_WORDS]),
+            Argument::Workspace { start, bytes } => {
+                let length = self.workspace.len().max(start + bytes);
+                self.workspace.resize(length, 0xAA);
+                &mut self.workspace[start..start + bytes]
+            }
+            Argument::Product | Argument::Guard => panic!("{argument:?}"),
+        }
+    }
 }
 
 /// What the arguments hold after a launch, each with memory of its own.
+#[allow(dead_code)]
 pub fn run_arguments(fused: &FusedKernel, buffers: Vec<Vec<u8>>, seed: u32) -> Option<Vec<Vec<u8>>> {
+    let source = fused.cuda_source().unwrap();
+    let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));
+    execute_launch(&source, n_blocks, &info, buffers)
+}
+
+fn execute_launch(
+    source: &KernelSource,
+    n_blocks: usize,
+    info: &[u64],
+    buffers: Vec<Vec<u8>>,
+) -> Option<Vec<Vec<u8>>> {
     if Command::new("g++").arg("--version").output().is_err() {
         eprintln!("skipped: there is no g++ to run the kernel's text with");
         return None;
     }
-    let source = fused.cuda_source().unwrap();
     assert_eq!(source.arguments.len(), buffers.len(), "{:?}", source.arguments);
     let dir = tempfile::tempdir().unwrap();
     for header in ["cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h"] {
         std::fs::write(dir.path().join(header), include_str!("shim.h")).unwrap();
     }
-    let info: Vec<u8> = source.info(source.points, seed).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let info: Vec<u8> = info.iter().flat_map(|word| word.to_le_bytes()).collect();
     std::fs::write(dir.path().join("info"), &info).unwrap();
     for (i, buffer) in buffers.iter().enumerate() {
         std::fs::write(dir.path().join(i.to_string()), buffer).unwrap();
     }
-    std::fs::write(dir.path().join("main.cpp"), main_text(&source, &buffers, info.len())).unwrap();
+    std::fs::write(dir.path().join("main.cpp"), main_text(source, n_blocks, &buffers, info.len())).unwrap();
     execute(
         dir.path(),
         Command::new("g++").args([
@@ -65,7 +107,7 @@ pub fn run_arguments(fused: &FusedKernel, buffers: Vec<Vec<u8>>, seed: u32) -> O
     Some((0..buffers.len()).map(|i| std::fs::read(dir.path().join(i.to_string())).unwrap()).collect())
 }
 
-fn main_text(source: &KernelSource, buffers: &[Vec<u8>], info_bytes: usize) -> String {
+fn main_text(source: &KernelSource, n_blocks: usize, buffers: &[Vec<u8>], info_bytes: usize) -> String {
     let mut text = source.text.clone();
     let mut arguments = String::new();
     let (mut reads, mut writes) = (String::new(), String::new());
@@ -75,8 +117,7 @@ fn main_text(source: &KernelSource, buffers: &[Vec<u8>], info_bytes: usize) -> S
         writeln!(writes, "    write_buffer(\"{i}\", buffers[{i}], {bytes});").unwrap();
         write!(arguments, "Pointer{{buffers[{i}]}}, ").unwrap();
     }
-    let (entry, n_blocks, n_threads) =
-        (&source.entry, source.cube_count_for(source.points), source.cube_dim[0]);
+    let (entry, n_threads) = (&source.entry, source.cube_dim[0]);
     write!(
         text,
         "\nstatic void *buffers[64];\nstatic info_st *info_argument;\nint main() {{\n{reads}    \

@@ -9,12 +9,29 @@ pub struct Abilities {
     pub most_keys: usize,
     /// Whether such a kernel computes in `f64`, too.
     pub attends_doubles: bool,
-    /// Whether rows of a product can be folded as they come.
-    pub folds_rows: bool,
+    /// What can fold rows of a product as they come.
+    pub row_folds: RowFolds,
+}
+
+/// What can fold rows of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFolds {
+    /// Any row monoid, in the functions that it brings along.
+    Any,
+    /// What is known to select at most so many elements of a row.
+    Selections {
+        /// Elements of a row.
+        most: usize,
+    },
 }
 
 impl Default for Abilities {
     fn default() -> Abilities {
-        Abilities { most_queries: usize::MAX, most_keys: usize::MAX, attends_doubles: true, folds_rows: true }
+        Abilities {
+            most_queries: usize::MAX,
+            most_keys: usize::MAX,
+            attends_doubles: true,
+            row_folds: RowFolds::Any,
+        }
     }
 }

@@ -163,13 +163,8 @@ fn contract(
 
 /// What folds the rows of a contraction; its results become operands.
 fn rows_body(graph: &Graph, node: NodeId, shape: [usize; 3], operands: &mut Vec<Operand>) -> RowsBody {
-    let consumer = match &graph.nodes[node].op {
-        NodeOp::Reduce { monoid, .. } => {
-            RowConsumer::Extreme(*monoid, graph.ty(graph.nodes[node].inputs[0]).dtype)
-        }
-        NodeOp::Call(call) => RowConsumer::Call(KernelCall::new(graph, &graph.nodes[node], call)),
-        other => crate::bug!("{other:?} folds no rows"),
-    };
+    let consumer = RowConsumer::of(graph, node)
+        .unwrap_or_else(|| crate::bug!("{:?} folds no rows", graph.nodes[node].op));
     let first = operands.len();
     operands.extend((0..graph.nodes[node].outputs.len()).map(|port| {
         let value = Value { node, port };

@@ -7,9 +7,8 @@
 use super::attend::{self, Attention};
 use super::edges::{Edge, RealGraph, contract_extents};
 use super::scatter::{self, Producers};
-use super::{Access, Domain, Settings};
+use super::{Access, Domain, RowConsumer, RowFolds, Settings};
 use crate::ir::{Monoid, NodeId, NodeOp, Symbol, Value};
-use crate::op::{Role, extreme_fold};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What a cluster will become.
@@ -240,15 +239,14 @@ impl<'r, 'g> Clusters<'r, 'g> {
         }
     }
 
-    /// Whether a node takes in rows of its one operand piece by piece.
+    /// Whether a node takes in rows of its one operand piece by piece, in a way that the device can.
     fn folds_rows(&self, node: NodeId) -> bool {
-        let node = &self.real.graph.nodes[node];
-        match &node.op {
-            NodeOp::Reduce { monoid, .. } => {
-                extreme_fold(*monoid, self.real.graph.ty(node.inputs[0]).dtype).is_some()
+        let Some(consumer) = RowConsumer::of(self.real.graph, node) else { return false };
+        match self.settings.abilities.row_folds {
+            RowFolds::Any => true,
+            RowFolds::Selections { most } => {
+                consumer.selection().is_some_and(|selection| selection.k <= most)
             }
-            NodeOp::Call(call) => matches!(call.form.role, Role::RowMonoid(_)) && node.inputs.len() == 1,
-            _ => false,
         }
     }
 

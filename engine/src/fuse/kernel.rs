@@ -1,8 +1,11 @@
 //! Fused kernels: what one launch does, in a form that every device can run or translate.
 
 use super::Access;
-use crate::ir::{Combine, DType, Literal, Monoid, NodeId, Requirement, Scalar, Type, Value};
-use crate::op::{KernelCall, Role, RowFold, extreme_fold};
+use crate::ir::{
+    Combine, DType, Graph, Literal, Monoid, NodeId, NodeOp, Requirement, Scalar, Type, Value,
+};
+use crate::op::gpu::Order;
+use crate::op::{KernelCall, Role, RowFold, Selected, Selection, extreme_fold};
 
 /// Index of an instruction within its tile; also names its result.
 pub type Reg = usize;
@@ -216,6 +219,36 @@ pub enum RowConsumer {
 }
 
 impl RowConsumer {
+    /// What a node does with the rows of its one operand, if it takes them in piece by piece.
+    pub fn of(graph: &Graph, node: NodeId) -> Option<RowConsumer> {
+        let node = &graph.nodes[node];
+        match &node.op {
+            NodeOp::Reduce { monoid, .. } => {
+                let dtype = graph.ty(node.inputs[0]).dtype;
+                extreme_fold(*monoid, dtype).map(|_| RowConsumer::Extreme(*monoid, dtype))
+            }
+            NodeOp::Call(call) => (matches!(call.form.role, Role::RowMonoid(_)) && node.inputs.len() == 1)
+                .then(|| RowConsumer::Call(KernelCall::new(graph, node, call))),
+            _ => None,
+        }
+    }
+
+    /// What it selects from each row, if that is all it does. Of extremes, NaN is the first.
+    pub fn selection(&self) -> Option<Selection> {
+        match self {
+            RowConsumer::Extreme(monoid, dtype) => {
+                let is_descending = matches!(monoid, Monoid::Max | Monoid::ArgMax);
+                let order = Order { dtype: *dtype, is_descending, is_nan_first: true };
+                let selected = if monoid.is_index() { Selected::Indices } else { Selected::Values };
+                Some(Selection { k: 1, order, results: vec![selected] })
+            }
+            RowConsumer::Call(call) => match &call.call.form.role {
+                Role::RowMonoid(monoid) => monoid.selection(call),
+                _ => None,
+            },
+        }
+    }
+
     /// The fold.
     pub fn fold(&self) -> Box<dyn RowFold> {
         let fold = match self {

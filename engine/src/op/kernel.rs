@@ -4,6 +4,7 @@
 //! aside, and a way to run parts of its work side by side; how the work is cut must follow from shapes alone.
 
 use super::form::Lower;
+use super::gpu::GpuFn;
 use super::rows::RowMonoid;
 use crate::ir::{Attrs, Call, DType, Graph, Node, Type};
 use crate::oracle::OracleTensor;
@@ -30,13 +31,15 @@ pub type HostFn = Arc<dyn Fn(&KernelCall) -> HostKernel + Send + Sync>;
 pub type OracleFn = Arc<dyn Fn(&KernelCall, &[&OracleTensor]) -> Vec<OracleTensor> + Send + Sync>;
 
 /// What an opaque op launches on a GPU.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum GpuForm {
-    /// Nothing yet: a device that needs it says so and why.
+    /// Nothing: a device that needs it says so and why.
     None {
         /// Said to whoever runs the op there.
         why: &'static str,
     },
+    /// Launches that follow from shapes and from what a block of the device has.
+    Launches(GpuFn),
 }
 
 /// One call of an opaque op, all extents known.
@@ -95,9 +98,16 @@ pub type HostRun = Box<dyn Fn(&mut Lent) + Send + Sync>;
 impl KernelForm {
     /// The kernel of an op that folds each row of its one operand, along the last axis, by a monoid.
     pub fn of_rows(monoid: &RowMonoid, oracle: OracleFn) -> KernelForm {
-        let monoid = monoid.clone();
-        let host = Arc::new(move |call: &KernelCall| super::rows::host_kernel(&monoid, call));
-        KernelForm { host, oracle, gpu: GpuForm::None { why: "it has no GPU launch yet" } }
+        let (monoid, on_host) = (monoid.clone(), monoid.clone());
+        let host = Arc::new(move |call: &KernelCall| super::rows::host_kernel(&on_host, call));
+        let gpu = match monoid.selects() {
+            true => GpuForm::Launches(Arc::new(move |call, limits| match monoid.selection(call) {
+                Some(selection) => crate::emit::select_rows(&selection, call, limits),
+                None => crate::bug!("a row monoid that selects no longer does"),
+            })),
+            false => GpuForm::None { why: "a fold of its own runs on the processor only" },
+        };
+        KernelForm { host, oracle, gpu }
     }
 }
 

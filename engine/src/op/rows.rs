@@ -1,5 +1,6 @@
 //! Row monoids: ops that take in a row piece by piece, so that whoever makes the rows need not keep them.
 
+use super::gpu::Order;
 use super::kernel::{Elements, HostKernel, KernelCall, Lent, Share};
 use std::fmt;
 use std::sync::Arc;
@@ -8,9 +9,33 @@ use std::sync::Arc;
 /// neighbouring pieces are merged, and the row's results follow from the state. A contraction whose result only such an
 /// op reads hands over its tiles while they are hot, and the matrix is never stored.
 #[derive(Clone)]
-pub struct RowMonoid(Arc<FoldFn>);
+pub struct RowMonoid {
+    fold: Arc<FoldFn>,
+    selection: Option<SelectionFn>,
+}
 
 type FoldFn = dyn Fn(&KernelCall) -> Box<dyn RowFold> + Send + Sync;
+type SelectionFn = fn(&KernelCall) -> Selection;
+
+/// A fold that keeps the first elements of a row in some order: what a GPU has kernels for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Selection {
+    /// How many, at least 1. Where a row has fewer, the rest is index -1 and the number that comes last.
+    pub k: usize,
+    /// Their order; equal elements come in that of the row.
+    pub order: Order,
+    /// What each result gets of them, one after the other.
+    pub results: Vec<Selected>,
+}
+
+/// What a result gets of the selected elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Selected {
+    /// The elements.
+    Values,
+    /// Where they were in the row.
+    Indices,
+}
 
 /// A row monoid for one call of known shapes.
 ///
@@ -35,12 +60,27 @@ pub trait RowFold: Send + Sync {
 impl RowMonoid {
     /// A monoid from what makes it ready for a call.
     pub fn new(fold: impl Fn(&KernelCall) -> Box<dyn RowFold> + Send + Sync + 'static) -> RowMonoid {
-        RowMonoid(Arc::new(fold))
+        RowMonoid { fold: Arc::new(fold), selection: None }
+    }
+
+    /// The same, which is known to come to a selection: that runs on GPUs, too.
+    pub fn selecting(self, selection: fn(&KernelCall) -> Selection) -> RowMonoid {
+        RowMonoid { selection: Some(selection), ..self }
     }
 
     /// The monoid for one call.
     pub fn fold(&self, call: &KernelCall) -> Box<dyn RowFold> {
-        (self.0)(call)
+        (self.fold)(call)
+    }
+
+    /// What it selects, if that is all it does.
+    pub fn selection(&self, call: &KernelCall) -> Option<Selection> {
+        self.selection.map(|selection| selection(call))
+    }
+
+    /// Whether it selects elements of a row, and nothing else.
+    pub fn selects(&self) -> bool {
+        self.selection.is_some()
     }
 }
 
@@ -52,7 +92,7 @@ impl fmt::Debug for RowMonoid {
 
 impl PartialEq for RowMonoid {
     fn eq(&self, other: &RowMonoid) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.fold, &other.fold)
     }
 }
 

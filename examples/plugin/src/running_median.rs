@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use engine::core::cubecl;
+use engine::core::cubecl::prelude::*;
 use engine::core::ir::{Combine, DType};
+use engine::core::op::gpu::{GpuArgument, GpuKernel, GpuLaunch, GpuLimits, View};
 use engine::core::op::kernel::{KernelCall, Lent};
 use engine::core::op::{
     Example, GpuForm, Grad, GradCheck, HostKernel, InputSpec, KernelForm, Lower, OpForm, Role, TypeIssue,
@@ -32,7 +35,7 @@ pub fn running_median() -> OpForm {
         lower: Lower::Kernel(KernelForm {
             host: Arc::new(host),
             oracle: Arc::new(oracle),
-            gpu: GpuForm::None { why: "it has no GPU launch yet" },
+            gpu: GpuForm::Launches(Arc::new(gpu)),
         }),
         grad: Grad::rule(|b, call| {
             let Some(grad) = call.grads[0] else { return vec![None] };
@@ -92,6 +95,53 @@ fn host(call: &KernelCall) -> HostKernel {
                 }
             });
         }),
+    }
+}
+
+/// Threads of a block: each takes one element.
+const THREADS: usize = 256;
+
+fn gpu(call: &KernelCall, _: &GpuLimits) -> GpuKernel {
+    let (n_rows, n) = call.rows();
+    let (input, output) = (GpuArgument::Input(0, View::Elements), |i| GpuArgument::Output(i, View::Elements));
+    let launch = GpuLaunch {
+        name: "running_median",
+        cubes: (n_rows * n).div_ceil(THREADS),
+        threads: THREADS,
+        arguments: vec![input, output(0), output(1)],
+        scalars: vec![n_rows * n],
+        body: Arc::new(move |scope, given| {
+            median_cube::expand(scope, given.array(0), given.array(1), given.array(2), given.scalar(0), n);
+        }),
+    };
+    GpuKernel { workspace_bytes: 0, launches: vec![launch] }
+}
+
+/// Conditions do not guard what stands beside them, so neighbours are looked at where there are two.
+#[cube]
+fn median_cube(
+    x: &Array<f32>,
+    values: &mut Array<f32>,
+    indices: &mut Array<i32>,
+    n_points: usize,
+    #[comptime] n: usize,
+) {
+    let point = ABSOLUTE_POS;
+    if point < n_points {
+        let i = point % n;
+        let mut at = i;
+        if i > 0usize && i + 1usize < n {
+            let is_swapped = x[point] < x[point - 1usize];
+            let low = select(is_swapped, i, i - 1usize);
+            let middle = select(is_swapped, i - 1usize, i);
+            let start = point - i;
+            at = middle;
+            if x[point + 1usize] < x[start + middle] {
+                at = select(x[point + 1usize] < x[start + low], low, i + 1usize);
+            }
+        }
+        values[point] = x[point - i + at];
+        indices[point] = at as i32;
     }
 }
 

@@ -8,6 +8,7 @@ mod nearest;
 mod rank;
 mod select;
 mod sort;
+mod sort_gpu;
 mod sort_rows;
 mod topk;
 mod topk_rows;

@@ -2,6 +2,7 @@
 
 use crate::axis::{dtype, expect_rows, operand, scattered};
 use crate::rank::{Entry, Ranked, with_element};
+use crate::sort_gpu;
 use engine_core::ir::{DType, Type};
 use engine_core::op::kernel::{KernelCall, Lent, Part};
 use engine_core::op::{
@@ -26,7 +27,9 @@ pub fn sort_rows() -> OpForm {
         lower: Lower::Kernel(KernelForm {
             host: Arc::new(host),
             oracle: Arc::new(|call, args| ordered(call, args[0], call.attrs().bool("descending"), None)),
-            gpu: GpuForm::None { why: "it has no GPU launch yet" },
+            gpu: GpuForm::Launches(Arc::new(|call, limits| {
+                sort_gpu::sorted(call, call.attrs().bool("descending"), call.rows().1, limits)
+            })),
         }),
         grad: Grad::rule(|b, call| {
             vec![call.grads[0].map(|grad| scattered(b, call.inputs[0], call.outputs[1], grad))]

@@ -3,12 +3,15 @@
 use crate::axis::{dtype, expect_rows, operand, scattered};
 use crate::rank::{Ranked, with_element};
 use crate::select::Select;
+use crate::sort_gpu;
 use crate::sort_rows::ordered;
+use engine_core::emit::{MOST_SELECTED, select_rows};
 use engine_core::ir::{Attrs, Binary, Builder, DType, Dim, Type, Value};
+use engine_core::op::gpu::Order;
 use engine_core::op::kernel::KernelCall;
 use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, KernelForm, Lower, OpForm, Role, RowFold,
-    RowMonoid, TypeIssue, TypeRule,
+    AttrKind, AttrSpec, Example, GpuForm, Grad, GradCall, GradCheck, KernelForm, Lower, OpForm, Role,
+    RowFold, RowMonoid, Selected, Selection, TypeIssue, TypeRule,
 };
 use engine_core::oracle::OracleTensor;
 use std::sync::Arc;
@@ -16,7 +19,11 @@ use std::sync::Arc;
 /// The first k along the last axis: `[..., n]` to values `[..., k]` and indices `i32[..., k]`. The gradient of the values
 /// goes to the elements that were taken.
 pub fn topk_rows() -> OpForm {
-    let monoid = RowMonoid::new(fold);
+    let monoid = RowMonoid::new(fold).selecting(selection);
+    let gpu = GpuForm::Launches(Arc::new(|call, limits| match selection(call) {
+        selection if selection.k <= MOST_SELECTED => select_rows(&selection, call, limits),
+        Selection { k, order, .. } => sort_gpu::sorted(call, order.is_descending, k, limits),
+    }));
     OpForm {
         name: "topk_rows".into(),
         family: "order".into(),
@@ -27,7 +34,7 @@ pub fn topk_rows() -> OpForm {
         types: TypeRule::custom(|inputs, attrs| {
             types("topk_rows", &inputs[0], inputs[0].rank().max(1) - 1, attrs)
         }),
-        lower: Lower::Kernel(KernelForm::of_rows(&monoid, Arc::new(oracle))),
+        lower: Lower::Kernel(KernelForm { gpu, ..KernelForm::of_rows(&monoid, Arc::new(oracle)) }),
         grad: Grad::rule(gradient),
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![
@@ -92,6 +99,13 @@ fn fold(call: &KernelCall) -> Box<dyn RowFold> {
         true => Box::new(Select::<T, u64>::new(k, descending)),
         false => Box::new(Select::<T, [u64; 2]>::new(k, descending)),
     })
+}
+
+fn selection(call: &KernelCall) -> Selection {
+    let is_descending = call.attrs().bool("largest");
+    let order = Order { dtype: dtype(call), is_descending, is_nan_first: false };
+    let results = vec![Selected::Values, Selected::Indices];
+    Selection { k: call.attrs().int("k") as usize, order, results }
 }
 
 fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {

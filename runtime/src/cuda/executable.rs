@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 /// Steps of the longer graph: the gap between two graphs is long beside a short kernel.
 const STEPS_PER_GRAPH: usize = 16;
+/// Kernels of a step, above which it is a graph of its own: the gap does not matter, and the longer graph would.
+const MOST_STARTS: usize = 1000;
 
 /// A plan, ready to run.
 pub struct CudaExecutable {
@@ -45,6 +47,8 @@ pub struct CudaExecutable {
     graphs: [Option<CudaGraph>; 2],
     /// Whether all that is loaded at first use has been.
     is_warm: bool,
+    /// Whether a step is short enough for many of them to make one graph.
+    is_short: bool,
 }
 
 // SAFETY: handles of one owner, which the driver lets any thread of the context use.
@@ -69,6 +73,7 @@ impl CudaExecutable {
         });
         let done = done.collect::<Result<Vec<_>, DeviceError>>()?;
         let addresses = plan.buffers.iter().map(|_| 0).collect();
+        let is_short = launches.iter().map(Prepared::n_starts).sum::<usize>() < MOST_STARTS;
         let mut executable = CudaExecutable {
             lanes: Lanes::new(context, n_lanes, scratch_bytes, workspace_bytes)?,
             arena: allocate_arena(context, &plan)?,
@@ -84,6 +89,7 @@ impl CudaExecutable {
             done,
             graphs: [None, None],
             is_warm: false,
+            is_short,
             plan,
         };
         (0..executable.plan.buffers.len()).for_each(|buffer| executable.place(buffer));
@@ -162,7 +168,8 @@ impl CudaExecutable {
         let mut n_done = 0;
         while n_done < n_steps {
             let n_left = (n_steps - n_done) as usize;
-            let n = if self.is_warm && n_left >= STEPS_PER_GRAPH { STEPS_PER_GRAPH } else { 1 };
+            let is_many = self.is_warm && self.is_short && n_left >= STEPS_PER_GRAPH;
+            let n = if is_many { STEPS_PER_GRAPH } else { 1 };
             self.number_steps(first_step.wrapping_add(n_done), n)?;
             if self.is_warm {
                 self.replay(n)?;

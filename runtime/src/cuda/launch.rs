@@ -9,8 +9,10 @@ use super::trial::{self, Kept};
 use crate::device::DeviceError;
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::emit::{Argument, EmitError, FLAG_WORDS, FusedKernel, KernelSource, absorbed};
-use engine_core::fuse::{Class, ContractBody, Kernel, KernelBody, TileOp, Use};
+use engine_core::emit::{
+    Argument, EmitError, FLAG_WORDS, FusedKernel, KernelSource, PANEL_BYTES, Panel, PanelFold, absorbed,
+};
+use engine_core::fuse::{Class, ContractBody, Domain, Kernel, KernelBody, RowsBody, Tile, TileOp, Use};
 use engine_core::ir::Type;
 use engine_core::plan::{BufferId, Launch, Place, Plan, Precision};
 use std::ffi::c_void;
@@ -27,6 +29,7 @@ pub struct Prepared {
 
 enum Part {
     Kernel(Box<KernelPart>),
+    Panels(Box<PanelPart>),
     Product { product: Box<Product>, factors: [BufferId; 2], result: ProductPlace, bias: Option<BufferId> },
 }
 
@@ -38,11 +41,33 @@ struct KernelPart {
     info: Vec<u64>,
 }
 
+/// A product that comes panel by panel, each taken in by a kernel before the next one is multiplied.
+struct PanelPart {
+    /// By shape of a panel.
+    products: Vec<([usize; 2], Product)>,
+    panels: Vec<PanelLaunch>,
+    factors: [BufferId; 2],
+    /// Where panels go.
+    start: usize,
+    step: KernelPart,
+}
+
+/// One panel.
+struct PanelLaunch {
+    /// Index into the products.
+    product: usize,
+    /// Bytes from each factor's start to what is multiplied.
+    offsets: [u64; 2],
+    blocks: usize,
+    info: Vec<u64>,
+}
+
 /// What a pointer of a kernel points to.
 #[derive(Clone, Copy)]
 enum Pointer {
     Buffer(BufferId),
-    Scratch,
+    /// So many bytes into the scratch.
+    Scratch(usize),
     Flag,
 }
 
@@ -83,7 +108,10 @@ impl Prepared {
             prepared: Prepared { parts: vec![], beside: vec![], scratch_bytes: 0 },
         };
         match &plan.kernels[launch.kernel].body {
-            KernelBody::Contract(body) if body.rows.is_none() => contraction(body, &draft),
+            KernelBody::Contract(body) => match &body.rows {
+                None => contraction(body, &draft),
+                Some(rows) => folded(body, rows, &draft),
+            },
             _ => draft().own_kernels(),
         }
     }
@@ -115,7 +143,8 @@ impl Prepared {
     /// The kernels to be compiled.
     pub fn texts<'t>(&'t self, owner: &'t str) -> impl Iterator<Item = Text<'t>> {
         self.parts.iter().chain(&self.beside).filter_map(move |part| match part {
-            Part::Kernel(part) => Some(Text { owner, text: &part.source.text, entry: &part.source.entry }),
+            Part::Kernel(part) => Some(part.text(owner)),
+            Part::Panels(part) => Some(part.step.text(owner)),
             Part::Product { .. } => None,
         })
     }
@@ -123,8 +152,10 @@ impl Prepared {
     /// Takes the compiled kernels, in the order of [`Prepared::texts`].
     pub fn take(&mut self, functions: &mut impl Iterator<Item = Function>) {
         for part in self.parts.iter_mut().chain(&mut self.beside) {
-            if let Part::Kernel(part) = part {
-                part.function = functions.next();
+            match part {
+                Part::Kernel(part) => part.function = functions.next(),
+                Part::Panels(part) => part.step.function = functions.next(),
+                Part::Product { .. } => {}
             }
         }
     }
@@ -132,7 +163,8 @@ impl Prepared {
     /// Whether it may raise the error flag.
     pub fn may_raise(&self) -> bool {
         let raises = |part: &Part| match part {
-            Part::Kernel(part) => part.source.arguments.contains(&Argument::Flag),
+            Part::Kernel(part) => part.raises(),
+            Part::Panels(part) => part.step.raises(),
             Part::Product { .. } => false,
         };
         self.parts.iter().chain(&self.beside).any(raises)
@@ -140,7 +172,16 @@ impl Prepared {
 
     /// Whether the library is used.
     pub fn has_product(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Product { .. }))
+        self.parts.iter().any(|part| matches!(part, Part::Product { .. } | Part::Panels(_)))
+    }
+
+    /// How many times the device is called on.
+    pub fn n_starts(&self) -> usize {
+        let starts = |part: &Part| match part {
+            Part::Panels(part) => 2 * part.panels.len(),
+            Part::Kernel(_) | Part::Product { .. } => 1,
+        };
+        self.parts.iter().chain(&self.beside).map(starts).sum()
     }
 
     /// Starts everything.
@@ -161,6 +202,7 @@ impl Part {
     fn enqueue(&self, addresses: &Addresses, stream: CUstream) -> Result<(), DeviceError> {
         match self {
             Part::Kernel(part) => part.enqueue(addresses, stream),
+            Part::Panels(part) => part.enqueue(addresses, stream),
             Part::Product { product, factors, result, bias } => {
                 let places = Places {
                     factors: factors.map(|factor| addresses.buffers[factor]),
@@ -225,6 +267,22 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
     }
 }
 
+/// A fold of rows: of the library's product, panel by panel, or of one that its own kernel adds up.
+fn folded<'p>(
+    body: &ContractBody,
+    rows: &RowsBody,
+    draft: &dyn Fn() -> Drafts<'p>,
+) -> Result<Prepared, DeviceError> {
+    let n_flops = 2 * body.batch * body.m * body.n * body.k;
+    if n_flops < FEWEST_FLOPS {
+        return draft().own_kernels();
+    }
+    match draft().by_panels(body, rows)? {
+        Some(prepared) => Ok(prepared),
+        None => draft().own_kernels(),
+    }
+}
+
 /// The library is not tried below: starting it takes longer than the products.
 const FEWEST_FLOPS: usize = 100_000;
 /// A kernel of its own is not tried above: it has no tiles.
@@ -258,6 +316,49 @@ impl Drafts<'_> {
         }
         self.kernels(vec![FusedKernel::own_product(self.kernel)], ProductPlace::Scratch)?;
         self.side_sums()
+    }
+
+    /// None if the library cannot compute it.
+    fn by_panels(mut self, body: &ContractBody, rows: &RowsBody) -> Result<Option<Prepared>, DeviceError> {
+        let fold = FusedKernel::panel_fold(self.kernel, body, rows, PANEL_BYTES);
+        let PanelFold { panels, step, finish, state_bytes, panel_bytes } =
+            fold.map_err(|error| self.unsupported(&error))?;
+        let mut products: Vec<([usize; 2], Product)> = vec![];
+        let mut launches = vec![];
+        for panel in &panels {
+            let shape = [panel.rows[1], panel.columns[1]];
+            let known = products.iter().position(|(known, _)| *known == shape);
+            let number = match known {
+                Some(number) => number,
+                None => {
+                    let Some(product) = self.panel_product(body, shape)? else { return Ok(None) };
+                    products.push((shape, product));
+                    products.len() - 1
+                }
+            };
+            let (blocks, info) = step.panel_info(body, panel, self.seed as u32);
+            let offsets = panel_offsets(body, panel);
+            launches.push(PanelLaunch { product: number, offsets, blocks, info });
+        }
+        let Some((_, product)) = products.first() else { return Ok(None) };
+        let factors = product.operands().map(|operand| self.launch.buffers[operand]);
+        let step = self.kernel_part(&step, ProductPlace::Scratch)?;
+        let part = PanelPart { products, panels: launches, factors, start: state_bytes, step };
+        self.prepared.parts.push(Part::Panels(Box::new(part)));
+        self.prepared.scratch_bytes = state_bytes + panel_bytes;
+        self.kernels(finish.into_iter().collect(), ProductPlace::Scratch)?;
+        self.side_sums().map(Some)
+    }
+
+    /// The product of a panel of that shape, wherever it is.
+    fn panel_product(
+        &self,
+        body: &ContractBody,
+        [m, n]: [usize; 2],
+    ) -> Result<Option<Product>, DeviceError> {
+        let epilogue = Tile { domain: Domain { outer: m, row: n, inner: 1 }, insts: vec![] };
+        let panel = ContractBody { batch: 1, m, n, epilogue, side_sums: vec![], rows: None, ..*body };
+        Product::new(self.context, &panel, body.dtype.accumulator(), None, self.precision)
     }
 
     fn side_sums(mut self) -> Result<Prepared, DeviceError> {
@@ -349,24 +450,26 @@ impl Drafts<'_> {
     }
 
     fn push_kernel(&mut self, fused: &FusedKernel, product: ProductPlace) -> Result<(), DeviceError> {
-        let source = fused.cuda_source().map_err(|error| self.unsupported(&error))?;
-        if source.cube_count_for(source.points) == 0 {
+        let part = self.kernel_part(fused, product)?;
+        if part.source.cube_count_for(part.source.points) == 0 {
             return Ok(());
         }
+        self.prepared.scratch_bytes = self.prepared.scratch_bytes.max(fused.workspace_bytes());
+        self.prepared.parts.push(Part::Kernel(Box::new(part)));
+        Ok(())
+    }
+
+    fn kernel_part(&self, fused: &FusedKernel, product: ProductPlace) -> Result<KernelPart, DeviceError> {
+        let source = fused.cuda_source().map_err(|error| self.unsupported(&error))?;
         let pointers = source.arguments.iter().map(|argument| match (*argument, product) {
             (Argument::Operand(operand), _) => Pointer::Buffer(self.launch.buffers[operand]),
             (Argument::Product, ProductPlace::Buffer(buffer)) => Pointer::Buffer(buffer),
-            (Argument::Product, ProductPlace::Scratch) => Pointer::Scratch,
+            (Argument::Product, ProductPlace::Scratch) => Pointer::Scratch(0),
+            (Argument::Workspace { start, .. }, _) => Pointer::Scratch(start),
             (Argument::Flag | Argument::Guard, _) => Pointer::Flag,
         });
         let (pointers, info) = (pointers.collect(), source.info(source.points, self.seed as u32));
-        self.prepared.parts.push(Part::Kernel(Box::new(KernelPart {
-            source,
-            function: None,
-            pointers,
-            info,
-        })));
-        Ok(())
+        Ok(KernelPart { source, function: None, pointers, info })
     }
 
     fn unsupported(&self, error: &EmitError) -> DeviceError {
@@ -378,18 +481,62 @@ impl Drafts<'_> {
     }
 }
 
-impl KernelPart {
+/// Bytes from the start of each factor's first matrix to what a panel needs, in the library's order.
+fn panel_offsets(body: &ContractBody, panel: &Panel) -> [u64; 2] {
+    let size = body.dtype.size() as i64;
+    let (batch, row, column) = (panel.batch as i64, panel.rows[0] as i64, panel.columns[0] as i64);
+    let right = body.rhs.batch * batch + body.rhs.col * column;
+    let left = body.lhs.batch * batch + body.lhs.row * row;
+    [right, left].map(|elements| (elements * size) as u64)
+}
+
+impl PanelPart {
     fn enqueue(&self, addresses: &Addresses, stream: CUstream) -> Result<(), DeviceError> {
+        for panel in &self.panels {
+            let starts = self.factors.map(|factor| addresses.buffers[factor]);
+            let places = Places {
+                factors: [starts[0] + panel.offsets[0], starts[1] + panel.offsets[1]],
+                result: addresses.lane.scratch.start() + self.start as u64,
+                bias: None,
+            };
+            self.products[panel.product].1.launch(places, &addresses.lane.workspace, stream)?;
+            self.step.start(addresses, stream, panel.blocks, &panel.info)?;
+        }
+        Ok(())
+    }
+}
+
+impl KernelPart {
+    fn text<'t>(&'t self, owner: &'t str) -> Text<'t> {
+        Text { owner, text: &self.source.text, entry: &self.source.entry }
+    }
+
+    fn raises(&self) -> bool {
+        self.source.arguments.contains(&Argument::Flag)
+    }
+
+    fn enqueue(&self, addresses: &Addresses, stream: CUstream) -> Result<(), DeviceError> {
+        self.start(addresses, stream, self.source.cube_count_for(self.source.points), &self.info)
+    }
+
+    /// Starts so many blocks, given `info`.
+    fn start(
+        &self,
+        addresses: &Addresses,
+        stream: CUstream,
+        blocks: usize,
+        info: &[u64],
+    ) -> Result<(), DeviceError> {
         let Some(Function(function)) = self.function else {
             engine_core::bug!("a kernel that was not compiled")
         };
         let source = &self.source;
-        let blocks = u32::try_from(source.cube_count_for(source.points)).unwrap_or(u32::MAX);
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let mut pointers: Vec<CUdeviceptr> =
             self.pointers.iter().map(|pointer| pointer.address(addresses)).collect();
         let mut arguments: Vec<*mut c_void> =
             pointers.iter_mut().map(|start| (&raw mut *start).cast()).collect();
-        arguments.push(self.info.as_ptr().cast_mut().cast());
+        arguments.push(info.as_ptr().cast_mut().cast());
         let [x, y, z] = source.cube_dim;
         // SAFETY: the arguments are those of the kernel's signature, and the driver copies them during the call; what
         // they point to lies where the plan says.
@@ -411,7 +558,7 @@ impl Pointer {
     fn address(self, addresses: &Addresses) -> CUdeviceptr {
         match self {
             Pointer::Buffer(buffer) => addresses.buffers[buffer],
-            Pointer::Scratch => addresses.lane.scratch.start(),
+            Pointer::Scratch(start) => addresses.lane.scratch.start() + start as u64,
             Pointer::Flag => addresses.flag.start(),
         }
     }

@@ -23,8 +23,8 @@ mod tests;
 
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 use context::Context;
-use engine_core::emit::MOST_KEYS;
-use engine_core::fuse::Abilities;
+use engine_core::emit::{MOST_KEYS, MOST_SELECTED};
+use engine_core::fuse::{Abilities, RowFolds};
 use engine_core::plan::Plan;
 use executable::CudaExecutable;
 use memory::Memory;
@@ -66,7 +66,12 @@ impl Device for CudaDevice {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { most_queries: 8, most_keys: MOST_KEYS, attends_doubles: false, folds_rows: false }
+        Abilities {
+            most_queries: 8,
+            most_keys: MOST_KEYS,
+            attends_doubles: false,
+            row_folds: RowFolds::Selections { most: MOST_SELECTED },
+        }
     }
 
     /// Small kernels run side by side; more streams than branches help nobody.

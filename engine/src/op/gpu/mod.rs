@@ -1,0 +1,146 @@
+//! What an opaque op launches on a GPU: a list of launches over its operands, its results and a workspace, each the body
+//! of a kernel in the language of `#[cube]`.
+//!
+//! A body appends instructions to a scope: mostly by calling the `expand` of a `#[cube]` function with the arrays it is
+//! given. To run on every GPU it keeps to words of 32 bits and barriers.
+
+mod entries;
+
+pub use entries::{Order, Shape, before, high_of, high_rank, low_of, low_rank, put, put_last, sort};
+
+use super::kernel::KernelCall;
+use crate::ir::DType;
+use cubecl_core::ir::{ElemType, ManagedVariable, Scope, UIntKind, Variable};
+use cubecl_core::prelude::{Array, CubePrimitive, NativeExpand};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// The signature of what makes a call of known shapes ready for a GPU.
+pub type GpuFn = Arc<dyn Fn(&KernelCall, &GpuLimits) -> GpuKernel + Send + Sync>;
+
+/// The signature of the body of a kernel.
+pub type CubeBody = Arc<dyn Fn(&mut Scope, &GpuArguments) + Send + Sync>;
+
+/// What a block of a device has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuLimits {
+    /// Most threads.
+    pub threads: usize,
+    /// Bytes of shared memory.
+    pub shared_bytes: usize,
+}
+
+impl GpuLimits {
+    /// What every NVIDIA GPU has without being asked for more.
+    pub const CUDA: GpuLimits = GpuLimits { threads: 1024, shared_bytes: 48 << 10 };
+}
+
+/// A kernel made ready for one call: launches, one after the other.
+#[derive(Clone, Debug)]
+pub struct GpuKernel {
+    /// Bytes of scratch that all launches share.
+    pub workspace_bytes: usize,
+    /// In order; one that has no blocks is left out.
+    pub launches: Vec<GpuLaunch>,
+}
+
+/// One launch.
+#[derive(Clone)]
+pub struct GpuLaunch {
+    /// Name of the kernel.
+    pub name: &'static str,
+    /// Blocks.
+    pub cubes: usize,
+    /// Threads of a block.
+    pub threads: usize,
+    /// Memory that the body is given, in this order.
+    pub arguments: Vec<GpuArgument>,
+    /// Numbers that the body is given: what differs between launches that share a text.
+    pub scalars: Vec<usize>,
+    /// What a thread does.
+    pub body: CubeBody,
+}
+
+/// Memory that a launch is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GpuArgument {
+    /// An operand of the call, read.
+    Input(usize, View),
+    /// A result of the call, written; a launch may read what an earlier one wrote.
+    Output(usize, View),
+    /// Part of the workspace, as words of 32 bits.
+    Workspace {
+        /// Where it starts, in bytes; a multiple of 16.
+        start: usize,
+        /// How many words.
+        n_words: usize,
+    },
+}
+
+/// What a tensor is seen as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum View {
+    /// Elements of its type; truth values are bytes.
+    Elements,
+    /// The bits of its elements as unsigned integers of their size, 64 bits as two words, the lower one first.
+    Bits,
+}
+
+impl View {
+    /// The type of the unsigned integers that elements of a type are seen as, and how many make up an element.
+    pub(crate) fn bits(dtype: DType) -> (ElemType, usize) {
+        match dtype.size() {
+            1 => (ElemType::UInt(UIntKind::U8), 1),
+            2 => (ElemType::UInt(UIntKind::U16), 1),
+            size => (ElemType::UInt(UIntKind::U32), size / 4),
+        }
+    }
+}
+
+impl fmt::Debug for GpuLaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GpuLaunch { name, cubes, threads, arguments, scalars, .. } = self;
+        write!(f, "{name} {cubes}x{threads} {arguments:?} {scalars:?}")
+    }
+}
+
+/// What a body is given.
+pub struct GpuArguments {
+    pub(crate) buffers: Vec<Variable>,
+    pub(crate) scalars: Vec<Variable>,
+    pub(crate) index: ElemType,
+}
+
+impl GpuArguments {
+    /// An argument as an array; `T` is the type that it is seen as.
+    pub fn array<T: CubePrimitive>(&self, argument: usize) -> NativeExpand<Array<T>> {
+        ManagedVariable::Plain(self.buffers[argument]).into()
+    }
+
+    /// A number.
+    pub fn scalar(&self, number: usize) -> NativeExpand<usize> {
+        ManagedVariable::Plain(self.scalars[number]).into()
+    }
+}
+
+/// A launch with what tells it from others: two of one identity have one body.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnLaunch {
+    pub identity: String,
+    pub launch: GpuLaunch,
+}
+
+impl PartialEq for OwnLaunch {
+    fn eq(&self, other: &OwnLaunch) -> bool {
+        self.identity == other.identity
+    }
+}
+
+impl Eq for OwnLaunch {}
+
+impl Hash for OwnLaunch {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity.hash(state);
+    }
+}

@@ -1,0 +1,292 @@
+//! Sorting, selection and search as a GPU computes them: the CUDA texts of their kernels, run on the host.
+
+use super::bytes_of;
+use engine::Engine;
+use engine::core::compile::{Options, compile};
+use engine::core::emit::{Argument, FLAG_WORDS, FusedKernel, KernelSource, MOST_SELECTED, PanelFold};
+use engine::core::fuse::{Abilities, ContractBody, Kernel, KernelBody, RowFolds, Use};
+use engine::core::ir::{DType, Graph, parse};
+use engine::core::op::Registry;
+use engine::core::op::testing;
+use engine::core::oracle::{Oracle, OracleTensor};
+use engine::core::plan::Place;
+use engine::runtime::tensor::HostTensor;
+use on_host::HostMemory;
+use std::collections::HashMap;
+
+#[path = "../../engine/src/emit/on_host.rs"]
+#[allow(dead_code)]
+mod on_host;
+
+/// How products whose rows are folded are computed.
+#[derive(Clone, Copy, PartialEq)]
+enum Products {
+    /// By the kernel itself.
+    Own,
+    /// Elsewhere, in panels of so many bytes.
+    Panels(usize),
+}
+
+/// The outputs of a graph; none without a C++ compiler.
+fn run(
+    graph: &Graph,
+    registry: &Registry,
+    inputs: &HashMap<String, OracleTensor>,
+    products: Products,
+) -> Option<HashMap<String, Vec<f64>>> {
+    let row_folds = RowFolds::Selections { most: MOST_SELECTED };
+    let abilities = Abilities { row_folds, ..Abilities::default() };
+    let compiled = compile(graph, registry, &Options { abilities, ..Options::default() });
+    let plan = &compiled.plan;
+    let mut memory: Vec<Vec<u8>> = vec![];
+    for buffer in &plan.buffers {
+        memory.push(match buffer.place {
+            Place::Input(_) => bytes_of(&inputs[&*buffer.name]),
+            Place::Arena(_) => vec![],
+        });
+    }
+    for launch in &plan.launches {
+        let kernel = &plan.kernels[launch.kernel];
+        let operands = || kernel.operands.iter().zip(&launch.buffers);
+        let reads = operands().filter(|(operand, _)| operand.usage == Use::Read);
+        let given: Vec<Vec<u8>> =
+            reads.map(|(operand, &buffer)| memory[buffer][..operand.ty.bytes()].to_vec()).collect();
+        let after = match (&kernel.body, products) {
+            (KernelBody::Contract(body), Products::Panels(bytes)) if body.rows.is_some() => {
+                run_panels(kernel, body, &given, bytes)?
+            }
+            _ => on_host::run(kernel, &given, 0)?,
+        };
+        let written = operands().zip(after).filter(|((operand, _), _)| operand.usage == Use::Write);
+        written.for_each(|((_, &buffer), bytes)| memory[buffer] = bytes);
+    }
+    let outputs = plan.outputs.iter().map(|(name, buffer)| {
+        let (_, value) = graph.outputs.iter().find(|(output, _)| output == name).unwrap();
+        let ty = graph.ty(*value);
+        let tensor = HostTensor::from_bytes(ty.dtype, &ty.extents(), &memory[*buffer][..ty.bytes()]);
+        (name.to_string(), tensor.unwrap().to_f64())
+    });
+    Some(outputs.collect())
+}
+
+/// A folded product, panel by panel.
+fn run_panels(kernel: &Kernel, body: &ContractBody, given: &[Vec<u8>], bytes: usize) -> Option<Vec<Vec<u8>>> {
+    let rows = body.rows.as_ref().unwrap();
+    let PanelFold { panels, step, finish, state_bytes, .. } =
+        FusedKernel::panel_fold(kernel, body, rows, bytes).unwrap();
+    let factors = [body.lhs.operand, body.rhs.operand].map(|operand| {
+        let floats = given[operand].chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()));
+        floats.collect::<Vec<f32>>()
+    });
+    let mut memory = HostMemory::new(kernel, given);
+    let source = step.cuda_source().unwrap();
+    for panel in &panels {
+        let mut product = vec![];
+        for row in panel.rows[0]..panel.rows[0] + panel.rows[1] {
+            for column in panel.columns[0]..panel.columns[0] + panel.columns[1] {
+                let at = |matrix: engine::core::fuse::MatrixOperand, row: usize, col: usize| {
+                    let steps = [(panel.batch, matrix.batch), (row, matrix.row), (col, matrix.col)];
+                    steps.iter().map(|&(i, stride)| i as i64 * stride).sum::<i64>() + matrix.offset
+                };
+                let terms = (0..body.k).map(|i| {
+                    factors[0][at(body.lhs, row, i) as usize] * factors[1][at(body.rhs, i, column) as usize]
+                });
+                product.extend(terms.sum::<f32>().to_le_bytes());
+            }
+        }
+        memory.workspace.resize(memory.workspace.len().max(state_bytes + product.len()), 0xAA);
+        memory.workspace[state_bytes..state_bytes + product.len()].copy_from_slice(&product);
+        let (n_blocks, info) = step.panel_info(body, panel, 0);
+        memory.launch(&source, n_blocks, &info)?;
+    }
+    if let Some(finish) = finish {
+        let source = finish.cuda_source().unwrap();
+        memory.launch(&source, source.cube_count_for(source.points), &source.info(source.points, 0))?;
+    }
+    Some(memory.operands)
+}
+
+fn check_graph(nodes: &str, inputs: &HashMap<String, OracleTensor>, products: Products) {
+    let registry = Engine::new().registry;
+    let graph = parse(&format!("graph test {{\n{nodes}\n}}\n"), &registry).unwrap();
+    check(&graph, &registry, inputs, products, nodes);
+}
+
+fn check(
+    graph: &Graph,
+    registry: &Registry,
+    inputs: &HashMap<String, OracleTensor>,
+    products: Products,
+    what: &str,
+) {
+    let expected = Oracle::rounded(registry).run(graph, inputs, 0, 0).unwrap();
+    let Some(found) = run(graph, registry, inputs, products) else { return };
+    for (name, expected) in &expected.outputs {
+        let tolerance = if graph.ty(output(graph, name)).dtype == DType::F32 { 1e-5 } else { 0.0 };
+        for (i, (a, b)) in found[&**name].iter().zip(expected.to_f64()).enumerate() {
+            let is_equal = *a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * b.abs();
+            assert!(is_equal, "{what}: {name}[{i}] is {a} instead of {b}");
+        }
+    }
+}
+
+fn output(graph: &Graph, name: &str) -> engine::core::ir::Value {
+    graph.outputs.iter().find(|(output, _)| **output == *name).unwrap().1
+}
+
+/// Numbers with many equal ones, of both signs.
+fn numbers(n: usize, n_kinds: u32) -> Vec<f64> {
+    let mixed = (0..n as u32).map(|i| (i.wrapping_add(7).wrapping_mul(2_654_435_761) >> 7) % n_kinds);
+    mixed.map(|x| f64::from(x) - f64::from(n_kinds / 2)).collect()
+}
+
+/// The same among NaN, infinities and zeros of both signs, as far as the type has them.
+fn special(dtype: DType, n: usize) -> Vec<f64> {
+    let mut numbers = numbers(n, 40);
+    if dtype.is_float() {
+        let odd = [f64::NAN, f64::INFINITY, -0.0, 0.0, f64::NEG_INFINITY, f64::NAN, 0.0, -0.0];
+        numbers.iter_mut().step_by(3).zip(odd.iter().cycle()).for_each(|(x, &odd)| *x = odd);
+    } else if !matches!(dtype, DType::I32 | DType::I64) {
+        numbers.iter_mut().for_each(|x| *x += 20.0);
+    } else if n > 2 {
+        let (low, high) = if dtype == DType::I32 { (i32::MIN.into(), i32::MAX.into()) } else { (-9e18, 9e18) };
+        (numbers[0], numbers[2]) = (high, low);
+    }
+    if dtype == DType::Bool {
+        numbers.iter_mut().for_each(|x| *x = f64::from(*x > 18.0));
+    }
+    numbers
+}
+
+const DTYPES: [DType; 8] = [
+    DType::F32,
+    DType::F64,
+    DType::F16,
+    DType::BF16,
+    DType::I32,
+    DType::I64,
+    DType::U32,
+    DType::U8,
+];
+
+/// A call on rows of one type, its results being those of the rows.
+fn check_rows(call: &str, dtype: DType, rows: [usize; 2], count: usize, elements: Vec<f64>) {
+    let [n_rows, n] = rows;
+    let nodes = format!(
+        "input x: {dtype}[{n_rows}, {n}]\n(v: {dtype}[{n_rows}, {count}], i: i32[{n_rows}, {count}]) = {call}\n\
+         output v = v\noutput i = i"
+    );
+    let inputs = HashMap::from([("x".to_string(), OracleTensor::new(dtype, &rows, &elements))]);
+    check_graph(&nodes, &inputs, Products::Own);
+}
+
+#[test]
+fn rows_of_all_types_are_sorted_with_ties_and_nan() {
+    for (i, dtype) in DTYPES.into_iter().enumerate() {
+        let call = format!("sort_rows(x, descending={})", i % 2 == 1);
+        check_rows(&call, dtype, [3, 37], 37, special(dtype, 3 * 37));
+    }
+    for call in ["sort_rows(x)", "sort_rows(x, descending=true)"] {
+        for n in [1, 2, 700] {
+            check_rows(call, DType::F32, [5, n], n, special(DType::F32, 5 * n));
+        }
+    }
+}
+
+#[test]
+fn rows_longer_than_a_block_holds_are_merged() {
+    check_rows("sort_rows(x)", DType::F32, [1, 4096], 4096, special(DType::F32, 4096));
+    check_rows("sort_rows(x, descending=true)", DType::F32, [2, 4097], 4097, special(DType::F32, 2 * 4097));
+    check_rows("sort_rows(x)", DType::F16, [1, 17000], 17000, special(DType::F16, 17000));
+    check_rows("sort_rows(x, descending=true)", DType::I64, [2, 6500], 6500, special(DType::I64, 13000));
+}
+
+#[test]
+fn the_first_of_rows_of_all_types_are_selected() {
+    for (i, dtype) in DTYPES.into_iter().enumerate() {
+        let call = format!("topk_rows(x, k=5, largest={})", i % 2 == 0);
+        check_rows(&call, dtype, [3, 301], 5, special(dtype, 3 * 301));
+        let call = format!("topk_rows(x, k=12, largest={}, pad=true)", i % 2 == 1);
+        check_rows(&call, dtype, [2, 9], 12, special(dtype, 18));
+    }
+}
+
+#[test]
+fn selections_of_one_and_of_all_and_from_long_rows() {
+    let f32 = DType::F32;
+    check_rows("topk_rows(x, k=1)", f32, [4, 1], 1, special(f32, 4));
+    check_rows("topk_rows(x, k=1, largest=false)", f32, [1, 3000], 1, numbers(3000, 1 << 20));
+    check_rows("topk_rows(x, k=300)", f32, [2, 300], 300, special(f32, 600));
+    check_rows("topk_rows(x, k=64)", f32, [2, 6001], 64, numbers(12002, 1 << 20));
+    check_rows("topk_rows(x, k=64)", f32, [2, 6000], 64, numbers(12000, 3000));
+    // Rising rows: every element comes before all that were seen.
+    let rising = (0..5000).map(f64::from).collect();
+    check_rows("topk_rows(x, k=1024)", f32, [1, 5000], 1024, rising);
+    check_rows("topk_rows(x, k=1000, largest=false)", DType::F64, [1, 4000], 1000, numbers(4000, 5000));
+    check_rows("topk_rows(x, k=10)", DType::I32, [1, 40000], 10, numbers(40000, 50));
+    check_rows("topk_rows(x, k=1500)", f32, [2, 2500], 1500, special(f32, 5000));
+    check_rows("topk_rows(x, k=5000, pad=true)", f32, [1, 4500], 5000, special(f32, 4500));
+}
+
+fn matrices(m: usize, n: usize, k: usize) -> HashMap<String, OracleTensor> {
+    // Small integers: all sums are exact, and many are equal.
+    let matrix = |rows: usize, seed: usize| {
+        let elements: Vec<f64> = numbers(rows * k + seed, 9)[seed..].to_vec();
+        OracleTensor::new(DType::F32, &[rows, k], &elements)
+    };
+    HashMap::from([("q".to_string(), matrix(m, 0)), ("b".to_string(), matrix(n, 5))])
+}
+
+/// Products of `[m, 8]` and `[n, 8]` with what folds their rows.
+fn check_fold([m, n]: [usize; 2], results: &str, call: &str, outputs: &str, products: Products) {
+    let nodes = format!(
+        "input q: f32[{m}, 8]\ninput b: f32[{n}, 8]\nt: f32[8, {n}] = transpose(b)\np: f32[{m}, {n}] = matmul(q, t)\n\
+         {results} = {call}\n{outputs}"
+    );
+    check_graph(&nodes, &matrices(m, n, 8), products);
+}
+
+#[test]
+fn rows_of_a_product_are_selected_from_as_they_come() {
+    let both = |m: usize, k: usize| format!("(v: f32[{m}, {k}], i: i32[{m}, {k}])");
+    let outputs = "output v = v\noutput i = i";
+    for products in [Products::Own, Products::Panels(64 * 128 * 4), Products::Panels(1 << 20)] {
+        check_fold([70, 500], &both(70, 7), "topk_rows(p, k=7)", outputs, products);
+        check_fold([3, 301], &both(3, 20), "topk_rows(p, k=20, largest=false)", outputs, products);
+        check_fold([5, 300], "i: i32[5]", "argmax(p, axis=1)", "output i = i", products);
+    }
+    check_fold([1, 40000], &both(1, 10), "topk_rows(p, k=10)", outputs, Products::Panels(1 << 20));
+    check_fold([1, 40000], &both(1, 10), "topk_rows(p, k=10)", outputs, Products::Own);
+}
+
+#[test]
+fn search_finds_the_nearest_rows() {
+    for (products, metric) in
+        [(Products::Own, "l2"), (Products::Panels(1 << 16), "l2"), (Products::Panels(1 << 16), "ip")]
+    {
+        let nodes = format!(
+            "input q: f32[20, 8]\ninput b: f32[600, 8]\n\
+             (v: f32[20, 5], i: i32[20, 5]) = nearest(q, b, k=5, metric=\"{metric}\")\noutput v = v\noutput i = i"
+        );
+        check_graph(&nodes, &matrices(20, 600, 8), products);
+    }
+}
+
+#[test]
+fn examples_of_ops_that_bring_kernels_along_hold_in_their_cuda_texts() {
+    let registry = Engine::new().registry;
+    let is_opaque = |graph: &Graph| {
+        let compiled = compile(graph, &registry, &Options::default());
+        compiled.plan.kernels.iter().any(|kernel| matches!(kernel.body, KernelBody::Opaque(_)))
+    };
+    let examples = registry.ops().flat_map(|form| form.examples.clone());
+    let mut n_checked = 0;
+    for example in examples {
+        let case = testing::case(&example, &registry).unwrap();
+        if is_opaque(&case.graph) {
+            check(&case.graph, &registry, &case.inputs, Products::Own, &example.call);
+            n_checked += 1;
+        }
+    }
+    assert!(n_checked >= 10, "{n_checked} examples");
+}
