@@ -3,7 +3,9 @@
 use super::bytes_of;
 use engine::Engine;
 use engine::core::compile::{Options, compile};
-use engine::core::emit::{Argument, FLAG_WORDS, FusedKernel, KernelSource, MOST_SELECTED, PanelFold};
+use engine::core::emit::{
+    Argument, FLAG_WORDS, FusedKernel, KernelSource, MOST_SELECTED, PANEL_BYTES, PanelFold,
+};
 use engine::core::fuse::{Abilities, ContractBody, Kernel, KernelBody, RowFolds, Use};
 use engine::core::ir::{DType, Graph, parse};
 use engine::core::op::Registry;
@@ -11,6 +13,7 @@ use engine::core::op::testing;
 use engine::core::oracle::{Oracle, OracleTensor};
 use engine::core::plan::Place;
 use engine::runtime::tensor::HostTensor;
+use expect_test::expect_file;
 use on_host::HostMemory;
 use std::collections::HashMap;
 
@@ -149,7 +152,8 @@ fn special(dtype: DType, n: usize) -> Vec<f64> {
     } else if !matches!(dtype, DType::I32 | DType::I64) {
         numbers.iter_mut().for_each(|x| *x += 20.0);
     } else if n > 2 {
-        let (low, high) = if dtype == DType::I32 { (i32::MIN.into(), i32::MAX.into()) } else { (-9e18, 9e18) };
+        let (low, high) =
+            if dtype == DType::I32 { (i32::MIN.into(), i32::MAX.into()) } else { (-9e18, 9e18) };
         (numbers[0], numbers[2]) = (high, low);
     }
     if dtype == DType::Bool {
@@ -158,16 +162,8 @@ fn special(dtype: DType, n: usize) -> Vec<f64> {
     numbers
 }
 
-const DTYPES: [DType; 8] = [
-    DType::F32,
-    DType::F64,
-    DType::F16,
-    DType::BF16,
-    DType::I32,
-    DType::I64,
-    DType::U32,
-    DType::U8,
-];
+const DTYPES: [DType; 8] =
+    [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32, DType::I64, DType::U32, DType::U8];
 
 /// A call on rows of one type, its results being those of the rows.
 fn check_rows(call: &str, dtype: DType, rows: [usize; 2], count: usize, elements: Vec<f64>) {
@@ -289,4 +285,39 @@ fn examples_of_ops_that_bring_kernels_along_hold_in_their_cuda_texts() {
         }
     }
     assert!(n_checked >= 10, "{n_checked} examples");
+}
+
+// ---- Texts.
+
+/// The CUDA text of the first launch of the only kernel that is opaque or folds rows, from its parameters on.
+fn text(nodes: &str, products: Products) -> String {
+    let registry = Engine::new().registry;
+    let graph = parse(&format!("graph test {{\n{nodes}\n}}\n"), &registry).unwrap();
+    let compiled = compile(&graph, &registry, &Options::default());
+    let step = compiled.plan.kernels.iter().find_map(|kernel| match (&kernel.body, products) {
+        (KernelBody::Opaque(_), _) => Some(FusedKernel::launches(kernel).unwrap().remove(0)),
+        (KernelBody::Contract(body), Products::Panels(bytes)) => {
+            let rows = body.rows.as_ref()?;
+            Some(FusedKernel::panel_fold(kernel, body, rows, bytes).unwrap().step)
+        }
+        _ => None,
+    });
+    let step = step.unwrap();
+    let source = step.cuda_source().unwrap();
+    let again = step.clone().cuda_source().unwrap();
+    assert!(source.text == again.text, "equal kernels have equal texts");
+    source.text[source.text.find("extern \"C\"").unwrap()..].to_string()
+}
+
+#[test]
+fn texts_of_a_sort_a_selection_and_a_fold() {
+    let sort =
+        "input x: f32[6, 200]\n(v: f32[6, 200], i: i32[6, 200]) = sort_rows(x)\noutput v = v\noutput i = i";
+    expect_file!["../golden/sort.cu"].assert_eq(&text(sort, Products::Own));
+    let select = "input x: f32[9, 8192]\n(v: f32[9, 64], i: i32[9, 64]) = topk_rows(x, k=64)\noutput v = v\noutput i = i";
+    expect_file!["../golden/select.cu"].assert_eq(&text(select, Products::Own));
+    let fold = "input q: f32[5000, 128]\ninput b: f32[128, 100000]\ninput s: f32[100000]\n\
+        p: f32[5000, 100000] = matmul(q, b)\nd: f32[5000, 100000] = map(p, s) |p, s| s - 2.0 * p\n\
+        (v: f32[5000, 10], i: i32[5000, 10]) = topk_rows(d, k=10, largest=false)\noutput v = v\noutput i = i";
+    expect_file!["../golden/fold.cu"].assert_eq(&text(fold, Products::Panels(PANEL_BYTES)));
 }

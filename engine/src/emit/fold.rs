@@ -126,7 +126,11 @@ fn along_columns(access: &Access, n: usize) -> Option<Access> {
 ///
 /// # Errors
 /// If the fold is no selection that a device has kernels for.
-pub fn launches(kernel: &Kernel, body: &ContractBody, rows: &RowsBody) -> Result<Vec<FusedKernel>, EmitError> {
+pub fn launches(
+    kernel: &Kernel,
+    body: &ContractBody,
+    rows: &RowsBody,
+) -> Result<Vec<FusedKernel>, EmitError> {
     let fold = Fold::new(kernel, body, rows)?;
     let n_rows = body.batch * body.m;
     let [n_pieces, length] = pieces(n_rows, body.n, fold.select.round());
@@ -170,7 +174,11 @@ impl FusedKernel {
         let [n_pieces, _] = pieces(most_rows, most_columns, fold.select.round());
         let is_kept = n_pieces > 1 || most_columns < body.n;
         let states = fold.states(n_rows * n_pieces);
-        let state_bytes = if is_kept { (4 * n_rows * n_pieces * fold.select.state_words()).next_multiple_of(256) } else { 0 };
+        let state_bytes = if is_kept {
+            (4 * n_rows * n_pieces * fold.select.state_words()).next_multiple_of(256)
+        } else {
+            0
+        };
         let panel_bytes = most_rows * most_columns * dtype.size();
         let panel = OperandForm {
             argument: Argument::Workspace { start: state_bytes, bytes: panel_bytes },

@@ -75,9 +75,7 @@ use tile::Memory;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EmitError {
     /// A product whose rows are folded as they come, by something else than a selection that fits.
-    #[error(
-        "rows of a product are folded so on the processor only; take the ops apart with `fuse: Never`"
-    )]
+    #[error("rows of a product are folded so on the processor only; take the ops apart with `fuse: Never`")]
     Fold,
     /// Attention that does not fit.
     #[error(
@@ -308,9 +306,12 @@ impl FusedKernel {
             task.compile(&mut CudaCompiler::default(), &options, ExecutionMode::Unchecked, address)
         };
         let compiled = compiled.map_err(|error| EmitError::Compiler(error.to_string()))?;
+        let text = with_declarations_in_order(&with_vectors_in_order(&compiled.source));
+        let (text, shared_bytes) = with_shared_in_order(&text);
+        let said = || compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size());
         Ok(KernelSource {
-            shared_bytes: compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size()),
-            text: with_declarations_in_order(&with_vectors_in_order(&compiled.source)),
+            shared_bytes: shared_bytes.unwrap_or_else(said),
+            text,
             entry: compiled.entrypoint_name,
             cube_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
             arguments: self.arguments(),
@@ -455,8 +456,7 @@ impl FusedKernel {
             Form::Own(own) => own.launch.scalars.len(),
             _ => 1,
         };
-        let scalars: Vec<Variable> =
-            (0..n_scalars).map(|_| builder.scalar(index.into()).consume()).collect();
+        let scalars: Vec<Variable> = (0..n_scalars).map(|_| builder.scalar(index.into()).consume()).collect();
         let points = scalars.first().copied();
         let seed = self.is_random().then(|| builder.scalar(U32.into()).consume());
         let mut code = Code { scope: &mut builder.scope, index };
@@ -535,8 +535,7 @@ fn own_launches(kernel: &Kernel, call: &KernelCall) -> Result<Vec<FusedKernel>, 
         });
         let operands = operands.collect();
         let tile = Tile { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
-        let identity =
-            format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
+        let identity = format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
         FusedKernel { tile, form: Form::Own(OwnLaunch { identity, launch }), operands, is_guarded: false }
     });
     Ok(fused.collect())
@@ -584,13 +583,13 @@ fn with_vectors_in_order(text: &str) -> String {
     [before, &vectors.concat(), after].concat()
 }
 
-/// The text with neighbouring declarations of variables and of shared memory in alphabetical order: CubeCL writes them in
-/// the order of a hash map.
+/// The text with neighbouring declarations of variables in alphabetical order: CubeCL writes them in the order of a hash
+/// map.
 fn with_declarations_in_order(text: &str) -> String {
+    let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     let is_declared = |line: &str| {
-        line.contains("&dynamic_shared_mem[") || line.split_once(" l_mut_").is_some_and(|(_, name)| {
-            name.strip_suffix(';').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-        })
+        let name = line.split_once(" l_mut_").and_then(|(_, name)| name.strip_suffix(';'));
+        name.is_some_and(is_number)
     };
     let lines: Vec<&str> = text.split('\n').collect();
     let runs = lines.chunk_by(|a, b| is_declared(a) && is_declared(b));
@@ -601,6 +600,32 @@ fn with_declarations_in_order(text: &str) -> String {
     });
     sorted.collect::<Vec<_>>().join("\n")
 }
+
+/// The text with the arrays of shared memory one behind the other in the order of their names, and the bytes that they take
+/// if there are several: CubeCL lays them out in the order of a hash map.
+fn with_shared_in_order(text: &str) -> (String, Option<usize>) {
+    const SIZE: &str = "// Shared array size: ";
+    let lines: Vec<&str> = text.split('\n').collect();
+    let starts: Vec<usize> = (0..lines.len()).filter(|&i| lines[i].starts_with(SIZE)).collect();
+    let (Some(&first), true) = (starts.first(), starts.len() > 1) else { return (text.to_string(), None) };
+    let mut arrays: Vec<[&str; 2]> = starts.iter().map(|&i| [lines[i], lines[i + 1]]).collect();
+    arrays.sort_unstable_by_key(|[_, declared]| declared.split_once("shared_memory_").map(|(_, name)| name));
+    let mut end: usize = 0;
+    let mut sorted: Vec<String> = lines[..first].iter().map(ToString::to_string).collect();
+    for [size, declared] in arrays {
+        let bytes = size.rsplit(' ').nth(1).and_then(|bytes| bytes.parse::<usize>().ok());
+        let (Some(bytes), Some((before, _))) = (bytes, declared.rsplit_once('[')) else {
+            crate::bug!("shared memory is declared as `{declared}`")
+        };
+        sorted.extend([size.to_string(), format!("{before}[{end}]);")]);
+        end = (end + bytes).next_multiple_of(SHARED_ALIGNMENT);
+    }
+    sorted.extend(lines[first + 2 * starts.len()..].iter().map(ToString::to_string));
+    (sorted.join("\n"), Some(end))
+}
+
+/// Arrays of shared memory start at multiples of it.
+const SHARED_ALIGNMENT: usize = 16;
 
 fn is_clear(code: &mut Code, flag: Variable) -> Variable {
     let first = code.at(0);

@@ -597,11 +597,8 @@ fn resume(
             if stored == comptime!(k as u32) {
                 let high = states[first + comptime!(k)];
                 let index = states[first + comptime!(if shape.is_wide { 3 * k } else { 2 * k })];
-                let low = if comptime!(shape.is_wide) {
-                    states[first + comptime!(2 * k)]
-                } else {
-                    u32::new(0)
-                };
+                let low =
+                    if comptime!(shape.is_wide) { states[first + comptime!(2 * k)] } else { u32::new(0) };
                 limit(words, high, low, index, order, shape);
             }
         } else {
@@ -671,11 +668,7 @@ fn offer(
 
 /// Tells all threads how many entries there are.
 #[cube]
-fn count(
-    words: &mut SharedMemory<u32>,
-    counter: &mut SharedMemory<Atomic<u32>>,
-    #[comptime] shape: Shape,
-) {
+fn count(words: &mut SharedMemory<u32>, counter: &mut SharedMemory<Atomic<u32>>, #[comptime] shape: Shape) {
     if UNIT_POS_X == 0u32 {
         words[comptime!(shape.n_words() + COUNT)] = counter[0].load();
     }
@@ -739,11 +732,8 @@ fn tidy(
     sort(words, n, n, shape);
     if UNIT_POS_X == 0u32 {
         if count >= comptime!(k) {
-            let low = if comptime!(shape.is_wide) {
-                words[comptime!(shape.capacity + k - 1)]
-            } else {
-                u32::new(0)
-            };
+            let low =
+                if comptime!(shape.is_wide) { words[comptime!(shape.capacity + k - 1)] } else { u32::new(0) };
             let high = words[comptime!(k - 1)];
             let index = words[comptime!(shape.indices() + k - 1)];
             limit(words, high, low, index, order, shape);

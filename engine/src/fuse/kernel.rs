@@ -1,9 +1,7 @@
 //! Fused kernels: what one launch does, in a form that every device can run or translate.
 
 use super::Access;
-use crate::ir::{
-    Combine, DType, Graph, Literal, Monoid, NodeId, NodeOp, Requirement, Scalar, Type, Value,
-};
+use crate::ir::{Combine, DType, Graph, Literal, Monoid, NodeId, NodeOp, Requirement, Scalar, Type, Value};
 use crate::op::gpu::Order;
 use crate::op::{KernelCall, Role, RowFold, Selected, Selection, extreme_fold};
 

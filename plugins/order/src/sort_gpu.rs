@@ -48,8 +48,7 @@ pub fn sorted(call: &KernelCall, is_descending: bool, count: usize, limits: &Gpu
 }
 
 const INPUT: GpuArgument = GpuArgument::Input(0, View::Bits);
-const RESULTS: [GpuArgument; 2] =
-    [GpuArgument::Output(0, View::Bits), GpuArgument::Output(1, View::Bits)];
+const RESULTS: [GpuArgument; 2] = [GpuArgument::Output(0, View::Bits), GpuArgument::Output(1, View::Bits)];
 
 impl Sort {
     fn whole_rows(self, n_rows: usize) -> GpuKernel {
@@ -58,13 +57,28 @@ impl Sort {
             let n_rows = given.scalar(0);
             match self.order.dtype.size() {
                 1 => sort_rows::expand::<u8>(
-                    scope, given.array(0), given.array(1), given.array(2), n_rows, self,
+                    scope,
+                    given.array(0),
+                    given.array(1),
+                    given.array(2),
+                    n_rows,
+                    self,
                 ),
                 2 => sort_rows::expand::<u16>(
-                    scope, given.array(0), given.array(1), given.array(2), n_rows, self,
+                    scope,
+                    given.array(0),
+                    given.array(1),
+                    given.array(2),
+                    n_rows,
+                    self,
                 ),
                 _ => sort_rows::expand::<u32>(
-                    scope, given.array(0), given.array(1), given.array(2), n_rows, self,
+                    scope,
+                    given.array(0),
+                    given.array(1),
+                    given.array(2),
+                    n_rows,
+                    self,
                 ),
             }
         });
@@ -148,13 +162,34 @@ impl Sort {
             let [first, n_rows, run] = [0, 1, 2].map(|number| given.scalar(number));
             match self.order.dtype.size() {
                 1 => merge_rows::expand::<u8>(
-                    scope, given.array(0), given.array(1), given.array(2), first, n_rows, run, self,
+                    scope,
+                    given.array(0),
+                    given.array(1),
+                    given.array(2),
+                    first,
+                    n_rows,
+                    run,
+                    self,
                 ),
                 2 => merge_rows::expand::<u16>(
-                    scope, given.array(0), given.array(1), given.array(2), first, n_rows, run, self,
+                    scope,
+                    given.array(0),
+                    given.array(1),
+                    given.array(2),
+                    first,
+                    n_rows,
+                    run,
+                    self,
                 ),
                 _ => merge_rows::expand::<u32>(
-                    scope, given.array(0), given.array(1), given.array(2), first, n_rows, run, self,
+                    scope,
+                    given.array(0),
+                    given.array(1),
+                    given.array(2),
+                    first,
+                    n_rows,
+                    run,
+                    self,
                 ),
             }
         });
@@ -259,13 +294,7 @@ fn sort_runs<T: Int>(
 
 /// Runs two by two, an entry by each thread.
 #[cube]
-fn merge_runs(
-    from: &Array<u32>,
-    to: &mut Array<u32>,
-    n_rows: usize,
-    run: usize,
-    #[comptime] spec: Sort,
-) {
+fn merge_runs(from: &Array<u32>, to: &mut Array<u32>, n_rows: usize, run: usize, #[comptime] spec: Sort) {
     let n = comptime!(spec.n);
     let plane = n_rows * n;
     let point = ABSOLUTE_POS;
@@ -405,12 +434,7 @@ fn write<T: Int>(
 
 /// Writes what stands where there is no element.
 #[cube]
-fn write_none<T: Int>(
-    values: &mut Array<T>,
-    indices: &mut Array<u32>,
-    to: usize,
-    #[comptime] spec: Sort,
-) {
+fn write_none<T: Int>(values: &mut Array<T>, indices: &mut Array<u32>, to: usize, #[comptime] spec: Sort) {
     let last = comptime!(spec.order.last());
     if comptime!(spec.shape.is_wide) {
         values[2usize * to] = T::cast_from(u32::new(comptime!(last[1] as i64)));

@@ -351,11 +351,7 @@ impl Drafts<'_> {
     }
 
     /// The product of a panel of that shape, wherever it is.
-    fn panel_product(
-        &self,
-        body: &ContractBody,
-        [m, n]: [usize; 2],
-    ) -> Result<Option<Product>, DeviceError> {
+    fn panel_product(&self, body: &ContractBody, [m, n]: [usize; 2]) -> Result<Option<Product>, DeviceError> {
         let epilogue = Tile { domain: Domain { outer: m, row: n, inner: 1 }, insts: vec![] };
         let panel = ContractBody { batch: 1, m, n, epilogue, side_sums: vec![], rows: None, ..*body };
         Product::new(self.context, &panel, body.dtype.accumulator(), None, self.precision)

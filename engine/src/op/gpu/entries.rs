@@ -105,7 +105,11 @@ pub fn low_rank(high: u32, low: u32, #[comptime] order: Order) -> u32 {
         let is_positive = (high & sign) == 0u32 || is_zero(high, low, order);
         let ascending = select(is_positive, low, low ^ all);
         let ordered = if comptime!(order.is_descending) { ascending ^ all } else { ascending };
-        select(is_nan(high, low, order), u32::new(comptime!(if order.is_nan_first { 0i64 } else { i64::from(u32::MAX) })), ordered)
+        select(
+            is_nan(high, low, order),
+            u32::new(comptime!(if order.is_nan_first { 0i64 } else { i64::from(u32::MAX) })),
+            ordered,
+        )
     } else if comptime!(order.is_descending) {
         low ^ all
     } else {
@@ -172,11 +176,8 @@ pub fn before(
     #[comptime] is_wide: bool,
 ) -> bool {
     let is_earlier = index < other_index;
-    let is_lower = if comptime!(is_wide) {
-        low < other_low || (low == other_low && is_earlier)
-    } else {
-        is_earlier
-    };
+    let is_lower =
+        if comptime!(is_wide) { low < other_low || (low == other_low && is_earlier) } else { is_earlier };
     high < other_high || (high == other_high && is_lower)
 }
 
