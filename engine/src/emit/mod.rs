@@ -583,19 +583,15 @@ fn with_vectors_in_order(text: &str) -> String {
     [before, &vectors.concat(), after].concat()
 }
 
-/// The text with neighbouring declarations of variables in alphabetical order: CubeCL writes them in the order of a hash
-/// map.
+/// The text with neighbouring declarations of variables in the order of their numbers: CubeCL writes them in the order of
+/// a hash map.
 fn with_declarations_in_order(text: &str) -> String {
-    let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-    let is_declared = |line: &str| {
-        let name = line.split_once(" l_mut_").and_then(|(_, name)| name.strip_suffix(';'));
-        name.is_some_and(is_number)
-    };
+    let number = |line: &str| line.split_once(" l_mut_")?.1.strip_suffix(';')?.parse::<usize>().ok();
     let lines: Vec<&str> = text.split('\n').collect();
-    let runs = lines.chunk_by(|a, b| is_declared(a) && is_declared(b));
+    let runs = lines.chunk_by(|a, b| number(a).is_some() && number(b).is_some());
     let sorted = runs.flat_map(|run| {
         let mut run = run.to_vec();
-        run.sort_unstable();
+        run.sort_by_key(|line| number(line));
         run
     });
     sorted.collect::<Vec<_>>().join("\n")
