@@ -5,8 +5,8 @@ uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gri
 extern __shared__ __align__(4) uint8 dynamic_shared_mem[];
 // Shared array size: 2048, 8192 bytes
 uint32 *shared_memory_1 = reinterpret_cast<uint32*>(&dynamic_shared_mem[0]);
-uint32 l_mut_27;
 uint32 l_mut_2;
+uint32 l_mut_27;
 uint32 l_mut_31;
 uint32 l_mut_34;
 const uint32 l_0 = blockIdxGlobal * uint32(4);

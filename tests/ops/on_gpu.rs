@@ -280,7 +280,7 @@ fn examples_of_ops_that_bring_kernels_along_hold_in_their_cuda_texts() {
     for example in examples {
         let case = testing::case(&example, &registry).unwrap();
         if is_opaque(&case.graph) {
-            check(&case.graph, &registry, &case.inputs, Products::Own, &example.call);
+            check(&case.graph, &registry, &case.inputs, Products::Own, example.call);
             n_checked += 1;
         }
     }
