@@ -379,6 +379,11 @@ fn predictions_are_those_of_the_evaluation() {
     assert_eq!(format!("{arrays:?}"), r#"{"class": i32[130], "logits": f32[130,10]}"#);
     assert_eq!(arrays["class"], npy::read(&desk.path("class.npy")).unwrap());
     check_failure(
+        &desk.engine(&[&predict[..], &["all.npz"]].concat()),
+        1,
+        "all.npz: holds not one array but class, logits\n = help: name one of them: `all.npz/ARRAY`",
+    );
+    check_failure(
         &both("all.npy"),
         1,
         "a .npy file holds one output, there are 2; write a .npz or .csv file",

@@ -26,8 +26,12 @@ const ROWS: usize = 60_000;
 
 fn load(file: &str) -> (Pipeline, Registry) {
     let path = format!("{}/graphs/{file}", env!("CARGO_MANIFEST_DIR"));
+    parse(file, std::fs::read_to_string(path).unwrap())
+}
+
+fn parse(name: &str, text: String) -> (Pipeline, Registry) {
     let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
-    let id = sources.add(file, std::fs::read_to_string(path).unwrap());
+    let id = sources.add(name, text);
     let mut registry = Engine::new().registry;
     let pipeline = source::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
     let pipeline = pipeline.unwrap_or_else(|| panic!("{}", diags.render(&sources, Look::Plain)));
@@ -100,8 +104,45 @@ fn the_step_spelled_out_has_the_same_signature() {
 }
 
 #[test]
+fn noise_temperature_and_softmax_are_one_row_kernel_as_is_their_gradient() {
+    let compiled = training("gumbel.ron", &Options::default()).0;
+    let kernels = compiled.plan.launches.iter().map(|launch| &compiled.plan.kernels[launch.kernel]);
+    let lines: Vec<String> =
+        kernels.map(|kernel| format!("{} [{}]", kernel.kind(), kernel.ops.join(" "))).collect();
+    expect![[r#"
+        map [gather cast div]
+        contract [gemm]
+        row [random shr cast add mul log neg log sub div reduce_max sub exp reduce_sum div]
+        contract [gemm sub]
+        row [mul reduce_sum mul add]
+        contract [gemm]
+        row [mul reduce_sum sub mul div]
+        contract [gemm]
+        contract [gemm]
+        segmented map [mul mul add mul mul mul mul add sqrt mul add div sub]
+        row [reduce_sum div mul add is_nan and select]"#]]
+    .assert_eq(&lines.join("\n"));
+}
+
+/// A soft choice among 1000 items, whose keys and values are as short as those of attention.
+const CHOICE: &str = r#"(
+  inputs: {"query": "f32[B, 64]"},
+  params: {
+    "keys": (type: "f32[64, 1000]", init: Xavier),
+    "values": (type: "f32[1000, 64]", init: Xavier),
+  },
+  nodes: {
+    "logits": "query @ keys",
+    "choice": "gumbel_softmax(logits, tau=0.5)",
+    "picked": "choice @ values",
+    "loss": "mean(square(picked - query))",
+  },
+  stages: {"look": Run(outputs: ["loss"], dims: {"B": 256})},
+)"#;
+
+#[test]
 fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_training() {
-    let (pipeline, registry) = load("gumbel.ron");
+    let (pipeline, registry) = parse("choice.ron", CHOICE.to_owned());
     let forward =
         stage::inference(&pipeline, &[("loss".into(), "loss".into())], &[("B".into(), 256)]).unwrap();
     let compiled = compile(&forward, &registry, &Options::default());

@@ -85,6 +85,7 @@ impl Coded for TableError {
             TableError::WrongRow { .. } | TableError::WrongValue { .. } => Code::E0506,
             TableError::Tensor(error) => return error.code(),
             TableError::Unreadable { .. }
+            | TableError::NotText { .. }
             | TableError::NotANumber { .. }
             | TableError::Ragged { .. }
             | TableError::BadQuote { .. }
@@ -101,6 +102,7 @@ impl Coded for TableError {
             TableError::Unreadable { .. } => "check the path".to_string(),
             TableError::WrongRow { expected, .. } => format!("each row must have the elements of {expected}"),
             TableError::WrongValue { dtype, .. } => format!("scale or round the numbers to fit {dtype}"),
+            TableError::NotText { .. } => "take a CSV, .npy, .npz or IDX file, or one of vectors".to_string(),
             TableError::NotANumber { .. } => "write numbers, and names in the first line only".to_string(),
             TableError::Ragged { .. } => "give every line as many columns".to_string(),
             TableError::NoRows { .. } => "put at least one row into it".to_string(),
@@ -110,6 +112,9 @@ impl Coded for TableError {
             }
             TableError::Npz(NpzError { fact: NpzFact::Missing { .. }, .. }) => {
                 "name one of these".to_string()
+            }
+            TableError::Npz(NpzError { path, fact: NpzFact::NotOne { .. } }) => {
+                format!("name one of them: `{}/ARRAY`", path.display())
             }
             TableError::Idx(_) | TableError::Npy(_) | TableError::Npz(_) | TableError::Vecs(_) => {
                 "write the file again".to_string()

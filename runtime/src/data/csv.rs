@@ -116,9 +116,12 @@ pub(super) fn number(path: &Path, record: &Record<'_>, column: usize) -> Result<
         path: path.to_path_buf(),
         line: record.line,
         column: column + 1,
-        text: field.to_string(),
+        text: field.chars().take(MOST_SHOWN).collect(),
     })
 }
+
+/// Characters of a field that a message repeats.
+const MOST_SHOWN: usize = 40;
 
 /// Whether a first record holds names: none of its fields is a number.
 pub(super) fn is_head(record: &Record<'_>) -> bool {

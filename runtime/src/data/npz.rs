@@ -40,6 +40,12 @@ pub enum NpzFact {
     /// An array of the archive is damaged.
     #[error(transparent)]
     BadArray(Box<NpyError>),
+    /// The archive has several arrays or none, and nobody has said which.
+    #[error("holds not one array but {known}")]
+    NotOne {
+        /// Those there are.
+        known: String,
+    },
     /// The archive has no array of that name.
     #[error("there is no array `{name}`; there are {known}")]
     Missing {
@@ -60,10 +66,22 @@ pub fn read_one(path: &Path, name: &str) -> Result<HostTensor, NpzError> {
     let entries = entries(&archive).map_err(|error| fail(NpzFact::Unreadable(error)))?;
     match entries.iter().find(|entry| array_name(entry) == name) {
         Some(entry) => read_entry(&mut archive, path, entry).map_err(fail),
-        None => {
-            let known: Vec<&str> = entries.iter().map(|entry| array_name(entry)).collect();
-            Err(fail(NpzFact::Missing { name: name.to_string(), known: known.join(", ") }))
-        }
+        None => Err(fail(NpzFact::Missing { name: name.to_string(), known: names(&entries) })),
+    }
+}
+
+/// Reads the only array of an archive.
+///
+/// # Errors
+/// If the file cannot be read, is damaged, or has several arrays or none.
+pub fn read_only(path: &Path) -> Result<HostTensor, NpzError> {
+    let mut archive = open(path)?;
+    let fail = |fact| NpzError { path: path.to_path_buf(), fact };
+    let entries = entries(&archive).map_err(|error| fail(NpzFact::Unreadable(error)))?;
+    match &entries[..] {
+        [entry] => read_entry(&mut archive, path, entry).map_err(fail),
+        [] => Err(fail(NpzFact::NotOne { known: "none".to_string() })),
+        _ => Err(fail(NpzFact::NotOne { known: names(&entries) })),
     }
 }
 
@@ -106,6 +124,10 @@ fn open(path: &Path) -> Result<Archive, NpzError> {
 
 fn entries(archive: &Archive) -> Result<Vec<String>, ZipError> {
     archive.file_names().map(|name| Ok(name?.into_owned())).collect()
+}
+
+fn names(entries: &[String]) -> String {
+    entries.iter().map(|entry| array_name(entry)).collect::<Vec<_>>().join(", ")
 }
 
 fn array_name(entry: &str) -> &str {
@@ -158,6 +180,8 @@ mod tests {
             let all = read_all(&path).unwrap();
             assert_eq!(format!("{all:?}"), r#"{"x": f32[2,3], "w": i64[2]}"#);
         }
+        let several = read_only(&path).unwrap_err().to_string();
+        assert!(several.ends_with("a.npz: holds not one array but x, w"), "{several}");
         let missing = read_one(&path, "z").unwrap_err().to_string();
         assert!(missing.ends_with("a.npz: there is no array `z`; there are x, w"), "{missing}");
         assert!(read_all(&dir.path().join("none.npz")).unwrap_err().to_string().contains("cannot be read"));

@@ -25,6 +25,12 @@ pub enum TableError {
         /// What happened.
         error: io::Error,
     },
+    /// A file of no known format, which is no text either.
+    #[error("{}: is neither text nor of a format that is known", .path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+    },
     /// Not a number where one should be.
     #[error("{}:{line}: column {column}: `{text}` is not a number", .path.display())]
     NotANumber {
@@ -100,8 +106,8 @@ pub enum TableError {
     Tensor(#[from] TensorError),
 }
 
-/// Reads rows. `ARCHIVE.npz/ARRAY` is an array of an archive; files of vectors are told by their names, `.npy` and IDX
-/// files (gzipped or not) by their first bytes; anything else is CSV.
+/// Reads rows. `ARCHIVE.npz/ARRAY` is an array of an archive, which needs no name if it is alone; files of vectors are
+/// told by their names, `.npy` and IDX files (gzipped or not) by their first bytes; any other text is CSV.
 ///
 /// # Errors
 /// If the file cannot be read, is damaged, or has no rows.
@@ -109,6 +115,7 @@ pub fn read(path: &Path) -> Result<HostTensor, TableError> {
     let rows = match in_archive(path) {
         Some((archive, array)) => npz::read_one(archive, array)?,
         None if vecs::dtype_of(path).is_some() => vecs::read(path)?,
+        None if path.extension().is_some_and(|extension| extension == "npz") => npz::read_only(path)?,
         None => read_whole(path)?,
     };
     match rows.shape().first() {
@@ -129,6 +136,7 @@ fn read_whole(path: &Path) -> Result<HostTensor, TableError> {
     Ok(match &file[..] {
         [0x1f, 0x8b, ..] | [0, 0, ..] => idx::parse(path, &file)?,
         bytes if bytes.starts_with(npy::MAGIC) => npy::parse(path, &file)?,
+        bytes if bytes.contains(&0) => return Err(TableError::NotText { path: path.to_path_buf() }),
         _ => csv::parse(path, &String::from_utf8_lossy(&file))?,
     })
 }
@@ -205,6 +213,12 @@ mod tests {
         let mut array = vec![];
         npy::write(&HostTensor::from_slice(&[2, 1], &[1i64, 2]).unwrap(), &mut array).unwrap();
         assert_eq!(read_back(&array).unwrap(), "i64[2,1]");
+        assert!(
+            read_back(b"PK\0\0")
+                .unwrap_err()
+                .to_string()
+                .ends_with("rows: is neither text nor of a format that is known")
+        );
         assert!(read_back(b"\n").unwrap_err().to_string().ends_with(": has no rows"));
         assert!(
             read(Path::new("no/such/file"))

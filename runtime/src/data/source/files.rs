@@ -55,7 +55,8 @@ impl Source for Files {
 /// The numbers of a CSV file become `f32`, what others hold is left as it is.
 fn rows(path: &Path) -> Result<HostTensor, DataError> {
     let rows = table::read(path)?;
-    let is_array = path.extension().is_some_and(|it| it == "npy") || table::in_archive(path).is_some();
+    let is_array = path.extension().is_some_and(|it| it == "npy" || it == "npz");
+    let is_array = is_array || table::in_archive(path).is_some();
     match rows.dtype() {
         DType::F64 if !is_array => {
             let numbers: Vec<f32> = rows.to_f64().into_iter().map(|number| number as f32).collect();
