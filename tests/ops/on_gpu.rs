@@ -17,6 +17,10 @@ use expect_test::expect_file;
 use on_host::HostMemory;
 use std::collections::HashMap;
 
+#[path = "../../examples/plugin/src/running_median.rs"]
+#[allow(dead_code)]
+mod running_median;
+
 #[path = "../../engine/src/emit/on_host.rs"]
 #[allow(dead_code)]
 mod on_host;
@@ -270,7 +274,8 @@ fn search_finds_the_nearest_rows() {
 
 #[test]
 fn examples_of_ops_that_bring_kernels_along_hold_in_their_cuda_texts() {
-    let registry = Engine::new().registry;
+    let mut registry = Engine::new().registry;
+    registry.add(running_median::running_median());
     let is_opaque = |graph: &Graph| {
         let compiled = compile(graph, &registry, &Options::default());
         compiled.plan.kernels.iter().any(|kernel| matches!(kernel.body, KernelBody::Opaque(_)))

@@ -9,7 +9,7 @@ use super::contract::ProductForm;
 use super::group::Group;
 use super::scalar::{register_type, widened};
 use super::select::{
-    MOST_SELECTED, Memory, SelectCode, SelectForm, columns_of_piece, merge, pieces, select_by,
+    Filter, MOST_SELECTED, Memory, SelectForm, Worst, columns_of_piece, merge, pieces, select_by,
 };
 use super::tile::{Registers, TileCode};
 use super::{Argument, Buffers, EmitError, Form, FusedKernel, OperandForm, operand_forms};
@@ -34,6 +34,9 @@ pub struct FoldForm {
     states: Option<usize>,
     /// Whether the epilogue is over the columns, the same for all rows, rather than over all points.
     is_by_column: bool,
+    /// Groups of neighbours of a panel that each thread looks at before anything else: mostly none has anything that
+    /// comes before the best so far, and the block is done. 0 if it does not look.
+    n_looks: usize,
     n_rows: usize,
     n_pieces: usize,
     /// What a launch on all columns is given.
@@ -72,6 +75,9 @@ pub const PANEL_BYTES: usize = 24 << 20;
 const PANEL_ROWS: usize = 2048;
 /// Rows and columns of panels are multiples of it, so that all start at aligned addresses.
 const ALIGNED: usize = 64;
+
+/// The most groups of neighbours that a thread looks at at once.
+const MOST_LOOKS: usize = 12;
 
 /// The panels of a product of so many matrices, rows and columns.
 fn panels([batch, m, n]: [usize; 3], n_elements: usize) -> Vec<Panel> {
@@ -173,6 +179,8 @@ impl FusedKernel {
         let n_rows = body.batch * body.m;
         let [n_pieces, _] = pieces(most_rows, most_columns, fold.select.round());
         let is_kept = n_pieces > 1 || most_columns < body.n;
+        let n_looks =
+            most_columns.div_ceil(n_pieces).div_ceil(fold.select.threads() * fold.select.neighbours());
         let states = fold.states(n_rows * n_pieces);
         let state_bytes = if is_kept {
             (4 * n_rows * n_pieces * fold.select.state_words()).next_multiple_of(256)
@@ -191,6 +199,7 @@ impl FusedKernel {
             panel: Some(kernel.operands.len()),
             states: is_kept.then_some(kernel.operands.len() + 1),
             is_by_column: by_column.is_some(),
+            n_looks: if is_kept && n_looks <= MOST_LOOKS { n_looks } else { 0 },
             n_rows,
             n_pieces,
             ..fold.form()
@@ -254,6 +263,7 @@ impl<'k> Fold<'k> {
             panel: None,
             states: None,
             is_by_column: false,
+            n_looks: 0,
             n_rows: 0,
             n_pieces: 1,
             scalars: vec![],
@@ -346,11 +356,17 @@ pub fn fold(
     let start = if form.is_by_column { code.at(0) } else { code.scaled(row, tile.domain.row as i64) };
     let panel_start = code.bin(Arithmetic::Mul, panel_row, n_columns);
     let rows = FoldRows { form, value, tile_code, buffers, base };
-    select_by(code, &form.select, &memory, row, columns, &mut |code, select, column| {
+    let place = |code: &mut Code, column: Variable| {
         let in_row = code.add_at(first_column, column);
-        let point = code.add_at(start, in_row);
-        let in_panel = code.add_at(panel_start, column);
-        rows.look(code, select, [in_row, point, in_panel])
+        [in_row, code.add_at(start, in_row), code.add_at(panel_start, column)]
+    };
+    let mut filter = |code: &mut Code| rows.any_may_pass(code, &memory, columns, &place);
+    let filter: Option<Filter<EmitError>> = if form.n_looks > 0 { Some(&mut filter) } else { None };
+    select_by(code, &form.select, &memory, row, columns, filter, &mut |code, select, column| {
+        let [in_row, point, in_panel] = place(code, column);
+        let values = rows.values(code, point, in_panel)?;
+        select.offer_values(code, &values, in_row);
+        Ok(())
     })
 }
 
@@ -364,12 +380,45 @@ struct FoldRows<'k> {
 }
 
 impl FoldRows<'_> {
-    fn look(
+    /// Whether this thread sees anything that may come before the last of the best so far.
+    fn any_may_pass(
         &self,
         code: &mut Code,
-        select: &SelectCode,
-        [column, point, in_panel]: [Variable; 3],
-    ) -> Result<(), EmitError> {
+        memory: &Memory,
+        [start, end]: [Variable; 2],
+        place: &dyn Fn(&mut Code, Variable) -> [Variable; 3],
+    ) -> Result<Variable, EmitError> {
+        let Some(worst) = Worst::read(code, &self.form.select, memory) else {
+            return Ok(code.bool(true));
+        };
+        let unit = code.builtin(Builtin::UnitPosX);
+        let width = self.form.select.neighbours();
+        let own = code.scaled(unit, width as i64);
+        let first = code.add_at(start, own);
+        let mut any = worst.is_open();
+        for look in 0..self.form.n_looks {
+            let offset = code.at((look * width * self.form.threads()) as i64);
+            let column = code.add_at(first, offset);
+            let is_inside = code.less(column, end);
+            // Outside, the panel's first columns are looked at: at worst the block does what it need not.
+            let nowhere = code.at(0);
+            let column = code.select(is_inside, column, nowhere);
+            let [_, point, in_panel] = place(code, column);
+            for value in self.values(code, point, in_panel)? {
+                let may_pass = worst.may_follow(code, value);
+                any = code.or(any, may_pass);
+            }
+        }
+        Ok(any)
+    }
+
+    /// What is folded at neighbouring points.
+    fn values(
+        &self,
+        code: &mut Code,
+        point: Variable,
+        in_panel: Variable,
+    ) -> Result<Vec<Variable>, EmitError> {
         let width = self.form.select.neighbours();
         let group = Group::from(code, point, width);
         let products = self.products(code, &group, in_panel);
@@ -390,10 +439,7 @@ impl FoldRows<'_> {
         });
         self.tile_code.run_group(code, elements, &group, &mut registers)?;
         let missing = || crate::bug!("what is folded is not computed");
-        let values: Vec<Variable> =
-            registers.iter().map(|own| own[self.value].unwrap_or_else(missing)).collect();
-        select.offer_values(code, &values, column);
-        Ok(())
+        Ok(registers.iter().map(|own| own[self.value].unwrap_or_else(missing)).collect())
     }
 
     fn products(&self, code: &mut Code, group: &Group, in_panel: Variable) -> Vec<Variable> {

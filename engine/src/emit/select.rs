@@ -177,7 +177,7 @@ fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectFo
         true => Memory { state: Some((arguments.buffers[1], cube)), is_first: None, results: vec![] },
         false => Memory { state: None, is_first: None, results: results(arguments, writes) },
     };
-    let done = select_by(code, form, &memory, row, columns, &mut |code, select, column| {
+    let done = select_by(code, form, &memory, row, columns, None, &mut |code, select, column| {
         let point = code.add_at(first, column);
         let values = match form.is_side_by_side {
             true => code.load_vector(x, point, form.width),
@@ -222,7 +222,7 @@ pub fn merge(
     let n = code.scaled(n_pieces, k as i64);
     let start = code.at(0);
     let memory = Memory { state: None, is_first: None, results };
-    let done = select_by(code, form, &memory, row, [start, n], &mut |code, select, place| {
+    let done = select_by(code, form, &memory, row, [start, n], None, &mut |code, select, place| {
         let piece = code.divided(place, k);
         let number = code.modulo(place, k);
         let piece = code.add_at(first, piece);
@@ -270,18 +270,21 @@ pub struct SelectCode<'f> {
     bound: Option<Variable>,
 }
 
+/// Tells a thread whether the selection may come to anything, before it begins.
+pub type Filter<'f, E> = &'f mut dyn FnMut(&mut Code) -> Result<Variable, E>;
+
 /// Emits a selection from columns `start..end` of a row. `look` is called for the column, or the first of neighbouring
-/// ones, that a thread looks at, and offers what it finds.
+/// ones, that a thread looks at, and offers what it finds. Where no thread needs it, by what `filter` says, nothing is done.
 pub fn select_by<E>(
     code: &mut Code,
     form: &SelectForm,
     memory: &Memory,
     row: Variable,
-    [start, end]: [Variable; 2],
+    columns: [Variable; 2],
+    filter: Option<Filter<E>>,
     look: &mut dyn FnMut(&mut Code, &SelectCode, Variable) -> Result<(), E>,
 ) -> Result<(), E> {
-    let SelectForm { shape, width, .. } = *form;
-    let words = code.shared(U32, shape.n_words() + N_CONTROLS);
+    let words = code.shared(U32, form.shape.n_words() + N_CONTROLS);
     let atomic = Type::new(StorageType::Atomic(U32));
     let counter = code.scope.create_shared_array(atomic, 1, None).consume();
     let state = memory.state.map(|(states, number)| {
@@ -289,33 +292,59 @@ pub fn select_by<E>(
         (states, first)
     });
     let block = Block { form, words, counter, state };
-    block.begin(code, memory.is_first);
-    let unit = code.builtin(Builtin::UnitPosX);
+    let Some(filter) = filter else { return block.select(code, memory, row, columns, look) };
+    let is_needed = filter(code)?;
     let mut result = Ok(());
-    code.range(start, end, form.round() as i64, |code, base| {
-        let before = code.bin(Arithmetic::Sub, base, start);
-        let round = code.divided(before, form.round());
-        let parity = code.modulo(round, 2);
-        let select = SelectCode { form, words, counter, flag: parity, bound: block.bound(code) };
-        let step = form.neighbours();
-        let own = code.scaled(unit, step as i64);
-        let first = code.add_at(base, own);
-        for i in 0..width / step {
-            let offset = code.at((i * shape.threads) as i64);
-            let column = code.add_at(first, offset);
-            let is_inside = code.less(column, end);
-            code.when(is_inside, |code| {
-                if result.is_ok() {
-                    result = look(code, &select, column);
-                }
-            });
+    block.when_any(code, is_needed, |code| result = block.select(code, memory, row, columns, look));
+    result
+}
+
+/// Whether elements of 32-bit floats may come before the last entry of a full state, or the state is none such.
+pub struct Worst {
+    is_open: Variable,
+    bound: Variable,
+    is_descending: bool,
+}
+
+impl Worst {
+    /// Reads what a state of a row knows; `is_first` says whether that is nothing yet.
+    pub fn read(code: &mut Code, form: &SelectForm, memory: &Memory) -> Option<Worst> {
+        let (Some((states, number)), Some(is_first)) = (memory.state, memory.is_first) else { return None };
+        if form.order.dtype != DType::F32 {
+            return None;
         }
-        code.sync();
-        block.settle(code, parity);
-    });
-    result?;
-    block.finish(code, row, &memory.results);
-    Ok(())
+        let first = code.scaled(number, form.state_words() as i64);
+        let count = code.load(states, first);
+        let last = code.at(form.k as i64);
+        let last = code.add_at(first, last);
+        let rank = code.load(states, last);
+        let bits = high_of::expand(code.scope, native(rank), form.order).into();
+        let bound = code.reinterpret(F32, bits);
+        let (zero, k) = (code.at(0), code.int(U32, form.k as i64));
+        let is_new = code.cmp(Comparison::NotEqual, is_first, zero);
+        let is_short = code.cmp(Comparison::NotEqual, count, k);
+        let is_open = code.or(is_new, is_short);
+        Some(Worst { is_open, bound, is_descending: form.order.is_descending })
+    }
+
+    /// Whether the state takes in whatever comes.
+    pub fn is_open(&self) -> Variable {
+        self.is_open
+    }
+
+    /// Whether an element may come before the last entry.
+    pub fn may_follow(&self, code: &mut Code, value: Variable) -> Variable {
+        may_pass(code, value, self.bound, self.is_descending)
+    }
+}
+
+/// True where either is NaN, too: the ranks decide.
+fn may_pass(code: &mut Code, value: Variable, bound: Variable, is_descending: bool) -> Variable {
+    let is_behind = match is_descending {
+        true => code.cmp(Comparison::LowerEqual, value, bound),
+        false => code.cmp(Comparison::GreaterEqual, value, bound),
+    };
+    code.not(is_behind)
 }
 
 impl SelectCode<'_> {
@@ -326,12 +355,7 @@ impl SelectCode<'_> {
             let index = code.add_at(column, offset);
             match self.bound {
                 Some(bound) => {
-                    // True where either is NaN, too: the ranks decide.
-                    let is_behind = match self.form.order.is_descending {
-                        true => code.cmp(Comparison::LowerEqual, value, bound),
-                        false => code.cmp(Comparison::GreaterEqual, value, bound),
-                    };
-                    let may_pass = code.not(is_behind);
+                    let may_pass = may_pass(code, value, bound, self.form.order.is_descending);
                     code.when(may_pass, |code| self.offer_value(code, value, index));
                 }
                 None => self.offer_value(code, value, index),
@@ -368,6 +392,64 @@ struct Block<'f> {
 }
 
 impl Block<'_> {
+    fn select<E>(
+        &self,
+        code: &mut Code,
+        memory: &Memory,
+        row: Variable,
+        [start, end]: [Variable; 2],
+        look: &mut dyn FnMut(&mut Code, &SelectCode, Variable) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let &Block { form, words, counter, .. } = self;
+        self.begin(code, memory.is_first);
+        let unit = code.builtin(Builtin::UnitPosX);
+        let mut result = Ok(());
+        code.range(start, end, form.round() as i64, |code, base| {
+            let before = code.bin(Arithmetic::Sub, base, start);
+            let round = code.divided(before, form.round());
+            let flag = code.modulo(round, 2);
+            let select = SelectCode { form, words, counter, flag, bound: self.bound(code) };
+            let step = form.neighbours();
+            let own = code.scaled(unit, step as i64);
+            let first = code.add_at(base, own);
+            for i in 0..form.width / step {
+                let offset = code.at((i * form.shape.threads) as i64);
+                let column = code.add_at(first, offset);
+                let is_inside = code.less(column, end);
+                code.when(is_inside, |code| {
+                    if result.is_ok() {
+                        result = look(code, &select, column);
+                    }
+                });
+            }
+            code.sync();
+            self.settle(code, flag);
+        });
+        result?;
+        self.finish(code, row, &memory.results);
+        Ok(())
+    }
+
+    /// Emits `body` for all threads of the block if a condition holds for one of them.
+    fn when_any(&self, code: &mut Code, condition: Variable, body: impl FnOnce(&mut Code)) {
+        let place = code.at(self.form.shape.n_words() as i64);
+        let (zero, one) = (code.int(U32, 0), code.int(U32, 1));
+        let unit = code.builtin(Builtin::UnitPosX);
+        let first = code.at(0);
+        let is_first = code.cmp(Comparison::Equal, unit, first);
+        code.when(is_first, |code| code.store(self.words, place, zero));
+        code.sync();
+        code.when(condition, |code| code.store(self.words, place, one));
+        code.sync();
+        let raised = code.load(self.words, place);
+        let is_raised = code.cmp(Comparison::NotEqual, raised, zero);
+        code.when(is_raised, |code| {
+            // Nobody clears the word before all have read it.
+            code.sync();
+            body(code);
+        });
+    }
+
     fn control(&self, code: &mut Code, word: usize) -> Variable {
         let place = code.at((self.form.shape.n_words() + word) as i64);
         code.load(self.words, place)

@@ -9,8 +9,8 @@ use engine_core::cubecl;
 use engine_core::cubecl::prelude::*;
 use engine_core::op::KernelCall;
 use engine_core::op::gpu::{
-    CubeBody, GpuArgument, GpuKernel, GpuLaunch, GpuLimits, Order, Shape, View, before, high_of, high_rank,
-    low_of, low_rank, put, put_last, sort,
+    CubeBody, GpuArgument, GpuKernel, GpuLaunch, GpuLimits, Order, Shape, View, high_of, high_rank, low_of,
+    low_rank, put, put_last, sort,
 };
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ const CAPACITY: usize = 4096;
 const WIDE_CAPACITY: usize = 2048;
 const SHORT_CAPACITY: usize = 1024;
 const THREADS: usize = 256;
-/// Entries that are in the workspace at a time: rows enough to keep a device busy.
-const ENTRIES: usize = 1 << 24;
+/// Entries that are in the workspace at a time: enough to keep a device busy, few enough for its cache.
+const ENTRIES: usize = 1 << 22;
 
 /// What is sorted. The first `count` of each row are written, and where there are fewer the number that comes last and the
 /// index -1.
@@ -353,40 +353,36 @@ fn merged_place(
     #[comptime] spec: Sort,
 ) -> usize {
     let n = comptime!(spec.n);
-    let is_wide = comptime!(spec.shape.is_wide);
     let row_start = row * n;
     let number = column / run;
     let other = (number ^ 1usize) * run;
     let start = (number & (number ^ 1usize)) * run;
-    let own = entry(from, row_start + column, plane, spec);
-    let mut low = select(other < n, other, n);
-    let other_start = low;
-    let end = low + run;
-    let mut high = select(end < n, end, n);
-    while low < high {
-        let middle = (low + high) / 2usize;
-        let there = entry(from, row_start + middle, plane, spec);
-        if before(there.high, there.low, there.index, own.high, own.low, own.index, is_wide) {
-            low = middle + 1usize;
+    let own = row_start + column;
+    let high = from[own];
+    let second = if comptime!(spec.shape.is_wide) { from[own + plane] } else { u32::new(0) };
+    // Of equal elements those of the earlier run come first.
+    let is_earlier = other < column;
+    let other_start = select(other < n, other, n);
+    let end = other_start + run;
+    let mut least = other_start;
+    let mut most = select(end < n, end, n);
+    while least < most {
+        let middle = (least + most) / 2usize;
+        let there = row_start + middle;
+        let other_high = from[there];
+        let is_lower = if comptime!(spec.shape.is_wide) {
+            let other_second = from[there + plane];
+            other_second < second || (other_second == second && is_earlier)
         } else {
-            high = middle;
+            is_earlier
+        };
+        if other_high < high || (other_high == high && is_lower) {
+            least = middle + 1usize;
+        } else {
+            most = middle;
         }
     }
-    start + (column - number * run) + (low - other_start)
-}
-
-#[derive(CubeType)]
-struct EntryOf {
-    high: u32,
-    low: u32,
-    index: u32,
-}
-
-#[cube]
-fn entry(from: &Array<u32>, point: usize, plane: usize, #[comptime] spec: Sort) -> EntryOf {
-    let low = if comptime!(spec.shape.is_wide) { from[point + plane] } else { u32::new(0) };
-    let index = from[point + comptime!(spec.n_planes() - 1) * plane];
-    EntryOf { high: from[point], low, index }
+    start + (column - number * run) + (least - other_start)
 }
 
 /// Puts an element among the entries of the block.

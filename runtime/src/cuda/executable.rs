@@ -61,8 +61,14 @@ impl CudaExecutable {
             |launch| Prepared::new(context, &plan, launch, seed, has_checks && writes_state(&plan, launch));
         let mut launches = plan.launches.iter().map(prepare).collect::<Result<Vec<_>, DeviceError>>()?;
         let number_steps = compile_all(context, &plan, &mut launches)?;
-        let scratch_bytes = launches.iter().map(|launch| launch.scratch_bytes).max().unwrap_or(0);
         let n_lanes = plan.launches.iter().map(|launch| launch.stream + 1).max().unwrap_or(1);
+        let mut scratch_bytes = vec![0; n_lanes];
+        for (launch, prepared) in plan.launches.iter().zip(&launches) {
+            // A profile runs everything on the first lane.
+            for lane in [0, launch.stream] {
+                scratch_bytes[lane] = prepared.scratch_bytes.max(scratch_bytes[lane]);
+            }
+        }
         let has_product = launches.iter().any(Prepared::has_product);
         let workspace_bytes = if has_product { WORKSPACE_BYTES } else { 0 };
         let waits: Vec<Vec<usize>> =
@@ -75,7 +81,7 @@ impl CudaExecutable {
         let addresses = plan.buffers.iter().map(|_| 0).collect();
         let is_short = launches.iter().map(Prepared::n_starts).sum::<usize>() < MOST_STARTS;
         let mut executable = CudaExecutable {
-            lanes: Lanes::new(context, n_lanes, scratch_bytes, workspace_bytes)?,
+            lanes: Lanes::new(context, &scratch_bytes, workspace_bytes)?,
             arena: allocate_arena(context, &plan)?,
             flag: Memory::new(context, 4 * FLAG_WORDS)?,
             flag_on_host: Pinned::new(context, FLAG_WORDS)?,

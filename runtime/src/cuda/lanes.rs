@@ -31,14 +31,14 @@ pub struct Lane {
 }
 
 impl Lanes {
+    /// A lane for each size of scratch.
     pub fn new(
         context: &Arc<Context>,
-        n_lanes: usize,
-        scratch_bytes: usize,
+        scratch_bytes: &[usize],
         workspace_bytes: usize,
     ) -> Result<Lanes, DeviceError> {
-        let lane = |_| Lane::new(context, scratch_bytes, workspace_bytes);
-        let lanes = (0..n_lanes.max(1)).map(lane).collect::<Result<_, _>>()?;
+        let lane = |&scratch_bytes: &usize| Lane::new(context, scratch_bytes, workspace_bytes);
+        let lanes = scratch_bytes.iter().map(lane).collect::<Result<_, _>>()?;
         Ok(Lanes { lanes, begun: new_event()? })
     }
 

@@ -134,7 +134,7 @@ impl Prepared {
             buffers[buffer] = memory.start();
             memories.push(memory);
         }
-        let lanes = Lanes::new(context, 1, self.scratch_bytes, WORKSPACE_BYTES)?;
+        let lanes = Lanes::new(context, &[self.scratch_bytes], WORKSPACE_BYTES)?;
         let flag = Memory::new(context, 4 * FLAG_WORDS)?;
         let addresses = Addresses { buffers: &buffers, lane: lanes.lane(0), flag: &flag };
         trial::seconds(lanes.main(), || self.enqueue(&addresses))
