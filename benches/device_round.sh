@@ -19,7 +19,7 @@ messages = [json.loads(line) for line in sys.stdin]
 print([message["executable"] for message in messages
        if message.get("executable") and message["target"]["name"] == "cuda"][0])')" .gpu/cuda_tests
   strip .gpu/engine .gpu/cuda_tests
-  cp -r graphs benches/ops benches/ops_table.py benches/device_round.sh .gpu/
+  cp -r graphs benches/ops benches/ops_table.py benches/torch_selection.py benches/device_round.sh .gpu/
   cp -L "${ENGINE_DATA_DIR:?a folder with mnist/ in it}"/mnist/*.gz .gpu/mnist/
   du -sh .gpu
 }
@@ -87,8 +87,12 @@ sanitize() {
 ops() {
   mkdir -p "$work/ops"
   for graph in ops/*.ron; do
-    op "$(basename "$graph" .ron)" --at-once 16 "$graph"
+    at_once=16
+    # Steps of many kernels, and long ones.
+    case "$graph" in */search.ron | */selection.ron) at_once=1 ;; esac
+    op "$(basename "$graph" .ron)" --at-once "$at_once" "$graph"
   done
+  op selection-1024-65536 --at-once 16 ops/selection.ron --set dims.R=1024 --set dims.C=65536
   for dims in 4096,4096,4096 8192,1024,4096; do
     IFS=, read -r m k n <<<"$dims"
     op "products-$m-$k-$n" --at-once 16 ops/products.ron --set dims.M="$m" --set dims.K="$k" --set dims.N="$n"
@@ -100,7 +104,8 @@ ops() {
   done
   if [ -e torch_ops.py ]; then
     part peer timeout "${PEER_SECONDS:-230}" python3 torch_ops.py
-    cp "$work/peer.log" "$work/peer.jsonl"
+    part peer-selection python3 torch_selection.py
+    cat "$work/peer.log" "$work/peer-selection.log" >"$work/peer.jsonl"
     part table python3 ops_table.py "$work/ops" "$work/peer.jsonl"
     cat "$work/table.log" >>"$out/summary.txt"
   fi

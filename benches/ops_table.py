@@ -10,6 +10,7 @@ import pathlib
 import sys
 
 MI = 1 << 20
+MILLION = 1_000_000
 # name: (our file, our stage, peer's op, shape and type, bytes that must move, floating-point operations)
 ROWS = {
     "map chain f32": ("maps", "map_chain", "map_chain", [64 * MI], "float32", 12 * 64 * MI, 0),
@@ -28,6 +29,15 @@ ROWS = {
     "gather + softmax + weighted sum": (
         "attention", "gather_attention", "gather_softmax_weighted_sum", [64, 16, 128, 1 << 17, 512], "bfloat16",
         2 * (2 * 64 * 16 * 512 * 128 + 2 * 64 * 16 * 128), 0),
+    "top-64 f32 8192x32768": ("selection", "top_64", "topk64", [8192, 32768], "float32", 4 * 8192 * 32768, 0),
+    "top-32 f32 8192x32768": ("selection", "top_32", "topk32", [8192, 32768], "float32", 4 * 8192 * 32768, 0),
+    "top-32 f32 1024x65536": (
+        "selection-1024-65536", "top_32", "topk32", [1024, 65536], "float32", 4 * 1024 * 65536, 0),
+    "sort f32 8192x32768": ("selection", "sort", "sort", [8192, 32768], "float32", 12 * 8192 * 32768, 0),
+    "search L2, 10 of 1M x 128, 10k": (
+        "search", "search_l2", "search_l2", [MILLION, 128, 10_000], "float32", 4 * 128 * MILLION, 2 * 128 * 10_000 * MILLION),
+    "search inner product, 10 of 1M x 128, 10k": (
+        "search", "search_ip", "search_ip", [MILLION, 128, 10_000], "float32", 4 * 128 * MILLION, 2 * 128 * 10_000 * MILLION),
     "AdamW f32 124M": ("optimizer", "adamw", "adamw", [124_000_000], "float32", 28 * 124_000_000, 0),
 }
 for m, k, n in ([8192, 8192, 8192], [4096, 4096, 4096], [8192, 1024, 4096]):

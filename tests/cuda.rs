@@ -90,7 +90,7 @@ struct Case {
 impl Case {
     /// Inputs are fractions, or small integers.
     fn new(build: impl FnOnce(&mut Builder) -> Vec<Value>) -> Case {
-        let registry = Registry::new();
+        let registry = Engine::new().registry;
         let mut builder = Builder::new(Graph::new("case"), &registry);
         let outputs = build(&mut builder);
         builder.graph.outputs =
@@ -110,7 +110,7 @@ impl Case {
         // Plans for the GPU run on the CPU as well.
         let abilities = gpu().map_or_else(Abilities::default, |gpu| gpu.abilities());
         let options = Options { fuse, abilities, n_streams: 3, ..Options::default() };
-        Arc::new(compile(&self.graph, &Registry::new(), &options).plan)
+        Arc::new(compile(&self.graph, &Engine::new().registry, &options).plan)
     }
 
     /// The outputs of one step.
@@ -307,6 +307,58 @@ fn attention_to_selected_keys_agrees() {
             .check(tolerance);
         }
     }
+}
+
+/// The results of an op with attributes.
+fn called(b: &mut Builder, op: &str, x: Value, attrs: &[(&str, Attr)]) -> Vec<Value> {
+    let attrs = attrs.iter().fold(Attrs::default(), |attrs, (name, value)| attrs.with(name, value.clone()));
+    b.call(op, &[x], attrs).unwrap()
+}
+
+#[test]
+fn sorts_and_selections_agree() {
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {
+        Case::new(|b| {
+            let (short, long) = (data(b, "short", dtype, &[37, 50]), data(b, "long", dtype, &[3, 40001]));
+            let falls = [("descending", Attr::from(true))];
+            let k = |k: i64| [("k", Attr::from(k)), ("largest", Attr::from(k % 2 == 0))];
+            [
+                called(b, "sort_rows", short, &[]),
+                called(b, "sort_rows", long, &falls),
+                called(b, "topk_rows", short, &k(7)),
+                called(b, "topk_rows", long, &k(64)),
+                called(b, "topk_rows", long, &k(1024)),
+                called(b, "topk_rows", long, &k(3001)),
+            ]
+            .concat()
+        })
+        .check(0.0);
+    }
+}
+
+#[test]
+fn rows_of_a_product_are_folded_panel_by_panel() {
+    for [batch, m, n] in [[1, 3000, 9001], [1, 1, 100_000], [2, 300, 30_000]] {
+        Case::new(|b| {
+            let (q, x) =
+                (data(b, "q", DType::F32, &[batch, m, 40]), data(b, "x", DType::F32, &[batch, n, 40]));
+            let squares = data(b, "squares", DType::F32, &[n]);
+            let products = b.contract(q, x, Contract { batch: vec![(0, 0)], contracted: vec![(2, 2)] });
+            let squares = b.broadcast_like(squares, products);
+            let scores = b.map(&[products, squares], |v| v[1] - 2.0 * v[0]);
+            // Products are rounded differently, so neighbours may change places: their values may not.
+            let best =
+                called(b, "topk_rows", scores, &[("k", Attr::from(18)), ("largest", Attr::from(false))]);
+            vec![best[0]]
+        })
+        .check(1e-4);
+    }
+    Case::new(|b| {
+        let (q, x) = (data(b, "q", DType::F32, &[2000, 16]), data(b, "x", DType::F32, &[16, 8000]));
+        let products = b.matmul(q, x);
+        vec![b.reduce(Monoid::Max, products, &[1])]
+    })
+    .check(1e-4);
 }
 
 #[test]

@@ -611,6 +611,8 @@ __syncthreads();
 }
 }
 }
+__syncthreads();
+
 const bool l_439 = threadIdx.x == uint32(0);
 if (l_439) {
 uint32* l_440 = &shared_memory_11[uint32(0)];

@@ -332,6 +332,8 @@ __syncthreads();
 }
 }
 }
+__syncthreads();
+
 const bool l_211 = threadIdx.x == uint32(0);
 if (l_211) {
 uint32* l_212 = &shared_memory_8[uint32(0)];

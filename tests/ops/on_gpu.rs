@@ -187,10 +187,11 @@ fn rows_of_all_types_are_sorted_with_ties_and_nan() {
         check_rows(&call, dtype, [3, 37], 37, special(dtype, 3 * 37));
     }
     for call in ["sort_rows(x)", "sort_rows(x, descending=true)"] {
-        for n in [1, 2, 700] {
+        for n in [0, 1, 2, 700] {
             check_rows(call, DType::F32, [5, n], n, special(DType::F32, 5 * n));
         }
     }
+    check_rows("sort_rows(x)", DType::Bool, [3, 70], 70, special(DType::Bool, 210));
 }
 
 #[test]
@@ -215,6 +216,7 @@ fn the_first_of_rows_of_all_types_are_selected() {
 fn selections_of_one_and_of_all_and_from_long_rows() {
     let f32 = DType::F32;
     check_rows("topk_rows(x, k=1)", f32, [4, 1], 1, special(f32, 4));
+    check_rows("topk_rows(x, k=2, pad=true)", f32, [3, 0], 2, vec![]);
     check_rows("topk_rows(x, k=1, largest=false)", f32, [1, 3000], 1, numbers(3000, 1 << 20));
     check_rows("topk_rows(x, k=300)", f32, [2, 300], 300, special(f32, 600));
     check_rows("topk_rows(x, k=64)", f32, [2, 6001], 64, numbers(12002, 1 << 20));

@@ -516,6 +516,8 @@ impl Block<'_> {
     }
 
     fn finish(&self, code: &mut Code, row: Variable, results: &[(Selected, Variable, DType)]) {
+        // All have read the last round's count.
+        code.sync();
         self.count(code, None);
         let Some((states, first)) = self.state.filter(|_| self.form.is_kept) else {
             self.tidy(code);

@@ -26,6 +26,9 @@ pub struct Lane {
     beside: Arc<CudaStream>,
     forked: Event,
     joined: Event,
+    /// What goes through each of two slots is there, and has been taken.
+    made: [Event; 2],
+    taken: [Event; 2],
     /// The lane has come to the end of a step.
     ended: Event,
 }
@@ -90,6 +93,8 @@ impl Lane {
             beside: context.new_stream()?,
             forked: new_event()?,
             joined: new_event()?,
+            made: [new_event()?, new_event()?],
+            taken: [new_event()?, new_event()?],
             ended: new_event()?,
         })
     }
@@ -119,6 +124,32 @@ impl Lane {
         first(self.stream())?;
         second(self.beside.cu_stream())?;
         record(&self.joined, self.beside.cu_stream())?;
+        self.wait(&self.joined)
+    }
+
+    /// Starts `make` for each of `n` numbers, and `take` on the stream beside once that is done: while one number is taken
+    /// the next is made. Two numbers of the same parity never overlap.
+    pub fn pipelined(
+        &self,
+        n: usize,
+        mut make: impl FnMut(usize, CUstream) -> Result<(), DeviceError>,
+        mut take: impl FnMut(usize, CUstream) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let (here, beside) = (self.stream(), self.beside.cu_stream());
+        self.record(&self.forked)?;
+        wait(beside, &self.forked)?;
+        for number in 0..n {
+            let slot = number % 2;
+            if number >= 2 {
+                wait(here, &self.taken[slot])?;
+            }
+            make(number, here)?;
+            record(&self.made[slot], here)?;
+            wait(beside, &self.made[slot])?;
+            take(number, beside)?;
+            record(&self.taken[slot], beside)?;
+        }
+        record(&self.joined, beside)?;
         self.wait(&self.joined)
     }
 }

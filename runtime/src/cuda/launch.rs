@@ -47,9 +47,9 @@ struct PanelPart {
     products: Vec<([usize; 2], Product)>,
     panels: Vec<PanelLaunch>,
     factors: [BufferId; 2],
-    /// Where panels go.
-    start: usize,
     step: KernelPart,
+    /// Where panels go, one after the other in turn, and what a step on each place is given.
+    places: Vec<(usize, Vec<Pointer>)>,
 }
 
 /// One panel.
@@ -267,6 +267,34 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
     }
 }
 
+/// How panels of a product and what takes them in follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Panels {
+    /// One after the other.
+    InTurn,
+    /// While one is taken in, the next is multiplied; two have to fit where one did.
+    Overlapped,
+}
+
+impl Panels {
+    fn n_places(self) -> usize {
+        match self {
+            Panels::InTurn => 1,
+            Panels::Overlapped => 2,
+        }
+    }
+}
+
+impl Kept for Panels {
+    fn to_bytes(&self) -> Vec<u8> {
+        vec![*self as u8]
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Panels> {
+        [Panels::InTurn, Panels::Overlapped].into_iter().find(|&known| bytes == [known as u8])
+    }
+}
+
 /// A fold of rows: of the library's product, panel by panel, or of one that its own kernel adds up.
 fn folded<'p>(
     body: &ContractBody,
@@ -274,14 +302,41 @@ fn folded<'p>(
     draft: &dyn Fn() -> Drafts<'p>,
 ) -> Result<Prepared, DeviceError> {
     let n_flops = 2 * body.batch * body.m * body.n * body.k;
-    if n_flops < FEWEST_FLOPS {
-        return draft().own_kernels();
+    let by = |way: Panels, most_bytes: usize| draft().by_panels(body, rows, way, most_bytes);
+    let n_bytes = body.batch * body.m * body.n * body.dtype.accumulator().size();
+    let whole = match n_flops < FEWEST_FLOPS {
+        true => None,
+        false => by(Panels::InTurn, n_bytes)?,
+    };
+    let Some(in_turn) = whole else { return draft().own_kernels() };
+    if n_bytes < TRIED_BYTES {
+        return Ok(in_turn);
     }
-    match draft().by_panels(body, rows)? {
-        Some(prepared) => Ok(prepared),
-        None => draft().own_kernels(),
+    let drafts = draft();
+    let operands: Vec<&Type> = drafts.kernel.operands.iter().map(|operand| &operand.ty).collect();
+    let key = format!("panels {:?} {operands:?} {:?}", body.epilogue, drafts.precision);
+    let way = trial::recall(drafts.context, &key, || {
+        trial::fastest(drafts.context, &[Panels::InTurn, Panels::Overlapped], |way| {
+            match by(way, TRIED_BYTES)? {
+                Some(prepared) => prepared.seconds(&drafts),
+                None => engine_core::bug!("a product that the library has refused"),
+            }
+        })
+    });
+    match way {
+        // There is no room to try both on tensors of noise.
+        Err(DeviceError::OutOfMemory { .. }) => Ok(in_turn),
+        Err(error) => Err(error),
+        Ok(Panels::InTurn) => Ok(in_turn),
+        Ok(way) => match by(way, n_bytes)? {
+            Some(overlapped) => Ok(overlapped),
+            None => Ok(in_turn),
+        },
     }
 }
+
+/// Bytes of the first panels, on which both ways are tried.
+const TRIED_BYTES: usize = 24 * PANEL_BYTES;
 
 /// The library is not tried below: starting it takes longer than the products.
 const FEWEST_FLOPS: usize = 100_000;
@@ -318,14 +373,20 @@ impl Drafts<'_> {
         self.side_sums()
     }
 
-    /// None if the library cannot compute it.
-    fn by_panels(mut self, body: &ContractBody, rows: &RowsBody) -> Result<Option<Prepared>, DeviceError> {
-        let fold = FusedKernel::panel_fold(self.kernel, body, rows, PANEL_BYTES);
+    /// The fold of as many panels as make up so many bytes. None if the library cannot compute it.
+    fn by_panels(
+        mut self,
+        body: &ContractBody,
+        rows: &RowsBody,
+        way: Panels,
+        most_bytes: usize,
+    ) -> Result<Option<Prepared>, DeviceError> {
+        let fold = FusedKernel::panel_fold(self.kernel, body, rows, PANEL_BYTES / way.n_places());
         let PanelFold { panels, step, finish, state_bytes, panel_bytes } =
             fold.map_err(|error| self.unsupported(&error))?;
         let mut products: Vec<([usize; 2], Product)> = vec![];
         let mut launches = vec![];
-        for panel in &panels {
+        for panel in panels.iter().take(most_bytes.div_ceil(panel_bytes)) {
             let shape = [panel.rows[1], panel.columns[1]];
             let known = products.iter().position(|(known, _)| *known == shape);
             let number = match known {
@@ -343,9 +404,18 @@ impl Drafts<'_> {
         let Some((_, product)) = products.first() else { return Ok(None) };
         let factors = product.operands().map(|operand| self.launch.buffers[operand]);
         let step = self.kernel_part(&step, ProductPlace::Scratch)?;
-        let part = PanelPart { products, panels: launches, factors, start: state_bytes, step };
+        let places = (0..way.n_places()).map(|place| {
+            let start = state_bytes + place * panel_bytes;
+            let moved = |pointer: &Pointer| match pointer {
+                Pointer::Scratch(at) if *at == state_bytes => Pointer::Scratch(start),
+                pointer => *pointer,
+            };
+            (start, step.pointers.iter().map(moved).collect())
+        });
+        let places = places.collect();
+        let part = PanelPart { products, panels: launches, factors, step, places };
         self.prepared.parts.push(Part::Panels(Box::new(part)));
-        self.prepared.scratch_bytes = state_bytes + panel_bytes;
+        self.prepared.scratch_bytes = state_bytes + way.n_places() * panel_bytes;
         self.kernels(finish.into_iter().collect(), ProductPlace::Scratch)?;
         self.side_sums().map(Some)
     }
@@ -488,17 +558,27 @@ fn panel_offsets(body: &ContractBody, panel: &Panel) -> [u64; 2] {
 
 impl PanelPart {
     fn enqueue(&self, addresses: &Addresses, stream: CUstream) -> Result<(), DeviceError> {
-        for panel in &self.panels {
+        let place = |number: usize| &self.places[number % self.places.len()];
+        let multiply = |number: usize, stream: CUstream| {
+            let panel = &self.panels[number];
             let starts = self.factors.map(|factor| addresses.buffers[factor]);
             let places = Places {
                 factors: [starts[0] + panel.offsets[0], starts[1] + panel.offsets[1]],
-                result: addresses.lane.scratch.start() + self.start as u64,
+                result: addresses.lane.scratch.start() + place(number).0 as u64,
                 bias: None,
             };
-            self.products[panel.product].1.launch(places, &addresses.lane.workspace, stream)?;
-            self.step.start(addresses, stream, panel.blocks, &panel.info)?;
+            self.products[panel.product].1.launch(places, &addresses.lane.workspace, stream)
+        };
+        let take = |number: usize, stream: CUstream| {
+            let panel = &self.panels[number];
+            self.step.start(addresses, stream, &place(number).1, panel.blocks, &panel.info)
+        };
+        let n_panels = self.panels.len();
+        match self.places.len() {
+            1 => (0..n_panels)
+                .try_for_each(|number| multiply(number, stream).and_then(|()| take(number, stream))),
+            _ => addresses.lane.pipelined(n_panels, multiply, take),
         }
-        Ok(())
     }
 }
 
@@ -512,14 +592,16 @@ impl KernelPart {
     }
 
     fn enqueue(&self, addresses: &Addresses, stream: CUstream) -> Result<(), DeviceError> {
-        self.start(addresses, stream, self.source.cube_count_for(self.source.points), &self.info)
+        let blocks = self.source.cube_count_for(self.source.points);
+        self.start(addresses, stream, &self.pointers, blocks, &self.info)
     }
 
-    /// Starts so many blocks, given `info`.
+    /// Starts so many blocks, given `pointers` and `info`.
     fn start(
         &self,
         addresses: &Addresses,
         stream: CUstream,
+        pointers: &[Pointer],
         blocks: usize,
         info: &[u64],
     ) -> Result<(), DeviceError> {
@@ -529,7 +611,7 @@ impl KernelPart {
         let source = &self.source;
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let mut pointers: Vec<CUdeviceptr> =
-            self.pointers.iter().map(|pointer| pointer.address(addresses)).collect();
+            pointers.iter().map(|pointer| pointer.address(addresses)).collect();
         let mut arguments: Vec<*mut c_void> =
             pointers.iter_mut().map(|start| (&raw mut *start).cast()).collect();
         arguments.push(info.as_ptr().cast_mut().cast());
