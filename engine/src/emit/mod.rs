@@ -27,6 +27,7 @@
 
 mod access;
 mod attend;
+mod best;
 mod code;
 mod contract;
 mod fold;
@@ -35,6 +36,7 @@ mod library;
 mod map;
 #[cfg(test)]
 mod on_host;
+mod own;
 mod philox;
 mod row;
 mod scalar;
@@ -44,6 +46,7 @@ mod segmented;
 mod select;
 #[cfg(test)]
 mod tests;
+mod text;
 mod tile;
 
 pub use attend::MOST_KEYS;
@@ -53,10 +56,9 @@ pub use row::RowPlan;
 pub use select::{MOST_SELECTED, select_rows};
 pub use tile::FLAG_WORDS;
 
-use crate::fuse::{Class, Domain, Kernel, KernelBody, Operand, Segment, Tile, TileOp, Use};
+use crate::fuse::{Class, Kernel, KernelBody, Operand, Segment, Tile, TileOp, Use};
 use crate::ir::{DType, Literal};
-use crate::op::gpu::{GpuArgument, GpuArguments, GpuLimits, OwnLaunch, View};
-use crate::op::{GpuForm, KernelCall};
+use crate::op::gpu::{OwnLaunch, View};
 use code::{Code, U32, U64};
 use cubecl_core::codegen::{InfoBuilder, KernelSettings};
 use cubecl_core::compute::KernelBuilder;
@@ -66,8 +68,10 @@ use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
 use cubecl_cpp::shared::{CompilationOptions, CppCompiler};
 use cubecl_runtime::compiler::CubeTask;
 use cubecl_runtime::kernel::KernelTask;
+use own::{own_body, own_launches};
 use scalar::memory_type;
 use std::sync::{Mutex, PoisonError};
+use text::{with_declarations_in_order, with_shared_in_order, with_vectors_in_order};
 use thiserror::Error;
 use tile::Memory;
 
@@ -513,42 +517,6 @@ fn operand_forms(kernel: &Kernel) -> Vec<OperandForm> {
     operands.map(|(i, operand)| operand_form(i, operand, &kernel.operands)).collect()
 }
 
-/// The launches that an op brings along.
-fn own_launches(kernel: &Kernel, call: &KernelCall) -> Result<Vec<FusedKernel>, EmitError> {
-    let name = &call.call.form.name;
-    let ready = match &call.form().gpu {
-        GpuForm::None { why } => return Err(EmitError::Opaque { op: name.clone(), why }),
-        GpuForm::Launches(make_ready) => make_ready(call, &GpuLimits::CUDA),
-    };
-    let forms = operand_forms(kernel);
-    let viewed = |operand: usize, view: View| {
-        let as_bits = view == View::Bits;
-        let is_wide = as_bits && kernel.operands[operand].ty.bytes() / 4 > LARGEST_NARROW;
-        OperandForm { as_bits, is_wide: is_wide || forms[operand].is_wide, ..forms[operand] }
-    };
-    let launches = ready.launches.into_iter().filter(|launch| launch.cubes > 0).enumerate();
-    let fused = launches.map(|(number, launch)| {
-        let operands = launch.arguments.iter().map(|argument| match *argument {
-            GpuArgument::Input(input, view) => viewed(input, view),
-            GpuArgument::Output(output, view) => viewed(call.inputs.len() + output, view),
-            GpuArgument::Workspace { start, n_words } => OperandForm::words(start, n_words),
-        });
-        let operands = operands.collect();
-        let tile = Tile { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
-        let identity = format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
-        FusedKernel { tile, form: Form::Own(OwnLaunch { identity, launch }), operands, is_guarded: false }
-    });
-    Ok(fused.collect())
-}
-
-/// All threads see the same error flag, so none waits for another that has left.
-fn own_body(code: &mut Code, own: &OwnLaunch, buffers: &Buffers, scalars: Vec<Variable>) {
-    let index = code.index;
-    let arguments =
-        GpuArguments { buffers: buffers.operands.iter().map(|operand| operand.0).collect(), scalars, index };
-    buffers.unless_raised(code, |code| (own.launch.body)(code.scope, &arguments));
-}
-
 fn operand_form(i: usize, operand: &Operand, all: &[Operand]) -> OperandForm {
     let n = operand.ty.numel();
     let is_written = operand.usage == Use::Write;
@@ -565,63 +533,6 @@ fn operand_form(i: usize, operand: &Operand, all: &[Operand]) -> OperandForm {
         as_bits: false,
     }
 }
-
-/// The text with its vector types in alphabetical order: CubeCL writes them in the order of a hash set, a new one in each
-/// process, and the text is both compared with golden files and the key of compiled kernels on disk.
-fn with_vectors_in_order(text: &str) -> String {
-    const START: &str = "\nstruct __align__(";
-    const END: &str = "\n};";
-    let mut vectors = vec![];
-    let (before, mut after) = text.split_at(text.find(START).unwrap_or(text.len()));
-    while after.starts_with(START) {
-        let Some(end) = after.find(END) else { break };
-        let (vector, rest) = after.split_at(end + END.len());
-        vectors.push(vector);
-        after = rest;
-    }
-    vectors.sort_unstable_by_key(|vector| vector.split_once(')').map(|(_, name)| name));
-    [before, &vectors.concat(), after].concat()
-}
-
-/// The text with neighbouring declarations of variables in the order of their numbers: CubeCL writes them in the order of
-/// a hash map.
-fn with_declarations_in_order(text: &str) -> String {
-    let number = |line: &str| line.split_once(" l_mut_")?.1.strip_suffix(';')?.parse::<usize>().ok();
-    let lines: Vec<&str> = text.split('\n').collect();
-    let runs = lines.chunk_by(|a, b| number(a).is_some() && number(b).is_some());
-    let sorted = runs.flat_map(|run| {
-        let mut run = run.to_vec();
-        run.sort_by_key(|line| number(line));
-        run
-    });
-    sorted.collect::<Vec<_>>().join("\n")
-}
-
-/// The text with the arrays of shared memory one behind the other in the order of their names, and the bytes that they take
-/// if there are several: CubeCL lays them out in the order of a hash map.
-fn with_shared_in_order(text: &str) -> (String, Option<usize>) {
-    const SIZE: &str = "// Shared array size: ";
-    let lines: Vec<&str> = text.split('\n').collect();
-    let starts: Vec<usize> = (0..lines.len()).filter(|&i| lines[i].starts_with(SIZE)).collect();
-    let (Some(&first), true) = (starts.first(), starts.len() > 1) else { return (text.to_string(), None) };
-    let mut arrays: Vec<[&str; 2]> = starts.iter().map(|&i| [lines[i], lines[i + 1]]).collect();
-    arrays.sort_unstable_by_key(|[_, declared]| declared.split_once("shared_memory_").map(|(_, name)| name));
-    let mut end: usize = 0;
-    let mut sorted: Vec<String> = lines[..first].iter().map(ToString::to_string).collect();
-    for [size, declared] in arrays {
-        let bytes = size.rsplit(' ').nth(1).and_then(|bytes| bytes.parse::<usize>().ok());
-        let (Some(bytes), Some((before, _))) = (bytes, declared.rsplit_once('[')) else {
-            crate::bug!("shared memory is declared as `{declared}`")
-        };
-        sorted.extend([size.to_string(), format!("{before}[{end}]);")]);
-        end = (end + bytes).next_multiple_of(SHARED_ALIGNMENT);
-    }
-    sorted.extend(lines[first + 2 * starts.len()..].iter().map(ToString::to_string));
-    (sorted.join("\n"), Some(end))
-}
-
-/// Arrays of shared memory start at multiples of it.
-const SHARED_ALIGNMENT: usize = 16;
 
 fn is_clear(code: &mut Code, flag: Variable) -> Variable {
     let first = code.at(0);

@@ -1,0 +1,227 @@
+//! The memory of a block that selects: entries, and behind them the words that follow.
+
+use crate::op::gpu::{Order, Shape, before, high_of, put, put_last, sort};
+use cubecl_core as cubecl;
+use cubecl_core::prelude::*;
+
+/// Words behind the two flags that say whether anything has passed in a round.
+pub const COUNT: usize = 2;
+/// Entries that were known from before.
+pub const STORED: usize = 3;
+/// Whether these are there.
+pub const LOADED: usize = 4;
+/// The entry that others must come before: first word, second word, index.
+pub const THRESHOLD: usize = 5;
+/// The first word of its element.
+pub const BOUND: usize = 8;
+pub const N_CONTROLS: usize = 9;
+
+/// Begins with nothing: everything comes before the threshold.
+#[cube]
+pub fn start(
+    words: &mut SharedMemory<u32>,
+    counter: &mut SharedMemory<Atomic<u32>>,
+    #[comptime] order: Order,
+    #[comptime] shape: Shape,
+) {
+    if UNIT_POS_X == 0u32 {
+        clear(words, counter, 0u32, order, shape);
+    }
+    sync_cube();
+}
+
+/// Begins with what is known of the row, unless this is the first that is seen of it.
+#[cube]
+pub fn resume(
+    words: &mut SharedMemory<u32>,
+    counter: &mut SharedMemory<Atomic<u32>>,
+    states: &Array<u32>,
+    first: usize,
+    is_first: usize,
+    #[comptime] k: usize,
+    #[comptime] order: Order,
+    #[comptime] shape: Shape,
+) {
+    if UNIT_POS_X == 0u32 {
+        if is_first == 0usize {
+            let stored = states[first];
+            clear(words, counter, stored, order, shape);
+            if stored == comptime!(k as u32) {
+                let high = states[first + comptime!(k)];
+                let index = states[first + comptime!(if shape.is_wide { 3 * k } else { 2 * k })];
+                let low =
+                    if comptime!(shape.is_wide) { states[first + comptime!(2 * k)] } else { u32::new(0) };
+                limit(words, high, low, index, order, shape);
+            }
+        } else {
+            clear(words, counter, 0u32, order, shape);
+        }
+    }
+    sync_cube();
+}
+
+#[cube]
+fn clear(
+    words: &mut SharedMemory<u32>,
+    counter: &mut SharedMemory<Atomic<u32>>,
+    stored: u32,
+    #[comptime] order: Order,
+    #[comptime] shape: Shape,
+) {
+    let control = comptime!(shape.n_words());
+    let last = u32::new(comptime!(i64::from(u32::MAX)));
+    counter[0].store(stored);
+    words[comptime!(control)] = 0u32;
+    words[comptime!(control + 1)] = 0u32;
+    words[comptime!(control + COUNT)] = stored;
+    words[comptime!(control + STORED)] = stored;
+    words[comptime!(control + LOADED)] = 0u32;
+    limit(words, last, last, last, order, shape);
+}
+
+/// Sets the threshold.
+#[cube]
+fn limit(
+    words: &mut SharedMemory<u32>,
+    high: u32,
+    low: u32,
+    index: u32,
+    #[comptime] order: Order,
+    #[comptime] shape: Shape,
+) {
+    let control = comptime!(shape.n_words());
+    words[comptime!(control + THRESHOLD)] = high;
+    words[comptime!(control + THRESHOLD + 1)] = low;
+    words[comptime!(control + THRESHOLD + 2)] = index;
+    words[comptime!(control + BOUND)] = high_of(high, order);
+}
+
+/// Takes in an entry that comes before the threshold.
+#[cube]
+pub fn offer(
+    words: &mut SharedMemory<u32>,
+    counter: &mut SharedMemory<Atomic<u32>>,
+    flag: usize,
+    high: u32,
+    low: u32,
+    index: u32,
+    #[comptime] shape: Shape,
+) {
+    let control = comptime!(shape.n_words());
+    let worst_high = words[comptime!(control + THRESHOLD)];
+    let worst_low = words[comptime!(control + THRESHOLD + 1)];
+    let worst_index = words[comptime!(control + THRESHOLD + 2)];
+    if before(high, low, index, worst_high, worst_low, worst_index, comptime!(shape.is_wide)) {
+        let place = counter[0].fetch_add(1u32);
+        put(words, place as usize, high, low, index, shape);
+        words[flag + control] = 1u32;
+    }
+}
+
+/// Tells all threads how many entries there are.
+#[cube]
+pub fn count(
+    words: &mut SharedMemory<u32>,
+    counter: &mut SharedMemory<Atomic<u32>>,
+    #[comptime] shape: Shape,
+) {
+    if UNIT_POS_X == 0u32 {
+        words[comptime!(shape.n_words() + COUNT)] = counter[0].load();
+    }
+    sync_cube();
+}
+
+/// Takes a flag back; the next round raises the other one.
+#[cube]
+pub fn lower(words: &mut SharedMemory<u32>, flag: usize) {
+    if UNIT_POS_X == 0u32 {
+        words[flag] = 0u32;
+    }
+}
+
+/// Fetches the entries that were known from before, unless they are there.
+#[cube]
+pub fn load(
+    words: &mut SharedMemory<u32>,
+    states: &Array<u32>,
+    first: usize,
+    #[comptime] k: usize,
+    #[comptime] shape: Shape,
+) {
+    let control = comptime!(shape.n_words());
+    if words[comptime!(control + LOADED)] == 0u32 {
+        let stored = words[comptime!(control + STORED)] as usize;
+        let mut place = UNIT_POS_X as usize;
+        while place < stored {
+            let word = first + 1usize + place;
+            words[place] = states[word];
+            words[place + comptime!(shape.capacity)] = states[word + comptime!(k)];
+            if comptime!(shape.is_wide) {
+                words[place + comptime!(shape.indices())] = states[word + comptime!(2 * k)];
+            }
+            place += comptime!(shape.threads);
+        }
+    }
+}
+
+/// Sorts all entries and forgets all but the first k, the last of which is the threshold.
+#[cube]
+pub fn tidy(
+    words: &mut SharedMemory<u32>,
+    counter: &mut SharedMemory<Atomic<u32>>,
+    #[comptime] k: usize,
+    #[comptime] order: Order,
+    #[comptime] shape: Shape,
+) {
+    let control = comptime!(shape.n_words());
+    let count = words[comptime!(control + COUNT)] as usize;
+    let mut n = 2usize.runtime();
+    while n < count {
+        n *= 2usize;
+    }
+    let mut place = count + UNIT_POS_X as usize;
+    while place < n {
+        put_last(words, place, shape);
+        place += comptime!(shape.threads);
+    }
+    sync_cube();
+    sort(words, n, n, shape);
+    if UNIT_POS_X == 0u32 {
+        if count >= comptime!(k) {
+            let low =
+                if comptime!(shape.is_wide) { words[comptime!(shape.capacity + k - 1)] } else { u32::new(0) };
+            let high = words[comptime!(k - 1)];
+            let index = words[comptime!(shape.indices() + k - 1)];
+            limit(words, high, low, index, order, shape);
+            words[comptime!(control + COUNT)] = comptime!(k as u32);
+            counter[0].store(comptime!(k as u32));
+        }
+        words[comptime!(control + LOADED)] = 1u32;
+    }
+    sync_cube();
+}
+
+/// Writes the best entries to memory.
+#[cube]
+pub fn keep(
+    words: &mut SharedMemory<u32>,
+    states: &mut Array<u32>,
+    first: usize,
+    #[comptime] k: usize,
+    #[comptime] shape: Shape,
+) {
+    let kept = words[comptime!(shape.n_words() + COUNT)];
+    let mut place = UNIT_POS_X as usize;
+    if place == 0usize {
+        states[first] = kept;
+    }
+    while place < kept as usize {
+        let word = first + 1usize + place;
+        states[word] = words[place];
+        states[word + comptime!(k)] = words[place + comptime!(shape.capacity)];
+        if comptime!(shape.is_wide) {
+            states[word + comptime!(2 * k)] = words[place + comptime!(shape.indices())];
+        }
+        place += comptime!(shape.threads);
+    }
+}

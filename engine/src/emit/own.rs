@@ -1,0 +1,44 @@
+//! Launches that ops bring along.
+
+use super::code::Code;
+use super::{Buffers, EmitError, Form, FusedKernel, LARGEST_NARROW, OperandForm, operand_forms};
+use crate::fuse::{Domain, Kernel, Tile};
+use crate::op::gpu::{GpuArgument, GpuArguments, GpuLimits, OwnLaunch, View};
+use crate::op::{GpuForm, KernelCall};
+use cubecl_core::ir::Variable;
+
+/// The launches that an op brings along.
+pub fn own_launches(kernel: &Kernel, call: &KernelCall) -> Result<Vec<FusedKernel>, EmitError> {
+    let name = &call.call.form.name;
+    let ready = match &call.form().gpu {
+        GpuForm::None { why } => return Err(EmitError::Opaque { op: name.clone(), why }),
+        GpuForm::Launches(make_ready) => make_ready(call, &GpuLimits::CUDA),
+    };
+    let forms = operand_forms(kernel);
+    let viewed = |operand: usize, view: View| {
+        let as_bits = view == View::Bits;
+        let is_wide = as_bits && kernel.operands[operand].ty.bytes() / 4 > LARGEST_NARROW;
+        OperandForm { as_bits, is_wide: is_wide || forms[operand].is_wide, ..forms[operand] }
+    };
+    let launches = ready.launches.into_iter().filter(|launch| launch.cubes > 0).enumerate();
+    let fused = launches.map(|(number, launch)| {
+        let operands = launch.arguments.iter().map(|argument| match *argument {
+            GpuArgument::Input(input, view) => viewed(input, view),
+            GpuArgument::Output(output, view) => viewed(call.inputs.len() + output, view),
+            GpuArgument::Workspace { start, n_words } => OperandForm::words(start, n_words),
+        });
+        let operands = operands.collect();
+        let tile = Tile { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
+        let identity = format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
+        FusedKernel { tile, form: Form::Own(OwnLaunch { identity, launch }), operands, is_guarded: false }
+    });
+    Ok(fused.collect())
+}
+
+/// All threads see the same error flag, so none waits for another that has left.
+pub fn own_body(code: &mut Code, own: &OwnLaunch, buffers: &Buffers, scalars: Vec<Variable>) {
+    let index = code.index;
+    let arguments =
+        GpuArguments { buffers: buffers.operands.iter().map(|operand| operand.0).collect(), scalars, index };
+    buffers.unless_raised(code, |code| (own.launch.body)(code.scope, &arguments));
+}

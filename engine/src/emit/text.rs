@@ -1,0 +1,59 @@
+//! What CubeCL writes in the order of a hash map, a new one in each process, put in one order: texts are compared with golden
+//! files, and are the keys of compiled kernels on disk.
+
+/// The text with its vector types in alphabetical order: CubeCL writes them in the order of a hash set, a new one in each
+/// process, and the text is both compared with golden files and the key of compiled kernels on disk.
+pub fn with_vectors_in_order(text: &str) -> String {
+    const START: &str = "\nstruct __align__(";
+    const END: &str = "\n};";
+    let mut vectors = vec![];
+    let (before, mut after) = text.split_at(text.find(START).unwrap_or(text.len()));
+    while after.starts_with(START) {
+        let Some(end) = after.find(END) else { break };
+        let (vector, rest) = after.split_at(end + END.len());
+        vectors.push(vector);
+        after = rest;
+    }
+    vectors.sort_unstable_by_key(|vector| vector.split_once(')').map(|(_, name)| name));
+    [before, &vectors.concat(), after].concat()
+}
+
+/// The text with neighbouring declarations of variables in the order of their numbers: CubeCL writes them in the order of
+/// a hash map.
+pub fn with_declarations_in_order(text: &str) -> String {
+    let number = |line: &str| line.split_once(" l_mut_")?.1.strip_suffix(';')?.parse::<usize>().ok();
+    let lines: Vec<&str> = text.split('\n').collect();
+    let runs = lines.chunk_by(|a, b| number(a).is_some() && number(b).is_some());
+    let sorted = runs.flat_map(|run| {
+        let mut run = run.to_vec();
+        run.sort_by_key(|line| number(line));
+        run
+    });
+    sorted.collect::<Vec<_>>().join("\n")
+}
+
+/// The text with the arrays of shared memory one behind the other in the order of their names, and the bytes that they take
+/// if there are several: CubeCL lays them out in the order of a hash map.
+pub fn with_shared_in_order(text: &str) -> (String, Option<usize>) {
+    const SIZE: &str = "// Shared array size: ";
+    let lines: Vec<&str> = text.split('\n').collect();
+    let starts: Vec<usize> = (0..lines.len()).filter(|&i| lines[i].starts_with(SIZE)).collect();
+    let (Some(&first), true) = (starts.first(), starts.len() > 1) else { return (text.to_string(), None) };
+    let mut arrays: Vec<[&str; 2]> = starts.iter().map(|&i| [lines[i], lines[i + 1]]).collect();
+    arrays.sort_unstable_by_key(|[_, declared]| declared.split_once("shared_memory_").map(|(_, name)| name));
+    let mut end: usize = 0;
+    let mut sorted: Vec<String> = lines[..first].iter().map(ToString::to_string).collect();
+    for [size, declared] in arrays {
+        let bytes = size.rsplit(' ').nth(1).and_then(|bytes| bytes.parse::<usize>().ok());
+        let (Some(bytes), Some((before, _))) = (bytes, declared.rsplit_once('[')) else {
+            crate::bug!("shared memory is declared as `{declared}`")
+        };
+        sorted.extend([size.to_string(), format!("{before}[{end}]);")]);
+        end = (end + bytes).next_multiple_of(SHARED_ALIGNMENT);
+    }
+    sorted.extend(lines[first + 2 * starts.len()..].iter().map(ToString::to_string));
+    (sorted.join("\n"), Some(end))
+}
+
+/// Arrays of shared memory start at multiples of it.
+const SHARED_ALIGNMENT: usize = 16;
