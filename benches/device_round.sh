@@ -13,12 +13,12 @@ pack() {
   mkdir -p .gpu/mnist
   cargo build --release --workspace --bin engine
   cp target/release/engine .gpu/engine
-  cp "$(cargo test --workspace --test cuda --no-run --message-format=json |
+  cp "$(cargo test --workspace --test gpu --no-run --message-format=json |
     python3 -c 'import json, sys
 messages = [json.loads(line) for line in sys.stdin]
 print([message["executable"] for message in messages
-       if message.get("executable") and message["target"]["name"] == "cuda"][0])')" .gpu/cuda_tests
-  strip .gpu/engine .gpu/cuda_tests
+       if message.get("executable") and message["target"]["name"] == "gpu"][0])')" .gpu/gpu_tests
+  strip .gpu/engine .gpu/gpu_tests
   cp -r graphs benches/ops benches/ops_table.py benches/torch_selection.py benches/device_round.sh .gpu/
   cp -L "${ENGINE_DATA_DIR:?a folder with mnist/ in it}"/mnist/*.gz .gpu/mnist/
   du -sh .gpu
@@ -37,7 +37,7 @@ run() {
   failed=0
 
   part devices ./engine devices
-  part tests ./cuda_tests --test-threads=4
+  part tests ./gpu_tests --test-threads=4
   part selftest ./engine selftest --device cuda
   for graph in graphs/*.ron; do
     name=$(basename "$graph" .ron)

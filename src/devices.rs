@@ -10,6 +10,8 @@ use engine_runtime::cpu::CpuDevice;
 use engine_runtime::cuda::CudaDevice;
 use engine_runtime::device::{Device, DeviceError};
 use engine_runtime::diagnostic::Coded;
+#[cfg(feature = "wgpu")]
+use engine_runtime::wgpu::{Adapter, WgpuDevice};
 use thiserror::Error;
 
 /// What `--device` asks for.
@@ -22,8 +24,10 @@ pub enum Choice {
     Cpu,
     /// The NVIDIA GPU of this number.
     Cuda(usize),
-    /// A GPU through wgpu.
-    Wgpu,
+    /// The GPU of this number through wgpu.
+    Wgpu(usize),
+    /// One that wgpu emulates on the processor; never taken unless asked for.
+    Software,
 }
 
 impl FromStr for Choice {
@@ -34,10 +38,15 @@ impl FromStr for Choice {
             "auto" => Ok(Choice::Auto),
             "cpu" => Ok(Choice::Cpu),
             "cuda" => Ok(Choice::Cuda(0)),
-            "wgpu" => Ok(Choice::Wgpu),
+            "wgpu" => Ok(Choice::Wgpu(0)),
+            "wgpu:software" => Ok(Choice::Software),
             _ => {
-                let number = text.strip_prefix("cuda:").and_then(|number| number.parse().ok());
-                number.map(Choice::Cuda).ok_or_else(|| "expected auto, cpu, cuda, cuda:N or wgpu".to_string())
+                let number = |kind: &str| text.strip_prefix(kind).and_then(|number| number.parse().ok());
+                let cuda = number("cuda:").map(Choice::Cuda);
+                let found = cuda.or_else(|| number("wgpu:").map(Choice::Wgpu));
+                found.ok_or_else(|| {
+                    "expected auto, cpu, cuda, cuda:N, wgpu, wgpu:N or wgpu:software".to_string()
+                })
             }
         }
     }
@@ -49,7 +58,8 @@ impl fmt::Display for Choice {
             Choice::Auto => f.write_str("auto"),
             Choice::Cpu => f.write_str("cpu"),
             Choice::Cuda(number) => write!(f, "cuda:{number}"),
-            Choice::Wgpu => f.write_str("wgpu"),
+            Choice::Wgpu(number) => write!(f, "wgpu:{number}"),
+            Choice::Software => f.write_str("wgpu:software"),
         }
     }
 }
@@ -94,26 +104,26 @@ pub fn open(choice: Choice, threads: Option<usize>) -> Result<Opened, OpenError>
         Choice::Cpu => Ok(Opened { device: cpu(choice, threads)?, why: None }),
         Choice::Auto => automatic(threads),
         Choice::Cuda(number) => Ok(Opened { device: cuda(number)?, why: None }),
-        Choice::Wgpu => Err(OpenError::NoDriver(choice)),
+        Choice::Wgpu(_) | Choice::Software => Ok(Opened { device: wgpu(choice)?, why: None }),
     }
 }
 
 /// A GPU if one can be used, else the CPU; says which and why.
 fn automatic(threads: Option<usize>) -> Result<Opened, OpenError> {
-    match cuda(0) {
-        Ok(device) => {
-            let why = format!("cuda:0, {}", device.info().name);
-            Ok(Opened { device, why: Some(why) })
-        }
-        Err(error) => {
-            let reason = match &error {
-                OpenError::NoDriver(_) => "this build drives no GPU".to_string(),
-                OpenError::Failed { source, .. } => source.to_string(),
-            };
-            let device = cpu(Choice::Auto, threads)?;
-            Ok(Opened { device, why: Some(format!("cpu, because {reason}")) })
+    let mut reasons = vec![];
+    for choice in [Choice::Cuda(0), Choice::Wgpu(0)] {
+        match open(choice, None) {
+            Ok(Opened { device, .. }) => {
+                let why = std::iter::once(format!("{choice}, {}", device.info().name));
+                let why = why.chain(reasons.iter().map(|reason: &String| format!("because {reason}")));
+                return Ok(Opened { why: Some(why.collect::<Vec<_>>().join(", ")), device });
+            }
+            Err(OpenError::NoDriver(_)) => reasons.push(format!("this build has no driver for {choice}")),
+            Err(OpenError::Failed { source, .. }) => reasons.push(source.to_string()),
         }
     }
+    let device = cpu(Choice::Auto, threads)?;
+    Ok(Opened { device, why: Some(format!("cpu, because {}", reasons.join(", and "))) })
 }
 
 fn cpu(choice: Choice, threads: Option<usize>) -> Result<Arc<dyn Device>, OpenError> {
@@ -133,6 +143,21 @@ fn cuda(number: usize) -> Result<Arc<dyn Device>, OpenError> {
     Err(OpenError::NoDriver(Choice::Cuda(number)))
 }
 
+#[cfg(feature = "wgpu")]
+fn wgpu(choice: Choice) -> Result<Arc<dyn Device>, OpenError> {
+    let adapter = match choice {
+        Choice::Wgpu(number) => Adapter::Gpu(number),
+        _ => Adapter::Software,
+    };
+    let device = WgpuDevice::new(adapter).map_err(|source| OpenError::Failed { choice, source })?;
+    Ok(Arc::new(device))
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn wgpu(choice: Choice) -> Result<Arc<dyn Device>, OpenError> {
+    Err(OpenError::NoDriver(choice))
+}
+
 /// A device by its choice, or why it cannot be had.
 pub type Found = (Choice, Result<Arc<dyn Device>, OpenError>);
 
@@ -140,6 +165,8 @@ pub type Found = (Choice, Result<Arc<dyn Device>, OpenError>);
 pub fn all() -> Vec<Found> {
     let mut choices = vec![Choice::Cpu];
     choices.extend((0..n_gpus().max(1)).map(Choice::Cuda));
+    choices.extend((0..n_wgpu().max(1)).map(Choice::Wgpu));
+    choices.push(Choice::Software);
     choices.into_iter().map(|choice| (choice, open(choice, None).map(|opened| opened.device))).collect()
 }
 
@@ -151,16 +178,24 @@ fn n_gpus() -> usize {
     0
 }
 
+fn n_wgpu() -> usize {
+    #[cfg(feature = "wgpu")]
+    return WgpuDevice::count();
+    #[cfg(not(feature = "wgpu"))]
+    0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn choices_read_as_they_print() {
-        for text in ["auto", "cpu", "cuda:0", "cuda:3", "wgpu"] {
+        for text in ["auto", "cpu", "cuda:0", "cuda:3", "wgpu:0", "wgpu:1", "wgpu:software"] {
             assert_eq!(text.parse::<Choice>().map(|choice| choice.to_string()), Ok(text.to_string()));
         }
         assert_eq!("cuda".parse(), Ok(Choice::Cuda(0)));
+        assert_eq!("wgpu".parse(), Ok(Choice::Wgpu(0)));
         assert!("gpu".parse::<Choice>().is_err() && "cuda:x".parse::<Choice>().is_err());
     }
 }

@@ -229,6 +229,16 @@ pub enum DeviceError {
     Failed(String),
 }
 
+/// The three largest tensors of a plan, for whoever has no memory for it.
+pub fn largest_tensors(plan: &Plan) -> String {
+    let mut buffers: Vec<_> = plan.buffers.iter().collect();
+    buffers.sort_by_key(|buffer| std::cmp::Reverse(buffer.ty.bytes()));
+    let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+    let largest = buffers.iter().take(3);
+    let largest = largest.map(|buffer| format!("`{}` ({} MiB)", buffer.name, mib(buffer.ty.bytes())));
+    largest.collect::<Vec<_>>().join(", ")
+}
+
 /// Why a run stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {

@@ -4,6 +4,8 @@ pub mod session;
 
 pub mod device;
 pub mod tensor;
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
 
 pub mod checkpoint;
 pub mod data;

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use engine_core::compile::{Compiled, Options};
 use engine_core::diag::{Code, Diagnostic, Sources as Texts, nearest};
 use engine_core::emit::cuda_sources;
+use engine_core::fuse::Kernel;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
 use engine_core::pipeline::{SplitRef, StageKind};
@@ -39,6 +40,8 @@ pub(super) enum Form {
     Plan,
     /// The kernels as CUDA C++; needs no GPU
     Source,
+    /// The kernels as WGSL; needs no GPU
+    Wgsl,
 }
 
 pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure> {
@@ -165,16 +168,32 @@ fn form_text(form: Form, compiled: &Compiled) -> String {
         Form::Simplified => compiled.simplified.to_string(),
         Form::Kernels => compiled.kernels_text(),
         Form::Plan => compiled.plan.to_string(),
-        Form::Source => source_text(compiled),
+        Form::Source => source_text(compiled, cuda_texts),
+        Form::Wgsl => source_text(compiled, wgsl_texts),
     }
 }
 
-fn source_text(compiled: &Compiled) -> String {
+fn cuda_texts(kernel: &Kernel) -> Result<Vec<String>, String> {
+    let sources = cuda_sources(kernel).map_err(|error| error.to_string())?;
+    Ok(sources.into_iter().map(|source| source.text).collect())
+}
+
+#[cfg(feature = "wgpu")]
+fn wgsl_texts(kernel: &Kernel) -> Result<Vec<String>, String> {
+    engine_runtime::wgpu::texts(kernel).map_err(|error| error.to_string())
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn wgsl_texts(_: &Kernel) -> Result<Vec<String>, String> {
+    Err("this build has no driver for wgpu".to_string())
+}
+
+fn source_text(compiled: &Compiled, texts_of: fn(&Kernel) -> Result<Vec<String>, String>) -> String {
     let plan = &compiled.plan;
     let kernels = plan.launches.iter().map(|launch| &plan.kernels[launch.kernel]);
     let texts = kernels.map(|kernel| {
-        let text = match cuda_sources(kernel) {
-            Ok(sources) => sources.into_iter().map(|source| source.text).collect::<Vec<_>>().join("\n"),
+        let text = match texts_of(kernel) {
+            Ok(texts) => texts.join("\n"),
             Err(error) => format!("// no source: {error}\n"),
         };
         format!("// {} {}\n{text}", kernel.kind(), kernel.name)

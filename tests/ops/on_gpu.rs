@@ -4,7 +4,7 @@ use super::bytes_of;
 use engine::Engine;
 use engine::core::compile::{Options, compile};
 use engine::core::emit::{
-    Argument, FLAG_WORDS, FusedKernel, KernelSource, MOST_SELECTED, PANEL_BYTES, PanelFold,
+    Argument, FLAG_WORDS, FusedKernel, KernelSource, MOST_SELECTED, PANEL_BYTES, PanelFold, Target,
 };
 use engine::core::fuse::{Abilities, ContractBody, Kernel, KernelBody, RowFolds, Use};
 use engine::core::ir::{DType, Graph, parse};
@@ -302,7 +302,7 @@ fn text(nodes: &str, products: Products) -> String {
     let graph = parse(&format!("graph test {{\n{nodes}\n}}\n"), &registry).unwrap();
     let compiled = compile(&graph, &registry, &Options::default());
     let step = compiled.plan.kernels.iter().find_map(|kernel| match (&kernel.body, products) {
-        (KernelBody::Opaque(_), _) => Some(FusedKernel::launches(kernel).unwrap().remove(0)),
+        (KernelBody::Opaque(_), _) => Some(FusedKernel::launches(kernel, Target::CUDA).unwrap().remove(0)),
         (KernelBody::Contract(body), Products::Panels(bytes)) => {
             let rows = body.rows.as_ref()?;
             Some(FusedKernel::panel_fold(kernel, body, rows, bytes).unwrap().step)

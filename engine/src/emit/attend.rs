@@ -8,7 +8,8 @@ use super::code::{Code, F32, U32};
 use super::group::{self, Group};
 use super::map::at_point;
 use super::row::{PLANE, RowPlan, SharedWords, State, butterfly, n_shared_words, row_by};
-use super::scalar::{register_type, widened};
+use super::scalar::widened;
+use super::target::Target;
 use super::tile::{Memory, Registers, TileCode};
 use super::{Buffers, EmitError, Form, FusedKernel, operand_forms};
 use crate::fuse::{Access, AttendBody, Class, Kernel, Reg, Source, Tile, TileInst, TileOp};
@@ -83,7 +84,13 @@ pub fn launch(kernel: &Kernel, body: &AttendBody) -> Result<FusedKernel, EmitErr
         return Err(EmitError::Attend);
     }
     let operands = operand_forms(kernel);
-    Ok(FusedKernel { tile, form: Form::Attend(Box::new(form)), operands, is_guarded: false })
+    Ok(FusedKernel {
+        tile,
+        form: Form::Attend(Box::new(form)),
+        operands,
+        is_guarded: false,
+        target: Target::CUDA,
+    })
 }
 
 /// Reads scores from where they are, and writes weights over them.
@@ -125,7 +132,7 @@ impl AttendForm {
         let query = self.n.next_multiple_of(ALIGNED);
         let sums = (query + self.k).next_multiple_of(ALIGNED);
         let exchange = (sums + PLANES * self.width).next_multiple_of(ALIGNED);
-        let n_exchanged = n_shared_words(rows, self.plan()).map_or(0, |(_, n_words)| n_words);
+        let n_exchanged = n_shared_words(rows, self.plan(), Target::CUDA).map_or(0, |(_, n_words)| n_words);
         Layout { query, sums, exchange, n_words: exchange + n_exchanged }
     }
 
@@ -392,7 +399,7 @@ impl<'k> Block<'k> {
         let value = |registers: &Registers| {
             let value = registers[source.value].unwrap_or_else(|| crate::bug!("a source without its value"));
             let value = widened(code, dtype, value);
-            code.cast(register_type(DType::F32), value)
+            code.cast(F32, value)
         };
         Ok(registers.iter().map(value).collect())
     }

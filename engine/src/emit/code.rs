@@ -2,6 +2,7 @@
 //!
 //! Every value is an immutable local of the kernel (`const float l_7 = ...`), so the text reads like the tile does.
 
+use super::target::Target;
 use cubecl_core::ir::{
     Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, CompareAndSwapOperator, Comparison,
     ConstantValue, ElemType, FloatKind, FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction,
@@ -26,6 +27,8 @@ pub struct Code<'s> {
     pub scope: &'s mut Scope,
     /// The type of element numbers: `u32`, or `u64` where a buffer has more elements than that.
     pub index: ElemType,
+    /// What it is compiled to.
+    pub target: Target,
 }
 
 impl Code<'_> {
@@ -53,6 +56,10 @@ impl Code<'_> {
     pub fn reinterpret(&mut self, elem: ElemType, x: Variable) -> Variable {
         if x.elem_type() == elem {
             return x;
+        }
+        if let (F32, U32, Some(ConstantValue::Float(value))) = (x.elem_type(), elem, x.as_const()) {
+            // A constant has no address that C++ could look at.
+            return self.int(U32, i64::from((value as f32).to_bits()));
         }
         self.out(elem, Operator::Reinterpret(UnaryOperator { input: x }))
     }
@@ -100,7 +107,14 @@ impl Code<'_> {
     }
 
     pub fn bin(&mut self, op: fn(BinaryOperator) -> Arithmetic, lhs: Variable, rhs: Variable) -> Variable {
+        let lhs = self.evaluated_there(lhs, rhs);
         self.out(lhs.elem_type(), op(BinaryOperator { lhs, rhs }))
+    }
+
+    /// A language that evaluates constants itself refuses `0/0` and what overflows: one of two is kept from it.
+    fn evaluated_there(&mut self, x: Variable, other: Variable) -> Variable {
+        let both = x.as_const().is_some() && other.as_const().is_some();
+        if self.target.has_exact_functions || !both { x } else { self.mutable(x) }
     }
 
     pub fn bit(&mut self, op: fn(BinaryOperator) -> Bitwise, lhs: Variable, rhs: Variable) -> Variable {
@@ -135,9 +149,15 @@ impl Code<'_> {
         self.cmp(Comparison::Lower, lhs, rhs)
     }
 
-    /// `x ≠ x`; not `isnan`, whose name differs between devices.
+    /// `x ≠ x`, or by its bits where comparisons do not know NaN; not `isnan`, whose name differs between devices.
     pub fn is_nan(&mut self, x: Variable) -> Variable {
-        self.cmp(Comparison::NotEqual, x, x)
+        if self.target.has_exact_functions || x.elem_type() != F32 {
+            return self.cmp(Comparison::NotEqual, x, x);
+        }
+        let bits = self.reinterpret(U32, x);
+        let [sign, infinity] = [0x7FFF_FFFF, 0x7F80_0000].map(|word| self.int(U32, word));
+        let size = self.bit(Bitwise::BitwiseAnd, bits, sign);
+        self.cmp(Comparison::Greater, size, infinity)
     }
 
     pub fn select(&mut self, cond: Variable, then: Variable, or_else: Variable) -> Variable {
@@ -164,6 +184,12 @@ impl Code<'_> {
             (_, true) => lhs,
             _ => self.bin(Arithmetic::Add, lhs, rhs),
         }
+    }
+
+    /// The element number so many behind another.
+    pub fn at_offset(&mut self, first: Variable, offset: usize) -> Variable {
+        let offset = self.at(offset as i64);
+        self.add_at(first, offset)
     }
 
     pub fn scaled(&mut self, x: Variable, factor: i64) -> Variable {
@@ -210,11 +236,33 @@ impl Code<'_> {
 
     /// The `width` elements from `first` on, read at once; `first` is a multiple of that.
     pub fn load_vector(&mut self, buffer: Variable, first: Variable, width: usize) -> Vec<Variable> {
+        if !self.target.has_narrow {
+            return (0..width)
+                .map(|i| {
+                    let index = self.at_offset(first, i);
+                    self.load(buffer, index)
+                })
+                .collect();
+        }
         let index = self.divided(first, width);
         let op = IndexOperator { list: buffer, index, vector_size: width, unroll_factor: 1 };
         let vector = self.scope.create_local(buffer.ty.with_vector_size(width)).consume();
         self.scope.register(Instruction::new(Operator::UncheckedIndex(op), vector));
         (0..width).map(|i| self.component(vector, i)).collect()
+    }
+
+    /// The components of an element of an array of vectors.
+    pub fn load_components(&mut self, buffer: Variable, number: Variable, width: usize) -> Vec<Variable> {
+        let vector = self.load(buffer, number);
+        (0..width).map(|i| self.component(vector, i)).collect()
+    }
+
+    /// Writes an element of an array of vectors.
+    pub fn store_components(&mut self, buffer: Variable, number: Variable, values: &[Variable]) {
+        let vector = self.scope.create_local(buffer.ty).consume();
+        let inputs = values.to_vec();
+        self.scope.register(Instruction::new(Operator::InitVector(VectorInitOperator { inputs }), vector));
+        self.store(buffer, number, vector);
     }
 
     fn component(&mut self, vector: Variable, i: usize) -> Variable {
@@ -225,6 +273,13 @@ impl Code<'_> {
 
     /// Writes values side by side at once; `first` is a multiple of their number.
     pub fn store_vector(&mut self, buffer: Variable, first: Variable, values: &[Variable]) {
+        if !self.target.has_narrow {
+            for (i, &value) in values.iter().enumerate() {
+                let index = self.at_offset(first, i);
+                self.store(buffer, index, value);
+            }
+            return;
+        }
         let width = values.len();
         let index = self.divided(first, width);
         let vector = self.scope.create_local(buffer.ty.with_vector_size(width)).consume();
@@ -240,6 +295,25 @@ impl Code<'_> {
             expected.elem_type(),
             AtomicOp::CompareAndSwap(CompareAndSwapOperator { input: place, cmp: expected, val: value }),
         )
+    }
+
+    /// Where an element of a buffer of atomics lies.
+    pub fn place(&mut self, buffer: Variable, index: Variable) -> Variable {
+        self.load(buffer, index)
+    }
+
+    /// What a place holds.
+    pub fn atomic_load(&mut self, elem: ElemType, place: Variable) -> Variable {
+        self.out(elem, AtomicOp::Load(UnaryOperator { input: place }))
+    }
+
+    pub fn atomic_store(&mut self, place: Variable, value: Variable) {
+        self.scope.register(Instruction::new(AtomicOp::Store(UnaryOperator { input: value }), place));
+    }
+
+    /// Combines a word in memory with a word.
+    pub fn atomic_bits(&mut self, op: fn(BinaryOperator) -> AtomicOp, place: Variable, word: Variable) {
+        self.out(U32, op(BinaryOperator { lhs: place, rhs: word }));
     }
 
     pub fn atomic_add(&mut self, place: Variable, value: Variable) {
@@ -289,7 +363,7 @@ impl Code<'_> {
 
     pub fn when(&mut self, cond: Variable, then: impl FnOnce(&mut Code)) {
         let mut scope = self.scope.child();
-        then(&mut Code { scope: &mut scope, index: self.index });
+        then(&mut Code { scope: &mut scope, index: self.index, target: self.target });
         self.scope.register(Branch::If(Box::new(If { cond, scope })));
     }
 
@@ -304,7 +378,7 @@ impl Code<'_> {
         let i = self.scope.create_local_restricted(Type::scalar(self.index)).consume();
         let step = (step != 1).then(|| self.at(step));
         let mut scope = self.scope.child();
-        body(&mut Code { scope: &mut scope, index: self.index }, i);
+        body(&mut Code { scope: &mut scope, index: self.index, target: self.target }, i);
         let range = RangeLoop { i, start, end, step, inclusive: false, scope };
         self.scope.register(Branch::RangeLoop(Box::new(range)));
     }
@@ -314,7 +388,7 @@ impl Code<'_> {
         let mut cases = vec![];
         for i in 0..n_cases {
             let mut scope = self.scope.child();
-            case(&mut Code { scope: &mut scope, index: self.index }, i);
+            case(&mut Code { scope: &mut scope, index: self.index, target: self.target }, i);
             cases.push((self.int(value.elem_type(), i as i64), scope));
         }
         let scope_default = self.scope.child();

@@ -1,14 +1,17 @@
 //! Contractions: the epilogue at each point of a product that the kernel adds up itself, or that lies in memory; and
 //! sums of an operand beside it.
 //!
-//! Short sums are added up by a thread per point. Longer ones are rows to be reduced, so a plane of threads shares each,
+//! Large products are cut into tiles ([`super::tiled`]). Else short sums are added up by a thread per point. Longer ones are rows to be reduced, so a plane of threads shares each,
 //! and the epilogue runs once per row.
 
 use super::code::Code;
 use super::map::at_point;
-use super::scalar::{register_type, widened};
-use super::tile::TileCode;
-use super::{Argument, Buffers, EmitError, Form, FusedKernel, LARGEST_NARROW, OperandForm, operand_forms};
+use super::scalar::widened;
+use super::target::Target;
+use super::tile::{Memory, TileCode};
+use super::{
+    Argument, Buffers, EmitError, Form, FusedKernel, LARGEST_NARROW, OperandForm, operand_forms, tiled,
+};
 use crate::fuse::{
     Access, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, Reg, Side, SideSum, Tile,
     TileInst, TileOp,
@@ -19,12 +22,15 @@ use cubecl_core::ir::{Arithmetic, Builtin, ElemType, Variable};
 /// What is multiplied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProductForm {
-    m: usize,
-    n: usize,
-    k: usize,
-    lhs: MatrixOperand,
-    rhs: MatrixOperand,
-    dtype: DType,
+    /// Rows and columns of the result.
+    pub m: usize,
+    pub n: usize,
+    /// Extent summed over.
+    pub k: usize,
+    pub lhs: MatrixOperand,
+    pub rhs: MatrixOperand,
+    /// Element type of the matrices.
+    pub dtype: DType,
 }
 
 impl ProductForm {
@@ -60,7 +66,7 @@ impl ProductForm {
     pub fn at(&self, code: &mut Code, buffers: &Buffers, point: Variable) -> Variable {
         let (row, column) = (code.divided(point, self.n), code.modulo(point, self.n));
         let (batch, row) = (code.divided(row, self.m), code.modulo(row, self.m));
-        let elem = register_type(self.dtype.accumulator());
+        let elem = code.target.register(self.dtype.accumulator());
         let zero = code.constant(elem, 0.0);
         let total = code.mutable(zero);
         let lhs = first(code, &self.lhs, [(batch, self.lhs.batch), (row, self.lhs.row)]);
@@ -85,9 +91,9 @@ impl ProductForm {
     ) -> Variable {
         let along = code.scaled(i, stride);
         let index = code.add_at(first, along);
-        let stored = code.load(buffers.operands[matrix.operand].0, index);
+        let stored = buffers.load(code, matrix.operand, index);
         let value = widened(code, self.dtype, stored);
-        code.cast(register_type(self.dtype.accumulator()), value)
+        code.cast(code.target.register(self.dtype.accumulator()), value)
     }
 }
 
@@ -98,7 +104,8 @@ fn first(code: &mut Code, matrix: &MatrixOperand, steps: [(Variable, i64); 2]) -
     })
 }
 
-fn multiplied_and_added(
+/// `a·b + total`
+pub fn multiplied_and_added(
     code: &mut Code,
     elem: ElemType,
     a: Variable,
@@ -117,12 +124,18 @@ const LONGEST_ALONE: usize = 32;
 
 /// The product with its epilogue, without the sums beside it.
 pub fn own_product(kernel: &Kernel, body: &ContractBody) -> FusedKernel {
+    let form = ProductForm::of(body);
+    if tiled::is_worth_it(&form, body.batch) {
+        let (tile, operands) = (body.epilogue.clone(), operand_forms(kernel));
+        let form = Form::Tiled { product: form, n_batches: body.batch };
+        return FusedKernel { tile, form, operands, is_guarded: false, target: Target::CUDA };
+    }
     let is_plain = |inst: &TileInst| inst.class != Class::Row && !matches!(inst.op, TileOp::Check { .. });
     if body.k > LONGEST_ALONE && body.epilogue.insts.iter().all(is_plain) {
         return with_used_operands(as_rows(body), Form::Row, operand_forms(kernel));
     }
-    let (tile, form) = (body.epilogue.clone(), Form::Contract(ProductForm::of(body)));
-    FusedKernel { tile, form, operands: operand_forms(kernel), is_guarded: false }
+    let (tile, form) = (body.epilogue.clone(), Form::Contract(form));
+    FusedKernel { tile, form, operands: operand_forms(kernel), is_guarded: false, target: Target::CUDA }
 }
 
 /// A row of products for each point of the result.
@@ -276,7 +289,7 @@ pub fn with_used_operands(mut tile: Tile, form: Form, operands: Vec<OperandForm>
         *operand = used.binary_search(operand).unwrap_or_default();
     }
     let operands = used.into_iter().map(|operand| operands[operand]).collect();
-    FusedKernel { tile, form, operands, is_guarded: false }
+    FusedKernel { tile, form, operands, is_guarded: false, target: Target::CUDA }
 }
 
 fn operand_of(inst: &mut TileInst) -> Option<&mut usize> {

@@ -7,10 +7,11 @@
 use super::code::Code;
 use super::contract::ProductForm;
 use super::group::Group;
-use super::scalar::{register_type, widened};
+use super::scalar::widened;
 use super::select::{
     Filter, MOST_SELECTED, Memory, SelectForm, Worst, columns_of_piece, merge, pieces, select_by,
 };
+use super::target::Target;
 use super::tile::{Registers, TileCode};
 use super::{Argument, Buffers, EmitError, Form, FusedKernel, OperandForm, operand_forms};
 use crate::fuse::{Access, Class, ContractBody, Domain, Kernel, Reg, RowsBody, Tile, TileOp};
@@ -291,7 +292,13 @@ impl<'k> Fold<'k> {
     fn kernel(&self, form: FoldForm, tile: Tile, more: Vec<OperandForm>) -> FusedKernel {
         let mut operands = operand_forms(self.kernel);
         operands.extend(more);
-        FusedKernel { tile, form: Form::Fold(Box::new(form)), operands, is_guarded: false }
+        FusedKernel {
+            tile,
+            form: Form::Fold(Box::new(form)),
+            operands,
+            is_guarded: false,
+            target: Target::CUDA,
+        }
     }
 }
 
@@ -325,7 +332,7 @@ pub fn fold(
     buffers: &Buffers,
     scalars: &[Variable],
 ) -> Result<(), EmitError> {
-    let buffer = |operand: usize| buffers.operands[operand].0;
+    let buffer = |operand: usize| buffers.operands[operand].array;
     let results = form.results.iter().map(|&(what, to, dtype)| (what, buffer(to), dtype)).collect();
     let states = form.states.map(buffer);
     let cube = code.builtin(Builtin::CubePos);
@@ -449,14 +456,14 @@ impl FoldRows<'_> {
                 group.points.iter().map(|&point| product.at(code, self.buffers, point)).collect()
             }
             (None, Some(panel)) => {
-                let buffer = self.buffers.operands[*panel].0;
+                let buffer = self.buffers.operands[*panel].array;
                 let stored = match group.points.len() {
                     1 => vec![code.load(buffer, in_panel)],
                     width => code.load_vector(buffer, in_panel, width),
                 };
                 stored.into_iter().map(|stored| widened(code, *accumulator, stored)).collect()
             }
-            (None, None) => crate::bug!("a fold without a product, {}", register_type(*accumulator)),
+            (None, None) => crate::bug!("a fold without a product, {accumulator}"),
         }
     }
 }

@@ -83,6 +83,29 @@ pub fn same(tile: &Tile, width: usize) -> Vec<bool> {
     same
 }
 
+/// Whether an instruction reads or writes the elements of a whole group of points as one vector.
+pub fn is_vector(inst: &TileInst, width: usize, same: &[bool]) -> bool {
+    let is_next = |access: &Access| inst.class == Class::Element && step(access, width) == Step::Next;
+    match &inst.op {
+        TileOp::Load { access, index, .. } => {
+            let is_even = |(reg, stride): (Reg, i64)| same[reg] && stride.rem_euclid(width as i64) == 0;
+            is_next(access) && index.is_none_or(is_even)
+        }
+        TileOp::Store { access, .. } => is_next(access),
+        _ => false,
+    }
+}
+
+/// Whether all that a tile reads or writes of an operand are such vectors.
+pub fn is_all_vectors(tile: &Tile, operand: usize, width: usize) -> bool {
+    let same = same(tile, width);
+    let mut uses = tile.insts.iter().filter(|inst| match inst.op {
+        TileOp::Load { operand: used, .. } | TileOp::Store { operand: used, .. } => used == operand,
+        _ => false,
+    });
+    width > 1 && uses.all(|inst| is_vector(inst, width, &same))
+}
+
 /// Neighbouring points.
 pub struct Group {
     /// Each of them.
@@ -145,15 +168,12 @@ impl TileCode<'_> {
         let is_next = |access: &Access| inst.class == Class::Element && step(access, width) == Step::Next;
         let values = match &inst.op {
             TileOp::Load { operand, access, index }
-                if is_next(access)
-                    && !self.buffers.is_empty(*operand)
-                    && index
-                        .is_none_or(|(reg, stride)| same[reg] && stride.rem_euclid(width as i64) == 0) =>
+                if is_vector(inst, width, same) && !self.buffers.is_empty(*operand) =>
             {
                 let index = index.and_then(|(reg, stride)| Some((registers[0][reg]?, stride)));
                 self.load_vector(code, inst, (*operand, access, index), group)
             }
-            TileOp::Store { operand, access, value } if is_next(access) => {
+            TileOp::Store { operand, access, value } if is_vector(inst, width, same) => {
                 let values: Option<Vec<Variable>> =
                     registers.iter().map(|registers| registers[*value]).collect();
                 let Some(values) = values else { return false };

@@ -31,9 +31,11 @@ mod best;
 mod code;
 mod contract;
 mod fold;
+mod functions;
 mod group;
 mod library;
 mod map;
+mod narrow;
 #[cfg(test)]
 mod on_host;
 mod own;
@@ -44,16 +46,19 @@ mod scan;
 mod scatter;
 mod segmented;
 mod select;
+mod target;
 #[cfg(test)]
 mod tests;
 mod text;
 mod tile;
+mod tiled;
 
 pub use attend::MOST_KEYS;
 pub use fold::{PANEL_BYTES, Panel, PanelFold};
 pub use library::{Activation, LibraryEpilogue, LibraryMatrix, absorbed, library_matrices};
 pub use row::RowPlan;
 pub use select::{MOST_SELECTED, select_rows};
+pub use target::Target;
 pub use tile::FLAG_WORDS;
 
 use crate::fuse::{Class, Kernel, KernelBody, Operand, Segment, Tile, TileOp, Use};
@@ -62,14 +67,14 @@ use crate::op::gpu::{OwnLaunch, View};
 use code::{Code, U32, U64};
 use cubecl_core::codegen::{InfoBuilder, KernelSettings};
 use cubecl_core::compute::KernelBuilder;
-use cubecl_core::ir::{AddressType, Comparison, ElemType, StorageType, Type, Variable};
+use cubecl_core::ir::{AddressType, Builtin, Comparison, ElemType, StorageType, Type, Variable};
 use cubecl_core::prelude::{CubeDim, CubeKernel, ExecutionMode, KernelDefinition, KernelId, KernelMetadata};
 use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
 use cubecl_cpp::shared::{CompilationOptions, CppCompiler};
 use cubecl_runtime::compiler::CubeTask;
 use cubecl_runtime::kernel::KernelTask;
+use narrow::Buffer;
 use own::{own_body, own_launches};
-use scalar::memory_type;
 use std::sync::{Mutex, PoisonError};
 use text::{with_declarations_in_order, with_shared_in_order, with_vectors_in_order};
 use thiserror::Error;
@@ -102,6 +107,18 @@ pub enum EmitError {
         op: String,
         /// The type of its operands.
         dtype: String,
+    },
+    /// A type that the device lacks.
+    #[error("the device has no {dtype}")]
+    Type {
+        /// The type.
+        dtype: DType,
+    },
+    /// A type that the device has packed in words only.
+    #[error("the device has no {dtype} by itself, only packed in words; cast it before")]
+    Packed {
+        /// The type.
+        dtype: DType,
     },
     /// CubeCL refused the kernel.
     #[error("cubecl: {0}")]
@@ -166,7 +183,7 @@ impl KernelSource {
 /// # Errors
 /// If it computes something that CUDA C++ through CubeCL cannot.
 pub fn cuda_sources(kernel: &Kernel) -> Result<Vec<KernelSource>, EmitError> {
-    FusedKernel::launches(kernel)?.iter().map(FusedKernel::cuda_source).collect()
+    FusedKernel::launches(kernel, Target::CUDA)?.iter().map(FusedKernel::cuda_source).collect()
 }
 
 type CudaCompiler = CppCompiler<CudaDialect<CudaWmmaCompiler>>;
@@ -181,6 +198,7 @@ pub struct FusedKernel {
     form: Form,
     operands: Vec<OperandForm>,
     is_guarded: bool,
+    target: Target,
 }
 
 /// What the threads share out between them.
@@ -190,6 +208,10 @@ enum Form {
     Row,
     Segmented(Vec<SegmentForm>),
     Contract(contract::ProductForm),
+    Tiled {
+        product: contract::ProductForm,
+        n_batches: usize,
+    },
     Scatter(scatter::ScatterForm),
     Scan(scan::ScanForm),
     /// The tile is that over the scores.
@@ -238,8 +260,8 @@ impl OperandForm {
     }
 
     /// The type that a kernel sees in memory.
-    fn element(&self) -> ElemType {
-        if self.as_bits { View::bits(self.dtype).0 } else { memory_type(self.dtype) }
+    fn element(&self, target: Target) -> ElemType {
+        if self.as_bits { View::bits(self.dtype).0 } else { target.memory(self.dtype) }
     }
 }
 
@@ -248,10 +270,10 @@ impl FusedKernel {
     ///
     /// # Errors
     /// If it is an opaque op that brings none.
-    pub fn launches(kernel: &Kernel) -> Result<Vec<FusedKernel>, EmitError> {
+    pub fn launches(kernel: &Kernel, target: Target) -> Result<Vec<FusedKernel>, EmitError> {
         let whole = |tile: &Tile, form: Form| {
             let operands = operand_forms(kernel);
-            FusedKernel { tile: tile.clone(), form, operands, is_guarded: false }
+            FusedKernel { tile: tile.clone(), form, operands, is_guarded: false, target }
         };
         Ok(match &kernel.body {
             KernelBody::Map(tile) => vec![whole(tile, Form::Map)],
@@ -259,23 +281,33 @@ impl FusedKernel {
             KernelBody::Segmented { tile, segments } => {
                 vec![whole(tile, Form::Segmented(segments.iter().map(segment_form).collect()))]
             }
-            KernelBody::Attend(body) => vec![attend::launch(kernel, body)?],
+            KernelBody::Attend(body) => vec![attend::launch(kernel, body)?.on(target)],
             KernelBody::Contract(body) => {
                 if let Some(rows) = &body.rows {
-                    return fold::launches(kernel, body, rows);
+                    let launches = fold::launches(kernel, body, rows)?;
+                    return Ok(launches.into_iter().map(|fused| fused.on(target)).collect());
                 }
                 let product = contract::own_product(kernel, body);
-                [product].into_iter().chain(FusedKernel::side_sums(kernel)).collect()
+                [product]
+                    .into_iter()
+                    .chain(FusedKernel::side_sums(kernel))
+                    .map(|fused| fused.on(target))
+                    .collect()
             }
-            KernelBody::Scatter(body) => scatter::launches(kernel, body),
+            KernelBody::Scatter(body) => scatter::launches(kernel, body, target),
             KernelBody::Scan { monoid, domain } => {
                 let tile = Tile { domain: *domain, insts: vec![] };
                 vec![whole(&tile, Form::Scan(scan::ScanForm::of(kernel, *monoid)))]
             }
             KernelBody::Opaque(body) => {
-                return own_launches(kernel, &body.call);
+                return own_launches(kernel, &body.call, target);
             }
         })
+    }
+
+    /// The same for another language.
+    pub fn on(self, target: Target) -> FusedKernel {
+        FusedKernel { target, ..self }
     }
 
     /// The same, but it writes nothing while the error flag stands.
@@ -330,8 +362,9 @@ impl FusedKernel {
         match &self.form {
             Form::Map => points.div_ceil(map::THREADS * map::width(&self.tile)),
             Form::Contract(_) | Form::Scatter(_) => points.div_ceil(map::THREADS),
+            Form::Tiled { product, n_batches } => tiled::cubes(product, *n_batches, points),
             Form::Scan(_) => scan::cubes(&self.tile.domain, points),
-            Form::Row => points.div_ceil(RowPlan::of(&self.tile).rows),
+            Form::Row => points.div_ceil(RowPlan::of(&self.tile, self.target).rows),
             Form::Attend(_) | Form::Fold(_) | Form::Own(_) => points,
             Form::Segmented(segments) => segmented::cubes(segments, segmented::width(&self.tile, segments))
                 .last()
@@ -376,7 +409,8 @@ impl FusedKernel {
         info.finish(self.address()).data
     }
 
-    fn n_points(&self) -> usize {
+    /// Points of a map, or rows of a row kernel.
+    pub fn n_points(&self) -> usize {
         let domain = &self.tile.domain;
         match &self.form {
             Form::Scatter(form) => form.n_points,
@@ -391,7 +425,8 @@ impl FusedKernel {
         self.any_inst(|op| matches!(op, TileOp::Check { .. }))
     }
 
-    fn is_random(&self) -> bool {
+    /// Whether the seed is an argument.
+    pub fn is_random(&self) -> bool {
         self.any_inst(|op| matches!(op, TileOp::Random { .. }))
     }
 
@@ -407,7 +442,8 @@ impl FusedKernel {
         [&self.tile].into_iter().chain(more)
     }
 
-    fn address(&self) -> AddressType {
+    /// The type of its element numbers.
+    pub fn address(&self) -> AddressType {
         let of_tiles = self.tiles().map(|Tile { domain, .. }| domain.outer * domain.row * domain.inner).max();
         let n_points = of_tiles.max(Some(self.n_points()));
         // Threads past the end must not wrap around to the first points.
@@ -423,7 +459,8 @@ impl FusedKernel {
             Form::Fold(ref form) => form.threads(),
             Form::Own(ref own) => own.launch.threads,
             Form::Map | Form::Segmented(_) | Form::Contract(_) | Form::Scatter(_) => map::THREADS,
-            Form::Row => RowPlan::of(&self.tile).cube_threads(),
+            Form::Tiled { .. } => tiled::THREADS,
+            Form::Row => RowPlan::of(&self.tile, self.target).cube_threads(),
         }
     }
 
@@ -432,7 +469,7 @@ impl FusedKernel {
             Form::Map => "map",
             Form::Row => "row",
             Form::Segmented(_) => "segmented_map",
-            Form::Contract(_) => "contract",
+            Form::Contract(_) | Form::Tiled { .. } => "contract",
             Form::Scatter(_) => "scatter",
             Form::Scan(_) => "scan",
             Form::Attend(_) => "attend",
@@ -449,7 +486,17 @@ impl FusedKernel {
         arguments
     }
 
-    fn try_define(&self) -> Result<KernelDefinition, EmitError> {
+    /// What it is compiled for.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// What CubeCL compiles.
+    ///
+    /// # Errors
+    /// If it computes something that its target cannot.
+    pub fn try_define(&self) -> Result<KernelDefinition, EmitError> {
+        self.check_types()?;
         let mut builder = KernelBuilder::new();
         self.address().register(&mut builder.scope);
         let index = if self.address() == AddressType::U64 { U64 } else { U32 };
@@ -463,7 +510,7 @@ impl FusedKernel {
         let scalars: Vec<Variable> = (0..n_scalars).map(|_| builder.scalar(index.into()).consume()).collect();
         let points = scalars.first().copied();
         let seed = self.is_random().then(|| builder.scalar(U32.into()).consume());
-        let mut code = Code { scope: &mut builder.scope, index };
+        let mut code = Code { scope: &mut builder.scope, index, target: self.target };
         let is_clear = buffers.guard.map(|flag| is_clear(&mut code, flag));
         let buffers = Buffers { seed, is_clear, ..buffers };
         match (&self.form, points) {
@@ -475,6 +522,9 @@ impl FusedKernel {
             (Form::Contract(product), Some(points)) => {
                 contract::contract(&mut code, &self.tile, &buffers, product, points)?;
             }
+            (Form::Tiled { product, n_batches }, Some(points)) => {
+                tiled::product(&mut code, product, &self.tile, &buffers, (*n_batches, points))?;
+            }
             (Form::Segmented(segments), _) => segmented::map(&mut code, &self.tile, &buffers, segments)?,
             (Form::Scatter(form), Some(points)) => {
                 scatter::scatter(&mut code, form, &self.tile, &buffers, points)?;
@@ -483,8 +533,13 @@ impl FusedKernel {
             (Form::Scan(form), Some(rows)) => {
                 scan::scan(&mut code, form, &self.tile.domain, &buffers, rows);
             }
-            (Form::Fold(form), _) => fold::fold(&mut code, form, &self.tile, &buffers, &scalars)?,
-            (Form::Own(own), _) => own_body(&mut code, own, &buffers, scalars),
+            (Form::Fold(form), _) => {
+                self.in_grid(&mut code, |code| fold::fold(code, form, &self.tile, &buffers, &scalars))?;
+            }
+            (Form::Own(own), _) => self.in_grid(&mut code, |code| {
+                own_body(code, own, &buffers, scalars);
+                Ok(())
+            })?,
             (_, None) => crate::bug!("a kernel without its number of points"),
         }
         let dim = CubeDim::new_1d(self.n_threads() as u32);
@@ -492,16 +547,72 @@ impl FusedKernel {
         Ok(builder.build(settings.kernel_name(self.entry())))
     }
 
+    /// Emits `body` for the cubes that were asked for, if there may be more.
+    fn in_grid(
+        &self,
+        code: &mut Code,
+        body: impl FnOnce(&mut Code) -> Result<(), EmitError>,
+    ) -> Result<(), EmitError> {
+        if self.target.has_exact_grid {
+            return body(code);
+        }
+        let cube = code.builtin(Builtin::CubePos);
+        let n_cubes = code.at(self.n_points() as i64);
+        let is_one = code.less(cube, n_cubes);
+        let mut result = Ok(());
+        code.when(is_one, |code| result = body(code));
+        result
+    }
+
+    fn check_types(&self) -> Result<(), EmitError> {
+        let of_tiles = self.tiles().flat_map(|tile| tile.insts.iter().map(|inst| inst.dtype));
+        let mut dtypes = of_tiles.chain(self.operands.iter().map(|operand| operand.dtype));
+        match dtypes.find(|&dtype| !self.target.has(dtype)) {
+            Some(dtype) => return Err(EmitError::Type { dtype }),
+            None => {}
+        }
+        // Bodies of an op's own see arrays of elements.
+        let is_own = matches!(self.form, Form::Own(_) | Form::Fold(_));
+        let packed = self.operands.iter().find(|operand| self.target.lanes(operand.dtype) > 1);
+        match packed.filter(|_| is_own) {
+            Some(operand) => Err(EmitError::Packed { dtype: operand.dtype }),
+            None => Ok(()),
+        }
+    }
+
+    /// Words of the vectors that an operand is declared as an array of; 1 if it is not, or if the language takes vectors
+    /// out of any array.
+    fn vector_words(&self, i: usize, form: &OperandForm) -> usize {
+        let width = match self.form {
+            Form::Map => map::width(&self.tile),
+            Form::Row => RowPlan::of(&self.tile, self.target).width,
+            _ => 1,
+        };
+        let words = width / self.target.lanes(form.dtype);
+        let is_told = !self.target.has_narrow && !form.is_empty && words <= 4;
+        if is_told && group::is_all_vectors(&self.tile, i, width) { words.max(1) } else { 1 }
+    }
+
     fn buffers(&self, builder: &mut KernelBuilder) -> Buffers {
         let mut operands = vec![];
-        for form in &self.operands {
-            let elem = form.element();
-            let storage = if form.is_atomic { StorageType::Atomic(elem) } else { StorageType::Scalar(elem) };
-            let ty = Type::new(storage);
+        for (i, form) in self.operands.iter().enumerate() {
+            let elem = form.element(self.target);
+            let lanes = if form.as_bits { 1 } else { self.target.lanes(form.dtype) };
+            let width = self.vector_words(i, form);
+            // Threads that write single elements share words.
+            let is_atomic = form.is_atomic || (lanes > 1 && form.is_written && width == 1);
+            let storage = if is_atomic { StorageType::Atomic(elem) } else { StorageType::Scalar(elem) };
+            let ty = Type::new(storage).with_vector_size(width);
             // CUDA inputs become `const __restrict__`, which would be a lie for shared memory.
             let is_plain = form.is_written || form.may_share;
             let buffer = if is_plain { builder.output_array(ty) } else { builder.input_array(ty) };
-            operands.push((buffer.consume(), form.is_empty));
+            operands.push(Buffer {
+                array: buffer.consume(),
+                is_empty: form.is_empty,
+                lanes,
+                is_atomic,
+                width,
+            });
         }
         let word = Type::new(StorageType::Atomic(ElemType::UInt(cubecl_core::ir::UIntKind::U32)));
         let flag = self.checks().then(|| builder.output_array(word).consume());
@@ -570,8 +681,7 @@ impl CubeKernel for FusedKernel {
 
 /// The arguments of a kernel.
 struct Buffers {
-    /// Each operand, and whether it has no elements.
-    operands: Vec<(Variable, bool)>,
+    operands: Vec<Buffer>,
     flag: Option<Variable>,
     guard: Option<Variable>,
     /// Whether the error flag does not stand; none if nobody asks.
@@ -588,6 +698,11 @@ impl Buffers {
         }
     }
 
+    /// Where an element lies that threads add to at once.
+    fn place(&self, code: &mut Code, operand: usize, index: Variable) -> Variable {
+        code.place(self.operands[operand].array, index)
+    }
+
     fn store_unless_raised(&self, code: &mut Code, operand: usize, index: Variable, value: Variable) {
         self.unless_raised(code, |code| self.store(code, operand, index, value));
     }
@@ -595,23 +710,23 @@ impl Buffers {
 
 impl Memory for Buffers {
     fn is_empty(&self, operand: usize) -> bool {
-        self.operands[operand].1
+        self.operands[operand].is_empty
     }
 
     fn load(&self, code: &mut Code, operand: usize, index: Variable) -> Variable {
-        code.load(self.operands[operand].0, index)
+        self.operands[operand].load(code, index)
     }
 
     fn store(&self, code: &mut Code, operand: usize, index: Variable, value: Variable) {
-        code.store(self.operands[operand].0, index, value);
+        self.operands[operand].store(code, index, value);
     }
 
     fn load_vector(&self, code: &mut Code, operand: usize, first: Variable, width: usize) -> Vec<Variable> {
-        code.load_vector(self.operands[operand].0, first, width)
+        self.operands[operand].load_vector(code, first, width)
     }
 
     fn store_vector(&self, code: &mut Code, operand: usize, first: Variable, values: &[Variable]) {
-        code.store_vector(self.operands[operand].0, first, values);
+        self.operands[operand].store_vector(code, first, values);
     }
 
     fn constant(&self, _: usize) -> Option<Variable> {

@@ -11,8 +11,13 @@ use std::process::Command;
 /// What the operands, and then the error flag, hold after all launches; `inputs` are the operands that are read. None, with
 /// a note, if the machine has no C++ compiler.
 pub fn run(kernel: &Kernel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
+    run_on(kernel, Target::CUDA, inputs, seed)
+}
+
+/// The same of a kernel that is defined for another language.
+pub fn run_on(kernel: &Kernel, target: Target, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
     let mut memory = HostMemory::new(kernel, inputs);
-    for fused in FusedKernel::launches(kernel).unwrap() {
+    for fused in FusedKernel::launches(kernel, target).unwrap() {
         let source = fused.cuda_source().unwrap();
         let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));
         memory.launch(&source, n_blocks, &info)?;

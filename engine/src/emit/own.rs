@@ -1,18 +1,23 @@
 //! Launches that ops bring along.
 
 use super::code::Code;
+use super::target::Target;
 use super::{Buffers, EmitError, Form, FusedKernel, LARGEST_NARROW, OperandForm, operand_forms};
 use crate::fuse::{Domain, Kernel, Tile};
-use crate::op::gpu::{GpuArgument, GpuArguments, GpuLimits, OwnLaunch, View};
+use crate::op::gpu::{GpuArgument, GpuArguments, OwnLaunch, View};
 use crate::op::{GpuForm, KernelCall};
 use cubecl_core::ir::Variable;
 
 /// The launches that an op brings along.
-pub fn own_launches(kernel: &Kernel, call: &KernelCall) -> Result<Vec<FusedKernel>, EmitError> {
+pub fn own_launches(
+    kernel: &Kernel,
+    call: &KernelCall,
+    target: Target,
+) -> Result<Vec<FusedKernel>, EmitError> {
     let name = &call.call.form.name;
     let ready = match &call.form().gpu {
         GpuForm::None { why } => return Err(EmitError::Opaque { op: name.clone(), why }),
-        GpuForm::Launches(make_ready) => make_ready(call, &GpuLimits::CUDA),
+        GpuForm::Launches(make_ready) => make_ready(call, &target.limits()),
     };
     let forms = operand_forms(kernel);
     let viewed = |operand: usize, view: View| {
@@ -30,15 +35,21 @@ pub fn own_launches(kernel: &Kernel, call: &KernelCall) -> Result<Vec<FusedKerne
         let operands = operands.collect();
         let tile = Tile { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
         let identity = format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
-        FusedKernel { tile, form: Form::Own(OwnLaunch { identity, launch }), operands, is_guarded: false }
+        FusedKernel {
+            tile,
+            form: Form::Own(OwnLaunch { identity, launch }),
+            operands,
+            is_guarded: false,
+            target,
+        }
     });
     Ok(fused.collect())
 }
 
 /// All threads see the same error flag, so none waits for another that has left.
 pub fn own_body(code: &mut Code, own: &OwnLaunch, buffers: &Buffers, scalars: Vec<Variable>) {
-    let index = code.index;
-    let arguments =
-        GpuArguments { buffers: buffers.operands.iter().map(|operand| operand.0).collect(), scalars, index };
+    let (index, target) = (code.index, code.target);
+    let buffers_of = buffers.operands.iter().map(|operand| operand.array).collect();
+    let arguments = GpuArguments { buffers: buffers_of, scalars, index, target };
     buffers.unless_raised(code, |code| (own.launch.body)(code.scope, &arguments));
 }

@@ -8,19 +8,21 @@
 use super::EmitError;
 use super::code::{Code, F32, F64, U32, U64};
 use super::group::{self, Group};
-use super::scalar::{Extreme, extremum, int_range, register_type};
+use super::scalar::{Extreme, extremum, int_range, within_type};
+use super::target::Target;
 use super::tile::{Registers, TileCode, carried_type, operands};
 use crate::fuse::{Class, Domain, Reg, Tile, TileOp};
 use crate::ir::{DType, Monoid};
-use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
+use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, ElemType, Variable};
 
 /// The longest row that is held in registers.
 pub const LONGEST_HELD: usize = 32768;
 /// Threads that exchange values without memory.
 pub const PLANE: usize = 32;
-const MOST_THREADS: usize = 1024;
 /// Elements of a thread, unless the row is too long for so many threads.
 const MOST_COPIES: usize = 8;
+/// Elements that a thread holds, at most.
+const MOST_HELD: usize = 32;
 
 /// Who computes a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +42,7 @@ pub struct RowPlan {
 impl RowPlan {
     /// By the length of the row: up to a plane of threads for a short one, a block for a longer one. Neighbours read
     /// neighbours, so a plane goes across rows that are not contiguous.
-    pub fn of(tile: &Tile) -> RowPlan {
+    pub fn of(tile: &Tile, target: Target) -> RowPlan {
         let Domain { row, inner, .. } = tile.domain;
         let threads = row.div_ceil(MOST_COPIES).next_power_of_two();
         if inner > 1 {
@@ -53,9 +55,10 @@ impl RowPlan {
         let n_groups = row / width;
         let threads = match row {
             0..=256 => n_groups.next_power_of_two().min(PLANE),
-            _ => threads.min(MOST_THREADS),
+            _ => threads.min(target.most_threads),
         };
-        let groups = (row <= LONGEST_HELD).then_some(n_groups.div_ceil(threads));
+        let is_held = row <= LONGEST_HELD.min(MOST_HELD * target.most_threads);
+        let groups = is_held.then_some(n_groups.div_ceil(threads));
         // Planes talk through shared memory that belongs to one row.
         let rows = if threads <= PLANE { 256 / threads } else { 1 };
         RowPlan { threads, rows, width, groups, is_across: false }
@@ -69,7 +72,7 @@ impl RowPlan {
 
 /// Emits a row kernel; `n_rows` is the number of rows, `outer · inner`.
 pub fn row(code: &mut Code, tile: TileCode, n_rows: Variable) -> Result<(), EmitError> {
-    let plan = RowPlan::of(tile.tile);
+    let plan = RowPlan::of(tile.tile, code.target);
     let shared = shared_words(code, tile.tile, plan);
     row_by(code, tile, plan, shared, n_rows)
 }
@@ -141,7 +144,7 @@ impl Place {
         let unit = code.builtin(Builtin::UnitPosX);
         let cube = code.builtin(Builtin::CubePos);
         let (lane, within) = lane_and_row(code, plan, unit);
-        let (row, is_row) = if plan.rows == 1 {
+        let (row, is_row) = if plan.rows == 1 && code.target.has_exact_grid {
             (cube, None)
         } else {
             let before = code.scaled(cube, plan.rows as i64);
@@ -407,6 +410,9 @@ impl RowCode<'_> {
         if self.plan.is_across {
             return self.across_planes(code, state);
         }
+        if !code.target.has_planes {
+            return self.by_memory(code, state);
+        }
         let planes = self.plan.threads / PLANE;
         let state = butterfly(code, state, self.plan.threads.min(PLANE));
         if planes <= 1 {
@@ -423,6 +429,22 @@ impl RowCode<'_> {
         // The memory serves the next reduction, too.
         code.sync();
         butterfly(code, partial, planes)
+    }
+
+    /// The same where threads exchange values through memory only: in the same order.
+    fn by_memory(&self, code: &mut Code, mut state: State) -> State {
+        let n_places = self.plan.cube_threads();
+        let unit = code.builtin(Builtin::UnitPosX);
+        for distance in exchange_distances(self.plan.threads) {
+            self.write_shared(code, &state, unit, n_places);
+            code.sync();
+            let distance = code.at(distance as i64);
+            let other = code.bit(Bitwise::BitwiseXor, unit, distance);
+            let other = self.read_shared(code, &state, other, n_places);
+            code.sync();
+            state = state.combined(code, &other);
+        }
+        state
     }
 
     /// The same where each thread of a plane has a row of its own: in the order of the planes.
@@ -493,15 +515,16 @@ pub fn from_word(code: &mut Code, elem: ElemType, word: Variable) -> Variable {
 
 /// One array of words for all reductions: CubeCL declares several arrays in the order of a hash map.
 fn shared_words(code: &mut Code, tile: &Tile, plan: RowPlan) -> Option<SharedWords> {
-    let (word, length) = n_shared_words(tile, plan)?;
+    let (word, length) = n_shared_words(tile, plan, code.target)?;
     Some(SharedWords { array: code.shared(word, length), start: 0 })
 }
 
 /// The type of the words that threads of a row exchange, and how many; none if they need none.
-pub fn n_shared_words(tile: &Tile, plan: RowPlan) -> Option<(ElemType, usize)> {
+pub fn n_shared_words(tile: &Tile, plan: RowPlan, target: Target) -> Option<(ElemType, usize)> {
     let n_places = match (plan.is_across, plan.threads) {
         (_, 1) => return None,
         (true, _) => plan.cube_threads(),
+        (false, _) if !target.has_planes => plan.cube_threads(),
         (false, threads) => threads / PLANE,
     };
     let reduced = tile.insts.iter().filter_map(|inst| match inst.op {
@@ -513,6 +536,15 @@ pub fn n_shared_words(tile: &Tile, plan: RowPlan) -> Option<(ElemType, usize)> {
     let (words, n_parts): (Vec<ElemType>, Vec<usize>) = reduced.unzip();
     let word = words.into_iter().max_by_key(|word| word.size())?;
     (n_places > 1).then(|| (word, n_places * n_parts.into_iter().max().unwrap_or(1)))
+}
+
+/// How far apart threads are that exchange values, step by step: within planes, then between them.
+fn exchange_distances(threads: usize) -> Vec<usize> {
+    let halved = |from: usize, to: usize| {
+        std::iter::successors(Some(from / 2), |distance| Some(distance / 2)).take_while(move |&d| d >= to)
+    };
+    let within = threads.min(PLANE);
+    halved(within, 1).chain(halved(threads, PLANE)).collect()
 }
 
 /// All of `threads` neighbours get what they have combined.
@@ -626,8 +658,11 @@ impl State {
 
     pub fn result(&self, code: &mut Code, dtype: DType) -> Variable {
         match self.monoid.is_index() {
-            true => code.cast(register_type(dtype), self.parts[1]),
-            false => code.cast(register_type(dtype), self.parts[0]),
+            true => code.cast(code.target.register(dtype), self.parts[1]),
+            false => {
+                let value = code.cast(code.target.register(dtype), self.parts[0]);
+                within_type(code, dtype, value)
+            }
         }
     }
 }

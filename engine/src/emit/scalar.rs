@@ -3,53 +3,35 @@
 //! Half-precision registers are held in `f32` and rounded where they are stored or cast; bytes are computed as bytes.
 
 use super::EmitError;
-use super::code::{BF16, BOOL, Code, F16, F32, F64, I32, I64, U8, U32};
+use super::code::{BOOL, Code, F32, U32};
+use super::{functions, narrow};
 use crate::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable, VariableKind};
 use cubecl_core::prelude::NativeExpand;
-
-/// The type in which registers of a dtype are held.
-pub fn register_type(dtype: DType) -> ElemType {
-    match dtype {
-        DType::Bool => BOOL,
-        DType::U8 => U8,
-        DType::I32 => I32,
-        DType::I64 => I64,
-        DType::U32 => U32,
-        DType::F16 | DType::BF16 | DType::F32 => F32,
-        DType::F64 => F64,
-    }
-}
-
-/// The type in which a dtype lies in memory.
-pub fn memory_type(dtype: DType) -> ElemType {
-    match dtype {
-        DType::Bool => U8,
-        DType::F16 => F16,
-        DType::BF16 => BF16,
-        other => register_type(other),
-    }
-}
 
 /// From memory to a register.
 pub fn widened(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     match dtype {
         DType::Bool => {
-            let zero = code.int(U8, 0);
+            let zero = code.int(x.elem_type(), 0);
             code.cmp(Comparison::NotEqual, x, zero)
         }
-        _ => code.cast(register_type(dtype), x),
+        _ if code.target.lanes(dtype) > 1 => narrow::widened(code, dtype, x),
+        _ => code.cast(code.target.register(dtype), x),
     }
 }
 
 /// From a register to memory.
 pub fn narrowed(code: &mut Code, dtype: DType, x: Variable) -> Variable {
-    code.cast(memory_type(dtype), x)
+    if code.target.lanes(dtype) > 1 {
+        return narrow::narrowed(code, dtype, x);
+    }
+    code.cast(code.target.memory(dtype), x)
 }
 
 /// A literal in a register.
 pub fn literal(code: &mut Code, dtype: DType, value: Literal) -> Variable {
-    match register_type(dtype) {
+    match code.target.register(dtype) {
         elem @ ElemType::Float(_) => code.float(elem, value.as_f64()),
         ElemType::Bool => code.bool(value.as_f64() != 0.0),
         elem => code.int(elem, value.as_i64()),
@@ -64,7 +46,7 @@ pub fn scalar(
     from: DType,
     to: DType,
 ) -> Result<Variable, EmitError> {
-    Ok(match (scalar, args) {
+    let value = match (scalar, args) {
         (Scalar::Unary(op), &[x]) => unary(code, *op, x)?,
         (Scalar::Binary(op), &[a, b]) => binary(code, *op, a, b)?,
         (Scalar::Select, &[cond, a, b]) => code.select(cond, a, b),
@@ -74,9 +56,19 @@ pub fn scalar(
             code.bin(Arithmetic::Add, product, c)
         }
         (Scalar::Cast(_), &[x]) => cast(code, x, from, to),
-        (Scalar::Foreign(foreign), args) => foreign_call(code, foreign, args, register_type(to)),
+        (Scalar::Foreign(foreign), args) => foreign_call(code, foreign, args, code.target.register(to)),
         (other, args) => crate::bug!("`{}` does not take {} operands", other.name(), args.len()),
-    })
+    };
+    Ok(within_type(code, to, value))
+}
+
+/// Integers wrap around at the end of their type, also where they are held in a wider one.
+pub fn within_type(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+    if dtype != DType::U8 || x.elem_type() != U32 {
+        return x;
+    }
+    let byte = code.int(U32, 0xFF);
+    code.bit(Bitwise::BitwiseAnd, x, byte)
 }
 
 fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, EmitError> {
@@ -94,6 +86,10 @@ fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, EmitError>
         Unary::Abs => code.un(Arithmetic::Abs, x),
         Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round if !float => x,
         _ if !float => return Err(unsupported(op.name(), x)),
+        _ if !code.target.has_exact_functions && functions::has(op) => match elem {
+            F32 => functions::unary(code, op, x),
+            _ => return Err(unsupported(op.name(), x)),
+        },
         Unary::Exp => code.un(Arithmetic::Exp, x),
         Unary::Expm1 => expm1(code, x),
         Unary::Log => code.un(Arithmetic::Log, x),
@@ -148,6 +144,11 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
     let bool = a.elem_type() == BOOL;
     Ok(match op {
         Binary::Eq => code.cmp(Comparison::Equal, a, b),
+        // Not equal, also if either is NaN.
+        Binary::Ne if float && !code.target.has_exact_functions => {
+            let is_equal = code.cmp(Comparison::Equal, a, b);
+            code.not(is_equal)
+        }
         Binary::Ne => code.cmp(Comparison::NotEqual, a, b),
         Binary::Lt => code.cmp(Comparison::Lower, a, b),
         Binary::Le => code.cmp(Comparison::LowerEqual, a, b),
@@ -160,10 +161,15 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         Binary::Add => code.bin(Arithmetic::Add, a, b),
         Binary::Sub => code.bin(Arithmetic::Sub, a, b),
         Binary::Mul => code.bin(Arithmetic::Mul, a, b),
+        Binary::Div if is_zero(b) && !code.target.has_exact_functions => functions::over_zero(code, a, b),
         Binary::Div => code.bin(Arithmetic::Div, a, b),
         Binary::Rem if float => float_remainder(code, a, b),
         // CubeCL's `Modulo` is C's `%`: the sign of a.
         Binary::Rem => code.bin(Arithmetic::Modulo, a, b),
+        Binary::Pow if float && !code.target.has_exact_functions => match a.elem_type() {
+            F32 => functions::pow(code, a, b),
+            _ => return Err(unsupported(op.name(), a)),
+        },
         Binary::Pow if float => code.bin(Arithmetic::Powf, a, b),
         Binary::Max => extremum(code, Extreme::Largest, a, b),
         Binary::Min => extremum(code, Extreme::Smallest, a, b),
@@ -232,6 +238,11 @@ fn is_number(x: Variable) -> bool {
     matches!(x.kind, VariableKind::Constant(ConstantValue::Float(_)))
 }
 
+/// Whether x is a constant 0 of either sign.
+fn is_zero(x: Variable) -> bool {
+    matches!(x.kind, VariableKind::Constant(ConstantValue::Float(value)) if value == 0.0)
+}
+
 /// a - b·trunc(a/b), rounded once and corrected where the quotient was rounded across an integer; exact for quotients
 /// below 2²⁴.
 fn float_remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
@@ -263,27 +274,32 @@ fn float_remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
 
 /// Float to integer truncates and saturates, NaN becomes 0; to bool is `x ≠ 0`; the rest is as in C++.
 fn cast(code: &mut Code, x: Variable, from: DType, to: DType) -> Variable {
-    let (source, target) = (register_type(from), register_type(to));
+    let (source, target) = (code.target.register(from), code.target.register(to));
     match (from, to) {
         (_, DType::Bool) if from != DType::Bool => {
             let zero = code.constant(source, 0.0);
             code.cmp(Comparison::NotEqual, x, zero)
         }
-        (_, DType::F16) if from != DType::F16 => rounded(code, x, F16),
-        (_, DType::BF16) if from != DType::BF16 => rounded(code, x, BF16),
+        (_, DType::F16) if from != DType::F16 => rounded(code, x, DType::F16),
+        (_, DType::BF16) if from != DType::BF16 => rounded(code, x, DType::BF16),
         _ if from.is_float() && to.is_int() => saturated(code, x, to),
         _ => code.cast(target, x),
     }
 }
 
-fn rounded(code: &mut Code, x: Variable, half: ElemType) -> Variable {
+fn rounded(code: &mut Code, x: Variable, to: DType) -> Variable {
     let single = code.cast(F32, x);
+    if code.target.lanes(to) > 1 {
+        let bits = narrow::narrowed(code, to, single);
+        return narrow::widened(code, to, bits);
+    }
+    let half = code.target.memory(to);
     let half = code.cast(half, single);
     code.cast(F32, half)
 }
 
 fn saturated(code: &mut Code, x: Variable, to: DType) -> Variable {
-    let (source, target) = (x.elem_type(), register_type(to));
+    let (source, target) = (x.elem_type(), code.target.register(to));
     let (low, high) = int_range(to);
     // Both bounds are powers of two or 0, so they are exact in every float type.
     let first_above = code.float(source, (high + 1) as f64);

@@ -8,7 +8,7 @@ use super::Buffers;
 use super::code::Code;
 use super::row::{State, bits_type, from_word, to_word};
 use super::scalar::{narrowed, widened};
-use super::tile::carried_type;
+use super::tile::{Memory, carried_type};
 use crate::fuse::{Domain, Kernel};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
@@ -47,7 +47,11 @@ pub fn scan(code: &mut Code, form: &ScanForm, domain: &Domain, buffers: &Buffers
     let scan = Scan { form, domain, buffers };
     if !is_alone(domain) {
         let row = code.builtin(Builtin::CubePos);
-        return scan.by_cube(code, row);
+        if code.target.has_exact_grid {
+            return scan.by_cube(code, row);
+        }
+        let is_row = code.less(row, n_rows);
+        return code.when(is_row, |code| scan.by_cube(code, row));
     }
     let row = code.builtin(Builtin::AbsolutePos);
     let is_row = code.less(row, n_rows);
@@ -193,7 +197,7 @@ impl Scan<'_> {
     }
 
     fn load(&self, code: &mut Code, point: Variable) -> State {
-        let stored = code.load(self.buffers.operands[0].0, point);
+        let stored = self.buffers.load(code, 0, point);
         let value = widened(code, self.form.dtype, stored);
         State::of(code, self.form.monoid, self.form.dtype, value, point)
     }

@@ -3,15 +3,16 @@
 //! Sums of numbers that the device adds to memory at once take a thread per update; those of floats come out in any
 //! order. All else takes a thread per column and part of the indexed axis, which goes over all indices in order.
 
-use super::code::{Code, I64};
+use super::code::{Code, I32, I64};
 use super::contract::with_used_operands;
 use super::map::registers_at_point;
 use super::scalar::{narrowed, widened};
-use super::tile::{Registers, TileCode};
+use super::target::Target;
+use super::tile::{Memory, Registers, TileCode};
 use super::{Buffers, EmitError, Form, FusedKernel, operand_forms};
 use crate::fuse::{Kernel, Reg, ScatterBody, Tile};
 use crate::ir::{Combine, DType};
-use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
+use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
 
 /// Threads that an ordered scatter is cut for.
 const ENOUGH_THREADS: usize = 1 << 15;
@@ -34,13 +35,12 @@ pub struct ScatterForm {
 }
 
 impl ScatterForm {
-    fn of(kernel: &Kernel, body: &ScatterBody) -> ScatterForm {
+    fn of(kernel: &Kernel, body: &ScatterBody, target: Target) -> ScatterForm {
         let [batch, before, indexed, indices, after] = body.extents;
         let dtype = kernel.operands[body.result].ty.dtype;
         let n_columns = batch * before * after;
-        let adds_at_once = matches!(dtype, DType::I32 | DType::U32 | DType::F32 | DType::F64);
         // Sums of integers are the same in any order.
-        let may_add_at_once = adds_at_once && (dtype.is_int() || !body.in_order);
+        let may_add_at_once = target.adds(dtype) && (dtype.is_int() || !body.in_order);
         let parts = match body.combine == Combine::Add && may_add_at_once {
             true => None,
             false => Some((ENOUGH_THREADS / n_columns.max(1)).clamp(1, indexed.max(1))),
@@ -76,7 +76,7 @@ impl ScatterForm {
     fn at_once(&self, code: &mut Code, tile: &TileCode, point: Variable) -> Result<(), EmitError> {
         let (row, column) = (code.divided(point, self.after), code.modulo(point, self.after));
         let registers = self.index(code, tile, row)?;
-        let index = code.cast(I64, computed(&registers, self.index));
+        let index = self.signed(code, tile, computed(&registers, self.index));
         let is_inside = self.is_within(code, index, (0, self.indexed));
         let mut result = Ok(());
         code.when(is_inside, |code| {
@@ -84,7 +84,7 @@ impl ScatterForm {
                 let lead = code.divided(row, self.indices);
                 let element = self.result_element(code, lead, index, column);
                 tile.shared.unless_raised(code, |code| {
-                    let place = code.load(tile.shared.operands[self.result].0, element);
+                    let place = tile.shared.place(code, self.result, element);
                     code.atomic_add(place, update);
                 });
             });
@@ -103,8 +103,9 @@ impl ScatterForm {
         let (lead, part) = (code.divided(rest, parts), code.modulo(rest, parts));
         let length = self.indexed.div_ceil(parts);
         let low = code.scaled(part, length as i64);
-        let low = code.cast(I64, low);
-        let length = code.int(I64, length as i64);
+        let elem = self.index_type(code, tile);
+        let low = code.cast(elem, low);
+        let length = code.int(elem, length as i64);
         let high = code.bin(Arithmetic::Add, low, length);
         let (start, end) = (code.at(0), code.at(self.indices as i64));
         let mut result = Ok(());
@@ -125,7 +126,7 @@ impl ScatterForm {
         let first = code.scaled(lead, self.indices as i64);
         let row = code.add_at(first, i);
         let registers = self.index(code, tile, row)?;
-        let index = code.cast(I64, computed(&registers, self.index));
+        let index = self.signed(code, tile, computed(&registers, self.index));
         let is_inside = self.is_within(code, index, (0, self.indexed));
         let is_above = code.cmp(Comparison::GreaterEqual, index, low);
         let is_below = code.less(index, high);
@@ -149,7 +150,7 @@ impl ScatterForm {
         if self.combine == Combine::Set {
             return narrowed(code, self.dtype, update);
         }
-        let old = code.load(buffers.operands[self.result].0, element);
+        let old = buffers.load(code, self.result, element);
         let old = widened(code, self.dtype, old);
         let sum = match self.dtype {
             DType::Bool => code.or(old, update),
@@ -175,8 +176,22 @@ impl ScatterForm {
         Ok(computed(&registers_at_point(code, tile, point, registers)?, self.update))
     }
 
+    /// The signed type that indices and bounds are compared in. Where there is no wider one, what does not fit is
+    /// negative, and so outside.
+    fn index_type(&self, code: &Code, tile: &TileCode) -> ElemType {
+        let fits = matches!(tile.tile.insts[self.index].dtype, DType::I32 | DType::U8);
+        let is_short = fits && i32::try_from(self.indexed).is_ok();
+        if is_short || !code.target.has_i64 { I32 } else { I64 }
+    }
+
+    fn signed(&self, code: &mut Code, tile: &TileCode, index: Variable) -> Variable {
+        let elem = self.index_type(code, tile);
+        code.cast(elem, index)
+    }
+
     fn is_within(&self, code: &mut Code, index: Variable, (low, high): (i64, usize)) -> Variable {
-        let (low, high) = (code.int(I64, low), code.int(I64, high as i64));
+        let elem = index.elem_type();
+        let (low, high) = (code.int(elem, low), code.int(elem, high as i64));
         let is_above = code.cmp(Comparison::GreaterEqual, index, low);
         let is_below = code.less(index, high);
         code.and(is_above, is_below)
@@ -206,12 +221,17 @@ fn computed(registers: &Registers, reg: Reg) -> Variable {
 }
 
 /// The base, and the updates.
-pub fn launches(kernel: &Kernel, body: &ScatterBody) -> Vec<FusedKernel> {
-    let form = ScatterForm::of(kernel, body);
-    let base = with_used_operands(body.base.clone(), Form::Map, operand_forms(kernel));
+pub fn launches(kernel: &Kernel, body: &ScatterBody, target: Target) -> Vec<FusedKernel> {
+    let form = ScatterForm::of(kernel, body, target);
+    let base = with_used_operands(body.base.clone(), Form::Map, operand_forms(kernel)).on(target);
     let mut operands = operand_forms(kernel);
     operands[body.result].is_atomic = form.parts.is_none();
-    let updates =
-        FusedKernel { tile: body.updates.clone(), form: Form::Scatter(form), operands, is_guarded: false };
+    let updates = FusedKernel {
+        tile: body.updates.clone(),
+        form: Form::Scatter(form),
+        operands,
+        is_guarded: false,
+        target,
+    };
     vec![base, updates]
 }

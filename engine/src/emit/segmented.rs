@@ -6,7 +6,7 @@
 use super::code::{Code, U32};
 use super::group;
 use super::map::{THREADS, at_group, at_point, wide_enough};
-use super::scalar::{literal, memory_type};
+use super::scalar::literal;
 use super::tile::{Memory, TileCode};
 use super::{Buffers, EmitError, SegmentForm};
 use crate::fuse::{Tile, TileInst, TileOp};
@@ -140,12 +140,12 @@ struct Slots<'t> {
 }
 
 impl Slots<'_> {
-    fn memory_type(&self, slot: usize) -> ElemType {
+    fn memory_type(&self, code: &Code, slot: usize) -> ElemType {
         let inst = self.tile.insts.iter().find(|inst| match inst.op {
             TileOp::Load { operand, .. } | TileOp::Store { operand, .. } => operand == slot,
             _ => false,
         });
-        memory_type(inst.map_or(DType::F32, |inst| inst.dtype))
+        code.target.memory(inst.map_or(DType::F32, |inst| inst.dtype))
     }
 
     /// The operand, if it is the same in all segments.
@@ -165,7 +165,7 @@ impl Memory for Slots<'_> {
         if let Some(operand) = self.common(slot) {
             return self.buffers.load(code, operand, index);
         }
-        let zero = code.constant(self.memory_type(slot), 0.0);
+        let zero = code.constant(self.memory_type(code, slot), 0.0);
         let value = code.mutable(zero);
         code.switch(self.segment, self.segments.len(), |code, i| {
             let loaded = self.buffers.load(code, self.segments[i].operands[slot], index);
@@ -178,7 +178,7 @@ impl Memory for Slots<'_> {
         if let Some(operand) = self.common(slot) {
             return self.buffers.load_vector(code, operand, first, width);
         }
-        let zero = code.constant(self.memory_type(slot), 0.0);
+        let zero = code.constant(self.memory_type(code, slot), 0.0);
         let values: Vec<Variable> = (0..width).map(|_| code.mutable(zero)).collect();
         code.switch(self.segment, self.segments.len(), |code, i| {
             let loaded = self.buffers.load_vector(code, self.segments[i].operands[slot], first, width);

@@ -9,7 +9,7 @@ use super::best::{
     BOUND, COUNT, LOADED, N_CONTROLS, STORED, count, keep, load, lower, offer, resume, start, tidy,
 };
 use super::code::{Code, F32, U32, U64};
-use super::scalar::{memory_type, register_type};
+use super::target::Target;
 use crate::ir::DType;
 use crate::op::gpu::{
     CubeBody, GpuArgument, GpuArguments, GpuKernel, GpuLaunch, GpuLimits, Order, Shape, View, high_of,
@@ -167,7 +167,7 @@ struct Writes {
 }
 
 fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
-    let code = &mut Code { scope, index: arguments.index };
+    let code = &mut Code { scope, index: arguments.index, target: arguments.target };
     let [n, length, n_pieces] = [0, 1, 2].map(|number| arguments.scalars[number]);
     let cube = code.builtin(Builtin::CubePos);
     let row = code.bin(Arithmetic::Div, cube, n_pieces);
@@ -200,7 +200,7 @@ pub fn columns_of_piece(code: &mut Code, piece: Variable, length: Variable, n: V
 }
 
 fn merge_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
-    let code = &mut Code { scope, index: arguments.index };
+    let code = &mut Code { scope, index: arguments.index, target: arguments.target };
     let row = code.builtin(Builtin::CubePos);
     merge(code, form, arguments.buffers[0], row, arguments.scalars[0], results(arguments, writes));
 }
@@ -582,10 +582,10 @@ impl Block<'_> {
         let indices = code.at(self.form.shape.indices() as i64);
         let place = code.add_at(place, indices);
         let index = code.load(self.words, place);
-        let index = code.cast(register_type(dtype), index);
-        let none = code.int(register_type(dtype), -1);
+        let index = code.cast(code.target.register(dtype), index);
+        let none = code.int(code.target.register(dtype), -1);
         let index = code.select(is_there, index, none);
-        code.cast(memory_type(dtype), index)
+        code.cast(code.target.memory(dtype), index)
     }
 }
 
@@ -618,7 +618,7 @@ fn words_of(code: &mut Code, value: Variable) -> [Variable; 2] {
 
 /// The element of such words, as it lies in memory.
 fn of_words(code: &mut Code, dtype: DType, [high, low]: [Variable; 2]) -> Variable {
-    let elem = memory_type(dtype);
+    let elem = Target::CUDA.memory(dtype);
     match elem.size() {
         1 => code.cast(elem, high),
         2 => {

@@ -60,6 +60,16 @@ template <class T> static T atomicAdd(T *place, T value) {
     *place += value;
     return before;
 }
+static unsigned atomicAnd(unsigned *place, unsigned value) {
+    const unsigned before = *place;
+    *place &= value;
+    return before;
+}
+static unsigned atomicOr(unsigned *place, unsigned value) {
+    const unsigned before = *place;
+    *place |= value;
+    return before;
+}
 static unsigned atomicExch(unsigned *place, unsigned value) {
     const unsigned before = *place;
     *place = value;

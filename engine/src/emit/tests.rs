@@ -16,6 +16,7 @@ use expect_test::{Expect, expect};
 
 mod attention;
 mod groups;
+mod targets;
 
 /// A tile under construction, with its operands.
 struct Sketch {
@@ -1149,7 +1150,7 @@ fn sums_beside_a_contraction_follow_the_contracted_axis() {
 
 #[test]
 fn a_guarded_kernel_writes_nothing_while_the_flag_stands() {
-    let fused = FusedKernel::launches(&softmax(DType::F32, 3, 40)).unwrap().remove(0).guarded();
+    let fused = FusedKernel::launches(&softmax(DType::F32, 3, 40), Target::CUDA).unwrap().remove(0).guarded();
     assert_eq!(fused.arguments().last(), Some(&Argument::Guard));
     let x = bytes(&numbers(120));
     for (flag, is_written) in [(0u8, true), (1, false)] {
@@ -1161,7 +1162,8 @@ fn a_guarded_kernel_writes_nothing_while_the_flag_stands() {
 
 #[test]
 fn checks_alone_write_nothing_but_the_flag() {
-    let fused = FusedKernel::launches(&cross_entropy(4, 10)).unwrap().remove(0).checks_only().unwrap();
+    let fused =
+        FusedKernel::launches(&cross_entropy(4, 10), Target::CUDA).unwrap().remove(0).checks_only().unwrap();
     let labels = vec![1, 12, 3, 4];
     let untouched = |bytes: usize| vec![0xAA; bytes];
     let buffers = vec![
@@ -1175,7 +1177,10 @@ fn checks_alone_write_nothing_but_the_flag() {
     let Some(buffers) = on_host::run_arguments(&fused, buffers, 0) else { return };
     assert!(buffers[2..5].iter().flatten().all(|&byte| byte == 0xAA));
     assert_eq!(i32s(&buffers[5])[..2], [42, 12]);
-    assert_eq!(FusedKernel::launches(&softmax(DType::F32, 3, 40)).unwrap().remove(0).checks_only(), None);
+    assert_eq!(
+        FusedKernel::launches(&softmax(DType::F32, 3, 40), Target::CUDA).unwrap().remove(0).checks_only(),
+        None
+    );
 }
 
 /// `relu(product + bias)` of `[m, n]`, or a part of that.

@@ -1,10 +1,11 @@
 //! The instructions of a tile at one point of its domain.
 
 use super::access::{Element, element};
-use super::code::{BOOL, Code, F32, U32, U64};
+use super::code::{BOOL, Code, F32, I32, I64, U32, U64};
 use super::group::Group;
 use super::philox;
-use super::scalar::{literal, narrowed, quotient_by, register_type, scalar, widened};
+use super::scalar::{literal, narrowed, quotient_by, scalar, widened};
+use super::target::Target;
 use super::{Buffers, EmitError};
 use crate::fuse::{Access, Class, Reg, Tile, TileInst, TileOp};
 use crate::ir::{Binary, DType, NodeId, Requirement, Scalar};
@@ -78,7 +79,7 @@ impl TileCode<'_> {
             }
             TileOp::Coord(access) => {
                 let element = element(code, access, point);
-                let value = code.cast(register_type(inst.dtype), element.index);
+                let value = code.cast(code.target.register(inst.dtype), element.index);
                 element.filled(code, inst.dtype, value)
             }
             TileOp::Random { stream, step, iteration, access } => {
@@ -86,7 +87,9 @@ impl TileCode<'_> {
                 let value = self.random(code, *stream, get(*step), iteration.map(get), element.index);
                 element.filled(code, inst.dtype, value)
             }
-            TileOp::Scalar(Scalar::Binary(Binary::Div), args) if self.has_shared_divisor(inst, args[1]) => {
+            TileOp::Scalar(Scalar::Binary(Binary::Div), args)
+                if self.has_shared_divisor(code, inst, args[1]) =>
+            {
                 quotient_by(code, get(args[0]), get(args[1]))
             }
             TileOp::Scalar(op, args) => {
@@ -112,9 +115,9 @@ impl TileCode<'_> {
     }
 
     /// Whether a division has its divisor in common with others of its row.
-    fn has_shared_divisor(&self, inst: &TileInst, divisor: Reg) -> bool {
+    fn has_shared_divisor(&self, code: &Code, inst: &TileInst, divisor: Reg) -> bool {
         let divisor = &self.tile.insts[divisor];
-        let is_single = register_type(inst.dtype) == F32 && register_type(divisor.dtype) == F32;
+        let is_single = [inst, divisor].map(|inst| code.target.register(inst.dtype)) == [F32, F32];
         is_single && inst.class == Class::Element && divisor.class != Class::Element
     }
 
@@ -132,7 +135,7 @@ impl TileCode<'_> {
         point: Variable,
     ) -> Variable {
         if self.buffers.is_empty(operand) {
-            let nothing = code.constant(register_type(inst.dtype), 0.0);
+            let nothing = code.constant(code.target.register(inst.dtype), 0.0);
             return element(code, access, point).filled(code, inst.dtype, nothing);
         }
         let element = self.indexed(code, access, index, point);
@@ -294,24 +297,39 @@ pub const FLAG_WORDS: usize = 5;
 fn raise(code: &mut Code, flag: Variable, value: Variable, site: NodeId, position: Variable) {
     let [clear, raised] = [0, site as i64 + 1].map(|word| code.int(U32, word));
     let first = code.at(0);
-    let place = code.load(flag, first);
+    let place = code.place(flag, first);
     let before = code.compare_and_swap(place, clear, raised);
     let is_first = code.cmp(Comparison::Equal, before, clear);
     code.when(is_first, |code| {
-        let value = code.cast(super::code::I64, value);
-        let value = code.cast(U64, value);
-        let position = code.cast(U64, position);
         for (i, number) in [value, position].into_iter().enumerate() {
-            let bits = code.int(U64, 32);
-            let high = code.bit(Bitwise::ShiftRight, number, bits);
-            for (j, half) in [number, high].into_iter().enumerate() {
-                let word = code.cast(U32, half);
+            for (j, word) in words(code, number).into_iter().enumerate() {
                 let index = code.at((1 + 2 * i + j) as i64);
-                let place = code.load(flag, index);
+                let place = code.place(flag, index);
                 code.swap(place, word);
             }
         }
     });
+}
+
+/// The low and the high word of an integer.
+fn words(code: &mut Code, number: Variable) -> [Variable; 2] {
+    let elem = number.elem_type();
+    let low = code.cast(U32, number);
+    let high = match elem {
+        I64 | U64 => {
+            let bits = code.int(elem, 32);
+            let high = code.bit(Bitwise::ShiftRight, number, bits);
+            code.cast(U32, high)
+        }
+        I32 => {
+            let zero = code.int(I32, 0);
+            let is_negative = code.less(number, zero);
+            let [ones, none] = [i64::from(u32::MAX), 0].map(|word| code.int(U32, word));
+            code.select(is_negative, ones, none)
+        }
+        _ => code.int(U32, 0),
+    };
+    [low, high]
 }
 
 /// The registers that an instruction reads.
@@ -330,7 +348,7 @@ pub fn operands(op: &TileOp) -> Vec<Reg> {
 
 /// Whether a dtype can be reduced as it is held; narrow ones are carried as words between threads.
 pub fn carried_type(dtype: DType) -> ElemType {
-    match register_type(dtype) {
+    match Target::CUDA.register(dtype) {
         BOOL | super::code::U8 => U32,
         elem => elem,
     }

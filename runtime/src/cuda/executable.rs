@@ -8,7 +8,7 @@ use super::lanes::Lanes;
 use super::launch::{Addresses, Prepared, writes_state};
 use super::memory::{Memory, Pinned};
 use super::product::WORKSPACE_BYTES;
-use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
+use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError, largest_tensors};
 use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -328,16 +328,12 @@ fn allocate_arena(context: &Arc<Context>, plan: &Plan) -> Result<Memory, DeviceE
     let mib = |bytes: usize| bytes.div_ceil(1 << 20);
     Memory::new(context, plan.arena_bytes).map_err(|error| match error {
         DeviceError::OutOfMemory { device, bytes } => {
-            let mut buffers: Vec<_> = plan.buffers.iter().collect();
-            buffers.sort_by_key(|buffer| std::cmp::Reverse(buffer.ty.bytes()));
-            let largest = buffers.iter().take(3);
-            let largest = largest.map(|buffer| format!("`{}` ({} MiB)", buffer.name, mib(buffer.ty.bytes())));
             DeviceError::Failed(format!(
                 "{device} has no {} MiB left for `{}`, {} MiB are free; its largest tensors are {}; use a smaller batch",
                 mib(bytes),
                 plan.name,
                 context.free_bytes().map_or(0, |free| free >> 20),
-                largest.collect::<Vec<_>>().join(", ")
+                largest_tensors(plan)
             ))
         }
         other => other,

@@ -11,7 +11,7 @@ use super::trial::{self, Kept};
 use crate::device::DeviceError;
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::emit::{Argument, EmitError, FLAG_WORDS, FusedKernel, KernelSource, absorbed};
+use engine_core::emit::{Argument, EmitError, FLAG_WORDS, FusedKernel, KernelSource, Target, absorbed};
 use engine_core::fuse::{Class, ContractBody, Kernel, KernelBody, TileOp, Use};
 use engine_core::ir::Type;
 use engine_core::plan::{BufferId, Launch, Place, Plan, Precision};
@@ -294,7 +294,8 @@ impl Drafts<'_> {
     }
 
     fn own_kernels(mut self) -> Result<Prepared, DeviceError> {
-        let mut launches = FusedKernel::launches(self.kernel).map_err(|error| self.unsupported(&error))?;
+        let mut launches =
+            FusedKernel::launches(self.kernel, Target::CUDA).map_err(|error| self.unsupported(&error))?;
         if self.base_is_in_place() {
             launches.remove(0);
         }

@@ -1,9 +1,10 @@
 #![allow(clippy::unwrap_used)]
 //! What can be tested without a GPU: that the compiler takes the emitted texts. Tests of results on a GPU stand in
-//! `tests/cuda.rs` of the root package.
+//! `tests/gpu.rs` of the root package.
 
 use super::compile::{compile, version};
 use engine_core::emit::FusedKernel;
+use engine_core::emit::Target;
 use engine_core::fuse::{Kernel, KernelBody, fuse};
 use engine_core::ir::*;
 use engine_core::op::Registry;
@@ -53,7 +54,7 @@ fn the_compiler_takes_the_emitted_texts() {
     }
     for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
         for kernel in kernels(dtype) {
-            let mut launches = FusedKernel::launches(&kernel).unwrap();
+            let mut launches = FusedKernel::launches(&kernel, Target::CUDA).unwrap();
             if let KernelBody::Contract(_) = kernel.body {
                 launches.push(FusedKernel::epilogue(&kernel));
             }

@@ -9,6 +9,7 @@ mod entries;
 pub use entries::{Order, Shape, before, high_of, high_rank, low_of, low_rank, put, put_last, sort};
 
 use super::kernel::KernelCall;
+use crate::emit::Target;
 use crate::ir::DType;
 use cubecl_core::ir::{ElemType, ManagedVariable, Scope, UIntKind, Variable};
 use cubecl_core::prelude::{Array, CubePrimitive, NativeExpand};
@@ -110,6 +111,7 @@ pub struct GpuArguments {
     pub(crate) buffers: Vec<Variable>,
     pub(crate) scalars: Vec<Variable>,
     pub(crate) index: ElemType,
+    pub(crate) target: Target,
 }
 
 impl GpuArguments {

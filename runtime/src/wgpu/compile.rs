@@ -1,0 +1,178 @@
+//! From kernels to pipelines: CubeCL's WGSL, compiled by wgpu.
+
+use super::context::Context;
+use crate::device::DeviceError;
+use cubecl_core::WgpuCompilationOptions;
+use cubecl_core::prelude::ExecutionMode;
+use cubecl_runtime::compiler::CubeTask;
+use cubecl_runtime::kernel::KernelTask;
+use cubecl_wgpu::WgslCompiler;
+use dashmap::DashMap;
+use engine_core::emit::{EmitError, FusedKernel};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Pipelines by their texts.
+pub type Pipelines = DashMap<String, Arc<Pipeline>>;
+
+/// A kernel as WGSL, with what a launch has to know.
+#[derive(Clone)]
+pub struct Source {
+    /// The module.
+    pub text: String,
+    /// Name of its function.
+    pub entry: String,
+    /// Buffers that it binds, the one with its scalars not counted.
+    pub n_buffers: usize,
+    /// Bytes that the threads of a block share.
+    pub shared_bytes: usize,
+}
+
+/// A kernel that is ready to be dispatched.
+pub struct Pipeline {
+    pub pipeline: wgpu::ComputePipeline,
+    pub layout: wgpu::BindGroupLayout,
+}
+
+/// The text of a kernel.
+///
+/// # Errors
+/// If it computes something that its target cannot.
+pub fn text(fused: &FusedKernel) -> Result<Source, EmitError> {
+    // `compile` cannot fail gently, so failures are found before.
+    fused.try_define()?;
+    let options = WgpuCompilationOptions { supports_u64: fused.target().has_i64, ..Default::default() };
+    let task = KernelTask::<WgslCompiler, _>::new(fused.clone());
+    let address = fused.address().unsigned_type();
+    let compiled = task.compile(&mut WgslCompiler::default(), &options, ExecutionMode::Unchecked, address);
+    let compiled = compiled.map_err(|error| EmitError::Compiler(error.to_string()))?;
+    Ok(Source {
+        shared_bytes: compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_bytes()),
+        text: compiled.source,
+        entry: compiled.entrypoint_name,
+        n_buffers: fused.arguments().len(),
+    })
+}
+
+/// The text of a kernel, which asks for no more than the GPU has.
+///
+/// # Errors
+/// If it does, or computes something that the GPU cannot.
+pub fn source(context: &Context, owner: &str, fused: &FusedKernel) -> Result<Source, DeviceError> {
+    let unsupported = |reason: String| DeviceError::Unsupported {
+        device: context.name.clone(),
+        kernel: owner.to_string(),
+        reason,
+    };
+    let source = text(fused).map_err(|error| unsupported(error.to_string()))?;
+    let limits = &context.limits;
+    // One is for the scalars.
+    let most_buffers = limits.max_storage_buffers_per_shader_stage as usize - 1;
+    if source.n_buffers > most_buffers {
+        let n_buffers = source.n_buffers;
+        return Err(unsupported(format!(
+            "it reads and writes {n_buffers} tensors, and at most {most_buffers} can be bound at once"
+        )));
+    }
+    let most_shared = limits.max_compute_workgroup_storage_size as usize;
+    if source.shared_bytes > most_shared {
+        let shared = source.shared_bytes;
+        return Err(unsupported(format!(
+            "its threads share {shared} bytes, and there are {most_shared} for a block"
+        )));
+    }
+    Ok(source)
+}
+
+/// The pipelines of these texts, in their order; what is missing is compiled in parallel.
+pub fn load(context: &Context, sources: &[(&str, &Source)]) -> Result<Vec<Arc<Pipeline>>, DeviceError> {
+    let mut missing: Vec<(&str, &Source)> = vec![];
+    for &(owner, source) in sources {
+        let is_known = context.pipelines.contains_key(&source.text)
+            || missing.iter().any(|(_, known)| known.text == source.text);
+        if !is_known {
+            missing.push((owner, source));
+        }
+    }
+    let failure: Mutex<Option<DeviceError>> = Mutex::new(None);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(&(owner, source)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match pipeline(context, owner, source) {
+                Ok(pipeline) => drop(context.pipelines.insert(source.text.clone(), Arc::new(pipeline))),
+                Err(error) => *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+            }
+        }
+    };
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(missing.len());
+    std::thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
+    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let found = |text: &str| context.pipelines.get(text).map(|entry| Arc::clone(entry.value()));
+    let all = sources.iter().map(|(_, source)| {
+        found(&source.text).unwrap_or_else(|| engine_core::bug!("a kernel was not compiled"))
+    });
+    Ok(all.collect())
+}
+
+fn pipeline(context: &Context, owner: &str, source: &Source) -> Result<Pipeline, DeviceError> {
+    let made = context.checked(|| {
+        let descriptor = wgpu::ShaderModuleDescriptor {
+            label: Some(owner),
+            source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(&source.text)),
+        };
+        // SAFETY: kernels reach only elements of their operands, as on devices that never check, and their loops end.
+        let module = unsafe {
+            context.device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
+        };
+        let layout = layout(&context.device, source.n_buffers);
+        let pipeline_layout = context.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: None,
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        });
+        let pipeline = context.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(owner),
+            layout: Some(&pipeline_layout),
+            module: &module,
+            entry_point: Some(&source.entry),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: false,
+                ..Default::default()
+            },
+            cache: None,
+        });
+        Pipeline { pipeline, layout }
+    });
+    made.map_err(|error| {
+        DeviceError::Failed(format!(
+            "the kernel of `{owner}` does not compile; this is a fault of the engine or of a plugin's function\n{}\n{}",
+            error.to_string().trim_end(),
+            numbered(&source.text)
+        ))
+    })
+}
+
+fn numbered(text: &str) -> String {
+    let lines = text.lines().enumerate().map(|(i, line)| format!("{:4} {line}", i + 1));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Buffers that are read and written, then the scalars.
+fn layout(device: &wgpu::Device, n_buffers: usize) -> wgpu::BindGroupLayout {
+    let entry = |binding: usize, read_only: bool| wgpu::BindGroupLayoutEntry {
+        binding: binding as u32,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer {
+            ty: wgpu::BufferBindingType::Storage { read_only },
+            has_dynamic_offset: false,
+            min_binding_size: None,
+        },
+        count: None,
+    };
+    let buffers = (0..n_buffers).map(|binding| entry(binding, false));
+    let entries: Vec<_> = buffers.chain([entry(n_buffers, true)]).collect();
+    device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries })
+}

@@ -1,0 +1,195 @@
+//! A GPU: which one, what it can do, and what went wrong on it.
+
+use super::Adapter;
+use super::compile::Pipelines;
+use crate::device::DeviceError;
+use engine_core::emit::Target;
+use std::sync::{Arc, Mutex, PoisonError};
+use wgpu::{Backends, DeviceType, Features};
+
+/// What all memory, kernels and plans of a GPU share.
+pub struct Context {
+    /// Its name, with how it is driven.
+    pub name: String,
+    /// Where memory and pipelines are made.
+    pub device: wgpu::Device,
+    /// Where work is handed in.
+    pub queue: wgpu::Queue,
+    /// What it takes at most.
+    pub limits: wgpu::Limits,
+    /// What its kernels can do.
+    pub target: Target,
+    /// Compiled kernels.
+    pub pipelines: Pipelines,
+    /// Whether the time of a launch can be measured on it.
+    pub has_timestamps: bool,
+    info: wgpu::AdapterInfo,
+    /// The first thing that went wrong outside of a call that can tell.
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+/// What a kernel may use if the GPU has it.
+const WANTED: Features = Features::SHADER_INT64
+    .union(Features::SHADER_F64)
+    .union(Features::SHADER_FLOAT32_ATOMIC)
+    .union(Features::TIMESTAMP_QUERY);
+
+/// How many real GPUs there are.
+pub fn count() -> usize {
+    adapters(&instance()).iter().filter(|adapter| !is_software(adapter)).count()
+}
+
+fn instance() -> wgpu::Instance {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = Backends::PRIMARY;
+    // Kernels are checked when they are made; validation layers would look at each step.
+    descriptor.flags = wgpu::InstanceFlags::empty();
+    wgpu::Instance::new(descriptor)
+}
+
+/// All of them, the fastest kind first.
+fn adapters(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
+    let mut adapters = pollster::block_on(instance.enumerate_adapters(Backends::PRIMARY));
+    adapters.sort_by_key(|adapter| match adapter.get_info().device_type {
+        DeviceType::DiscreteGpu => 0,
+        DeviceType::IntegratedGpu => 1,
+        DeviceType::VirtualGpu => 2,
+        DeviceType::Other => 3,
+        DeviceType::Cpu => 4,
+    });
+    adapters
+}
+
+fn is_software(adapter: &wgpu::Adapter) -> bool {
+    adapter.get_info().device_type == DeviceType::Cpu
+}
+
+fn chosen(wanted: Adapter) -> Result<wgpu::Adapter, DeviceError> {
+    let all = adapters(&instance());
+    let n_all = all.len();
+    let (software, real): (Vec<_>, Vec<_>) = all.into_iter().partition(is_software);
+    let n_real = real.len();
+    let found = match wanted {
+        Adapter::Gpu(number) => real.into_iter().nth(number),
+        Adapter::Software => software.into_iter().next(),
+    };
+    found.ok_or_else(|| {
+        DeviceError::Failed(match wanted {
+            _ if n_all == 0 => "no GPU is found: neither Vulkan, Metal nor DX12 knows one; on Linux, Vulkan needs its loader \
+                                (libvulkan.so.1) and the driver of the GPU"
+                .to_string(),
+            Adapter::Gpu(_) if n_real == 0 => {
+                "there is only a software adapter, which is slower than `--device cpu`; `--device wgpu:software` takes it".to_string()
+            }
+            Adapter::Gpu(number) => format!("there is no GPU of number {number}; {n_real} are there, counted from 0"),
+            Adapter::Software => "there is no software adapter; Mesa's comes with the package mesa-vulkan-drivers".to_string(),
+        })
+    })
+}
+
+impl Context {
+    pub fn new(wanted: Adapter) -> Result<Arc<Context>, DeviceError> {
+        let adapter = chosen(wanted)?;
+        let info = adapter.get_info();
+        let name = format!("{} ({})", info.name, info.backend);
+        let limits = adapter.limits();
+        let features = adapter.features() & WANTED;
+        let descriptor = wgpu::DeviceDescriptor {
+            label: None,
+            required_features: features,
+            required_limits: limits.clone(),
+            experimental_features: wgpu::ExperimentalFeatures::disabled(),
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            trace: wgpu::Trace::Off,
+        };
+        let opened = pollster::block_on(adapter.request_device(&descriptor));
+        let (device, queue) =
+            opened.map_err(|error| DeviceError::Failed(format!("{name} does not start: {error}")))?;
+        let failure: Arc<Mutex<Option<String>>> = Arc::default();
+        let note = |failure: &Arc<Mutex<Option<String>>>| {
+            let failure = Arc::clone(failure);
+            move |text: String| {
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
+            }
+        };
+        let uncaptured = note(&failure);
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| uncaptured(error.to_string())));
+        let lost = note(&failure);
+        device.set_device_lost_callback(move |reason, text| {
+            // Dropping it is no loss.
+            if reason != wgpu::DeviceLostReason::Destroyed {
+                lost(format!("the GPU was lost: {text}"));
+            }
+        });
+        Ok(Arc::new(Context {
+            target: target(features, &limits),
+            has_timestamps: features.contains(Features::TIMESTAMP_QUERY),
+            pipelines: Pipelines::default(),
+            name,
+            device,
+            queue,
+            limits,
+            info,
+            failure,
+        }))
+    }
+
+    /// Facts for people.
+    pub fn details(&self) -> Vec<(String, String)> {
+        let has = |flag: bool| if flag { "yes" } else { "no" }.to_string();
+        let limits = &self.limits;
+        vec![
+            (
+                "driver".to_string(),
+                format!("{} {}", self.info.driver, self.info.driver_info).trim().to_string(),
+            ),
+            ("f64".to_string(), has(self.target.has_f64)),
+            ("i64".to_string(), has(self.target.has_i64)),
+            ("float atomics".to_string(), has(self.target.adds_f32)),
+            ("largest binding".to_string(), format!("{} MiB", limits.max_storage_buffer_binding_size >> 20)),
+            ("bindings of a kernel".to_string(), limits.max_storage_buffers_per_shader_stage.to_string()),
+            ("threads of a block".to_string(), self.target.most_threads.to_string()),
+        ]
+    }
+
+    /// What has gone wrong meanwhile.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(text) => Err(DeviceError::Failed(format!("{}: {text}", self.name))),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for all that was handed in.
+    pub fn wait(&self) -> Result<(), DeviceError> {
+        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
+        self.check()?;
+        polled.map(drop).map_err(|error| DeviceError::Failed(format!("waiting for {}: {error}", self.name)))
+    }
+
+    /// Makes something, and says what was wrong with it.
+    pub fn checked<T>(&self, make: impl FnOnce() -> T) -> Result<T, wgpu::Error> {
+        let filters =
+            [wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Internal, wgpu::ErrorFilter::Validation];
+        let mut scopes: Vec<_> =
+            filters.into_iter().map(|filter| self.device.push_error_scope(filter)).collect();
+        let made = make();
+        let mut error = None;
+        while let Some(scope) = scopes.pop() {
+            error = pollster::block_on(scope.pop()).or(error);
+        }
+        error.map_or(Ok(made), Err)
+    }
+}
+
+fn target(features: Features, limits: &wgpu::Limits) -> Target {
+    let most_threads = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x);
+    Target {
+        has_i64: features.contains(Features::SHADER_INT64),
+        has_f64: features.contains(Features::SHADER_F64),
+        adds_f32: features.contains(Features::SHADER_FLOAT32_ATOMIC),
+        most_threads: 1 << most_threads.clamp(1, 1024).ilog2(),
+        shared_bytes: limits.max_compute_workgroup_storage_size as usize,
+        ..Target::WGSL
+    }
+}

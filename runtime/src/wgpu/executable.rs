@@ -1,0 +1,387 @@
+//! A plan on a GPU: kernels compiled, memory allocated, bindings made; a step is a list of dispatches.
+
+use super::arena::Arena;
+use super::compile::{self, Pipeline, Source};
+use super::context::Context;
+use super::launch::{Bound, Dispatch, dispatches};
+use super::memory::{Memory, Staging};
+use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
+use engine_core::emit::FLAG_WORDS;
+use engine_core::ir::{InputKind, NodeId};
+use engine_core::plan::{ALIGNMENT, BufferId, Place, Plan};
+use std::sync::Arc;
+use std::time::Instant;
+use wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, BufferBinding};
+
+/// Steps that are handed in at once: the GPU works on some while the host writes down the next.
+const STEPS_PER_SUBMIT: u32 = 16;
+
+/// A plan, ready to run.
+pub struct WgpuExecutable {
+    context: Arc<Context>,
+    plan: Arc<Plan>,
+    arena: Arena,
+    /// The number of the step, which the GPU counts up itself.
+    step: Memory,
+    flag: Memory,
+    flag_on_host: Staging,
+    /// What launches need while they run, one after the other.
+    scratch: Memory,
+    /// The scalars of all dispatches, each at a multiple of [`ALIGNMENT`].
+    infos: Memory,
+    /// By buffer of the plan: what is bound to it.
+    bound: Vec<Option<Arc<Memory>>>,
+    dispatches: Vec<Dispatch>,
+    /// By dispatch; none before they are needed, or when something was bound anew.
+    groups: Vec<BindGroup>,
+    count_up: (Arc<Pipeline>, BindGroup),
+}
+
+const COUNT_UP: &str = "@group(0) @binding(0) var<storage, read_write> step: array<u32>;
+@group(0) @binding(1) var<storage, read> nothing: array<u32>;
+@compute @workgroup_size(1, 1, 1)
+fn count_up() { step[0] += 1u; }
+";
+
+impl WgpuExecutable {
+    pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<WgpuExecutable, DeviceError> {
+        let dispatches = dispatches(context, &plan, seed)?;
+        let step = Memory::new(context, 4)?;
+        let flag = Memory::new(context, 4 * FLAG_WORDS)?;
+        let infos = infos(context, &dispatches)?;
+        let scratch = Memory::new(context, scratch_bytes(&dispatches))?;
+        let source = Source {
+            text: COUNT_UP.to_string(),
+            entry: "count_up".to_string(),
+            n_buffers: 1,
+            shared_bytes: 0,
+        };
+        let pipeline = compile::load(context, &[("step", &source)])?.remove(0);
+        let entries = [whole(0, &step), whole(1, &flag)];
+        let group = context.device.create_bind_group(&BindGroupDescriptor {
+            label: None,
+            layout: &pipeline.layout,
+            entries: &entries,
+        });
+        Ok(WgpuExecutable {
+            arena: Arena::new(context, &plan)?,
+            flag_on_host: Staging::new(context, 4 * FLAG_WORDS)?,
+            bound: plan.buffers.iter().map(|_| None).collect(),
+            context: Arc::clone(context),
+            groups: vec![],
+            count_up: (pipeline, group),
+            plan,
+            step,
+            flag,
+            infos,
+            scratch,
+            dispatches,
+        })
+    }
+
+    fn check_bound(&self) -> Result<(), RunError> {
+        let buffers = self.plan.buffers.iter().zip(&self.bound);
+        let needs_binding = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
+        match buffers.into_iter().find(|(buffer, bound)| bound.is_none() && needs_binding(&buffer.place)) {
+            Some((buffer, _)) => Err(RunError::Unbound(buffer.name.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    // ---- Bindings.
+
+    /// Where a buffer of the plan lies.
+    fn place(&self, id: BufferId) -> (&Memory, usize) {
+        match (&self.plan.buffers[id].place, &self.bound[id]) {
+            (Place::Arena(offset), _) => self.arena.at(*offset),
+            (Place::Input(InputKind::Step), _) => (&self.step, 0),
+            (Place::Input(_), Some(memory)) => (memory, 0),
+            (Place::Input(_), None) => {
+                engine_core::bug!("input `{}` is not bound", self.plan.buffers[id].name)
+            }
+        }
+    }
+
+    fn make_groups(&mut self) -> Result<(), DeviceError> {
+        if self.groups.len() == self.dispatches.len() {
+            return Ok(());
+        }
+        let made = self.context.checked(|| {
+            (0..self.dispatches.len()).map(|number| self.group(number)).collect::<Vec<BindGroup>>()
+        });
+        let said = |error: wgpu::Error| DeviceError::Failed(format!("binding buffers: {error}"));
+        self.groups = made.map_err(said)?;
+        Ok(())
+    }
+
+    fn group(&self, number: usize) -> BindGroup {
+        let dispatch = &self.dispatches[number];
+        let mut entries: Vec<BindGroupEntry> = vec![];
+        for (binding, bound) in dispatch.arguments.iter().enumerate() {
+            entries.push(match *bound {
+                Bound::Flag => whole(binding, &self.flag),
+                Bound::Scratch { start, bytes } => part(binding, &self.scratch, start, bytes),
+                Bound::Buffer(id) => {
+                    let (memory, offset) = self.place(id);
+                    part(binding, memory, offset, self.plan.buffers[id].ty.bytes())
+                }
+            });
+        }
+        let bytes = 8 * dispatch.info.len();
+        entries.push(part(entries.len(), &self.infos, info_offset(&self.dispatches, number), bytes));
+        let Some(pipeline) = &dispatch.pipeline else { engine_core::bug!("a kernel that was not compiled") };
+        let descriptor = BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries };
+        self.context.device.create_bind_group(&descriptor)
+    }
+
+    // ---- Steps.
+
+    fn number_steps(&self, first: u32) -> Result<(), DeviceError> {
+        self.step.write(0, &first.to_le_bytes())
+    }
+
+    fn encoder(&self) -> wgpu::CommandEncoder {
+        self.context.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default())
+    }
+
+    fn dispatch(&self, pass: &mut wgpu::ComputePass, number: usize) {
+        let dispatch = &self.dispatches[number];
+        let Some(pipeline) = &dispatch.pipeline else { engine_core::bug!("a kernel that was not compiled") };
+        pass.set_pipeline(&pipeline.pipeline);
+        pass.set_bind_group(0, &self.groups[number], &[]);
+        let [x, y, z] = dispatch.grid;
+        pass.dispatch_workgroups(x, y, z);
+    }
+
+    fn hand_in(&self, n_steps: u32) -> Result<(), DeviceError> {
+        let mut encoder = self.encoder();
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            for _ in 0..n_steps {
+                (0..self.dispatches.len()).for_each(|number| self.dispatch(&mut pass, number));
+                pass.set_pipeline(&self.count_up.0.pipeline);
+                pass.set_bind_group(0, &self.count_up.1, &[]);
+                pass.dispatch_workgroups(1, 1, 1);
+            }
+        }
+        self.context.queue.submit([encoder.finish()]);
+        self.context.check()
+    }
+
+    /// Waits for everything, and looks at the error flag.
+    fn finish(&mut self) -> Result<(), RunError> {
+        if self.plan.check_sites.is_empty() {
+            return Ok(self.context.wait()?);
+        }
+        self.flag_on_host.take(self.flag.buffer(), 0);
+        let mut bytes = [0; 4 * FLAG_WORDS];
+        self.flag_on_host.read(&mut bytes)?;
+        let words: Vec<u32> = bytes.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
+        let [raised, value_low, value_high, point_low, point_high] = words[..] else {
+            engine_core::bug!("an error flag of {} words", words.len())
+        };
+        if raised == 0 {
+            return Ok(());
+        }
+        self.flag.write(0, &[0; 4 * FLAG_WORDS])?;
+        let long = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        let (value, position) = (long(value_low, value_high) as i64, long(point_low, point_high));
+        Err(RunError::violation(&self.plan, raised as NodeId - 1, position, value))
+    }
+
+    // ---- Times.
+
+    /// The time of each launch by the GPU's own clock.
+    fn seconds_by_timestamps(&mut self) -> Result<Vec<f64>, RunError> {
+        let n_launches = self.plan.launches.len();
+        let mut seconds = vec![];
+        for first in (0..n_launches).step_by(LAUNCHES_PER_SET) {
+            let end = (first + LAUNCHES_PER_SET).min(n_launches);
+            let stamps = self.timestamps(first, end)?;
+            let period = f64::from(self.context.queue.get_timestamp_period()) * 1e-9;
+            seconds.extend(
+                stamps.as_chunks().0.iter().map(|&[start, end]| end.saturating_sub(start) as f64 * period),
+            );
+        }
+        Ok(seconds)
+    }
+
+    fn timestamps(&self, first: usize, end: usize) -> Result<Vec<u64>, DeviceError> {
+        let count = 2 * (end - first) as u32;
+        let bytes = 8 * count as usize;
+        let set = self.context.device.create_query_set(&wgpu::QuerySetDescriptor {
+            label: None,
+            ty: wgpu::QueryType::Timestamp,
+            count,
+        });
+        let resolved = self.context.device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size: bytes as u64,
+            usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
+            mapped_at_creation: false,
+        });
+        let mut encoder = self.encoder();
+        for launch in first..end {
+            let stamp = 2 * (launch - first) as u32;
+            let timestamp_writes = Some(wgpu::ComputePassTimestampWrites {
+                query_set: &set,
+                beginning_of_pass_write_index: Some(stamp),
+                end_of_pass_write_index: Some(stamp + 1),
+            });
+            let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+            let mut pass = encoder.begin_compute_pass(&descriptor);
+            self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number));
+        }
+        encoder.resolve_query_set(&set, 0..count, &resolved, 0);
+        self.context.queue.submit([encoder.finish()]);
+        let staging = Staging::new(&self.context, bytes)?;
+        staging.take(&resolved, 0);
+        let mut stamps = vec![0; bytes];
+        staging.read(&mut stamps)?;
+        Ok(stamps.as_chunks().0.iter().map(|&stamp| u64::from_le_bytes(stamp)).collect())
+    }
+
+    /// The time of each launch by the host's clock, handing it in included.
+    fn seconds_by_waiting(&mut self) -> Result<Vec<f64>, RunError> {
+        let mut seconds = vec![];
+        for launch in 0..self.plan.launches.len() {
+            self.context.wait()?;
+            let start = Instant::now();
+            let mut encoder = self.encoder();
+            {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number));
+            }
+            self.context.queue.submit([encoder.finish()]);
+            self.context.wait()?;
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+        Ok(seconds)
+    }
+
+    fn of_launch(&self, launch: usize) -> impl Iterator<Item = usize> {
+        let numbered = self.dispatches.iter().enumerate();
+        numbered.filter(move |(_, dispatch)| dispatch.launch == launch).map(|(number, _)| number)
+    }
+}
+
+/// A set of queries holds at most 4096.
+const LAUNCHES_PER_SET: usize = 2048;
+
+impl Executable for WgpuExecutable {
+    fn arena_bytes(&self) -> usize {
+        self.plan.arena_bytes
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        self.infos.bytes() + self.scratch.bytes()
+    }
+
+    fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
+        let is_it = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
+        let found = self.plan.buffers.iter().position(|b| &*b.name == input && is_it(&b.place));
+        let unknown = || DeviceError::UnknownInput { plan: self.plan.name.clone(), input: input.into() };
+        let id = found.ok_or_else(unknown)?;
+        let expected = self.plan.buffers[id].ty.bytes();
+        if buffer.bytes() < expected {
+            let what = format!("`{input}`");
+            return Err(DeviceError::WrongSize { what, expected, found: buffer.bytes() });
+        }
+        let memory = buffer.memory::<Memory>()?;
+        if !memory.is_of(&self.context) {
+            return Err(DeviceError::ForeignBuffer);
+        }
+        let is_same = self.bound[id].as_ref().is_some_and(|known| Arc::ptr_eq(known, &memory));
+        if !is_same {
+            self.bound[id] = Some(memory);
+            self.groups.clear();
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
+        self.check_bound()?;
+        self.make_groups()?;
+        self.number_steps(first_step)?;
+        let mut n_left = n_steps;
+        while n_left > 0 {
+            let n = n_left.min(STEPS_PER_SUBMIT);
+            self.hand_in(n)?;
+            n_left -= n;
+        }
+        self.finish()
+    }
+
+    fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        let found = self.plan.outputs.iter().find(|(output, _)| &**output == name);
+        let unknown = || DeviceError::UnknownOutput { plan: self.plan.name.clone(), output: name.into() };
+        let (_, id) = found.ok_or_else(unknown)?;
+        let buffer = &self.plan.buffers[*id];
+        let expected = buffer.ty.bytes();
+        if bytes.len() != expected {
+            return Err(DeviceError::WrongSize { what: format!("`{name}`"), expected, found: bytes.len() });
+        }
+        if matches!(buffer.place, Place::Input(kind) if kind != InputKind::Step) && self.bound[*id].is_none()
+        {
+            return Err(unknown());
+        }
+        let (memory, offset) = self.place(*id);
+        memory.read(offset, bytes)
+    }
+
+    fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
+        self.check_bound()?;
+        self.make_groups()?;
+        self.number_steps(step)?;
+        let seconds = if self.context.has_timestamps {
+            self.seconds_by_timestamps()?
+        } else {
+            self.seconds_by_waiting()?
+        };
+        self.finish()?;
+        let timed = seconds.into_iter().enumerate();
+        let time = |(launch, seconds): (usize, f64)| {
+            let kernel = self.plan.kernels[self.plan.launches[launch].kernel].name.clone();
+            KernelTime { launch, kernel, seconds }
+        };
+        Ok(timed.map(time).collect())
+    }
+}
+
+fn info_offset(dispatches: &[Dispatch], number: usize) -> usize {
+    dispatches[..number].iter().map(|dispatch| (8 * dispatch.info.len()).next_multiple_of(ALIGNMENT)).sum()
+}
+
+fn infos(context: &Arc<Context>, dispatches: &[Dispatch]) -> Result<Memory, DeviceError> {
+    let mut bytes = vec![];
+    for dispatch in dispatches {
+        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        bytes.extend(dispatch.info.iter().flat_map(|word| word.to_le_bytes()));
+    }
+    let memory = Memory::new(context, bytes.len())?;
+    memory.write(0, &bytes)?;
+    Ok(memory)
+}
+
+fn scratch_bytes(dispatches: &[Dispatch]) -> usize {
+    let bound = dispatches.iter().flat_map(|dispatch| &dispatch.arguments);
+    let ends = bound.map(|bound| match *bound {
+        Bound::Scratch { start, bytes } => start + bytes,
+        _ => 0,
+    });
+    ends.max().unwrap_or(0)
+}
+
+fn whole(binding: usize, memory: &Memory) -> BindGroupEntry<'_> {
+    BindGroupEntry { binding: binding as u32, resource: memory.buffer().as_entire_binding() }
+}
+
+/// Bytes of a memory from `offset` on, in whole words; at least one.
+fn part(binding: usize, memory: &Memory, offset: usize, bytes: usize) -> BindGroupEntry<'_> {
+    // What has no elements is not read, and may lie at the very end.
+    let offset = if bytes == 0 { 0 } else { offset };
+    let size = wgpu::BufferSize::new((bytes.next_multiple_of(4).max(4)) as u64);
+    let resource =
+        BindingResource::Buffer(BufferBinding { buffer: memory.buffer(), offset: offset as u64, size });
+    BindGroupEntry { binding: binding as u32, resource }
+}

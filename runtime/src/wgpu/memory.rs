@@ -1,0 +1,173 @@
+//! Memory of a GPU.
+
+use super::context::Context;
+use crate::device::DeviceError;
+use std::sync::Arc;
+use std::time::Duration;
+use wgpu::BufferUsages;
+
+/// Copies move whole words.
+const WORD: usize = 4;
+/// Seconds after which a copy that is done, but not told, is given up.
+const LONGEST_WAIT: usize = 60;
+/// Bytes that are fetched at once.
+const LARGEST_FETCH: usize = 64 << 20;
+
+/// Zeroed bytes on a GPU.
+pub struct Memory {
+    buffer: wgpu::Buffer,
+    bytes: usize,
+    context: Arc<Context>,
+}
+
+impl Memory {
+    pub fn new(context: &Arc<Context>, bytes: usize) -> Result<Memory, DeviceError> {
+        let size = bytes.next_multiple_of(WORD).max(WORD) as u64;
+        let largest = context.limits.max_buffer_size;
+        if size > largest {
+            return Err(DeviceError::Failed(format!(
+                "{} has no buffers of {} MiB, only up to {} MiB",
+                context.name,
+                size >> 20,
+                largest >> 20
+            )));
+        }
+        let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+        let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+        let buffer =
+            context.checked(|| context.device.create_buffer(&descriptor)).map_err(|error| match error {
+                wgpu::Error::OutOfMemory { .. } => {
+                    DeviceError::OutOfMemory { device: context.name.clone(), bytes }
+                }
+                other => DeviceError::Failed(format!("allocating memory on {}: {other}", context.name)),
+            })?;
+        Ok(Memory { buffer, bytes, context: Arc::clone(context) })
+    }
+
+    pub fn buffer(&self) -> &wgpu::Buffer {
+        &self.buffer
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn is_of(&self, context: &Arc<Context>) -> bool {
+        Arc::ptr_eq(&self.context, context)
+    }
+
+    /// Copies from the host.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.check_range(offset, bytes.len())?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if offset.is_multiple_of(WORD) && bytes.len().is_multiple_of(WORD) {
+            self.context.queue.write_buffer(&self.buffer, offset as u64, bytes);
+            return self.context.check();
+        }
+        // Whole words around it.
+        let start = offset / WORD * WORD;
+        let end = (offset + bytes.len()).next_multiple_of(WORD);
+        let mut words = vec![0; end - start];
+        let is_all = start == offset && offset + bytes.len() == self.bytes;
+        if !is_all {
+            self.fetch(start, &mut words)?;
+        }
+        words[offset - start..][..bytes.len()].copy_from_slice(bytes);
+        self.context.queue.write_buffer(&self.buffer, start as u64, &words);
+        self.context.check()
+    }
+
+    /// Copies to the host.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(offset, bytes.len())?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let start = offset / WORD * WORD;
+        let end = (offset + bytes.len()).next_multiple_of(WORD);
+        if start == offset && end == offset + bytes.len() {
+            return self.fetch(offset, bytes);
+        }
+        let mut words = vec![0; end - start];
+        self.fetch(start, &mut words)?;
+        bytes.copy_from_slice(&words[offset - start..][..bytes.len()]);
+        Ok(())
+    }
+
+    /// Whole words to the host.
+    fn fetch(&self, offset: usize, words: &mut [u8]) -> Result<(), DeviceError> {
+        let mut start = offset;
+        for part in words.chunks_mut(LARGEST_FETCH) {
+            let staging = Staging::new(&self.context, part.len())?;
+            staging.take(&self.buffer, start);
+            staging.read(part)?;
+            start += part.len();
+        }
+        Ok(())
+    }
+
+    fn check_range(&self, offset: usize, length: usize) -> Result<(), DeviceError> {
+        match offset.checked_add(length) {
+            Some(end) if end <= self.bytes => Ok(()),
+            _ => Err(DeviceError::OutOfRange { offset, length, bytes: self.bytes }),
+        }
+    }
+}
+
+/// Memory that the GPU copies to and the host reads.
+pub struct Staging {
+    buffer: wgpu::Buffer,
+    context: Arc<Context>,
+}
+
+impl Staging {
+    /// `bytes` is a multiple of 4.
+    pub fn new(context: &Arc<Context>, bytes: usize) -> Result<Staging, DeviceError> {
+        let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
+        let size = bytes as u64;
+        let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+        let buffer = context.checked(|| context.device.create_buffer(&descriptor)).map_err(|error| {
+            DeviceError::Failed(format!("allocating {bytes} bytes to read from {}: {error}", context.name))
+        })?;
+        Ok(Staging { buffer, context: Arc::clone(context) })
+    }
+
+    /// Hands in a copy of as many bytes as there is room for.
+    pub fn take(&self, source: &wgpu::Buffer, offset: usize) {
+        let mut encoder =
+            self.context.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        encoder.copy_buffer_to_buffer(source, offset as u64, &self.buffer, 0, self.buffer.size());
+        self.context.queue.submit([encoder.finish()]);
+    }
+
+    /// Waits for everything, and copies what was taken.
+    pub fn read(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.buffer.slice(..).map_async(wgpu::MapMode::Read, move |result| {
+            // Nobody listens if waiting has failed.
+            let _ = sender.send(result);
+        });
+        // Another thread that waits for the GPU may be the one that is told, a moment later.
+        let mapped = (0..LONGEST_WAIT).find_map(|_| {
+            self.context.wait().map_or_else(
+                |error| Some(Err(error)),
+                |()| receiver.recv_timeout(Duration::from_secs(1)).ok().map(Ok),
+            )
+        });
+        match mapped {
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(error))) => return Err(self.unread(&error.to_string())),
+            Some(Err(error)) => return Err(error),
+            None => return Err(self.unread("the copy was not made")),
+        }
+        bytes.copy_from_slice(&self.buffer.slice(..).get_mapped_range());
+        self.buffer.unmap();
+        Ok(())
+    }
+
+    fn unread(&self, why: &str) -> DeviceError {
+        DeviceError::Failed(format!("reading from {}: {why}", self.context.name))
+    }
+}

@@ -1,0 +1,107 @@
+//! The wgpu device: emitted kernels as WGSL on any GPU with Vulkan, Metal or DX12.
+//!
+//! CubeCL is the compiler here as well, not the executor: its client plans memory anew at each launch, while a plan here
+//! has one arena, and a step is a list of dispatches whose bindings never change. From the inside out: `context` owns the
+//! GPU, `memory` what is allocated on it, `compile` turns kernels into pipelines, `launch` is one launch of a plan made
+//! ready, `arena` a plan's memory, `executable` runs a plan.
+
+mod arena;
+mod compile;
+mod context;
+mod executable;
+mod launch;
+mod memory;
+
+#[cfg(test)]
+mod tests;
+
+use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
+use context::Context;
+use engine_core::emit::{EmitError, FusedKernel, MOST_SELECTED, Target};
+use engine_core::fuse::{Abilities, Kernel, RowFolds};
+use engine_core::plan::Plan;
+use executable::WgpuExecutable;
+use memory::Memory;
+use std::sync::Arc;
+
+/// Which GPU to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adapter {
+    /// The real GPU of this number; discrete ones come first.
+    Gpu(usize),
+    /// One that is emulated on the processor.
+    Software,
+}
+
+/// The WGSL of a kernel's launches, for a GPU with the extensions that most have; needs no GPU.
+///
+/// # Errors
+/// If it computes something that such a GPU cannot.
+pub fn texts(kernel: &Kernel) -> Result<Vec<String>, EmitError> {
+    let target = Target { has_i64: true, has_f64: true, adds_f32: true, ..Target::WGSL };
+    let launches = FusedKernel::launches(kernel, target)?;
+    launches.iter().map(|fused| Ok(compile::text(fused)?.text)).collect()
+}
+
+/// A GPU through wgpu.
+pub struct WgpuDevice {
+    context: Arc<Context>,
+}
+
+impl WgpuDevice {
+    /// Opens a GPU.
+    ///
+    /// # Errors
+    /// If there is no such GPU, or it does not start; the message says which and what to do.
+    pub fn new(adapter: Adapter) -> Result<WgpuDevice, DeviceError> {
+        Ok(WgpuDevice { context: Context::new(adapter)? })
+    }
+
+    /// How many real GPUs there are.
+    pub fn count() -> usize {
+        context::count()
+    }
+}
+
+impl Device for WgpuDevice {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            name: self.context.name.clone(),
+            kind: DeviceKind::Wgpu,
+            memory_bytes: 0,
+            details: self.context.details(),
+        }
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            most_queries: 0,
+            most_keys: 0,
+            attends_doubles: false,
+            row_folds: RowFolds::Selections { most: MOST_SELECTED },
+        }
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
+        Ok(DeviceBuffer::new(bytes, Arc::new(Memory::new(&self.context, bytes)?)))
+    }
+
+    fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.own_memory(buffer)?.write(offset, bytes)
+    }
+
+    fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.own_memory(buffer)?.read(offset, bytes)
+    }
+
+    fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
+        Ok(Box::new(WgpuExecutable::new(&self.context, plan, seed)?))
+    }
+}
+
+impl WgpuDevice {
+    fn own_memory(&self, buffer: &DeviceBuffer) -> Result<Arc<Memory>, DeviceError> {
+        let memory = buffer.memory::<Memory>()?;
+        if memory.is_of(&self.context) { Ok(memory) } else { Err(DeviceError::ForeignBuffer) }
+    }
+}
