@@ -279,7 +279,7 @@ impl FusedKernel {
             KernelBody::Map(tile) => vec![whole(tile, Form::Map)],
             KernelBody::Row(tile) => vec![whole(tile, Form::Row)],
             KernelBody::Segmented { tile, segments } => {
-                vec![whole(tile, Form::Segmented(segments.iter().map(segment_form).collect()))]
+                segmented::launches(kernel, tile, segments.iter().map(segment_form).collect(), target)
             }
             KernelBody::Attend(body) => vec![attend::launch(kernel, body)?.on(target)],
             KernelBody::Contract(body) => {

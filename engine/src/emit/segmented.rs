@@ -7,11 +7,13 @@ use super::code::{Code, U32};
 use super::group;
 use super::map::{THREADS, at_group, at_point, wide_enough};
 use super::scalar::literal;
+use super::target::Target;
 use super::tile::{Memory, TileCode};
-use super::{Buffers, EmitError, SegmentForm};
-use crate::fuse::{Tile, TileInst, TileOp};
+use super::{Buffers, EmitError, Form, FusedKernel, SegmentForm, operand_forms};
+use crate::fuse::{Kernel, Tile, TileInst, TileOp};
 use crate::ir::{DType, Literal};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
+use std::collections::BTreeSet;
 
 /// Points of a thread. The last group of a segment may be short.
 pub fn width(tile: &Tile, segments: &[SegmentForm]) -> usize {
@@ -37,6 +39,42 @@ pub fn cubes(segments: &[SegmentForm], width: usize) -> Vec<usize> {
             Some(*total)
         })
         .collect()
+}
+
+/// As few launches as reach all segments, if a launch can be given only so many tensors.
+pub fn launches(
+    kernel: &Kernel,
+    tile: &Tile,
+    segments: Vec<SegmentForm>,
+    target: Target,
+) -> Vec<FusedKernel> {
+    let mut launches: Vec<(BTreeSet<usize>, Vec<SegmentForm>)> = vec![];
+    for segment in segments {
+        let own: BTreeSet<usize> = segment.operands.iter().copied().collect();
+        match launches.last_mut() {
+            Some((used, together)) if used.union(&own).count() <= target.most_tensors => {
+                used.extend(own);
+                together.push(segment);
+            }
+            _ => launches.push((own, vec![segment])),
+        }
+    }
+    let all = operand_forms(kernel);
+    let launch = |(used, mut segments): (BTreeSet<usize>, Vec<SegmentForm>)| {
+        let used: Vec<usize> = used.into_iter().collect();
+        for operand in segments.iter_mut().flat_map(|segment| &mut segment.operands) {
+            *operand = used.binary_search(operand).unwrap_or_default();
+        }
+        let operands = used.into_iter().map(|operand| all[operand]).collect();
+        FusedKernel {
+            tile: tile.clone(),
+            form: Form::Segmented(segments),
+            operands,
+            is_guarded: false,
+            target,
+        }
+    };
+    launches.into_iter().map(launch).collect()
 }
 
 /// Emits a segmented map.

@@ -29,6 +29,8 @@ pub struct Target {
     pub has_exact_grid: bool,
     /// Threads of a cube, at most; a power of two.
     pub most_threads: usize,
+    /// Tensors that a launch reads and writes, at most.
+    pub most_tensors: usize,
     /// Bytes that the threads of a cube share, at most.
     pub shared_bytes: usize,
 }
@@ -45,6 +47,7 @@ impl Target {
         has_f64: true,
         has_exact_grid: true,
         most_threads: 1024,
+        most_tensors: usize::MAX,
         shared_bytes: 48 << 10,
     };
 
@@ -59,6 +62,7 @@ impl Target {
         has_f64: false,
         has_exact_grid: false,
         most_threads: 256,
+        most_tensors: 5,
         shared_bytes: 16 << 10,
     };
 

@@ -503,103 +503,97 @@ fn a_cross_entropy_row_checks_its_labels() {
             const uint32 l_13 = atomicCAS(l_12, uint32(0), uint32(42));
             const bool l_14 = l_13 == uint32(0);
             if (l_14) {
-            const int64 l_15 = int64(l_8);
-            const uint64 l_16 = uint64(l_15);
-            const uint64 l_17 = uint64(l_4);
-            const uint64 l_18 = l_16 >> uint64(32);
-            const uint32 l_19 = uint32(l_16);
-            uint32* l_20 = &buffer_5[uint32(1)];
-            const uint32 l_21 = atomicExch(l_20, l_19);
-            const uint32 l_22 = uint32(l_18);
-            uint32* l_23 = &buffer_5[uint32(2)];
-            const uint32 l_24 = atomicExch(l_23, l_22);
-            const uint64 l_25 = l_17 >> uint64(32);
-            const uint32 l_26 = uint32(l_17);
-            uint32* l_27 = &buffer_5[uint32(3)];
-            const uint32 l_28 = atomicExch(l_27, l_26);
-            const uint32 l_29 = uint32(l_25);
-            uint32* l_30 = &buffer_5[uint32(4)];
-            const uint32 l_31 = atomicExch(l_30, l_29);
+            const uint32 l_15 = uint32(l_8);
+            const bool l_16 = l_8 < int32(0);
+            const uint32 l_17 = (l_16) ? uint32(4294967295) : uint32(0);
+            uint32* l_18 = &buffer_5[uint32(1)];
+            const uint32 l_19 = atomicExch(l_18, l_15);
+            uint32* l_20 = &buffer_5[uint32(2)];
+            const uint32 l_21 = atomicExch(l_20, l_17);
+            uint32* l_22 = &buffer_5[uint32(3)];
+            const uint32 l_23 = atomicExch(l_22, l_4);
+            uint32* l_24 = &buffer_5[uint32(4)];
+            const uint32 l_25 = atomicExch(l_24, uint32(0));
             }
             }
-            const int32 l_32 = (l_11) ? int32(0) : l_8;
-            const uint32 l_33 = l_4 * uint32(2);
-            const uint32 l_34 = uint32(l_32);
-            const uint32 l_35 = l_33 + l_34;
-            const float l_36 = buffer_0[l_35];
-            const uint32 l_37 = l_5 / uint32(2);
+            const int32 l_26 = (l_11) ? int32(0) : l_8;
+            const uint32 l_27 = l_4 * uint32(2);
+            const uint32 l_28 = uint32(l_26);
+            const uint32 l_29 = l_27 + l_28;
+            const float l_30 = buffer_0[l_29];
+            const uint32 l_31 = l_5 / uint32(2);
              float_2 *_tmp_0 = reinterpret_cast< float_2*>(buffer_0);
-            const float_2 l_38 = _tmp_0[l_37];
-            const float l_39 = l_38.i_0;
-            const float l_40 = l_38.i_1;
-            const uint32 l_41 = l_5 % uint32(2);
-            const int32 l_42 = int32(l_41);
-            const uint32 l_43 = l_6 % uint32(2);
-            const int32 l_44 = int32(l_43);
-            const bool l_45 = l_42 == l_32;
-            const bool l_46 = l_44 == l_32;
-            const float l_47 = float(l_45);
-            const float l_48 = float(l_46);
+            const float_2 l_32 = _tmp_0[l_31];
+            const float l_33 = l_32.i_0;
+            const float l_34 = l_32.i_1;
+            const uint32 l_35 = l_5 % uint32(2);
+            const int32 l_36 = int32(l_35);
+            const uint32 l_37 = l_6 % uint32(2);
+            const int32 l_38 = int32(l_37);
+            const bool l_39 = l_36 == l_26;
+            const bool l_40 = l_38 == l_26;
+            const float l_41 = float(l_39);
+            const float l_42 = float(l_40);
+            const uint32 l_43 = uint32(4286578688);
+            const float l_44 = reinterpret_cast<float const&>(l_43);
+            const bool l_45 = l_34 > l_33;
+            const bool l_46 = l_34 != l_34;
+            const bool l_47 = l_45 || l_46;
+            const float l_48 = (l_47) ? l_34 : l_33;
             const uint32 l_49 = uint32(4286578688);
             const float l_50 = reinterpret_cast<float const&>(l_49);
-            const bool l_51 = l_40 > l_39;
-            const bool l_52 = l_40 != l_40;
-            const bool l_53 = l_51 || l_52;
-            const float l_54 = (l_53) ? l_40 : l_39;
-            const uint32 l_55 = uint32(4286578688);
-            const float l_56 = reinterpret_cast<float const&>(l_55);
-            const bool l_57 = l_40 > l_39;
-            const bool l_58 = l_40 == l_39;
-            const bool l_59 = l_40 != l_40;
-            const bool l_60 = l_39 != l_39;
-            const bool l_61 = !l_60;
-            const bool l_62 = l_59 && l_61;
-            const bool l_63 = l_59 && l_60;
-            const bool l_64 = l_57 || l_62;
-            const bool l_65 = l_58 || l_63;
-            const bool l_66 = uint32(1) < uint32(0);
-            const bool l_67 = l_65 && l_66;
-            const bool l_68 = l_64 || l_67;
-            const float l_69 = (l_68) ? l_40 : l_39;
-            const uint32 l_70 = (l_68) ? uint32(1) : uint32(0);
-            const int32 l_71 = int32(l_70);
-            const float l_72 = l_39 - l_54;
-            const float l_73 = l_40 - l_54;
-            const float l_74 = exp(l_72);
-            const float l_75 = exp(l_73);
-            const float l_76 = l_74 + l_75;
-            const float l_77 = log(l_76);
-            const float l_78 = l_77 + l_54;
-            const float l_79 = l_78 - l_36;
-            const float l_80 = abs(l_76);
-            const bool l_81 = l_80 < float(7.888609052210118e-31);
-            const bool l_82 = float(1.2676506002282294e30) < l_80;
-            const float l_83 = (l_82) ? float(5.421010862427522e-20) : float(1.0);
-            const float l_84 = (l_81) ? float(1.8446744073709552e19) : l_83;
-            const float l_85 = l_76 * l_84;
-            const float l_86 = float(1.0) / l_85;
-            const float l_87 = l_74 * l_86;
-            const float l_88 = l_87 * l_84;
-            const float l_89 = abs(l_76);
-            const bool l_90 = l_89 < float(7.888609052210118e-31);
-            const bool l_91 = float(1.2676506002282294e30) < l_89;
-            const float l_92 = (l_91) ? float(5.421010862427522e-20) : float(1.0);
-            const float l_93 = (l_90) ? float(1.8446744073709552e19) : l_92;
-            const float l_94 = l_76 * l_93;
-            const float l_95 = float(1.0) / l_94;
-            const float l_96 = l_75 * l_95;
-            const float l_97 = l_96 * l_93;
-            const float l_98 = l_88 - l_47;
-            const float l_99 = l_97 - l_48;
+            const bool l_51 = l_34 > l_33;
+            const bool l_52 = l_34 == l_33;
+            const bool l_53 = l_34 != l_34;
+            const bool l_54 = l_33 != l_33;
+            const bool l_55 = !l_54;
+            const bool l_56 = l_53 && l_55;
+            const bool l_57 = l_53 && l_54;
+            const bool l_58 = l_51 || l_56;
+            const bool l_59 = l_52 || l_57;
+            const bool l_60 = uint32(1) < uint32(0);
+            const bool l_61 = l_59 && l_60;
+            const bool l_62 = l_58 || l_61;
+            const float l_63 = (l_62) ? l_34 : l_33;
+            const uint32 l_64 = (l_62) ? uint32(1) : uint32(0);
+            const int32 l_65 = int32(l_64);
+            const float l_66 = l_33 - l_48;
+            const float l_67 = l_34 - l_48;
+            const float l_68 = exp(l_66);
+            const float l_69 = exp(l_67);
+            const float l_70 = l_68 + l_69;
+            const float l_71 = log(l_70);
+            const float l_72 = l_71 + l_48;
+            const float l_73 = l_72 - l_30;
+            const float l_74 = abs(l_70);
+            const bool l_75 = l_74 < float(7.888609052210118e-31);
+            const bool l_76 = float(1.2676506002282294e30) < l_74;
+            const float l_77 = (l_76) ? float(5.421010862427522e-20) : float(1.0);
+            const float l_78 = (l_75) ? float(1.8446744073709552e19) : l_77;
+            const float l_79 = l_70 * l_78;
+            const float l_80 = float(1.0) / l_79;
+            const float l_81 = l_68 * l_80;
+            const float l_82 = l_81 * l_78;
+            const float l_83 = abs(l_70);
+            const bool l_84 = l_83 < float(7.888609052210118e-31);
+            const bool l_85 = float(1.2676506002282294e30) < l_83;
+            const float l_86 = (l_85) ? float(5.421010862427522e-20) : float(1.0);
+            const float l_87 = (l_84) ? float(1.8446744073709552e19) : l_86;
+            const float l_88 = l_70 * l_87;
+            const float l_89 = float(1.0) / l_88;
+            const float l_90 = l_69 * l_89;
+            const float l_91 = l_90 * l_87;
+            const float l_92 = l_82 - l_41;
+            const float l_93 = l_91 - l_42;
             if (l_2) {
-            const uint32 l_100 = l_5 / uint32(2);
-            const float_2 l_101 = float_2{l_98,l_99};
+            const uint32 l_94 = l_5 / uint32(2);
+            const float_2 l_95 = float_2{l_92,l_93};
              float_2 *_tmp_1 = reinterpret_cast< float_2*>(buffer_4);
-            _tmp_1[l_100] = reinterpret_cast< float_2 const&>(l_101);
+            _tmp_1[l_94] = reinterpret_cast< float_2 const&>(l_95);
             }
             if (l_2) {
-            buffer_2[l_4] = l_79;
-            buffer_3[l_4] = l_71;
+            buffer_2[l_4] = l_73;
+            buffer_3[l_4] = l_65;
             }
 
             }
@@ -975,9 +969,13 @@ fn rate_of(segment: usize) -> f64 {
 }
 
 fn check_descent(lengths: &[usize]) {
+    check_descent_on(Target::CUDA, lengths);
+}
+
+fn check_descent_on(target: Target, lengths: &[usize]) {
     let n = lengths.len();
     let inputs: Vec<Vec<u8>> = (0..2 * n).map(|i| bytes(&numbers(lengths[i % n] + i)[i..])).collect();
-    let Some(buffers) = on_host::run(&step_of_descent(lengths), &inputs, 0) else { return };
+    let Some(buffers) = on_host::run_on(&step_of_descent(lengths), target, &inputs, 0) else { return };
     for i in 0..n {
         let (p, g) = (f32s(&inputs[i]), f32s(&inputs[n + i]));
         let expected = p.iter().zip(g).map(|(&p, g)| p as f64 - rate_of(i) * g as f64);
@@ -1102,6 +1100,23 @@ const PRODUCTS: [Product; 5] = [
 #[test]
 fn a_contraction_adds_up_its_products_and_runs_the_epilogue() {
     for product in PRODUCTS {
+        let inputs = product.inputs();
+        let buffers = inputs.each_ref().map(|input| bytes(input));
+        let Some(buffers) = on_host::run(&product.kernel(), &buffers, 0) else { return };
+        assert_close(&f32s(&buffers[4]), product.result(&inputs));
+    }
+}
+
+/// Large enough to be cut into squares, some of which reach over the edge, as does the last slice.
+#[test]
+fn a_large_product_is_computed_in_tiles() {
+    let turns = [[false, false], [true, false], [false, true], [true, true]];
+    let ragged = turns.map(|turned| product(2, [90, 100, 37], turned, turned[0]));
+    // Two points of a thread along each side.
+    let larger = product(1, [400, 300, 20], [false, false], false);
+    for product in ragged.into_iter().chain([larger]) {
+        let fused = FusedKernel::own_product(&product.kernel());
+        assert!(matches!(fused.form, Form::Tiled { .. }));
         let inputs = product.inputs();
         let buffers = inputs.each_ref().map(|input| bytes(input));
         let Some(buffers) = on_host::run(&product.kernel(), &buffers, 0) else { return };

@@ -189,6 +189,8 @@ fn target(features: Features, limits: &wgpu::Limits) -> Target {
         has_f64: features.contains(Features::SHADER_F64),
         adds_f32: features.contains(Features::SHADER_FLOAT32_ATOMIC),
         most_threads: 1 << most_threads.clamp(1, 1024).ilog2(),
+        // Three more are for scalars and the error flag.
+        most_tensors: (limits.max_storage_buffers_per_shader_stage as usize).saturating_sub(3),
         shared_bytes: limits.max_compute_workgroup_storage_size as usize,
         ..Target::WGSL
     }

@@ -169,6 +169,21 @@ fn functions_hold_their_errors() {
 }
 
 #[test]
+fn segments_are_shared_out_where_a_launch_takes_few_tensors() {
+    let lengths = [3, 600, 40, 77];
+    let kernel = step_of_descent(&lengths);
+    let few = Target { most_tensors: 7, ..POOR };
+    let launches = FusedKernel::launches(&kernel, few).unwrap();
+    assert!(
+        launches.len() > 1 && launches.iter().all(|fused| fused.arguments().len() <= 7),
+        "{}",
+        launches.len()
+    );
+    assert_eq!(FusedKernel::launches(&kernel, POOR).unwrap().len(), 1);
+    check_descent_on(few, &lengths);
+}
+
+#[test]
 fn powers_are_near() {
     let bases =
         [0.0f32, -0.0, 0.5, 1.0, -1.0, 2.0, -3.0, 1e-10, 1e10, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
