@@ -304,7 +304,7 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     // π/2 in four parts: products of the first three with n are exact for n of 13 bits (W. Cody, W. Waite: "Software
     // manual for the elementary functions", 1980).
     const HALF_PI: [f64; 4] =
-        [1.570_312_5, 4.835_128_784_179_687_5e-4, 3.138_557_076_454_162_6e-7, 6.077_094_383_272_196_4e-11];
+        [1.570_312_5, 4.835_128_784_179_687_5e-4, 3.138_557_076_454_162_6e-7, 6.077_094_383_272_196e-11];
     let scale = code.f(std::f64::consts::FRAC_2_PI);
     let n = code.times(x, scale);
     let n = code.un(Arithmetic::Round, n);

@@ -567,9 +567,8 @@ impl FusedKernel {
     fn check_types(&self) -> Result<(), EmitError> {
         let of_tiles = self.tiles().flat_map(|tile| tile.insts.iter().map(|inst| inst.dtype));
         let mut dtypes = of_tiles.chain(self.operands.iter().map(|operand| operand.dtype));
-        match dtypes.find(|&dtype| !self.target.has(dtype)) {
-            Some(dtype) => return Err(EmitError::Type { dtype }),
-            None => {}
+        if let Some(dtype) = dtypes.find(|&dtype| !self.target.has(dtype)) {
+            return Err(EmitError::Type { dtype });
         }
         // Bodies of an op's own see arrays of elements.
         let is_own = matches!(self.form, Form::Own(_) | Form::Fold(_));

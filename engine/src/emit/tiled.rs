@@ -38,9 +38,9 @@ impl Tiling {
         };
         // Eight by eight sums of 64 bits are more than a thread can hold.
         let widest = if form.dtype.accumulator().size() > 4 { 4 } else { 8 };
-        let candidates = [8, 4, 2, 1].into_iter().filter(|&each| each <= widest).map(cut);
+        let mut candidates = [8, 4, 2].into_iter().filter(|&each| each <= widest).map(cut);
         let is_enough = |tiling: &Tiling| tiling.n_squares() * n_batches >= ENOUGH_SQUARES;
-        candidates.clone().find(is_enough).or(candidates.last()).unwrap_or_else(|| cut(1))
+        candidates.find(is_enough).unwrap_or_else(|| cut(1))
     }
 
     fn n_squares(&self) -> usize {

@@ -14,6 +14,9 @@ const POOR: Target = Target {
     ..Target::CUDA
 };
 
+type Widen = fn(u16) -> f32;
+type Narrow = fn(f32) -> u16;
+
 /// `f(x)` at each element.
 fn map_of(from: DType, n: usize, f: impl FnOnce(&mut Sketch, usize) -> usize) -> Kernel {
     let mut s = Sketch::new(1, n, 1);
@@ -27,7 +30,7 @@ fn map_of(from: DType, n: usize, f: impl FnOnce(&mut Sketch, usize) -> usize) ->
 fn all_halves_are_read_and_written_from_words() {
     let bits: Vec<u16> = (0..=u16::MAX).collect();
     let packed: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
-    let widened: [(DType, fn(u16) -> f32); 2] = [
+    let widened: [(DType, Widen); 2] = [
         (DType::F16, |bits| f16::from_bits(bits).to_f32()),
         (DType::BF16, |bits| bf16::from_bits(bits).to_f32()),
     ];
@@ -77,7 +80,7 @@ fn numbers_are_rounded_to_halves_as_everywhere() {
         1e-8,
     ]);
     let n = numbers.len();
-    let rounded: [(DType, fn(f32) -> u16); 2] =
+    let rounded: [(DType, Narrow); 2] =
         [(DType::F16, |x| f16::from_f32(x).to_bits()), (DType::BF16, |x| bf16::from_f32(x).to_bits())];
     for (dtype, bits) in rounded {
         let kernel = map_of(DType::F32, n, |s, x| s.scalar(Scalar::Cast(dtype), &[x]));
