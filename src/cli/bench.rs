@@ -77,7 +77,7 @@ fn order_price(
     }
     let is_in_order = opened.pipeline.deterministic;
     let mut pipeline = args.pipeline.clone();
-    pipeline.graph.set.push(("deterministic".into(), (!is_in_order).to_string()));
+    pipeline.graph.changes.set.push(("deterministic".into(), (!is_in_order).to_string()));
     let (other, mut session) = start(engine, &pipeline, &args.machine)?;
     // The other way may be many times as slow.
     let steps = args.steps.min(MOST_STEPS_AGAIN);

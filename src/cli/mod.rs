@@ -25,8 +25,11 @@ mod progress;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use engine_runtime::device::Device;
 
 use crate::Engine;
 use crate::devices::Choice;
@@ -36,7 +39,7 @@ use output::{Failure, complain};
 ///
 /// `setup` adds what a program brings along: `main_with(|engine| engine.plugin(MyOps))`.
 pub fn main_with(setup: impl FnOnce(Engine) -> Engine) -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse().and_then(Arguments::checked) {
         Ok(arguments) => arguments,
         Err(error) => {
             // If even the help cannot be printed, there is nobody to tell.
@@ -90,6 +93,19 @@ struct Arguments {
     command: Command,
 }
 
+impl Arguments {
+    /// The arguments, if they go together.
+    fn checked(self) -> Result<Self, clap::Error> {
+        match &self.command {
+            Command::Verify(args) => match args.misuse() {
+                Some(why) => Err(Arguments::command().error(ErrorKind::ArgumentConflict, why)),
+                None => Ok(self),
+            },
+            _ => Ok(self),
+        }
+    }
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Run the stages of a pipeline: train, evaluate, search, save
@@ -110,7 +126,7 @@ enum Command {
     Data(DataArgs),
     /// Test every op of this program on a device: its examples, gradients and fusion
     Selftest(SelftestArgs),
-    /// Compare every kernel of a pipeline with the interpreter in double precision
+    /// Compare every kernel of a pipeline with the interpreter in double precision, or the results of several devices
     Verify(VerifyArgs),
     /// Time the steps of a pipeline, compilation apart
     Bench(BenchArgs),
@@ -126,6 +142,13 @@ struct GraphArgs {
     /// The pipeline file
     #[arg(value_name = "GRAPH")]
     graph: PathBuf,
+    #[command(flatten)]
+    changes: ChangeArgs,
+}
+
+/// What changes a pipeline.
+#[derive(Args, Clone)]
+struct ChangeArgs {
     /// Override a field by its path, such as seed=1 or train.epochs=2
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_override)]
     set: Vec<(String, String)>,
@@ -153,7 +176,7 @@ impl PipelineArgs {
 /// Where to run.
 #[derive(Args)]
 struct DeviceArgs {
-    /// auto, cpu, cuda, cuda:N or wgpu
+    /// auto, cpu, cuda, cuda:N, wgpu, wgpu:N or wgpu:software
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     device: Choice,
     /// Threads of the CPU device; one a core if left out
@@ -308,10 +331,54 @@ enum NewWhat {
 
 #[derive(Args)]
 struct VerifyArgs {
+    /// The pipeline files; with several devices, none stands for all ops
+    #[arg(value_name = "GRAPH")]
+    graphs: Vec<PathBuf>,
     #[command(flatten)]
-    pipeline: PipelineArgs,
+    changes: ChangeArgs,
+    /// A folder with data sets, looked into first
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where to run: any that `run --device` takes. Several, such as cuda,wgpu,cpu, are compared with the first of them
+    #[arg(long, default_value = "auto", value_name = "DEVICE,...", value_delimiter = ',')]
+    device: Vec<Choice>,
+    /// Threads of the CPU device; one a core if left out
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    threads: Option<usize>,
     #[command(flatten)]
-    machine: MachineArgs,
+    compile: CompileArgs,
+    /// Compare devices on all ops, besides the graphs that are given
+    #[arg(long)]
+    all: bool,
+    /// Of the ops, only those whose name contains this
+    #[arg(long, value_name = "NAME")]
+    filter: Option<String>,
+    /// Print the comparison of devices as Markdown, with the machine
+    #[arg(long)]
+    markdown: bool,
+}
+
+impl VerifyArgs {
+    fn graph(&self, path: &Path) -> GraphArgs {
+        GraphArgs { graph: path.to_owned(), changes: self.changes.clone() }
+    }
+
+    fn open_devices(&self) -> Result<Vec<Arc<dyn Device>>, Failure> {
+        let place = |&device: &Choice| DeviceArgs { device, threads: self.threads };
+        self.device.iter().map(|choice| run::open_device(&place(choice), true)).collect()
+    }
+
+    /// What the parser cannot say by itself.
+    fn misuse(&self) -> Option<&'static str> {
+        let is_single = self.device.len() == 1;
+        if is_single && (self.all || self.markdown || self.filter.is_some()) {
+            return Some(
+                "--all, --filter and --markdown compare devices: give several, as in --device cuda,cpu",
+            );
+        }
+        let lacks_graph = is_single && self.graphs.is_empty();
+        lacks_graph.then_some("give a GRAPH to compare with the interpreter, or several devices to compare")
+    }
 }
 
 #[derive(Args)]
@@ -393,8 +460,6 @@ fn parse_threads(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

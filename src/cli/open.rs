@@ -25,11 +25,11 @@ pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, 
     let mut sources = Sources::new();
     let mut diagnostics = Diagnostics::new();
     let graph = add(&mut sources, &args.graph, &mut diagnostics)?;
-    let plugins = args.plugin.iter().map(|path| add(&mut sources, path, &mut diagnostics));
+    let plugins = args.changes.plugin.iter().map(|path| add(&mut sources, path, &mut diagnostics));
     let plugins = plugins.collect::<Result<Vec<FileId>, Failure>>()?;
     let pipeline = match diagnostics.has_errors() {
         true => None,
-        false => source::load(&mut sources, graph, registry, &args.set, &plugins, &mut diagnostics),
+        false => source::load(&mut sources, graph, registry, &args.changes.set, &plugins, &mut diagnostics),
     };
     let text = render(&diagnostics, &sources);
     match pipeline {

@@ -1,26 +1,33 @@
-//! `engine verify`: every kernel against the interpreter.
+//! `engine verify`: every kernel against the interpreter, or every op and kernel of one device against those of others.
+
+mod apart;
+mod errors;
+mod operands;
+mod page;
+mod parity;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::compile::Compiled;
 use engine_core::fuse::{Kernel, Use, fuse};
-use engine_core::ir::{DType, Graph, InputKind, Node, NodeId, NodeOp, Requirement, Type, Value};
+use engine_core::ir::{Graph, InputKind, Node, NodeOp, Value};
 use engine_core::op::Registry;
-use engine_core::oracle::{Oracle, OracleTensor, Precision};
+use engine_core::oracle::{Oracle, Precision};
 use engine_core::plan::{ALIGNMENT, Buffer, Launch, Place, Plan, plan};
 use engine_runtime::device::Device;
-use engine_runtime::once::{Once, host_tensor};
-use engine_runtime::philox::WordStream;
-use engine_runtime::tensor::HostTensor;
+use engine_runtime::once::Once;
 
 use super::VerifyArgs;
 use super::explain::compile_stages;
 use super::open::open;
 use super::output::{Failure, print};
-use super::run::{compile_options_for, open_device};
+use super::run::compile_options_for;
 use super::selftest::{Fault, tolerance};
 use crate::Engine;
+use errors::Histogram;
+use operands::{Sort, operands};
 
 /// Data sets are taken to be no longer than this, as their rows are computed in double precision.
 const MOST_ROWS: usize = 4096;
@@ -28,12 +35,24 @@ const SEED: u64 = 0x5eed;
 const STEP: u32 = 3;
 
 pub(super) fn verify(engine: Engine, args: &VerifyArgs) -> Result<(), Failure> {
-    let Engine { mut registry, sources } = engine;
-    let opened = open(&args.pipeline.graph, &mut registry)?;
-    let device = open_device(&args.machine.place, true)?;
-    let (options, data_dir) =
-        (compile_options_for(&args.machine.compile, &*device), args.pipeline.data_dir());
-    let stages = compile_stages(&opened, registry, &sources, data_dir, options, Some(MOST_ROWS))?;
+    let devices = args.open_devices()?;
+    match &devices[..] {
+        [device] => args.graphs.iter().try_for_each(|graph| verify_graph(&engine, args, graph, device)),
+        _ => parity::compare_devices(&engine, args, &devices),
+    }
+}
+
+fn verify_graph(
+    engine: &Engine,
+    args: &VerifyArgs,
+    graph: &Path,
+    device: &Arc<dyn Device>,
+) -> Result<(), Failure> {
+    let mut registry = engine.registry.clone();
+    let opened = open(&args.graph(graph), &mut registry)?;
+    let options = compile_options_for(&args.compile, &**device);
+    let data_dir = args.data_dir.as_deref();
+    let stages = compile_stages(&opened, registry, &engine.sources, data_dir, options, Some(MOST_ROWS))?;
     let (mut n_kernels, mut n_wrong) = (0, 0);
     for (name, compiled) in &stages {
         print(format!(
@@ -42,7 +61,7 @@ pub(super) fn verify(engine: Engine, args: &VerifyArgs) -> Result<(), Failure> {
         print(format!("{:<28} {:<13} {}", "kernel", "kind", Histogram::head()));
         for kernel in &compiled.plan.kernels {
             n_kernels += 1;
-            let checked = check(kernel, compiled, &device);
+            let checked = check(kernel, compiled, device);
             print(format!("{:<28} {:<13} {}", kernel.name, kernel.kind(), checked.text()));
             n_wrong += usize::from(matches!(checked, Checked::Wrong { .. }));
         }
@@ -80,13 +99,9 @@ impl Checked {
 
 fn check(kernel: &Kernel, compiled: &Compiled, device: &Arc<dyn Device>) -> Checked {
     let graph = &compiled.simplified;
-    let is_input = |value: Value| matches!(graph.nodes[value.node].op, NodeOp::Input(_));
-    let of = |usage: Use| kernel.operands.iter().filter(move |operand| operand.usage == usage);
-    let results: Vec<Value> = of(Use::Write).map(|operand| operand.value).collect();
-    if results.iter().any(|&value| is_input(value)) {
+    let Some(Edges { sources, results }) = edges_of(kernel, graph) else {
         return Checked::Skipped("it copies a state".to_string());
-    }
-    let sources: Vec<Value> = of(Use::Read).map(|operand| operand.value).collect();
+    };
     let part = part(graph, &sources, &results);
     let alone = Arc::new(plan_of(kernel, compiled));
     match compare(&part, alone, device) {
@@ -97,6 +112,21 @@ fn check(kernel: &Kernel, compiled: &Compiled, device: &Arc<dyn Device>) -> Chec
             Checked::Wrong { why, smallest }
         }
     }
+}
+
+/// What a kernel reads and writes.
+struct Edges {
+    sources: Vec<Value>,
+    results: Vec<Value>,
+}
+
+/// None for a kernel that computes nothing: it copies a state.
+fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<Edges> {
+    let of = |usage: Use| kernel.operands.iter().filter(move |operand| operand.usage == usage);
+    let values = |usage: Use| of(usage).map(|operand| operand.value).collect::<Vec<Value>>();
+    let is_input = |value: &Value| matches!(graph.nodes[value.node].op, NodeOp::Input(_));
+    let (sources, results) = (values(Use::Read), values(Use::Write));
+    (!results.iter().any(is_input)).then_some(Edges { sources, results })
 }
 
 /// The nodes of the smallest part of a wrong kernel that is wrong by itself: those up to the first whose own value, fused
@@ -227,159 +257,6 @@ fn longest_sum(part: &Graph) -> usize {
         }
     };
     part.nodes.iter().map(reduced).max().unwrap_or(1)
-}
-
-/// Kinds of operands.
-#[derive(Clone, Copy)]
-enum Sort {
-    Signed,
-    Positive,
-    Zero,
-    Large,
-    Tiny,
-    Special,
-}
-
-impl Sort {
-    const ALL: [Sort; 6] = [Sort::Signed, Sort::Positive, Sort::Zero, Sort::Large, Sort::Tiny, Sort::Special];
-
-    /// Whether nothing overflows on the way.
-    fn is_tame(self) -> bool {
-        matches!(self, Sort::Signed | Sort::Positive | Sort::Zero)
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Sort::Signed => "numbers in -2..2",
-            Sort::Positive => "numbers in 0..1",
-            Sort::Zero => "zeros",
-            Sort::Large => "numbers in -1000..1000",
-            Sort::Tiny => "numbers below 1e-20",
-            Sort::Special => "infinities and NaN among the numbers",
-        }
-    }
-
-    fn number(self, stream: &mut WordStream) -> f64 {
-        let unit = f64::from(stream.unit());
-        match self {
-            Sort::Signed => 4.0 * unit - 2.0,
-            Sort::Positive => unit,
-            Sort::Zero => 0.0,
-            Sort::Large => 2000.0 * unit - 1000.0,
-            Sort::Tiny => (unit - 0.5) * 1e-20,
-            Sort::Special => match stream.below(64) {
-                0 => f64::NAN,
-                1 => f64::INFINITY,
-                2 => f64::NEG_INFINITY,
-                3 => -0.0,
-                _ => 4.0 * unit - 2.0,
-            },
-        }
-    }
-}
-
-/// Operands for all inputs, as their types hold them; integers are indices that everything in the part can take.
-fn operands(part: &Graph, sort: Sort) -> HashMap<String, OracleTensor> {
-    let bound = smallest_axis(part).max(1) as u32;
-    let divides = |node: &Node| node.op == NodeOp::Check(Requirement::Divisor);
-    let lowest = u32::from(part.nodes.iter().any(divides));
-    let mut stream = WordStream::new(SEED, sort as u32, 0);
-    let inputs = part.inputs().filter(|(_, kind)| *kind != InputKind::Step);
-    let operand = |(id, _): (NodeId, InputKind)| {
-        let ty: &Type = part.ty(Value::of(id));
-        let mut number = || match ty.dtype {
-            DType::Bool => f64::from(stream.below(2)),
-            dtype if dtype.is_float() => sort.number(&mut stream),
-            _ => f64::from((lowest + stream.below(bound)).min(bound - 1)),
-        };
-        let numbers: Vec<f64> = (0..ty.numel()).map(|_| number()).collect();
-        let tensor = OracleTensor::new(ty.dtype, &ty.extents(), &numbers);
-        // What the device gets is rounded; the interpreter gets the same.
-        let held = host_tensor(&tensor).map_or(numbers, |held| held.to_f64());
-        (part.nodes[id].name().to_string(), OracleTensor::new(ty.dtype, &ty.extents(), &held))
-    };
-    inputs.map(operand).collect()
-}
-
-/// The smallest extent that an index of the part selects from.
-fn smallest_axis(part: &Graph) -> usize {
-    let axis_of = |node: &Node| match node.op {
-        NodeOp::Check(Requirement::Index { bound }) => Some(bound),
-        NodeOp::Gather { axis, .. } | NodeOp::Scatter { axis, .. } => {
-            Some(part.ty(node.inputs[0]).extents()[axis])
-        }
-        _ => None,
-    };
-    part.nodes.iter().filter_map(axis_of).min().unwrap_or(128).min(128)
-}
-
-// ---- Errors.
-
-/// How many elements are off by how many units in the last place.
-#[derive(Default)]
-struct Histogram {
-    counts: [usize; 6],
-}
-
-impl Histogram {
-    const LIMITS: [f64; 5] = [0.0, 1.0, 4.0, 16.0, 256.0];
-
-    fn head() -> String {
-        let limits = Histogram::LIMITS.iter().skip(1).map(|limit| format!("≤ {limit}"));
-        let heads: Vec<String> =
-            ["0".to_string()].into_iter().chain(limits).chain(["more".to_string()]).collect();
-        heads.iter().map(|head| format!("{head:>9}")).collect::<Vec<String>>().join(" ")
-    }
-
-    fn text(&self) -> String {
-        let counts: Vec<String> = self.counts.iter().map(|count| format!("{count:>9}")).collect();
-        counts.join(" ")
-    }
-
-    /// Counts all elements; fails with the first that is off by more than `allowed` of itself and of the largest one.
-    fn count(&mut self, found: &HostTensor, expected: &OracleTensor, allowed: f64) -> Result<(), String> {
-        let expected_numbers = expected.to_f64();
-        let finite = expected_numbers.iter().filter(|x| x.is_finite());
-        let largest = finite.fold(0.0f64, |largest, x| largest.max(x.abs()));
-        for (i, (a, &b)) in found.to_f64().into_iter().zip(&expected_numbers).enumerate() {
-            let error = (a - b).abs();
-            let is_equal = a == b || (a.is_nan() && b.is_nan());
-            // Near the end of the range, the order of operations decides whether there is an overflow.
-            let overflows = !b.is_finite() || b.abs() > 1e30;
-            // Below the normal numbers, roundings are as large as the numbers.
-            let vanishes = error < smallest_normal(expected.dtype);
-            let is_near = is_equal
-                || (expected.dtype.is_float()
-                    && (overflows || vanishes || error <= allowed * (b.abs() + largest)));
-            if !is_near {
-                return Err(format!("[{i}] is {a} instead of {b}"));
-            }
-            let units = if is_equal { 0.0 } else { error / unit_in_last_place(b, expected.dtype) };
-            let bucket = Histogram::LIMITS.iter().position(|&limit| units <= limit);
-            self.counts[bucket.unwrap_or(Histogram::LIMITS.len())] += 1;
-        }
-        Ok(())
-    }
-}
-
-fn smallest_normal(dtype: DType) -> f64 {
-    let exponent = match dtype {
-        DType::F16 => -14,
-        DType::F64 => -1022,
-        _ => -126,
-    };
-    f64::powi(2.0, exponent)
-}
-
-fn unit_in_last_place(x: f64, dtype: DType) -> f64 {
-    let (bits, smallest) = match dtype {
-        DType::F16 => (10, -14),
-        DType::BF16 => (7, -126),
-        DType::F32 => (23, -126),
-        _ => (52, -1022),
-    };
-    let exponent = if x == 0.0 { smallest } else { (x.abs().log2().floor() as i32).max(smallest) };
-    f64::powi(2.0, exponent - bits)
 }
 
 #[cfg(test)]

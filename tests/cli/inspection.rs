@@ -56,3 +56,85 @@ fn values_of_nodes_go_to_files() {
     refused("w1", "error[E0101]: `w1` is not computed");
     check_failure(&desk.engine(&["run", "tiny.ron", "--dump-every", "3"]), 2, "--dump <NODE>");
 }
+
+/// Tables in the text of a comparison of devices: the rows of each, by title.
+fn tables(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let blocks = text.split("\n## ").skip(1);
+    let rows = |block: &'_ str| block.lines().filter(|line| line.starts_with("| ")).count();
+    blocks
+        .filter(|block| rows(block) > 0)
+        .map(|block| {
+            let lines = block.lines().filter(|line| line.starts_with("| ")).skip(1);
+            (block.lines().next().unwrap(), lines.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn a_device_is_the_same_as_itself() {
+    let desk = Desk::new();
+    let ended = desk.engine(&["verify", "tiny.ron", "--device", "cpu,cpu"]);
+    assert_eq!((ended.code, ended.errors.as_str()), (0, ""), "{}", ended.results);
+    assert!(ended.results.starts_with("tiny.ron, stage train\nname  "), "{}", ended.results);
+    assert!(ended.results.contains("\ntiny.ron, stage test\n"), "{}", ended.results);
+    assert!(ended.results.contains(" f32 ") && !ended.results.contains("ULP"), "{}", ended.results);
+    assert!(
+        ended.results.ends_with(" rows: all within the tolerances of `engine selftest` and `verify`\n"),
+        "{}",
+        ended.results
+    );
+
+    let all = ["verify", "tiny.ron", "--device", "cpu,cpu", "--all", "--filter", "soft", "--markdown"];
+    let page = desk.engine(&all);
+    assert_eq!((page.code, page.errors.as_str()), (0, ""), "{}", page.results);
+    assert!(page.results.starts_with("# Parity of devices\n"), "{}", page.results);
+    assert!(page.results.contains(&format!("\n    engine {}\n", all.join(" "))), "{}", page.results);
+    assert!(page.results.contains(&format!("\n- machine: {}, ", std::env::consts::OS)), "{}", page.results);
+    assert!(page.results.contains("\n- `cpu`: cpu; threads: "), "{}", page.results);
+    let tables = tables(&page.results);
+    let titles: Vec<&str> = tables.iter().map(|(title, _)| *title).collect();
+    assert_eq!(titles, ["ops", "tiny.ron, stage train", "tiny.ron, stage test"]);
+    assert!(tables[0].1.iter().any(|row| row.starts_with("| softmax | ")), "{}", page.results);
+    let rows = tables.iter().flat_map(|(_, rows)| rows);
+    assert!(rows.clone().count() > 8, "{}", page.results);
+    for row in rows {
+        assert!(row.ends_with(" | same bits |") || row.contains("not compared: it copies a state"), "{row}");
+    }
+}
+
+/// A GPU computes in another order, and other words of the same numbers; what is drawn is the same.
+#[test]
+fn devices_are_compared_in_units_of_the_last_place() {
+    let desk = Desk::new();
+    let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
+    let found = desk.engine(&["devices"]).results;
+    if found.contains("wgpu:software: not usable") && !required.split(',').any(|device| device == "wgpu") {
+        eprintln!("devices are not compared: there is one only");
+        return;
+    }
+    let compare = |arguments: &[&str]| {
+        let devices = ["verify", "--device", "cpu,wgpu:software"];
+        let ended = desk.engine(&[&devices, arguments].concat());
+        assert_eq!(ended.code, 0, "{}{}", ended.results, ended.errors);
+        ended.results
+    };
+    let ops = compare(&["--filter", "exp"]);
+    assert!(ops.contains(" ULP (") && !ops.contains("BEYOND"), "{ops}");
+    let drawn = compare(&["--filter", "uniform"]);
+    assert!(drawn.lines().any(|line| line.starts_with("uniform ") && line.ends_with("same bits")), "{drawn}");
+    let kernels = compare(&["tiny.ron"]);
+    assert!(kernels.contains("\nh ") && kernels.contains(" ULP ("), "{kernels}");
+}
+
+#[test]
+fn devices_that_cannot_be_compared_are_wrong_usage() {
+    let desk = Desk::new();
+    let refused = |arguments: &[&str], said: &str| {
+        check_failure(&desk.engine(&[&["verify", "--device"], arguments].concat()), 2, said);
+    };
+    refused(&["cpu,gpu", "tiny.ron"], "invalid value 'gpu' for '--device");
+    refused(&["cpu"], "give a GRAPH to compare with the interpreter, or several devices to compare");
+    refused(&["cpu", "tiny.ron", "--markdown"], "compare devices: give several");
+    let unknown = desk.engine(&["verify", "--device", "cpu,cpu", "--filter", "rely"]);
+    check_failure(&unknown, 1, "no op has a name like that");
+}

@@ -1,9 +1,13 @@
 #![allow(clippy::unwrap_used)]
 
 use engine_core::compile::Options;
+use engine_core::ir::DType;
+use engine_core::oracle::OracleTensor;
 use engine_runtime::device::{DeviceBuffer, DeviceError, DeviceInfo, Executable, KernelTime, RunError};
 use engine_runtime::session::CompilingPlanner;
+use engine_runtime::tensor::HostTensor;
 
+use super::errors::unit_in_last_place;
 use super::*;
 use crate::devices::{self, Choice};
 

@@ -1,0 +1,108 @@
+//! How far numbers are apart.
+
+use engine_core::ir::DType;
+use engine_core::oracle::OracleTensor;
+use engine_runtime::tensor::HostTensor;
+
+/// Which numbers are near enough to the elements of a tensor.
+pub(super) struct Near {
+    dtype: DType,
+    allowed: f64,
+    /// The largest magnitude among the elements.
+    pub(super) largest: f64,
+}
+
+impl Near {
+    /// Those that are off by no more than `allowed` of the element and of the largest one.
+    pub(super) fn to(expected: &[f64], dtype: DType, allowed: f64) -> Near {
+        let finite = expected.iter().filter(|x| x.is_finite());
+        Near { dtype, allowed, largest: finite.fold(0.0f64, |largest, x| largest.max(x.abs())) }
+    }
+
+    /// By how many times more than allowed a number is off the element `b`; 0 if it is near enough.
+    pub(super) fn excess(&self, a: f64, b: f64) -> f64 {
+        let error = (a - b).abs();
+        // Near the end of the range, the order of operations decides whether there is an overflow.
+        let overflows = !b.is_finite() || b.abs() > 1e30;
+        // Below the normal numbers, roundings are as large as the numbers.
+        let vanishes = error < smallest_normal(self.dtype);
+        let bound = self.allowed * (b.abs() + self.largest);
+        match is_equal(a, b) || (self.dtype.is_float() && (overflows || vanishes || error <= bound)) {
+            true => 0.0,
+            false if self.dtype.is_float() && error.is_finite() => error / bound,
+            false => f64::INFINITY,
+        }
+    }
+}
+
+/// Whether two numbers are one, as all NaN are.
+pub(super) fn is_equal(a: f64, b: f64) -> bool {
+    a == b || (a.is_nan() && b.is_nan())
+}
+
+/// How far `a` is from `b`, in units in the last place of `b`.
+pub(super) fn units_between(a: f64, b: f64, dtype: DType) -> f64 {
+    if is_equal(a, b) { 0.0 } else { (a - b).abs() / unit_in_last_place(b, dtype) }
+}
+
+/// How many elements are off by how many units in the last place.
+#[derive(Default)]
+pub(super) struct Histogram {
+    pub(super) counts: [usize; 6],
+}
+
+impl Histogram {
+    const LIMITS: [f64; 5] = [0.0, 1.0, 4.0, 16.0, 256.0];
+
+    pub(super) fn head() -> String {
+        let limits = Histogram::LIMITS.iter().skip(1).map(|limit| format!("≤ {limit}"));
+        let heads: Vec<String> =
+            ["0".to_string()].into_iter().chain(limits).chain(["more".to_string()]).collect();
+        heads.iter().map(|head| format!("{head:>9}")).collect::<Vec<String>>().join(" ")
+    }
+
+    pub(super) fn text(&self) -> String {
+        let counts: Vec<String> = self.counts.iter().map(|count| format!("{count:>9}")).collect();
+        counts.join(" ")
+    }
+
+    /// Counts all elements; fails with the first that is off by more than `allowed` of itself and of the largest one.
+    pub(super) fn count(
+        &mut self,
+        found: &HostTensor,
+        expected: &OracleTensor,
+        allowed: f64,
+    ) -> Result<(), String> {
+        let (dtype, expected) = (expected.dtype, expected.to_f64());
+        let near = Near::to(&expected, dtype, allowed);
+        for (i, (a, &b)) in found.to_f64().into_iter().zip(&expected).enumerate() {
+            if near.excess(a, b) > 0.0 {
+                return Err(format!("[{i}] is {a} instead of {b}"));
+            }
+            let units = units_between(a, b, dtype);
+            let bucket = Histogram::LIMITS.iter().position(|&limit| units <= limit);
+            self.counts[bucket.unwrap_or(Histogram::LIMITS.len())] += 1;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn smallest_normal(dtype: DType) -> f64 {
+    let exponent = match dtype {
+        DType::F16 => -14,
+        DType::F64 => -1022,
+        _ => -126,
+    };
+    f64::powi(2.0, exponent)
+}
+
+pub(super) fn unit_in_last_place(x: f64, dtype: DType) -> f64 {
+    let (bits, smallest) = match dtype {
+        DType::F16 => (10, -14),
+        DType::BF16 => (7, -126),
+        DType::F32 => (23, -126),
+        _ => (52, -1022),
+    };
+    let exponent = if x == 0.0 { smallest } else { (x.abs().log2().floor() as i32).max(smallest) };
+    f64::powi(2.0, exponent - bits)
+}

@@ -1,0 +1,160 @@
+//! Operands to compare on: numbers of all sorts, and the operands of examples made larger.
+
+use std::collections::HashMap;
+
+use engine_core::ir::{
+    DType, Graph, InputKind, Level, Node, NodeId, NodeOp, Requirement, Type, Value, verify,
+};
+use engine_core::op::testing::Case;
+use engine_core::oracle::OracleTensor;
+use engine_runtime::once::host_tensor;
+use engine_runtime::philox::WordStream;
+
+use super::SEED;
+
+/// Kinds of operands.
+#[derive(Clone, Copy)]
+pub(super) enum Sort {
+    Signed,
+    Positive,
+    Zero,
+    Large,
+    Tiny,
+    Special,
+}
+
+impl Sort {
+    pub(super) const ALL: [Sort; 6] =
+        [Sort::Signed, Sort::Positive, Sort::Zero, Sort::Large, Sort::Tiny, Sort::Special];
+
+    /// Whether nothing overflows on the way.
+    pub(super) fn is_tame(self) -> bool {
+        matches!(self, Sort::Signed | Sort::Positive | Sort::Zero)
+    }
+
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Sort::Signed => "numbers in -2..2",
+            Sort::Positive => "numbers in 0..1",
+            Sort::Zero => "zeros",
+            Sort::Large => "numbers in -1000..1000",
+            Sort::Tiny => "numbers below 1e-20",
+            Sort::Special => "infinities and NaN among the numbers",
+        }
+    }
+
+    fn number(self, stream: &mut WordStream) -> f64 {
+        let unit = f64::from(stream.unit());
+        match self {
+            Sort::Signed => 4.0 * unit - 2.0,
+            Sort::Positive => unit,
+            Sort::Zero => 0.0,
+            Sort::Large => 2000.0 * unit - 1000.0,
+            Sort::Tiny => (unit - 0.5) * 1e-20,
+            Sort::Special => match stream.below(64) {
+                0 => f64::NAN,
+                1 => f64::INFINITY,
+                2 => f64::NEG_INFINITY,
+                3 => -0.0,
+                _ => 4.0 * unit - 2.0,
+            },
+        }
+    }
+}
+
+/// Operands for all inputs, as their types hold them; integers are indices that everything in the part can take.
+pub(super) fn operands(part: &Graph, sort: Sort) -> HashMap<String, OracleTensor> {
+    let bound = smallest_axis(part).max(1) as u32;
+    let divides = |node: &Node| node.op == NodeOp::Check(Requirement::Divisor);
+    let lowest = u32::from(part.nodes.iter().any(divides));
+    let mut stream = WordStream::new(SEED, sort as u32, 0);
+    let inputs = part.inputs().filter(|(_, kind)| *kind != InputKind::Step);
+    let operand = |(id, _): (NodeId, InputKind)| {
+        let ty: &Type = part.ty(Value::of(id));
+        let mut number = || match ty.dtype {
+            DType::Bool => f64::from(stream.below(2)),
+            dtype if dtype.is_float() => sort.number(&mut stream),
+            _ => f64::from((lowest + stream.below(bound)).min(bound - 1)),
+        };
+        let numbers: Vec<f64> = (0..ty.numel()).map(|_| number()).collect();
+        (part.nodes[id].name().to_string(), held(ty, numbers))
+    };
+    inputs.map(operand).collect()
+}
+
+/// The numbers as the type holds them: a device gets them rounded, so all else does.
+fn held(ty: &Type, numbers: Vec<f64>) -> OracleTensor {
+    let tensor = OracleTensor::new(ty.dtype, &ty.extents(), &numbers);
+    let held = host_tensor(&tensor).map_or(numbers, |held| held.to_f64());
+    OracleTensor::new(ty.dtype, &ty.extents(), &held)
+}
+
+/// The smallest extent that an index of the part selects from.
+fn smallest_axis(part: &Graph) -> usize {
+    let axis_of = |node: &Node| match node.op {
+        NodeOp::Check(Requirement::Index { bound }) => Some(bound),
+        NodeOp::Gather { axis, .. } | NodeOp::Scatter { axis, .. } => {
+            Some(part.ty(node.inputs[0]).extents()[axis])
+        }
+        _ => None,
+    };
+    part.nodes.iter().filter_map(axis_of).min().unwrap_or(128).min(128)
+}
+
+// ---- Examples of ops, larger.
+
+/// Elements that no tensor of an enlarged example exceeds.
+const MOST_ELEMENTS: usize = 1 << 16;
+
+/// The call of an example on longer operands, if the rules of its ops take such: as long as may be.
+pub(super) fn enlarged(graph: &Graph) -> Option<Graph> {
+    [4096, 1024, 256, 64, 16, 4].into_iter().find_map(|factor| stretched(graph, factor))
+}
+
+/// The graph with all axes of its operands so many times as long, but for those of one element, which broadcast.
+fn stretched(graph: &Graph, factor: usize) -> Option<Graph> {
+    let longer = |ty: &Type| {
+        let extents = ty.extents().into_iter().map(|n| if n > 1 { n * factor } else { n });
+        Type::new(ty.dtype, &extents.collect::<Vec<_>>())
+    };
+    let mut larger = graph.clone();
+    for id in 0..larger.nodes.len() {
+        let node = &larger.nodes[id];
+        let types = match &node.op {
+            NodeOp::Input(InputKind::Step) => vec![node.outputs[0].ty.clone()],
+            NodeOp::Input(_) => vec![longer(&node.outputs[0].ty)],
+            NodeOp::Call(call) => {
+                let operands: Vec<Type> = node.inputs.iter().map(|&input| larger.ty(input).clone()).collect();
+                call.form.infer(&operands, &call.attrs).ok()?
+            }
+            _ => return None,
+        };
+        let is_small = |ty: &Type| {
+            let n = ty.shape.iter().try_fold(1usize, |n, dim| n.checked_mul(dim.fixed()?));
+            n.is_some_and(|n| n <= MOST_ELEMENTS)
+        };
+        if !types.iter().all(is_small) {
+            return None;
+        }
+        larger.nodes[id].outputs.iter_mut().zip(types).for_each(|(output, ty)| output.ty = ty);
+    }
+    (larger != *graph && verify(&larger, Level::Bound).is_ok()).then_some(larger)
+}
+
+/// Operands for an enlarged example: floats of a sort, integers and truth values those of the example over and over,
+/// and so are single elements, which are often bounded.
+pub(super) fn enlarged_operands(case: &Case, larger: &Graph, sort: Sort) -> HashMap<String, OracleTensor> {
+    let mut stream = WordStream::new(SEED, sort as u32, 1);
+    let inputs = larger.inputs().filter(|(_, kind)| *kind != InputKind::Step);
+    let operand = |(id, _): (NodeId, InputKind)| {
+        let (ty, name) = (larger.ty(Value::of(id)), larger.nodes[id].name().to_string());
+        let small = case.inputs.get(&name).map(OracleTensor::to_f64).unwrap_or_default();
+        let mut number = |i: usize| match ty.dtype.is_float() && ty.numel() > 1 || small.is_empty() {
+            true => sort.number(&mut stream),
+            false => small[i % small.len()],
+        };
+        let numbers = (0..ty.numel()).map(&mut number).collect();
+        (name, held(ty, numbers))
+    };
+    inputs.map(operand).collect()
+}

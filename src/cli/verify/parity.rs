@@ -1,0 +1,315 @@
+//! Several devices on the same graphs and operands.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use engine_core::compile::{Compiled, Options, compile};
+use engine_core::fuse::{self, Kernel, fuse_with};
+use engine_core::ir::{Binary, DType, Graph, InputKind, NodeOp, Scalar, Symbol, Value};
+use engine_core::op::testing::{self, Case};
+use engine_core::op::{OpForm, Registry};
+use engine_core::oracle::OracleTensor;
+use engine_core::plan::{Plan, plan};
+use engine_runtime::device::{Device, DeviceError, RunError};
+use engine_runtime::once::Once;
+use engine_runtime::tensor::HostTensor;
+use indexmap::IndexMap;
+
+use super::apart::{Allowed, Apart};
+use super::operands::{Sort, enlarged, enlarged_operands, operands};
+use super::page::{self, Row};
+use super::{Edges, MOST_ROWS, SEED, STEP, edges_of, longest_sum, part};
+use crate::Engine;
+use crate::cli::VerifyArgs;
+use crate::cli::explain::compile_stages;
+use crate::cli::open::open;
+use crate::cli::output::{Failure, print};
+use crate::cli::run::compile_options_for;
+use crate::cli::selftest::tolerance;
+use crate::devices::Choice;
+
+/// Steps at which a call without operands, which can only draw, is compared.
+const N_DRAWS: u32 = 16;
+
+/// A device, by what it was asked for as.
+pub(super) struct Peer {
+    choice: Choice,
+    /// The device.
+    pub(super) device: Arc<dyn Device>,
+    options: Options,
+}
+
+impl Peer {
+    pub(super) fn name(&self) -> String {
+        self.choice.to_string()
+    }
+}
+
+pub(super) fn compare_devices(
+    engine: &Engine,
+    args: &VerifyArgs,
+    devices: &[Arc<dyn Device>],
+) -> Result<(), Failure> {
+    let peer = |(&choice, device): (&Choice, &Arc<dyn Device>)| {
+        let options = compile_options_for(&args.compile, &**device);
+        Peer { choice, device: Arc::clone(device), options }
+    };
+    let peers: Vec<Peer> = args.device.iter().zip(devices).map(peer).collect();
+    let mut verdict = Verdict::default();
+    let mut show = |title: &str, rows: &[Row]| {
+        print(if args.markdown { page::markdown } else { page::text }(title, &peers, rows));
+        rows.iter().for_each(|row| verdict.see(row, &peers));
+    };
+    if args.markdown {
+        print(page::head(&peers));
+    }
+    if args.all || args.graphs.is_empty() {
+        show("ops", &op_rows(&engine.registry, args.filter.as_deref(), &peers)?);
+    }
+    for graph in &args.graphs {
+        for (stage, rows) in stage_rows(engine, args, graph, &peers)? {
+            show(&format!("{}, stage {stage}", graph.display()), &rows);
+        }
+    }
+    verdict.finish()
+}
+
+/// What is beyond the tolerances.
+#[derive(Default)]
+struct Verdict {
+    n_rows: usize,
+    n_beyond: usize,
+    worst: Option<(f64, String)>,
+}
+
+impl Verdict {
+    fn see(&mut self, row: &Row, peers: &[Peer]) {
+        self.n_rows += 1;
+        self.n_beyond += usize::from(row.cells.iter().any(|cell| cell.beyond.is_some()));
+        for (cell, peer) in row.cells.iter().zip(&peers[1..]) {
+            if let Some((excess, why)) = &cell.beyond
+                && self.worst.as_ref().is_none_or(|(most, _)| excess > most)
+            {
+                self.worst = Some((*excess, format!("{} on {}: {why}", row.name, peer.name())));
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        let Verdict { n_rows, n_beyond, worst } = self;
+        match worst {
+            None => {
+                print(format!("\n{n_rows} rows: all within the tolerances of `engine selftest` and `verify`"))
+            }
+            Some((_, worst)) => {
+                let text = format!("{n_rows} rows: {n_beyond} beyond tolerance; the worst is {worst}");
+                return Err(Failure::graph(text));
+            }
+        }
+        Ok(())
+    }
+}
+
+// ---- Ops.
+
+fn op_rows(registry: &Registry, filter: Option<&str>, peers: &[Peer]) -> Result<Vec<Row>, Failure> {
+    let is_wanted = |form: &&Arc<OpForm>| filter.is_none_or(|part| form.name.contains(part));
+    let rows: Vec<Row> = registry.ops().filter(is_wanted).map(|form| op_row(form, registry, peers)).collect();
+    match rows.is_empty() {
+        true => Err(Failure::graph("no op has a name like that; `engine ops` lists them")),
+        false => Ok(rows),
+    }
+}
+
+fn op_row(form: &OpForm, registry: &Registry, peers: &[Peer]) -> Row {
+    let mut row = empty_row(&form.name, peers);
+    for example in &form.examples {
+        match testing::case(example, registry) {
+            Ok(case) => compare_example(&case, example.title, registry, peers, &mut row),
+            Err(why) => row.note = Some(why),
+        }
+    }
+    row
+}
+
+/// An example as it stands and with larger operands, as its op takes them.
+fn compare_example(case: &Case, title: &str, registry: &Registry, peers: &[Peer], row: &mut Row) {
+    let n_steps = if case.inputs.is_empty() { N_DRAWS } else { 1 };
+    let example = |step| Trial { inputs: case.inputs.clone(), step, sort: title };
+    Programs::of_calls(&case.graph, registry, peers).compare((0..n_steps).map(example), peers, row);
+    if let Some(larger) = enlarged(&case.graph) {
+        let operands = |sort| enlarged_operands(case, &larger, sort);
+        let trials = Sort::ALL.map(|sort| Trial { inputs: operands(sort), step: STEP, sort: sort.text() });
+        Programs::of_calls(&larger, registry, peers).compare(trials.into_iter(), peers, row);
+    }
+}
+
+// ---- Graphs.
+
+/// The kernels of each stage, as they are cut for the first device.
+fn stage_rows(
+    engine: &Engine,
+    args: &VerifyArgs,
+    graph: &Path,
+    peers: &[Peer],
+) -> Result<Vec<(Symbol, Vec<Row>)>, Failure> {
+    let mut registry = engine.registry.clone();
+    let opened = open(&args.graph(graph), &mut registry)?;
+    let options = peers[0].options.clone();
+    let data_dir = args.data_dir.as_deref();
+    let stages = compile_stages(&opened, registry, &engine.sources, data_dir, options, Some(MOST_ROWS))?;
+    let is_ordered = opened.pipeline.deterministic;
+    let rows = |compiled: &Compiled| {
+        let kernels = compiled.plan.kernels.iter();
+        kernels.map(|kernel| kernel_row(kernel, compiled, is_ordered, peers)).collect()
+    };
+    Ok(stages.iter().map(|(name, compiled)| (name.clone(), rows(compiled))).collect())
+}
+
+fn kernel_row(kernel: &Kernel, compiled: &Compiled, is_ordered: bool, peers: &[Peer]) -> Row {
+    let mut row = empty_row(&kernel.name, peers);
+    let Some(Edges { sources, results }) = edges_of(kernel, &compiled.simplified) else {
+        row.note = Some("it copies a state".to_string());
+        return row;
+    };
+    let part = part(&compiled.simplified, &sources, &results);
+    let trials = Sort::ALL.map(|sort| Trial { inputs: operands(&part, sort), step: STEP, sort: sort.text() });
+    Programs::of_part(&part, compiled, is_ordered, peers).compare(trials.into_iter(), peers, &mut row);
+    row
+}
+
+// ---- Running on all.
+
+/// Operands to compare on.
+struct Trial<'t> {
+    inputs: HashMap<String, OracleTensor>,
+    step: u32,
+    /// What they are, for messages.
+    sort: &'t str,
+}
+
+/// A graph, compiled for every device.
+struct Programs {
+    plans: Vec<Arc<Plan>>,
+    n_summed: usize,
+    /// Results that are drawn, and so the same bits everywhere.
+    drawn: Vec<Symbol>,
+}
+
+impl Programs {
+    fn of_calls(graph: &Graph, registry: &Registry, peers: &[Peer]) -> Programs {
+        let compiled: Vec<Compiled> =
+            peers.iter().map(|peer| compile(graph, registry, &peer.options)).collect();
+        let simplified = compiled[0].simplified.clone();
+        Programs::new(&simplified, compiled.into_iter().map(|compiled| compiled.plan))
+    }
+
+    /// Of a part of a simplified graph, which is cut into kernels as each device likes it.
+    fn of_part(part: &Graph, compiled: &Compiled, is_ordered: bool, peers: &[Peer]) -> Programs {
+        let planned = |peer: &Peer| {
+            let Options { fuse, without, fuel, abilities, n_streams, .. } = peer.options.clone();
+            let settings = fuse::Settings { fuse, without, fuel, abilities, deterministic: is_ordered };
+            let plan = plan(part, fuse_with(part, &settings).kernels, n_streams);
+            Plan { matmul: compiled.plan.matmul, ..plan }
+        };
+        Programs::new(part, peers.iter().map(planned))
+    }
+
+    fn new(graph: &Graph, plans: impl Iterator<Item = Plan>) -> Programs {
+        let is_drawn = |(_, value): &&(Symbol, Value)| is_drawn(graph, *value);
+        let drawn = graph.outputs.iter().filter(is_drawn).map(|(name, _)| name.clone()).collect();
+        Programs { plans: plans.map(Arc::new).collect(), n_summed: longest_sum(graph), drawn }
+    }
+
+    fn allowed(&self, name: &Symbol, dtype: DType) -> Allowed {
+        match self.drawn.contains(name) {
+            true => Allowed::Nothing,
+            false => Allowed::Share(tolerance(dtype) * (self.n_summed as f64).sqrt().max(1.0)),
+        }
+    }
+
+    /// Adds what comes of all trials to a row. Operands that the first device refuses, as an index may be out of range
+    /// that is computed from them, are passed over.
+    fn compare<'t>(&self, trials: impl Iterator<Item = Trial<'t>>, peers: &[Peer], row: &mut Row) {
+        for trial in trials {
+            let expected = match self.run(0, peers, &trial) {
+                Ok(expected) => expected,
+                Err(error) => {
+                    row.note = Some(format!("{}: {}", peers[0].name(), reason(&error).0));
+                    continue;
+                }
+            };
+            row.n += expected.values().map(HostTensor::n_elements).sum::<usize>();
+            row.dtypes.extend(expected.values().map(HostTensor::dtype));
+            for (i, cell) in row.cells.iter_mut().enumerate() {
+                match self.run(i + 1, peers, &trial) {
+                    Ok(found) => self.see(&found, &expected, trial.sort, cell),
+                    Err(error) => refuse(cell, &error, trial.sort),
+                }
+            }
+        }
+    }
+
+    fn see(&self, found: &Results, expected: &Results, sort: &str, cell: &mut Apart) {
+        for (name, expected) in expected {
+            let Some(found) = found.get(name) else { continue };
+            let place = format!("of {sort}, `{name}`");
+            cell.see(found, expected, self.allowed(name, expected.dtype()), &place);
+        }
+    }
+
+    fn run(&self, peer: usize, peers: &[Peer], trial: &Trial<'_>) -> Result<Results, RunError> {
+        let plan = Arc::clone(&self.plans[peer]);
+        let mut once = Once::new(&peers[peer].device, plan, &trial.inputs, SEED)?;
+        once.run(trial.step)?;
+        Ok(once.outputs()?)
+    }
+}
+
+/// Results by name.
+type Results = IndexMap<Symbol, HostTensor>;
+
+fn refuse(cell: &mut Apart, error: &RunError, sort: &str) {
+    match reason(error) {
+        (why, true) => _ = cell.unable.get_or_insert(why),
+        (why, false) => cell.exceed(f64::INFINITY, format!("of {sort}, {why}")),
+    }
+}
+
+/// Why a device did not run something, and whether that is because it cannot.
+fn reason(error: &RunError) -> (String, bool) {
+    match error {
+        RunError::Device(DeviceError::Unsupported { reason, .. }) => (reason.clone(), true),
+        _ => (error.to_string(), false),
+    }
+}
+
+fn empty_row(name: &str, peers: &[Peer]) -> Row {
+    let cells = vec![Apart::default(); peers.len() - 1];
+    Row { name: name.to_string(), dtypes: BTreeSet::new(), n: 0, note: None, cells }
+}
+
+/// Whether a value is made of random bits and constants alone, without a float function that devices may round as they
+/// like: uniform numbers are, normal ones are not.
+fn is_drawn(graph: &Graph, value: Value) -> bool {
+    let (mut stack, mut is_random) = (vec![value], false);
+    while let Some(value) = stack.pop() {
+        let node = &graph.nodes[value.node];
+        is_random |= matches!(node.op, NodeOp::Random { .. });
+        let is_exact = match &node.op {
+            NodeOp::Input(kind) => *kind == InputKind::Step,
+            NodeOp::Random { .. } | NodeOp::Const(_) | NodeOp::Iota { .. } | NodeOp::View(_) => true,
+            NodeOp::Scalar(Scalar::Binary(op)) => {
+                !graph.ty(value).dtype.is_float() || matches!(op, Binary::Add | Binary::Sub | Binary::Mul)
+            }
+            NodeOp::Scalar(scalar) => matches!(scalar, Scalar::Cast(_) | Scalar::MulAdd | Scalar::Select),
+            _ => false,
+        };
+        if !is_exact {
+            return false;
+        }
+        stack.extend(&node.inputs);
+    }
+    is_random
+}
