@@ -43,6 +43,7 @@ impl Apart {
         let share = if let Allowed::Share(share) = allowed { share } else { 0.0 };
         let near = Near::to(&b, dtype, share);
         let bits = found.bytes().chunks(size).zip(expected.bytes().chunks(size));
+        let number = |x: f64| if dtype.is_float() { format!("{x:?}") } else { x.to_string() };
         self.n += b.len();
         for (i, _) in bits.enumerate().filter(|(_, (found, expected))| found != expected) {
             self.n_unlike += 1;
@@ -50,7 +51,7 @@ impl Apart {
             let is_exact = allowed == Allowed::Nothing || !dtype.is_float();
             let excess = if is_exact { f64::INFINITY } else { near.excess(a[i], b[i]) };
             if excess > 0.0 {
-                self.exceed(excess, format!("{place}[{i}] is {} instead of {}", a[i], b[i]));
+                self.exceed(excess, format!("{place}[{i}] is {} instead of {}", number(a[i]), number(b[i])));
             }
         }
     }
@@ -83,7 +84,7 @@ impl Apart {
     /// As in `2 ULP (1e-7)`; `device` is its name.
     pub(super) fn text(&self, device: &str) -> String {
         let mut facts = vec![];
-        if self.n > 0 {
+        if self.n > 0 || (self.unable.is_none() && self.beyond.is_none()) {
             facts.push(self.distance());
         }
         if self.n_lost > 0 {
@@ -153,7 +154,7 @@ mod tests {
         let wrong = HostTensor::from_slice(&[3], &[1.0f32, 3.0, 2.0]).unwrap();
         let right = HostTensor::from_slice(&[3], &[1.5f32, 1.0, 2.0]).unwrap();
         apart.see(&wrong, &right, Allowed::Share(1e-5), "`y`");
-        assert_eq!(apart.beyond.unwrap().1, "`y`[1] is 3 instead of 1");
+        assert_eq!(apart.beyond.unwrap().1, "`y`[1] is 3.0 instead of 1.0");
         let unable = Apart { unable: Some("no f64".to_string()), ..Apart::default() };
         assert_eq!(unable.text("gpu"), "not on gpu: no f64");
     }

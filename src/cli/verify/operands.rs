@@ -1,9 +1,11 @@
 //! Operands to compare on: numbers of all sorts, and the operands of examples made larger.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use engine_core::ir::{
-    DType, Graph, InputKind, Level, Node, NodeId, NodeOp, Requirement, Type, Value, verify,
+    Attr, Attrs, Call, DType, Dim, Graph, InputKind, Level, Node, NodeId, NodeOp, Requirement, Type, Value,
+    verify,
 };
 use engine_core::op::testing::Case;
 use engine_core::oracle::OracleTensor;
@@ -125,7 +127,10 @@ fn stretched(graph: &Graph, factor: usize) -> Option<Graph> {
             NodeOp::Input(_) => vec![longer(&node.outputs[0].ty)],
             NodeOp::Call(call) => {
                 let operands: Vec<Type> = node.inputs.iter().map(|&input| larger.ty(input).clone()).collect();
-                call.form.infer(&operands, &call.attrs).ok()?
+                let call = if operands.is_empty() { longer_call(call, factor) } else { call.clone() };
+                let types = call.form.infer(&operands, &call.attrs).ok()?;
+                larger.nodes[id].op = NodeOp::Call(call);
+                types
             }
             _ => return None,
         };
@@ -139,6 +144,16 @@ fn stretched(graph: &Graph, factor: usize) -> Option<Graph> {
         larger.nodes[id].outputs.iter_mut().zip(types).for_each(|(output, ty)| output.ty = ty);
     }
     (larger != *graph && verify(&larger, Level::Bound).is_ok()).then_some(larger)
+}
+
+/// A call without operands has its extents from an attribute.
+fn longer_call(call: &Call, factor: usize) -> Call {
+    let longer = |dim: &Dim| dim.fixed().map_or(dim.clone(), |n| Dim::Fixed(n.max(1) * factor));
+    let attrs = call.attrs.0.iter().map(|(name, attr)| match attr {
+        Attr::Shape(dims) => (name.clone(), Attr::Shape(dims.iter().map(longer).collect())),
+        _ => (name.clone(), attr.clone()),
+    });
+    Call { form: Arc::clone(&call.form), attrs: Attrs(attrs.collect()) }
 }
 
 /// Operands for an enlarged example: floats of a sort, integers and truth values those of the example over and over,

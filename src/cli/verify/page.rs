@@ -85,7 +85,8 @@ A row is an op, at its examples and at larger operands, or a kernel of a graph; 
 and tiny numbers, infinities and NaN. Differences are the largest of all elements, in units in the last place (ULP) of
 the result's type, and in parentheses the largest relative to the largest magnitude of its result: where terms cancel,
 many ULP are little. \"same bits\" is no difference at all, \"0 ULP\" one in the sign of a zero or the bits of a NaN.
-Integers, truth values and uniform random numbers must be the same bits.",
+Integers, truth values and uniform random numbers must be the same bits; an op that chooses by rounded numbers, as a draw
+from logits does, may choose otherwise where two are all but equal.",
         machine()
     )
 }

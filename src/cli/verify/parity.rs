@@ -29,9 +29,6 @@ use crate::cli::run::compile_options_for;
 use crate::cli::selftest::tolerance;
 use crate::devices::Choice;
 
-/// Steps at which a call without operands, which can only draw, is compared.
-const N_DRAWS: u32 = 16;
-
 /// A device, by what it was asked for as.
 pub(super) struct Peer {
     choice: Choice,
@@ -135,14 +132,15 @@ fn op_row(form: &OpForm, registry: &Registry, peers: &[Peer]) -> Row {
 
 /// An example as it stands and with larger operands, as its op takes them.
 fn compare_example(case: &Case, title: &str, registry: &Registry, peers: &[Peer], row: &mut Row) {
-    let n_steps = if case.inputs.is_empty() { N_DRAWS } else { 1 };
-    let example = |step| Trial { inputs: case.inputs.clone(), step, sort: title };
-    Programs::of_calls(&case.graph, registry, peers).compare((0..n_steps).map(example), peers, row);
-    if let Some(larger) = enlarged(&case.graph) {
-        let operands = |sort| enlarged_operands(case, &larger, sort);
-        let trials = Sort::ALL.map(|sort| Trial { inputs: operands(sort), step: STEP, sort: sort.text() });
-        Programs::of_calls(&larger, registry, peers).compare(trials.into_iter(), peers, row);
-    }
+    let example = Trial { inputs: case.inputs.clone(), step: STEP, sort: title };
+    Programs::of_calls(&case.graph, registry, peers).compare([example].into_iter(), peers, row);
+    let Some(larger) = enlarged(&case.graph) else { return };
+    // Each at a step of its own, for what is drawn.
+    let trials = (STEP..).zip(Sort::ALL).map(|(step, sort)| {
+        let inputs = enlarged_operands(case, &larger, sort);
+        Trial { inputs, step, sort: sort.text() }
+    });
+    Programs::of_calls(&larger, registry, peers).compare(trials, peers, row);
 }
 
 // ---- Graphs.
