@@ -19,7 +19,7 @@ messages = [json.loads(line) for line in sys.stdin]
 print([message["executable"] for message in messages
        if message.get("executable") and message["target"]["name"] == "gpu"][0])')" .gpu/gpu_tests
   strip .gpu/engine .gpu/gpu_tests
-  cp -r graphs benches/ops benches/ops_table.py benches/torch_selection.py benches/device_round.sh .gpu/
+  cp -r graphs benches/ops benches/ops_table.py benches/devices_table.py benches/torch_selection.py benches/device_round.sh .gpu/
   cp -L "${ENGINE_DATA_DIR:?a folder with mnist/ in it}"/mnist/*.gz .gpu/mnist/
   du -sh .gpu
 }
@@ -57,6 +57,7 @@ run() {
       --set "train.batch=$batch" --set matmul=Tf32 --report "$work/mnist-batch-$batch.json"
   done
   ops
+  if ./engine devices | grep '^wgpu:0' | grep -qv 'not usable'; then through_wgpu; fi
   python3 - "$work" <<'PYTHON' | tee -a "$out/summary.txt"
 import glob, json, os, sys
 for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
@@ -123,6 +124,35 @@ op() {
   shift
   part "ops-$name" ./engine bench --device cuda --warmup 3 --steps 20 --json "$@"
   cp "$work/ops-$name.log" "$work/ops/$name.json"
+}
+
+# The same GPU through its Vulkan driver: ops, graphs, and times beside those of CUDA.
+through_wgpu() {
+  mkdir -p "$work/wgpu"
+  part selftest-wgpu ./engine selftest --device wgpu
+  for graph in graphs/*.ron; do
+    name=$(basename "$graph" .ron)
+    short=()
+    if grep -q Train "$graph"; then short=(--set train.epochs=1); fi
+    part "$name-wgpu" ./engine run "$graph" --device wgpu --quiet "${short[@]}" --report "$work/$name-wgpu.json"
+  done
+  for graph in ops/*.ron; do
+    name=$(basename "$graph" .ron)
+    # Products are computed without the matrix units here, so large ones take long.
+    case "$name" in search | selection) continue ;; esac
+    part "wgpu-$name" ./engine bench --device wgpu --warmup 2 --steps 10 --at-once 4 --json "$graph"
+    cp "$work/wgpu-$name.log" "$work/wgpu/$name.json"
+  done
+  for batch in 128 1024 8192; do
+    for device in cuda wgpu; do
+      part "$device-mnist-$batch" ./engine bench --device "$device" graphs/mnist.ron --stage train --steps 20 \
+        --at-once 64 --json --set "train.batch=$batch"
+    done
+    cp "$work/cuda-mnist-$batch.log" "$work/ops/mnist-$batch.json"
+    cp "$work/wgpu-mnist-$batch.log" "$work/wgpu/mnist-$batch.json"
+  done
+  part devices-table python3 devices_table.py "$work/ops" "$work/wgpu"
+  cat "$work/devices-table.log" >>"$out/summary.txt"
 }
 
 # part NAME COMMAND...: runs a command with its output in a log, and notes how it ended.
