@@ -238,14 +238,16 @@ fn log(code: &mut Code, x: Variable) -> Variable {
 fn log1p(code: &mut Code, x: Variable) -> Variable {
     let one = code.f(1.0);
     let sum = code.plus(one, x);
-    // A device may compute (1 + x) − 1 as x; through its bits it cannot.
     let (m, exponent) = split_exponent(code, sum);
     let f = code.minus(m, one);
     let log = log_reduced(code, f, exponent);
+    // u − 1 out of the parts of u, as a device may take (1 + x) − 1 for x.
+    let scale = code.power_of_two(exponent);
+    let rest = code.minus(scale, one);
+    let part = code.fma(f, scale, rest);
     let bits = code.reinterpret(U32, sum);
-    let known = code.reinterpret(F32, bits);
-    let part = code.minus(known, one);
-    let is_nothing = code.is_equal(part, 0.0);
+    let bits_of_one = code.int(U32, i64::from(1f32.to_bits()));
+    let is_nothing = code.cmp(Comparison::Equal, bits, bits_of_one);
     let divisor = code.select(is_nothing, one, part);
     let ratio = code.over(x, divisor);
     let value = code.times(log, ratio);

@@ -207,7 +207,13 @@ pub fn extremum(code: &mut Code, which: Extreme, a: Variable, b: Variable) -> Va
         let is_nan = code.is_nan(b);
         is_b = code.or(is_b, is_nan);
     }
-    code.select(is_b, b, a)
+    let value = code.select(is_b, b, a);
+    if code.target.has_exact_functions {
+        return value;
+    }
+    // The device's compiler may take this for its own function: NaN is kept by its bits.
+    let is_nan = code.is_nan(a);
+    code.select(is_nan, a, value)
 }
 
 /// `a / b` where many `a` share a `b`: one division for all of them, two products for each. Within 1.5 units of the last

@@ -9,8 +9,8 @@ use engine_core::cubecl;
 use engine_core::cubecl::prelude::*;
 use engine_core::op::KernelCall;
 use engine_core::op::gpu::{
-    CubeBody, GpuArgument, GpuKernel, GpuLaunch, GpuLimits, Order, Shape, View, high_of, high_rank, low_of,
-    low_rank, put, put_last, sort,
+    CubeBody, GpuArgument, GpuKernel, GpuLaunch, GpuLimits, Order, Shape, View, WORKSPACE_ALIGNMENT, high_of,
+    high_rank, low_of, low_rank, put, put_last, sort,
 };
 use std::sync::Arc;
 
@@ -40,11 +40,22 @@ pub fn sorted(call: &KernelCall, is_descending: bool, count: usize, limits: &Gpu
     let order = Order { dtype: dtype(call), is_descending, is_nan_first: false };
     let is_wide = order.is_wide();
     let longest = if is_wide { WIDE_CAPACITY } else { CAPACITY };
+    let longest = fitting(longest, if is_wide { 12 } else { 8 }, limits);
     let run = n.max(count).next_power_of_two().clamp(2, longest);
     let threads = THREADS.min(limits.threads);
     let shape = Shape { capacity: run.max(SHORT_CAPACITY), is_wide, threads };
     let sort = Sort { order, n, count, shape, run };
     if n.max(count) <= run { sort.whole_rows(n_rows) } else { sort.long_rows(n_rows) }
+}
+
+/// The most entries of so many bytes, `longest` or a half, a quarter … of it, that a block has room for beside what little
+/// else it keeps.
+fn fitting(longest: usize, bytes: usize, limits: &GpuLimits) -> usize {
+    let mut longest = longest;
+    while longest > SHORT_CAPACITY && longest * bytes + 1024 > limits.shared_bytes {
+        longest /= 2;
+    }
+    longest
 }
 
 const INPUT: GpuArgument = GpuArgument::Input(0, View::Bits);
@@ -98,7 +109,7 @@ impl Sort {
         let group = (ENTRIES / self.n).clamp(1, n_rows.max(1));
         let n_words = group * self.n * self.n_planes();
         let half = |number: usize| GpuArgument::Workspace {
-            start: number * (4 * n_words).next_multiple_of(16),
+            start: number * (4 * n_words).next_multiple_of(WORKSPACE_ALIGNMENT),
             n_words,
         };
         let mut launches = vec![];
@@ -112,7 +123,7 @@ impl Sort {
             }
             launches.push(self.last_merge(first, n_rows, run, half(from)));
         }
-        GpuKernel { workspace_bytes: 2 * (4 * n_words).next_multiple_of(16), launches }
+        GpuKernel { workspace_bytes: 2 * (4 * n_words).next_multiple_of(WORKSPACE_ALIGNMENT), launches }
     }
 
     fn n_planes(self) -> usize {

@@ -63,6 +63,9 @@ pub struct GpuLaunch {
     pub body: CubeBody,
 }
 
+/// Where parts of a workspace may start, in bytes: what every device can bind from.
+pub const WORKSPACE_ALIGNMENT: usize = 256;
+
 /// Memory that a launch is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GpuArgument {
@@ -72,7 +75,7 @@ pub enum GpuArgument {
     Output(usize, View),
     /// Part of the workspace, as words of 32 bits.
     Workspace {
-        /// Where it starts, in bytes; a multiple of 16.
+        /// Where it starts, in bytes; a multiple of [`WORKSPACE_ALIGNMENT`].
         start: usize,
         /// How many words.
         n_words: usize,
