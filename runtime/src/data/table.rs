@@ -1,7 +1,7 @@
 //! The user's own rows: files in several formats, made to fit an input of a graph.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use engine_core::ir::{DType, Type};
@@ -130,12 +130,21 @@ pub fn in_archive(path: &Path) -> Option<(&Path, &str)> {
     Some((archive, path.file_name()?.to_str()?))
 }
 
+fn starts_with(path: &Path, magic: &[u8]) -> io::Result<bool> {
+    let mut head = vec![];
+    fs::File::open(path)?.take(magic.len() as u64).read_to_end(&mut head)?;
+    Ok(head == magic)
+}
+
 fn read_whole(path: &Path) -> Result<HostTensor, TableError> {
     let unreadable = |error| TableError::Unreadable { path: path.to_path_buf(), error };
+    if starts_with(path, npy::MAGIC).map_err(unreadable)? {
+        // Large ones are read straight into their tensor.
+        return Ok(npy::read(path)?);
+    }
     let file = fs::read(path).map_err(unreadable)?;
     Ok(match &file[..] {
         [0x1f, 0x8b, ..] | [0, 0, ..] => idx::parse(path, &file)?,
-        bytes if bytes.starts_with(npy::MAGIC) => npy::parse(path, &file)?,
         bytes if bytes.contains(&0) => return Err(TableError::NotText { path: path.to_path_buf() }),
         _ => csv::parse(path, &String::from_utf8_lossy(&file))?,
     })
