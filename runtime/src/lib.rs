@@ -7,6 +7,7 @@ pub mod tensor;
 #[cfg(feature = "wgpu")]
 pub mod wgpu;
 
+mod bindings;
 pub mod checkpoint;
 pub mod data;
 pub mod init;

@@ -18,11 +18,11 @@ use on_host::HostMemory;
 use std::collections::HashMap;
 
 #[path = "../../examples/plugin/src/running_median.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the plugin registers more than is called here")]
 mod running_median;
 
 #[path = "../../engine/src/emit/on_host.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests of the core use the rest")]
 mod on_host;
 
 /// How products whose rows are folded are computed.

@@ -67,7 +67,6 @@ impl HostMemory {
 }
 
 /// What the arguments hold after a launch, each with memory of its own.
-#[allow(dead_code)]
 pub fn run_arguments(fused: &FusedKernel, buffers: Vec<Vec<u8>>, seed: u32) -> Option<Vec<Vec<u8>>> {
     let source = fused.cuda_source().unwrap();
     let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));

@@ -13,7 +13,7 @@ pub use memory::ALIGNMENT;
 pub use verify::verify;
 
 use crate::diag::Span;
-use crate::fuse::Kernel;
+use crate::fuse::{Kernel, KernelBody, Use};
 use crate::ir::{InputKind, NodeId, Requirement, Symbol, Type, Value};
 use std::ops::Range;
 
@@ -65,6 +65,22 @@ pub enum Precision {
     F32,
     /// With factors rounded to 10 bits of mantissa and sums in `f32`, on devices that are faster so.
     Tf32,
+}
+
+impl Plan {
+    /// Whether a launch writes what outlives its step.
+    pub fn writes_state(&self, launch: &Launch) -> bool {
+        let operands = launch.buffers.iter().zip(&self.kernels[launch.kernel].operands);
+        let is_state = |id: BufferId| matches!(self.buffers[id].place, Place::Input(_));
+        operands.into_iter().any(|(&id, operand)| operand.usage == Use::Write && is_state(id))
+    }
+
+    /// Whether a launch is a scatter that adds to its base where that lies: there is nothing to copy then.
+    pub fn scatters_in_place(&self, launch: &Launch) -> bool {
+        let KernelBody::Scatter(body) = &self.kernels[launch.kernel].body else { return false };
+        let buffers = &launch.buffers;
+        body.copied_base().is_some_and(|base| buffers[base] == buffers[body.result])
+    }
 }
 
 /// A node that checks integers.

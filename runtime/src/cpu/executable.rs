@@ -12,6 +12,7 @@ use super::program::{Sharing, checks_only};
 use super::scan::run_scan;
 use super::scatter::ScatterLaunch;
 use super::tile::{Call, SegmentLaunch, TileLaunch};
+use crate::bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use engine_core::fuse::{Domain, Kernel, KernelBody, Tile, TileOp, Use};
 use engine_core::ir::{DType, InputKind, Monoid};
@@ -109,12 +110,7 @@ impl CpuExecutable {
     }
 
     fn check_bound(&self) -> Result<(), RunError> {
-        let buffers = self.plan.buffers.iter().zip(&self.bound);
-        let needs_binding = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
-        match buffers.into_iter().find(|(buffer, bound)| bound.is_none() && needs_binding(&buffer.place)) {
-            Some((buffer, _)) => Err(RunError::Unbound(buffer.name.to_string())),
-            None => Ok(()),
-        }
+        bindings::check_bound(&self.plan, |id| self.bound[id].is_some())
     }
 
     fn take_step(&mut self, step: u32, mut after: impl FnMut(usize)) -> Result<(), RunError> {
@@ -151,18 +147,7 @@ impl Executable for CpuExecutable {
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
-        let is_it = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
-        let found = self.plan.buffers.iter().position(|b| &*b.name == input && is_it(&b.place));
-        let unknown = || DeviceError::UnknownInput { plan: self.plan.name.clone(), input: input.into() };
-        let id = found.ok_or_else(unknown)?;
-        let expected = self.plan.buffers[id].ty.bytes();
-        if buffer.bytes() < expected {
-            return Err(DeviceError::WrongSize {
-                what: format!("`{input}`"),
-                expected,
-                found: buffer.bytes(),
-            });
-        }
+        let id = bindings::input(&self.plan, input, buffer)?;
         self.bound[id] = Some(buffer.memory()?);
         self.place(id);
         Ok(())
@@ -174,22 +159,15 @@ impl Executable for CpuExecutable {
     }
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        let found = self.plan.outputs.iter().find(|(output, _)| &**output == name);
-        let unknown = || DeviceError::UnknownOutput { plan: self.plan.name.clone(), output: name.into() };
-        let (_, id) = found.ok_or_else(unknown)?;
-        let buffer = &self.plan.buffers[*id];
-        let expected = buffer.ty.bytes();
-        if bytes.len() != expected {
-            return Err(DeviceError::WrongSize { what: format!("`{name}`"), expected, found: bytes.len() });
-        }
-        let start = match (&buffer.place, &self.bound[*id]) {
+        let id = bindings::output(&self.plan, name, bytes.len(), |id| self.bound[id].is_some())?;
+        let start = match (&self.plan.buffers[id].place, &self.bound[id]) {
             (Place::Arena(offset), _) => self.arena.start().wrapping_add(*offset),
             (Place::Input(InputKind::Step), _) => self.step.start(),
             (Place::Input(_), Some(memory)) => memory.start(),
-            (Place::Input(_), None) => return Err(unknown()),
+            (Place::Input(_), None) => engine_core::bug!("output `{name}` is not bound"),
         };
         // SAFETY: the buffer holds that many bytes, and no launch is running.
-        bytes.copy_from_slice(unsafe { std::slice::from_raw_parts(start, expected) });
+        bytes.copy_from_slice(unsafe { std::slice::from_raw_parts(start, bytes.len()) });
         Ok(())
     }
 

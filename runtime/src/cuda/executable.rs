@@ -5,9 +5,10 @@ use super::context::{Context, failed};
 use super::event::Event;
 use super::graph::capture;
 use super::lanes::Lanes;
-use super::launch::{Addresses, Prepared, writes_state};
+use super::launch::{Addresses, Prepared};
 use super::memory::{Memory, Pinned};
 use super::product::WORKSPACE_BYTES;
+use crate::bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError, largest_tensors};
 use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
@@ -58,7 +59,7 @@ impl CudaExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<CudaExecutable, DeviceError> {
         let has_checks = !plan.check_sites.is_empty();
         let prepare =
-            |launch| Prepared::new(context, &plan, launch, seed, has_checks && writes_state(&plan, launch));
+            |launch| Prepared::new(context, &plan, launch, seed, has_checks && plan.writes_state(launch));
         let mut launches = plan.launches.iter().map(prepare).collect::<Result<Vec<_>, DeviceError>>()?;
         let number_steps = compile_all(context, &plan, &mut launches)?;
         let n_lanes = plan.launches.iter().map(|launch| launch.stream + 1).max().unwrap_or(1);
@@ -114,12 +115,7 @@ impl CudaExecutable {
     }
 
     fn check_bound(&self) -> Result<(), RunError> {
-        let buffers = self.plan.buffers.iter().zip(&self.bound);
-        let needs_binding = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
-        match buffers.into_iter().find(|(buffer, bound)| bound.is_none() && needs_binding(&buffer.place)) {
-            Some((buffer, _)) => Err(RunError::Unbound(buffer.name.to_string())),
-            None => Ok(()),
-        }
+        bindings::check_bound(&self.plan, |id| self.bound[id].is_some())
     }
 
     // ---- Steps.
@@ -234,15 +230,7 @@ impl Executable for CudaExecutable {
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
-        let is_it = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
-        let found = self.plan.buffers.iter().position(|b| &*b.name == input && is_it(&b.place));
-        let unknown = || DeviceError::UnknownInput { plan: self.plan.name.clone(), input: input.into() };
-        let id = found.ok_or_else(unknown)?;
-        let expected = self.plan.buffers[id].ty.bytes();
-        if buffer.bytes() < expected {
-            let what = format!("`{input}`");
-            return Err(DeviceError::WrongSize { what, expected, found: buffer.bytes() });
-        }
+        let id = bindings::input(&self.plan, input, buffer)?;
         let memory = buffer.memory::<Memory>()?;
         if !memory.is_of(&self.context) {
             return Err(DeviceError::ForeignBuffer);
@@ -260,19 +248,12 @@ impl Executable for CudaExecutable {
     }
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        let found = self.plan.outputs.iter().find(|(output, _)| &**output == name);
-        let unknown = || DeviceError::UnknownOutput { plan: self.plan.name.clone(), output: name.into() };
-        let (_, id) = found.ok_or_else(unknown)?;
-        let buffer = &self.plan.buffers[*id];
-        let expected = buffer.ty.bytes();
-        if bytes.len() != expected {
-            return Err(DeviceError::WrongSize { what: format!("`{name}`"), expected, found: bytes.len() });
-        }
-        match (&buffer.place, &self.bound[*id]) {
+        let id = bindings::output(&self.plan, name, bytes.len(), |id| self.bound[id].is_some())?;
+        match (&self.plan.buffers[id].place, &self.bound[id]) {
             (Place::Arena(offset), _) => self.arena.read(*offset, bytes),
             (Place::Input(InputKind::Step), _) => self.steps.read(0, bytes),
             (Place::Input(_), Some(memory)) => memory.read(0, bytes),
-            (Place::Input(_), None) => Err(unknown()),
+            (Place::Input(_), None) => engine_core::bug!("output `{name}` is not bound"),
         }
     }
 
@@ -314,7 +295,7 @@ impl Drop for CudaExecutable {
 fn waits(plan: &Plan, launches: &[Prepared], launch: usize) -> Vec<usize> {
     let this = &plan.launches[launch];
     let mut waits = this.waits.clone();
-    if writes_state(plan, this) {
+    if plan.writes_state(this) {
         let elsewhere = (0..launch).filter(|&before| plan.launches[before].stream != this.stream);
         waits.extend(elsewhere.filter(|&before| launches[before].may_raise()));
     }

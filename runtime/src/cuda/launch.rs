@@ -12,9 +12,9 @@ use crate::device::DeviceError;
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use engine_core::emit::{Argument, EmitError, FLAG_WORDS, FusedKernel, KernelSource, Target, absorbed};
-use engine_core::fuse::{Class, ContractBody, Kernel, KernelBody, TileOp, Use};
+use engine_core::fuse::{Class, ContractBody, Kernel, KernelBody, TileOp};
 use engine_core::ir::Type;
-use engine_core::plan::{BufferId, Launch, Place, Plan, Precision};
+use engine_core::plan::{BufferId, Launch, Plan, Precision};
 use panels::{PanelPart, folded};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -296,18 +296,11 @@ impl Drafts<'_> {
     fn own_kernels(mut self) -> Result<Prepared, DeviceError> {
         let mut launches =
             FusedKernel::launches(self.kernel, Target::CUDA).map_err(|error| self.unsupported(&error))?;
-        if self.base_is_in_place() {
+        if self.plan.scatters_in_place(self.launch) {
             launches.remove(0);
         }
         self.kernels(launches, ProductPlace::Scratch)?;
         Ok(self.prepared)
-    }
-
-    /// Whether a scatter adds to its base where that lies: there is nothing to copy then.
-    fn base_is_in_place(&self) -> bool {
-        let KernelBody::Scatter(body) = &self.kernel.body else { return false };
-        let buffers = &self.launch.buffers;
-        body.copied_base().is_some_and(|base| buffers[base] == buffers[body.result])
     }
 
     fn library_product(&mut self, body: &ContractBody) -> Result<bool, DeviceError> {
@@ -461,11 +454,4 @@ impl Pointer {
             Pointer::Flag => addresses.flag.start(),
         }
     }
-}
-
-/// Whether a launch writes what outlives its step.
-pub fn writes_state(plan: &Plan, launch: &Launch) -> bool {
-    let operands = launch.buffers.iter().zip(&plan.kernels[launch.kernel].operands);
-    let is_state = |id: BufferId| matches!(plan.buffers[id].place, Place::Input(_));
-    operands.into_iter().any(|(&id, operand)| operand.usage == Use::Write && is_state(id))
 }

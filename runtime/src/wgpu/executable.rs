@@ -5,6 +5,7 @@ use super::compile::{self, Pipeline, Source};
 use super::context::Context;
 use super::launch::{Bound, Dispatch, dispatches};
 use super::memory::{Memory, Staging};
+use crate::bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use engine_core::emit::FLAG_WORDS;
 use engine_core::ir::{InputKind, NodeId};
@@ -80,12 +81,7 @@ impl WgpuExecutable {
     }
 
     fn check_bound(&self) -> Result<(), RunError> {
-        let buffers = self.plan.buffers.iter().zip(&self.bound);
-        let needs_binding = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
-        match buffers.into_iter().find(|(buffer, bound)| bound.is_none() && needs_binding(&buffer.place)) {
-            Some((buffer, _)) => Err(RunError::Unbound(buffer.name.to_string())),
-            None => Ok(()),
-        }
+        bindings::check_bound(&self.plan, |id| self.bound[id].is_some())
     }
 
     // ---- Bindings.
@@ -278,15 +274,7 @@ impl Executable for WgpuExecutable {
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
-        let is_it = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
-        let found = self.plan.buffers.iter().position(|b| &*b.name == input && is_it(&b.place));
-        let unknown = || DeviceError::UnknownInput { plan: self.plan.name.clone(), input: input.into() };
-        let id = found.ok_or_else(unknown)?;
-        let expected = self.plan.buffers[id].ty.bytes();
-        if buffer.bytes() < expected {
-            let what = format!("`{input}`");
-            return Err(DeviceError::WrongSize { what, expected, found: buffer.bytes() });
-        }
+        let id = bindings::input(&self.plan, input, buffer)?;
         let memory = buffer.memory::<Memory>()?;
         if !memory.is_of(&self.context) {
             return Err(DeviceError::ForeignBuffer);
@@ -313,19 +301,8 @@ impl Executable for WgpuExecutable {
     }
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        let found = self.plan.outputs.iter().find(|(output, _)| &**output == name);
-        let unknown = || DeviceError::UnknownOutput { plan: self.plan.name.clone(), output: name.into() };
-        let (_, id) = found.ok_or_else(unknown)?;
-        let buffer = &self.plan.buffers[*id];
-        let expected = buffer.ty.bytes();
-        if bytes.len() != expected {
-            return Err(DeviceError::WrongSize { what: format!("`{name}`"), expected, found: bytes.len() });
-        }
-        if matches!(buffer.place, Place::Input(kind) if kind != InputKind::Step) && self.bound[*id].is_none()
-        {
-            return Err(unknown());
-        }
-        let (memory, offset) = self.place(*id);
+        let id = bindings::output(&self.plan, name, bytes.len(), |id| self.bound[id].is_some())?;
+        let (memory, offset) = self.place(id);
         memory.read(offset, bytes)
     }
 

@@ -4,8 +4,8 @@ use super::compile::{self, Pipeline, Source};
 use super::context::Context;
 use crate::device::DeviceError;
 use engine_core::emit::{Argument, EmitError, FusedKernel};
-use engine_core::fuse::{Kernel, KernelBody, Use};
-use engine_core::plan::{BufferId, Launch, Place, Plan};
+use engine_core::fuse::Kernel;
+use engine_core::plan::{BufferId, Launch, Plan};
 use std::sync::Arc;
 
 /// A dispatch of a plan.
@@ -45,7 +45,7 @@ pub fn dispatches(context: &Context, plan: &Plan, seed: u64) -> Result<Vec<Dispa
     let has_checks = !plan.check_sites.is_empty();
     let mut dispatches = vec![];
     for number in 0..plan.launches.len() {
-        let is_guarded = has_checks && writes_state(plan, &plan.launches[number]);
+        let is_guarded = has_checks && plan.writes_state(&plan.launches[number]);
         Draft { context, plan, number, seed, is_guarded, dispatches: &mut dispatches }.add()?;
     }
     let owner = |dispatch: &Dispatch| plan.kernels[plan.launches[dispatch.launch].kernel].name.clone();
@@ -82,7 +82,7 @@ impl Draft<'_> {
         let launches = FusedKernel::launches(self.kernel(), self.context.target);
         let mut launches =
             launches.map_err(|error| unsupported(self.context, &self.kernel().name, &error))?;
-        if self.base_is_in_place() {
+        if self.plan.scatters_in_place(self.launch()) {
             launches.remove(0);
         }
         if self.is_guarded {
@@ -93,13 +93,6 @@ impl Draft<'_> {
             return launches.into_iter().try_for_each(|fused| self.push(&fused.guarded()));
         }
         launches.iter().try_for_each(|fused| self.push(fused))
-    }
-
-    /// Whether a scatter adds to its base where that lies: there is nothing to copy then.
-    fn base_is_in_place(&self) -> bool {
-        let KernelBody::Scatter(body) = &self.kernel().body else { return false };
-        let buffers = &self.launch().buffers;
-        body.copied_base().is_some_and(|base| buffers[base] == buffers[body.result])
     }
 
     fn push(&mut self, fused: &FusedKernel) -> Result<(), DeviceError> {
@@ -152,13 +145,6 @@ fn grid(n_cubes: usize, limits: &wgpu::Limits) -> Option<[u32; 3]> {
     let rows = rows.div_ceil(layers.max(1));
     let columns = n_cubes.div_ceil((rows * layers).max(1));
     (n_cubes > 0).then(|| [columns, rows, layers].map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
-}
-
-/// Whether a launch writes what outlives its step.
-fn writes_state(plan: &Plan, launch: &Launch) -> bool {
-    let operands = launch.buffers.iter().zip(&plan.kernels[launch.kernel].operands);
-    let is_state = |id: BufferId| matches!(plan.buffers[id].place, Place::Input(_));
-    operands.into_iter().any(|(&id, operand)| operand.usage == Use::Write && is_state(id))
 }
 
 fn unsupported(context: &Context, kernel: &str, error: &EmitError) -> DeviceError {
