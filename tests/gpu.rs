@@ -34,6 +34,12 @@ fn gpus() -> &'static [Arc<dyn Device>] {
     })
 }
 
+/// What wgpu takes, used without what WGSL leaves open.
+fn plain_gpu() -> Option<Arc<dyn Device>> {
+    let gpu = WgpuDevice::plain(Adapter::Gpu(0)).or_else(|_| WgpuDevice::plain(Adapter::Software));
+    usable("wgpu", gpu.map(|device| Arc::new(device) as Arc<dyn Device>))
+}
+
 fn usable(name: &str, gpu: Result<Arc<dyn Device>, DeviceError>) -> Option<Arc<dyn Device>> {
     let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
     match gpu {
@@ -137,23 +143,23 @@ impl Case {
 
     /// Compares each GPU with the CPU, fused and not, by `|a - b| ≤ tolerance · (1 + |b|)`; NaN equals NaN.
     fn check(&self, tolerance: f64) {
-        self.check_on(tolerance, |_| true);
+        self.check_on(gpus().iter(), tolerance);
     }
 
     /// The same on those that have kernels for it; CUDA must. The others say what they lack.
     fn check_where_it_runs(&self, tolerance: f64) {
-        self.check_on(tolerance, |gpu| match gpu.prepare(self.plan(gpu, true), 7) {
+        let is_able = |gpu: &&Arc<dyn Device>| match gpu.prepare(self.plan(&***gpu, true), 7) {
             Err(error @ DeviceError::Unsupported { .. }) if gpu.info().kind == DeviceKind::Wgpu => {
                 eprintln!("skipped: {error}");
                 false
             }
             _ => true,
-        });
+        };
+        self.check_on(gpus().iter().filter(is_able), tolerance);
     }
 
-    fn check_on(&self, tolerance: f64, is_able: impl Fn(&dyn Device) -> bool) {
-        let able = gpus().iter().filter(|gpu| is_able(&***gpu));
-        for (gpu, fuse) in able.flat_map(|gpu| [(gpu, true), (gpu, false)]) {
+    fn check_on<'g>(&self, gpus: impl Iterator<Item = &'g Arc<dyn Device>>, tolerance: f64) {
+        for (gpu, fuse) in gpus.flat_map(|gpu| [(gpu, true), (gpu, false)]) {
             let name = gpu.info().name;
             let found = self.run(&**gpu, fuse).unwrap();
             let expected = self.run(&*cpu(), fuse).unwrap();
@@ -217,8 +223,18 @@ fn maps_and_views_agree() {
 
 #[test]
 fn rows_of_all_lengths_agree() {
+    rows_of_all_lengths(|case| case.check(1e-4));
+}
+
+#[test]
+fn rows_agree_where_threads_exchange_values_through_memory() {
+    let plain = plain_gpu();
+    rows_of_all_lengths(|case| case.check_on(plain.iter(), 1e-4));
+}
+
+fn rows_of_all_lengths(check: impl Fn(&Case)) {
     for (rows, length) in [(40, 5), (7, 33), (5, 300), (3, 5000), (2, 20_000), (1, 1)] {
-        Case::new(|b| {
+        let case = Case::new(|b| {
             let x = data(b, "x", DType::F32, &[rows, length]);
             let peak = b.reduce(Monoid::Max, x, &[1]);
             let best = b.reduce(Monoid::ArgMax, x, &[1]);
@@ -231,8 +247,8 @@ fn rows_of_all_lengths_agree() {
             let columns = b.sum(x, &[0]);
             let all = b.sum(x, &[0, 1]);
             vec![softmax, best, columns, all]
-        })
-        .check(1e-4);
+        });
+        check(&case);
     }
 }
 

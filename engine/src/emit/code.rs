@@ -265,6 +265,22 @@ impl Code<'_> {
         self.store(buffer, number, vector);
     }
 
+    /// The `f32` of the half in the low end of a word. CubeCL knows no such instruction: a word is read as two `f32`,
+    /// which has no meaning of its own, and whoever prints the text puts the language's function there.
+    pub fn first_half(&mut self, word: Variable) -> Variable {
+        let halves = self.vector_out(F32, 2, Operator::Reinterpret(UnaryOperator { input: word }));
+        self.component(halves, 0)
+    }
+
+    /// The word whose low end is `x` as a half; printed as [`Code::first_half`] is, for two `f32` that are read as two words.
+    pub fn as_half(&mut self, x: Variable) -> Variable {
+        let zero = self.float(F32, 0.0);
+        let halves = Operator::InitVector(VectorInitOperator { inputs: vec![x, zero] });
+        let halves = self.vector_out(F32, 2, halves);
+        let words = self.vector_out(U32, 2, Operator::Reinterpret(UnaryOperator { input: halves }));
+        self.component(words, 0)
+    }
+
     fn component(&mut self, vector: Variable, i: usize) -> Variable {
         let index = self.int(U32, i as i64);
         let op = IndexOperator { list: vector, index, vector_size: 0, unroll_factor: 1 };
@@ -396,7 +412,11 @@ impl Code<'_> {
     }
 
     fn out(&mut self, elem: ElemType, op: impl Into<Operation>) -> Variable {
-        let out = self.scope.create_local(Type::scalar(elem)).consume();
+        self.vector_out(elem, 1, op)
+    }
+
+    fn vector_out(&mut self, elem: ElemType, width: usize, op: impl Into<Operation>) -> Variable {
+        let out = self.scope.create_local(Type::scalar(elem).with_vector_size(width)).consume();
         self.scope.register(Instruction::new(op, out));
         out
     }

@@ -171,13 +171,13 @@ impl TileCode<'_> {
                 if is_vector(inst, width, same) && !self.buffers.is_empty(*operand) =>
             {
                 let index = index.and_then(|(reg, stride)| Some((registers[0][reg]?, stride)));
-                self.load_vector(code, inst, (*operand, access, index), group)
+                self.load_vector(code, reg, (*operand, access, index), group)
             }
             TileOp::Store { operand, access, value } if is_vector(inst, width, same) => {
                 let values: Option<Vec<Variable>> =
                     registers.iter().map(|registers| registers[*value]).collect();
                 let Some(values) = values else { return false };
-                self.store_vector(code, inst, (*operand, access), &values, group);
+                self.store_vector(code, inst, (*operand, access, *value), &values, group);
                 return true;
             }
             TileOp::Random { stream, step, iteration, access }

@@ -182,6 +182,9 @@ fn half_sign(code: &mut Code, bits: Variable) -> Variable {
 }
 
 fn from_half(code: &mut Code, bits: Variable) -> Variable {
+    if code.target.reads_halves {
+        return code.first_half(bits);
+    }
     let [size_mask, mantissa_mask, sign_mask] = [0x7FFF, 0x3FF, 0x8000].map(|word| code.int(U32, word));
     let size = code.bit(Bitwise::BitwiseAnd, bits, size_mask);
     let [thirteen, sixteen] = [13, 16].map(|shift| code.int(U32, shift));
@@ -207,6 +210,9 @@ fn from_half(code: &mut Code, bits: Variable) -> Variable {
 }
 
 fn to_half(code: &mut Code, x: Variable) -> Variable {
+    if code.target.writes_halves {
+        return code.as_half(x);
+    }
     let bits = code.reinterpret(U32, x);
     let sign = half_sign(code, bits);
     let size_mask = code.int(U32, 0x7FFF_FFFF);
@@ -240,18 +246,15 @@ fn to_half(code: &mut Code, x: Variable) -> Variable {
 
 fn to_bfloat(code: &mut Code, x: Variable) -> Variable {
     let bits = code.reinterpret(U32, x);
-    let [sixteen, one, below_half, size_mask, top, nan] =
-        [16, 1, 0x7FFF, 0x7FFF_FFFF, 0x7F80_0000, 0x7FC0].map(|word| code.int(U32, word));
+    let [sixteen, one, below_half, size_mask, top, quiet] =
+        [16, 1, 0x7FFF, 0x7FFF_FFFF, 0x7F80_0000, 0x40_0000].map(|word| code.int(U32, word));
     let last = code.bit(Bitwise::ShiftRight, bits, sixteen);
     let last = code.bit(Bitwise::BitwiseAnd, last, one);
     let rounded = code.bin(Arithmetic::Add, bits, below_half);
     let rounded = code.bin(Arithmetic::Add, rounded, last);
-    let rounded = code.bit(Bitwise::ShiftRight, rounded, sixteen);
     let size = code.bit(Bitwise::BitwiseAnd, bits, size_mask);
     let is_nan = code.cmp(Comparison::Greater, size, top);
-    let nan = {
-        let sign = half_sign(code, bits);
-        code.bit(Bitwise::BitwiseOr, nan, sign)
-    };
-    code.select(is_nan, nan, rounded)
+    let nan = code.bit(Bitwise::BitwiseOr, bits, quiet);
+    let rounded = code.select(is_nan, nan, rounded);
+    code.bit(Bitwise::ShiftRight, rounded, sixteen)
 }

@@ -17,7 +17,7 @@ use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, ElemType, Variab
 
 /// The longest row that is held in registers.
 pub const LONGEST_HELD: usize = 32768;
-/// Threads that exchange values without memory.
+/// Threads of a plane on CUDA, and those that share a short row.
 pub const PLANE: usize = 32;
 /// Elements of a thread, unless the row is too long for so many threads.
 const MOST_COPIES: usize = 8;
@@ -59,7 +59,7 @@ impl RowPlan {
         };
         let is_held = row <= LONGEST_HELD.min(MOST_HELD * target.most_threads);
         let groups = is_held.then_some(n_groups.div_ceil(threads));
-        // Planes talk through shared memory that belongs to one row.
+        // A long row is a block's own: what its planes talk through belongs to one row.
         let rows = if threads <= PLANE { 256 / threads } else { 1 };
         RowPlan { threads, rows, width, groups, is_across: false }
     }
@@ -410,25 +410,40 @@ impl RowCode<'_> {
         if self.plan.is_across {
             return self.across_planes(code, state);
         }
-        if !code.target.has_planes {
+        let width = code.target.plane;
+        if width == 1 {
             return self.by_memory(code, state);
         }
-        let planes = self.plan.threads / PLANE;
-        let state = butterfly(code, state, self.plan.threads.min(PLANE));
+        let planes = self.plan.threads / width;
+        let state = butterfly(code, state, self.plan.threads.min(width));
         if planes <= 1 {
             return state;
         }
+        let n_places = self.plan.cube_threads() / width;
         let unit = code.builtin(Builtin::UnitPosX);
-        let (plane, lane) = (code.divided(unit, PLANE), code.modulo(unit, PLANE));
+        let (plane, lane) = (code.divided(unit, width), code.modulo(unit, width));
         let zero = code.at(0);
         let is_first = code.cmp(Comparison::Equal, lane, zero);
-        code.when(is_first, |code| self.write_shared(code, &state, plane, planes));
+        code.when(is_first, |code| self.write_shared(code, &state, plane, n_places));
         code.sync();
         let source = code.modulo(lane, planes);
-        let partial = self.read_shared(code, &state, source, planes);
+        let source = match self.plan.rows {
+            1 => source,
+            _ => {
+                let row = code.divided(unit, self.plan.threads);
+                let first = code.scaled(row, planes as i64);
+                code.add_at(first, source)
+            }
+        };
+        let mut partial = self.read_shared(code, &state, source, n_places);
+        for round in 1..planes.div_ceil(width) {
+            let place = part_place(code, source, round * width);
+            let next = self.read_shared(code, &state, place, n_places);
+            partial = partial.combined(code, &next);
+        }
         // The memory serves the next reduction, too.
         code.sync();
-        butterfly(code, partial, planes)
+        butterfly(code, partial, planes.min(width))
     }
 
     /// The same where threads exchange values through memory only: in the same order.
@@ -524,8 +539,9 @@ pub fn n_shared_words(tile: &Tile, plan: RowPlan, target: Target) -> Option<(Ele
     let n_places = match (plan.is_across, plan.threads) {
         (_, 1) => return None,
         (true, _) => plan.cube_threads(),
-        (false, _) if !target.has_planes => plan.cube_threads(),
-        (false, threads) => threads / PLANE,
+        (false, _) if target.plane == 1 => plan.cube_threads(),
+        (false, threads) if threads <= target.plane => return None,
+        (false, _) => plan.cube_threads() / target.plane,
     };
     let reduced = tile.insts.iter().filter_map(|inst| match inst.op {
         TileOp::Reduce { monoid, value } => {

@@ -1,6 +1,7 @@
 //! What differs between the languages that kernels are compiled to.
 
 use super::code::{BF16, BOOL, F16, F32, F64, I32, I64, U8, U32};
+use super::row::PLANE;
 use crate::ir::DType;
 use crate::op::gpu::GpuLimits;
 use cubecl_core::ir::ElemType;
@@ -12,8 +13,12 @@ pub struct Target {
     /// Whether elements of 8 and 16 bits are read and written by themselves, and neighbours as vectors. If not, narrow
     /// elements lie packed in words of 32 bits, and are computed in 32 bits.
     pub has_narrow: bool,
-    /// Whether neighbouring threads exchange values without memory.
-    pub has_planes: bool,
+    /// Neighbouring threads that exchange values without memory, a power of two; 1 if there are none.
+    pub plane: usize,
+    /// Whether a half in a word becomes an `f32` at once, exactly.
+    pub reads_halves: bool,
+    /// Whether an `f32` becomes a half in a word at once, rounded to the nearest, ties to even.
+    pub writes_halves: bool,
     /// Whether `exp`, `sin` and the like are exact to a few units of the last place, and comparisons know NaN. If not,
     /// functions of `f32` are made of sums and products.
     pub has_exact_functions: bool,
@@ -39,7 +44,9 @@ impl Target {
     /// CUDA C++.
     pub const CUDA: Target = Target {
         has_narrow: true,
-        has_planes: true,
+        plane: PLANE,
+        reads_halves: false,
+        writes_halves: false,
         has_exact_functions: true,
         adds_f32: true,
         adds_f64: true,
@@ -54,7 +61,9 @@ impl Target {
     /// WGSL without any of its extensions.
     pub const WGSL: Target = Target {
         has_narrow: false,
-        has_planes: false,
+        plane: 1,
+        reads_halves: false,
+        writes_halves: false,
         has_exact_functions: false,
         adds_f32: false,
         adds_f64: false,

@@ -75,7 +75,7 @@ impl TileCode<'_> {
             },
             TileOp::Load { operand, access, index } => {
                 let index = index.map(|(reg, stride)| (get(reg), stride));
-                self.load(code, inst, *operand, access, index, point)
+                self.load(code, reg, *operand, access, index, point)
             }
             TileOp::Coord(access) => {
                 let element = element(code, access, point);
@@ -102,7 +102,7 @@ impl TileCode<'_> {
             }
             TileOp::Store { operand, access, value } => {
                 let element = element(code, access, point);
-                let value = narrowed(code, inst.dtype, get(*value));
+                let value = self.to_store(code, inst, *value, get(*value));
                 self.shared.unless_raised(code, |code| {
                     self.buffers.store(code, *operand, element.index, value);
                 });
@@ -128,12 +128,13 @@ impl TileCode<'_> {
     fn load(
         &self,
         code: &mut Code,
-        inst: &TileInst,
+        reg: Reg,
         operand: usize,
         access: &Access,
         index: Option<(Variable, i64)>,
         point: Variable,
     ) -> Variable {
+        let inst = &self.tile.insts[reg];
         if self.buffers.is_empty(operand) {
             let nothing = code.constant(code.target.register(inst.dtype), 0.0);
             return element(code, access, point).filled(code, inst.dtype, nothing);
@@ -141,8 +142,39 @@ impl TileCode<'_> {
         let element = self.indexed(code, access, index, point);
         let index = element.safe(code);
         let stored = self.buffers.load(code, operand, index);
-        let value = widened(code, inst.dtype, stored);
-        element.filled(code, inst.dtype, value)
+        self.loaded(code, reg, &element, stored)
+    }
+
+    /// A register from what was loaded.
+    fn loaded(&self, code: &mut Code, reg: Reg, element: &Element, stored: Variable) -> Variable {
+        let dtype = self.tile.insts[reg].dtype;
+        if self.keeps_bits(code, reg) {
+            return stored;
+        }
+        let value = widened(code, dtype, stored);
+        element.filled(code, dtype, value)
+    }
+
+    fn to_store(&self, code: &mut Code, inst: &TileInst, value: Reg, register: Variable) -> Variable {
+        if self.keeps_bits(code, value) { register } else { narrowed(code, inst.dtype, register) }
+    }
+
+    /// Whether a register holds bits as they lie in memory: packed elements that are only copied.
+    fn keeps_bits(&self, code: &Code, reg: Reg) -> bool {
+        let inst = &self.tile.insts[reg];
+        let is_unguarded =
+            |access: &Access| access.normalized().levels.iter().all(|level| level.guards.is_empty());
+        let TileOp::Load { operand, access, .. } = &inst.op else { return false };
+        let users: Vec<&TileInst> =
+            self.tile.insts.iter().filter(|inst| operands(&inst.op).contains(&reg)).collect();
+        let is_stored =
+            |user: &&TileInst| matches!(user.op, TileOp::Store { .. }) && user.dtype == inst.dtype;
+        let is_packed = inst.dtype.is_float() && code.target.lanes(inst.dtype) > 1;
+        is_packed
+            && !self.buffers.is_empty(*operand)
+            && is_unguarded(access)
+            && !users.is_empty()
+            && users.iter().all(is_stored)
     }
 
     fn random(
@@ -193,18 +225,14 @@ impl TileCode<'_> {
     pub fn load_vector(
         &self,
         code: &mut Code,
-        inst: &TileInst,
+        reg: Reg,
         (operand, access, index): (usize, &Access, Option<(Variable, i64)>),
         group: &Group,
     ) -> Vec<Variable> {
         let element = self.indexed(code, access, index, group.points[0]);
         let first = element.safe(code);
         let stored = self.buffers.load_vector(code, operand, first, group.points.len());
-        let filled = |stored| {
-            let value = widened(code, inst.dtype, stored);
-            element.filled(code, inst.dtype, value)
-        };
-        stored.into_iter().map(filled).collect()
+        stored.into_iter().map(|stored| self.loaded(code, reg, &element, stored)).collect()
     }
 
     /// Writes the elements of a group side by side.
@@ -212,12 +240,13 @@ impl TileCode<'_> {
         &self,
         code: &mut Code,
         inst: &TileInst,
-        (operand, access): (usize, &Access),
+        (operand, access, value): (usize, &Access, Reg),
         values: &[Variable],
         group: &Group,
     ) {
         let first = element(code, access, group.points[0]).index;
-        let values: Vec<Variable> = values.iter().map(|&value| narrowed(code, inst.dtype, value)).collect();
+        let to_store = |&register| self.to_store(code, inst, value, register);
+        let values: Vec<Variable> = values.iter().map(to_store).collect();
         self.shared.unless_raised(code, |code| self.buffers.store_vector(code, operand, first, &values));
     }
 

@@ -49,11 +49,27 @@ pub fn text(fused: &FusedKernel) -> Result<Source, EmitError> {
     let compiled = compiled.map_err(|error| EmitError::Compiler(error.to_string()))?;
     Ok(Source {
         shared_bytes: compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_bytes()),
-        text: compiled.source,
+        text: with_halves(&compiled.source),
         entry: compiled.entrypoint_name,
         n_buffers: fused.arguments().len(),
     })
 }
+
+/// The text with WGSL's functions where the definition has what it cannot name: a word that is read as two `f32` is two
+/// halves.
+fn with_halves(text: &str) -> String {
+    let mut text = text.replace("bitcast<vec2<f32>>(", "unpack2x16float(");
+    if text.contains(PACKED) {
+        text = text.replace(PACKED, "packed_halves(");
+        text.push_str(PACKED_HALVES);
+    }
+    text
+}
+
+const PACKED: &str = "bitcast<vec2<u32>>(";
+const PACKED_HALVES: &str = "
+fn packed_halves(x: vec2<f32>) -> vec2<u32> { return vec2<u32>(pack2x16float(x)); }
+";
 
 /// The text of a kernel, which asks for no more than the GPU has.
 ///

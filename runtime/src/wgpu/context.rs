@@ -2,6 +2,7 @@
 
 use super::Adapter;
 use super::compile::Pipelines;
+use super::probe;
 use crate::device::DeviceError;
 use engine_core::emit::Target;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,12 +89,14 @@ fn chosen(wanted: Adapter) -> Result<wgpu::Adapter, DeviceError> {
 }
 
 impl Context {
-    pub fn new(wanted: Adapter) -> Result<Arc<Context>, DeviceError> {
+    /// Opens a GPU; what nobody promises is tried, or not used.
+    pub fn new(wanted: Adapter, is_tried: bool) -> Result<Arc<Context>, DeviceError> {
         let adapter = chosen(wanted)?;
         let info = adapter.get_info();
         let name = format!("{} ({})", info.name, info.backend);
         let limits = adapter.limits();
-        let features = adapter.features() & WANTED;
+        let planes = if is_tried { Features::SUBGROUP } else { Features::empty() };
+        let features = adapter.features() & WANTED.union(planes);
         let descriptor = wgpu::DeviceDescriptor {
             label: None,
             required_features: features,
@@ -121,7 +124,7 @@ impl Context {
                 lost(format!("the GPU was lost: {text}"));
             }
         });
-        Ok(Arc::new(Context {
+        let mut context = Arc::new(Context {
             target: target(features, &limits),
             has_timestamps: features.contains(Features::TIMESTAMP_QUERY),
             pipelines: Pipelines::default(),
@@ -131,7 +134,21 @@ impl Context {
             limits,
             info,
             failure,
-        }))
+        });
+        if is_tried {
+            let target = probe::found(&context, context.plane(features))?;
+            if let Some(context) = Arc::get_mut(&mut context) {
+                context.target = target;
+            }
+        }
+        Ok(context)
+    }
+
+    /// Threads of a plane, if that is told: a power of two that is the same for all kernels.
+    fn plane(&self, features: Features) -> Option<usize> {
+        let wgpu::AdapterInfo { subgroup_min_size: least, subgroup_max_size: most, .. } = self.info;
+        let is_told = features.contains(Features::SUBGROUP) && least == most && most.is_power_of_two();
+        is_told.then_some(most as usize)
     }
 
     /// Facts for people.
@@ -146,6 +163,16 @@ impl Context {
             ("f64".to_string(), has(self.target.has_f64)),
             ("i64".to_string(), has(self.target.has_i64)),
             ("float atomics".to_string(), has(self.target.adds_f32)),
+            ("threads of a plane".to_string(), self.target.plane.to_string()),
+            (
+                "halves at once".to_string(),
+                match (self.target.reads_halves, self.target.writes_halves) {
+                    (true, true) => "read and written".to_string(),
+                    (true, false) => "read".to_string(),
+                    (false, true) => "written".to_string(),
+                    (false, false) => "no".to_string(),
+                },
+            ),
             ("largest binding".to_string(), format!("{} MiB", limits.max_storage_buffer_binding_size >> 20)),
             ("bindings of a kernel".to_string(), limits.max_storage_buffers_per_shader_stage.to_string()),
             ("threads of a block".to_string(), self.target.most_threads.to_string()),

@@ -349,7 +349,8 @@ fn scratch_bytes(dispatches: &[Dispatch]) -> usize {
     ends.max().unwrap_or(0)
 }
 
-fn whole(binding: usize, memory: &Memory) -> BindGroupEntry<'_> {
+/// All of a memory.
+pub fn whole(binding: usize, memory: &Memory) -> BindGroupEntry<'_> {
     BindGroupEntry { binding: binding as u32, resource: memory.buffer().as_entire_binding() }
 }
 

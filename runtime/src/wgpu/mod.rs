@@ -2,7 +2,7 @@
 //!
 //! CubeCL is the compiler here as well, not the executor: its client plans memory anew at each launch, while a plan here
 //! has one arena, and a step is a list of dispatches whose bindings never change. From the inside out: `context` owns the
-//! GPU, `memory` what is allocated on it, `compile` turns kernels into pipelines, `launch` is one launch of a plan made
+//! GPU, `memory` what is allocated on it, `probe` tries what it can do, `compile` turns kernels into pipelines, `launch` is one launch of a plan made
 //! ready, `arena` a plan's memory, `executable` runs a plan.
 
 mod arena;
@@ -11,6 +11,7 @@ mod context;
 mod executable;
 mod launch;
 mod memory;
+mod probe;
 
 #[cfg(test)]
 mod tests;
@@ -38,7 +39,15 @@ pub enum Adapter {
 /// # Errors
 /// If it computes something that such a GPU cannot.
 pub fn texts(kernel: &Kernel) -> Result<Vec<String>, EmitError> {
-    let target = Target { has_i64: true, has_f64: true, adds_f32: true, ..Target::WGSL };
+    let target = Target {
+        has_i64: true,
+        has_f64: true,
+        adds_f32: true,
+        plane: 32,
+        reads_halves: true,
+        writes_halves: true,
+        ..Target::WGSL
+    };
     let launches = FusedKernel::launches(kernel, target)?;
     launches.iter().map(|fused| Ok(compile::text(fused)?.text)).collect()
 }
@@ -54,7 +63,16 @@ impl WgpuDevice {
     /// # Errors
     /// If there is no such GPU, or it does not start; the message says which and what to do.
     pub fn new(adapter: Adapter) -> Result<WgpuDevice, DeviceError> {
-        Ok(WgpuDevice { context: Context::new(adapter)? })
+        Ok(WgpuDevice { context: Context::new(adapter, true)? })
+    }
+
+    /// Opens a GPU and relies on nothing that WGSL leaves open: threads exchange values through memory, and halves are taken
+    /// apart bit by bit.
+    ///
+    /// # Errors
+    /// As [`WgpuDevice::new`].
+    pub fn plain(adapter: Adapter) -> Result<WgpuDevice, DeviceError> {
+        Ok(WgpuDevice { context: Context::new(adapter, false)? })
     }
 
     /// How many real GPUs there are.

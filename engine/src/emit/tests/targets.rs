@@ -7,7 +7,7 @@ use half::{bf16, f16};
 /// CUDA C++ with nothing that WGSL lacks.
 const POOR: Target = Target {
     has_narrow: false,
-    has_planes: false,
+    plane: 1,
     has_exact_functions: false,
     has_exact_grid: false,
     most_threads: 256,

@@ -1,0 +1,149 @@
+//! What a GPU does that nobody promises, tried on it once when it is opened.
+//!
+//! WGSL leaves open which threads of a block make a plane, how a half is rounded and whether small ones survive. GPUs do
+//! what one would like, but for a few.
+
+use super::compile::{self, Source};
+use super::context::Context;
+use super::executable::whole;
+use super::memory::Memory;
+use crate::device::DeviceError;
+use engine_core::emit::Target;
+use half::f16;
+use std::sync::Arc;
+
+/// What the kernels of a GPU can do, given how many threads a plane has by its word.
+pub fn found(context: &Arc<Context>, plane: Option<usize>) -> Result<Target, DeviceError> {
+    let plane = match plane {
+        Some(plane) if is_plane(context, plane)? => plane,
+        _ => 1,
+    };
+    let [reads_halves, writes_halves] = [reads_halves(context)?, writes_halves(context)?];
+    Ok(Target { plane, reads_halves, writes_halves, ..context.target })
+}
+
+/// Threads of a block of the trial.
+const THREADS: usize = 256;
+
+/// Whether planes are so many neighbours each, in their order.
+fn is_plane(context: &Arc<Context>, plane: usize) -> Result<bool, DeviceError> {
+    let text = format!(
+        "{BINDINGS}
+@compute @workgroup_size({THREADS}, 1, 1)
+fn trial(
+    @builtin(local_invocation_index) unit: u32,
+    @builtin(subgroup_size) size: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+) {{
+    let near = subgroupShuffleXor(unit, 1u);
+    let far = subgroupShuffleXor(unit, {}u);
+    found[unit] = size;
+    found[unit + {THREADS}u] = lane;
+    found[unit + {}u] = near;
+    found[unit + {}u] = far;
+}}
+",
+        plane / 2,
+        2 * THREADS,
+        3 * THREADS,
+    );
+    let words = run(context, text, &[0], 4 * THREADS, 1)?;
+    let is_as_hoped = |unit: usize| {
+        let expected = [plane, unit % plane, unit ^ 1, unit ^ (plane / 2)];
+        expected.iter().enumerate().all(|(i, &word)| words[unit + i * THREADS] as usize == word)
+    };
+    Ok(plane > 1 && THREADS.is_multiple_of(plane) && (0..THREADS).all(is_as_hoped))
+}
+
+/// Whether every half becomes its number.
+fn reads_halves(context: &Arc<Context>) -> Result<bool, DeviceError> {
+    let text = format!(
+        "{BINDINGS}
+@compute @workgroup_size({THREADS}, 1, 1)
+fn trial(@builtin(global_invocation_id) thread: vec3<u32>) {{
+    let numbers = unpack2x16float(given[thread.x]);
+    found[2u * thread.x] = bitcast<u32>(numbers.x);
+    found[2u * thread.x + 1u] = bitcast<u32>(numbers.y);
+}}
+"
+    );
+    let halves: Vec<u16> = (0..=u16::MAX).collect();
+    let packed: Vec<u32> =
+        halves.as_chunks().0.iter().map(|&[low, high]| u32::from(low) | u32::from(high) << 16).collect();
+    let words = run(context, text, &packed, halves.len(), packed.len() / THREADS)?;
+    let is_same = |(&half, &word): (&u16, &u32)| {
+        let (expected, found) = (f16::from_bits(half).to_f32(), f32::from_bits(word));
+        expected.to_bits() == word || (expected.is_nan() && found.is_nan())
+    };
+    Ok(halves.iter().zip(&words).all(is_same))
+}
+
+/// Whether numbers become the nearest half.
+fn writes_halves(context: &Arc<Context>) -> Result<bool, DeviceError> {
+    let text = format!(
+        "{BINDINGS}
+@compute @workgroup_size({THREADS}, 1, 1)
+fn trial(@builtin(global_invocation_id) thread: vec3<u32>) {{
+    found[thread.x] = pack2x16float(vec2<f32>(bitcast<f32>(given[thread.x]), 0.0));
+}}
+"
+    );
+    let numbers = numbers_between_halves();
+    let bits: Vec<u32> = numbers.iter().map(|number| number.to_bits()).collect();
+    let words = run(context, text, &bits, bits.len(), bits.len() / THREADS)?;
+    let is_same = |(&number, &word): (&f32, &u32)| {
+        let (expected, found) = (f16::from_f32(number), f16::from_bits(word as u16));
+        word >> 16 == 0 && (expected.to_bits() == found.to_bits() || (expected.is_nan() && found.is_nan()))
+    };
+    Ok(numbers.iter().zip(&words).all(is_same))
+}
+
+/// All halves, what lies in the middle of two, and its neighbours: a multiple of [`THREADS`] of them.
+fn numbers_between_halves() -> Vec<f32> {
+    let mut numbers = vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 1e-30, -1e-30];
+    for bits in 0..f16::INFINITY.to_bits() {
+        let low = f16::from_bits(bits).to_f32();
+        // The first that does not fit lies as far off as if it did.
+        let high = if bits == f16::MAX.to_bits() { 65536.0 } else { f16::from_bits(bits + 1).to_f32() };
+        let middle = (low + high) / 2.0;
+        let sign = if bits % 2 == 0 { 1.0 } else { -1.0 };
+        numbers.extend([low, middle.next_down(), middle, middle.next_up()].map(|number| sign * number));
+    }
+    numbers.resize(numbers.len().next_multiple_of(THREADS), 0.0);
+    numbers
+}
+
+const BINDINGS: &str = "@group(0) @binding(0) var<storage, read_write> found: array<u32>;
+@group(0) @binding(1) var<storage, read> given: array<u32>;";
+
+/// What a trial has found, in so many words.
+fn run(
+    context: &Arc<Context>,
+    text: String,
+    given: &[u32],
+    n_found: usize,
+    n_blocks: usize,
+) -> Result<Vec<u32>, DeviceError> {
+    let source = Source { text, entry: "trial".to_string(), n_buffers: 1, shared_bytes: 0 };
+    let pipeline = compile::load(context, &[("trial", &source)])?.remove(0);
+    let input = Memory::new(context, 4 * given.len())?;
+    let output = Memory::new(context, 4 * n_found)?;
+    let bytes: Vec<u8> = given.iter().flat_map(|word| word.to_le_bytes()).collect();
+    input.write(0, &bytes)?;
+    let group = context.device.create_bind_group(&wgpu::BindGroupDescriptor {
+        label: None,
+        layout: &pipeline.layout,
+        entries: &[whole(0, &output), whole(1, &input)],
+    });
+    let mut encoder = context.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    {
+        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        pass.set_pipeline(&pipeline.pipeline);
+        pass.set_bind_group(0, &group, &[]);
+        pass.dispatch_workgroups(n_blocks as u32, 1, 1);
+    }
+    context.queue.submit([encoder.finish()]);
+    let mut bytes = vec![0; 4 * n_found];
+    output.read(0, &mut bytes)?;
+    Ok(bytes.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect())
+}
