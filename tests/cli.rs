@@ -20,6 +20,8 @@ mod graphs;
 mod inspection;
 #[path = "cli/report.rs"]
 mod report;
+#[path = "cli/residency.rs"]
+mod residency;
 #[path = "cli/search.rs"]
 mod search;
 #[path = "cli/weights.rs"]

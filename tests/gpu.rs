@@ -23,6 +23,9 @@ use engine::runtime::wgpu::{Adapter, WgpuDevice};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+#[path = "gpu/sessions.rs"]
+mod sessions;
+
 /// The GPUs that can be used, with a note on those that cannot.
 fn gpus() -> &'static [Arc<dyn Device>] {
     static GPUS: OnceLock<Vec<Arc<dyn Device>>> = OnceLock::new();
@@ -474,7 +477,7 @@ fn training(file: &str, fuse: bool, device: &dyn Device) -> (Compiled, Pipeline)
     let (pipeline, registry) = load(file);
     let fields =
         vec![("images".into(), Type::new(DType::U8, &[784])), ("labels".into(), Type::scalar(DType::U8))];
-    let digits = SplitShape { data: "digits".into(), n_rows: ROWS, fields };
+    let digits = SplitShape { data: "digits".into(), n_rows: ROWS, n_held: ROWS, fields };
     let rows = Rows::Batches { batch: 128, per_epoch: ROWS.div_ceil(128) };
     let step = stage::training(&pipeline, train_stage(&pipeline), &digits, rows, &registry).unwrap();
     let (abilities, n_streams) = (device.abilities(), device.n_streams());

@@ -57,7 +57,7 @@ fn check_training(registry: &mut Registry, recorded: &Json, case: &Json) -> Resu
     let pipeline = regression(registry, case["optimizer"].as_str().unwrap(), &case["clip_norm"]);
     let StageKind::Train(train) = &pipeline.stages[0].kind else { panic!("no training stage") };
     let fields = vec![("x".into(), Type::new(DType::F32, &[2])), ("t".into(), Type::new(DType::F32, &[3]))];
-    let points = SplitShape { data: "points".into(), n_rows: 4, fields };
+    let points = SplitShape { data: "points".into(), n_rows: 4, n_held: 4, fields };
     let rows = Rows::Batches { batch: 4, per_epoch: 1 };
     let step = stage::training(&pipeline, train, &points, rows, registry).unwrap();
     let tensor =

@@ -41,7 +41,7 @@ fn parse(name: &str, text: String) -> (Pipeline, Registry) {
 fn digits() -> SplitShape {
     let fields =
         vec![("images".into(), Type::new(DType::U8, &[784])), ("labels".into(), Type::scalar(DType::U8))];
-    SplitShape { data: "digits".into(), n_rows: ROWS, fields }
+    SplitShape { data: "digits".into(), n_rows: ROWS, n_held: ROWS, fields }
 }
 
 fn train_stage(pipeline: &Pipeline) -> &TrainStage {

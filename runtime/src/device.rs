@@ -11,6 +11,7 @@ use engine_core::ir::{NodeId, Requirement};
 use engine_core::plan::Plan;
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -41,7 +42,21 @@ pub trait Device: Send + Sync {
         None
     }
 
-    /// Copies `bytes` to a buffer, from byte `offset` on. No executable may be running on the buffer.
+    /// Bytes of a split that are kept on the device; rows of larger ones come to it as steps need them.
+    fn most_resident_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Host memory from which the device fetches by itself while steps run: so many slots of so many bytes. None if it has
+    /// no such memory.
+    ///
+    /// # Errors
+    /// If there is not that much left.
+    fn staging(&self, _n_slots: usize, _slot_bytes: usize) -> Result<Option<Box<dyn Staging>>, DeviceError> {
+        Ok(None)
+    }
+
+    /// Copies `bytes` to a buffer, from byte `offset` on. No executable may be running on these bytes.
     ///
     /// # Errors
     /// If the range is not inside the buffer, or the buffer is another device's.
@@ -75,6 +90,14 @@ pub trait Executable: Send {
     /// If the plan has no such input, the buffer is too small for it, or is another device's.
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError>;
 
+    /// Lets all runs from now on wait for copies, on the device.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn wait_for(&mut self, _arrival: &Arrival) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Takes steps `first_step`, `first_step + 1`, …, and returns when the last one is done. Parameters and state
     /// are updated in the buffers that are bound to them.
     ///
@@ -94,6 +117,50 @@ pub trait Executable: Send {
     /// # Errors
     /// As for [`Executable::run`].
     fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError>;
+}
+
+/// Host memory from which a device fetches while steps run.
+pub trait Staging: Send {
+    /// A slot, to be filled. Waits for copies out of it.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn slot(&mut self, slot: usize) -> Result<&mut [u8], DeviceError>;
+
+    /// Starts to copy some bytes of a slot to a buffer, from byte `offset` on. No executable may be running on these bytes
+    /// of the buffer.
+    ///
+    /// # Errors
+    /// If the range is not inside the buffer, or the buffer is another device's.
+    fn send(
+        &mut self,
+        slot: usize,
+        bytes: Range<usize>,
+        buffer: &DeviceBuffer,
+        offset: usize,
+    ) -> Result<(), DeviceError>;
+
+    /// When all that was sent from a slot is there; for [`Executable::wait_for`].
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn arrival(&mut self, slot: usize) -> Result<Arrival, DeviceError>;
+}
+
+/// The end of copies to a device, as the device knows it. The default is that of copies that were waited for.
+#[derive(Clone, Default)]
+pub struct Arrival(Option<Arc<dyn Any + Send + Sync>>);
+
+impl Arrival {
+    /// Wraps what a device can wait for.
+    pub fn new<E: Any + Send + Sync>(event: Arc<E>) -> Arrival {
+        Arrival(Some(event))
+    }
+
+    /// What to wait for, if there is anything, and it is of the device that asks.
+    pub fn event<E: Any + Send + Sync>(&self) -> Option<Arc<E>> {
+        Arc::clone(self.0.as_ref()?).downcast().ok()
+    }
 }
 
 /// The kinds of device.

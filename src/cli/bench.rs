@@ -16,6 +16,7 @@ use crate::Engine;
 
 pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
     let (opened, mut session) = start(&engine, &args.pipeline, &args.machine)?;
+    args.residency.apply(&mut session);
     let effort = Effort { warmup: args.warmup, steps: args.steps, at_once: args.at_once, profiled: 0 };
     let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
     let device = session.device().info();
@@ -79,6 +80,7 @@ fn order_price(
     let mut pipeline = args.pipeline.clone();
     pipeline.graph.changes.set.push(("deterministic".into(), (!is_in_order).to_string()));
     let (other, mut session) = start(engine, &pipeline, &args.machine)?;
+    args.residency.apply(&mut session);
     // The other way may be many times as slow.
     let steps = args.steps.min(MOST_STEPS_AGAIN);
     let effort = Effort { warmup: args.warmup, steps, at_once: args.at_once, profiled: 0 };

@@ -123,7 +123,8 @@ pub(super) fn compile_stages(
             return Err(Failure::graph(format!("there is no data `{}`", split.data)));
         };
         let shape = split_shape(&split.data, set.split(&split.split)?);
-        Ok(SplitShape { n_rows: shape.n_rows.min(most_rows.unwrap_or(usize::MAX)), ..shape })
+        let n_rows = shape.n_rows.min(most_rows.unwrap_or(usize::MAX));
+        Ok(SplitShape { n_rows, n_held: n_rows, ..shape })
     };
     let planner = CompilingPlanner::new(Arc::clone(pipeline), registry, options);
     let mut stages = vec![];

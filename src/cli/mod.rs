@@ -30,6 +30,7 @@ use std::sync::Arc;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use engine_runtime::device::Device;
+use engine_runtime::session::Session;
 
 use crate::Engine;
 use crate::devices::Choice;
@@ -193,6 +194,23 @@ struct MachineArgs {
     compile: CompileArgs,
 }
 
+/// Where the rows of stages are.
+#[derive(Args, Clone, Copy)]
+struct ResidencyArgs {
+    /// Keep splits of at most so many MiB on the device; rows of larger ones come to it as steps need them, with the same
+    /// results. Left out: half of a GPU's memory, the largest binding through wgpu, and no limit on the CPU
+    #[arg(long, value_name = "N")]
+    resident_mib: Option<u32>,
+}
+
+impl ResidencyArgs {
+    fn apply(self, session: &mut Session) {
+        if let Some(mib) = self.resident_mib {
+            session.keep_resident(u64::from(mib) << 20);
+        }
+    }
+}
+
 /// What the compiler is kept from, for finding out which of its steps is wrong.
 #[derive(Args)]
 struct CompileArgs {
@@ -213,6 +231,8 @@ struct RunArgs {
     pipeline: PipelineArgs,
     #[command(flatten)]
     machine: MachineArgs,
+    #[command(flatten)]
+    residency: ResidencyArgs,
     /// Write what was measured to a file: JSON, or one HTML page with curves, kernels and memory
     #[arg(long, value_name = "FILE.json|FILE.html")]
     report: Option<PathBuf>,
@@ -390,6 +410,8 @@ struct BenchArgs {
     /// Measure this stage alone
     #[arg(long, value_name = "NAME")]
     stage: Option<String>,
+    #[command(flatten)]
+    residency: ResidencyArgs,
     /// Steps before the clock starts
     #[arg(long, default_value_t = 20, value_name = "N")]
     warmup: usize,

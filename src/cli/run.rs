@@ -62,6 +62,7 @@ fn run_stages(
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options).keeping(kept);
     let session = Session::new(pipeline, Arc::new(planner), device, sets);
     let mut session = session.map_err(|error| opened.failure(error))?;
+    args.residency.apply(&mut session);
     session.inspect(Inspection { trace_nan: args.trace_nan, every: args.dump_every });
     interrupt_by(session.cancel_flag());
     let mut dumps = Dumps::new(args);

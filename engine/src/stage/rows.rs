@@ -46,6 +46,8 @@ pub struct SplitShape {
     pub data: Symbol,
     /// Rows of every field.
     pub n_rows: usize,
+    /// Rows that are on the device at once: all, or fewer where they come to it as steps need them.
+    pub n_held: usize,
     /// Fields by name, each with the type of one row.
     pub fields: Vec<(Symbol, Type)>,
 }
@@ -168,7 +170,7 @@ fn row_numbers(b: &mut Builder, data: &SplitShape, rows: Rows, shuffled: bool) -
     if !shuffled {
         return place;
     }
-    let order = b.input(ORDER, InputKind::Data, Type::new(DType::I32, &[data.n_rows]));
+    let order = b.input(ORDER, InputKind::Data, Type::new(DType::I32, &[data.n_held]));
     b.gather(order, place, 0, 0)
 }
 
@@ -191,7 +193,7 @@ fn gather_field(
         return field_mismatch(decl, &field, row, &wanted_row);
     }
     // Rows are dense, so those of `u8[28, 28]` lie in memory as those of `u8[784]` do.
-    let extents = [vec![data.n_rows], wanted_row.extents()].concat();
+    let extents = [vec![data.n_held], wanted_row.extents()].concat();
     let name = format!("{}.{field}", data.data);
     let resident = match b.graph.find(&name) {
         Some(known) if b.extents(known) == extents => known,

@@ -90,6 +90,7 @@ fn points() -> SplitShape {
     SplitShape {
         data: "points".into(),
         n_rows: 5,
+        n_held: 5,
         fields: vec![("x".into(), row.clone()), ("t".into(), row)],
     }
 }

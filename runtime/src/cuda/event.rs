@@ -1,13 +1,15 @@
 //! Points in time on the GPU.
 
 use cudarc::driver::result;
-use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUstream};
 
 /// A point in time on the GPU.
 pub struct Event(pub CUevent);
 
 // SAFETY: a handle of one owner, which the driver lets any thread of the context use.
 unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
 
 impl Event {
     pub fn new() -> Result<Event, result::DriverError> {
@@ -17,6 +19,18 @@ impl Event {
     pub fn record(&self, stream: CUstream) -> Result<(), result::DriverError> {
         // SAFETY: both live.
         unsafe { result::event::record(self.0, stream) }
+    }
+
+    /// Lets what comes next on a stream wait for it.
+    pub fn hold(&self, stream: CUstream) -> Result<(), result::DriverError> {
+        // SAFETY: both live, and the event was recorded before.
+        unsafe { result::stream::wait_event(stream, self.0, CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
+    }
+
+    /// Waits for it on the host.
+    pub fn wait(&self) -> Result<(), result::DriverError> {
+        // SAFETY: it lives.
+        unsafe { result::event::synchronize(self.0) }
     }
 
     /// The time between the two, both of which have been waited for.

@@ -9,7 +9,7 @@ use super::launch::{Addresses, Prepared};
 use super::memory::{Memory, Pinned};
 use super::product::WORKSPACE_BYTES;
 use crate::bindings;
-use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError, largest_tensors};
+use crate::device::{Arrival, DeviceBuffer, DeviceError, Executable, KernelTime, RunError, largest_tensors};
 use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -238,6 +238,12 @@ impl Executable for CudaExecutable {
         self.bound[id] = Some(memory);
         self.place(id);
         Ok(())
+    }
+
+    fn wait_for(&mut self, arrival: &Arrival) -> Result<(), DeviceError> {
+        let Some(event) = arrival.event::<Event>() else { return Ok(()) };
+        self.context.enter()?;
+        event.hold(self.stream()).map_err(|error| failed("waiting for rows", &error))
     }
 
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {

@@ -5,8 +5,8 @@ use super::context::{Context, failed};
 use super::event::Event;
 use super::memory::Memory;
 use crate::device::DeviceError;
+use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUstream;
-use cudarc::driver::{CudaStream, result};
 use std::sync::Arc;
 
 /// The streams of a plan; the first is the main one, where steps begin and end.
@@ -163,10 +163,5 @@ fn record(event: &Event, stream: CUstream) -> Result<(), DeviceError> {
 }
 
 fn wait(stream: CUstream, event: &Event) -> Result<(), DeviceError> {
-    // SAFETY: both live, and the event was recorded before.
-    let waits = unsafe { result::stream::wait_event(stream, event.0, WAIT_FLAGS) };
-    waits.map_err(|error| failed("waiting for an event", &error))
+    event.hold(stream).map_err(|error| failed("waiting for an event", &error))
 }
-
-const WAIT_FLAGS: cudarc::driver::sys::CUevent_wait_flags =
-    cudarc::driver::sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;

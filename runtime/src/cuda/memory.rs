@@ -3,7 +3,7 @@
 use super::context::{Context, failed};
 use crate::device::DeviceError;
 use cudarc::driver::result;
-use cudarc::driver::sys::{CUdeviceptr, CUresult};
+use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
 use std::sync::Arc;
 
 /// Zeroed bytes on a GPU, at a multiple of 256.
@@ -64,6 +64,18 @@ impl Memory {
         })
     }
 
+    /// Starts to copy from pinned memory, which stays as it is until the stream has come so far.
+    pub fn fetch(&self, offset: usize, bytes: &[u8], stream: CUstream) -> Result<(), DeviceError> {
+        self.check_range(offset, bytes.len())?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.context.enter()?;
+        // SAFETY: the range is inside, and the caller keeps the bytes.
+        let started = unsafe { result::memcpy_htod_async(self.start + offset as u64, bytes, stream) };
+        started.map_err(|error| failed("copying to the GPU", &error))
+    }
+
     /// Copies to the host.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(offset, bytes.len())?;
@@ -87,7 +99,7 @@ impl Memory {
     fn copy(
         &self,
         what: &str,
-        start: impl FnOnce(cudarc::driver::sys::CUstream) -> Result<(), result::DriverError>,
+        start: impl FnOnce(CUstream) -> Result<(), result::DriverError>,
     ) -> Result<(), DeviceError> {
         self.context.enter()?;
         let stream = self.context.copies();
@@ -107,7 +119,7 @@ impl Drop for Memory {
     }
 }
 
-/// Host memory that the GPU copies to without a detour.
+/// Host memory that the GPU copies from and to without a detour.
 pub struct Pinned {
     start: *mut u32,
     n_words: usize,
@@ -132,6 +144,18 @@ impl Pinned {
     pub fn words(&mut self) -> &mut [u32] {
         // SAFETY: memory of that size, of which this is the owner.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.n_words) }
+    }
+
+    /// What it holds, as bytes. No copy to it may be under way.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: memory of that size, of which this is the owner.
+        unsafe { std::slice::from_raw_parts(self.start.cast(), 4 * self.n_words) }
+    }
+
+    /// What it holds, as bytes to be written. No copy from or to it may be under way.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.start.cast(), 4 * self.n_words) }
     }
 }
 

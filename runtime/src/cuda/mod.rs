@@ -4,7 +4,7 @@
 //! starts without them. From the inside out: `context` owns the GPU's context, `memory` what is allocated in it,
 //! `compile` and `cache` turn texts into loaded kernels, `product` wraps the library's matrix products (`trial` finds the fastest of its
 //! algorithms), `launch` is one
-//! launch of a plan made ready, `lanes` are the streams they run on, `graph` a captured run of steps, `executable` runs a plan.
+//! launch of a plan made ready, `lanes` are the streams they run on, `staging` brings rows to them from the host, `graph` a captured run of steps, `executable` runs a plan.
 
 mod cache;
 mod compile;
@@ -16,18 +16,20 @@ mod lanes;
 mod launch;
 mod memory;
 mod product;
+mod staging;
 mod trial;
 
 #[cfg(test)]
 mod tests;
 
-use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
+use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, Staging};
 use context::Context;
 use engine_core::emit::{MOST_KEYS, MOST_SELECTED};
 use engine_core::fuse::{Abilities, RowFolds};
 use engine_core::plan::Plan;
 use executable::CudaExecutable;
 use memory::Memory;
+use staging::CudaStaging;
 use std::sync::Arc;
 
 /// An NVIDIA GPU.
@@ -81,6 +83,15 @@ impl Device for CudaDevice {
 
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
         Ok(DeviceBuffer::new(bytes, Arc::new(Memory::new(&self.context, bytes)?)))
+    }
+
+    /// Half of the memory: the rest is for parameters and intermediate values.
+    fn most_resident_bytes(&self) -> u64 {
+        self.context.memory_bytes / 2
+    }
+
+    fn staging(&self, n_slots: usize, slot_bytes: usize) -> Result<Option<Box<dyn Staging>>, DeviceError> {
+        Ok(Some(Box::new(CudaStaging::new(&self.context, n_slots, slot_bytes)?)))
     }
 
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {

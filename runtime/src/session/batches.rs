@@ -11,6 +11,7 @@ use super::compiling::KEPT;
 use super::error::SessionError;
 use super::plan::{StagePlan, Sum};
 use super::state::{State, carried, states};
+use super::windows::Windows;
 use crate::device::{Executable, KernelTime, RunError};
 use crate::tensor::HostTensor;
 
@@ -68,12 +69,27 @@ impl Layout {
         (position * self.batch).min(self.rows())
     }
 
+    /// Whether a step takes a whole batch or the short one.
+    pub(super) fn size_of(&self, step: u64) -> Size {
+        match (step % self.steps() as u64) < self.n_full as u64 {
+            true => Size::Whole,
+            false => Size::Short,
+        }
+    }
+
     /// The two ways to take rows, as far as there are such batches.
     pub(super) fn ways(&self) -> (Option<Rows>, Option<Rows>) {
         let full = Rows::Batches { batch: self.batch / self.n_parts, per_epoch: self.steps() * self.n_parts };
         let last = Rows::Last { first: self.n_full * self.batch, rows: self.last_rows };
         ((self.n_full > 0).then_some(full), (self.last_rows > 0).then_some(last))
     }
+}
+
+/// Which of the two plans of a stage takes a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Size {
+    Whole,
+    Short,
 }
 
 type Prepared = Result<Box<dyn Executable>, SessionError>;
@@ -126,6 +142,8 @@ pub(super) struct Batches {
     pub(super) peak_bytes: usize,
     /// Whether the short batch ran last.
     last_ran: bool,
+    /// Where rows come from that are not on the device.
+    pub(super) windows: Option<Windows>,
 }
 
 impl Batches {
@@ -133,7 +151,7 @@ impl Batches {
     pub(super) fn new(
         layout: Layout,
         plan: &mut dyn FnMut(Rows) -> Result<StagePlan, SessionError>,
-        prepare: &mut dyn FnMut(&StagePlan) -> Prepared,
+        prepare: &mut dyn FnMut(Size, &StagePlan) -> Prepared,
     ) -> Result<Self, SessionError> {
         let (full_rows, last_rows) = layout.ways();
         let plans = [full_rows.map(&mut *plan).transpose()?, last_rows.map(&mut *plan).transpose()?];
@@ -146,11 +164,13 @@ impl Batches {
                 names.push(name.clone());
             }
         }
-        let mut ready = |plan: Option<StagePlan>| {
-            plan.map(|plan| Ok::<_, SessionError>(Ready { executable: prepare(&plan)?, plan })).transpose()
+        let mut ready = |size: Size, plan: Option<StagePlan>| {
+            let ready =
+                plan.map(|plan| Ok::<_, SessionError>(Ready { executable: prepare(size, &plan)?, plan }));
+            ready.transpose()
         };
-        let [full, last] = plans.map(&mut ready);
-        let (full, last) = (full?, last?);
+        let [full, last] = plans;
+        let (full, last) = (ready(Size::Whole, full)?, ready(Size::Short, last)?);
         let arenas =
             [&full, &last].map(|ready| ready.as_ref().map_or(0, |ready| ready.executable.arena_bytes()));
         Ok(Batches {
@@ -166,6 +186,7 @@ impl Batches {
             last,
             apply: None,
             last_ran: false,
+            windows: None,
         })
     }
 
@@ -183,11 +204,12 @@ impl Batches {
         self.apply = Some(ready);
     }
 
-    /// Bytes of all arenas, and of what kernels need besides.
+    /// Bytes of all arenas, of what kernels need besides, and of rows that come and go.
     pub(super) fn bytes(&self) -> usize {
         let ready = [&self.full, &self.last, &self.apply].into_iter().flatten();
         let ready = ready.map(|ready| &ready.executable);
-        ready.map(|ready| ready.arena_bytes() + ready.scratch_bytes()).sum()
+        let plans: usize = ready.map(|ready| ready.arena_bytes() + ready.scratch_bytes()).sum();
+        plans + self.windows.as_ref().map_or(0, Windows::bytes)
     }
 
     /// Runs steps from `step` on, at most `most`, and returns how many: up to where the other plan takes over.
@@ -201,6 +223,10 @@ impl Batches {
         };
         let Some(Ready { executable, .. }) = executable else {
             engine_core::bug!("no plan for batch {position}")
+        };
+        let n_steps = match &mut self.windows {
+            Some(windows) => n_steps.min(windows.bring(step, &mut **executable)?),
+            None => n_steps,
         };
         let Some(Ready { executable: apply, .. }) = &mut self.apply else {
             executable.run(step as u32, n_steps as u32)?;
@@ -224,6 +250,9 @@ impl Batches {
         self.last_ran = position >= self.layout.n_full;
         let ready = if self.last_ran { &mut self.last } else { &mut self.full };
         let Some(ready) = ready else { engine_core::bug!("no plan for batch {position}") };
+        if let Some(windows) = &mut self.windows {
+            windows.bring(step, &mut *ready.executable)?;
+        }
         let n_parts = self.layout.n_parts as u32;
         for part in 0..n_parts {
             take(ready, step as u32 * n_parts + part)?;
@@ -236,6 +265,9 @@ impl Batches {
         let Some(Ready { executable, .. }) = self.full.as_mut().or(self.last.as_mut()) else {
             engine_core::bug!("a layout without batches")
         };
+        if let Some(windows) = &mut self.windows {
+            windows.bring(step, &mut **executable)?;
+        }
         executable.profile(step as u32 * self.layout.n_parts as u32)
     }
 

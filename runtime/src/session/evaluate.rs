@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use engine_core::ir::Symbol;
 use engine_core::pipeline::{Evaluation, LastBatch};
+use engine_core::stage::SplitShape;
 use indexmap::IndexMap;
 
 use super::batches::{Batches, Layout};
@@ -28,6 +29,7 @@ impl Session {
         self.check_memory(stage, &[&evaluation.data], batches.bytes())?;
         let n_steps = batches.layout.steps() as u64;
         tell(&Event::StageStarted { stage, kind: "evaluate", n_steps });
+        self.tell_of_windows(&evaluation.data, &batches, tell);
         let steps_start = Instant::now();
         let metrics = self.evaluate(stage, (&mut batches, Some(evaluation)), tell)?;
         let step_us = steps_start.elapsed().as_secs_f64() * 1e6 / n_steps as f64;
@@ -54,19 +56,17 @@ impl Session {
         scope: &str,
         evaluation: &Evaluation,
     ) -> Result<Batches, SessionError> {
-        self.resident.prefetch(&evaluation.data, &self.device, &self.background)?;
+        self.prefetch(&evaluation.data)?;
         let shape = self.resident.shape(&evaluation.data)?;
         let layout = Layout::new(stage, shape.n_rows, (evaluation.batch, 1), LastBatch::Short)?;
         let planner = std::sync::Arc::clone(&self.planner);
         self.resident.wait(&evaluation.data)?;
-        Batches::new(
-            layout,
-            &mut |rows| {
-                let plan = planner.evaluation(scope, evaluation, &shape, rows);
-                plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })
-            },
-            &mut |plan| self.prepare(stage, &plan.plan, Some(&evaluation.data), None),
-        )
+        let windows = self.windows(&evaluation.data, layout, false, layout.steps() as u64)?;
+        let plan = |shape: &SplitShape, rows| {
+            let plan = planner.evaluation(scope, evaluation, shape, rows);
+            plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })
+        };
+        self.batches(stage, (&evaluation.data, &shape), (layout, windows), &plan, None)
     }
 
     /// Runs a planned evaluation over all of its rows. One that is a stage of its own, and says which, may be interrupted
@@ -83,7 +83,8 @@ impl Session {
         while step < n_steps {
             step += match own.filter(|_| self.inspection.trace_nan) {
                 Some(evaluation) => {
-                    let data = |name: &str| self.data_input(name, Some(&evaluation.data), None);
+                    let ring = batches.windows.as_ref().map(|windows| windows.ring_of_step(step).clone());
+                    let data = |name: &str| self.data_input(name, &evaluation.data, (None, ring.as_ref()));
                     traced_step(stage, batches, (&self.state, self.pipeline.seed, step), &data)?;
                     1
                 }

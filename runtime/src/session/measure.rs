@@ -75,15 +75,18 @@ impl Session {
     fn steps_of(&mut self, stage: &Stage) -> Result<Option<Steps>, SessionError> {
         Ok(Some(match &stage.kind {
             StageKind::Train(train) => {
-                self.resident.prefetch(&train.data, &self.device, &self.background)?;
+                self.prefetch(&train.data)?;
                 let shape = self.resident.shape(&train.data)?;
                 let batch = (train.batch, train.accumulate);
                 let layout = Layout::new(&stage.name, shape.n_rows, batch, train.last_batch)?;
-                let mut order = Order::new(Arc::clone(&self.device), self.pipeline.seed, shape.n_rows)?;
-                order.begin(0, &self.background)?;
+                let mut order = self.order(&train.data, shape.n_rows)?;
+                if let Some(order) = &mut order {
+                    order.begin(0, &self.background)?;
+                }
                 self.resident.wait(&train.data)?;
-                let batches = self.prepare_training(&stage.name, train, &shape, layout, &order)?;
-                Steps::Batches { batches: Box::new(batches), _order: Some(order) }
+                let rows = (&shape, layout, layout.steps() as u64);
+                let batches = self.prepare_training(&stage.name, train, rows, order.as_ref())?;
+                Steps::Batches { batches: Box::new(batches), _order: order }
             }
             StageKind::Evaluate(evaluation) => {
                 let batches = self.prepare_evaluation(&stage.name, &stage.name, evaluation)?;

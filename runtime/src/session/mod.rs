@@ -21,10 +21,12 @@ mod order;
 mod plan;
 mod report;
 mod resident;
+mod rows;
 mod search;
 mod state;
 mod trace;
 mod weights;
+mod windows;
 
 #[cfg(test)]
 mod tests;
@@ -34,17 +36,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use engine_core::ir::{DType, InputKind, Symbol};
+use engine_core::ir::{InputKind, Symbol};
 use engine_core::pipeline::{LoadName, LoadStage, Pipeline, SplitRef, Stage, StageKind};
 use engine_core::plan::{Place, Plan};
 use indexmap::IndexMap;
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::data::source::{DataSet, LoadContext, Sources};
-use crate::device::{Device, DeviceBuffer, Executable};
+use crate::device::{Device, Executable};
 use crate::tensor::HostTensor;
 use background::Background;
 use resident::Resident;
+use rows::DataInputs;
 use state::State;
 
 pub use compiling::{CompiledStage, CompilingPlanner, StageFault};
@@ -74,6 +77,8 @@ pub struct Session {
     trained: Trained,
     inferences: inference::Cache,
     inspection: Inspection,
+    /// Bytes of a split that are kept on the device; none: what the device says.
+    most_resident_bytes: Option<u64>,
 }
 
 /// What a session looks at while its stages run.
@@ -136,6 +141,7 @@ impl Session {
             trained,
             inferences: inference::Cache::default(),
             inspection: Inspection::default(),
+            most_resident_bytes: None,
             pipeline,
             device,
         })
@@ -144,6 +150,13 @@ impl Session {
     /// Looks closer at the stages that run from now on.
     pub fn inspect(&mut self, inspection: Inspection) {
         self.inspection = inspection;
+    }
+
+    /// Keeps at most so many bytes of a split on the device. Rows of larger ones stay on the host and come to the device
+    /// as steps need them; results are the same, bit for bit. Unless this is called, the device has a limit of its own: half
+    /// of a GPU's memory, the largest binding through wgpu, none on the CPU, which reads rows where they are.
+    pub fn keep_resident(&mut self, most_bytes: u64) {
+        self.most_resident_bytes = Some(most_bytes);
     }
 
     /// The device that it runs on.
@@ -293,13 +306,12 @@ impl Session {
         })
     }
 
-    /// Makes a plan ready to run, with its inputs bound: state by name, `order`, and fields of the split.
+    /// Makes a plan ready to run, with its inputs bound: state by name, and data from where it is.
     fn prepare(
         &mut self,
         stage: &Symbol,
         plan: &Arc<Plan>,
-        split: Option<&SplitRef>,
-        order: Option<&DeviceBuffer>,
+        data: DataInputs<'_>,
     ) -> Result<Box<dyn Executable>, SessionError> {
         // Before anything of that size is allocated.
         self.check_memory(stage, &[], plan.arena_bytes)?;
@@ -309,8 +321,12 @@ impl Session {
             let buffer = match kind {
                 InputKind::Step => continue,
                 InputKind::Param | InputKind::State => self.state.buffer(name),
-                InputKind::Data if name == ORDER => order,
-                InputKind::Data => split.and_then(|split| self.resident.buffer(split, name)),
+                InputKind::Data => match data {
+                    DataInputs::None => None,
+                    DataInputs::Ring(ring) => ring.get(name),
+                    DataInputs::Resident(_, order) if name == ORDER => order,
+                    DataInputs::Resident(split, _) => self.resident.buffer(split, name),
+                },
             };
             let Some(buffer) = buffer else {
                 engine_core::bug!("nothing is bound to `{name}` of `{}`", plan.name)
@@ -325,7 +341,9 @@ impl Session {
         let info = self.device.info();
         let mut needed = (self.state.bytes() + plans) as u64;
         for split in splits {
-            needed += self.resident.bytes(split)? as u64;
+            if self.is_resident(split)? {
+                needed += self.resident.bytes(split)? as u64;
+            }
         }
         // A device that does not know its memory says 0.
         if info.memory_bytes == 0 || needed <= info.memory_bytes {
@@ -333,21 +351,6 @@ impl Session {
         }
         let (stage, available) = (stage.clone(), info.memory_bytes);
         Err(SessionError::OutOfMemory { stage, needed, available, name: info.name })
-    }
-
-    /// The value of an input of a plan that is neither a parameter nor state.
-    fn data_input(
-        &self,
-        name: &str,
-        split: Option<&SplitRef>,
-        order: Option<&DeviceBuffer>,
-    ) -> Result<Option<HostTensor>, SessionError> {
-        if let Some(order) = order.filter(|_| name == ORDER) {
-            let mut tensor = HostTensor::zeros(DType::I32, &[order.bytes() / DType::I32.size()])?;
-            self.device.read(order, 0, tensor.bytes_mut())?;
-            return Ok(Some(tensor));
-        }
-        Ok(split.and_then(|split| self.resident.field(split, name)).cloned())
     }
 
     /// Whether kept values are due after a step that was the `step`th, counted from 1.

@@ -99,7 +99,8 @@ impl Resident {
         Ok(self.split(split)?.fields().values().map(|tensor| tensor.bytes().len()).sum())
     }
 
-    fn split(&self, split: &SplitRef) -> Result<&Split, SessionError> {
+    /// The rows of a split.
+    pub(super) fn split(&self, split: &SplitRef) -> Result<&Split, SessionError> {
         let Some(set) = self.sets.get(&split.data) else {
             engine_core::bug!("data `{}` is not declared", split.data)
         };
@@ -111,7 +112,8 @@ impl Resident {
 pub fn split_shape(data: &Symbol, split: &Split) -> SplitShape {
     let row_type = |tensor: &HostTensor| Type::new(tensor.dtype(), &tensor.shape()[1..]);
     let fields = split.fields().iter().map(|(name, tensor)| (name.as_str().into(), row_type(tensor)));
-    SplitShape { data: data.clone(), n_rows: split.n_rows(), fields: fields.collect() }
+    let n_rows = split.n_rows();
+    SplitShape { data: data.clone(), n_rows, n_held: n_rows, fields: fields.collect() }
 }
 
 fn upload(split: &Split, device: &dyn Device) -> Result<Fields, DeviceError> {

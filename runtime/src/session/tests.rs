@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod windows;
+
 use std::fs;
 use std::sync::Mutex;
 
@@ -14,7 +16,7 @@ use engine_core::stage::{Rows, SplitShape};
 use super::*;
 use crate::data::shuffle::epoch_order;
 use crate::data::source::{Provenance, Split};
-use crate::device::{DeviceError, DeviceInfo, DeviceKind, KernelTime, RunError};
+use crate::device::{DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, KernelTime, RunError};
 use crate::tensor::HostTensor;
 
 /// Plans `w += 0.5·(mean of the batch − w)`, with a slot that counts rows; measures the loss `(mean − w)²`.
@@ -76,8 +78,8 @@ impl Planner for FakePlanner {
     fn training(&self, _: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError> {
         assert_eq!(data.fields, [("x".into(), Type::scalar(DType::F32))]);
         let buffers = vec![
-            buffer("data.x", InputKind::Data, DType::F32, &[data.n_rows]),
-            buffer("order", InputKind::Data, DType::I32, &[data.n_rows]),
+            buffer("data.x", InputKind::Data, DType::F32, &[data.n_held]),
+            buffer("order", InputKind::Data, DType::I32, &[data.n_held]),
             buffer("w", InputKind::Param, DType::F32, &[]),
             buffer("w.n", InputKind::State, DType::F32, &[]),
             buffer("sum.loss", InputKind::State, DType::F32, &[]),
@@ -102,7 +104,7 @@ impl Planner for FakePlanner {
     ) -> Result<StagePlan, PlanError> {
         let total = format!("{scope}.sum.error");
         let buffers = vec![
-            buffer("data.x", InputKind::Data, DType::F32, &[data.n_rows]),
+            buffer("data.x", InputKind::Data, DType::F32, &[data.n_held]),
             buffer("w", InputKind::Param, DType::F32, &[]),
             buffer(&total, InputKind::State, DType::F32, &[]),
         ];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine_core::ir::Symbol;
-use engine_core::pipeline::TrainStage;
+use engine_core::pipeline::{SplitRef, TrainStage};
 use engine_core::stage::SplitShape;
 use indexmap::IndexMap;
 
@@ -15,6 +15,7 @@ use super::error::SessionError;
 use super::event::{Event, tell_kept};
 use super::order::Order;
 use super::report::{EpochReport, StageReport};
+use super::rows::DataInputs;
 use super::trace::traced_step;
 use super::{Resume, STAGE, Session, Subscriber};
 use crate::checkpoint::{Checkpoint, CheckpointError, Cursor};
@@ -42,6 +43,10 @@ impl Session {
             }
         }
         tell(&Event::StageStarted { stage: name, kind: "train", n_steps: training.n_steps });
+        self.tell_of_windows(&stage.data, &training.batches, tell);
+        if let (Some(evaluation), Some(batches)) = (&stage.evaluate, &training.evaluation) {
+            self.tell_of_windows(&evaluation.data, batches, tell);
+        }
         let outcome = training.run(self, tell);
         // Whatever happened, a file that is being written is finished first.
         let saved = training.finish_saving(tell);
@@ -49,25 +54,29 @@ impl Session {
         Ok(training.report())
     }
 
-    /// Plans the steps of a training stage whose data is on the device.
+    /// The order of a training stage on the device, if its data is kept there.
+    pub(super) fn order(&self, split: &SplitRef, n_rows: usize) -> Result<Option<Order>, SessionError> {
+        let is_resident = self.is_resident(split)?;
+        is_resident.then(|| Order::new(Arc::clone(&self.device), self.pipeline.seed, n_rows)).transpose()
+    }
+
+    /// Plans the steps of a training stage, whose data is on the device or comes to it.
     pub(super) fn prepare_training(
         &mut self,
         name: &Symbol,
         stage: &TrainStage,
-        shape: &SplitShape,
-        layout: Layout,
-        order: &Order,
+        (shape, layout, n_steps): (&SplitShape, Layout, u64),
+        order: Option<&Order>,
     ) -> Result<Batches, SessionError> {
         let planner = Arc::clone(&self.planner);
         let fault = |source| SessionError::Plan { stage: name.clone(), source };
-        let mut batches = Batches::new(
-            layout,
-            &mut |rows| planner.training(stage, shape, rows).map_err(fault),
-            &mut |plan| self.prepare(name, &plan.plan, Some(&stage.data), Some(order.buffer())),
-        )?;
+        let windows = self.windows(&stage.data, layout, true, n_steps)?;
+        let plan = |shape: &SplitShape, rows| planner.training(stage, shape, rows).map_err(fault);
+        let order = order.map(Order::buffer);
+        let mut batches = self.batches(name, (&stage.data, shape), (layout, windows), &plan, order)?;
         if stage.accumulate > 1 {
             let plan = planner.applying(stage, shape).map_err(fault)?;
-            let executable = self.prepare(name, &plan.plan, None, None)?;
+            let executable = self.prepare(name, &plan.plan, DataInputs::None)?;
             batches.end_steps_with(Ready { plan, executable });
             self.state.clear(&batches.used_up)?;
         }
@@ -81,7 +90,8 @@ struct Training<'p> {
     stage: &'p TrainStage,
     batches: Batches,
     evaluation: Option<Batches>,
-    order: Order,
+    /// None where rows come in that order.
+    order: Option<Order>,
     /// Steps taken, those before a resumed checkpoint included.
     step: u64,
     n_steps: u64,
@@ -104,21 +114,22 @@ struct Best {
 impl<'p> Training<'p> {
     fn new(session: &mut Session, name: &'p Symbol, stage: &'p TrainStage) -> Result<Self, SessionError> {
         let start = Instant::now();
-        session.resident.prefetch(&stage.data, &session.device, &session.background)?;
+        session.prefetch(&stage.data)?;
         if let Some(evaluation) = &stage.evaluate {
-            session.resident.prefetch(&evaluation.data, &session.device, &session.background)?;
+            session.prefetch(&evaluation.data)?;
         }
         let shape = session.resident.shape(&stage.data)?;
         let layout = Layout::new(name, shape.n_rows, (stage.batch, stage.accumulate), stage.last_batch)?;
-        let order = Order::new(Arc::clone(&session.device), session.pipeline.seed, shape.n_rows)?;
+        let n_steps = n_steps(name, stage, &layout)?;
+        let order = session.order(&stage.data, shape.n_rows)?;
         session.resident.wait(&stage.data)?;
-        let batches = session.prepare_training(name, stage, &shape, layout, &order)?;
+        let batches = session.prepare_training(name, stage, (&shape, layout, n_steps), order.as_ref())?;
         let scope = format!("{name}.evaluate");
         let evaluation = stage.evaluate.as_ref();
         let evaluation =
             evaluation.map(|evaluation| session.prepare_evaluation(name, &scope, evaluation)).transpose()?;
         let training = Training {
-            n_steps: n_steps(name, stage, &layout)?,
+            n_steps,
             name,
             stage,
             batches,
@@ -180,7 +191,9 @@ impl<'p> Training<'p> {
         while self.step < self.n_steps {
             let epoch = self.step / per_epoch;
             let epoch_start = Instant::now();
-            self.order.begin(epoch, &session.background)?;
+            if let Some(order) = &mut self.order {
+                order.begin(epoch, &session.background)?;
+            }
             if self.step.is_multiple_of(per_epoch) {
                 self.batches.reset_sums(&session.state)?;
             }
@@ -229,7 +242,9 @@ impl<'p> Training<'p> {
             let ran = self.batches.run(self.step, most);
             return ran.map_err(|source| SessionError::Run { stage: self.name.clone(), source });
         }
-        let data = |name: &str| session.data_input(name, Some(&self.stage.data), Some(self.order.buffer()));
+        let order = self.order.as_ref().map(Order::buffer);
+        let ring = self.batches.windows.as_ref().map(|windows| windows.ring_of_step(self.step).clone());
+        let data = |name: &str| session.data_input(name, &self.stage.data, (order, ring.as_ref()));
         traced_step(self.name, &mut self.batches, (&session.state, session.pipeline.seed, self.step), &data)?;
         Ok(1)
     }

@@ -104,6 +104,11 @@ impl Device for WgpuDevice {
         Ok(DeviceBuffer::new(bytes, Arc::new(Memory::new(&self.context, bytes)?)))
     }
 
+    /// What one binding reaches: of more, a kernel could not read a row.
+    fn most_resident_bytes(&self) -> u64 {
+        self.context.limits.max_storage_buffer_binding_size
+    }
+
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
         self.own_memory(buffer)?.write(offset, bytes)
     }

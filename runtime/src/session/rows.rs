@@ -1,0 +1,121 @@
+//! Where the rows of a stage are: kept on the device, or on the host, from where they come as steps need them.
+
+use std::sync::Arc;
+
+use engine_core::ir::{DType, Symbol};
+use engine_core::pipeline::SplitRef;
+use engine_core::stage::{Rows, SplitShape};
+
+use super::batches::{Batches, Layout};
+use super::error::SessionError;
+use super::event::Event;
+use super::plan::StagePlan;
+use super::windows::{Ring, Windows};
+use super::{ORDER, Session, Subscriber};
+use crate::device::DeviceBuffer;
+use crate::tensor::HostTensor;
+
+/// Where a plan finds the rows of its steps.
+#[derive(Clone, Copy)]
+pub(super) enum DataInputs<'a> {
+    /// It takes none.
+    None,
+    /// A split on the device, with the order in which its rows are visited.
+    Resident(&'a SplitRef, Option<&'a DeviceBuffer>),
+    /// Where they come to.
+    Ring(&'a Ring),
+}
+
+impl Session {
+    /// Whether the rows of a split are kept on the device.
+    pub(super) fn is_resident(&self, split: &SplitRef) -> Result<bool, SessionError> {
+        let most = self.most_resident_bytes.unwrap_or_else(|| self.device.most_resident_bytes());
+        Ok(self.resident.bytes(split)? as u64 <= most)
+    }
+
+    /// Starts to send a split to the device, if it is to be there.
+    pub(super) fn prefetch(&mut self, split: &SplitRef) -> Result<(), SessionError> {
+        match self.is_resident(split)? {
+            true => self.resident.prefetch(split, &self.device, &self.background),
+            false => Ok(()),
+        }
+    }
+
+    /// What brings rows to the device that are not kept there; `shuffled` or as they lie.
+    pub(super) fn windows(
+        &self,
+        split: &SplitRef,
+        layout: Layout,
+        shuffled: bool,
+        n_steps: u64,
+    ) -> Result<Option<Windows>, SessionError> {
+        if self.is_resident(split)? {
+            return Ok(None);
+        }
+        let seed = shuffled.then_some(self.pipeline.seed);
+        Ok(Some(Windows::new(self.resident.split(split)?, layout, seed, n_steps)))
+    }
+
+    /// Says of a split that it is not kept on the device.
+    pub(super) fn tell_of_windows(&self, split: &SplitRef, batches: &Batches, tell: &mut Subscriber<'_>) {
+        let (Some(windows), Ok(bytes)) = (&batches.windows, self.resident.bytes(split)) else { return };
+        let (data, split, mib) = (&split.data, &split.split, bytes.div_ceil(1 << 20));
+        tell(&Event::Note(&format!(
+            "`{data}.{split}` stays on the host ({mib} MiB); its rows come to the device {} steps ahead",
+            windows.n_steps()
+        )));
+    }
+
+    /// Plans the batches of a stage by `plan`, which is told which rows there are and which of them a step takes.
+    pub(super) fn batches(
+        &mut self,
+        stage: &Symbol,
+        (split, shape): (&SplitRef, &SplitShape),
+        (layout, mut windows): (Layout, Option<Windows>),
+        plan: &dyn Fn(&SplitShape, Rows) -> Result<StagePlan, SessionError>,
+        order: Option<&DeviceBuffer>,
+    ) -> Result<Batches, SessionError> {
+        let n_batches = windows.as_ref().map(Windows::n_batches);
+        let device = Arc::clone(&self.device);
+        let mut prepare = |size, plan: &StagePlan| {
+            let Some(windows) = &mut windows else {
+                return self.prepare(stage, &plan.plan, DataInputs::Resident(split, order));
+            };
+            windows.make_ring(size, &plan.plan, &*device)?;
+            self.prepare(stage, &plan.plan, DataInputs::Ring(windows.ring(size)))
+        };
+        let mut planned = |rows: Rows| match n_batches {
+            Some(n_batches) => {
+                let batch = rows.per_step();
+                let shape = SplitShape { n_held: n_batches * batch, ..shape.clone() };
+                plan(&shape, Rows::Batches { batch, per_epoch: n_batches })
+            }
+            None => plan(shape, rows),
+        };
+        let mut batches = Batches::new(layout, &mut planned, &mut prepare)?;
+        if let Some(windows) = &mut windows {
+            windows.start(&split.data, &device)?;
+        }
+        batches.windows = windows;
+        Ok(batches)
+    }
+
+    /// The value of an input of a plan that is neither a parameter nor state.
+    pub(super) fn data_input(
+        &self,
+        name: &str,
+        split: &SplitRef,
+        (order, ring): (Option<&DeviceBuffer>, Option<&Ring>),
+    ) -> Result<Option<HostTensor>, SessionError> {
+        let field = self.resident.field(split, name);
+        let lies_in = match ring {
+            Some(ring) => ring.get(name),
+            None => order.filter(|_| name == ORDER),
+        };
+        let Some(buffer) = lies_in else { return Ok(field.cloned()) };
+        let dtype = field.map_or(DType::I32, HostTensor::dtype);
+        let mut tensor = HostTensor::zeros(dtype, &[buffer.bytes() / dtype.size()])?;
+        self.device.read(buffer, 0, tensor.bytes_mut())?;
+        Ok(Some(tensor))
+    }
+}

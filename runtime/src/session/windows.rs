@@ -1,0 +1,136 @@
+//! Rows of a split that is too large for the device: they stay on the host, and come to it window by window.
+//!
+//! The device holds a ring of two windows, each the rows of some steps in the order in which those take them. While steps
+//! run on one window, a thread gathers the rows of the next, and the device fetches them beside the steps. Where a step
+//! finds its rows in the ring depends on its number alone, so plans never change.
+
+mod gather;
+
+use std::sync::Arc;
+
+use engine_core::ir::{InputKind, Symbol};
+use engine_core::plan::{Place, Plan};
+use indexmap::IndexMap;
+
+use super::ORDER;
+use super::batches::{Layout, Size};
+use crate::data::source::Split;
+use crate::device::{Arrival, Device, DeviceBuffer, DeviceError, Executable};
+use crate::tensor::HostTensor;
+use gather::{Gatherer, Task};
+
+/// Windows on the device, and slots on the host.
+const N_WINDOWS: usize = 2;
+/// Bytes of a window, unless a single step takes more.
+const WINDOW_BYTES: usize = 64 << 20;
+/// Steps of a window at most.
+const WINDOW_STEPS: usize = 32;
+
+/// Inputs of a plan by name.
+pub(super) type Ring = IndexMap<Symbol, DeviceBuffer>;
+
+/// The rows of a stage's steps, on their way.
+pub(super) struct Windows {
+    task: Task,
+    /// Of whole batches, and of short ones.
+    rings: [Ring; 2],
+    gatherer: Option<Gatherer>,
+    /// The window whose rows have been sent.
+    current: Option<(u64, Arrival)>,
+    /// Windows there are; after the last one comes the first again.
+    n_windows: u64,
+}
+
+impl Windows {
+    /// For the first `n_steps` steps of a layout, again and again; shuffled by a seed, or as the rows lie.
+    pub(super) fn new(split: &Split, layout: Layout, seed: Option<u64>, n_steps: u64) -> Windows {
+        let row_bytes = |tensor: &HostTensor| tensor.bytes().len() / split.n_rows().max(1);
+        let step_bytes = layout.batch * split.fields().values().map(row_bytes).sum::<usize>();
+        let n_steps_each = (WINDOW_BYTES / step_bytes.max(1)).clamp(1, WINDOW_STEPS);
+        Windows {
+            task: Task { split: split.clone(), layout, seed, n_steps: n_steps_each },
+            rings: [Ring::new(), Ring::new()],
+            gatherer: None,
+            current: None,
+            n_windows: n_steps.div_ceil(n_steps_each as u64).max(1),
+        }
+    }
+
+    /// Batches in the ring: where one lies there depends on its number alone.
+    pub(super) fn n_batches(&self) -> usize {
+        N_WINDOWS * self.task.n_steps * self.task.layout.n_parts
+    }
+
+    /// Makes room for the rows that a plan reads.
+    pub(super) fn make_ring(
+        &mut self,
+        size: Size,
+        plan: &Plan,
+        device: &dyn Device,
+    ) -> Result<(), DeviceError> {
+        let mut ring = Ring::new();
+        for buffer in plan.buffers.iter().filter(|buffer| buffer.place == Place::Input(InputKind::Data)) {
+            let memory = device.allocate(buffer.ty.bytes())?;
+            if &*buffer.name == ORDER {
+                let as_they_lie: Vec<u8> =
+                    (0..buffer.ty.numel() as i32).flat_map(|row| row.to_le_bytes()).collect();
+                device.write(&memory, 0, &as_they_lie)?;
+            }
+            ring.insert(buffer.name.clone(), memory);
+        }
+        self.rings[size as usize] = ring;
+        Ok(())
+    }
+
+    /// What plans of batches of a size are bound to.
+    pub(super) fn ring(&self, size: Size) -> &Ring {
+        &self.rings[size as usize]
+    }
+
+    /// What the plan of a step is bound to.
+    pub(super) fn ring_of_step(&self, step: u64) -> &Ring {
+        self.ring(self.task.layout.size_of(step))
+    }
+
+    /// Bytes on the device.
+    pub(super) fn bytes(&self) -> usize {
+        self.rings.iter().flat_map(Ring::values).map(DeviceBuffer::bytes).sum()
+    }
+
+    /// Steps of a window.
+    pub(super) fn n_steps(&self) -> usize {
+        self.task.n_steps
+    }
+
+    /// Starts the thread; all rings have been made.
+    pub(super) fn start(&mut self, data: &Symbol, device: &Arc<dyn Device>) -> Result<(), DeviceError> {
+        let rings = self.rings.each_ref().map(|ring| by_field(data, ring));
+        self.gatherer = Some(Gatherer::start(self.task.clone(), rings, device)?);
+        Ok(())
+    }
+
+    /// Lets an executable find the rows of a step, and returns of how many steps from that on.
+    pub(super) fn bring(&mut self, step: u64, executable: &mut dyn Executable) -> Result<usize, DeviceError> {
+        let n_steps = self.task.n_steps as u64;
+        let window = step / n_steps;
+        let Some(gatherer) = &mut self.gatherer else { engine_core::bug!("nobody gathers rows") };
+        if self.current.as_ref().is_none_or(|(current, _)| *current != window) {
+            // Steps on the window before are done, so its half of the ring may be filled again.
+            self.current = Some((window, gatherer.get(window)?));
+            let next = (window + 1) % self.n_windows;
+            if next % N_WINDOWS as u64 != window % N_WINDOWS as u64 {
+                gatherer.ask(next);
+            }
+        }
+        if let Some((_, arrival)) = &self.current {
+            executable.wait_for(arrival)?;
+        }
+        Ok(((window + 1) * n_steps - step) as usize)
+    }
+}
+
+/// The buffers of fields, by their names in the split.
+fn by_field(data: &Symbol, ring: &Ring) -> IndexMap<String, DeviceBuffer> {
+    let field = |name: &str| Some(name.strip_prefix(&**data)?.strip_prefix('.')?.to_string());
+    ring.iter().filter_map(|(name, buffer)| Some((field(name)?, buffer.clone()))).collect()
+}

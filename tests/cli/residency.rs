@@ -1,0 +1,45 @@
+//! Rows that stay on the host: whatever else is asked for, results do not change.
+
+use super::*;
+
+/// Eight steps an epoch, the last one short, so that windows of 32 steps are filled three times.
+const LONG: [&str; 4] = ["--set", "train.epochs=9", "--quiet", "--threads=2"];
+
+#[test]
+fn a_run_on_rows_from_the_host_has_the_same_bits() {
+    let desk = Desk::new();
+    let cases: [&[&str]; 4] = [
+        &[],
+        &["--set", "train.accumulate=2", "--set", "train.batch=30", "--set", "train.optimizer.lr=1e-3"],
+        &["--trace-nan"],
+        &["--no-fuse"],
+    ];
+    for case in cases {
+        let kept = desk.run(&[&LONG[..], case].concat());
+        let expected = desk.checkpoint("latest.ckpt");
+        let sent = desk.run(&[&LONG[..], case, &["--resident-mib", "0"]].concat());
+        assert_eq!(desk.checkpoint("latest.ckpt"), expected, "{case:?}");
+        // The line before has seconds in it.
+        assert_eq!(sent.results.lines().last(), kept.results.lines().last(), "{case:?}");
+    }
+}
+
+#[test]
+fn whose_rows_stay_on_the_host_is_told() {
+    let desk = Desk::new();
+    let ended = desk.run(&["--resident-mib", "0", "--set", "train.epochs=1"]);
+    let note = "`digits.train` stays on the host (1 MiB); its rows come to the device 32 steps ahead";
+    assert!(ended.errors.contains(note), "{}", ended.errors);
+    let ended = desk.run(&["--resident-mib", "1", "--set", "train.epochs=1"]);
+    assert!(!ended.errors.contains("stays on the host"), "{}", ended.errors);
+}
+
+#[test]
+fn rows_from_the_host_can_be_measured() {
+    let desk = Desk::new();
+    let measure =
+        ["bench", "tiny.ron", "--device", "cpu", "--resident-mib", "0", "--steps", "70", "--warmup", "1"];
+    let ended = desk.engine(&[&measure[..], &["--at-once", "3"]].concat());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(ended.results.contains("train"), "{}", ended.results);
+}
