@@ -5,6 +5,7 @@
 //! belongs to the executable.
 
 use crate::tensor::HostTensor;
+use crate::tuning::Tuning;
 use engine_core::diag::Span;
 use engine_core::fuse::Abilities;
 use engine_core::ir::{NodeId, Requirement};
@@ -67,6 +68,17 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// If the range is not inside the buffer, or the buffer is another device's.
     fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// What it has found out by trying; none if it tries nothing.
+    fn tuning(&self) -> Option<Tuning> {
+        None
+    }
+
+    /// Lets what another run has found out stand for plans that are prepared from now on. Returns whether that run was on
+    /// such a device; if not, nothing is taken over.
+    fn adopt(&self, _tuning: &Tuning) -> bool {
+        false
+    }
 
     /// Compiles a plan and allocates its arena. `seed` keys the plan's random nodes.
     ///

@@ -17,6 +17,7 @@ pub mod diagnostic;
 mod fuzz;
 pub mod once;
 pub mod philox;
+pub mod tuning;
 
 pub mod cpu;
 #[cfg(feature = "cuda")]

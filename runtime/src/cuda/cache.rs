@@ -3,6 +3,7 @@
 //! An entry holds all that it was made from, its own checksum and the machine code. Whatever does not match to the last
 //! byte is not used: it is compiled again and written over.
 
+use crate::tuning::fnv1a;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,7 @@ impl DiskCache {
     }
 
     fn path(&self, key: &str) -> Option<PathBuf> {
+        // The hash names an entry, whose key is compared in full.
         Some(self.folder.as_ref()?.join(format!("{:016x}.cubin", fnv1a(key.as_bytes()))))
     }
 }
@@ -77,13 +79,6 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = folder.join(format!(".{}.{number}.tmp", std::process::id()));
     fs::write(&temporary, bytes)?;
     fs::rename(&temporary, path)
-}
-
-/// FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), 64 bits: names an entry, whose key is compared in full.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::compile::{self, Kernels};
 use super::product::Library;
 use crate::device::DeviceError;
+use crate::tuning::Tuner;
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
@@ -24,6 +25,8 @@ pub struct Context {
     pub kernels: Kernels,
     /// The library of matrix products.
     pub library: Library,
+    /// What was found out by trying.
+    pub tuner: Tuner,
     /// Whether it has been kept busy for a while.
     pub is_awake: AtomicBool,
     /// Copies between host and device, each waited for.
@@ -63,14 +66,17 @@ impl Context {
         let capability = cuda.compute_capability().map_err(said)?;
         let attribute = |attribute: CUdevice_attribute| cuda.attribute(attribute).map_err(said);
         let n_processors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let name = format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(said)?);
+        let library = Library::new()?;
         Ok(Arc::new(Context {
             ordinal,
-            name: format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(said)?),
+            tuner: Tuner::new(format!("cuBLASLt {} {name}", library.version_text())),
+            name,
             memory_bytes: cuda.total_mem().map_err(said)? as u64,
             kernels: Kernels::new(capability, driver)?,
             is_awake: AtomicBool::new(false),
             copies: cuda.new_stream().map_err(said)?,
-            library: Library::new()?,
+            library,
             cuda,
             driver,
             capability,

@@ -6,9 +6,10 @@ use super::compile::{Function, Text};
 use super::context::{Context, failed};
 use super::lanes::{Lane, Lanes};
 use super::memory::Memory;
-use super::product::{Places, Product, WORKSPACE_BYTES};
-use super::trial::{self, Kept};
+use super::product::{self, Places, Product, WORKSPACE_BYTES};
+use super::trial::{self, Question};
 use crate::device::DeviceError;
+use crate::tuning::Choice;
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use engine_core::emit::{Argument, EmitError, FLAG_WORDS, FusedKernel, KernelSource, Target, absorbed};
@@ -205,13 +206,16 @@ enum Multiplier {
     Own,
 }
 
-impl Kept for Multiplier {
-    fn to_bytes(&self) -> Vec<u8> {
-        vec![*self as u8]
+impl Choice for Multiplier {
+    fn to_text(&self) -> String {
+        match self {
+            Multiplier::Library => "library".to_string(),
+            Multiplier::Own => "own kernel".to_string(),
+        }
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Multiplier> {
-        [Multiplier::Library, Multiplier::Own].into_iter().find(|&known| bytes == [known as u8])
+    fn from_text(text: &str) -> Option<Multiplier> {
+        [Multiplier::Library, Multiplier::Own].into_iter().find(|known| known.to_text() == text)
     }
 }
 
@@ -232,15 +236,26 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
     }
     let drafts = draft();
     let operands: Vec<&Type> = drafts.kernel.operands.iter().map(|operand| &operand.ty).collect();
-    let key = format!("{:?} {operands:?} {:?} {}", drafts.kernel.body, drafts.precision, drafts.is_guarded);
-    let faster = trial::recall(drafts.context, &key, || {
-        trial::fastest(drafts.context, &[Multiplier::Library, Multiplier::Own], |multiplier| {
-            match by(multiplier)? {
-                Some(prepared) => prepared.seconds(&drafts),
-                None => engine_core::bug!("a product that the library has refused"),
-            }
-        })
-    })?;
+    let question = Question {
+        subject: format!("who multiplies {}", product::text(body, drafts.precision)),
+        details: format!(
+            "{:?} {operands:?} {:?} {}",
+            drafts.kernel.body, drafts.precision, drafts.is_guarded
+        ),
+    };
+    let faster = trial::recall(
+        drafts.context,
+        &question,
+        |_| true,
+        || {
+            trial::fastest(drafts.context, &[Multiplier::Library, Multiplier::Own], |multiplier| {
+                match by(multiplier)? {
+                    Some(prepared) => prepared.seconds(&drafts),
+                    None => engine_core::bug!("a product that the library has refused"),
+                }
+            })
+        },
+    )?;
     match faster {
         Multiplier::Library => Ok(library),
         Multiplier::Own => own(),

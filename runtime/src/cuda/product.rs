@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::memory::Memory;
-use super::trial::{self, Tensors, Trial};
+use super::trial::{self, Question, Tensors, Trial};
 use crate::device::DeviceError;
 use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys::{
@@ -128,7 +128,10 @@ impl Product {
             factors,
             element_bytes,
         };
-        let key = format!("{body:?} {dtype} {epilogue:?} {precision:?}");
+        let question = Question {
+            subject: format!("algorithm of {}", text(body, precision)),
+            details: format!("{body:?} {dtype} {epilogue:?} {precision:?}"),
+        };
         let tensors = Tensors {
             element: body.dtype,
             factor_bytes: [
@@ -139,13 +142,14 @@ impl Product {
             bias_bytes: body.n * dtype.size(),
         };
         if algorithms.len() > 1 {
-            product.algorithm = trial::recall(context, &key, || {
+            let (matmul, layouts) = (&product.matmul, &product.layouts);
+            let is_possible =
+                |known: &cublasLtMatmulAlgo_t| is_possible(&context.library, matmul, layouts, known);
+            let chosen = trial::recall(context, &question, is_possible, || {
                 let trial = Trial::new(context, &tensors)?;
-                trial::fastest(context, &algorithms, |algorithm| {
-                    product.algorithm = algorithm;
-                    trial.seconds(&product)
-                })
+                trial::fastest(context, &algorithms, |algorithm| trial.seconds(&product, &algorithm))
             })?;
+            product.algorithm = chosen;
         }
         Ok(Some(product))
     }
@@ -157,6 +161,17 @@ impl Product {
 
     /// Starts the product on a stream.
     pub fn launch(&self, places: Places, workspace: &Memory, stream: CUstream) -> Result<(), DeviceError> {
+        self.launch_by(&self.algorithm, places, workspace, stream)
+    }
+
+    /// Starts the product, computed by this algorithm.
+    pub fn launch_by(
+        &self,
+        algorithm: &cublasLtMatmulAlgo_t,
+        places: Places,
+        workspace: &Memory,
+        stream: CUstream,
+    ) -> Result<(), DeviceError> {
         let (one, zero) = (1f64, 0f64);
         let (one_single, zero_single) = (1f32, 0f32);
         let [alpha, beta]: [*const c_void; 2] = match self.is_double {
@@ -190,7 +205,7 @@ impl Product {
                     result.0,
                     target,
                     result.0,
-                    &raw const self.algorithm,
+                    &raw const *algorithm,
                     workspace.start() as *mut c_void,
                     workspace.bytes(),
                     stream.cast(),
@@ -199,6 +214,17 @@ impl Product {
         };
         done.map_err(|error| failed("starting a matrix product", error))
     }
+}
+
+/// A product in a few words: `f32 128x784 @ 784x256 in tf32`.
+pub fn text(body: &ContractBody, precision: Precision) -> String {
+    let ContractBody { batch, m, n, k, dtype, .. } = body;
+    let batches = if *batch > 1 { format!("{batch} of ") } else { String::new() };
+    let precision = match precision {
+        Precision::Tf32 if *dtype == DType::F32 => " in tf32",
+        _ => "",
+    };
+    format!("{batches}{dtype} {m}x{k} @ {k}x{n}{precision}")
 }
 
 const BIAS_POINTER: cublasLtMatmulDescAttributes_t =
@@ -268,6 +294,31 @@ fn algorithms(
     let found = found[..n_found as usize].iter().map(|result| unsafe { result.assume_init_ref() });
     let usable = found.filter(|result| result.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
     Ok(usable.map(|result| result.algo).collect())
+}
+
+/// Whether the library still knows an algorithm, and has the scratch for it.
+fn is_possible(
+    library: &Library,
+    matmul: &Matmul,
+    [first, second, result]: &[Layout; 3],
+    algorithm: &cublasLtMatmulAlgo_t,
+) -> bool {
+    let mut found = MaybeUninit::<cublasLtMatmulHeuristicResult_t>::zeroed();
+    // SAFETY: all descriptions live, and there is room for what is found, of which zeros are a value.
+    let (status, found) = unsafe {
+        let status = sys::cublasLtMatmulAlgoCheck(
+            library.handle,
+            matmul.0,
+            first.0,
+            second.0,
+            result.0,
+            result.0,
+            &raw const *algorithm,
+            found.as_mut_ptr(),
+        );
+        (status, found.assume_init())
+    };
+    status == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS && found.workspaceSize <= WORKSPACE_BYTES
 }
 
 fn data_type(dtype: DType) -> cudaDataType {

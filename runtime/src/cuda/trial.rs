@@ -8,6 +8,7 @@ use super::graph::capture;
 use super::memory::Memory;
 use super::product::{Places, Product, WORKSPACE_BYTES};
 use crate::device::DeviceError;
+use crate::tuning::Choice;
 use cudarc::cublaslt::sys::cublasLtMatmulAlgo_t;
 use cudarc::driver::CudaStream;
 use cudarc::driver::result::launch_kernel;
@@ -16,26 +17,31 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// What can be kept on disk.
-pub trait Kept: Sized {
-    fn to_bytes(&self) -> Vec<u8>;
-    /// None if these are no bytes of it.
-    fn from_bytes(bytes: &[u8]) -> Option<Self>;
+/// What is chosen for: a few words for people, and all that it depends on.
+pub struct Question {
+    pub subject: String,
+    pub details: String,
 }
 
-/// What was found out about `key` before, on this disk, or what `find` finds out now.
-pub fn recall<T: Kept>(
+/// What another run has chosen that this one goes on from, else what was found out before on this disk, else what `find`
+/// finds out now. What is not `possible` any more is not taken.
+pub fn recall<T: Choice>(
     context: &Context,
-    key: &str,
+    question: &Question,
+    is_possible: impl Fn(&T) -> bool,
     find: impl FnOnce() -> Result<T, DeviceError>,
 ) -> Result<T, DeviceError> {
-    let key = format!("cuBLASLt {} {}\n{key}", context.library.version_text(), context.name);
-    if let Some(known) = context.kernels.disk.read(&key).and_then(|bytes| T::from_bytes(&bytes)) {
-        return Ok(known);
-    }
-    let found = find()?;
-    context.kernels.disk.write(&key, &found.to_bytes());
-    Ok(found)
+    let Question { subject, details } = question;
+    context.tuner.choose((subject, details), &is_possible, || {
+        let (disk, key) = (&context.kernels.disk, format!("{}\n{details}", context.tuner.device()));
+        let known = disk.read(&key).and_then(|bytes| T::from_text(str::from_utf8(&bytes).ok()?));
+        if let Some(known) = known.filter(&is_possible) {
+            return Ok(known);
+        }
+        let found = find()?;
+        disk.write(&key, found.to_text().as_bytes());
+        Ok(found)
+    })
 }
 
 /// The one of `choices` that `seconds` tells is the fastest, each by the least of some times; one that does not run is
@@ -101,13 +107,15 @@ pub fn seconds(
 /// Turns of a measurement, launched at once.
 const N_TURNS: usize = 16;
 
-impl Kept for cublasLtMatmulAlgo_t {
-    fn to_bytes(&self) -> Vec<u8> {
-        self.data.iter().flat_map(|word| word.to_le_bytes()).collect()
+/// Its words in hexadecimal.
+impl Choice for cublasLtMatmulAlgo_t {
+    fn to_text(&self) -> String {
+        let words: Vec<String> = self.data.iter().map(|word| format!("{word:x}")).collect();
+        words.join(" ")
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<cublasLtMatmulAlgo_t> {
-        let words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes));
+    fn from_text(text: &str) -> Option<cublasLtMatmulAlgo_t> {
+        let words = text.split(' ').map(|word| u64::from_str_radix(word, 16));
         let words: Vec<u64> = words.collect::<Result<_, _>>().ok()?;
         Some(cublasLtMatmulAlgo_t { data: words.try_into().ok()? })
     }
@@ -147,15 +155,15 @@ impl Trial {
         Ok(trial)
     }
 
-    /// The time of a product.
-    pub fn seconds(&self, product: &Product) -> Result<f64, DeviceError> {
+    /// The time of a product by an algorithm.
+    pub fn seconds(&self, product: &Product, algorithm: &cublasLtMatmulAlgo_t) -> Result<f64, DeviceError> {
         let stream = self.context.new_stream()?;
         let places = Places {
             factors: [self.factors[0].start(), self.factors[1].start()],
             result: self.result.start(),
             bias: Some(self.bias.start()),
         };
-        seconds(&stream, || product.launch(places, &self.workspace, stream.cu_stream()))
+        seconds(&stream, || product.launch_by(algorithm, places, &self.workspace, stream.cu_stream()))
     }
 }
 
@@ -203,3 +211,19 @@ extern "C" __global__ void fill(
     }
 }
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_algorithm_reads_as_it_prints() {
+        let algorithm = cublasLtMatmulAlgo_t { data: [0, 1, u64::MAX, 3, 4, 5, 6, 0xabc] };
+        let text = algorithm.to_text();
+        assert_eq!(text, "0 1 ffffffffffffffff 3 4 5 6 abc");
+        assert_eq!(cublasLtMatmulAlgo_t::from_text(&text).map(|read| read.data), Some(algorithm.data));
+        for damaged in ["", "0 1 2 3 4 5 6", "0 1 2 3 4 5 6 x", "0 1 2 3 4 5 6 7 8"] {
+            assert!(cublasLtMatmulAlgo_t::from_text(damaged).is_none(), "{damaged}");
+        }
+    }
+}

@@ -45,6 +45,7 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::data::source::{DataSet, LoadContext, Sources};
 use crate::device::{Device, Executable};
 use crate::tensor::HostTensor;
+use crate::tuning::Tuning;
 use background::Background;
 use resident::Resident;
 use rows::DataInputs;
@@ -184,6 +185,9 @@ impl Session {
         let mut report = self.empty_report();
         let pipeline = Arc::clone(&self.pipeline);
         let mut resume = resume.map(|path| Resume::read(path, &pipeline)).transpose()?;
+        if let Some(resume) = &resume {
+            self.adopt_tuning(&resume.checkpoint, tell);
+        }
         let first = resume.as_ref().map_or(0, |resume| resume.stage_idx);
         for stage in &pipeline.stages[first..] {
             if let Some(done) = self.run_stage(stage, resume.take(), &mut report.outputs, tell)? {
@@ -191,7 +195,21 @@ impl Session {
                 report.stages.push(done);
             }
         }
+        report.tuning = self.device.tuning();
         Ok(report)
+    }
+
+    /// Lets choices of the run that wrote a checkpoint stand, where they can.
+    fn adopt_tuning(&self, checkpoint: &Checkpoint, tell: &mut Subscriber<'_>) {
+        let Some(tuning) = checkpoint.extra.get(TUNING).and_then(|text| Tuning::from_text(text)) else {
+            return;
+        };
+        if !self.device.adopt(&tuning) {
+            tell(&Event::Note(&format!(
+                "the checkpoint was written on another device ({}), so products may be rounded otherwise from here on",
+                tuning.device
+            )));
+        }
     }
 
     /// Takes over the pipeline's parameters from a checkpoint, or from a file of another tool (safetensors, `.npz`);
@@ -296,13 +314,15 @@ impl Session {
 
     /// All that is needed to go on from here.
     fn checkpoint(&self) -> Result<Checkpoint, SessionError> {
+        let mut extra = self.trained.extra.clone();
+        extra.extend(self.device.tuning().map(|tuning| (TUNING.to_string(), tuning.to_text())));
         Ok(Checkpoint {
             tensors: self.state.snapshot(&self.trained.names)?,
             step: self.trained.step,
             seed: self.pipeline.seed,
             cursor: self.trained.cursor,
             fingerprint: self.fingerprint.clone(),
-            extra: self.trained.extra.clone(),
+            extra,
         })
     }
 
@@ -401,6 +421,8 @@ struct Resume {
 
 /// The entry of [`Checkpoint::extra`] that names the training stage.
 const STAGE: &str = "stage";
+/// The entry that holds what the device has found out by trying.
+const TUNING: &str = "tuning";
 
 impl Resume {
     fn read(path: &Path, pipeline: &Pipeline) -> Result<Self, SessionError> {

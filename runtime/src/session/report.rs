@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::data::source::DataSet;
 use crate::tensor::HostTensor;
+use crate::tuning::Tuning;
 
 /// A whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -21,6 +22,9 @@ pub struct Report {
     pub stages: Vec<StageReport>,
     /// Results of `Run` stages by name.
     pub outputs: IndexMap<String, OutputReport>,
+    /// What the device has found out by trying, if it tries anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<Tuning>,
 }
 
 /// Where the rows of a run came from.

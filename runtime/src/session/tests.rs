@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod tuning;
 mod windows;
 
 use std::fs;
@@ -18,6 +19,7 @@ use crate::data::shuffle::epoch_order;
 use crate::data::source::{Provenance, Split};
 use crate::device::{DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, KernelTime, RunError};
 use crate::tensor::HostTensor;
+use crate::tuning::{Choice, Tuner};
 
 /// Plans `w += 0.5·(mean of the batch − w)`, with a slot that counts rows; measures the loss `(mean − w)²`.
 /// Evaluates `|x − w|`. Infers `y = x·w`.
@@ -32,6 +34,19 @@ struct Fake {
     rows: Mutex<IndexMap<String, Rows>>,
     /// First values of the batches in the order of training, to compare with what should have been visited.
     visited: Mutex<Vec<f32>>,
+    /// Chooses something for each plan.
+    tuner: Option<Tuner>,
+    /// What it finds.
+    found: String,
+}
+
+impl Choice for String {
+    fn to_text(&self) -> String {
+        self.clone()
+    }
+    fn from_text(text: &str) -> Option<String> {
+        Some(text.to_string())
+    }
 }
 
 struct FakeDevice(Arc<Fake>);
@@ -157,7 +172,17 @@ impl Device for FakeDevice {
         bytes.copy_from_slice(&buffer.memory::<Memory>()?.lock().unwrap()[offset..][..bytes.len()]);
         Ok(())
     }
+    fn tuning(&self) -> Option<Tuning> {
+        self.0.tuner.as_ref().and_then(Tuner::tuning)
+    }
+    fn adopt(&self, tuning: &Tuning) -> bool {
+        self.0.tuner.as_ref().is_some_and(|tuner| tuner.adopt(tuning))
+    }
     fn prepare(&self, plan: Arc<Plan>, _: u64) -> Result<Box<dyn Executable>, DeviceError> {
+        if let Some(tuner) = &self.0.tuner {
+            let found = || Ok(self.0.found.clone());
+            tuner.choose((&plan.name, ""), |_: &String| true, found)?;
+        }
         let rows = self.0.rows.lock().unwrap().get(&plan.name).copied();
         let fake = Arc::clone(&self.0);
         Ok(Box::new(FakeExecutable { fake, plan, rows, bound: IndexMap::new(), loss: 0.0, y: vec![] }))

@@ -1,9 +1,10 @@
 //! Products whose rows are folded, panel by panel.
 
 use super::{Addresses, Drafts, FEWEST_FLOPS, KernelPart, Part, Pointer, Prepared, ProductPlace};
-use crate::cuda::product::{Places, Product};
-use crate::cuda::trial::{self, Kept};
+use crate::cuda::product::{self, Places, Product};
+use crate::cuda::trial::{self, Question};
 use crate::device::DeviceError;
+use crate::tuning::Choice;
 use cudarc::driver::sys::CUstream;
 use engine_core::emit::{FusedKernel, PANEL_BYTES, Panel, PanelFold};
 use engine_core::fuse::{ContractBody, Domain, RowsBody, Tile};
@@ -28,13 +29,16 @@ impl Panels {
     }
 }
 
-impl Kept for Panels {
-    fn to_bytes(&self) -> Vec<u8> {
-        vec![*self as u8]
+impl Choice for Panels {
+    fn to_text(&self) -> String {
+        match self {
+            Panels::InTurn => "in turn".to_string(),
+            Panels::Overlapped => "overlapped".to_string(),
+        }
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Panels> {
-        [Panels::InTurn, Panels::Overlapped].into_iter().find(|&known| bytes == [known as u8])
+    fn from_text(text: &str) -> Option<Panels> {
+        [Panels::InTurn, Panels::Overlapped].into_iter().find(|known| known.to_text() == text)
     }
 }
 
@@ -57,15 +61,23 @@ pub fn folded<'p>(
     }
     let drafts = draft();
     let operands: Vec<&Type> = drafts.kernel.operands.iter().map(|operand| &operand.ty).collect();
-    let key = format!("panels {:?} {operands:?} {:?}", body.epilogue, drafts.precision);
-    let way = trial::recall(drafts.context, &key, || {
-        trial::fastest(drafts.context, &[Panels::InTurn, Panels::Overlapped], |way| {
-            match by(way, TRIED_BYTES)? {
-                Some(prepared) => prepared.seconds(&drafts),
-                None => engine_core::bug!("a product that the library has refused"),
-            }
-        })
-    });
+    let question = Question {
+        subject: format!("panels of {}", product::text(body, drafts.precision)),
+        details: format!("panels {:?} {operands:?} {:?}", body.epilogue, drafts.precision),
+    };
+    let way = trial::recall(
+        drafts.context,
+        &question,
+        |_| true,
+        || {
+            trial::fastest(drafts.context, &[Panels::InTurn, Panels::Overlapped], |way| {
+                match by(way, TRIED_BYTES)? {
+                    Some(prepared) => prepared.seconds(&drafts),
+                    None => engine_core::bug!("a product that the library has refused"),
+                }
+            })
+        },
+    );
     match way {
         // There is no room to try both on tensors of noise.
         Err(DeviceError::OutOfMemory { .. }) => Ok(in_turn),

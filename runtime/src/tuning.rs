@@ -1,0 +1,163 @@
+//! What a device finds out by trying, such as which of a library's algorithms is the fastest for a product.
+//!
+//! Another algorithm adds up in another order, so the last bits of a result depend on what was chosen. That is why choices
+//! go into reports and checkpoints: a run that is resumed on the same model of device makes the same ones.
+
+use crate::device::DeviceError;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The choices of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// The model of the device, and the versions that a choice depends on.
+    pub device: String,
+    /// What was chosen, by what it was chosen for.
+    pub choices: BTreeMap<String, String>,
+}
+
+impl Tuning {
+    /// For the text of a checkpoint.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|error| engine_core::bug!("choices are no JSON: {error}"))
+    }
+
+    /// None if it is no such text.
+    pub fn from_text(text: &str) -> Option<Tuning> {
+        serde_json::from_str(text).ok()
+    }
+}
+
+/// Something that can be chosen, as text.
+pub trait Choice: Sized {
+    /// What is kept of it.
+    fn to_text(&self) -> String;
+
+    /// None if these are not the words of one.
+    fn from_text(text: &str) -> Option<Self>;
+}
+
+/// Makes the choices of a device, and remembers them.
+pub struct Tuner {
+    device: String,
+    /// What other runs have chosen.
+    adopted: Mutex<BTreeMap<String, String>>,
+    made: Mutex<BTreeMap<String, String>>,
+}
+
+impl Tuner {
+    /// Of a device of this model.
+    pub fn new(device: String) -> Tuner {
+        Tuner { device, adopted: Mutex::default(), made: Mutex::default() }
+    }
+
+    /// The model.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// What was chosen before for the same thing, if that can still be had, or what `find` finds. `subject` is for people,
+    /// and `details` are all that the choice depends on.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    pub fn choose<T: Choice>(
+        &self,
+        (subject, details): (&str, &str),
+        is_possible: impl Fn(&T) -> bool,
+        find: impl FnOnce() -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let name = format!("{subject} #{:016x}", fnv1a(details.as_bytes()));
+        let adopted = locked(&self.adopted).get(&name).and_then(|text| T::from_text(text));
+        let choice = adopted.filter(is_possible).map_or_else(find, Ok)?;
+        locked(&self.made).insert(name, choice.to_text());
+        Ok(choice)
+    }
+
+    /// Lets choices of another run stand, and returns whether that was on such a device.
+    pub fn adopt(&self, tuning: &Tuning) -> bool {
+        let is_same = tuning.device == self.device;
+        if is_same {
+            locked(&self.adopted).extend(tuning.choices.clone());
+        }
+        is_same
+    }
+
+    /// The choices so far; none if there was nothing to choose.
+    pub fn tuning(&self) -> Option<Tuning> {
+        let choices = locked(&self.made).clone();
+        (!choices.is_empty()).then(|| Tuning { device: self.device.clone(), choices })
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), 64 bits.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    impl Choice for u32 {
+        fn to_text(&self) -> String {
+            self.to_string()
+        }
+        fn from_text(text: &str) -> Option<u32> {
+            text.parse().ok()
+        }
+    }
+
+    fn choose(tuner: &Tuner, details: &str, found: u32) -> u32 {
+        tuner.choose(("product", details), |&known| known < 100, || Ok(found)).unwrap()
+    }
+
+    #[test]
+    fn what_was_chosen_is_chosen_again_on_the_same_model_only() {
+        let first = Tuner::new("A".into());
+        assert_eq!(first.tuning(), None);
+        assert_eq!((choose(&first, "2x2", 7), choose(&first, "3x3", 8)), (7, 8));
+        let tuning = Tuning::from_text(&first.tuning().unwrap().to_text()).unwrap();
+        assert_eq!(Some(&tuning), first.tuning().as_ref());
+        assert_eq!(tuning.choices.values().collect::<Vec<_>>().len(), 2);
+
+        let same = Tuner::new("A".into());
+        assert!(same.adopt(&tuning));
+        assert_eq!((choose(&same, "2x2", 70), choose(&same, "4x4", 9)), (7, 9));
+        // What is not used any more is not passed on.
+        assert_eq!(same.tuning().unwrap().choices.len(), 2);
+
+        let other = Tuner::new("B".into());
+        assert!(!other.adopt(&tuning));
+        assert_eq!(choose(&other, "2x2", 70), 70);
+    }
+
+    #[test]
+    fn what_cannot_be_had_or_read_is_found_anew() {
+        for text in ["100", "seven", ""] {
+            let tuner = Tuner::new("A".into());
+            choose(&tuner, "2x2", 7);
+            let mut tuning = tuner.tuning().unwrap();
+            tuning.choices.values_mut().for_each(|choice| *choice = text.to_string());
+            let tuner = Tuner::new("A".into());
+            assert!(tuner.adopt(&tuning));
+            assert_eq!(choose(&tuner, "2x2", 9), 9, "{text}");
+        }
+        assert_eq!(Tuning::from_text("{\"device\": 1}"), None);
+    }
+
+    #[test]
+    fn what_fails_is_no_choice() {
+        let tuner = Tuner::new("A".into());
+        let failed = tuner.choose(("product", ""), |_: &u32| true, || Err(DeviceError::ForeignBuffer));
+        assert_eq!((failed, tuner.tuning()), (Err(DeviceError::ForeignBuffer), None));
+    }
+}
