@@ -255,6 +255,23 @@ fn rows_of_all_lengths(check: impl Fn(&Case)) {
     }
 }
 
+/// What matrix units take, where there are any.
+#[test]
+fn products_of_halves_in_whole_blocks_agree() {
+    for (lhs_transposed, rhs_transposed) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (batch, m, n, k) = (2, 128, 192, 96);
+        Case::new(|b| {
+            let lhs = if lhs_transposed { [batch, k, m] } else { [batch, m, k] };
+            let rhs = if rhs_transposed { [batch, n, k] } else { [batch, k, n] };
+            let (lhs, rhs) = (data(b, "lhs", DType::F16, &lhs), data(b, "rhs", DType::F16, &rhs));
+            let contracted = vec![(if lhs_transposed { 1 } else { 2 }, if rhs_transposed { 2 } else { 1 })];
+            let product = b.contract(lhs, rhs, Contract { batch: vec![(0, 0)], contracted });
+            vec![b.unary(Unary::Tanh, product)]
+        })
+        .check(2e-2);
+    }
+}
+
 #[test]
 fn products_of_all_layouts_and_types_agree() {
     let types =

@@ -10,7 +10,7 @@ use super::scalar::widened;
 use super::target::Target;
 use super::tile::{Memory, TileCode};
 use super::{
-    Argument, Buffers, EmitError, Form, FusedKernel, LARGEST_NARROW, OperandForm, operand_forms, tiled,
+    Argument, Buffers, EmitError, Form, FusedKernel, LARGEST_NARROW, OperandForm, operand_forms, split,
 };
 use crate::fuse::{
     Access, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, Reg, Side, SideSum, Tile,
@@ -122,19 +122,18 @@ pub fn multiplied_and_added(
 /// The longest contracted axis that one thread goes along.
 const LONGEST_ALONE: usize = 32;
 
-/// The product with its epilogue, without the sums beside it.
-pub fn own_product(kernel: &Kernel, body: &ContractBody) -> FusedKernel {
-    let form = ProductForm::of(body);
-    if tiled::is_worth_it(&form, body.batch) {
-        let (tile, operands) = (body.epilogue.clone(), operand_forms(kernel));
-        let form = Form::Tiled { product: form, n_batches: body.batch };
-        return FusedKernel { tile, form, operands, is_guarded: false, target: Target::CUDA };
+/// The product with its epilogue as one launch, without the sums beside it.
+pub fn own_product(kernel: &Kernel, body: &ContractBody, target: Target) -> FusedKernel {
+    if let Some(cut) = split::cuts(body, Target { has_library: true, ..target }).first()
+        && let Some(fused) = split::launches(kernel, body, *cut).pop()
+    {
+        return fused;
     }
     let is_plain = |inst: &TileInst| inst.class != Class::Row && !matches!(inst.op, TileOp::Check { .. });
     if body.k > LONGEST_ALONE && body.epilogue.insts.iter().all(is_plain) {
         return with_used_operands(as_rows(body), Form::Row, operand_forms(kernel));
     }
-    let (tile, form) = (body.epilogue.clone(), Form::Contract(form));
+    let (tile, form) = (body.epilogue.clone(), Form::Contract(ProductForm::of(body)));
     FusedKernel { tile, form, operands: operand_forms(kernel), is_guarded: false, target: Target::CUDA }
 }
 
@@ -170,7 +169,7 @@ fn as_rows(body: &ContractBody) -> Tile {
 }
 
 /// The same with other registers.
-fn with_operands(op: &TileOp, renamed: impl Fn(Reg) -> Reg) -> TileOp {
+pub fn with_operands(op: &TileOp, renamed: impl Fn(Reg) -> Reg) -> TileOp {
     let mut op = op.clone();
     match &mut op {
         TileOp::Load { index, .. } => {
@@ -233,7 +232,7 @@ impl FusedKernel {
     /// # Panics
     /// If the kernel is no contraction.
     pub fn own_product(kernel: &Kernel) -> FusedKernel {
-        own_product(kernel, contract_body(kernel))
+        own_product(kernel, contract_body(kernel), Target::CUDA)
     }
 
     /// The sums beside a contraction, each a launch of its own.
@@ -246,7 +245,11 @@ impl FusedKernel {
     }
 }
 
-fn contract_body(kernel: &Kernel) -> &ContractBody {
+/// What a contraction computes.
+///
+/// # Panics
+/// If the kernel is none.
+pub fn contract_body(kernel: &Kernel) -> &ContractBody {
     match &kernel.body {
         KernelBody::Contract(body) => body,
         _ => crate::bug!("`{}` is no contraction", kernel.name),

@@ -46,6 +46,7 @@ mod scan;
 mod scatter;
 mod segmented;
 mod select;
+mod split;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,7 @@ pub use fold::{PANEL_BYTES, Panel, PanelFold};
 pub use library::{Activation, LibraryEpilogue, LibraryMatrix, absorbed, library_matrices};
 pub use row::RowPlan;
 pub use select::{MOST_SELECTED, select_rows};
+pub use split::Cut;
 pub use target::Target;
 pub use tile::FLAG_WORDS;
 
@@ -211,6 +213,8 @@ enum Form {
     Tiled {
         product: contract::ProductForm,
         n_batches: usize,
+        /// Points of a thread along each axis.
+        each: usize,
     },
     Scatter(scatter::ScatterForm),
     Scan(scan::ScanForm),
@@ -287,12 +291,12 @@ impl FusedKernel {
                     let launches = fold::launches(kernel, body, rows)?;
                     return Ok(launches.into_iter().map(|fused| fused.on(target)).collect());
                 }
-                let product = contract::own_product(kernel, body);
-                [product]
-                    .into_iter()
-                    .chain(FusedKernel::side_sums(kernel))
-                    .map(|fused| fused.on(target))
-                    .collect()
+                let mut launches = match split::cuts(body, target).first() {
+                    Some(&cut) => split::launches(kernel, body, cut),
+                    None => vec![contract::own_product(kernel, body, target)],
+                };
+                launches.extend(FusedKernel::side_sums(kernel));
+                launches.into_iter().map(|fused| fused.on(target)).collect()
             }
             KernelBody::Scatter(body) => scatter::launches(kernel, body, target),
             KernelBody::Scan { monoid, domain } => {
@@ -362,7 +366,7 @@ impl FusedKernel {
         match &self.form {
             Form::Map => points.div_ceil(map::THREADS * map::width(&self.tile)),
             Form::Contract(_) | Form::Scatter(_) => points.div_ceil(map::THREADS),
-            Form::Tiled { product, n_batches } => tiled::cubes(product, *n_batches, points),
+            Form::Tiled { product, each, .. } => tiled::cubes(product, *each, points),
             Form::Scan(_) => scan::cubes(&self.tile.domain, points),
             Form::Row => points.div_ceil(RowPlan::of(&self.tile, self.target).rows),
             Form::Attend(_) | Form::Fold(_) | Form::Own(_) => points,
@@ -522,8 +526,8 @@ impl FusedKernel {
             (Form::Contract(product), Some(points)) => {
                 contract::contract(&mut code, &self.tile, &buffers, product, points)?;
             }
-            (Form::Tiled { product, n_batches }, Some(points)) => {
-                tiled::product(&mut code, product, &self.tile, &buffers, (*n_batches, points))?;
+            (Form::Tiled { product, each, .. }, Some(points)) => {
+                tiled::product(&mut code, product, &self.tile, &buffers, (*each, points))?;
             }
             (Form::Segmented(segments), _) => segmented::map(&mut code, &self.tile, &buffers, segments)?,
             (Form::Scatter(form), Some(points)) => {

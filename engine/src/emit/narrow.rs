@@ -244,6 +244,13 @@ fn to_half(code: &mut Code, x: Variable) -> Variable {
     code.bit(Bitwise::BitwiseOr, value, sign)
 }
 
+/// The bits of a number that a `bf16` holds exactly.
+pub fn high_half(code: &mut Code, x: Variable) -> Variable {
+    let bits = code.reinterpret(U32, x);
+    let sixteen = code.int(U32, 16);
+    code.bit(Bitwise::ShiftRight, bits, sixteen)
+}
+
 fn to_bfloat(code: &mut Code, x: Variable) -> Variable {
     let bits = code.reinterpret(U32, x);
     let [sixteen, one, below_half, size_mask, top, quiet] =

@@ -16,8 +16,18 @@ pub fn run(kernel: &Kernel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>
 
 /// The same of a kernel that is defined for another language.
 pub fn run_on(kernel: &Kernel, target: Target, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
+    run_launches(kernel, &FusedKernel::launches(kernel, target).unwrap(), inputs, seed)
+}
+
+/// The same of some launches of a kernel.
+pub fn run_launches(
+    kernel: &Kernel,
+    launches: &[FusedKernel],
+    inputs: &[Vec<u8>],
+    seed: u32,
+) -> Option<Vec<Vec<u8>>> {
     let mut memory = HostMemory::new(kernel, inputs);
-    for fused in FusedKernel::launches(kernel, target).unwrap() {
+    for fused in launches {
         let source = fused.cuda_source().unwrap();
         let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));
         memory.launch(&source, n_blocks, &info)?;

@@ -24,6 +24,13 @@ const MOST_COPIES: usize = 8;
 /// Elements that a thread holds, at most.
 const MOST_HELD: usize = 32;
 
+/// Columns that share threads with more neighbours than fill a line of memory have too few threads each from here on.
+const LONG_COLUMN: usize = 1024;
+/// Elements that fill a line of memory.
+const NEIGHBOURS: usize = 8;
+/// The most threads that columns of a block share.
+const MOST_THREADS: usize = 1024;
+
 /// Who computes a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowPlan {
@@ -46,8 +53,9 @@ impl RowPlan {
         let Domain { row, inner, .. } = tile.domain;
         let threads = row.div_ceil(MOST_COPIES).next_power_of_two();
         if inner > 1 {
-            let threads = threads.min(PLANE);
-            let rows = if threads == 1 { 128 } else { PLANE };
+            let width = if row < LONG_COLUMN { PLANE } else { NEIGHBOURS };
+            let threads = threads.min(target.most_threads / width).min(MOST_THREADS / width);
+            let rows = if threads == 1 { 128 } else { width };
             let groups = (row <= MOST_COPIES * PLANE).then_some(row.div_ceil(threads));
             return RowPlan { threads, rows, width: 1, groups, is_across: true };
         }

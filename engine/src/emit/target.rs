@@ -30,6 +30,8 @@ pub struct Target {
     pub has_i64: bool,
     /// Whether there is an `f64`.
     pub has_f64: bool,
+    /// Whether large products are a library's.
+    pub has_library: bool,
     /// Whether a launch takes as many cubes as are asked for; if not, it may get some more, which have nothing to do.
     pub has_exact_grid: bool,
     /// Threads of a cube, at most; a power of two.
@@ -52,6 +54,7 @@ impl Target {
         adds_f64: true,
         has_i64: true,
         has_f64: true,
+        has_library: true,
         has_exact_grid: true,
         most_threads: 1024,
         most_tensors: usize::MAX,
@@ -69,6 +72,7 @@ impl Target {
         adds_f64: false,
         has_i64: false,
         has_f64: false,
+        has_library: false,
         has_exact_grid: false,
         most_threads: 256,
         most_tensors: 5,

@@ -1124,6 +1124,26 @@ fn a_large_product_is_computed_in_tiles() {
     }
 }
 
+/// Few points and long sums: parts of them are added up by the epilogue.
+#[test]
+fn a_product_is_the_same_however_it_is_cut() {
+    let no_library = Target { has_library: false, ..Target::CUDA };
+    let long = [[false, false], [true, true]].map(|turned| product(1, [80, 70, 512], turned, turned[0]));
+    let whole = product(2, [90, 100, 37], [false, true], true);
+    let mut n_launches = vec![];
+    for product in long.into_iter().chain([whole]) {
+        let (kernel, inputs) = (product.kernel(), product.inputs());
+        for cut in FusedKernel::cuts(&kernel, no_library) {
+            let launches = FusedKernel::cut_product(&kernel, no_library, cut);
+            n_launches.push(launches.len());
+            let buffers = inputs.each_ref().map(|input| bytes(input));
+            let Some(buffers) = on_host::run_launches(&kernel, &launches, &buffers, 0) else { return };
+            assert_close(&f32s(&buffers[4]), product.result(&inputs));
+        }
+    }
+    assert!(n_launches.contains(&1) && n_launches.contains(&2), "{n_launches:?}");
+}
+
 #[test]
 fn an_epilogue_runs_on_a_product_in_memory() {
     for product in PRODUCTS {

@@ -3,6 +3,7 @@
 use super::access::{Element, element};
 use super::code::{BOOL, Code, F32, I32, I64, U32, U64};
 use super::group::Group;
+use super::narrow::high_half;
 use super::philox;
 use super::scalar::{literal, narrowed, quotient_by, scalar, widened};
 use super::target::Target;
@@ -156,7 +157,14 @@ impl TileCode<'_> {
     }
 
     fn to_store(&self, code: &mut Code, inst: &TileInst, value: Reg, register: Variable) -> Variable {
-        if self.keeps_bits(code, value) { register } else { narrowed(code, inst.dtype, register) }
+        let source = &self.tile.insts[value];
+        let is_rounded =
+            matches!(source.op, TileOp::Scalar(Scalar::Cast(_), _)) && source.dtype == inst.dtype;
+        match inst.dtype {
+            _ if self.keeps_bits(code, value) => register,
+            DType::BF16 if is_rounded && code.target.lanes(inst.dtype) > 1 => high_half(code, register),
+            dtype => narrowed(code, dtype, register),
+        }
     }
 
     /// Whether a register holds bits as they lie in memory: packed elements that are only copied.

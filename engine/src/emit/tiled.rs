@@ -11,16 +11,11 @@ use crate::fuse::{MatrixOperand, Tile, TileInst, TileOp};
 use cubecl_core::ir::{Builtin, ElemType, Variable};
 
 /// Threads along each side of a square.
-const SIDE: usize = 16;
+pub const SIDE: usize = 16;
 /// Threads of a cube.
 pub const THREADS: usize = SIDE * SIDE;
 /// Length of the slices of the contracted axis.
-const DEPTH: usize = 16;
-/// Squares that fill a GPU; with fewer, smaller ones are faster.
-const ENOUGH_SQUARES: usize = 128;
-/// The fewest points that are worth sharing.
-const FEWEST_POINTS: usize = 1 << 14;
-
+pub const DEPTH: usize = 16;
 /// How a product is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tiling {
@@ -31,16 +26,8 @@ struct Tiling {
 }
 
 impl Tiling {
-    fn of(form: &ProductForm, n_batches: usize) -> Tiling {
-        let cut = |each: usize| {
-            let squares = [form.m, form.n].map(|extent| extent.div_ceil(SIDE * each));
-            Tiling { each, squares }
-        };
-        // Eight by eight sums of 64 bits are more than a thread can hold.
-        let widest = if form.dtype.accumulator().size() > 4 { 4 } else { 8 };
-        let mut candidates = [8, 4, 2].into_iter().filter(|&each| each <= widest).map(cut);
-        let is_enough = |tiling: &Tiling| tiling.n_squares() * n_batches >= ENOUGH_SQUARES;
-        candidates.find(is_enough).unwrap_or_else(|| cut(1))
+    fn of(form: &ProductForm, each: usize) -> Tiling {
+        Tiling { each, squares: [form.m, form.n].map(|extent| extent.div_ceil(SIDE * each)) }
     }
 
     fn n_squares(&self) -> usize {
@@ -58,25 +45,20 @@ impl Tiling {
     }
 }
 
-/// Whether a product is worth cutting.
-pub fn is_worth_it(form: &ProductForm, n_batches: usize) -> bool {
-    n_batches * form.m * form.n >= FEWEST_POINTS && form.k >= DEPTH && form.m.min(form.n) >= SIDE / 2
-}
-
 /// Cubes for so many points.
-pub fn cubes(form: &ProductForm, n_batches: usize, n_points: usize) -> usize {
-    n_points / (form.m * form.n).max(1) * Tiling::of(form, n_batches).n_squares()
+pub fn cubes(form: &ProductForm, each: usize, n_points: usize) -> usize {
+    n_points / (form.m * form.n).max(1) * Tiling::of(form, each).n_squares()
 }
 
-/// Emits a product of `n_batches` pairs of matrices, and its epilogue `tile` at each of its `n_points` points.
+/// Emits a product, `each` points of a thread along each axis, and its epilogue `tile` at each of its `n_points` points.
 pub fn product(
     code: &mut Code,
     form: &ProductForm,
     tile: &Tile,
     buffers: &Buffers,
-    (n_batches, n_points): (usize, Variable),
+    (each, n_points): (usize, Variable),
 ) -> Result<(), EmitError> {
-    let tiling = Tiling::of(form, n_batches);
+    let tiling = Tiling::of(form, each);
     let elem = code.target.register(form.dtype.accumulator());
     let unit = code.builtin(Builtin::UnitPosX);
     let cube = code.builtin(Builtin::CubePos);

@@ -2,8 +2,11 @@
 
 use super::Adapter;
 use super::compile::Pipelines;
+use super::launch::Way;
+use super::matrix;
 use super::probe;
 use crate::device::DeviceError;
+use dashmap::DashMap;
 use engine_core::emit::Target;
 use std::sync::{Arc, Mutex, PoisonError};
 use wgpu::{Backends, DeviceType, Features};
@@ -22,6 +25,10 @@ pub struct Context {
     pub target: Target,
     /// Compiled kernels.
     pub pipelines: Pipelines,
+    /// How products are computed, by kernel, as far as it was tried.
+    pub ways: DashMap<String, Way>,
+    /// Whether planes multiply squares of 16 by 16 halves at once, and add up in `f32`.
+    pub has_matrix_units: bool,
     /// Whether the time of a launch can be measured on it.
     pub has_timestamps: bool,
     info: wgpu::AdapterInfo,
@@ -96,12 +103,19 @@ impl Context {
         let name = format!("{} ({})", info.name, info.backend);
         let limits = adapter.limits();
         let planes = if is_tried { Features::SUBGROUP } else { Features::empty() };
-        let features = adapter.features() & WANTED.union(planes);
+        let matrices = if is_tried { matrix_features(&adapter) } else { Features::empty() };
+        let features = adapter.features() & WANTED.union(planes).union(matrices);
+        // SAFETY: what is experimental is written into memory by the texts of `matrix` alone, which are valid.
+        let experimental = unsafe { wgpu::ExperimentalFeatures::enabled() };
         let descriptor = wgpu::DeviceDescriptor {
             label: None,
             required_features: features,
             required_limits: limits.clone(),
-            experimental_features: wgpu::ExperimentalFeatures::disabled(),
+            experimental_features: if matrices.is_empty() {
+                wgpu::ExperimentalFeatures::disabled()
+            } else {
+                experimental
+            },
             memory_hints: wgpu::MemoryHints::MemoryUsage,
             trace: wgpu::Trace::Off,
         };
@@ -128,6 +142,8 @@ impl Context {
             target: target(features, &limits),
             has_timestamps: features.contains(Features::TIMESTAMP_QUERY),
             pipelines: Pipelines::default(),
+            ways: DashMap::new(),
+            has_matrix_units: false,
             name,
             device,
             queue,
@@ -139,6 +155,7 @@ impl Context {
             let target = probe::found(&context, context.plane(features))?;
             if let Some(context) = Arc::get_mut(&mut context) {
                 context.target = target;
+                context.has_matrix_units = !matrices.is_empty() && target.plane == matrix::PLANE;
             }
         }
         Ok(context)
@@ -149,6 +166,11 @@ impl Context {
         let wgpu::AdapterInfo { subgroup_min_size: least, subgroup_max_size: most, .. } = self.info;
         let is_told = features.contains(Features::SUBGROUP) && least == most && most.is_power_of_two();
         is_told.then_some(most as usize)
+    }
+
+    /// Whether the fastest of some kernels can be found by trying them: not where all are slow.
+    pub fn is_worth_trying(&self) -> bool {
+        self.has_timestamps && self.info.device_type != DeviceType::Cpu
     }
 
     /// Facts for people.
@@ -164,6 +186,7 @@ impl Context {
             ("i64".to_string(), has(self.target.has_i64)),
             ("float atomics".to_string(), has(self.target.adds_f32)),
             ("threads of a plane".to_string(), self.target.plane.to_string()),
+            ("matrix units for halves".to_string(), has(self.has_matrix_units)),
             (
                 "halves at once".to_string(),
                 match (self.target.reads_halves, self.target.writes_halves) {
@@ -207,6 +230,19 @@ impl Context {
         }
         error.map_or(Ok(made), Err)
     }
+}
+
+/// What products on matrix units ask for, if the GPU has all of it.
+fn matrix_features(adapter: &wgpu::Adapter) -> Features {
+    let wanted = Features::SHADER_F16 | Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+    let is_ours = |found: &wgpu::CooperativeMatrixProperties| {
+        let sizes = [found.m_size, found.n_size, found.k_size];
+        let types = [found.ab_type, found.cr_type];
+        sizes == [16; 3] && types == [wgpu::CooperativeScalarType::F16, wgpu::CooperativeScalarType::F32]
+    };
+    let has_all =
+        adapter.features().contains(wanted) && adapter.cooperative_matrix_properties().iter().any(is_ours);
+    if has_all { wanted } else { Features::empty() }
 }
 
 fn target(features: Features, limits: &wgpu::Limits) -> Target {

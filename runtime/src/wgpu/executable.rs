@@ -111,23 +111,14 @@ impl WgpuExecutable {
     }
 
     fn group(&self, number: usize) -> BindGroup {
-        let dispatch = &self.dispatches[number];
-        let mut entries: Vec<BindGroupEntry> = vec![];
-        for (binding, bound) in dispatch.arguments.iter().enumerate() {
-            entries.push(match *bound {
-                Bound::Flag => whole(binding, &self.flag),
-                Bound::Scratch { start, bytes } => part(binding, &self.scratch, start, bytes),
-                Bound::Buffer(id) => {
-                    let (memory, offset) = self.place(id);
-                    part(binding, memory, offset, self.plan.buffers[id].ty.bytes())
-                }
-            });
-        }
-        let bytes = 8 * dispatch.info.len();
-        entries.push(part(entries.len(), &self.infos, info_offset(&self.dispatches, number), bytes));
-        let Some(pipeline) = &dispatch.pipeline else { engine_core::bug!("a kernel that was not compiled") };
-        let descriptor = BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries };
-        self.context.device.create_bind_group(&descriptor)
+        bind(&self.context, &self.dispatches, number, &self.infos, |bound| match bound {
+            Bound::Flag => (&self.flag, 0, self.flag.bytes()),
+            Bound::Scratch { start, bytes } => (&self.scratch, start, bytes),
+            Bound::Buffer(id) => {
+                let (memory, offset) = self.place(id);
+                (memory, offset, self.plan.buffers[id].ty.bytes())
+            }
+        })
     }
 
     // ---- Steps.
@@ -141,12 +132,7 @@ impl WgpuExecutable {
     }
 
     fn dispatch(&self, pass: &mut wgpu::ComputePass, number: usize) {
-        let dispatch = &self.dispatches[number];
-        let Some(pipeline) = &dispatch.pipeline else { engine_core::bug!("a kernel that was not compiled") };
-        pass.set_pipeline(&pipeline.pipeline);
-        pass.set_bind_group(0, &self.groups[number], &[]);
-        let [x, y, z] = dispatch.grid;
-        pass.dispatch_workgroups(x, y, z);
+        self.dispatches[number].encode(pass, &self.groups[number]);
     }
 
     fn hand_in(&self, n_steps: u32) -> Result<(), DeviceError> {
@@ -325,11 +311,33 @@ impl Executable for WgpuExecutable {
     }
 }
 
+/// The bindings of a dispatch among others: a memory, where it starts there and how long it is, for each argument.
+pub fn bind<'m>(
+    context: &Context,
+    dispatches: &[Dispatch],
+    number: usize,
+    infos: &'m Memory,
+    place: impl Fn(Bound) -> (&'m Memory, usize, usize),
+) -> BindGroup {
+    let dispatch = &dispatches[number];
+    let mut entries: Vec<BindGroupEntry> = vec![];
+    for (binding, &bound) in dispatch.arguments.iter().enumerate() {
+        let (memory, offset, bytes) = place(bound);
+        entries.push(part(binding, memory, offset, bytes));
+    }
+    let bytes = 8 * dispatch.info.len();
+    entries.push(part(entries.len(), infos, info_offset(dispatches, number), bytes));
+    let Some(pipeline) = &dispatch.pipeline else { engine_core::bug!("a kernel that was not compiled") };
+    let descriptor = BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries };
+    context.device.create_bind_group(&descriptor)
+}
+
 fn info_offset(dispatches: &[Dispatch], number: usize) -> usize {
     dispatches[..number].iter().map(|dispatch| (8 * dispatch.info.len()).next_multiple_of(ALIGNMENT)).sum()
 }
 
-fn infos(context: &Arc<Context>, dispatches: &[Dispatch]) -> Result<Memory, DeviceError> {
+/// The scalars of all dispatches, each at a multiple of [`ALIGNMENT`].
+pub fn infos(context: &Arc<Context>, dispatches: &[Dispatch]) -> Result<Memory, DeviceError> {
     let mut bytes = vec![];
     for dispatch in dispatches {
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
@@ -340,7 +348,8 @@ fn infos(context: &Arc<Context>, dispatches: &[Dispatch]) -> Result<Memory, Devi
     Ok(memory)
 }
 
-fn scratch_bytes(dispatches: &[Dispatch]) -> usize {
+/// Bytes of scratch that dispatches need, one after the other.
+pub fn scratch_bytes(dispatches: &[Dispatch]) -> usize {
     let bound = dispatches.iter().flat_map(|dispatch| &dispatch.arguments);
     let ends = bound.map(|bound| match *bound {
         Bound::Scratch { start, bytes } => start + bytes,

@@ -2,10 +2,12 @@
 
 use super::compile::{self, Pipeline, Source};
 use super::context::Context;
+use super::matrix::Block;
+use super::trial;
 use crate::device::DeviceError;
-use engine_core::emit::{Argument, EmitError, FusedKernel};
-use engine_core::fuse::Kernel;
-use engine_core::plan::{BufferId, Launch, Plan};
+use engine_core::emit::{Argument, Cut, FusedKernel};
+use engine_core::fuse::{Kernel, KernelBody};
+use engine_core::plan::{BufferId, Plan};
 use std::sync::Arc;
 
 /// A dispatch of a plan.
@@ -40,100 +42,176 @@ pub enum Bound {
     },
 }
 
+impl Dispatch {
+    /// Puts it into a pass.
+    pub fn encode(&self, pass: &mut wgpu::ComputePass, group: &wgpu::BindGroup) {
+        let Some(pipeline) = &self.pipeline else { engine_core::bug!("a kernel that was not compiled") };
+        pass.set_pipeline(&pipeline.pipeline);
+        pass.set_bind_group(0, group, &[]);
+        let [x, y, z] = self.grid;
+        pass.dispatch_workgroups(x, y, z);
+    }
+}
+
+/// A way to compute a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By kernels in tiles.
+    Tiles(Cut),
+    /// On matrix units, and the epilogue as a kernel over the result.
+    Matrices(Block),
+}
+
 /// All dispatches of a plan, in order, their kernels compiled.
-pub fn dispatches(context: &Context, plan: &Plan, seed: u64) -> Result<Vec<Dispatch>, DeviceError> {
+pub fn dispatches(context: &Arc<Context>, plan: &Plan, seed: u64) -> Result<Vec<Dispatch>, DeviceError> {
     let has_checks = !plan.check_sites.is_empty();
     let mut dispatches = vec![];
-    for number in 0..plan.launches.len() {
-        let is_guarded = has_checks && plan.writes_state(&plan.launches[number]);
-        Draft { context, plan, number, seed, is_guarded, dispatches: &mut dispatches }.add()?;
+    for (number, launch) in plan.launches.iter().enumerate() {
+        let is_guarded = has_checks && plan.writes_state(launch);
+        let (kernel, buffers) = (&plan.kernels[launch.kernel], &launch.buffers[..]);
+        let draft = Draft { context, kernel, buffers, launch: number, seed, is_guarded };
+        draft.add(plan.scatters_in_place(launch), &mut dispatches)?;
     }
-    let owner = |dispatch: &Dispatch| plan.kernels[plan.launches[dispatch.launch].kernel].name.clone();
-    let owners: Vec<String> = dispatches.iter().map(owner).collect();
-    let sources: Vec<(&str, &Source)> =
-        owners.iter().zip(&dispatches).map(|(owner, dispatch)| (owner.as_str(), &dispatch.source)).collect();
-    let pipelines = compile::load(context, &sources)?;
-    for (dispatch, pipeline) in dispatches.iter_mut().zip(pipelines) {
-        dispatch.pipeline = Some(pipeline);
-    }
+    let owner = |dispatch: &Dispatch| plan.kernels[plan.launches[dispatch.launch].kernel].name.to_string();
+    load(context, dispatches.iter_mut().map(|dispatch| (owner(dispatch), dispatch)).collect())?;
     Ok(dispatches)
 }
 
+/// Compiles the kernels of dispatches, each with the name of its owner.
+pub fn load(context: &Context, mut dispatches: Vec<(String, &mut Dispatch)>) -> Result<(), DeviceError> {
+    let sources: Vec<(&str, &Source)> =
+        dispatches.iter().map(|(owner, dispatch)| (owner.as_str(), &dispatch.source)).collect();
+    let pipelines = compile::load(context, &sources)?;
+    for ((_, dispatch), pipeline) in dispatches.iter_mut().zip(pipelines) {
+        dispatch.pipeline = Some(pipeline);
+    }
+    Ok(())
+}
+
 /// A launch under construction.
-struct Draft<'p> {
-    context: &'p Context,
-    plan: &'p Plan,
-    number: usize,
-    seed: u64,
-    is_guarded: bool,
-    dispatches: &'p mut Vec<Dispatch>,
+#[derive(Clone, Copy)]
+pub struct Draft<'p> {
+    pub context: &'p Arc<Context>,
+    pub kernel: &'p Kernel,
+    /// Buffers by operand.
+    pub buffers: &'p [BufferId],
+    /// Position of the launch in the plan.
+    pub launch: usize,
+    pub seed: u64,
+    /// Whether nothing is written while the error flag stands.
+    pub is_guarded: bool,
 }
 
 impl Draft<'_> {
-    fn launch(&self) -> &Launch {
-        &self.plan.launches[self.number]
-    }
-
-    fn kernel(&self) -> &Kernel {
-        &self.plan.kernels[self.launch().kernel]
-    }
-
-    fn add(mut self) -> Result<(), DeviceError> {
-        let launches = FusedKernel::launches(self.kernel(), self.context.target);
-        let mut launches =
-            launches.map_err(|error| unsupported(self.context, &self.kernel().name, &error))?;
-        if self.plan.scatters_in_place(self.launch()) {
+    fn add(self, is_in_place: bool, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {
+        if let Some(way) = trial::way(self.context, self.kernel)? {
+            self.product(way, dispatches)?;
+            let target = self.context.target;
+            let sums = FusedKernel::side_sums(self.kernel).into_iter().map(|fused| fused.on(target));
+            return self.push_all(sums.collect(), dispatches);
+        }
+        let launches = FusedKernel::launches(self.kernel, self.context.target);
+        let mut launches = launches.map_err(|error| self.unsupported(error.to_string()))?;
+        if is_in_place {
             launches.remove(0);
         }
+        self.push_all(launches, dispatches)
+    }
+
+    /// The product in one of the ways there are, with its epilogue and without the sums beside it.
+    pub fn product(self, way: Way, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {
+        let target = self.context.target;
+        match way {
+            Way::Tiles(cut) => self.push_all(FusedKernel::cut_product(self.kernel, target, cut), dispatches),
+            Way::Matrices(block) => {
+                dispatches.push(self.matrices(block)?);
+                self.push_all(vec![FusedKernel::epilogue(self.kernel).on(target)], dispatches)
+            }
+        }
+    }
+
+    fn push_all(self, launches: Vec<FusedKernel>, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {
         if self.is_guarded {
             // Bad indices are found before anything is written.
             for checks in launches.iter().filter_map(FusedKernel::checks_only) {
-                self.push(&checks)?;
+                dispatches.extend(self.dispatch(&checks)?);
             }
-            return launches.into_iter().try_for_each(|fused| self.push(&fused.guarded()));
         }
-        launches.iter().try_for_each(|fused| self.push(fused))
-    }
-
-    fn push(&mut self, fused: &FusedKernel) -> Result<(), DeviceError> {
-        let points = fused.n_points();
-        let Some(grid) = grid(fused.cube_count_for(points), &self.context.limits) else {
-            return Ok(());
-        };
-        let source = compile::source(self.context, &self.kernel().name, fused)?;
-        let arguments = fused.arguments().into_iter().map(|argument| match argument {
-            Argument::Operand(operand) => Bound::Buffer(self.launch().buffers[operand]),
-            Argument::Flag | Argument::Guard => Bound::Flag,
-            Argument::Workspace { start, bytes } => Bound::Scratch { start, bytes },
-            Argument::Product => engine_core::bug!("a product without a library"),
-        });
-        let arguments: Vec<Bound> = arguments.collect();
-        arguments.iter().try_for_each(|bound| self.check_size(*bound))?;
-        let info = fused.info(points, self.seed as u32);
-        let launch = self.number;
-        self.dispatches.push(Dispatch { source, pipeline: None, arguments, info, grid, launch });
+        for fused in launches {
+            let fused = if self.is_guarded { fused.guarded() } else { fused };
+            dispatches.extend(self.dispatch(&fused)?);
+        }
         Ok(())
     }
 
-    fn check_size(&self, bound: Bound) -> Result<(), DeviceError> {
-        let (name, bytes) = match bound {
-            Bound::Flag => return Ok(()),
-            Bound::Buffer(id) => (&*self.plan.buffers[id].name, self.plan.buffers[id].ty.bytes()),
-            Bound::Scratch { bytes, .. } => ("its scratch", bytes),
+    /// None if it has no points.
+    fn dispatch(self, fused: &FusedKernel) -> Result<Option<Dispatch>, DeviceError> {
+        let points = fused.n_points();
+        let Some(grid) = grid(fused.cube_count_for(points), &self.context.limits) else {
+            return Ok(None);
+        };
+        let source = compile::source(self.context, &self.kernel.name, fused)?;
+        let arguments = fused.arguments().into_iter().map(|argument| self.bound(argument));
+        let arguments: Vec<Bound> = arguments.collect::<Result<_, _>>()?;
+        let info = fused.info(points, self.seed as u32);
+        Ok(Some(Dispatch { source, pipeline: None, arguments, info, grid, launch: self.launch }))
+    }
+
+    fn matrices(self, block: Block) -> Result<Dispatch, DeviceError> {
+        let refused = || self.unsupported("the matrices do not fit its matrix units".to_string());
+        let KernelBody::Contract(body) = &self.kernel.body else { return Err(refused()) };
+        let source = block.source(body).ok_or_else(refused)?;
+        let operands = [body.lhs.operand, body.rhs.operand].map(Argument::Operand);
+        let arguments = operands.into_iter().chain([Argument::Product]).map(|argument| self.bound(argument));
+        Ok(Dispatch {
+            source,
+            pipeline: None,
+            arguments: arguments.collect::<Result<_, _>>()?,
+            // A buffer has at least one word.
+            info: vec![0],
+            grid: block.grid(body).map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            launch: self.launch,
+        })
+    }
+
+    /// What an argument is bound to, if the GPU reaches all of it.
+    fn bound(self, argument: Argument) -> Result<Bound, DeviceError> {
+        let (bound, name, bytes) = match argument {
+            Argument::Flag | Argument::Guard => return Ok(Bound::Flag),
+            Argument::Operand(operand) => {
+                let bytes = self.kernel.operands[operand].ty.bytes();
+                (Bound::Buffer(self.buffers[operand]), format!("operand {operand}"), bytes)
+            }
+            Argument::Workspace { start, bytes } => {
+                (Bound::Scratch { start, bytes }, "its scratch".to_string(), bytes)
+            }
+            Argument::Product => {
+                let bytes = product_bytes(self.kernel);
+                (Bound::Scratch { start: 0, bytes }, "its product".to_string(), bytes)
+            }
         };
         let largest = self.context.limits.max_storage_buffer_binding_size;
         if bytes as u64 <= largest {
-            return Ok(());
+            return Ok(bound);
         }
-        Err(DeviceError::Unsupported {
-            device: self.context.name.clone(),
-            kernel: self.kernel().name.clone(),
-            reason: format!(
-                "`{name}` takes {} MiB, and a kernel reaches at most {} MiB of a tensor",
-                bytes >> 20,
-                largest >> 20
-            ),
-        })
+        Err(self.unsupported(format!(
+            "{name} takes {} MiB, and a kernel reaches at most {} MiB of a tensor",
+            bytes >> 20,
+            largest >> 20
+        )))
+    }
+
+    fn unsupported(self, reason: String) -> DeviceError {
+        let (device, kernel) = (self.context.name.clone(), self.kernel.name.to_string());
+        DeviceError::Unsupported { device, kernel, reason }
+    }
+}
+
+/// Bytes of a contraction's product before its epilogue.
+fn product_bytes(kernel: &Kernel) -> usize {
+    match &kernel.body {
+        KernelBody::Contract(body) => body.batch * body.m * body.n * body.dtype.accumulator().size(),
+        _ => 0,
     }
 }
 
@@ -145,14 +223,6 @@ fn grid(n_cubes: usize, limits: &wgpu::Limits) -> Option<[u32; 3]> {
     let rows = rows.div_ceil(layers.max(1));
     let columns = n_cubes.div_ceil((rows * layers).max(1));
     (n_cubes > 0).then(|| [columns, rows, layers].map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
-}
-
-fn unsupported(context: &Context, kernel: &str, error: &EmitError) -> DeviceError {
-    DeviceError::Unsupported {
-        device: context.name.clone(),
-        kernel: kernel.to_string(),
-        reason: error.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,17 @@
 //! CubeCL is the compiler here as well, not the executor: its client plans memory anew at each launch, while a plan here
 //! has one arena, and a step is a list of dispatches whose bindings never change. From the inside out: `context` owns the
 //! GPU, `memory` what is allocated on it, `probe` tries what it can do, `compile` turns kernels into pipelines, `launch` is one launch of a plan made
-//! ready, `arena` a plan's memory, `executable` runs a plan.
+//! ready, `trial` finds the fastest way for a product, `matrix` is that on matrix units, `arena` a plan's memory, `executable` runs a plan.
 
 mod arena;
 mod compile;
 mod context;
 mod executable;
 mod launch;
+mod matrix;
 mod memory;
 mod probe;
+mod trial;
 
 #[cfg(test)]
 mod tests;

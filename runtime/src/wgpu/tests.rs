@@ -1,7 +1,11 @@
 #![allow(clippy::unwrap_used)]
 //! What memory of a GPU does by itself. Results of kernels are compared in `tests/gpu.rs` of the root package.
 
+use super::launch::Way;
 use super::*;
+use engine_core::fuse::fuse;
+use engine_core::ir::*;
+use engine_core::op::Registry;
 
 /// An emulated GPU; none, with a note, if there is none.
 fn gpu() -> Option<WgpuDevice> {
@@ -52,4 +56,43 @@ fn a_gpu_that_is_not_there_is_named() {
     let error = error.to_string();
     let known = ["no GPU is found", "only a software adapter", "there is no GPU of number 1000"];
     assert!(known.iter().any(|text| error.contains(text)), "{error}");
+}
+
+/// A product with its epilogue, `[m, k] · [k, n]`.
+fn product(dtype: DType, [m, n, k]: [usize; 3]) -> Kernel {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("product"), &registry);
+    let lhs = b.input("lhs", InputKind::Data, Type::new(dtype, &[m, k]));
+    let rhs = b.input("rhs", InputKind::Data, Type::new(dtype, &[k, n]));
+    let y = b.matmul(lhs, rhs);
+    let y = b.unary(Unary::Tanh, y);
+    b.graph.outputs = vec![("y".into(), y)];
+    let graph = b.graph.pruned();
+    fuse(&graph, true).kernels.remove(0)
+}
+
+/// All ways run; which is the fastest is the GPU's affair.
+#[test]
+fn the_fastest_of_some_ways_is_one_of_them() {
+    let Some(gpu) = gpu() else { return };
+    let kernel = product(DType::F32, [128, 160, 512]);
+    let ways: Vec<Way> = FusedKernel::cuts(&kernel, gpu.context.target).into_iter().map(Way::Tiles).collect();
+    assert!(ways.len() > 2);
+    let found = trial::fastest(&gpu.context, &kernel, &ways).unwrap();
+    assert!(ways.contains(&found));
+    // Nothing is tried where all are slow.
+    assert_eq!(trial::way(&gpu.context, &kernel).unwrap(), Some(ways[0]));
+}
+
+/// Rests would have to be masked, and other types are not for matrix units.
+#[test]
+fn matrix_units_are_for_halves_in_whole_blocks() {
+    let n_blocks = |dtype, shape| matrix::blocks(&product(dtype, shape)).len();
+    assert!(n_blocks(DType::F16, [256, 256, 64]) > n_blocks(DType::F16, [64, 64, 64]));
+    assert_eq!(n_blocks(DType::F16, [64, 64, 64]), 1);
+    for (dtype, shape) in
+        [(DType::F16, [256, 250, 64]), (DType::F16, [256, 256, 40]), (DType::F32, [256, 256, 64])]
+    {
+        assert_eq!(n_blocks(dtype, shape), 0, "{dtype} {shape:?}");
+    }
 }

@@ -9,6 +9,7 @@ const POOR: Target = Target {
     has_narrow: false,
     plane: 1,
     has_exact_functions: false,
+    has_library: false,
     has_exact_grid: false,
     most_threads: 256,
     ..Target::CUDA

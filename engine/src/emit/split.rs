@@ -1,0 +1,168 @@
+//! Products in tiles, cut along the contracted axis as well: a result of few tiles and long sums would leave most of a GPU
+//! idle. Each part of the sums is a product of its own, and the epilogue adds the parts up in their order.
+
+use super::contract::{ProductForm, with_operands, with_used_operands};
+use super::target::Target;
+use super::tiled::{DEPTH, SIDE};
+use super::{Argument, Form, FusedKernel, LARGEST_NARROW, OperandForm, contract, operand_forms};
+use crate::fuse::{
+    Access, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, Reg, Tile, TileInst, TileOp,
+};
+use crate::ir::{Binary, DType, Scalar};
+
+/// How a product is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cut {
+    /// Points of a thread along each axis of the result.
+    each: usize,
+    /// Parts of the contracted axis.
+    parts: usize,
+}
+
+/// Tiles that fill a GPU; with fewer, smaller ones or shorter sums are faster.
+const ENOUGH_TILES: usize = 128;
+/// The fewest points that are worth sharing.
+const FEWEST_POINTS: usize = 1 << 14;
+/// The shortest part of a sum.
+const SHORTEST_PART: usize = 128;
+/// The most elements that parts are kept in.
+const MOST_KEPT: usize = 1 << 24;
+
+/// The ways to cut a contraction that are worth trying, the most likely one first; none if it is not worth it.
+pub fn cuts(body: &ContractBody, target: Target) -> Vec<Cut> {
+    let &ContractBody { batch, m, n, k, dtype, .. } = body;
+    if k < DEPTH || m.min(n) < SIDE / 2 {
+        return vec![];
+    }
+    // Eight by eight sums of 64 bits are more than a thread can hold.
+    let widest = if dtype.accumulator().size() > 4 { 4 } else { 8 };
+    let n_tiles =
+        |each: usize| [m, n].map(|extent| extent.div_ceil(SIDE * each)).iter().product::<usize>() * batch;
+    let parts = allowed_parts(body, target);
+    let mut cuts = vec![];
+    for each in [8, 4, 2, 1].into_iter().filter(|&each| each <= widest) {
+        let fills = |&parts: &usize| n_tiles(each) * parts >= ENOUGH_TILES;
+        let first = parts.iter().position(fills);
+        let filling = parts[first.unwrap_or(parts.len() - 1)..].iter().take(3);
+        cuts.extend(filling.map(|&parts| Cut { each, parts }));
+    }
+    let fills = |cut: &Cut| n_tiles(cut.each) * cut.parts >= ENOUGH_TILES;
+    // What fills the GPU stays in order, the others follow: the smallest tiles first, of which there are most.
+    let (mut filling, mut others): (Vec<Cut>, Vec<Cut>) = cuts.into_iter().partition(fills);
+    others.reverse();
+    filling.extend(others);
+    filling.retain(|cut| batch * m * n * cut.parts >= FEWEST_POINTS);
+    filling
+}
+
+/// Into how many parts sums can be cut, in rising order.
+fn allowed_parts(body: &ContractBody, target: Target) -> Vec<usize> {
+    let &ContractBody { batch, m, n, k, dtype, .. } = body;
+    let checks = body.epilogue.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }));
+    // Where there is a library, it has long sums; checks run before anything is multiplied.
+    let is_whole = target.has_library || batch != 1 || checks || dtype.accumulator().size() != 4;
+    let is_allowed =
+        |&parts: &usize| k.is_multiple_of(parts) && k / parts >= SHORTEST_PART && parts * m * n <= MOST_KEPT;
+    let more = [2, 4, 8, 16, 32, 64].into_iter().filter(is_allowed).take(if is_whole { 0 } else { 6 });
+    [1].into_iter().chain(more).collect()
+}
+
+/// The launches of a product that is cut so, without the sums beside it.
+pub fn launches(kernel: &Kernel, body: &ContractBody, cut: Cut) -> Vec<FusedKernel> {
+    let product = ProductForm::of(body);
+    if cut.parts == 1 {
+        let form = Form::Tiled { product, n_batches: body.batch, each: cut.each };
+        let (tile, operands) = (body.epilogue.clone(), operand_forms(kernel));
+        return vec![FusedKernel { tile, form, operands, is_guarded: false, target: Target::CUDA }];
+    }
+    vec![parts(kernel, body, cut), sum_of_parts(kernel, body, cut.parts)]
+}
+
+/// The parts of the sums, one after the other in the workspace: a batch of shorter products.
+fn parts(kernel: &Kernel, body: &ContractBody, Cut { each, parts }: Cut) -> FusedKernel {
+    let &ContractBody { m, n, k, lhs, rhs, dtype, .. } = body;
+    let length = k / parts;
+    let part_of = |matrix: MatrixOperand, stride: i64, operand: usize| MatrixOperand {
+        batch: stride * length as i64,
+        operand,
+        ..matrix
+    };
+    let (lhs_part, rhs_part) = (part_of(lhs, lhs.col, 0), part_of(rhs, rhs.row, 1));
+    let product = ProductForm { k: length, lhs: lhs_part, rhs: rhs_part, ..ProductForm::of(body) };
+    let n_points = parts * m * n;
+    let inst = |op: TileOp| TileInst { op, dtype: dtype.accumulator(), class: Class::Element };
+    let store = TileOp::Store { operand: 2, access: Access::strided(&[n_points], &[1]), value: 0 };
+    let tile = Tile {
+        domain: Domain { outer: parts * m, row: n, inner: 1 },
+        insts: vec![inst(TileOp::Accumulator), inst(store)],
+    };
+    let of_kernel = operand_forms(kernel);
+    let operands =
+        vec![of_kernel[lhs.operand], of_kernel[rhs.operand], kept(dtype.accumulator(), n_points, true)];
+    let form = Form::Tiled { product, n_batches: parts, each };
+    FusedKernel { tile, form, operands, is_guarded: false, target: Target::CUDA }
+}
+
+/// The epilogue at the sums of the parts.
+fn sum_of_parts(kernel: &Kernel, body: &ContractBody, parts: usize) -> FusedKernel {
+    let mut operands = operand_forms(kernel);
+    let (domain, dtype) = (body.epilogue.domain, body.dtype.accumulator());
+    let n_points = domain.points(Class::Element);
+    let inst = |op: TileOp| TileInst { op, dtype, class: Class::Element };
+    let load = |part: usize| {
+        let mut access = Access::strided(&[n_points], &[1]);
+        access.levels[0].offset = (part * n_points) as i64;
+        inst(TileOp::Load { operand: operands.len(), access, index: None })
+    };
+    let mut insts = vec![load(0)];
+    for part in 1..parts {
+        let total = insts.len() - 1;
+        insts.push(load(part));
+        let args = vec![total, total + 1];
+        insts.push(inst(TileOp::Scalar(Scalar::Binary(Binary::Add), args)));
+    }
+    let n_own = insts.len();
+    let is_sum = |reg: Reg| body.epilogue.insts[reg].op == TileOp::Accumulator;
+    // An accumulator leaves a copy behind, so that registers keep their distance.
+    let renamed = |reg: Reg| if is_sum(reg) { n_own - 1 } else { reg + n_own };
+    insts.extend(body.epilogue.insts.iter().map(|epilogue| match &epilogue.op {
+        TileOp::Accumulator => inst(TileOp::Scalar(Scalar::Cast(dtype), vec![n_own - 1])),
+        op => TileInst { op: with_operands(op, renamed), ..epilogue.clone() },
+    }));
+    operands.push(kept(dtype, parts * n_points, false));
+    with_used_operands(Tile { domain, insts }, Form::Map, operands)
+}
+
+/// Parts of sums, in the workspace.
+fn kept(dtype: DType, n: usize, is_written: bool) -> OperandForm {
+    OperandForm {
+        argument: Argument::Workspace { start: 0, bytes: n * dtype.size() },
+        dtype,
+        is_written,
+        is_empty: false,
+        is_wide: n > LARGEST_NARROW,
+        may_share: false,
+        is_atomic: false,
+        as_bits: false,
+    }
+}
+
+impl FusedKernel {
+    /// The ways to cut a kernel's product that are worth trying, the most likely one first; none if it has none that is
+    /// worth it.
+    pub fn cuts(kernel: &Kernel, target: Target) -> Vec<Cut> {
+        match &kernel.body {
+            KernelBody::Contract(body) if body.rows.is_none() => cuts(body, target),
+            _ => vec![],
+        }
+    }
+
+    /// The launches of a contraction that is cut so, without the sums beside it.
+    ///
+    /// # Panics
+    /// If the kernel is no contraction.
+    pub fn cut_product(kernel: &Kernel, target: Target, cut: Cut) -> Vec<FusedKernel> {
+        let launches = launches(kernel, contract::contract_body(kernel), cut);
+        launches.into_iter().map(|fused| fused.on(target)).collect()
+    }
+}

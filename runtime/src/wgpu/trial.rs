@@ -1,0 +1,121 @@
+//! Finding the fastest way to compute a product by trying some, on memory of the right sizes. What was found is remembered
+//! as long as the GPU is open.
+
+use super::context::Context;
+use super::executable::{bind, infos, scratch_bytes};
+use super::launch::{Bound, Dispatch, Draft, Way, load};
+use super::matrix;
+use super::memory::{Memory, Staging};
+use crate::device::DeviceError;
+use engine_core::emit::FusedKernel;
+use engine_core::fuse::Kernel;
+use std::sync::Arc;
+
+/// Times of each way; the least counts.
+const N_ROUNDS: usize = 3;
+/// Turns of a measurement.
+const N_TURNS: usize = 4;
+
+/// How a kernel's product is computed here; none if there is but one way, or nothing to multiply.
+pub fn way(context: &Arc<Context>, kernel: &Kernel) -> Result<Option<Way>, DeviceError> {
+    let ways = ways(context, kernel);
+    if ways.len() < 2 || !context.is_worth_trying() {
+        return Ok(ways.first().copied());
+    }
+    let key = format!("{:?}", kernel.body);
+    if let Some(known) = context.ways.get(&key) {
+        return Ok(Some(*known));
+    }
+    let found = fastest(context, kernel, &ways)?;
+    context.ways.insert(key, found);
+    Ok(Some(found))
+}
+
+/// The ways that are worth trying, the most likely one first.
+fn ways(context: &Context, kernel: &Kernel) -> Vec<Way> {
+    let blocks = if context.has_matrix_units { matrix::blocks(kernel) } else { vec![] };
+    let matrices = blocks.into_iter().map(Way::Matrices);
+    matrices.chain(FusedKernel::cuts(kernel, context.target).into_iter().map(Way::Tiles)).collect()
+}
+
+/// The fastest of some ways; what the GPU refuses is none.
+pub fn fastest(context: &Arc<Context>, kernel: &Kernel, ways: &[Way]) -> Result<Way, DeviceError> {
+    let mut trials = vec![];
+    for &way in ways {
+        let buffers: Vec<usize> = (0..kernel.operands.len()).collect();
+        let mut dispatches = vec![];
+        let draft = Draft { context, kernel, buffers: &buffers, launch: 0, seed: 0, is_guarded: false };
+        if draft.product(way, &mut dispatches).is_ok() {
+            trials.push((way, dispatches));
+        }
+    }
+    load_all(context, kernel, &mut trials)?;
+    let operands = kernel.operands.iter().map(|operand| Memory::new(context, operand.ty.bytes()));
+    let operands: Vec<Memory> = operands.collect::<Result<_, _>>()?;
+    let mut least = vec![f64::INFINITY; trials.len()];
+    for _ in 0..N_ROUNDS {
+        for ((_, dispatches), least) in trials.iter().zip(&mut least) {
+            *least = least.min(seconds(context, &operands, dispatches)?);
+        }
+    }
+    let best = (0..trials.len()).min_by(|&a, &b| least[a].total_cmp(&least[b]));
+    Ok(best.map_or(ways[0], |best| trials[best].0))
+}
+
+fn load_all(
+    context: &Context,
+    kernel: &Kernel,
+    trials: &mut [(Way, Vec<Dispatch>)],
+) -> Result<(), DeviceError> {
+    let all = trials.iter_mut().flat_map(|(_, dispatches)| dispatches.iter_mut());
+    load(context, all.map(|dispatch| (kernel.name.to_string(), dispatch)).collect())
+}
+
+/// The time of some dispatches, one after the other.
+fn seconds(context: &Arc<Context>, operands: &[Memory], dispatches: &[Dispatch]) -> Result<f64, DeviceError> {
+    let infos = infos(context, dispatches)?;
+    let scratch = Memory::new(context, scratch_bytes(dispatches))?;
+    let flag = Memory::new(context, 4 * engine_core::emit::FLAG_WORDS)?;
+    let place = |bound: Bound| match bound {
+        Bound::Flag => (&flag, 0, flag.bytes()),
+        Bound::Scratch { start, bytes } => (&scratch, start, bytes),
+        Bound::Buffer(operand) => (&operands[operand], 0, operands[operand].bytes()),
+    };
+    let groups: Vec<wgpu::BindGroup> =
+        (0..dispatches.len()).map(|number| bind(context, dispatches, number, &infos, place)).collect();
+    let set = context.device.create_query_set(&wgpu::QuerySetDescriptor {
+        label: None,
+        ty: wgpu::QueryType::Timestamp,
+        count: 2,
+    });
+    let resolved = context.device.create_buffer(&wgpu::BufferDescriptor {
+        label: None,
+        size: 16,
+        usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
+        mapped_at_creation: false,
+    });
+    let mut encoder = context.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    for is_timed in [false, true] {
+        let timestamp_writes = is_timed.then_some(wgpu::ComputePassTimestampWrites {
+            query_set: &set,
+            beginning_of_pass_write_index: Some(0),
+            end_of_pass_write_index: Some(1),
+        });
+        let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+        let mut pass = encoder.begin_compute_pass(&descriptor);
+        for _ in 0..if is_timed { N_TURNS } else { 1 } {
+            for (dispatch, group) in dispatches.iter().zip(&groups) {
+                dispatch.encode(&mut pass, group);
+            }
+        }
+    }
+    encoder.resolve_query_set(&set, 0..2, &resolved, 0);
+    context.queue.submit([encoder.finish()]);
+    let staging = Staging::new(context, 16)?;
+    staging.take(&resolved, 0);
+    let mut stamps = [0; 16];
+    staging.read(&mut stamps)?;
+    let [start, end] = [0, 8].map(|i| u64::from_le_bytes(stamps[i..i + 8].try_into().unwrap_or_default()));
+    let period = f64::from(context.queue.get_timestamp_period()) * 1e-9;
+    Ok(end.saturating_sub(start) as f64 * period / N_TURNS as f64)
+}
