@@ -70,7 +70,18 @@ pub struct Opened {
     pub device: Arc<dyn Device>,
     /// For `auto`: what was taken and why.
     pub why: Option<String>,
+    /// For `auto`: what can be tried where this one fails; for [`open_next`].
+    pub next: Option<Next>,
 }
+
+/// What `auto` has not tried yet.
+pub struct Next {
+    choices: &'static [Choice],
+    threads: Option<usize>,
+}
+
+/// What `auto` tries before the CPU.
+const GPUS: &[Choice] = &[Choice::Cuda(0), Choice::Wgpu(0)];
 
 /// Why a device cannot be had.
 #[derive(Debug, Error)]
@@ -101,29 +112,42 @@ impl Coded for OpenError {
 /// Starts the device of a choice. `threads` is for the CPU: none means one a core.
 pub fn open(choice: Choice, threads: Option<usize>) -> Result<Opened, OpenError> {
     match choice {
-        Choice::Cpu => Ok(Opened { device: cpu(choice, threads)?, why: None }),
-        Choice::Auto => automatic(threads),
-        Choice::Cuda(number) => Ok(Opened { device: cuda(number)?, why: None }),
-        Choice::Wgpu(_) | Choice::Software => Ok(Opened { device: wgpu(choice)?, why: None }),
+        Choice::Cpu => Ok(Opened::asked_for(cpu(choice, threads)?)),
+        Choice::Auto => open_next(&Next { choices: GPUS, threads }),
+        Choice::Cuda(number) => Ok(Opened::asked_for(cuda(number)?)),
+        Choice::Wgpu(_) | Choice::Software => Ok(Opened::asked_for(wgpu(choice)?)),
     }
 }
 
-/// A GPU if one can be used, else the CPU; says which and why.
-fn automatic(threads: Option<usize>) -> Result<Opened, OpenError> {
-    let mut reasons = vec![];
-    for choice in [Choice::Cuda(0), Choice::Wgpu(0)] {
+impl Opened {
+    fn asked_for(device: Arc<dyn Device>) -> Opened {
+        Opened { device, why: None, next: None }
+    }
+}
+
+/// The first that can be used, at last the CPU; says which and why.
+///
+/// # Errors
+/// If not even the CPU starts.
+pub fn open_next(next: &Next) -> Result<Opened, OpenError> {
+    let mut reasons: Vec<String> = vec![];
+    for (number, &choice) in next.choices.iter().enumerate() {
         match open(choice, None) {
             Ok(Opened { device, .. }) => {
                 let why = std::iter::once(format!("{choice}, {}", device.info().name));
-                let why = why.chain(reasons.iter().map(|reason: &String| format!("because {reason}")));
-                return Ok(Opened { why: Some(why.collect::<Vec<_>>().join(", ")), device });
+                let why = why.chain(reasons.iter().map(|reason| format!("because {reason}")));
+                let why = Some(why.collect::<Vec<_>>().join(", "));
+                let next = Next { choices: &next.choices[number + 1..], threads: next.threads };
+                return Ok(Opened { why, device, next: Some(next) });
             }
             Err(OpenError::NoDriver(_)) => reasons.push(format!("this build has no driver for {choice}")),
             Err(OpenError::Failed { source, .. }) => reasons.push(source.to_string()),
         }
     }
-    let device = cpu(Choice::Auto, threads)?;
-    Ok(Opened { device, why: Some(format!("cpu, because {}", reasons.join(", and "))) })
+    let device = cpu(Choice::Auto, next.threads)?;
+    let because =
+        if reasons.is_empty() { String::new() } else { format!(", because {}", reasons.join(", and ")) };
+    Ok(Opened { device, why: Some(format!("cpu{because}")), next: None })
 }
 
 fn cpu(choice: Choice, threads: Option<usize>) -> Result<Arc<dyn Device>, OpenError> {

@@ -14,6 +14,8 @@ use engine::runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 use serde_json::Value;
 
+#[path = "cli/faults.rs"]
+mod faults;
 #[path = "cli/graphs.rs"]
 mod graphs;
 #[path = "cli/inspection.rs"]
@@ -543,6 +545,9 @@ fn ops_devices_and_data_are_listed() {
     assert!(results(&["ops", "relu"]).starts_with("relu(x) -> "));
     assert!(results(&["ops", "--markdown"]).contains("\n### softmax\n"));
     assert!(results(&["devices"]).starts_with("cpu: "));
+    let measured = results(&["devices", "--measure"]);
+    assert!(measured.contains(" GB/s, read and written, of "), "{measured}");
+    assert!(measured.contains("  product in f32: "), "{measured}");
     assert!(results(&["data"]).contains("synthetic-digits"));
     assert!(results(&["data", "synthetic-digits"]).contains("train.images: u8[60000,28,28]"));
     check_failure_after_results(&desk.engine(&["data", "mnist"]), "stand in for `mnist`");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What a pipeline file alone, or a run of it, cannot show.
-const WITHOUT_EXAMPLE: &[Code] = &[Code::E0115];
+const WITHOUT_EXAMPLE: &[Code] = &[Code::E0115, Code::E0608, Code::E0609, Code::E0610];
 
 #[test]
 fn every_code_has_a_page_that_shows_its_message() {

@@ -277,6 +277,9 @@ codes! {
     E0605 "an integer is divided by zero"
     E0606 "the loss is not a number"
     E0607 "a node makes a NaN or an infinity"
+    E0608 "a kernel does not compile"
+    E0609 "the device was lost"
+    E0610 "the device cannot run a kernel"
 }
 
 impl fmt::Display for Code {

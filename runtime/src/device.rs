@@ -80,6 +80,11 @@ pub trait Device: Send + Sync {
         false
     }
 
+    /// What has happened since the last call that a user may want to know, such as a damaged file that was replaced.
+    fn take_notes(&self) -> Vec<String> {
+        vec![]
+    }
+
     /// Compiles a plan and allocates its arena. `seed` keys the plan's random nodes.
     ///
     /// # Errors
@@ -117,6 +122,11 @@ pub trait Executable: Send {
     /// If an input is not bound, an index is out of range or an integer is divided by zero. No parameter or state is
     /// written after that was met, neither in its step nor in later ones.
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError>;
+
+    /// Seconds of the last run in which the host handed work in, before it waited; none if the host does the work itself.
+    fn host_seconds(&self) -> Option<f64> {
+        None
+    }
 
     /// Copies an output of the last step to `bytes`.
     ///
@@ -247,12 +257,48 @@ pub struct KernelTime {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
     /// Not that much memory is left.
-    #[error("{device} has no {bytes} bytes of memory left")]
+    #[error("{device} has no {bytes} bytes of memory left{}{}", free_text(*.free), .largest)]
     OutOfMemory {
         /// The device's name.
         device: String,
         /// What was asked for.
         bytes: usize,
+        /// Bytes that nobody has taken, this program or another, if the device tells.
+        free: Option<u64>,
+        /// What takes the most of a plan, where it is one that asks; else nothing.
+        largest: String,
+    },
+    /// The device has no buffers of that size, however much memory is left.
+    #[error("{} takes {bytes} bytes, and {device} has buffers of at most {most} bytes", named(.buffer))]
+    TooLarge {
+        /// The device's name.
+        device: String,
+        /// What the buffer is of, if that is known.
+        buffer: String,
+        /// What was asked for.
+        bytes: u64,
+        /// The largest there is.
+        most: u64,
+    },
+    /// A compiler refuses a kernel.
+    #[error(
+        "the kernel of `{kernel}` does not compile; this is a fault of the engine or of a plugin's function\n{log}\n{text}"
+    )]
+    NotCompiled {
+        /// The kernel, with its ops.
+        kernel: String,
+        /// What the compiler says.
+        log: String,
+        /// The text, its lines numbered.
+        text: String,
+    },
+    /// The device has stopped working; nothing on it can be had any more.
+    #[error("{device} was lost: {why}")]
+    Lost {
+        /// The device's name.
+        device: String,
+        /// What is known of it.
+        why: String,
     },
     /// The plan has no input of that name.
     #[error("`{plan}` has no input `{input}`")]
@@ -306,6 +352,50 @@ pub enum DeviceError {
     /// The machine failed.
     #[error("{0}")]
     Failed(String),
+}
+
+impl DeviceError {
+    /// No room for so many bytes.
+    pub fn out_of_memory(device: &str, bytes: usize, free: Option<u64>) -> DeviceError {
+        DeviceError::OutOfMemory { device: device.to_string(), bytes, free, largest: String::new() }
+    }
+
+    /// A text that a compiler refuses, and why.
+    pub fn not_compiled(kernel: &str, log: &str, text: &str) -> DeviceError {
+        let lines = text.lines().enumerate().map(|(i, line)| format!("{:4} {line}", i + 1));
+        let text = lines.collect::<Vec<_>>().join("\n");
+        DeviceError::NotCompiled { kernel: kernel.to_string(), log: log.trim_end().to_string(), text }
+    }
+
+    /// The same of a buffer with a name, where it is too large.
+    pub fn of_buffer(self, name: &str) -> DeviceError {
+        match self {
+            DeviceError::TooLarge { device, bytes, most, .. } => {
+                DeviceError::TooLarge { device, buffer: name.to_string(), bytes, most }
+            }
+            other => other,
+        }
+    }
+
+    /// The same of a plan: where memory does not suffice, with what takes the most of it.
+    pub fn of_plan(self, plan: &Plan) -> DeviceError {
+        match self {
+            DeviceError::OutOfMemory { device, bytes, free, largest } if largest.is_empty() => {
+                let largest =
+                    format!("; the largest tensors of `{}` are {}", plan.name, largest_tensors(plan));
+                DeviceError::OutOfMemory { device, bytes, free, largest }
+            }
+            other => other,
+        }
+    }
+}
+
+fn named(buffer: &str) -> String {
+    if buffer.is_empty() { "a buffer".to_string() } else { format!("`{buffer}`") }
+}
+
+fn free_text(free: Option<u64>) -> String {
+    free.map_or(String::new(), |free| format!(", {} MiB are free", free >> 20))
 }
 
 /// The three largest tensors of a plan, for whoever has no memory for it.

@@ -151,7 +151,10 @@ impl Coded for DeviceError {
     fn code(&self) -> Option<Code> {
         match self {
             DeviceError::OutOfMemory { .. } => Some(Code::E0604),
-            DeviceError::Unsupported { .. } | DeviceError::Failed(_) => Some(Code::E0603),
+            DeviceError::NotCompiled { .. } => Some(Code::E0608),
+            DeviceError::Lost { .. } => Some(Code::E0609),
+            DeviceError::Unsupported { .. } | DeviceError::TooLarge { .. } => Some(Code::E0610),
+            DeviceError::Failed(_) => Some(Code::E0603),
             // A program that uses the library has mixed something up.
             DeviceError::UnknownInput { .. }
             | DeviceError::UnknownOutput { .. }
@@ -163,10 +166,16 @@ impl Coded for DeviceError {
 
     fn help(&self) -> Option<String> {
         match self {
-            DeviceError::OutOfMemory { .. } => Some("use smaller batches".to_string()),
-            DeviceError::Unsupported { .. } | DeviceError::Failed(_) => {
-                Some("`--device cpu` always works".to_string())
+            DeviceError::OutOfMemory { .. } => {
+                Some("use smaller batches, or end other programs on the device".to_string())
             }
+            DeviceError::Lost { .. } => {
+                Some("start again, from the last checkpoint with `--resume`".to_string())
+            }
+            DeviceError::Unsupported { .. }
+            | DeviceError::TooLarge { .. }
+            | DeviceError::NotCompiled { .. }
+            | DeviceError::Failed(_) => Some("`--device cpu` always works".to_string()),
             _ => None,
         }
     }

@@ -1,4 +1,5 @@
-//! A plan that has warmed up takes its steps without asking the system for memory.
+//! A plan that has warmed up takes its steps without asking the system for memory; through wgpu, without asking for more
+//! than wgpu itself does.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,17 +14,37 @@ use engine_core::plan::plan;
 use engine_runtime::cpu::CpuDevice;
 use engine_runtime::device::Device;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Arc;
+use std::backtrace::Backtrace;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 struct Counting;
 
 static N_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+/// Tests take turns: all threads are counted.
+static TURN: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// Whether this thread keeps where it allocates.
+    static IS_TRACED: Cell<bool> = const { Cell::new(false) };
+    static TRACES: RefCell<Vec<Backtrace>> = const { RefCell::new(vec![]) };
+}
+
+/// Keeps where the calling thread is; what that allocates itself is nothing to keep.
+fn trace() {
+    if IS_TRACED.replace(false) {
+        let place = Backtrace::force_capture();
+        TRACES.with_borrow_mut(|traces| traces.push(place));
+        IS_TRACED.set(true);
+    }
+}
 
 // SAFETY: the system's allocator, with a count.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         N_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        trace();
         // SAFETY: the caller's.
         unsafe { System.alloc(layout) }
     }
@@ -101,6 +122,7 @@ fn step() -> Graph {
 
 #[test]
 fn steps_allocate_nothing() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let graph = step();
     let plan = Arc::new(plan(&graph, fuse(&graph, true).kernels, 1));
     let device = CpuDevice::new(Some(2)).unwrap();
@@ -113,4 +135,72 @@ fn steps_allocate_nothing() {
     let before = N_ALLOCATIONS.load(Ordering::Relaxed);
     executable.run(10, 90).unwrap();
     assert_eq!(N_ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}
+
+/// Encoders, passes and submissions of wgpu allocate; what is between them and the caller does not.
+#[cfg(feature = "wgpu")]
+#[test]
+fn steps_through_wgpu_allocate_nothing_of_ours() {
+    use engine_runtime::wgpu::{Adapter, WgpuDevice};
+    let device = match WgpuDevice::new(Adapter::Gpu(0)).or_else(|_| WgpuDevice::new(Adapter::Software)) {
+        Ok(device) => device,
+        Err(error) => {
+            let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|device| device == "wgpu"), "{error}");
+            return eprintln!("skipped: {error}");
+        }
+    };
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let registry = Registry::new();
+    let mut builder = Builder::new(Graph::new("step"), &registry);
+    let b = &mut builder;
+    let table = b.input("table", InputKind::Param, Type::new(DType::F32, &[100, 64]));
+    let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[200]));
+    let checked = b.check_index(idx, 100);
+    let x = b.gather(table, checked, 0, 0);
+    let product = b.contract(x, x, Contract { batch: vec![], contracted: vec![(0, 0)] });
+    let total = b.sum(product, &[0]);
+    let total = b.broadcast_like(total, table);
+    let small = b.scale(total, 1e-3);
+    let next = b.sub(table, small);
+    b.graph.state = vec![StateLink { input: table.node, next }];
+    let graph = builder.graph.pruned();
+    let plan = Arc::new(plan(&graph, fuse(&graph, true).kernels, 1));
+    let n_launches = plan.launches.len();
+    let mut executable = device.prepare(plan, 1).unwrap();
+    for (node, _) in graph.inputs() {
+        let buffer = device.allocate(graph.ty(Value::of(node)).bytes()).unwrap();
+        executable.bind(graph.nodes[node].name(), &buffer).unwrap();
+    }
+    executable.run(0, 40).unwrap();
+    let mut traces = |n_steps: u32| {
+        IS_TRACED.set(true);
+        executable.run(40, n_steps).unwrap();
+        IS_TRACED.set(false);
+        TRACES.take()
+    };
+    traces(16);
+    let (few, many) = (traces(16), traces(48));
+    // Three times the steps in three times the submissions.
+    let each = many.len().saturating_sub(few.len()) as f64 / 32.0;
+    println!("{n_launches} launches a step: {} allocations for 16 steps, {each:.1} for each more", few.len());
+    let ours: Vec<String> = many.iter().map(Backtrace::to_string).filter(|place| is_ours(place)).collect();
+    assert!(ours.is_empty(), "{} of {} allocations, such as\n{}", ours.len(), many.len(), ours[0]);
+}
+
+/// Whether the innermost frame outside of the standard library is the engine's and not wgpu's.
+#[cfg(feature = "wgpu")]
+fn is_ours(place: &str) -> bool {
+    let frames = place.lines().filter_map(|line| line.trim_start().split_once(": "));
+    let innermost = frames.map(|(_, name)| name).find_map(|name| {
+        let begins = |owner: &str| name.trim_start_matches(['<', '&']).starts_with(owner);
+        let is_theirs = ["wgpu", "naga", "ash::"].into_iter().any(begins);
+        let is_own = begins("engine_runtime::");
+        match (is_own, is_theirs) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        }
+    });
+    innermost.unwrap_or(false)
 }

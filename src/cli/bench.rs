@@ -28,19 +28,20 @@ pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
         return Ok(());
     }
     print(format!(
-        "{:<16} {:>8} {:>12} {:>12} {:>12} {:>12}",
-        "stage", "kernels", "compile ms", "median µs", "p95 µs", "max µs"
+        "{:<16} {:>8} {:>12} {:>12} {:>12} {:>12} {:>12}",
+        "stage", "kernels", "compile ms", "median µs", "p95 µs", "max µs", "host µs"
     ));
     for stage in &measured {
         let times = Times::of(&stage.steps);
         print(format!(
-            "{:<16} {:>8} {:>12.1} {:>12.1} {:>12.1} {:>12.1}",
+            "{:<16} {:>8} {:>12.1} {:>12.1} {:>12.1} {:>12.1} {:>12}",
             stage.name,
             stage.plan.launches.len(),
             stage.compile_seconds * 1e3,
             times.median * 1e6,
             times.p95 * 1e6,
-            times.max * 1e6
+            times.max * 1e6,
+            host_us(stage).map_or("-".to_string(), |host| format!("{host:.1}"))
         ));
     }
     price.lines().into_iter().for_each(print);
@@ -179,6 +180,11 @@ impl Times {
     }
 }
 
+/// What handing in a step takes the host, as a median; none where it does the work itself.
+fn host_us(stage: &StageMeasure) -> Option<f64> {
+    (!stage.host.is_empty()).then(|| Times::of(&stage.host).median * 1e6)
+}
+
 fn as_json(stage: &StageMeasure) -> Value {
     let Times { median, p95, max } = Times::of(&stage.steps);
     json!({
@@ -189,6 +195,7 @@ fn as_json(stage: &StageMeasure) -> Value {
         "median_us": median * 1e6,
         "p95_us": p95 * 1e6,
         "max_us": max * 1e6,
+        "host_us": host_us(stage),
     })
 }
 

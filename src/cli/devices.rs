@@ -1,12 +1,20 @@
 //! `engine devices`.
 
+use std::sync::Arc;
+
+use engine_core::ir::DType;
+use engine_core::plan::Precision;
+use engine_runtime::device::{Device, DeviceKind};
+
+use super::DevicesArgs;
+use super::ceiling::{self, Measured};
 use super::output::{Failure, print};
 use crate::devices::{OpenError, all};
 
-pub(super) fn devices() -> Result<(), Failure> {
+pub(super) fn devices(args: &DevicesArgs) -> Result<(), Failure> {
     for (choice, device) in all() {
-        let info = match device {
-            Ok(device) => device.info(),
+        let device = match device {
+            Ok(device) => device,
             Err(OpenError::NoDriver(_)) => {
                 print(format!("{choice}: not usable: this build has no driver for it"));
                 continue;
@@ -16,12 +24,46 @@ pub(super) fn devices() -> Result<(), Failure> {
                 continue;
             }
         };
+        let info = device.info();
         print(format!("{choice}: {}, {}", info.name, memory_text(info.memory_bytes)));
         for (name, value) in &info.details {
             print(format!("  {name}: {value}"));
         }
+        if args.measure {
+            measure(&device);
+        }
     }
     Ok(())
+}
+
+/// A line for each figure; one that cannot be had says why.
+fn measure(device: &Arc<dyn Device>) {
+    let line = |name: &str, text: Result<String, _>| match text {
+        Ok(text) => print(format!("  {name}: {text}")),
+        Err::<_, engine_runtime::device::RunError>(error) => {
+            print(format!("  {name}: not measured: {error}"));
+        }
+    };
+    line("copy", ceiling::copy(device).map(|measured| copy_text(&measured)));
+    let products: &[(&str, DType, Precision)] = match device.info().kind {
+        DeviceKind::Cuda => &[
+            ("product in f32", DType::F32, Precision::F32),
+            ("product in tf32", DType::F32, Precision::Tf32),
+            ("product in bf16", DType::BF16, Precision::F32),
+        ],
+        DeviceKind::Cpu | DeviceKind::Wgpu => &[("product in f32", DType::F32, Precision::F32)],
+    };
+    for &(name, dtype, precision) in products {
+        line(name, ceiling::product(device, dtype, precision).map(|measured| product_text(&measured)));
+    }
+}
+
+fn copy_text(&Measured { rate, size }: &Measured) -> String {
+    format!("{:.1} GB/s, read and written, of {} MiB", rate * 1e-9, (4 * size) >> 20)
+}
+
+fn product_text(&Measured { rate, size }: &Measured) -> String {
+    format!("{:.2} TFLOP/s, {size} x {size} x {size}", rate * 1e-12)
 }
 
 fn memory_text(bytes: u64) -> String {

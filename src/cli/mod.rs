@@ -11,6 +11,7 @@ mod selftest;
 mod verify;
 
 mod bench;
+mod ceiling;
 mod profile;
 
 mod new;
@@ -65,7 +66,7 @@ fn dispatch(engine: Engine, command: Command) -> Result<(), Failure> {
         Command::Explain(args) => explain::explain(engine, &args),
         Command::Why(args) => explain::why(engine, &args),
         Command::Ops(args) => ops::ops(&engine.registry, &args),
-        Command::Devices => devices::devices(),
+        Command::Devices(args) => devices::devices(&args),
         Command::Data(args) => data::data(&engine.sources, &args),
         Command::Selftest(args) => selftest::selftest(engine, &args),
         Command::New(args) => new::new(&args),
@@ -122,7 +123,7 @@ enum Command {
     /// List the ops, or print the page of one
     Ops(OpsArgs),
     /// List the devices of this machine
-    Devices,
+    Devices(DevicesArgs),
     /// List the data sources, or find, fetch and check one
     Data(DataArgs),
     /// Test every op of this program on a device: its examples, gradients and fusion
@@ -298,6 +299,13 @@ struct WhyArgs {
     /// The node that uses it
     #[arg(value_name = "NODE")]
     to: String,
+}
+
+#[derive(Args)]
+struct DevicesArgs {
+    /// Measure what each can do at most: a copy in its memory, and products; takes some seconds
+    #[arg(long)]
+    measure: bool,
 }
 
 #[derive(Args)]

@@ -1,21 +1,19 @@
 //! `engine profile`: what each kernel takes, and what limits it.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine_core::compile::{Options, compile};
 use engine_core::fuse::Kernel;
-use engine_core::ir::{Builder, DType, Graph, InputKind, Type};
-use engine_core::op::Registry;
+use engine_core::ir::DType;
+use engine_core::plan::Precision;
 use engine_runtime::device::{Device, RunError};
-use engine_runtime::once::Once;
 use engine_runtime::session::{Effort, Fault, StageMeasure};
 use serde_json::{Value, json};
 
 use super::ProfileArgs;
 use super::bench::{Times, measure, start};
+use super::ceiling::{self, Measured};
 use super::output::{Failure, expect_folder, print};
 use crate::Engine;
 
@@ -26,14 +24,16 @@ pub(super) fn profile(engine: Engine, args: &ProfileArgs) -> Result<(), Failure>
     let (opened, mut session) = start(&engine, &args.pipeline, &args.machine)?;
     let effort = Effort { warmup: WARMUP, steps: args.steps, at_once: 1, profiled: args.steps };
     let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
-    let ceiling =
-        Ceiling::measure(session.device()).map_err(|error| Failure::coded(Fault::Machine, &error))?;
+    let precision = opened.pipeline.matmul;
+    let ceiling = Ceiling::measure(session.device(), precision)
+        .map_err(|error| Failure::coded(Fault::Machine, &error))?;
+    let (copied, extent) = (ceiling.copy.size, ceiling.product.size);
     print(format!(
-        "{}: {:.1} GB/s by a copy of {} MiB, {:.1} GFLOP/s by a product of {GEMM}x{GEMM}x{GEMM}",
+        "{}: {:.1} GB/s by a copy of {} MiB, {:.1} GFLOP/s by a product of {extent}x{extent}x{extent}",
         session.device_name(),
-        ceiling.bytes_per_second * 1e-9,
-        (COPIED * 4) >> 20,
-        ceiling.flops_per_second * 1e-9
+        ceiling.copy.rate * 1e-9,
+        (4 * copied) >> 20,
+        ceiling.product.rate * 1e-9
     ));
     measured.iter().for_each(|stage| print(table(stage, &ceiling)));
     match &args.trace {
@@ -42,49 +42,20 @@ pub(super) fn profile(engine: Engine, args: &ProfileArgs) -> Result<(), Failure>
     }
 }
 
-/// What the device can do, as measured by kernels of its own.
+/// What the device can do.
 struct Ceiling {
-    bytes_per_second: f64,
-    flops_per_second: f64,
+    copy: Measured,
+    /// In `f32`, as the pipeline has it multiplied.
+    product: Measured,
 }
-
-/// Elements that the copy reads, and writes: more than caches hold.
-const COPIED: usize = 1 << 24;
-/// Extents of the product.
-const GEMM: usize = 1024;
 
 impl Ceiling {
-    fn measure(device: &Arc<dyn Device>) -> Result<Ceiling, RunError> {
-        let copy = best_time(device, |b| {
-            let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[COPIED]));
-            let y = b.scale(x, 2.0);
-            b.graph.outputs.push(("y".into(), y));
-        })?;
-        let product = best_time(device, |b| {
-            let [x, w] =
-                ["x", "w"].map(|name| b.input(name, InputKind::Data, Type::new(DType::F32, &[GEMM, GEMM])));
-            let y = b.matmul(x, w);
-            b.graph.outputs.push(("y".into(), y));
-        })?;
+    fn measure(device: &Arc<dyn Device>, precision: Precision) -> Result<Ceiling, RunError> {
         Ok(Ceiling {
-            bytes_per_second: 8.0 * COPIED as f64 / copy,
-            flops_per_second: 2.0 * (GEMM as f64).powi(3) / product,
+            copy: ceiling::copy(device)?,
+            product: ceiling::product(device, DType::F32, precision)?,
         })
     }
-}
-
-/// The shortest of some runs of a graph of one kernel, in seconds.
-fn best_time(device: &Arc<dyn Device>, build: impl FnOnce(&mut Builder)) -> Result<f64, RunError> {
-    let registry = Registry::new();
-    let mut builder = Builder::new(Graph::new("ceiling"), &registry);
-    build(&mut builder);
-    let plan = Arc::new(compile(&builder.graph, &registry, &Options::default()).plan);
-    let mut once = Once::new(device, plan, &HashMap::new(), 0)?;
-    let mut best = f64::INFINITY;
-    for step in 0..8 {
-        best = best.min(once.profile(step)?.iter().sum::<f64>());
-    }
-    Ok(best)
 }
 
 /// A line for each kernel, in the order of launches.
@@ -134,7 +105,7 @@ fn line(kernel: &Kernel, seconds: f64, share: f64, ceiling: &Ceiling) -> String 
 /// The share of the ceiling that a kernel reaches, and which ceiling that is. The roofline: no kernel is faster than its
 /// bytes take at the speed of a copy, or its arithmetic at that of a product.
 fn limit(bytes: f64, flops: f64, seconds: f64, ceiling: &Ceiling) -> (f64, &'static str) {
-    let (moving, computing) = (bytes / ceiling.bytes_per_second, flops / ceiling.flops_per_second);
+    let (moving, computing) = (bytes / ceiling.copy.rate, flops / ceiling.product.rate);
     let least = moving.max(computing);
     let reached = least / seconds.max(1e-12);
     let limit = match (reached < 0.1, moving >= computing) {
@@ -189,7 +160,8 @@ mod tests {
 
     #[test]
     fn the_larger_of_two_times_is_the_limit() {
-        let ceiling = Ceiling { bytes_per_second: 1e9, flops_per_second: 1e10 };
+        let measured = |rate: f64| Measured { rate, size: 1 };
+        let ceiling = Ceiling { copy: measured(1e9), product: measured(1e10) };
         assert_eq!(limit(1e6, 1e6, 2e-3, &ceiling), (0.5, "memory"));
         assert_eq!(limit(1e6, 1e8, 1e-2, &ceiling), (1.0, "arithmetic"));
         assert_eq!(limit(1e2, 0.0, 1e-5, &ceiling).1, "launching: too little work");

@@ -2,15 +2,17 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use engine_core::compile::Options;
+use engine_core::ir::Symbol;
 use engine_core::op::Registry;
 use engine_core::pipeline::{Stage, StageKind};
-use engine_runtime::data::source::{LoadContext, Sources};
+use engine_runtime::data::source::{DataSet, LoadContext, Sources};
 use engine_runtime::device::Device;
-use engine_runtime::session::{self, CompilingPlanner, Inspection, Report, Session};
+use engine_runtime::session::{self, CompilingPlanner, Inspection, Report, Session, SessionError};
+use indexmap::IndexMap;
 
 use super::dump::{Dumps, expect_nodes};
 use super::explain::compile_stages;
@@ -45,6 +47,7 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     write(path, &(serde_json::to_string_pretty(&report).map_err(Failure::machine)? + "\n"))
 }
 
+/// Runs the stages on the device that is asked for; under `auto`, on the next one where a device cannot.
 fn run_stages(
     opened: &Opened,
     registry: Registry,
@@ -52,27 +55,50 @@ fn run_stages(
     args: &RunArgs,
     progress: &mut Progress,
 ) -> Result<Report, Failure> {
-    let device = open_device(&args.machine.place, args.quiet)?;
+    let DeviceArgs { device, threads } = args.machine.place;
+    let mut used = devices::open(device, threads)?;
+    tell_device(&used, args.quiet);
     let context = LoadContext { say: |line| remark(line), ..LoadContext::from_env(args.pipeline.data_dir()) };
-    let pipeline = Arc::clone(&opened.pipeline);
-    let sets = session::load_data(&pipeline, sources, &context, &mut |event| progress.show(event));
+    let sets = session::load_data(&opened.pipeline, sources, &context, &mut |event| progress.show(event));
     let sets = sets.map_err(|error| opened.failure(error))?;
-    let options = compile_options_for(&args.machine.compile, &*device);
+    loop {
+        let mut dumps = Dumps::new(args);
+        let ran = run_on(&used.device, opened, &registry, sets.clone(), args, (&mut *progress, &mut dumps));
+        progress.finish();
+        match (ran, &used.next) {
+            (Err(error), Some(next)) if error.is_of_device() => {
+                remark(format!("note: {} cannot run this: {error}", used.device.info().name));
+                used = devices::open_next(next)?;
+                tell_device(&used, args.quiet);
+            }
+            (ran, _) => {
+                let report = ran.map_err(|error| opened.failure(error))?;
+                return dumps.finish().map(|()| report);
+            }
+        }
+    }
+}
+
+fn run_on(
+    device: &Arc<dyn Device>,
+    opened: &Opened,
+    registry: &Registry,
+    sets: IndexMap<Symbol, DataSet>,
+    args: &RunArgs,
+    (progress, dumps): (&mut Progress, &mut Dumps<'_>),
+) -> Result<Report, SessionError> {
+    let pipeline = Arc::clone(&opened.pipeline);
+    let options = compile_options_for(&args.machine.compile, &**device);
     let kept = args.dump.iter().map(|node| node.as_str().into()).collect();
-    let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options).keeping(kept);
-    let session = Session::new(pipeline, Arc::new(planner), device, sets);
-    let mut session = session.map_err(|error| opened.failure(error))?;
+    let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry.clone(), options).keeping(kept);
+    let mut session = Session::new(pipeline, Arc::new(planner), Arc::clone(device), sets)?;
     args.residency.apply(&mut session);
     session.inspect(Inspection { trace_nan: args.trace_nan, every: args.dump_every });
     interrupt_by(session.cancel_flag());
-    let mut dumps = Dumps::new(args);
-    let ran = session.run_stages(args.resume.as_deref(), &mut |event| {
+    session.run_stages(args.resume.as_deref(), &mut |event| {
         dumps.see(event);
         progress.show(event);
-    });
-    progress.finish();
-    let report = ran.map_err(|error| opened.failure(error))?;
-    dumps.finish().map(|()| report)
+    })
 }
 
 /// How to compile for a device.
@@ -89,16 +115,26 @@ pub(super) fn compile_options(args: &CompileArgs) -> Options {
 /// Starts the device that is asked for, and says which `auto` has taken.
 pub(super) fn open_device(args: &DeviceArgs, quiet: bool) -> Result<Arc<dyn Device>, Failure> {
     let opened = devices::open(args.device, args.threads)?;
+    tell_device(&opened, quiet);
+    Ok(opened.device)
+}
+
+fn tell_device(opened: &devices::Opened, quiet: bool) {
     if let Some(why) = opened.why.as_ref().filter(|_| !quiet) {
         remark(format!("device: {why}"));
     }
-    Ok(opened.device)
 }
 
 /// The first Ctrl-C asks the session to stop after its step, a second one ends the program at once.
 fn interrupt_by(flag: Arc<AtomicBool>) {
-    let handler = move || {
-        if flag.swap(true, Ordering::Relaxed) {
+    static CURRENT: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
+    let is_first = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).replace(flag).is_none();
+    if !is_first {
+        return;
+    }
+    let handler = || {
+        let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_some_and(|flag| flag.swap(true, Ordering::Relaxed)) {
             std::process::exit(130);
         }
         remark("stopping after this step; press again to stop at once");

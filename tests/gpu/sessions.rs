@@ -5,6 +5,7 @@ use engine::core::pipeline::{CheckpointDecl, Stage};
 use engine::runtime::checkpoint::Checkpoint;
 use engine::runtime::data::source::{DataSet, Provenance, Split};
 use engine::runtime::session::{CompilingPlanner, Event, Session};
+use engine::runtime::tuning::Tuning;
 use indexmap::IndexMap;
 use std::path::Path;
 
@@ -46,6 +47,71 @@ fn traces(session: &mut Session, resume: Option<&Path>, checkpoint: &Path) -> (V
     let losses = epochs.map(|epoch| format!("{:?} {:?}", epoch.train_loss, epoch.metrics));
     let metrics = report.stages.iter().map(|stage| format!("{:?}", stage.metrics));
     (losses.chain(metrics).collect(), Checkpoint::read(checkpoint).unwrap())
+}
+
+/// Each has a context of its own, and memory as far as it goes.
+#[test]
+fn two_processes_share_a_gpu() {
+    if !gpus().iter().any(|gpu| gpu.info().kind == DeviceKind::Cuda) {
+        eprintln!("skipped: no GPU through CUDA");
+        return;
+    }
+    let process = || {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "training_steps_have_the_losses_of_the_cpu"]);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    for process in [process(), process()] {
+        let ended = process.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+}
+
+/// What was tried is kept with a checkpoint, and a run that goes on from it makes the same choices and has the same bits.
+#[test]
+fn a_resumed_run_multiplies_as_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole_path, path) = (dir.path().join("whole.ckpt"), dir.path().join("a.ckpt"));
+    for gpu in gpus() {
+        let whole = traces(&mut session(gpu, 2, None, &whole_path), None, &whole_path).1;
+        traces(&mut session(gpu, 2, Some(20), &path), None, &path);
+        let kept = Checkpoint::read(&path).unwrap().extra.get("tuning").cloned();
+        assert_eq!(kept.is_some(), gpu.tuning().is_some());
+        // A device that has chosen nothing yet.
+        let fresh: Arc<dyn Device> = match gpu.info().kind {
+            DeviceKind::Cuda => Arc::new(CudaDevice::new(0).unwrap()),
+            _ => Arc::clone(gpu),
+        };
+        let resumed = traces(&mut session(&fresh, 2, None, &path), Some(&path), &path).1;
+        assert_eq!(resumed.tensors, whole.tensors, "{}", gpu.info().name);
+        if gpu.info().kind == DeviceKind::Cuda {
+            let kept = Tuning::from_text(&kept.unwrap()).unwrap();
+            assert!(kept.choices.keys().any(|name| name.starts_with("algorithm of f32 ")), "{kept:?}");
+            for (name, choice) in fresh.tuning().unwrap().choices {
+                assert_eq!(kept.choices.get(&name), Some(&choice), "{name}");
+            }
+            assert!(!fresh.adopt(&Tuning { device: "another".into(), ..kept }));
+        }
+    }
+}
+
+/// What does not fit is said with what takes the most, and the device goes on.
+#[test]
+fn what_does_not_fit_is_named() {
+    for gpu in gpus().iter().filter(|gpu| gpu.info().kind == DeviceKind::Cuda) {
+        let extent = (gpu.info().memory_bytes as f64).sqrt() as usize;
+        let case = Case::new(|b| {
+            let x = data(b, "x", DType::F32, &[extent]);
+            let large = Type::new(DType::F32, &[extent, extent]);
+            let row = b.broadcast_axes(x, &[1], &large.shape);
+            let column = b.broadcast_axes(x, &[0], &large.shape);
+            vec![b.add(row, column)]
+        });
+        let plan = case.plan(&**gpu, true);
+        let error = gpu.prepare(Arc::clone(&plan), 7).map(drop).unwrap_err().of_plan(&plan).to_string();
+        assert!(error.contains(" MiB are free; the largest tensors of `case` are `"), "{error}");
+        assert!(gpu.allocate(1 << 20).is_ok());
+    }
 }
 
 /// Two epochs of 38 steps, the last one short, in windows of 32 steps.

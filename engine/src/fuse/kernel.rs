@@ -504,6 +504,11 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Its name with its ops, for people.
+    pub fn label(&self) -> String {
+        format!("{}: {}", self.name, self.ops.join(" "))
+    }
+
     /// Bytes of scratch that the plan sets aside while the kernel runs.
     pub fn workspace_bytes(&self) -> usize {
         match &self.body {

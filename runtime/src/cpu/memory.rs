@@ -34,7 +34,7 @@ impl Memory {
     /// # Errors
     /// If the system has not that much.
     pub fn new(bytes: usize) -> Result<Memory, DeviceError> {
-        let refused = || DeviceError::OutOfMemory { device: "cpu".into(), bytes };
+        let refused = || DeviceError::out_of_memory("cpu", bytes, None);
         let layout = Memory::layout(bytes).ok_or_else(refused)?;
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc_zeroed(layout) };

@@ -8,12 +8,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 const MAGIC: &[u8; 8] = b"engine\x01\n";
 
 /// A folder of compiled kernels; none if there is no place for it.
 pub struct DiskCache {
     folder: Option<PathBuf>,
+    /// What was wrong with it.
+    notes: Mutex<Vec<String>>,
 }
 
 impl DiskCache {
@@ -23,27 +26,36 @@ impl DiskCache {
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let user = || variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
         let folder = variable("ENGINE_CACHE_DIR").or_else(|| Some(user()?.join("engine")));
-        DiskCache { folder: folder.map(|folder| folder.join("cuda")) }
+        DiskCache { folder: folder.map(|folder| folder.join("cuda")), notes: Mutex::default() }
     }
 
     #[cfg(test)]
     pub fn within(folder: &Path) -> DiskCache {
-        DiskCache { folder: Some(folder.to_path_buf()) }
+        DiskCache { folder: Some(folder.to_path_buf()), notes: Mutex::default() }
     }
 
     /// The machine code of a key, if a whole entry of it is there.
     pub fn read(&self, key: &str) -> Option<Vec<u8>> {
-        let bytes = fs::read(self.path(key)?).ok()?;
-        let (head, rest) = bytes.split_at_checked(MAGIC.len() + 4)?;
-        let (magic, sum) = head.split_at_checked(MAGIC.len())?;
-        let sum = u32::from_le_bytes(sum.try_into().ok()?);
-        if magic != MAGIC || sum != crc32fast::hash(rest) {
+        let path = self.path(key)?;
+        let bytes = fs::read(&path).ok()?;
+        let Some((found, code)) = whole(&bytes) else {
+            self.note(&format!("{} is damaged; what was in it is found anew", path.display()));
             return None;
-        }
-        let (length, rest) = rest.split_at_checked(8)?;
-        let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
-        let (found, code) = rest.split_at_checked(length)?;
+        };
         (found == key.as_bytes()).then(|| code.to_vec())
+    }
+
+    /// Keeps something to be told.
+    pub fn note(&self, text: &str) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !notes.iter().any(|known| known == text) {
+            notes.push(text.to_string());
+        }
+    }
+
+    /// What is to be told.
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Keeps the machine code of a key. A cache that cannot be written is no fault: the kernel is compiled again.
@@ -58,6 +70,19 @@ impl DiskCache {
         // The hash names an entry, whose key is compared in full.
         Some(self.folder.as_ref()?.join(format!("{:016x}.cubin", fnv1a(key.as_bytes()))))
     }
+}
+
+/// The key and the content of an entry; none if a byte of it is wrong.
+fn whole(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (head, rest) = bytes.split_at_checked(MAGIC.len() + 4)?;
+    let (magic, sum) = head.split_at_checked(MAGIC.len())?;
+    let sum = u32::from_le_bytes(sum.try_into().ok()?);
+    if magic != MAGIC || sum != crc32fast::hash(rest) {
+        return None;
+    }
+    let (length, rest) = rest.split_at_checked(8)?;
+    let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
+    rest.split_at_checked(length)
 }
 
 fn entry(key: &str, code: &[u8]) -> Vec<u8> {
@@ -119,5 +144,9 @@ mod tests {
             fs::write(&file, &whole[..i]).unwrap();
             assert_eq!(cache.read("key"), None, "{i} bytes");
         }
+        let note = format!("{} is damaged; what was in it is found anew", file.display());
+        assert_eq!((cache.take_notes(), cache.take_notes()), (vec![note], vec![]));
+        cache.write("key", b"machine code");
+        assert_eq!(cache.read("key"), Some(b"machine code".to_vec()));
     }
 }

@@ -43,11 +43,19 @@ pub struct Text<'t> {
     pub entry: &'t str,
 }
 
-/// A text that does not compile.
+/// Why there is no machine code of a text.
 #[derive(Debug)]
-pub struct CompileError {
-    /// What the compiler says.
-    pub log: String,
+pub enum CompileError {
+    /// The compiler refuses it, and says this.
+    Refused(String),
+    /// Something is missing on this machine.
+    Missing(String),
+}
+
+/// Machine code.
+struct Code {
+    bytes: Vec<u8>,
+    is_from_disk: bool,
 }
 
 impl Kernels {
@@ -76,14 +84,22 @@ impl Kernels {
             }
         }
         for (text, code) in missing.iter().zip(self.compile_all(&missing)) {
-            let code = code.map_err(|error| broken(text, &error))?;
-            loaded.insert(text.text.to_string(), load(&code, text.entry)?);
+            let code = code.map_err(|error| broken(text, error))?;
+            let function = match load(&code.bytes, text.entry) {
+                // It was whole, but of another driver or GPU.
+                Err(_) if code.is_from_disk => {
+                    self.disk.note("the driver refuses a kernel of the cache; it was compiled again");
+                    load(&self.fresh_code(text.text).map_err(|error| broken(text, error))?, text.entry)?
+                }
+                function => function?,
+            };
+            loaded.insert(text.text.to_string(), function);
         }
         Ok(texts.iter().map(|text| loaded[text.text]).collect())
     }
 
-    fn compile_all(&self, texts: &[Text]) -> Vec<Result<Vec<u8>, CompileError>> {
-        type Slot = Mutex<Option<Result<Vec<u8>, CompileError>>>;
+    fn compile_all(&self, texts: &[Text]) -> Vec<Result<Code, CompileError>> {
+        type Slot = Mutex<Option<Result<Code, CompileError>>>;
         let slots: Vec<Slot> = texts.iter().map(|_| Mutex::new(None)).collect();
         let next = AtomicUsize::new(0);
         let work = || {
@@ -101,14 +117,21 @@ impl Kernels {
     }
 
     /// Machine code, from the disk if it is there.
-    fn code(&self, text: &str) -> Result<Vec<u8>, CompileError> {
-        let key = format!("NVRTC {:?} {} {OPTIONS:?}\n{text}", self.compiler, self.architecture);
-        if let Some(code) = self.disk.read(&key) {
-            return Ok(code);
+    fn code(&self, text: &str) -> Result<Code, CompileError> {
+        match self.disk.read(&self.key(text)) {
+            Some(bytes) => Ok(Code { bytes, is_from_disk: true }),
+            None => Ok(Code { bytes: self.fresh_code(text)?, is_from_disk: false }),
         }
+    }
+
+    fn fresh_code(&self, text: &str) -> Result<Vec<u8>, CompileError> {
         let code = compile(text, &self.architecture)?;
-        self.disk.write(&key, &code);
+        self.disk.write(&self.key(text), &code);
         Ok(code)
+    }
+
+    fn key(&self, text: &str) -> String {
+        format!("NVRTC {:?} {} {OPTIONS:?}\n{text}", self.compiler, self.architecture)
     }
 }
 
@@ -130,18 +153,11 @@ fn load(code: &[u8], entry: &str) -> Result<Function, DeviceError> {
     Ok(Function(function.map_err(|error| failed(&format!("loading kernel `{entry}`"), &error))?))
 }
 
-fn broken(text: &Text, error: &CompileError) -> DeviceError {
-    DeviceError::Failed(format!(
-        "the kernel of `{}` does not compile; this is a fault of the engine or of a plugin's function\n{}\n{}",
-        text.owner,
-        error.log.trim_end(),
-        numbered(text.text)
-    ))
-}
-
-fn numbered(text: &str) -> String {
-    let lines = text.lines().enumerate().map(|(i, line)| format!("{:4} {line}", i + 1));
-    lines.collect::<Vec<_>>().join("\n")
+fn broken(text: &Text, error: CompileError) -> DeviceError {
+    match error {
+        CompileError::Refused(log) => DeviceError::not_compiled(text.owner, &log, text.text),
+        CompileError::Missing(what) => DeviceError::Failed(what),
+    }
 }
 
 // ---- The compiler.
@@ -191,9 +207,9 @@ fn header_folders() -> Result<Vec<PathBuf>, CompileError> {
     let roots = roots.chain(["/usr/local/cuda", "/opt/cuda", "/usr"].map(PathBuf::from));
     let mut folders = roots.map(|root| root.join("include"));
     let Some(include) = folders.find(|folder| folder.join("cuda_fp16.h").is_file()) else {
-        let log = "the CUDA toolkit's headers are missing (cuda_fp16.h), which half precision needs; set CUDA_HOME to the \
-                   toolkit's folder";
-        return Err(CompileError { log: log.to_string() });
+        let what = "the CUDA toolkit's headers are missing (cuda_fp16.h), which half precision needs; set CUDA_HOME to the \
+                    toolkit's folder";
+        return Err(CompileError::Missing(what.to_string()));
     };
     Ok(vec![include.clone(), include.join("cccl")])
 }
@@ -208,7 +224,7 @@ struct Program {
 impl Program {
     /// `empty` are headers that stand for nothing.
     fn new(text: &str, empty: &[&str]) -> Result<Program, CompileError> {
-        let no_text = |_| CompileError { log: "the text holds a zero byte".to_string() };
+        let no_text = |_| CompileError::Refused("the text holds a zero byte".to_string());
         let text = CString::new(text).map_err(no_text)?;
         let names: Vec<CString> =
             empty.iter().map(|name| CString::new(*name)).collect::<Result<_, _>>().map_err(no_text)?;
@@ -226,7 +242,7 @@ impl Program {
                 name_pointers.as_ptr(),
             )
         };
-        created.result().map_err(|error| CompileError { log: format!("NVRTC does not start: {error}") })?;
+        created.result().map_err(|error| CompileError::Missing(format!("NVRTC does not start: {error}")))?;
         let texts = std::iter::once(text).chain(names).collect();
         Ok(Program { program, _texts: texts })
     }
@@ -236,8 +252,8 @@ impl Program {
         unsafe {
             let compiled = cudarc::nvrtc::result::compile_program(self.program, options);
             compiled
-                .map_err(|error| CompileError { log: self.log().unwrap_or_else(|| error.to_string()) })?;
-            let failed = |error: cudarc::nvrtc::result::NvrtcError| CompileError { log: error.to_string() };
+                .map_err(|error| CompileError::Refused(self.log().unwrap_or_else(|| error.to_string())))?;
+            let failed = |error: cudarc::nvrtc::result::NvrtcError| CompileError::Refused(error.to_string());
             let mut size = 0;
             nvrtc::nvrtcGetCUBINSize(self.program, &raw mut size).result().map_err(failed)?;
             let mut code = vec![0u8; size];

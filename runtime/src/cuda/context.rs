@@ -55,12 +55,6 @@ impl Context {
             return Err(DeviceError::Failed(format!("there is no GPU of number {ordinal}; {known}")));
         }
         let driver = driver_version()?;
-        if driver < OLDEST_DRIVER {
-            let (has, needs) = (version_text(driver), version_text(OLDEST_DRIVER));
-            return Err(DeviceError::Failed(format!(
-                "the NVIDIA driver is too old: it supports CUDA {has}, and CUDA {needs} is needed; update the driver"
-            )));
-        }
         let cuda = CudaContext::new(ordinal).map_err(|error| no_start(&error))?;
         let said = |error: DriverError| failed("opening the GPU", &error);
         let capability = cuda.compute_capability().map_err(said)?;
@@ -108,16 +102,15 @@ impl Context {
             ("NVRTC".to_string(), compile::version_text(self.kernels.compiler)),
             ("cuBLASLt".to_string(), self.library.version_text()),
         ];
-        if let Ok((free, _)) = self.cuda.mem_get_info() {
+        if let Some(free) = self.free_bytes() {
             details.push(("free memory".to_string(), format!("{} MiB", free >> 20)));
         }
         details
     }
 
     /// Bytes of memory that nobody has taken, this process or another.
-    pub fn free_bytes(&self) -> Result<usize, DeviceError> {
-        let (free, _) = self.cuda.mem_get_info().map_err(|error| failed("asking for free memory", &error))?;
-        Ok(free)
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.cuda.mem_get_info().ok().map(|(free, _)| free as u64)
     }
 }
 
@@ -129,10 +122,17 @@ fn open_driver() -> Result<(), DeviceError> {
     Err(DeviceError::Failed("there is no NVIDIA driver: libcuda.so is not found".to_string()))
 }
 
+/// The version of the driver, which is new enough.
 fn driver_version() -> Result<i32, DeviceError> {
     let mut version = 0;
     // SAFETY: the driver's library is open, and the pointer is to a live integer.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(|error| no_start(&error))?;
+    if version < OLDEST_DRIVER {
+        let (has, needs) = (version_text(version), version_text(OLDEST_DRIVER));
+        return Err(DeviceError::Failed(format!(
+            "the NVIDIA driver is too old: it supports CUDA {has}, and CUDA {needs} is needed; update the driver"
+        )));
+    }
     Ok(version)
 }
 
@@ -144,6 +144,14 @@ fn version_text(version: i32) -> String {
 fn no_start(error: &DriverError) -> DeviceError {
     match error.0 {
         CUresult::CUDA_ERROR_NO_DEVICE => DeviceError::Failed("the NVIDIA driver sees no GPU".to_string()),
+        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => DeviceError::Failed(
+            "another process has the GPU, whose compute mode lets in one at a time; wait for it to end, or let in several \
+             with `nvidia-smi -c DEFAULT`"
+                .to_string(),
+        ),
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => DeviceError::Failed(
+            "the GPU has no memory left for another process; `nvidia-smi` lists those that have it".to_string(),
+        ),
         _ => failed("starting the NVIDIA driver", error),
     }
 }
@@ -151,5 +159,25 @@ fn no_start(error: &DriverError) -> DeviceError {
 /// A failure of the driver in words.
 pub fn failed(what: &str, error: &DriverError) -> DeviceError {
     let text = error.error_string().ok().and_then(|text| text.to_str().ok()).unwrap_or("an unknown error");
-    DeviceError::Failed(format!("{what}: the NVIDIA driver says: {text}"))
+    let why = format!("{what}: the NVIDIA driver says: {text}");
+    match is_fatal(error.0) {
+        true => DeviceError::Lost { device: "the GPU".to_string(), why },
+        false => DeviceError::Failed(why),
+    }
+}
+
+/// Whether a context is of no use after an error: the driver returns it from every call then.
+fn is_fatal(error: CUresult) -> bool {
+    matches!(
+        error,
+        CUresult::CUDA_ERROR_ECC_UNCORRECTABLE
+            | CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
+            | CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS
+            | CUresult::CUDA_ERROR_LAUNCH_FAILED
+            | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
+            | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | CUresult::CUDA_ERROR_EXTERNAL_DEVICE
+    )
 }

@@ -9,7 +9,7 @@ use super::launch::{Addresses, Prepared};
 use super::memory::{Memory, Pinned};
 use super::product::WORKSPACE_BYTES;
 use crate::bindings;
-use crate::device::{Arrival, DeviceBuffer, DeviceError, Executable, KernelTime, RunError, largest_tensors};
+use crate::device::{Arrival, DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -17,6 +17,7 @@ use engine_core::emit::FLAG_WORDS;
 use engine_core::ir::{InputKind, NodeId};
 use engine_core::plan::{BufferId, Place, Plan};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Steps of the longer graph: the gap between two graphs is long beside a short kernel.
 const STEPS_PER_GRAPH: usize = 16;
@@ -50,6 +51,8 @@ pub struct CudaExecutable {
     is_warm: bool,
     /// Whether a step is short enough for many of them to make one graph.
     is_short: bool,
+    /// What handing in the last run took.
+    handing_in: Duration,
 }
 
 // SAFETY: handles of one owner, which the driver lets any thread of the context use.
@@ -83,7 +86,7 @@ impl CudaExecutable {
         let is_short = launches.iter().map(Prepared::n_starts).sum::<usize>() < MOST_STARTS;
         let mut executable = CudaExecutable {
             lanes: Lanes::new(context, &scratch_bytes, workspace_bytes)?,
-            arena: allocate_arena(context, &plan)?,
+            arena: Memory::new(context, plan.arena_bytes)?,
             flag: Memory::new(context, 4 * FLAG_WORDS)?,
             flag_on_host: Pinned::new(context, FLAG_WORDS)?,
             steps: Memory::new(context, 4 * STEPS_PER_GRAPH)?,
@@ -97,6 +100,7 @@ impl CudaExecutable {
             graphs: [None, None],
             is_warm: false,
             is_short,
+            handing_in: Duration::ZERO,
             plan,
         };
         (0..executable.plan.buffers.len()).for_each(|buffer| executable.place(buffer));
@@ -249,8 +253,14 @@ impl Executable for CudaExecutable {
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
         self.check_bound()?;
         self.context.enter()?;
+        let start = Instant::now();
         self.start(first_step, n_steps)?;
+        self.handing_in = start.elapsed();
         self.finish()
+    }
+
+    fn host_seconds(&self) -> Option<f64> {
+        Some(self.handing_in.as_secs_f64())
     }
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
@@ -310,28 +320,13 @@ fn waits(plan: &Plan, launches: &[Prepared], launch: usize) -> Vec<usize> {
     waits
 }
 
-/// The plan's memory, or what in it is so large.
-fn allocate_arena(context: &Arc<Context>, plan: &Plan) -> Result<Memory, DeviceError> {
-    let mib = |bytes: usize| bytes.div_ceil(1 << 20);
-    Memory::new(context, plan.arena_bytes).map_err(|error| match error {
-        DeviceError::OutOfMemory { device, bytes } => {
-            DeviceError::Failed(format!(
-                "{device} has no {} MiB left for `{}`, {} MiB are free; its largest tensors are {}; use a smaller batch",
-                mib(bytes),
-                plan.name,
-                context.free_bytes().map_or(0, |free| free >> 20),
-                largest_tensors(plan)
-            ))
-        }
-        other => other,
-    })
-}
-
 /// Compiles the kernels of all launches at once, and the one that numbers steps, which is returned.
 fn compile_all(context: &Context, plan: &Plan, launches: &mut [Prepared]) -> Result<Function, DeviceError> {
     let mut texts = vec![Text { owner: "step", text: NUMBER_STEPS, entry: "number_steps" }];
-    for (launch, prepared) in plan.launches.iter().zip(&*launches) {
-        texts.extend(prepared.texts(&plan.kernels[launch.kernel].name));
+    let owners: Vec<String> =
+        plan.launches.iter().map(|launch| plan.kernels[launch.kernel].label()).collect();
+    for (owner, prepared) in owners.iter().zip(&*launches) {
+        texts.extend(prepared.texts(owner));
     }
     context.enter()?;
     let mut functions = context.kernels.load(&texts)?.into_iter();

@@ -19,7 +19,7 @@ impl Memory {
         // SAFETY: the context is entered; the memory is freed once, when it is dropped.
         let start = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| match error.0 {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-                DeviceError::OutOfMemory { device: context.name.clone(), bytes }
+                DeviceError::out_of_memory(&context.name, bytes, context.free_bytes())
             }
             _ => failed("allocating memory", &error),
         })?;

@@ -103,6 +103,10 @@ impl Device for CudaDevice {
         self.own_memory(buffer)?.read(offset, bytes)
     }
 
+    fn take_notes(&self) -> Vec<String> {
+        self.context.kernels.disk.take_notes()
+    }
+
     fn tuning(&self) -> Option<Tuning> {
         self.context.tuner.tuning()
     }

@@ -260,6 +260,11 @@ impl Batches {
         self.apply.as_mut().map_or(Ok(()), |apply| take(apply, step as u32))
     }
 
+    /// What handing in the last run of whole or short batches took; none where no work is handed in.
+    pub(super) fn host_seconds(&self) -> Option<f64> {
+        self.latest()?.executable.host_seconds()
+    }
+
     /// Takes a step and times the launches of the plan of a whole batch.
     pub(super) fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError> {
         let Some(Ready { executable, .. }) = self.full.as_mut().or(self.last.as_mut()) else {

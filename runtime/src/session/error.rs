@@ -48,7 +48,9 @@ pub enum SessionError {
         source: RunError,
     },
     /// All that the stages keep on the device at once is more than it has.
-    #[error("stage `{stage}` needs {needed} bytes of device memory, {name} has {available}")]
+    #[error(
+        "stage `{stage}` needs {needed} bytes of device memory, {name} has {available}; its largest tensors are {largest}"
+    )]
     OutOfMemory {
         /// The stage.
         stage: Symbol,
@@ -58,6 +60,8 @@ pub enum SessionError {
         available: u64,
         /// The device.
         name: String,
+        /// The largest tensors of the stage's plan, with their sizes.
+        largest: String,
     },
     /// A checkpoint cannot be read or written.
     #[error("checkpoint {0}")]
@@ -200,6 +204,16 @@ impl SessionError {
 }
 
 impl SessionError {
+    /// Whether another device might do what this one has not done.
+    pub fn is_of_device(&self) -> bool {
+        matches!(
+            self,
+            SessionError::Device(_)
+                | SessionError::Run { source: RunError::Device(_), .. }
+                | SessionError::OutOfMemory { .. }
+        )
+    }
+
     /// What a user is told: with its place in the pipeline that the session runs, where it has one. None for what no
     /// page explains, and for stages that are no graph.
     pub fn diagnostic(&self, pipeline: &Pipeline) -> Option<Diagnostic> {

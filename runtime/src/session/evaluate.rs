@@ -26,7 +26,7 @@ impl Session {
     ) -> Result<StageReport, SessionError> {
         let start = Instant::now();
         let mut batches = self.prepare_evaluation(stage, stage, evaluation)?;
-        self.check_memory(stage, &[&evaluation.data], batches.bytes())?;
+        self.check_memory(stage, &[&evaluation.data], (&batches.plan, batches.bytes()))?;
         let n_steps = batches.layout.steps() as u64;
         tell(&Event::StageStarted { stage, kind: "evaluate", n_steps });
         self.tell_of_windows(&evaluation.data, &batches, tell);

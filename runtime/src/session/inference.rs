@@ -117,7 +117,8 @@ impl Session {
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
         let inference = self.prepare_inference(stage, plan)?;
         let executable = &inference.ready.executable;
-        self.check_memory(stage, &[], executable.arena_bytes() + executable.scratch_bytes())?;
+        let bytes = executable.arena_bytes() + executable.scratch_bytes();
+        self.check_memory(stage, &[], (&inference.ready.plan.plan, bytes))?;
         self.feed_from_data(&inference)?;
         Ok(inference)
     }
@@ -138,13 +139,15 @@ impl Session {
     }
 
     fn prepare_inference(&self, stage: &Symbol, plan: StagePlan) -> Result<Inference, SessionError> {
-        self.check_memory(stage, &[], plan.plan.arena_bytes)?;
-        let mut executable = self.device.prepare(Arc::clone(&plan.plan), self.pipeline.seed)?;
+        self.check_memory(stage, &[], (&plan.plan, plan.plan.arena_bytes))?;
+        let executable = self.device.prepare(Arc::clone(&plan.plan), self.pipeline.seed);
+        let mut executable = executable.map_err(|error| error.of_plan(&plan.plan))?;
         let mut inputs = IndexMap::new();
         for buffer in &plan.plan.buffers {
             match buffer.place {
                 Place::Input(InputKind::Data) => {
-                    let fed = self.device.allocate(buffer.ty.bytes())?;
+                    let fed = self.device.allocate(buffer.ty.bytes());
+                    let fed = fed.map_err(|error| error.of_buffer(&buffer.name))?;
                     executable.bind(&buffer.name, &fed)?;
                     inputs.insert(buffer.name.clone(), (buffer.ty.clone(), fed));
                 }

@@ -26,6 +26,8 @@ pub struct StageMeasure {
     pub compile_seconds: f64,
     /// Each step after the warm-up, in order; the mean of those that were given at once.
     pub steps: Vec<f64>,
+    /// The part of each in which the host handed work in to a GPU; empty where the host does the work itself.
+    pub host: Vec<f64>,
     /// By launch of the plan: its time in each step that was profiled.
     pub launches: Vec<Vec<f64>>,
 }
@@ -64,9 +66,9 @@ impl Session {
         let Some(mut steps) = self.steps_of(stage)? else { return Ok(None) };
         let compile_seconds = start.elapsed().as_secs_f64();
         measure(&mut steps, effort)
-            .map(|(times, launches)| {
-                let plan = Arc::clone(steps.plan());
-                Some(StageMeasure { name: stage.name.clone(), plan, compile_seconds, steps: times, launches })
+            .map(|Times { steps: times, host, launches }| {
+                let (name, plan) = (stage.name.clone(), Arc::clone(steps.plan()));
+                Some(StageMeasure { name, plan, compile_seconds, steps: times, host, launches })
             })
             .map_err(|source| SessionError::Run { stage: stage.name.clone(), source })
     }
@@ -142,6 +144,14 @@ impl Steps {
         }
     }
 
+    fn host_seconds(&self) -> Option<f64> {
+        match self {
+            Steps::Batches { batches, .. } => batches.host_seconds(),
+            Steps::Run(inference) => inference.ready.executable.host_seconds(),
+            Steps::Search(searcher) => searcher.executable.host_seconds(),
+        }
+    }
+
     fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError> {
         match self {
             Steps::Batches { batches, .. } => batches.profile(step),
@@ -151,7 +161,11 @@ impl Steps {
     }
 }
 
-type Times = (Vec<f64>, Vec<Vec<f64>>);
+struct Times {
+    steps: Vec<f64>,
+    host: Vec<f64>,
+    launches: Vec<Vec<f64>>,
+}
 
 fn measure(steps: &mut Steps, effort: Effort) -> Result<Times, RunError> {
     let n_whole = steps.n_whole();
@@ -169,10 +183,12 @@ fn measure(steps: &mut Steps, effort: Effort) -> Result<Times, RunError> {
     // What is prepared for many steps at once is prepared before the clock starts.
     steps.run(next(at_once), at_once)?;
     let mut times = Vec::with_capacity(effort.steps);
+    let mut host = Vec::with_capacity(effort.steps);
     for _ in 0..effort.steps {
         let start = Instant::now();
         steps.run(next(at_once), at_once)?;
         times.push(start.elapsed().as_secs_f64() / at_once as f64);
+        host.extend(steps.host_seconds().map(|seconds| seconds / at_once as f64));
     }
     let mut launches: Vec<Vec<f64>> = vec![vec![]; steps.plan().launches.len()];
     for _ in 0..effort.profiled {
@@ -180,5 +196,5 @@ fn measure(steps: &mut Steps, effort: Effort) -> Result<Times, RunError> {
             launches[time.launch].push(time.seconds);
         }
     }
-    Ok((times, launches))
+    Ok(Times { steps: times, host, launches })
 }

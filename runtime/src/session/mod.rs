@@ -43,7 +43,7 @@ use indexmap::IndexMap;
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::data::source::{DataSet, LoadContext, Sources};
-use crate::device::{Device, Executable};
+use crate::device::{Device, Executable, largest_tensors};
 use crate::tensor::HostTensor;
 use crate::tuning::Tuning;
 use background::Background;
@@ -190,7 +190,9 @@ impl Session {
         }
         let first = resume.as_ref().map_or(0, |resume| resume.stage_idx);
         for stage in &pipeline.stages[first..] {
-            if let Some(done) = self.run_stage(stage, resume.take(), &mut report.outputs, tell)? {
+            let done = self.run_stage(stage, resume.take(), &mut report.outputs, tell);
+            self.device.take_notes().iter().for_each(|note| tell(&Event::Note(note)));
+            if let Some(done) = done? {
                 tell(&Event::StageDone { report: &done });
                 report.stages.push(done);
             }
@@ -334,9 +336,10 @@ impl Session {
         data: DataInputs<'_>,
     ) -> Result<Box<dyn Executable>, SessionError> {
         // Before anything of that size is allocated.
-        self.check_memory(stage, &[], plan.arena_bytes)?;
+        self.check_memory(stage, &[], (plan, plan.arena_bytes))?;
         self.state.ensure_all(plan)?;
-        let mut executable = self.device.prepare(Arc::clone(plan), self.pipeline.seed)?;
+        let executable = self.device.prepare(Arc::clone(plan), self.pipeline.seed);
+        let mut executable = executable.map_err(|error| error.of_plan(plan))?;
         for (name, kind) in inputs(plan) {
             let buffer = match kind {
                 InputKind::Step => continue,
@@ -356,8 +359,13 @@ impl Session {
         Ok(executable)
     }
 
-    /// Fails if a stage would not fit on the device; `plans` is what its own plans take.
-    fn check_memory(&self, stage: &Symbol, splits: &[&SplitRef], plans: usize) -> Result<(), SessionError> {
+    /// Fails if a stage would not fit on the device, given its largest plan and what all of them take.
+    fn check_memory(
+        &self,
+        stage: &Symbol,
+        splits: &[&SplitRef],
+        (plan, plans): (&Plan, usize),
+    ) -> Result<(), SessionError> {
         let info = self.device.info();
         let mut needed = (self.state.bytes() + plans) as u64;
         for split in splits {
@@ -369,8 +377,8 @@ impl Session {
         if info.memory_bytes == 0 || needed <= info.memory_bytes {
             return Ok(());
         }
-        let (stage, available) = (stage.clone(), info.memory_bytes);
-        Err(SessionError::OutOfMemory { stage, needed, available, name: info.name })
+        let (stage, available, largest) = (stage.clone(), info.memory_bytes, largest_tensors(plan));
+        Err(SessionError::OutOfMemory { stage, needed, available, name: info.name, largest })
     }
 
     /// Whether kept values are due after a step that was the `step`th, counted from 1.

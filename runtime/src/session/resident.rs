@@ -120,7 +120,7 @@ fn upload(split: &Split, device: &dyn Device) -> Result<Fields, DeviceError> {
     let mut fields = Fields::new();
     for (name, tensor) in split.fields() {
         let copied = || {
-            let buffer = device.allocate(tensor.bytes().len())?;
+            let buffer = device.allocate(tensor.bytes().len()).map_err(|error| error.of_buffer(name))?;
             device.write(&buffer, 0, tensor.bytes()).map(|()| buffer)
         };
         let buffer = device.share(tensor).map_or_else(copied, Ok)?;

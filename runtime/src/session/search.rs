@@ -47,7 +47,7 @@ impl Session {
         let mut results: IndexMap<Symbol, HostTensor> = IndexMap::new();
         let mut searcher = self.searcher(stage, search, [&base, &queries], batch)?;
         let arena_bytes = searcher.executable.arena_bytes();
-        self.check_memory(stage, &[&base], arena_bytes)?;
+        self.check_memory(stage, &[&base], (&searcher.plan, arena_bytes))?;
         let n_kernels = searcher.plan.launches.len();
         let steps_start = Instant::now();
         for (step, first) in (0..n_queries).step_by(batch).enumerate() {

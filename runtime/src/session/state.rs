@@ -118,7 +118,7 @@ impl State {
 
     fn ensure(&mut self, name: &Symbol, ty: &Type) -> Result<(), DeviceError> {
         if !self.entries.contains_key(name) {
-            let buffer = self.device.allocate(ty.bytes())?;
+            let buffer = self.device.allocate(ty.bytes()).map_err(|error| error.of_buffer(name))?;
             self.entries.insert(name.clone(), Entry { ty: ty.clone(), buffer });
         }
         Ok(())

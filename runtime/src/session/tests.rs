@@ -610,7 +610,8 @@ fn stages_without_a_batch_or_the_memory_are_refused() {
     assert!(why(Fake::default(), endless).0.ends_with("batches do not fit the step counter, an i32"));
     // Without the scratch of its four plans, 96 bytes would do.
     let (error, fault) = why(Fake { memory_bytes: 100, ..Fake::default() }, train_stage());
-    let expected = "stage `train` needs 160 bytes of device memory, fake has 100";
+    let expected = "stage `train` needs 160 bytes of device memory, fake has 100; its largest tensors are \
+                    `data.x` (1 MiB), `order` (1 MiB), `w` (1 MiB)";
     assert_eq!((error.as_str(), fault), (expected, Fault::Machine));
 }
 

@@ -153,7 +153,7 @@ impl<'p> Training<'p> {
         let mut splits = vec![&self.stage.data];
         splits.extend(evaluated.filter(|split| **split != self.stage.data));
         let plans = self.batches.bytes() + self.evaluation.as_ref().map_or(0, Batches::bytes);
-        session.check_memory(self.name, &splits, plans)
+        session.check_memory(self.name, &splits, (&self.batches.plan, plans))
     }
 
     /// Says what belongs to a checkpoint of this stage, and forgets sums of a stage before it.

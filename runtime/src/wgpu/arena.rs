@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::memory::Memory;
-use crate::device::{DeviceError, largest_tensors};
+use crate::device::DeviceError;
 use engine_core::plan::{Place, Plan};
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ impl Arena {
         let largest = usize::try_from(context.limits.max_buffer_size).unwrap_or(usize::MAX);
         let chunk = |range: Range<usize>| Memory::new(context, range.len()).map(|memory| (range, memory));
         let chunks: Result<Vec<_>, DeviceError> = cut(&used(plan), largest).into_iter().map(chunk).collect();
-        Ok(Arena { chunks: chunks.map_err(|error| too_large(plan, &error))? })
+        Ok(Arena { chunks: chunks? })
     }
 
     /// The memory that a byte of the arena lies in, and where there.
@@ -27,15 +27,6 @@ impl Arena {
             found.unwrap_or_else(|| engine_core::bug!("byte {offset} lies in no chunk of the arena"));
         (memory, offset - range.start)
     }
-}
-
-fn too_large(plan: &Plan, error: &DeviceError) -> DeviceError {
-    DeviceError::Failed(format!(
-        "{error}; `{}` takes {} MiB, its largest tensors are {}; use a smaller batch",
-        plan.name,
-        plan.arena_bytes.div_ceil(1 << 20),
-        largest_tensors(plan)
-    ))
 }
 
 /// Where buffers lie in the arena, those that overlap as one, in order.

@@ -162,18 +162,7 @@ fn pipeline(context: &Context, owner: &str, source: &Source) -> Result<Pipeline,
         });
         Pipeline { pipeline, layout }
     });
-    made.map_err(|error| {
-        DeviceError::Failed(format!(
-            "the kernel of `{owner}` does not compile; this is a fault of the engine or of a plugin's function\n{}\n{}",
-            error.to_string().trim_end(),
-            numbered(&source.text)
-        ))
-    })
-}
-
-fn numbered(text: &str) -> String {
-    let lines = text.lines().enumerate().map(|(i, line)| format!("{:4} {line}", i + 1));
-    lines.collect::<Vec<_>>().join("\n")
+    made.map_err(|error| DeviceError::not_compiled(owner, &error.to_string(), &source.text))
 }
 
 /// Buffers that are read and written, then the scalars.

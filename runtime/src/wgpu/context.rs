@@ -33,7 +33,7 @@ pub struct Context {
     pub has_timestamps: bool,
     info: wgpu::AdapterInfo,
     /// The first thing that went wrong outside of a call that can tell.
-    failure: Arc<Mutex<Option<String>>>,
+    failure: Arc<Mutex<Option<DeviceError>>>,
 }
 
 /// What a kernel may use if the GPU has it.
@@ -122,21 +122,17 @@ impl Context {
         let opened = pollster::block_on(adapter.request_device(&descriptor));
         let (device, queue) =
             opened.map_err(|error| DeviceError::Failed(format!("{name} does not start: {error}")))?;
-        let failure: Arc<Mutex<Option<String>>> = Arc::default();
-        let note = |failure: &Arc<Mutex<Option<String>>>| {
-            let failure = Arc::clone(failure);
-            move |text: String| {
-                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
-            }
-        };
-        let uncaptured = note(&failure);
-        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| uncaptured(error.to_string())));
-        let lost = note(&failure);
-        device.set_device_lost_callback(move |reason, text| {
-            // Dropping it is no loss.
-            if reason != wgpu::DeviceLostReason::Destroyed {
-                lost(format!("the GPU was lost: {text}"));
-            }
+        let failure: Arc<Mutex<Option<DeviceError>>> = Arc::default();
+        let (noted, called) = (Arc::clone(&failure), name.clone());
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            let failed = || DeviceError::Failed(format!("{called}: {error}"));
+            noted.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(failed);
+        }));
+        let (noted, called) = (Arc::clone(&failure), name.clone());
+        device.set_device_lost_callback(move |_, why| {
+            // Whatever failed because of it is explained by it.
+            let lost = DeviceError::Lost { device: called.clone(), why };
+            *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(lost);
         });
         let mut context = Arc::new(Context {
             target: target(features, &limits),
@@ -202,11 +198,12 @@ impl Context {
         ]
     }
 
-    /// What has gone wrong meanwhile.
+    /// What has gone wrong meanwhile. A GPU that was lost stays so.
     pub fn check(&self) -> Result<(), DeviceError> {
-        match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(text) => Err(DeviceError::Failed(format!("{}: {text}", self.name))),
-            None => Ok(()),
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*failure {
+            Some(lost @ DeviceError::Lost { .. }) => Err(lost.clone()),
+            _ => failure.take().map_or(Ok(()), Err),
         }
     }
 

@@ -11,7 +11,7 @@ use engine_core::emit::FLAG_WORDS;
 use engine_core::ir::{InputKind, NodeId};
 use engine_core::plan::{ALIGNMENT, BufferId, Place, Plan};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, BufferBinding};
 
 /// Steps that are handed in at once: the GPU works on some while the host writes down the next.
@@ -36,6 +36,8 @@ pub struct WgpuExecutable {
     /// By dispatch; none before they are needed, or when something was bound anew.
     groups: Vec<BindGroup>,
     count_up: (Arc<Pipeline>, BindGroup),
+    /// What handing in the last run took.
+    handing_in: Duration,
 }
 
 const COUNT_UP: &str = "@group(0) @binding(0) var<storage, read_write> step: array<u32>;
@@ -71,6 +73,7 @@ impl WgpuExecutable {
             context: Arc::clone(context),
             groups: vec![],
             count_up: (pipeline, group),
+            handing_in: Duration::ZERO,
             plan,
             step,
             flag,
@@ -158,10 +161,11 @@ impl WgpuExecutable {
         self.flag_on_host.take(self.flag.buffer(), 0);
         let mut bytes = [0; 4 * FLAG_WORDS];
         self.flag_on_host.read(&mut bytes)?;
-        let words: Vec<u32> = bytes.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
-        let [raised, value_low, value_high, point_low, point_high] = words[..] else {
-            engine_core::bug!("an error flag of {} words", words.len())
-        };
+        let mut words = [0; FLAG_WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        let [raised, value_low, value_high, point_low, point_high] = words;
         if raised == 0 {
             return Ok(());
         }
@@ -276,6 +280,7 @@ impl Executable for WgpuExecutable {
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
         self.check_bound()?;
         self.make_groups()?;
+        let start = Instant::now();
         self.number_steps(first_step)?;
         let mut n_left = n_steps;
         while n_left > 0 {
@@ -283,7 +288,12 @@ impl Executable for WgpuExecutable {
             self.hand_in(n)?;
             n_left -= n;
         }
+        self.handing_in = start.elapsed();
         self.finish()
+    }
+
+    fn host_seconds(&self) -> Option<f64> {
+        Some(self.handing_in.as_secs_f64())
     }
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {

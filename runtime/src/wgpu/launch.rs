@@ -72,7 +72,7 @@ pub fn dispatches(context: &Arc<Context>, plan: &Plan, seed: u64) -> Result<Vec<
         let draft = Draft { context, kernel, buffers, launch: number, seed, is_guarded };
         draft.add(plan.scatters_in_place(launch), &mut dispatches)?;
     }
-    let owner = |dispatch: &Dispatch| plan.kernels[plan.launches[dispatch.launch].kernel].name.to_string();
+    let owner = |dispatch: &Dispatch| plan.kernels[plan.launches[dispatch.launch].kernel].label();
     load(context, dispatches.iter_mut().map(|dispatch| (owner(dispatch), dispatch)).collect())?;
     Ok(dispatches)
 }

@@ -2,7 +2,8 @@
 
 use super::context::Context;
 use crate::device::DeviceError;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wgpu::BufferUsages;
 
@@ -25,22 +26,18 @@ impl Memory {
         let size = bytes.next_multiple_of(WORD).max(WORD) as u64;
         let largest = context.limits.max_buffer_size;
         if size > largest {
-            return Err(DeviceError::Failed(format!(
-                "{} has no buffers of {} MiB, only up to {} MiB",
-                context.name,
-                size >> 20,
-                largest >> 20
-            )));
+            let (device, buffer) = (context.name.clone(), String::new());
+            return Err(DeviceError::TooLarge { device, buffer, bytes: size, most: largest });
         }
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
         let buffer =
             context.checked(|| context.device.create_buffer(&descriptor)).map_err(|error| match error {
-                wgpu::Error::OutOfMemory { .. } => {
-                    DeviceError::OutOfMemory { device: context.name.clone(), bytes }
-                }
+                wgpu::Error::OutOfMemory { .. } => DeviceError::out_of_memory(&context.name, bytes, None),
                 other => DeviceError::Failed(format!("allocating memory on {}: {other}", context.name)),
             })?;
+        // On a GPU that was lost, everything seems to succeed.
+        context.check()?;
         Ok(Memory { buffer, bytes, context: Arc::clone(context) })
     }
 
@@ -120,7 +117,12 @@ impl Memory {
 pub struct Staging {
     buffer: wgpu::Buffer,
     context: Arc<Context>,
+    /// That a copy can be read; kept, so that reading allocates nothing.
+    told: SyncSender<Told>,
+    hears: Mutex<Receiver<Told>>,
 }
+
+type Told = Result<(), wgpu::BufferAsyncError>;
 
 impl Staging {
     /// `bytes` is a multiple of 4.
@@ -131,7 +133,8 @@ impl Staging {
         let buffer = context.checked(|| context.device.create_buffer(&descriptor)).map_err(|error| {
             DeviceError::Failed(format!("allocating {bytes} bytes to read from {}: {error}", context.name))
         })?;
-        Ok(Staging { buffer, context: Arc::clone(context) })
+        let (told, hears) = sync_channel(1);
+        Ok(Staging { buffer, context: Arc::clone(context), told, hears: Mutex::new(hears) })
     }
 
     /// Hands in a copy of as many bytes as there is room for.
@@ -144,16 +147,17 @@ impl Staging {
 
     /// Waits for everything, and copies what was taken.
     pub fn read(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let told = self.told.clone();
         self.buffer.slice(..).map_async(wgpu::MapMode::Read, move |result| {
             // Nobody listens if waiting has failed.
-            let _ = sender.send(result);
+            let _ = told.try_send(result);
         });
+        let hears = self.hears.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread that waits for the GPU may be the one that is told, a moment later.
         let mapped = (0..LONGEST_WAIT).find_map(|_| {
             self.context.wait().map_or_else(
                 |error| Some(Err(error)),
-                |()| receiver.recv_timeout(Duration::from_secs(1)).ok().map(Ok),
+                |()| hears.recv_timeout(Duration::from_secs(1)).ok().map(Ok),
             )
         });
         match mapped {

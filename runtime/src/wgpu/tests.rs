@@ -46,8 +46,42 @@ fn any_bytes_are_written_and_read() {
 fn memory_that_is_not_there_is_an_error() {
     let Some(gpu) = gpu() else { return };
     let error = gpu.allocate(1 << 60).unwrap_err().to_string();
-    assert!(error.contains("has no buffers of"), "{error}");
+    assert!(error.contains("a buffer takes 1152921504606846976 bytes, and "), "{error}");
     assert!(gpu.allocate(16).is_ok());
+}
+
+/// What a driver that is reset, or a GPU that is unplugged, looks like.
+#[test]
+fn a_lost_gpu_is_told_of_by_every_call() {
+    let Some(gpu) = gpu() else { return };
+    let buffer = gpu.allocate(16).unwrap();
+    gpu.context.device.destroy();
+    // Whoever waits is the first to hear of it.
+    let outcomes = [
+        gpu.context.wait(),
+        gpu.write(&buffer, 0, &[0; 16]),
+        gpu.read(&buffer, 0, &mut [0; 16]),
+        gpu.allocate(16).map(drop),
+        gpu.context.wait(),
+    ];
+    for (call, outcome) in outcomes.into_iter().enumerate() {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, DeviceError::Lost { .. }), "call {call}: {error}");
+        assert!(error.to_string().contains(" was lost: "), "{error}");
+    }
+}
+
+#[test]
+fn a_kernel_that_does_not_compile_is_shown() {
+    let Some(gpu) = gpu() else { return };
+    let text = "@compute @workgroup_size(1) fn broken() { let x: f32 = 1u; }".to_string();
+    let source = compile::Source { text, entry: "broken".into(), n_buffers: 0, shared_bytes: 0 };
+    let error = compile::load(&gpu.context, &[("map y: add exp", &source)]).map(drop).unwrap_err();
+    let said = error.to_string();
+    assert!(matches!(error, DeviceError::NotCompiled { .. }), "{said}");
+    assert!(said.starts_with("the kernel of `map y: add exp` does not compile; "), "{said}");
+    assert!(said.ends_with("   1 @compute @workgroup_size(1) fn broken() { let x: f32 = 1u; }"), "{said}");
+    assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
 }
 
 #[test]

@@ -1,0 +1,147 @@
+//! What a device can do at most, as measured by kernels of its own: bytes a second by a copy, operations a second by
+//! products.
+
+use std::sync::Arc;
+
+use engine_core::compile::{Options, compile};
+use engine_core::ir::{Builder, DType, Graph, InputKind, Type};
+use engine_core::op::Registry;
+use engine_core::plan::{Place, Precision};
+use engine_runtime::device::{Device, RunError};
+
+/// A figure, with the size at which it was measured.
+pub(super) struct Measured {
+    /// A second: bytes read and written, or floating-point operations.
+    pub(super) rate: f64,
+    /// Elements that are copied, or each extent of the product.
+    pub(super) size: usize,
+}
+
+/// Elements of the copy: from more than caches hold up to what a fast GPU is busy with for a while.
+const COPIED: [usize; 3] = [1 << 24, 1 << 26, 1 << 28];
+/// Extents of the product.
+const EXTENTS: [usize; 5] = [512, 1024, 2048, 4096, 8192];
+/// What takes longer is large enough.
+const LONG_ENOUGH: f64 = 2e-3;
+/// Runs of which the shortest counts.
+const N_RUNS: u32 = 8;
+
+/// Bytes a second of a copy, those read and those written.
+pub(super) fn copy(device: &Arc<dyn Device>) -> Result<Measured, RunError> {
+    grow(&COPIED, |size| {
+        let seconds = best_time(device, Precision::F32, |b| {
+            let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[size]));
+            let y = b.scale(x, 2.0);
+            b.graph.outputs.push(("y".into(), y));
+        })?;
+        Ok((seconds, 8.0 * size as f64))
+    })
+}
+
+/// Operations a second of a square product of noise.
+pub(super) fn product(
+    device: &Arc<dyn Device>,
+    dtype: DType,
+    precision: Precision,
+) -> Result<Measured, RunError> {
+    grow(&EXTENTS, |size| {
+        let seconds = best_time(device, precision, |b| {
+            let [x, w] =
+                ["x", "w"].map(|name| b.input(name, InputKind::Data, Type::new(dtype, &[size, size])));
+            let y = b.matmul(x, w);
+            b.graph.outputs.push(("y".into(), y));
+        })?;
+        Ok((seconds, 2.0 * (size as f64).powi(3)))
+    })
+}
+
+/// The rate at the first size that takes long enough, given seconds and work by size.
+fn grow(
+    sizes: &[usize],
+    mut measure: impl FnMut(usize) -> Result<(f64, f64), RunError>,
+) -> Result<Measured, RunError> {
+    let mut measured = Measured { rate: 0.0, size: 0 };
+    for &size in sizes {
+        let (seconds, work) = measure(size)?;
+        measured = Measured { rate: work / seconds.max(1e-12), size };
+        if seconds >= LONG_ENOUGH {
+            break;
+        }
+    }
+    Ok(measured)
+}
+
+/// The shortest of some runs of a graph of one kernel on noise, in seconds.
+fn best_time(
+    device: &Arc<dyn Device>,
+    matmul: Precision,
+    build: impl FnOnce(&mut Builder),
+) -> Result<f64, RunError> {
+    let registry = Registry::new();
+    let mut builder = Builder::new(Graph::new("ceiling"), &registry);
+    build(&mut builder);
+    let options = Options { matmul, ..Options::default() };
+    let plan = Arc::new(compile(&builder.graph, &registry, &options).plan);
+    let mut executable = device.prepare(Arc::clone(&plan), 0)?;
+    for buffer in &plan.buffers {
+        if buffer.place != Place::Input(InputKind::Data) {
+            continue;
+        }
+        let memory = device.allocate(buffer.ty.bytes())?;
+        let noise = noise(buffer.ty.dtype);
+        for start in (0..memory.bytes()).step_by(noise.len()) {
+            device.write(&memory, start, &noise[..noise.len().min(memory.bytes() - start)])?;
+        }
+        executable.bind(&buffer.name, &memory)?;
+    }
+    let mut best = f64::INFINITY;
+    for step in 0..N_RUNS {
+        best = best.min(executable.profile(step)?.iter().map(|time| time.seconds).sum());
+    }
+    Ok(best)
+}
+
+/// Some MiB of numbers of both signs between a half and one: how fast a product is depends on its bits.
+fn noise(dtype: DType) -> Vec<u8> {
+    let (kept, set): (u32, u32) = match dtype {
+        DType::F16 => (0x83ff_83ff, 0x3800_3800),
+        DType::BF16 => (0x807f_807f, 0x3f00_3f00),
+        _ => (0x807f_ffff, 0x3f00_0000),
+    };
+    let mut state = 1u32;
+    let mut word = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state & kept) | set
+    };
+    (0..1 << 20).flat_map(|_| word().to_le_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_first_size_that_takes_long_enough_counts() {
+        let mut asked = vec![];
+        let measured = grow(&[1, 10, 100, 1000], |size| {
+            asked.push(size);
+            Ok((size as f64 * 1e-4, size as f64 * 5.0))
+        });
+        let Measured { rate, size } = measured.unwrap();
+        assert_eq!((size, asked), (100, vec![1, 10, 100]));
+        assert!((rate - 5e4).abs() < 1e-6, "{rate}");
+    }
+
+    #[test]
+    fn noise_is_finite_and_never_small() {
+        for (dtype, size) in [(DType::F32, 4), (DType::F16, 2), (DType::BF16, 2)] {
+            let bytes = noise(dtype);
+            let tensor =
+                engine_runtime::tensor::HostTensor::from_bytes(dtype, &[bytes.len() / size], &bytes).unwrap();
+            assert!(tensor.to_f64().iter().all(|x| (0.5..1.0).contains(&x.abs())), "{dtype}");
+        }
+    }
+}

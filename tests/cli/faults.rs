@@ -1,0 +1,258 @@
+//! Machines on which something is wrong: a clear message with its code, exit code 3, and under `auto` the next device.
+//! What is wrong with CUDA is shown by libraries that do nothing but fail (`stub/cuda.c`); no GPU is needed.
+
+use super::*;
+use std::sync::OnceLock;
+
+/// Two outputs of a million numbers each.
+const WIDE: &str = r#"(
+  params: {"x": (type: "f32[1000, 1000]", init: Constant(2.0))},
+  nodes: {"y": "exp(x)", "z": "x + sum(y, axis=1, keepdim=true)"},
+  stages: {"go": Run(outputs: ["y", "z"])},
+)"#;
+
+/// A folder with these libraries; none, with a note, where there is no C compiler.
+fn stub(libraries: &[&str]) -> Option<tempfile::TempDir> {
+    static COMPILED: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let compiled = COMPILED.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/stub/cuda.c");
+        let library = dir.path().join("stub.so");
+        let made =
+            Command::new("cc").args(["-shared", "-fPIC", "-w", "-o"]).arg(&library).arg(source).output();
+        let Ok(made) = made else { return None };
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Some(fs::read(library).unwrap())
+    });
+    let Some(bytes) = compiled else {
+        eprintln!("skipped: there is no C compiler `cc`");
+        return None;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    libraries.iter().for_each(|name| fs::write(dir.path().join(name), bytes).unwrap());
+    Some(dir)
+}
+
+const ALL: [&str; 3] = ["libcuda.so", "libnvrtc.so", "libcublasLt.so"];
+
+/// Runs `wide.ron` where CUDA is these libraries, and nothing else is a GPU.
+fn run(desk: &Desk, stub: &Path, settings: &[(&str, &str)], device: &str) -> Ended {
+    desk.write("wide.ron", WIDE);
+    let mut command = desk.command(&["run", "wide.ron", "--device", device]);
+    command.env("LD_LIBRARY_PATH", stub).env("ENGINE_CACHE_DIR", desk.path("cache")).envs(without_vulkan());
+    command.envs(settings.iter().copied());
+    Ended::from(command.output().unwrap())
+}
+
+/// Lets Vulkan's loader know no driver.
+fn without_vulkan() -> [(&'static str, &'static str); 2] {
+    [("VK_DRIVER_FILES", "/none.json"), ("VK_ICD_FILENAMES", "/none.json")]
+}
+
+/// Where the stub does nothing, the run goes through.
+#[test]
+fn the_stub_stands_in_for_cuda() {
+    let Some(stub) = stub(&ALL) else { return };
+    let ended = run(&Desk::new(), stub.path(), &[], "cuda");
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+}
+
+#[test]
+fn what_is_wrong_with_cuda_is_said_and_auto_goes_on() {
+    let broken = [
+        ("no_gpu", "the NVIDIA driver sees no GPU"),
+        (
+            "old_driver",
+            "the NVIDIA driver is too old: it supports CUDA 11.4, and CUDA 12.8 is needed; update the driver",
+        ),
+        ("exclusive", "another process has the GPU, whose compute mode lets in one at a time; "),
+        ("full", "the GPU has no memory left for another process; "),
+        (
+            "new_compiler",
+            "NVRTC is of CUDA 99.8, and the NVIDIA driver supports CUDA 13.0 only; update the driver",
+        ),
+    ];
+    let Some(stub) = stub(&ALL) else { return };
+    for (fault, said) in broken {
+        check_device_is_left(stub.path(), &[("STUB_FAULT", fault)], said);
+    }
+}
+
+#[test]
+fn missing_libraries_are_named() {
+    let Some(neither) = stub(&ALL[..1]) else { return };
+    // Where the machine has the libraries themselves, they are found.
+    if !has_library("libnvrtc.so") {
+        check_device_is_left(
+            neither.path(),
+            &[],
+            "NVIDIA's run-time compiler is missing: libnvrtc.so is not ",
+        );
+    }
+    let Some(no_products) = stub(&ALL[..2]) else { return };
+    if !has_library("libcublasLt.so") {
+        let said = "NVIDIA's library of matrix products is missing: libcublasLt.so is not ";
+        check_device_is_left(no_products.path(), &[], said);
+    }
+    let Some(none) = stub(&[]) else { return };
+    if !has_library("libcuda.so") {
+        check_device_is_left(none.path(), &[], "there is no NVIDIA driver: libcuda.so is not found");
+    }
+}
+
+fn has_library(name: &str) -> bool {
+    let listed = Command::new("ldconfig").arg("-p").output();
+    listed.is_ok_and(|listed| String::from_utf8_lossy(&listed.stdout).contains(name))
+}
+
+/// The device that is asked for does not start; `auto` and the list of devices say so and go on.
+#[track_caller]
+fn check_device_is_left(stub: &Path, settings: &[(&str, &str)], said: &str) {
+    let desk = Desk::new();
+    let asked = run(&desk, stub, settings, "cuda");
+    check_failure(&asked, 3, &format!("error[E0603]: device `cuda:0` does not start: {said}"));
+    let auto = run(&desk, stub, settings, "auto");
+    assert_eq!(auto.code, 0, "{}", auto.errors);
+    assert!(
+        auto.errors.starts_with("device: cpu, because ") && auto.errors.contains(said),
+        "{}",
+        auto.errors
+    );
+    let mut list = desk.command(&["devices"]);
+    list.env("LD_LIBRARY_PATH", stub).envs(without_vulkan()).envs(settings.iter().copied());
+    let list = Ended::from(list.output().unwrap());
+    assert_eq!(list.code, 0, "{}", list.errors);
+    assert!(list.results.contains(&format!("cuda:0: not usable: {said}")), "{}", list.results);
+}
+
+#[test]
+fn what_fails_later_is_said_as_well_and_auto_starts_over() {
+    let Some(stub) = stub(&ALL) else { return };
+    let no_room = "; the largest tensors of `";
+    let faults = [
+        ("compile", "E0608", vec!["the kernel of `", "exp", "error: the stub refuses everything", "   1 "]),
+        (
+            "lost",
+            "E0609",
+            vec!["stage `go`: the GPU was lost: running a step: ", "unspecified launch failure", "--resume"],
+        ),
+        ("memory", "E0604", vec!["Stub GPU (1 multiprocessors) has no ", ", 5 MiB are free", no_room]),
+    ];
+    for (fault, code, parts) in faults {
+        let desk = Desk::new();
+        let settings = [("STUB_FAULT", fault)];
+        let asked = run(&desk, stub.path(), &settings, "cuda");
+        check_failure(&asked, 3, &format!("error[{code}]: "));
+        for part in parts {
+            assert!(asked.errors.contains(part), "`{part}` is missing in:\n{}", asked.errors);
+        }
+        let auto = run(&desk, stub.path(), &settings, "auto");
+        assert_eq!(auto.code, 0, "{}", auto.errors);
+        assert!(auto.errors.contains("cannot run this: "), "{}", auto.errors);
+        assert!(auto.errors.contains("device: cpu"), "{}", auto.errors);
+    }
+}
+
+/// Damaged files of the cache, and whole ones that the driver refuses, are replaced.
+#[test]
+fn a_damaged_cache_is_compiled_again() {
+    let Some(stub) = stub(&ALL) else { return };
+    let desk = Desk::new();
+    let run = |settings: &[(&str, &str)]| {
+        let ended = run(&desk, stub.path(), settings, "cuda");
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        ended.errors
+    };
+    let entries = || fs::read_dir(desk.path("cache/cuda")).unwrap().map(|entry| entry.unwrap().path());
+    run(&[]);
+    let whole: Vec<Vec<u8>> = entries().map(|path| fs::read(path).unwrap()).collect();
+    assert!(!run(&[]).contains("damaged"));
+    for path in entries() {
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[30] ^= 1;
+        fs::write(path, bytes).unwrap();
+    }
+    let errors = run(&[]);
+    assert!(errors.contains(".cubin is damaged; what was in it is found anew"), "{errors}");
+    assert!(entries().map(|path| fs::read(path).unwrap()).eq(whole));
+    let errors = run(&[("STUB_CODE", "other code"), ("STUB_REFUSES", "code")]);
+    assert!(errors.contains("the driver refuses a kernel of the cache; it was compiled again"), "{errors}");
+    assert!(!run(&[("STUB_REFUSES", "code")]).contains("refuses"));
+}
+
+// ---- wgpu.
+
+#[test]
+fn a_machine_without_vulkan_is_told_of() {
+    let desk = Desk::new();
+    let ended = |device: &str| {
+        let mut command = desk.command(&["run", "tiny.ron", "--quiet", "--device", device]);
+        Ended::from(command.envs(without_vulkan()).output().unwrap())
+    };
+    for device in ["wgpu", "wgpu:software"] {
+        check_failure(&ended(device), 3, &format!("error[E0603]: device `{device}"));
+        assert!(ended(device).errors.contains("no GPU is found: neither Vulkan, Metal nor DX12 knows one; "));
+    }
+}
+
+/// A loader that is no loader.
+#[test]
+fn a_broken_vulkan_loader_is_told_of() {
+    let Some(stub) = stub(&["libvulkan.so.1", "libvulkan.so"]) else { return };
+    let desk = Desk::new();
+    let mut command = desk.command(&["run", "tiny.ron", "--quiet", "--device", "wgpu"]);
+    let ended = Ended::from(command.env("LD_LIBRARY_PATH", stub.path()).output().unwrap());
+    check_failure(&ended, 3, "error[E0603]: device `wgpu:0` does not start: no GPU is found: ");
+}
+
+/// Whether this machine has an emulated GPU, and no real one that would be taken first.
+fn is_emulated() -> bool {
+    let listed = Desk::new().engine(&["devices"]).results;
+    let has_software = !listed.contains("wgpu:software: not usable");
+    if !has_software || !listed.contains("wgpu:0: not usable") {
+        let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
+        assert!(has_software || !required.split(',').any(|device| device == "wgpu"), "{listed}");
+        eprintln!("skipped: no emulated GPU alone");
+        return false;
+    }
+    true
+}
+
+#[test]
+fn a_software_adapter_is_taken_only_if_asked_for() {
+    if !is_emulated() {
+        return;
+    }
+    let desk = Desk::new();
+    let said = "error[E0603]: device `wgpu:0` does not start: there is only a software adapter, ";
+    check_failure(&desk.engine(&["run", "tiny.ron", "--device", "wgpu"]), 3, said);
+    let auto = desk.engine(&["run", "tiny.ron", "--device", "auto", "--set", "train.epochs=1"]);
+    assert_eq!(auto.code, 0, "{}", auto.errors);
+    assert!(auto.errors.contains("there is only a software adapter, "), "{}", auto.errors);
+}
+
+/// What no buffer can hold is named, before it is computed.
+#[test]
+fn a_limit_that_a_graph_exceeds_is_named() {
+    if !is_emulated() {
+        return;
+    }
+    let desk = Desk::new();
+    let run = |graph: &str| {
+        desk.write("large.ron", graph);
+        desk.engine(&["run", "large.ron", "--quiet", "--device", "wgpu:software"])
+    };
+    let wide = run(r#"(
+        params: {"x": "f32[40000]"},
+        nodes: {"wide": "softmax(reshape(x, shape=[40000, 1]) + reshape(x, shape=[1, 40000]), axis=0)"},
+        stages: {"go": Run(outputs: ["wide"])},
+    )"#);
+    check_failure(&wide, 3, "error[E0610]: ");
+    assert!(wide.errors.contains("`wide` takes 6103 MiB, and a kernel reaches at most "), "{}", wide.errors);
+    let large = run(r#"(
+        params: {"x": "f32[40000, 40000]"},
+        nodes: {"y": "sum(x, axis=1)"},
+        stages: {"go": Run(outputs: ["y"])},
+    )"#);
+    check_failure(&large, 3, "error[E0610]: `x` takes 6400000000 bytes, and ");
+}
