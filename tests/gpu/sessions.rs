@@ -98,18 +98,20 @@ fn a_resumed_run_multiplies_as_before() {
 /// What does not fit is said with what takes the most, and the device goes on.
 #[test]
 fn what_does_not_fit_is_named() {
+    let registry = Registry::new();
     for gpu in gpus().iter().filter(|gpu| gpu.info().kind == DeviceKind::Cuda) {
-        let extent = (gpu.info().memory_bytes as f64).sqrt() as usize;
-        let case = Case::new(|b| {
-            let x = data(b, "x", DType::F32, &[extent]);
-            let large = Type::new(DType::F32, &[extent, extent]);
-            let row = b.broadcast_axes(x, &[1], &large.shape);
-            let column = b.broadcast_axes(x, &[0], &large.shape);
-            vec![b.add(row, column)]
-        });
-        let plan = case.plan(&**gpu, true);
-        let error = gpu.prepare(Arc::clone(&plan), 7).map(drop).unwrap_err().of_plan(&plan).to_string();
-        assert!(error.contains(" MiB are free; the largest tensors of `case` are `"), "{error}");
+        let mut builder = Builder::new(Graph::new("large"), &registry);
+        let b = &mut builder;
+        let x = data(b, "x", DType::F32, &[1 << 28]);
+        for i in 0..=gpu.info().memory_bytes >> 30 {
+            let y = b.scale(x, i as f64);
+            b.graph.outputs.push((format!("y{i}").into(), y));
+        }
+        let plan = Arc::new(compile(&builder.graph, &registry, &Options::default()).plan);
+        let error = gpu.prepare(Arc::clone(&plan), 7).map(drop).unwrap_err();
+        assert!(matches!(error, DeviceError::OutOfMemory { free: Some(_), .. }), "{error}");
+        let error = error.of_plan(&plan).to_string();
+        assert!(error.contains(" MiB are free; the largest tensors of `large` are `"), "{error}");
         assert!(gpu.allocate(1 << 20).is_ok());
     }
 }

@@ -61,13 +61,14 @@ impl Context {
         let attribute = |attribute: CUdevice_attribute| cuda.attribute(attribute).map_err(said);
         let n_processors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let name = format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(said)?);
+        let kernels = Kernels::new(capability, driver)?;
         let library = Library::new()?;
         Ok(Arc::new(Context {
             ordinal,
             tuner: Tuner::new(format!("cuBLASLt {} {name}", library.version_text())),
             name,
             memory_bytes: cuda.total_mem().map_err(said)? as u64,
-            kernels: Kernels::new(capability, driver)?,
+            kernels,
             is_awake: AtomicBool::new(false),
             copies: cuda.new_stream().map_err(said)?,
             library,
