@@ -36,7 +36,7 @@ run() {
   done
   failed=0
 
-  part devices ./engine devices
+  part devices ./engine devices --measure
   part tests ./gpu_tests --test-threads=4
   part selftest ./engine selftest --device cuda
   for graph in graphs/*.ron; do
@@ -51,6 +51,12 @@ run() {
       --report "$work/$name-cuda-no-fuse.json"
   done
   part mnist-5-epochs ./engine run graphs/mnist.ron --device cuda --quiet --report "$work/mnist-5-epochs.json"
+  for limit in 4096 0; do
+    part "mnist-resident-$limit" ./engine run graphs/mnist.ron --device cuda --quiet --set train.epochs=3 \
+      --resident-mib "$limit" --report "$work/mnist-resident-$limit.json"
+    part "mnist-resident-$limit-bench" ./engine bench graphs/mnist.ron --device cuda --stage train --at-once 32 \
+      --resident-mib "$limit"
+  done
   sanitize
   for batch in 128 1024 8192; do
     part "mnist-batch-$batch" ./engine run graphs/mnist.ron --device cuda --quiet --set train.epochs=3 \
