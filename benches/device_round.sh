@@ -85,6 +85,9 @@ sanitize() {
         ./engine bench --device cuda --warmup 0 --steps 1 "$graph" --set 'dims={
           "N": 1028, "R": 6, "C": 132, "M": 40, "K": 72, "H": 3, "D": 24, "S": 37}'
     done
+    # Long rows, which are copied ahead.
+    part "$tool-long-rows" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      ./engine bench --device cuda --warmup 0 --steps 1 ops/rows.ron --set dims.R=150
     part "$tool-mnist" compute-sanitizer --tool "$tool" --error-exitcode 9 \
       ./engine bench --device cuda --warmup 0 --steps 1 graphs/mnist.ron --stage train --set train.batch=40
   done
@@ -94,25 +97,39 @@ sanitize() {
 ops() {
   mkdir -p "$work/ops"
   for graph in ops/*.ron; do
-    at_once=16
-    # Steps of many kernels, and long ones.
-    case "$graph" in */search.ron | */selection.ron) at_once=1 ;; esac
-    op "$(basename "$graph" .ron)" --at-once "$at_once" "$graph"
+    at_once=16 steps=20
+    case "$graph" in
+      # Steps of many kernels, and long ones.
+      */search.ron | */selection.ron) at_once=1 ;;
+      # Beside a peer that is timed call by call: a GPU that multiplies for long gets slower by its own heat.
+      */products.ron) steps=2 ;;
+      # An ordered sum of so many rows is timed beside the other.
+      */indices.ron) at_once=4 steps=3 ;;
+    esac
+    op "$(basename "$graph" .ron)" --at-once "$at_once" --steps "$steps" "$graph"
   done
-  op selection-1024-65536 --at-once 16 ops/selection.ron --set dims.R=1024 --set dims.C=65536
+  op selection-1024-65536 --at-once 16 --steps 20 ops/selection.ron --set dims.R=1024 --set dims.C=65536
   for dims in 4096,4096,4096 8192,1024,4096; do
     IFS=, read -r m k n <<<"$dims"
-    op "products-$m-$k-$n" --at-once 16 ops/products.ron --set dims.M="$m" --set dims.K="$k" --set dims.N="$n"
+    op "products-$m-$k-$n" --at-once 16 --steps 20 ops/products.ron --set dims.M="$m" --set dims.K="$k" --set dims.N="$n"
   done
   for dims in 1024,256,128 4096,1024,512 16384,1024,2048; do
     IFS=, read -r rows columns indices <<<"$dims"
-    op "indices-$rows-$columns-$indices" --at-once 320 ops/indices.ron \
+    op "indices-$rows-$columns-$indices" --at-once 320 --steps 20 ops/indices.ron \
       --set dims.R="$rows" --set dims.C="$columns" --set dims.M="$indices"
+  done
+  for batch in 128 1024 8192; do
+    op "mnist-$batch" --at-once 320 --steps 20 graphs/mnist.ron --stage train --set "train.batch=$batch" --set matmul=Tf32
   done
   if [ -e torch_ops.py ]; then
     part peer timeout "${PEER_SECONDS:-230}" python3 torch_ops.py
     part peer-selection python3 torch_selection.py
     cat "$work/peer.log" "$work/peer-selection.log" >"$work/peer.jsonl"
+    if [ -e mnist_gpu_jax.py ]; then
+      part peer-jax python3 mnist_gpu_jax.py
+      sed -nE 's|^batch +([0-9]+) .*scan.gather +([0-9.]+) us/step.*|{"op": "mnist_step", "shape": [\1], "dtype": "tf32", "mode": "scan", "ms": \2e-3}|p' \
+        "$work/peer-jax.log" >>"$work/peer.jsonl"
+    fi
     part table python3 ops_table.py "$work/ops" "$work/peer.jsonl"
     cat "$work/table.log" >>"$out/summary.txt"
   fi
@@ -128,7 +145,7 @@ ops() {
 op() {
   local name=$1
   shift
-  part "ops-$name" ./engine bench --device cuda --warmup 3 --steps 20 --json "$@"
+  part "ops-$name" ./engine bench --device cuda --warmup 3 --json "$@"
   cp "$work/ops-$name.log" "$work/ops/$name.json"
 }
 

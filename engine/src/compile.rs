@@ -91,7 +91,7 @@ pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compile
     let fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fuse::verify(&simplified, &fused.kernels));
     let plan = plan(&simplified, fused.kernels, options.n_streams);
-    let plan = Plan { matmul: options.matmul, ..plan };
+    let plan = Plan { matmul: options.matmul, numerics: options.numerics, ..plan };
     expect_none("plan", plan::verify(&simplified, &plan));
     Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused }
 }

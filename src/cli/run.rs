@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use engine_core::compile::Options;
 use engine_core::ir::Symbol;
@@ -55,11 +57,10 @@ fn run_stages(
     args: &RunArgs,
     progress: &mut Progress,
 ) -> Result<Report, Failure> {
-    let DeviceArgs { device, threads } = args.machine.place;
-    let mut used = devices::open(device, threads)?;
-    tell_device(&used, args.quiet);
     let context = LoadContext { say: |line| remark(line), ..LoadContext::from_env(args.pipeline.data_dir()) };
-    let sets = session::load_data(&opened.pipeline, sources, &context, &mut |event| progress.show(event));
+    let load = || session::load_data(&opened.pipeline, sources, &context, &mut |event| progress.show(event));
+    let (mut used, sets) = open_beside(&args.machine.place, load)?;
+    tell_device(&used, args.quiet);
     let sets = sets.map_err(|error| opened.failure(error))?;
     loop {
         let mut dumps = Dumps::new(args);
@@ -123,6 +124,24 @@ fn tell_device(opened: &devices::Opened, quiet: bool) {
     if let Some(why) = opened.why.as_ref().filter(|_| !quiet) {
         remark(format!("device: {why}"));
     }
+}
+
+/// Starts the device that is asked for while `work` is done: a GPU takes some tenths of a second. That it is not there at
+/// all is told before.
+fn open_beside<T>(args: &DeviceArgs, work: impl FnOnce() -> T) -> Result<(devices::Opened, T), Failure> {
+    const SOON: Duration = Duration::from_millis(10);
+    let &DeviceArgs { device, threads } = args;
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        scope.spawn(move || drop(sender.send(devices::open(device, threads))));
+        let early = receiver.recv_timeout(SOON).ok().transpose()?;
+        let done = work();
+        let opened = match early {
+            Some(opened) => opened,
+            None => receiver.recv().map_err(Failure::machine)??,
+        };
+        Ok((opened, done))
+    })
 }
 
 /// The first Ctrl-C asks the session to stop after its step, a second one ends the program at once.

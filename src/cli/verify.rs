@@ -205,6 +205,7 @@ fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
         launches: vec![launch],
         kernels: vec![kernel.clone()],
         matmul: compiled.plan.matmul,
+        numerics: compiled.plan.numerics,
         n_streams: 1,
         check_sites: compiled.plan.check_sites.clone(),
         values: vec![],

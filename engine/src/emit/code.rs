@@ -9,6 +9,8 @@ use cubecl_core::ir::{
     IntKind, Operation, Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch, Synchronization,
     Type, UIntKind, UnaryOperator, Variable, VectorInitOperator,
 };
+use std::cell::RefCell;
+use std::rc::Rc;
 
 pub const BOOL: ElemType = ElemType::Bool;
 pub const U8: ElemType = ElemType::UInt(UIntKind::U8);
@@ -29,6 +31,23 @@ pub struct Code<'s> {
     pub index: ElemType,
     /// What it is compiled to.
     pub target: Target,
+    /// Points whose rows are known, in all blocks.
+    known: Rc<RefCell<Vec<KnownPoint>>>,
+}
+
+/// A point with its row and its position in it, so that nothing is divided to find them.
+struct KnownPoint {
+    point: Variable,
+    length: usize,
+    row: Variable,
+    position: Variable,
+}
+
+impl<'s> Code<'s> {
+    /// Appends to the outermost block.
+    pub fn new(scope: &'s mut Scope, index: ElemType, target: Target) -> Code<'s> {
+        Code { scope, index, target, known: Rc::default() }
+    }
 }
 
 impl Code<'_> {
@@ -208,6 +227,9 @@ impl Code<'_> {
         if by <= 1 || x.is_constant(0) {
             return x;
         }
+        if let Some((row, _)) = self.place_in_row(x, by) {
+            return row;
+        }
         let by = self.at(by as i64);
         self.bin(Arithmetic::Div, x, by)
     }
@@ -216,8 +238,22 @@ impl Code<'_> {
         if by <= 1 || x.is_constant(0) {
             return self.at(0);
         }
+        if let Some((_, position)) = self.place_in_row(x, by) {
+            return position;
+        }
         let by = self.at(by as i64);
         self.bin(Arithmetic::Modulo, x, by)
+    }
+
+    /// Notes that `point = row · length + position`.
+    pub fn note_place(&mut self, point: Variable, length: usize, row: Variable, position: Variable) {
+        self.known.borrow_mut().push(KnownPoint { point, length, row, position });
+    }
+
+    fn place_in_row(&self, x: Variable, by: usize) -> Option<(Variable, Variable)> {
+        let known = self.known.borrow();
+        let place = known.iter().find(|known| known.point == x && known.length == by)?;
+        Some((place.row, place.position))
     }
 
     // ---- Memory.
@@ -364,6 +400,12 @@ impl Code<'_> {
         self.scope.create_shared_array(Type::scalar(elem), length, None).consume()
     }
 
+    /// An array of vectors that the threads of a block share.
+    pub fn shared_vectors(&mut self, elem: ElemType, width: usize, length: usize) -> Variable {
+        let ty = Type::scalar(elem).with_vector_size(width);
+        self.scope.create_shared_array(ty, length, None).consume()
+    }
+
     // ---- Between threads.
 
     pub fn shuffle_xor(&mut self, x: Variable, mask: u32) -> Variable {
@@ -377,9 +419,13 @@ impl Code<'_> {
 
     // ---- Control flow.
 
+    fn block<'b>(&self, scope: &'b mut Scope) -> Code<'b> {
+        Code { scope, index: self.index, target: self.target, known: Rc::clone(&self.known) }
+    }
+
     pub fn when(&mut self, cond: Variable, then: impl FnOnce(&mut Code)) {
         let mut scope = self.scope.child();
-        then(&mut Code { scope: &mut scope, index: self.index, target: self.target });
+        then(&mut self.block(&mut scope));
         self.scope.register(Branch::If(Box::new(If { cond, scope })));
     }
 
@@ -391,10 +437,21 @@ impl Code<'_> {
         step: i64,
         body: impl FnOnce(&mut Code, Variable),
     ) {
-        let i = self.scope.create_local_restricted(Type::scalar(self.index)).consume();
         let step = (step != 1).then(|| self.at(step));
+        self.range_by(start, end, step, body);
+    }
+
+    /// The same by steps that are known when it runs; of 1 if none is given.
+    pub fn range_by(
+        &mut self,
+        start: Variable,
+        end: Variable,
+        step: Option<Variable>,
+        body: impl FnOnce(&mut Code, Variable),
+    ) {
+        let i = self.scope.create_local_restricted(Type::scalar(self.index)).consume();
         let mut scope = self.scope.child();
-        body(&mut Code { scope: &mut scope, index: self.index, target: self.target }, i);
+        body(&mut self.block(&mut scope), i);
         let range = RangeLoop { i, start, end, step, inclusive: false, scope };
         self.scope.register(Branch::RangeLoop(Box::new(range)));
     }
@@ -404,7 +461,7 @@ impl Code<'_> {
         let mut cases = vec![];
         for i in 0..n_cases {
             let mut scope = self.scope.child();
-            case(&mut Code { scope: &mut scope, index: self.index, target: self.target }, i);
+            case(&mut self.block(&mut scope), i);
             cases.push((self.int(value.elem_type(), i as i64), scope));
         }
         let scope_default = self.scope.child();

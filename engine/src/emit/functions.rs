@@ -74,7 +74,7 @@ impl Code<'_> {
     }
 
     /// `c₀ + c₁x + c₂x² + …`
-    fn horner<const N: usize>(&mut self, x: Variable, coefficients: [f64; N]) -> Variable {
+    pub fn horner<const N: usize>(&mut self, x: Variable, coefficients: [f64; N]) -> Variable {
         let last = self.f(coefficients[N - 1]);
         coefficients[..N - 1].iter().rev().fold(last, |sum, &coefficient| {
             let coefficient = self.f(coefficient);

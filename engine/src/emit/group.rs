@@ -122,6 +122,11 @@ impl Group {
         Group { points: (0..width).map(point).collect() }
     }
 
+    /// Its first point.
+    pub fn first(&self) -> Variable {
+        self.points[0]
+    }
+
     fn width(&self) -> usize {
         self.points.len()
     }
@@ -174,8 +179,10 @@ impl TileCode<'_> {
                 self.load_vector(code, reg, (*operand, access, index), group)
             }
             TileOp::Store { operand, access, value } if is_vector(inst, width, same) => {
-                let values: Option<Vec<Variable>> =
-                    registers.iter().map(|registers| registers[*value]).collect();
+                let values: Option<Vec<Variable>> = {
+                    let value = self.unrounded(code, *value);
+                    registers.iter().map(|registers| registers[value]).collect()
+                };
                 let Some(values) = values else { return false };
                 self.store_vector(code, inst, (*operand, access, *value), &values, group);
                 return true;

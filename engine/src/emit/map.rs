@@ -4,7 +4,7 @@ use super::code::Code;
 use super::group::{self, Group};
 use super::tile::{Registers, TileCode};
 use super::{Buffers, EmitError};
-use crate::fuse::{Class, Domain, Tile};
+use crate::fuse::{Class, Domain, Tile, TileInst};
 use cubecl_core::ir::{Builtin, Variable};
 
 /// Threads per cube.
@@ -82,6 +82,31 @@ pub fn registers_at_point(
         }
         let point = if inst.class == Class::Row { row.unwrap_or(point) } else { point };
         tile_code.run(code, [reg], point, &mut registers)?;
+    }
+    Ok(registers)
+}
+
+/// The same at the points of a group, which lie in one row.
+pub fn registers_of_group(
+    code: &mut Code,
+    tile_code: &TileCode,
+    group: &Group,
+    registers: Registers,
+) -> Result<Vec<Registers>, EmitError> {
+    let Tile { domain, insts } = tile_code.tile;
+    let is_row = |inst: &TileInst| inst.class == Class::Row;
+    let row = insts.iter().any(is_row).then(|| row_of(code, domain, group.first()));
+    let missing: Vec<usize> = (0..insts.len()).filter(|&reg| registers[reg].is_none()).collect();
+    let mut registers = vec![registers; group.points.len()];
+    for reg in missing {
+        match row.filter(|_| is_row(&insts[reg])) {
+            Some(row) => {
+                tile_code.run(code, [reg], row, &mut registers[0])?;
+                let value = registers[0][reg];
+                registers.iter_mut().for_each(|registers| registers[reg] = value);
+            }
+            None => tile_code.run_group(code, [reg], group, &mut registers)?,
+        }
     }
     Ok(registers)
 }

@@ -26,6 +26,7 @@
 //! before they are used.
 
 mod access;
+mod ahead;
 mod attend;
 mod best;
 mod code;
@@ -33,6 +34,7 @@ mod contract;
 mod fold;
 mod functions;
 mod group;
+mod intrinsics;
 mod library;
 mod map;
 mod narrow;
@@ -40,6 +42,7 @@ mod narrow;
 mod on_host;
 mod own;
 mod philox;
+mod rough;
 mod row;
 mod scalar;
 mod scan;
@@ -58,6 +61,7 @@ pub use attend::MOST_KEYS;
 pub use fold::{PANEL_BYTES, Panel, PanelFold};
 pub use library::{Activation, LibraryEpilogue, LibraryMatrix, absorbed, library_matrices};
 pub use row::RowPlan;
+pub use scatter::MOST_ROWS_CHECKED;
 pub use select::{MOST_SELECTED, select_rows};
 pub use split::Cut;
 pub use target::Target;
@@ -75,6 +79,7 @@ use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
 use cubecl_cpp::shared::{CompilationOptions, CppCompiler};
 use cubecl_runtime::compiler::CubeTask;
 use cubecl_runtime::kernel::KernelTask;
+use intrinsics::with_calls;
 use narrow::Buffer;
 use own::{own_body, own_launches};
 use std::sync::{Mutex, PoisonError};
@@ -324,10 +329,17 @@ impl FusedKernel {
         let mut checks = self.clone();
         // Stores are last, so registers keep their numbers.
         checks.tile.insts.retain(|inst| !matches!(inst.op, TileOp::Store { .. }));
-        if let Form::Attend(form) = &mut checks.form {
-            form.without_stores();
+        match &mut checks.form {
+            Form::Attend(form) => form.without_stores(),
+            Form::Scatter(form) => *form = form.clone().only_checks(),
+            _ => {}
         }
         self.checks().then_some(checks)
+    }
+
+    /// Whether it looks for bad indices itself before it writes anything, so that nobody has to do so before.
+    pub fn looks_first(&self) -> bool {
+        matches!(&self.form, Form::Scatter(form) if form.rows_checked > 0)
     }
 
     /// The CUDA C++ of the kernel, with what a launch has to know.
@@ -347,7 +359,7 @@ impl FusedKernel {
         };
         let compiled = compiled.map_err(|error| EmitError::Compiler(error.to_string()))?;
         let text = with_declarations_in_order(&with_vectors_in_order(&compiled.source));
-        let (text, shared_bytes) = with_shared_in_order(&text);
+        let (text, shared_bytes) = with_shared_in_order(&with_calls(&text));
         let said = || compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size());
         Ok(KernelSource {
             shared_bytes: shared_bytes.unwrap_or_else(said),
@@ -365,10 +377,11 @@ impl FusedKernel {
     pub fn cube_count_for(&self, points: usize) -> usize {
         match &self.form {
             Form::Map => points.div_ceil(map::THREADS * map::width(&self.tile)),
-            Form::Contract(_) | Form::Scatter(_) => points.div_ceil(map::THREADS),
+            Form::Contract(_) => points.div_ceil(map::THREADS),
+            Form::Scatter(form) => points.div_ceil(map::THREADS * form.width),
             Form::Tiled { product, each, .. } => tiled::cubes(product, *each, points),
             Form::Scan(_) => scan::cubes(&self.tile.domain, points),
-            Form::Row => points.div_ceil(RowPlan::of(&self.tile, self.target).rows),
+            Form::Row => row::cubes(&self.tile, self.target, points),
             Form::Attend(_) | Form::Fold(_) | Form::Own(_) => points,
             Form::Segmented(segments) => segmented::cubes(segments, segmented::width(&self.tile, segments))
                 .last()
@@ -514,8 +527,12 @@ impl FusedKernel {
         let scalars: Vec<Variable> = (0..n_scalars).map(|_| builder.scalar(index.into()).consume()).collect();
         let points = scalars.first().copied();
         let seed = self.is_random().then(|| builder.scalar(U32.into()).consume());
-        let mut code = Code { scope: &mut builder.scope, index, target: self.target };
-        let is_clear = buffers.guard.map(|flag| is_clear(&mut code, flag));
+        let mut code = Code::new(&mut builder.scope, index, self.target);
+        // Where memory bounds a kernel, exact functions cost nothing.
+        code.target.has_rough_functions &=
+            self.form == Form::Row && rough::is_bound_by_arithmetic(&self.tile);
+        let heeded = buffers.guard.filter(|_| !self.looks_first());
+        let is_clear = heeded.map(|flag| is_clear(&mut code, flag));
         let buffers = Buffers { seed, is_clear, ..buffers };
         match (&self.form, points) {
             (Form::Map, Some(points)) => map::map(&mut code, &self.tile, &buffers, points)?,
@@ -619,7 +636,11 @@ impl FusedKernel {
         }
         let word = Type::new(StorageType::Atomic(ElemType::UInt(cubecl_core::ir::UIntKind::U32)));
         let flag = self.checks().then(|| builder.output_array(word).consume());
-        let guard = self.is_guarded.then(|| builder.input_array(Type::scalar(U32)).consume());
+        // A flag that the kernel raises itself is no constant.
+        let guard = self.is_guarded.then(|| match self.looks_first() {
+            true => builder.output_array(Type::scalar(U32)).consume(),
+            false => builder.input_array(Type::scalar(U32)).consume(),
+        });
         Buffers { operands, flag, guard, is_clear: None, seed: None }
     }
 }
@@ -683,6 +704,7 @@ impl CubeKernel for FusedKernel {
 }
 
 /// The arguments of a kernel.
+#[derive(Clone)]
 struct Buffers {
     operands: Vec<Buffer>,
     flag: Option<Variable>,

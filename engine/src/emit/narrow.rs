@@ -5,6 +5,7 @@ use crate::ir::DType;
 use cubecl_core::ir::{Arithmetic, AtomicOp, Bitwise, Comparison, Variable};
 
 /// A buffer of a launch.
+#[derive(Clone)]
 pub struct Buffer {
     /// Its elements, or words of them.
     pub array: Variable,

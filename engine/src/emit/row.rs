@@ -6,6 +6,7 @@
 //! neighbours ([`super::group`]). Sums are taken in an order that depends on the tile alone, not on the number of rows.
 
 use super::EmitError;
+use super::ahead::Ahead;
 use super::code::{Code, F32, F64, U32, U64};
 use super::group::{self, Group};
 use super::scalar::{Extreme, extremum, int_range, within_type};
@@ -21,6 +22,8 @@ pub const LONGEST_HELD: usize = 32768;
 pub const PLANE: usize = 32;
 /// Elements of a thread, unless the row is too long for so many threads.
 const MOST_COPIES: usize = 8;
+/// Vectors of a thread, if they are of more elements: enough loads under way at once, with few threads to wait for.
+const VECTORS: usize = 2;
 /// Elements that a thread holds, at most.
 const MOST_HELD: usize = 32;
 
@@ -51,8 +54,8 @@ impl RowPlan {
     /// neighbours, so a plane goes across rows that are not contiguous.
     pub fn of(tile: &Tile, target: Target) -> RowPlan {
         let Domain { row, inner, .. } = tile.domain;
-        let threads = row.div_ceil(MOST_COPIES).next_power_of_two();
         if inner > 1 {
+            let threads = row.div_ceil(MOST_COPIES).next_power_of_two();
             let width = if row < LONG_COLUMN { PLANE } else { NEIGHBOURS };
             let threads = threads.min(target.most_threads / width).min(MOST_THREADS / width);
             let rows = if threads == 1 { 128 } else { width };
@@ -61,9 +64,10 @@ impl RowPlan {
         }
         let width = group::width(tile, row);
         let n_groups = row / width;
+        let copies = MOST_COPIES.max(VECTORS * width);
         let threads = match row {
             0..=256 => n_groups.next_power_of_two().min(PLANE),
-            _ => threads.min(target.most_threads),
+            _ => row.div_ceil(copies).next_power_of_two().min(target.most_threads),
         };
         let is_held = row <= LONGEST_HELD.min(MOST_HELD * target.most_threads);
         let groups = is_held.then_some(n_groups.div_ceil(threads));
@@ -82,6 +86,9 @@ impl RowPlan {
 pub fn row(code: &mut Code, tile: TileCode, n_rows: Variable) -> Result<(), EmitError> {
     let plan = RowPlan::of(tile.tile, code.target);
     let shared = shared_words(code, tile.tile, plan);
+    if let Some(ahead) = Ahead::of(tile.tile, plan, code.target) {
+        return ahead.rows(code, tile, shared, n_rows);
+    }
     row_by(code, tile, plan, shared, n_rows)
 }
 
@@ -94,12 +101,16 @@ pub fn row_by(
     n_rows: Variable,
 ) -> Result<(), EmitError> {
     let place = Place::new(code, plan, &tile.tile.domain, n_rows);
-    let passes = passes(tile.tile);
-    let n_registers = tile.tile.insts.len();
-    let n_groups = plan.groups.unwrap_or(0);
-    let groups: Vec<Held> = (0..n_groups).map(|k| place.held(code, k, n_registers)).collect();
-    let base = vec![None; n_registers];
-    RowCode { tile, plan, place, passes, base, groups, shared }.emit(code)
+    RowCode::new(code, tile, plan, place, shared).emit(code)
+}
+
+/// Rows of a kernel that are computed by so many cubes, at most.
+pub fn cubes(tile: &Tile, target: Target, n_rows: usize) -> usize {
+    let plan = RowPlan::of(tile, target);
+    match Ahead::of(tile, plan, target) {
+        Some(_) => n_rows.min(target.n_processors),
+        None => n_rows.div_ceil(plan.rows),
+    }
 }
 
 /// Memory of a block from some word on.
@@ -122,7 +133,7 @@ fn passes(tile: &Tile) -> Vec<usize> {
 }
 
 /// Where this thread stands.
-struct Place {
+pub struct Place {
     domain: Domain,
     plan: RowPlan,
     /// The row, the last one at most.
@@ -130,13 +141,13 @@ struct Place {
     /// Whether there is such a row; none if always.
     is_row: Option<Variable>,
     /// Number of the thread within its row.
-    lane: Variable,
+    pub lane: Variable,
     /// The point of the row's first element.
     first: Variable,
 }
 
 /// Neighbours in the row, with what is known of them.
-struct Held {
+pub struct Held {
     /// Their positions in the row.
     positions: Vec<Variable>,
     /// Their points in the domain.
@@ -163,6 +174,22 @@ impl Place {
             let last = code.bin(Arithmetic::Sub, n_rows, one);
             (code.select(is_row, row, last), Some(is_row))
         };
+        Place::of(code, plan, domain, row, (is_row, lane))
+    }
+
+    /// On a row that is there, which the whole cube shares.
+    pub fn at_row(code: &mut Code, plan: RowPlan, domain: &Domain, row: Variable) -> Place {
+        let lane = code.builtin(Builtin::UnitPosX);
+        Place::of(code, plan, domain, row, (None, lane))
+    }
+
+    fn of(
+        code: &mut Code,
+        plan: RowPlan,
+        domain: &Domain,
+        row: Variable,
+        (is_row, lane): (Option<Variable>, Variable),
+    ) -> Place {
         let first = if domain.inner == 1 {
             code.scaled(row, domain.row as i64)
         } else {
@@ -175,7 +202,7 @@ impl Place {
     }
 
     /// The `k`-th group of this thread, nothing known yet.
-    fn held(&self, code: &mut Code, k: usize, n_registers: usize) -> Held {
+    pub fn held(&self, code: &mut Code, k: usize, n_registers: usize) -> Held {
         let RowPlan { threads, width, .. } = self.plan;
         let offset = code.at((k * threads) as i64);
         let number = code.add_at(self.lane, offset);
@@ -197,7 +224,13 @@ impl Place {
         let width = self.plan.width;
         let positions = Group::from(code, position, width).points;
         let first = self.point(code, position);
-        (positions, Group::from(code, first, width))
+        let group = Group::from(code, first, width);
+        if self.domain.inner == 1 {
+            for (&point, &position) in group.points.iter().zip(&positions) {
+                code.note_place(point, self.domain.row, self.row, position);
+            }
+        }
+        (positions, group)
     }
 
     fn point(&self, code: &mut Code, position: Variable) -> Variable {
@@ -216,10 +249,20 @@ fn lane_and_row(code: &mut Code, plan: RowPlan, unit: Variable) -> (Variable, Va
     }
 }
 
-struct RowCode<'t> {
-    tile: TileCode<'t>,
+impl Held {
+    /// The point of its first element.
+    pub fn first_point(&self) -> Variable {
+        self.group.first()
+    }
+}
+
+/// A row in the making.
+pub struct RowCode<'t> {
+    /// What is computed.
+    pub tile: TileCode<'t>,
     plan: RowPlan,
-    place: Place,
+    /// Where.
+    pub place: Place,
     passes: Vec<usize>,
     /// Uniform and row registers.
     base: Registers,
@@ -229,8 +272,31 @@ struct RowCode<'t> {
     shared: Option<SharedWords>,
 }
 
-impl RowCode<'_> {
-    fn emit(mut self, code: &mut Code) -> Result<(), EmitError> {
+impl<'t> RowCode<'t> {
+    /// Nothing computed yet.
+    pub fn new(
+        code: &mut Code,
+        tile: TileCode<'t>,
+        plan: RowPlan,
+        place: Place,
+        shared: Option<SharedWords>,
+    ) -> RowCode<'t> {
+        let n_registers = tile.tile.insts.len();
+        let n_groups = plan.groups.unwrap_or(0);
+        let groups: Vec<Held> = (0..n_groups).map(|k| place.held(code, k, n_registers)).collect();
+        let base = vec![None; n_registers];
+        RowCode { tile, plan, place, passes: passes(tile.tile), base, groups, shared }
+    }
+
+    /// What a register holds in the `k`-th group, so that it need not be computed.
+    pub fn give(&mut self, k: usize, reg: Reg, values: &[Variable]) {
+        for (registers, &value) in self.groups[k].registers.iter_mut().zip(values) {
+            registers[reg] = Some(value);
+        }
+    }
+
+    /// Emits the row.
+    pub fn emit(mut self, code: &mut Code) -> Result<(), EmitError> {
         let last = self.passes.iter().copied().max().unwrap_or(0);
         for pass in 0..=last {
             let once =
@@ -256,7 +322,8 @@ impl RowCode<'_> {
         for held in &mut self.groups {
             let mut registers: Vec<Registers> =
                 held.registers.iter().map(|held| over(&self.base, held)).collect();
-            self.tile.run_group(code, insts.iter().copied(), &held.group, &mut registers)?;
+            let missing = insts.iter().copied().filter(|&reg| held.registers[0][reg].is_none());
+            self.tile.run_group(code, missing, &held.group, &mut registers)?;
             held.registers = registers;
         }
         Ok(())
@@ -266,15 +333,57 @@ impl RowCode<'_> {
         if reduces.is_empty() {
             return Ok(());
         }
-        let partials = match self.plan.groups {
-            Some(_) => reduces.iter().map(|&reg| self.reduce_held(code, reg)).collect(),
-            None => self.reduce_along(code, reduces)?,
+        let states: Vec<State> = match self.plan.groups {
+            Some(_) => reduces.iter().map(|&reg| self.held_total(code, reg)).collect(),
+            None => {
+                let partials = self.reduce_along(code, reduces)?;
+                partials.into_iter().map(|partial| self.across_threads(code, partial)).collect()
+            }
         };
-        for (&reg, partial) in reduces.iter().zip(partials) {
-            let state = self.across_threads(code, partial);
+        for (&reg, state) in reduces.iter().zip(states) {
             self.base[reg] = Some(state.result(code, self.tile.tile.insts[reg].dtype));
         }
         Ok(())
+    }
+
+    /// Of all elements that the threads of a row hold.
+    fn held_total(&self, code: &mut Code, reg: Reg) -> State {
+        let (monoid, _, _) = self.reduction(reg);
+        match monoid.of_value() {
+            None => {
+                let partial = self.reduce_held(code, reg, monoid);
+                self.across_threads(code, partial)
+            }
+            Some(extreme) => self.held_index(code, reg, monoid, extreme),
+        }
+    }
+
+    /// The extreme first, then the first position that has it: only threads that hold it look for that.
+    fn held_index(&self, code: &mut Code, reg: Reg, monoid: Monoid, extreme: Monoid) -> State {
+        let (_, value, dtype) = self.reduction(reg);
+        let own = self.reduce_held(code, reg, extreme);
+        let best = self.across_threads(code, own.clone()).parts[0];
+        let nowhere = code.int(U32, NOWHERE);
+        let first = code.mutable(nowhere);
+        let has_it = is_same(code, own.parts[0], best);
+        code.when(has_it, |code| {
+            for held in self.groups.iter().rev() {
+                for (&position, registers) in held.positions.iter().zip(&held.registers).rev() {
+                    let value =
+                        registers[value].unwrap_or_else(|| crate::bug!("register {value} is not held"));
+                    let value = code.cast(carried_type(dtype), value);
+                    let is_it = is_same(code, value, best);
+                    let is_it = held.is_inside.map_or(is_it, |inside| code.and(is_it, inside));
+                    let position = code.cast(U32, position);
+                    let before = code.snapshot(first);
+                    let next = code.select(is_it, position, before);
+                    code.assign(first, next);
+                }
+            }
+        });
+        let own = State { monoid: Monoid::Min, parts: vec![code.snapshot(first)] };
+        let position = self.across_threads(code, own).parts[0];
+        State { monoid, parts: vec![best, position] }
     }
 
     fn reduction(&self, reg: Reg) -> (Monoid, Reg, DType) {
@@ -284,8 +393,8 @@ impl RowCode<'_> {
         (monoid, value, self.tile.tile.insts[value].dtype)
     }
 
-    fn reduce_held(&self, code: &mut Code, reg: Reg) -> State {
-        let (monoid, value, dtype) = self.reduction(reg);
+    fn reduce_held(&self, code: &mut Code, reg: Reg, monoid: Monoid) -> State {
+        let (_, value, dtype) = self.reduction(reg);
         let identity = State::identity(code, monoid, dtype);
         let mut state: Option<State> = None;
         for held in &self.groups {
@@ -599,6 +708,20 @@ fn when_all(
     result
 }
 
+/// Behind all positions.
+const NOWHERE: i64 = i32::MAX as i64;
+
+/// Whether two are equal, or both NaN.
+fn is_same(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    let is_equal = code.cmp(Comparison::Equal, a, b);
+    if !matches!(a.elem_type(), ElemType::Float(_)) {
+        return is_equal;
+    }
+    let [a, b] = [a, b].map(|x| code.is_nan(x));
+    let both = code.and(a, b);
+    code.or(is_equal, both)
+}
+
 fn is_reduce(op: &TileOp) -> bool {
     matches!(op, TileOp::Reduce { .. })
 }
@@ -637,7 +760,7 @@ impl State {
         };
         let mut parts = vec![value];
         if monoid.is_index() {
-            parts.push(code.int(U32, i64::from(i32::MAX)));
+            parts.push(code.int(U32, NOWHERE));
         }
         State { monoid, parts }
     }

@@ -4,6 +4,7 @@
 
 use super::EmitError;
 use super::code::{BOOL, Code, F32, U32};
+use super::intrinsics::Intrinsic;
 use super::{functions, narrow};
 use crate::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable, VariableKind};
@@ -196,6 +197,12 @@ pub fn extremum(code: &mut Code, which: Extreme, a: Variable, b: Variable) -> Va
         return match which {
             Extreme::Largest => code.bin(Arithmetic::Max, a, b),
             Extreme::Smallest => code.bin(Arithmetic::Min, a, b),
+        };
+    }
+    if code.target.has_extremes && a.elem_type() == F32 {
+        return match which {
+            Extreme::Largest => code.call(Intrinsic::Largest, &[a, b]),
+            Extreme::Smallest => code.call(Intrinsic::Smallest, &[a, b]),
         };
     }
     // Nothing compares to NaN, so a NaN in `a` stays unless `b` is one.

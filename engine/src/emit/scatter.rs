@@ -5,17 +5,22 @@
 
 use super::code::{Code, I32, I64};
 use super::contract::with_used_operands;
-use super::map::registers_at_point;
+use super::group::Group;
+use super::intrinsics::{Intrinsic, Word};
+use super::map::{THREADS, registers_at_point, registers_of_group};
 use super::scalar::{narrowed, widened};
 use super::target::Target;
 use super::tile::{Memory, Registers, TileCode};
-use super::{Buffers, EmitError, Form, FusedKernel, operand_forms};
-use crate::fuse::{Kernel, Reg, ScatterBody, Tile};
+use super::{Buffers, EmitError, Form, FusedKernel, is_clear, operand_forms};
+use crate::fuse::{Kernel, Reg, ScatterBody, Tile, TileOp};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
 
 /// Threads that an ordered scatter is cut for.
 const ENOUGH_THREADS: usize = 1 << 15;
+
+/// Most rows whose indices each block looks at before it writes.
+pub const MOST_ROWS_CHECKED: usize = 1024;
 
 /// What is combined where.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +35,12 @@ pub struct ScatterForm {
     dtype: DType,
     /// Parts of the indexed axis; none if each update has a thread.
     parts: Option<usize>,
+    /// Rows of indices to look at, which each block does before it writes if state is written; 0 if there are none.
+    pub rows_checked: usize,
+    /// Whether nothing is written.
+    only_checks: bool,
+    /// Neighbouring updates of a thread, which are added at once.
+    pub width: usize,
     /// Threads.
     pub n_points: usize,
 }
@@ -46,8 +57,27 @@ impl ScatterForm {
             false => Some((ENOUGH_THREADS / n_columns.max(1)).clamp(1, indexed.max(1))),
         };
         let n_points = n_columns * parts.unwrap_or(indices);
+        let is_by_four =
+            target.adds_four && parts.is_none() && dtype == DType::F32 && after.is_multiple_of(4);
+        let width = if is_by_four { 4 } else { 1 };
         let ScatterBody { index, update, result, combine, .. } = *body;
-        ScatterForm { result, index, update, indexed, indices, after, combine, dtype, parts, n_points }
+        let checks = body.updates.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }));
+        let rows_checked = if checks && parts.is_none() { batch * before * indices } else { 0 };
+        ScatterForm {
+            result,
+            index,
+            update,
+            indexed,
+            indices,
+            after,
+            combine,
+            dtype,
+            parts,
+            rows_checked,
+            only_checks: false,
+            width,
+            n_points,
+        }
     }
 }
 
@@ -59,7 +89,19 @@ pub fn scatter(
     buffers: &Buffers,
     n_points: Variable,
 ) -> Result<(), EmitError> {
-    let point = code.builtin(Builtin::AbsolutePos);
+    if form.only_checks {
+        return form.check_all(code, &TileCode { tile, buffers, shared: buffers });
+    }
+    let mut checked = None;
+    if let Some(guard) = buffers.guard.filter(|_| form.rows_checked > 0) {
+        form.check_all(code, &TileCode { tile, buffers, shared: buffers })?;
+        // All that this block could have found is in the flag now, and so is what other kernels found.
+        code.sync();
+        checked = Some(Buffers { is_clear: Some(is_clear(code, guard)), ..buffers.clone() });
+    }
+    let buffers = checked.as_ref().unwrap_or(buffers);
+    let thread = code.builtin(Builtin::AbsolutePos);
+    let point = code.scaled(thread, form.width as i64);
     let is_point = code.less(point, n_points);
     let tile = TileCode { tile, buffers, shared: buffers };
     let mut result = Ok(());
@@ -73,6 +115,20 @@ pub fn scatter(
 }
 
 impl ScatterForm {
+    /// The same, but it only looks at the indices.
+    pub fn only_checks(self) -> ScatterForm {
+        ScatterForm { only_checks: true, n_points: 1, ..self }
+    }
+
+    /// The threads of a block look at all indices.
+    fn check_all(&self, code: &mut Code, tile: &TileCode) -> Result<(), EmitError> {
+        let start = code.builtin(Builtin::UnitPosX);
+        let end = code.at(self.rows_checked as i64);
+        let mut result = Ok(());
+        code.range(start, end, THREADS as i64, |code, row| result = self.index(code, tile, row).map(drop));
+        result
+    }
+
     fn at_once(&self, code: &mut Code, tile: &TileCode, point: Variable) -> Result<(), EmitError> {
         let (row, column) = (code.divided(point, self.after), code.modulo(point, self.after));
         let registers = self.index(code, tile, row)?;
@@ -80,16 +136,40 @@ impl ScatterForm {
         let is_inside = self.is_within(code, index, (0, self.indexed));
         let mut result = Ok(());
         code.when(is_inside, |code| {
-            result = self.update(code, tile, point, registers).map(|update| {
+            result = self.updates(code, tile, point, registers).map(|updates| {
                 let lead = code.divided(row, self.indices);
                 let element = self.result_element(code, lead, index, column);
-                tile.shared.unless_raised(code, |code| {
-                    let place = tile.shared.place(code, self.result, element);
-                    code.atomic_add(place, update);
-                });
+                tile.shared.unless_raised(code, |code| self.add(code, tile.shared, element, &updates));
             });
         });
         result
+    }
+
+    fn add(&self, code: &mut Code, buffers: &Buffers, element: Variable, updates: &[Variable]) {
+        if let &[update] = updates {
+            let place = buffers.place(code, self.result, element);
+            return code.atomic_add(place, update);
+        }
+        let place = Word::Place(buffers.operands[self.result].array, element);
+        let words = updates.iter().map(|&update| Word::Value(update));
+        let words: Vec<Word> = [place].into_iter().chain(words).collect();
+        code.perform(Intrinsic::AddFour, &words);
+    }
+
+    /// The updates of a thread, from `point` on.
+    fn updates(
+        &self,
+        code: &mut Code,
+        tile: &TileCode,
+        point: Variable,
+        registers: Registers,
+    ) -> Result<Vec<Variable>, EmitError> {
+        if self.width == 1 {
+            return self.update(code, tile, point, registers).map(|update| vec![update]);
+        }
+        let group = Group::from(code, point, self.width);
+        let registers = registers_of_group(code, tile, &group, registers)?;
+        Ok(registers.iter().map(|registers| computed(registers, self.update)).collect())
     }
 
     fn in_order(

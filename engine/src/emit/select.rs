@@ -167,7 +167,7 @@ struct Writes {
 }
 
 fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
-    let code = &mut Code { scope, index: arguments.index, target: arguments.target };
+    let code = &mut Code::new(scope, arguments.index, arguments.target);
     let [n, length, n_pieces] = [0, 1, 2].map(|number| arguments.scalars[number]);
     let cube = code.builtin(Builtin::CubePos);
     let row = code.bin(Arithmetic::Div, cube, n_pieces);
@@ -200,7 +200,7 @@ pub fn columns_of_piece(code: &mut Code, piece: Variable, length: Variable, n: V
 }
 
 fn merge_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
-    let code = &mut Code { scope, index: arguments.index, target: arguments.target };
+    let code = &mut Code::new(scope, arguments.index, arguments.target);
     let row = code.builtin(Builtin::CubePos);
     merge(code, form, arguments.buffers[0], row, arguments.scalars[0], results(arguments, writes));
 }

@@ -22,8 +22,18 @@ pub struct Target {
     /// Whether `exp`, `sin` and the like are exact to a few units of the last place, and comparisons know NaN. If not,
     /// functions of `f32` are made of sums and products.
     pub has_exact_functions: bool,
+    /// Whether one instruction finds the larger of two `f32`, or NaN.
+    pub has_extremes: bool,
+    /// Whether `exp` and `log` may be taken to 10⁻⁵ where arithmetic bounds a kernel, with the instructions there are.
+    pub has_rough_functions: bool,
+    /// Bytes of shared memory that rows may be copied ahead to; 0 if no copy goes on beside other work.
+    pub ahead_bytes: usize,
+    /// Processors, each of which has one cube of most threads at a time.
+    pub n_processors: usize,
     /// Whether `f32` in memory can be added to at once.
     pub adds_f32: bool,
+    /// Whether four neighbours at once are added to by one instruction.
+    pub adds_four: bool,
     /// Whether `f64` in memory can be added to at once.
     pub adds_f64: bool,
     /// Whether there is an `i64`.
@@ -43,14 +53,19 @@ pub struct Target {
 }
 
 impl Target {
-    /// CUDA C++.
+    /// CUDA C++ for the latest chips.
     pub const CUDA: Target = Target {
         has_narrow: true,
         plane: PLANE,
         reads_halves: false,
         writes_halves: false,
         has_exact_functions: true,
+        has_extremes: true,
+        has_rough_functions: true,
+        ahead_bytes: 200 << 10,
+        n_processors: 132,
         adds_f32: true,
+        adds_four: true,
         adds_f64: true,
         has_i64: true,
         has_f64: true,
@@ -68,7 +83,12 @@ impl Target {
         reads_halves: false,
         writes_halves: false,
         has_exact_functions: false,
+        has_extremes: false,
+        has_rough_functions: true,
+        ahead_bytes: 0,
+        n_processors: 1,
         adds_f32: false,
+        adds_four: false,
         adds_f64: false,
         has_i64: false,
         has_f64: false,

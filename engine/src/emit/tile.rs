@@ -4,10 +4,10 @@ use super::access::{Element, element};
 use super::code::{BOOL, Code, F32, I32, I64, U32, U64};
 use super::group::Group;
 use super::narrow::high_half;
-use super::philox;
 use super::scalar::{literal, narrowed, quotient_by, scalar, widened};
 use super::target::Target;
 use super::{Buffers, EmitError};
+use super::{philox, rough};
 use crate::fuse::{Access, Class, Reg, Tile, TileInst, TileOp};
 use crate::ir::{Binary, DType, NodeId, Requirement, Scalar};
 use cubecl_core::ir::{Bitwise, Comparison, ElemType, Variable};
@@ -16,6 +16,7 @@ use cubecl_core::ir::{Bitwise, Comparison, ElemType, Variable};
 pub type Registers = Vec<Option<Variable>>;
 
 /// A tile with the buffers it works on.
+#[derive(Clone, Copy)]
 pub struct TileCode<'t> {
     /// The program.
     pub tile: &'t Tile,
@@ -93,6 +94,11 @@ impl TileCode<'_> {
             {
                 quotient_by(code, get(args[0]), get(args[1]))
             }
+            TileOp::Scalar(Scalar::Unary(_), args)
+                if let Some(value) = rough::unary(code, self.tile, reg, get(args[0])) =>
+            {
+                value
+            }
             TileOp::Scalar(op, args) => {
                 let from = args.first().map_or(inst.dtype, |&arg| self.tile.insts[arg].dtype);
                 let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
@@ -103,7 +109,8 @@ impl TileCode<'_> {
             }
             TileOp::Store { operand, access, value } => {
                 let element = element(code, access, point);
-                let value = self.to_store(code, inst, *value, get(*value));
+                let register = get(self.unrounded(code, *value));
+                let value = self.stored(code, inst, *value, register);
                 self.shared.unless_raised(code, |code| {
                     self.buffers.store(code, *operand, element.index, value);
                 });
@@ -120,6 +127,22 @@ impl TileCode<'_> {
         let divisor = &self.tile.insts[divisor];
         let is_single = [inst, divisor].map(|inst| code.target.register(inst.dtype)) == [F32, F32];
         is_single && inst.class == Class::Element && divisor.class != Class::Element
+    }
+
+    /// What to store for a value: a store rounds by itself, so what was rounded to the narrow type is taken from before.
+    pub fn unrounded(&self, code: &Code, value: Reg) -> Reg {
+        let inst = &self.tile.insts[value];
+        match &inst.op {
+            TileOp::Scalar(Scalar::Cast(DType::F16 | DType::BF16), args) => {
+                let source = &self.tile.insts[args[0]];
+                // Where elements lie packed, the bits of a rounded one are taken as they are.
+                let is_wide = code.target.lanes(inst.dtype) == 1
+                    && code.target.register(source.dtype) == F32
+                    && source.class == inst.class;
+                if is_wide { args[0] } else { value }
+            }
+            _ => value,
+        }
     }
 
     fn constant_number(&self, reg: Reg) -> usize {
@@ -149,26 +172,26 @@ impl TileCode<'_> {
     /// A register from what was loaded.
     fn loaded(&self, code: &mut Code, reg: Reg, element: &Element, stored: Variable) -> Variable {
         let dtype = self.tile.insts[reg].dtype;
-        if self.keeps_bits(code, reg) {
+        if self.keeps_bits(reg) {
             return stored;
         }
         let value = widened(code, dtype, stored);
         element.filled(code, dtype, value)
     }
 
-    fn to_store(&self, code: &mut Code, inst: &TileInst, value: Reg, register: Variable) -> Variable {
+    fn stored(&self, code: &mut Code, inst: &TileInst, value: Reg, register: Variable) -> Variable {
         let source = &self.tile.insts[value];
         let is_rounded =
             matches!(source.op, TileOp::Scalar(Scalar::Cast(_), _)) && source.dtype == inst.dtype;
         match inst.dtype {
-            _ if self.keeps_bits(code, value) => register,
+            _ if self.keeps_bits(value) => register,
             DType::BF16 if is_rounded && code.target.lanes(inst.dtype) > 1 => high_half(code, register),
             dtype => narrowed(code, dtype, register),
         }
     }
 
-    /// Whether a register holds bits as they lie in memory: packed elements that are only copied.
-    fn keeps_bits(&self, code: &Code, reg: Reg) -> bool {
+    /// Whether a register holds bits as they lie in memory: narrow elements that are only copied.
+    fn keeps_bits(&self, reg: Reg) -> bool {
         let inst = &self.tile.insts[reg];
         let is_unguarded =
             |access: &Access| access.normalized().levels.iter().all(|level| level.guards.is_empty());
@@ -177,8 +200,8 @@ impl TileCode<'_> {
             self.tile.insts.iter().filter(|inst| operands(&inst.op).contains(&reg)).collect();
         let is_stored =
             |user: &&TileInst| matches!(user.op, TileOp::Store { .. }) && user.dtype == inst.dtype;
-        let is_packed = inst.dtype.is_float() && code.target.lanes(inst.dtype) > 1;
-        is_packed
+        let is_narrow = inst.dtype.is_float() && inst.dtype.size() < 4;
+        is_narrow
             && !self.buffers.is_empty(*operand)
             && is_unguarded(access)
             && !users.is_empty()
@@ -253,7 +276,7 @@ impl TileCode<'_> {
         group: &Group,
     ) {
         let first = element(code, access, group.points[0]).index;
-        let to_store = |&register| self.to_store(code, inst, value, register);
+        let to_store = |&register| self.stored(code, inst, value, register);
         let values: Vec<Variable> = values.iter().map(to_store).collect();
         self.shared.unless_raised(code, |code| self.buffers.store_vector(code, operand, first, &values));
     }

@@ -1,6 +1,6 @@
 //! What kernels a device has code for.
 
-/// What the kernels of a device can do; the fuser makes no others. By default everything.
+/// What the kernels of a device can do; the fuser makes no others. By default what the processor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
     /// Most queries that share the keys of an attention that is one kernel; of more, the library's products are faster.
@@ -9,6 +9,9 @@ pub struct Abilities {
     pub most_keys: usize,
     /// Whether such a kernel computes in `f64`, too.
     pub attends_doubles: bool,
+    /// Most rows that a sum by indices into state looks at all by itself, in each block before it writes; of more, a
+    /// kernel of its own looks at the indices before.
+    pub most_rows_checked: usize,
     /// What can fold rows of a product as they come.
     pub row_folds: RowFolds,
 }
@@ -31,6 +34,7 @@ impl Default for Abilities {
             most_queries: usize::MAX,
             most_keys: usize::MAX,
             attends_doubles: true,
+            most_rows_checked: 0,
             row_folds: RowFolds::Any,
         }
     }

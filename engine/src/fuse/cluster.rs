@@ -343,7 +343,8 @@ impl<'r, 'g> Clusters<'r, 'g> {
             if !matches!(self.clusters[id].kind, Kind::Scatter(_)) || self.settings.fuel == 0 {
                 continue;
             }
-            let Producers { own, borrowed, kept } = scatter::producers(self.real, self, node);
+            let Producers { own, borrowed, kept } =
+                scatter::producers(self.real, self, node, self.most_rows_checked());
             self.settings.fuel -= !(own.is_empty() && borrowed.is_empty()) as usize;
             let parts: Vec<usize> = own.into_iter().filter_map(|node| self.of[node]).collect();
             for part in parts {
@@ -351,6 +352,13 @@ impl<'r, 'g> Clusters<'r, 'g> {
             }
             self.borrowed.insert(id, borrowed);
             self.kept.extend(kept);
+        }
+    }
+
+    fn most_rows_checked(&self) -> usize {
+        match self.settings.deterministic {
+            true => 0,
+            false => self.settings.abilities.most_rows_checked,
         }
     }
 

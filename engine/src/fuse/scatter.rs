@@ -7,7 +7,7 @@ use super::cluster::Clusters;
 use super::edges::{Edge, RealGraph, is_cheap};
 use super::tile::TileBuilder;
 use super::{Access, Class, Domain, KernelBody, Operand, ScatterBody, Tile};
-use crate::ir::{Combine, NodeId, NodeOp, Value, View};
+use crate::ir::{Combine, DType, NodeId, NodeOp, Value, View};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Real nodes that a scatter computes inside.
@@ -29,11 +29,13 @@ const MAX_COST_AGAIN: usize = 24;
 const COST_OF_SLOW: usize = 8;
 
 /// What scatter `node` had better compute than read, operand by operand.
-pub fn producers(real: &RealGraph, clusters: &Clusters, node: NodeId) -> Producers {
+pub fn producers(real: &RealGraph, clusters: &Clusters, node: NodeId, most_rows_checked: usize) -> Producers {
     let mut search = Search { real, clusters, node, taken: BTreeSet::new() };
-    // Kernels that write state check nothing on the way.
     if !real.state[node] {
         [1, 0, 2].into_iter().for_each(|operand| search.take_in(operand));
+    } else if search.is_sum() && search.n_rows() <= most_rows_checked {
+        // Kernels that write state check nothing on the way, but this one checks all before.
+        search.take_in(1);
     }
     search.told_apart()
 }
@@ -72,6 +74,14 @@ impl Search<'_, '_> {
             && nodes[maker].apart == nodes[self.node].apart
             && self.clusters.is_single_map(maker)
             && (self.cost(maker) < COST_OF_SLOW || points.contains(&self.numel(maker)))
+    }
+
+    /// Whether it adds numbers that a device adds to memory at once.
+    fn is_sum(&self) -> bool {
+        let dtype = self.real.graph.ty(Value::of(self.node)).dtype;
+        let is_sum =
+            matches!(self.real.graph.nodes[self.node].op, NodeOp::Scatter { combine: Combine::Add, .. });
+        is_sum && matches!(dtype, DType::F32 | DType::I32 | DType::U32)
     }
 
     fn numel(&self, node: NodeId) -> usize {

@@ -114,6 +114,15 @@ impl Monoid {
     pub const fn is_index(self) -> bool {
         matches!(self, Monoid::ArgMax | Monoid::ArgMin)
     }
+
+    /// Of an index: the extreme whose place it is.
+    pub const fn of_value(self) -> Option<Monoid> {
+        match self {
+            Monoid::ArgMax => Some(Monoid::Max),
+            Monoid::ArgMin => Some(Monoid::Min),
+            _ => None,
+        }
+    }
 }
 
 /// How a scatter combines what meets at one place.

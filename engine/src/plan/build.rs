@@ -5,6 +5,7 @@ use super::schedule::{Before, Scheduled, dependencies, finished_before, schedule
 use super::{Buffer, BufferId, CheckSite, Launch, Place, Plan, Precision};
 use crate::fuse::{Access, Class, Domain, Kernel, KernelBody, Operand, Tile, TileInst, TileOp, Use};
 use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
+use crate::rules::Numerics;
 use petgraph::algo::has_path_connecting;
 use petgraph::graph::NodeIndex;
 use std::collections::{HashMap, HashSet};
@@ -223,6 +224,7 @@ impl Planner<'_> {
             arena_bytes,
             n_streams,
             matmul: Precision::default(),
+            numerics: Numerics::default(),
             values,
         }
     }

@@ -15,6 +15,7 @@ pub use verify::verify;
 use crate::diag::Span;
 use crate::fuse::{Kernel, KernelBody, Use};
 use crate::ir::{InputKind, NodeId, Requirement, Symbol, Type, Value};
+use crate::rules::Numerics;
 use std::ops::Range;
 
 /// Index into [`Plan::buffers`].
@@ -115,6 +116,8 @@ pub struct Plan {
     pub n_streams: usize,
     /// How matrices are multiplied.
     pub matmul: Precision,
+    /// How exact functions have to be.
+    pub numerics: Numerics,
     /// The nodes that check, for the errors that they raise.
     pub check_sites: Vec<CheckSite>,
     /// Which value each buffer holds first; several values share one when updated in place.

@@ -22,7 +22,8 @@ use std::collections::{HashMap, HashSet};
 pub enum Numerics {
     /// Only what leaves every bit as it is.
     Strict,
-    /// Also what is equal over the reals and never less accurate.
+    /// Also what is equal over the reals and never less accurate. Kernels that arithmetic bounds rather than memory may take
+    /// exponentials and logarithms to 10⁻⁵.
     #[default]
     Default,
     /// Also what rounds differently for the sake of speed.

@@ -3,8 +3,8 @@
 use super::cache::DiskCache;
 use super::context::failed;
 use crate::device::DeviceError;
-use cudarc::driver::result::module;
-use cudarc::driver::sys::{CUfunction, CUmodule};
+use cudarc::driver::result::{DriverError, function, module};
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute_enum, CUmodule};
 use cudarc::nvrtc::sys as nvrtc;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};
@@ -41,6 +41,8 @@ pub struct Text<'t> {
     pub text: &'t str,
     /// The name of its function.
     pub entry: &'t str,
+    /// Bytes that the threads of a block share.
+    pub shared_bytes: usize,
 }
 
 /// Why there is no machine code of a text.
@@ -85,11 +87,11 @@ impl Kernels {
         }
         for (text, code) in missing.iter().zip(self.compile_all(&missing)) {
             let code = code.map_err(|error| broken(text, error))?;
-            let function = match load(&code.bytes, text.entry) {
+            let function = match load(&code.bytes, text) {
                 // It was whole, but of another driver or GPU.
                 Err(_) if code.is_from_disk => {
                     self.disk.note("the driver refuses a kernel of the cache; it was compiled again");
-                    load(&self.fresh_code(text.text).map_err(|error| broken(text, error))?, text.entry)?
+                    load(&self.fresh_code(text.text).map_err(|error| broken(text, error))?, text)?
                 }
                 function => function?,
             };
@@ -143,14 +145,26 @@ fn architecture((major, minor): (i32, i32)) -> String {
     format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
 }
 
-fn load(code: &[u8], entry: &str) -> Result<Function, DeviceError> {
+/// Shared memory of a block that need not be asked for.
+const USUAL_SHARED_BYTES: usize = 48 << 10;
+
+fn load(code: &[u8], text: &Text) -> Result<Function, DeviceError> {
+    let &Text { entry, shared_bytes, .. } = text;
     let name = CString::new(entry).unwrap_or_default();
     // SAFETY: whole machine code, from the compiler or with its checksum from the disk; the module is never unloaded.
     let function = unsafe {
         module::load_data(code.as_ptr().cast())
             .and_then(|module: CUmodule| module::get_function(module, name))
     };
-    Ok(Function(function.map_err(|error| failed(&format!("loading kernel `{entry}`"), &error))?))
+    let said = |error: DriverError| failed(&format!("loading kernel `{entry}`"), &error);
+    let function = function.map_err(said)?;
+    if shared_bytes > USUAL_SHARED_BYTES {
+        let attribute = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function was loaded just now.
+        unsafe { function::set_function_attribute(function, attribute, shared_bytes as i32) }
+            .map_err(said)?;
+    }
+    Ok(Function(function))
 }
 
 fn broken(text: &Text, error: CompileError) -> DeviceError {

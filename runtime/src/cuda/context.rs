@@ -7,6 +7,7 @@ use crate::tuning::Tuner;
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
+use engine_core::emit::Target;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -34,6 +35,8 @@ pub struct Context {
     cuda: Arc<CudaContext>,
     driver: i32,
     capability: (i32, i32),
+    /// What its kernels can do.
+    pub target: Target,
 }
 
 /// How many GPUs the driver sees.
@@ -72,6 +75,11 @@ impl Context {
             is_awake: AtomicBool::new(false),
             copies: cuda.new_stream().map_err(said)?,
             library,
+            target: target(
+                capability,
+                attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+                n_processors,
+            ),
             cuda,
             driver,
             capability,
@@ -112,6 +120,19 @@ impl Context {
     /// Bytes of memory that nobody has taken, this process or another.
     pub fn free_bytes(&self) -> Option<u64> {
         self.cuda.mem_get_info().ok().map(|(free, _)| free as u64)
+    }
+}
+
+fn target(capability: (i32, i32), most_shared_bytes: i32, n_processors: i32) -> Target {
+    // What a block shares beside the rows that are copied ahead.
+    let beside = 8 << 10;
+    let is_ampere = capability >= (8, 0);
+    Target {
+        has_extremes: is_ampere,
+        ahead_bytes: if is_ampere { usize::try_from(most_shared_bytes - beside).unwrap_or(0) } else { 0 },
+        n_processors: usize::try_from(n_processors).unwrap_or(1),
+        adds_four: capability >= (9, 0),
+        ..Target::CUDA
     }
 }
 

@@ -322,7 +322,7 @@ fn waits(plan: &Plan, launches: &[Prepared], launch: usize) -> Vec<usize> {
 
 /// Compiles the kernels of all launches at once, and the one that numbers steps, which is returned.
 fn compile_all(context: &Context, plan: &Plan, launches: &mut [Prepared]) -> Result<Function, DeviceError> {
-    let mut texts = vec![Text { owner: "step", text: NUMBER_STEPS, entry: "number_steps" }];
+    let mut texts = vec![Text { owner: "step", text: NUMBER_STEPS, entry: "number_steps", shared_bytes: 0 }];
     let owners: Vec<String> =
         plan.launches.iter().map(|launch| plan.kernels[launch.kernel].label()).collect();
     for (owner, prepared) in owners.iter().zip(&*launches) {

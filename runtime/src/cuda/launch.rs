@@ -16,6 +16,7 @@ use engine_core::emit::{Argument, EmitError, FLAG_WORDS, FusedKernel, KernelSour
 use engine_core::fuse::{Class, ContractBody, Kernel, KernelBody, TileOp};
 use engine_core::ir::Type;
 use engine_core::plan::{BufferId, Launch, Plan, Precision};
+use engine_core::rules::Numerics;
 use panels::{PanelPart, folded};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -310,7 +311,7 @@ impl Drafts<'_> {
 
     fn own_kernels(mut self) -> Result<Prepared, DeviceError> {
         let mut launches =
-            FusedKernel::launches(self.kernel, Target::CUDA).map_err(|error| self.unsupported(&error))?;
+            FusedKernel::launches(self.kernel, self.target()).map_err(|error| self.unsupported(&error))?;
         if self.plan.scatters_in_place(self.launch) {
             launches.remove(0);
         }
@@ -373,6 +374,11 @@ impl Drafts<'_> {
             return launches.iter().try_for_each(|fused| self.push_kernel(fused, product));
         }
         // Bad indices are found before anything is written.
+        if let [only] = &launches[..]
+            && only.looks_first()
+        {
+            return self.push_kernel(&only.clone().guarded(), product);
+        }
         for checks in launches.iter().filter_map(FusedKernel::checks_only) {
             self.push_kernel(&checks, product)?;
         }
@@ -390,7 +396,8 @@ impl Drafts<'_> {
     }
 
     fn kernel_part(&self, fused: &FusedKernel, product: ProductPlace) -> Result<KernelPart, DeviceError> {
-        let source = fused.cuda_source().map_err(|error| self.unsupported(&error))?;
+        let source =
+            fused.clone().on(self.target()).cuda_source().map_err(|error| self.unsupported(&error))?;
         let pointers = source.arguments.iter().map(|argument| match (*argument, product) {
             (Argument::Operand(operand), _) => Pointer::Buffer(self.launch.buffers[operand]),
             (Argument::Product, ProductPlace::Buffer(buffer)) => Pointer::Buffer(buffer),
@@ -400,6 +407,12 @@ impl Drafts<'_> {
         });
         let (pointers, info) = (pointers.collect(), source.info(source.points, self.seed as u32));
         Ok(KernelPart { source, function: None, pointers, info })
+    }
+
+    fn target(&self) -> Target {
+        let target = self.context.target;
+        let has_rough_functions = target.has_rough_functions && self.plan.numerics != Numerics::Strict;
+        Target { has_rough_functions, ..target }
     }
 
     fn unsupported(&self, error: &EmitError) -> DeviceError {
@@ -413,7 +426,8 @@ impl Drafts<'_> {
 
 impl KernelPart {
     fn text<'t>(&'t self, owner: &'t str) -> Text<'t> {
-        Text { owner, text: &self.source.text, entry: &self.source.entry }
+        let KernelSource { text, entry, shared_bytes, .. } = &self.source;
+        Text { owner, text, entry, shared_bytes: *shared_bytes }
     }
 
     fn raises(&self) -> bool {

@@ -25,7 +25,7 @@ mod tests;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, Staging};
 use crate::tuning::Tuning;
 use context::Context;
-use engine_core::emit::{MOST_KEYS, MOST_SELECTED};
+use engine_core::emit::{MOST_KEYS, MOST_ROWS_CHECKED, MOST_SELECTED};
 use engine_core::fuse::{Abilities, RowFolds};
 use engine_core::plan::Plan;
 use executable::CudaExecutable;
@@ -73,6 +73,7 @@ impl Device for CudaDevice {
             most_queries: 8,
             most_keys: MOST_KEYS,
             attends_doubles: false,
+            most_rows_checked: MOST_ROWS_CHECKED,
             row_folds: RowFolds::Selections { most: MOST_SELECTED },
         }
     }

@@ -176,7 +176,7 @@ pub fn fill(context: &Arc<Context>, memory: &Memory, element: DType) -> Result<(
         DType::BF16 => ([0x807f_807f; 2], [0x3f00_3f00; 2]),
         _ => ([0x807f_ffff; 2], [0x3f00_0000; 2]),
     };
-    let text = Text { owner: "noise", text: FILL, entry: "fill" };
+    let text = Text { owner: "noise", text: FILL, entry: "fill", shared_bytes: 0 };
     let [function] = context.kernels.load(&[text])?[..] else { engine_core::bug!("one kernel for one text") };
     let (mut start, mut n_words) = (memory.start(), memory.bytes() as u64 / 4);
     let (mut kept, mut set) = (kept, set);

@@ -68,6 +68,7 @@ fn plan(name: String, buffers: Vec<Buffer>, outputs: &[(&str, usize)]) -> Arc<Pl
         arena_bytes: 4,
         n_streams: 1,
         matmul: Precision::default(),
+        numerics: Default::default(),
         check_sites: vec![],
         values: vec![],
     })

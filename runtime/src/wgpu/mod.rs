@@ -98,6 +98,7 @@ impl Device for WgpuDevice {
             most_queries: 0,
             most_keys: 0,
             attends_doubles: false,
+            most_rows_checked: 0,
             row_folds: RowFolds::Selections { most: MOST_SELECTED },
         }
     }

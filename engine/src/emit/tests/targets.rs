@@ -10,6 +10,9 @@ const POOR: Target = Target {
     plane: 1,
     has_exact_functions: false,
     has_library: false,
+    has_extremes: false,
+    ahead_bytes: 0,
+    adds_four: false,
     has_exact_grid: false,
     most_threads: 256,
     ..Target::CUDA
