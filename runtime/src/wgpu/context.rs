@@ -6,6 +6,7 @@ use super::launch::Way;
 use super::matrix;
 use super::probe;
 use crate::device::DeviceError;
+use crate::tuning::Tuner;
 use dashmap::DashMap;
 use engine_core::emit::Target;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +26,8 @@ pub struct Context {
     pub target: Target,
     /// Compiled kernels.
     pub pipelines: Pipelines,
+    /// What is chosen by trying, for reports and checkpoints.
+    pub tuner: Tuner,
     /// How products are computed, by kernel, as far as it was tried.
     pub ways: DashMap<String, Way>,
     /// Whether planes multiply squares of 16 by 16 halves at once, and add up in `f32`.
@@ -138,6 +141,7 @@ impl Context {
             target: target(features, &limits),
             has_timestamps: features.contains(Features::TIMESTAMP_QUERY),
             pipelines: Pipelines::default(),
+            tuner: Tuner::new(format!("{name}, {} {}", info.driver, info.driver_info)),
             ways: DashMap::new(),
             has_matrix_units: false,
             name,

@@ -28,7 +28,8 @@ const VECTOR: usize = 8;
 const GAP: usize = 8;
 
 /// What is worth trying, the most likely first.
-const BLOCKS: [Block; 3] = [
+const BLOCKS: [Block; 4] = [
+    Block { sides: [128, 128], depth: 32, plane: [64, 64] },
     Block { sides: [128, 128], depth: 32, plane: [64, 32] },
     Block { sides: [64, 128], depth: 32, plane: [32, 64] },
     Block { sides: [64, 64], depth: 32, plane: [32, 32] },

@@ -19,6 +19,7 @@ mod trial;
 mod tests;
 
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
+use crate::tuning::Tuning;
 use context::Context;
 use engine_core::emit::{EmitError, FusedKernel, MOST_SELECTED, Target};
 use engine_core::fuse::{Abilities, Kernel, RowFolds};
@@ -118,6 +119,14 @@ impl Device for WgpuDevice {
 
     fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
         self.own_memory(buffer)?.read(offset, bytes)
+    }
+
+    fn tuning(&self) -> Option<Tuning> {
+        self.context.tuner.tuning()
+    }
+
+    fn adopt(&self, tuning: &Tuning) -> bool {
+        self.context.tuner.adopt(tuning)
     }
 
     fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {

@@ -3,6 +3,7 @@
 
 use super::launch::Way;
 use super::*;
+use crate::tuning::Choice;
 use engine_core::fuse::fuse;
 use engine_core::ir::*;
 use engine_core::op::Registry;
@@ -116,6 +117,21 @@ fn the_fastest_of_some_ways_is_one_of_them() {
     assert!(ways.contains(&found));
     // Nothing is tried where all are slow.
     assert_eq!(trial::way(&gpu.context, &kernel).unwrap(), Some(ways[0]));
+}
+
+/// A run that is resumed makes the choices of the run before, if it can.
+#[test]
+fn ways_are_kept_as_text() {
+    let Some(gpu) = gpu() else { return };
+    let kernel = product(DType::F32, [128, 160, 512]);
+    let ways: Vec<Way> = FusedKernel::cuts(&kernel, gpu.context.target).into_iter().map(Way::Tiles).collect();
+    for &way in &ways {
+        let chosen = trial::Chosen::from_text(&trial::Chosen::of(way).to_text()).unwrap();
+        assert_eq!(chosen.way(&ways), Some(way));
+        assert_eq!(chosen.way(&[]), None);
+    }
+    assert_eq!(gpu.tuning(), None);
+    assert!(!gpu.adopt(&Tuning::default()));
 }
 
 /// Rests would have to be masked, and other types are not for matrix units.

@@ -1,5 +1,5 @@
 //! Finding the fastest way to compute a product by trying some, on memory of the right sizes. What was found is remembered
-//! as long as the GPU is open.
+//! as long as the GPU is open, and goes into checkpoints: another way adds up in another order.
 
 use super::context::Context;
 use super::executable::{bind, infos, scratch_bytes};
@@ -7,8 +7,9 @@ use super::launch::{Bound, Dispatch, Draft, Way, load};
 use super::matrix;
 use super::memory::{Memory, Staging};
 use crate::device::DeviceError;
+use crate::tuning::Choice;
 use engine_core::emit::FusedKernel;
-use engine_core::fuse::Kernel;
+use engine_core::fuse::{ContractBody, Kernel, KernelBody};
 use std::sync::Arc;
 
 /// Times of each way; the least counts.
@@ -22,13 +23,54 @@ pub fn way(context: &Arc<Context>, kernel: &Kernel) -> Result<Option<Way>, Devic
     if ways.len() < 2 || !context.is_worth_trying() {
         return Ok(ways.first().copied());
     }
-    let key = format!("{:?}", kernel.body);
-    if let Some(known) = context.ways.get(&key) {
-        return Ok(Some(*known));
+    let details = format!("{:?}", kernel.body);
+    let chosen = context.tuner.choose(
+        (&subject(kernel), &details),
+        |chosen: &Chosen| chosen.way(&ways).is_some(),
+        || {
+            let known = context.ways.get(&details).map(|known| *known);
+            let found = known.map_or_else(|| fastest(context, kernel, &ways), Ok)?;
+            context.ways.insert(details.clone(), found);
+            Ok(Chosen::of(found))
+        },
+    )?;
+    Ok(chosen.way(&ways))
+}
+
+/// A way, in words.
+pub struct Chosen(String);
+
+impl Chosen {
+    /// The words for a way.
+    pub fn of(way: Way) -> Chosen {
+        Chosen(format!("{way:?}"))
     }
-    let found = fastest(context, kernel, &ways)?;
-    context.ways.insert(key, found);
-    Ok(Some(found))
+
+    /// The one of some ways that it names.
+    pub fn way(&self, ways: &[Way]) -> Option<Way> {
+        ways.iter().copied().find(|&way| Chosen::of(way).0 == self.0)
+    }
+}
+
+impl Choice for Chosen {
+    fn to_text(&self) -> String {
+        self.0.clone()
+    }
+
+    fn from_text(text: &str) -> Option<Chosen> {
+        Some(Chosen(text.to_string()))
+    }
+}
+
+/// What is multiplied, for people.
+fn subject(kernel: &Kernel) -> String {
+    match &kernel.body {
+        KernelBody::Contract(body) => {
+            let ContractBody { batch, m, n, k, dtype, .. } = body;
+            format!("product of {batch} x {m} x {n} x {k} {dtype}")
+        }
+        _ => kernel.name.to_string(),
+    }
 }
 
 /// The ways that are worth trying, the most likely one first.
