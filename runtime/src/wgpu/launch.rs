@@ -69,7 +69,7 @@ pub fn dispatches(context: &Arc<Context>, plan: &Plan, seed: u64) -> Result<Vec<
     for (number, launch) in plan.launches.iter().enumerate() {
         let is_guarded = has_checks && plan.writes_state(launch);
         let (kernel, buffers) = (&plan.kernels[launch.kernel], &launch.buffers[..]);
-        let draft = Draft { context, kernel, buffers, launch: number, seed, is_guarded };
+        let draft = Draft { context, plan: Some(plan), kernel, buffers, launch: number, seed, is_guarded };
         draft.add(plan.scatters_in_place(launch), &mut dispatches)?;
     }
     let owner = |dispatch: &Dispatch| plan.kernels[plan.launches[dispatch.launch].kernel].label();
@@ -92,6 +92,8 @@ pub fn load(context: &Context, mut dispatches: Vec<(String, &mut Dispatch)>) -> 
 #[derive(Clone, Copy)]
 pub struct Draft<'p> {
     pub context: &'p Arc<Context>,
+    /// Where buffers have names; none for what is only tried.
+    pub plan: Option<&'p Plan>,
     pub kernel: &'p Kernel,
     /// Buffers by operand.
     pub buffers: &'p [BufferId],
@@ -179,8 +181,11 @@ impl Draft<'_> {
         let (bound, name, bytes) = match argument {
             Argument::Flag | Argument::Guard => return Ok(Bound::Flag),
             Argument::Operand(operand) => {
-                let bytes = self.kernel.operands[operand].ty.bytes();
-                (Bound::Buffer(self.buffers[operand]), format!("operand {operand}"), bytes)
+                let (bytes, buffer) = (self.kernel.operands[operand].ty.bytes(), self.buffers[operand]);
+                let name = self
+                    .plan
+                    .map_or(format!("operand {operand}"), |plan| format!("`{}`", plan.buffers[buffer].name));
+                (Bound::Buffer(buffer), name, bytes)
             }
             Argument::Workspace { start, bytes } => {
                 (Bound::Scratch { start, bytes }, "its scratch".to_string(), bytes)

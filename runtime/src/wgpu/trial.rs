@@ -86,7 +86,8 @@ pub fn fastest(context: &Arc<Context>, kernel: &Kernel, ways: &[Way]) -> Result<
     for &way in ways {
         let buffers: Vec<usize> = (0..kernel.operands.len()).collect();
         let mut dispatches = vec![];
-        let draft = Draft { context, kernel, buffers: &buffers, launch: 0, seed: 0, is_guarded: false };
+        let (launch, seed) = (0, 0);
+        let draft = Draft { context, plan: None, kernel, buffers: &buffers, launch, seed, is_guarded: false };
         if draft.product(way, &mut dispatches).is_ok() {
             trials.push((way, dispatches));
         }
