@@ -1,7 +1,7 @@
 //! Whole sessions on GPUs.
 
 use super::*;
-use engine::core::pipeline::{CheckpointDecl, Stage};
+use engine::core::pipeline::{CheckpointDecl, Schedule, Stage};
 use engine::runtime::checkpoint::Checkpoint;
 use engine::runtime::data::source::{DataSet, Provenance, Split};
 use engine::runtime::session::{CompilingPlanner, Event, Session};
@@ -31,6 +31,8 @@ fn session(device: &Arc<dyn Device>, epochs: usize, max_steps: Option<usize>, ch
             let path = checkpoint.to_str().unwrap().to_string();
             train.checkpoint = Some(CheckpointDecl { path, every: 1, best: None });
             (train.epochs, train.max_steps, train.batch) = (epochs, max_steps, 16);
+            // The shipped one depends on how many steps there are to be.
+            train.optimizer.as_mut().unwrap().lr = Schedule::Constant(1e-3);
         }
     }
     let pipeline = Arc::new(pipeline);
