@@ -57,7 +57,8 @@ pub trait Device: Send + Sync {
         Ok(None)
     }
 
-    /// Copies `bytes` to a buffer, from byte `offset` on. No executable may be running on these bytes.
+    /// Copies `bytes` to a buffer, from byte `offset` on. No executable may be running on these bytes, nor
+    /// on any of the buffer unless all of it was written before: what was not, a device may clear when it is first used.
     ///
     /// # Errors
     /// If the range is not inside the buffer, or the buffer is another device's.

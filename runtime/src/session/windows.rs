@@ -71,11 +71,12 @@ impl Windows {
         let mut ring = Ring::new();
         for buffer in plan.buffers.iter().filter(|buffer| buffer.place == Place::Input(InputKind::Data)) {
             let memory = device.allocate(buffer.ty.bytes())?;
-            if &*buffer.name == ORDER {
-                let as_they_lie: Vec<u8> =
-                    (0..buffer.ty.numel() as i32).flat_map(|row| row.to_le_bytes()).collect();
-                device.write(&memory, 0, &as_they_lie)?;
-            }
+            // All of it is written once before parts of it are, beside steps on others.
+            let first: Vec<u8> = match &*buffer.name == ORDER {
+                true => (0..buffer.ty.numel() as i32).flat_map(|row| row.to_le_bytes()).collect(),
+                false => vec![0; buffer.ty.bytes()],
+            };
+            device.write(&memory, 0, &first)?;
             ring.insert(buffer.name.clone(), memory);
         }
         self.rings[size as usize] = ring;
