@@ -58,7 +58,7 @@ impl Tuner {
     }
 
     /// What was chosen before for the same thing, if that can still be had, or what `find` finds. `subject` is for people,
-    /// and `details` are all that the choice depends on.
+    /// and `details` are all that the choice depends on. Of threads that find at once, the first one's choice stands for all.
     ///
     /// # Errors
     /// Those of `find`.
@@ -69,10 +69,26 @@ impl Tuner {
         find: impl FnOnce() -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
         let name = format!("{subject} #{:016x}", fnv1a(details.as_bytes()));
-        let adopted = locked(&self.adopted).get(&name).and_then(|text| T::from_text(text));
-        let choice = adopted.filter(is_possible).map_or_else(find, Ok)?;
-        locked(&self.made).insert(name, choice.to_text());
-        Ok(choice)
+        let known = |choices: &BTreeMap<String, String>| {
+            choices.get(&name).and_then(|text| T::from_text(text)).filter(&is_possible)
+        };
+        let adopted = known(&locked(&self.adopted));
+        if let Some(adopted) = adopted {
+            locked(&self.made).insert(name, adopted.to_text());
+            return Ok(adopted);
+        }
+        let made = known(&locked(&self.made));
+        if let Some(made) = made {
+            return Ok(made);
+        }
+        // Nothing is locked meanwhile: what is tried may ask for choices itself.
+        let found = find()?;
+        let mut made = locked(&self.made);
+        let first = known(&made);
+        Ok(first.unwrap_or_else(|| {
+            made.insert(name.clone(), found.to_text());
+            found
+        }))
     }
 
     /// Lets choices of another run stand, and returns whether that was on such a device.
@@ -138,6 +154,31 @@ mod tests {
         let other = Tuner::new("B".into());
         assert!(!other.adopt(&tuning));
         assert_eq!(choose(&other, "2x2", 70), 70);
+    }
+
+    /// Two threads that try the same thing at once find different choices; both take one.
+    #[test]
+    fn the_first_choice_stands_for_all() {
+        let tuner = Tuner::new("A".into());
+        let both_try = std::sync::Barrier::new(2);
+        let choose = |found: u32| {
+            let find = || {
+                both_try.wait();
+                Ok(found)
+            };
+            tuner.choose(("product", "2x2"), |_| true, find).unwrap()
+        };
+        let (a, b) = std::thread::scope(|scope| {
+            let a = scope.spawn(|| choose(7));
+            (choose(8), a.join().unwrap())
+        });
+        assert_eq!(a, b);
+        assert_eq!(
+            tuner.choose(("product", "2x2"), |_| true, || Ok(9)).unwrap(),
+            a,
+            "nothing is tried again"
+        );
+        assert_eq!(tuner.tuning().unwrap().choices.into_values().collect::<Vec<_>>(), [a.to_string()]);
     }
 
     #[test]
