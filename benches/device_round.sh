@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # One round on a machine with an NVIDIA GPU, which needs no toolchain. In this repository, `device_round.sh pack` puts
-# all that is run into the folder .gpu, this script too; there, `.gpu/device_round.sh run` runs it. Results go to $OUT
+# all that is run into the folder .gpu, this script too; there, `.gpu/device_round.sh run` runs it, or the parts of it
+# that are named. Results go to $OUT
 # (or .gpu/out): summary.txt with a line for each part, and logs and reports in results.tar.gz. Exit code 1 if a part
 # failed.
 set -uo pipefail
@@ -36,6 +37,23 @@ run() {
   done
   failed=0
 
+  local parts=("$@")
+  if [ $# = 0 ]; then parts=(checks training sanitizer speed vulkan); fi
+  for chosen in "${parts[@]}"; do "$chosen"; done
+  python3 - "$work" <<'PYTHON' | tee -a "$out/summary.txt"
+import glob, json, os, sys
+for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
+    report = json.load(open(path))
+    for stage in report["stages"]:
+        print(os.path.basename(path)[:-5], report["device"], stage["name"], f'{stage["seconds"]:.3f} s',
+              f'{stage["step_us"]:.1f} us/step', stage["metrics"])
+PYTHON
+  tar -C "$work" -czf "$out/results.tar.gz" --exclude=cache .
+  return $failed
+}
+
+# What is there, and whether it computes what it should.
+checks() {
   part devices ./engine devices --measure
   part tests ./gpu_tests --test-threads=4
   part selftest ./engine selftest --device cuda
@@ -50,6 +68,10 @@ run() {
     part "$name-cuda-no-fuse" ./engine run "$graph" --device cuda --no-fuse --quiet "${short[@]}" \
       --report "$work/$name-cuda-no-fuse.json"
   done
+}
+
+# Whole runs of the classifier.
+training() {
   part mnist-5-epochs ./engine run graphs/mnist.ron --device cuda --quiet --report "$work/mnist-5-epochs.json"
   for limit in 4096 0; do
     part "mnist-resident-$limit" ./engine run graphs/mnist.ron --device cuda --quiet --set train.epochs=3 \
@@ -57,27 +79,14 @@ run() {
     part "mnist-resident-$limit-bench" ./engine bench graphs/mnist.ron --device cuda --stage train --at-once 32 \
       --resident-mib "$limit"
   done
-  sanitize
   for batch in 128 1024 8192; do
     part "mnist-batch-$batch" ./engine run graphs/mnist.ron --device cuda --quiet --set train.epochs=3 \
       --set "train.batch=$batch" --set matmul=Tf32 --report "$work/mnist-batch-$batch.json"
   done
-  ops
-  if ./engine devices | grep '^wgpu:0' | grep -qv 'not usable'; then through_wgpu; fi
-  python3 - "$work" <<'PYTHON' | tee -a "$out/summary.txt"
-import glob, json, os, sys
-for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
-    report = json.load(open(path))
-    for stage in report["stages"]:
-        print(os.path.basename(path)[:-5], report["device"], stage["name"], f'{stage["seconds"]:.3f} s',
-              f'{stage["step_us"]:.1f} us/step', stage["metrics"])
-PYTHON
-  tar -C "$work" -czf "$out/results.tar.gz" --exclude=cache .
-  return $failed
 }
 
 # Bad accesses and races, over small shapes.
-sanitize() {
+sanitizer() {
   if ! command -v compute-sanitizer >"$work/sanitizer"; then return; fi
   for tool in memcheck racecheck; do
     for graph in ops/*.ron; do
@@ -94,7 +103,7 @@ sanitize() {
 }
 
 # Times of single ops, beside PyTorch's if its script has been packed, and of the training step by kernel.
-ops() {
+speed() {
   mkdir -p "$work/ops"
   for graph in ops/*.ron; do
     at_once=16 steps=20
@@ -150,8 +159,9 @@ op() {
 }
 
 # The same GPU through its Vulkan driver: ops, graphs, and times beside those of CUDA.
-through_wgpu() {
-  mkdir -p "$work/wgpu"
+vulkan() {
+  if ! ./engine devices | grep '^wgpu:0' | grep -qv 'not usable'; then return; fi
+  mkdir -p "$work/ops" "$work/wgpu"
   part selftest-wgpu ./engine selftest --device wgpu
   for graph in graphs/*.ron; do
     name=$(basename "$graph" .ron)
@@ -194,6 +204,6 @@ part() {
 
 case "${1:-}" in
   pack) pack ;;
-  run) run ;;
-  *) echo "usage: $0 pack|run" >&2; exit 2 ;;
+  run) run "${@:2}" ;;
+  *) echo "usage: $0 pack | run [checks] [training] [sanitizer] [speed] [vulkan]" >&2; exit 2 ;;
 esac
