@@ -137,7 +137,7 @@ impl Kernels {
     }
 }
 
-/// Products and sums stay apart as on other devices; kernels are bound by memory, not by arithmetic.
+/// Products and sums stay apart as on other devices; most kernels are bound by memory, not by arithmetic.
 const OPTIONS: [&str; 2] = ["--fmad=false", "--std=c++17"];
 
 /// Hopper's and later chips' own instructions need the `a`.
