@@ -105,7 +105,8 @@ fn what_does_not_fit_is_named() {
         let mut builder = Builder::new(Graph::new("large"), &registry);
         let b = &mut builder;
         let x = data(b, "x", DType::F32, &[1 << 28]);
-        for i in 0..=gpu.info().memory_bytes >> 30 {
+        // Far more than there is: what just fits would leave nothing for tests that run beside this one.
+        for i in 2..2 * (gpu.info().memory_bytes >> 30) {
             let y = b.scale(x, i as f64);
             b.graph.outputs.push((format!("y{i}").into(), y));
         }
@@ -129,6 +130,10 @@ fn rows_from_the_host_give_the_same_bits() {
         session.keep_resident(0);
         let sent = traces(&mut session, None, &path);
         assert_eq!(sent.0, kept.0, "{}", gpu.info().name);
-        assert!(sent.1 == kept.1, "parameters differ on {}", gpu.info().name);
+        // All but what the device found out by trying, which other tests add to.
+        let differ = |(name, tensor): &(&String, &HostTensor)| kept.1.tensors.get(*name) != Some(tensor);
+        let differing: Vec<_> = sent.1.tensors.iter().filter(differ).map(|(name, _)| name).collect();
+        assert_eq!(differing, [""; 0], "{}", gpu.info().name);
+        assert_eq!((sent.1.step, sent.1.cursor), (kept.1.step, kept.1.cursor), "{}", gpu.info().name);
     }
 }
