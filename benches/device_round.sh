@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # One round on a machine with an NVIDIA GPU, which needs no toolchain. In this repository, `device_round.sh pack` puts
-# all that is run into the folder .gpu, this script too; there, `.gpu/device_round.sh run` runs it, or the parts of it
-# that are named. Results go to $OUT
-# (or .gpu/out): summary.txt with a line for each part, and logs and reports in results.tar.gz. Exit code 1 if a part
-# failed.
+# all that is run into the folder .gpu, this script too, and the peers' scripts from $PEERS_DIR if that is set; there,
+# `.gpu/device_round.sh run` runs it, or the parts of it that are named. Results go to $OUT (or .gpu/out): summary.txt
+# with a line for each part, and logs and reports in results.tar.gz. Exit code 1 if a part failed.
 set -uo pipefail
 cd "$(dirname "$0")"
+
+readonly ALL_PARTS=(checks verify training sanitizer speed small vulkan)
 
 pack() {
   set -e
@@ -20,7 +21,8 @@ messages = [json.loads(line) for line in sys.stdin]
 print([message["executable"] for message in messages
        if message.get("executable") and message["target"]["name"] == "gpu"][0])')" .gpu/gpu_tests
   strip .gpu/engine .gpu/gpu_tests
-  cp -r graphs benches/ops benches/ops_table.py benches/devices_table.py benches/torch_selection.py benches/device_round.sh .gpu/
+  cp -r graphs benches/ops benches/*.py benches/device_round.sh .gpu/
+  if [ -n "${PEERS_DIR:-}" ]; then cp "$PEERS_DIR"/*.py .gpu/; fi
   cp -L "${ENGINE_DATA_DIR:?a folder with mnist/ in it}"/mnist/*.gz .gpu/mnist/
   du -sh .gpu
 }
@@ -28,17 +30,19 @@ print([message["executable"] for message in messages
 run() {
   out="${OUT:-$PWD/out}"
   work=$(mktemp -d)
-  mkdir -p "$out"
+  # What is too large to bring home.
+  scratch=$(mktemp -d)
+  mkdir -p "$out" "$work/ops"
   : >"$out/summary.txt"
   export ENGINE_OFFLINE=1 ENGINE_DATA_DIR="$PWD" ENGINE_REQUIRE=cuda RUST_BACKTRACE=1
-  export ENGINE_CACHE_DIR="${ENGINE_CACHE_DIR:-$work/cache}"
+  export ENGINE_CACHE_DIR="${ENGINE_CACHE_DIR:-$scratch/cache}"
   for folder in /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib; do
     if [ -d "$folder" ]; then export LD_LIBRARY_PATH="$folder:${LD_LIBRARY_PATH:-}"; fi
   done
   failed=0
 
   local parts=("$@")
-  if [ $# = 0 ]; then parts=(checks training sanitizer speed vulkan); fi
+  if [ $# = 0 ]; then parts=("${ALL_PARTS[@]}"); fi
   for chosen in "${parts[@]}"; do "$chosen"; done
   python3 - "$work" <<'PYTHON' | tee -a "$out/summary.txt"
 import glob, json, os, sys
@@ -48,26 +52,34 @@ for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
         print(os.path.basename(path)[:-5], report["device"], stage["name"], f'{stage["seconds"]:.3f} s',
               f'{stage["step_us"]:.1f} us/step', stage["metrics"])
 PYTHON
-  tar -C "$work" -czf "$out/results.tar.gz" --exclude=cache .
+  tar -C "$work" -czf "$out/results.tar.gz" .
+  rm -rf "$scratch"
   return $failed
 }
 
-# What is there, and whether it computes what it should.
+# What is there, and whether it computes what it should: the same numbers on the GPU, on the CPU and unfused.
 checks() {
-  part devices ./engine devices --measure
+  measure_devices
   part tests ./gpu_tests --test-threads=4
   part selftest ./engine selftest --device cuda
   for graph in graphs/*.ron; do
     name=$(basename "$graph" .ron)
-    short=()
-    if grep -q Train "$graph"; then short=(--set train.epochs=1); fi
-    for device in cuda cpu; do
-      part "$name-$device" ./engine run "$graph" --device "$device" --quiet "${short[@]}" \
-        --report "$work/$name-$device.json"
-    done
-    part "$name-cuda-no-fuse" ./engine run "$graph" --device cuda --no-fuse --quiet "${short[@]}" \
-      --report "$work/$name-cuda-no-fuse.json"
+    report "$name" cpu
+    report "$name" cuda
+    report "$name" cuda --no-fuse
+    compare "$name" "$name-cpu" "$name-cuda" "$name-cuda--no-fuse"
   done
+}
+
+# Every kernel of every shipped graph against the interpreter, which takes one core for up to minutes: all beside each
+# other.
+verify() {
+  local started=()
+  for graph in graphs/*.ron; do
+    PART_SECONDS=420 part "verify-$(basename "$graph" .ron)" ./engine verify --device cuda "$graph" &
+    started+=($!)
+  done
+  for one in "${started[@]}"; do wait "$one" || failed=1; done
 }
 
 # Whole runs of the classifier.
@@ -76,35 +88,75 @@ training() {
   for limit in 4096 0; do
     part "mnist-resident-$limit" ./engine run graphs/mnist.ron --device cuda --quiet --set train.epochs=3 \
       --resident-mib "$limit" --report "$work/mnist-resident-$limit.json"
-    part "mnist-resident-$limit-bench" ./engine bench graphs/mnist.ron --device cuda --stage train --at-once 32 \
-      --resident-mib "$limit"
   done
+  compare mnist-resident mnist-resident-4096 mnist-resident-0
+  residency
   for batch in 128 1024 8192; do
     part "mnist-batch-$batch" ./engine run graphs/mnist.ron --device cuda --quiet --set train.epochs=3 \
       --set "train.batch=$batch" --set matmul=Tf32 --report "$work/mnist-batch-$batch.json"
   done
 }
 
+# A step with its rows on the GPU, and with rows that come to it as steps need them, in turn.
+residency() {
+  for turn in 1 2 3; do
+    for limit in 4096 0; do
+      part "resident-$limit-$turn" ./engine bench graphs/mnist.ron --device cuda --stage train --set matmul=Tf32 \
+        --at-once 32 --json --resident-mib "$limit"
+    done
+  done
+  python3 - "$work" <<'PYTHON' | tee -a "$out/summary.txt"
+import json, pathlib, statistics, sys
+def times(limit):
+    logs = sorted(pathlib.Path(sys.argv[1]).glob(f"resident-{limit}-*.log"))
+    return [json.loads(log.read_text())["stages"][0]["median_us"] for log in logs]
+resident, fetched = times(4096), times(0)
+ratio = statistics.median(there / here for here, there in zip(resident, fetched))
+print(json.dumps({"name": "MNIST step TF32, batch 128, resident and --resident-mib 0", "resident_us": resident,
+                  "fetched_us": fetched, "fetched_over_resident": round(ratio, 3)}))
+PYTHON
+}
+
 # Bad accesses and races, over small shapes.
 sanitizer() {
-  if ! command -v compute-sanitizer >"$work/sanitizer"; then return; fi
+  PATH="$PATH:/usr/local/cuda/bin"
+  if ! command -v compute-sanitizer >"$work/sanitizer"; then
+    fail "sanitizer: compute-sanitizer is neither on PATH nor in /usr/local/cuda/bin, so nothing was looked at"
+    return
+  fi
   for tool in memcheck racecheck; do
     for graph in ops/*.ron; do
-      part "$tool-$(basename "$graph" .ron)" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-        ./engine bench --device cuda --warmup 0 --steps 1 "$graph" --set 'dims={
+      sanitized "$tool" "$(basename "$graph" .ron)" ./engine bench --device cuda --warmup 0 --steps 1 "$graph" --set 'dims={
           "N": 1028, "R": 6, "C": 132, "M": 40, "K": 72, "H": 3, "D": 24, "S": 37}'
     done
     # Long rows, which are copied ahead.
-    part "$tool-long-rows" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      ./engine bench --device cuda --warmup 0 --steps 1 ops/rows.ron --set dims.R=150
-    part "$tool-mnist" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+    sanitized "$tool" long-rows ./engine bench --device cuda --warmup 0 --steps 1 ops/rows.ron --set dims.R=150
+    sanitized "$tool" mnist \
       ./engine bench --device cuda --warmup 0 --steps 1 graphs/mnist.ron --stage train --set train.batch=40
+    # Sums in the order of their indices, by sorted segments.
+    sanitized "$tool" segmented ./engine bench --device cuda --warmup 0 --steps 1 graphs/embedding.ron --stage train \
+      --set train.batch=40 --set deterministic=true
   done
+  # Scans, sorting, selection, attention, indices, optimizers and halves (`cast`), by the examples of their ops.
+  for filter in cumsum sort topk nearest attention scatter adam muon cast; do
+    sanitized memcheck "selftest-$filter" ./engine selftest --device cuda --filter "$filter"
+  done
+}
+
+# sanitized TOOL NAME COMMAND...: a tool that could not look says no sum of what it found.
+sanitized() {
+  local tool=$1 name="$1-$2"
+  shift 2
+  if part "$name" compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" &&
+    ! grep -q 'SUMMARY: 0 ' "$work/$name.log"; then
+    tail -20 "$work/$name.log"
+    fail "$name: compute-sanitizer does not say that it found nothing"
+  fi
 }
 
 # Times of single ops, beside PyTorch's if its script has been packed, and of the training step by kernel.
 speed() {
-  mkdir -p "$work/ops"
+  measure_devices
   for graph in ops/*.ron; do
     at_once=16 steps=20
     case "$graph" in
@@ -130,17 +182,22 @@ speed() {
   for batch in 128 1024 8192; do
     op "mnist-$batch" --at-once 320 --steps 20 graphs/mnist.ron --stage train --set "train.batch=$batch" --set matmul=Tf32
   done
+  part recall python3 search_recall.py "$scratch/dump" "$work/ops/recall.json"
+  mkdir -p "$scratch/whole-run"
+  part whole-run python3 whole_run.py "$work/ops" "$scratch/whole-run"
   if [ -e torch_ops.py ]; then
     part peer timeout "${PEER_SECONDS:-230}" python3 torch_ops.py
     part peer-selection python3 torch_selection.py
-    cat "$work/peer.log" "$work/peer-selection.log" >"$work/peer.jsonl"
+    cat "$work/peer.log" "$work/peer-selection.log" "$work/whole-run.log" >"$work/peer.jsonl"
     if [ -e mnist_gpu_jax.py ]; then
       part peer-jax python3 mnist_gpu_jax.py
       sed -nE 's|^batch +([0-9]+) .*scan.gather +([0-9.]+) us/step.*|{"op": "mnist_step", "shape": [\1], "dtype": "tf32", "mode": "scan", "ms": \2e-3}|p' \
         "$work/peer-jax.log" >>"$work/peer.jsonl"
     fi
-    part table python3 ops_table.py "$work/ops" "$work/peer.jsonl"
+    part table python3 ops_table.py "$work/ops" "$work/peer.jsonl" "$work/devices.log"
     cat "$work/table.log" >>"$out/summary.txt"
+  else
+    skipped "the table of single ops: torch_ops.py has not been packed"
   fi
   for batch in 128 1024 8192; do
     part "profile-mnist-$batch" ./engine profile --device cuda graphs/mnist.ron --stage train \
@@ -158,16 +215,29 @@ op() {
   cp "$work/ops-$name.log" "$work/ops/$name.json"
 }
 
+# Small gathers and scatters, which lead by less than the drift between two moments: ours and PyTorch's in turn.
+small() {
+  if [ ! -e torch_ops.py ]; then
+    skipped "small rows in turn with PyTorch: torch_ops.py has not been packed"
+    return
+  fi
+  PART_SECONDS=420 part small-rows python3 small_rows.py "${TURNS:-5}"
+  cat "$work/small-rows.log" >>"$out/summary.txt"
+}
+
 # The same GPU through its Vulkan driver: ops, graphs, and times beside those of CUDA.
 vulkan() {
-  if ! ./engine devices | grep '^wgpu:0' | grep -qv 'not usable'; then return; fi
-  mkdir -p "$work/ops" "$work/wgpu"
+  if ! ./engine devices | grep '^wgpu:0' | grep -qv 'not usable'; then
+    skipped "Vulkan: $(./engine devices | grep '^wgpu:0')"
+    return
+  fi
+  mkdir -p "$work/wgpu"
   part selftest-wgpu ./engine selftest --device wgpu
   for graph in graphs/*.ron; do
     name=$(basename "$graph" .ron)
-    short=()
-    if grep -q Train "$graph"; then short=(--set train.epochs=1); fi
-    part "$name-wgpu" ./engine run "$graph" --device wgpu --quiet "${short[@]}" --report "$work/$name-wgpu.json"
+    report "$name" cpu
+    report "$name" wgpu
+    compare "$name-wgpu" "$name-cpu" "$name-wgpu"
   done
   for graph in ops/*.ron; do
     name=$(basename "$graph" .ron)
@@ -188,22 +258,74 @@ vulkan() {
   cat "$work/devices-table.log" >>"$out/summary.txt"
 }
 
+# ---- What parts are made of.
+
+# The devices with what each can do at most, once.
+measure_devices() {
+  if [ -e "$work/devices.log" ]; then return; fi
+  part devices ./engine devices --measure
+}
+
+# report NAME DEVICE [OPTION]: runs a shipped graph, trainings shortened, unless that has been done.
+report() {
+  local name=$1 device=$2 short=()
+  shift 2
+  local run_name="$name-$device$*"
+  if [ -e "$work/$run_name.json" ]; then return; fi
+  if grep -q Train "graphs/$name.ron"; then short=(--set train.epochs=1); fi
+  part "$run_name" ./engine run "graphs/$name.ron" --device "$device" "$@" --quiet "${short[@]}" \
+    --report "$work/$run_name.json"
+}
+
+# compare NAME FIRST OTHER...: whether reports say the same.
+compare() {
+  local name=$1
+  shift
+  local reports=("${@/#/$work/}")
+  part "compare-$name" python3 compare_reports.py "${reports[@]/%/.json}"
+  grep -E '^APART|of what is allowed$' "$work/compare-$name.log" >>"$out/summary.txt"
+}
+
 # part NAME COMMAND...: runs a command with its output in a log, and notes how it ended.
 part() {
   local name=$1 start=$SECONDS code=0
   shift
-  timeout 240 "$@" >"$work/$name.log" 2>&1 || code=$?
+  timeout "${PART_SECONDS:-240}" "$@" >"$work/$name.log" 2>&1 || code=$?
   if [ $code = 0 ]; then
     echo "ok     $name ($((SECONDS - start)) s)" | tee -a "$out/summary.txt"
   else
-    echo "FAILED $name (exit $code, $((SECONDS - start)) s)" | tee -a "$out/summary.txt"
     tail -40 "$work/$name.log"
-    failed=1
+    fail "$name (exit $code, $((SECONDS - start)) s)"
   fi
+}
+
+# Each of these ends with a code, for parts beside each other are processes of their own.
+fail() {
+  echo "FAILED $1" | tee -a "$out/summary.txt"
+  failed=1
+  return 1
+}
+
+skipped() {
+  echo "SKIPPED $1" | tee -a "$out/summary.txt"
+}
+
+expect_parts() {
+  for chosen in "$@"; do
+    case " ${ALL_PARTS[*]} " in
+      *" $chosen "*) ;;
+      *) usage ;;
+    esac
+  done
+}
+
+usage() {
+  echo "usage: $0 pack | run [PART...], of ${ALL_PARTS[*]}" >&2
+  exit 2
 }
 
 case "${1:-}" in
   pack) pack ;;
-  run) run "${@:2}" ;;
-  *) echo "usage: $0 pack | run [checks] [training] [sanitizer] [speed] [vulkan]" >&2; exit 2 ;;
+  run) expect_parts "${@:2}" && run "${@:2}" ;;
+  *) usage ;;
 esac

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """Our times of single ops beside a peer's: each row as JSON, then all as a table.
 
-Usage: ops_table.py OURS PEER.jsonl, where OURS is a folder of `NAME.json` as `engine bench --json` prints them and
-PEER.jsonl has the lines {"op", "shape", "dtype", "mode", "ms"} of a peer in the same sitting. `bound` is the time to move
-the bytes that must move at the peer's copy speed, or to do the arithmetic at the speed of its largest product.
+Usage: ops_table.py OURS PEER.jsonl [DEVICES.log], where OURS is a folder of `NAME.json` as `engine bench --json` prints
+them (recall.json there is what search_recall.py wrote) and PEER.jsonl has the lines {"op", "shape", "dtype", "mode",
+"ms"} of a peer in the same sitting. `bound` is the time to move the bytes that must move at the speed of a copy, or to do
+the arithmetic at that of a large product: the higher of what the peer reached and of what `engine devices --measure`
+says in DEVICES.log. Of data that the second-level cache may hold no share of that bound is given.
 """
 import json
 import pathlib
+import re
 import sys
 
 MI = 1 << 20
 MILLION = 1_000_000
+# An H200's. What is read again from here is not bound by the memory behind it.
+SECOND_LEVEL_CACHE = 50 * MI
 # name: (our file, our stage, peer's op, shape and type, bytes that must move, floating-point operations)
 ROWS = {
     "map chain f32": ("maps", "map_chain", "map_chain", [64 * MI], "float32", 12 * 64 * MI, 0),
@@ -56,29 +61,95 @@ for batch in 128, 1024, 8192:
     ROWS[f"MNIST step TF32, batch {batch}"] = (
         f"mnist-{batch}", "train", "mnist_step", [batch], "tf32", 28 * 203_530 + 784 * batch, 6 * 203_264 * batch)
 
+# Its bound is measured: a bare start of the device, and the steps.
+ROWS["MNIST 5 epochs from process start"] = ("mnist-whole", "whole", "mnist_whole", [5, 128], "tf32", 0, 0)
+
 
 def main():
-    ours, peer = pathlib.Path(sys.argv[1]), [json.loads(line) for line in open(sys.argv[2]) if line.startswith("{")]
-    peer = [row for row in peer if "ms" in row]
-    copy = max(row["gbps"] for row in peer if row["op"] == "ceiling_copy") * 1e9
-    product = max(row["tflops"] for row in peer if row["op"] == "ceiling_gemm") * 1e12
+    ours, peer = pathlib.Path(sys.argv[1]), read_peer(sys.argv[2])
+    ceilings = read_ceilings(peer, sys.argv[3:])
+    print(json.dumps({"copy_gbps": ceilings[0] * 1e-9, "product_tflops": ceilings[1] * 1e-12}))
+    recall = json.loads((ours / "recall.json").read_text()) if (ours / "recall.json").exists() else None
     table = []
-    for name, (file, stage, op, shape, dtype, n_bytes, n_flops) in ROWS.items():
+    for name, (file, stage, op, shape, dtype, *work) in ROWS.items():
         if not (ours / f"{file}.json").exists():
             continue
-        stages = json.load(open(ours / f"{file}.json"))["stages"]
-        ms = next(s["median_us"] for s in stages if s["name"] == stage) * 1e-3
+        measured = next(s for s in json.loads((ours / f"{file}.json").read_text())["stages"] if s["name"] == stage)
         times = [(r["ms"], r["mode"]) for r in peer if (r["op"], r["shape"], r["dtype"]) == (op, shape, dtype)]
-        best, mode = min(times, default=(float("nan"), "none"))
-        bound = max(n_bytes / copy, n_flops / product) * 1e3
-        row = dict(name=name, ms=round(ms, 5), peer_ms=best, peer_mode=mode, bound_ms=round(bound, 5),
-                   share_of_bound=round(bound / ms, 3), times_as_fast=round(best / ms, 2))
+        row = {"name": name, **times_of(measured, times), **bound_of(measured, work, ceilings)}
+        if file == "search":
+            row |= recall_of(recall, stage)
+        if file == "mnist-whole":
+            row["remark"] = (f"first run {measured['first_ms']:.0f} ms; bare start {measured['bare_start_ms']:.0f} ms, steps "
+                             f"{measured['steps_ms']:.0f} ms, {measured['above_bare_start_and_steps_ms']:.0f} ms above both")
         print(json.dumps(row))
         table.append(row)
-    print(f"\n{'':36} {'ours ms':>9} {'peer ms':>9} {'':8} {'bound':>9} {'share':>6} {'faster':>7}")
+    print_table(table)
+
+
+def read_peer(path):
+    rows = [json.loads(line) for line in open(path) if line.startswith("{")]
+    return [row for row in rows if "ms" in row]
+
+
+def read_ceilings(peer, logs):
+    """Bytes a second of a copy and operations a second of a product."""
+    text = "".join(pathlib.Path(path).read_text() for path in logs)
+    copies = [row["gbps"] for row in peer if row["op"] == "ceiling_copy"]
+    copies += map(float, re.findall(r"copy: ([0-9.]+) GB/s", text))
+    products = [row["tflops"] for row in peer if row["op"] == "ceiling_gemm"]
+    products += map(float, re.findall(r"product in bf16: ([0-9.]+) TFLOP/s", text))
+    if not copies or not products:
+        sys.exit("neither the peer nor `engine devices --measure` says how fast the device copies and multiplies")
+    return max(copies) * 1e9, max(products) * 1e12
+
+
+def times_of(measured, times):
+    ms = measured["median_us"] * 1e-3
+    best, mode = min(times, default=(None, "none"))
+    further = {key: value for key, value in measured.items() if key.endswith("_ms")}
+    return {"ms": round(ms, 6), "peer_ms": best, "peer_mode": mode, "times_as_fast": round(best / ms, 3) if best else None, **further}
+
+
+def bound_of(measured, work, ceilings):
+    """The bound and our share of it, or why there is none."""
+    ms = measured["median_us"] * 1e-3
+    moving, computing = (amount / rate * 1e3 for amount, rate in zip(work, ceilings))
+    bound = measured["bound_us"] * 1e-3 if "bound_us" in measured else max(moving, computing)
+    row = {"bound_ms": round(bound, 6), "share_of_bound": round(bound / ms, 3)}
+    if bound == moving and work[0] <= SECOND_LEVEL_CACHE:
+        row |= {"share_of_bound": None, "note": "in L2"}
+    return row
+
+
+def recall_of(recall, stage):
+    if recall is None:
+        return {"recall_at_10": None, "remark": "recall not measured"}
+    found = recall["recall"][stage]
+    return {"recall_at_10": found, "remark": f"recall@10 {found:.4f} of {recall['n_queries']} queries"}
+
+
+def print_table(table):
+    print(f"\n{'':42} {'ours':>11} {'peer':>11} {'':8} {'bound':>11} {'share':>6} {'faster':>7}")
     for row in table:
-        print(f"{row['name']:36} {row['ms']:9.4f} {row['peer_ms']:9.4f} {row['peer_mode']:8} {row['bound_ms']:9.4f} "
-              f"{row['share_of_bound']:6.0%} {row['times_as_fast']:6.2f}x")
+        share, faster = row["share_of_bound"], row["times_as_fast"]
+        print(f"{row['name']:42} {time_text(row['ms']):>11} {time_text(row['peer_ms']):>11} {row['peer_mode']:8} "
+              f"{time_text(row['bound_ms']):>11} {row['note'] if share is None else f'{share:.0%}':>6} "
+              f"{'-' if faster is None else f'{faster:.2f}x':>7} {row.get('remark', '')}".rstrip())
+    behind = [f"{row['name']} ({row['times_as_fast']:.3f}x)" for row in table if (row["times_as_fast"] or 1.0) < 1.0]
+    print(f"behind the peer: {'; '.join(behind) or 'none'}")
+    alone = [row["name"] for row in table if row["times_as_fast"] is None]
+    if alone:
+        print(f"without a peer in this sitting: {'; '.join(alone)}")
+
+
+def time_text(ms):
+    """Short times in µs with two decimals, where launches take about one."""
+    if ms is None:
+        return "-"
+    if ms < 0.1:
+        return f"{ms * 1e3:.2f} us"
+    return f"{ms:.4f} ms" if ms < 100 else f"{ms:.1f} ms"
 
 
 if __name__ == "__main__":
