@@ -8,6 +8,8 @@ pub mod tensor;
 pub mod wgpu;
 
 mod bindings;
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+mod cache;
 pub mod checkpoint;
 pub mod data;
 pub mod init;

@@ -4,12 +4,12 @@ use super::bytes_of;
 use engine::Engine;
 use engine::core::compile::{Options, compile};
 use engine::core::emit::{
-    Argument, FLAG_WORDS, FusedKernel, KernelSource, MOST_SELECTED, PANEL_BYTES, PanelFold, Target,
+    Argument, FLAG_WORDS, FusedKernel, KernelSource, PANEL_BYTES, PanelFold, Target, most_selected,
 };
 use engine::core::fuse::{Abilities, ContractBody, Kernel, KernelBody, RowFolds, Use};
 use engine::core::ir::{DType, Graph, parse};
-use engine::core::op::Registry;
 use engine::core::op::testing;
+use engine::core::op::{Registry, TypeRule};
 use engine::core::oracle::{Oracle, OracleTensor};
 use engine::core::plan::Place;
 use engine::runtime::tensor::HostTensor;
@@ -30,6 +30,8 @@ mod on_host;
 enum Products {
     /// By the kernel itself.
     Own,
+    /// The same in another language.
+    In(Target),
     /// Elsewhere, in panels of so many bytes.
     Panels(usize),
 }
@@ -41,7 +43,8 @@ fn run(
     inputs: &HashMap<String, OracleTensor>,
     products: Products,
 ) -> Option<HashMap<String, Vec<f64>>> {
-    let row_folds = RowFolds::Selections { most: MOST_SELECTED };
+    let target = if let Products::In(target) = products { target } else { Target::CUDA };
+    let row_folds = RowFolds::Selections { most: most_selected(&target.limits()) };
     let abilities = Abilities { row_folds, ..Abilities::default() };
     let compiled = compile(graph, registry, &Options { abilities, ..Options::default() });
     let plan = &compiled.plan;
@@ -62,7 +65,7 @@ fn run(
             (KernelBody::Contract(body), Products::Panels(bytes)) if body.rows.is_some() => {
                 run_panels(kernel, body, &given, bytes)?
             }
-            _ => on_host::run(kernel, &given, 0)?,
+            _ => on_host::run_launches(kernel, &launches(kernel, target), &given, 0)?,
         };
         let written = operands().zip(after).filter(|((operand, _), _)| operand.usage == Use::Write);
         written.for_each(|((_, &buffer), bytes)| memory[buffer] = bytes);
@@ -74,6 +77,16 @@ fn run(
         (name.to_string(), tensor.unwrap().to_f64())
     });
     Some(outputs.collect())
+}
+
+/// The launches of a kernel, none of which takes more memory of a block than there is.
+fn launches(kernel: &Kernel, target: Target) -> Vec<FusedKernel> {
+    let launches = FusedKernel::launches(kernel, target).unwrap();
+    for launch in &launches {
+        let shared_bytes = launch.cuda_source().unwrap().shared_bytes;
+        assert!(shared_bytes <= target.shared_bytes, "{shared_bytes} of {} bytes", target.shared_bytes);
+    }
+    launches
 }
 
 /// A folded product, panel by panel.
@@ -171,13 +184,91 @@ const DTYPES: [DType; 8] =
 
 /// A call on rows of one type, its results being those of the rows.
 fn check_rows(call: &str, dtype: DType, rows: [usize; 2], count: usize, elements: Vec<f64>) {
+    check_rows_by(Products::Own, call, dtype, rows, count, elements);
+}
+
+fn check_rows_by(
+    products: Products,
+    call: &str,
+    dtype: DType,
+    rows: [usize; 2],
+    count: usize,
+    elements: Vec<f64>,
+) {
     let [n_rows, n] = rows;
     let nodes = format!(
         "input x: {dtype}[{n_rows}, {n}]\n(v: {dtype}[{n_rows}, {count}], i: i32[{n_rows}, {count}]) = {call}\n\
          output v = v\noutput i = i"
     );
     let inputs = HashMap::from([("x".to_string(), OracleTensor::new(dtype, &rows, &elements))]);
-    check_graph(&nodes, &inputs, Products::Own);
+    check_graph(&nodes, &inputs, products);
+}
+
+/// CUDA C++ with nothing that WGSL lacks, and so many KiB of memory for a block.
+fn poor(shared_kib: usize) -> Products {
+    Products::In(Target {
+        has_narrow: false,
+        plane: 1,
+        has_exact_functions: false,
+        has_library: false,
+        has_extremes: false,
+        ahead_bytes: 0,
+        adds_four: false,
+        has_exact_grid: false,
+        most_threads: 256,
+        shared_bytes: shared_kib << 10,
+        ..Target::CUDA
+    })
+}
+
+#[test]
+fn rows_of_all_types_are_sorted_and_selected_where_narrow_ones_lie_in_words() {
+    for (i, dtype) in DTYPES.into_iter().enumerate() {
+        let falls = i % 2 == 1;
+        let check = |call: &str, [n_rows, n]: [usize; 2], count: usize| {
+            check_rows_by(poor(16), call, dtype, [n_rows, n], count, special(dtype, n_rows * n));
+        };
+        check(&format!("sort_rows(x, descending={falls})"), [3, 37], 37);
+        check(&format!("topk_rows(x, k=5, largest={falls})"), [3, 301], 5);
+        check(&format!("topk_rows(x, k=12, largest={falls}, pad=true)"), [2, 9], 12);
+    }
+    check_rows_by(poor(16), "sort_rows(x)", DType::Bool, [3, 70], 70, special(DType::Bool, 210));
+    check_rows_by(poor(16), "topk_rows(x, k=2, pad=true)", DType::F16, [3, 0], 2, vec![]);
+    check_rows_by(poor(32), "sort_rows(x)", DType::F16, [1, 9001], 9001, special(DType::F16, 9001));
+    let bytes = numbers(40001, 250).into_iter().map(|x| x + 125.0).collect();
+    check_rows_by(poor(32), "topk_rows(x, k=10)", DType::U8, [1, 40001], 10, bytes);
+}
+
+#[test]
+fn selections_take_no_more_memory_than_a_block_has() {
+    for (kib, k) in [(32, 1024), (16, 768), (16, 1024)] {
+        for dtype in [DType::F32, DType::F64, DType::BF16] {
+            let call = format!("topk_rows(x, k={k})");
+            check_rows_by(poor(kib), &call, dtype, [1, 3000], k, numbers(3000, 5000));
+        }
+    }
+    let most = |kib: usize| {
+        let Products::In(target) = poor(kib) else { unreachable!() };
+        most_selected(&target.limits())
+    };
+    assert_eq!([16, 32, 48].map(most), [768, 1024, 1024]);
+}
+
+/// A body that takes elements sees halves as numbers of 32 bits.
+#[test]
+fn an_op_of_f32_runs_on_halves_that_lie_in_words() {
+    let mut form = running_median::running_median();
+    form.types = TypeRule::custom(|inputs, _| Ok(vec![inputs[0].clone(), inputs[0].with_dtype(DType::I32)]));
+    let mut registry = Engine::new().registry;
+    registry.add(form);
+    let nodes =
+        "input x: f16[1, 5]\n(v: f16[1, 5], i: i32[1, 5]) = running_median(x)\noutput v = v\noutput i = i";
+    let graph = parse(&format!("graph test {{\n{nodes}\n}}\n"), &registry).unwrap();
+    let x = OracleTensor::new(DType::F16, &[1, 5], &[1.5, 9.0, -2.0, 3.0, 4.0]);
+    let inputs = HashMap::from([("x".to_string(), x)]);
+    let Some(found) = run(&graph, &registry, &inputs, poor(16)) else { return };
+    assert_eq!(found["v"], [1.5, 1.5, 3.0, 3.0, 4.0]);
+    assert_eq!(found["i"], [0.0, 0.0, 3.0, 3.0, 4.0]);
 }
 
 #[test]

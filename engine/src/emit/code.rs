@@ -76,9 +76,13 @@ impl Code<'_> {
         if x.elem_type() == elem {
             return x;
         }
-        if let (F32, U32, Some(ConstantValue::Float(value))) = (x.elem_type(), elem, x.as_const()) {
-            // A constant has no address that C++ could look at.
-            return self.int(U32, i64::from((value as f32).to_bits()));
+        // A constant has no address that C++ could look at.
+        match (x.elem_type(), elem, x.as_const()) {
+            (F32, U32, Some(ConstantValue::Float(value))) => {
+                return self.int(U32, i64::from((value as f32).to_bits()));
+            }
+            (F64, U64, Some(ConstantValue::Float(value))) => return self.int(U64, value.to_bits() as i64),
+            _ => {}
         }
         self.out(elem, Operator::Reinterpret(UnaryOperator { input: x }))
     }
@@ -170,12 +174,15 @@ impl Code<'_> {
 
     /// `x ≠ x`, or by its bits where comparisons do not know NaN; not `isnan`, whose name differs between devices.
     pub fn is_nan(&mut self, x: Variable) -> Variable {
-        if self.target.has_exact_functions || x.elem_type() != F32 {
-            return self.cmp(Comparison::NotEqual, x, x);
-        }
-        let bits = self.reinterpret(U32, x);
-        let [sign, infinity] = [0x7FFF_FFFF, 0x7F80_0000].map(|word| self.int(U32, word));
-        let size = self.bit(Bitwise::BitwiseAnd, bits, sign);
+        let (word, masks) = match x.elem_type() {
+            _ if self.target.has_exact_functions => return self.cmp(Comparison::NotEqual, x, x),
+            F32 => (U32, [0x7FFF_FFFF, 0x7F80_0000]),
+            F64 => (U64, [i64::MAX, 0x7FF0 << 48]),
+            _ => return self.cmp(Comparison::NotEqual, x, x),
+        };
+        let bits = self.reinterpret(word, x);
+        let [rest, infinity] = masks.map(|mask| self.int(word, mask));
+        let size = self.bit(Bitwise::BitwiseAnd, bits, rest);
         self.cmp(Comparison::Greater, size, infinity)
     }
 

@@ -9,7 +9,7 @@ use super::contract::ProductForm;
 use super::group::Group;
 use super::scalar::widened;
 use super::select::{
-    Filter, MOST_SELECTED, Memory, SelectForm, Worst, columns_of_piece, merge, pieces, select_by,
+    Filter, Memory, SelectForm, Worst, can_select, columns_of_piece, merge, pieces, select_by,
 };
 use super::target::Target;
 use super::tile::{Registers, TileCode};
@@ -17,6 +17,7 @@ use super::{Argument, Buffers, EmitError, Form, FusedKernel, OperandForm, operan
 use crate::fuse::{Access, Class, ContractBody, Domain, Kernel, Reg, RowsBody, Tile, TileOp};
 use crate::ir::DType;
 use crate::op::Selected;
+use crate::op::gpu::GpuLimits;
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 
 /// A fold of rows.
@@ -137,8 +138,9 @@ pub fn launches(
     kernel: &Kernel,
     body: &ContractBody,
     rows: &RowsBody,
+    limits: &GpuLimits,
 ) -> Result<Vec<FusedKernel>, EmitError> {
-    let fold = Fold::new(kernel, body, rows)?;
+    let fold = Fold::new(kernel, body, rows, limits)?;
     let n_rows = body.batch * body.m;
     let [n_pieces, length] = pieces(n_rows, body.n, fold.select.round());
     let states = fold.states(n_rows * n_pieces);
@@ -171,7 +173,7 @@ impl FusedKernel {
         rows: &RowsBody,
         bytes: usize,
     ) -> Result<PanelFold, EmitError> {
-        let fold = Fold::new(kernel, body, rows)?;
+        let fold = Fold::new(kernel, body, rows, &GpuLimits::CUDA)?;
         let dtype = body.dtype.accumulator();
         let panels = panels([body.batch, body.m, body.n], bytes / dtype.size());
         let Some(&Panel { rows: [_, most_rows], columns: [_, most_columns], .. }) = panels.first() else {
@@ -226,6 +228,7 @@ impl FusedKernel {
 /// A fold about to become launches.
 struct Fold<'k> {
     kernel: &'k Kernel,
+    limits: GpuLimits,
     select: SelectForm,
     value: Reg,
     accumulator: DType,
@@ -233,8 +236,13 @@ struct Fold<'k> {
 }
 
 impl<'k> Fold<'k> {
-    fn new(kernel: &'k Kernel, body: &ContractBody, rows: &RowsBody) -> Result<Fold<'k>, EmitError> {
-        let selection = rows.consumer.selection().filter(|selection| selection.k <= MOST_SELECTED);
+    fn new(
+        kernel: &'k Kernel,
+        body: &ContractBody,
+        rows: &RowsBody,
+        limits: &GpuLimits,
+    ) -> Result<Fold<'k>, EmitError> {
+        let selection = rows.consumer.selection().filter(|selection| can_select(selection, limits));
         let selection = selection.ok_or(EmitError::Fold)?;
         let insts = &body.epilogue.insts;
         if insts.iter().any(|inst| matches!(inst.op, TileOp::Store { .. })) {
@@ -247,7 +255,8 @@ impl<'k> Fold<'k> {
         let results = selection.results.iter().zip(&rows.results);
         Ok(Fold {
             kernel,
-            select: SelectForm::new(selection.k, selection.order, body.n, body.n),
+            limits: *limits,
+            select: SelectForm::new(selection.k, selection.order, body.n, body.n, limits),
             value: folded.unwrap_or_else(|| crate::bug!("`{}` folds nothing", kernel.name)),
             accumulator: body.dtype.accumulator(),
             results: results.map(|(&what, &to)| (what, to, kernel.operands[to].ty.dtype)).collect(),
@@ -278,7 +287,7 @@ impl<'k> Fold<'k> {
     fn merge(&self, n_rows: usize, n_pieces: usize) -> FusedKernel {
         let (k, order) = self.select.selected();
         let form = FoldForm {
-            select: SelectForm::merge(k, order, n_pieces),
+            select: SelectForm::merge(k, order, n_pieces, &self.limits),
             value: None,
             states: Some(self.kernel.operands.len()),
             n_rows,
@@ -333,7 +342,8 @@ pub fn fold(
     scalars: &[Variable],
 ) -> Result<(), EmitError> {
     let buffer = |operand: usize| buffers.operands[operand].array;
-    let results = form.results.iter().map(|&(what, to, dtype)| (what, buffer(to), dtype)).collect();
+    let result = |&(what, to, dtype): &(Selected, usize, DType)| (what, buffers.operands[to].clone(), dtype);
+    let results = form.results.iter().map(result).collect();
     let states = form.states.map(buffer);
     let cube = code.builtin(Builtin::CubePos);
     let (value, states) = match (form.value, states) {

@@ -1,13 +1,14 @@
 //! Functions of `f32` out of sums and products, for languages whose own are not exact enough: WGSL promises an error of
-//! 3 + 2|x| units for exp, and 2⁻¹¹ for sine.
+//! 3 + 2|x| units for exp, and 2⁻¹¹ for sine. What differs for `f64` is in [`super::doubles`].
 //!
 //! Reductions are the usual ones (powers of two for exp and log, multiples of π/2 for sine); the coefficients were
 //! fitted by reweighted least squares on Chebyshev nodes, towards the least relative error. Where a device rounds
 //! products and sums together, errors are those stated; where it does not, up to a unit more.
 
-use super::code::{Code, F32, I32, U32};
+use super::code::{Code, F32, F64, I32, U32, U64};
+use super::doubles;
 use crate::ir::Unary;
-use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, Variable};
+use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};
 
 /// Whether it is one of the functions here.
 pub fn has(op: Unary) -> bool {
@@ -15,9 +16,15 @@ pub fn has(op: Unary) -> bool {
     matches!(op, Cos | Erf | Exp | Expm1 | Log | Log1p | Rsqrt | Sin | Tanh)
 }
 
-/// A function of [`has`].
+/// A function of [`has`], of `f32` or `f64`.
 pub fn unary(code: &mut Code, op: Unary, x: Variable) -> Variable {
     match op {
+        Unary::Rsqrt => {
+            let root = code.un(Arithmetic::Sqrt, x);
+            let one = code.float(x.elem_type(), 1.0);
+            code.over(one, root)
+        }
+        _ if x.elem_type() == F64 => doubles::unary(code, op, x),
         Unary::Exp => exp(code, x),
         Unary::Expm1 => expm1(code, x),
         Unary::Log => log(code, x),
@@ -26,11 +33,6 @@ pub fn unary(code: &mut Code, op: Unary, x: Variable) -> Variable {
         Unary::Cos => sine(code, x, 1),
         Unary::Tanh => tanh(code, x),
         Unary::Erf => erf(code, x),
-        Unary::Rsqrt => {
-            let root = code.un(Arithmetic::Sqrt, x);
-            let one = code.float(F32, 1.0);
-            code.bin(Arithmetic::Div, one, root)
-        }
         _ => crate::bug!("`{}` is no function of this module", op.name()),
     }
 }
@@ -40,44 +42,46 @@ impl Code<'_> {
         self.float(F32, value)
     }
 
-    fn plus(&mut self, a: Variable, b: Variable) -> Variable {
+    pub fn plus(&mut self, a: Variable, b: Variable) -> Variable {
         self.bin(Arithmetic::Add, a, b)
     }
 
-    fn minus(&mut self, a: Variable, b: Variable) -> Variable {
+    pub fn minus(&mut self, a: Variable, b: Variable) -> Variable {
         self.bin(Arithmetic::Sub, a, b)
     }
 
-    fn times(&mut self, a: Variable, b: Variable) -> Variable {
+    pub fn times(&mut self, a: Variable, b: Variable) -> Variable {
         self.bin(Arithmetic::Mul, a, b)
     }
 
-    fn over(&mut self, a: Variable, b: Variable) -> Variable {
+    pub fn over(&mut self, a: Variable, b: Variable) -> Variable {
         self.bin(Arithmetic::Div, a, b)
     }
 
-    fn at_most(&mut self, x: Variable, limit: f64) -> Variable {
-        let limit = self.f(limit);
+    pub fn at_most(&mut self, x: Variable, limit: f64) -> Variable {
+        let limit = self.float(x.elem_type(), limit);
         let is_above = self.cmp(Comparison::Greater, x, limit);
         self.select(is_above, limit, x)
     }
 
-    fn at_least(&mut self, x: Variable, limit: f64) -> Variable {
-        let limit = self.f(limit);
+    pub fn at_least(&mut self, x: Variable, limit: f64) -> Variable {
+        let limit = self.float(x.elem_type(), limit);
         let is_below = self.less(x, limit);
         self.select(is_below, limit, x)
     }
 
-    fn is_equal(&mut self, x: Variable, value: f64) -> Variable {
-        let value = self.f(value);
+    pub fn is_equal(&mut self, x: Variable, value: f64) -> Variable {
+        let value = self.float(x.elem_type(), value);
         self.cmp(Comparison::Equal, x, value)
     }
 
     /// `c₀ + c₁x + c₂x² + …`
-    pub fn horner<const N: usize>(&mut self, x: Variable, coefficients: [f64; N]) -> Variable {
-        let last = self.f(coefficients[N - 1]);
-        coefficients[..N - 1].iter().rev().fold(last, |sum, &coefficient| {
-            let coefficient = self.f(coefficient);
+    pub fn horner(&mut self, x: Variable, coefficients: impl AsRef<[f64]>) -> Variable {
+        let coefficients = coefficients.as_ref();
+        let elem = x.elem_type();
+        let last = self.float(elem, coefficients.last().copied().unwrap_or_default());
+        coefficients.iter().rev().skip(1).fold(last, |sum, &coefficient| {
+            let coefficient = self.float(elem, coefficient);
             self.fma(sum, x, coefficient)
         })
     }
@@ -92,14 +96,21 @@ impl Code<'_> {
         self.reinterpret(F32, bits)
     }
 
-    fn with_sign_of(&mut self, size: Variable, x: Variable) -> Variable {
-        let [size, x] = [size, x].map(|x| self.reinterpret(U32, x));
-        let [rest, sign] = [0x7FFF_FFFF, 0x8000_0000].map(|word| self.int(U32, word));
+    pub fn with_sign_of(&mut self, size: Variable, x: Variable) -> Variable {
+        let (elem, word) = (size.elem_type(), word_of(size));
+        let [size, x] = [size, x].map(|x| self.reinterpret(word, x));
+        let masks = if word == U64 { [i64::MAX, i64::MIN] } else { [0x7FFF_FFFF, 0x8000_0000] };
+        let [rest, sign] = masks.map(|mask| self.int(word, mask));
         let size = self.bit(Bitwise::BitwiseAnd, size, rest);
         let sign = self.bit(Bitwise::BitwiseAnd, x, sign);
         let bits = self.bit(Bitwise::BitwiseOr, size, sign);
-        self.reinterpret(F32, bits)
+        self.reinterpret(elem, bits)
     }
+}
+
+/// The type of the bits of a float.
+fn word_of(x: Variable) -> ElemType {
+    if x.elem_type() == F64 { U64 } else { U32 }
 }
 
 /// ln 2 in two parts; products of the first with exponents are exact.
@@ -204,9 +215,10 @@ fn log_reduced(code: &mut Code, f: Variable, exponent: Variable) -> Variable {
 }
 
 /// The logarithm at the ends of its domain.
-fn log_ends(code: &mut Code, x: Variable, inside: Variable) -> Variable {
+pub fn log_ends(code: &mut Code, x: Variable, inside: Variable) -> Variable {
+    let elem = x.elem_type();
     let [zero, nan, infinity, minus_infinity] =
-        [0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY].map(|value| code.f(value));
+        [0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY].map(|value| code.float(elem, value));
     let is_zero = code.is_equal(x, 0.0);
     let value = code.select(is_zero, minus_infinity, inside);
     let is_below = code.less(x, zero);
@@ -366,11 +378,12 @@ fn quarter_wave(code: &mut Code, quadrant: Variable, r: Variable) -> Variable {
 
 /// `x/0` for a constant zero of either sign, which a language may take for anything: infinite, NaN for 0 and NaN.
 pub fn over_zero(code: &mut Code, x: Variable, zero: Variable) -> Variable {
+    let (elem, word) = (x.elem_type(), word_of(x));
     let zero = code.mutable(zero);
-    let [x_bits, zero_bits] = [x, zero].map(|x| code.reinterpret(U32, x));
+    let [x_bits, zero_bits] = [x, zero].map(|x| code.reinterpret(word, x));
     let sign = code.bit(Bitwise::BitwiseXor, x_bits, zero_bits);
-    let sign = code.reinterpret(F32, sign);
-    let [infinity, nan] = [f64::INFINITY, f64::NAN].map(|value| code.f(value));
+    let sign = code.reinterpret(elem, sign);
+    let [infinity, nan] = [f64::INFINITY, f64::NAN].map(|value| code.float(elem, value));
     let infinite = code.with_sign_of(infinity, sign);
     let is_zero = code.is_equal(x, 0.0);
     let is_nan = code.is_nan(x);
@@ -378,14 +391,15 @@ pub fn over_zero(code: &mut Code, x: Variable, zero: Variable) -> Variable {
     code.select(is_undefined, nan, infinite)
 }
 
-/// xʸ as e^(y·ln |x|); the relative error grows with the logarithm of the result, to 1e-5 at the ends of the type.
-/// `0⁰ = 1`, NaN for a finite negative base with a fractional exponent.
+/// xʸ as e^(y·ln |x|), of `f32` or `f64`; the relative error grows with the logarithm of the result, to 1e-5 and 2e-13 at
+/// the ends of the types. `0⁰ = 1`, NaN for a finite negative base with a fractional exponent.
 pub fn pow(code: &mut Code, x: Variable, y: Variable) -> Variable {
+    let elem = x.elem_type();
     let size = code.un(Arithmetic::Abs, x);
-    let log = log(code, size);
+    let log = unary(code, Unary::Log, size);
     let power = code.times(y, log);
-    let magnitude = exp(code, power);
-    let [zero, half, one, nan] = [0.0, 0.5, 1.0, f64::NAN].map(|value| code.f(value));
+    let magnitude = unary(code, Unary::Exp, power);
+    let [zero, half, one, nan] = [0.0, 0.5, 1.0, f64::NAN].map(|value| code.float(elem, value));
     let whole = code.un(Arithmetic::Trunc, y);
     let is_integer = code.cmp(Comparison::Equal, whole, y);
     let halved = code.times(y, half);
@@ -395,7 +409,7 @@ pub fn pow(code: &mut Code, x: Variable, y: Variable) -> Variable {
     let is_odd = code.and(is_integer, is_odd);
     let signed = code.with_sign_of(magnitude, x);
     let value = code.select(is_odd, signed, magnitude);
-    let infinity = code.f(f64::INFINITY);
+    let infinity = code.float(elem, f64::INFINITY);
     let is_negative = code.less(x, zero);
     let is_finite = code.less(size, infinity);
     let is_fractional = code.not(is_integer);

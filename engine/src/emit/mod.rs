@@ -31,6 +31,7 @@ mod attend;
 mod best;
 mod code;
 mod contract;
+mod doubles;
 mod fold;
 mod functions;
 mod group;
@@ -42,6 +43,7 @@ mod narrow;
 mod on_host;
 mod own;
 mod philox;
+mod repack;
 mod rough;
 mod row;
 mod scalar;
@@ -62,7 +64,7 @@ pub use fold::{PANEL_BYTES, Panel, PanelFold};
 pub use library::{Activation, LibraryEpilogue, LibraryMatrix, absorbed, library_matrices};
 pub use row::RowPlan;
 pub use scatter::MOST_ROWS_CHECKED;
-pub use select::{MOST_SELECTED, select_rows};
+pub use select::{can_select, most_selected, select_rows};
 pub use split::Cut;
 pub use target::Target;
 pub use tile::FLAG_WORDS;
@@ -80,8 +82,9 @@ use cubecl_cpp::shared::{CompilationOptions, CppCompiler};
 use cubecl_runtime::compiler::CubeTask;
 use cubecl_runtime::kernel::KernelTask;
 use intrinsics::with_calls;
-use narrow::Buffer;
+pub(crate) use narrow::Buffer;
 use own::{own_body, own_launches};
+use repack::Repack;
 use std::sync::{Mutex, PoisonError};
 use text::{with_declarations_in_order, with_shared_in_order, with_vectors_in_order};
 use thiserror::Error;
@@ -118,12 +121,6 @@ pub enum EmitError {
     /// A type that the device lacks.
     #[error("the device has no {dtype}")]
     Type {
-        /// The type.
-        dtype: DType,
-    },
-    /// A type that the device has packed in words only.
-    #[error("the device has no {dtype} by itself, only packed in words; cast it before")]
-    Packed {
         /// The type.
         dtype: DType,
     },
@@ -229,6 +226,8 @@ enum Form {
     Fold(Box<fold::FoldForm>),
     /// What an op brings along.
     Own(OwnLaunch),
+    /// A copy of an operand for what an op brings along, or back.
+    Repack(Repack),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -293,7 +292,7 @@ impl FusedKernel {
             KernelBody::Attend(body) => vec![attend::launch(kernel, body)?.on(target)],
             KernelBody::Contract(body) => {
                 if let Some(rows) = &body.rows {
-                    let launches = fold::launches(kernel, body, rows)?;
+                    let launches = fold::launches(kernel, body, rows, &target.limits())?;
                     return Ok(launches.into_iter().map(|fused| fused.on(target)).collect());
                 }
                 let mut launches = match split::cuts(body, target).first() {
@@ -377,7 +376,7 @@ impl FusedKernel {
     pub fn cube_count_for(&self, points: usize) -> usize {
         match &self.form {
             Form::Map => points.div_ceil(map::THREADS * map::width(&self.tile)),
-            Form::Contract(_) => points.div_ceil(map::THREADS),
+            Form::Contract(_) | Form::Repack(_) => points.div_ceil(map::THREADS),
             Form::Scatter(form) => points.div_ceil(map::THREADS * form.width),
             Form::Tiled { product, each, .. } => tiled::cubes(product, *each, points),
             Form::Scan(_) => scan::cubes(&self.tile.domain, points),
@@ -433,6 +432,7 @@ impl FusedKernel {
             Form::Scatter(form) => form.n_points,
             Form::Fold(form) => form.n_blocks(),
             Form::Own(own) => own.launch.cubes,
+            Form::Repack(form) => form.n_words(),
             Form::Row | Form::Scan(_) | Form::Attend(_) => domain.points(Class::Row),
             _ => domain.points(Class::Element),
         }
@@ -475,7 +475,9 @@ impl FusedKernel {
             Form::Attend(_) => attend::THREADS,
             Form::Fold(ref form) => form.threads(),
             Form::Own(ref own) => own.launch.threads,
-            Form::Map | Form::Segmented(_) | Form::Contract(_) | Form::Scatter(_) => map::THREADS,
+            Form::Map | Form::Segmented(_) | Form::Contract(_) | Form::Scatter(_) | Form::Repack(_) => {
+                map::THREADS
+            }
             Form::Tiled { .. } => tiled::THREADS,
             Form::Row => RowPlan::of(&self.tile, self.target).cube_threads(),
         }
@@ -492,6 +494,7 @@ impl FusedKernel {
             Form::Attend(_) => "attend",
             Form::Fold(_) => "fold",
             Form::Own(ref own) => own.launch.name,
+            Form::Repack(_) => "repack",
         }
     }
 
@@ -561,6 +564,7 @@ impl FusedKernel {
                 own_body(code, own, &buffers, scalars);
                 Ok(())
             })?,
+            (Form::Repack(form), Some(words)) => repack::repack(&mut code, form, &buffers, words),
             (_, None) => crate::bug!("a kernel without its number of points"),
         }
         let dim = CubeDim::new_1d(self.n_threads() as u32);
@@ -588,14 +592,8 @@ impl FusedKernel {
     fn check_types(&self) -> Result<(), EmitError> {
         let of_tiles = self.tiles().flat_map(|tile| tile.insts.iter().map(|inst| inst.dtype));
         let mut dtypes = of_tiles.chain(self.operands.iter().map(|operand| operand.dtype));
-        if let Some(dtype) = dtypes.find(|&dtype| !self.target.has(dtype)) {
-            return Err(EmitError::Type { dtype });
-        }
-        // Bodies of an op's own see arrays of elements.
-        let is_own = matches!(self.form, Form::Own(_) | Form::Fold(_));
-        let packed = self.operands.iter().find(|operand| self.target.lanes(operand.dtype) > 1);
-        match packed.filter(|_| is_own) {
-            Some(operand) => Err(EmitError::Packed { dtype: operand.dtype }),
+        match dtypes.find(|&dtype| !self.target.has(dtype)) {
+            Some(dtype) => Err(EmitError::Type { dtype }),
             None => Ok(()),
         }
     }

@@ -87,10 +87,7 @@ fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, EmitError>
         Unary::Abs => code.un(Arithmetic::Abs, x),
         Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round if !float => x,
         _ if !float => return Err(unsupported(op.name(), x)),
-        _ if !code.target.has_exact_functions && functions::has(op) => match elem {
-            F32 => functions::unary(code, op, x),
-            _ => return Err(unsupported(op.name(), x)),
-        },
+        _ if !code.target.has_exact_functions && functions::has(op) => functions::unary(code, op, x),
         Unary::Exp => code.un(Arithmetic::Exp, x),
         Unary::Expm1 => expm1(code, x),
         Unary::Log => code.un(Arithmetic::Log, x),
@@ -167,10 +164,7 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         Binary::Rem if float => float_remainder(code, a, b),
         // CubeCL's `Modulo` is C's `%`: the sign of a.
         Binary::Rem => code.bin(Arithmetic::Modulo, a, b),
-        Binary::Pow if float && !code.target.has_exact_functions => match a.elem_type() {
-            F32 => functions::pow(code, a, b),
-            _ => return Err(unsupported(op.name(), a)),
-        },
+        Binary::Pow if float && !code.target.has_exact_functions => functions::pow(code, a, b),
         Binary::Pow if float => code.bin(Arithmetic::Powf, a, b),
         Binary::Max => extremum(code, Extreme::Largest, a, b),
         Binary::Min => extremum(code, Extreme::Smallest, a, b),

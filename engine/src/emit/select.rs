@@ -9,7 +9,7 @@ use super::best::{
     BOUND, COUNT, LOADED, N_CONTROLS, STORED, count, keep, load, lower, offer, resume, start, tidy,
 };
 use super::code::{Code, F32, U32, U64};
-use super::target::Target;
+use super::narrow::Buffer;
 use crate::ir::DType;
 use crate::op::gpu::{
     CubeBody, GpuArgument, GpuArguments, GpuKernel, GpuLaunch, GpuLimits, Order, Shape, View, high_of,
@@ -24,7 +24,39 @@ use cubecl_core::prelude::*;
 use std::sync::Arc;
 
 /// The most elements of a row that are selected; of more, a sort is faster.
-pub const MOST_SELECTED: usize = 1024;
+const MOST_SELECTED: usize = 1024;
+
+/// The most elements of a row, of whatever type, that are selected with what a block has.
+pub fn most_selected(limits: &GpuLimits) -> usize {
+    let fits = |k: &usize| [true, false].into_iter().all(|is_wide| fewest(*k, is_wide).fits(limits));
+    (1..=MOST_SELECTED).rev().find(fits).unwrap_or(0)
+}
+
+/// Whether a block has what a selection takes.
+pub fn can_select(selection: &Selection, limits: &GpuLimits) -> bool {
+    let Selection { k, order, .. } = selection;
+    *k <= MOST_SELECTED && fewest(*k, order.is_wide()).fits(limits)
+}
+
+/// A selection by as few threads as may be.
+fn fewest(k: usize, is_wide: bool) -> Shape {
+    shape(k, is_wide, FEWEST_THREADS, width_of(if is_wide { 8 } else { 4 }))
+}
+
+fn shape(k: usize, is_wide: bool, threads: usize, width: usize) -> Shape {
+    Shape { capacity: (k + threads * width + k.min(NEWCOMERS)).next_power_of_two(), is_wide, threads }
+}
+
+fn width_of(element_bytes: usize) -> usize {
+    (VECTOR_BYTES / element_bytes).min(MOST_NEIGHBOURS)
+}
+
+impl Shape {
+    /// Whether a block has room for it, and for the words beside it.
+    fn fits(self, limits: &GpuLimits) -> bool {
+        4 * (self.n_words() + N_CONTROLS + 1).next_multiple_of(4) <= limits.shared_bytes
+    }
+}
 
 /// A selection kernel, whatever it reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +79,7 @@ pub struct SelectForm {
 /// The most threads of a block; with two words to a rank there is room for the newcomers of fewer.
 const THREADS: usize = 256;
 const WIDE_THREADS: usize = 128;
+const FEWEST_THREADS: usize = 32;
 /// Bytes that a thread reads at once, and elements at most.
 const VECTOR_BYTES: usize = 16;
 const MOST_NEIGHBOURS: usize = 4;
@@ -55,14 +88,16 @@ const NEWCOMERS: usize = 128;
 
 impl SelectForm {
     /// From rows of `n` elements, of which `aligned` neighbours never reach over the end of a row.
-    pub fn new(k: usize, order: Order, n: usize, aligned: usize) -> SelectForm {
+    pub fn new(k: usize, order: Order, n: usize, aligned: usize, limits: &GpuLimits) -> SelectForm {
         let is_wide = order.is_wide();
         let most = if is_wide { WIDE_THREADS } else { THREADS };
-        let width = (VECTOR_BYTES / order.dtype.size()).min(MOST_NEIGHBOURS);
-        let threads = n.div_ceil(width).next_power_of_two().clamp(32, most);
-        let capacity = (k + threads * width + k.min(NEWCOMERS)).next_power_of_two();
-        let shape = Shape { capacity, is_wide, threads };
-        let trigger = (k + k.max(NEWCOMERS)).min(capacity - threads * width);
+        let width = width_of(order.dtype.size());
+        let mut threads = n.div_ceil(width).next_power_of_two().clamp(FEWEST_THREADS, most);
+        while threads > FEWEST_THREADS && !shape(k, is_wide, threads, width).fits(limits) {
+            threads /= 2;
+        }
+        let shape = shape(k, is_wide, threads, width);
+        let trigger = (k + k.max(NEWCOMERS)).min(shape.capacity - threads * width);
         let is_side_by_side = aligned.is_multiple_of(width);
         let [is_resumed, is_kept] = [false; 2];
         SelectForm { k, order, shape, width, is_side_by_side, trigger, is_resumed, is_kept }
@@ -121,15 +156,15 @@ const BLOCKS: usize = 512;
 const SHORTEST_PIECE: usize = 1 << 14;
 
 /// The launches that select from the rows of a call's only operand.
-pub fn select_rows(selection: &Selection, call: &KernelCall, _: &GpuLimits) -> GpuKernel {
+pub fn select_rows(selection: &Selection, call: &KernelCall, limits: &GpuLimits) -> GpuKernel {
     let (n_rows, n) = call.rows();
     let Selection { k, order, results } = selection;
-    let form = SelectForm::new(*k, *order, n, n);
+    let form = SelectForm::new(*k, *order, n, n, limits);
     let [n_pieces, length] = pieces(n_rows, n, form.round());
-    let outputs = || (0..results.len()).map(|result| GpuArgument::Output(result, View::Elements));
+    let outputs = || (0..results.len()).map(|result| GpuArgument::Output(result, View::Stored));
     let dtypes: Vec<DType> = call.outputs.iter().map(|output| output.dtype).collect();
     let writes = Writes { results: results.iter().copied().zip(dtypes).collect() };
-    let input = GpuArgument::Input(0, View::Elements);
+    let input = GpuArgument::Input(0, View::Stored);
     let launch = |form: SelectForm, name, cubes, arguments, scalars, body: BodyFn| {
         let (threads, writes) = (form.threads(), writes.clone());
         let body: CubeBody = Arc::new(move |scope, arguments| body(scope, arguments, &form, &writes));
@@ -145,7 +180,7 @@ pub fn select_rows(selection: &Selection, call: &KernelCall, _: &GpuLimits) -> G
     let pieces = form.kept(true);
     let (arguments, scalars) = (vec![input, states], vec![n, length, n_pieces]);
     let first = launch(pieces, "select_pieces", n_rows * n_pieces, arguments, scalars, select_in_memory);
-    let merge = SelectForm::merge(*k, *order, n_pieces);
+    let merge = SelectForm::merge(*k, *order, n_pieces, limits);
     let arguments = [states].into_iter().chain(outputs()).collect();
     let second = launch(merge, "merge_pieces", n_rows, arguments, vec![n_pieces], merge_in_memory);
     GpuKernel { workspace_bytes: 4 * n_words, launches: vec![first, second] }
@@ -155,8 +190,8 @@ type BodyFn = fn(&mut Scope, &GpuArguments, &SelectForm, &Writes);
 
 impl SelectForm {
     /// Of what was selected from pieces of a row.
-    pub fn merge(k: usize, order: Order, n_pieces: usize) -> SelectForm {
-        SelectForm::new(k, order, k * n_pieces, 1)
+    pub fn merge(k: usize, order: Order, n_pieces: usize, limits: &GpuLimits) -> SelectForm {
+        SelectForm::new(k, order, k * n_pieces, 1, limits)
     }
 }
 
@@ -173,17 +208,17 @@ fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectFo
     let row = code.bin(Arithmetic::Div, cube, n_pieces);
     let piece = code.bin(Arithmetic::Modulo, cube, n_pieces);
     let columns = columns_of_piece(code, piece, length, n);
-    let x = arguments.buffers[0];
+    let x = &arguments.buffers[0];
     let first = code.bin(Arithmetic::Mul, row, n);
     let memory = match form.is_kept {
-        true => Memory { state: Some((arguments.buffers[1], cube)), is_first: None, results: vec![] },
+        true => Memory { state: Some((arguments.buffers[1].array, cube)), is_first: None, results: vec![] },
         false => Memory { state: None, is_first: None, results: results(arguments, writes) },
     };
     let done = select_by(code, form, &memory, row, columns, None, &mut |code, select, column| {
         let point = code.add_at(first, column);
         let values = match form.is_side_by_side {
-            true => code.load_vector(x, point, form.width),
-            false => vec![code.load(x, point)],
+            true => x.load_vector(code, point, form.width),
+            false => vec![x.load(code, point)],
         };
         select.offer_values(code, &values, column);
         Ok::<(), std::convert::Infallible>(())
@@ -202,12 +237,12 @@ pub fn columns_of_piece(code: &mut Code, piece: Variable, length: Variable, n: V
 fn merge_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
     let code = &mut Code::new(scope, arguments.index, arguments.target);
     let row = code.builtin(Builtin::CubePos);
-    merge(code, form, arguments.buffers[0], row, arguments.scalars[0], results(arguments, writes));
+    merge(code, form, arguments.buffers[0].array, row, arguments.scalars[0], results(arguments, writes));
 }
 
-fn results(arguments: &GpuArguments, writes: &Writes) -> Vec<(Selected, Variable, DType)> {
+fn results(arguments: &GpuArguments, writes: &Writes) -> Vec<Written> {
     let buffers = &arguments.buffers[1..];
-    writes.results.iter().zip(buffers).map(|(&(what, dtype), &buffer)| (what, buffer, dtype)).collect()
+    writes.results.iter().zip(buffers).map(|(&(what, dtype), buffer)| (what, buffer.clone(), dtype)).collect()
 }
 
 /// Emits what selects from the states of all pieces of a row.
@@ -217,7 +252,7 @@ pub fn merge(
     states: Variable,
     row: Variable,
     n_pieces: Variable,
-    results: Vec<(Selected, Variable, DType)>,
+    results: Vec<Written>,
 ) {
     let k = form.k;
     let first = code.bin(Arithmetic::Mul, row, n_pieces);
@@ -258,8 +293,11 @@ pub struct Memory {
     /// Whether there is nothing to go on from yet, as a number.
     pub is_first: Option<Variable>,
     /// The results, what they get, and their types.
-    pub results: Vec<(Selected, Variable, DType)>,
+    pub results: Vec<Written>,
 }
+
+/// What a result gets of the selected elements, the result, and its type.
+pub type Written = (Selected, Buffer, DType);
 
 /// A selection under construction.
 pub struct SelectCode<'f> {
@@ -517,7 +555,7 @@ impl Block<'_> {
         tidy::expand(code.scope, words, counter, k, order, shape);
     }
 
-    fn finish(&self, code: &mut Code, row: Variable, results: &[(Selected, Variable, DType)]) {
+    fn finish(&self, code: &mut Code, row: Variable, results: &[Written]) {
         // All have read the last round's count.
         code.sync();
         self.count(code, None);
@@ -543,7 +581,7 @@ impl Block<'_> {
         code.when(is_new, keep);
     }
 
-    fn write(&self, code: &mut Code, row: Variable, results: &[(Selected, Variable, DType)]) {
+    fn write(&self, code: &mut Code, row: Variable, results: &[Written]) {
         let SelectForm { k, order, shape, .. } = *self.form;
         let unit = code.builtin(Builtin::UnitPosX);
         let end = code.at(k as i64);
@@ -553,12 +591,12 @@ impl Block<'_> {
             let number = code.cast(U32, place);
             let is_there = code.less(number, count);
             let to = code.add_at(first, place);
-            for &(what, buffer, dtype) in results {
+            for (what, buffer, dtype) in results {
                 let value = match what {
                     Selected::Values => self.value(code, order, place, is_there),
-                    Selected::Indices => self.index(code, dtype, place, is_there),
+                    Selected::Indices => self.index(code, *dtype, place, is_there),
                 };
-                code.store(buffer, to, value);
+                buffer.store(code, to, value);
             }
         });
     }
@@ -596,7 +634,7 @@ pub fn native<T: CubeType>(variable: Variable) -> NativeExpand<T> {
 
 const U16: ElemType = ElemType::UInt(UIntKind::U16);
 
-/// The bits of an element: the higher word and the lower one of 64 bits, else the only one and nothing.
+/// The bits of an element as it lies in memory: the higher word and the lower one of 64 bits, else the only one and nothing.
 fn words_of(code: &mut Code, value: Variable) -> [Variable; 2] {
     let elem = value.elem_type();
     let zero = code.int(U32, 0);
@@ -618,7 +656,7 @@ fn words_of(code: &mut Code, value: Variable) -> [Variable; 2] {
 
 /// The element of such words, as it lies in memory.
 fn of_words(code: &mut Code, dtype: DType, [high, low]: [Variable; 2]) -> Variable {
-    let elem = Target::CUDA.memory(dtype);
+    let elem = code.target.memory(dtype);
     match elem.size() {
         1 => code.cast(elem, high),
         2 => {

@@ -101,7 +101,8 @@ impl Target {
 
     /// What the launches that an op brings along may use.
     pub fn limits(&self) -> GpuLimits {
-        GpuLimits { threads: self.most_threads, shared_bytes: self.shared_bytes }
+        let (threads, shared_bytes) = (self.most_threads, self.shared_bytes);
+        GpuLimits { threads, shared_bytes, has_narrow: self.has_narrow }
     }
 
     /// The type in which registers of a dtype are held.

@@ -1,6 +1,6 @@
 //! Lookup and normalisation in one.
 
-use engine_core::ir::{Attrs, Builder, Type, Value};
+use engine_core::ir::{Attrs, Builder, DType, Type, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
     TypeRule, checked,
@@ -37,7 +37,8 @@ pub fn embedding_rms_norm() -> OpForm {
 fn row_types(types: &[Type]) -> Result<Type, TypeIssue> {
     let (table, idx) = (&types[0], &types[1]);
     table.expect_dtype("embedding_rms_norm", 0, |dtype| dtype.is_float(), "floats")?;
-    idx.expect_dtype("embedding_rms_norm", 1, |dtype| dtype.is_int(), "integers")?;
+    let is_index = |dtype| matches!(dtype, DType::U8 | DType::I32 | DType::I64);
+    idx.expect_dtype("embedding_rms_norm", 1, is_index, "u8, i32 or i64")?;
     let weight_fits = types.get(2).is_none_or(|weight| {
         weight.dtype == table.dtype && table.shape.get(1..) == Some(weight.shape.as_slice())
     });

@@ -30,6 +30,8 @@ struct Sort {
     n: usize,
     count: usize,
     shape: Shape,
+    /// Bytes of the integers that elements are seen as.
+    size: usize,
     /// Entries that are sorted among themselves, a power of two.
     run: usize,
 }
@@ -44,7 +46,7 @@ pub fn sorted(call: &KernelCall, is_descending: bool, count: usize, limits: &Gpu
     let run = n.max(count).next_power_of_two().clamp(2, longest);
     let threads = THREADS.min(limits.threads);
     let shape = Shape { capacity: run.max(SHORT_CAPACITY), is_wide, threads };
-    let sort = Sort { order, n, count, shape, run };
+    let sort = Sort { order, n, count, shape, size: limits.bits_size(order.dtype), run };
     if n.max(count) <= run { sort.whole_rows(n_rows) } else { sort.long_rows(n_rows) }
 }
 
@@ -66,7 +68,7 @@ impl Sort {
         let rows = self.shape.capacity / self.run;
         let body: CubeBody = Arc::new(move |scope, given| {
             let n_rows = given.scalar(0);
-            match self.order.dtype.size() {
+            match self.size {
                 1 => sort_rows::expand::<u8>(
                     scope,
                     given.array(0),
@@ -137,7 +139,7 @@ impl Sort {
     fn runs(self, first: usize, n_rows: usize, to: GpuArgument) -> GpuLaunch {
         let body: CubeBody = Arc::new(move |scope, given| {
             let [first, n_rows] = [given.scalar(0), given.scalar(1)];
-            match self.order.dtype.size() {
+            match self.size {
                 1 => sort_runs::expand::<u8>(scope, given.array(0), given.array(1), first, n_rows, self),
                 2 => sort_runs::expand::<u16>(scope, given.array(0), given.array(1), first, n_rows, self),
                 _ => sort_runs::expand::<u32>(scope, given.array(0), given.array(1), first, n_rows, self),
@@ -171,7 +173,7 @@ impl Sort {
     fn last_merge(self, first: usize, n_rows: usize, run: usize, from: GpuArgument) -> GpuLaunch {
         let body: CubeBody = Arc::new(move |scope, given| {
             let [first, n_rows, run] = [0, 1, 2].map(|number| given.scalar(number));
-            match self.order.dtype.size() {
+            match self.size {
                 1 => merge_rows::expand::<u8>(
                     scope,
                     given.array(0),

@@ -5,7 +5,7 @@ use crate::rank::{Ranked, with_element};
 use crate::select::Select;
 use crate::sort_gpu;
 use crate::sort_rows::ordered;
-use engine_core::emit::{MOST_SELECTED, select_rows};
+use engine_core::emit::{can_select, select_rows};
 use engine_core::ir::{Attrs, Binary, Builder, DType, Dim, Type, Value};
 use engine_core::op::gpu::Order;
 use engine_core::op::kernel::KernelCall;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub fn topk_rows() -> OpForm {
     let monoid = RowMonoid::new(fold).selecting(selection);
     let gpu = GpuForm::Launches(Arc::new(|call, limits| match selection(call) {
-        selection if selection.k <= MOST_SELECTED => select_rows(&selection, call, limits),
+        selection if can_select(&selection, limits) => select_rows(&selection, call, limits),
         Selection { k, order, .. } => sort_gpu::sorted(call, order.is_descending, k, limits),
     }));
     OpForm {

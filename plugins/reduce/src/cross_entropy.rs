@@ -157,13 +157,13 @@ fn softmax_minus_one_hot(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>>
 }
 
 fn loss_part(b: &mut Builder, x: Value, log_sum_exp: Value, g: Value, call: &GradCall) -> Value {
-    let classes = b.ty(x).rank() - 1;
+    let (dtype, classes) = (b.dtype(x), b.ty(x).rank() - 1);
     let target = b.cast(call.inputs[1], DType::I32);
     let target = b.unreduce(target, &[classes], x);
     let g = b.unreduce(g, &[classes], x);
     let class = b.iota(classes, b.ty(x).with_dtype(DType::I32));
     let dx = b.map(&[x, log_sum_exp, class, target, g], |v| {
-        ((v[0] - v[1]).exp() - E::select(v[2].eq(v[3]), 1.0, 0.0)) * v[4]
+        ((v[0] - v[1]).exp() - E::select(v[2].eq(v[3]), 1.0, 0.0).cast(dtype)) * v[4]
     });
     match call.attrs.opt_int("ignore_index") {
         Some(ignored) => b.map(&[target, dx], |v| E::select(v[0].eq(ignored), 0.0, v[1])),

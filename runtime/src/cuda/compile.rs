@@ -1,7 +1,7 @@
 //! From CUDA C++ to loaded kernels: NVRTC, in parallel, with what was compiled before in memory and on disk.
 
-use super::cache::DiskCache;
 use super::context::failed;
+use crate::cache::DiskCache;
 use crate::device::DeviceError;
 use cudarc::driver::result::{DriverError, function, module};
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute_enum, CUmodule};
@@ -72,7 +72,7 @@ impl Kernels {
                 driver % 1000 / 10
             )));
         }
-        let disk = DiskCache::from_env();
+        let disk = DiskCache::from_env("cuda", "cubin");
         Ok(Kernels { compiler, architecture: architecture(capability), disk, loaded: Mutex::default() })
     }
 

@@ -6,7 +6,6 @@
 //! algorithms), `launch` is one
 //! launch of a plan made ready, `lanes` are the streams they run on, `staging` brings rows to them from the host, `graph` a captured run of steps, `executable` runs a plan.
 
-mod cache;
 mod compile;
 mod context;
 mod event;
@@ -25,8 +24,9 @@ mod tests;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, Staging};
 use crate::tuning::Tuning;
 use context::Context;
-use engine_core::emit::{MOST_KEYS, MOST_ROWS_CHECKED, MOST_SELECTED};
+use engine_core::emit::{MOST_KEYS, MOST_ROWS_CHECKED, most_selected};
 use engine_core::fuse::{Abilities, RowFolds};
+use engine_core::op::gpu::GpuLimits;
 use engine_core::plan::Plan;
 use executable::CudaExecutable;
 use memory::Memory;
@@ -74,7 +74,7 @@ impl Device for CudaDevice {
             most_keys: MOST_KEYS,
             attends_doubles: false,
             most_rows_checked: MOST_ROWS_CHECKED,
-            row_folds: RowFolds::Selections { most: MOST_SELECTED },
+            row_folds: RowFolds::Selections { most: most_selected(&GpuLimits::CUDA) },
         }
     }
 

@@ -134,6 +134,7 @@ pub fn load(context: &Context, sources: &[(&str, &Source)]) -> Result<Vec<Arc<Pi
 }
 
 fn pipeline(context: &Context, owner: &str, source: &Source) -> Result<Pipeline, DeviceError> {
+    let known = context.kept.as_ref().map(|kept| kept.open(context, &source.text));
     let made = context.checked(|| {
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(owner),
@@ -158,11 +159,15 @@ fn pipeline(context: &Context, owner: &str, source: &Source) -> Result<Pipeline,
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },
-            cache: None,
+            cache: known.as_ref().map(|known| &known.cache),
         });
         Pipeline { pipeline, layout }
     });
-    made.map_err(|error| DeviceError::not_compiled(owner, &error.to_string(), &source.text))
+    let made = made.map_err(|error| DeviceError::not_compiled(owner, &error.to_string(), &source.text))?;
+    if let (Some(kept), Some(known)) = (&context.kept, known) {
+        kept.keep(&source.text, &known);
+    }
+    Ok(made)
 }
 
 /// Buffers that are read and written, then the scalars.

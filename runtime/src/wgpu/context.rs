@@ -2,6 +2,7 @@
 
 use super::Adapter;
 use super::compile::Pipelines;
+use super::kept::Kept;
 use super::launch::Way;
 use super::matrix;
 use super::probe;
@@ -26,6 +27,8 @@ pub struct Context {
     pub target: Target,
     /// Compiled kernels.
     pub pipelines: Pipelines,
+    /// What its driver has made of kernels in earlier runs, if it tells.
+    pub kept: Option<Kept>,
     /// What is chosen by trying, for reports and checkpoints.
     pub tuner: Tuner,
     /// How products are computed, by kernel, as far as it was tried.
@@ -43,7 +46,8 @@ pub struct Context {
 const WANTED: Features = Features::SHADER_INT64
     .union(Features::SHADER_F64)
     .union(Features::SHADER_FLOAT32_ATOMIC)
-    .union(Features::TIMESTAMP_QUERY);
+    .union(Features::TIMESTAMP_QUERY)
+    .union(Features::PIPELINE_CACHE);
 
 /// How many real GPUs there are.
 pub fn count() -> usize {
@@ -141,6 +145,7 @@ impl Context {
             target: target(features, &limits),
             has_timestamps: features.contains(Features::TIMESTAMP_QUERY),
             pipelines: Pipelines::default(),
+            kept: Kept::of(features, &info),
             tuner: Tuner::new(format!("{name}, {} {}", info.driver, info.driver_info)),
             ways: DashMap::new(),
             has_matrix_units: false,
@@ -250,7 +255,8 @@ fn target(features: Features, limits: &wgpu::Limits) -> Target {
     let most_threads = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x);
     Target {
         has_i64: features.contains(Features::SHADER_INT64),
-        has_f64: features.contains(Features::SHADER_F64),
+        // Their functions look at the bits.
+        has_f64: features.contains(Features::SHADER_F64 | Features::SHADER_INT64),
         adds_f32: features.contains(Features::SHADER_FLOAT32_ATOMIC),
         most_threads: 1 << most_threads.clamp(1, 1024).ilog2(),
         // Three more are for scalars and the error flag.

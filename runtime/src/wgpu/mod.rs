@@ -2,13 +2,14 @@
 //!
 //! CubeCL is the compiler here as well, not the executor: its client plans memory anew at each launch, while a plan here
 //! has one arena, and a step is a list of dispatches whose bindings never change. From the inside out: `context` owns the
-//! GPU, `memory` what is allocated on it, `probe` tries what it can do, `compile` turns kernels into pipelines, `launch` is one launch of a plan made
+//! GPU, `memory` what is allocated on it, `probe` tries what it can do, `compile` turns kernels into pipelines, `kept` is what is known of them from earlier runs, `launch` is one launch of a plan made
 //! ready, `trial` finds the fastest way for a product, `matrix` is that on matrix units, `arena` a plan's memory, `executable` runs a plan.
 
 mod arena;
 mod compile;
 mod context;
 mod executable;
+mod kept;
 mod launch;
 mod matrix;
 mod memory;
@@ -21,10 +22,11 @@ mod tests;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 use crate::tuning::Tuning;
 use context::Context;
-use engine_core::emit::{EmitError, FusedKernel, MOST_SELECTED, Target};
+use engine_core::emit::{EmitError, FusedKernel, Target, most_selected};
 use engine_core::fuse::{Abilities, Kernel, RowFolds};
 use engine_core::plan::Plan;
 use executable::WgpuExecutable;
+use kept::Kept;
 use memory::Memory;
 use std::sync::Arc;
 
@@ -100,7 +102,7 @@ impl Device for WgpuDevice {
             most_keys: 0,
             attends_doubles: false,
             most_rows_checked: 0,
-            row_folds: RowFolds::Selections { most: MOST_SELECTED },
+            row_folds: RowFolds::Selections { most: most_selected(&self.context.target.limits()) },
         }
     }
 
@@ -127,6 +129,10 @@ impl Device for WgpuDevice {
 
     fn adopt(&self, tuning: &Tuning) -> bool {
         self.context.tuner.adopt(tuning)
+    }
+
+    fn take_notes(&self) -> Vec<String> {
+        self.context.kept.as_ref().map_or(vec![], Kept::take_notes)
     }
 
     fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {

@@ -85,6 +85,28 @@ fn a_kernel_that_does_not_compile_is_shown() {
     assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
 }
 
+/// The second start finds what the first has kept; what the driver does not know as its own is no harm.
+#[test]
+fn what_the_driver_tells_of_kernels_is_kept() {
+    let Some(gpu) = gpu() else { return };
+    if gpu.context.kept.is_none() {
+        eprintln!("skipped: the driver tells nothing of its kernels");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let kept = Kept::within(folder.path());
+    let first = kept.open(&gpu.context, "text");
+    assert!(!first.is_old);
+    kept.keep("text", &first);
+    assert!(kept.open(&gpu.context, "text").is_old);
+    assert!(!kept.open(&gpu.context, "another text").is_old);
+    for nonsense in [&b""[..], b"nonsense", &[0; 4096]] {
+        kept.disk.write(&kept.key("text"), nonsense);
+        assert!(kept.open(&gpu.context, "text").cache.get_data().is_some());
+    }
+    assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
+}
+
 #[test]
 fn a_gpu_that_is_not_there_is_named() {
     let Err(error) = WgpuDevice::new(Adapter::Gpu(1000)) else { panic!("a thousand GPUs") };

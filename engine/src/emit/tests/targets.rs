@@ -191,6 +191,85 @@ fn segments_are_shared_out_where_a_launch_takes_few_tensors() {
 }
 
 #[test]
+fn functions_of_doubles_hold_their_errors() {
+    let functions: [Stated; 9] = [
+        (Unary::Exp, f64::exp, 2.1),
+        (Unary::Expm1, f64::exp_m1, 3.0),
+        (Unary::Log, f64::ln, 2.0),
+        (Unary::Log1p, f64::ln_1p, 3.5),
+        (Unary::Tanh, f64::tanh, 4.0),
+        (Unary::Erf, libm::erf, 3.0),
+        (Unary::Rsqrt, |x| 1.0 / x.sqrt(), 2.1),
+        (Unary::Sin, f64::sin, 2.0),
+        (Unary::Cos, f64::cos, 2.0),
+    ];
+    let mut inputs: Vec<f64> = (0..40_000).map(|i| (f64::from(i) - 20_000.0) * 0.0371).collect();
+    let spread = (0..20_000).map(|i| f64::from_bits(0x0010_0000_0000_0000 + i * 0x0001_9999_0000_1111));
+    inputs.extend(spread.flat_map(|x| [x, -x]));
+    inputs.extend([0.0, -0.0, 1.0, -1.0, 5e-324, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]);
+    for (function, exact, limit) in functions {
+        let is_periodic = matches!(function, Unary::Sin | Unary::Cos);
+        let wanted = |x: &f64| !is_periodic || !x.is_finite() || x.abs() < 1e12;
+        let inputs: Vec<f64> = inputs.iter().copied().filter(wanted).collect();
+        for (x, found) in inputs.iter().zip(doubles(function, &inputs)) {
+            let expected = exact(*x);
+            if !expected.is_finite() {
+                let is_same = found == expected || (found.is_nan() && expected.is_nan());
+                assert!(is_same, "{function:?}({x}) is {found} instead of {expected}");
+                continue;
+            }
+            let least = if is_periodic { 0.06 } else { 1e-300 };
+            let error = (found - expected).abs() / (f64::EPSILON * expected.abs().max(least));
+            assert!(error <= limit, "{function:?}({x}) is {found} instead of {expected}: {error} units off");
+        }
+    }
+}
+
+/// A function of each double; nothing without a C++ compiler.
+fn doubles(function: Unary, x: &[f64]) -> Vec<f64> {
+    let kernel = map_of(DType::F64, x.len(), |s, x| s.scalar(Scalar::Unary(function), &[x]));
+    let given: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let buffers = on_host::run_on(&kernel, POOR, &[given], 0);
+    buffers.map_or(vec![], |buffers| f64s(&buffers[1]))
+}
+
+fn f64s(bytes: &[u8]) -> Vec<f64> {
+    bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
+}
+
+#[test]
+fn powers_of_doubles_are_near() {
+    let numbers = [
+        0.0,
+        -0.0,
+        0.5,
+        1.0,
+        -1.0,
+        2.0,
+        -3.0,
+        1e-100,
+        1e100,
+        -2.5,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+    ];
+    let pairs: Vec<[f64; 2]> = numbers.iter().flat_map(|&x| numbers.map(|y| [x, y])).collect();
+    let mut s = Sketch::new(1, pairs.len(), 1);
+    let [x, y] = [0, 1].map(|_| s.input(DType::F64, Class::Element));
+    let power = s.scalar(Scalar::Binary(Binary::Pow), &[x, y]);
+    s.store(power);
+    let given = [0, 1].map(|i| pairs.iter().flat_map(|pair| pair[i].to_le_bytes()).collect::<Vec<u8>>());
+    let kernel = kernel(KernelBody::Map(s.tile), s.operands);
+    let Some(buffers) = on_host::run_on(&kernel, POOR, &given, 0) else { return };
+    for ([x, y], found) in pairs.into_iter().zip(f64s(&buffers[2])) {
+        let expected = x.powf(y);
+        let is_near = found == expected || (found - expected).abs() <= 2e-13 * expected.abs();
+        assert!(is_near || (found.is_nan() && expected.is_nan()), "{x}^{y} is {found} instead of {expected}");
+    }
+}
+
+#[test]
 fn powers_are_near() {
     let bases =
         [0.0f32, -0.0, 0.5, 1.0, -1.0, 2.0, -3.0, 1e-10, 1e10, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];

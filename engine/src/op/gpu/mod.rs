@@ -9,7 +9,7 @@ mod entries;
 pub use entries::{Order, Shape, before, high_of, high_rank, low_of, low_rank, put, put_last, sort};
 
 use super::kernel::KernelCall;
-use crate::emit::Target;
+use crate::emit::{Buffer, Target};
 use crate::ir::DType;
 use cubecl_core::ir::{ElemType, ManagedVariable, Scope, UIntKind, Variable};
 use cubecl_core::prelude::{Array, CubePrimitive, NativeExpand};
@@ -30,11 +30,18 @@ pub struct GpuLimits {
     pub threads: usize,
     /// Bytes of shared memory.
     pub shared_bytes: usize,
+    /// Whether there are elements of 8 and 16 bits. If not, they lie packed in words, and bodies see what [`View`] says.
+    pub has_narrow: bool,
 }
 
 impl GpuLimits {
     /// What every NVIDIA GPU has without being asked for more.
-    pub const CUDA: GpuLimits = GpuLimits { threads: 1024, shared_bytes: 48 << 10 };
+    pub const CUDA: GpuLimits = GpuLimits { threads: 1024, shared_bytes: 48 << 10, has_narrow: true };
+
+    /// Bytes of the unsigned integers that [`View::Bits`] shows elements of a type as.
+    pub fn bits_size(&self, dtype: DType) -> usize {
+        if self.has_narrow { dtype.size().min(4) } else { 4 }
+    }
 }
 
 /// A kernel made ready for one call: launches, one after the other.
@@ -85,10 +92,15 @@ pub enum GpuArgument {
 /// What a tensor is seen as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum View {
-    /// Elements of its type; truth values are bytes.
+    /// Elements of its type; truth values are bytes. Where there are no narrow types, a copy of it: halves as `f32`, bytes
+    /// as `u32`.
     Elements,
-    /// The bits of its elements as unsigned integers of their size, 64 bits as two words, the lower one first.
+    /// The bits of its elements as unsigned integers of their size, 64 bits as two words, the lower one first. Where there
+    /// are no narrow types, a copy of it, the bits of an element in a word each.
     Bits,
+    /// As it lies in memory, for bodies that take words apart themselves: where there are no narrow types, words of 32 bits
+    /// with several elements each, the first in the lowest bits; those of results are atomic.
+    Stored,
 }
 
 impl View {
@@ -111,7 +123,7 @@ impl fmt::Debug for GpuLaunch {
 
 /// What a body is given.
 pub struct GpuArguments {
-    pub(crate) buffers: Vec<Variable>,
+    pub(crate) buffers: Vec<Buffer>,
     pub(crate) scalars: Vec<Variable>,
     pub(crate) index: ElemType,
     pub(crate) target: Target,
@@ -120,7 +132,7 @@ pub struct GpuArguments {
 impl GpuArguments {
     /// An argument as an array; `T` is the type that it is seen as.
     pub fn array<T: CubePrimitive>(&self, argument: usize) -> NativeExpand<Array<T>> {
-        ManagedVariable::Plain(self.buffers[argument]).into()
+        ManagedVariable::Plain(self.buffers[argument].array).into()
     }
 
     /// A number.

@@ -1,4 +1,4 @@
-//! Compiled kernels on disk.
+//! Compiled kernels on disk, for devices whose compilers take a while.
 //!
 //! An entry holds all that it was made from, its own checksum and the machine code. Whatever does not match to the last
 //! byte is not used: it is compiled again and written over.
@@ -15,23 +15,26 @@ const MAGIC: &[u8; 8] = b"engine\x01\n";
 /// A folder of compiled kernels; none if there is no place for it.
 pub struct DiskCache {
     folder: Option<PathBuf>,
+    /// The ending of its files.
+    extension: &'static str,
     /// What was wrong with it.
     notes: Mutex<Vec<String>>,
 }
 
 impl DiskCache {
-    /// In `ENGINE_CACHE_DIR`, else in the user's folder of caches.
-    pub fn from_env() -> DiskCache {
+    /// A device's in `ENGINE_CACHE_DIR`, else in the user's folder of caches.
+    pub fn from_env(device: &str, extension: &'static str) -> DiskCache {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let user = || variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
         let folder = variable("ENGINE_CACHE_DIR").or_else(|| Some(user()?.join("engine")));
-        DiskCache { folder: folder.map(|folder| folder.join("cuda")), notes: Mutex::default() }
+        DiskCache { folder: folder.map(|folder| folder.join(device)), extension, notes: Mutex::default() }
     }
 
+    /// In a folder.
     #[cfg(test)]
     pub fn within(folder: &Path) -> DiskCache {
-        DiskCache { folder: Some(folder.to_path_buf()), notes: Mutex::default() }
+        DiskCache { folder: Some(folder.to_path_buf()), extension: "code", notes: Mutex::default() }
     }
 
     /// The machine code of a key, if a whole entry of it is there.
@@ -68,7 +71,7 @@ impl DiskCache {
 
     fn path(&self, key: &str) -> Option<PathBuf> {
         // The hash names an entry, whose key is compared in full.
-        Some(self.folder.as_ref()?.join(format!("{:016x}.cubin", fnv1a(key.as_bytes()))))
+        Some(self.folder.as_ref()?.join(format!("{:016x}.{}", fnv1a(key.as_bytes()), self.extension)))
     }
 }
 

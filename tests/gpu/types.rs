@@ -1,0 +1,119 @@
+//! Every op in every type that it takes, forward and backward: what the processor runs, a GPU runs.
+
+use super::*;
+use engine::core::grad::differentiate;
+use engine::core::op::{Example, testing};
+
+const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
+const INTEGERS: [DType; 4] = [DType::U8, DType::I32, DType::U32, DType::I64];
+
+#[test]
+fn what_the_processor_runs_gpus_run_in_every_type() {
+    let (registry, cpu) = (Engine::new().registry, cpu());
+    let (mut n_run, mut failures) = (0, vec![]);
+    let examples: Vec<Example> = registry.ops().flat_map(|form| form.examples.clone()).collect();
+    for (example, dtype) in examples
+        .iter()
+        .flat_map(|example| FLOATS.into_iter().chain(INTEGERS).map(move |dtype| (example, dtype)))
+    {
+        for case in retyped(example, dtype, &registry) {
+            // Indices may be out of range for the processor, too.
+            let Ok(expected) = case.run(&*cpu, true) else { continue };
+            for gpu in gpus() {
+                n_run += 1;
+                let problem = match case.run(&**gpu, true) {
+                    Ok(found) => difference(&found, &expected, dtype),
+                    Err(error) => Some(error.to_string()),
+                };
+                failures.extend(problem.map(|why| format!("{} in {dtype}: {why}", example.call)));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {n_run} are wrong:\n{}", failures.len(), failures.join("\n"));
+    assert!(n_run > 1500 * gpus().len(), "{n_run} were run");
+}
+
+/// The first element that is off by more than devices may be apart, relative to the largest.
+fn difference(found: &[Vec<f64>], expected: &[Vec<f64>], dtype: DType) -> Option<String> {
+    let tolerance = match dtype {
+        DType::F16 => 1e-2,
+        DType::BF16 => 4e-2,
+        DType::F64 => 1e-12,
+        _ => 1e-4,
+    };
+    found.iter().zip(expected).enumerate().find_map(|(output, (found, expected))| {
+        let sizes = expected.iter().map(|x| x.abs()).filter(|x| x.is_finite());
+        let allowed = tolerance * sizes.fold(1.0, f64::max);
+        let is_near = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= allowed;
+        let wrong = (0..expected.len()).find(|&i| !is_near(found[i], expected[i]))?;
+        Some(format!("out{output}[{wrong}] is {} instead of {}", found[wrong], expected[wrong]))
+    })
+}
+
+/// An example with its numbers in another type, if its op takes them: what it computes, and the gradients if it has any.
+/// Floats take the place of floats, integers that of integers.
+fn retyped(example: &Example, dtype: DType, registry: &Registry) -> Vec<Case> {
+    let given = testing::case(example, registry).unwrap();
+    let is_replaced = |ty: &Type| ty.dtype != DType::Bool && ty.dtype.is_float() == dtype.is_float();
+    let mut b = Builder::new(Graph::new("case"), registry);
+    let mut inputs = HashMap::new();
+    let mut moved: HashMap<Value, Value> = HashMap::new();
+    let mut is_other = false;
+    for (id, node) in given.graph.nodes.iter().enumerate() {
+        let results = match &node.op {
+            NodeOp::Input(_) => {
+                let (name, mut ty) = (node.name().to_string(), node.outputs[0].ty.clone());
+                if is_replaced(&ty) {
+                    (is_other, ty) = (true, ty.with_dtype(dtype));
+                }
+                inputs.insert(name.clone(), tensor(&ty, given.inputs[&name].to_f64().into_iter()));
+                vec![b.input(&name, InputKind::Data, ty)]
+            }
+            NodeOp::Call(call) => {
+                let operands: Vec<Value> = node.inputs.iter().map(|input| moved[input]).collect();
+                let Ok(results) = b.call(&call.form.name, &operands, call.attrs.clone()) else {
+                    return vec![];
+                };
+                results
+            }
+            other => panic!("an example is a call, not {other:?}"),
+        };
+        moved
+            .extend(results.into_iter().enumerate().map(|(port, result)| (Value { node: id, port }, result)));
+    }
+    if !is_other {
+        return vec![];
+    }
+    let results: Vec<Value> = given.graph.outputs.iter().map(|(_, value)| moved[value]).collect();
+    let forward = Graph { outputs: numbered(&results), ..b.graph.clone() };
+    let graphs = [forward].into_iter().chain(gradients(b, &results, registry));
+    graphs.map(|graph| Case { graph: graph.pruned(), inputs: inputs.clone() }).collect()
+}
+
+fn numbered(values: &[Value]) -> Vec<(Symbol, Value)> {
+    values.iter().enumerate().map(|(i, &value)| (format!("out{i}").into(), value)).collect()
+}
+
+/// The gradients of a sum of the float results, each element weighed by its number.
+fn gradients(mut b: Builder, results: &[Value], registry: &Registry) -> Option<Graph> {
+    let mut loss = None;
+    for &result in results {
+        if !b.dtype(result).is_float() {
+            continue;
+        }
+        let count = b.ty(result).numel();
+        let flat = b.reshape(result, &[count]);
+        let flat = b.cast(flat, DType::F32);
+        let number = b.iota(0, Type::new(DType::I32, &[count]));
+        let number = b.cast(number, DType::F32);
+        let terms = b.map(&[flat, number], |x| x[0] * (x[1] * 0.125 + 1.0));
+        let sum = b.sum(terms, &[0]);
+        loss = Some(loss.map_or(sum, |known| b.add(known, sum)));
+    }
+    let loss = loss?;
+    let graph = Graph { outputs: vec![("loss".into(), loss)], ..b.graph };
+    let inputs = graph.inputs().map(|(id, _)| Value::of(id));
+    let floats: Vec<Value> = inputs.filter(|&value| graph.ty(value).dtype.is_float()).collect();
+    let found = differentiate(&graph, registry, loss, &floats).ok().filter(|_| !floats.is_empty())?;
+    Some(Graph { outputs: numbered(&found.grads), ..found.graph })
+}
