@@ -80,6 +80,14 @@ pub struct Next {
     threads: Option<usize>,
 }
 
+#[cfg(test)]
+impl Next {
+    /// The CPU alone is left.
+    pub(crate) fn cpu() -> Next {
+        Next { choices: &[], threads: Some(1) }
+    }
+}
+
 /// What `auto` tries before the CPU.
 const GPUS: &[Choice] = &[Choice::Cuda(0), Choice::Wgpu(0)];
 

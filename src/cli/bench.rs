@@ -3,28 +3,34 @@
 use std::sync::Arc;
 
 use engine_core::fuse::Kernel;
-use engine_runtime::data::source::LoadContext;
-use engine_runtime::device::DeviceKind;
+use engine_core::ir::Symbol;
+use engine_core::op::Registry;
+use engine_runtime::data::source::{DataSet, LoadContext};
+use engine_runtime::device::{Device, DeviceKind};
 use engine_runtime::session::{self, CompilingPlanner, Effort, Session, StageMeasure};
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+use super::device::{compile_options_for, on_device};
 use super::open::{Opened, open};
 use super::output::{Failure, print};
-use super::run::{compile_options_for, open_device};
-use super::{BenchArgs, MachineArgs, PipelineArgs};
+use super::{BenchArgs, CompileArgs, PipelineArgs};
 use crate::Engine;
 
 pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
-    let (opened, mut session) = start(&engine, &args.pipeline, &args.machine)?;
-    args.residency.apply(&mut session);
-    let effort = Effort { warmup: args.warmup, steps: args.steps, at_once: args.at_once, profiled: 0 };
-    let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
-    let device = session.device().info();
-    drop(session);
-    let price = order_price(&engine, args, &opened, device.kind, &measured)?;
+    let loaded = Loaded::new(&engine, &args.pipeline)?;
+    let (name, measured, price) = on_device(&args.machine.place, |device| {
+        let mut session = loaded.session(&args.machine.compile, device)?;
+        args.residency.apply(&mut session);
+        let effort = Effort { warmup: args.warmup, steps: args.steps, at_once: args.at_once, profiled: 0 };
+        let measured = measure(&loaded.opened, &mut session, args.stage.as_deref(), effort)?;
+        drop(session);
+        let price = order_price(&engine, args, &loaded.opened, device, &measured)?;
+        Ok((device.info().name, measured, price))
+    })?;
     if args.json {
         let stages: Vec<Value> = measured.iter().map(as_json).collect();
-        print(format!("{:#}", json!({ "device": device.name, "stages": stages, "order": price.as_json() })));
+        print(format!("{:#}", json!({ "device": name, "stages": stages, "order": price.as_json() })));
         return Ok(());
     }
     print(format!(
@@ -66,7 +72,7 @@ fn order_price(
     engine: &Engine,
     args: &BenchArgs,
     opened: &Opened,
-    device: DeviceKind,
+    device: &Arc<dyn Device>,
     measured: &[StageMeasure],
 ) -> Result<OrderPrice, Failure> {
     let has_choice = |stage: &&StageMeasure| stage.plan.kernels.iter().any(Kernel::adds_where_indices_meet);
@@ -74,20 +80,21 @@ fn order_price(
     if stages.is_empty() {
         return Ok(OrderPrice::Nothing);
     }
-    if device == DeviceKind::Cpu {
+    if device.info().kind == DeviceKind::Cpu {
         return Ok(OrderPrice::Free);
     }
     let is_in_order = opened.pipeline.deterministic;
     let mut pipeline = args.pipeline.clone();
     pipeline.graph.changes.set.push(("deterministic".into(), (!is_in_order).to_string()));
-    let (other, mut session) = start(engine, &pipeline, &args.machine)?;
+    let other = Loaded::new(engine, &pipeline)?;
+    let mut session = other.session(&args.machine.compile, device)?;
     args.residency.apply(&mut session);
     // The other way may be many times as slow.
     let steps = args.steps.min(MOST_STEPS_AGAIN);
     let effort = Effort { warmup: args.warmup, steps, at_once: args.at_once, profiled: 0 };
     let mut paid = vec![];
     for stage in stages {
-        let again = measure(&other, &mut session, Some(&stage.name), effort)?;
+        let again = measure(&other.opened, &mut session, Some(&stage.name), effort)?;
         let mut medians = [stage, &again[0]].map(|stage| Times::of(&stage.steps).median);
         if !is_in_order {
             medians.reverse();
@@ -124,24 +131,33 @@ fn price_line((name, [in_order, in_any]): &(String, [f64; 2])) -> String {
     )
 }
 
-/// A session of a pipeline on the device that is asked for, its data loaded.
-pub(super) fn start(
-    engine: &Engine,
-    pipeline: &PipelineArgs,
-    machine: &MachineArgs,
-) -> Result<(Opened, Session), Failure> {
-    let Engine { registry, sources } = engine;
-    let mut registry = registry.clone();
-    let opened = open(&pipeline.graph, &mut registry)?;
-    let device = open_device(&machine.place, true)?;
-    let context = LoadContext::from_env(pipeline.data_dir());
-    let sets = session::load_data(&opened.pipeline, sources, &context, &mut |_| {});
-    let sets = sets.map_err(|error| opened.failure(error))?;
-    let options = compile_options_for(&machine.compile, &*device);
-    let planner = CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, options);
-    let session = Session::new(Arc::clone(&opened.pipeline), Arc::new(planner), device, sets);
-    let session = session.map_err(|error| opened.failure(error))?;
-    Ok((opened, session))
+/// A pipeline with its data.
+pub(super) struct Loaded {
+    pub(super) opened: Opened,
+    registry: Registry,
+    sets: IndexMap<Symbol, DataSet>,
+}
+
+impl Loaded {
+    pub(super) fn new(engine: &Engine, pipeline: &PipelineArgs) -> Result<Loaded, Failure> {
+        let Engine { registry, sources } = engine;
+        let mut registry = registry.clone();
+        let opened = open(&pipeline.graph, &mut registry)?;
+        let context = LoadContext::from_env(pipeline.data_dir());
+        let sets = session::load_data(&opened.pipeline, sources, &context, &mut |_| {});
+        let sets = sets.map_err(|error| opened.failure(error))?;
+        Ok(Loaded { opened, registry, sets })
+    }
+
+    /// A session on a device.
+    pub(super) fn session(&self, args: &CompileArgs, device: &Arc<dyn Device>) -> Result<Session, Failure> {
+        let (pipeline, registry) = (&self.opened.pipeline, self.registry.clone());
+        let planner =
+            CompilingPlanner::new(Arc::clone(pipeline), registry, compile_options_for(args, &**device));
+        let (device, sets) = (Arc::clone(device), self.sets.clone());
+        let session = Session::new(Arc::clone(pipeline), Arc::new(planner), device, sets);
+        session.map_err(|error| self.opened.failure(error))
+    }
 }
 
 /// What the stages measure; fails if there is none to measure.

@@ -19,8 +19,8 @@ pub(super) struct Measured {
 
 /// Elements of the copy: from more than caches hold up to what a fast GPU is busy with for a while.
 const COPIED: [usize; 3] = [1 << 24, 1 << 26, 1 << 28];
-/// Extents of the product.
-const EXTENTS: [usize; 5] = [512, 1024, 2048, 4096, 8192];
+/// Extents of the product: from what takes an emulated GPU a moment on.
+const EXTENTS: [usize; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// What takes longer is large enough.
 const LONG_ENOUGH: f64 = 2e-3;
 /// Runs of which the shortest counts.

@@ -63,12 +63,30 @@ fn copy_text(&Measured { rate, size }: &Measured) -> String {
 }
 
 fn product_text(&Measured { rate, size }: &Measured) -> String {
-    format!("{:.2} TFLOP/s, {size} x {size} x {size}", rate * 1e-12)
+    let rate = match rate {
+        1e12.. => format!("{:.2} TFLOP/s", rate * 1e-12),
+        1e10.. => format!("{:.1} GFLOP/s", rate * 1e-9),
+        _ => format!("{:.3} GFLOP/s", rate * 1e-9),
+    };
+    format!("{rate}, {size} x {size} x {size}")
 }
 
 fn memory_text(bytes: u64) -> String {
     match bytes {
         0 => "memory not known".to_string(),
         bytes => format!("{:.1} GiB of memory", bytes as f64 / f64::from(1 << 30)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_products_have_digits_too() {
+        let text = |rate| product_text(&Measured { rate, size: 8 });
+        assert_eq!(text(51.234e12), "51.23 TFLOP/s, 8 x 8 x 8");
+        assert_eq!(text(123.45e9), "123.5 GFLOP/s, 8 x 8 x 8");
+        assert_eq!(text(0.0612e9), "0.061 GFLOP/s, 8 x 8 x 8");
     }
 }

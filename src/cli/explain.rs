@@ -17,9 +17,9 @@ use engine_runtime::session::{CompilingPlanner, Fault, StageFault, load_data, sp
 use indexmap::IndexSet;
 use serde_json::{Value, json};
 
+use super::device::compile_options;
 use super::open::{Opened, open};
 use super::output::{Failure, print};
-use super::run::compile_options;
 use super::{ExplainArgs, WhyArgs};
 use crate::Engine;
 

@@ -12,6 +12,7 @@ mod verify;
 
 mod bench;
 mod ceiling;
+mod device;
 mod profile;
 
 mod new;
@@ -393,7 +394,7 @@ impl VerifyArgs {
 
     fn open_devices(&self) -> Result<Vec<Arc<dyn Device>>, Failure> {
         let place = |&device: &Choice| DeviceArgs { device, threads: self.threads };
-        self.device.iter().map(|choice| run::open_device(&place(choice), true)).collect()
+        self.device.iter().map(|choice| device::open_device(&place(choice))).collect()
     }
 
     /// What the parser cannot say by itself.

@@ -52,7 +52,7 @@ impl Opened {
             return self.stage_failure(stage, fault);
         }
         match error.diagnostic(&self.pipeline) {
-            Some(diagnostic) => Failure::diagnostic(error.fault(), diagnostic, &self.sources),
+            Some(diagnostic) => Failure::diagnostic(error.fault(), diagnostic, &self.sources).by(&error),
             None => error.into(),
         }
     }

@@ -34,36 +34,42 @@ pub(super) struct Failure {
     fault: Fault,
     /// What to print.
     pub(super) text: String,
+    /// What a device has not done that another might do.
+    pub(super) of_device: Option<String>,
 }
 
 impl Failure {
+    fn new(fault: Fault, text: String) -> Self {
+        Failure { fault, text, of_device: None }
+    }
+
     /// The graph or its data is at fault.
     pub(super) fn graph(text: impl fmt::Display) -> Self {
-        Failure { fault: Fault::Graph, text: format!("error: {text}") }
+        Failure::new(Fault::Graph, format!("error: {text}"))
     }
 
     /// The machine is at fault.
     pub(super) fn machine(text: impl fmt::Display) -> Self {
-        Failure { fault: Fault::Machine, text: format!("error: {text}") }
+        Failure::new(Fault::Machine, format!("error: {text}"))
     }
 
     /// Diagnostics, which say for themselves that they are errors.
     pub(super) fn diagnostics(text: String) -> Self {
-        Failure { fault: Fault::Graph, text }
+        Failure::new(Fault::Graph, text)
     }
 
     /// One diagnostic about these texts.
     pub(super) fn diagnostic(fault: Fault, diagnostic: Diagnostic, sources: &Sources) -> Self {
         let mut diagnostics = Diagnostics::new();
         diagnostics.push(diagnostic);
-        Failure { fault, text: render(&diagnostics, sources) }
+        Failure::new(fault, render(&diagnostics, sources))
     }
 
     /// An error that has no place in any text.
     pub(super) fn coded(fault: Fault, error: &dyn Coded) -> Self {
         match error.diagnostic() {
             Some(diagnostic) => Failure::diagnostic(fault, diagnostic, &Sources::new()),
-            None => Failure { fault, text: format!("error: {error}") },
+            None => Failure::new(fault, format!("error: {error}")),
         }
     }
 
@@ -73,6 +79,11 @@ impl Failure {
         let mut diagnostic = Diagnostic::error(Code::E0505, message);
         diagnostic.help("make room or choose another path");
         Failure::diagnostic(Fault::Machine, diagnostic, &Sources::new())
+    }
+
+    /// The same, which this error is the cause of.
+    pub(super) fn by(self, error: &SessionError) -> Self {
+        Failure { of_device: error.is_of_device().then(|| error.to_string()), ..self }
     }
 
     pub(super) fn exit_code(&self) -> ExitCode {
@@ -86,10 +97,11 @@ impl Failure {
 
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
-        match error.fault() {
-            Fault::Interrupt => Failure { fault: Fault::Interrupt, text: error.to_string() },
+        let failure = match error.fault() {
+            Fault::Interrupt => Failure::new(Fault::Interrupt, error.to_string()),
             fault => Failure::coded(fault, &error),
-        }
+        };
+        failure.by(&error)
     }
 }
 

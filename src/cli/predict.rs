@@ -14,9 +14,9 @@ use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
 use super::PredictArgs;
+use super::device::{compile_options_for, on_device};
 use super::open::{Opened, open};
 use super::output::{Failure, expect_folder, remark};
-use super::run::{compile_options_for, open_device};
 use crate::Engine;
 
 pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure> {
@@ -26,13 +26,15 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
     check_output(&args.output, stage.outputs.len())?;
     let (name, ty) = fed_input(&opened.pipeline.graph, stage)?;
     let rows = table::read(&args.input)?;
-    let device = open_device(&args.machine.place, true)?;
-    let options = compile_options_for(&args.machine.compile, &*device);
-    let planner = CompilingPlanner::new(Arc::clone(&opened.pipeline), registry, options);
-    let session = Session::new(Arc::clone(&opened.pipeline), Arc::new(planner), device, IndexMap::new());
-    let mut session = session.map_err(|error| opened.failure(error))?;
-    session.load(&args.load)?.iter().for_each(|note| remark(format!("note: {note}")));
-    let outputs = predict_rows(&opened, &mut session, stage, (&name, &ty), &rows)?;
+    let outputs = on_device(&args.machine.place, |device| {
+        let options = compile_options_for(&args.machine.compile, &**device);
+        let pipeline = Arc::clone(&opened.pipeline);
+        let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry.clone(), options);
+        let session = Session::new(pipeline, Arc::new(planner), Arc::clone(device), IndexMap::new());
+        let mut session = session.map_err(|error| opened.failure(error))?;
+        session.load(&args.load)?.iter().for_each(|note| remark(format!("note: {note}")));
+        predict_rows(&opened, &mut session, stage, (&name, &ty), &rows)
+    })?;
     write(&args.output, &outputs)
 }
 

@@ -12,8 +12,9 @@ use engine_runtime::session::{Effort, Fault, StageMeasure};
 use serde_json::{Value, json};
 
 use super::ProfileArgs;
-use super::bench::{Times, measure, start};
+use super::bench::{Loaded, Times, measure};
 use super::ceiling::{self, Measured};
+use super::device::on_device;
 use super::output::{Failure, expect_folder, print};
 use crate::Engine;
 
@@ -21,16 +22,18 @@ const WARMUP: usize = 10;
 
 pub(super) fn profile(engine: Engine, args: &ProfileArgs) -> Result<(), Failure> {
     args.trace.iter().try_for_each(|path| expect_folder(path))?;
-    let (opened, mut session) = start(&engine, &args.pipeline, &args.machine)?;
+    let loaded = Loaded::new(&engine, &args.pipeline)?;
     let effort = Effort { warmup: WARMUP, steps: args.steps, at_once: 1, profiled: args.steps };
-    let measured = measure(&opened, &mut session, args.stage.as_deref(), effort)?;
-    let precision = opened.pipeline.matmul;
-    let ceiling = Ceiling::measure(session.device(), precision)
-        .map_err(|error| Failure::coded(Fault::Machine, &error))?;
+    let (name, measured, ceiling) = on_device(&args.machine.place, |device| {
+        let mut session = loaded.session(&args.machine.compile, device)?;
+        let measured = measure(&loaded.opened, &mut session, args.stage.as_deref(), effort)?;
+        let ceiling = Ceiling::measure(device, loaded.opened.pipeline.matmul);
+        let ceiling = ceiling.map_err(|error| Failure::coded(Fault::Machine, &error))?;
+        Ok((session.device_name().to_string(), measured, ceiling))
+    })?;
     let (copied, extent) = (ceiling.copy.size, ceiling.product.size);
     print(format!(
-        "{}: {:.1} GB/s by a copy of {} MiB, {:.1} GFLOP/s by a product of {extent}x{extent}x{extent}",
-        session.device_name(),
+        "{name}: {:.1} GB/s by a copy of {} MiB, {:.1} GFLOP/s by a product of {extent}x{extent}x{extent}",
         ceiling.copy.rate * 1e-9,
         (4 * copied) >> 20,
         ceiling.product.rate * 1e-9

@@ -3,11 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use engine_core::compile::Options;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
 use engine_core::pipeline::{Stage, StageKind};
@@ -16,14 +13,15 @@ use engine_runtime::device::Device;
 use engine_runtime::session::{self, CompilingPlanner, Inspection, Report, Session, SessionError};
 use indexmap::IndexMap;
 
+use super::RunArgs;
+use super::device::{compile_options, compile_options_for, on_opened, open_beside};
 use super::dump::{Dumps, expect_nodes};
 use super::explain::compile_stages;
 use super::html;
 use super::open::{Opened, open};
 use super::output::{Failure, expect_folder, remark};
 use super::progress::Progress;
-use super::{CompileArgs, DeviceArgs, RunArgs};
-use crate::{Engine, devices};
+use crate::Engine;
 
 pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
@@ -59,25 +57,15 @@ fn run_stages(
 ) -> Result<Report, Failure> {
     let context = LoadContext { say: |line| remark(line), ..LoadContext::from_env(args.pipeline.data_dir()) };
     let load = || session::load_data(&opened.pipeline, sources, &context, &mut |event| progress.show(event));
-    let (mut used, sets) = open_beside(&args.machine.place, load)?;
-    tell_device(&used, args.quiet);
+    let (used, sets) = open_beside(&args.machine.place, load)?;
     let sets = sets.map_err(|error| opened.failure(error))?;
-    loop {
+    on_opened(used, args.quiet, |device| {
         let mut dumps = Dumps::new(args);
-        let ran = run_on(&used.device, opened, &registry, sets.clone(), args, (&mut *progress, &mut dumps));
+        let ran = run_on(device, opened, &registry, sets.clone(), args, (&mut *progress, &mut dumps));
         progress.finish();
-        match (ran, &used.next) {
-            (Err(error), Some(next)) if error.is_of_device() => {
-                remark(format!("note: {} cannot run this: {error}", used.device.info().name));
-                used = devices::open_next(next)?;
-                tell_device(&used, args.quiet);
-            }
-            (ran, _) => {
-                let report = ran.map_err(|error| opened.failure(error))?;
-                return dumps.finish().map(|()| report);
-            }
-        }
-    }
+        let report = ran.map_err(|error| opened.failure(error))?;
+        dumps.finish().map(|()| report)
+    })
 }
 
 fn run_on(
@@ -99,48 +87,6 @@ fn run_on(
     session.run_stages(args.resume.as_deref(), &mut |event| {
         dumps.see(event);
         progress.show(event);
-    })
-}
-
-/// How to compile for a device.
-pub(super) fn compile_options_for(args: &CompileArgs, device: &dyn Device) -> Options {
-    Options { abilities: device.abilities(), n_streams: device.n_streams(), ..compile_options(args) }
-}
-
-/// How to compile where no device is asked for.
-pub(super) fn compile_options(args: &CompileArgs) -> Options {
-    let fuel = args.fuel.unwrap_or(usize::MAX);
-    Options { fuse: !args.no_fuse, without: args.without.clone(), fuel, ..Options::default() }
-}
-
-/// Starts the device that is asked for, and says which `auto` has taken.
-pub(super) fn open_device(args: &DeviceArgs, quiet: bool) -> Result<Arc<dyn Device>, Failure> {
-    let opened = devices::open(args.device, args.threads)?;
-    tell_device(&opened, quiet);
-    Ok(opened.device)
-}
-
-fn tell_device(opened: &devices::Opened, quiet: bool) {
-    if let Some(why) = opened.why.as_ref().filter(|_| !quiet) {
-        remark(format!("device: {why}"));
-    }
-}
-
-/// Starts the device that is asked for while `work` is done: a GPU takes some tenths of a second. That it is not there at
-/// all is told before.
-fn open_beside<T>(args: &DeviceArgs, work: impl FnOnce() -> T) -> Result<(devices::Opened, T), Failure> {
-    const SOON: Duration = Duration::from_millis(10);
-    let &DeviceArgs { device, threads } = args;
-    thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        scope.spawn(move || drop(sender.send(devices::open(device, threads))));
-        let early = receiver.recv_timeout(SOON).ok().transpose()?;
-        let done = work();
-        let opened = match early {
-            Some(opened) => opened,
-            None => receiver.recv().map_err(Failure::machine)??,
-        };
-        Ok((opened, done))
     })
 }
 

@@ -11,8 +11,8 @@ use engine_runtime::once::Once;
 use engine_runtime::tensor::HostTensor;
 
 use super::SelftestArgs;
+use super::device::open_device;
 use super::output::{Failure, print};
-use super::run::open_device;
 use crate::Engine;
 
 /// How a run on the device is made.
@@ -37,7 +37,7 @@ struct Count {
 }
 
 pub(super) fn selftest(engine: Engine, args: &SelftestArgs) -> Result<(), Failure> {
-    let device = open_device(&args.device, true)?;
+    let device = open_device(&args.device)?;
     let registry = &engine.registry;
     let is_wanted = |name: &str| args.filter.as_ref().is_none_or(|part| name.contains(part.as_str()));
     let mut count = Count::default();

@@ -20,10 +20,10 @@ use engine_runtime::device::Device;
 use engine_runtime::once::Once;
 
 use super::VerifyArgs;
+use super::device::compile_options_for;
 use super::explain::compile_stages;
 use super::open::open;
 use super::output::{Failure, print};
-use super::run::compile_options_for;
 use super::selftest::{Fault, tolerance};
 use crate::Engine;
 use errors::Histogram;

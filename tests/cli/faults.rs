@@ -153,6 +153,40 @@ fn what_fails_later_is_said_as_well_and_auto_starts_over() {
     }
 }
 
+/// Whatever runs a graph starts over on the next device, not `run` alone.
+#[test]
+fn all_commands_go_on_to_the_next_device() {
+    let Some(stub) = stub(&ALL) else { return };
+    let desk = Desk::new();
+    desk.write("wide.ron", WIDE);
+    desk.run(&["--set", "train.epochs=1"]);
+    let rows = digits::draw(digits::DEFAULT_SEED, Part::Test, 3).unwrap();
+    save_npy(&desk.path("images.npy"), &rows.images);
+    let commands: [&[&str]; 3] = [
+        &["bench", "wide.ron", "--warmup", "0", "--steps", "1"],
+        &["profile", "wide.ron", "--steps", "1"],
+        &["predict", "tiny.ron", "--load", "latest.ckpt", "--input", "images.npy"],
+    ];
+    for (command, fault) in commands.iter().flat_map(|&command| [(command, "compile"), (command, "lost")]) {
+        let on = |device: &str| {
+            let mut engine = desk.command(&[command, &["--device", device]].concat());
+            // What was compiled once is no fault any more.
+            engine.env("LD_LIBRARY_PATH", stub.path()).env("ENGINE_CACHE_DIR", desk.path(fault));
+            Ended::from(engine.envs(without_vulkan()).env("STUB_FAULT", fault).output().unwrap())
+        };
+        let asked = on("cuda");
+        assert_eq!((asked.code, asked.results.as_str()), (3, ""), "{command:?}, {fault}: {}", asked.errors);
+        let auto = on("auto");
+        assert_eq!(auto.code, 0, "{command:?}, {fault}: {}", auto.errors);
+        assert!(
+            auto.errors.contains("note: Stub GPU (1 multiprocessors) cannot run this: "),
+            "{}",
+            auto.errors
+        );
+        assert!(!auto.results.is_empty());
+    }
+}
+
 /// Damaged files of the cache, and whole ones that the driver refuses, are replaced.
 #[test]
 fn a_damaged_cache_is_compiled_again() {
@@ -255,4 +289,65 @@ fn a_limit_that_a_graph_exceeds_is_named() {
         stages: {"go": Run(outputs: ["y"])},
     )"#);
     check_failure(&large, 3, "error[E0610]: `x` takes 6400000000 bytes, and ");
+}
+
+/// Where a process may take no more memory, as where a GPU has none, the message says what takes the most.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_that_an_adapter_does_not_grant_is_told_of() {
+    if !is_emulated() {
+        return;
+    }
+    let outputs: Vec<String> = (0..60).map(|i| format!("\"y{i}\"")).collect();
+    let nodes: String = (0..60).map(|i| format!("\"y{i}\": \"exp(outer + {i}.0)\", ")).collect();
+    let graph = format!(
+        r#"(
+            params: {{"x": "f32[5000]"}},
+            nodes: {{"outer": "reshape(x, shape=[5000, 1]) * reshape(x, shape=[1, 5000])", {nodes}}},
+            stages: {{"go": Run(outputs: [{}])}},
+        )"#,
+        outputs.join(", ")
+    );
+    let desk = Desk::new();
+    desk.write("many.ron", graph);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 4000000 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_engine")]);
+    command.args(["run", "many.ron", "--quiet", "--device", "wgpu:software"]);
+    command.current_dir(desk.dir.path()).env("ENGINE_OFFLINE", "1");
+    let ended = Ended::from(command.output().unwrap());
+    check_failure(&ended, 3, "error[E0604]: ");
+    let parts =
+        [" bytes of memory left; the largest tensors of `many` are `outer` (96 MiB), ", "`y0` (96 MiB)"];
+    for part in parts {
+        assert!(ended.errors.contains(part), "`{part}` is missing in:\n{}", ended.errors);
+    }
+}
+
+/// What the driver tells of kernels is kept; damaged files are replaced.
+#[test]
+fn a_damaged_cache_of_wgpu_does_no_harm() {
+    if !is_emulated() {
+        return;
+    }
+    let desk = Desk::new();
+    let run = || {
+        let mut command = desk.command(&["run", "tiny.ron", "--device", "wgpu:software"]);
+        command.args(["--set", "train.epochs=1"]).env("ENGINE_CACHE_DIR", desk.path("cache"));
+        let ended = Ended::from(command.output().unwrap());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        ended.errors
+    };
+    let entries = || fs::read_dir(desk.path("cache/wgpu")).unwrap().map(|entry| entry.unwrap().path());
+    run();
+    let whole: Vec<_> = entries().map(|path| fs::read(path).unwrap()).collect();
+    assert!(!whole.is_empty());
+    assert!(!run().contains("damaged"));
+    for path in entries() {
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[30] ^= 1;
+        fs::write(path, bytes).unwrap();
+    }
+    let errors = run();
+    assert!(errors.contains(".pipeline is damaged; what was in it is found anew"), "{errors}");
+    assert!(entries().map(|path| fs::read(path).unwrap()).eq(whole));
 }

@@ -22,10 +22,10 @@ use super::page::{self, Row};
 use super::{Edges, MOST_ROWS, SEED, STEP, edges_of, longest_sum, part};
 use crate::Engine;
 use crate::cli::VerifyArgs;
+use crate::cli::device::compile_options_for;
 use crate::cli::explain::compile_stages;
 use crate::cli::open::open;
 use crate::cli::output::{Failure, print};
-use crate::cli::run::compile_options_for;
 use crate::cli::selftest::tolerance;
 use crate::devices::Choice;
 

@@ -1,0 +1,133 @@
+//! The device that commands run on, and under `auto` the next one where it cannot.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use engine_core::compile::Options;
+use engine_runtime::device::Device;
+
+use super::output::{Failure, remark};
+use super::{CompileArgs, DeviceArgs};
+use crate::devices::{self, Opened};
+
+/// Does `work` on the device that is asked for; under `auto`, from its start on the next one where a device fails.
+pub(super) fn on_device<T>(
+    args: &DeviceArgs,
+    work: impl FnMut(&Arc<dyn Device>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    on_opened(devices::open(args.device, args.threads)?, true, work)
+}
+
+/// The same from a device on that is open already; unless `quiet`, says which `auto` has taken.
+pub(super) fn on_opened<T>(
+    mut used: Opened,
+    quiet: bool,
+    mut work: impl FnMut(&Arc<dyn Device>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    loop {
+        tell_device(&used, quiet);
+        let failure = match work(&used.device) {
+            Ok(done) => return Ok(done),
+            Err(failure) => failure,
+        };
+        match (&failure.of_device, &used.next) {
+            (Some(error), Some(next)) => {
+                remark(format!("note: {} cannot run this: {error}", used.device.info().name));
+                used = devices::open_next(next)?;
+            }
+            _ => return Err(failure),
+        }
+    }
+}
+
+/// Starts the device that is asked for, and no other.
+pub(super) fn open_device(args: &DeviceArgs) -> Result<Arc<dyn Device>, Failure> {
+    Ok(devices::open(args.device, args.threads)?.device)
+}
+
+/// Starts the device that is asked for while `work` is done: a GPU takes some tenths of a second. That it is not there at
+/// all is told before.
+pub(super) fn open_beside<T>(args: &DeviceArgs, work: impl FnOnce() -> T) -> Result<(Opened, T), Failure> {
+    const SOON: Duration = Duration::from_millis(10);
+    let &DeviceArgs { device, threads } = args;
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        scope.spawn(move || drop(sender.send(devices::open(device, threads))));
+        let early = receiver.recv_timeout(SOON).ok().transpose()?;
+        let done = work();
+        let opened = match early {
+            Some(opened) => opened,
+            None => receiver.recv().map_err(Failure::machine)??,
+        };
+        Ok((opened, done))
+    })
+}
+
+fn tell_device(opened: &Opened, quiet: bool) {
+    if let Some(why) = opened.why.as_ref().filter(|_| !quiet) {
+        remark(format!("device: {why}"));
+    }
+}
+
+/// How to compile for a device.
+pub(super) fn compile_options_for(args: &CompileArgs, device: &dyn Device) -> Options {
+    Options { abilities: device.abilities(), n_streams: device.n_streams(), ..compile_options(args) }
+}
+
+/// How to compile where no device is asked for.
+pub(super) fn compile_options(args: &CompileArgs) -> Options {
+    let fuel = args.fuel.unwrap_or(usize::MAX);
+    Options { fuse: !args.no_fuse, without: args.without.clone(), fuel, ..Options::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::devices::{Choice, Next};
+    use engine_runtime::device::DeviceError;
+    use engine_runtime::session::SessionError;
+
+    /// What `work` has come to, and how often it was done, where one more device can be tried.
+    fn tried(first: impl Fn() -> Failure) -> (Result<&'static str, Failure>, usize) {
+        let opened = devices::open(Choice::Cpu, Some(1)).unwrap();
+        let used = Opened { next: Some(Next::cpu()), ..opened };
+        let mut n_tried = 0;
+        let done = on_opened(used, true, |_| {
+            n_tried += 1;
+            if n_tried == 1 { Err(first()) } else { Ok("done") }
+        });
+        (done, n_tried)
+    }
+
+    #[test]
+    fn what_another_device_might_do_is_tried_there() {
+        let [device, why] = ["a GPU", "unplugged"].map(String::from);
+        let (buffer, kernel, reason) = ("x".to_string(), "y".to_string(), "no f64".to_string());
+        let errors = [
+            DeviceError::out_of_memory(&device, 1 << 40, None),
+            DeviceError::TooLarge { device: device.clone(), buffer, bytes: 1 << 40, most: 1 << 31 },
+            DeviceError::Unsupported { device: device.clone(), kernel, reason },
+            DeviceError::Lost { device, why },
+        ];
+        for error in errors {
+            let (done, n_tried) = tried(|| SessionError::Device(error.clone()).into());
+            assert_eq!((done.unwrap(), n_tried), ("done", 2), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_no_device_can_do_is_not_tried_again() {
+        let (done, n_tried) = tried(|| Failure::graph("no such row"));
+        assert_eq!((done.unwrap_err().text.as_str(), n_tried), ("error: no such row", 1));
+    }
+
+    #[test]
+    fn the_last_device_has_the_last_word() {
+        let used = devices::open(Choice::Cpu, Some(1)).unwrap();
+        let lost = || DeviceError::Lost { device: "a GPU".into(), why: "unplugged".into() };
+        let done: Result<(), Failure> = on_opened(used, true, |_| Err(SessionError::Device(lost()).into()));
+        assert!(done.unwrap_err().text.contains("a GPU was lost: unplugged"));
+    }
+}
