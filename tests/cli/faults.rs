@@ -265,6 +265,17 @@ fn a_software_adapter_is_taken_only_if_asked_for() {
     assert!(auto.errors.contains("there is only a software adapter, "), "{}", auto.errors);
 }
 
+/// Every op has kernels there.
+#[test]
+fn the_selftest_of_a_software_adapter_skips_nothing() {
+    if !is_emulated() {
+        return;
+    }
+    let ended = Desk::new().engine(&["selftest", "--device", "wgpu:software"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(ended.results.trim_end().ends_with(": all passed, 0 skipped"), "{}", ended.results);
+}
+
 /// What no buffer can hold is named, before it is computed.
 #[test]
 fn a_limit_that_a_graph_exceeds_is_named() {

@@ -22,7 +22,7 @@ fn what_the_processor_runs_gpus_run_in_every_type() {
             for gpu in gpus() {
                 n_run += 1;
                 let problem = match case.run(&**gpu, true) {
-                    Ok(found) => difference(&found, &expected, dtype),
+                    Ok(found) => difference(&found, &expected, tolerance(example, dtype)),
                     Err(error) => Some(error.to_string()),
                 };
                 failures.extend(problem.map(|why| format!("{} in {dtype}: {why}", example.call)));
@@ -33,14 +33,19 @@ fn what_the_processor_runs_gpus_run_in_every_type() {
     assert!(n_run > 1500 * gpus().len(), "{n_run} were run");
 }
 
-/// The first element that is off by more than devices may be apart, relative to the largest.
-fn difference(found: &[Vec<f64>], expected: &[Vec<f64>], dtype: DType) -> Option<String> {
-    let tolerance = match dtype {
+/// How far devices may be apart, relative to the largest element.
+fn tolerance(example: &Example, dtype: DType) -> f64 {
+    match dtype {
         DType::F16 => 1e-2,
         DType::BF16 => 4e-2,
-        DType::F64 => 1e-12,
+        // One op says what it computes in.
+        DType::F64 if !example.call.contains("compute=f32") => 1e-12,
         _ => 1e-4,
-    };
+    }
+}
+
+/// The first element that is off by more.
+fn difference(found: &[Vec<f64>], expected: &[Vec<f64>], tolerance: f64) -> Option<String> {
     found.iter().zip(expected).enumerate().find_map(|(output, (found, expected))| {
         let sizes = expected.iter().map(|x| x.abs()).filter(|x| x.is_finite());
         let allowed = tolerance * sizes.fold(1.0, f64::max);
@@ -63,10 +68,12 @@ fn retyped(example: &Example, dtype: DType, registry: &Registry) -> Vec<Case> {
         let results = match &node.op {
             NodeOp::Input(_) => {
                 let (name, mut ty) = (node.name().to_string(), node.outputs[0].ty.clone());
+                let mut numbers = given.inputs[&name].to_f64();
                 if is_replaced(&ty) {
                     (is_other, ty) = (true, ty.with_dtype(dtype));
+                    numbers.iter_mut().for_each(|x| *x = near_enough(*x, dtype));
                 }
-                inputs.insert(name.clone(), tensor(&ty, given.inputs[&name].to_f64().into_iter()));
+                inputs.insert(name.clone(), tensor(&ty, numbers.into_iter()));
                 vec![b.input(&name, InputKind::Data, ty)]
             }
             NodeOp::Call(call) => {
@@ -88,6 +95,11 @@ fn retyped(example: &Example, dtype: DType, registry: &Registry) -> Vec<Case> {
     let forward = Graph { outputs: numbered(&results), ..b.graph.clone() };
     let graphs = [forward].into_iter().chain(gradients(b, &results, registry));
     graphs.map(|graph| Case { graph: graph.pruned(), inputs: inputs.clone() }).collect()
+}
+
+/// In halves, large numbers lose what they differ by.
+fn near_enough(x: f64, dtype: DType) -> f64 {
+    if dtype.is_float() && dtype.size() == 2 && x.is_finite() { x.clamp(-8.0, 8.0) } else { x }
 }
 
 fn numbered(values: &[Value]) -> Vec<(Symbol, Value)> {

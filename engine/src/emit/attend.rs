@@ -79,7 +79,8 @@ pub fn launch(kernel: &Kernel, body: &AttendBody) -> Result<FusedKernel, EmitErr
         end: body.end.clone(),
     };
     let tile = over_scores(body, scores(kernel));
-    let is_double = body.tiles().iter().any(|tile| tile.insts.iter().any(|inst| inst.dtype.size() > 4));
+    // Indices of 64 bits are numbers like others: they stay in registers.
+    let is_double = body.tiles().iter().any(|tile| tile.insts.iter().any(|inst| inst.dtype == DType::F64));
     if is_double || form.layout(&tile).n_words > MOST_WORDS || width > MOST_COLUMNS {
         return Err(EmitError::Attend);
     }

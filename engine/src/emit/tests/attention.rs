@@ -11,7 +11,7 @@ const KEYS: usize = 30;
 const WIDTH: usize = 12;
 
 /// `softmax(query · selected keys) · selected values`; each query selects keys of its own.
-fn selected_attention(n_selected: usize) -> Kernel {
+fn selected_attention(n_selected: usize, indices: DType) -> Kernel {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("attention"), &registry);
     let mut input = |name: &str, dtype: DType, extents: &[usize]| {
@@ -20,7 +20,7 @@ fn selected_attention(n_selected: usize) -> Kernel {
     let query = input("query", DType::F32, &[QUERIES, 1, DEPTH]);
     let keys = input("keys", DType::F32, &[KEYS, DEPTH]);
     let values = input("values", DType::F32, &[KEYS, WIDTH]);
-    let selected = input("selected", DType::I32, &[QUERIES, n_selected]);
+    let selected = input("selected", indices, &[QUERIES, n_selected]);
     let keys = b.gather(keys, selected, 0, 0);
     let values = b.gather(values, selected, 0, 0);
     let by = |l, r| Contract { batch: vec![(0, 0)], contracted: vec![(l, r)] };
@@ -40,15 +40,16 @@ fn selected_attention(n_selected: usize) -> Kernel {
     kernel.clone()
 }
 
-fn check(n_selected: usize) {
-    let kernel = selected_attention(n_selected);
+fn check(n_selected: usize, indices: DType) {
+    let kernel = selected_attention(n_selected, indices);
     let (query, keys, values) = (numbers(QUERIES * DEPTH), numbers(KEYS * DEPTH), numbers(KEYS * WIDTH));
     let selected: Vec<usize> = (0..QUERIES * n_selected).map(|i| (i * i + 7 * i) % KEYS).collect();
-    let selected_bytes: Vec<u8> = selected.iter().flat_map(|&key| (key as i32).to_le_bytes()).collect();
+    let index_bytes = |&key: &usize| (key as i64).to_le_bytes()[..indices.size()].to_vec();
+    let selected_bytes: Vec<u8> = selected.iter().flat_map(index_bytes).collect();
     let inputs = kernel.operands.iter().filter(|operand| operand.usage != Use::Write);
     let inputs: Vec<Vec<u8>> = inputs
         .map(|operand| match (operand.ty.dtype, operand.ty.numel()) {
-            (DType::I32, _) => selected_bytes.clone(),
+            (dtype, _) if dtype == indices => selected_bytes.clone(),
             (_, n) if n == query.len() => bytes(&query),
             (_, n) if n == keys.len() => bytes(&keys),
             _ => bytes(&values),
@@ -76,13 +77,14 @@ fn check(n_selected: usize) {
 fn selected_keys_are_attended_to_in_one_kernel() {
     // Fewer than planes take at once, a round that is not whole, several rounds, and a row that is read again.
     for n_selected in [2, 33, 300, 5000] {
-        check(n_selected);
+        check(n_selected, DType::I32);
     }
+    check(33, DType::I64);
 }
 
 #[test]
 fn the_kernel_of_selected_attention_is_one_text_without_scores_in_memory() {
-    let source = only_source(&selected_attention(40));
+    let source = only_source(&selected_attention(40, DType::I32));
     assert_eq!((&*source.entry, source.cube_dim), ("attend", [256, 1, 1]));
     assert_eq!(source.cube_count_for(source.points), QUERIES);
     assert_eq!(source.arguments.len(), 5);
@@ -90,5 +92,5 @@ fn the_kernel_of_selected_attention_is_one_text_without_scores_in_memory() {
 
 #[test]
 fn more_keys_than_a_block_has_room_for_are_refused() {
-    assert_eq!(cuda_sources(&selected_attention(20_000)).unwrap_err(), EmitError::Attend);
+    assert_eq!(cuda_sources(&selected_attention(20_000, DType::I32)).unwrap_err(), EmitError::Attend);
 }
