@@ -6,7 +6,7 @@ use super::target::Target;
 use cubecl_core::ir::{
     Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, CompareAndSwapOperator, Comparison,
     ConstantValue, ElemType, FloatKind, FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction,
-    IntKind, Operation, Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch, Synchronization,
+    IntKind, Loop, Operation, Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch, Synchronization,
     Type, UIntKind, UnaryOperator, Variable, VectorInitOperator,
 };
 use std::cell::RefCell;
@@ -162,6 +162,10 @@ impl Code<'_> {
 
     pub fn bit_not(&mut self, x: Variable) -> Variable {
         self.out(x.elem_type(), Bitwise::BitwiseNot(UnaryOperator { input: x }))
+    }
+
+    pub fn count_ones(&mut self, x: Variable) -> Variable {
+        self.out(U32, Bitwise::CountOnes(UnaryOperator { input: x }))
     }
 
     pub fn cmp(&mut self, op: fn(BinaryOperator) -> Comparison, lhs: Variable, rhs: Variable) -> Variable {
@@ -407,6 +411,12 @@ impl Code<'_> {
         self.scope.create_shared_array(Type::scalar(elem), length, None).consume()
     }
 
+    /// An array of words that threads of a block change at once.
+    pub fn shared_atomics(&mut self, length: usize) -> Variable {
+        let word = Type::new(StorageType::Atomic(U32));
+        self.scope.create_shared_array(word, length, None).consume()
+    }
+
     /// An array of vectors that the threads of a block share.
     pub fn shared_vectors(&mut self, elem: ElemType, width: usize, length: usize) -> Variable {
         let ty = Type::scalar(elem).with_vector_size(width);
@@ -461,6 +471,18 @@ impl Code<'_> {
         body(&mut self.block(&mut scope), i);
         let range = RangeLoop { i, start, end, step, inclusive: false, scope };
         self.scope.register(Branch::RangeLoop(Box::new(range)));
+    }
+
+    /// Goes on until [`Code::stop_if`].
+    pub fn forever(&mut self, body: impl FnOnce(&mut Code)) {
+        let mut scope = self.scope.child();
+        body(&mut self.block(&mut scope));
+        self.scope.register(Branch::Loop(Box::new(Loop { scope })));
+    }
+
+    /// Leaves the loop.
+    pub fn stop_if(&mut self, cond: Variable) {
+        self.when(cond, |code| code.scope.register(Branch::Break));
     }
 
     /// Runs the case of the number that `value` is.

@@ -44,7 +44,7 @@ fn level_step(level: &Level, width: usize) -> Step {
 }
 
 /// The widest vector that a thread reads or writes at once.
-const VECTOR_BYTES: usize = 16;
+pub const VECTOR_BYTES: usize = 16;
 
 /// Points of a group: as many as fill a vector of the largest type that is read or written along the tile's points, if a
 /// run of `length` points is made of whole groups.

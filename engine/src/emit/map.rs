@@ -13,9 +13,20 @@ pub const THREADS: usize = 256;
 /// The fewest threads that points are gathered into groups for: fewer do not fill a GPU.
 const FEWEST_THREADS: usize = 1 << 15;
 
-/// Points of a thread.
+/// Points of a thread; all in one row if something is there once per row.
 pub fn width(tile: &Tile) -> usize {
-    wide_enough(group::width(tile, tile.domain.points(Class::Element)), tile.domain.points(Class::Element))
+    let Domain { row, inner, .. } = tile.domain;
+    let n_points = tile.domain.points(Class::Element);
+    let length = match has_rows(tile) {
+        false => n_points,
+        true if inner == 1 => row,
+        true => 1,
+    };
+    wide_enough(group::width(tile, length), n_points)
+}
+
+fn has_rows(tile: &Tile) -> bool {
+    tile.insts.iter().any(|inst| inst.class == Class::Row)
 }
 
 /// At most `width`, so that there are enough threads.
@@ -50,10 +61,8 @@ pub fn at_group(
     first: Variable,
     width: usize,
 ) -> Result<(), EmitError> {
-    let n_registers = tile_code.tile.insts.len();
     let group = Group::from(code, first, width);
-    let mut registers = vec![vec![None; n_registers]; width];
-    tile_code.run_group(code, 0..n_registers, &group, &mut registers)
+    registers_of_group(code, tile_code, &group, vec![None; tile_code.tile.insts.len()]).map(drop)
 }
 
 /// The whole tile at one point; what is there once per row is computed at each point. Registers that are there already
@@ -75,7 +84,7 @@ pub fn registers_at_point(
     mut registers: Registers,
 ) -> Result<Registers, EmitError> {
     let Tile { domain, insts } = tile_code.tile;
-    let row = insts.iter().any(|inst| inst.class == Class::Row).then(|| row_of(code, domain, point));
+    let row = has_rows(tile_code.tile).then(|| row_of(code, domain, point));
     for (reg, inst) in insts.iter().enumerate() {
         if registers[reg].is_some() {
             continue;
@@ -95,7 +104,7 @@ pub fn registers_of_group(
 ) -> Result<Vec<Registers>, EmitError> {
     let Tile { domain, insts } = tile_code.tile;
     let is_row = |inst: &TileInst| inst.class == Class::Row;
-    let row = insts.iter().any(is_row).then(|| row_of(code, domain, group.first()));
+    let row = has_rows(tile_code.tile).then(|| row_of(code, domain, group.first()));
     let missing: Vec<usize> = (0..insts.len()).filter(|&reg| registers[reg].is_none()).collect();
     let mut registers = vec![registers; group.points.len()];
     for reg in missing {

@@ -29,6 +29,7 @@ mod access;
 mod ahead;
 mod attend;
 mod best;
+mod by_row;
 mod code;
 mod contract;
 mod doubles;
@@ -43,6 +44,7 @@ mod narrow;
 mod on_host;
 mod own;
 mod philox;
+mod radix;
 mod repack;
 mod rough;
 mod row;
@@ -219,6 +221,10 @@ enum Form {
         each: usize,
     },
     Scatter(scatter::ScatterForm),
+    /// Updates in the order of their rows.
+    ByRow(by_row::ByRowForm),
+    /// Part of putting keys in order.
+    Radix(radix::RadixForm),
     Scan(scan::ScanForm),
     /// The tile is that over the scores.
     Attend(Box<attend::AttendForm>),
@@ -318,13 +324,23 @@ impl FusedKernel {
         FusedKernel { target, ..self }
     }
 
-    /// The same, but it writes nothing while the error flag stands.
+    /// The same, but it writes no tensor while the error flag stands.
     pub fn guarded(self) -> FusedKernel {
-        FusedKernel { is_guarded: true, ..self }
+        // What sorts row numbers relies on what the launches before it wrote.
+        let is_guarded = match &self.form {
+            Form::ByRow(form) => form.writes_tensors(),
+            Form::Radix(_) => false,
+            _ => true,
+        };
+        FusedKernel { is_guarded, ..self }
     }
 
     /// The kernel without its stores: it finds bad indices before anything is written. None if it checks none.
     pub fn checks_only(&self) -> Option<FusedKernel> {
+        if let Form::ByRow(_) = self.form {
+            // Indices are looked at by the launch that makes keys of them, before anything is written.
+            return self.by_row_checks().filter(|checks| checks.checks());
+        }
         let mut checks = self.clone();
         // Stores are last, so registers keep their numbers.
         checks.tile.insts.retain(|inst| !matches!(inst.op, TileOp::Store { .. }));
@@ -378,10 +394,11 @@ impl FusedKernel {
             Form::Map => points.div_ceil(map::THREADS * map::width(&self.tile)),
             Form::Contract(_) | Form::Repack(_) => points.div_ceil(map::THREADS),
             Form::Scatter(form) => points.div_ceil(map::THREADS * form.width),
+            Form::ByRow(form) => points.div_ceil(map::THREADS * form.width),
             Form::Tiled { product, each, .. } => tiled::cubes(product, *each, points),
             Form::Scan(_) => scan::cubes(&self.tile.domain, points),
             Form::Row => row::cubes(&self.tile, self.target, points),
-            Form::Attend(_) | Form::Fold(_) | Form::Own(_) => points,
+            Form::Attend(_) | Form::Fold(_) | Form::Own(_) | Form::Radix(_) => points,
             Form::Segmented(segments) => segmented::cubes(segments, segmented::width(&self.tile, segments))
                 .last()
                 .copied()
@@ -404,6 +421,7 @@ impl FusedKernel {
             Form::Segmented(_) => self.info_of(&[], seed),
             Form::Fold(form) => self.info_of(form.scalars(), seed),
             Form::Own(own) => self.info_of(&own.launch.scalars, seed),
+            Form::Radix(form) => self.info_of(&form.scalars, seed),
             _ => self.info_of(&[points], seed),
         }
     }
@@ -430,6 +448,8 @@ impl FusedKernel {
         let domain = &self.tile.domain;
         match &self.form {
             Form::Scatter(form) => form.n_points,
+            Form::ByRow(form) => form.n_points,
+            Form::Radix(form) => form.cubes,
             Form::Fold(form) => form.n_blocks(),
             Form::Own(own) => own.launch.cubes,
             Form::Repack(form) => form.n_words(),
@@ -475,7 +495,13 @@ impl FusedKernel {
             Form::Attend(_) => attend::THREADS,
             Form::Fold(ref form) => form.threads(),
             Form::Own(ref own) => own.launch.threads,
-            Form::Map | Form::Segmented(_) | Form::Contract(_) | Form::Scatter(_) | Form::Repack(_) => {
+            Form::Radix(ref form) => form.threads(),
+            Form::Map
+            | Form::Segmented(_)
+            | Form::Contract(_)
+            | Form::Scatter(_)
+            | Form::ByRow(_)
+            | Form::Repack(_) => {
                 map::THREADS
             }
             Form::Tiled { .. } => tiled::THREADS,
@@ -490,6 +516,8 @@ impl FusedKernel {
             Form::Segmented(_) => "segmented_map",
             Form::Contract(_) | Form::Tiled { .. } => "contract",
             Form::Scatter(_) => "scatter",
+            Form::ByRow(ref form) => form.entry(),
+            Form::Radix(ref form) => form.entry(),
             Form::Scan(_) => "scan",
             Form::Attend(_) => "attend",
             Form::Fold(_) => "fold",
@@ -525,6 +553,7 @@ impl FusedKernel {
             Form::Segmented(_) => 0,
             Form::Fold(form) => form.n_scalars(),
             Form::Own(own) => own.launch.scalars.len(),
+            Form::Radix(form) => form.scalars.len(),
             _ => 1,
         };
         let scalars: Vec<Variable> = (0..n_scalars).map(|_| builder.scalar(index.into()).consume()).collect();
@@ -553,6 +582,12 @@ impl FusedKernel {
             (Form::Scatter(form), Some(points)) => {
                 scatter::scatter(&mut code, form, &self.tile, &buffers, points)?;
             }
+            (Form::ByRow(form), Some(points)) => form.emit(&mut code, &self.tile, &buffers, points)?,
+            (Form::Radix(form), _) => self.in_grid(&mut code, |code| {
+                let arrays: Vec<Variable> = buffers.operands.iter().map(|operand| operand.array).collect();
+                form.emit(code, &arrays, &scalars);
+                Ok(())
+            })?,
             (Form::Attend(form), Some(rows)) => attend::attend(&mut code, form, &self.tile, &buffers, rows)?,
             (Form::Scan(form), Some(rows)) => {
                 scan::scan(&mut code, form, &self.tile.domain, &buffers, rows);
@@ -604,6 +639,7 @@ impl FusedKernel {
         let width = match self.form {
             Form::Map => map::width(&self.tile),
             Form::Row => RowPlan::of(&self.tile, self.target).width,
+            Form::ByRow(ref by_row) if matches!(form.argument, Argument::Operand(_)) => by_row.width,
             _ => 1,
         };
         let words = width / self.target.lanes(form.dtype);

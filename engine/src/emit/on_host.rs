@@ -41,7 +41,8 @@ pub struct HostMemory {
     pub operands: Vec<Vec<u8>>,
     /// The workspace, as far as it was used.
     pub workspace: Vec<u8>,
-    flag: Option<Vec<u8>>,
+    /// The error flag, once it is reached.
+    pub flag: Option<Vec<u8>>,
 }
 
 impl HostMemory {
@@ -56,7 +57,9 @@ impl HostMemory {
     pub fn launch(&mut self, source: &KernelSource, n_blocks: usize, info: &[u64]) -> Option<()> {
         let given = source.arguments.iter().map(|argument| self.place(argument).to_vec()).collect();
         let after = execute_launch(source, n_blocks, info, given)?;
-        for (argument, after) in source.arguments.iter().zip(after) {
+        // What is only heeded stays as another argument may have left it.
+        let written = source.arguments.iter().zip(after).filter(|(argument, _)| **argument != Argument::Guard);
+        for (argument, after) in written {
             self.place(argument).copy_from_slice(&after);
         }
         Some(())
@@ -65,13 +68,13 @@ impl HostMemory {
     fn place(&mut self, argument: &Argument) -> &mut [u8] {
         match *argument {
             Argument::Operand(operand) => &mut self.operands[operand],
-            Argument::Flag => self.flag.get_or_insert_with(|| vec![0; 4 * FLAG_WORDS]),
+            Argument::Flag | Argument::Guard => self.flag.get_or_insert_with(|| vec![0; 4 * FLAG_WORDS]),
             Argument::Workspace { start, bytes } => {
                 let length = self.workspace.len().max(start + bytes);
                 self.workspace.resize(length, 0xAA);
                 &mut self.workspace[start..start + bytes]
             }
-            Argument::Product | Argument::Guard => panic!("{argument:?}"),
+            Argument::Product => panic!("{argument:?}"),
         }
     }
 }

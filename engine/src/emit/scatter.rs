@@ -1,18 +1,19 @@
 //! Scatters: the base, then the updates in one launch, both computed on the way.
 //!
 //! Sums of numbers that the device adds to memory at once take a thread per update; those of floats come out in any
-//! order. All else takes a thread per column and part of the indexed axis, which goes over all indices in order.
+//! order. All else takes a thread per column and part of the indexed axis, which goes over all indices in order, or, where
+//! that would take long, updates are put in the order of their rows first (`by_row.rs`).
 
 use super::code::{Code, I32, I64};
 use super::contract::with_used_operands;
 use super::group::Group;
 use super::intrinsics::{Intrinsic, Word};
 use super::map::{THREADS, registers_at_point, registers_of_group};
-use super::scalar::{narrowed, widened};
+use super::scalar::{narrowed, widened, within_type};
 use super::target::Target;
 use super::tile::{Memory, Registers, TileCode};
-use super::{Buffers, EmitError, Form, FusedKernel, is_clear, operand_forms};
-use crate::fuse::{Kernel, Reg, ScatterBody, Tile, TileOp};
+use super::{Buffers, EmitError, Form, FusedKernel, by_row, is_clear, operand_forms};
+use crate::fuse::{Class, Domain, Kernel, Reg, ScatterBody, Tile, TileInst, TileOp};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
 
@@ -26,9 +27,8 @@ pub const MOST_ROWS_CHECKED: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterForm {
     result: usize,
-    index: Reg,
+    index: Index,
     update: Reg,
-    indexed: usize,
     indices: usize,
     after: usize,
     combine: Combine,
@@ -50,24 +50,19 @@ impl ScatterForm {
         let [batch, before, indexed, indices, after] = body.extents;
         let dtype = kernel.operands[body.result].ty.dtype;
         let n_columns = batch * before * after;
-        // Sums of integers are the same in any order.
-        let may_add_at_once = target.adds(dtype) && (dtype.is_int() || !body.in_order);
-        let parts = match body.combine == Combine::Add && may_add_at_once {
+        let parts = match is_in_any_order(body, dtype, target) {
             true => None,
             false => Some((ENOUGH_THREADS / n_columns.max(1)).clamp(1, indexed.max(1))),
         };
         let n_points = n_columns * parts.unwrap_or(indices);
-        let is_by_four =
-            target.adds_four && parts.is_none() && dtype == DType::F32 && after.is_multiple_of(4);
-        let width = if is_by_four { 4 } else { 1 };
-        let ScatterBody { index, update, result, combine, .. } = *body;
+        let width = if parts.is_none() { added_at_once(dtype, after, target) } else { 1 };
+        let ScatterBody { update, result, combine, .. } = *body;
         let checks = body.updates.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }));
         let rows_checked = if checks && parts.is_none() { batch * before * indices } else { 0 };
         ScatterForm {
             result,
-            index,
+            index: Index::of(body),
             update,
-            indexed,
             indices,
             after,
             combine,
@@ -79,6 +74,16 @@ impl ScatterForm {
             n_points,
         }
     }
+}
+
+/// Whether the device adds updates to memory at once. Sums of integers are the same in any order.
+pub fn is_in_any_order(body: &ScatterBody, dtype: DType, target: Target) -> bool {
+    body.combine == Combine::Add && target.adds(dtype) && (dtype.is_int() || !body.in_order)
+}
+
+/// Neighbours in rows of `after` that are added at once.
+pub fn added_at_once(dtype: DType, after: usize, target: Target) -> usize {
+    if target.adds_four && dtype == DType::F32 && after.is_multiple_of(4) { 4 } else { 1 }
 }
 
 /// Emits the updates of a scatter, which `tile` computes.
@@ -125,35 +130,25 @@ impl ScatterForm {
         let start = code.builtin(Builtin::UnitPosX);
         let end = code.at(self.rows_checked as i64);
         let mut result = Ok(());
-        code.range(start, end, THREADS as i64, |code, row| result = self.index(code, tile, row).map(drop));
+        code.range(start, end, THREADS as i64, |code, row| result = self.index.registers(code, tile, row).map(drop));
         result
     }
 
     fn at_once(&self, code: &mut Code, tile: &TileCode, point: Variable) -> Result<(), EmitError> {
         let (row, column) = (code.divided(point, self.after), code.modulo(point, self.after));
-        let registers = self.index(code, tile, row)?;
-        let index = self.signed(code, tile, computed(&registers, self.index));
-        let is_inside = self.is_within(code, index, (0, self.indexed));
+        let registers = self.index.registers(code, tile, row)?;
+        let (index, is_inside) = self.index.of_registers(code, tile, &registers);
         let mut result = Ok(());
         code.when(is_inside, |code| {
             result = self.updates(code, tile, point, registers).map(|updates| {
                 let lead = code.divided(row, self.indices);
                 let element = self.result_element(code, lead, index, column);
-                tile.shared.unless_raised(code, |code| self.add(code, tile.shared, element, &updates));
+                tile.shared.unless_raised(code, |code| {
+                    add_at_once(code, tile.shared, (self.result, element), &updates);
+                });
             });
         });
         result
-    }
-
-    fn add(&self, code: &mut Code, buffers: &Buffers, element: Variable, updates: &[Variable]) {
-        if let &[update] = updates {
-            let place = buffers.place(code, self.result, element);
-            return code.atomic_add(place, update);
-        }
-        let place = Word::Place(buffers.operands[self.result].array, element);
-        let words = updates.iter().map(|&update| Word::Value(update));
-        let words: Vec<Word> = [place].into_iter().chain(words).collect();
-        code.perform(Intrinsic::AddFour, &words);
     }
 
     /// The updates of a thread, from `point` on.
@@ -181,9 +176,9 @@ impl ScatterForm {
     ) -> Result<(), EmitError> {
         let (rest, column) = (code.divided(point, self.after), code.modulo(point, self.after));
         let (lead, part) = (code.divided(rest, parts), code.modulo(rest, parts));
-        let length = self.indexed.div_ceil(parts);
+        let length = self.index.extent.div_ceil(parts);
         let low = code.scaled(part, length as i64);
-        let elem = self.index_type(code, tile);
+        let elem = self.index.elem(code, tile);
         let low = code.cast(elem, low);
         let length = code.int(elem, length as i64);
         let high = code.bin(Arithmetic::Add, low, length);
@@ -205,9 +200,8 @@ impl ScatterForm {
     ) -> Result<(), EmitError> {
         let first = code.scaled(lead, self.indices as i64);
         let row = code.add_at(first, i);
-        let registers = self.index(code, tile, row)?;
-        let index = self.signed(code, tile, computed(&registers, self.index));
-        let is_inside = self.is_within(code, index, (0, self.indexed));
+        let registers = self.index.registers(code, tile, row)?;
+        let (index, is_inside) = self.index.of_registers(code, tile, &registers);
         let is_above = code.cmp(Comparison::GreaterEqual, index, low);
         let is_below = code.less(index, high);
         let is_own = code.and(is_above, is_below);
@@ -218,32 +212,17 @@ impl ScatterForm {
             let point = code.add_at(start, column);
             result = self.update(code, tile, point, registers).map(|update| {
                 let element = self.result_element(code, lead, index, column);
-                let value = self.combined(code, tile.shared, element, update);
+                let value = match self.combine {
+                    Combine::Set => narrowed(code, self.dtype, update),
+                    Combine::Add => {
+                        let old = tile.shared.load(code, self.result, element);
+                        sum(code, self.dtype, old, update)
+                    }
+                };
                 tile.shared.store_unless_raised(code, self.result, element, value);
             });
         });
         result
-    }
-
-    /// What an element becomes, as it lies in memory.
-    fn combined(&self, code: &mut Code, buffers: &Buffers, element: Variable, update: Variable) -> Variable {
-        if self.combine == Combine::Set {
-            return narrowed(code, self.dtype, update);
-        }
-        let old = buffers.load(code, self.result, element);
-        let old = widened(code, self.dtype, old);
-        let sum = match self.dtype {
-            DType::Bool => code.or(old, update),
-            _ => code.bin(Arithmetic::Add, old, update),
-        };
-        narrowed(code, self.dtype, sum)
-    }
-
-    /// The index of a row of updates, with what else is the same all along the row.
-    fn index(&self, code: &mut Code, tile: &TileCode, row: Variable) -> Result<Registers, EmitError> {
-        let mut registers = vec![None; tile.tile.insts.len()];
-        tile.run(code, 0..=self.index, row, &mut registers)?;
-        Ok(registers)
     }
 
     fn update(
@@ -256,30 +235,9 @@ impl ScatterForm {
         Ok(computed(&registers_at_point(code, tile, point, registers)?, self.update))
     }
 
-    /// The signed type that indices and bounds are compared in. Where there is no wider one, what does not fit is
-    /// negative, and so outside.
-    fn index_type(&self, code: &Code, tile: &TileCode) -> ElemType {
-        let fits = matches!(tile.tile.insts[self.index].dtype, DType::I32 | DType::U8);
-        let is_short = fits && i32::try_from(self.indexed).is_ok();
-        if is_short || !code.target.has_i64 { I32 } else { I64 }
-    }
-
-    fn signed(&self, code: &mut Code, tile: &TileCode, index: Variable) -> Variable {
-        let elem = self.index_type(code, tile);
-        code.cast(elem, index)
-    }
-
-    fn is_within(&self, code: &mut Code, index: Variable, (low, high): (i64, usize)) -> Variable {
-        let elem = index.elem_type();
-        let (low, high) = (code.int(elem, low), code.int(elem, high as i64));
-        let is_above = code.cmp(Comparison::GreaterEqual, index, low);
-        let is_below = code.less(index, high);
-        code.and(is_above, is_below)
-    }
-
     fn result_element(&self, code: &mut Code, lead: Variable, index: Variable, column: Variable) -> Variable {
         let index = code.cast(code.index, index);
-        self.element(code, (lead, self.indexed), index, column)
+        self.element(code, (lead, self.index.extent), index, column)
     }
 
     fn element(
@@ -296,14 +254,90 @@ impl ScatterForm {
     }
 }
 
-fn computed(registers: &Registers, reg: Reg) -> Variable {
+/// Adds neighbours to those in memory.
+pub fn add_at_once(
+    code: &mut Code,
+    buffers: &Buffers,
+    (result, element): (usize, Variable),
+    updates: &[Variable],
+) {
+    if let &[update] = updates {
+        let place = buffers.place(code, result, element);
+        return code.atomic_add(place, update);
+    }
+    let place = Word::Place(buffers.operands[result].array, element);
+    let words = updates.iter().map(|&update| Word::Value(update));
+    let words: Vec<Word> = [place].into_iter().chain(words).collect();
+    code.perform(Intrinsic::AddFour, &words);
+}
+
+/// What an element becomes, as both lie in memory.
+pub fn sum(code: &mut Code, dtype: DType, old: Variable, update: Variable) -> Variable {
+    let old = widened(code, dtype, old);
+    let sum = match dtype {
+        DType::Bool => code.or(old, update),
+        _ => code.bin(Arithmetic::Add, old, update),
+    };
+    let sum = within_type(code, dtype, sum);
+    narrowed(code, dtype, sum)
+}
+
+/// Where an index of a row of updates comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Index {
+    reg: Reg,
+    /// The extent of the axis that it is of.
+    pub extent: usize,
+}
+
+impl Index {
+    pub fn of(body: &ScatterBody) -> Index {
+        Index { reg: body.index, extent: body.extents[2] }
+    }
+
+    /// Computes it, with what else is the same all along the row.
+    pub fn registers(&self, code: &mut Code, tile: &TileCode, row: Variable) -> Result<Registers, EmitError> {
+        let mut registers = vec![None; tile.tile.insts.len()];
+        tile.run(code, 0..=self.reg, row, &mut registers)?;
+        Ok(registers)
+    }
+
+    /// The index, and whether there is such a row.
+    pub fn of_registers(
+        &self,
+        code: &mut Code,
+        tile: &TileCode,
+        registers: &Registers,
+    ) -> (Variable, Variable) {
+        let elem = self.elem(code, tile);
+        let index = code.cast(elem, computed(registers, self.reg));
+        let (zero, extent) = (code.int(elem, 0), code.int(elem, self.extent as i64));
+        let is_above = code.cmp(Comparison::GreaterEqual, index, zero);
+        let is_below = code.less(index, extent);
+        (index, code.and(is_above, is_below))
+    }
+
+    /// The signed type that indices and bounds are compared in. Where there is no wider one, what does not fit is
+    /// negative, and so outside.
+    fn elem(&self, code: &Code, tile: &TileCode) -> ElemType {
+        let fits = matches!(tile.tile.insts[self.reg].dtype, DType::I32 | DType::U8);
+        let is_short = fits && i32::try_from(self.extent).is_ok();
+        if is_short || !code.target.has_i64 { I32 } else { I64 }
+    }
+}
+
+/// What a register holds.
+pub fn computed(registers: &Registers, reg: Reg) -> Variable {
     registers[reg].unwrap_or_else(|| crate::bug!("register {reg} of a scatter was not computed"))
 }
 
 /// The base, and the updates.
 pub fn launches(kernel: &Kernel, body: &ScatterBody, target: Target) -> Vec<FusedKernel> {
+    let base = with_used_operands(by_point(&body.base), Form::Map, operand_forms(kernel)).on(target);
+    if let Some(by_row) = by_row::launches(kernel, body, target) {
+        return [base].into_iter().chain(by_row).collect();
+    }
     let form = ScatterForm::of(kernel, body, target);
-    let base = with_used_operands(body.base.clone(), Form::Map, operand_forms(kernel)).on(target);
     let mut operands = operand_forms(kernel);
     operands[body.result].is_atomic = form.parts.is_none();
     let updates = FusedKernel {
@@ -314,4 +348,12 @@ pub fn launches(kernel: &Kernel, body: &ScatterBody, target: Target) -> Vec<Fuse
         target,
     };
     vec![base, updates]
+}
+
+/// The same tile, where a row is a point: neighbours are in different rows then, and nothing is there once for a group of them.
+fn by_point(tile: &Tile) -> Tile {
+    let Domain { row, inner, .. } = tile.domain;
+    let class = |class: Class| if class == Class::Row && row * inner == 1 { Class::Element } else { class };
+    let insts = tile.insts.iter().map(|inst| TileInst { class: class(inst.class), ..inst.clone() });
+    Tile { insts: insts.collect(), ..tile.clone() }
 }

@@ -75,6 +75,7 @@ static unsigned atomicExch(unsigned *place, unsigned value) {
     *place = value;
     return before;
 }
+static int __popc(unsigned x) { return __builtin_popcount(x); }
 static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)(((unsigned long long)a * b) >> 32); }
 
 using std::abs; using std::ceil; using std::cos; using std::erf; using std::exp; using std::floor; using std::fma;

@@ -50,6 +50,21 @@ fn a_large_map_moves_vectors_and_reads_what_is_uneven_one_by_one() {
 }
 
 #[test]
+fn a_group_stays_in_the_row_of_what_is_there_once_for_each() {
+    for (rows, columns) in [(70_000, 1), (600, 128), (6_000, 22)] {
+        let mut s = Sketch::new(rows, columns, 1);
+        let x = s.input(DType::F32, Class::Element);
+        let a = s.input(DType::F32, Class::Row);
+        let y = s.binary(Binary::Mul, x, a);
+        s.store(y);
+        let (x, a) = (numbers(rows * columns), numbers(rows));
+        let Some(buffers) = on_host::run(&s.map(), &[bytes(&x), bytes(&a)], 0) else { return };
+        let expected = x.iter().enumerate().map(|(i, &x)| x as f64 * a[i / columns] as f64);
+        assert_close(&f32s(&buffers[2]), expected);
+    }
+}
+
+#[test]
 fn rows_of_groups_are_held_or_read_again() {
     // With and without a short last round of groups, and too long to hold.
     for (rows, columns) in [(5, 100), (3, 2048), (2, 2052), (2, 40_000)] {

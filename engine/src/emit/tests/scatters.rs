@@ -78,3 +78,251 @@ fn a_sum_into_state_looks_at_all_indices_before_it_writes() {
     assert_eq!([flag[1], flag[3]], [10, 300]);
     assert!(sums.is_none_or(|sums| sums == vec![0.0; 40]), "only the flag is written");
 }
+
+// ---- By rows.
+
+/// A scatter of `x + x` along the third of five axes: shared leading axes, free ones, the indexed one with the number of
+/// indices behind it, free ones.
+#[derive(Clone, Copy)]
+struct Case {
+    extents: [usize; 5],
+    combine: Combine,
+    dtype: DType,
+    target: Target,
+    /// Whether updates may be added in any order.
+    is_cut: bool,
+}
+
+const ADDED: Case = Case {
+    extents: [1, 1, 10, 100, 3],
+    combine: Combine::Add,
+    dtype: DType::F32,
+    target: Target::CUDA,
+    is_cut: false,
+};
+
+/// A GPU that has elements in words and knows no planes.
+const WORDS: Target = Target { adds_f32: true, most_tensors: 5, ..Target::WGSL };
+
+impl Case {
+    fn kernel(&self) -> Kernel {
+        let [batch, before, indexed, n_indices, after] = self.extents;
+        let registry = Registry::new();
+        let mut b = Builder::new(Graph::new("scatter"), &registry);
+        let tensor = |extents: &[usize]| TensorType::new(self.dtype, extents);
+        let base = b.input("base", InputKind::Data, tensor(&[batch, before, indexed, after]));
+        let idx = b.input("idx", InputKind::Data, TensorType::new(DType::I32, &[batch, n_indices]));
+        let given = b.input("updates", InputKind::Data, tensor(&[batch, before, n_indices, after]));
+        let updates = b.add(given, given);
+        let out = b.scatter(base, idx, updates, 2, 1, self.combine);
+        b.graph.outputs = vec![("out".into(), out)];
+        fuse_with(&b.graph, &Settings { deterministic: true, ..Settings::default() }).kernels.remove(0)
+    }
+
+    /// An element of a tensor; one that no order of additions rounds, if any order will do.
+    fn number(&self, i: usize) -> f64 {
+        let whole = (i * 7919 % 1009) as f64 - 500.0;
+        match self.dtype {
+            DType::U8 => whole.rem_euclid(256.0),
+            DType::I32 => whole,
+            _ if self.is_cut => whole,
+            dtype => self.rounded(whole / if dtype == DType::F16 { 64.0 } else { 252.0 }),
+        }
+    }
+
+    fn rounded(&self, x: f64) -> f64 {
+        match self.dtype {
+            DType::F32 => f64::from(x as f32),
+            DType::F16 => half::f16::from_f64(x).to_f64(),
+            DType::U8 => x.rem_euclid(256.0),
+            _ => x,
+        }
+    }
+
+    fn bytes(&self, numbers: &[f64]) -> Vec<u8> {
+        let bytes = |&x: &f64| match self.dtype {
+            DType::F32 => (x as f32).to_le_bytes().to_vec(),
+            DType::F16 => half::f16::from_f64(x).to_le_bytes().to_vec(),
+            DType::I32 => (x as i32).to_le_bytes().to_vec(),
+            DType::U8 => vec![x as u8],
+            other => panic!("{other}"),
+        };
+        numbers.iter().flat_map(bytes).collect()
+    }
+
+    /// What comes out if updates are taken one after the other.
+    fn expected(&self, base: &[f64], updates: &[f64], indices: &[i32]) -> Vec<f64> {
+        let [_, before, indexed, n_indices, after] = self.extents;
+        let mut out = base.to_vec();
+        for (at, &update) in updates.iter().enumerate() {
+            let (column, i, lead) = (at % after, at / after % n_indices, at / after / n_indices);
+            let index = indices[lead / before * n_indices + i];
+            if (0..indexed as i32).contains(&index) {
+                let out = &mut out[(lead * indexed + index as usize) * after + column];
+                let update = self.rounded(update + update);
+                *out = if self.combine == Combine::Set { update } else { self.rounded(*out + update) };
+            }
+        }
+        out
+    }
+
+    /// Runs it by rows and compares every bit with updates taken one after the other.
+    fn check(self, index: impl Fn(usize) -> i32) {
+        let [batch, before, indexed, n_indices, after] = self.extents;
+        let kernel = self.kernel();
+        let KernelBody::Scatter(body) = &kernel.body else { unreachable!() };
+        let mut launches = scatter::launches(&kernel, body, self.target);
+        launches.truncate(1);
+        launches.extend(by_row::sorted_launches(&kernel, body, self.is_cut, self.target).unwrap());
+        let numbers =
+            |n: usize, from: usize| -> Vec<f64> { (from..from + n).map(|i| self.number(i)).collect() };
+        let leads = batch * before;
+        let (base, updates) = (numbers(leads * indexed * after, 0), numbers(leads * n_indices * after, 3));
+        let indices: Vec<i32> = (0..batch * n_indices).map(index).collect();
+        let reads = kernel.operands.iter().filter(|operand| operand.usage == Use::Read);
+        let inputs = reads.map(|operand| match operand.ty.numel() {
+            _ if operand.ty.dtype == DType::I32 && operand.ty.rank() == 2 => {
+                indices.iter().flat_map(|i| i.to_le_bytes()).collect()
+            }
+            _ if operand.ty.extents()[2] == indexed && operand.value.node == 0 => self.bytes(&base),
+            _ => self.bytes(&updates),
+        });
+        let inputs: Vec<Vec<u8>> = inputs.map(in_words).collect();
+        let Some(buffers) = on_host::run_launches(&kernel, &launches, &inputs, 0) else { return };
+        let expected = self.bytes(&self.expected(&base, &updates, &indices));
+        let found = &buffers[inputs.len()][..expected.len()];
+        let size = self.dtype.size();
+        let differs = found.chunks(size).zip(expected.chunks(size)).position(|(found, expected)| found != expected);
+        assert_eq!(differs, None, "{:?} {:?} {}", self.extents, self.combine, self.dtype);
+    }
+}
+
+/// Bytes up to a whole word.
+fn in_words(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// Rows without a pattern, some of them outside.
+fn spread(indexed: usize) -> impl Fn(usize) -> i32 {
+    move |i| (i * 7919 % (indexed + 2)) as i32 - 1
+}
+
+#[test]
+fn rows_take_their_updates_in_order() {
+    for dtype in [DType::F32, DType::F16] {
+        Case { dtype, ..ADDED }.check(spread(10));
+    }
+    for dtype in [DType::F32, DType::F16, DType::I32, DType::U8] {
+        Case { dtype, target: WORDS, ..ADDED }.check(spread(10));
+    }
+    for combine in [Combine::Add, Combine::Set] {
+        Case { extents: [2, 3, 7, 64, 4], combine, ..ADDED }.check(spread(7));
+    }
+    Case { extents: [1, 1, 1, 90, 1], ..ADDED }.check(|_| 0);
+    Case { extents: [1, 1, 9, 65, 2], combine: Combine::Set, ..ADDED }.check(|_| 8);
+    Case { extents: [1, 2, 9, 65, 2], ..ADDED }.check(|i| if i % 2 == 0 { -1 } else { i32::MAX });
+}
+
+#[test]
+fn neighbours_in_a_row_are_read_and_written_at_once() {
+    for (dtype, target) in [(DType::F32, Target::CUDA), (DType::F32, WORDS), (DType::F16, WORDS)] {
+        let case = Case { extents: [1, 1, 40, 1000, 264], dtype, target, ..ADDED };
+        case.check(|i| (i % 50) as i32);
+    }
+}
+
+#[test]
+fn many_indices_are_sorted_digit_by_digit() {
+    for target in [Target::CUDA, WORDS] {
+        Case { extents: [1, 1, 70_000, 1600, 1], target, ..ADDED }.check(spread(70_000));
+    }
+    Case { extents: [1, 1, 1, 1025, 2], ..ADDED }.check(|_| 0);
+    Case { extents: [3, 1, 300, 700, 3], combine: Combine::Set, ..ADDED }.check(spread(300));
+    // More chunks than threads sum up.
+    Case { extents: [1, 1, 500, 140_000, 1], dtype: DType::I32, ..ADDED }.check(spread(500));
+}
+
+#[test]
+fn pieces_of_long_rows_are_added_in_any_order() {
+    let lengths = [1, 63, 64, 65, 3, 127, 128, 129, 200, 2, 256, 190];
+    let rows: Vec<i32> = (0..).zip(lengths).flat_map(|(row, n)| vec![row; n]).collect();
+    for target in [Target::CUDA, WORDS] {
+        let case = Case { is_cut: true, target, extents: [1, 1, 12, 1000, 4], ..ADDED };
+        case.check(|i| rows[i * 7 % 1000]);
+        case.check(|_| 5);
+        Case { extents: [1, 1, 12, 1000, 3], dtype: DType::I32, ..case }.check(|i| rows[i * 7 % 1000]);
+    }
+    let case = Case { is_cut: true, ..ADDED };
+    Case { extents: [1, 1, 12, 1000, 144], ..case }.check(|i| rows[i * 7 % 1000]);
+}
+
+#[test]
+fn updates_are_sorted_where_that_is_faster() {
+    let launches = |extents: [usize; 5], dtype: DType, deterministic: bool| {
+        let case = Case { extents, dtype, ..ADDED };
+        let mut kernel = case.kernel();
+        let KernelBody::Scatter(body) = &mut kernel.body else { unreachable!() };
+        body.in_order = deterministic;
+        FusedKernel::launches(&kernel, Target::CUDA).unwrap().iter().map(FusedKernel::entry).collect::<Vec<_>>()
+    };
+    let [in_place, by_block] =
+        [vec!["map", "scatter"], vec!["map", "scatter_keys", "sort_keys", "scatter_rows"]];
+    assert_eq!(launches([1, 1, 100, 63, 8], DType::F32, true), in_place);
+    assert_eq!(launches([1, 1, 100, 64, 8], DType::F32, true), by_block);
+    assert_eq!(launches([1, 1, 100, 64, 8], DType::F32, false), in_place);
+    assert_eq!(launches([1, 1, 100, 64, 8], DType::I32, true), in_place, "in any order the same");
+    assert_eq!(launches([1, 1, 100, 64, 8], DType::F16, false), by_block, "not added at once");
+    let digit = ["count_digits", "sum_counts", "place_keys"];
+    let many = |n_digits: usize, is_cut: bool| -> Vec<&str> {
+        let end: &[&str] = if is_cut { &["scatter_rows", "scatter_pieces"] } else { &["scatter_rows"] };
+        [&["map", "scatter_keys"], &digit.repeat(n_digits)[..], end].concat()
+    };
+    assert_eq!(launches([1, 1, 255, 5000, 1], DType::F32, true), many(1, false));
+    assert_eq!(launches([1, 1, 256, 5000, 1], DType::F32, true), many(2, false));
+    assert_eq!(launches([1, 1, 1 << 20, 1 << 18, 256], DType::F32, false), many(3, true));
+    assert_eq!(launches([1, 1, 1 << 20, 1 << 18, 96], DType::F32, false), in_place);
+}
+
+/// What is in the table, and in the error flag, after a sum of ones into it, with the flag as it was before.
+fn summed_by_row(bad: Option<usize>, raised: u32) -> Option<(Vec<f32>, Vec<i32>)> {
+    let (n_rows, after) = (600, 4);
+    let mut kernel = checked_sum(n_rows, after);
+    let KernelBody::Scatter(body) = &mut kernel.body else { unreachable!() };
+    body.in_order = true;
+    let mut launches = FusedKernel::launches(&kernel, Target::CUDA).unwrap();
+    launches.remove(0);
+    assert!(launches.iter().all(|fused| fused.checks_only().is_none()), "the first one checks");
+    let mut idx: Vec<i32> = (0..n_rows as i32).map(|i| i % 10).collect();
+    if let Some(bad) = bad {
+        idx[bad] = 10;
+    }
+    let idx: Vec<u8> = idx.iter().flat_map(|i| i.to_le_bytes()).collect();
+    let reads = kernel.operands.iter().filter(|operand| operand.usage == Use::Read);
+    let inputs = reads.map(|operand| match operand.ty.dtype {
+        DType::I32 => idx.clone(),
+        _ => bytes(&vec![1.0; operand.ty.numel()]),
+    });
+    let inputs: Vec<Vec<u8>> = inputs.collect();
+    let mut memory = on_host::HostMemory::new(&kernel, &inputs);
+    memory.operands[inputs.len()] = vec![0; 4 * 10 * after];
+    let mut flag = vec![0; 4 * FLAG_WORDS];
+    flag[..4].copy_from_slice(&raised.to_le_bytes());
+    memory.flag = Some(flag);
+    for fused in launches {
+        let source = fused.guarded().cuda_source().unwrap();
+        let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, 0));
+        memory.launch(&source, n_blocks, &info)?;
+    }
+    Some((f32s(&memory.operands[inputs.len()]), i32s(&memory.flag.unwrap())))
+}
+
+#[test]
+fn a_bad_index_leaves_state_as_it_is() {
+    let Some((sums, flag)) = summed_by_row(None, 0) else { return };
+    assert_eq!((sums, flag[0]), (vec![120.0; 40], 0));
+    let (sums, flag) = summed_by_row(Some(599), 0).unwrap();
+    assert_eq!((sums, [flag[1], flag[3]]), (vec![0.0; 40], [10, 599]), "value and position");
+    let (sums, _) = summed_by_row(None, 1).unwrap();
+    assert_eq!(sums, vec![0.0; 40], "an error from before is heeded");
+}
