@@ -105,6 +105,8 @@ fn half_bits(x: f64, exponent_bits: u32, mantissa_bits: u32) -> u16 {
 struct Case {
     graph: Graph,
     inputs: HashMap<String, Vec<u8>>,
+    /// Whether sums by indices are taken in their order.
+    is_in_order: bool,
 }
 
 impl Case {
@@ -123,12 +125,13 @@ impl Case {
             let scaled = values.map(|x| if ty.dtype.is_float() { x } else { ((x + 1.0) * 5.0).floor() });
             inputs.insert(graph.nodes[node].name().to_string(), tensor(ty, scaled));
         }
-        Case { graph, inputs }
+        Case { graph, inputs, is_in_order: false }
     }
 
     fn plan(&self, device: &dyn Device, fuse: bool) -> Arc<Plan> {
         let (abilities, n_streams) = (device.abilities(), device.n_streams());
-        let options = Options { fuse, abilities, n_streams, ..Options::default() };
+        let deterministic = self.is_in_order;
+        let options = Options { fuse, abilities, n_streams, deterministic, ..Options::default() };
         Arc::new(compile(&self.graph, &Engine::new().registry, &options).plan)
     }
 
@@ -421,6 +424,69 @@ fn random_bits_are_the_same() {
         vec![bits, uniform]
     })
     .check(0.0);
+}
+
+// ---- Indices.
+
+/// Few and many of them, of few and many rows, more than one of which has most.
+#[test]
+fn updates_in_the_order_of_their_indices_have_the_bits_of_the_cpu() {
+    for [n_rows, n, columns] in [[10, 200, 48], [70_000, 3000, 3], [300, 70_000, 1], [40, 5000, 64]] {
+        for (dtype, combine) in
+            [(DType::F32, Combine::Add), (DType::F16, Combine::Add), (DType::F32, Combine::Set)]
+        {
+            let mut case = Case::new(|b| {
+                let base = data(b, "base", dtype, &[n_rows, columns]);
+                let updates = data(b, "updates", dtype, &[n, columns]);
+                let idx = data(b, "idx", DType::I32, &[n]);
+                let updates = b.add(updates, updates);
+                vec![b.scatter(base, idx, updates, 0, 0, combine)]
+            });
+            let most = n_rows as f64 / 2.0;
+            let row = |x: f64| if x < -0.5 { most } else { ((x + 0.5) * most).floor() };
+            let rows = tensor(&Type::new(DType::I32, &[n]), noise(n, 9).map(row));
+            case.inputs.insert("idx".to_string(), rows);
+            Case { is_in_order: true, ..case }.check(0.0);
+        }
+    }
+}
+
+#[test]
+fn sums_into_state_leave_it_alone_if_an_index_is_out_of_bounds() {
+    let (n_rows, n, columns) = (50, 2000, 4);
+    let registry = Registry::new();
+    let mut builder = Builder::new(Graph::new("case"), &registry);
+    let b = &mut builder;
+    let table = b.input("table", InputKind::Param, Type::new(DType::F32, &[n_rows, columns]));
+    let idx = data(b, "idx", DType::I32, &[n]);
+    let updates = data(b, "updates", DType::F32, &[n, columns]);
+    let idx = b.check_index(idx, n_rows);
+    let next = b.scatter(table, idx, updates, 0, 0, Combine::Add);
+    b.graph.state = vec![StateLink { input: table.node, next }];
+    let graph = builder.graph.pruned();
+    let options = Options { deterministic: true, ..Options::default() };
+    let plan = Arc::new(compile(&graph, &registry, &options).plan);
+    let zeros = vec![0; 4 * n_rows * columns];
+    for device in gpus().iter().cloned().chain([cpu()]) {
+        let rows = |bad: i32| -> Vec<u8> {
+            (0..n as i32).flat_map(|i| if i == 1777 { bad } else { i % 50 }.to_le_bytes()).collect()
+        };
+        let (mut executable, buffers) = bound(&*device, &plan, 1, |name| match name {
+            "idx" => Some(rows(50)),
+            "updates" => Some([0, 0, 128, 63].repeat(n * columns)),
+            _ => None,
+        });
+        let error = executable.run(0, 20).unwrap_err().to_string();
+        assert!(error.contains("1777") && error.contains("50"), "{error}");
+        let mut bytes = zeros.clone();
+        device.read(&buffers["table"], 0, &mut bytes).unwrap();
+        assert_eq!(bytes, zeros);
+        device.write(&buffers["idx"], 0, &rows(27)).unwrap();
+        executable.run(0, 20).unwrap();
+        device.read(&buffers["table"], 0, &mut bytes).unwrap();
+        let forty = 800f32.to_le_bytes();
+        assert!(bytes.chunks(4).all(|sum| sum == forty), "forty ones in each of twenty steps");
+    }
 }
 
 // ---- Indices out of bounds.

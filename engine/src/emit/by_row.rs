@@ -22,8 +22,7 @@ use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 
 /// Fewer indices are gone over by each thread faster than they are sorted, which takes three launches or more.
 const FEWEST_IN_ORDER: usize = 64;
-/// Where any order will do, memory takes fewer elements sooner than they are sorted: that saves it a third of its traffic, and
-/// takes as long as some ten million additions.
+/// Where any order will do and memory adds single elements only, it takes fewer sooner than they are sorted.
 const FEWEST_ELEMENTS: usize = 1 << 26;
 /// Short rows are a matter of sorting alone.
 const SHORTEST_ROW: usize = 128;
@@ -83,7 +82,10 @@ pub fn launches(kernel: &Kernel, body: &ScatterBody, target: Target) -> Option<V
     let [batch, before, _, indices, after] = body.extents;
     let is_cut = is_in_any_order(body, kernel.operands[body.result].ty.dtype, target);
     let is_worth_it = match is_cut {
-        true => after >= SHORTEST_ROW && batch * before * indices * after >= FEWEST_ELEMENTS,
+        true => {
+            let n_elements = batch * before * indices * after;
+            !target.adds_four && after >= SHORTEST_ROW && n_elements >= FEWEST_ELEMENTS
+        }
         false => indices >= FEWEST_IN_ORDER && after > 0,
     };
     is_worth_it.then(|| sorted_launches(kernel, body, is_cut, target)).flatten()
@@ -141,8 +143,7 @@ fn combining(
     let width = group::width(&tile, extents.after).min(group::VECTOR_BYTES / dtype.size());
     let width = wide_enough(width, n_points);
     let mut fused = with_used_operands(tile, Form::Map, forms);
-    let combining =
-        Combining { update, combine: body.combine, dtype, result: fused.operands.len(), is_cut };
+    let combining = Combining { update, combine: body.combine, dtype, result: fused.operands.len(), is_cut };
     fused.form = Form::ByRow(ByRowForm { step: step(combining), extents, width, n_points });
     fused.operands.push(result);
     fused.operands.extend(sorted.keys_and_numbers());
@@ -219,7 +220,9 @@ impl ByRowForm {
         code.when(is_point, |code| {
             result = match self.step {
                 Step::Keys { index, indices } => self.key(code, &tile, (index, indices), point),
-                Step::Checks => registers_at_point(code, &tile, point, vec![None; tile.tile.insts.len()]).map(drop),
+                Step::Checks => {
+                    registers_at_point(code, &tile, point, vec![None; tile.tile.insts.len()]).map(drop)
+                }
                 Step::Rows(combining) => self.combining(combining, &tile).row(code, point),
                 Step::Pieces(combining) => self.combining(combining, &tile).piece(code, point),
             };
@@ -454,7 +457,8 @@ impl Rows<'_> {
         let updates: Vec<Vec<Variable>> = updates.collect::<Result<_, _>>()?;
         for (i, &total) in sums.iter().enumerate() {
             let old = code.snapshot(total);
-            let total_then = updates.iter().fold(old, |old, updates| sum(code, self.form.dtype, old, updates[i]));
+            let total_then =
+                updates.iter().fold(old, |old, updates| sum(code, self.form.dtype, old, updates[i]));
             code.assign(total, total_then);
         }
         Ok(())

@@ -6,8 +6,8 @@ use super::target::Target;
 use cubecl_core::ir::{
     Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, CompareAndSwapOperator, Comparison,
     ConstantValue, ElemType, FloatKind, FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction,
-    IntKind, Loop, Operation, Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch, Synchronization,
-    Type, UIntKind, UnaryOperator, Variable, VectorInitOperator,
+    IntKind, Loop, Operation, Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch,
+    Synchronization, Type, UIntKind, UnaryOperator, Variable, VectorInitOperator,
 };
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -11,7 +11,7 @@
 //!   the index (low and high word), the point of the kernel (low and high word). A guarded kernel writes nothing while
 //!   the flag stands.
 //!
-//! Most kernels are one launch; a scatter writes its base first ([`FusedKernel::launches`]).
+//! Most kernels are one launch; a scatter writes its base first, and may sort its indices ([`FusedKernel::launches`]).
 //! A contraction is one launch that adds up its own products, or, where a library has multiplied the matrices, one that
 //! runs the epilogue on the product ([`FusedKernel::epilogue`]); sums beside it are launches of their own
 //! ([`FusedKernel::side_sums`]). What a library can do of the epilogue says [`absorbed`].

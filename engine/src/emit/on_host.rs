@@ -58,7 +58,8 @@ impl HostMemory {
         let given = source.arguments.iter().map(|argument| self.place(argument).to_vec()).collect();
         let after = execute_launch(source, n_blocks, info, given)?;
         // What is only heeded stays as another argument may have left it.
-        let written = source.arguments.iter().zip(after).filter(|(argument, _)| **argument != Argument::Guard);
+        let written =
+            source.arguments.iter().zip(after).filter(|(argument, _)| **argument != Argument::Guard);
         for (argument, after) in written {
             self.place(argument).copy_from_slice(&after);
         }

@@ -303,7 +303,12 @@ struct Placing {
 }
 
 /// A block for each chunk, 32 keys at a time.
-fn place_keys(code: &mut Code, arrays: &Placing, [n, n_chunks, shift]: [Variable; 3], (bits, is_first): (u32, bool)) {
+fn place_keys(
+    code: &mut Code,
+    arrays: &Placing,
+    [n, n_chunks, shift]: [Variable; 3],
+    (bits, is_first): (u32, bool),
+) {
     let n_bins = 1 << bits;
     let lane = code.builtin(Builtin::UnitPosX);
     let chunk = code.builtin(Builtin::CubePos);
@@ -312,7 +317,8 @@ fn place_keys(code: &mut Code, arrays: &Placing, [n, n_chunks, shift]: [Variable
     let lanes = code.shared_atomics(2 * n_bins);
     let start = code.scaled(chunk, CHUNK as i64);
     let first = code.add_at(start, lane);
-    let own: Vec<Own> = (0..CHUNK / LANES).map(|round| Own::load(code, arrays, (first, n), round, is_first)).collect();
+    let own: Vec<Own> =
+        (0..CHUNK / LANES).map(|round| Own::load(code, arrays, (first, n), round, is_first)).collect();
     first_places(code, arrays, (places, lanes), n_bins, (lane, chunk, n_chunks));
     let one = code.int(U32, 1);
     let lane = code.cast(U32, lane);
@@ -362,7 +368,13 @@ struct Own {
 }
 
 impl Own {
-    fn load(code: &mut Code, arrays: &Placing, (first, n): (Variable, Variable), round: usize, is_first: bool) -> Own {
+    fn load(
+        code: &mut Code,
+        arrays: &Placing,
+        (first, n): (Variable, Variable),
+        round: usize,
+        is_first: bool,
+    ) -> Own {
         let place = code.at_offset(first, round * LANES);
         let is_there = code.less(place, n);
         let nowhere = code.at(0);

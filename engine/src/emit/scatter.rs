@@ -130,7 +130,9 @@ impl ScatterForm {
         let start = code.builtin(Builtin::UnitPosX);
         let end = code.at(self.rows_checked as i64);
         let mut result = Ok(());
-        code.range(start, end, THREADS as i64, |code, row| result = self.index.registers(code, tile, row).map(drop));
+        code.range(start, end, THREADS as i64, |code, row| {
+            result = self.index.registers(code, tile, row).map(drop)
+        });
         result
     }
 

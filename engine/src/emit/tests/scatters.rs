@@ -1,6 +1,7 @@
 //! Sums by indices: four neighbours at once, and all indices looked at before state is written.
 
 use super::*;
+use expect_test::expect_file;
 
 /// `base; out[idx] += 2·updates`, with the indices checked inside.
 fn checked_sum(n_rows: usize, after: usize) -> Kernel {
@@ -192,7 +193,8 @@ impl Case {
         let expected = self.bytes(&self.expected(&base, &updates, &indices));
         let found = &buffers[inputs.len()][..expected.len()];
         let size = self.dtype.size();
-        let differs = found.chunks(size).zip(expected.chunks(size)).position(|(found, expected)| found != expected);
+        let differs =
+            found.chunks(size).zip(expected.chunks(size)).position(|(found, expected)| found != expected);
         assert_eq!(differs, None, "{:?} {:?} {}", self.extents, self.combine, self.dtype);
     }
 }
@@ -259,12 +261,16 @@ fn pieces_of_long_rows_are_added_in_any_order() {
 
 #[test]
 fn updates_are_sorted_where_that_is_faster() {
-    let launches = |extents: [usize; 5], dtype: DType, deterministic: bool| {
+    let launches_on = |target: Target, extents: [usize; 5], dtype: DType, deterministic: bool| {
         let case = Case { extents, dtype, ..ADDED };
         let mut kernel = case.kernel();
         let KernelBody::Scatter(body) = &mut kernel.body else { unreachable!() };
         body.in_order = deterministic;
-        FusedKernel::launches(&kernel, Target::CUDA).unwrap().iter().map(FusedKernel::entry).collect::<Vec<_>>()
+        let launches = FusedKernel::launches(&kernel, target).unwrap();
+        launches.iter().map(FusedKernel::entry).collect::<Vec<_>>()
+    };
+    let launches = |extents: [usize; 5], dtype: DType, deterministic: bool| {
+        launches_on(Target::CUDA, extents, dtype, deterministic)
     };
     let [in_place, by_block] =
         [vec!["map", "scatter"], vec!["map", "scatter_keys", "sort_keys", "scatter_rows"]];
@@ -280,8 +286,11 @@ fn updates_are_sorted_where_that_is_faster() {
     };
     assert_eq!(launches([1, 1, 255, 5000, 1], DType::F32, true), many(1, false));
     assert_eq!(launches([1, 1, 256, 5000, 1], DType::F32, true), many(2, false));
-    assert_eq!(launches([1, 1, 1 << 20, 1 << 18, 256], DType::F32, false), many(3, true));
-    assert_eq!(launches([1, 1, 1 << 20, 1 << 18, 96], DType::F32, false), in_place);
+    let large = [1, 1, 1 << 20, 1 << 18, 256];
+    assert_eq!(launches(large, DType::F32, true), many(3, false));
+    assert_eq!(launches(large, DType::F32, false), in_place);
+    assert_eq!(launches_on(WORDS, large, DType::F32, false), many(3, true));
+    assert_eq!(launches_on(WORDS, [1, 1, 1 << 20, 1 << 18, 96], DType::F32, false), in_place);
 }
 
 /// What is in the table, and in the error flag, after a sum of ones into it, with the flag as it was before.
@@ -315,6 +324,15 @@ fn summed_by_row(bad: Option<usize>, raised: u32) -> Option<(Vec<f32>, Vec<i32>)
         memory.launch(&source, n_blocks, &info)?;
     }
     Some((f32s(&memory.operands[inputs.len()]), i32s(&memory.flag.unwrap())))
+}
+
+#[test]
+fn the_text_of_a_row_with_its_updates() {
+    let kernel = Case { extents: [1, 1, 10, 64, 3], ..ADDED }.kernel();
+    let rows = FusedKernel::launches(&kernel, Target::CUDA).unwrap().pop().unwrap();
+    let text = rows.cuda_source().unwrap().text;
+    expect_file!["../../../../tests/golden/scatter.cu"]
+        .assert_eq(&text[text.find("extern \"C\"").unwrap()..]);
 }
 
 #[test]
