@@ -236,11 +236,9 @@ fn neighbours_in_a_row_are_read_and_written_at_once() {
 
 #[test]
 fn many_indices_are_sorted_digit_by_digit() {
-    for target in [Target::CUDA, WORDS] {
-        Case { extents: [1, 1, 70_000, 1600, 1], target, ..ADDED }.check(spread(70_000));
-    }
+    Case { extents: [1, 1, 70_000, 1600, 1], ..ADDED }.check(spread(70_000));
     Case { extents: [1, 1, 1, 1025, 2], ..ADDED }.check(|_| 0);
-    Case { extents: [3, 1, 300, 700, 3], combine: Combine::Set, ..ADDED }.check(spread(300));
+    Case { extents: [3, 1, 300, 700, 3], combine: Combine::Set, target: WORDS, ..ADDED }.check(spread(300));
     // More chunks than threads sum up.
     Case { extents: [1, 1, 500, 140_000, 1], dtype: DType::I32, ..ADDED }.check(spread(500));
 }
