@@ -475,7 +475,8 @@ fn sums_into_state_leave_it_alone_if_an_index_is_out_of_bounds() {
             "idx" => Some(rows(50)),
             "updates" => Some([0, 0, 128, 63].repeat(n * columns)),
             _ => None,
-        });
+        })
+        .unwrap();
         let error = executable.run(0, 20).unwrap_err().to_string();
         assert!(error.contains("1777") && error.contains("50"), "{error}");
         let mut bytes = zeros.clone();

@@ -501,9 +501,7 @@ impl FusedKernel {
             | Form::Contract(_)
             | Form::Scatter(_)
             | Form::ByRow(_)
-            | Form::Repack(_) => {
-                map::THREADS
-            }
+            | Form::Repack(_) => map::THREADS,
             Form::Tiled { .. } => tiled::THREADS,
             Form::Row => RowPlan::of(&self.tile, self.target).cube_threads(),
         }
