@@ -46,7 +46,11 @@ impl Ahead {
         let loads: Vec<Reg> = (0..tile.insts.len()).filter(is_copied).collect();
         let bytes = loads.len() * n_groups * plan.threads * COPY_BYTES;
         let is_room = (1..=target.ahead_bytes).contains(&bytes);
-        (is_alone && is_room && is_bound_by_arithmetic(tile)).then_some(Ahead { loads, plan, n_groups })
+        (is_alone && is_room && is_bound_by_arithmetic(tile, target)).then_some(Ahead {
+            loads,
+            plan,
+            n_groups,
+        })
     }
 
     /// Emits all rows of a block.

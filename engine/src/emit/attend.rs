@@ -281,7 +281,8 @@ impl<'k> Block<'k> {
                 Ok(())
             })?;
             for (item, sum) in items.iter().zip(sums) {
-                let total = State { monoid: Monoid::Sum, parts: vec![code.snapshot(sum)] };
+                let total =
+                    State { monoid: Monoid::Sum, parts: vec![code.snapshot(sum)], forgets_nan: false };
                 let total = butterfly(code, total, PLANE).parts[0];
                 let zero = code.at(0);
                 let is_first = code.cmp(Comparison::Equal, self.lane, zero);

@@ -96,14 +96,17 @@ pub fn is_vector(inst: &TileInst, width: usize, same: &[bool]) -> bool {
     }
 }
 
-/// Whether all that a tile reads or writes of an operand are such vectors.
+/// Whether all that a tile reads or writes of an operand are such vectors, but for what is read once a row.
 pub fn is_all_vectors(tile: &Tile, operand: usize, width: usize) -> bool {
     let same = same(tile, width);
-    let mut uses = tile.insts.iter().filter(|inst| match inst.op {
+    let is_used = |inst: &&TileInst| match inst.op {
         TileOp::Load { operand: used, .. } | TileOp::Store { operand: used, .. } => used == operand,
         _ => false,
-    });
-    width > 1 && uses.all(|inst| is_vector(inst, width, &same))
+    };
+    let uses = || tile.insts.iter().filter(is_used);
+    let is_vector = |inst: &TileInst| is_vector(inst, width, &same);
+    let is_seldom = |inst: &TileInst| matches!(inst.op, TileOp::Load { .. }) && inst.class != Class::Element;
+    width > 1 && uses().any(is_vector) && uses().all(|inst| is_vector(inst) || is_seldom(inst))
 }
 
 /// Neighbouring points.

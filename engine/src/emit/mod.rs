@@ -37,6 +37,7 @@ mod fold;
 mod functions;
 mod group;
 mod intrinsics;
+mod late;
 mod library;
 mod map;
 mod narrow;
@@ -560,7 +561,7 @@ impl FusedKernel {
         let mut code = Code::new(&mut builder.scope, index, self.target);
         // Where memory bounds a kernel, exact functions cost nothing.
         code.target.has_rough_functions &=
-            self.form == Form::Row && rough::is_bound_by_arithmetic(&self.tile);
+            self.form == Form::Row && rough::is_bound_by_arithmetic(&self.tile, self.target);
         let heeded = buffers.guard.filter(|_| !self.looks_first());
         let is_clear = heeded.map(|flag| is_clear(&mut code, flag));
         let buffers = Buffers { seed, is_clear, ..buffers };

@@ -23,7 +23,7 @@ impl Buffer {
     /// The element, as a word holds it if it is packed.
     pub fn load(&self, code: &mut Code, index: Variable) -> Variable {
         if self.lanes == 1 {
-            return code.load(self.array, index);
+            return self.word(code, index);
         }
         let number = code.divided(index, self.lanes);
         let word = self.word(code, number);
@@ -113,7 +113,18 @@ impl Buffer {
             let place = code.place(self.array, number);
             return code.atomic_load(U32, place);
         }
-        code.load(self.array, number)
+        if self.width == 1 {
+            return code.load(self.array, number);
+        }
+        let (vector, component) = (code.divided(number, self.width), code.modulo(number, self.width));
+        let words = code.load_components(self.array, vector, self.width);
+        let mut words = words.into_iter().enumerate();
+        let (_, first) = words.next().unwrap_or_else(|| crate::bug!("a vector of no words"));
+        words.fold(first, |found, (i, word)| {
+            let place = code.at(i as i64);
+            let is_it = code.cmp(Comparison::Equal, component, place);
+            code.select(is_it, word, found)
+        })
     }
 
     fn packed(&self, code: &mut Code, lanes: &[Variable]) -> Variable {

@@ -11,6 +11,7 @@
 
 use super::code::{Code, F32};
 use super::intrinsics::Intrinsic;
+use super::target::Target;
 use super::tile::operands;
 use crate::fuse::{Class, Reg, Tile, TileInst, TileOp};
 use crate::ir::{Binary, DType, Scalar, Unary};
@@ -21,11 +22,13 @@ use std::f64::consts::{LN_2, LOG2_E};
 const COST_OF_BYTE: usize = 4;
 /// How long a function takes, and a random number, in additions.
 const COST_OF_SLOW: usize = 12;
+/// How long a function takes that is made of sums and products.
+const COST_OF_MADE: usize = 30;
 
 /// Whether arithmetic takes longer than memory: by the additions that a point is worth, and the bytes that it moves.
-pub fn is_bound_by_arithmetic(tile: &Tile) -> bool {
+pub fn is_bound_by_arithmetic(tile: &Tile, target: Target) -> bool {
     let elements = || tile.insts.iter().filter(|inst| inst.class == Class::Element);
-    let cost: usize = elements().map(cost).sum();
+    let cost: usize = elements().map(|inst| cost(inst, target)).sum();
     let n_sums = tile.insts.iter().filter(|inst| matches!(inst.op, TileOp::Reduce { .. })).count();
     let bytes: usize = elements().filter(|inst| is_memory(&inst.op)).map(|inst| inst.dtype.size()).sum();
     cost + n_sums > COST_OF_BYTE * bytes
@@ -35,12 +38,15 @@ fn is_memory(op: &TileOp) -> bool {
     matches!(op, TileOp::Load { .. } | TileOp::Store { .. })
 }
 
-fn cost(inst: &TileInst) -> usize {
+fn cost(inst: &TileInst, target: Target) -> usize {
     use Unary::{Abs, Neg, Not, Recip, Sqrt};
     match &inst.op {
         TileOp::Random { .. } => COST_OF_SLOW,
         TileOp::Scalar(Scalar::Unary(Abs | Neg | Not | Recip | Sqrt), _) => 1,
-        TileOp::Scalar(Scalar::Unary(_) | Scalar::Foreign(_), _) => COST_OF_SLOW,
+        TileOp::Scalar(Scalar::Unary(_) | Scalar::Foreign(_), _) => match target.has_exact_functions {
+            true => COST_OF_SLOW,
+            false => COST_OF_MADE,
+        },
         TileOp::Const(_) => 0,
         _ => 1,
     }
@@ -71,9 +77,11 @@ pub fn unary(code: &mut Code, tile: &Tile, reg: Reg, x: Variable) -> Option<Vari
 
 fn exp(code: &mut Code, x: Variable) -> Variable {
     if !code.target.has_exact_functions {
-        // The language's own, of which it does not promise that NaN comes through.
-        let is_nan = code.is_nan(x);
         let power = code.un(Arithmetic::Exp, x);
+        if code.target.exp_keeps_nan {
+            return power;
+        }
+        let is_nan = code.is_nan(x);
         return code.select(is_nan, x, power);
     }
     let scale = code.float(F32, LOG2_E);

@@ -9,6 +9,7 @@ use super::EmitError;
 use super::ahead::Ahead;
 use super::code::{Code, F32, F64, U32, U64};
 use super::group::{self, Group};
+use super::late::may_forget_nan;
 use super::scalar::{Extreme, extremum, int_range, within_type};
 use super::target::Target;
 use super::tile::{Registers, TileCode, carried_type, operands};
@@ -66,8 +67,8 @@ impl RowPlan {
         let n_groups = row / width;
         let copies = MOST_COPIES.max(VECTORS * width);
         let threads = match row {
-            0..=256 => n_groups.next_power_of_two().min(PLANE),
-            _ => row.div_ceil(copies).next_power_of_two().min(target.most_threads),
+            0..=256 => n_groups.div_ceil(groups_of_short(n_groups)).next_power_of_two().min(PLANE),
+            _ => row.div_ceil(copies).next_power_of_two().min(target.most_threads).min(target.row_threads),
         };
         let is_held = row <= LONGEST_HELD.min(MOST_HELD * target.most_threads);
         let groups = is_held.then_some(n_groups.div_ceil(threads));
@@ -80,6 +81,11 @@ impl RowPlan {
     pub fn cube_threads(&self) -> usize {
         self.threads * self.rows
     }
+}
+
+/// Groups of a thread of a short row: with several, fewer threads exchange what they found.
+fn groups_of_short(n_groups: usize) -> usize {
+    if n_groups > 8 { 4 } else { 1 }
 }
 
 /// Emits a row kernel; `n_rows` is the number of rows, `outer · inner`.
@@ -144,6 +150,9 @@ pub struct Place {
     pub lane: Variable,
     /// The point of the row's first element.
     first: Variable,
+    /// The number of the row's first group among those of all rows, where rows are whole groups: from it, vectors lie at
+    /// known distances.
+    first_group: Option<Variable>,
 }
 
 /// Neighbours in the row, with what is known of them.
@@ -198,7 +207,9 @@ impl Place {
             let start = code.scaled(outer, (domain.row * domain.inner) as i64);
             code.add_at(start, inner)
         };
-        Place { domain: *domain, plan, row, is_row, lane, first }
+        let is_even = domain.inner == 1 && plan.width > 1 && domain.row.is_multiple_of(plan.width);
+        let first_group = is_even.then(|| code.scaled(row, (domain.row / plan.width) as i64));
+        Place { domain: *domain, plan, row, is_row, lane, first, first_group }
     }
 
     /// The `k`-th group of this thread, nothing known yet.
@@ -207,23 +218,38 @@ impl Place {
         let offset = code.at((k * threads) as i64);
         let number = code.add_at(self.lane, offset);
         let position = code.scaled(number, width as i64);
-        let (position, is_inside) = if (k + 1) * threads * width <= self.domain.row {
-            (position, None)
+        let group = self.first_group.map(|first| {
+            let group = code.add_at(first, self.lane);
+            code.add_at(group, offset)
+        });
+        let (position, group, is_inside) = if (k + 1) * threads * width <= self.domain.row {
+            (position, group, None)
         } else {
             let end = code.at(self.domain.row as i64);
             let is_inside = code.less(position, end);
             let start = code.at(0);
-            (code.select(is_inside, position, start), Some(is_inside))
+            let group = group.zip(self.first_group);
+            let group = group.map(|(group, first)| code.select(is_inside, group, first));
+            (code.select(is_inside, position, start), group, Some(is_inside))
         };
-        let (positions, group) = self.neighbours(code, position);
+        let (positions, group) = self.neighbours(code, position, group);
         Held { positions, group, is_inside, registers: vec![vec![None; n_registers]; width] }
     }
 
-    /// The group that starts at a position, as positions and as points.
-    fn neighbours(&self, code: &mut Code, position: Variable) -> (Vec<Variable>, Group) {
+    /// The group that starts at a position, as positions and as points; `number` is its own among all groups.
+    fn neighbours(
+        &self,
+        code: &mut Code,
+        position: Variable,
+        number: Option<Variable>,
+    ) -> (Vec<Variable>, Group) {
         let width = self.plan.width;
         let positions = Group::from(code, position, width).points;
         let first = self.point(code, position);
+        if let Some(number) = number {
+            let start = code.at(0);
+            code.note_place(first, width, number, start);
+        }
         let group = Group::from(code, first, width);
         if self.domain.inner == 1 {
             for (&point, &position) in group.points.iter().zip(&positions) {
@@ -367,23 +393,33 @@ impl<'t> RowCode<'t> {
         let first = code.mutable(nowhere);
         let has_it = is_same(code, own.parts[0], best);
         code.when(has_it, |code| {
+            // One thread looks while the others wait: by as little as it takes.
+            let wanted = Wanted::new(code, best);
+            let mut found = code.snapshot(first);
             for held in self.groups.iter().rev() {
                 for (&position, registers) in held.positions.iter().zip(&held.registers).rev() {
                     let value =
                         registers[value].unwrap_or_else(|| crate::bug!("register {value} is not held"));
                     let value = code.cast(carried_type(dtype), value);
-                    let is_it = is_same(code, value, best);
+                    let is_it = wanted.is(code, value);
                     let is_it = held.is_inside.map_or(is_it, |inside| code.and(is_it, inside));
                     let position = code.cast(U32, position);
-                    let before = code.snapshot(first);
-                    let next = code.select(is_it, position, before);
-                    code.assign(first, next);
+                    found = code.select(is_it, position, found);
                 }
             }
+            code.assign(first, found);
         });
-        let own = State { monoid: Monoid::Min, parts: vec![code.snapshot(first)] };
+        let own = State { monoid: Monoid::Min, parts: vec![code.snapshot(first)], forgets_nan: false };
         let position = self.across_threads(code, own).parts[0];
-        State { monoid, parts: vec![best, position] }
+        State { monoid, parts: vec![best, position], forgets_nan: false }
+    }
+
+    /// A state that keeps NaN where somebody needs it. One instruction may do both.
+    fn as_needed(&self, code: &Code, reg: Reg, state: State) -> State {
+        let forgets_nan = !code.target.has_extremes
+            && state.parts[0].elem_type() == F32
+            && may_forget_nan(self.tile.tile, reg);
+        State { forgets_nan, ..state }
     }
 
     fn reduction(&self, reg: Reg) -> (Monoid, Reg, DType) {
@@ -396,6 +432,10 @@ impl<'t> RowCode<'t> {
     fn reduce_held(&self, code: &mut Code, reg: Reg, monoid: Monoid) -> State {
         let (_, value, dtype) = self.reduction(reg);
         let identity = State::identity(code, monoid, dtype);
+        let identity = self.as_needed(code, reg, identity);
+        if !identity.forgets_nan && knows_nan_by_bits(code, monoid, &identity) {
+            return self.reduce_held_by_bits(code, value, identity);
+        }
         let mut state: Option<State> = None;
         for held in &self.groups {
             for (&position, registers) in held.positions.iter().zip(&held.registers) {
@@ -406,11 +446,32 @@ impl<'t> RowCode<'t> {
                 }
                 state = Some(match state {
                     Some(state) => state.combined(code, &next),
-                    None => next,
+                    None => State { forgets_nan: identity.forgets_nan, ..next },
                 });
             }
         }
         state.unwrap_or(identity)
+    }
+
+    /// An extreme of numbers, and beside it the largest of all bits without their signs, which says whether there is a NaN.
+    fn reduce_held_by_bits(&self, code: &mut Code, value: Reg, identity: State) -> State {
+        let sign = code.int(U32, 0x7FFF_FFFF);
+        let (mut state, mut largest) = (State { forgets_nan: true, ..identity.clone() }, code.int(U32, 0));
+        for held in &self.groups {
+            for registers in &held.registers {
+                let value = registers[value].unwrap_or_else(|| crate::bug!("register {value} is not held"));
+                let value =
+                    held.is_inside.map_or(value, |inside| code.select(inside, value, identity.parts[0]));
+                state = state.combined(code, &State { parts: vec![value], ..identity });
+                let bits = code.reinterpret(U32, value);
+                let size = code.bit(Bitwise::BitwiseAnd, bits, sign);
+                largest = code.bin(Arithmetic::Max, largest, size);
+            }
+        }
+        let infinity = code.int(U32, 0x7F80_0000);
+        let is_nan = code.cmp(Comparison::Greater, largest, infinity);
+        let nan = code.float(F32, f64::NAN);
+        State { parts: vec![code.select(is_nan, nan, state.parts[0])], ..identity }
     }
 
     fn reduce_along(&self, code: &mut Code, reduces: &[Reg]) -> Result<Vec<State>, EmitError> {
@@ -418,6 +479,7 @@ impl<'t> RowCode<'t> {
         for &reg in reduces {
             let (monoid, _, dtype) = self.reduction(reg);
             let identity = State::identity(code, monoid, dtype);
+            let identity = self.as_needed(code, reg, identity);
             totals.push(identity.map(|x| code.mutable(x)));
         }
         let needed = self.needed(reduces.iter().map(|&reg| self.reduction(reg).1));
@@ -459,7 +521,7 @@ impl<'t> RowCode<'t> {
         insts: &[Reg],
         position: Variable,
     ) -> Result<(Vec<Variable>, Vec<Registers>), EmitError> {
-        let (positions, group) = self.place.neighbours(code, position);
+        let (positions, group) = self.place.neighbours(code, position, None);
         let mut registers = vec![self.base.clone(); positions.len()];
         self.tile.run_group(code, insts.iter().copied(), &group, &mut registers)?;
         Ok((positions, registers))
@@ -498,14 +560,23 @@ impl<'t> RowCode<'t> {
                 row.along(code, |code, position| row.computed(code, &insts, position).map(drop))
             });
         }
-        for held in &self.groups {
-            let mut registers: Vec<Registers> =
-                held.registers.iter().map(|held| over(&self.base, held)).collect();
+        let (whole, partial): (Vec<&Held>, Vec<&Held>) =
+            self.groups.iter().partition(|held| held.is_inside.is_none());
+        when_all(code, &[self.place.is_row], |code| {
+            whole.into_iter().try_for_each(|held| self.store_held(code, held, &stores))
+        })?;
+        for held in partial {
             when_all(code, &[self.place.is_row, held.is_inside], |code| {
-                self.tile.run_group(code, stores.iter().copied(), &held.group, &mut registers)
+                self.store_held(code, held, &stores)
             })?;
         }
         Ok(())
+    }
+
+    fn store_held(&self, code: &mut Code, held: &Held, stores: &[Reg]) -> Result<(), EmitError> {
+        let mut registers: Vec<Registers> =
+            held.registers.iter().map(|held| over(&self.base, held)).collect();
+        self.tile.run_group(code, stores.iter().copied(), &held.group, &mut registers)
     }
 
     fn store_rows(&mut self, code: &mut Code) -> Result<(), EmitError> {
@@ -618,7 +689,7 @@ impl<'t> RowCode<'t> {
             let word = code.load(array, place);
             parts.push(from_word(code, x.elem_type(), word));
         }
-        State { monoid: like.monoid, parts }
+        State { parts, ..*like }
     }
 
     fn shared(&self) -> SharedWords {
@@ -711,6 +782,35 @@ fn when_all(
 /// Behind all positions.
 const NOWHERE: i64 = i32::MAX as i64;
 
+/// A number that is looked for among many; NaN is any NaN.
+struct Wanted {
+    number: Variable,
+    /// Bits that only a NaN is above, if NaN is looked for, else all; where comparisons do not know NaN.
+    above: Option<Variable>,
+}
+
+impl Wanted {
+    fn new(code: &mut Code, number: Variable) -> Wanted {
+        let by_bits = !code.target.has_exact_functions && number.elem_type() == F32;
+        let above = by_bits.then(|| {
+            let is_nan = code.is_nan(number);
+            let [infinity, all] = [0x7F80_0000, 0xFFFF_FFFF].map(|word| code.int(U32, word));
+            code.select(is_nan, infinity, all)
+        });
+        Wanted { number, above }
+    }
+
+    fn is(&self, code: &mut Code, x: Variable) -> Variable {
+        let Some(above) = self.above else { return is_same(code, x, self.number) };
+        let is_equal = code.cmp(Comparison::Equal, x, self.number);
+        let bits = code.reinterpret(U32, x);
+        let sign = code.int(U32, 0x7FFF_FFFF);
+        let size = code.bit(Bitwise::BitwiseAnd, bits, sign);
+        let is_nan = code.cmp(Comparison::Greater, size, above);
+        code.or(is_equal, is_nan)
+    }
+}
+
 /// Whether two are equal, or both NaN.
 fn is_same(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let is_equal = code.cmp(Comparison::Equal, a, b);
@@ -737,6 +837,8 @@ pub struct State {
     pub monoid: Monoid,
     /// The value, then the position.
     pub parts: Vec<Variable>,
+    /// Whether an extreme is that of the numbers alone; else it is NaN if anything is.
+    pub forgets_nan: bool,
 }
 
 impl State {
@@ -762,7 +864,7 @@ impl State {
         if monoid.is_index() {
             parts.push(code.int(U32, NOWHERE));
         }
-        State { monoid, parts }
+        State { monoid, parts, forgets_nan: false }
     }
 
     pub fn of(code: &mut Code, monoid: Monoid, dtype: DType, value: Variable, position: Variable) -> State {
@@ -770,17 +872,17 @@ impl State {
         if monoid.is_index() {
             parts.push(code.cast(U32, position));
         }
-        State { monoid, parts }
+        State { monoid, parts, forgets_nan: false }
     }
 
     pub fn map(&self, f: impl FnMut(Variable) -> Variable) -> State {
-        State { monoid: self.monoid, parts: self.parts.iter().copied().map(f).collect() }
+        State { parts: self.parts.iter().copied().map(f).collect(), ..*self }
     }
 
     pub fn or(&self, code: &mut Code, cond: Variable, other: &State) -> State {
         let parts = self.parts.iter().zip(&other.parts);
         let parts = parts.map(|(&x, &other)| code.select(cond, x, other)).collect();
-        State { monoid: self.monoid, parts }
+        State { parts, ..*self }
     }
 
     pub fn combined(&self, code: &mut Code, other: &State) -> State {
@@ -788,6 +890,8 @@ impl State {
         let value = match self.monoid {
             Monoid::Sum => code.bin(Arithmetic::Add, a, b),
             Monoid::Prod => code.bin(Arithmetic::Mul, a, b),
+            Monoid::Max if self.forgets_nan => code.bin(Arithmetic::Max, a, b),
+            Monoid::Min if self.forgets_nan => code.bin(Arithmetic::Min, a, b),
             Monoid::Max => extremum(code, Extreme::Largest, a, b),
             Monoid::Min => extremum(code, Extreme::Smallest, a, b),
             Monoid::ArgMax | Monoid::ArgMin => {
@@ -795,7 +899,7 @@ impl State {
                 return other.or(code, is_better, self);
             }
         };
-        State { monoid: self.monoid, parts: vec![value] }
+        State { parts: vec![value], ..*self }
     }
 
     /// Writes another state over one of mutable locals.
@@ -812,6 +916,12 @@ impl State {
             }
         }
     }
+}
+
+/// Whether an extreme of many is cheaper without NaN, which is looked for by bits.
+fn knows_nan_by_bits(code: &Code, monoid: Monoid, state: &State) -> bool {
+    let is_extreme = matches!(monoid, Monoid::Max | Monoid::Min);
+    is_extreme && !code.target.has_exact_functions && state.parts[0].elem_type() == F32
 }
 
 /// Whether `new` beats `old`: NaN beats all numbers, and among equals the first wins.

@@ -182,7 +182,7 @@ impl Scan<'_> {
         let place = code.add_at(unit, start);
         let word = code.load(shared, place);
         let value = from_word(code, carried_type(self.form.dtype), word);
-        State { monoid: self.form.monoid, parts: vec![value] }
+        State { monoid: self.form.monoid, parts: vec![value], forgets_nan: false }
     }
 
     fn first_point(&self, code: &mut Code, row: Variable) -> Variable {

@@ -26,6 +26,8 @@ pub struct Target {
     pub has_extremes: bool,
     /// Whether `exp` and `log` may be taken to 10⁻⁵ where arithmetic bounds a kernel, with the instructions there are.
     pub has_rough_functions: bool,
+    /// Whether the language's own `exp` of NaN is NaN.
+    pub exp_keeps_nan: bool,
     /// Bytes of shared memory that rows may be copied ahead to; 0 if no copy goes on beside other work.
     pub ahead_bytes: usize,
     /// Processors, each of which has one cube of most threads at a time.
@@ -46,6 +48,8 @@ pub struct Target {
     pub has_exact_grid: bool,
     /// Threads of a cube, at most; a power of two.
     pub most_threads: usize,
+    /// Threads that share a row, at most: so few that each has registers for all it holds, and for what it computes.
+    pub row_threads: usize,
     /// Tensors that a launch reads and writes, at most.
     pub most_tensors: usize,
     /// Bytes that the threads of a cube share, at most.
@@ -62,6 +66,7 @@ impl Target {
         has_exact_functions: true,
         has_extremes: true,
         has_rough_functions: true,
+        exp_keeps_nan: true,
         ahead_bytes: 200 << 10,
         n_processors: 132,
         adds_f32: true,
@@ -72,6 +77,7 @@ impl Target {
         has_library: true,
         has_exact_grid: true,
         most_threads: 1024,
+        row_threads: 1024,
         most_tensors: usize::MAX,
         shared_bytes: 48 << 10,
     };
@@ -85,6 +91,7 @@ impl Target {
         has_exact_functions: false,
         has_extremes: false,
         has_rough_functions: true,
+        exp_keeps_nan: false,
         ahead_bytes: 0,
         n_processors: 1,
         adds_f32: false,
@@ -95,6 +102,8 @@ impl Target {
         has_library: false,
         has_exact_grid: false,
         most_threads: 256,
+        // With 1024 of them, compilers keep registers in memory that loads need.
+        row_threads: 512,
         most_tensors: 5,
         shared_bytes: 16 << 10,
     };

@@ -16,6 +16,7 @@ use expect_test::{Expect, expect};
 
 mod attention;
 mod groups;
+mod late;
 mod rows;
 mod scatters;
 mod targets;

@@ -4,7 +4,7 @@ use super::arena::Arena;
 use super::compile::{self, Pipeline, Source};
 use super::context::Context;
 use super::launch::{Bound, Dispatch, dispatches};
-use super::memory::{Memory, Staging};
+use super::memory::{Memory, Staging, VECTOR};
 use crate::bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use engine_core::emit::FLAG_WORDS;
@@ -373,11 +373,11 @@ pub fn whole(binding: usize, memory: &Memory) -> BindGroupEntry<'_> {
     BindGroupEntry { binding: binding as u32, resource: memory.buffer().as_entire_binding() }
 }
 
-/// Bytes of a memory from `offset` on, in whole words; at least one.
+/// Bytes of a memory from `offset` on, in whole vectors; at least one.
 fn part(binding: usize, memory: &Memory, offset: usize, bytes: usize) -> BindGroupEntry<'_> {
     // What has no elements is not read, and may lie at the very end.
     let offset = if bytes == 0 { 0 } else { offset };
-    let size = wgpu::BufferSize::new((bytes.next_multiple_of(4).max(4)) as u64);
+    let size = wgpu::BufferSize::new(bytes.next_multiple_of(VECTOR).max(VECTOR) as u64);
     let resource =
         BindingResource::Buffer(BufferBinding { buffer: memory.buffer(), offset: offset as u64, size });
     BindGroupEntry { binding: binding as u32, resource }

@@ -9,6 +9,8 @@ use wgpu::BufferUsages;
 
 /// Copies move whole words.
 const WORD: usize = 4;
+/// Kernels read whole vectors, also of a last one that is not full.
+pub const VECTOR: usize = 16;
 /// Seconds after which a copy that is done, but not told, is given up.
 const LONGEST_WAIT: usize = 60;
 /// Bytes that are fetched at once.
@@ -23,7 +25,7 @@ pub struct Memory {
 
 impl Memory {
     pub fn new(context: &Arc<Context>, bytes: usize) -> Result<Memory, DeviceError> {
-        let size = bytes.next_multiple_of(WORD).max(WORD) as u64;
+        let size = bytes.next_multiple_of(VECTOR).max(VECTOR) as u64;
         let largest = context.limits.max_buffer_size;
         if size > largest {
             let (device, buffer) = (context.name.clone(), String::new());

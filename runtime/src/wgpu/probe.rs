@@ -1,7 +1,7 @@
 //! What a GPU does that nobody promises, tried on it once when it is opened.
 //!
-//! WGSL leaves open which threads of a block make a plane, how a half is rounded and whether small ones survive. GPUs do
-//! what one would like, but for a few.
+//! WGSL leaves open which threads of a block make a plane, how a half is rounded, whether small ones survive, and what comes
+//! of NaN. GPUs do what one would like, but for a few.
 
 use super::compile::{self, Source};
 use super::context::Context;
@@ -19,7 +19,8 @@ pub fn found(context: &Arc<Context>, plane: Option<usize>) -> Result<Target, Dev
         _ => 1,
     };
     let [reads_halves, writes_halves] = [reads_halves(context)?, writes_halves(context)?];
-    Ok(Target { plane, reads_halves, writes_halves, ..context.target })
+    let exp_keeps_nan = exp_keeps_nan(context)?;
+    Ok(Target { plane, reads_halves, writes_halves, exp_keeps_nan, ..context.target })
 }
 
 /// Threads of a block of the trial.
@@ -96,6 +97,26 @@ fn trial(@builtin(global_invocation_id) thread: vec3<u32>) {{
         word >> 16 == 0 && (expected.to_bits() == found.to_bits() || (expected.is_nan() && found.is_nan()))
     };
     Ok(numbers.iter().zip(&words).all(is_same))
+}
+
+/// Whether `exp` of a NaN is one, by itself and behind a difference.
+fn exp_keeps_nan(context: &Arc<Context>) -> Result<bool, DeviceError> {
+    let text = format!(
+        "{BINDINGS}
+@compute @workgroup_size({THREADS}, 1, 1)
+fn trial(@builtin(global_invocation_id) thread: vec3<u32>) {{
+    let x = bitcast<f32>(given[thread.x]);
+    found[2u * thread.x] = bitcast<u32>(exp(x));
+    found[2u * thread.x + 1u] = bitcast<u32>(exp(1.0 - x));
+}}
+"
+    );
+    // Quiet ones and signalling ones, of both signs.
+    let payload = |number: u32| if number < 64 { number + 1 } else { 0x0040_0000 | number << 13 };
+    let bits: Vec<u32> =
+        (0..THREADS as u32).map(|number| (number % 2) << 31 | 0x7F80_0000 | payload(number / 2)).collect();
+    let words = run(context, text, &bits, 2 * bits.len(), 1)?;
+    Ok(words.iter().all(|&word| f32::from_bits(word).is_nan()))
 }
 
 /// All halves, what lies in the middle of two, and its neighbours: a multiple of [`THREADS`] of them.

@@ -5,12 +5,13 @@ use super::*;
 use half::{bf16, f16};
 
 /// CUDA C++ with nothing that WGSL lacks.
-const POOR: Target = Target {
+pub const POOR: Target = Target {
     has_narrow: false,
     plane: 1,
     has_exact_functions: false,
     has_library: false,
     has_extremes: false,
+    exp_keeps_nan: false,
     ahead_bytes: 0,
     adds_four: false,
     has_exact_grid: false,
