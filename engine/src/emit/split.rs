@@ -25,6 +25,10 @@ const ENOUGH_TILES: usize = 128;
 const FEWEST_POINTS: usize = 1 << 14;
 /// The shortest part of a sum.
 const SHORTEST_PART: usize = 128;
+/// The same where a library multiplies, which is better at long ones.
+const SHORTEST_LIBRARY_PART: usize = 256;
+/// Sides of the tiles of a library, about.
+const LIBRARY_TILE: usize = 128;
 /// The most elements that parts are kept in.
 const MOST_KEPT: usize = 1 << 24;
 
@@ -78,17 +82,21 @@ pub fn launches(kernel: &Kernel, body: &ContractBody, cut: Cut) -> Vec<FusedKern
     vec![parts(kernel, body, cut), sum_of_parts(kernel, body, cut.parts)]
 }
 
-/// The parts of the sums, one after the other in the workspace: a batch of shorter products.
+/// A product cut along the contracted axis: a batch of shorter ones.
+fn in_parts(body: &ContractBody, parts: usize) -> ContractBody {
+    let length = body.k / parts;
+    let part_of =
+        |matrix: MatrixOperand, stride: i64| MatrixOperand { batch: stride * length as i64, ..matrix };
+    let (lhs, rhs) = (part_of(body.lhs, body.lhs.col), part_of(body.rhs, body.rhs.row));
+    ContractBody { batch: parts, k: length, lhs, rhs, ..body.clone() }
+}
+
+/// The parts of the sums, one after the other in the workspace.
 fn parts(kernel: &Kernel, body: &ContractBody, Cut { each, parts }: Cut) -> FusedKernel {
-    let &ContractBody { m, n, k, lhs, rhs, dtype, .. } = body;
-    let length = k / parts;
-    let part_of = |matrix: MatrixOperand, stride: i64, operand: usize| MatrixOperand {
-        batch: stride * length as i64,
-        operand,
-        ..matrix
-    };
-    let (lhs_part, rhs_part) = (part_of(lhs, lhs.col, 0), part_of(rhs, rhs.row, 1));
-    let product = ProductForm { k: length, lhs: lhs_part, rhs: rhs_part, ..ProductForm::of(body) };
+    let &ContractBody { m, n, lhs, rhs, dtype, .. } = body;
+    let product = ProductForm::of(&in_parts(body, parts));
+    let named = |matrix: MatrixOperand, operand: usize| MatrixOperand { operand, ..matrix };
+    let product = ProductForm { lhs: named(product.lhs, 0), rhs: named(product.rhs, 1), ..product };
     let n_points = parts * m * n;
     let inst = |op: TileOp| TileInst { op, dtype: dtype.accumulator(), class: Class::Element };
     let store = TileOp::Store { operand: 2, access: Access::strided(&[n_points], &[1]), value: 0 };
@@ -155,6 +163,32 @@ impl FusedKernel {
             KernelBody::Contract(body) if body.rows.is_none() => cuts(body, target),
             _ => vec![],
         }
+    }
+
+    /// Into how many parts a library's sums are worth being cut, in rising order: a result of fewer tiles than there are
+    /// processors, by long sums. None where something has to be checked before anything is written.
+    pub fn library_cuts(kernel: &Kernel, target: Target) -> Vec<usize> {
+        let KernelBody::Contract(body) = &kernel.body else { return vec![] };
+        let &ContractBody { batch, m, n, k, dtype, .. } = body;
+        let checks = body.epilogue.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }));
+        let n_tiles = m.div_ceil(LIBRARY_TILE) * n.div_ceil(LIBRARY_TILE);
+        if body.rows.is_some() || batch != 1 || checks || dtype.accumulator() != DType::F32 {
+            return vec![];
+        }
+        let is_worth_it = |&parts: &usize| {
+            let is_long = k.is_multiple_of(parts) && k / parts >= SHORTEST_LIBRARY_PART;
+            is_long && n_tiles * parts < 4 * target.n_processors && parts * m * n <= MOST_KEPT
+        };
+        [4, 8, 16, 32].into_iter().filter(is_worth_it).collect()
+    }
+
+    /// The parts of a contraction as a batch of products, and what follows where their results lie in the workspace.
+    ///
+    /// # Panics
+    /// If the kernel is no contraction.
+    pub fn cut_for_library(kernel: &Kernel, parts: usize) -> (ContractBody, FusedKernel) {
+        let body = contract::contract_body(kernel);
+        (in_parts(body, parts), sum_of_parts(kernel, body, parts))
     }
 
     /// The launches of a contraction that is cut so, without the sums beside it.

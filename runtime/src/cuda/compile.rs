@@ -1,6 +1,7 @@
 //! From CUDA C++ to loaded kernels: NVRTC, in parallel, with what was compiled before in memory and on disk.
 
 use super::context::failed;
+use super::graph::apart_from_captures;
 use crate::cache::DiskCache;
 use crate::device::DeviceError;
 use cudarc::driver::result::{DriverError, function, module};
@@ -149,6 +150,7 @@ fn architecture((major, minor): (i32, i32)) -> String {
 const USUAL_SHARED_BYTES: usize = 48 << 10;
 
 fn load(code: &[u8], text: &Text) -> Result<Function, DeviceError> {
+    let _apart = apart_from_captures();
     let &Text { entry, shared_bytes, .. } = text;
     let name = CString::new(entry).unwrap_or_default();
     // SAFETY: whole machine code, from the compiler or with its checksum from the disk; the module is never unloaded.

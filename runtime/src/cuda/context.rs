@@ -1,6 +1,7 @@
 //! A GPU with its context, and what its driver says when something fails.
 
 use super::compile::{self, Kernels};
+use super::graph::apart_from_captures;
 use super::product::Library;
 use crate::device::DeviceError;
 use crate::tuning::Tuner;
@@ -48,6 +49,7 @@ pub fn count() -> Result<usize, DeviceError> {
 
 impl Context {
     pub fn new(ordinal: usize) -> Result<Arc<Context>, DeviceError> {
+        let _apart = apart_from_captures();
         let n_devices = count()?;
         if ordinal >= n_devices {
             let known = if n_devices == 1 {

@@ -204,6 +204,8 @@ impl Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Multiplier {
     Library,
+    /// The library, by parts of the sums.
+    InParts(usize),
     Own,
 }
 
@@ -211,19 +213,25 @@ impl Choice for Multiplier {
     fn to_text(&self) -> String {
         match self {
             Multiplier::Library => "library".to_string(),
+            Multiplier::InParts(parts) => format!("library in parts: {parts}"),
             Multiplier::Own => "own kernel".to_string(),
         }
     }
 
     fn from_text(text: &str) -> Option<Multiplier> {
-        [Multiplier::Library, Multiplier::Own].into_iter().find(|known| known.to_text() == text)
+        match text.strip_prefix("library in parts: ") {
+            Some(parts) => parts.parse().ok().map(Multiplier::InParts),
+            None => [Multiplier::Library, Multiplier::Own].into_iter().find(|known| known.to_text() == text),
+        }
     }
 }
 
-/// A contraction by whoever is faster: the library with as much of the epilogue as it takes over, or a kernel of its own.
+/// A contraction by whoever is fastest: the library with as much of the epilogue as it takes over, the library by parts of
+/// long sums, or a kernel of its own.
 fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Result<Prepared, DeviceError> {
     let by = |multiplier: Multiplier| match multiplier {
         Multiplier::Library => draft().by_library(body),
+        Multiplier::InParts(parts) => draft().by_library_in_parts(parts),
         Multiplier::Own => draft().by_own_kernel().map(Some),
     };
     let own = || draft().by_own_kernel();
@@ -232,34 +240,32 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
         return own();
     }
     let Some(library) = by(Multiplier::Library)? else { return own() };
-    if n_flops > MOST_FLOPS {
+    let drafts = draft();
+    let cuts = FusedKernel::library_cuts(drafts.kernel, drafts.target());
+    let mut multipliers = vec![Multiplier::Library];
+    multipliers.extend(cuts.into_iter().map(Multiplier::InParts));
+    multipliers.extend((n_flops <= MOST_FLOPS).then_some(Multiplier::Own));
+    if let [_] = multipliers[..] {
         return Ok(library);
     }
-    let drafts = draft();
     let operands: Vec<&Type> = drafts.kernel.operands.iter().map(|operand| &operand.ty).collect();
     let question = Question {
         subject: format!("who multiplies {}", product::text(body, drafts.precision)),
         details: format!(
-            "{:?} {operands:?} {:?} {}",
+            "{:?} {operands:?} {:?} {} {multipliers:?}",
             drafts.kernel.body, drafts.precision, drafts.is_guarded
         ),
     };
-    let faster = trial::recall(
-        drafts.context,
-        &question,
-        |_| true,
-        || {
-            trial::fastest(drafts.context, &[Multiplier::Library, Multiplier::Own], |multiplier| {
-                match by(multiplier)? {
-                    Some(prepared) => prepared.seconds(&drafts),
-                    None => engine_core::bug!("a product that the library has refused"),
-                }
-            })
-        },
-    )?;
-    match faster {
-        Multiplier::Library => Ok(library),
-        Multiplier::Own => own(),
+    let is_possible = |known: &Multiplier| multipliers.contains(known);
+    let fastest = trial::recall(drafts.context, &question, is_possible, || {
+        trial::fastest(drafts.context, &multipliers, |multiplier| match by(multiplier)? {
+            Some(prepared) => prepared.seconds(&drafts),
+            None => Ok(f64::INFINITY),
+        })
+    })?;
+    match by(fastest)? {
+        Some(prepared) => Ok(prepared),
+        None => Ok(library),
     }
 }
 
@@ -286,6 +292,19 @@ impl Drafts<'_> {
         if !self.library_product(body)? {
             return Ok(None);
         }
+        self.side_sums().map(Some)
+    }
+
+    /// None if the library cannot compute the parts.
+    fn by_library_in_parts(mut self, parts: usize) -> Result<Option<Prepared>, DeviceError> {
+        let (body, sum) = FusedKernel::cut_for_library(self.kernel, parts);
+        let dtype = body.dtype.accumulator();
+        let Some(product) = Product::new(self.context, &body, dtype, None, self.precision)? else {
+            return Ok(None);
+        };
+        self.prepared.scratch_bytes = body.batch * body.m * body.n * dtype.size();
+        self.push_product(product, ProductPlace::Scratch, None);
+        self.kernels(vec![sum], ProductPlace::Scratch)?;
         self.side_sums().map(Some)
     }
 
