@@ -157,9 +157,10 @@ pub(super) fn compile_stages(
     Ok(stages)
 }
 
+/// The whole batches of an epoch; what is left over is a graph of its own.
 fn batches(shape: &SplitShape, batch: usize) -> Rows {
     let batch = batch.clamp(1, shape.n_rows.max(1));
-    Rows::Batches { batch, per_epoch: shape.n_rows.div_ceil(batch) }
+    Rows::Batches { batch, per_epoch: (shape.n_rows / batch).max(1) }
 }
 
 fn form_text(form: Form, compiled: &Compiled) -> String {

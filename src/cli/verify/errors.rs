@@ -79,11 +79,39 @@ impl Histogram {
             if near.excess(a, b) > 0.0 {
                 return Err(format!("[{i}] is {a} instead of {b}"));
             }
-            let units = units_between(a, b, dtype);
-            let bucket = Histogram::LIMITS.iter().position(|&limit| units <= limit);
-            self.counts[bucket.unwrap_or(Histogram::LIMITS.len())] += 1;
+            self.put(units_between(a, b, dtype));
         }
         Ok(())
+    }
+
+    /// The same of places in rows of `from`, elements of which change places where they are that near each other. They are
+    /// as far apart as the elements are.
+    pub(super) fn count_places(
+        &mut self,
+        found: &HostTensor,
+        expected: &OracleTensor,
+        from: &OracleTensor,
+        allowed: f64,
+    ) -> Result<(), String> {
+        let (dtype, length) = (from.dtype, from.extents.last().copied().unwrap_or(1).max(1));
+        let (expected, from) = (expected.to_f64(), from.to_f64());
+        let near = Near::to(&from, dtype, allowed);
+        let per_row = (expected.len() * length / from.len().max(1)).max(1);
+        for (i, (a, &b)) in found.to_f64().into_iter().zip(&expected).enumerate() {
+            let row = &from[i / per_row * length..][..length];
+            let element = |place: f64| (place >= 0.0).then(|| row.get(place as usize).copied()).flatten();
+            match (element(a), element(b)) {
+                _ if a == b => self.put(0.0),
+                (Some(x), Some(y)) if near.excess(x, y) == 0.0 => self.put(units_between(x, y, dtype)),
+                _ => return Err(format!("[{i}] is {a} instead of {b}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, units: f64) {
+        let bucket = Histogram::LIMITS.iter().position(|&limit| units <= limit);
+        self.counts[bucket.unwrap_or(Histogram::LIMITS.len())] += 1;
     }
 }
 

@@ -27,6 +27,22 @@ fn errors_are_counted_in_units_of_the_last_place() {
     );
 }
 
+#[test]
+fn places_may_change_where_elements_are_near() {
+    let from = OracleTensor::new(DType::F32, &[2, 3], &[1.0, 1.0 + 1e-7, 5.0, -2.0, 3.0, 4.0]);
+    let expected = OracleTensor::new(DType::I32, &[2, 2], &[0.0, 1.0, 0.0, 1.0]);
+    let count = |places: [i32; 4]| {
+        let found = HostTensor::from_slice(&[2, 2], &places).unwrap();
+        Histogram::default().count_places(&found, &expected, &from, 1e-6)
+    };
+    assert_eq!(count([0, 1, 0, 1]), Ok(()));
+    assert_eq!(count([1, 0, 0, 1]), Ok(()));
+    assert_eq!(count([0, 2, 0, 1]), Err("[1] is 2 instead of 1".to_string()));
+    assert_eq!(count([0, 1, 1, 0]), Err("[2] is 1 instead of 0".to_string()));
+    assert_eq!(count([0, 1, 0, 7]), Err("[3] is 7 instead of 1".to_string()));
+    assert_eq!(count([0, 1, 0, -1]), Err("[3] is -1 instead of 1".to_string()));
+}
+
 /// A device with a fault: kernels that take an exponential are off by one.
 struct Faulty(Arc<dyn Device>);
 
