@@ -23,6 +23,8 @@ use engine::runtime::wgpu::{Adapter, WgpuDevice};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+#[path = "gpu/rows.rs"]
+mod rows;
 #[path = "gpu/sessions.rs"]
 mod sessions;
 #[path = "gpu/types.rs"]
@@ -117,7 +119,10 @@ impl Case {
         let outputs = build(&mut builder);
         builder.graph.outputs =
             outputs.into_iter().enumerate().map(|(i, value)| (format!("out{i}").into(), value)).collect();
-        let graph = builder.graph.pruned();
+        Case::of(builder.graph.pruned())
+    }
+
+    fn of(graph: Graph) -> Case {
         let mut inputs = HashMap::new();
         for (i, (node, _)) in graph.inputs().enumerate() {
             let ty = graph.ty(Value::of(node));
@@ -528,6 +533,70 @@ fn an_index_out_of_bounds_is_the_same_error_and_leaves_state_alone() {
         assert_eq!(bytes, tensor(&Type::new(DType::F32, &[10]), (0..10).map(|i| f64::from(2 * i))));
     }
     assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
+}
+
+/// The last of many indices is bad, beside a product, a sum and a scatter that write state, on as many streams as there are.
+#[test]
+fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
+    const N: usize = 50_000;
+    let registry = Engine::new().registry;
+    let mut builder = Builder::new(Graph::new("case"), &registry);
+    let b = &mut builder;
+    let all = [("table", vec![1000, 16]), ("w", vec![64, 16]), ("sums", vec![16])];
+    let [table, w, sums] =
+        all.each_ref().map(|(name, extents)| b.input(name, InputKind::Param, Type::new(DType::F32, extents)));
+    let index = data(b, "index", DType::I32, &[N]);
+    let updates = data(b, "updates", DType::F32, &[N, 16]);
+    let x = data(b, "x", DType::F32, &[64, N]);
+    let checked = b.check_index(index, 1000);
+    let taken = b.gather(table, checked, 0, 0);
+    let product = b.matmul(x, taken);
+    let next_w = b.add(w, product);
+    let total = b.sum(taken, &[0]);
+    let next_sums = b.add(sums, total);
+    let next_table = b.call("scatter_add", &[table, index, updates], Attrs::default()).unwrap()[0];
+    b.graph.state = [(table, next_table), (w, next_w), (sums, next_sums)]
+        .map(|(input, next)| StateLink { input: input.node, next })
+        .to_vec();
+    let graph = builder.graph.pruned();
+    let initial = |name: &str, n: usize| -> Vec<u8> {
+        tensor(&Type::new(DType::F32, &[n]), noise(n, name.len() as u32))
+    };
+    let indices = |last: f64| {
+        let values = (0..N).map(|i| if i + 1 == N { last } else { f64::from(i as u32 * 7919 % 1000) });
+        tensor(&Type::new(DType::I32, &[N]), values)
+    };
+    let mut errors = vec![];
+    for device in gpus().iter().cloned().chain([cpu()]) {
+        let options =
+            Options { abilities: device.abilities(), n_streams: device.n_streams(), ..Options::default() };
+        let plan = Arc::new(compile(&graph, &registry, &options).plan);
+        let (mut executable, buffers) = bound(&*device, &plan, 1, |name| match name {
+            "index" => Some(indices(1000.0)),
+            _ => {
+                let buffer = plan.buffers.iter().find(|buffer| *buffer.name == *name)?;
+                Some(initial(name, buffer.ty.numel()))
+            }
+        })
+        .unwrap();
+        let read = |name: &str, extents: &[usize]| {
+            let mut bytes = vec![0; 4 * extents.iter().product::<usize>()];
+            device.read(&buffers[name], 0, &mut bytes).unwrap();
+            bytes
+        };
+        errors.push(executable.run(0, 3).unwrap_err().to_string());
+        for (name, extents) in &all {
+            let is_same = read(name, extents) == initial(name, extents.iter().product());
+            assert!(is_same, "{name} on {}", device.info().name);
+        }
+        device.write(&buffers["index"], 0, &indices(999.0)).unwrap();
+        executable.run(0, 1).unwrap();
+        for (name, extents) in &all {
+            let is_same = read(name, extents) == initial(name, extents.iter().product());
+            assert!(!is_same, "{name} on {} does not go on", device.info().name);
+        }
+    }
+    assert!(errors.iter().all(|error| *error == errors[0] && error.contains("1000")), "{errors:?}");
 }
 
 // ---- Shipped pipelines.

@@ -25,7 +25,8 @@ fn what_the_processor_runs_gpus_run_in_every_type() {
                     Ok(found) => difference(&found, &expected, tolerance(example, dtype)),
                     Err(error) => Some(error.to_string()),
                 };
-                failures.extend(problem.map(|why| format!("{} in {dtype}: {why}", example.call)));
+                let name = gpu.info().name;
+                failures.extend(problem.map(|why| format!("{} in {dtype} on {name}: {why}", example.call)));
             }
         }
     }

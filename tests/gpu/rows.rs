@@ -1,0 +1,154 @@
+//! Long rows, more of them than there are processors: what the fastest kernels are made for.
+
+use super::*;
+use engine::core::grad::differentiate;
+
+/// What the classes of a language model, and of its neighbour whose last group of threads is not full, take.
+const LENGTHS: [usize; 2] = [32768, 32000];
+
+/// Several rows for each processor, and a few where the processor is this one.
+fn n_rows(gpu: &Arc<dyn Device>) -> usize {
+    if gpu.info().name.contains("llvmpipe") { 3 } else { 300 }
+}
+
+/// The outputs of a graph on a GPU, fused and not, beside those on the CPU; `build` is given the number of rows.
+fn compare(
+    build: impl Fn(&mut Builder, usize) -> Vec<Value>,
+    check: impl Fn(&str, &[Vec<f64>], &[Vec<f64>]),
+) {
+    compare_cases(|rows| Case::new(|b| build(b, rows)), check);
+}
+
+fn compare_cases(case: impl Fn(usize) -> Case, check: impl Fn(&str, &[Vec<f64>], &[Vec<f64>])) {
+    for gpu in gpus() {
+        let case = case(n_rows(gpu));
+        let expected = case.run(&*cpu(), true).unwrap();
+        for fuse in [true, false] {
+            let found = case.run(&**gpu, fuse).unwrap();
+            check(&format!("{}, fuse: {fuse}", gpu.info().name), &found, &expected);
+        }
+    }
+}
+
+/// Each element to `tolerance` of itself and of the mean of all.
+fn are_near(tolerance: f64) -> impl Fn(&str, &[Vec<f64>], &[Vec<f64>]) {
+    move |place, found, expected| {
+        for (output, (found, expected)) in found.iter().zip(expected).enumerate() {
+            assert_eq!(found.len(), expected.len());
+            let mean = expected.iter().map(|x| x.abs()).sum::<f64>() / expected.len() as f64;
+            assert!(mean > 0.0 && mean.is_finite(), "out{output} says nothing");
+            for (i, (a, b)) in found.iter().zip(expected).enumerate() {
+                let is_near = (a - b).abs() <= tolerance * (b.abs() + mean);
+                assert!(is_near, "out{output}[{i}] on {place} is {a}, {b} on the CPU");
+            }
+        }
+    }
+}
+
+/// Scores as wide apart as those of a model.
+fn scores(b: &mut Builder, dtype: DType, extents: &[usize]) -> Value {
+    let x = data(b, "scores", DType::F32, extents);
+    let x = b.scale(x, 6.0);
+    b.cast(x, dtype)
+}
+
+#[test]
+fn softmax_of_long_rows_agrees() {
+    for length in LENGTHS {
+        let build = |b: &mut Builder, rows: usize| {
+            let x = scores(b, DType::F32, &[rows, length]);
+            let mut found = called(b, "softmax", x, &[]);
+            found.extend(called(b, "log_softmax", x, &[]));
+            found
+        };
+        compare(build, are_near(1e-4));
+    }
+}
+
+/// The noise makes a row's sum and its largest element differ from row to row; functions are rough in such rows.
+#[test]
+fn drawn_weights_of_long_rows_agree() {
+    for length in LENGTHS {
+        let build = |b: &mut Builder, rows: usize| {
+            let x = scores(b, DType::F32, &[rows, length]);
+            called(b, "gumbel_softmax", x, &[("tau", Attr::from(0.5))])
+        };
+        compare(build, are_near(1e-3));
+    }
+}
+
+/// Two that are nearly as large may change places, which is seldom.
+#[test]
+fn drawn_positions_of_long_rows_agree() {
+    for length in LENGTHS {
+        let build = |b: &mut Builder, rows: usize| {
+            let x = scores(b, DType::F32, &[rows, length]);
+            let hard = [("tau", Attr::from(0.5)), ("hard", Attr::from(true))];
+            let hard = called(b, "gumbel_softmax", x, &hard)[0];
+            let place = b.reduce(Monoid::ArgMax, hard, &[1]);
+            let total = b.sum(hard, &[1]);
+            let drawn = called(b, "gumbel_argmax", x, &[])[0];
+            vec![place, total, drawn]
+        };
+        compare(build, |place, found, expected| {
+            assert!(found[1].iter().all(|&total| total == 1.0), "{place}: one of each row");
+            for output in [0, 2] {
+                let rows = found[output].iter().zip(&expected[output]);
+                let n_moved = rows.filter(|(a, b)| a != b).count();
+                assert!(n_moved * 100 <= found[output].len(), "out{output}, {n_moved} rows, {place}");
+            }
+        });
+    }
+}
+
+fn loss_and_gradient(dtype: DType, rows: usize, length: usize) -> Case {
+    let registry = Engine::new().registry;
+    let mut builder = Builder::new(Graph::new("loss"), &registry);
+    let b = &mut builder;
+    let x = scores(b, dtype, &[rows, length]);
+    // The numbers that are made for a case are 0 to 9; targets are to be anywhere.
+    let targets = data(b, "targets", DType::I32, &[rows]);
+    let far = b.full_like(targets, (length / 10) as f64);
+    let targets = b.mul(targets, far);
+    let loss = b.call("cross_entropy", &[x, targets], Attrs::default()).unwrap()[0];
+    let mut done = differentiate(&builder.graph, &registry, loss, &[x]).unwrap();
+    let loss = done.map[loss.node][loss.port];
+    done.graph.outputs = vec![("loss".into(), loss), ("gradient".into(), done.grads[0])];
+    Case::of(done.graph.pruned())
+}
+
+#[test]
+fn losses_of_long_rows_agree() {
+    for (dtype, tolerance) in [(DType::F32, 1e-4), (DType::BF16, 1e-2)] {
+        for length in LENGTHS {
+            compare_cases(|rows| loss_and_gradient(dtype, rows, length), are_near(tolerance));
+        }
+    }
+}
+
+#[test]
+fn norms_of_half_precision_agree() {
+    for length in [4096, 4104] {
+        let build = |b: &mut Builder, rows: usize| {
+            let x = scores(b, DType::BF16, &[rows, length]);
+            let by_square = called(b, "rms_norm", x, &[])[0];
+            let by_moments = called(b, "layer_norm", x, &[])[0];
+            vec![by_square, by_moments]
+        };
+        compare(build, are_near(2e-2));
+    }
+}
+
+/// Ten rows of a table share all updates.
+#[test]
+fn sums_by_indices_that_meet_agree() {
+    for columns in [256, 6] {
+        let build = |b: &mut Builder, rows: usize| {
+            let base = data(b, "base", DType::F32, &[10, columns]);
+            let index = data(b, "index", DType::I32, &[4 * rows]);
+            let updates = data(b, "updates", DType::F32, &[4 * rows, columns]);
+            vec![b.call("scatter_add", &[base, index, updates], Attrs::default()).unwrap()[0]]
+        };
+        compare(build, are_near(1e-4));
+    }
+}
