@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")"
 
-readonly ALL_PARTS=(checks verify training sanitizer speed small vulkan)
+readonly ALL_PARTS=(checks verify training sanitizer speed products small vulkan)
 
 pack() {
   set -e
@@ -213,6 +213,38 @@ op() {
   shift
   part "ops-$name" ./engine bench --device cuda --warmup 3 --json "$@"
   cp "$work/ops-$name.log" "$work/ops/$name.json"
+}
+
+# Products by turns with the fastest of all algorithms that the library names, in bursts from a rest; each line is followed
+# by ours. Fails if ours takes longer than 1 / 0.97 of that, by the median of the turns after the first, which tries algorithms.
+products() {
+  local dims m k n turn
+  for turn in 1 2 3 4 5 6; do
+    for dims in 8192,8192,8192 4096,4096,4096 8192,1024,4096; do
+      IFS=, read -r m k n <<<"$dims"
+      sleep 1
+      part "product-$turn-$m-$k-$n-library" python3 cublaslt_best.py "$dims"
+      sleep 1
+      part "product-$turn-$m-$k-$n-ours" ./engine bench --device cuda --at-once 4 --steps 2 --json ops/products.ron \
+        --stage gemm_bias_relu --set dims.M="$m" --set dims.K="$k" --set dims.N="$n"
+    done
+  done
+  part products python3 - "$work" <<'PYTHON'
+import glob, json, re, statistics, sys
+ratios = {}
+for path in sorted(glob.glob(sys.argv[1] + "/product-*-library.log")):
+    turn, shape = re.search(r"product-(\d+)-(.*)-library", path).groups()
+    best = json.load(open(path))["ms"]
+    ours = json.load(open(path.replace("library", "ours")))["stages"][0]["median_us"] * 1e-3
+    print(f"product {shape}, turn {turn}: library {best:.4f} ms, ours {ours:.4f} ms, {best / ours:.3f}")
+    if turn != "1":
+        ratios.setdefault(shape, []).append(best / ours)
+low = [shape for shape, found in ratios.items() if statistics.median(found) < 0.97]
+for shape, found in ratios.items():
+    print(f"product {shape}: {statistics.median(found):.3f} times as fast ({min(found):.3f} to {max(found):.3f})")
+sys.exit(f"slower than 0.97 of the library: {low}" if low else 0)
+PYTHON
+  cat "$work/products.log" >>"$out/summary.txt"
 }
 
 # Small gathers and scatters, which lead by less than the drift between two moments: ours and PyTorch's in turn.
