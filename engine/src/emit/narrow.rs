@@ -223,7 +223,10 @@ fn from_half(code: &mut Code, bits: Variable) -> Variable {
 
 fn to_half(code: &mut Code, x: Variable) -> Variable {
     if code.target.writes_halves {
-        return code.as_half(x);
+        let bits = code.as_half(x);
+        // A compiler may take a number that is made a half and a number again for the number itself.
+        let mask = code.int(U32, 0xFFFF);
+        return code.bit(Bitwise::BitwiseAnd, bits, mask);
     }
     let bits = code.reinterpret(U32, x);
     let sign = half_sign(code, bits);

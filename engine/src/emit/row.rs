@@ -67,7 +67,7 @@ impl RowPlan {
         let n_groups = row / width;
         let copies = MOST_COPIES.max(VECTORS * width);
         let threads = match row {
-            0..=256 => n_groups.div_ceil(groups_of_short(n_groups)).next_power_of_two().min(PLANE),
+            0..=256 => n_groups.div_ceil(groups_of_short(tile, n_groups)).next_power_of_two().min(PLANE),
             _ => row.div_ceil(copies).next_power_of_two().min(target.most_threads).min(target.row_threads),
         };
         let is_held = row <= LONGEST_HELD.min(MOST_HELD * target.most_threads);
@@ -83,9 +83,11 @@ impl RowPlan {
     }
 }
 
-/// Groups of a thread of a short row: with several, fewer threads exchange what they found.
-fn groups_of_short(n_groups: usize) -> usize {
-    if n_groups > 8 { 4 } else { 1 }
+/// Groups of a thread of a short row: with several, fewer threads exchange what they found. Where there is nothing to
+/// exchange, more threads wait for memory at once.
+fn groups_of_short(tile: &Tile, n_groups: usize) -> usize {
+    let exchanges = tile.insts.iter().any(|inst| is_reduce(&inst.op));
+    if exchanges && n_groups > 8 { 4 } else { 1 }
 }
 
 /// Emits a row kernel; `n_rows` is the number of rows, `outer · inner`.

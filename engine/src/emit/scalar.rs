@@ -298,9 +298,6 @@ fn rounded(code: &mut Code, x: Variable, to: DType) -> Variable {
     let single = code.cast(F32, x);
     if code.target.lanes(to) > 1 {
         let bits = narrow::narrowed(code, to, single);
-        // A compiler may take a number that is made a half and a number again for the number itself.
-        let mask = code.int(U32, 0xFFFF);
-        let bits = code.bit(Bitwise::BitwiseAnd, bits, mask);
         return narrow::widened(code, to, bits);
     }
     let half = code.target.memory(to);
