@@ -7,8 +7,9 @@
 use super::code::{Code, F32, U32};
 use super::group::{self, Group};
 use super::map::at_point;
-use super::row::{PLANE, RowPlan, SharedWords, State, butterfly, n_shared_words, row_by};
+use super::row::{PLANE, RowPlan, SharedWords, n_shared_words, row_by};
 use super::scalar::widened;
+use super::state::{State, butterfly};
 use super::target::Target;
 use super::tile::{Memory, Registers, TileCode};
 use super::{Buffers, EmitError, Form, FusedKernel, operand_forms};

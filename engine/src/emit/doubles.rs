@@ -240,7 +240,7 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     let quadrant = code.cast(I64, n);
     let shift = code.int(I64, quarters);
     let quadrant = code.plus(quadrant, shift);
-    let wave = quarter_wave(code, quadrant, r);
+    let wave = functions::quarter_wave(code, quadrant, r, [&SINE, &COSINE]);
     let [infinity, nan] = [f64::INFINITY, f64::NAN].map(|value| number(code, value));
     let is_finite = code.less(size, infinity);
     let value = code.select(is_finite, wave, nan);
@@ -252,44 +252,22 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     value
 }
 
-/// sin(r + quadrant·π/2) for |r| ≤ π/4.
-fn quarter_wave(code: &mut Code, quadrant: Variable, r: Variable) -> Variable {
-    const SINE: [f64; 6] = [
-        -1.666_666_666_666_663_2e-1,
-        8.333_333_333_322_49e-3,
-        -1.984_126_982_985_795e-4,
-        2.755_731_370_707_006_8e-6,
-        -2.505_076_025_340_686_3e-8,
-        1.589_690_995_211_55e-10,
-    ];
-    const COSINE: [f64; 6] = [
-        4.166_666_666_666_66e-2,
-        -1.388_888_888_887_411e-3,
-        2.480_158_728_947_673e-5,
-        -2.755_731_435_139_066_3e-7,
-        2.087_572_321_298_175e-9,
-        -1.135_964_755_778_819_5e-11,
-    ];
-    let square = code.times(r, r);
-    let tail = code.horner(square, SINE);
-    let cube = code.times(square, r);
-    let sine = code.fma(cube, tail, r);
-    let tail = code.horner(square, COSINE);
-    let [one, minus_half] = [1.0, -0.5].map(|value| number(code, value));
-    let quartic = code.times(square, square);
-    let small = code.times(minus_half, square);
-    let rest = code.fma(quartic, tail, small);
-    let cosine = code.plus(one, rest);
-    let [odd, below, up] = [1, 2, 62].map(|word| code.int(I64, word));
-    let is_odd = code.bit(Bitwise::BitwiseAnd, quadrant, odd);
-    let is_odd = code.cmp(Comparison::Equal, is_odd, odd);
-    let wave = code.select(is_odd, cosine, sine);
-    let flip = code.bit(Bitwise::BitwiseAnd, quadrant, below);
-    let flip = code.bit(Bitwise::ShiftLeft, flip, up);
-    let bits = code.reinterpret(I64, wave);
-    let bits = code.bit(Bitwise::BitwiseXor, bits, flip);
-    code.reinterpret(F64, bits)
-}
+const SINE: [f64; 6] = [
+    -1.666_666_666_666_663_2e-1,
+    8.333_333_333_322_49e-3,
+    -1.984_126_982_985_795e-4,
+    2.755_731_370_707_006_8e-6,
+    -2.505_076_025_340_686_3e-8,
+    1.589_690_995_211_55e-10,
+];
+const COSINE: [f64; 6] = [
+    4.166_666_666_666_66e-2,
+    -1.388_888_888_887_411e-3,
+    2.480_158_728_947_673e-5,
+    -2.755_731_435_139_066_3e-7,
+    2.087_572_321_298_175e-9,
+    -1.135_964_755_778_819_5e-11,
+];
 
 /// The error function; error below 2 ULP.
 fn erf(code: &mut Code, x: Variable) -> Variable {

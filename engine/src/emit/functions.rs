@@ -342,7 +342,7 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     let shift = code.int(I32, quarters);
     let quadrant = code.bin(Arithmetic::Add, quadrant, shift);
     let quadrant = code.cast(U32, quadrant);
-    let wave = quarter_wave(code, quadrant, r);
+    let wave = quarter_wave(code, quadrant, r, [&SINE, &COSINE]);
     let nan = code.f(f64::NAN);
     let value = code.select(is_told, wave, nan);
     // The reduction's additions would lose the sign of −0.
@@ -353,27 +353,38 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     value
 }
 
-/// sin(r + quadrant·π/2) for |r| ≤ π/4.
-fn quarter_wave(code: &mut Code, quadrant: Variable, r: Variable) -> Variable {
+const SINE: [f64; 3] = [-0.166_666_55, 0.008_332_183, -1.951_779e-4];
+const COSINE: [f64; 3] = [0.041_666_646, -0.001_388_731_6, 2.443_323_2e-5];
+
+/// sin(r + quadrant·π/2) for |r| ≤ π/4, with the tails of both series; the quadrant is an integer of the size of r.
+pub fn quarter_wave(
+    code: &mut Code,
+    quadrant: Variable,
+    r: Variable,
+    [sine, cosine]: [&[f64]; 2],
+) -> Variable {
+    let (elem, word) = (r.elem_type(), quadrant.elem_type());
     let square = code.times(r, r);
-    let tail = code.horner(square, [-0.166_666_55, 0.008_332_183, -1.951_779e-4]);
+    let tail = code.horner(square, sine);
     let cube = code.times(square, r);
     let sine = code.fma(cube, tail, r);
-    let tail = code.horner(square, [0.041_666_646, -0.001_388_731_6, 2.443_323_2e-5]);
-    let [one, minus_half] = [1.0, -0.5].map(|value| code.f(value));
+    let tail = code.horner(square, cosine);
+    let [one, minus_half] = [1.0, -0.5].map(|value| code.float(elem, value));
     let quartic = code.times(square, square);
     let small = code.times(minus_half, square);
     let rest = code.fma(quartic, tail, small);
     let cosine = code.plus(one, rest);
-    let [odd, below, thirty] = [1, 2, 30].map(|word| code.int(U32, word));
+    // The second lowest bit of the quadrant becomes the sign.
+    let to_sign = 8 * word.size() as i64 - 2;
+    let [odd, below, up] = [1, 2, to_sign].map(|value| code.int(word, value));
     let is_odd = code.bit(Bitwise::BitwiseAnd, quadrant, odd);
     let is_odd = code.cmp(Comparison::Equal, is_odd, odd);
     let wave = code.select(is_odd, cosine, sine);
     let flip = code.bit(Bitwise::BitwiseAnd, quadrant, below);
-    let flip = code.bit(Bitwise::ShiftLeft, flip, thirty);
-    let bits = code.reinterpret(U32, wave);
+    let flip = code.bit(Bitwise::ShiftLeft, flip, up);
+    let bits = code.reinterpret(word, wave);
     let bits = code.bit(Bitwise::BitwiseXor, bits, flip);
-    code.reinterpret(F32, bits)
+    code.reinterpret(elem, bits)
 }
 
 /// `x/0` for a constant zero of either sign, which a language may take for anything: infinite, NaN for 0 and NaN.

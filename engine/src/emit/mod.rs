@@ -55,6 +55,7 @@ mod scatter;
 mod segmented;
 mod select;
 mod split;
+mod state;
 mod target;
 #[cfg(test)]
 mod tests;

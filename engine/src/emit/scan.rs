@@ -6,8 +6,8 @@
 
 use super::Buffers;
 use super::code::Code;
-use super::row::{State, bits_type, from_word, to_word};
 use super::scalar::{narrowed, widened};
+use super::state::{State, bits_type, from_word, to_word};
 use super::tile::{Memory, carried_type};
 use crate::fuse::{Domain, Kernel};
 use crate::ir::{DType, Monoid};
