@@ -13,15 +13,16 @@ pack() {
   cd ..
   rm -rf .gpu
   mkdir -p .gpu/mnist
-  cargo build --release --workspace --bin engine
-  cp target/release/engine .gpu/engine
+  cargo build --release --workspace --bin engine --bin my_plugin
+  cp target/release/engine target/release/my_plugin .gpu/
   cp "$(cargo test --workspace --test gpu --no-run --message-format=json |
     python3 -c 'import json, sys
 messages = [json.loads(line) for line in sys.stdin]
 print([message["executable"] for message in messages
        if message.get("executable") and message["target"]["name"] == "gpu"][0])')" .gpu/gpu_tests
-  strip .gpu/engine .gpu/gpu_tests
-  cp -r graphs benches/ops benches/*.py benches/device_round.sh .gpu/
+  strip .gpu/engine .gpu/my_plugin .gpu/gpu_tests
+  gzip .gpu/engine .gpu/my_plugin .gpu/gpu_tests
+  cp -r graphs benches/ops benches/*.py benches/device_round.sh examples/plugin/smooth.ron .gpu/
   if [ -n "${PEERS_DIR:-}" ]; then cp "$PEERS_DIR"/*.py .gpu/; fi
   cp -L "${ENGINE_DATA_DIR:?a folder with mnist/ in it}"/mnist/*.gz .gpu/mnist/
   du -sh .gpu
@@ -40,6 +41,9 @@ run() {
     if [ -d "$folder" ]; then export LD_LIBRARY_PATH="$folder:${LD_LIBRARY_PATH:-}"; fi
   done
   failed=0
+  for packed in ./*.gz; do
+    if [ -e "$packed" ]; then gunzip -f "$packed"; fi
+  done
 
   local parts=("$@")
   if [ $# = 0 ]; then parts=("${ALL_PARTS[@]}"); fi
@@ -62,6 +66,7 @@ checks() {
   measure_devices
   part tests ./gpu_tests --test-threads=4
   part selftest ./engine selftest --device cuda
+  plugin cuda
   for graph in graphs/*.ron; do
     name=$(basename "$graph" .ron)
     report "$name" cpu
@@ -265,6 +270,7 @@ vulkan() {
   fi
   mkdir -p "$work/wgpu"
   part selftest-wgpu ./engine selftest --device wgpu
+  plugin wgpu
   for graph in graphs/*.ron; do
     name=$(basename "$graph" .ron)
     report "$name" cpu
@@ -296,6 +302,15 @@ vulkan() {
 measure_devices() {
   if [ -e "$work/devices.log" ]; then return; fi
   part devices ./engine devices --measure
+}
+
+# plugin DEVICE: ops that are not the engine's own, alone and in a training.
+plugin() {
+  for op in softsign bessel_j0 running_median; do
+    part "plugin-$op-$1" ./my_plugin selftest --device "$1" --filter "$op"
+  done
+  part "plugin-verify-$1" ./my_plugin verify --device "$1" smooth.ron
+  part "plugin-run-$1" ./my_plugin run --device "$1" smooth.ron
 }
 
 # report NAME DEVICE [OPTION]: runs a shipped graph, trainings shortened, unless that has been done.

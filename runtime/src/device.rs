@@ -266,7 +266,7 @@ pub enum DeviceError {
         bytes: usize,
         /// Bytes that nobody has taken, this program or another, if the device tells.
         free: Option<u64>,
-        /// What takes the most of a plan, where it is one that asks; else nothing.
+        /// What it is for, and what takes the most of a plan where it is one that asks; else nothing.
         largest: String,
     },
     /// The device has no buffers of that size, however much memory is left.
@@ -368,9 +368,17 @@ impl DeviceError {
         DeviceError::NotCompiled { kernel: kernel.to_string(), log: log.trim_end().to_string(), text }
     }
 
-    /// The same of a buffer with a name, where it is too large.
+    /// The same of a buffer with a name, where it is too large or memory does not suffice.
     pub fn of_buffer(self, name: &str) -> DeviceError {
         match self {
+            DeviceError::OutOfMemory { device, bytes, free, largest } if largest.is_empty() => {
+                DeviceError::OutOfMemory {
+                    device,
+                    bytes,
+                    free,
+                    largest: format!("; they would hold `{name}`"),
+                }
+            }
             DeviceError::TooLarge { device, bytes, most, .. } => {
                 DeviceError::TooLarge { device, buffer: name.to_string(), bytes, most }
             }
@@ -381,9 +389,12 @@ impl DeviceError {
     /// The same of a plan: where memory does not suffice, with what takes the most of it.
     pub fn of_plan(self, plan: &Plan) -> DeviceError {
         match self {
-            DeviceError::OutOfMemory { device, bytes, free, largest } if largest.is_empty() => {
-                let largest =
-                    format!("; the largest tensors of `{}` are {}", plan.name, largest_tensors(plan));
+            DeviceError::OutOfMemory { device, bytes, free, largest } => {
+                let largest = format!(
+                    "{largest}; the largest tensors of `{}` are {}",
+                    plan.name,
+                    largest_tensors(plan)
+                );
                 DeviceError::OutOfMemory { device, bytes, free, largest }
             }
             other => other,

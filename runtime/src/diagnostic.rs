@@ -167,7 +167,11 @@ impl Coded for DeviceError {
     fn help(&self) -> Option<String> {
         match self {
             DeviceError::OutOfMemory { .. } => {
-                Some("use smaller batches, or end other programs on the device".to_string())
+                Some(
+                    "use smaller batches, leave the rows of data with the host (`--resident-mib 0`), or end other programs \
+                     on the device"
+                        .to_string(),
+                )
             }
             DeviceError::Lost { .. } => {
                 Some("start again, from the last checkpoint with `--resume`".to_string())

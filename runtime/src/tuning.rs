@@ -3,6 +3,8 @@
 //! Another algorithm adds up in another order, so the last bits of a result depend on what was chosen. That is why choices
 //! go into reports and checkpoints: a run that is resumed on the same model of device makes the same ones.
 
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+use crate::cache::DiskCache;
 use crate::device::DeviceError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -89,6 +91,31 @@ impl Tuner {
             made.insert(name.clone(), found.to_text());
             found
         }))
+    }
+
+    /// As [`Tuner::choose`], and keeps what is found for later runs; details that such a device answered for before are not
+    /// looked into again.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    #[cfg(any(feature = "cuda", feature = "wgpu"))]
+    pub(crate) fn recall<T: Choice>(
+        &self,
+        disk: &DiskCache,
+        (subject, details): (&str, &str),
+        is_possible: impl Fn(&T) -> bool,
+        find: impl FnOnce() -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        self.choose((subject, details), &is_possible, || {
+            let key = format!("{}\n{details}", self.device);
+            let known = disk.read(&key).and_then(|bytes| T::from_text(str::from_utf8(&bytes).ok()?));
+            if let Some(known) = known.filter(&is_possible) {
+                return Ok(known);
+            }
+            let found = find()?;
+            disk.write(&key, found.to_text().as_bytes());
+            Ok(found)
+        })
     }
 
     /// Lets choices of another run stand, and returns whether that was on such a device.
@@ -193,6 +220,23 @@ mod tests {
             assert_eq!(choose(&tuner, "2x2", 9), 9, "{text}");
         }
         assert_eq!(Tuning::from_text("{\"device\": 1}"), None);
+    }
+
+    #[cfg(any(feature = "cuda", feature = "wgpu"))]
+    #[test]
+    fn what_another_process_found_is_found_on_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let recall = |device: &str, details: &str, found: u32| {
+            let (tuner, disk) = (Tuner::new(device.into()), DiskCache::within(folder.path()));
+            tuner.recall(&disk, ("product", details), |&chosen| chosen < 10, || Ok(found)).unwrap()
+        };
+        assert_eq!(recall("model", "wide", 3), 3);
+        assert_eq!(recall("model", "wide", 4), 3);
+        assert_eq!(recall("model", "tall", 5), 5);
+        assert_eq!(recall("another model", "wide", 6), 6);
+        // What cannot be had any more is found anew.
+        assert_eq!(recall("third model", "wide", 12), 12);
+        assert_eq!(recall("third model", "wide", 7), 7);
     }
 
     #[test]

@@ -37,7 +37,11 @@ const ALL: [&str; 3] = ["libcuda.so", "libnvrtc.so", "libcublasLt.so"];
 
 /// Runs `wide.ron` where CUDA is these libraries, and nothing else is a GPU.
 fn run(desk: &Desk, stub: &Path, settings: &[(&str, &str)], device: &str) -> Ended {
-    desk.write("wide.ron", WIDE);
+    run_graph(desk, WIDE, stub, settings, device)
+}
+
+fn run_graph(desk: &Desk, graph: &str, stub: &Path, settings: &[(&str, &str)], device: &str) -> Ended {
+    desk.write("wide.ron", graph);
     let mut command = desk.command(&["run", "wide.ron", "--device", device]);
     command.env("LD_LIBRARY_PATH", stub).env("ENGINE_CACHE_DIR", desk.path("cache")).envs(without_vulkan());
     command.envs(settings.iter().copied());
@@ -53,8 +57,32 @@ fn without_vulkan() -> [(&'static str, &'static str); 2] {
 #[test]
 fn the_stub_stands_in_for_cuda() {
     let Some(stub) = stub(&ALL) else { return };
-    let ended = run(&Desk::new(), stub.path(), &[], "cuda");
+    let desk = Desk::new();
+    let ended = run(&desk, stub.path(), &[], "cuda");
     assert_eq!(ended.code, 0, "{}", ended.errors);
+    // What is there is taken without being named, and said with its versions and memory.
+    assert_eq!(report(&desk, stub.path(), "auto")["device"], "Stub GPU (1 multiprocessors)");
+    let mut list = desk.command(&["devices"]);
+    let list = Ended::from(list.env("LD_LIBRARY_PATH", stub.path()).envs(without_vulkan()).output().unwrap());
+    let said = [
+        "cuda:0: Stub GPU (1 multiprocessors), 64.0 GiB of memory\n",
+        "compute capability: 9.0\n",
+        "driver supports CUDA: 13.0\n",
+        "NVRTC: 12.8\n",
+        "cuBLASLt: 13.0.2\n",
+        "headers of the toolkit: ",
+        "free memory: 5 MiB\n",
+    ];
+    said.iter().for_each(|line| assert!(list.results.contains(line), "no `{line}` in\n{}", list.results));
+}
+
+/// The report of a run of `wide.ron`.
+fn report(desk: &Desk, stub: &Path, device: &str) -> serde_json::Value {
+    let mut command = desk.command(&["run", "wide.ron", "--device", device, "--report", "report.json"]);
+    command.env("LD_LIBRARY_PATH", stub).env("ENGINE_CACHE_DIR", desk.path("cache")).envs(without_vulkan());
+    let ended = Ended::from(command.output().unwrap());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap()
 }
 
 #[test]
@@ -137,20 +165,59 @@ fn what_fails_later_is_said_as_well_and_auto_starts_over() {
             vec!["stage `go`: the GPU was lost: running a step: ", "unspecified launch failure", "--resume"],
         ),
         ("memory", "E0604", vec!["Stub GPU (1 multiprocessors) has no ", ", 5 MiB are free", no_room]),
+        // Twice as many rows: there is not even room for what the plan is given.
+        (
+            "memory",
+            "E0604",
+            vec![
+                "Stub GPU (1 multiprocessors) has no 8000000 bytes",
+                ", 5 MiB are free; they would hold `x`",
+            ],
+        ),
     ];
-    for (fault, code, parts) in faults {
+    for (number, (fault, code, parts)) in faults.into_iter().enumerate() {
         let desk = Desk::new();
         let settings = [("STUB_FAULT", fault)];
-        let asked = run(&desk, stub.path(), &settings, "cuda");
+        let graph = if number == 3 { WIDE.replace("[1000, 1000]", "[2000, 1000]") } else { WIDE.to_string() };
+        let asked = run_graph(&desk, &graph, stub.path(), &settings, "cuda");
         check_failure(&asked, 3, &format!("error[{code}]: "));
         for part in parts {
             assert!(asked.errors.contains(part), "`{part}` is missing in:\n{}", asked.errors);
         }
-        let auto = run(&desk, stub.path(), &settings, "auto");
+        let auto = run_graph(&desk, &graph, stub.path(), &settings, "auto");
         assert_eq!(auto.code, 0, "{}", auto.errors);
         assert!(auto.errors.contains("cannot run this: "), "{}", auto.errors);
         assert!(auto.errors.contains("device: cpu"), "{}", auto.errors);
     }
+}
+
+/// The toolkit's headers define halves; without them all else still runs.
+#[test]
+fn missing_headers_are_named_where_halves_need_them() {
+    let Some(stub) = stub(&ALL) else { return };
+    if ["/usr/local/cuda", "/opt/cuda", "/usr"]
+        .iter()
+        .any(|root| Path::new(root).join("include/cuda_fp16.h").is_file())
+    {
+        eprintln!("skipped: this machine has the headers");
+        return;
+    }
+    let desk = Desk::new();
+    desk.write("half.ron", &WIDE.replace("f32[", "f16["));
+    let ended = |device: &str| {
+        let mut command = desk.command(&["run", "half.ron", "--device", device]);
+        command.env("LD_LIBRARY_PATH", stub.path()).env("ENGINE_CACHE_DIR", desk.path("cache"));
+        command.envs(without_vulkan()).env_remove("CUDA_HOME").env_remove("CUDA_PATH");
+        Ended::from(command.output().unwrap())
+    };
+    let said =
+        "the CUDA toolkit's headers are missing (cuda_fp16.h), which half precision needs; set CUDA_HOME";
+    let asked = ended("cuda");
+    check_failure(&asked, 3, "error[E0603]: ");
+    assert!(asked.errors.contains(said), "{}", asked.errors);
+    let auto = ended("auto");
+    assert_eq!(auto.code, 0, "{}", auto.errors);
+    assert!(auto.errors.contains(said) && auto.errors.contains("device: cpu"), "{}", auto.errors);
 }
 
 /// Whatever runs a graph starts over on the next device, not `run` alone.

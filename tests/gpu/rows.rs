@@ -152,3 +152,45 @@ fn sums_by_indices_that_meet_agree() {
         compare(build, are_near(1e-4));
     }
 }
+
+/// Ties, NaN among greater numbers, and rows in which nothing is greater than the least there is.
+#[test]
+fn first_extremes_of_long_rows_agree() {
+    for length in LENGTHS {
+        let mut case = Case::new(|b| {
+            let x = data(b, "x", DType::F32, &[4, length]);
+            [Monoid::ArgMax, Monoid::ArgMin].map(|monoid| b.reduce(monoid, x, &[1])).to_vec()
+        });
+        let mut x = vec![0.5; 4 * length];
+        (x[7], x[length - 1], x[90], x[298]) = (2.0, 2.0, -1.0, -1.0);
+        (x[length + 20_033], x[2 * length - 2], x[length + 4]) = (f64::NAN, f64::NAN, 9.0);
+        x[2 * length..3 * length].fill(f64::NEG_INFINITY);
+        x[3 * length..].fill(f64::INFINITY);
+        case.inputs.insert("x".into(), tensor(&Type::new(DType::F32, &[4, length]), x.into_iter()));
+        for gpu in gpus() {
+            let found = case.run(&**gpu, true).unwrap();
+            assert_eq!(found[0], [7.0, 20_033.0, 0.0, 0.0], "{}", gpu.info().name);
+            assert_eq!(found[1], [90.0, 20_033.0, 0.0, 0.0], "{}", gpu.info().name);
+        }
+    }
+}
+
+/// How panels of a product are best taken in is tried on the first of them, in memory that was another's before.
+#[test]
+fn a_search_in_many_panels_agrees() {
+    for gpu in gpus().iter().filter(|gpu| gpu.info().kind == DeviceKind::Cuda) {
+        let bytes = vec![0xff; 1 << 30];
+        let used: Vec<DeviceBuffer> = (0..3).map(|_| gpu.allocate(bytes.len()).unwrap()).collect();
+        used.iter().for_each(|buffer| gpu.write(buffer, 0, &bytes).unwrap());
+        drop((used, bytes));
+        let case = Case::new(|b| {
+            let (queries, base) =
+                (data(b, "queries", DType::F32, &[4100, 8]), data(b, "base", DType::F32, &[75_000, 8]));
+            b.call("nearest", &[queries, base], Attrs::default().with("k", Attr::from(10))).unwrap()
+        });
+        let (found, expected) = (case.run(&**gpu, true).unwrap(), case.run(&*cpu(), true).unwrap());
+        are_near(1e-3)(&gpu.info().name, &found[..1], &expected[..1]);
+        let n_moved = found[1].iter().zip(&expected[1]).filter(|(a, b)| a != b).count();
+        assert!(n_moved * 100 <= found[1].len(), "{n_moved} of {} are others", found[1].len());
+    }
+}

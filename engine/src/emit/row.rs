@@ -2,8 +2,8 @@
 //!
 //! A reduction cuts a tile in two: what feeds it must be known along the whole row before what uses it can start. The
 //! *pass* of an instruction is the number of reductions on the way to it. Rows of up to [`LONGEST_HELD`] elements stay
-//! in registers from pass to pass; longer ones are read again in each. A thread takes its elements in groups of
-//! neighbours ([`super::group`]). Sums are taken in an order that depends on the tile alone, not on the number of rows.
+//! in registers from pass to pass; longer ones are read again in each, and long ones of a single pass are read along: what
+//! is not held leaves registers to more threads. A thread takes its elements in groups of neighbours ([`super::group`]). Sums are taken in an order that depends on the tile alone, not on the number of rows.
 
 use super::EmitError;
 use super::ahead::Ahead;
@@ -11,7 +11,8 @@ use super::code::{Code, F32, U32};
 use super::group::{self, Group};
 use super::late::may_forget_nan;
 use super::state::{
-    NOWHERE, State, Wanted, bits_type, butterfly, from_word, is_same, knows_nan_by_bits, to_word,
+    INFINITY_BITS, NOWHERE, State, Wanted, bits_type, butterfly, from_word, is_same, knows_nan_by_bits,
+    size_bits, to_word,
 };
 use super::target::Target;
 use super::tile::{Registers, TileCode, carried_type, operands};
@@ -72,7 +73,8 @@ impl RowPlan {
             0..=256 => n_groups.div_ceil(groups_of_short(tile, n_groups)).next_power_of_two().min(PLANE),
             _ => row.div_ceil(copies).next_power_of_two().min(target.most_threads).min(target.row_threads),
         };
-        let is_held = row <= LONGEST_HELD.min(MOST_HELD * target.most_threads);
+        let is_held = row <= LONGEST_HELD.min(MOST_HELD * target.most_threads)
+            && (row <= MOST_HELD * threads || !is_read_once(tile));
         let groups = is_held.then_some(n_groups.div_ceil(threads));
         // A long row is a block's own: what its planes talk through belongs to one row.
         let rows = if threads <= PLANE { 256 / threads } else { 1 };
@@ -83,6 +85,12 @@ impl RowPlan {
     pub fn cube_threads(&self) -> usize {
         self.threads * self.rows
     }
+}
+
+/// Whether nothing is computed of a row's elements once something of the whole row is known.
+fn is_read_once(tile: &Tile) -> bool {
+    let insts = tile.insts.iter().zip(passes(tile));
+    insts.filter(|(inst, _)| inst.class == Class::Element && !is_reduce(&inst.op)).all(|(_, pass)| pass == 0)
 }
 
 /// Groups of a thread of a short row: with several, fewer threads exchange what they found. Where there is nothing to
@@ -286,6 +294,23 @@ impl Held {
     }
 }
 
+/// A reduction on its way along a row.
+struct Total {
+    /// The register that is reduced, and its type.
+    value: Reg,
+    dtype: DType,
+    /// In mutable locals.
+    so_far: State,
+    /// The largest of all bits without their signs, where they alone say whether there is a NaN.
+    largest: Option<Variable>,
+}
+
+impl Total {
+    fn value_of(&self, registers: &Registers) -> Variable {
+        registers[self.value].unwrap_or_else(|| crate::bug!("register {} is not computed", self.value))
+    }
+}
+
 /// A row in the making.
 pub struct RowCode<'t> {
     /// What is computed.
@@ -459,7 +484,6 @@ impl<'t> RowCode<'t> {
 
     /// An extreme of numbers, and beside it the largest of all bits without their signs, which says whether there is a NaN.
     fn reduce_held_by_bits(&self, code: &mut Code, value: Reg, identity: State) -> State {
-        let sign = code.int(U32, 0x7FFF_FFFF);
         let (mut state, mut largest) = (State { forgets_nan: true, ..identity.clone() }, code.int(U32, 0));
         for held in &self.groups {
             for registers in &held.registers {
@@ -467,42 +491,90 @@ impl<'t> RowCode<'t> {
                 let value =
                     held.is_inside.map_or(value, |inside| code.select(inside, value, identity.parts[0]));
                 state = state.combined(code, &State { parts: vec![value], ..identity });
-                let bits = code.reinterpret(U32, value);
-                let size = code.bit(Bitwise::BitwiseAnd, bits, sign);
+                let size = size_bits(code, value);
                 largest = code.bin(Arithmetic::Max, largest, size);
             }
         }
-        let infinity = code.int(U32, 0x7F80_0000);
+        let infinity = code.int(U32, INFINITY_BITS);
         let is_nan = code.cmp(Comparison::Greater, largest, infinity);
         let nan = code.float(F32, f64::NAN);
         State { parts: vec![code.select(is_nan, nan, state.parts[0])], ..identity }
     }
 
     fn reduce_along(&self, code: &mut Code, reduces: &[Reg]) -> Result<Vec<State>, EmitError> {
-        let mut totals = vec![];
-        for &reg in reduces {
-            let (monoid, _, dtype) = self.reduction(reg);
-            let identity = State::identity(code, monoid, dtype);
-            let identity = self.as_needed(code, reg, identity);
-            totals.push(identity.map(|x| code.mutable(x)));
-        }
-        let needed = self.needed(reduces.iter().map(|&reg| self.reduction(reg).1));
+        let totals: Vec<Total> = reduces.iter().map(|&reg| self.total(code, reg)).collect();
+        let needed = self.needed(totals.iter().map(|total| total.value));
         self.along(code, |code, position| {
             let (positions, registers) = self.computed(code, &needed, position)?;
-            for (&reg, total) in reduces.iter().zip(&totals) {
-                let (monoid, value, dtype) = self.reduction(reg);
-                let mut sum = total.clone();
+            for total in &totals {
+                let mut sum = total.so_far.clone();
                 for (&position, registers) in positions.iter().zip(&registers) {
-                    let value =
-                        registers[value].unwrap_or_else(|| crate::bug!("register {value} is not computed"));
-                    let next = State::of(code, monoid, dtype, value, position);
-                    sum = sum.combined(code, &next);
+                    let value = total.value_of(registers);
+                    let next = State::of(code, sum.monoid, total.dtype, value, position);
+                    sum = sum.followed_by(code, &next);
+                    if let Some(largest) = total.largest {
+                        let size = size_bits(code, next.parts[0]);
+                        let larger = code.bin(Arithmetic::Max, largest, size);
+                        code.assign(largest, larger);
+                    }
                 }
-                total.assign(code, &sum);
+                total.so_far.assign(code, &sum);
             }
             Ok(())
         })?;
-        Ok(totals.into_iter().map(|total| total.map(|x| code.snapshot(x))).collect())
+        totals.into_iter().map(|total| self.with_nan(code, total)).collect()
+    }
+
+    /// Before the first element.
+    fn total(&self, code: &mut Code, reg: Reg) -> Total {
+        let (monoid, value, dtype) = self.reduction(reg);
+        let identity = State::identity(code, monoid, dtype);
+        let mut start = self.as_needed(code, reg, identity);
+        let by_bits = !start.forgets_nan && knows_nan_by_bits(code, monoid, &start);
+        if by_bits {
+            start.forgets_nan = true;
+            if let Some(position) = start.parts.get_mut(1) {
+                // Where nothing is better than the least there is, the first is the best.
+                let first = code.scaled(self.place.lane, self.plan.width as i64);
+                *position = code.cast(U32, first);
+            }
+        }
+        let zero = code.int(U32, 0);
+        let largest = by_bits.then(|| code.mutable(zero));
+        Total { value, dtype, so_far: start.map(|x| code.mutable(x)), largest }
+    }
+
+    /// What a thread has found; if there was a NaN, that is it, at its first position, which is looked for anew.
+    fn with_nan(&self, code: &mut Code, total: Total) -> Result<State, EmitError> {
+        let so_far = &total.so_far;
+        let Some(largest) = total.largest else { return Ok(so_far.map(|x| code.snapshot(x))) };
+        let infinity = code.int(U32, INFINITY_BITS);
+        let has_nan = code.cmp(Comparison::Greater, largest, infinity);
+        let mut result = Ok(());
+        code.when(has_nan, |code| {
+            let nan = code.float(F32, f64::NAN);
+            code.assign(so_far.parts[0], nan);
+            let Some(&first) = so_far.parts.get(1) else { return };
+            let nowhere = code.int(U32, NOWHERE);
+            code.assign(first, nowhere);
+            let needed = self.needed([total.value]);
+            result = self.along(code, |code, position| {
+                let (positions, registers) = self.computed(code, &needed, position)?;
+                for (position, registers) in positions.into_iter().zip(&registers) {
+                    let value = code.cast(F32, total.value_of(registers));
+                    let size = size_bits(code, value);
+                    let is_nan = code.cmp(Comparison::Greater, size, infinity);
+                    let position = code.cast(U32, position);
+                    let earlier = code.bin(Arithmetic::Min, first, position);
+                    let found = code.select(is_nan, earlier, first);
+                    code.assign(first, found);
+                }
+                Ok(())
+            });
+        });
+        result?;
+        let state = so_far.map(|x| code.snapshot(x));
+        Ok(State { forgets_nan: false, ..state })
     }
 
     fn along(

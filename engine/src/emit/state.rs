@@ -6,6 +6,8 @@ use super::tile::carried_type;
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};
 
+/// The bits of infinity without a sign, which only those of NaN are above.
+pub const INFINITY_BITS: i64 = 0x7F80_0000;
 /// Behind all positions.
 pub const NOWHERE: i64 = i32::MAX as i64;
 
@@ -81,6 +83,18 @@ impl State {
         State { parts: vec![value], ..*self }
     }
 
+    /// As [`State::combined`] with what is known of later elements. Where NaN is not looked for, comparing is all it takes.
+    pub fn followed_by(&self, code: &mut Code, later: &State) -> State {
+        let beats = match self.monoid {
+            Monoid::ArgMax if self.forgets_nan => Comparison::Greater,
+            Monoid::ArgMin if self.forgets_nan => Comparison::Lower,
+            _ => return self.combined(code, later),
+        };
+        let is_better = code.cmp(beats, later.parts[0], self.parts[0]);
+        let best = later.or(code, is_better, self);
+        State { forgets_nan: true, ..best }
+    }
+
     /// Writes another state over one of mutable locals.
     pub fn assign(&self, code: &mut Code, other: &State) {
         self.parts.iter().zip(&other.parts).for_each(|(&local, &value)| code.assign(local, value));
@@ -99,7 +113,7 @@ impl State {
 
 /// Whether an extreme of many is cheaper without NaN, which is looked for by bits.
 pub fn knows_nan_by_bits(code: &Code, monoid: Monoid, state: &State) -> bool {
-    let is_extreme = matches!(monoid, Monoid::Max | Monoid::Min);
+    let is_extreme = !matches!(monoid, Monoid::Sum | Monoid::Prod);
     is_extreme && !code.target.has_exact_functions && state.parts[0].elem_type() == F32
 }
 
@@ -145,7 +159,7 @@ impl Wanted {
         let by_bits = !code.target.has_exact_functions && number.elem_type() == F32;
         let above = by_bits.then(|| {
             let is_nan = code.is_nan(number);
-            let [infinity, all] = [0x7F80_0000, 0xFFFF_FFFF].map(|word| code.int(U32, word));
+            let [infinity, all] = [INFINITY_BITS, 0xFFFF_FFFF].map(|word| code.int(U32, word));
             code.select(is_nan, infinity, all)
         });
         Wanted { number, above }
@@ -155,12 +169,17 @@ impl Wanted {
     pub fn is(&self, code: &mut Code, x: Variable) -> Variable {
         let Some(above) = self.above else { return is_same(code, x, self.number) };
         let is_equal = code.cmp(Comparison::Equal, x, self.number);
-        let bits = code.reinterpret(U32, x);
-        let sign = code.int(U32, 0x7FFF_FFFF);
-        let size = code.bit(Bitwise::BitwiseAnd, bits, sign);
+        let size = size_bits(code, x);
         let is_nan = code.cmp(Comparison::Greater, size, above);
         code.or(is_equal, is_nan)
     }
+}
+
+/// The bits of an `f32` without its sign.
+pub fn size_bits(code: &mut Code, x: Variable) -> Variable {
+    let bits = code.reinterpret(U32, x);
+    let sign = code.int(U32, 0x7FFF_FFFF);
+    code.bit(Bitwise::BitwiseAnd, bits, sign)
 }
 
 /// Whether two are equal, or both NaN.

@@ -49,12 +49,12 @@ fn j0() -> Foreign {
 
 fn j1() -> Foreign {
     Foreign {
-        key: "my_plugin.j1@1".into(),
+        key: "my_plugin.j1@2".into(),
         arity: 1,
-        f64: |x| quadrature(|angle| (x[0] * angle.sin() - angle).cos()),
+        f64: |x| quadrature(|angle| (x[0] * angle.sin()).sin() * angle.sin()),
         f32_slice: |x, out| {
             for (out, x) in out.iter_mut().zip(x[0]) {
-                *out = quadrature(|angle| (f64::from(*x) * angle.sin() - angle).cos()) as f32;
+                *out = quadrature(|angle| (f64::from(*x) * angle.sin()).sin() * angle.sin()) as f32;
             }
         },
         // J₁' = J₀ - J₁/x has no value at 0, so second derivatives are not offered there.
@@ -70,7 +70,8 @@ fn j1() -> Foreign {
 /// 2014), here to the last bit of an f64 for |x| up to 40.
 const N_POINTS: usize = 64;
 
-/// The mean over a whole turn: Jₙ(x) is that of cos(x·sin t - n·t).
+/// The mean over a whole turn: J₀(x) is that of cos(x·sin t), and J₁(x) of sin(x·sin t)·sin t, whose terms do not cancel
+/// where it is small.
 fn quadrature(integrand: impl Fn(f64) -> f64) -> f64 {
     let angle = |i: usize| std::f64::consts::TAU * i as f64 / N_POINTS as f64;
     (0..N_POINTS).map(|i| integrand(angle(i))).sum::<f64>() / N_POINTS as f64
@@ -91,7 +92,8 @@ fn j1_cube(x: f32) -> f32 {
     let mut sum = 0.0f32;
     for i in 0..64u32 {
         let angle = f32::cast_from(i) * 0.09817477f32;
-        sum += f32::cos(x * f32::sin(angle) - angle);
+        let height = f32::sin(angle);
+        sum += f32::sin(x * height) * height;
     }
     sum / 64.0f32
 }

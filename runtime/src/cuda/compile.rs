@@ -62,8 +62,9 @@ struct Code {
 }
 
 impl Kernels {
-    pub fn new(capability: (i32, i32), driver: i32) -> Result<Kernels, DeviceError> {
-        let compiler = version()?;
+    /// `has_compiler`: whether it is open.
+    pub fn new(has_compiler: bool, capability: (i32, i32), driver: i32) -> Result<Kernels, DeviceError> {
+        let compiler = version(has_compiler)?;
         if compiler.0 > driver / 1000 {
             let (major, minor) = compiler;
             return Err(DeviceError::Failed(format!(
@@ -178,10 +179,9 @@ fn broken(text: &Text, error: CompileError) -> DeviceError {
 
 // ---- The compiler.
 
-/// Version of the compiler that is there.
-pub fn version() -> Result<(i32, i32), DeviceError> {
-    // SAFETY: opening the library runs no code of ours.
-    if !unsafe { nvrtc::is_culib_present() } {
+/// Version of the compiler, if it is there.
+pub fn version(is_there: bool) -> Result<(i32, i32), DeviceError> {
+    if !is_there {
         return Err(DeviceError::Failed(
             "NVIDIA's run-time compiler is missing: libnvrtc.so is not on the library path; install the CUDA toolkit, or \
              add its folder to LD_LIBRARY_PATH"
@@ -216,6 +216,14 @@ pub fn compile(text: &str, architecture: &str) -> Result<Vec<u8>, CompileError> 
 
 fn needs_headers(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("#include") && !line.contains("cuda_runtime.h"))
+}
+
+/// Where the toolkit's headers are, for people.
+pub fn headers_text() -> String {
+    match header_folders() {
+        Ok(folders) => folders.first().map_or(String::new(), |folder| folder.display().to_string()),
+        Err(_) => "not found; half precision needs them, set CUDA_HOME to the toolkit's folder".to_string(),
+    }
 }
 
 fn header_folders() -> Result<Vec<PathBuf>, CompileError> {

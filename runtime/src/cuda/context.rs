@@ -2,6 +2,7 @@
 
 use super::compile::{self, Kernels};
 use super::graph::apart_from_captures;
+use super::libraries;
 use super::product::Library;
 use crate::device::DeviceError;
 use crate::tuning::Tuner;
@@ -50,24 +51,15 @@ pub fn count() -> Result<usize, DeviceError> {
 impl Context {
     pub fn new(ordinal: usize) -> Result<Arc<Context>, DeviceError> {
         let _apart = apart_from_captures();
-        let n_devices = count()?;
-        if ordinal >= n_devices {
-            let known = if n_devices == 1 {
-                "cuda:0 is the only one".into()
-            } else {
-                format!("{n_devices} GPUs are there")
-            };
-            return Err(DeviceError::Failed(format!("there is no GPU of number {ordinal}; {known}")));
-        }
-        let driver = driver_version()?;
-        let cuda = CudaContext::new(ordinal).map_err(|error| no_start(&error))?;
+        let (libraries, opened) = libraries::open_beside(|| open(ordinal));
+        let (cuda, driver) = opened?;
         let said = |error: DriverError| failed("opening the GPU", &error);
         let capability = cuda.compute_capability().map_err(said)?;
         let attribute = |attribute: CUdevice_attribute| cuda.attribute(attribute).map_err(said);
         let n_processors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let name = format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(said)?);
-        let kernels = Kernels::new(capability, driver)?;
-        let library = Library::new()?;
+        let kernels = Kernels::new(libraries.compiler, capability, driver)?;
+        let library = Library::new(libraries.products)?;
         Ok(Arc::new(Context {
             ordinal,
             tuner: Tuner::new(format!("cuBLASLt {} {name}", library.version_text())),
@@ -112,6 +104,7 @@ impl Context {
             ("driver supports CUDA".to_string(), version_text(self.driver)),
             ("NVRTC".to_string(), compile::version_text(self.kernels.compiler)),
             ("cuBLASLt".to_string(), self.library.version_text()),
+            ("headers of the toolkit".to_string(), compile::headers_text()),
         ];
         if let Some(free) = self.free_bytes() {
             details.push(("free memory".to_string(), format!("{} MiB", free >> 20)));
@@ -138,9 +131,23 @@ fn target(capability: (i32, i32), most_shared_bytes: i32, n_processors: i32) -> 
     }
 }
 
+/// The context of a GPU, and the driver's version.
+fn open(ordinal: usize) -> Result<(Arc<CudaContext>, i32), DeviceError> {
+    let n_devices = count()?;
+    if ordinal >= n_devices {
+        let known = if n_devices == 1 {
+            "cuda:0 is the only one".into()
+        } else {
+            format!("{n_devices} GPUs are there")
+        };
+        return Err(DeviceError::Failed(format!("there is no GPU of number {ordinal}; {known}")));
+    }
+    let driver = driver_version()?;
+    Ok((CudaContext::new(ordinal).map_err(|error| no_start(&error))?, driver))
+}
+
 fn open_driver() -> Result<(), DeviceError> {
-    // SAFETY: opening the driver's library runs no code of ours.
-    if unsafe { sys::is_culib_present() } {
+    if libraries::open_driver() {
         return Ok(());
     }
     Err(DeviceError::Failed("there is no NVIDIA driver: libcuda.so is not found".to_string()))

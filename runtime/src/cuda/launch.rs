@@ -110,13 +110,17 @@ impl Prepared {
         for &buffer in &launch.buffers {
             let ty = &plan.buffers[buffer].ty;
             let memory = Memory::new(context, ty.bytes().next_multiple_of(16))?;
-            if ty.dtype.is_float() {
-                trial::fill(context, &memory, ty.dtype)?;
+            // Indices are all the first.
+            match ty.dtype.is_float() {
+                true => trial::fill(context, &memory, ty.dtype)?,
+                false => memory.clear()?,
             }
             buffers[buffer] = memory.start();
             memories.push(memory);
         }
         let lanes = Lanes::new(context, &[self.scratch_bytes], WORKSPACE_BYTES)?;
+        // Of rows whose panels are not tried, nothing is known.
+        lanes.lane(0).scratch.clear()?;
         let flag = Memory::new(context, 4 * FLAG_WORDS)?;
         let addresses = Addresses { buffers: &buffers, lane: lanes.lane(0), flag: &flag };
         trial::seconds(lanes.main(), || self.enqueue(&addresses))
@@ -262,7 +266,12 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
             Some(prepared) => prepared.seconds(&drafts),
             None => Ok(f64::INFINITY),
         })
-    })?;
+    });
+    let fastest = match fastest {
+        // There is no room to try them on tensors of noise.
+        Err(DeviceError::OutOfMemory { .. }) => return Ok(library),
+        fastest => fastest?,
+    };
     match by(fastest)? {
         Some(prepared) => Ok(prepared),
         None => Ok(library),

@@ -1,7 +1,7 @@
 //! The CUDA device: emitted kernels through NVRTC, products through cuBLASLt, a step as one CUDA graph.
 //!
 //! All three libraries (the driver, NVRTC, cuBLASLt) are opened when a device is: a program that never asks for one
-//! starts without them. From the inside out: `context` owns the GPU's context, `memory` what is allocated in it,
+//! starts without them. From the inside out: `libraries` opens them, `context` owns the GPU's context, `memory` what is allocated in it,
 //! `compile` and `cache` turn texts into loaded kernels, `product` wraps the library's matrix products (`trial` finds the fastest of its
 //! algorithms), `launch` is one
 //! launch of a plan made ready, `lanes` are the streams they run on, `staging` brings rows to them from the host, `graph` a captured run of steps, `executable` runs a plan.
@@ -13,6 +13,7 @@ mod executable;
 mod graph;
 mod lanes;
 mod launch;
+mod libraries;
 mod memory;
 mod product;
 mod staging;

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::memory::Memory;
-use super::trial::{self, Question, Tensors, Trial};
+use super::trial::{self, Algorithm, Question, Tensors, Trial};
 use crate::device::DeviceError;
 use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys::{
@@ -33,10 +33,9 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// The context of the GPU must be entered.
-    pub fn new() -> Result<Library, DeviceError> {
-        // SAFETY: opening the library runs no code of ours.
-        if !unsafe { sys::is_culib_present() } {
+    /// The context of the GPU must be entered. `is_there`: whether it is open.
+    pub fn new(is_there: bool) -> Result<Library, DeviceError> {
+        if !is_there {
             return Err(DeviceError::Failed(
                 "NVIDIA's library of matrix products is missing: libcublasLt.so is not on the library path; install the \
                  CUDA toolkit, or add its folder to LD_LIBRARY_PATH"
@@ -116,15 +115,13 @@ impl Product {
         ];
         let element_bytes = body.dtype.size() as i64;
         let alignments = [first, second].map(|factor| alignment(factor, element_bytes));
-        let algorithms = algorithms(&context.library, &matmul, &layouts, alignments)?;
-        let Some(&algorithm) = algorithms.first() else { return Ok(None) };
-        let mut product = Product {
+        let product = Product {
             context: Arc::clone(context),
             has_bias: epilogue.is_some_and(|epilogue| epilogue.bias.is_some()),
             is_double: body.dtype == DType::F64,
             matmul,
             layouts,
-            algorithm,
+            algorithm: cublasLtMatmulAlgo_t { data: [0; 8] },
             factors,
             element_bytes,
         };
@@ -141,17 +138,27 @@ impl Product {
             result_bytes: body.batch * body.m * body.n * dtype.size(),
             bias_bytes: body.n * dtype.size(),
         };
-        if algorithms.len() > 1 {
-            let (matmul, layouts) = (&product.matmul, &product.layouts);
-            let is_possible =
-                |known: &cublasLtMatmulAlgo_t| is_possible(&context.library, matmul, layouts, known);
-            let chosen = trial::recall(context, &question, is_possible, || {
-                let trial = Trial::new(context, &tensors)?;
-                trial::fastest(context, &algorithms, |algorithm| trial.seconds(&product, &algorithm))
-            })?;
-            product.algorithm = chosen;
-        }
-        Ok(Some(product))
+        let (matmul, layouts) = (&product.matmul, &product.layouts);
+        let is_possible = |Algorithm(known): &Algorithm| {
+            known.is_none_or(|known| is_possible(&context.library, matmul, layouts, &known))
+        };
+        // The library's advice on the first product takes as long as all else, so it is asked for where nothing is known.
+        let advised = || algorithms(&context.library, matmul, layouts, alignments);
+        let chosen = trial::recall(context, &question, is_possible, || {
+            let algorithms = advised()?;
+            if algorithms.len() < 2 {
+                return Ok(Algorithm(algorithms.first().copied()));
+            }
+            let trial = Trial::new(context, &tensors)?;
+            let seconds = |algorithm| trial.seconds(&product, &algorithm);
+            Ok(Algorithm(Some(trial::fastest(context, &algorithms, seconds)?)))
+        });
+        let Algorithm(chosen) = match chosen {
+            // There is no room for tensors of noise.
+            Err(DeviceError::OutOfMemory { .. }) => Algorithm(advised()?.first().copied()),
+            chosen => chosen?,
+        };
+        Ok(chosen.map(|algorithm| Product { algorithm, ..product }))
     }
 
     /// The kernel's operands that are multiplied, in the library's order.

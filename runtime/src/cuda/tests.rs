@@ -3,6 +3,7 @@
 //! `tests/gpu.rs` of the root package.
 
 use super::compile::{compile, version};
+use super::libraries::open_beside;
 use engine_core::emit::FusedKernel;
 use engine_core::emit::Target;
 use engine_core::fuse::{Kernel, KernelBody, fuse};
@@ -47,7 +48,7 @@ fn kernels(dtype: DType) -> Vec<Kernel> {
 
 #[test]
 fn the_compiler_takes_the_emitted_texts() {
-    if let Err(error) = version() {
+    if let Err(error) = version(open_beside(|| ()).0.compiler) {
         assert!(!is_required(), "{error}");
         eprintln!("skipped 1 test: {error}");
         return;
@@ -75,7 +76,7 @@ fn the_compiler_takes_the_emitted_texts() {
 
 #[test]
 fn a_text_that_does_not_compile_says_why() {
-    if let Err(error) = version() {
+    if let Err(error) = version(open_beside(|| ()).0.compiler) {
         assert!(!is_required(), "{error}");
         eprintln!("skipped 1 test: {error}");
         return;

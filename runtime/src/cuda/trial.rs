@@ -23,8 +23,7 @@ pub struct Question {
     pub details: String,
 }
 
-/// What another run has chosen that this one goes on from, else what was found out before on this disk, else what `find`
-/// finds out now. What is not `possible` any more is not taken.
+/// As [`crate::tuning::Tuner::recall`], beside the compiled kernels.
 pub fn recall<T: Choice>(
     context: &Context,
     question: &Question,
@@ -32,16 +31,7 @@ pub fn recall<T: Choice>(
     find: impl FnOnce() -> Result<T, DeviceError>,
 ) -> Result<T, DeviceError> {
     let Question { subject, details } = question;
-    context.tuner.choose((subject, details), &is_possible, || {
-        let (disk, key) = (&context.kernels.disk, format!("{}\n{details}", context.tuner.device()));
-        let known = disk.read(&key).and_then(|bytes| T::from_text(str::from_utf8(&bytes).ok()?));
-        if let Some(known) = known.filter(&is_possible) {
-            return Ok(known);
-        }
-        let found = find()?;
-        disk.write(&key, found.to_text().as_bytes());
-        Ok(found)
-    })
+    context.tuner.recall(&context.kernels.disk, (subject, details), is_possible, find)
 }
 
 /// The one of `choices` that `seconds` tells is the fastest, each by the least of some times; one that does not run is
@@ -110,19 +100,29 @@ pub fn seconds(
 /// Turns of a measurement, launched at once.
 const N_TURNS: usize = 16;
 
+/// What the library computes a product with; none if it cannot.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Algorithm(pub Option<cublasLtMatmulAlgo_t>);
+
 /// Its words in hexadecimal.
-impl Choice for cublasLtMatmulAlgo_t {
+impl Choice for Algorithm {
     fn to_text(&self) -> String {
-        let words: Vec<String> = self.data.iter().map(|word| format!("{word:x}")).collect();
+        let Some(algorithm) = self.0 else { return NO_ALGORITHM.to_string() };
+        let words: Vec<String> = algorithm.data.iter().map(|word| format!("{word:x}")).collect();
         words.join(" ")
     }
 
-    fn from_text(text: &str) -> Option<cublasLtMatmulAlgo_t> {
+    fn from_text(text: &str) -> Option<Algorithm> {
+        if text == NO_ALGORITHM {
+            return Some(Algorithm(None));
+        }
         let words = text.split(' ').map(|word| u64::from_str_radix(word, 16));
         let words: Vec<u64> = words.collect::<Result<_, _>>().ok()?;
-        Some(cublasLtMatmulAlgo_t { data: words.try_into().ok()? })
+        Some(Algorithm(Some(cublasLtMatmulAlgo_t { data: words.try_into().ok()? })))
     }
 }
+
+const NO_ALGORITHM: &str = "none";
 
 /// How large the tensors of a product are.
 pub struct Tensors {
@@ -222,12 +222,13 @@ mod tests {
 
     #[test]
     fn an_algorithm_reads_as_it_prints() {
-        let algorithm = cublasLtMatmulAlgo_t { data: [0, 1, u64::MAX, 3, 4, 5, 6, 0xabc] };
-        let text = algorithm.to_text();
-        assert_eq!(text, "0 1 ffffffffffffffff 3 4 5 6 abc");
-        assert_eq!(cublasLtMatmulAlgo_t::from_text(&text).map(|read| read.data), Some(algorithm.data));
+        let algorithm = Algorithm(Some(cublasLtMatmulAlgo_t { data: [0, 1, u64::MAX, 3, 4, 5, 6, 0xabc] }));
+        assert_eq!(algorithm.to_text(), "0 1 ffffffffffffffff 3 4 5 6 abc");
+        for algorithm in [algorithm, Algorithm(None)] {
+            assert_eq!(Algorithm::from_text(&algorithm.to_text()), Some(algorithm));
+        }
         for damaged in ["", "0 1 2 3 4 5 6", "0 1 2 3 4 5 6 x", "0 1 2 3 4 5 6 7 8"] {
-            assert!(cublasLtMatmulAlgo_t::from_text(damaged).is_none(), "{damaged}");
+            assert!(Algorithm::from_text(damaged).is_none(), "{damaged}");
         }
     }
 }

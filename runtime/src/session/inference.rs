@@ -147,7 +147,7 @@ impl Session {
             match buffer.place {
                 Place::Input(InputKind::Data) => {
                     let fed = self.device.allocate(buffer.ty.bytes());
-                    let fed = fed.map_err(|error| error.of_buffer(&buffer.name))?;
+                    let fed = fed.map_err(|error| error.of_buffer(&buffer.name).of_plan(&plan.plan))?;
                     executable.bind(&buffer.name, &fed)?;
                     inputs.insert(buffer.name.clone(), (buffer.ty.clone(), fed));
                 }

@@ -337,7 +337,7 @@ impl Session {
     ) -> Result<Box<dyn Executable>, SessionError> {
         // Before anything of that size is allocated.
         self.check_memory(stage, &[], (plan, plan.arena_bytes))?;
-        self.state.ensure_all(plan)?;
+        self.state.ensure_all(plan).map_err(|error| error.of_plan(plan))?;
         let executable = self.device.prepare(Arc::clone(plan), self.pipeline.seed);
         let mut executable = executable.map_err(|error| error.of_plan(plan))?;
         for (name, kind) in inputs(plan) {

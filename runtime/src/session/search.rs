@@ -119,8 +119,9 @@ impl Session {
         let extents = search_extents(&self.pipeline, &queries, base_shape.n_rows, n_rows);
         let plan = self.planner.inference(&outputs, &extents);
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
-        self.state.ensure_all(&plan)?;
-        let mut executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed)?;
+        self.state.ensure_all(&plan).map_err(|error| error.of_plan(&plan))?;
+        let executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed);
+        let mut executable = executable.map_err(|error| error.of_plan(&plan))?;
         let mut fed = vec![];
         for (name, ty) in search_inputs(&plan) {
             let field = self.field_of(name, &search.data);
@@ -131,7 +132,8 @@ impl Session {
             if let Some(state) = self.state.buffer(name) {
                 executable.bind(name, state)?;
             } else if let Some(field) = field.filter(|field| is_query(field)) {
-                let memory = self.device.allocate(ty.bytes())?;
+                let memory = self.device.allocate(ty.bytes());
+                let memory = memory.map_err(|error| error.of_buffer(name).of_plan(&plan))?;
                 executable.bind(name, &memory)?;
                 fed.push((field, memory, ty.bytes() / n_rows.max(1)));
             } else if let Some(memory) = self.base_buffer(base, name) {

@@ -70,7 +70,8 @@ impl Windows {
     ) -> Result<(), DeviceError> {
         let mut ring = Ring::new();
         for buffer in plan.buffers.iter().filter(|buffer| buffer.place == Place::Input(InputKind::Data)) {
-            let memory = device.allocate(buffer.ty.bytes())?;
+            let memory = device.allocate(buffer.ty.bytes());
+            let memory = memory.map_err(|error| error.of_buffer(&buffer.name).of_plan(plan))?;
             // All of it is written once before parts of it are, beside steps on others.
             let first: Vec<u8> = match &*buffer.name == ORDER {
                 true => (0..buffer.ty.numel() as i32).flat_map(|row| row.to_le_bytes()).collect(),

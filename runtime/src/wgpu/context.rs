@@ -3,13 +3,13 @@
 use super::Adapter;
 use super::compile::Pipelines;
 use super::kept::Kept;
-use super::launch::Way;
 use super::matrix;
 use super::probe;
+use crate::cache::DiskCache;
 use crate::device::DeviceError;
 use crate::tuning::Tuner;
-use dashmap::DashMap;
 use engine_core::emit::Target;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use wgpu::{Backends, DeviceType, Features};
 
@@ -31,8 +31,10 @@ pub struct Context {
     pub kept: Option<Kept>,
     /// What is chosen by trying, for reports and checkpoints.
     pub tuner: Tuner,
-    /// How products are computed, by kernel, as far as it was tried.
-    pub ways: DashMap<String, Way>,
+    /// What was chosen in earlier runs.
+    pub choices: DiskCache,
+    /// Whether it has been kept busy for a while.
+    pub is_awake: AtomicBool,
     /// Whether planes multiply squares of 16 by 16 halves at once, and add up in `f32`.
     pub has_matrix_units: bool,
     /// Whether the time of a launch can be measured on it.
@@ -147,7 +149,8 @@ impl Context {
             pipelines: Pipelines::default(),
             kept: Kept::of(features, &info),
             tuner: Tuner::new(format!("{name}, {} {}", info.driver, info.driver_info)),
-            ways: DashMap::new(),
+            choices: DiskCache::from_env("wgpu", "choice"),
+            is_awake: AtomicBool::new(false),
             has_matrix_units: false,
             name,
             device,

@@ -132,7 +132,8 @@ impl Device for WgpuDevice {
     }
 
     fn take_notes(&self) -> Vec<String> {
-        self.context.kept.as_ref().map_or(vec![], Kept::take_notes)
+        let of_kernels = self.context.kept.as_ref().map_or(vec![], Kept::take_notes);
+        [of_kernels, self.context.choices.take_notes()].concat()
     }
 
     fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {

@@ -1,5 +1,6 @@
-//! Finding the fastest way to compute a product by trying some, on memory of the right sizes. What was found is remembered
-//! as long as the GPU is open, and goes into checkpoints: another way adds up in another order.
+//! Finding the fastest way to compute a product by trying some, on tensors of the right sizes filled with noise: the speed of
+//! a product depends on its data. What was found is kept on disk, and goes into checkpoints: another way adds up in another
+//! order.
 
 use super::context::Context;
 use super::executable::{bind, infos, scratch_bytes};
@@ -10,12 +11,22 @@ use crate::device::DeviceError;
 use crate::tuning::Choice;
 use engine_core::emit::FusedKernel;
 use engine_core::fuse::{ContractBody, Kernel, KernelBody};
+use engine_core::ir::{DType, Type};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-/// Times of each way; the least counts.
+/// Times of each way, by turns; the least counts.
 const N_ROUNDS: usize = 3;
+/// A measurement is at least so long, in seconds: what the ends of one take is long beside a short kernel.
+const LEAST_SECONDS: f64 = 300e-6;
 /// Turns of a measurement.
-const N_TURNS: usize = 4;
+const TURNS: RangeInclusive<usize> = 4..=64;
+/// An idle GPU runs at a fraction of its clock, and takes a while to get up to it.
+const WAKING: Duration = Duration::from_millis(60);
+/// Words of noise, which is the same over and over.
+const NOISE_WORDS: usize = 1 << 20;
 
 /// How a kernel's product is computed here; none if there is but one way, or nothing to multiply.
 pub fn way(context: &Arc<Context>, kernel: &Kernel) -> Result<Option<Way>, DeviceError> {
@@ -24,15 +35,11 @@ pub fn way(context: &Arc<Context>, kernel: &Kernel) -> Result<Option<Way>, Devic
         return Ok(ways.first().copied());
     }
     let details = format!("{:?}", kernel.body);
-    let chosen = context.tuner.choose(
+    let chosen = context.tuner.recall(
+        &context.choices,
         (&subject(kernel), &details),
         |chosen: &Chosen| chosen.way(&ways).is_some(),
-        || {
-            let known = context.ways.get(&details).map(|known| *known);
-            let found = known.map_or_else(|| fastest(context, kernel, &ways), Ok)?;
-            context.ways.insert(details.clone(), found);
-            Ok(Chosen::of(found))
-        },
+        || Ok(Chosen::of(fastest(context, kernel, &ways)?)),
     )?;
     Ok(chosen.way(&ways))
 }
@@ -93,12 +100,22 @@ pub fn fastest(context: &Arc<Context>, kernel: &Kernel, ways: &[Way]) -> Result<
         }
     }
     load_all(context, kernel, &mut trials)?;
-    let operands = kernel.operands.iter().map(|operand| Memory::new(context, operand.ty.bytes()));
+    let operands = kernel.operands.iter().map(|operand| noisy(context, &operand.ty));
     let operands: Vec<Memory> = operands.collect::<Result<_, _>>()?;
+    if let Some((_, dispatches)) = trials.first() {
+        wake(context, &operands, dispatches)?;
+    }
     let mut least = vec![f64::INFINITY; trials.len()];
     for _ in 0..N_ROUNDS {
         for ((_, dispatches), least) in trials.iter().zip(&mut least) {
-            *least = least.min(seconds(context, &operands, dispatches)?);
+            let known = if least.is_finite() {
+                *least
+            } else {
+                seconds(context, &operands, dispatches, *TURNS.start())?
+            };
+            let n_turns = (LEAST_SECONDS / known.max(1e-9)) as usize;
+            let n_turns = n_turns.clamp(*TURNS.start(), *TURNS.end());
+            *least = known.min(seconds(context, &operands, dispatches, n_turns)?);
         }
     }
     let best = (0..trials.len()).min_by(|&a, &b| least[a].total_cmp(&least[b]));
@@ -114,8 +131,54 @@ fn load_all(
     load(context, all.map(|dispatch| (kernel.name.to_string(), dispatch)).collect())
 }
 
-/// The time of some dispatches, one after the other.
-fn seconds(context: &Arc<Context>, operands: &[Memory], dispatches: &[Dispatch]) -> Result<f64, DeviceError> {
+/// Memory of a tensor, full of numbers of both signs between a half and one; indices are all the first.
+fn noisy(context: &Arc<Context>, ty: &Type) -> Result<Memory, DeviceError> {
+    let memory = Memory::new(context, ty.bytes())?;
+    let Some((kept, set)) = noise_of(ty.dtype) else { return Ok(memory) };
+    let words = (0..NOISE_WORDS.min(ty.bytes().div_ceil(4)) as u32).map(|i| mixed(i) & kept | set);
+    let noise: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+    for start in (0..ty.bytes()).step_by(noise.len()) {
+        memory.write(start, &noise[..noise.len().min(ty.bytes() - start)])?;
+    }
+    Ok(memory)
+}
+
+/// What each word keeps of the noise, and the exponents that it gets.
+fn noise_of(dtype: DType) -> Option<(u32, u32)> {
+    match dtype {
+        DType::F16 => Some((0x83ff_83ff, 0x3800_3800)),
+        DType::BF16 => Some((0x807f_807f, 0x3f00_3f00)),
+        DType::F32 => Some((0x807f_ffff, 0x3f00_0000)),
+        _ => None,
+    }
+}
+
+/// Bits that look like nothing ("lowbias32" of C. Wellons, "Hash Prospector", 2018).
+fn mixed(x: u32) -> u32 {
+    let x = (x ^ x >> 16).wrapping_mul(0x7feb_352d);
+    let x = (x ^ x >> 15).wrapping_mul(0x846c_a68b);
+    x ^ x >> 16
+}
+
+/// Keeps the GPU busy until it runs at its speed, once.
+fn wake(context: &Arc<Context>, operands: &[Memory], dispatches: &[Dispatch]) -> Result<(), DeviceError> {
+    if context.is_awake.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let start = Instant::now();
+    while start.elapsed() < WAKING {
+        seconds(context, operands, dispatches, *TURNS.start())?;
+    }
+    Ok(())
+}
+
+/// The time of some dispatches, one after the other, as the mean of some turns.
+fn seconds(
+    context: &Arc<Context>,
+    operands: &[Memory],
+    dispatches: &[Dispatch],
+    n_turns: usize,
+) -> Result<f64, DeviceError> {
     let infos = infos(context, dispatches)?;
     let scratch = Memory::new(context, scratch_bytes(dispatches))?;
     let flag = Memory::new(context, 4 * engine_core::emit::FLAG_WORDS)?;
@@ -146,7 +209,7 @@ fn seconds(context: &Arc<Context>, operands: &[Memory], dispatches: &[Dispatch])
         });
         let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
         let mut pass = encoder.begin_compute_pass(&descriptor);
-        for _ in 0..if is_timed { N_TURNS } else { 1 } {
+        for _ in 0..if is_timed { n_turns } else { 1 } {
             for (dispatch, group) in dispatches.iter().zip(&groups) {
                 dispatch.encode(&mut pass, group);
             }
@@ -160,5 +223,5 @@ fn seconds(context: &Arc<Context>, operands: &[Memory], dispatches: &[Dispatch])
     staging.read(&mut stamps)?;
     let [start, end] = [0, 8].map(|i| u64::from_le_bytes(stamps[i..i + 8].try_into().unwrap_or_default()));
     let period = f64::from(context.queue.get_timestamp_period()) * 1e-9;
-    Ok(end.saturating_sub(start) as f64 * period / N_TURNS as f64)
+    Ok(end.saturating_sub(start) as f64 * period / n_turns as f64)
 }

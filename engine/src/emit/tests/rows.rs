@@ -125,22 +125,49 @@ fn functions_are_exact_where_that_costs_nothing_or_was_asked_for() {
     assert!(!is_rough(text_for(&softmax(DType::F32, 3, 40), Target::CUDA)), "memory bounds it");
 }
 
+/// Held by threads, or read along; with extremes that know NaN, or by bits.
 #[test]
-fn the_first_extreme_of_a_long_row_is_found_by_those_that_hold_it() {
-    for columns in [300, 1000, 5000, 40000] {
+fn the_first_extreme_of_a_long_row_is_found() {
+    let poor = super::targets::POOR;
+    for (target, columns) in [Target::CUDA, poor]
+        .into_iter()
+        .flat_map(|target| [300, 1000, 5000, 9000, 40000].map(|columns| (target, columns)))
+    {
         let mut s = Sketch::new(4, columns, 1);
         let x = s.input(DType::F32, Class::Element);
-        let found = [Monoid::ArgMax, Monoid::ArgMin].map(|monoid| s.reduce(monoid, x));
+        let monoids = [Monoid::ArgMax, Monoid::ArgMin, Monoid::Max, Monoid::Min];
+        let found = monoids.map(|monoid| s.reduce(monoid, x));
         found.into_iter().for_each(|reg| s.store(reg));
         let mut x = vec![0.5; 4 * columns];
         (x[7], x[columns - 1], x[90], x[298]) = (2.0, 2.0, -1.0, -1.0);
         (x[columns + 33], x[2 * columns - 2], x[columns + 4]) = (f32::NAN, f32::NAN, 9.0);
         x[2 * columns..3 * columns].fill(f32::NEG_INFINITY);
         x[3 * columns..].fill(f32::INFINITY);
-        let Some(buffers) = on_host::run(&s.row(), &[bytes(&x)], 0) else { return };
+        let Some(buffers) = run_for(&s.row(), target, &[bytes(&x)]) else { return };
         assert_eq!(i32s(&buffers[1]), [7, 33, 0, 0], "{columns} columns");
         assert_eq!(i32s(&buffers[2]), [90, 33, 0, 0], "{columns} columns");
+        for (values, of_the_first) in [(&buffers[3], 2.0), (&buffers[4], -1.0)] {
+            let [first, second, third, fourth] = f32s(values)[..] else { panic!("four rows") };
+            assert_eq!((first, third, fourth), (of_the_first, f32::NEG_INFINITY, f32::INFINITY));
+            assert!(second.is_nan(), "{columns} columns: {second}");
+        }
     }
+}
+
+#[test]
+fn long_rows_that_are_read_once_are_not_held() {
+    let held = |row: usize, is_read_again: bool, target: Target| {
+        let mut s = Sketch::new(4, row, 1);
+        let x = s.input(DType::F32, Class::Element);
+        let best = s.reduce(Monoid::Max, x);
+        s.store(if is_read_again { s.binary(Binary::Sub, x, best) } else { best });
+        row::RowPlan::of(&s.tile, target).groups
+    };
+    let wgsl = Target { most_threads: 1024, ..Target::WGSL };
+    assert_eq!(held(32768, false, wgsl), None);
+    assert_eq!(held(32768, true, wgsl), Some(16));
+    assert_eq!(held(16384, false, wgsl), Some(8));
+    assert_eq!(held(32768, false, Target::CUDA), Some(8));
 }
 
 #[test]
