@@ -46,7 +46,7 @@ ROWS = {
     "AdamW f32 124M": ("optimizer", "adamw", "adamw", [124_000_000], "float32", 28 * 124_000_000, 0),
 }
 for m, k, n in ([8192, 8192, 8192], [4096, 4096, 4096], [8192, 1024, 4096]):
-    file = "products" if k == 8192 else f"products-{m}-{k}-{n}"
+    file = f"products-{m}-{k}-{n}"
     ROWS[f"GEMM + bias + ReLU bf16 {m}x{k}x{n}"] = (
         file, "gemm_bias_relu", "gemm_bias_relu", [m, k, n], "bfloat16", 2 * (m * k + k * n + m * n), 2 * m * k * n)
 for rows, columns, n in ([1024, 256, 128], [4096, 1024, 512], [16384, 1024, 2048]):

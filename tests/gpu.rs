@@ -11,12 +11,14 @@ use engine::core::diag::{Diagnostics, Look, Sources};
 use engine::core::ir::*;
 use engine::core::op::Registry;
 use engine::core::pipeline::{Pipeline, StageKind, TrainStage};
-use engine::core::plan::{Place, Plan};
+use engine::core::plan::{Place, Plan, Precision};
 use engine::core::source;
 use engine::core::stage::{self, Rows, SplitShape};
 use engine::runtime::cpu::CpuDevice;
 use engine::runtime::cuda::CudaDevice;
-use engine::runtime::device::{Device, DeviceBuffer, DeviceError, DeviceKind, Executable, RunError};
+use engine::runtime::device::{
+    Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, RunError,
+};
 use engine::runtime::init::initial_values;
 use engine::runtime::tensor::HostTensor;
 use engine::runtime::wgpu::{Adapter, WgpuDevice};
@@ -109,6 +111,7 @@ struct Case {
     inputs: HashMap<String, Vec<u8>>,
     /// Whether sums by indices are taken in their order.
     is_in_order: bool,
+    matmul: Precision,
 }
 
 impl Case {
@@ -130,28 +133,39 @@ impl Case {
             let scaled = values.map(|x| if ty.dtype.is_float() { x } else { ((x + 1.0) * 5.0).floor() });
             inputs.insert(graph.nodes[node].name().to_string(), tensor(ty, scaled));
         }
-        Case { graph, inputs, is_in_order: false }
+        Case { graph, inputs, is_in_order: false, matmul: Precision::F32 }
     }
 
     fn plan(&self, device: &dyn Device, fuse: bool) -> Arc<Plan> {
         let (abilities, n_streams) = (device.abilities(), device.n_streams());
         let deterministic = self.is_in_order;
-        let options = Options { fuse, abilities, n_streams, deterministic, ..Options::default() };
+        let matmul = self.matmul;
+        let options = Options { fuse, abilities, n_streams, deterministic, matmul, ..Options::default() };
         Arc::new(compile(&self.graph, &Engine::new().registry, &options).plan)
     }
 
     /// The outputs of one step.
     fn run(&self, device: &dyn Device, fuse: bool) -> Result<Vec<Vec<f64>>, RunError> {
+        self.runs(device, fuse, 1).map(|mut runs| runs.remove(0))
+    }
+
+    /// The outputs of the same step, first by itself; then, where CUDA replays it, as one captured graph, and as the last
+    /// of a graph of many.
+    fn runs(&self, device: &dyn Device, fuse: bool, n_runs: usize) -> Result<Vec<Vec<Vec<f64>>>, RunError> {
         let plan = self.plan(device, fuse);
         let (mut executable, _) = bound(device, &plan, 7, |name| self.inputs.get(name).cloned())?;
-        executable.run(3, 1)?;
-        let read = |(name, buffer): &(Symbol, usize)| {
-            let ty = &plan.buffers[*buffer].ty;
-            let mut result = HostTensor::zeros(ty.dtype, &ty.extents()).unwrap();
-            executable.read_output(name, result.bytes_mut()).unwrap();
-            result.to_f64()
-        };
-        Ok(plan.outputs.iter().map(read).collect())
+        let mut runs = vec![];
+        for n_steps in [1, 1, 16].into_iter().take(n_runs) {
+            executable.run(19 - n_steps, n_steps)?;
+            let read = |(name, buffer): &(Symbol, usize)| {
+                let ty = &plan.buffers[*buffer].ty;
+                let mut result = HostTensor::zeros(ty.dtype, &ty.extents()).unwrap();
+                executable.read_output(name, result.bytes_mut()).unwrap();
+                result.to_f64()
+            };
+            runs.push(plan.outputs.iter().map(read).collect());
+        }
+        Ok(runs)
     }
 
     /// Compares each GPU with the CPU, fused and not, by `|a - b| ≤ tolerance · (1 + |b|)`; NaN equals NaN.
@@ -161,17 +175,21 @@ impl Case {
 
     fn check_on<'g>(&self, gpus: impl Iterator<Item = &'g Arc<dyn Device>>, tolerance: f64) {
         for (gpu, fuse) in gpus.flat_map(|gpu| [(gpu, true), (gpu, false)]) {
-            let name = gpu.info().name;
-            let found = self.run(&**gpu, fuse).unwrap();
+            let DeviceInfo { name, kind, .. } = gpu.info();
+            let is_stateless = self.graph.state.is_empty();
+            let n_runs = if kind == DeviceKind::Cuda && is_stateless { 3 } else { 1 };
+            let runs = self.runs(&**gpu, fuse, n_runs).unwrap();
             let expected = self.run(&*cpu(), fuse).unwrap();
-            for (output, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                assert_eq!(found.len(), expected.len());
-                for (i, (a, b)) in found.iter().zip(expected).enumerate() {
-                    let is_close = a == b || (a - b).abs() <= tolerance * (1.0 + b.abs());
-                    assert!(
-                        is_close || (a.is_nan() && b.is_nan()),
-                        "out{output}[{i}], fuse: {fuse}: {a} on {name}, {b} on the CPU"
-                    );
+            for (run, found) in runs.iter().enumerate() {
+                for (output, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                    assert_eq!(found.len(), expected.len());
+                    for (i, (a, b)) in found.iter().zip(expected).enumerate() {
+                        let is_close = a == b || (a - b).abs() <= tolerance * (1.0 + b.abs());
+                        assert!(
+                            is_close || (a.is_nan() && b.is_nan()),
+                            "out{output}[{i}], fuse: {fuse}, run {run}: {a} on {name}, {b} on the CPU"
+                        );
+                    }
                 }
             }
         }
@@ -305,16 +323,24 @@ fn products_of_all_layouts_and_types_agree() {
 
 #[test]
 fn epilogues_and_sums_beside_products_agree() {
+    for (dtype, tolerance) in [(DType::F32, 1e-4), (DType::F16, 2e-2), (DType::BF16, 1e-1)] {
+        for shape in [[128, 96, 40], [256, 512, 384]] {
+            epilogues_beside_products(dtype, shape).check(tolerance);
+        }
+    }
+}
+
+fn epilogues_beside_products(dtype: DType, [m, k, n]: [usize; 3]) -> Case {
     Case::new(|b| {
-        let x = data(b, "x", DType::F32, &[128, 96]);
-        let w = data(b, "w", DType::F32, &[96, 40]);
-        let bias = data(b, "bias", DType::F32, &[40]);
+        let x = data(b, "x", dtype, &[m, k]);
+        let w = data(b, "w", dtype, &[k, n]);
+        let bias = data(b, "bias", dtype, &[n]);
         let product = b.matmul(x, w);
         let wide = b.broadcast_like(bias, product);
         let biased = b.add(product, wide);
         let zero = b.full_like(biased, 0.0);
         let relu = b.binary(Binary::Max, biased, zero);
-        let other = data(b, "other", DType::F32, &[128, 40]);
+        let other = data(b, "other", dtype, &[m, n]);
         let product = b.matmul(x, w);
         let mixed = b.mul(product, other);
         let mixed = b.unary(Unary::Tanh, mixed);
@@ -322,7 +348,44 @@ fn epilogues_and_sums_beside_products_agree() {
         let sums = b.sum(other, &[0]);
         vec![relu, mixed, gradient, sums]
     })
-    .check(1e-4);
+}
+
+/// Ten bits of each factor's mantissa, summed in f32.
+#[test]
+fn products_in_tf32_agree_as_far_as_that_goes() {
+    for [m, k, n] in [[128, 784, 256], [300, 64, 72]] {
+        let case = Case::new(|b| {
+            let (x, w) = (data(b, "x", DType::F32, &[m, k]), data(b, "w", DType::F32, &[k, n]));
+            // As products of weights are scaled: elements of about one.
+            let product = b.matmul(x, w);
+            vec![b.scale(product, 3.0 / (k as f64).sqrt())]
+        });
+        Case { matmul: Precision::Tf32, ..case }.check(1e-3);
+    }
+}
+
+/// Each has its memory, kernels and streams; what one has allocated is no memory of the other.
+#[test]
+fn devices_of_one_process_share_nothing() {
+    for gpu in gpus() {
+        let again: Arc<dyn Device> = match gpu.info().kind {
+            DeviceKind::Cuda => Arc::new(CudaDevice::new(0).unwrap()),
+            _ => Arc::new(
+                WgpuDevice::new(Adapter::Gpu(0)).or_else(|_| WgpuDevice::new(Adapter::Software)).unwrap(),
+            ),
+        };
+        let case = epilogues_beside_products(DType::F32, [128, 96, 40]);
+        std::thread::scope(|scope| {
+            for device in [gpu, &again] {
+                let case = &case;
+                scope.spawn(move || case.check_on([device].into_iter(), 1e-4));
+            }
+        });
+        let plan = case.plan(&**gpu, true);
+        let mut executable = gpu.prepare(Arc::clone(&plan), 7).unwrap();
+        let foreign = again.allocate(case.inputs["x"].len()).unwrap();
+        assert_eq!(executable.bind("x", &foreign), Err(DeviceError::ForeignBuffer));
+    }
 }
 
 #[test]

@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 #[path = "plans/order.rs"]
 mod order;
+#[path = "plans/texts.rs"]
+mod texts;
 
 const ROWS: usize = 60_000;
 

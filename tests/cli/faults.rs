@@ -203,7 +203,7 @@ fn missing_headers_are_named_where_halves_need_them() {
         return;
     }
     let desk = Desk::new();
-    desk.write("half.ron", &WIDE.replace("f32[", "f16["));
+    desk.write("half.ron", WIDE.replace("f32[", "f16["));
     let ended = |device: &str| {
         let mut command = desk.command(&["run", "half.ron", "--device", device]);
         command.env("LD_LIBRARY_PATH", stub.path()).env("ENGINE_CACHE_DIR", desk.path("cache"));

@@ -95,7 +95,14 @@ fn retyped(example: &Example, dtype: DType, registry: &Registry) -> Vec<Case> {
     let results: Vec<Value> = given.graph.outputs.iter().map(|(_, value)| moved[value]).collect();
     let forward = Graph { outputs: numbered(&results), ..b.graph.clone() };
     let graphs = [forward].into_iter().chain(gradients(b, &results, registry));
-    graphs.map(|graph| Case { graph: graph.pruned(), inputs: inputs.clone(), is_in_order: false }).collect()
+    graphs
+        .map(|graph| Case {
+            graph: graph.pruned(),
+            inputs: inputs.clone(),
+            is_in_order: false,
+            matmul: Precision::F32,
+        })
+        .collect()
 }
 
 /// In halves, large numbers lose what they differ by.

@@ -186,6 +186,15 @@ pub fn narrowed(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     }
 }
 
+/// The same for what goes on as a number: a compiler may take a number that its own instructions make a half and a number
+/// again for the number itself, and of sums in a loop it does.
+pub fn narrowed_on_the_way(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+    match dtype {
+        DType::F16 => to_half_by_bits(code, x),
+        _ => narrowed(code, dtype, x),
+    }
+}
+
 /// The sign apart from the rest, at bit 15.
 fn half_sign(code: &mut Code, bits: Variable) -> Variable {
     let [shift, sign] = [16, 0x8000].map(|word| code.int(U32, word));
@@ -228,6 +237,10 @@ fn to_half(code: &mut Code, x: Variable) -> Variable {
         let mask = code.int(U32, 0xFFFF);
         return code.bit(Bitwise::BitwiseAnd, bits, mask);
     }
+    to_half_by_bits(code, x)
+}
+
+fn to_half_by_bits(code: &mut Code, x: Variable) -> Variable {
     let bits = code.reinterpret(U32, x);
     let sign = half_sign(code, bits);
     let size_mask = code.int(U32, 0x7FFF_FFFF);

@@ -9,6 +9,7 @@ use super::contract::with_used_operands;
 use super::group::Group;
 use super::intrinsics::{Intrinsic, Word};
 use super::map::{THREADS, registers_at_point, registers_of_group};
+use super::narrow::narrowed_on_the_way;
 use super::scalar::{narrowed, widened, within_type};
 use super::target::Target;
 use super::tile::{Memory, Registers, TileCode};
@@ -281,7 +282,10 @@ pub fn sum(code: &mut Code, dtype: DType, old: Variable, update: Variable) -> Va
         _ => code.bin(Arithmetic::Add, old, update),
     };
     let sum = within_type(code, dtype, sum);
-    narrowed(code, dtype, sum)
+    match code.target.lanes(dtype) {
+        1 => narrowed(code, dtype, sum),
+        _ => narrowed_on_the_way(code, dtype, sum),
+    }
 }
 
 /// Where an index of a row of updates comes from.

@@ -34,6 +34,17 @@ use memory::Memory;
 use staging::CudaStaging;
 use std::sync::Arc;
 
+/// What its kernels can do, whichever GPU it is.
+pub fn abilities() -> Abilities {
+    Abilities {
+        most_queries: 8,
+        most_keys: MOST_KEYS,
+        attends_doubles: false,
+        most_rows_checked: MOST_ROWS_CHECKED,
+        row_folds: RowFolds::Selections { most: most_selected(&GpuLimits::CUDA) },
+    }
+}
+
 /// An NVIDIA GPU.
 pub struct CudaDevice {
     context: Arc<Context>,
@@ -70,13 +81,7 @@ impl Device for CudaDevice {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities {
-            most_queries: 8,
-            most_keys: MOST_KEYS,
-            attends_doubles: false,
-            most_rows_checked: MOST_ROWS_CHECKED,
-            row_folds: RowFolds::Selections { most: most_selected(&GpuLimits::CUDA) },
-        }
+        abilities()
     }
 
     /// Small kernels run side by side; more streams than branches help nobody.

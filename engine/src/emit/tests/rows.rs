@@ -160,7 +160,8 @@ fn long_rows_that_are_read_once_are_not_held() {
         let mut s = Sketch::new(4, row, 1);
         let x = s.input(DType::F32, Class::Element);
         let best = s.reduce(Monoid::Max, x);
-        s.store(if is_read_again { s.binary(Binary::Sub, x, best) } else { best });
+        let y = if is_read_again { s.binary(Binary::Sub, x, best) } else { best };
+        s.store(y);
         row::RowPlan::of(&s.tile, target).groups
     };
     let wgsl = Target { most_threads: 1024, ..Target::WGSL };

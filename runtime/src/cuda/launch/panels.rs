@@ -49,14 +49,15 @@ pub fn folded<'p>(
     draft: &dyn Fn() -> Drafts<'p>,
 ) -> Result<Prepared, DeviceError> {
     let n_flops = 2 * body.batch * body.m * body.n * body.k;
-    let by = |way: Panels, most_bytes: usize| draft().by_panels(body, rows, way, most_bytes);
+    let by = |way: Panels, most_panels: usize| draft().by_panels(body, rows, way, most_panels);
+    let all = usize::MAX;
     let n_bytes = body.batch * body.m * body.n * body.dtype.accumulator().size();
     let whole = match n_flops < FEWEST_FLOPS {
         true => None,
-        false => by(Panels::InTurn, n_bytes)?,
+        false => by(Panels::InTurn, all)?,
     };
     let Some(in_turn) = whole else { return draft().own_kernels() };
-    if n_bytes < TRIED_BYTES {
+    if n_bytes < TRIED_PANELS * PANEL_BYTES {
         return Ok(in_turn);
     }
     let drafts = draft();
@@ -71,7 +72,7 @@ pub fn folded<'p>(
         |_| true,
         || {
             trial::fastest(drafts.context, &[Panels::InTurn, Panels::Overlapped], |way| {
-                match by(way, TRIED_BYTES)? {
+                match by(way, TRIED_PANELS * way.n_places())? {
                     Some(prepared) => prepared.seconds(&drafts),
                     None => engine_core::bug!("a product that the library has refused"),
                 }
@@ -83,15 +84,15 @@ pub fn folded<'p>(
         Err(DeviceError::OutOfMemory { .. }) => Ok(in_turn),
         Err(error) => Err(error),
         Ok(Panels::InTurn) => Ok(in_turn),
-        Ok(way) => match by(way, n_bytes)? {
+        Ok(way) => match by(way, all)? {
             Some(overlapped) => Ok(overlapped),
             None => Ok(in_turn),
         },
     }
 }
 
-/// Bytes of the first panels, on which both ways are tried.
-const TRIED_BYTES: usize = 24 * PANEL_BYTES;
+/// The first panels, on which both ways are tried.
+const TRIED_PANELS: usize = 24;
 
 /// A product that comes panel by panel, each taken in by a kernel before the next one is multiplied.
 pub struct PanelPart {
@@ -115,20 +116,20 @@ pub struct PanelLaunch {
 }
 
 impl Drafts<'_> {
-    /// The fold of as many panels as make up so many bytes. None if the library cannot compute it.
+    /// The fold of so many of the panels at most. None if the library cannot compute it.
     fn by_panels(
         mut self,
         body: &ContractBody,
         rows: &RowsBody,
         way: Panels,
-        most_bytes: usize,
+        most_panels: usize,
     ) -> Result<Option<Prepared>, DeviceError> {
         let fold = FusedKernel::panel_fold(self.kernel, body, rows, PANEL_BYTES / way.n_places());
         let PanelFold { panels, step, finish, state_bytes, panel_bytes } =
             fold.map_err(|error| self.unsupported(&error))?;
         let mut products: Vec<([usize; 2], Product)> = vec![];
         let mut launches = vec![];
-        for panel in panels.iter().take(most_bytes.div_ceil(panel_bytes)) {
+        for panel in panels.iter().take(most_panels) {
             let shape = [panel.rows[1], panel.columns[1]];
             let known = products.iter().position(|(known, _)| *known == shape);
             let number = match known {

@@ -1,0 +1,81 @@
+//! Texts of CUDA kernels, of kinds that no other golden file shows; and that CUDA fuses as the CPU does.
+
+use super::*;
+use engine::core::emit::FusedKernel;
+use engine::core::fuse::KernelBody;
+
+/// Rows that draw, rows of halves, a scan, a product with an epilogue, attention, a sum by indices.
+const KINDS: &str = r#"(
+  params: {
+    "x": (type: "f32[6, 40]", init: Normal(mean: 0.0, std: 1.0)),
+    "h": (type: "f16[6, 72]", init: Normal(mean: 0.0, std: 1.0)),
+    "w": (type: "f32[40, 24]", init: Normal(mean: 0.0, std: 1.0)),
+    "b": (type: "f32[24]", init: Normal(mean: 0.0, std: 1.0)),
+    "q": (type: "f32[2, 5, 16]", init: Normal(mean: 0.0, std: 1.0)),
+    "k": (type: "f32[2, 9, 16]", init: Normal(mean: 0.0, std: 1.0)),
+    "where": (type: "i32[6]", init: Constant(3), state: true),
+  },
+  nodes: {
+    "drawn": "gumbel_softmax(x, tau=0.5)",
+    "halves": "softmax(h)",
+    "scanned": "cumsum(x)",
+    "layer": "relu(x @ w + b)",
+    "attended": "attention(q, k, k)",
+    "added": "scatter_add(zeros(shape=[10, 40]), where, x)",
+  },
+  stages: {"go": Run(outputs: ["drawn", "halves", "scanned", "layer", "attended", "added"])},
+)"#;
+
+#[test]
+fn each_kind_of_kernel_has_a_text() {
+    let (pipeline, registry) = parse("kinds", KINDS.to_string());
+    let outputs = ["drawn", "halves", "scanned", "layer", "attended", "added"];
+    let wanted: Vec<_> = outputs.iter().map(|&name| (name.into(), name.into())).collect();
+    let graph = stage::inference(&pipeline, &wanted, &[]).unwrap();
+    let options = Options { abilities: engine::runtime::cuda::abilities(), ..Options::default() };
+    let compiled = compile(&graph, &registry, &options);
+    for name in outputs {
+        let makes = |kernel: &&Kernel| {
+            let mut written = kernel.operands.iter().filter(|operand| operand.usage == Use::Write);
+            written.any(|operand| **compiled.name(operand.value) == *name)
+        };
+        let kernel = compiled.plan.kernels.iter().find(makes);
+        let kernel = kernel.unwrap_or_else(|| panic!("no kernel makes {name} in\n{}", compiled.plan));
+        let texts = match &kernel.body {
+            KernelBody::Contract(_) if name == "layer" => {
+                vec![FusedKernel::own_product(kernel).cuda_source().unwrap()]
+            }
+            _ => cuda_sources(kernel).unwrap(),
+        };
+        let texts: Vec<String> = texts.into_iter().map(|source| source.text).collect();
+        let path = format!("{}/tests/golden/kind_{name}.cu", env!("CARGO_MANIFEST_DIR"));
+        expect_file![path].assert_eq(&texts.join("\n// ---- The next launch.\n\n"));
+    }
+}
+
+#[test]
+fn the_optimizer_s_kernel_has_a_text() {
+    let (compiled, _) = training("mnist.ron", &Options::default());
+    let kernel = compiled.plan.kernels.iter().find(|kernel| kernel.kind() == "segmented map").unwrap();
+    expect_file!["../golden/kind_segmented.cu"].assert_eq(&cuda_sources(kernel).unwrap().remove(0).text);
+}
+
+/// Only attention with more queries than its kernel takes is apart there, for which the library's products are faster.
+#[test]
+fn cuda_fuses_as_the_cpu_does() {
+    let for_cuda = Options { abilities: engine::runtime::cuda::abilities(), ..Options::default() };
+    for file in ["mnist.ron", "mnist_decomposed.ron"] {
+        let [cpu, cuda] = [&Options::default(), &for_cuda].map(|options| table(&training(file, options).0));
+        assert_eq!(cpu, cuda, "{file}");
+    }
+    let [cpu, cuda] = [&Options::default(), &for_cuda]
+        .map(|options| table(&running("sparse_attention.ron", "attend", options).0));
+    assert_eq!(cpu, cuda);
+    let [cpu, cuda] = [&Options::default(), &for_cuda]
+        .map(|options| table(&running("sparse_attention.ron", "compare", options).0));
+    let kinds = |table: &str| {
+        table.lines().map(|line| line.split(" [").next().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&cpu).iter().filter(|kind| kind.contains("attend")).count(), 2, "{cpu}");
+    assert_eq!(kinds(&cuda).iter().filter(|kind| kind.contains("attend")).count(), 1, "{cuda}");
+}
