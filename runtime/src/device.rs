@@ -95,7 +95,7 @@ pub trait Device: Send + Sync {
 
 /// A plan that is ready to run on a device.
 pub trait Executable: Send {
-    /// Bytes allocated for intermediate values; the plan's `arena_bytes`.
+    /// Bytes allocated for intermediate values: the plan's `arena_bytes`, unless the device has to lay them out anew.
     fn arena_bytes(&self) -> usize;
 
     /// Bytes allocated beside the arena: what kernels need while they run.
@@ -258,11 +258,11 @@ pub struct KernelTime {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
     /// Not that much memory is left.
-    #[error("{device} has no {bytes} bytes of memory left{}{}", free_text(*.free), .largest)]
+    #[error("{device} has no {}memory left{}{}", amount(*.bytes), free_text(*.free), .largest)]
     OutOfMemory {
         /// The device's name.
         device: String,
-        /// What was asked for.
+        /// What was asked for; 0 if that is a driver's affair.
         bytes: usize,
         /// Bytes that nobody has taken, this program or another, if the device tells.
         free: Option<u64>,
@@ -356,7 +356,7 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// No room for so many bytes.
+    /// No room for so many bytes; for what a driver needs, if they are 0.
     pub fn out_of_memory(device: &str, bytes: usize, free: Option<u64>) -> DeviceError {
         DeviceError::OutOfMemory { device: device.to_string(), bytes, free, largest: String::new() }
     }
@@ -404,6 +404,10 @@ impl DeviceError {
 
 fn named(buffer: &str) -> String {
     if buffer.is_empty() { "a buffer".to_string() } else { format!("`{buffer}`") }
+}
+
+fn amount(bytes: usize) -> String {
+    if bytes == 0 { String::new() } else { format!("{bytes} bytes of ") }
 }
 
 fn free_text(free: Option<u64>) -> String {

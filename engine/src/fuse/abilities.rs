@@ -14,7 +14,12 @@ pub struct Abilities {
     pub most_rows_checked: usize,
     /// What can fold rows of a product as they come.
     pub row_folds: RowFolds,
+    /// Most tensors of a kernel that takes others in.
+    pub most_operands: usize,
 }
+
+/// A kernel takes at most this many distinct buffers: more than a GPU's registers and argument space bear.
+pub const MAX_OPERANDS: usize = 24;
 
 /// What can fold rows of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +41,7 @@ impl Default for Abilities {
             attends_doubles: true,
             most_rows_checked: 0,
             row_folds: RowFolds::Any,
+            most_operands: MAX_OPERANDS,
         }
     }
 }

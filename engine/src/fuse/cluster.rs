@@ -63,8 +63,6 @@ pub struct NotFused {
     pub reason: String,
 }
 
-/// A kernel takes at most this many distinct buffers: more than a GPU's registers and argument space bear.
-const MAX_OPERANDS: usize = 24;
 /// An epilogue reads at most this many result-sized tensors besides the accumulator; with more of them a GEMM kernel
 /// spends its time on the epilogue.
 const MAX_EPILOGUE_READS: usize = 2;
@@ -459,7 +457,7 @@ impl<'r, 'g> Clusters<'r, 'g> {
         if self.cycle(from, to) || self.cycle(to, from) {
             return Err("a third kernel stands between them");
         }
-        if self.n_operands(from, to) > MAX_OPERANDS {
+        if self.n_operands(from, to) > self.settings.abilities.most_operands {
             return Err("one kernel would need too many buffers");
         }
         Ok(joined)

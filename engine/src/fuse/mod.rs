@@ -17,7 +17,7 @@ mod text;
 mod tile;
 mod verify;
 
-pub use abilities::{Abilities, RowFolds};
+pub use abilities::{Abilities, MAX_OPERANDS, RowFolds};
 pub use access::{Access, Axis, Guard, Level};
 pub use attend::separate_scores;
 pub use build::op_name;

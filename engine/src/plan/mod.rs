@@ -9,7 +9,7 @@ mod text;
 mod verify;
 
 pub use build::{plan, separate_states};
-pub use memory::ALIGNMENT;
+pub use memory::{ALIGNMENT, offsets};
 pub use verify::verify;
 
 use crate::diag::Span;

@@ -26,7 +26,7 @@ use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, E
 use crate::tuning::Tuning;
 use context::Context;
 use engine_core::emit::{MOST_KEYS, MOST_ROWS_CHECKED, most_selected};
-use engine_core::fuse::{Abilities, RowFolds};
+use engine_core::fuse::{Abilities, MAX_OPERANDS, RowFolds};
 use engine_core::op::gpu::GpuLimits;
 use engine_core::plan::Plan;
 use executable::CudaExecutable;
@@ -42,6 +42,7 @@ pub fn abilities() -> Abilities {
         attends_doubles: false,
         most_rows_checked: MOST_ROWS_CHECKED,
         row_folds: RowFolds::Selections { most: most_selected(&GpuLimits::CUDA) },
+        most_operands: MAX_OPERANDS,
     }
 }
 

@@ -1,78 +1,179 @@
-//! The memory of a plan, cut into buffers that the GPU can have.
+//! The memory of a plan, in buffers that the GPU can have.
 
 use super::context::Context;
 use super::memory::Memory;
 use crate::device::DeviceError;
-use engine_core::plan::{Place, Plan};
-use std::ops::Range;
+use engine_core::plan::{ALIGNMENT, Buffer, BufferId, Place, Plan, offsets};
 use std::sync::Arc;
 
-/// A plan's arena.
+/// A plan's arena, in pages of the largest size that a buffer can have. What does not fit into one is laid out anew, so that
+/// nothing reaches from one page into the next.
 pub struct Arena {
-    chunks: Vec<(Range<usize>, Memory)>,
+    pages: Vec<Memory>,
+    layout: Layout,
 }
 
 impl Arena {
     pub fn new(context: &Arc<Context>, plan: &Plan) -> Result<Arena, DeviceError> {
-        let largest = usize::try_from(context.limits.max_buffer_size).unwrap_or(usize::MAX);
-        let chunk = |range: Range<usize>| Memory::new(context, range.len()).map(|memory| (range, memory));
-        let chunks: Result<Vec<_>, DeviceError> = cut(&used(plan), largest).into_iter().map(chunk).collect();
-        Ok(Arena { chunks: chunks? })
+        let most = context.limits.max_buffer_size;
+        let largest = usize::try_from(most).unwrap_or(usize::MAX);
+        let layout = Layout::new(plan, largest).map_err(|TooLarge { buffer, bytes }| {
+            let (device, buffer, bytes) = (context.name.clone(), buffer, bytes as u64);
+            DeviceError::TooLarge { device, buffer, bytes, most }
+        })?;
+        let pages = layout.pages.iter().map(|&bytes| Memory::new(context, bytes));
+        Ok(Arena { pages: pages.collect::<Result<_, _>>()?, layout })
     }
 
-    /// The memory that a byte of the arena lies in, and where there.
-    pub fn at(&self, offset: usize) -> (&Memory, usize) {
-        let found = self.chunks.iter().find(|(range, _)| range.contains(&offset) || range.start == offset);
-        let (range, memory) =
-            found.unwrap_or_else(|| engine_core::bug!("byte {offset} lies in no chunk of the arena"));
-        (memory, offset - range.start)
+    /// The memory that a buffer of the plan lies in, and where there.
+    pub fn at(&self, buffer: BufferId) -> (&Memory, usize) {
+        let (page, offset) = self.layout.at(buffer);
+        (&self.pages[page], offset)
+    }
+
+    /// Bytes of all pages.
+    pub fn bytes(&self) -> usize {
+        self.layout.pages.iter().sum()
     }
 }
 
-/// Where buffers lie in the arena, those that overlap as one, in order.
-fn used(plan: &Plan) -> Vec<Range<usize>> {
-    let buffers = plan.buffers.iter().filter_map(|buffer| match buffer.place {
-        Place::Arena(offset) => Some(offset..offset + buffer.ty.bytes()),
-        Place::Input(_) => None,
-    });
-    let workspaces = plan.launches.iter().map(|launch| launch.workspace.clone());
-    let mut ranges: Vec<Range<usize>> =
-        buffers.chain(workspaces.filter(|workspace| !workspace.is_empty())).collect();
-    ranges.sort_by_key(|range| (range.start, range.end));
-    let mut joined: Vec<Range<usize>> = vec![];
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start < last.end || range.start == last.start => {
-                last.end = last.end.max(range.end)
-            }
-            _ => joined.push(range),
-        }
-    }
-    joined
+/// Where the buffers of a plan lie.
+struct Layout {
+    /// Bytes of all pages but the end of each that nobody uses.
+    page: usize,
+    /// By buffer, as if pages lay one behind the other.
+    offsets: Vec<usize>,
+    /// Bytes that are used of each page.
+    pages: Vec<usize>,
 }
 
-/// As few chunks as hold all ranges, each of at most `largest` bytes where a range is not longer by itself.
-fn cut(ranges: &[Range<usize>], largest: usize) -> Vec<Range<usize>> {
-    let mut chunks: Vec<Range<usize>> = vec![];
-    for range in ranges {
-        match chunks.last_mut() {
-            Some(chunk) if range.end - chunk.start <= largest => chunk.end = range.end,
-            _ => chunks.push(range.clone()),
+/// A tensor that is larger than a page.
+#[derive(Debug, PartialEq, Eq)]
+struct TooLarge {
+    buffer: String,
+    bytes: usize,
+}
+
+impl Layout {
+    fn new(plan: &Plan, largest: usize) -> Result<Layout, TooLarge> {
+        let page = (largest / ALIGNMENT).max(1) * ALIGNMENT;
+        let lives = lives(plan);
+        let held = plan.buffers.iter().zip(&lives);
+        let bytes: Vec<usize> = held.map(|(buffer, life)| life.map_or(0, |_| buffer.ty.bytes())).collect();
+        if let Some(id) = bytes.iter().position(|&bytes| bytes > page) {
+            return Err(TooLarge { buffer: plan.buffers[id].name.to_string(), bytes: bytes[id] });
+        }
+        let offsets = match plan.arena_bytes <= page {
+            true => plan.buffers.iter().map(planned).collect(),
+            false => offsets(&bytes, |a, b| meet(lives[a], lives[b]), page),
+        };
+        let mut pages = vec![];
+        for id in (0..bytes.len()).filter(|&id| lives[id].is_some()) {
+            let number = offsets[id] / page;
+            pages.resize(pages.len().max(number + 1), 0);
+            pages[number] = pages[number].max(offsets[id] % page + bytes[id]);
+        }
+        Ok(Layout { page, offsets, pages })
+    }
+
+    /// The page of a buffer, and where it lies there.
+    fn at(&self, buffer: BufferId) -> (usize, usize) {
+        (self.offsets[buffer] / self.page, self.offsets[buffer] % self.page)
+    }
+}
+
+fn planned(buffer: &Buffer) -> usize {
+    match buffer.place {
+        Place::Arena(offset) => offset,
+        Place::Input(_) => 0,
+    }
+}
+
+/// The first and the last launch that touch a buffer of the arena; outputs live on after the last one. None of what was given
+/// the place of another, and of inputs.
+type Life = Option<(usize, usize)>;
+
+/// By buffer. Launches run in their order here, whatever streams they were planned for.
+fn lives(plan: &Plan) -> Vec<Life> {
+    let mut lives: Vec<Life> = vec![None; plan.buffers.len()];
+    let launches = plan.launches.iter().enumerate();
+    let uses = launches.flat_map(|(at, launch)| launch.buffers.iter().map(move |&id| (at, id)));
+    let outputs = plan.outputs.iter().map(|&(_, id)| (plan.launches.len(), id));
+    for (at, id) in uses.chain(outputs) {
+        if matches!(plan.buffers[id].place, Place::Arena(_)) {
+            lives[id].get_or_insert((at, at)).1 = at;
         }
     }
-    chunks
+    lives
+}
+
+fn meet(a: Life, b: Life) -> bool {
+    a.zip(b).is_some_and(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use engine_core::fuse::fuse;
+    use engine_core::ir::{Builder, DType, Graph, InputKind, Monoid, NodeOp, Type};
+    use engine_core::op::Registry;
+    use engine_core::plan::plan;
+
+    /// Sums along rows, each of the one before, in tensors of several sizes: they lie where others were, and beside them.
+    fn chain(extents: &[usize]) -> Plan {
+        let registry = Registry::new();
+        let mut b = Builder::new(Graph::new("chain"), &registry);
+        for (i, &extent) in extents.iter().enumerate() {
+            let ty = Type::new(DType::F32, &[extent, extent]);
+            let mut x = b.input(&format!("x{i}"), InputKind::Data, ty.clone());
+            for _ in 0..5 {
+                x = b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 1 }, vec![x], ty.clone());
+            }
+            b.graph.outputs.push((format!("y{i}").into(), x));
+        }
+        plan(&b.graph, fuse(&b.graph, true).kernels, 1)
+    }
+
+    /// Whatever lives at the same time lies apart, each in one page.
+    fn check(plan: &Plan, largest: usize) -> Layout {
+        let (layout, lives) = (Layout::new(plan, largest).unwrap(), lives(plan));
+        let held: Vec<usize> = (0..lives.len()).filter(|&id| lives[id].is_some()).collect();
+        for &a in &held {
+            let ((page, start), bytes) = (layout.at(a), plan.buffers[a].ty.bytes());
+            assert!(start + bytes <= layout.pages[page] && layout.pages[page] <= largest, "{plan}");
+            for &b in held.iter().filter(|&&b| b != a && layout.at(b).0 == page && meet(lives[a], lives[b])) {
+                let (other, other_bytes) = (layout.at(b).1, plan.buffers[b].ty.bytes());
+                assert!(start + bytes <= other || other + other_bytes <= start, "{a} and {b}\n{plan}");
+            }
+        }
+        layout
+    }
 
     #[test]
-    fn chunks_hold_whole_ranges() {
-        assert_eq!(cut(&[0..100, 256..300, 512..600], 300), [0..300, 512..600]);
-        assert_eq!(cut(&[0..100, 256..300, 512..600], 1 << 20), vec![0..600; 1]);
-        // What is too long by itself is left to the allocation to refuse.
-        assert_eq!(cut(&[0..100, 256..900], 300), [0..100, 256..900]);
-        assert!(cut(&[], 300).is_empty());
+    fn what_reuses_memory_in_chains_fits_into_pages() {
+        let plan = chain(&[50, 56, 60, 40, 53]);
+        for largest in [15_000, 16_384, 30_000, 40_001] {
+            assert!(plan.arena_bytes > largest);
+            let layout = check(&plan, largest);
+            assert!(layout.pages.len() > 1);
+            assert!(layout.pages.iter().sum::<usize>() < 2 * plan.arena_bytes);
+        }
+    }
+
+    #[test]
+    fn what_fits_lies_as_planned() {
+        let plan = chain(&[50, 56]);
+        let layout = check(&plan, plan.arena_bytes.next_multiple_of(ALIGNMENT));
+        assert_eq!(layout.pages, [plan.arena_bytes]);
+        assert_eq!(layout.offsets, plan.buffers.iter().map(planned).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_tensor_that_is_larger_than_a_page_is_named() {
+        let plan = chain(&[50, 56]);
+        let error = Layout::new(&plan, 12_500).map(drop).unwrap_err();
+        let buffer = plan.buffers.iter().find(|buffer| buffer.ty.bytes() == 12_544).unwrap();
+        assert_eq!(error, TooLarge { buffer: buffer.name.to_string(), bytes: 12_544 });
     }
 }

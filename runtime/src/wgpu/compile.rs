@@ -9,7 +9,9 @@ use cubecl_runtime::kernel::KernelTask;
 use cubecl_wgpu::WgslCompiler;
 use dashmap::DashMap;
 use engine_core::emit::{EmitError, FusedKernel};
+use std::any::Any;
 use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -103,6 +105,18 @@ pub fn source(context: &Context, owner: &str, fused: &FusedKernel) -> Result<Sou
 
 /// The pipelines of these texts, in their order; what is missing is compiled in parallel.
 pub fn load(context: &Context, sources: &[(&str, &Source)]) -> Result<Vec<Arc<Pipeline>>, DeviceError> {
+    load_by(pipeline, context, sources)
+}
+
+/// What compiles a text, for the owner of its kernel.
+type Compile = fn(&Context, &str, &Source) -> Result<Pipeline, DeviceError>;
+
+/// The same by another compiler. That it panics is a fault of the kernel that it was given, and told as one.
+pub(super) fn load_by(
+    compile: Compile,
+    context: &Context,
+    sources: &[(&str, &Source)],
+) -> Result<Vec<Arc<Pipeline>>, DeviceError> {
     let mut missing: Vec<(&str, &Source)> = vec![];
     for &(owner, source) in sources {
         let is_known = context.pipelines.contains_key(&source.text)
@@ -115,7 +129,8 @@ pub fn load(context: &Context, sources: &[(&str, &Source)]) -> Result<Vec<Arc<Pi
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(&(owner, source)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match pipeline(context, owner, source) {
+            let compiled = catch_unwind(AssertUnwindSafe(|| compile(context, owner, source)));
+            match compiled.unwrap_or_else(|panic| Err(panicked(owner, source, &*panic))) {
                 Ok(pipeline) => drop(context.pipelines.insert(source.text.clone(), Arc::new(pipeline))),
                 Err(error) => *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
             }
@@ -133,9 +148,17 @@ pub fn load(context: &Context, sources: &[(&str, &Source)]) -> Result<Vec<Arc<Pi
     Ok(all.collect())
 }
 
+fn panicked(owner: &str, source: &Source, panic: &(dyn Any + Send)) -> DeviceError {
+    let said = panic.downcast_ref::<String>().map(String::as_str);
+    let said =
+        said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for no reason that it tells");
+    DeviceError::not_compiled(owner, &format!("the compiler panicked: {said}"), &source.text)
+}
+
 fn pipeline(context: &Context, owner: &str, source: &Source) -> Result<Pipeline, DeviceError> {
     let known = context.kept.as_ref().map(|kept| kept.open(context, &source.text));
-    let made = context.checked(|| {
+    let failed = |said: String| DeviceError::not_compiled(owner, &said, &source.text);
+    let made = context.make(0, failed, || {
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(owner),
             source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(&source.text)),
@@ -162,8 +185,7 @@ fn pipeline(context: &Context, owner: &str, source: &Source) -> Result<Pipeline,
             cache: known.as_ref().map(|known| &known.cache),
         });
         Pipeline { pipeline, layout }
-    });
-    let made = made.map_err(|error| DeviceError::not_compiled(owner, &error.to_string(), &source.text))?;
+    })?;
     if let (Some(kept), Some(known)) = (&context.kept, known) {
         kept.keep(&source.text, &known);
     }

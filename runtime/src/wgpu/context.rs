@@ -44,6 +44,17 @@ pub struct Context {
     failure: Arc<Mutex<Option<DeviceError>>>,
 }
 
+/// What is asked of a GPU when it is opened.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// All that it has; what nobody promises is tried.
+    All,
+    /// All that it promises.
+    Promised,
+    /// No feature, and no more than these limits.
+    Within(Box<wgpu::Limits>),
+}
+
 /// What a kernel may use if the GPU has it.
 const WANTED: Features = Features::SHADER_INT64
     .union(Features::SHADER_F64)
@@ -105,15 +116,23 @@ fn chosen(wanted: Adapter) -> Result<wgpu::Adapter, DeviceError> {
 }
 
 impl Context {
-    /// Opens a GPU; what nobody promises is tried, or not used.
-    pub fn new(wanted: Adapter, is_tried: bool) -> Result<Arc<Context>, DeviceError> {
+    /// Opens a GPU.
+    pub fn new(wanted: Adapter, asked: Asked) -> Result<Arc<Context>, DeviceError> {
         let adapter = chosen(wanted)?;
         let info = adapter.get_info();
         let name = format!("{} ({})", info.name, info.backend);
-        let limits = adapter.limits();
-        let planes = if is_tried { Features::SUBGROUP } else { Features::empty() };
+        let is_tried = matches!(asked, Asked::All);
         let matrices = if is_tried { matrix_features(&adapter) } else { Features::empty() };
-        let features = adapter.features() & WANTED.union(planes).union(matrices);
+        let features = adapter.features()
+            & match &asked {
+                Asked::All => WANTED.union(Features::SUBGROUP).union(matrices),
+                Asked::Promised => WANTED,
+                Asked::Within(_) => Features::empty(),
+            };
+        let limits = match asked {
+            Asked::Within(limits) => *limits,
+            Asked::All | Asked::Promised => adapter.limits(),
+        };
         // SAFETY: what is experimental is written into memory by the texts of `matrix` alone, which are valid.
         let experimental = unsafe { wgpu::ExperimentalFeatures::enabled() };
         let descriptor = wgpu::DeviceDescriptor {
@@ -134,7 +153,8 @@ impl Context {
         let failure: Arc<Mutex<Option<DeviceError>>> = Arc::default();
         let (noted, called) = (Arc::clone(&failure), name.clone());
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
-            let failed = || DeviceError::Failed(format!("{called}: {error}"));
+            let failed =
+                || refusal(&called, 0, &error, |said| DeviceError::Failed(format!("{called}: {said}")));
             noted.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(failed);
         }));
         let (noted, called) = (Arc::clone(&failure), name.clone());
@@ -226,6 +246,20 @@ impl Context {
         polled.map(drop).map_err(|error| DeviceError::Failed(format!("waiting for {}: {error}", self.name)))
     }
 
+    /// Makes something that takes so many bytes, 0 where that is the driver's affair; `failed` says what was wrong with it
+    /// where it is neither memory nor the whole GPU.
+    pub fn make<T>(
+        &self,
+        bytes: usize,
+        failed: impl FnOnce(String) -> DeviceError,
+        make: impl FnOnce() -> T,
+    ) -> Result<T, DeviceError> {
+        let made = self.checked(make);
+        // On a GPU that was lost, everything seems to succeed, or fails for reasons that are none.
+        self.check()?;
+        made.map_err(|error| refusal(&self.name, bytes, &error, failed))
+    }
+
     /// Makes something, and says what was wrong with it.
     pub fn checked<T>(&self, make: impl FnOnce() -> T) -> Result<T, wgpu::Error> {
         let filters =
@@ -238,6 +272,19 @@ impl Context {
             error = pollster::block_on(scope.pop()).or(error);
         }
         error.map_or(Ok(made), Err)
+    }
+}
+
+/// Why something of so many bytes was not made.
+fn refusal(
+    device: &str,
+    bytes: usize,
+    error: &wgpu::Error,
+    failed: impl FnOnce(String) -> DeviceError,
+) -> DeviceError {
+    match error {
+        wgpu::Error::OutOfMemory { .. } => DeviceError::out_of_memory(device, bytes, None),
+        other => failed(other.to_string()),
     }
 }
 
@@ -266,5 +313,21 @@ fn target(features: Features, limits: &wgpu::Limits) -> Target {
         most_tensors: (limits.max_storage_buffers_per_shader_stage as usize).saturating_sub(3),
         shared_bytes: limits.max_compute_workgroup_storage_size as usize,
         ..Target::WGSL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_missing_is_told_from_faults() {
+        let refused = |error| refusal("a GPU", 0, &error, DeviceError::Failed);
+        let full = refused(wgpu::Error::OutOfMemory { source: "no pages".into() });
+        assert_eq!(full, DeviceError::out_of_memory("a GPU", 0, None));
+        assert_eq!(full.to_string(), "a GPU has no memory left");
+        let description = "a buffer of no use".to_string();
+        let faulty = refused(wgpu::Error::Validation { source: "".into(), description });
+        assert_eq!(faulty, DeviceError::Failed("a buffer of no use".into()));
     }
 }

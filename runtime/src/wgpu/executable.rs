@@ -52,7 +52,8 @@ impl WgpuExecutable {
         let step = Memory::new(context, 4)?;
         let flag = Memory::new(context, 4 * FLAG_WORDS)?;
         let infos = infos(context, &dispatches)?;
-        let scratch = Memory::new(context, scratch_bytes(&dispatches))?;
+        let scratch = Memory::new(context, scratch_bytes(&dispatches));
+        let scratch = scratch.map_err(|error| error.of_buffer(&scratch_name(&plan, &dispatches)))?;
         let source = Source {
             text: COUNT_UP.to_string(),
             entry: "count_up".to_string(),
@@ -61,11 +62,8 @@ impl WgpuExecutable {
         };
         let pipeline = compile::load(context, &[("step", &source)])?.remove(0);
         let entries = [whole(0, &step), whole(1, &flag)];
-        let group = context.device.create_bind_group(&BindGroupDescriptor {
-            label: None,
-            layout: &pipeline.layout,
-            entries: &entries,
-        });
+        let descriptor = BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries };
+        let group = context.make(0, not_bound, || context.device.create_bind_group(&descriptor))?;
         Ok(WgpuExecutable {
             arena: Arena::new(context, &plan)?,
             flag_on_host: Staging::new(context, 4 * FLAG_WORDS)?,
@@ -92,7 +90,7 @@ impl WgpuExecutable {
     /// Where a buffer of the plan lies.
     fn place(&self, id: BufferId) -> (&Memory, usize) {
         match (&self.plan.buffers[id].place, &self.bound[id]) {
-            (Place::Arena(offset), _) => self.arena.at(*offset),
+            (Place::Arena(_), _) => self.arena.at(id),
             (Place::Input(InputKind::Step), _) => (&self.step, 0),
             (Place::Input(_), Some(memory)) => (memory, 0),
             (Place::Input(_), None) => {
@@ -105,11 +103,8 @@ impl WgpuExecutable {
         if self.groups.len() == self.dispatches.len() {
             return Ok(());
         }
-        let made = self.context.checked(|| {
-            (0..self.dispatches.len()).map(|number| self.group(number)).collect::<Vec<BindGroup>>()
-        });
-        let said = |error: wgpu::Error| DeviceError::Failed(format!("binding buffers: {error}"));
-        self.groups = made.map_err(said)?;
+        let all = || (0..self.dispatches.len()).map(|number| self.group(number)).collect();
+        self.groups = self.context.make(0, not_bound, all)?;
         Ok(())
     }
 
@@ -256,7 +251,7 @@ const LAUNCHES_PER_SET: usize = 2048;
 
 impl Executable for WgpuExecutable {
     fn arena_bytes(&self) -> usize {
-        self.plan.arena_bytes
+        self.arena.bytes()
     }
 
     fn scratch_bytes(&self) -> usize {
@@ -366,6 +361,17 @@ pub fn scratch_bytes(dispatches: &[Dispatch]) -> usize {
         _ => 0,
     });
     ends.max().unwrap_or(0)
+}
+
+/// What the kernel is called that needs the most scratch.
+fn scratch_name(plan: &Plan, dispatches: &[Dispatch]) -> String {
+    let most = dispatches.iter().max_by_key(|dispatch| scratch_bytes(std::slice::from_ref(*dispatch)));
+    let kernel = most.map(|dispatch| &plan.kernels[plan.launches[dispatch.launch].kernel]);
+    format!("scratch of {}", kernel.map_or("no kernel", |kernel| &*kernel.name))
+}
+
+fn not_bound(said: String) -> DeviceError {
+    DeviceError::Failed(format!("binding buffers: {said}"))
 }
 
 /// All of a memory.

@@ -200,9 +200,9 @@ impl Draft<'_> {
             return Ok(bound);
         }
         Err(self.unsupported(format!(
-            "{name} takes {} MiB, and a kernel reaches at most {} MiB of a tensor",
-            bytes >> 20,
-            largest >> 20
+            "{name} takes {}, and a kernel reaches at most {} of a tensor",
+            amount(bytes as u64),
+            amount(largest)
         )))
     }
 
@@ -210,6 +210,11 @@ impl Draft<'_> {
         let (device, kernel) = (self.context.name.clone(), self.kernel.name.to_string());
         DeviceError::Unsupported { device, kernel, reason }
     }
+}
+
+/// Bytes for people.
+fn amount(bytes: u64) -> String {
+    if bytes >> 20 == 0 { format!("{bytes} bytes") } else { format!("{} MiB", bytes >> 20) }
 }
 
 /// Bytes of a contraction's product before its epilogue.

@@ -35,19 +35,22 @@ const BLOCKS: [Block; 4] = [
     Block { sides: [64, 64], depth: 32, plane: [32, 32] },
 ];
 
-/// The blocks that a kernel's product can be cut into without a rest; none if it is no product of halves.
-pub fn blocks(kernel: &Kernel) -> Vec<Block> {
+/// The blocks that a kernel's product can be cut into without a rest, and that a GPU has room for; none if it is no product
+/// of halves.
+pub fn blocks(kernel: &Kernel, limits: &wgpu::Limits) -> Vec<Block> {
     let KernelBody::Contract(body) = &kernel.body else { return vec![] };
     // Checks run before anything is multiplied, and would look at the product.
     let checks = body.epilogue.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }));
-    if body.dtype != DType::F16 || checks || body.rows.is_some() || slices(body).is_none() {
+    let Some(slices) = slices(body) else { return vec![] };
+    if body.dtype != DType::F16 || checks || body.rows.is_some() {
         return vec![];
     }
     let is_whole = |block: &Block| {
         let [rows, columns] = block.sides;
         body.m.is_multiple_of(rows) && body.n.is_multiple_of(columns) && body.k.is_multiple_of(block.depth)
     };
-    BLOCKS.into_iter().filter(is_whole).collect()
+    let fits = |block: &Block| is_whole(block) && block.fits(body, &slices, limits);
+    BLOCKS.into_iter().filter(fits).collect()
 }
 
 /// A matrix, as slices of it are copied.
@@ -93,14 +96,30 @@ impl Block {
         [body.n / self.sides[1], body.m / self.sides[0], body.batch]
     }
 
+    /// Whether a GPU takes its threads, what they share, and as many blocks.
+    fn fits(&self, body: &ContractBody, slices: &[Slice; 2], limits: &wgpu::Limits) -> bool {
+        let most_threads =
+            limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x);
+        let words: usize = slices.iter().zip(self.sides).map(|(slice, side)| self.words(slice, side)).sum();
+        let is_at_most = |n: usize, most: u32| n <= most as usize;
+        is_at_most(self.threads(), most_threads)
+            && is_at_most(8 * words, limits.max_compute_workgroup_storage_size)
+            && self.grid(body).into_iter().all(|n| is_at_most(n, limits.max_compute_workgroups_per_dimension))
+    }
+
+    /// Words of four halves that a slice takes.
+    fn words(&self, slice: &Slice, side: usize) -> usize {
+        let [rows, neighbours] = self.extents(slice, side);
+        rows * (neighbours + GAP) / 4
+    }
+
     /// The text of a product; its buffers are the matrices and the result. None if the matrices do not fit.
     pub fn source(&self, body: &ContractBody) -> Option<Source> {
         let slices = slices(body)?;
         let mut text = String::from("enable f16;\nenable wgpu_cooperative_matrix;\n");
         let mut shared_bytes = 0;
         for (binding, slice) in slices.iter().enumerate() {
-            let [rows, neighbours] = self.extents(slice, self.sides[binding]);
-            let words = rows * (neighbours + GAP) / 4;
+            let words = self.words(slice, self.sides[binding]);
             shared_bytes += 8 * words;
             let name = slice.name;
             let _ = writeln!(

@@ -33,13 +33,8 @@ impl Memory {
         }
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
-        let buffer =
-            context.checked(|| context.device.create_buffer(&descriptor)).map_err(|error| match error {
-                wgpu::Error::OutOfMemory { .. } => DeviceError::out_of_memory(&context.name, bytes, None),
-                other => DeviceError::Failed(format!("allocating memory on {}: {other}", context.name)),
-            })?;
-        // On a GPU that was lost, everything seems to succeed.
-        context.check()?;
+        let failed = |said| DeviceError::Failed(format!("allocating memory on {}: {said}", context.name));
+        let buffer = context.make(bytes, failed, || context.device.create_buffer(&descriptor))?;
         Ok(Memory { buffer, bytes, context: Arc::clone(context) })
     }
 
@@ -132,9 +127,10 @@ impl Staging {
         let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
         let size = bytes as u64;
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
-        let buffer = context.checked(|| context.device.create_buffer(&descriptor)).map_err(|error| {
-            DeviceError::Failed(format!("allocating {bytes} bytes to read from {}: {error}", context.name))
-        })?;
+        let failed = |said| {
+            DeviceError::Failed(format!("allocating {bytes} bytes to read from {}: {said}", context.name))
+        };
+        let buffer = context.make(bytes, failed, || context.device.create_buffer(&descriptor))?;
         let (told, hears) = sync_channel(1);
         Ok(Staging { buffer, context: Arc::clone(context), told, hears: Mutex::new(hears) })
     }

@@ -21,9 +21,9 @@ mod tests;
 
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 use crate::tuning::Tuning;
-use context::Context;
+use context::{Asked, Context};
 use engine_core::emit::{EmitError, FusedKernel, Target, most_selected};
-use engine_core::fuse::{Abilities, Kernel, RowFolds};
+use engine_core::fuse::{Abilities, Kernel, MAX_OPERANDS, RowFolds};
 use engine_core::plan::Plan;
 use executable::WgpuExecutable;
 use kept::Kept;
@@ -68,7 +68,7 @@ impl WgpuDevice {
     /// # Errors
     /// If there is no such GPU, or it does not start; the message says which and what to do.
     pub fn new(adapter: Adapter) -> Result<WgpuDevice, DeviceError> {
-        Ok(WgpuDevice { context: Context::new(adapter, true)? })
+        Ok(WgpuDevice { context: Context::new(adapter, Asked::All)? })
     }
 
     /// Opens a GPU and relies on nothing that WGSL leaves open: threads exchange values through memory, and halves are taken
@@ -77,7 +77,15 @@ impl WgpuDevice {
     /// # Errors
     /// As [`WgpuDevice::new`].
     pub fn plain(adapter: Adapter) -> Result<WgpuDevice, DeviceError> {
-        Ok(WgpuDevice { context: Context::new(adapter, false)? })
+        Ok(WgpuDevice { context: Context::new(adapter, Asked::Promised)? })
+    }
+
+    /// Opens a GPU as the least that WebGPU promises: without any of its features, and within its default limits.
+    ///
+    /// # Errors
+    /// As [`WgpuDevice::new`].
+    pub fn least(adapter: Adapter) -> Result<WgpuDevice, DeviceError> {
+        Ok(WgpuDevice { context: Context::new(adapter, Asked::Within(Box::default()))? })
     }
 
     /// How many real GPUs there are.
@@ -103,6 +111,7 @@ impl Device for WgpuDevice {
             attends_doubles: false,
             most_rows_checked: 0,
             row_folds: RowFolds::Selections { most: most_selected(&self.context.target.limits()) },
+            most_operands: self.context.target.most_tensors.min(MAX_OPERANDS),
         }
     }
 

@@ -2,15 +2,29 @@
 //! What memory of a GPU does by itself. Results of kernels are compared in `tests/gpu.rs` of the root package.
 
 use super::launch::Way;
+use super::memory::Staging;
 use super::*;
+use crate::cpu::CpuDevice;
+use crate::device::RunError;
 use crate::tuning::Choice;
-use engine_core::fuse::fuse;
+use engine_core::fuse::{fuse, fuse_with};
 use engine_core::ir::*;
 use engine_core::op::Registry;
+use engine_core::plan::{Place, plan};
 
 /// An emulated GPU; none, with a note, if there is none.
 fn gpu() -> Option<WgpuDevice> {
-    match WgpuDevice::new(Adapter::Software) {
+    usable(WgpuDevice::new(Adapter::Software))
+}
+
+/// An emulated GPU without features that takes no more than this.
+fn gpu_within(limits: wgpu::Limits) -> Option<WgpuDevice> {
+    let context = Context::new(Adapter::Software, Asked::Within(Box::new(limits)));
+    usable(context.map(|context| WgpuDevice { context }))
+}
+
+fn usable(gpu: Result<WgpuDevice, DeviceError>) -> Option<WgpuDevice> {
+    match gpu {
         Ok(gpu) => Some(gpu),
         Err(error) => {
             let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
@@ -56,13 +70,40 @@ fn memory_that_is_not_there_is_an_error() {
 fn a_lost_gpu_is_told_of_by_every_call() {
     let Some(gpu) = gpu() else { return };
     let buffer = gpu.allocate(16).unwrap();
+    let tensors = |unary| {
+        planned(&Abilities::default(), |b| {
+            let x = square(b, "x", 8);
+            vec![b.unary(unary, x)]
+        })
+    };
+    let (known, unknown) = (tensors(Unary::Tanh), tensors(Unary::Exp));
+    let memory = gpu.allocate(256).unwrap();
+    let [mut fresh, mut used] = [(); 2].map(|()| {
+        let mut executable = gpu.prepare(Arc::clone(&known), 1).unwrap();
+        executable.bind("x", &memory).unwrap();
+        executable
+    });
+    used.run(0, 1).unwrap();
     gpu.context.device.destroy();
+    let of_device = |outcome: Result<(), RunError>| {
+        outcome.map_err(|error| match error {
+            RunError::Device(error) => error,
+            other => panic!("{other}"),
+        })
+    };
     // Whoever waits is the first to hear of it.
     let outcomes = [
         gpu.context.wait(),
         gpu.write(&buffer, 0, &[0; 16]),
         gpu.read(&buffer, 0, &mut [0; 16]),
         gpu.allocate(16).map(drop),
+        of_device(used.run(1, 2)),
+        used.read_output("out0", &mut [0; 256]),
+        of_device(used.profile(3).map(drop)),
+        of_device(fresh.run(0, 1)),
+        of_device(fresh.profile(0).map(drop)),
+        gpu.prepare(known, 1).map(drop),
+        gpu.prepare(unknown, 1).map(drop),
         gpu.context.wait(),
     ];
     for (call, outcome) in outcomes.into_iter().enumerate() {
@@ -82,6 +123,52 @@ fn a_kernel_that_does_not_compile_is_shown() {
     assert!(matches!(error, DeviceError::NotCompiled { .. }), "{said}");
     assert!(said.starts_with("the kernel of `map y: add exp` does not compile; "), "{said}");
     assert!(said.ends_with("   1 @compute @workgroup_size(1) fn broken() { let x: f32 = 1u; }"), "{said}");
+    assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
+}
+
+type Call = fn(&WgpuDevice, &DeviceBuffer) -> Result<(), DeviceError>;
+
+/// What fails after a call has returned is told once, by the next one.
+#[test]
+fn what_fails_meanwhile_is_told_by_the_next_call() {
+    let Some(gpu) = gpu() else { return };
+    let buffer = gpu.allocate(16).unwrap();
+    let memory = buffer.memory::<Memory>().unwrap();
+    let too_long = Staging::new(&gpu.context, 64).unwrap();
+    let calls: [Call; 3] = [
+        |gpu, buffer| gpu.write(buffer, 0, &[0; 16]),
+        |gpu, buffer| gpu.read(buffer, 0, &mut [0; 16]),
+        |gpu, _| gpu.allocate(16).map(drop),
+    ];
+    for call in calls {
+        too_long.take(memory.buffer(), 0);
+        let error = call(&gpu, &buffer).unwrap_err();
+        assert!(matches!(error, DeviceError::Failed(_)), "{error}");
+        assert!(error.to_string().starts_with(&format!("{}: ", gpu.context.name)), "{error}");
+        assert!(error.to_string().contains("overrun"), "{error}");
+        call(&gpu, &buffer).unwrap();
+    }
+}
+
+/// Kernels are compiled beside each other: a panic there would end the process.
+#[test]
+fn a_compiler_that_panics_is_told_of() {
+    let Some(gpu) = gpu() else { return };
+    let source = |text: &str| compile::Source {
+        text: text.into(),
+        entry: "broken".into(),
+        n_buffers: 0,
+        shared_bytes: 0,
+    };
+    let [first, second] = ["fn first() {}", "fn second() {}"].map(source);
+    let sources = [("map y: exp", &first), ("map z: exp", &second)];
+    let error = compile::load_by(|_, owner, _| panic!("no {owner}"), &gpu.context, &sources).map(drop);
+    let said = error.unwrap_err().to_string();
+    assert!(
+        said.starts_with("the kernel of `map ") && said.contains("the compiler panicked: no map "),
+        "{said}"
+    );
+    assert!(said.contains("() {}"), "{said}");
     assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
 }
 
@@ -159,7 +246,8 @@ fn ways_are_kept_as_text() {
 /// Rests would have to be masked, and other types are not for matrix units.
 #[test]
 fn matrix_units_are_for_halves_in_whole_blocks() {
-    let n_blocks = |dtype, shape| matrix::blocks(&product(dtype, shape)).len();
+    let limits = roomy();
+    let n_blocks = |dtype, shape| matrix::blocks(&product(dtype, shape), &limits).len();
     assert!(n_blocks(DType::F16, [256, 256, 64]) > n_blocks(DType::F16, [64, 64, 64]));
     assert_eq!(n_blocks(DType::F16, [64, 64, 64]), 1);
     for (dtype, shape) in
@@ -167,4 +255,177 @@ fn matrix_units_are_for_halves_in_whole_blocks() {
     {
         assert_eq!(n_blocks(dtype, shape), 0, "{dtype} {shape:?}");
     }
+}
+
+/// Limits of a GPU with matrix units.
+fn roomy() -> wgpu::Limits {
+    wgpu::Limits {
+        max_compute_workgroup_storage_size: 48 << 10,
+        max_compute_invocations_per_workgroup: 1024,
+        max_compute_workgroup_size_x: 1024,
+        ..wgpu::Limits::default()
+    }
+}
+
+#[test]
+fn matrix_units_are_offered_what_a_gpu_has_room_for() {
+    let kernel = product(DType::F16, [256, 256, 64]);
+    let blocks = |limits: &wgpu::Limits| matrix::blocks(&kernel, limits);
+    let all = blocks(&roomy());
+    let shared = wgpu::Limits { max_compute_workgroup_storage_size: 16 << 10, ..roomy() };
+    let threads = wgpu::Limits { max_compute_invocations_per_workgroup: 128, ..roomy() };
+    let across = wgpu::Limits { max_compute_workgroups_per_dimension: 3, ..roomy() };
+    for limits in [shared, threads, across] {
+        let some = blocks(&limits);
+        assert!(!some.is_empty() && some.len() < all.len(), "{some:?} of {all:?}");
+        assert!(some.iter().all(|block| all.contains(block)));
+    }
+    assert_eq!(blocks(&wgpu::Limits { max_compute_workgroups_per_dimension: 1, ..roomy() }), []);
+}
+
+// ---- Small GPUs.
+
+/// A plan for a device that can do so much; outputs are `out0` and so on.
+fn planned(abilities: &Abilities, build: impl FnOnce(&mut Builder) -> Vec<Value>) -> Arc<Plan> {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("small"), &registry);
+    let outputs = build(&mut b);
+    let numbered = outputs.into_iter().enumerate();
+    b.graph.outputs = numbered.map(|(i, value)| (format!("out{i}").into(), value)).collect();
+    let graph = b.graph.pruned();
+    let settings = engine_core::fuse::Settings { abilities: *abilities, ..Default::default() };
+    Arc::new(plan(&graph, fuse_with(&graph, &settings).kernels, 1))
+}
+
+fn square(b: &mut Builder, name: &str, extent: usize) -> Value {
+    b.input(name, InputKind::Data, Type::new(DType::F32, &[extent, extent]))
+}
+
+/// The outputs of one step from inputs of small numbers.
+fn outputs(device: &dyn Device, plan: &Arc<Plan>) -> Vec<Vec<f32>> {
+    let mut executable = device.prepare(Arc::clone(plan), 1).unwrap();
+    for buffer in plan.buffers.iter().filter(|buffer| matches!(buffer.place, Place::Input(_))) {
+        let numbers = (0..buffer.ty.numel()).map(|i| (i % 13) as f32 - 6.0);
+        let bytes: Vec<u8> = numbers.flat_map(f32::to_le_bytes).collect();
+        let memory = device.allocate(bytes.len()).unwrap();
+        device.write(&memory, 0, &bytes).unwrap();
+        executable.bind(&buffer.name, &memory).unwrap();
+    }
+    executable.run(0, 1).unwrap();
+    let read = |(name, id): &(Symbol, usize)| {
+        let mut bytes = vec![0; plan.buffers[*id].ty.bytes()];
+        executable.read_output(name, &mut bytes).unwrap();
+        bytes.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word)).collect()
+    };
+    plan.outputs.iter().map(read).collect()
+}
+
+/// Sums along the rows of some tensors, each of the one before.
+fn sums_of_sums(b: &mut Builder) -> Vec<Value> {
+    let sums = |b: &mut Builder, extent: usize| {
+        let x = square(b, &format!("x{extent}"), extent);
+        (0..3).fold(x, |x, _| {
+            let ty = b.ty(x).clone();
+            let sums = b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 1 }, vec![x], ty);
+            b.scale(sums, 0.0625)
+        })
+    };
+    [50, 60, 40, 56].map(|extent| sums(b, extent)).to_vec()
+}
+
+#[test]
+fn an_arena_of_several_buffers_holds_what_one_would() {
+    let limits = wgpu::Limits {
+        max_buffer_size: 16 << 10,
+        max_storage_buffer_binding_size: 16 << 10,
+        max_uniform_buffer_binding_size: 16 << 10,
+        ..wgpu::Limits::default()
+    };
+    let Some(gpu) = gpu_within(limits) else { return };
+    let plan = planned(&gpu.abilities(), sums_of_sums);
+    assert!(plan.arena_bytes > 3 * (16 << 10), "{plan}");
+    let expected = outputs(&CpuDevice::new(Some(1)).unwrap(), &plan);
+    for (found, expected) in outputs(&gpu, &plan).iter().zip(&expected) {
+        let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * (1.0 + b.abs());
+        assert!(found.iter().zip(expected).all(is_near) && found.len() == expected.len());
+        assert!(expected.iter().any(|&x| x != 0.0));
+    }
+}
+
+/// What a small GPU says of a plan.
+fn refusal(gpu: &WgpuDevice, plan: &Arc<Plan>) -> String {
+    gpu.prepare(Arc::clone(plan), 1).map(drop).unwrap_err().to_string()
+}
+
+/// By the name of what cannot run, and what there is.
+#[test]
+fn what_a_small_gpu_has_no_room_for_is_named() {
+    let limits = wgpu::Limits {
+        max_buffer_size: 16 << 10,
+        max_storage_buffer_binding_size: 8 << 10,
+        max_uniform_buffer_binding_size: 8 << 10,
+        ..wgpu::Limits::default()
+    };
+    let Some(gpu) = gpu_within(limits) else { return };
+    let check = |plan: Arc<Plan>, said: &str| {
+        let (name, kernel) = (&gpu.context.name, &plan.kernels[0].name);
+        assert_eq!(refusal(&gpu, &plan), format!("{name} cannot run `{kernel}`: {said}"));
+    };
+    let wide = |b: &mut Builder| {
+        let first = square(b, "x", 8);
+        let sum = (0..9).fold(first, |sum, i| {
+            let x = square(b, &format!("x{i}"), 8);
+            b.add(sum, x)
+        });
+        vec![sum]
+    };
+    check(
+        planned(&Abilities::default(), wide),
+        "it reads and writes 11 tensors, and at most 7 can be bound at once",
+    );
+    let double = |b: &mut Builder| {
+        let x = b.input("x", InputKind::Data, Type::new(DType::F64, &[8]));
+        vec![b.unary(Unary::Exp, x)]
+    };
+    check(planned(&gpu.abilities(), double), "the device has no f64");
+    let long = |b: &mut Builder| {
+        let x = square(b, "x", 60);
+        vec![b.unary(Unary::Exp, x)]
+    };
+    let said = "`x` takes 14400 bytes, and a kernel reaches at most 8192 bytes of a tensor";
+    check(planned(&gpu.abilities(), long), said);
+}
+
+#[test]
+fn a_tensor_that_is_no_buffer_is_named() {
+    let limits = wgpu::Limits {
+        max_buffer_size: 8 << 10,
+        max_storage_buffer_binding_size: 16 << 10,
+        ..wgpu::Limits::default()
+    };
+    let Some(gpu) = gpu_within(limits) else { return };
+    let plan = planned(&gpu.abilities(), |b| {
+        let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[60]));
+        let x = b.broadcast_dims(x, &[Dim::Fixed(60), Dim::Fixed(60)]);
+        vec![b.unary(Unary::Exp, x)]
+    });
+    let (name, tensor) = (&gpu.context.name, &plan.buffers[plan.outputs[0].1].name);
+    let said = format!("`{tensor}` takes 14400 bytes, and {name} has buffers of at most 8192 bytes");
+    assert_eq!(refusal(&gpu, &plan), said);
+}
+
+/// Kernels are cut to what a block shares; what was cut for another GPU is refused.
+#[test]
+fn more_than_a_block_shares_is_named() {
+    let limits = wgpu::Limits { max_compute_workgroup_storage_size: 1 << 10, ..wgpu::Limits::default() };
+    let Some(gpu) = gpu_within(limits) else { return };
+    let kernel = product(DType::F32, [128, 128, 128]);
+    let fused = FusedKernel::launches(&kernel, Target::WGSL).unwrap().remove(0);
+    let shared = compile::text(&fused).unwrap().shared_bytes;
+    let error = compile::source(&gpu.context, "product y", &fused).map(drop).unwrap_err().to_string();
+    let name = &gpu.context.name;
+    let said = format!(
+        "{name} cannot run `product y`: its threads share {shared} bytes, and there are 1024 for a block"
+    );
+    assert_eq!(error, said);
 }

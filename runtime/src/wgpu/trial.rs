@@ -82,7 +82,7 @@ fn subject(kernel: &Kernel) -> String {
 
 /// The ways that are worth trying, the most likely one first.
 fn ways(context: &Context, kernel: &Kernel) -> Vec<Way> {
-    let blocks = if context.has_matrix_units { matrix::blocks(kernel) } else { vec![] };
+    let blocks = if context.has_matrix_units { matrix::blocks(kernel, &context.limits) } else { vec![] };
     let matrices = blocks.into_iter().map(Way::Matrices);
     matrices.chain(FusedKernel::cuts(kernel, context.target).into_iter().map(Way::Tiles)).collect()
 }
