@@ -8,6 +8,7 @@ mod windows;
 
 use std::fs;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 use engine_core::ir::{DType, Graph, Node, NodeOp, Output, Type};
 use engine_core::pipeline::*;
@@ -34,6 +35,8 @@ struct Fake {
     rows: Mutex<IndexMap<String, Rows>>,
     /// First values of the batches in the order of training, to compare with what should have been visited.
     visited: Mutex<Vec<f32>>,
+    /// How many plans were made ready.
+    n_prepared: AtomicUsize,
     /// Chooses something for each plan.
     tuner: Option<Tuner>,
     /// What it finds.
@@ -180,6 +183,7 @@ impl Device for FakeDevice {
         self.0.tuner.as_ref().is_some_and(|tuner| tuner.adopt(tuning))
     }
     fn prepare(&self, plan: Arc<Plan>, _: u64) -> Result<Box<dyn Executable>, DeviceError> {
+        self.0.n_prepared.fetch_add(1, Ordering::Relaxed);
         if let Some(tuner) = &self.0.tuner {
             let found = || Ok(self.0.found.clone());
             tuner.choose((&plan.name, ""), |_: &String| true, found)?;
@@ -645,4 +649,17 @@ fn a_run_stage_takes_its_inputs_from_the_data() {
     };
     let (report, _) = run(stages(vec![("once", StageKind::Run(run_stage))]), None);
     assert_eq!(report.outputs["y"], OutputReport { ty: "f32[3]".to_string(), values: vec![0.0, 0.25, 1.0] });
+}
+
+/// Making a plan ready compiles kernels, which takes longer than to run it.
+#[test]
+fn named_tensors_of_a_known_shape_prepare_nothing() {
+    let fake = Arc::<Fake>::default();
+    let session = session(&fake, stages(vec![]));
+    for (n, n_prepared) in [(2, 1), (2, 1), (3, 2), (2, 2), (3, 2)] {
+        let x = HostTensor::from_slice(&[n], &vec![8f32; n]).unwrap();
+        let found = session.run(&["y".into()], &IndexMap::from([("x".to_string(), x)])).unwrap();
+        assert_eq!(found["y"].to_f64(), vec![2.0; n]);
+        assert_eq!(fake.n_prepared.load(Ordering::Relaxed), n_prepared, "{n}");
+    }
 }
