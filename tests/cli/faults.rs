@@ -294,6 +294,17 @@ fn a_machine_without_vulkan_is_told_of() {
         check_failure(&ended(device), 3, &format!("error[E0603]: device `{device}"));
         assert!(ended(device).errors.contains("no GPU is found: neither Vulkan, Metal nor DX12 knows one; "));
     }
+    check_auto_goes_on(&desk, |command| command.envs(without_vulkan()));
+}
+
+/// Without a GPU through CUDA, `auto` takes the processor, and says what was wrong with wgpu.
+fn check_auto_goes_on(desk: &Desk, set_up: impl FnOnce(&mut Command) -> &mut Command) {
+    let mut command = desk.command(&["run", "tiny.ron"]);
+    command.env("CUDA_VISIBLE_DEVICES", "-1");
+    let ended = Ended::from(set_up(&mut command).output().unwrap());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(ended.errors.contains("\ndevice: cpu, because "), "{}", ended.errors);
+    assert!(ended.errors.contains(", and no GPU is found: neither Vulkan, "), "{}", ended.errors);
 }
 
 /// A loader that is no loader.
@@ -304,6 +315,7 @@ fn a_broken_vulkan_loader_is_told_of() {
     let mut command = desk.command(&["run", "tiny.ron", "--quiet", "--device", "wgpu"]);
     let ended = Ended::from(command.env("LD_LIBRARY_PATH", stub.path()).output().unwrap());
     check_failure(&ended, 3, "error[E0603]: device `wgpu:0` does not start: no GPU is found: ");
+    check_auto_goes_on(&desk, |command| command.env("LD_LIBRARY_PATH", stub.path()));
 }
 
 /// Whether this machine has an emulated GPU, and no real one that would be taken first.
