@@ -25,6 +25,8 @@ use engine::runtime::wgpu::{Adapter, WgpuDevice};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+#[path = "gpu/least.rs"]
+mod least;
 #[path = "gpu/rows.rs"]
 mod rows;
 #[path = "gpu/sessions.rs"]
@@ -46,6 +48,12 @@ fn gpus() -> &'static [Arc<dyn Device>] {
 /// What wgpu takes, used without what WGSL leaves open.
 fn plain_gpu() -> Option<Arc<dyn Device>> {
     let gpu = WgpuDevice::plain(Adapter::Gpu(0)).or_else(|_| WgpuDevice::plain(Adapter::Software));
+    usable("wgpu", gpu.map(|device| Arc::new(device) as Arc<dyn Device>))
+}
+
+/// What wgpu takes, used as the least that WebGPU promises.
+fn least_gpu() -> Option<Arc<dyn Device>> {
+    let gpu = WgpuDevice::least(Adapter::Gpu(0)).or_else(|_| WgpuDevice::least(Adapter::Software));
     usable("wgpu", gpu.map(|device| Arc::new(device) as Arc<dyn Device>))
 }
 
@@ -321,6 +329,18 @@ fn products_of_all_layouts_and_types_agree() {
     }
 }
 
+/// A batch is an axis of the grid, of which there is a most.
+#[test]
+fn a_product_of_many_small_ones_agrees() {
+    for dtype in [DType::F32, DType::F16] {
+        Case::new(|b| {
+            let (lhs, rhs) = (data(b, "lhs", dtype, &[70_000, 2, 3]), data(b, "rhs", dtype, &[70_000, 3, 2]));
+            vec![b.contract(lhs, rhs, Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] })]
+        })
+        .check(2e-3);
+    }
+}
+
 #[test]
 fn epilogues_and_sums_beside_products_agree() {
     for (dtype, tolerance) in [(DType::F32, 1e-4), (DType::F16, 2e-2), (DType::BF16, 1e-1)] {
@@ -408,29 +428,31 @@ fn a_relu_beside_a_product_keeps_nan() {
 fn attention_to_selected_keys_agrees() {
     for (dtype, tolerance) in [(DType::F32, 1e-4), (DType::BF16, 2e-2)] {
         for (n_selected, depth, width) in [(2, 8, 8), (33, 20, 12), (300, 128, 128), (5000, 64, 40)] {
-            Case::new(|b| {
-                let query = data(b, "query", dtype, &[6, 1, depth]);
-                let (keys, values) =
-                    (data(b, "keys", dtype, &[11, depth]), data(b, "values", dtype, &[11, width]));
-                let selected = data(b, "selected", DType::I32, &[6, n_selected]);
-                let selected = b.check_index(selected, 11);
-                let (keys, values) = (b.gather(keys, selected, 0, 0), b.gather(values, selected, 0, 0));
-                let by = |left, right| Contract { batch: vec![(0, 0)], contracted: vec![(left, right)] };
-                let scores = b.contract(query, keys, by(2, 2));
-                let scores = b.cast(scores, DType::F32);
-                let peak = b.reduce(Monoid::Max, scores, &[2]);
-                let peak = b.unreduce(peak, &[2], scores);
-                let shifted = b.sub(scores, peak);
-                let weights = b.unary(Unary::Exp, shifted);
-                let total = b.sum(weights, &[2]);
-                let total = b.unreduce(total, &[2], weights);
-                let weights = b.div(weights, total);
-                let weights = b.cast(weights, dtype);
-                vec![b.contract(weights, values, by(2, 1))]
-            })
-            .check(tolerance);
+            selected_attention(dtype, n_selected, depth, width).check(tolerance);
         }
     }
+}
+
+fn selected_attention(dtype: DType, n_selected: usize, depth: usize, width: usize) -> Case {
+    Case::new(|b| {
+        let query = data(b, "query", dtype, &[6, 1, depth]);
+        let (keys, values) = (data(b, "keys", dtype, &[11, depth]), data(b, "values", dtype, &[11, width]));
+        let selected = data(b, "selected", DType::I32, &[6, n_selected]);
+        let selected = b.check_index(selected, 11);
+        let (keys, values) = (b.gather(keys, selected, 0, 0), b.gather(values, selected, 0, 0));
+        let by = |left, right| Contract { batch: vec![(0, 0)], contracted: vec![(left, right)] };
+        let scores = b.contract(query, keys, by(2, 2));
+        let scores = b.cast(scores, DType::F32);
+        let peak = b.reduce(Monoid::Max, scores, &[2]);
+        let peak = b.unreduce(peak, &[2], scores);
+        let shifted = b.sub(scores, peak);
+        let weights = b.unary(Unary::Exp, shifted);
+        let total = b.sum(weights, &[2]);
+        let total = b.unreduce(total, &[2], weights);
+        let weights = b.div(weights, total);
+        let weights = b.cast(weights, dtype);
+        vec![b.contract(weights, values, by(2, 1))]
+    })
 }
 
 /// The results of an op with attributes.

@@ -1,0 +1,133 @@
+//! Kinds of kernels on a GPU that has no feature and takes no more than WebGPU promises: 8 buffers of a kernel, 256 threads,
+//! 16 KiB that they share.
+
+use super::*;
+
+fn check(case: Case, tolerance: f64) {
+    case.check_on(least_gpu().iter(), tolerance);
+}
+
+/// Without float atomics, a sum is exchanged for a greater one until nobody has come between.
+#[test]
+fn sums_by_indices_agree() {
+    for [n_rows, n, columns] in [[10, 200, 48], [3, 5000, 1], [700, 3000, 3], [40, 5000, 64]] {
+        check(
+            Case::new(|b| {
+                let base = data(b, "base", DType::F32, &[n_rows, columns]);
+                let updates = data(b, "updates", DType::F32, &[n, columns]);
+                let idx = data(b, "idx", DType::I32, &[n]);
+                // The numbers that are made for a case are 0 to 9.
+                let most = b.full_like(idx, n_rows as f64 - 1.0);
+                let idx = b.binary(Binary::Min, idx, most);
+                let updates = b.add(updates, updates);
+                vec![b.scatter(base, idx, updates, 0, 0, Combine::Add)]
+            }),
+            1e-3,
+        );
+    }
+}
+
+#[test]
+fn updates_in_their_order_agree() {
+    for (dtype, combine) in
+        [(DType::F16, Combine::Add), (DType::F32, Combine::Add), (DType::F32, Combine::Set)]
+    {
+        let case = Case::new(|b| {
+            let base = data(b, "base", dtype, &[10, 48]);
+            let updates = data(b, "updates", dtype, &[700, 48]);
+            let idx = data(b, "idx", DType::I32, &[700]);
+            vec![b.scatter(base, idx, updates, 0, 0, combine)]
+        });
+        check(Case { is_in_order: true, ..case }, 0.0);
+    }
+}
+
+#[test]
+fn scans_agree() {
+    for extents in [[37, 50], [3, 40_001], [1, 1]] {
+        check(
+            Case::new(|b| {
+                let x = data(b, "x", DType::F32, &extents);
+                let scan = |b: &mut Builder, monoid, axis| {
+                    let ty = b.ty(x).clone();
+                    b.push(NodeOp::Scan { monoid, axis }, vec![x], ty)
+                };
+                [(Monoid::Sum, 1), (Monoid::Max, 1), (Monoid::Sum, 0)]
+                    .map(|(monoid, axis)| scan(b, monoid, axis))
+                    .to_vec()
+            }),
+            1e-3,
+        );
+    }
+}
+
+#[test]
+fn sorts_and_selections_agree() {
+    for dtype in [DType::F32, DType::F16, DType::I32, DType::U8] {
+        let check = |op: &str, extents: [usize; 2], attrs: &[(&str, Attr)]| {
+            let called = |b: &mut Builder| {
+                let x = data(b, "x", dtype, &extents);
+                called(b, op, x, attrs)
+            };
+            check(Case::new(called), 0.0);
+        };
+        let k = |k: i64| [("k", Attr::from(k)), ("largest", Attr::from(k % 2 == 0))];
+        check("sort_rows", [37, 50], &[]);
+        check("sort_rows", [3, 20_001], &[("descending", Attr::from(true))]);
+        check("topk_rows", [37, 50], &k(7));
+        [64, 1024, 3001].into_iter().for_each(|n| check("topk_rows", [3, 20_001], &k(n)));
+    }
+}
+
+#[test]
+fn products_agree() {
+    for (dtype, tolerance) in [(DType::F32, 3e-4), (DType::F16, 2e-2), (DType::BF16, 1e-1), (DType::I32, 0.0)]
+    {
+        for [batch, m, n, k] in [[1, 128, 256, 784], [3, 17, 5, 9], [1, 1, 40, 33], [2, 128, 128, 64]] {
+            check(
+                Case::new(|b| {
+                    let (lhs, rhs) =
+                        (data(b, "lhs", dtype, &[batch, m, k]), data(b, "rhs", dtype, &[batch, k, n]));
+                    let by = Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] };
+                    vec![b.contract(lhs, rhs, by)]
+                }),
+                tolerance,
+            );
+        }
+    }
+    check(epilogues_beside_products(DType::F32, [128, 96, 40]), 1e-4);
+}
+
+#[test]
+fn attention_agrees() {
+    for (n_selected, depth, width) in [(2, 8, 8), (33, 20, 12), (300, 128, 128)] {
+        check(selected_attention(DType::F32, n_selected, depth, width), 1e-4);
+    }
+}
+
+/// More tensors than can be bound are not put into one kernel.
+#[test]
+fn a_map_of_many_tensors_agrees() {
+    check(
+        Case::new(|b| {
+            let first = data(b, "x", DType::F32, &[33, 7]);
+            let mut sum = first;
+            for i in 0..12 {
+                let x = data(b, &format!("x{i}"), DType::F32, &[33, 7]);
+                let x = b.unary(Unary::Tanh, x);
+                sum = b.add(sum, x);
+            }
+            let total = b.sum(sum, &[1]);
+            vec![sum, total]
+        }),
+        1e-5,
+    );
+}
+
+#[test]
+fn training_steps_have_the_losses_of_the_cpu() {
+    let Some(gpu) = least_gpu() else { return };
+    let on_gpu = Trainer::new("mnist_decomposed.ron", true, gpu).losses(10);
+    let on_cpu = Trainer::new("mnist_decomposed.ron", true, cpu()).losses(10);
+    assert_close(&on_gpu, &on_cpu, 2.8e-4);
+}
