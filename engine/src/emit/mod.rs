@@ -220,7 +220,7 @@ enum Form {
         product: contract::ProductForm,
         n_batches: usize,
         /// Points of a thread along each axis.
-        each: usize,
+        each: [usize; 2],
     },
     Scatter(scatter::ScatterForm),
     /// Updates in the order of their rows.

@@ -3,7 +3,7 @@
 
 use super::contract::{ProductForm, with_operands, with_used_operands};
 use super::target::Target;
-use super::tiled::{DEPTH, SIDE};
+use super::tiled::{DEPTH, MOST_EACH, SIDE, fitting};
 use super::{Argument, Form, FusedKernel, LARGEST_NARROW, OperandForm, contract, operand_forms};
 use crate::fuse::{
     Access, Class, ContractBody, Domain, Kernel, KernelBody, MatrixOperand, Reg, Tile, TileInst, TileOp,
@@ -14,7 +14,7 @@ use crate::ir::{Binary, DType, Scalar};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cut {
     /// Points of a thread along each axis of the result.
-    each: usize,
+    each: [usize; 2],
     /// Parts of the contracted axis.
     parts: usize,
 }
@@ -39,12 +39,14 @@ pub fn cuts(body: &ContractBody, target: Target) -> Vec<Cut> {
         return vec![];
     }
     // Eight by eight sums of 64 bits are more than a thread can hold.
-    let widest = if dtype.accumulator().size() > 4 { 4 } else { 8 };
-    let n_tiles =
-        |each: usize| [m, n].map(|extent| extent.div_ceil(SIDE * each)).iter().product::<usize>() * batch;
+    let widest = if dtype.accumulator().size() > 4 { MOST_EACH / 2 } else { MOST_EACH };
+    let n_tiles = |[rows, columns]: [usize; 2]| m.div_ceil(SIDE * rows) * n.div_ceil(SIDE * columns) * batch;
     let parts = allowed_parts(body, target);
     let mut cuts = vec![];
-    for each in [8, 4, 2, 1].into_iter().filter(|&each| each <= widest) {
+    let squares = [8, 4, 2, 1].map(|each| [each; 2]);
+    let fitted = [fitting(m), fitting(n)];
+    let rectangle = (fitted != [MOST_EACH; 2]).then_some(fitted);
+    for each in squares.into_iter().chain(rectangle).filter(|each| each[0].max(each[1]) <= widest) {
         let fills = |&parts: &usize| n_tiles(each) * parts >= ENOUGH_TILES;
         let first = parts.iter().position(fills);
         let filling = parts[first.unwrap_or(parts.len() - 1)..].iter().take(3);

@@ -1093,8 +1093,10 @@ fn a_product_is_the_same_however_it_is_cut() {
     let no_library = Target { has_library: false, ..Target::CUDA };
     let long = [[false, false], [true, true]].map(|turned| product(1, [80, 70, 512], turned, turned[0]));
     let whole = product(2, [90, 100, 37], [false, true], true);
+    // Tiles of 128 rows would be used by less than nine tenths.
+    let fitted = product(1, [220, 70, 256], [true, false], false);
     let mut n_launches = vec![];
-    for product in long.into_iter().chain([whole]) {
+    for product in long.into_iter().chain([whole, fitted]) {
         let (kernel, inputs) = (product.kernel(), product.inputs());
         for cut in FusedKernel::cuts(&kernel, no_library) {
             let launches = FusedKernel::cut_product(&kernel, no_library, cut);

@@ -1,53 +1,114 @@
-//! Products in tiles: a cube of threads computes a square of the result, each thread some points of it. Slices of both
-//! matrices go through shared memory, so that each element is fetched once for a whole row or column of the square.
+//! Products in tiles: a cube of threads computes a rectangle of the result, each thread some points of it. Slices of both
+//! matrices go through shared memory, so that each element is fetched once for a whole row or column of the rectangle; the
+//! next slices are fetched while these are multiplied, and a thread takes several elements out of them at once.
 
 use super::code::Code;
 use super::contract::{ProductForm, multiplied_and_added};
 use super::map::at_point;
 use super::scalar::widened;
+use super::target::Target;
 use super::tile::{Memory, TileCode};
 use super::{Buffers, EmitError};
 use crate::fuse::{MatrixOperand, Tile, TileInst, TileOp};
 use cubecl_core::ir::{Builtin, ElemType, Variable};
 
-/// Threads along each side of a square.
+/// Threads along each side of a tile.
 pub const SIDE: usize = 16;
 /// Threads of a cube.
 pub const THREADS: usize = SIDE * SIDE;
-/// Length of the slices of the contracted axis.
+/// Length of the slices of the contracted axis, at most.
 pub const DEPTH: usize = 16;
-/// How a product is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tiling {
-    /// Points of a thread along each axis.
-    each: usize,
-    /// Squares along the rows and columns of a matrix.
-    squares: [usize; 2],
+/// The most points of a thread along an axis.
+pub const MOST_EACH: usize = 8;
+
+/// Points of a thread along an axis of so many elements, of those that are near to the most: so many that the last tile
+/// is used well.
+pub fn fitting(extent: usize) -> usize {
+    let padded = |each: &usize| extent.next_multiple_of(SIDE * each);
+    let best = (MOST_EACH / 2 + 1..=MOST_EACH).rev().min_by_key(padded).unwrap_or(MOST_EACH);
+    // A thread of fewer points has more to read for each: a sixteenth has to be saved.
+    let is_worth_it = extent > SIDE * MOST_EACH && 16 * padded(&best) <= 15 * padded(&MOST_EACH);
+    if is_worth_it { best } else { MOST_EACH }
 }
 
-impl Tiling {
-    fn of(form: &ProductForm, each: usize) -> Tiling {
-        Tiling { each, squares: [form.m, form.n].map(|extent| extent.div_ceil(SIDE * each)) }
+/// How one axis of a product is cut.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    extent: usize,
+    /// Points of a thread.
+    each: usize,
+    /// Those of them that lie beside each other in shared memory.
+    lanes: usize,
+}
+
+impl Axis {
+    fn of(extent: usize, each: usize, elem: ElemType) -> Axis {
+        let is_word = elem.size() == 4;
+        let lanes = [4, 2].into_iter().find(|&lanes| is_word && each.is_multiple_of(lanes)).unwrap_or(1);
+        Axis { extent, each, lanes }
     }
 
-    fn n_squares(&self) -> usize {
-        self.squares[0] * self.squares[1]
-    }
-
-    /// Points of a square along each axis.
+    /// Points of a tile.
     fn side(&self) -> usize {
         SIDE * self.each
     }
 
-    /// The distance of rows in shared memory: not a multiple of its banks, which rows would fall on otherwise.
+    /// Groups of lanes in a tile. The lanes of a group are so many points apart, so that neighbours fetch and write
+    /// neighbours.
+    fn n_groups(&self) -> usize {
+        self.side() / self.lanes
+    }
+
+    /// The distance of rows in shared memory, in groups: odd, or they would fall on the same banks.
     fn pitch(&self) -> usize {
-        self.side() + 1
+        self.n_groups() | 1
+    }
+
+    fn n_tiles(&self) -> usize {
+        self.extent.div_ceil(self.side())
+    }
+
+    /// Whether the last tile reaches over the edge.
+    fn is_ragged(&self) -> bool {
+        !self.extent.is_multiple_of(self.side())
+    }
+
+    /// Where a thread's points lie in a tile, from its own number on.
+    fn offsets(self) -> impl Iterator<Item = usize> {
+        (0..self.each).map(move |i| i % self.lanes * self.n_groups() + i / self.lanes * SIDE)
+    }
+}
+
+/// How a product is cut.
+#[derive(Clone, Copy, Debug)]
+struct Tiling {
+    /// Rows and columns of the result.
+    axes: [Axis; 2],
+    /// Length of a slice.
+    depth: usize,
+    /// Whether there is room for the next slices beside those that are multiplied.
+    is_double: bool,
+}
+
+impl Tiling {
+    fn of(form: &ProductForm, each: [usize; 2], target: Target) -> Tiling {
+        let elem = target.register(form.dtype.accumulator());
+        let axes = [Axis::of(form.m, each[0], elem), Axis::of(form.n, each[1], elem)];
+        // As many groups as there are threads, about.
+        let depth = if each.into_iter().any(|each| each > MOST_EACH / 2) { DEPTH / 2 } else { DEPTH };
+        let words = axes.iter().map(|axis| depth * axis.pitch() * axis.lanes).sum::<usize>();
+        Tiling { axes, depth, is_double: 2 * words * elem.size() <= target.shared_bytes }
+    }
+
+    fn n_slices(&self) -> usize {
+        1 + usize::from(self.is_double)
     }
 }
 
 /// Cubes for so many points.
-pub fn cubes(form: &ProductForm, each: usize, n_points: usize) -> usize {
-    n_points / (form.m * form.n).max(1) * Tiling::of(form, each).n_squares()
+pub fn cubes(form: &ProductForm, each: [usize; 2], n_points: usize) -> usize {
+    let n_tiles = [(form.m, each[0]), (form.n, each[1])].map(|(extent, each)| extent.div_ceil(SIDE * each));
+    n_points / (form.m * form.n).max(1) * n_tiles[0] * n_tiles[1]
 }
 
 /// Emits a product, `each` points of a thread along each axis, and its epilogue `tile` at each of its `n_points` points.
@@ -56,20 +117,21 @@ pub fn product(
     form: &ProductForm,
     tile: &Tile,
     buffers: &Buffers,
-    (each, n_points): (usize, Variable),
+    (each, n_points): ([usize; 2], Variable),
 ) -> Result<(), EmitError> {
-    let tiling = Tiling::of(form, each);
+    let tiling = Tiling::of(form, each, code.target);
     let elem = code.target.register(form.dtype.accumulator());
     let unit = code.builtin(Builtin::UnitPosX);
     let cube = code.builtin(Builtin::CubePos);
-    let [_, columns] = tiling.squares;
-    let (rest, column) = (code.divided(cube, columns), code.modulo(cube, columns));
-    let (batch, row) = (code.divided(rest, tiling.squares[0]), code.modulo(rest, tiling.squares[0]));
-    let corner = [row, column].map(|number| code.scaled(number, tiling.side() as i64));
+    let [n_rows, n_columns] = tiling.axes.map(|axis| axis.n_tiles());
+    let (rest, column) = (code.divided(cube, n_columns), code.modulo(cube, n_columns));
+    let (batch, row) = (code.divided(rest, n_rows), code.modulo(rest, n_rows));
+    let corner =
+        [(row, 0), (column, 1)].map(|(number, axis)| code.scaled(number, tiling.axes[axis].side() as i64));
     let first_point = code.scaled(batch, (form.m * form.n) as i64);
     let is_batch = code.less(first_point, n_points);
-    let shared = code.shared(elem, 2 * DEPTH * tiling.pitch());
-    let square = Square { form, tiling, elem, unit, batch, corner, is_batch, shared };
+    let thread = [code.divided(unit, SIDE), code.modulo(unit, SIDE)];
+    let square = Square { form, tiling, elem, unit, thread, batch, corner, is_batch };
     let sums = square.sums(code, buffers)?;
     let tile_code = TileCode { tile, buffers, shared: buffers };
     let mut result = Ok(());
@@ -83,20 +145,20 @@ pub fn product(
     result
 }
 
-/// A square of the result.
+/// A tile of the result.
 struct Square<'k> {
     form: &'k ProductForm,
     tiling: Tiling,
     /// The type that sums are held in.
     elem: ElemType,
     unit: Variable,
+    /// Row and column of this thread.
+    thread: [Variable; 2],
     /// Which pair of matrices.
     batch: Variable,
     /// Its first row and column.
     corner: [Variable; 2],
     is_batch: Variable,
-    /// Slices of the left matrix, then of the right one.
-    shared: Variable,
 }
 
 /// A point of the result that a thread computes.
@@ -105,139 +167,220 @@ struct Point {
     is_inside: Variable,
 }
 
-/// A matrix as it is cut into slices.
-struct Slice {
+/// Slices of a matrix.
+struct Slices {
     matrix: MatrixOperand,
+    axis: Axis,
     /// Strides across the slice and along it.
     strides: [i64; 2],
-    /// Where the square starts across, and where the matrix ends.
-    start: Variable,
-    end: usize,
-    /// Where it lies in shared memory.
-    place: usize,
+    /// In shared memory.
+    array: Variable,
+    /// What this thread fetches of each.
+    groups: Vec<Group>,
+}
+
+/// Lanes of a row of a slice that a thread fetches.
+struct Group {
+    /// Where they go in shared memory.
+    place: Variable,
+    /// The row.
+    along: Variable,
+    /// Where the first lane lies in the first slice.
+    first: Variable,
+    /// Whether there is such a group.
+    is_there: Variable,
+    /// By lane: whether the matrix has it, if that is a question.
+    is_across: Vec<Option<Variable>>,
 }
 
 impl Square<'_> {
     /// The sums of this thread, row by row.
     fn sums(&self, code: &mut Code, buffers: &Buffers) -> Result<Vec<Variable>, EmitError> {
-        let Tiling { each, .. } = self.tiling;
+        let Tiling { axes, depth, is_double } = self.tiling;
         let zero = code.constant(self.elem, 0.0);
-        let sums: Vec<Variable> = (0..each * each).map(|_| code.mutable(zero)).collect();
+        let sums: Vec<Variable> = (0..axes[0].each * axes[1].each).map(|_| code.mutable(zero)).collect();
+        let slices = [0, 1].map(|axis| self.slices(code, axis));
         let (start, end) = (code.at(0), code.at(self.form.k as i64));
-        code.range(start, end, DEPTH as i64, |code, k| {
-            let fetched: Vec<_> =
-                self.slices().iter().flat_map(|slice| self.fetch(code, buffers, slice, k)).collect();
-            // Everybody has used the slices before.
+        let fetched = slices.each_ref().map(|slice| self.fetch(code, buffers, slice, start));
+        self.store(code, &slices, &fetched, start);
+        code.sync();
+        code.range(start, end, depth as i64, |code, k| {
+            let next = code.at_offset(k, depth);
+            let fetched = slices.each_ref().map(|slice| self.fetch(code, buffers, slice, next));
+            let number = code.divided(k, depth);
+            let [here, there] = match is_double {
+                true => [number, code.at_offset(number, 1)].map(|number| code.modulo(number, 2)),
+                false => [start, start],
+            };
+            let (first, last) = (code.at(0), code.at(depth as i64));
+            code.range(first, last, 1, |code, i| self.add_products(code, &slices, (here, i), &sums));
+            if !is_double {
+                // Everybody has used the slices before.
+                code.sync();
+            }
+            self.store(code, &slices, &fetched, there);
             code.sync();
-            fetched.into_iter().for_each(|(place, value)| code.store(self.shared, place, value));
-            code.sync();
-            let (start, end) = (code.at(0), code.at(DEPTH as i64));
-            code.range(start, end, 1, |code, i| self.add_products(code, i, &sums));
         });
         Ok(sums.into_iter().map(|sum| code.snapshot(sum)).collect())
     }
 
-    fn slices(&self) -> [Slice; 2] {
-        let ProductForm { lhs, rhs, m, n, .. } = *self.form;
-        let [row, column] = self.corner;
-        [
-            Slice { matrix: lhs, strides: [lhs.row, lhs.col], start: row, end: m, place: 0 },
-            Slice {
-                matrix: rhs,
-                strides: [rhs.col, rhs.row],
-                start: column,
-                end: n,
-                place: DEPTH * self.tiling.pitch(),
-            },
-        ]
+    fn slices(&self, code: &mut Code, number: usize) -> Slices {
+        let ProductForm { lhs, rhs, .. } = *self.form;
+        let (matrix, strides) = [(lhs, [lhs.row, lhs.col]), (rhs, [rhs.col, rhs.row])][number];
+        let axis = self.tiling.axes[number];
+        let length = self.tiling.n_slices() * self.tiling.depth * axis.pitch();
+        let array = match axis.lanes {
+            1 => code.shared(self.elem, length),
+            lanes => code.shared_vectors(self.elem, lanes, length),
+        };
+        let n_groups = axis.n_groups() * self.tiling.depth;
+        let groups = (0..n_groups.div_ceil(THREADS)).map(|round| {
+            let group = code.at_offset(self.unit, round * THREADS);
+            self.group(code, (axis, self.corner[number]), (matrix, strides), group)
+        });
+        let groups = groups.collect();
+        Slices { matrix, axis, strides, array, groups }
     }
 
-    /// This thread's elements of a slice from `k` on: where they go in shared memory, and their values. Neighbours fetch
-    /// neighbours.
-    fn fetch(
+    /// A group by its number in a slice: neighbours fetch neighbours.
+    fn group(
         &self,
         code: &mut Code,
-        buffers: &Buffers,
-        slice: &Slice,
-        k: Variable,
-    ) -> Vec<(Variable, Variable)> {
-        let side = self.tiling.side();
-        let is_along = slice.strides[1] == 1;
-        let mut fetched = vec![];
-        for round in 0..side * DEPTH / THREADS {
-            let number = code.at_offset(self.unit, round * THREADS);
-            let (across, along) = match is_along {
-                true => (code.divided(number, DEPTH), code.modulo(number, DEPTH)),
-                false => (code.modulo(number, side), code.divided(number, side)),
-            };
-            let row = code.scaled(along, self.tiling.pitch() as i64);
-            let place = code.add_at(row, across);
-            let place = code.at_offset(place, slice.place);
-            let (across, along) = (code.add_at(slice.start, across), code.add_at(k, along));
-            let [end, depth] = [slice.end, self.form.k].map(|extent| code.at(extent as i64));
-            let [is_across, is_along] = [(across, end), (along, depth)].map(|(x, end)| code.less(x, end));
-            let is_inside = code.and(is_across, is_along);
-            let is_inside = code.and(is_inside, self.is_batch);
-            let steps =
-                [(self.batch, slice.matrix.batch), (across, slice.strides[0]), (along, slice.strides[1])];
-            let index =
-                steps.into_iter().fold(code.at(slice.matrix.offset), |index, (coordinate, stride)| {
-                    let step = code.scaled(coordinate, stride);
-                    code.add_at(index, step)
-                });
-            let nowhere = code.at(0);
-            let index = code.select(is_inside, index, nowhere);
-            let stored = buffers.load(code, slice.matrix.operand, index);
-            let value = widened(code, self.form.dtype, stored);
-            let value = code.cast(self.elem, value);
-            let nothing = code.constant(self.elem, 0.0);
-            fetched.push((place, code.select(is_inside, value, nothing)));
-        }
-        fetched
+        (axis, start): (Axis, Variable),
+        (matrix, strides): (MatrixOperand, [i64; 2]),
+        number: Variable,
+    ) -> Group {
+        let (depth, n_across) = (self.tiling.depth, axis.n_groups());
+        let (across, along) = match strides[1] == 1 {
+            true => (code.divided(number, depth), code.modulo(number, depth)),
+            false => (code.modulo(number, n_across), code.divided(number, n_across)),
+        };
+        let row = code.scaled(along, axis.pitch() as i64);
+        let place = code.add_at(row, across);
+        let n_groups = code.at((n_across * depth) as i64);
+        let is_there = match (n_across * depth).is_multiple_of(THREADS) {
+            true => self.is_batch,
+            false => {
+                let is_group = code.less(number, n_groups);
+                code.and(self.is_batch, is_group)
+            }
+        };
+        let across = code.add_at(start, across);
+        let steps = [(self.batch, matrix.batch), (across, strides[0]), (along, strides[1])];
+        let first = steps.into_iter().fold(code.at(matrix.offset), |index, (coordinate, stride)| {
+            let step = code.scaled(coordinate, stride);
+            code.add_at(index, step)
+        });
+        let is_across = (0..axis.lanes).map(|lane| {
+            let end = code.at(axis.extent as i64);
+            let across = code.at_offset(across, lane * n_across);
+            axis.is_ragged().then(|| code.less(across, end))
+        });
+        let is_across = is_across.collect();
+        Group { place, along, first, is_there, is_across }
     }
 
-    /// Adds the products of slice row `i` to the sums.
-    fn add_products(&self, code: &mut Code, i: Variable, sums: &[Variable]) {
-        let Tiling { each, .. } = self.tiling;
-        let row = code.scaled(i, self.tiling.pitch() as i64);
-        let [thread_row, thread_column] = self.thread(code);
-        let mut values = |thread: Variable, slice: usize| -> Vec<Variable> {
-            let start = code.add_at(row, thread);
-            let places = (0..each).map(|j| j * SIDE + slice * DEPTH * self.tiling.pitch());
-            let load = |offset: usize| {
-                let place = code.at_offset(start, offset);
-                code.load(self.shared, place)
-            };
-            places.map(load).collect()
-        };
-        let (left, right) = (values(thread_row, 0), values(thread_column, 1));
-        for (number, &sum) in sums.iter().enumerate() {
-            let next = multiplied_and_added(code, self.elem, left[number / each], right[number % each], sum);
+    /// This thread's elements of the slice that starts at `k`, group by group.
+    fn fetch(&self, code: &mut Code, buffers: &Buffers, slices: &Slices, k: Variable) -> Vec<Vec<Variable>> {
+        let [across, along] = slices.strides;
+        let step = code.scaled(k, along);
+        let groups = slices.groups.iter().map(|group| {
+            let row = code.add_at(k, group.along);
+            let end = code.at(self.form.k as i64);
+            let is_row = code.less(row, end);
+            let is_row = code.and(is_row, group.is_there);
+            let first = code.add_at(group.first, step);
+            let lanes = group.is_across.iter().enumerate().map(|(lane, is_across)| {
+                let is_inside = is_across.map_or(is_row, |is_across| code.and(is_row, is_across));
+                let offset = code.at((lane * slices.axis.n_groups()) as i64 * across);
+                let index = if lane == 0 { first } else { code.add_at(first, offset) };
+                let nowhere = code.at(0);
+                let index = code.select(is_inside, index, nowhere);
+                let stored = buffers.load(code, slices.matrix.operand, index);
+                let value = widened(code, self.form.dtype, stored);
+                let value = code.cast(self.elem, value);
+                let nothing = code.constant(self.elem, 0.0);
+                code.select(is_inside, value, nothing)
+            });
+            lanes.collect()
+        });
+        groups.collect()
+    }
+
+    /// Puts fetched elements into shared memory, as slices number `at`.
+    fn store(&self, code: &mut Code, slices: &[Slices; 2], fetched: &[Vec<Vec<Variable>>; 2], at: Variable) {
+        for (slices, fetched) in slices.iter().zip(fetched) {
+            let start = self.start(code, slices, at);
+            for (group, values) in slices.groups.iter().zip(fetched) {
+                let place = code.add_at(start, group.place);
+                code.when(group.is_there, |code| match values[..] {
+                    [value] => code.store(slices.array, place, value),
+                    _ => code.store_components(slices.array, place, values),
+                });
+            }
+        }
+    }
+
+    /// Where slices number `at` start in shared memory.
+    fn start(&self, code: &mut Code, slices: &Slices, at: Variable) -> Variable {
+        code.scaled(at, (self.tiling.depth * slices.axis.pitch()) as i64)
+    }
+
+    /// Adds the products of row `i` of slices number `at` to the sums.
+    fn add_products(
+        &self,
+        code: &mut Code,
+        slices: &[Slices; 2],
+        (at, i): (Variable, Variable),
+        sums: &[Variable],
+    ) {
+        let [left, right] = [0, 1].map(|number| {
+            let Slices { axis, array, .. } = slices[number];
+            let start = self.start(code, &slices[number], at);
+            let row = code.scaled(i, axis.pitch() as i64);
+            let row = code.add_at(start, row);
+            let first = code.add_at(row, self.thread[number]);
+            let groups = (0..axis.each / axis.lanes).flat_map(|group| {
+                let place = code.at_offset(first, group * SIDE);
+                match axis.lanes {
+                    1 => vec![code.load(array, place)],
+                    lanes => code.load_components(array, place, lanes),
+                }
+            });
+            groups.collect::<Vec<Variable>>()
+        });
+        let pairs = left.iter().flat_map(|&left| right.iter().map(move |&right| (left, right)));
+        for ((left, right), &sum) in pairs.zip(sums) {
+            let next = multiplied_and_added(code, self.elem, left, right, sum);
             code.assign(sum, next);
         }
     }
 
-    /// Row and column of this thread.
-    fn thread(&self, code: &mut Code) -> [Variable; 2] {
-        [code.divided(self.unit, SIDE), code.modulo(self.unit, SIDE)]
-    }
-
     /// The points of this thread, in the order of its sums.
     fn points(&self, code: &mut Code, first: Variable) -> Vec<Point> {
-        let Tiling { each, .. } = self.tiling;
-        let thread = self.thread(code);
-        let [row, column] = [0, 1].map(|axis| code.add_at(self.corner[axis], thread[axis]));
+        let [rows, columns] = [0, 1].map(|number| self.lines(code, number));
         let mut points = vec![];
-        for (i, j) in (0..each).flat_map(|i| (0..each).map(move |j| (i, j))) {
-            let (row, column) = (code.at_offset(row, i * SIDE), code.at_offset(column, j * SIDE));
-            let [m, n] = [self.form.m, self.form.n].map(|extent| code.at(extent as i64));
-            let [is_row, is_column] = [(row, m), (column, n)].map(|(x, end)| code.less(x, end));
-            let is_inside = code.and(is_row, is_column);
-            let is_inside = code.and(is_inside, self.is_batch);
+        for (row, is_row) in rows {
             let before = code.scaled(row, self.form.n as i64);
-            let number = code.add_at(first, before);
-            points.push(Point { number: code.add_at(number, column), is_inside });
+            let before = code.add_at(first, before);
+            for &(column, is_column) in &columns {
+                let checks = [is_row, is_column].into_iter().flatten();
+                let is_inside = checks.fold(self.is_batch, |all, check| code.and(all, check));
+                points.push(Point { number: code.add_at(before, column), is_inside });
+            }
         }
         points
+    }
+
+    /// This thread's rows, or columns, and whether the result has them, if that is a question.
+    fn lines(&self, code: &mut Code, number: usize) -> Vec<(Variable, Option<Variable>)> {
+        let axis = self.tiling.axes[number];
+        let first = code.add_at(self.corner[number], self.thread[number]);
+        let lines = axis.offsets().map(|offset| {
+            let line = code.at_offset(first, offset);
+            let end = code.at(axis.extent as i64);
+            (line, axis.is_ragged().then(|| code.less(line, end)))
+        });
+        lines.collect()
     }
 }

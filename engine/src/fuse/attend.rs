@@ -374,7 +374,7 @@ fn source(
 /// The graph with scores computed once more for whoever needs them beside an attention (its gradient, for one): the
 /// attention then is one kernel, and no scores wait in memory from the forward to the backward pass.
 pub fn separate_scores(graph: &Graph) -> Graph {
-    let real = RealGraph::new(graph, true);
+    let real = RealGraph::new(graph, true, super::MAX_OPERANDS);
     let found = (0..graph.nodes.len()).filter_map(|node| search(&real, node));
     let found: Vec<Attention> = found.filter(|found| found.escaping(&real).next().is_some()).collect();
     if found.is_empty() {

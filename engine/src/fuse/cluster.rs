@@ -153,7 +153,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
             let parts: BTreeSet<usize> = attention.members.keys().filter_map(|&node| self.of[node]).collect();
             let are_single = parts.iter().all(|&part| self.clusters[part].members.len() == 1);
             let are_free = parts.iter().all(|&part| self.apart(part).is_none()) && self.settings.fuel > 0;
-            let is_whole = are_single && are_free && !self.surrounds(&parts);
+            let all: Vec<NodeId> = attention.members.keys().copied().collect();
+            let is_whole =
+                are_single && are_free && !self.surrounds(&parts) && self.fits_one_kernel(&all).is_ok();
             let Some(to) = self.of[node].filter(|_| is_whole) else { continue };
             self.settings.fuel -= 1;
             for part in parts {
@@ -274,8 +276,10 @@ impl<'r, 'g> Clusters<'r, 'g> {
         if self.real.state[node] || self.clusters[id].members.iter().any(|member| member.1 == Place::Fold) {
             return Err("a product hands its rows to one reader, which writes no state");
         }
-        let inside: HashSet<NodeId> =
+        let all: Vec<NodeId> =
             self.clusters[id].members.iter().map(|member| member.0).chain([node]).collect();
+        self.fits_one_kernel(&all)?;
+        let inside: HashSet<NodeId> = all.into_iter().collect();
         let members = self.clusters[id].members.iter().filter(|member| member.1 == Place::Element);
         match members.clone().any(|&(member, _)| self.is_written(member, &inside)) {
             true => Err("the product is needed elsewhere too"),
@@ -292,7 +296,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
             let is_free = self.settings.fuel > 0 && self.apart(id) == self.apart(target);
             let is_alone = self.clusters[id].members.len() == 1;
             let is_contract = matches!(self.clusters[target].kind, Kind::Contract(..));
-            if is_free && is_alone && is_contract && !self.cycle(id, target) && !self.cycle(target, id) {
+            let all = merged(&self.clusters[id], &self.clusters[target]);
+            let fits = is_alone && is_contract && self.fits_one_kernel(&all).is_ok();
+            if is_free && fits && !self.cycle(id, target) && !self.cycle(target, id) {
                 self.settings.fuel -= 1;
                 self.merge(id, target, self.clusters[target].kind, |_| Place::Side);
             }
@@ -341,8 +347,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
             if !matches!(self.clusters[id].kind, Kind::Scatter(_)) || self.settings.fuel == 0 {
                 continue;
             }
+            let most_operands = self.settings.abilities.most_operands;
             let Producers { own, borrowed, kept } =
-                scatter::producers(self.real, self, node, self.most_rows_checked());
+                scatter::producers(self.real, self, node, self.most_rows_checked(), most_operands);
             self.settings.fuel -= !(own.is_empty() && borrowed.is_empty()) as usize;
             let parts: Vec<usize> = own.into_iter().filter_map(|node| self.of[node]).collect();
             for part in parts {
@@ -457,9 +464,7 @@ impl<'r, 'g> Clusters<'r, 'g> {
         if self.cycle(from, to) || self.cycle(to, from) {
             return Err("a third kernel stands between them");
         }
-        if self.n_operands(from, to) > self.settings.abilities.most_operands {
-            return Err("one kernel would need too many buffers");
-        }
+        self.fits_one_kernel(&merged(&self.clusters[from], &self.clusters[to]))?;
         Ok(joined)
     }
 
@@ -647,8 +652,8 @@ impl<'r, 'g> Clusters<'r, 'g> {
         if fits { Ok(()) } else { Err("the consumer reads other elements than its own") }
     }
 
-    fn n_operands(&self, a: usize, b: usize) -> usize {
-        let members = merged(&self.clusters[a], &self.clusters[b]);
+    /// Whether a kernel of these members takes no more tensors than the device lets one take.
+    fn fits_one_kernel(&self, members: &[NodeId]) -> Result<(), Refusal> {
         let inside: HashSet<NodeId> = members.iter().copied().collect();
         let reads: HashSet<Value> = members
             .iter()
@@ -656,8 +661,12 @@ impl<'r, 'g> Clusters<'r, 'g> {
             .map(|edge| edge.producer)
             .filter(|value| !inside.contains(&value.node))
             .collect();
-        let writes = members.iter().filter(|&&node| self.is_written(node, &inside)).count();
-        reads.len() + writes
+        let written = members.iter().filter(|&&node| self.is_written(node, &inside));
+        let n_writes: usize = written.map(|&node| self.real.graph.nodes[node].outputs.len()).sum();
+        match reads.len() + n_writes <= self.settings.abilities.most_operands {
+            true => Ok(()),
+            false => Err("one kernel would need too many buffers"),
+        }
     }
 
     /// Whether a member's value leaves its cluster.

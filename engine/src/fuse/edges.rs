@@ -6,6 +6,7 @@
 
 use super::Access;
 use crate::ir::{Contract, Graph, NodeId, NodeOp, Scalar, Unary, Value, View};
+use std::collections::BTreeSet;
 
 /// A dependency of a real node on a real producer or an input.
 #[derive(Clone, Debug)]
@@ -43,8 +44,9 @@ const INLINE_ELEMENTS: usize = 1 << 16;
 const INLINE_COST: usize = 24;
 
 impl<'g> RealGraph<'g> {
-    /// Looks at a simplified primitive graph; `fuse: false` keeps every node apart that has work to do.
-    pub fn new(graph: &'g Graph, fuse: bool) -> RealGraph<'g> {
+    /// Looks at a simplified primitive graph; `fuse: false` keeps every node apart that has work to do. No real node reads
+    /// more than `most_operands` tensors, less the one that it writes, if inline nodes can be helped by becoming real.
+    pub fn new(graph: &'g Graph, fuse: bool, most_operands: usize) -> RealGraph<'g> {
         let n_nodes = graph.nodes.len();
         let mut seen = RealGraph {
             graph,
@@ -61,6 +63,7 @@ impl<'g> RealGraph<'g> {
             seen.state[link.next.node] = true;
         }
         seen.materialize();
+        seen.limit_reads(most_operands.saturating_sub(1));
         for node in 0..n_nodes {
             if seen.real[node] {
                 seen.edges[node] = seen.edges_of(node);
@@ -94,6 +97,35 @@ impl<'g> RealGraph<'g> {
                     _ => true,
                 };
                 self.real[input.node] |= !fits || self.crosses_border(id, input);
+            }
+        }
+    }
+
+    /// Makes inline nodes real, of a node's operands those first that read most, until no node reads more than `most`
+    /// tensors.
+    fn limit_reads(&mut self, most: usize) {
+        // By inline node: the tensors that it is computed from.
+        let mut sources: Vec<BTreeSet<Value>> = vec![BTreeSet::new(); self.graph.nodes.len()];
+        for id in 0..self.graph.nodes.len() {
+            let inputs = &self.graph.nodes[id].inputs;
+            loop {
+                let mut reads = BTreeSet::new();
+                for input in inputs {
+                    match self.is_inline(input.node) {
+                        true => reads.extend(sources[input.node].iter().copied()),
+                        false => drop(reads.insert(*input)),
+                    }
+                }
+                let inline = inputs.iter().map(|input| input.node).filter(|&node| self.is_inline(node));
+                match inline.max_by_key(|&node| sources[node].len()) {
+                    Some(largest) if reads.len() > most && sources[largest].len() > 1 => {
+                        self.real[largest] = true;
+                    }
+                    _ => {
+                        sources[id] = reads;
+                        break;
+                    }
+                }
             }
         }
     }

@@ -82,7 +82,7 @@ pub fn fuse(graph: &Graph, fuse: bool) -> Fused {
 
 /// Groups the nodes of a simplified primitive graph into kernels, as far as the settings let it.
 pub fn fuse_with(graph: &Graph, settings: &Settings) -> Fused {
-    let real = edges::RealGraph::new(graph, settings.fuse);
+    let real = edges::RealGraph::new(graph, settings.fuse, settings.abilities.most_operands);
     let mut clusters = cluster::Clusters::new(&real, settings.clone());
     clusters.fuse();
     let kernels = build::kernels(&real, &clusters, settings);

@@ -28,9 +28,15 @@ const MAX_COST_AGAIN: usize = 24;
 /// How long a division or a transcendental takes, in additions.
 const COST_OF_SLOW: usize = 8;
 
-/// What scatter `node` had better compute than read, operand by operand.
-pub fn producers(real: &RealGraph, clusters: &Clusters, node: NodeId, most_rows_checked: usize) -> Producers {
-    let mut search = Search { real, clusters, node, taken: BTreeSet::new() };
+/// What scatter `node` had better compute than read, operand by operand, in a kernel of at most so many tensors.
+pub fn producers(
+    real: &RealGraph,
+    clusters: &Clusters,
+    node: NodeId,
+    most_rows_checked: usize,
+    most_operands: usize,
+) -> Producers {
+    let mut search = Search { real, clusters, node, most_operands, taken: BTreeSet::new() };
     if !real.state[node] {
         [1, 0, 2].into_iter().for_each(|operand| search.take_in(operand));
     } else if search.is_sum() && search.n_rows() <= most_rows_checked {
@@ -44,6 +50,7 @@ struct Search<'r, 'g> {
     real: &'r RealGraph<'g>,
     clusters: &'r Clusters<'r, 'g>,
     node: NodeId,
+    most_operands: usize,
     taken: BTreeSet<NodeId>,
 }
 
@@ -116,7 +123,15 @@ impl Search<'_, '_> {
         let is_moved = |node: NodeId| self.real.users[node].iter().all(|user| own.contains(user));
         let again: usize =
             reads.iter().filter(|(value, _)| !is_moved(value.node)).map(|(_, bytes)| bytes).sum();
-        cost <= MAX_COST_AGAIN && reads.len() <= MAX_READS && again <= stored
+        let is_light = cost <= MAX_COST_AGAIN && again <= stored;
+        is_light && reads.len() <= MAX_READS && self.n_operands(&reads) <= self.most_operands
+    }
+
+    /// Tensors of the kernel: what is read by all that was taken, operands that were not, and the result.
+    fn n_operands(&self, reads: &HashMap<Value, usize>) -> usize {
+        let operands = self.real.edges[self.node].iter().map(|edge| edge.producer);
+        let direct = operands.filter(|value| !self.taken.contains(&value.node)).collect::<HashSet<_>>();
+        direct.into_iter().filter(|value| !reads.contains_key(value)).count() + reads.len() + 1
     }
 
     /// What is read by all that was taken, and how many bytes of it.

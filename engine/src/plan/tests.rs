@@ -3,17 +3,17 @@
 //! are overwritten.
 
 use super::{Launch, Place, Plan, plan, separate_states};
-use crate::fuse::{Use, fuse};
+use crate::fuse::{Abilities, KernelBody, Settings, Use, fuse, fuse_with, verify};
 use crate::ir::{Binary, Builder, DType, Graph, InputKind, Monoid, NodeOp, StateLink, Type, Unary, Value};
 use crate::op::Registry;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
 /// A graph of square tensors that grows by one random node per entry: (operation, two operands).
-fn grown(steps: &[(u8, u16, u16)], n_states: usize) -> Graph {
+fn grown(steps: &[(u8, u16, u16)], n_states: usize, extent: usize) -> Graph {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("random"), &registry);
-    let ty = Type::new(DType::F32, &[300, 300]);
+    let ty = Type::new(DType::F32, &[extent, extent]);
     let mut values = vec![b.input("x", InputKind::Data, ty.clone())];
     let states: Vec<Value> =
         (0..n_states).map(|i| b.input(&format!("s{i}"), InputKind::State, ty.clone())).collect();
@@ -172,11 +172,28 @@ proptest! {
         n_streams in 1usize..4,
         fused in any::<bool>(),
     ) {
-        let graph = grown(&steps, n_states);
+        let graph = grown(&steps, n_states, 300);
         let plan = plan(&graph, fuse(&graph, fused).kernels, n_streams);
         check_memory(&plan);
         check_contents(&plan, &graph);
         check_results(&plan, &graph);
+    }
+
+    #[test]
+    fn no_kernel_takes_more_tensors_than_the_device_lets_one(
+        steps in prop::collection::vec((any::<u8>(), any::<u16>(), any::<u16>()), 1..40),
+        n_states in 0usize..8,
+        // What is as small as the first would be computed wherever it is used.
+        extent in prop_oneof![Just(4usize), Just(300)],
+        most_operands in 4usize..8,
+    ) {
+        let graph = grown(&steps, n_states, extent);
+        let settings = Settings { abilities: Abilities { most_operands, ..Default::default() }, ..Default::default() };
+        let fused = fuse_with(&graph, &settings);
+        prop_assert_eq!(verify(&graph, &fused.kernels), Vec::<String>::new());
+        for kernel in fused.kernels.iter().filter(|kernel| !matches!(kernel.body, KernelBody::Segmented { .. })) {
+            prop_assert!(kernel.operands.len() <= most_operands, "{}: {:?}", kernel.name, kernel.operands);
+        }
     }
 }
 
