@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")"
 
-readonly ALL_PARTS=(checks verify training sanitizer speed products small vulkan)
+readonly ALL_PARTS=(checks verify training sanitizer speed products small vulkan vulkan_speed parity)
 
 pack() {
   set -e
@@ -294,13 +294,9 @@ small() {
   cat "$work/small-rows.log" >>"$out/summary.txt"
 }
 
-# The same GPU through its Vulkan driver: ops, graphs, and times beside those of CUDA.
+# The same GPU through its Vulkan driver: ops and graphs.
 vulkan() {
-  if ! ./engine devices | grep '^wgpu:0' | grep -qv 'not usable'; then
-    skipped "Vulkan: $(./engine devices | grep '^wgpu:0')"
-    return
-  fi
-  mkdir -p "$work/wgpu"
+  if ! has_vulkan; then return; fi
   part selftest-wgpu ./engine selftest --device wgpu
   plugin wgpu
   for graph in graphs/*.ron; do
@@ -309,23 +305,62 @@ vulkan() {
     report "$name" wgpu
     compare "$name-wgpu" "$name-cpu" "$name-wgpu"
   done
+}
+
+# Times through Vulkan beside those of CUDA, in turn.
+vulkan_speed() {
+  if ! has_vulkan; then return; fi
   for graph in ops/*.ron; do
     name=$(basename "$graph" .ron)
-    # Products are computed without the matrix units here, so large ones take long.
-    case "$name" in search | selection) continue ;; esac
-    part "wgpu-$name" ./engine bench --device wgpu --warmup 2 --steps 10 --at-once 4 --json "$graph"
-    cp "$work/wgpu-$name.log" "$work/wgpu/$name.json"
+    at_once=32 steps=10
+    case "$name" in
+      # Sorting and searching are not bound by memory.
+      search | selection) continue ;;
+      products | indices) at_once=4 steps=3 ;;
+    esac
+    on_both "$name" "$graph" --at-once $at_once --steps $steps
+  done
+  for dims in 1024,256,128 4096,1024,512 16384,1024,2048; do
+    IFS=, read -r rows columns indices <<<"$dims"
+    on_both "indices-$rows-$columns-$indices" ops/indices.ron --at-once 320 --steps 20 \
+      --set dims.R="$rows" --set dims.C="$columns" --set dims.M="$indices"
   done
   for batch in 128 1024 8192; do
-    for device in cuda wgpu; do
-      part "$device-mnist-$batch" ./engine bench --device "$device" graphs/mnist.ron --stage train --steps 20 \
-        --at-once 64 --json --set "train.batch=$batch"
+    for matmul in F32 Tf32; do
+      on_both "mnist-$batch-$matmul" graphs/mnist.ron --stage train --at-once 64 --steps 20 \
+        --set "train.batch=$batch" --set "matmul=$matmul"
     done
-    cp "$work/cuda-mnist-$batch.log" "$work/ops/mnist-$batch.json"
-    cp "$work/wgpu-mnist-$batch.log" "$work/wgpu/mnist-$batch.json"
+    part "wgpu-profile-mnist-$batch" ./engine profile --device wgpu graphs/mnist.ron --stage train --set "train.batch=$batch"
+    cat "$work/wgpu-profile-mnist-$batch.log" >>"$out/summary.txt"
   done
-  part devices-table python3 devices_table.py "$work/ops" "$work/wgpu"
+  part devices-table python3 devices_table.py "$work/on-cuda" "$work/on-wgpu"
   cat "$work/devices-table.log" >>"$out/summary.txt"
+}
+
+# on_both NAME ARGUMENT...: times of `engine bench` on both.
+on_both() {
+  local name=$1 device
+  shift
+  for device in cuda wgpu; do
+    mkdir -p "$work/on-$device"
+    part "$device-$name" ./engine bench --device "$device" --warmup 2 --json "$@"
+    cp "$work/$device-$name.log" "$work/on-$device/$name.json"
+  done
+}
+
+# docs/parity.md, made anew. That some rows are beyond tolerance is what it tells, and no failure.
+parity() {
+  if ! has_vulkan; then return; fi
+  local graphs=(graphs/{mnist,mnist_decomposed,sparse_attention,embedding,navigator,gumbel,search,text}.ron)
+  ./engine verify --device cpu,cuda,wgpu --all --markdown "${graphs[@]}" >"$out/parity.md" 2>"$work/parity.err"
+  part parity grep -q '^## graphs/text.ron, stage test' "$out/parity.md"
+  cat "$work/parity.err" >>"$out/summary.txt"
+}
+
+has_vulkan() {
+  if ./engine devices | grep '^wgpu:0' | grep -qv 'not usable'; then return 0; fi
+  skipped "Vulkan: $(./engine devices | grep '^wgpu:0')"
+  return 1
 }
 
 # ---- What parts are made of.

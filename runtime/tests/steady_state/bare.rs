@@ -1,0 +1,86 @@
+//! wgpu with nobody around it: what dispatches take of the host at least.
+
+use std::time::Instant;
+
+/// A kernel that does next to nothing to two buffers.
+const TEXT: &str = "
+@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64)
+fn step(@builtin(global_invocation_id) id: vec3<u32>) { y[id.x] = x[id.x] + 1u; }
+";
+
+/// Dispatches, each with a pipeline and bindings of its own, as kernels have.
+pub struct Bare {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    dispatches: Vec<(wgpu::ComputePipeline, wgpu::BindGroup)>,
+}
+
+impl Bare {
+    /// Opens the first adapter of any kind.
+    pub fn new(n_dispatches: usize) -> Option<Bare> {
+        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        descriptor.backends = wgpu::Backends::PRIMARY;
+        descriptor.flags = wgpu::InstanceFlags::empty();
+        let instance = wgpu::Instance::new(descriptor);
+        let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::PRIMARY));
+        let opened = adapters.first()?.request_device(&wgpu::DeviceDescriptor::default());
+        let (device, queue) = pollster::block_on(opened).ok()?;
+        let text = wgpu::ShaderSource::Wgsl(TEXT.into());
+        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source: text });
+        let buffer = || {
+            device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size: 1 << 10,
+                usage: wgpu::BufferUsages::STORAGE,
+                mapped_at_creation: false,
+            })
+        };
+        let (x, y) = (buffer(), buffer());
+        let entry = |binding: u32, buffer: &wgpu::Buffer| wgpu::BindGroupEntry {
+            binding,
+            resource: buffer.as_entire_binding(),
+        };
+        let dispatch = |number: usize| {
+            let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: None,
+                layout: None,
+                module: &module,
+                entry_point: Some("step"),
+                compilation_options: Default::default(),
+                cache: None,
+            });
+            // Each reads what the one before has written.
+            let (from, to) = if number.is_multiple_of(2) { (&x, &y) } else { (&y, &x) };
+            let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
+                label: None,
+                layout: &pipeline.get_bind_group_layout(0),
+                entries: &[entry(0, from), entry(1, to)],
+            });
+            (pipeline, group)
+        };
+        let dispatches = (0..n_dispatches).map(dispatch).collect();
+        Some(Bare { device, queue, dispatches })
+    }
+
+    /// Hands in so many submissions of so many steps and waits for them; the seconds that handing in took.
+    pub fn run(&self, n_submissions: usize, n_steps: usize) -> f64 {
+        let start = Instant::now();
+        for _ in 0..n_submissions {
+            let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                for (pipeline, group) in (0..n_steps).flat_map(|_| &self.dispatches) {
+                    pass.set_pipeline(pipeline);
+                    pass.set_bind_group(0, group, &[]);
+                    pass.dispatch_workgroups(1, 1, 1);
+                }
+            }
+            self.queue.submit([encoder.finish()]);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        self.device.poll(wgpu::PollType::wait_indefinitely()).expect("all of it ends");
+        seconds
+    }
+}
