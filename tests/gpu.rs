@@ -376,9 +376,9 @@ fn products_in_tf32_agree_as_far_as_that_goes() {
     for [m, k, n] in [[128, 784, 256], [300, 64, 72]] {
         let case = Case::new(|b| {
             let (x, w) = (data(b, "x", DType::F32, &[m, k]), data(b, "w", DType::F32, &[k, n]));
-            // As products of weights are scaled: elements of about one.
+            // The largest of these sums are about one, of which a thousandth is allowed: factors lose up to 2⁻¹⁰ each.
             let product = b.matmul(x, w);
-            vec![b.scale(product, 3.0 / (k as f64).sqrt())]
+            vec![b.scale(product, 0.7 / (k as f64).sqrt())]
         });
         Case { matmul: Precision::Tf32, ..case }.check(1e-3);
     }

@@ -166,16 +166,13 @@ fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
         N_ALLOCATIONS.load(Ordering::Relaxed) - before
     };
     let ours = [16, 48].map(|n_steps| counted(&mut || executable.run(40, n_steps).unwrap()));
-    let host_us = 1e6 / 48.0 * executable.host_seconds().unwrap();
-    // One more dispatch counts the steps.
-    let bare = bare::Bare::new(n_launches + 1).unwrap();
+    let bare = bare::Bare::new(n_launches).unwrap();
     bare.run(3, 16);
-    let theirs = [1, 3].map(|n_submissions| counted(&mut || drop(bare.run(n_submissions, 16))));
-    let bare_us = 1e6 / 48.0 * bare.run(3, 16);
+    let theirs = [1, 3].map(|n_submissions| counted(&mut || bare.run(n_submissions, 16)));
     let each = |[few, many]: [usize; 2]| many.saturating_sub(few) as f64 / 32.0;
     println!(
-        "{n_launches} launches a step: {} allocations for 16 steps, {:.1} for each more, {host_us:.1} us; \
-         dispatches alone: {}, {:.1}, {bare_us:.1} us",
+        "{n_launches} launches a step: {} allocations for 16 steps, {:.1} for each more; \
+         dispatches alone: {}, {:.1}",
         ours[0],
         each(ours),
         theirs[0],
@@ -183,5 +180,5 @@ fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
     );
     assert!(each(ours) <= 1.1 * each(theirs), "{ours:?} and {theirs:?}");
     // Waiting, and reading the error flag.
-    assert!(ours[0] <= theirs[0] + 64, "{ours:?} and {theirs:?}");
+    assert!(ours[0] <= theirs[0] + 96, "{ours:?} and {theirs:?}");
 }

@@ -7,31 +7,37 @@
 use super::code::{Code, F32, U32};
 use super::group::{self, Group};
 use super::map::at_point;
-use super::row::{PLANE, RowPlan, SharedWords, n_shared_words, row_by};
+use super::row::{RowPlan, SharedWords, n_shared_words, row_by};
 use super::scalar::widened;
 use super::state::{State, butterfly};
 use super::target::Target;
 use super::tile::{Memory, Registers, TileCode};
 use super::{Buffers, EmitError, Form, FusedKernel, operand_forms};
-use crate::fuse::{Access, AttendBody, Class, Kernel, Reg, Source, Tile, TileInst, TileOp};
+use crate::fuse::{Access, AttendBody, Class, Kernel, MAX_DEPTH, Reg, Source, Tile, TileInst, TileOp};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 
-/// Threads of a block.
-pub const THREADS: usize = 256;
-const PLANES: usize = THREADS / PLANE;
+/// Planes of a block.
+const PLANES: usize = 8;
 /// Keys, or values, that a plane has under way.
 const EACH: usize = 4;
 /// Elements of a row of scores that each thread holds; longer rows are read again.
 const MOST_HELD: usize = 16;
-/// Words of memory that a block has without asking for more.
-const MOST_WORDS: usize = 12 << 10;
 /// Words that are read at once: nobody reads across the border of two parts.
 const ALIGNED: usize = 4;
-/// Keys that fit there beside the longest query and the sums of the widest values.
-pub const MOST_KEYS: usize = 7 << 10;
-/// Columns of the values that the lanes of a plane keep sums of.
-const MOST_COLUMNS: usize = 16 * PLANE;
+/// Words of the longest query, of the sums of the widest values, and of what the threads of a row exchange.
+const WORDS_BESIDE_SCORES: usize = (1 + PLANES) * MAX_DEPTH + 512;
+
+/// The most keys of a query, whose scores lie in the memory of a block beside what else has to; none where threads cannot
+/// exchange values.
+pub fn most_keys(target: &Target) -> usize {
+    if target.plane == 1 { 0 } else { (target.shared_bytes / 4).saturating_sub(WORDS_BESIDE_SCORES) }
+}
+
+/// Threads of a block.
+pub fn threads(target: Target) -> usize {
+    PLANES * target.plane
+}
 
 /// What is attended to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +73,7 @@ fn scores(kernel: &Kernel) -> usize {
 ///
 /// # Errors
 /// If a block has not the memory for it, or if it is in double precision.
-pub fn launch(kernel: &Kernel, body: &AttendBody) -> Result<FusedKernel, EmitError> {
+pub fn launch(kernel: &Kernel, body: &AttendBody, target: Target) -> Result<FusedKernel, EmitError> {
     let AttendBody { m, n, k, width, .. } = *body;
     let form = AttendForm {
         m,
@@ -82,17 +88,12 @@ pub fn launch(kernel: &Kernel, body: &AttendBody) -> Result<FusedKernel, EmitErr
     let tile = over_scores(body, scores(kernel));
     // Indices of 64 bits are numbers like others: they stay in registers.
     let is_double = body.tiles().iter().any(|tile| tile.insts.iter().any(|inst| inst.dtype == DType::F64));
-    if is_double || form.layout(&tile).n_words > MOST_WORDS || width > MOST_COLUMNS {
+    let has_room = 4 * form.layout(&tile, target).n_words <= target.shared_bytes && width <= MAX_DEPTH;
+    if is_double || !has_room || target.plane == 1 {
         return Err(EmitError::Attend);
     }
     let operands = operand_forms(kernel);
-    Ok(FusedKernel {
-        tile,
-        form: Form::Attend(Box::new(form)),
-        operands,
-        is_guarded: false,
-        target: Target::CUDA,
-    })
+    Ok(FusedKernel { tile, form: Form::Attend(Box::new(form)), operands, is_guarded: false, target })
 }
 
 /// Reads scores from where they are, and writes weights over them.
@@ -103,6 +104,8 @@ fn over_scores(body: &AttendBody, scores: usize) -> Tile {
     for inst in &mut insts {
         if inst.op == TileOp::Accumulator {
             inst.op = TileOp::Load { operand: scores, access: by_position(), index: None };
+            // Sums lie there as they were added up.
+            inst.dtype = inst.dtype.accumulator();
         }
     }
     let store = TileOp::Store { operand: scores, access: by_position(), value: body.weight };
@@ -130,18 +133,33 @@ impl AttendForm {
         self.end.insts.retain(|inst| !matches!(inst.op, TileOp::Store { .. }));
     }
 
-    fn layout(&self, rows: &Tile) -> Layout {
+    /// Elements of an operand that are read at once, if it is read so by keys, or by values, and by nobody else.
+    pub fn vector_width(&self, rows: &Tile, operand: usize) -> usize {
+        let is_read = |tile: &Tile| {
+            let is_it = |inst: &TileInst| matches!(inst.op, TileOp::Load { operand: read, .. } | TileOp::Store { operand: read, .. } if read == operand);
+            tile.insts.iter().any(is_it)
+        };
+        let (keys, values) = ((&self.key.tile, self.k), (&self.value.tile, self.width));
+        let others = [&self.query.tile, &self.end, rows].into_iter().any(is_read);
+        match [keys, values].map(|(tile, _)| is_read(tile)) {
+            [true, false] if !others => group::vector_of(keys.0, operand, keys.1),
+            [false, true] if !others => group::vector_of(values.0, operand, values.1),
+            _ => 1,
+        }
+    }
+
+    fn layout(&self, rows: &Tile, target: Target) -> Layout {
         let query = self.n.next_multiple_of(ALIGNED);
         let sums = (query + self.k).next_multiple_of(ALIGNED);
         let exchange = (sums + PLANES * self.width).next_multiple_of(ALIGNED);
-        let n_exchanged = n_shared_words(rows, self.plan(), Target::CUDA).map_or(0, |(_, n_words)| n_words);
+        let n_exchanged = n_shared_words(rows, self.plan(target), target).map_or(0, |(_, n_words)| n_words);
         Layout { query, sums, exchange, n_words: exchange + n_exchanged }
     }
 
-    fn plan(&self) -> RowPlan {
-        let n_each = self.n.div_ceil(THREADS);
+    fn plan(&self, target: Target) -> RowPlan {
+        let n_each = self.n.div_ceil(threads(target));
         let groups = (n_each <= MOST_HELD).then_some(n_each);
-        RowPlan { threads: THREADS, rows: 1, width: 1, groups, is_across: false }
+        RowPlan { threads: threads(target), rows: 1, width: 1, groups, is_across: false }
     }
 }
 
@@ -153,18 +171,25 @@ pub fn attend(
     buffers: &Buffers,
     n_rows: Variable,
 ) -> Result<(), EmitError> {
-    let layout = form.layout(rows);
+    let target = code.target;
+    let layout = form.layout(rows, target);
     let words = code.shared(U32, layout.n_words);
     let unit = code.builtin(Builtin::UnitPosX);
-    let row = code.builtin(Builtin::CubePos);
+    let cube = code.builtin(Builtin::CubePos);
+    // Past the last row, its work is done once more and not written.
+    let is_row = (!target.has_exact_grid).then(|| code.less(cube, n_rows));
+    let row = is_row.map_or(cube, |is_row| {
+        let nowhere = code.at(0);
+        code.select(is_row, cube, nowhere)
+    });
     let memory = BlockMemory { buffers, words, scores: buffers.operands.len() };
     let block = Block {
         form,
         layout,
         memory: &memory,
         unit,
-        plane: code.divided(unit, PLANE),
-        lane: code.modulo(unit, PLANE),
+        plane: code.divided(unit, target.plane),
+        lane: code.modulo(unit, target.plane),
         row,
         matrix: code.divided(row, form.m),
     };
@@ -173,11 +198,14 @@ pub fn attend(
     block.score(code)?;
     code.sync();
     let shared = SharedWords { array: words, start: block.layout.exchange };
-    row_by(code, block.tile(rows), form.plan(), Some(shared), n_rows)?;
+    row_by(code, block.tile(rows), form.plan(target), Some(shared), n_rows)?;
     code.sync();
     block.weigh(code)?;
     code.sync();
-    block.finish(code)
+    let Some(is_row) = is_row else { return block.finish(code) };
+    let mut result = Ok(());
+    code.when(is_row, |code| result = block.finish(code));
+    result
 }
 
 /// The operands, and the scores of the block.
@@ -249,7 +277,7 @@ impl<'k> Block<'k> {
     fn load_query(&self, code: &mut Code) -> Result<(), EmitError> {
         let AttendForm { k, query, .. } = self.form;
         let row = self.row_of(code, query, self.row)?;
-        self.each(code, self.unit, *k, THREADS, |code, column| {
+        self.each(code, self.unit, *k, threads(code.target), |code, column| {
             let value = self.elements(code, query, (self.row, &row), column, 1)?[0];
             let start = code.at(self.layout.query as i64);
             let place = code.add_at(start, column);
@@ -262,13 +290,14 @@ impl<'k> Block<'k> {
     fn score(&self, code: &mut Code) -> Result<(), EmitError> {
         let AttendForm { k, key, .. } = self.form;
         let width = group::width(&key.tile, *k);
+        let plane = code.target.plane;
         self.each_of_plane(code, |code, items| {
             let zero = code.float(F32, 0.0);
             let sums: Vec<Variable> = items.iter().map(|_| code.mutable(zero)).collect();
             let rows =
                 items.iter().map(|item| self.row_of(code, key, item.row)).collect::<Result<Vec<_>, _>>()?;
             let first = code.scaled(self.lane, width as i64);
-            self.each(code, first, *k, PLANE * width, |code, column| {
+            self.each(code, first, *k, plane * width, |code, column| {
                 let start = code.at(self.layout.query as i64);
                 let start = code.add_at(start, column);
                 let places = Group::from(code, start, width).points;
@@ -284,7 +313,7 @@ impl<'k> Block<'k> {
             for (item, sum) in items.iter().zip(sums) {
                 let total =
                     State { monoid: Monoid::Sum, parts: vec![code.snapshot(sum)], forgets_nan: false };
-                let total = butterfly(code, total, PLANE).parts[0];
+                let total = butterfly(code, total, plane).parts[0];
                 let zero = code.at(0);
                 let is_first = code.cmp(Comparison::Equal, self.lane, zero);
                 let is_told = code.and(is_first, item.is_inside);
@@ -299,9 +328,10 @@ impl<'k> Block<'k> {
         let AttendForm { width: n_columns, value, .. } = self.form;
         let width = group::width(&value.tile, *n_columns);
         let first = code.scaled(self.lane, width as i64);
-        let columns: Vec<Variable> = (0..n_columns.div_ceil(PLANE * width))
+        let plane = code.target.plane;
+        let columns: Vec<Variable> = (0..n_columns.div_ceil(plane * width))
             .map(|round| {
-                let offset = code.at((round * PLANE * width) as i64);
+                let offset = code.at((round * plane * width) as i64);
                 code.add_at(first, offset)
             })
             .collect();
@@ -353,7 +383,7 @@ impl<'k> Block<'k> {
     fn finish(&self, code: &mut Code) -> Result<(), EmitError> {
         let AttendForm { width, end, .. } = self.form;
         let tile = self.tile(end);
-        self.each(code, self.unit, *width, THREADS, |code, column| {
+        self.each(code, self.unit, *width, threads(code.target), |code, column| {
             let start = code.at(self.layout.sums as i64);
             let first = code.add_at(start, column);
             let mut total = self.memory.word(code, first);
@@ -401,7 +431,9 @@ impl<'k> Block<'k> {
         let dtype = insts[source.value].dtype;
         let value = |registers: &Registers| {
             let value = registers[source.value].unwrap_or_else(|| crate::bug!("a source without its value"));
-            let value = widened(code, dtype, value);
+            // What nothing is computed of was left as it lies in memory.
+            let is_wide = value.elem_type() == code.target.register(dtype);
+            let value = if is_wide { value } else { widened(code, dtype, value) };
             code.cast(F32, value)
         };
         Ok(registers.iter().map(value).collect())

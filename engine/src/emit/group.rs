@@ -210,3 +210,9 @@ impl TileCode<'_> {
         true
     }
 }
+
+/// Points that are read at once of an operand along rows of so many points, if nothing else is read of it.
+pub fn vector_of(tile: &Tile, operand: usize, length: usize) -> usize {
+    let width = width(tile, length);
+    if is_all_vectors(tile, operand, width) { width } else { 1 }
+}

@@ -63,7 +63,7 @@ mod text;
 mod tile;
 mod tiled;
 
-pub use attend::MOST_KEYS;
+pub use attend::most_keys;
 pub use fold::{PANEL_BYTES, Panel, PanelFold};
 pub use library::{Activation, LibraryEpilogue, LibraryMatrix, absorbed, library_matrices};
 pub use row::RowPlan;
@@ -297,7 +297,7 @@ impl FusedKernel {
             KernelBody::Segmented { tile, segments } => {
                 segmented::launches(kernel, tile, segments.iter().map(segment_form).collect(), target)
             }
-            KernelBody::Attend(body) => vec![attend::launch(kernel, body)?.on(target)],
+            KernelBody::Attend(body) => vec![attend::launch(kernel, body, target)?],
             KernelBody::Contract(body) => {
                 if let Some(rows) = &body.rows {
                     let launches = fold::launches(kernel, body, rows, &target.limits())?;
@@ -494,7 +494,7 @@ impl FusedKernel {
     fn n_threads(&self) -> usize {
         match self.form {
             Form::Scan(_) => scan::THREADS,
-            Form::Attend(_) => attend::THREADS,
+            Form::Attend(_) => attend::threads(self.target),
             Form::Fold(ref form) => form.threads(),
             Form::Own(ref own) => own.launch.threads,
             Form::Radix(ref form) => form.threads(),
@@ -640,11 +640,13 @@ impl FusedKernel {
             Form::Map => map::width(&self.tile),
             Form::Row => RowPlan::of(&self.tile, self.target).width,
             Form::ByRow(ref by_row) if matches!(form.argument, Argument::Operand(_)) => by_row.width,
+            Form::Attend(ref attend) => attend.vector_width(&self.tile, i),
             _ => 1,
         };
         let words = width / self.target.lanes(form.dtype);
         let is_told = !self.target.has_narrow && !form.is_empty && words <= 4;
-        if is_told && group::is_all_vectors(&self.tile, i, width) { words.max(1) } else { 1 }
+        let is_whole = matches!(self.form, Form::Attend(_)) || group::is_all_vectors(&self.tile, i, width);
+        if is_told && is_whole { words.max(1) } else { 1 }
     }
 
     fn buffers(&self, builder: &mut KernelBuilder) -> Buffers {

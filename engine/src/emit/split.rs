@@ -35,7 +35,8 @@ const MOST_KEPT: usize = 1 << 24;
 /// The ways to cut a contraction that are worth trying, the most likely one first; none if it is not worth it.
 pub fn cuts(body: &ContractBody, target: Target) -> Vec<Cut> {
     let &ContractBody { batch, m, n, k, dtype, .. } = body;
-    if k < DEPTH || m.min(n) < SIDE / 2 {
+    let shortest = if target.has_library { DEPTH } else { DEPTH / 2 };
+    if k < shortest || m.min(n) < SIDE / 2 {
         return vec![];
     }
     // Eight by eight sums of 64 bits are more than a thread can hold.
@@ -43,10 +44,13 @@ pub fn cuts(body: &ContractBody, target: Target) -> Vec<Cut> {
     let n_tiles = |[rows, columns]: [usize; 2]| m.div_ceil(SIDE * rows) * n.div_ceil(SIDE * columns) * batch;
     let parts = allowed_parts(body, target);
     let mut cuts = vec![];
-    let squares = [8, 4, 2, 1].map(|each| [each; 2]);
-    let fitted = [fitting(m), fitting(n)];
-    let rectangle = (fitted != [MOST_EACH; 2]).then_some(fitted);
-    for each in squares.into_iter().chain(rectangle).filter(|each| each[0].max(each[1]) <= widest) {
+    // More points than an axis has would be computed for nobody.
+    let needed = [m, n].map(|extent| extent.div_ceil(SIDE).next_power_of_two());
+    let mut shapes = [8, 4, 2, 1].map(|each| needed.map(|most| most.min(each))).to_vec();
+    shapes.dedup();
+    let fitted = [fitting(m).min(needed[0]), fitting(n).min(needed[1])];
+    let rectangle = (!shapes.contains(&fitted)).then_some(fitted);
+    for each in shapes.into_iter().chain(rectangle).filter(|each| each[0].max(each[1]) <= widest) {
         let fills = |&parts: &usize| n_tiles(each) * parts >= ENOUGH_TILES;
         let first = parts.iter().position(fills);
         let filling = parts[first.unwrap_or(parts.len() - 1)..].iter().take(3);

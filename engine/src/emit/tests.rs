@@ -1096,7 +1096,9 @@ fn a_product_is_the_same_however_it_is_cut() {
     // Tiles of 128 rows would be used by less than nine tenths.
     let fitted = product(1, [220, 70, 256], [true, false], false);
     let mut n_launches = vec![];
-    for product in long.into_iter().chain([whole, fitted]) {
+    let narrow = product(1, [900, 10, 256], [true, false], false);
+    let short = product(1, [130, 140, 10], [false, true], false);
+    for product in long.into_iter().chain([whole, fitted, narrow, short]) {
         let (kernel, inputs) = (product.kernel(), product.inputs());
         for cut in FusedKernel::cuts(&kernel, no_library) {
             let launches = FusedKernel::cut_product(&kernel, no_library, cut);

@@ -32,7 +32,7 @@ pub struct Attention {
 }
 
 /// Longest query, key or value: a kernel keeps a block of them, and of sums as long, close at hand.
-const MAX_DEPTH: usize = 512;
+pub const MAX_DEPTH: usize = 512;
 
 /// The attention that ends in contraction `output`, if there is one whose scores and weights nobody else needs, and that
 /// is a kernel on the device.

@@ -19,7 +19,7 @@ mod verify;
 
 pub use abilities::{Abilities, MAX_OPERANDS, RowFolds};
 pub use access::{Access, Axis, Guard, Level};
-pub use attend::separate_scores;
+pub use attend::{MAX_DEPTH, separate_scores};
 pub use build::op_name;
 pub use cluster::NotFused;
 pub use kernel::{

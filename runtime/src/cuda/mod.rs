@@ -25,7 +25,7 @@ mod tests;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, Staging};
 use crate::tuning::Tuning;
 use context::Context;
-use engine_core::emit::{MOST_KEYS, MOST_ROWS_CHECKED, most_selected};
+use engine_core::emit::{MOST_ROWS_CHECKED, Target, most_keys, most_selected};
 use engine_core::fuse::{Abilities, MAX_OPERANDS, RowFolds};
 use engine_core::op::gpu::GpuLimits;
 use engine_core::plan::Plan;
@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub fn abilities() -> Abilities {
     Abilities {
         most_queries: 8,
-        most_keys: MOST_KEYS,
+        most_keys: most_keys(&Target::CUDA),
         attends_doubles: false,
         most_rows_checked: MOST_ROWS_CHECKED,
         row_folds: RowFolds::Selections { most: most_selected(&GpuLimits::CUDA) },

@@ -1,7 +1,6 @@
 //! A plan on a GPU: kernels compiled, memory allocated, bindings made; a step is a list of dispatches.
 
 use super::arena::Arena;
-use super::compile::{self, Pipeline, Source};
 use super::context::Context;
 use super::launch::{Bound, Dispatch, dispatches};
 use super::memory::{Memory, Staging, VECTOR};
@@ -22,8 +21,8 @@ pub struct WgpuExecutable {
     context: Arc<Context>,
     plan: Arc<Plan>,
     arena: Arena,
-    /// The number of the step, which the GPU counts up itself.
-    step: Memory,
+    /// The numbers of the steps of a submission, each at a multiple of [`ALIGNMENT`].
+    steps: Memory,
     flag: Memory,
     flag_on_host: Staging,
     /// What launches need while they run, one after the other.
@@ -33,47 +32,30 @@ pub struct WgpuExecutable {
     /// By buffer of the plan: what is bound to it.
     bound: Vec<Option<Arc<Memory>>>,
     dispatches: Vec<Dispatch>,
-    /// By dispatch; none before they are needed, or when something was bound anew.
-    groups: Vec<BindGroup>,
-    count_up: (Arc<Pipeline>, BindGroup),
+    /// By dispatch; none before they are needed, or when something was bound anew. One that reads the number of its step has
+    /// bindings for each of a submission.
+    groups: Vec<Vec<BindGroup>>,
     /// What handing in the last run took.
     handing_in: Duration,
 }
 
-const COUNT_UP: &str = "@group(0) @binding(0) var<storage, read_write> step: array<u32>;
-@group(0) @binding(1) var<storage, read> nothing: array<u32>;
-@compute @workgroup_size(1, 1, 1)
-fn count_up() { step[0] += 1u; }
-";
-
 impl WgpuExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<WgpuExecutable, DeviceError> {
         let dispatches = dispatches(context, &plan, seed)?;
-        let step = Memory::new(context, 4)?;
+        let steps = Memory::new(context, STEPS_PER_SUBMIT as usize * ALIGNMENT)?;
         let flag = Memory::new(context, 4 * FLAG_WORDS)?;
         let infos = infos(context, &dispatches)?;
         let scratch = Memory::new(context, scratch_bytes(&dispatches));
         let scratch = scratch.map_err(|error| error.of_buffer(&scratch_name(&plan, &dispatches)))?;
-        let source = Source {
-            text: COUNT_UP.to_string(),
-            entry: "count_up".to_string(),
-            n_buffers: 1,
-            shared_bytes: 0,
-        };
-        let pipeline = compile::load(context, &[("step", &source)])?.remove(0);
-        let entries = [whole(0, &step), whole(1, &flag)];
-        let descriptor = BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries };
-        let group = context.make(0, not_bound, || context.device.create_bind_group(&descriptor))?;
         Ok(WgpuExecutable {
             arena: Arena::new(context, &plan)?,
             flag_on_host: Staging::new(context, 4 * FLAG_WORDS)?,
             bound: plan.buffers.iter().map(|_| None).collect(),
             context: Arc::clone(context),
             groups: vec![],
-            count_up: (pipeline, group),
             handing_in: Duration::ZERO,
             plan,
-            step,
+            steps,
             flag,
             infos,
             scratch,
@@ -91,7 +73,7 @@ impl WgpuExecutable {
     fn place(&self, id: BufferId) -> (&Memory, usize) {
         match (&self.plan.buffers[id].place, &self.bound[id]) {
             (Place::Arena(_), _) => self.arena.at(id),
-            (Place::Input(InputKind::Step), _) => (&self.step, 0),
+            (Place::Input(InputKind::Step), _) => (&self.steps, 0),
             (Place::Input(_), Some(memory)) => (memory, 0),
             (Place::Input(_), None) => {
                 engine_core::bug!("input `{}` is not bound", self.plan.buffers[id].name)
@@ -103,15 +85,31 @@ impl WgpuExecutable {
         if self.groups.len() == self.dispatches.len() {
             return Ok(());
         }
-        let all = || (0..self.dispatches.len()).map(|number| self.group(number)).collect();
+        let of_dispatch = |number: usize| {
+            let n_steps = if self.is_numbered(number) { STEPS_PER_SUBMIT as usize } else { 1 };
+            (0..n_steps).map(|step| self.group(number, step)).collect()
+        };
+        let all = || (0..self.dispatches.len()).map(of_dispatch).collect();
         self.groups = self.context.make(0, not_bound, all)?;
         Ok(())
     }
 
-    fn group(&self, number: usize) -> BindGroup {
+    /// Whether a dispatch reads the number of its step.
+    fn is_numbered(&self, number: usize) -> bool {
+        let is_step = |bound: &Bound| matches!(*bound, Bound::Buffer(id) if self.is_step(id));
+        self.dispatches[number].arguments.iter().any(is_step)
+    }
+
+    fn is_step(&self, id: BufferId) -> bool {
+        self.plan.buffers[id].place == Place::Input(InputKind::Step)
+    }
+
+    /// The bindings of a dispatch in step `step` of a submission.
+    fn group(&self, number: usize, step: usize) -> BindGroup {
         bind(&self.context, &self.dispatches, number, &self.infos, |bound| match bound {
             Bound::Flag => (&self.flag, 0, self.flag.bytes()),
             Bound::Scratch { start, bytes } => (&self.scratch, start, bytes),
+            Bound::Buffer(id) if self.is_step(id) => (&self.steps, step * ALIGNMENT, 4),
             Bound::Buffer(id) => {
                 let (memory, offset) = self.place(id);
                 (memory, offset, self.plan.buffers[id].ty.bytes())
@@ -121,27 +119,34 @@ impl WgpuExecutable {
 
     // ---- Steps.
 
-    fn number_steps(&self, first: u32) -> Result<(), DeviceError> {
-        self.step.write(0, &first.to_le_bytes())
+    /// Numbers the steps that are handed in next, if anybody asks.
+    fn number_steps(&self, first: u32, n_steps: u32) -> Result<(), DeviceError> {
+        if !(0..self.dispatches.len()).any(|number| self.is_numbered(number)) {
+            return Ok(());
+        }
+        let mut bytes = [0; STEPS_PER_SUBMIT as usize * ALIGNMENT];
+        for (i, place) in (0..n_steps).zip(bytes.chunks_exact_mut(ALIGNMENT)) {
+            place[..4].copy_from_slice(&first.wrapping_add(i).to_le_bytes());
+        }
+        self.steps.write(0, &bytes)
     }
 
     fn encoder(&self) -> wgpu::CommandEncoder {
         self.context.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default())
     }
 
-    fn dispatch(&self, pass: &mut wgpu::ComputePass, number: usize) {
-        self.dispatches[number].encode(pass, &self.groups[number]);
+    /// Writes down a dispatch in step `step` of a submission.
+    fn dispatch(&self, pass: &mut wgpu::ComputePass, number: usize, step: usize) {
+        let groups = &self.groups[number];
+        self.dispatches[number].encode(pass, &groups[step % groups.len()]);
     }
 
     fn hand_in(&self, n_steps: u32) -> Result<(), DeviceError> {
         let mut encoder = self.encoder();
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            for _ in 0..n_steps {
-                (0..self.dispatches.len()).for_each(|number| self.dispatch(&mut pass, number));
-                pass.set_pipeline(&self.count_up.0.pipeline);
-                pass.set_bind_group(0, &self.count_up.1, &[]);
-                pass.dispatch_workgroups(1, 1, 1);
+            for step in 0..n_steps as usize {
+                (0..self.dispatches.len()).for_each(|number| self.dispatch(&mut pass, number, step));
             }
         }
         self.context.queue.submit([encoder.finish()]);
@@ -211,7 +216,7 @@ impl WgpuExecutable {
             });
             let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
             let mut pass = encoder.begin_compute_pass(&descriptor);
-            self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number));
+            self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number, 0));
         }
         encoder.resolve_query_set(&set, 0..count, &resolved, 0);
         self.context.queue.submit([encoder.finish()]);
@@ -231,7 +236,7 @@ impl WgpuExecutable {
             let mut encoder = self.encoder();
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number));
+                self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number, 0));
             }
             self.context.queue.submit([encoder.finish()]);
             self.context.wait()?;
@@ -276,12 +281,12 @@ impl Executable for WgpuExecutable {
         self.check_bound()?;
         self.make_groups()?;
         let start = Instant::now();
-        self.number_steps(first_step)?;
-        let mut n_left = n_steps;
-        while n_left > 0 {
-            let n = n_left.min(STEPS_PER_SUBMIT);
+        let mut n_done = 0;
+        while n_done < n_steps {
+            let n = (n_steps - n_done).min(STEPS_PER_SUBMIT);
+            self.number_steps(first_step.wrapping_add(n_done), n)?;
             self.hand_in(n)?;
-            n_left -= n;
+            n_done += n;
         }
         self.handing_in = start.elapsed();
         self.finish()
@@ -300,7 +305,7 @@ impl Executable for WgpuExecutable {
     fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
         self.check_bound()?;
         self.make_groups()?;
-        self.number_steps(step)?;
+        self.number_steps(step, 1)?;
         let seconds = if self.context.has_timestamps {
             self.seconds_by_timestamps()?
         } else {

@@ -22,7 +22,7 @@ mod tests;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 use crate::tuning::Tuning;
 use context::{Asked, Context};
-use engine_core::emit::{EmitError, FusedKernel, Target, most_selected};
+use engine_core::emit::{EmitError, FusedKernel, Target, most_keys, most_selected};
 use engine_core::fuse::{Abilities, Kernel, MAX_OPERANDS, RowFolds};
 use engine_core::plan::Plan;
 use executable::WgpuExecutable;
@@ -106,8 +106,8 @@ impl Device for WgpuDevice {
 
     fn abilities(&self) -> Abilities {
         Abilities {
-            most_queries: 0,
-            most_keys: 0,
+            most_queries: 8,
+            most_keys: most_keys(&self.context.target),
             attends_doubles: false,
             most_rows_checked: 0,
             row_folds: RowFolds::Selections { most: most_selected(&self.context.target.limits()) },
