@@ -135,10 +135,11 @@ impl AttendForm {
 
     /// Elements of an operand that are read at once, if it is read so by keys, or by values, and by nobody else.
     pub fn vector_width(&self, rows: &Tile, operand: usize) -> usize {
-        let is_read = |tile: &Tile| {
-            let is_it = |inst: &TileInst| matches!(inst.op, TileOp::Load { operand: read, .. } | TileOp::Store { operand: read, .. } if read == operand);
-            tile.insts.iter().any(is_it)
+        let is_it = |inst: &TileInst| match inst.op {
+            TileOp::Load { operand: used, .. } | TileOp::Store { operand: used, .. } => used == operand,
+            _ => false,
         };
+        let is_read = |tile: &Tile| tile.insts.iter().any(is_it);
         let (keys, values) = ((&self.key.tile, self.k), (&self.value.tile, self.width));
         let others = [&self.query.tile, &self.end, rows].into_iter().any(is_read);
         match [keys, values].map(|(tile, _)| is_read(tile)) {

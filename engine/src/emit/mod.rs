@@ -636,17 +636,17 @@ impl FusedKernel {
     /// Words of the vectors that an operand is declared as an array of; 1 if it is not, or if the language takes vectors
     /// out of any array.
     fn vector_words(&self, i: usize, form: &OperandForm) -> usize {
+        let of_tile = |width: usize| if group::is_all_vectors(&self.tile, i, width) { width } else { 1 };
         let width = match self.form {
-            Form::Map => map::width(&self.tile),
-            Form::Row => RowPlan::of(&self.tile, self.target).width,
-            Form::ByRow(ref by_row) if matches!(form.argument, Argument::Operand(_)) => by_row.width,
+            Form::Map => of_tile(map::width(&self.tile)),
+            Form::Row => of_tile(RowPlan::of(&self.tile, self.target).width),
+            Form::ByRow(ref by_row) if matches!(form.argument, Argument::Operand(_)) => of_tile(by_row.width),
             Form::Attend(ref attend) => attend.vector_width(&self.tile, i),
             _ => 1,
         };
         let words = width / self.target.lanes(form.dtype);
         let is_told = !self.target.has_narrow && !form.is_empty && words <= 4;
-        let is_whole = matches!(self.form, Form::Attend(_)) || group::is_all_vectors(&self.tile, i, width);
-        if is_told && is_whole { words.max(1) } else { 1 }
+        if is_told { words.max(1) } else { 1 }
     }
 
     fn buffers(&self, builder: &mut KernelBuilder) -> Buffers {
