@@ -179,14 +179,23 @@ sanitizer() {
   done
 }
 
-# sanitized TOOL NAME COMMAND...: a tool that could not look says no sum of what it found.
+# sanitized TOOL NAME COMMAND...: a tool that could not look says no sum of what it found. Now and then memcheck itself crashes
+# when the program has ended (exit 11; cores show its own exit handlers calling a driver that has been taken down): such a run
+# is taken again.
 sanitized() {
-  local tool=$1 name="$1-$2"
+  local tool=$1 name="$1-$2" turn code
   shift 2
-  if part "$name" compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" &&
-    ! grep -q 'SUMMARY: 0 ' "$work/$name.log"; then
+  for turn in 1 2 3; do
+    timeout "${PART_SECONDS:-240}" compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" >"$work/$name.log" 2>&1
+    code=$?
+    if [ $code != 11 ]; then break; fi
+    echo "again  $name: the tool crashed after the program's end" | tee -a "$out/summary.txt"
+  done
+  if [ $code = 0 ] && grep -q 'SUMMARY: 0 ' "$work/$name.log"; then
+    echo "ok     $name" | tee -a "$out/summary.txt"
+  else
     tail -20 "$work/$name.log"
-    fail "$name: compute-sanitizer does not say that it found nothing"
+    fail "$name: exit $code; compute-sanitizer does not say that it found nothing"
   fi
 }
 
@@ -213,7 +222,7 @@ speed() {
   done
   for dims in 1024,256,128 4096,1024,512 16384,1024,2048; do
     IFS=, read -r rows columns indices <<<"$dims"
-    op "indices-$rows-$columns-$indices" --at-once 320 --steps 20 ops/indices.ron \
+    op "indices-$rows-$columns-$indices" --at-once 320 --steps 100 ops/indices.ron \
       --set dims.R="$rows" --set dims.C="$columns" --set dims.M="$indices"
   done
   for batch in 128 1024 8192; do

@@ -793,6 +793,35 @@ fn many_steps_at_once_are_many_steps() {
     }
 }
 
+/// Thousands, for which CUDA makes graphs of hundreds.
+#[test]
+fn every_one_of_thousands_of_steps_has_its_number() {
+    let case = Case::of({
+        let registry = Registry::new();
+        let mut builder = Builder::new(Graph::new("case"), &registry);
+        let b = &mut builder;
+        let sum = b.input("sum", InputKind::Param, Type::new(DType::F32, &[64]));
+        let kept = b.full_like(sum, 0.9999);
+        let kept = b.mul(sum, kept);
+        let drawn = b.random_uniform("drawn", &[64]);
+        let next = b.add(kept, drawn);
+        b.graph.state = vec![StateLink { input: sum.node, next }];
+        builder.graph.pruned()
+    });
+    let sums = |device: &dyn Device, runs: &[(u32, u32)]| {
+        let (mut executable, buffers) = bound(device, &case.plan(device, true), 7, |_| None).unwrap();
+        runs.iter().for_each(|&(first, n_steps)| executable.run(first, n_steps).unwrap());
+        let mut bytes = vec![0; 4 * 64];
+        device.read(&buffers["sum"], 0, &mut bytes).unwrap();
+        bytes
+    };
+    // Going back ends it: what comes next is not always what was numbered ahead.
+    let in_hundreds: Vec<_> = (0..60).map(|i| (100 * i, 100)).chain([(3, 100), (103, 240)]).collect();
+    for gpu in gpus() {
+        assert_eq!(sums(&**gpu, &[(0, 5130), (5130, 870), (3, 340)]), sums(&**gpu, &in_hundreds));
+    }
+}
+
 #[test]
 fn a_profile_names_every_launch() {
     for gpu in gpus() {

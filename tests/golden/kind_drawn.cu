@@ -36,7 +36,7 @@ return x;
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(256)row (
+extern "C" __global__ void __launch_bounds__(32)row (
     float* buffer_0, const int32* __restrict__ buffer_1, float* buffer_2, const __grid_constant__ info_st info
 ) {
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
@@ -61,7 +61,7 @@ uint32 l_mut_272;
 uint32 l_mut_273;
 const uint32 l_0 = threadIdx.x % uint32(4);
 const uint32 l_1 = threadIdx.x / uint32(4);
-const uint32 l_2 = blockIdxGlobal * uint32(64);
+const uint32 l_2 = blockIdxGlobal * uint32(8);
 const uint32 l_3 = l_2 + l_1;
 const bool l_4 = l_3 < info.scalars_uint32[0];
 const uint32 l_5 = info.scalars_uint32[0] - uint32(1);

@@ -20,14 +20,14 @@ struct info_st {
 };
 
 
-extern "C" __global__ void __launch_bounds__(256)row (
+extern "C" __global__ void __launch_bounds__(32)row (
     const float* __restrict__ buffer_0, float* buffer_1, int32* buffer_2, int32* buffer_3, float* buffer_4, float* buffer_5, int32* buffer_6, const __grid_constant__ info_st info
 ) {
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
 const uint32 l_0 = threadIdx.x % uint32(8);
 const uint32 l_1 = threadIdx.x / uint32(8);
-const uint32 l_2 = blockIdxGlobal * uint32(32);
+const uint32 l_2 = blockIdxGlobal * uint32(4);
 const uint32 l_3 = l_2 + l_1;
 const bool l_4 = l_3 < info.scalars_uint32[0];
 const uint32 l_5 = info.scalars_uint32[0] - uint32(1);

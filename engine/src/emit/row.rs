@@ -77,7 +77,7 @@ impl RowPlan {
             && (row <= MOST_HELD * threads || !is_read_once(tile));
         let groups = is_held.then_some(n_groups.div_ceil(threads));
         // A long row is a block's own: what its planes talk through belongs to one row.
-        let rows = if threads <= PLANE { 256 / threads } else { 1 };
+        let rows = if threads <= PLANE { rows_of_block(tile, target, threads) } else { 1 };
         RowPlan { threads, rows, width, groups, is_across: false }
     }
 
@@ -85,6 +85,13 @@ impl RowPlan {
     pub fn cube_threads(&self) -> usize {
         self.threads * self.rows
     }
+}
+
+/// Short rows of a block of 256 threads, or of fewer, a plane at least, if there are so few rows that processors would go
+/// without one: next to nothing but waiting for memory remains then, and each processor waits for less.
+fn rows_of_block(tile: &Tile, target: Target, threads: usize) -> usize {
+    let share = tile.domain.points(Class::Row).div_ceil(target.n_processors).next_power_of_two();
+    share.clamp(target.plane.max(PLANE) / threads, 256 / threads)
 }
 
 /// Whether nothing is computed of a row's elements once something of the whole row is known.

@@ -221,11 +221,11 @@ fn a_short_row_is_shared_by_the_threads_of_a_part_of_a_plane() {
     check_text(
         &softmax(DType::F32, 128, 4),
         expect![[r#"
-            extern "C" __global__ void __launch_bounds__(256)row (
+            extern "C" __global__ void __launch_bounds__(32)row (
                 float* buffer_0, float* buffer_1, const __grid_constant__ info_st info
             ) {
             uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
-            const uint32 l_0 = blockIdxGlobal * uint32(256);
+            const uint32 l_0 = blockIdxGlobal * uint32(32);
             const uint32 l_1 = l_0 + threadIdx.x;
             const bool l_2 = l_1 < info.scalars_uint32[0];
             const uint32 l_3 = info.scalars_uint32[0] - uint32(1);
@@ -441,12 +441,12 @@ fn a_cross_entropy_row_checks_its_labels() {
     check_text(
         &cross_entropy(128, 2),
         expect![[r#"
-            extern "C" __global__ void __launch_bounds__(256)row (
+            extern "C" __global__ void __launch_bounds__(32)row (
                 float* buffer_0, const uint8* __restrict__ buffer_1, float* buffer_2, int32* buffer_3, float* buffer_4, uint32* buffer_5, const __grid_constant__ info_st info
             ) {
             uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
             uint32 l_mut_46;
-            const uint32 l_0 = blockIdxGlobal * uint32(256);
+            const uint32 l_0 = blockIdxGlobal * uint32(32);
             const uint32 l_1 = l_0 + threadIdx.x;
             const bool l_2 = l_1 < info.scalars_uint32[0];
             const uint32 l_3 = info.scalars_uint32[0] - uint32(1);

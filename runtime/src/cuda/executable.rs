@@ -22,10 +22,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Steps of the longer graph: the gap between two graphs is long beside a short kernel.
-const STEPS_PER_GRAPH: usize = 16;
-/// Kernels of a step, above which it is a graph of its own: the gap does not matter, and the longer graph would.
+/// Steps of the graphs, at most: the gap between two graphs is long beside a short kernel.
+const MOST_STEPS: [usize; 3] = [1, 16, 320];
+/// Kernels of the longest graph, at most, and of a step that shares a graph with others: the gap does not matter beside
+/// more of them, and making a larger graph would.
 const MOST_STARTS: usize = 1000;
+/// The longest graph takes milliseconds to make, which come back by gaps that are saved once it has run so many times.
+const TIMES_TO_PAY: u64 = 16;
 
 /// A plan, ready to run.
 pub struct CudaExecutable {
@@ -36,9 +39,14 @@ pub struct CudaExecutable {
     flag: Memory,
     /// The flag as of the end of the last run.
     flag_on_host: Pinned,
-    /// A step number for each step of the longer graph: nothing that a captured kernel is given changes.
+    /// A step number for each step of the longest graph: nothing that a captured kernel is given changes. A graph ends with
+    /// numbering the steps after its own.
     steps: Memory,
     number_steps: Function,
+    /// The first of those numbers; none if that is not known.
+    numbered: Option<u32>,
+    /// Whether a kernel reads the number of its step.
+    reads_steps: bool,
     /// By buffer of the plan: what is bound to it.
     bound: Vec<Option<Arc<Memory>>>,
     /// By buffer of the plan: where it lies; 0 if that is not known yet.
@@ -48,12 +56,14 @@ pub struct CudaExecutable {
     waits: Vec<Vec<usize>>,
     /// By launch: that it is done, where another one waits for it.
     done: Vec<Option<Event>>,
-    /// Of one step and of [`STEPS_PER_GRAPH`]; none before they are needed, or when something was bound anew.
-    graphs: [Option<CudaGraph>; 2],
+    /// Of [`Self::lengths`] steps; none before they are needed, or when something was bound anew.
+    graphs: [Option<CudaGraph>; 3],
+    /// How many steps the graphs have, rising; as many as the one before where steps are too long for more.
+    lengths: [usize; 3],
+    /// Steps since something was bound anew.
+    n_run: u64,
     /// Whether all that is loaded at first use has been.
     is_warm: bool,
-    /// Whether a step is short enough for many of them to make one graph.
-    is_short: bool,
     /// What handing in the last run took.
     handing_in: Duration,
 }
@@ -86,23 +96,27 @@ impl CudaExecutable {
         });
         let done = done.collect::<Result<Vec<_>, DeviceError>>()?;
         let addresses = plan.buffers.iter().map(|_| 0).collect();
-        let is_short = launches.iter().map(Prepared::n_starts).sum::<usize>() < MOST_STARTS;
+        let lengths = lengths(launches.iter().map(Prepared::n_starts).sum());
+        let reads_steps = plan.buffers.iter().any(|buffer| buffer.place == Place::Input(InputKind::Step));
         let mut executable = CudaExecutable {
             lanes: Lanes::new(context, &scratch_bytes, workspace_bytes)?,
             arena: Memory::new(context, plan.arena_bytes)?,
             flag: Memory::new(context, 4 * FLAG_WORDS)?,
             flag_on_host: Pinned::new(context, FLAG_WORDS)?,
-            steps: Memory::new(context, 4 * STEPS_PER_GRAPH)?,
+            steps: Memory::new(context, 4 * lengths[2])?,
             context: Arc::clone(context),
             number_steps,
+            numbered: None,
+            reads_steps,
             bound: plan.buffers.iter().map(|_| None).collect(),
             addresses,
             launches,
             waits,
             done,
-            graphs: [None, None],
+            graphs: [None, None, None],
+            lengths,
+            n_run: 0,
             is_warm: false,
-            is_short,
             handing_in: Duration::ZERO,
             plan,
         };
@@ -117,7 +131,8 @@ impl CudaExecutable {
             Place::Input(_) => self.bound[id].as_ref().map_or(0, |memory| memory.start()),
         };
         if std::mem::replace(&mut self.addresses[id], start) != start {
-            self.graphs = [None, None];
+            self.graphs = [None, None, None];
+            self.n_run = 0;
         }
     }
 
@@ -131,20 +146,34 @@ impl CudaExecutable {
         self.lanes.main().cu_stream()
     }
 
-    /// Numbers the steps that are enqueued next.
-    fn number_steps(&self, first: u32, n_steps: usize) -> Result<(), DeviceError> {
-        let (mut start, mut first, mut n_steps) = (self.steps.start(), first, n_steps as u32);
-        let mut arguments = [(&raw mut start).cast(), (&raw mut first).cast(), (&raw mut n_steps).cast()];
-        let (blocks, threads) = ((1, 1, 1), (STEPS_PER_GRAPH as u32, 1, 1));
-        // SAFETY: the arguments are those of `NUMBER_STEPS`.
-        let launched =
-            unsafe { launch_kernel(self.number_steps.0, blocks, threads, 0, self.stream(), &mut arguments) };
+    /// Numbers the steps that are enqueued next, from `first` on, unless they are numbered so already.
+    fn number_from(&mut self, first: u32) -> Result<(), DeviceError> {
+        if self.numbered != Some(first) {
+            self.number_steps(first, 0)?;
+            self.numbered = Some(first);
+        }
+        Ok(())
+    }
+
+    /// Numbers all steps from `first` on, or by `more` than they are if that is not 0.
+    fn number_steps(&self, first: u32, more: u32) -> Result<(), DeviceError> {
+        if !self.reads_steps {
+            return Ok(());
+        }
+        let n_steps = self.lengths[2] as u32;
+        let (mut start, mut first, mut more) = (self.steps.start(), first, more);
+        let mut arguments = [(&raw mut start).cast(), (&raw mut first).cast(), (&raw mut more).cast()];
+        // SAFETY: the arguments are those of `NUMBER_STEPS`, of which each thread writes one of `n_steps` numbers.
+        let launched = unsafe {
+            launch_kernel(self.number_steps.0, (1, 1, 1), (n_steps, 1, 1), 0, self.stream(), &mut arguments)
+        };
         launched.map_err(|error| failed("numbering steps", &error))
     }
 
-    /// Starts all launches of steps that are numbered already.
+    /// Starts all launches of steps that are numbered already, and numbers those after them.
     fn enqueue(&self, n_steps: usize) -> Result<(), DeviceError> {
-        (0..n_steps).try_for_each(|i| self.enqueue_step(i))
+        (0..n_steps).try_for_each(|i| self.enqueue_step(i))?;
+        self.number_steps(0, n_steps as u32)
     }
 
     fn enqueue_step(&self, i: usize) -> Result<(), DeviceError> {
@@ -176,28 +205,41 @@ impl CudaExecutable {
     fn start(&mut self, first_step: u32, n_steps: u32) -> Result<(), DeviceError> {
         let mut n_done = 0;
         while n_done < n_steps {
-            let n_left = (n_steps - n_done) as usize;
-            let is_many = self.is_warm && self.is_short && n_left >= STEPS_PER_GRAPH;
-            let n = if is_many { STEPS_PER_GRAPH } else { 1 };
             let first = first_step.wrapping_add(n_done);
+            let graph = self.graph_for((n_steps - n_done) as usize);
+            let n = self.lengths[graph] as u32;
+            self.number_from(first)?;
+            // Until all is enqueued that numbers others.
+            self.numbered = None;
             if self.is_warm {
-                self.number_steps(first, n)?;
-                self.replay(n)?;
+                self.replay(graph)?;
             } else {
                 // What the libraries load at first use cannot be captured.
                 let _apart = apart_from_captures();
-                self.number_steps(first, n)?;
                 self.enqueue(1)?;
                 self.is_warm = true;
             }
-            n_done += n as u32;
+            self.numbered = Some(first.wrapping_add(n));
+            self.n_run += u64::from(n);
+            n_done += n;
         }
         Ok(())
     }
 
-    fn replay(&mut self, n_steps: usize) -> Result<(), DeviceError> {
-        let graph = usize::from(n_steps > 1);
+    /// Which graph the next of so many steps belong to.
+    fn graph_for(&self, n_steps: usize) -> usize {
+        let fits = |graph: usize| n_steps >= self.lengths[graph];
+        let pays = self.n_run >= TIMES_TO_PAY * self.lengths[2] as u64;
+        match self.is_warm {
+            true if fits(2) && pays && self.lengths[2] > self.lengths[1] => 2,
+            true if fits(1) => 1,
+            _ => 0,
+        }
+    }
+
+    fn replay(&mut self, graph: usize) -> Result<(), DeviceError> {
         if self.graphs[graph].is_none() {
+            let n_steps = self.lengths[graph];
             self.graphs[graph] = Some(capture(self.lanes.main(), || self.enqueue(n_steps))?);
         }
         match &self.graphs[graph] {
@@ -273,7 +315,11 @@ impl Executable for CudaExecutable {
         let id = bindings::output(&self.plan, name, bytes.len(), |id| self.bound[id].is_some())?;
         match (&self.plan.buffers[id].place, &self.bound[id]) {
             (Place::Arena(offset), _) => self.arena.read(*offset, bytes),
-            (Place::Input(InputKind::Step), _) => self.steps.read(0, bytes),
+            (Place::Input(InputKind::Step), _) => {
+                // Those that the device knows are of the steps to come.
+                bytes.copy_from_slice(&self.numbered.map_or(0, |next| next.wrapping_sub(1)).to_le_bytes());
+                Ok(())
+            }
             (Place::Input(_), Some(memory)) => memory.read(0, bytes),
             (Place::Input(_), None) => engine_core::bug!("output `{name}` is not bound"),
         }
@@ -285,7 +331,7 @@ impl Executable for CudaExecutable {
         let said = |error| failed("measuring a step", &error);
         let event = || Event::new().map_err(said);
         let events = (0..=self.launches.len()).map(|_| event()).collect::<Result<Vec<_>, DeviceError>>()?;
-        self.number_steps(step, 1)?;
+        self.number_from(step)?;
         events[0].record(self.stream()).map_err(said)?;
         // One after the other, so that each has the whole device.
         let buffers = self.addresses_of_step(0);
@@ -313,7 +359,7 @@ impl CudaExecutable {
     /// many times by one captured graph, as in a step. That is where it stands in a step, for what it reads may be written
     /// over later, and indices must stay indices. State that it writes is written as often.
     fn measure_short(&mut self, step: u32, times: &mut [KernelTime]) -> Result<(), RunError> {
-        self.number_steps(step, 1)?;
+        self.number_from(step)?;
         let buffers = self.addresses_of_step(0);
         let places = || Addresses { buffers: &buffers, lane: self.lanes.lane(0), flag: &self.flag };
         for (number, time) in times.iter_mut().enumerate() {
@@ -370,6 +416,16 @@ fn waits(plan: &Plan, launches: &[Prepared], launch: usize) -> Vec<usize> {
     waits
 }
 
+/// Steps of each graph, if one step starts so many kernels; whole numbers of the graph before.
+fn lengths(n_starts: usize) -> [usize; 3] {
+    let [one, some, many] = MOST_STEPS;
+    if n_starts > MOST_STARTS {
+        return [one; 3];
+    }
+    let fitting = MOST_STARTS / n_starts.max(1) / some * some;
+    [one, some, fitting.clamp(some, many)]
+}
+
 /// Compiles the kernels of all launches at once, and the one that numbers steps, which is returned.
 fn compile_all(context: &Context, plan: &Plan, launches: &mut [Prepared]) -> Result<Function, DeviceError> {
     let mut texts = vec![Text { owner: "step", text: NUMBER_STEPS, entry: "number_steps", shared_bytes: 0 }];
@@ -385,9 +441,24 @@ fn compile_all(context: &Context, plan: &Plan, launches: &mut [Prepared]) -> Res
     Ok(number_steps)
 }
 
-/// Writes the numbers of the steps to come.
+/// Writes the numbers of the steps to come, or moves them on.
 const NUMBER_STEPS: &str = r#"
-extern "C" __global__ void number_steps(unsigned int* steps, unsigned int first, unsigned int n_steps) {
-    if (threadIdx.x < n_steps) steps[threadIdx.x] = first + threadIdx.x;
+extern "C" __global__ void number_steps(unsigned int* steps, unsigned int first, unsigned int more) {
+    unsigned int before = more == 0 ? first + threadIdx.x : steps[threadIdx.x];
+    steps[threadIdx.x] = before + more;
 }
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn graphs_are_as_long_as_their_kernels_are_few() {
+        let found: Vec<_> = [1, 2, 9, 31, 62, 63, 1000, 1001].into_iter().map(lengths).collect();
+        let of_one = [1, 16, 16];
+        let expected =
+            [[1, 16, 320], [1, 16, 320], [1, 16, 96], [1, 16, 32], of_one, of_one, of_one, [1, 1, 1]];
+        assert_eq!(found, expected);
+    }
+}

@@ -154,6 +154,23 @@ fn the_first_extreme_of_a_long_row_is_found() {
     }
 }
 
+/// A plane at least, as threads of one start together anyway.
+#[test]
+fn few_short_rows_go_to_as_many_processors_as_there_are() {
+    let rows_of_block = |rows: usize, columns: usize| {
+        let mut s = Sketch::new(rows, columns, 1);
+        let x = s.input(DType::F32, Class::Element);
+        let best = s.reduce(Monoid::Max, x);
+        let y = s.binary(Binary::Sub, x, best);
+        s.store(y);
+        row::RowPlan::of(&s.tile, Target::CUDA).rows
+    };
+    let of_rows = |columns: usize| [1, 128, 512, 2048, 100_000].map(|rows| rows_of_block(rows, columns));
+    assert_eq!(of_rows(256), [2, 2, 4, 16, 16], "16 threads each");
+    assert_eq!(of_rows(4), [32, 32, 32, 32, 256], "a thread each");
+    assert_eq!(of_rows(1000), [1; 5], "a block each");
+}
+
 #[test]
 fn long_rows_that_are_read_once_are_not_held() {
     let held = |row: usize, is_read_again: bool, target: Target| {
