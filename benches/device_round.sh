@@ -271,8 +271,9 @@ products() {
       sleep 1
       part "product-$turn-$m-$k-$n-library" python3 cublaslt_best.py "$dims"
       sleep 1
-      part "product-$turn-$m-$k-$n-ours" ./engine bench --device cuda --at-once 4 --steps 2 --json ops/products.ron \
-        --stage gemm_bias_relu --set dims.M="$m" --set dims.K="$k" --set dims.N="$n"
+      # Its first stage draws the data, without which there would be zeros to multiply.
+      part "product-$turn-$m-$k-$n-ours" ./engine bench --device cuda --warmup 3 --at-once 4 --steps 3 --json \
+        ops/products.ron --set dims.M="$m" --set dims.K="$k" --set dims.N="$n"
     done
   done
   part products python3 - "$work" <<'PYTHON'
@@ -281,7 +282,8 @@ ratios = {}
 for path in sorted(glob.glob(sys.argv[1] + "/product-*-library.log")):
     turn, shape = re.search(r"product-(\d+)-(.*)-library", path).groups()
     best = json.load(open(path))["ms"]
-    ours = json.load(open(path.replace("library", "ours")))["stages"][0]["median_us"] * 1e-3
+    stages = {stage["name"]: stage for stage in json.load(open(path.replace("library", "ours")))["stages"]}
+    ours = stages["gemm_bias_relu"]["median_us"] * 1e-3
     print(f"product {shape}, turn {turn}: library {best:.4f} ms, ours {ours:.4f} ms, {best / ours:.3f}")
     if turn != "1":
         ratios.setdefault(shape, []).append(best / ours)
