@@ -509,6 +509,23 @@ impl Kernel {
         format!("{}: {}", self.name, self.ops.join(" "))
     }
 
+    /// The tiles that it runs, in order.
+    pub fn tiles(&self) -> Vec<&Tile> {
+        match &self.body {
+            KernelBody::Map(tile) | KernelBody::Row(tile) | KernelBody::Segmented { tile, .. } => vec![tile],
+            KernelBody::Contract(body) => vec![&body.epilogue],
+            KernelBody::Attend(body) => body.tiles().to_vec(),
+            KernelBody::Scatter(body) => vec![&body.base, &body.updates],
+            KernelBody::Scan { .. } | KernelBody::Opaque(_) => vec![],
+        }
+    }
+
+    /// Whether it may find a value that ends the run, such as an index out of bounds.
+    pub fn has_checks(&self) -> bool {
+        let mut insts = self.tiles().into_iter().flat_map(|tile| &tile.insts);
+        insts.any(|inst| matches!(inst.op, TileOp::Check { .. }))
+    }
+
     /// Bytes of scratch that the plan sets aside while the kernel runs.
     pub fn workspace_bytes(&self) -> usize {
         match &self.body {

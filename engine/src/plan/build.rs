@@ -6,8 +6,8 @@ use super::{Buffer, BufferId, CheckSite, Launch, Place, Plan, Precision};
 use crate::fuse::{Access, Class, Domain, Kernel, KernelBody, Operand, Tile, TileInst, TileOp, Use};
 use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
 use crate::rules::Numerics;
-use petgraph::algo::has_path_connecting;
 use petgraph::graph::NodeIndex;
+use petgraph::visit::Dfs;
 use std::collections::{HashMap, HashSet};
 
 /// Plans the kernels of a simplified primitive graph for `n_streams` streams.
@@ -82,14 +82,23 @@ impl Planner<'_> {
     }
 
     /// Whether the next state can be written over the old one: its kernel reads at most its own elements of the old
-    /// one, and whoever else reads the old one can do so before.
+    /// one, and whoever else reads the old one, or checks anything, can do so before.
     fn updates_in_place(&self, link: &StateLink) -> bool {
         let state = Value::of(link.input);
         let Some(writer) = self.writer(link.next) else { return false };
         let readers = self.readers(state);
-        !self.in_place.contains_key(&link.next)
-            && (!readers.contains(&writer) || reads_own_elements(&self.kernels[writer], state, link.next))
-            && !readers.iter().any(|&reader| reader != writer && self.reaches(writer, reader))
+        if self.in_place.contains_key(&link.next)
+            || (readers.contains(&writer) && !reads_own_elements(&self.kernels[writer], state, link.next))
+        {
+            return false;
+        }
+        let is_after = self.after(writer);
+        !readers.into_iter().chain(self.checkers()).any(|id| id != writer && is_after[id])
+    }
+
+    /// Kernels that may end the run: what they find must not come after a state has been overwritten.
+    fn checkers(&self) -> impl Iterator<Item = usize> {
+        (0..self.kernels.len()).filter(|&id| self.kernels[id].has_checks())
     }
 
     fn writer(&self, value: Value) -> Option<usize> {
@@ -100,10 +109,15 @@ impl Planner<'_> {
         (0..self.kernels.len()).filter(|&id| uses(&self.kernels[id], value, Use::Read)).collect()
     }
 
-    /// Whether `to` must run after `from`, with the orders that in-place updates have imposed so far.
-    fn reaches(&self, from: usize, to: usize) -> bool {
-        let (from, to) = (NodeIndex::new(from), NodeIndex::new(to));
-        has_path_connecting(&dependencies(&self.before()), from, to, None)
+    /// By kernel: whether it is this one or must run after it, with the orders that in-place updates have imposed so far.
+    fn after(&self, kernel: usize) -> Vec<bool> {
+        let before = dependencies(&self.before());
+        let mut is_after = vec![false; self.kernels.len()];
+        let mut search = Dfs::new(&before, NodeIndex::new(kernel));
+        while let Some(found) = search.next(&before) {
+            is_after[found.index()] = true;
+        }
+        is_after
     }
 
     /// A kernel that copies a next state to where the state lives, after all who read the old one.
@@ -128,8 +142,8 @@ impl Planner<'_> {
         }
     }
 
-    /// By kernel: those that must finish before. A value is written before it is read, and a state is read before it is
-    /// overwritten.
+    /// By kernel: those that must finish before. A value is written before it is read, and a state is read, and all that
+    /// is checked in a step has been, before it is overwritten.
     fn before(&self) -> Before {
         let mut before: Before = vec![vec![]; self.kernels.len()];
         for (id, kernel) in self.kernels.iter().enumerate() {
@@ -141,7 +155,8 @@ impl Planner<'_> {
                     Use::Write => {
                         let old = self.in_place.get(&operand.value).copied().unwrap_or(operand.value);
                         if self.is_state(old) {
-                            before[id].extend(self.readers(old).into_iter().filter(|&reader| reader != id));
+                            let first = self.readers(old).into_iter().chain(self.checkers());
+                            before[id].extend(first.filter(|&other| other != id));
                         }
                     }
                 }

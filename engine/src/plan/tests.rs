@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
-//! Plans of random graphs: no two live buffers overlap, every read comes after its write, states are read before they
-//! are overwritten.
+//! Plans of random graphs: no two live buffers overlap, every read comes after its write, states are read, and all checks
+//! have been made, before they are overwritten.
 
 use super::{Launch, Place, Plan, plan, separate_states};
 use crate::fuse::{Abilities, KernelBody, Settings, Use, fuse, fuse_with, verify};
@@ -32,7 +32,7 @@ fn grown(steps: &[(u8, u16, u16)], n_states: usize, extent: usize) -> Graph {
 }
 
 fn grow(b: &mut Builder, op: u8, a: Value, c: Value) -> Value {
-    match op % 6 {
+    match op % 7 {
         0 => b.add(a, c),
         1 => b.unary(Unary::Tanh, a),
         2 => b.matmul(a, c),
@@ -44,6 +44,13 @@ fn grow(b: &mut Builder, op: u8, a: Value, c: Value) -> Value {
         4 => {
             let t = b.permute(a, &[1, 0]);
             b.binary(Binary::Mul, t, c)
+        }
+        5 => {
+            let extent = b.graph.ty(a).extents()[0];
+            let idx = b.cast(c, DType::I32);
+            let idx = b.reduce(Monoid::Max, idx, &[1]);
+            let idx = b.check_index(idx, extent);
+            b.gather(a, idx, 0, 0)
         }
         _ => {
             let s = b.sum(a, &[0]);
@@ -163,6 +170,17 @@ fn check_results(plan: &Plan, graph: &Graph) {
     }
 }
 
+/// What may end the run comes before all that outlives the step.
+fn check_checks(plan: &Plan) {
+    let precedes = precedes(&plan.launches);
+    let launches = || plan.launches.iter().enumerate();
+    for (writer, _) in launches().filter(|(_, launch)| plan.writes_state(launch)) {
+        for (checker, _) in launches().filter(|(_, launch)| plan.kernels[launch.kernel].has_checks()) {
+            assert!(checker == writer || precedes[checker][writer], "{checker} checks too late\n{plan}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
@@ -177,6 +195,7 @@ proptest! {
         check_memory(&plan);
         check_contents(&plan, &graph);
         check_results(&plan, &graph);
+        check_checks(&plan);
     }
 
     #[test]

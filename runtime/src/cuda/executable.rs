@@ -18,17 +18,19 @@ use engine_core::emit::FLAG_WORDS;
 use engine_core::fuse::{Operand, Use};
 use engine_core::ir::{InputKind, NodeId};
 use engine_core::plan::{BufferId, Place, Plan};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Steps of the graphs, at most: the gap between two graphs is long beside a short kernel.
+/// Steps of graphs, at most: the gap between two graphs is long beside a short kernel. What is left of a run in the end may
+/// become a graph as well.
 const MOST_STEPS: [usize; 3] = [1, 16, 320];
 /// Kernels of the longest graph, at most, and of a step that shares a graph with others: the gap does not matter beside
 /// more of them, and making a larger graph would.
 const MOST_STARTS: usize = 1000;
-/// The longest graph takes milliseconds to make, which come back by gaps that are saved once it has run so many times.
-const TIMES_TO_PAY: u64 = 16;
+/// A graph takes up to milliseconds to make, which come back by the gaps that it saves when it has run so many times.
+const TIMES_TO_PAY: usize = 16;
 
 /// A plan, ready to run.
 pub struct CudaExecutable {
@@ -52,16 +54,14 @@ pub struct CudaExecutable {
     /// By buffer of the plan: where it lies; 0 if that is not known yet.
     addresses: Vec<CUdeviceptr>,
     launches: Vec<Prepared>,
-    /// By launch: the launches on other streams that it waits for.
-    waits: Vec<Vec<usize>>,
     /// By launch: that it is done, where another one waits for it.
     done: Vec<Option<Event>>,
-    /// Of [`Self::lengths`] steps; none before they are needed, or when something was bound anew.
-    graphs: [Option<CudaGraph>; 3],
-    /// How many steps the graphs have, rising; as many as the one before where steps are too long for more.
+    /// By their steps, as they come to be needed; none of before something was bound anew.
+    graphs: HashMap<usize, CudaGraph>,
+    /// How many steps graphs have, rising; as many as the one before where steps are too long for more.
     lengths: [usize; 3],
-    /// Steps since something was bound anew.
-    n_run: u64,
+    /// By steps: how many times a graph of so many would have run.
+    wanted: HashMap<usize, usize>,
     /// Whether all that is loaded at first use has been.
     is_warm: bool,
     /// What handing in the last run took.
@@ -88,10 +88,8 @@ impl CudaExecutable {
         }
         let has_product = launches.iter().any(Prepared::has_product);
         let workspace_bytes = if has_product { WORKSPACE_BYTES } else { 0 };
-        let waits: Vec<Vec<usize>> =
-            (0..plan.launches.len()).map(|launch| waits(&plan, &launches, launch)).collect();
         let done = (0..plan.launches.len()).map(|launch| {
-            let is_awaited = waits.iter().any(|waits| waits.contains(&launch));
+            let is_awaited = plan.launches.iter().any(|other| other.waits.contains(&launch));
             is_awaited.then(Event::new).transpose().map_err(|error| failed("making an event", &error))
         });
         let done = done.collect::<Result<Vec<_>, DeviceError>>()?;
@@ -111,11 +109,10 @@ impl CudaExecutable {
             bound: plan.buffers.iter().map(|_| None).collect(),
             addresses,
             launches,
-            waits,
             done,
-            graphs: [None, None, None],
+            graphs: HashMap::new(),
             lengths,
-            n_run: 0,
+            wanted: HashMap::new(),
             is_warm: false,
             handing_in: Duration::ZERO,
             plan,
@@ -131,8 +128,8 @@ impl CudaExecutable {
             Place::Input(_) => self.bound[id].as_ref().map_or(0, |memory| memory.start()),
         };
         if std::mem::replace(&mut self.addresses[id], start) != start {
-            self.graphs = [None, None, None];
-            self.n_run = 0;
+            self.graphs.clear();
+            self.wanted.clear();
         }
     }
 
@@ -181,7 +178,8 @@ impl CudaExecutable {
         self.lanes.begin()?;
         for (number, launch) in self.launches.iter().enumerate() {
             let lane = self.lanes.lane(self.plan.launches[number].stream);
-            for event in self.waits[number].iter().filter_map(|&before| self.done[before].as_ref()) {
+            let waits = &self.plan.launches[number].waits;
+            for event in waits.iter().filter_map(|&before| self.done[before].as_ref()) {
                 lane.wait(event)?;
             }
             launch.enqueue(&Addresses { buffers: &buffers, lane, flag: &self.flag })?;
@@ -203,49 +201,57 @@ impl CudaExecutable {
     }
 
     fn start(&mut self, first_step: u32, n_steps: u32) -> Result<(), DeviceError> {
-        let mut n_done = 0;
-        while n_done < n_steps {
-            let first = first_step.wrapping_add(n_done);
-            let graph = self.graph_for((n_steps - n_done) as usize);
-            let n = self.lengths[graph] as u32;
-            self.number_from(first)?;
+        let mut next = first_step;
+        let mut n_left = n_steps as usize;
+        if !self.is_warm && n_left > 0 {
+            self.number_from(next)?;
             // Until all is enqueued that numbers others.
             self.numbered = None;
-            if self.is_warm {
-                self.replay(graph)?;
-            } else {
-                // What the libraries load at first use cannot be captured.
-                let _apart = apart_from_captures();
-                self.enqueue(1)?;
-                self.is_warm = true;
-            }
-            self.numbered = Some(first.wrapping_add(n));
-            self.n_run += u64::from(n);
-            n_done += n;
+            // What the libraries load at first use cannot be captured.
+            let apart = apart_from_captures();
+            self.enqueue(1)?;
+            drop(apart);
+            self.is_warm = true;
+            next = next.wrapping_add(1);
+            self.numbered = Some(next);
+            n_left -= 1;
+        }
+        for n in self.lengths_of(n_left) {
+            self.number_from(next)?;
+            self.numbered = None;
+            self.replay(n)?;
+            next = next.wrapping_add(n as u32);
+            self.numbered = Some(next);
         }
         Ok(())
     }
 
-    /// Which graph the next of so many steps belong to.
-    fn graph_for(&self, n_steps: usize) -> usize {
-        let fits = |graph: usize| n_steps >= self.lengths[graph];
-        let pays = self.n_run >= TIMES_TO_PAY * self.lengths[2] as u64;
-        match self.is_warm {
-            true if fits(2) && pays && self.lengths[2] > self.lengths[1] => 2,
-            true if fits(1) => 1,
-            _ => 0,
+    /// The lengths of the graphs that so many steps are run by.
+    fn lengths_of(&mut self, n_steps: usize) -> Vec<usize> {
+        let [one, some, many] = self.lengths;
+        if some == one {
+            return vec![one; n_steps];
         }
+        let n_many = if many > some && self.pays(many, n_steps / many) { n_steps / many } else { 0 };
+        let rest = n_steps - n_many * many;
+        let (n_some, rest) = (rest / some, rest % some);
+        let last = if rest > one && self.pays(rest, 1) { vec![rest] } else { vec![one; rest] };
+        [vec![many; n_many], vec![some; n_some], last].concat()
     }
 
-    fn replay(&mut self, graph: usize) -> Result<(), DeviceError> {
-        if self.graphs[graph].is_none() {
-            let n_steps = self.lengths[graph];
-            self.graphs[graph] = Some(capture(self.lanes.main(), || self.enqueue(n_steps))?);
+    /// Whether a graph of so many steps, which would run so many times now, pays for being made.
+    fn pays(&mut self, n_steps: usize, n_times: usize) -> bool {
+        let wanted = self.wanted.entry(n_steps).or_default();
+        *wanted += n_times;
+        *wanted > TIMES_TO_PAY
+    }
+
+    fn replay(&mut self, n_steps: usize) -> Result<(), DeviceError> {
+        if !self.graphs.contains_key(&n_steps) {
+            let graph = capture(self.lanes.main(), || self.enqueue(n_steps))?;
+            self.graphs.insert(n_steps, graph);
         }
-        match &self.graphs[graph] {
-            Some(graph) => graph.launch().map_err(|error| failed("launching a step", &error)),
-            None => engine_core::bug!("a graph was not kept"),
-        }
+        self.graphs[&n_steps].launch().map_err(|error| failed("launching a step", &error))
     }
 
     /// Waits for everything, and looks at the error flag.
@@ -400,20 +406,6 @@ impl Drop for CudaExecutable {
         // Memory must not be freed under a kernel. A failure has been told by the run that it belongs to.
         let _ = self.lanes.main().synchronize();
     }
-}
-
-/// The launches on other streams that one waits for: those the plan names, and for what outlives the step all those that
-/// may raise the error flag.
-fn waits(plan: &Plan, launches: &[Prepared], launch: usize) -> Vec<usize> {
-    let this = &plan.launches[launch];
-    let mut waits = this.waits.clone();
-    if plan.writes_state(this) {
-        let elsewhere = (0..launch).filter(|&before| plan.launches[before].stream != this.stream);
-        waits.extend(elsewhere.filter(|&before| launches[before].may_raise()));
-    }
-    waits.sort_unstable();
-    waits.dedup();
-    waits
 }
 
 /// Steps of each graph, if one step starts so many kernels; whole numbers of the graph before.

@@ -146,16 +146,6 @@ impl Prepared {
         }
     }
 
-    /// Whether it may raise the error flag.
-    pub fn may_raise(&self) -> bool {
-        let raises = |part: &Part| match part {
-            Part::Kernel(part) => part.raises(),
-            Part::Panels(part) => part.step.raises(),
-            Part::Product { .. } => false,
-        };
-        self.parts.iter().chain(&self.beside).any(raises)
-    }
-
     /// Whether the library is used.
     pub fn has_product(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Product { .. } | Part::Panels(_)))
@@ -456,10 +446,6 @@ impl KernelPart {
     fn text<'t>(&'t self, owner: &'t str) -> Text<'t> {
         let KernelSource { text, entry, shared_bytes, .. } = &self.source;
         Text { owner, text, entry, shared_bytes: *shared_bytes }
-    }
-
-    fn raises(&self) -> bool {
-        self.source.arguments.contains(&Argument::Flag)
     }
 
     fn enqueue(&self, addresses: &Addresses, stream: CUstream) -> Result<(), DeviceError> {

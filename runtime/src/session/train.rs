@@ -21,7 +21,7 @@ use super::{Resume, STAGE, Session, Subscriber};
 use crate::checkpoint::{Checkpoint, CheckpointError, Cursor};
 
 /// Most steps between two looks at the loss and at the flag that interrupts, and the time they should take at most.
-const MOST_STEPS: usize = 32;
+const MOST_STEPS: usize = 1024;
 const SLICE_TIME: Duration = Duration::from_millis(50);
 
 impl Session {
