@@ -111,6 +111,9 @@ verify() {
       "N": 1028, "R": 6, "C": 132, "M": 40, "K": 72, "H": 3, "D": 24, "S": 37}' &
     started+=($!)
   done
+  # Long rows, which are copied ahead, and more of them than processors.
+  PART_SECONDS=420 part verify-long-rows ./engine verify --device cuda ops/rows.ron --set dims.R=133 &
+  started+=($!)
   for graph in graphs/*.ron; do
     PART_SECONDS=420 part "verify-$(basename "$graph" .ron)" ./engine verify --device cuda "$graph" &
     started+=($!)
@@ -169,9 +172,18 @@ sanitizer() {
     sanitized "$tool" long-rows ./engine bench --device cuda --warmup 0 --steps 1 ops/rows.ron --set dims.R=150
     sanitized "$tool" mnist \
       ./engine bench --device cuda --warmup 0 --steps 1 graphs/mnist.ron --stage train --set train.batch=40
-    # Sums in the order of their indices, by sorted segments.
-    sanitized "$tool" segmented ./engine bench --device cuda --warmup 0 --steps 1 graphs/embedding.ron --stage train \
-      --set train.batch=40 --set deterministic=true
+    # Sums in the order of their indices: few are looked through, many are sorted.
+    for batch in 40 200; do
+      sanitized "$tool" "in-order-$batch" ./engine bench --device cuda --warmup 0 --steps 1 graphs/embedding.ron --stage train \
+        --set "train.batch=$batch" --set deterministic=true
+    done
+    # Rows sorted in several runs, and long selections; rows of a product in several panels.
+    sanitized "$tool" long-sorts ./engine bench --device cuda --warmup 0 --steps 1 ops/selection.ron --set 'dims={"R": 3, "C": 20000}'
+    sanitized "$tool" panels ./engine bench --device cuda --warmup 0 --steps 1 ops/search.ron \
+      --set 'dims={"N": 40000, "M": 300, "D": 24}'
+    # Steps of one graph, which numbers those after it.
+    sanitized "$tool" many-steps ./engine bench --device cuda --warmup 0 --steps 2 --at-once 16 graphs/mnist.ron \
+      --stage train --set train.batch=40
   done
   # Scans, sorting, selection, attention, indices, optimizers and halves (`cast`), by the examples of their ops.
   for filter in cumsum sort topk nearest attention scatter adam muon cast; do
@@ -209,6 +221,8 @@ speed() {
       */search.ron | */selection.ron) at_once=1 ;;
       # A GPU that multiplies for long gets slower by its own heat, so these come in bursts from a rest, as in `products`.
       */products.ron) continue ;;
+      # Below, by size.
+      */narrow.ron) continue ;;
       # An ordered sum of so many rows is timed beside the other.
       */indices.ron) at_once=4 steps=3 ;;
     esac
@@ -225,8 +239,9 @@ speed() {
     op "indices-$rows-$columns-$indices" --at-once 320 --steps 100 ops/indices.ron \
       --set dims.R="$rows" --set dims.C="$columns" --set dims.M="$indices"
   done
+  for rows in 128 1024 8192; do op "narrow-$rows" --at-once 320 --steps 40 ops/narrow.ron --set dims.M="$rows"; done
   for batch in 128 1024 8192; do
-    op "mnist-$batch" --at-once 320 --steps 20 graphs/mnist.ron --stage train --set "train.batch=$batch" --set matmul=Tf32
+    op "mnist-$batch" --at-once 320 --steps 60 graphs/mnist.ron --stage train --set "train.batch=$batch" --set matmul=Tf32
   done
   part recall python3 search_recall.py "$scratch/dump" "$work/ops/recall.json"
   mkdir -p "$scratch/whole-run"
@@ -234,7 +249,8 @@ speed() {
   if [ -e torch_ops.py ]; then
     part peer timeout "${PEER_SECONDS:-230}" python3 torch_ops.py
     part peer-selection python3 torch_selection.py
-    cat "$work/peer.log" "$work/peer-selection.log" "$work/whole-run.log" >"$work/peer.jsonl"
+    part peer-narrow python3 torch_narrow.py
+    cat "$work/peer.log" "$work/peer-selection.log" "$work/peer-narrow.log" "$work/whole-run.log" >"$work/peer.jsonl"
     if [ -e mnist_gpu_jax.py ]; then
       part peer-jax python3 mnist_gpu_jax.py
       sed -nE 's|^batch +([0-9]+) .*scan.gather +([0-9.]+) us/step.*|{"op": "mnist_step", "shape": [\1], "dtype": "tf32", "mode": "scan", "ms": \2e-3}|p' \
@@ -338,7 +354,7 @@ vulkan_speed() {
   done
   for batch in 128 1024 8192; do
     for matmul in F32 Tf32; do
-      on_both "mnist-$batch-$matmul" graphs/mnist.ron --stage train --at-once 64 --steps 20 \
+      on_both "mnist-$batch-$matmul" graphs/mnist.ron --stage train --at-once 64 --steps 40 \
         --set "train.batch=$batch" --set "matmul=$matmul"
     done
     part "wgpu-profile-mnist-$batch" ./engine profile --device wgpu graphs/mnist.ron --stage train --set "train.batch=$batch"

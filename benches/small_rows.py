@@ -29,6 +29,8 @@ def main():
     for each in rows:
         print(f"{each['name']:40} {each['us']:8.2f} {each['peer_us']:8.2f} {each['peer_mode']:12} "
               f"{each['times_as_fast']:6.3f}x {each['lowest']:.3f} to {each['highest']:.3f}")
+    if any(each["times_as_fast"] < 1 for each in rows):
+        sys.exit("the peer is faster")
 
 
 def row(key, ours, peers):
