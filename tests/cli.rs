@@ -611,6 +611,7 @@ fn steps_and_kernels_are_timed() {
     let profile = ["profile", "tiny.ron", "--device", "cpu", "--steps", "3", "--trace", "trace.json"];
     let text = results(&profile);
     assert!(text.contains("GB/s by a copy of 64 MiB") && text.contains("limited by"), "{text}");
+    assert!(text.lines().next().unwrap().ends_with(" in f32"), "{text}");
     let trace: Value = serde_json::from_str(&fs::read_to_string(desk.path("trace.json")).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let kernels: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
