@@ -561,6 +561,20 @@ fn check_failure_after_results(ended: &Ended, said: &str) {
 }
 
 #[test]
+fn strict_numerics_keep_every_bit_as_it_is_written() {
+    let desk = Desk::new();
+    let nodes = r#"nodes: {"y": "log(sum(exp(x), axis=1))"}, stages: {"go": Run(outputs: ["y"])}"#;
+    desk.write("log.ron", format!(r#"(params: {{"x": "f32[4, 8]"}}, {nodes})"#));
+    let is_stable = |set: &[&str]| {
+        let ended = desk.engine(&[&["explain", "log.ron", "--stage", "simplified"], set].concat());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        ended.results.contains("max(")
+    };
+    assert!(is_stable(&[]));
+    assert!(!is_stable(&["--set", "numerics=Strict"]));
+}
+
+#[test]
 fn the_ops_test_themselves() {
     let desk = Desk::new();
     let ended = desk.engine(&["selftest", "--filter", "relu", "--device", "cpu"]);

@@ -3,6 +3,7 @@
 use crate::diag::Span;
 use crate::ir::{Attr, Attrs, Graph, InputKind, Symbol, Type};
 use crate::plan::Precision;
+use crate::rules::Numerics;
 
 /// A checked pipeline, as read from a RON file or built in code.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub struct Pipeline {
     pub seed: u64,
     /// How matrices are multiplied.
     pub matmul: Precision,
+    /// How far what is computed may be rewritten, and functions be rough.
+    pub numerics: Numerics,
     /// Whether the same seed gives the same bits each time, even where the device has a faster way.
     pub deterministic: bool,
     /// Data sources by name.

@@ -21,6 +21,7 @@ use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::{DataDecl, Init, InputDecl, ParamDecl, Pipeline};
 use crate::plan::Precision;
+use crate::rules::Numerics;
 use functions::Functions;
 use nodes::{NodeDef, check_name, read_nodes, sort};
 use std::collections::HashMap;
@@ -97,6 +98,8 @@ fn read_pipeline(
     let seed = fields.optional("seed").and_then(|v| v.integer("`seed`", 0..=u64::MAX, diags)).unwrap_or(0);
     let precisions = [("F32", Precision::F32), ("Tf32", Precision::Tf32)];
     let matmul = fields.optional("matmul").and_then(|v| v.choice("`matmul`", &precisions, diags));
+    let numerics = [("Strict", Numerics::Strict), ("Default", Numerics::Default), ("Fast", Numerics::Fast)];
+    let numerics = fields.optional("numerics").and_then(|v| v.choice("`numerics`", &numerics, diags));
     let deterministic = fields.optional("deterministic").and_then(|v| v.boolean("`deterministic`", diags));
     let dims = fields.optional("dims").map(|v| read_dims(v, diags)).unwrap_or_default();
     let mut functions = functions;
@@ -124,6 +127,7 @@ fn read_pipeline(
         name,
         seed,
         matmul: matmul.unwrap_or_default(),
+        numerics: numerics.unwrap_or_default(),
         deterministic: deterministic.unwrap_or_default(),
         data,
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),

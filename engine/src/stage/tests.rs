@@ -6,6 +6,7 @@ use crate::op::{Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
 use crate::oracle::{Oracle, OracleRun, OracleTensor};
 use crate::pipeline::{DataDecl, Init, InputDecl, LastBatch, OptimizerDecl, ParamDecl, Schedule, SplitRef};
 use crate::plan::Precision;
+use crate::rules::Numerics;
 use std::collections::HashMap;
 
 /// Momentum: v' = v + g, w' = w - lr·v'.
@@ -52,6 +53,7 @@ fn pipeline(registry: &Registry) -> Pipeline {
         name: "fit".into(),
         seed: 0,
         matmul: Precision::default(),
+        numerics: Numerics::default(),
         deterministic: false,
         data: vec![DataDecl { name: "points".into(), source: "test".into(), options: vec![], span: None }],
         inputs: vec![input("x"), input("t")],

@@ -115,7 +115,8 @@ impl CompilingPlanner {
 
     fn compile_graph(&self, graph: &Graph) -> Compiled {
         let deterministic = self.pipeline.deterministic || self.options.deterministic;
-        let options = Options { matmul: self.pipeline.matmul, deterministic, ..self.options.clone() };
+        let Pipeline { matmul, numerics, .. } = *self.pipeline;
+        let options = Options { matmul, numerics, deterministic, ..self.options.clone() };
         let kept =
             self.kept.iter().filter_map(|name| Some((format!("{KEPT}{name}").into(), graph.find(name)?)));
         let mut graph = graph.clone();

@@ -348,6 +348,7 @@ fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
         name: "tiny".to_string(),
         seed: 7,
         matmul: Precision::default(),
+        numerics: Default::default(),
         deterministic: false,
         data: vec![],
         inputs: vec![InputDecl { name: "x".into(), from: Some(("data".into(), "x".into())), span: None }],

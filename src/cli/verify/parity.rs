@@ -209,7 +209,7 @@ impl Programs {
             let Options { fuse, without, fuel, abilities, n_streams, .. } = peer.options.clone();
             let settings = fuse::Settings { fuse, without, fuel, abilities, deterministic: is_ordered };
             let plan = plan(part, fuse_with(part, &settings).kernels, n_streams);
-            Plan { matmul: compiled.plan.matmul, ..plan }
+            Plan { matmul: compiled.plan.matmul, numerics: compiled.plan.numerics, ..plan }
         };
         Programs::new(part, peers.iter().map(planned))
     }

@@ -502,6 +502,23 @@ fn the_command_line_replaces_fields() {
 }
 
 #[test]
+fn how_numbers_are_computed_is_a_choice_of_the_pipeline() {
+    let with = |text: &str, overrides: &[(&str, &str)]| {
+        let (pipeline, diags, sources) = read(text, overrides);
+        assert_eq!(diags.render(&sources, Look::Plain), "");
+        let pipeline = pipeline.unwrap();
+        (pipeline.matmul, pipeline.numerics)
+    };
+    assert_eq!(with("()", &[]), (Precision::F32, Numerics::Default));
+    assert_eq!(with("(matmul: Tf32, numerics: Strict)", &[]), (Precision::Tf32, Numerics::Strict));
+    assert_eq!(with("(numerics: Default)", &[("numerics", "Fast")]).1, Numerics::Fast);
+
+    let (_, diags, sources) = read("(numerics: Strikt)", &[]);
+    let said = diags.render(&sources, Look::Plain);
+    assert!(said.contains("did you mean `Strict`?"), "{said}");
+}
+
+#[test]
 fn wrong_overrides_are_told() {
     let overrides = [
         ("sed", "7"),
