@@ -5,11 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use engine_core::compile::Options;
+#[cfg(feature = "cuda")]
+use engine_runtime::cuda;
 use engine_runtime::device::Device;
 
 use super::output::{Failure, remark};
 use super::{CompileArgs, DeviceArgs};
-use crate::devices::{self, Opened};
+use crate::devices::{self, Choice, Opened};
 
 /// Does `work` on the device that is asked for; under `auto`, from its start on the next one where a device fails.
 pub(super) fn on_device<T>(
@@ -75,7 +77,23 @@ pub(super) fn compile_options_for(args: &CompileArgs, device: &dyn Device) -> Op
     Options { abilities: device.abilities(), n_streams: device.n_streams(), ..compile_options(args) }
 }
 
-/// How to compile where no device is asked for.
+/// How to compile for the device of a choice, which is opened only where its kernels depend on what it is: not `cuda`.
+pub(super) fn compile_options_of(args: &CompileArgs, choice: Choice) -> Result<Options, Failure> {
+    match choice {
+        Choice::Cpu => Ok(compile_options(args)),
+        #[cfg(feature = "cuda")]
+        Choice::Cuda(_) => {
+            Ok(Options { abilities: cuda::abilities(), n_streams: cuda::N_STREAMS, ..compile_options(args) })
+        }
+        _ => {
+            let opened = devices::open(choice, None)?;
+            tell_device(&opened, false);
+            Ok(compile_options_for(args, &*opened.device))
+        }
+    }
+}
+
+/// How to compile for the CPU, and where kernels do not matter.
 pub(super) fn compile_options(args: &CompileArgs) -> Options {
     let fuel = args.fuel.unwrap_or(usize::MAX);
     Options { fuse: !args.no_fuse, without: args.without.clone(), fuel, ..Options::default() }
@@ -85,7 +103,7 @@ pub(super) fn compile_options(args: &CompileArgs) -> Options {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::devices::{Choice, Next};
+    use crate::devices::Next;
     use engine_runtime::device::DeviceError;
     use engine_runtime::session::SessionError;
 

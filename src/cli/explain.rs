@@ -17,10 +17,10 @@ use engine_runtime::session::{CompilingPlanner, Fault, StageFault, load_data, sp
 use indexmap::IndexSet;
 use serde_json::{Value, json};
 
-use super::device::compile_options;
+use super::device::compile_options_of;
 use super::open::{Opened, open};
 use super::output::{Failure, print};
-use super::{ExplainArgs, WhyArgs};
+use super::{CompileArgs, ExplainArgs, WhyArgs};
 use crate::Engine;
 
 /// The forms of a stage on its way to a plan.
@@ -56,7 +56,7 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
         registry,
         &sources,
         args.pipeline.data_dir(),
-        compile_options(&args.compile),
+        compile_options_of(&args.compile, args.device)?,
         None,
     )?;
     if args.json {
@@ -73,7 +73,7 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
 pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.pipeline.graph, &mut registry)?;
-    let options = Options::default();
+    let options = compile_options_of(&CompileArgs::default(), args.device)?;
     let stages = compile_stages(&opened, registry, &sources, args.pipeline.data_dir(), options, None)?;
     let answers: Vec<String> =
         stages.iter().filter_map(|(name, compiled)| answer(name, compiled, &args.from, &args.to)).collect();

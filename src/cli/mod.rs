@@ -214,7 +214,7 @@ impl ResidencyArgs {
 }
 
 /// What the compiler is kept from, for finding out which of its steps is wrong.
-#[derive(Args)]
+#[derive(Args, Default)]
 struct CompileArgs {
     /// Make every node a kernel of its own
     #[arg(long)]
@@ -283,6 +283,9 @@ struct ExplainArgs {
     /// The form to print
     #[arg(long, default_value = "kernels")]
     stage: explain::Form,
+    /// The device to compile for, as `run --device` takes it; `cuda` need not be there
+    #[arg(long, default_value = "cpu", value_name = "DEVICE")]
+    device: Choice,
     #[command(flatten)]
     compile: CompileArgs,
     /// Print kernels and memory as JSON
@@ -300,6 +303,9 @@ struct WhyArgs {
     /// The node that uses it
     #[arg(value_name = "NODE")]
     to: String,
+    /// The device to compile for, as `run --device` takes it; `cuda` need not be there
+    #[arg(long, default_value = "cpu", value_name = "DEVICE")]
+    device: Choice,
 }
 
 #[derive(Args)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use engine_core::compile::Options;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
 use engine_core::pipeline::{Stage, StageKind};
@@ -37,24 +38,25 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     if opened.pipeline.stages.iter().all(is_prediction) && !args.quiet {
         remark("note: there is no stage to run; `engine predict` computes outputs for rows of a file");
     }
-    let report = run_stages(&opened, registry.clone(), &sources, args, &mut progress)?;
+    let (report, options) = run_stages(&opened, registry.clone(), &sources, args, &mut progress)?;
     let Some(path) = &args.report else { return Ok(()) };
     if path.extension().is_some_and(|extension| extension == "html") {
-        let (data_dir, options) = (args.pipeline.data_dir(), compile_options(&args.machine.compile));
+        let data_dir = args.pipeline.data_dir();
         let compiled = compile_stages(&opened, registry, &sources, data_dir, options, None)?;
         return write(path, &html::page(&report, &compiled));
     }
     write(path, &(serde_json::to_string_pretty(&report).map_err(Failure::machine)? + "\n"))
 }
 
-/// Runs the stages on the device that is asked for; under `auto`, on the next one where a device cannot.
+/// Runs the stages on the device that is asked for; under `auto`, on the next one where a device cannot. Returns how they
+/// were compiled as well.
 fn run_stages(
     opened: &Opened,
     registry: Registry,
     sources: &Sources,
     args: &RunArgs,
     progress: &mut Progress,
-) -> Result<Report, Failure> {
+) -> Result<(Report, Options), Failure> {
     let context = LoadContext { say: |line| remark(line), ..LoadContext::from_env(args.pipeline.data_dir()) };
     let load = || session::load_data(&opened.pipeline, sources, &context, &mut |event| progress.show(event));
     let (used, sets) = open_beside(&args.machine.place, load)?;
@@ -64,7 +66,8 @@ fn run_stages(
         let ran = run_on(device, opened, &registry, sets.clone(), args, (&mut *progress, &mut dumps));
         progress.finish();
         let report = ran.map_err(|error| opened.failure(error))?;
-        dumps.finish().map(|()| report)
+        dumps.finish()?;
+        Ok((report, compile_options_for(&args.machine.compile, &**device)))
     })
 }
 

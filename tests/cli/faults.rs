@@ -85,6 +85,47 @@ fn report(desk: &Desk, stub: &Path, device: &str) -> serde_json::Value {
     serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap()
 }
 
+/// More queries than a GPU attends with in one kernel, which the CPU does with any number; too few for the library of
+/// products.
+const ATTENTION: &str = r#"(
+  params: {"q": "f32[16, 8]", "k": "f32[16, 8]", "v": "f32[16, 8]"},
+  nodes: {"y": "softmax(q @ transpose(k), axis=1) @ v"},
+  stages: {"go": Run(outputs: ["y"])},
+)"#;
+
+#[test]
+fn the_page_of_a_run_shows_the_kernels_of_the_device_that_ran() {
+    let Some(stub) = stub(&ALL) else { return };
+    let desk = Desk::new();
+    desk.write("attention.ron", ATTENTION);
+    for (device, is_one_kernel) in [("cpu", true), ("cuda", false), ("auto", false)] {
+        let mut command = desk.command(&["run", "attention.ron", "--device", device]);
+        command.args(["--report", "report.html"]).env("ENGINE_CACHE_DIR", desk.path("cache"));
+        command.env("LD_LIBRARY_PATH", stub.path()).envs(without_vulkan());
+        let ended = Ended::from(command.output().unwrap());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        let page = fs::read_to_string(desk.path("report.html")).unwrap();
+        assert_eq!(page.contains("<td>attend</td>"), is_one_kernel, "{device}");
+    }
+}
+
+/// What CUDA would make of a graph is explained where there is no CUDA.
+#[test]
+fn plans_are_explained_for_other_devices() {
+    let desk = Desk::new();
+    desk.write("attention.ron", ATTENTION);
+    let kernels = |device: &str| {
+        let mut command = desk.command(&["explain", "attention.ron", "--device", device]);
+        Ended::from(command.env("CUDA_VISIBLE_DEVICES", "-1").envs(without_vulkan()).output().unwrap())
+    };
+    for (device, is_one_kernel) in [("cpu", true), ("cuda", false), ("cuda:7", false), ("auto", true)] {
+        let ended = kernels(device);
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        assert_eq!(ended.results.contains("\nattend "), is_one_kernel, "{device}: {}", ended.results);
+    }
+    check_failure(&kernels("wgpu"), 3, "error[E0603]: device `wgpu:0` does not start: ");
+}
+
 #[test]
 fn what_is_wrong_with_cuda_is_said_and_auto_goes_on() {
     let broken = [

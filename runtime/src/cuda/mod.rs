@@ -46,6 +46,9 @@ pub fn abilities() -> Abilities {
     }
 }
 
+/// Streams that it has: small kernels run side by side, and more streams than branches help nobody.
+pub const N_STREAMS: usize = 3;
+
 /// An NVIDIA GPU.
 pub struct CudaDevice {
     context: Arc<Context>,
@@ -85,9 +88,8 @@ impl Device for CudaDevice {
         abilities()
     }
 
-    /// Small kernels run side by side; more streams than branches help nobody.
     fn n_streams(&self) -> usize {
-        3
+        N_STREAMS
     }
 
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
