@@ -21,8 +21,8 @@ fn run_graph_on(device: &str, name: &str, less: &[&str]) -> (Ended, Value) {
     (ended, report)
 }
 
-/// The CPU, and a GPU that wgpu emulates on it, which `ENGINE_REQUIRE=wgpu` makes a must.
-fn devices() -> Vec<&'static str> {
+/// The GPU that wgpu emulates on the CPU, which `ENGINE_REQUIRE=wgpu` makes a must.
+fn emulated() -> Option<&'static str> {
     let found = Desk::new().engine(&["devices"]).results;
     let is_there = !found.lines().any(|line| line.starts_with("wgpu:software: not usable"));
     let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
@@ -30,12 +30,72 @@ fn devices() -> Vec<&'static str> {
     if !is_there {
         eprintln!("skipped: there is no software adapter to run graphs on");
     }
-    ["cpu"].into_iter().chain(is_there.then_some("wgpu:software")).collect()
+    is_there.then_some("wgpu:software")
+}
+
+/// All numbers of a report by what they are, each with the difference that is allowed on another device: the rule of
+/// `benches/compare_reports.py`, which has the reasons for its bounds.
+fn numbers(report: &Value) -> BTreeMap<String, (Option<f64>, f64)> {
+    let trained_loss = if report["graph"] == "navigator" { 2e-3 } else { 1e-3 };
+    let (mut found, mut is_trained) = (BTreeMap::new(), false);
+    for (place, stage) in report["stages"].as_array().unwrap().iter().enumerate() {
+        is_trained |= stage["kind"] == "train";
+        let [loss, share] = if is_trained { [trained_loss, 5e-3] } else { [1e-4, 1e-3] };
+        for (key, value) in measured(stage) {
+            let value = value.as_f64();
+            // Relative for losses, absolute for shares of right answers.
+            let allowed = if key.contains("loss") { loss * value.unwrap_or(0.0).abs() } else { share };
+            found.insert(format!("stage {place}, {key}"), (value, allowed));
+        }
+    }
+    for (name, output) in report["outputs"].as_object().into_iter().flatten() {
+        let is_float = ["f", "bf"].iter().any(|float| output["type"].as_str().unwrap().starts_with(float));
+        for (place, value) in output["values"].as_array().unwrap().iter().enumerate() {
+            let value = value.as_f64();
+            let allowed = if is_float { 1e-5 + 2e-3 * value.unwrap_or(0.0).abs() } else { 0.0 };
+            found.insert(format!("output {name}[{place}]"), (value, allowed));
+        }
+    }
+    found
+}
+
+/// The losses and metrics of a stage and its epochs.
+fn measured(stage: &Value) -> Vec<(String, &Value)> {
+    let epochs = stage["epochs"].as_array().into_iter().flatten();
+    let of_epochs = epochs.flat_map(|epoch| {
+        let before = format!("epoch {}: ", epoch["epoch"]);
+        let loss = (format!("{before}train_loss"), &epoch["train_loss"]);
+        let metrics = named(&before, &epoch["metrics"]);
+        let trained = named(&format!("{before}train "), &epoch["train_metrics"]);
+        [vec![loss], metrics, trained].concat()
+    });
+    of_epochs.chain(named("", &stage["metrics"])).collect()
+}
+
+fn named<'r>(before: &str, metrics: &'r Value) -> Vec<(String, &'r Value)> {
+    let metrics = metrics.as_object().into_iter().flatten();
+    metrics.map(|(key, value)| (format!("{before}{key}"), value)).collect()
+}
+
+/// Fails where a number is only in one of two reports, or further from the other than allowed.
+#[track_caller]
+fn check_near(what: &str, expected: &Value, found: &Value) {
+    let (expected, found) = (numbers(expected), numbers(found));
+    assert!(!expected.is_empty() && expected.keys().eq(found.keys()), "{what}: {expected:?}\n{found:?}");
+    for (label, (value, allowed)) in &expected {
+        let other = found[label].0;
+        let is_near = match (value, other) {
+            (Some(value), Some(other)) => (value - other).abs() <= *allowed,
+            // What is no number is near nothing else.
+            (value, other) => *value == other,
+        };
+        assert!(is_near, "{what}: {label} is {other:?}, and {value:?} on the CPU");
+    }
 }
 
 /// With little to do; other tests look at what comes of more. A new graph must be in the list.
 #[test]
-fn every_shipped_graph_runs_on_every_device() {
+fn every_shipped_graph_comes_to_the_same_numbers_on_every_device() {
     let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
     let graphs: [(&str, &[&str]); 8] = [
         ("embedding.ron", &digits),
@@ -47,14 +107,16 @@ fn every_shipped_graph_runs_on_every_device() {
         ("sparse_attention.ron", &["dims.T=128", "dims.LANDMARKS=4"]),
         ("text.ron", &["train.max_steps=5", "train.batch=16"]),
     ];
-    for (device, (name, less)) in devices().into_iter().flat_map(|device| graphs.map(|graph| (device, graph)))
-    {
-        let (ended, report) = run_graph_on(device, name, less);
+    let gpu = emulated();
+    for (name, less) in graphs {
+        let (ended, expected) = run_graph(name, less);
         assert!(!ended.errors.contains("warning"), "{name}: {}", ended.errors);
-        let stages = report["stages"].as_array().unwrap();
-        let metrics = [&stages[0]["epochs"][0]["metrics"], &stages[stages.len() - 1]["metrics"]];
-        let is_told = metrics.iter().any(|told| told.as_object().is_some_and(|told| !told.is_empty()));
-        assert!(is_told || !report["outputs"].is_null(), "{name} on {device}: {report}");
+        assert!(!numbers(&expected).is_empty(), "{name}: {expected}");
+        if let Some(device) = gpu {
+            let (ended, found) = run_graph_on(device, name, less);
+            assert!(!ended.errors.contains("warning"), "{name}: {}", ended.errors);
+            check_near(&format!("{name} on {device}"), &expected, &found);
+        }
     }
     let shipped = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/graphs")).unwrap();
     let mut shipped: Vec<String> =
