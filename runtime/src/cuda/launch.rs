@@ -270,7 +270,7 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
 
 /// The library is not tried below: starting it takes longer than the products.
 const FEWEST_FLOPS: usize = 100_000;
-/// A kernel of its own is not tried above: it has no tiles.
+/// A kernel of its own is not tried above: large products are what the library is best at.
 const MOST_FLOPS: usize = 400_000_000;
 
 /// A launch under construction.
