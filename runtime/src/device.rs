@@ -450,6 +450,14 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// As [`DeviceError::of_plan`].
+    pub fn of_plan(self, plan: &Plan) -> RunError {
+        match self {
+            RunError::Device(error) => RunError::Device(error.of_plan(plan)),
+            other => other,
+        }
+    }
+
     /// What a device found that checked a `value` at a `position` of the tensor of node `site`.
     pub fn violation(plan: &Plan, site: NodeId, position: u64, value: i64) -> RunError {
         let Some(check) = plan.check_sites.iter().find(|check| check.node == site) else {

@@ -140,11 +140,30 @@ fn what_is_wrong_with_cuda_is_said_and_auto_goes_on() {
             "new_compiler",
             "NVRTC is of CUDA 99.8, and the NVIDIA driver supports CUDA 13.0 only; update the driver",
         ),
+        (
+            "old_gpu",
+            "the GPU has compute capability 6.0, and NVRTC of CUDA 12.8 compiles for 7.5 and later only; ",
+        ),
     ];
     let Some(stub) = stub(&ALL) else { return };
     for (fault, said) in broken {
         check_device_is_left(stub.path(), &[("STUB_FAULT", fault)], said);
     }
+}
+
+/// Then the driver compiles the rest of the way.
+#[test]
+fn a_gpu_that_is_newer_than_the_compiler_runs_what_is_compiled_for_the_newest_it_knows() {
+    let Some(stub) = stub(&ALL) else { return };
+    let settings = [("STUB_FAULT", "new_gpu")];
+    let desk = Desk::new();
+    let ended = run(&desk, stub.path(), &settings, "cuda");
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let mut list = desk.command(&["devices"]);
+    list.env("LD_LIBRARY_PATH", stub.path()).envs(without_vulkan()).envs(settings);
+    let list = Ended::from(list.output().unwrap());
+    let said = "NVRTC: 12.8, which does not know this GPU: it compiles for 12.0, and the driver from there\n";
+    assert!(list.results.contains(said), "{}", list.results);
 }
 
 #[test]
@@ -199,6 +218,13 @@ fn what_fails_later_is_said_as_well_and_auto_starts_over() {
     let Some(stub) = stub(&ALL) else { return };
     let no_room = "; the largest tensors of `";
     let faults = [
+        (
+            "code_memory",
+            "E0604",
+            vec!["the GPU has no memory left, 5 MiB are free; loading kernel `", no_room],
+        ),
+        ("launch_memory", "E0604", vec!["the GPU has no memory left, 5 MiB are free; starting a `", no_room]),
+        ("pinned_memory", "E0604", vec!["the host (page-locked) has no ", " bytes of memory left", no_room]),
         ("compile", "E0608", vec!["the kernel of `", "exp", "error: the stub refuses everything", "   1 "]),
         (
             "lost",
@@ -216,10 +242,12 @@ fn what_fails_later_is_said_as_well_and_auto_starts_over() {
             ],
         ),
     ];
+    let last = faults.len() - 1;
     for (number, (fault, code, parts)) in faults.into_iter().enumerate() {
         let desk = Desk::new();
         let settings = [("STUB_FAULT", fault)];
-        let graph = if number == 3 { WIDE.replace("[1000, 1000]", "[2000, 1000]") } else { WIDE.to_string() };
+        let graph =
+            if number == last { WIDE.replace("[1000, 1000]", "[2000, 1000]") } else { WIDE.to_string() };
         let asked = run_graph(&desk, &graph, stub.path(), &settings, "cuda");
         check_failure(&asked, 3, &format!("error[{code}]: "));
         for part in parts {

@@ -17,7 +17,8 @@ use std::sync::{Mutex, PoisonError};
 pub struct Kernels {
     /// Version of the compiler.
     pub compiler: (i32, i32),
-    architecture: String,
+    /// What texts are compiled for.
+    pub architecture: Architecture,
     /// Machine code, and what was found out by trying.
     pub disk: DiskCache,
     /// By text.
@@ -74,8 +75,9 @@ impl Kernels {
                 driver % 1000 / 10
             )));
         }
+        let architecture = Architecture::of(capability, &known_capabilities(), compiler)?;
         let disk = DiskCache::from_env("cuda", "cubin");
-        Ok(Kernels { compiler, architecture: architecture(capability), disk, loaded: Mutex::default() })
+        Ok(Kernels { compiler, architecture, disk, loaded: Mutex::default() })
     }
 
     /// The kernels of these texts, in their order; what is missing is compiled in parallel.
@@ -91,7 +93,7 @@ impl Kernels {
             let code = code.map_err(|error| broken(text, error))?;
             let function = match load(&code.bytes, text) {
                 // It was whole, but of another driver or GPU.
-                Err(_) if code.is_from_disk => {
+                Err(DeviceError::Failed(_)) if code.is_from_disk => {
                     self.disk.note("the driver refuses a kernel of the cache; it was compiled again");
                     load(&self.fresh_code(text.text).map_err(|error| broken(text, error))?, text)?
                 }
@@ -129,23 +131,57 @@ impl Kernels {
     }
 
     fn fresh_code(&self, text: &str) -> Result<Vec<u8>, CompileError> {
-        let code = compile(text, &self.architecture)?;
+        let code = compile(text, &self.architecture.name())?;
         self.disk.write(&self.key(text), &code);
         Ok(code)
     }
 
     fn key(&self, text: &str) -> String {
-        format!("NVRTC {:?} {} {OPTIONS:?}\n{text}", self.compiler, self.architecture)
+        format!("NVRTC {:?} {} {OPTIONS:?}\n{text}", self.compiler, self.architecture.name())
     }
 }
 
 /// Products and sums stay apart as on other devices; most kernels are bound by memory, not by arithmetic.
 const OPTIONS: [&str; 2] = ["--fmad=false", "--std=c++17"];
 
-/// Hopper's and later chips' own instructions need the `a`.
-fn architecture((major, minor): (i32, i32)) -> String {
-    format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
+/// What texts are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Architecture {
+    /// The compute capability.
+    pub capability: (i32, i32),
+    /// Whether the driver makes the machine code, as the compiler does not know the GPU.
+    pub is_virtual: bool,
 }
+
+impl Architecture {
+    /// For a GPU of a compute capability, given those that the compiler knows; none of these stands for "it does not say".
+    fn of(gpu: (i32, i32), known: &[(i32, i32)], compiler: (i32, i32)) -> Result<Architecture, DeviceError> {
+        let older = known.iter().copied().filter(|&capability| capability <= gpu).max();
+        match (older, known.iter().min()) {
+            (Some(capability), _) => Ok(Architecture { capability, is_virtual: capability != gpu }),
+            (None, None) => Ok(Architecture { capability: gpu, is_virtual: false }),
+            (None, Some(&oldest)) => Err(DeviceError::Failed(format!(
+                "the GPU has compute capability {}, and NVRTC of CUDA {} compiles for {} and later only; put an older NVRTC \
+                 on the library path",
+                version_text(gpu),
+                version_text(compiler),
+                version_text(oldest)
+            ))),
+        }
+    }
+
+    /// As the compiler calls it. Hopper's and later chips' own instructions need the `a`, which no other chip understands.
+    fn name(self) -> String {
+        let Architecture { capability: (major, minor), is_virtual } = self;
+        match is_virtual {
+            true => format!("{VIRTUAL}{major}{minor}"),
+            false => format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" }),
+        }
+    }
+}
+
+/// How architectures begin for which there is text for the driver's compiler instead of machine code.
+const VIRTUAL: &str = "compute_";
 
 /// Shared memory of a block that need not be asked for.
 const USUAL_SHARED_BYTES: usize = 48 << 10;
@@ -194,12 +230,26 @@ pub fn version(is_there: bool) -> Result<(i32, i32), DeviceError> {
     Ok((major, minor))
 }
 
+/// The compute capabilities that the compiler knows; none if it does not say. It is open.
+fn known_capabilities() -> Vec<(i32, i32)> {
+    let mut n = 0;
+    // SAFETY: the library is open, and the pointer is to a live integer.
+    let is_said = unsafe { nvrtc::nvrtcGetNumSupportedArchs(&raw mut n) }.result().is_ok();
+    let mut known = vec![0; usize::try_from(n).unwrap_or(0)];
+    // SAFETY: as above; there is room for as many as it has just told of.
+    if !is_said || unsafe { nvrtc::nvrtcGetSupportedArchs(known.as_mut_ptr()) }.result().is_err() {
+        return vec![];
+    }
+    known.into_iter().map(|capability| (capability / 10, capability % 10)).collect()
+}
+
 /// `13.0`
 pub fn version_text((major, minor): (i32, i32)) -> String {
     format!("{major}.{minor}")
 }
 
-/// Compiles a text to machine code of an architecture such as `sm_90a`.
+/// Compiles a text to machine code of an architecture such as `sm_90a`, or to what the driver compiles further, of one such as
+/// `compute_90`.
 ///
 /// Only half precision needs the toolkit's headers: all else in an emitted kernel is known to the compiler itself, and
 /// reading the headers would take longer than compiling.
@@ -208,9 +258,9 @@ pub fn compile(text: &str, architecture: &str) -> Result<Vec<u8>, CompileError> 
     options.extend(OPTIONS.map(str::to_string));
     if needs_headers(text) {
         options.extend(header_folders()?.iter().map(|folder| format!("--include-path={}", folder.display())));
-        Program::new(text, &[])?.compile(&options)
+        Program::new(text, &[])?.compile(&options, architecture.starts_with(VIRTUAL))
     } else {
-        Program::new(text, &["cuda_runtime.h"])?.compile(&options)
+        Program::new(text, &["cuda_runtime.h"])?.compile(&options, architecture.starts_with(VIRTUAL))
     }
 }
 
@@ -271,17 +321,24 @@ impl Program {
         Ok(Program { program, _texts: texts })
     }
 
-    fn compile(&self, options: &[String]) -> Result<Vec<u8>, CompileError> {
+    /// Machine code, or PTX with the zero byte at its end.
+    fn compile(&self, options: &[String], is_virtual: bool) -> Result<Vec<u8>, CompileError> {
         // SAFETY: the program lives; sizes are asked for before each copy.
         unsafe {
             let compiled = cudarc::nvrtc::result::compile_program(self.program, options);
             compiled
                 .map_err(|error| CompileError::Refused(self.log().unwrap_or_else(|| error.to_string())))?;
             let failed = |error: cudarc::nvrtc::result::NvrtcError| CompileError::Refused(error.to_string());
+            type Size = unsafe fn(nvrtc::nvrtcProgram, *mut usize) -> nvrtc::nvrtcResult;
+            type Copy = unsafe fn(nvrtc::nvrtcProgram, *mut c_char) -> nvrtc::nvrtcResult;
+            let (size_of, copy): (Size, Copy) = match is_virtual {
+                true => (nvrtc::nvrtcGetPTXSize, nvrtc::nvrtcGetPTX),
+                false => (nvrtc::nvrtcGetCUBINSize, nvrtc::nvrtcGetCUBIN),
+            };
             let mut size = 0;
-            nvrtc::nvrtcGetCUBINSize(self.program, &raw mut size).result().map_err(failed)?;
+            size_of(self.program, &raw mut size).result().map_err(failed)?;
             let mut code = vec![0u8; size];
-            nvrtc::nvrtcGetCUBIN(self.program, code.as_mut_ptr().cast()).result().map_err(failed)?;
+            copy(self.program, code.as_mut_ptr().cast()).result().map_err(failed)?;
             Ok(code)
         }
     }
@@ -298,5 +355,26 @@ impl Drop for Program {
     fn drop(&mut self) {
         // SAFETY: created by `new`, destroyed once. Nothing can be done about a failure.
         let _ = unsafe { cudarc::nvrtc::result::destroy_program(self.program) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn texts_are_compiled_for_the_gpu_or_the_newest_before_it_that_the_compiler_knows() {
+        let known = [(7, 5), (8, 0), (9, 0), (12, 1), (10, 0)];
+        let name = |gpu| Architecture::of(gpu, &known, (12, 9)).map(Architecture::name);
+        assert_eq!(name((8, 0)).unwrap(), "sm_80");
+        assert_eq!(name((9, 0)).unwrap(), "sm_90a");
+        assert_eq!(name((8, 9)).unwrap(), "compute_80");
+        assert_eq!(name((13, 0)).unwrap(), "compute_121");
+        let said =
+            "the GPU has compute capability 6.1, and NVRTC of CUDA 12.9 compiles for 7.5 and later only; ";
+        assert!(name((6, 1)).unwrap_err().to_string().contains(said));
+        let silent = Architecture::of((9, 0), &[], (12, 9)).unwrap();
+        assert_eq!(silent.name(), "sm_90a");
     }
 }

@@ -1,12 +1,12 @@
 //! A GPU with its context, and what its driver says when something fails.
 
-use super::compile::{self, Kernels};
+use super::compile::{self, Architecture, Kernels};
 use super::graph::apart_from_captures;
 use super::libraries;
 use super::product::Library;
 use crate::device::DeviceError;
 use crate::tuning::Tuner;
-use cudarc::driver::result::DriverError;
+use cudarc::driver::result::{DriverError, mem_get_info};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
 use engine_core::emit::Target;
@@ -65,15 +65,15 @@ impl Context {
             tuner: Tuner::new(format!("cuBLASLt {} {name}", library.version_text())),
             name,
             memory_bytes: cuda.total_mem().map_err(said)? as u64,
-            kernels,
             is_awake: AtomicBool::new(false),
             copies: cuda.new_stream().map_err(said)?,
             library,
             target: target(
-                capability,
+                kernels.architecture.capability,
                 attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
                 n_processors,
             ),
+            kernels,
             cuda,
             driver,
             capability,
@@ -102,19 +102,32 @@ impl Context {
             ("number".to_string(), self.ordinal.to_string()),
             ("compute capability".to_string(), format!("{major}.{minor}")),
             ("driver supports CUDA".to_string(), version_text(self.driver)),
-            ("NVRTC".to_string(), compile::version_text(self.kernels.compiler)),
+            ("NVRTC".to_string(), compiler_text(&self.kernels)),
             ("cuBLASLt".to_string(), self.library.version_text()),
             ("headers of the toolkit".to_string(), compile::headers_text()),
         ];
-        if let Some(free) = self.free_bytes() {
+        if let Some(free) = self.enter().ok().and_then(|()| free_bytes()) {
             details.push(("free memory".to_string(), format!("{} MiB", free >> 20)));
         }
         details
     }
+}
 
-    /// Bytes of memory that nobody has taken, this process or another.
-    pub fn free_bytes(&self) -> Option<u64> {
-        self.cuda.mem_get_info().ok().map(|(free, _)| free as u64)
+/// Bytes of memory of the GPU whose context is entered that nobody has taken, this process or another.
+pub fn free_bytes() -> Option<u64> {
+    mem_get_info().ok().map(|(free, _)| free as u64)
+}
+
+/// The compiler's version, and what it compiles for where that is not the GPU.
+fn compiler_text(kernels: &Kernels) -> String {
+    let version = compile::version_text(kernels.compiler);
+    let Architecture { capability, is_virtual } = kernels.architecture;
+    match is_virtual {
+        false => version,
+        true => format!(
+            "{version}, which does not know this GPU: it compiles for {}, and the driver from there",
+            compile::version_text(capability)
+        ),
     }
 }
 
@@ -191,10 +204,17 @@ fn no_start(error: &DriverError) -> DeviceError {
 pub fn failed(what: &str, error: &DriverError) -> DeviceError {
     let text = error.error_string().ok().and_then(|text| text.to_str().ok()).unwrap_or("an unknown error");
     let why = format!("{what}: the NVIDIA driver says: {text}");
-    match is_fatal(error.0) {
-        true => DeviceError::Lost { device: "the GPU".to_string(), why },
-        false => DeviceError::Failed(why),
+    match error.0 {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => no_room_for(what),
+        fatal if is_fatal(fatal) => DeviceError::Lost { device: "the GPU".to_string(), why },
+        _ => DeviceError::Failed(why),
     }
+}
+
+/// There is no memory for what the driver or a library keeps for itself: code of kernels, graphs, streams.
+pub fn no_room_for(what: &str) -> DeviceError {
+    let largest = format!("; {what} takes some");
+    DeviceError::OutOfMemory { device: "the GPU".to_string(), bytes: 0, free: free_bytes(), largest }
 }
 
 /// Whether a context is of no use after an error: the driver returns it from every call then.

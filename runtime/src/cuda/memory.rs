@@ -1,6 +1,6 @@
 //! Memory of a GPU, and memory of the host that it can reach.
 
-use super::context::{Context, failed};
+use super::context::{Context, failed, free_bytes};
 use crate::device::DeviceError;
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
@@ -19,7 +19,7 @@ impl Memory {
         // SAFETY: the context is entered; the memory is freed once, when it is dropped.
         let start = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| match error.0 {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-                DeviceError::out_of_memory(&context.name, bytes, context.free_bytes())
+                DeviceError::out_of_memory(&context.name, bytes, free_bytes())
             }
             _ => failed("allocating memory", &error),
         })?;
@@ -134,7 +134,14 @@ impl Pinned {
         context.enter()?;
         // SAFETY: the context is entered; freed once, when dropped.
         let start = unsafe { result::malloc_host(4 * n_words, 0) };
-        let start = start.map_err(|error| failed("pinning host memory", &error))?.cast::<u32>();
+        let start = start.map_err(|error| match error.0 {
+            // It is the host's, of which the driver says nothing.
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                DeviceError::out_of_memory("the host (page-locked)", 4 * n_words, None)
+            }
+            _ => failed("pinning host memory", &error),
+        })?;
+        let start = start.cast::<u32>();
         // SAFETY: new memory of that size.
         unsafe { start.write_bytes(0, n_words) };
         Ok(Pinned { start, n_words, context: Arc::clone(context) })

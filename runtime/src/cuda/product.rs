@@ -1,6 +1,6 @@
 //! Matrix products by cuBLASLt.
 
-use super::context::Context;
+use super::context::{Context, no_room_for};
 use super::memory::Memory;
 use super::trial::{self, Algorithm, Question, Tensors, Trial};
 use crate::device::DeviceError;
@@ -63,7 +63,10 @@ impl Drop for Library {
 }
 
 fn failed(what: &str, error: CublasError) -> DeviceError {
-    DeviceError::Failed(format!("{what}: cuBLASLt says {error}"))
+    match error.0 {
+        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => no_room_for(what),
+        _ => DeviceError::Failed(format!("{what}: cuBLASLt says {error}")),
+    }
 }
 
 /// A product with its algorithm chosen.

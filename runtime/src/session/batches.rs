@@ -101,6 +101,16 @@ pub(super) struct Ready {
 }
 
 impl Ready {
+    /// Takes steps. What a device sets up at the first ones may find no memory.
+    pub(super) fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
+        self.executable.run(first_step, n_steps).map_err(|error| error.of_plan(&self.plan.plan))
+    }
+
+    /// Takes a step and times its launches.
+    pub(super) fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
+        self.executable.profile(step).map_err(|error| error.of_plan(&self.plan.plan))
+    }
+
     /// The nodes whose values are kept, by name, with those of the last run.
     pub(super) fn kept(&self) -> Result<Vec<(Symbol, HostTensor)>, SessionError> {
         let kept = self.outputs(|name| name.starts_with(KEPT))?.into_iter();
@@ -217,24 +227,22 @@ impl Batches {
         let position = (step % self.layout.steps() as u64) as usize;
         let n_left = self.layout.n_full.saturating_sub(position);
         self.last_ran = n_left == 0;
-        let (executable, n_steps) = match n_left {
+        let (ready, n_steps) = match n_left {
             0 => (&mut self.last, 1),
             n_left => (&mut self.full, n_left.min(most)),
         };
-        let Some(Ready { executable, .. }) = executable else {
-            engine_core::bug!("no plan for batch {position}")
-        };
+        let Some(ready) = ready else { engine_core::bug!("no plan for batch {position}") };
         let n_steps = match &mut self.windows {
-            Some(windows) => n_steps.min(windows.bring(step, &mut **executable)?),
+            Some(windows) => n_steps.min(windows.bring(step, &mut *ready.executable)?),
             None => n_steps,
         };
-        let Some(Ready { executable: apply, .. }) = &mut self.apply else {
-            executable.run(step as u32, n_steps as u32)?;
+        let Some(apply) = &mut self.apply else {
+            ready.run(step as u32, n_steps as u32)?;
             return Ok(n_steps);
         };
         let n_parts = self.layout.n_parts as u32;
         for step in step as u32..step as u32 + n_steps as u32 {
-            executable.run(step * n_parts, n_parts)?;
+            ready.run(step * n_parts, n_parts)?;
             apply.run(step, 1)?;
         }
         Ok(n_steps)
@@ -267,13 +275,13 @@ impl Batches {
 
     /// Takes a step and times the launches of the plan of a whole batch.
     pub(super) fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError> {
-        let Some(Ready { executable, .. }) = self.full.as_mut().or(self.last.as_mut()) else {
+        let Some(ready) = self.full.as_mut().or(self.last.as_mut()) else {
             engine_core::bug!("a layout without batches")
         };
         if let Some(windows) = &mut self.windows {
-            windows.bring(step, &mut **executable)?;
+            windows.bring(step, &mut *ready.executable)?;
         }
-        executable.profile(step as u32 * self.layout.n_parts as u32)
+        ready.profile(step as u32 * self.layout.n_parts as u32)
     }
 
     /// The value of an `f32[]` output after the last step; none if there is no such output.

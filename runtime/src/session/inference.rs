@@ -45,11 +45,7 @@ impl Session {
             let given = inputs.get(&**name).ok_or_else(|| missing(name, ty))?;
             self.device.write(buffer, 0, given.bytes())?;
         }
-        inference
-            .ready
-            .executable
-            .run(0, 1)
-            .map_err(|source| SessionError::Run { stage: "predict".into(), source })?;
+        inference.ready.run(0, 1).map_err(|source| SessionError::Run { stage: "predict".into(), source })?;
         inference.read_outputs()
     }
 
@@ -125,7 +121,7 @@ impl Session {
 
     fn run_once(&self, stage: &Symbol, inference: &mut Inference, step: u32) -> Result<(), SessionError> {
         if !self.inspection.trace_nan {
-            let ran = inference.ready.executable.run(step, 1);
+            let ran = inference.ready.run(step, 1);
             return ran.map_err(|source| SessionError::Run { stage: stage.clone(), source });
         }
         let Inference { ready, inputs } = inference;

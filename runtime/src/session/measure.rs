@@ -139,8 +139,8 @@ impl Steps {
                 }
                 Ok(())
             }
-            Steps::Run(inference) => inference.ready.executable.run(step as u32, n_steps as u32),
-            Steps::Search(searcher) => searcher.executable.run(step as u32, n_steps as u32),
+            Steps::Run(inference) => inference.ready.run(step as u32, n_steps as u32),
+            Steps::Search(searcher) => searcher.run(step as u32, n_steps as u32),
         }
     }
 
@@ -155,7 +155,7 @@ impl Steps {
     fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError> {
         match self {
             Steps::Batches { batches, .. } => batches.profile(step),
-            Steps::Run(inference) => inference.ready.executable.profile(step as u32),
+            Steps::Run(inference) => inference.ready.profile(step as u32),
             Steps::Search(searcher) => searcher.executable.profile(step as u32),
         }
     }

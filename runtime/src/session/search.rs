@@ -15,7 +15,7 @@ use super::event::Event;
 use super::report::StageReport;
 use super::{Session, Subscriber};
 use crate::data::vectors;
-use crate::device::{DeviceBuffer, Executable};
+use crate::device::{DeviceBuffer, Executable, RunError};
 use crate::tensor::HostTensor;
 
 /// The field of true neighbours, and the counts that recall is told for.
@@ -28,6 +28,13 @@ pub(super) struct Searcher {
     /// Inputs that are fed anew with every batch: field, buffer, bytes of a row.
     fed: Vec<(Symbol, DeviceBuffer, usize)>,
     pub(super) plan: Arc<Plan>,
+}
+
+impl Searcher {
+    /// Takes steps. What a device sets up at the first ones may find no memory.
+    pub(super) fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
+        self.executable.run(first_step, n_steps).map_err(|error| error.of_plan(&self.plan))
+    }
 }
 
 impl Session {
@@ -56,7 +63,7 @@ impl Session {
                 searcher = self.searcher(stage, search, [&base, &queries], n_rows)?;
             }
             self.feed_queries(&searcher, &queries, first, n_rows)?;
-            let ran = searcher.executable.run(step as u32, 1);
+            let ran = searcher.run(step as u32, 1);
             ran.map_err(|source| SessionError::Run { stage: stage.clone(), source })?;
             self.collect(&searcher, search, &mut results, [first, n_rows, n_queries])?;
             if self.is_cancelled() {

@@ -77,7 +77,7 @@ pub(super) fn traced_run(
 ) -> Result<(), SessionError> {
     let names: Vec<Symbol> = carried(&ready.plan.plan).map(|(name, _)| name.clone()).collect();
     let before = state.snapshot(&names)?;
-    let ran = ready.executable.run(step, 1);
+    let ran = ready.run(step, 1);
     ran.map_err(|source| SessionError::Run { stage: stage.clone(), source })?;
     let after = state.snapshot(&names)?;
     let was_finite = |name: &str| before.get(name).is_none_or(is_finite);

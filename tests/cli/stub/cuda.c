@@ -20,8 +20,9 @@ int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
 int cuDeviceGetName(char *name, int n, int device) { strncpy(name, "Stub GPU", n); return 0; }
 int cuDeviceTotalMem_v2(u64 *bytes, int device) { *bytes = 1ull << 36; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-    // Compute capability 9.0, and one of everything else.
-    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : 1;
+    // Compute capability 9.0 unless its number is the fault, and one of everything else.
+    int major = is("old_gpu") ? 6 : is("new_gpu") ? 19 : 9;
+    *value = attribute == 75 ? major : attribute == 76 ? 0 : 1;
     return 0;
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {
@@ -45,7 +46,10 @@ int cuMemAlloc_v2(u64 *start, u64 bytes) {
     return 0;
 }
 int cuMemFree_v2(u64 start) { free((void *)start); return 0; }
-int cuMemHostAlloc(void **start, u64 bytes, unsigned flags) { *start = calloc(bytes, 1); return 0; }
+int cuMemHostAlloc(void **start, u64 bytes, unsigned flags) {
+    *start = calloc(bytes, 1);
+    return is("pinned_memory") ? 2 : 0;
+}
 int cuMemFreeHost(void *start) { free(start); return 0; }
 int cuMemsetD8Async(u64 start, unsigned char value, u64 n, void *stream) { memset((void *)start, value, n); return 0; }
 int cuMemcpyHtoDAsync_v2(u64 to, const void *from, u64 n, void *stream) { memcpy((void *)to, from, n); return 0; }
@@ -64,11 +68,15 @@ int cuEventSynchronize(void *event) { return 0; }
 int cuModuleLoadData(void **module, const char *code) {
     const char *refused = getenv("STUB_REFUSES");
     *module = (void *)1;
+    if (is("code_memory")) return 2;
     return refused && strncmp(code, refused, strlen(refused)) == 0 ? 209 : 0;
 }
 int cuModuleGetFunction(void **function, void *module, const char *name) { *function = (void *)1; return 0; }
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared, void *stream, void **arguments, void **extra) { n_launched++; return 0; }
+                   unsigned shared, void *stream, void **arguments, void **extra) {
+    n_launched++;
+    return is("launch_memory") ? 2 : 0;
+}
 
 // ---- The compiler.
 
@@ -76,6 +84,8 @@ static const char *code(void) { const char *code = getenv("STUB_CODE"); return c
 static const char *said = "kernel.cu(1): error: the stub refuses everything";
 
 int nvrtcVersion(int *major, int *minor) { *major = is("new_compiler") ? 99 : 12; *minor = 8; return 0; }
+int nvrtcGetNumSupportedArchs(int *n) { *n = 3; return 0; }
+int nvrtcGetSupportedArchs(int *known) { known[0] = 75; known[1] = 90; known[2] = 120; return 0; }
 int nvrtcCreateProgram(void **program, const char *text, const char *name, int n, const char **headers,
                        const char **names) {
     // Programs are of two kinds: the engine's own, and those of the graph's ops.
@@ -83,12 +93,16 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int n
     return 0;
 }
 int nvrtcCompileProgram(void *program, int n, const char **options) {
+    const char *wanted = is("new_gpu") ? "--gpu-architecture=compute_120" : "--gpu-architecture=sm_90a";
+    if (strcmp(options[0], wanted) != 0) return 5;
     return is("compile") && program == (void *)2 ? 6 : 0;
 }
 int nvrtcGetProgramLogSize(void *program, size_t *n) { *n = strlen(said) + 1; return 0; }
 int nvrtcGetProgramLog(void *program, char *log) { strcpy(log, said); return 0; }
 int nvrtcGetCUBINSize(void *program, size_t *n) { *n = strlen(code()) + 1; return 0; }
 int nvrtcGetCUBIN(void *program, char *to) { strcpy(to, code()); return 0; }
+int nvrtcGetPTXSize(void *program, size_t *n) { return nvrtcGetCUBINSize(program, n); }
+int nvrtcGetPTX(void *program, char *to) { return nvrtcGetCUBIN(program, to); }
 int nvrtcDestroyProgram(void **program) { return 0; }
 const char *nvrtcGetErrorString(int error) { return "NVRTC_ERROR"; }
 
