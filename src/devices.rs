@@ -10,6 +10,7 @@ use engine_runtime::cpu::CpuDevice;
 use engine_runtime::cuda::CudaDevice;
 use engine_runtime::device::{Device, DeviceError};
 use engine_runtime::diagnostic::Coded;
+use engine_runtime::panics::caught;
 #[cfg(feature = "wgpu")]
 use engine_runtime::wgpu::{Adapter, WgpuDevice};
 use thiserror::Error;
@@ -159,15 +160,24 @@ pub fn open_next(next: &Next) -> Result<Opened, OpenError> {
 }
 
 fn cpu(choice: Choice, threads: Option<usize>) -> Result<Arc<dyn Device>, OpenError> {
-    let device = CpuDevice::new(threads).map_err(|source| OpenError::Failed { choice, source })?;
-    Ok(Arc::new(device))
+    started(choice, || CpuDevice::new(threads))
+}
+
+/// A device of a choice. That a driver panics is a way not to start.
+fn started<D: Device + 'static>(
+    choice: Choice,
+    start: impl FnOnce() -> Result<D, DeviceError>,
+) -> Result<Arc<dyn Device>, OpenError> {
+    let panicked = |said: String| Err(DeviceError::Failed(format!("its driver panicked: {said}")));
+    match caught(start).unwrap_or_else(panicked) {
+        Ok(device) => Ok(Arc::new(device)),
+        Err(source) => Err(OpenError::Failed { choice, source }),
+    }
 }
 
 #[cfg(feature = "cuda")]
 fn cuda(number: usize) -> Result<Arc<dyn Device>, OpenError> {
-    let choice = Choice::Cuda(number);
-    let device = CudaDevice::new(number).map_err(|source| OpenError::Failed { choice, source })?;
-    Ok(Arc::new(device))
+    started(Choice::Cuda(number), || CudaDevice::new(number))
 }
 
 #[cfg(not(feature = "cuda"))]
@@ -181,8 +191,7 @@ fn wgpu(choice: Choice) -> Result<Arc<dyn Device>, OpenError> {
         Choice::Wgpu(number) => Adapter::Gpu(number),
         _ => Adapter::Software,
     };
-    let device = WgpuDevice::new(adapter).map_err(|source| OpenError::Failed { choice, source })?;
-    Ok(Arc::new(device))
+    started(choice, || WgpuDevice::new(adapter))
 }
 
 #[cfg(not(feature = "wgpu"))]
@@ -220,6 +229,15 @@ fn n_wgpu() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// So `auto` goes on to the next one, and the exit code is that of machines.
+    #[test]
+    fn a_driver_that_panics_does_not_start() {
+        let start = || -> Result<CpuDevice, DeviceError> { panic!("no such symbol") };
+        let Err(error) = started(Choice::Wgpu(0), start) else { panic!("it starts") };
+        let said = "device `wgpu:0` does not start: its driver panicked: no such symbol";
+        assert_eq!((error.to_string().as_str(), error.code()), (said, Some(Code::E0603)));
+    }
 
     #[test]
     fn choices_read_as_they_print() {

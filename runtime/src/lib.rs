@@ -18,6 +18,7 @@ pub mod diagnostic;
 #[cfg(test)]
 mod fuzz;
 pub mod once;
+pub mod panics;
 pub mod philox;
 pub mod tuning;
 

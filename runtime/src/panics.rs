@@ -1,0 +1,57 @@
+//! Drivers and compilers that panic: what they say becomes an error of whoever has called them.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+thread_local! {
+    /// Whether a panic of this thread is told of by somebody else.
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `work` returns, or what it has said when it panicked; the caller tells of that, so it is not printed as a crash.
+///
+/// # Errors
+/// If it panics.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    keep_quiet_where_caught();
+    let was_caught = IS_CAUGHT.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    IS_CAUGHT.set(was_caught);
+    done.map_err(|panic| said(&*panic))
+}
+
+fn keep_quiet_where_caught() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !IS_CAUGHT.get() {
+                print(panic);
+            }
+        }));
+    });
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("for no reason that it tells").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_panic_says_is_returned() {
+        assert_eq!(caught(|| 1), Ok(1));
+        assert_eq!(caught(|| -> u8 { panic!("no driver") }), Err("no driver".to_string()));
+        let number = 2;
+        assert_eq!(caught(|| -> u8 { panic!("no driver {number}") }), Err("no driver 2".to_string()));
+        let outer = caught(|| caught(|| -> u8 { panic!("inside") }));
+        assert_eq!(outer, Ok(Err("inside".to_string())));
+        assert!(!IS_CAUGHT.get());
+    }
+}
