@@ -15,12 +15,20 @@ use std::sync::Arc;
 /// What the kernels of a GPU can do, given how many threads a plane has by its word.
 pub fn found(context: &Arc<Context>, plane: Option<usize>) -> Result<Target, DeviceError> {
     let plane = match plane {
-        Some(plane) if is_plane(context, plane)? => plane,
+        Some(plane) if is_so(is_plane(context, plane))? => plane,
         _ => 1,
     };
-    let [reads_halves, writes_halves] = [reads_halves(context)?, writes_halves(context)?];
-    let exp_keeps_nan = exp_keeps_nan(context)?;
+    let [reads_halves, writes_halves] = [is_so(reads_halves(context))?, is_so(writes_halves(context))?];
+    let exp_keeps_nan = is_so(exp_keeps_nan(context))?;
     Ok(Target { plane, reads_halves, writes_halves, exp_keeps_nan, ..context.target })
+}
+
+/// What a trial has answered. One that does not compile or run says no; a GPU that is lost says nothing at all.
+fn is_so(answer: Result<bool, DeviceError>) -> Result<bool, DeviceError> {
+    match answer {
+        Err(lost @ DeviceError::Lost { .. }) => Err(lost),
+        answer => Ok(answer.unwrap_or(false)),
+    }
 }
 
 /// Threads of a block of the trial.

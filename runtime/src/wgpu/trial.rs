@@ -40,8 +40,16 @@ pub fn way(context: &Arc<Context>, kernel: &Kernel) -> Result<Option<Way>, Devic
         (&subject(kernel), &details),
         |chosen: &Chosen| chosen.way(&ways).is_some(),
         || Ok(Chosen::of(fastest(context, kernel, &ways)?)),
-    )?;
-    Ok(chosen.way(&ways))
+    );
+    settled(chosen, &ways)
+}
+
+/// What trying has come to: the most likely way where it did not have the memory, as the plan may have it without.
+pub fn settled(chosen: Result<Chosen, DeviceError>, ways: &[Way]) -> Result<Option<Way>, DeviceError> {
+    match chosen {
+        Err(DeviceError::OutOfMemory { .. }) => Ok(ways.first().copied()),
+        chosen => Ok(chosen?.way(ways)),
+    }
 }
 
 /// A way, in words.
