@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use engine_core::diag::{Code, Diagnostic, Diagnostics, Look, Sources};
 use engine_runtime::data::source::DataError;
 use engine_runtime::data::table::TableError;
+use engine_runtime::device::DeviceError;
 use engine_runtime::diagnostic::Coded;
 use engine_runtime::session::{Fault, SessionError};
 
@@ -102,6 +103,12 @@ impl From<SessionError> for Failure {
             fault => Failure::coded(fault, &error),
         };
         failure.by(&error)
+    }
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        SessionError::from(error).into()
     }
 }
 

@@ -43,7 +43,9 @@ pub(super) fn selftest(engine: Engine, args: &SelftestArgs) -> Result<(), Failur
     let mut count = Count::default();
     for form in registry.ops().filter(|form| is_wanted(&form.name)) {
         count.n_ops += 1;
-        form.examples.iter().for_each(|example| count.check(form, example, registry, &device));
+        for example in &form.examples {
+            count.check(form, example, registry, &device)?;
+        }
         // The numbers of the examples come from elsewhere; what the device was compared with must give them too.
         let formal =
             testing::op_examples(form, registry).into_iter().chain(testing::op_gradients(form, registry));
@@ -72,7 +74,14 @@ fn report(count: &Count, device: &str) -> Result<(), Failure> {
 }
 
 impl Count {
-    fn check(&mut self, form: &OpForm, example: &Example, registry: &Registry, device: &Arc<dyn Device>) {
+    /// Fails only if nothing can be said of what the device computes.
+    fn check(
+        &mut self,
+        form: &OpForm,
+        example: &Example,
+        registry: &Registry,
+        device: &Arc<dyn Device>,
+    ) -> Result<(), Failure> {
         for (way, text) in
             [(Form::Apart, "apart"), (Form::Fused, "fused"), (Form::Followed, "fused with a map after it")]
         {
@@ -82,8 +91,10 @@ impl Count {
                 Ok(()) => {}
                 Err(Fault::Unsupported(why)) => self.skipped.push(format!("{place}: {why}")),
                 Err(Fault::Wrong(why)) => self.failures.push(format!("{place}: {why}")),
+                Err(Fault::Machine(error)) => return Err(error.into()),
             }
         }
+        Ok(())
     }
 }
 
@@ -93,12 +104,17 @@ pub(super) enum Fault {
     Unsupported(String),
     /// It failed, or computed something else.
     Wrong(String),
+    /// It is lost or has no memory, which says nothing of what it computes.
+    Machine(DeviceError),
 }
 
 impl From<RunError> for Fault {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Device(DeviceError::Unsupported { .. }) => Fault::Unsupported(error.to_string()),
+            RunError::Device(error @ (DeviceError::Lost { .. } | DeviceError::OutOfMemory { .. })) => {
+                Fault::Machine(error)
+            }
             _ => Fault::Wrong(error.to_string()),
         }
     }
@@ -164,5 +180,59 @@ pub(super) fn tolerance(dtype: DType) -> f64 {
         DType::F16 => 1e-2,
         DType::BF16 => 2e-2,
         _ => 1e-5,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use engine_core::plan::Plan;
+    use engine_runtime::device::{DeviceBuffer, DeviceInfo, DeviceKind, Executable};
+
+    /// A device on which nothing can be done, for this reason.
+    pub(in crate::cli) struct Failing(pub(in crate::cli) DeviceError);
+
+    impl Device for Failing {
+        fn info(&self) -> DeviceInfo {
+            DeviceInfo { name: "a GPU".into(), kind: DeviceKind::Wgpu, memory_bytes: 0, details: vec![] }
+        }
+        fn allocate(&self, _: usize) -> Result<DeviceBuffer, DeviceError> {
+            Err(self.0.clone())
+        }
+        fn write(&self, _: &DeviceBuffer, _: usize, _: &[u8]) -> Result<(), DeviceError> {
+            Err(self.0.clone())
+        }
+        fn read(&self, _: &DeviceBuffer, _: usize, _: &mut [u8]) -> Result<(), DeviceError> {
+            Err(self.0.clone())
+        }
+        fn prepare(&self, _: Arc<Plan>, _: u64) -> Result<Box<dyn Executable>, DeviceError> {
+            Err(self.0.clone())
+        }
+    }
+
+    /// Devices that are gone or full.
+    pub(in crate::cli) fn failing() -> [(Failing, &'static str); 2] {
+        let (device, why) = ("a GPU".to_string(), "unplugged".to_string());
+        let full = DeviceError::out_of_memory(&device, 1 << 40, None);
+        [(Failing(DeviceError::Lost { device, why }), "E0609"), (Failing(full), "E0604")]
+    }
+
+    /// Whether a machine is to blame, in a diagnostic of this code.
+    pub(in crate::cli) fn is_of_machine(failure: &Failure, code: &str) -> bool {
+        let exit_code = format!("{:?}", failure.exit_code());
+        exit_code == format!("{:?}", std::process::ExitCode::from(3)) && failure.text.contains(code)
+    }
+
+    #[test]
+    fn a_device_that_is_gone_or_full_computes_nothing_wrong() {
+        let registry = Engine::new().registry;
+        let form = registry.ops().find(|form| form.name.contains("softmax")).unwrap();
+        for (device, code) in failing() {
+            let device: Arc<dyn Device> = Arc::new(device);
+            let mut count = Count::default();
+            let failure = count.check(form, &form.examples[0], &registry, &device).unwrap_err();
+            assert!(is_of_machine(&failure, code) && count.failures.is_empty(), "{}", failure.text);
+        }
     }
 }

@@ -61,7 +61,7 @@ fn verify_graph(
         print(format!("{:<28} {:<13} {}", "kernel", "kind", Histogram::head()));
         for kernel in &compiled.plan.kernels {
             n_kernels += 1;
-            let checked = check(kernel, compiled, device);
+            let checked = check(kernel, compiled, device)?;
             print(format!("{:<28} {:<13} {}", kernel.name, kernel.kind(), checked.text()));
             n_wrong += usize::from(matches!(checked, Checked::Wrong { .. }));
             n_skipped += usize::from(matches!(checked, Checked::Skipped(_)));
@@ -108,20 +108,22 @@ impl Checked {
     }
 }
 
-fn check(kernel: &Kernel, compiled: &Compiled, device: &Arc<dyn Device>) -> Checked {
+/// Fails only if nothing can be said of what the device computes.
+fn check(kernel: &Kernel, compiled: &Compiled, device: &Arc<dyn Device>) -> Result<Checked, Failure> {
     let graph = &compiled.simplified;
     let Some(Edges { sources, results }) = edges_of(kernel, graph) else {
-        return Checked::Skipped("it copies a state".to_string());
+        return Ok(Checked::Skipped("it copies a state".to_string()));
     };
     let part = part(graph, &sources, &results);
     let alone = Arc::new(plan_of(kernel, compiled));
     match compare(&part, alone, device) {
-        Ok(histogram) => Checked::Right(histogram),
-        Err(Fault::Unsupported(why)) => Checked::Skipped(why),
+        Ok(histogram) => Ok(Checked::Right(histogram)),
+        Err(Fault::Unsupported(why)) => Ok(Checked::Skipped(why)),
         Err(Fault::Wrong(why)) => {
             let smallest = shrink(graph, kernel, &sources, device);
-            Checked::Wrong { why, smallest }
+            Ok(Checked::Wrong { why, smallest })
         }
+        Err(Fault::Machine(error)) => Err(error.into()),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::cli::device::compile_options_for;
 use crate::cli::explain::compile_stages;
 use crate::cli::open::open;
 use crate::cli::output::{Failure, print};
-use crate::cli::selftest::tolerance;
+use crate::cli::selftest::{Fault, tolerance};
 use crate::devices::Choice;
 
 /// A device, by what it was asked for as.
@@ -112,35 +112,42 @@ impl Verdict {
 
 fn op_rows(registry: &Registry, filter: Option<&str>, peers: &[Peer]) -> Result<Vec<Row>, Failure> {
     let is_wanted = |form: &&Arc<OpForm>| filter.is_none_or(|part| form.name.contains(part));
-    let rows: Vec<Row> = registry.ops().filter(is_wanted).map(|form| op_row(form, registry, peers)).collect();
+    let rows = registry.ops().filter(is_wanted).map(|form| op_row(form, registry, peers));
+    let rows: Vec<Row> = rows.collect::<Result<_, _>>()?;
     match rows.is_empty() {
         true => Err(Failure::graph("no op has a name like that; `engine ops` lists them")),
         false => Ok(rows),
     }
 }
 
-fn op_row(form: &OpForm, registry: &Registry, peers: &[Peer]) -> Row {
+fn op_row(form: &OpForm, registry: &Registry, peers: &[Peer]) -> Result<Row, Failure> {
     let mut row = empty_row(&form.name, peers);
     for example in &form.examples {
         match testing::case(example, registry) {
-            Ok(case) => compare_example(&case, example.title, registry, peers, &mut row),
+            Ok(case) => compare_example(&case, example.title, registry, peers, &mut row)?,
             Err(why) => row.note = Some(why),
         }
     }
-    row
+    Ok(row)
 }
 
 /// An example as it stands and with larger operands, as its op takes them.
-fn compare_example(case: &Case, title: &str, registry: &Registry, peers: &[Peer], row: &mut Row) {
+fn compare_example(
+    case: &Case,
+    title: &str,
+    registry: &Registry,
+    peers: &[Peer],
+    row: &mut Row,
+) -> Result<(), Failure> {
     let example = Trial { inputs: case.inputs.clone(), step: STEP, sort: title };
-    Programs::of_calls(&case.graph, registry, peers).compare([example].into_iter(), peers, row);
-    let Some(larger) = enlarged(&case.graph) else { return };
+    Programs::of_calls(&case.graph, registry, peers).compare([example].into_iter(), peers, row)?;
+    let Some(larger) = enlarged(&case.graph) else { return Ok(()) };
     // Each at a step of its own, for what is drawn.
     let trials = (STEP..).zip(Sort::ALL).map(|(step, sort)| {
         let inputs = enlarged_operands(case, &larger, sort);
         Trial { inputs, step, sort: sort.text() }
     });
-    Programs::of_calls(&larger, registry, peers).compare(trials, peers, row);
+    Programs::of_calls(&larger, registry, peers).compare(trials, peers, row)
 }
 
 // ---- Graphs.
@@ -160,21 +167,26 @@ fn stage_rows(
     let is_ordered = opened.pipeline.deterministic;
     let rows = |compiled: &Compiled| {
         let kernels = compiled.plan.kernels.iter();
-        kernels.map(|kernel| kernel_row(kernel, compiled, is_ordered, peers)).collect()
+        kernels.map(|kernel| kernel_row(kernel, compiled, is_ordered, peers)).collect::<Result<_, _>>()
     };
-    Ok(stages.iter().map(|(name, compiled)| (name.clone(), rows(compiled))).collect())
+    stages.iter().map(|(name, compiled)| Ok((name.clone(), rows(compiled)?))).collect()
 }
 
-fn kernel_row(kernel: &Kernel, compiled: &Compiled, is_ordered: bool, peers: &[Peer]) -> Row {
+fn kernel_row(
+    kernel: &Kernel,
+    compiled: &Compiled,
+    is_ordered: bool,
+    peers: &[Peer],
+) -> Result<Row, Failure> {
     let mut row = empty_row(&kernel.name, peers);
     let Some(Edges { sources, results }) = edges_of(kernel, &compiled.simplified) else {
         row.note = Some("it copies a state".to_string());
-        return row;
+        return Ok(row);
     };
     let part = part(&compiled.simplified, &sources, &results);
     let trials = Sort::ALL.map(|sort| Trial { inputs: operands(&part, sort), step: STEP, sort: sort.text() });
-    Programs::of_part(&part, compiled, is_ordered, peers).compare(trials.into_iter(), peers, &mut row);
-    row
+    Programs::of_part(&part, compiled, is_ordered, peers).compare(trials.into_iter(), peers, &mut row)?;
+    Ok(row)
 }
 
 // ---- Running on all.
@@ -229,12 +241,20 @@ impl Programs {
 
     /// Adds what comes of all trials to a row. Operands that the first device refuses, as an index may be out of range
     /// that is computed from them, are passed over.
-    fn compare<'t>(&self, trials: impl Iterator<Item = Trial<'t>>, peers: &[Peer], row: &mut Row) {
+    ///
+    /// # Errors
+    /// If a device is lost or has no memory.
+    fn compare<'t>(
+        &self,
+        trials: impl Iterator<Item = Trial<'t>>,
+        peers: &[Peer],
+        row: &mut Row,
+    ) -> Result<(), Failure> {
         for trial in trials {
             let expected = match self.run(0, peers, &trial) {
                 Ok(expected) => expected,
                 Err(error) => {
-                    row.note = Some(format!("{}: {}", peers[0].name(), reason(&error).0));
+                    row.note = Some(format!("{}: {}", peers[0].name(), reason(error)?.0));
                     continue;
                 }
             };
@@ -243,10 +263,11 @@ impl Programs {
             for (i, cell) in row.cells.iter_mut().enumerate() {
                 match self.run(i + 1, peers, &trial) {
                     Ok(found) => self.see(&found, &expected, trial.sort, cell),
-                    Err(error) => refuse(cell, &error, trial.sort),
+                    Err(error) => refuse(cell, error, trial.sort)?,
                 }
             }
         }
+        Ok(())
     }
 
     fn see(&self, found: &Results, expected: &Results, sort: &str, cell: &mut Apart) {
@@ -268,18 +289,25 @@ impl Programs {
 /// Results by name.
 type Results = IndexMap<Symbol, HostTensor>;
 
-fn refuse(cell: &mut Apart, error: &RunError, sort: &str) {
-    match reason(error) {
+fn refuse(cell: &mut Apart, error: RunError, sort: &str) -> Result<(), Failure> {
+    match reason(error)? {
         (why, true) => _ = cell.unable.get_or_insert(why),
         (why, false) => cell.exceed(f64::INFINITY, format!("of {sort}, {why}")),
     }
+    Ok(())
 }
 
 /// Why a device did not run something, and whether that is because it cannot.
-fn reason(error: &RunError) -> (String, bool) {
-    match error {
-        RunError::Device(DeviceError::Unsupported { reason, .. }) => (reason.clone(), true),
-        _ => (error.to_string(), false),
+///
+/// # Errors
+/// If it is lost or has no memory, which says nothing of what it computes.
+fn reason(error: RunError) -> Result<(String, bool), Failure> {
+    if let RunError::Device(DeviceError::Unsupported { reason, .. }) = error {
+        return Ok((reason, true));
+    }
+    match Fault::from(error) {
+        Fault::Machine(error) => Err(error.into()),
+        Fault::Unsupported(why) | Fault::Wrong(why) => Ok((why, false)),
     }
 }
 
@@ -310,4 +338,26 @@ fn is_drawn(graph: &Graph, value: Value) -> bool {
         stack.extend(&node.inputs);
     }
     is_random
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::cli::selftest::tests::{failing, is_of_machine};
+    use crate::devices;
+
+    #[test]
+    fn a_device_that_is_gone_or_full_is_not_apart() {
+        let registry = Engine::new().registry;
+        let form = registry.ops().find(|form| form.name.contains("softmax")).unwrap();
+        for (device, code) in failing() {
+            let sound = devices::open(Choice::Cpu, Some(1)).unwrap().device;
+            let peer =
+                |device: Arc<dyn Device>| Peer { choice: Choice::Cpu, device, options: Options::default() };
+            let peers = [peer(sound), peer(Arc::new(device))];
+            let Err(failure) = op_row(form, &registry, &peers) else { panic!("nothing is told") };
+            assert!(is_of_machine(&failure, code), "{}", failure.text);
+        }
+    }
 }

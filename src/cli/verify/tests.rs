@@ -9,6 +9,7 @@ use engine_runtime::tensor::HostTensor;
 
 use super::errors::unit_in_last_place;
 use super::*;
+use crate::cli::selftest::tests::{failing, is_of_machine};
 use crate::devices::{self, Choice};
 
 #[test]
@@ -110,10 +111,17 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
     let [kernel] = &compiled.plan.kernels[..] else { panic!("{}", compiled.kernels_text()) };
 
     let sound = devices::open(Choice::Cpu, Some(1)).unwrap().device;
-    assert!(matches!(check(kernel, &compiled, &sound), Checked::Right(_)));
+    assert!(matches!(check(kernel, &compiled, &sound), Ok(Checked::Right(_))));
     let faulty: Arc<dyn Device> = Arc::new(Faulty(sound));
-    let Checked::Wrong { why, smallest } = check(kernel, &compiled, &faulty) else { panic!("not noticed") };
+    let Ok(Checked::Wrong { why, smallest }) = check(kernel, &compiled, &faulty) else {
+        panic!("not noticed")
+    };
     assert!(why.starts_with("`y`[0] is "), "{why}");
     // What comes before is short and computed where it is used.
     assert_eq!(smallest, ["`e`"]);
+    for (device, code) in failing() {
+        let device: Arc<dyn Device> = Arc::new(device);
+        let Err(failure) = check(kernel, &compiled, &device) else { panic!("nothing is told") };
+        assert!(is_of_machine(&failure, code), "{}", failure.text);
+    }
 }
