@@ -39,21 +39,35 @@ pub enum Adapter {
     Software,
 }
 
+/// A GPU with the extensions that most have.
+pub const USUAL: Target = Target {
+    has_i64: true,
+    has_f64: true,
+    adds_f32: true,
+    plane: 32,
+    reads_halves: true,
+    writes_halves: true,
+    ..Target::WGSL
+};
+
+/// What kernels for such a GPU can do; needs no GPU.
+pub fn abilities(target: &Target) -> Abilities {
+    Abilities {
+        most_queries: 8,
+        most_keys: most_keys(target),
+        attends_doubles: false,
+        most_rows_checked: 0,
+        row_folds: RowFolds::Selections { most: most_selected(&target.limits()) },
+        most_operands: target.most_tensors.min(MAX_OPERANDS),
+    }
+}
+
 /// The WGSL of a kernel's launches, for a GPU with the extensions that most have; needs no GPU.
 ///
 /// # Errors
 /// If it computes something that such a GPU cannot.
 pub fn texts(kernel: &Kernel) -> Result<Vec<String>, EmitError> {
-    let target = Target {
-        has_i64: true,
-        has_f64: true,
-        adds_f32: true,
-        plane: 32,
-        reads_halves: true,
-        writes_halves: true,
-        ..Target::WGSL
-    };
-    let launches = FusedKernel::launches(kernel, target)?;
+    let launches = FusedKernel::launches(kernel, USUAL)?;
     launches.iter().map(|fused| Ok(compile::text(fused)?.text)).collect()
 }
 
@@ -105,14 +119,7 @@ impl Device for WgpuDevice {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities {
-            most_queries: 8,
-            most_keys: most_keys(&self.context.target),
-            attends_doubles: false,
-            most_rows_checked: 0,
-            row_folds: RowFolds::Selections { most: most_selected(&self.context.target.limits()) },
-            most_operands: self.context.target.most_tensors.min(MAX_OPERANDS),
-        }
+        abilities(&self.context.target)
     }
 
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
