@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use crate::device::DeviceError;
+use crate::panics::caught;
 use cubecl_core::WgpuCompilationOptions;
 use cubecl_core::prelude::ExecutionMode;
 use cubecl_runtime::compiler::CubeTask;
@@ -9,9 +10,7 @@ use cubecl_runtime::kernel::KernelTask;
 use cubecl_wgpu::WgslCompiler;
 use dashmap::DashMap;
 use engine_core::emit::{EmitError, FusedKernel};
-use std::any::Any;
 use std::borrow::Cow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -76,14 +75,16 @@ fn packed_halves(x: vec2<f32>) -> vec2<u32> { return vec2<u32>(pack2x16float(x))
 /// The text of a kernel, which asks for no more than the GPU has.
 ///
 /// # Errors
-/// If it does, or computes something that the GPU cannot.
+/// If it does, or computes something that the GPU or the compiler cannot.
 pub fn source(context: &Context, owner: &str, fused: &FusedKernel) -> Result<Source, DeviceError> {
     let unsupported = |reason: String| DeviceError::Unsupported {
         device: context.name.clone(),
         kernel: owner.to_string(),
         reason,
     };
-    let source = text(fused).map_err(|error| unsupported(error.to_string()))?;
+    // CubeCL panics on what WGSL lacks, such as types that the function of a plugin asks for.
+    let made = caught(|| text(fused)).map_err(|said| panicked(owner, &said, ""))?;
+    let source = made.map_err(|error| unsupported(error.to_string()))?;
     let limits = &context.limits;
     // One is for the scalars.
     let most_buffers = limits.max_storage_buffers_per_shader_stage as usize - 1;
@@ -129,8 +130,8 @@ pub(super) fn load_by(
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(&(owner, source)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let compiled = catch_unwind(AssertUnwindSafe(|| compile(context, owner, source)));
-            match compiled.unwrap_or_else(|panic| Err(panicked(owner, source, &*panic))) {
+            let compiled = caught(|| compile(context, owner, source));
+            match compiled.unwrap_or_else(|said| Err(panicked(owner, &said, &source.text))) {
                 Ok(pipeline) => drop(context.pipelines.insert(source.text.clone(), Arc::new(pipeline))),
                 Err(error) => *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
             }
@@ -148,11 +149,8 @@ pub(super) fn load_by(
     Ok(all.collect())
 }
 
-fn panicked(owner: &str, source: &Source, panic: &(dyn Any + Send)) -> DeviceError {
-    let said = panic.downcast_ref::<String>().map(String::as_str);
-    let said =
-        said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for no reason that it tells");
-    DeviceError::not_compiled(owner, &format!("the compiler panicked: {said}"), &source.text)
+fn panicked(owner: &str, said: &str, text: &str) -> DeviceError {
+    DeviceError::not_compiled(owner, &format!("the compiler panicked: {said}"), text)
 }
 
 fn pipeline(context: &Context, owner: &str, source: &Source) -> Result<Pipeline, DeviceError> {
