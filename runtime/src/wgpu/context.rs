@@ -7,9 +7,10 @@ use super::matrix;
 use super::probe;
 use crate::cache::DiskCache;
 use crate::device::DeviceError;
+use crate::panics::caught;
 use crate::tuning::Tuner;
 use engine_core::emit::Target;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wgpu::{Backends, DeviceType, Features};
 
@@ -40,6 +41,8 @@ pub struct Context {
     /// Whether the time of a launch can be measured on it.
     pub has_timestamps: bool,
     info: wgpu::AdapterInfo,
+    /// Bytes that were written of which wgpu may still hold copies.
+    staged: AtomicUsize,
     /// The first thing that went wrong outside of a call that can tell.
     failure: Arc<Mutex<Option<DeviceError>>>,
 }
@@ -54,6 +57,12 @@ pub enum Asked {
     /// No feature, and no more than these limits.
     Within(Box<wgpu::Limits>),
 }
+
+/// Bytes of copies after which what was written is handed in.
+pub const MOST_STAGED: usize = 64 << 20;
+
+/// How waiting ends.
+type Polled = Result<wgpu::PollStatus, wgpu::PollError>;
 
 /// What a kernel may use if the GPU has it.
 const WANTED: Features = Features::SHADER_INT64
@@ -123,33 +132,21 @@ impl Context {
         let name = format!("{} ({})", info.name, info.backend);
         let is_tried = matches!(asked, Asked::All);
         let matrices = if is_tried { matrix_features(&adapter) } else { Features::empty() };
-        let features = adapter.features()
-            & match &asked {
-                Asked::All => WANTED.union(Features::SUBGROUP).union(matrices),
-                Asked::Promised => WANTED,
-                Asked::Within(_) => Features::empty(),
-            };
+        let wanted = match &asked {
+            Asked::All => WANTED.union(Features::SUBGROUP),
+            Asked::Promised => WANTED,
+            Asked::Within(_) => Features::empty(),
+        };
         let limits = match asked {
             Asked::Within(limits) => *limits,
             Asked::All | Asked::Promised => adapter.limits(),
         };
-        // SAFETY: what is experimental is written into memory by the texts of `matrix` alone, which are valid.
-        let experimental = unsafe { wgpu::ExperimentalFeatures::enabled() };
-        let descriptor = wgpu::DeviceDescriptor {
-            label: None,
-            required_features: features,
-            required_limits: limits.clone(),
-            experimental_features: if matrices.is_empty() {
-                wgpu::ExperimentalFeatures::disabled()
-            } else {
-                experimental
-            },
-            memory_hints: wgpu::MemoryHints::MemoryUsage,
-            trace: wgpu::Trace::Off,
-        };
-        let opened = pollster::block_on(adapter.request_device(&descriptor));
-        let (device, queue) =
+        let opened = with_or_without(matrices, |matrices| {
+            request(&adapter, adapter.features() & wanted, matrices, &limits)
+        });
+        let ((device, queue), matrices) =
             opened.map_err(|error| DeviceError::Failed(format!("{name} does not start: {error}")))?;
+        let features = adapter.features() & wanted | matrices;
         let failure: Arc<Mutex<Option<DeviceError>>> = Arc::default();
         let (noted, called) = (Arc::clone(&failure), name.clone());
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
@@ -177,6 +174,7 @@ impl Context {
             queue,
             limits,
             info,
+            staged: AtomicUsize::new(0),
             failure,
         });
         if is_tried {
@@ -241,9 +239,26 @@ impl Context {
 
     /// Waits for all that was handed in.
     pub fn wait(&self) -> Result<(), DeviceError> {
-        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
+        self.wait_by(|device| device.poll(wgpu::PollType::wait_indefinitely()))
+    }
+
+    /// The same in another way of waiting. wgpu panics if the GPU is lost meanwhile.
+    pub(super) fn wait_by(&self, poll: impl FnOnce(&wgpu::Device) -> Polled) -> Result<(), DeviceError> {
+        let polled = caught(|| poll(&self.device));
         self.check()?;
-        polled.map(drop).map_err(|error| DeviceError::Failed(format!("waiting for {}: {error}", self.name)))
+        let ended = polled.and_then(|polled| polled.map_err(|error| error.to_string()));
+        ended.map(drop).map_err(|said| DeviceError::Failed(format!("waiting for {}: {said}", self.name)))
+    }
+
+    /// Notes that so many bytes were written. wgpu holds a copy of them until they are handed in and done, and loses a GPU
+    /// that has no memory for one, so much is handed in by parts.
+    pub fn note_written(&self, bytes: usize) -> Result<(), DeviceError> {
+        if self.staged.fetch_add(bytes, Ordering::Relaxed) + bytes < MOST_STAGED {
+            return Ok(());
+        }
+        self.staged.store(0, Ordering::Relaxed);
+        self.queue.submit([]);
+        self.wait()
     }
 
     /// Makes something that takes so many bytes, 0 where that is the driver's affair; `failed` says what was wrong with it
@@ -272,6 +287,37 @@ impl Context {
             error = pollster::block_on(scope.pop()).or(error);
         }
         error.map_or(Ok(made), Err)
+    }
+}
+
+/// A GPU with these features and, if there are any, those for matrix units, which are experimental.
+fn request(
+    adapter: &wgpu::Adapter,
+    features: Features,
+    matrices: Features,
+    limits: &wgpu::Limits,
+) -> Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+    // SAFETY: what is experimental is written into memory by the texts of `matrix` alone, which are valid.
+    let experimental = unsafe { wgpu::ExperimentalFeatures::enabled() };
+    let disabled = wgpu::ExperimentalFeatures::disabled();
+    pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+        label: None,
+        required_features: features | matrices,
+        required_limits: limits.clone(),
+        experimental_features: if matrices.is_empty() { disabled } else { experimental },
+        memory_hints: wgpu::MemoryHints::MemoryUsage,
+        trace: wgpu::Trace::Off,
+    }))
+}
+
+/// What is opened with some features, or without them where that fails, and which of them it has.
+fn with_or_without<T, E>(
+    features: Features,
+    open: impl Fn(Features) -> Result<T, E>,
+) -> Result<(T, Features), E> {
+    match open(features) {
+        Err(_) if !features.is_empty() => open(Features::empty()).map(|opened| (opened, Features::empty())),
+        opened => opened.map(|opened| (opened, features)),
     }
 }
 
@@ -329,5 +375,16 @@ mod tests {
         let description = "a buffer of no use".to_string();
         let faulty = refused(wgpu::Error::Validation { source: "".into(), description });
         assert_eq!(faulty, DeviceError::Failed("a buffer of no use".into()));
+    }
+
+    #[test]
+    fn a_gpu_that_does_not_start_with_matrix_units_starts_without() {
+        let open = |is_sound: fn(Features) -> bool| {
+            let request = |features| if is_sound(features) { Ok("open") } else { Err("no") };
+            with_or_without(Features::SHADER_F16, request)
+        };
+        assert_eq!(open(|_| true), Ok(("open", Features::SHADER_F16)));
+        assert_eq!(open(|features| features.is_empty()), Ok(("open", Features::empty())));
+        assert_eq!(open(|_| false), Err("no"));
     }
 }

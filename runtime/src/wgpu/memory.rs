@@ -1,6 +1,6 @@
 //! Memory of a GPU.
 
-use super::context::Context;
+use super::context::{Context, MOST_STAGED};
 use crate::device::DeviceError;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,8 +57,7 @@ impl Memory {
             return Ok(());
         }
         if offset.is_multiple_of(WORD) && bytes.len().is_multiple_of(WORD) {
-            self.context.queue.write_buffer(&self.buffer, offset as u64, bytes);
-            return self.context.check();
+            return self.send(offset, bytes);
         }
         // Whole words around it.
         let start = offset / WORD * WORD;
@@ -69,8 +68,7 @@ impl Memory {
             self.fetch(start, &mut words)?;
         }
         words[offset - start..][..bytes.len()].copy_from_slice(bytes);
-        self.context.queue.write_buffer(&self.buffer, start as u64, &words);
-        self.context.check()
+        self.send(start, &words)
     }
 
     /// Copies to the host.
@@ -88,6 +86,17 @@ impl Memory {
         self.fetch(start, &mut words)?;
         bytes.copy_from_slice(&words[offset - start..][..bytes.len()]);
         Ok(())
+    }
+
+    /// Whole words from the host.
+    fn send(&self, offset: usize, words: &[u8]) -> Result<(), DeviceError> {
+        let mut start = offset;
+        for part in words.chunks(MOST_STAGED) {
+            self.context.queue.write_buffer(&self.buffer, start as u64, part);
+            self.context.note_written(part.len())?;
+            start += part.len();
+        }
+        self.context.check()
     }
 
     /// Whole words to the host.
@@ -145,12 +154,27 @@ impl Staging {
 
     /// Waits for everything, and copies what was taken.
     pub fn read(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        let hears = self.hears.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.map(&hears) {
+            Ok(()) => bytes.copy_from_slice(&self.buffer.slice(..).get_mapped_range()),
+            Err(error) => {
+                // It may be mapped all the same, or be told to be later; the next read begins anew.
+                let _ = self.context.checked(|| self.buffer.unmap());
+                let _ = hears.try_recv();
+                return Err(error);
+            }
+        }
+        self.buffer.unmap();
+        Ok(())
+    }
+
+    /// Waits for everything, and until the host can read it.
+    fn map(&self, hears: &Receiver<Told>) -> Result<(), DeviceError> {
         let told = self.told.clone();
         self.buffer.slice(..).map_async(wgpu::MapMode::Read, move |result| {
             // Nobody listens if waiting has failed.
             let _ = told.try_send(result);
         });
-        let hears = self.hears.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread that waits for the GPU may be the one that is told, a moment later.
         let mapped = (0..LONGEST_WAIT).find_map(|_| {
             self.context.wait().map_or_else(
@@ -159,14 +183,10 @@ impl Staging {
             )
         });
         match mapped {
-            Some(Ok(Ok(()))) => {}
-            Some(Ok(Err(error))) => return Err(self.unread(&error.to_string())),
-            Some(Err(error)) => return Err(error),
-            None => return Err(self.unread("the copy was not made")),
+            Some(Ok(told)) => told.map_err(|error| self.unread(&error.to_string())),
+            Some(Err(error)) => Err(error),
+            None => Err(self.unread("the copy was not made")),
         }
-        bytes.copy_from_slice(&self.buffer.slice(..).get_mapped_range());
-        self.buffer.unmap();
-        Ok(())
     }
 
     fn unread(&self, why: &str) -> DeviceError {

@@ -113,6 +113,75 @@ fn a_lost_gpu_is_told_of_by_every_call() {
     }
 }
 
+/// wgpu panics where it finds a GPU lost while it waits; the GPU has said so before.
+#[test]
+fn a_wait_that_panics_is_told_of() {
+    let Some(gpu) = gpu() else { return };
+    let error = gpu.context.wait_by(|_| panic!("Error in Device::poll")).unwrap_err();
+    let said = format!("waiting for {}: Error in Device::poll", gpu.context.name);
+    assert_eq!(error, DeviceError::Failed(said));
+    gpu.context.wait().unwrap();
+    let lost = gpu.context.wait_by(|device| {
+        device.destroy();
+        let _ = device.poll(wgpu::PollType::wait_indefinitely());
+        panic!("Error in Device::poll")
+    });
+    assert!(matches!(lost, Err(DeviceError::Lost { .. })), "{lost:?}");
+}
+
+/// The next read finds nothing of one that has failed.
+#[test]
+fn memory_is_read_after_a_read_that_failed() {
+    let Some(gpu) = gpu() else { return };
+    let buffer = gpu.allocate(16).unwrap();
+    gpu.write(&buffer, 0, b"abcdefghijklmnop").unwrap();
+    let memory = buffer.memory::<Memory>().unwrap();
+    let [staging, too_long] = [16, 64].map(|bytes| Staging::new(&gpu.context, bytes).unwrap());
+    for _ in 0..2 {
+        staging.take(memory.buffer(), 0);
+        too_long.take(memory.buffer(), 0);
+        let mut bytes = [0; 16];
+        let error = staging.read(&mut bytes).unwrap_err();
+        assert!(error.to_string().contains("overrun"), "{error}");
+        staging.read(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"abcdefghijklmnop");
+    }
+}
+
+/// wgpu holds a copy of what is written until it is handed in.
+#[test]
+fn large_writes_take_little_memory_beside_what_is_written() {
+    let Some(gpu) = gpu() else { return };
+    let taken = || gpu.context.device.generate_allocator_report().map(|report| report.total_allocated_bytes);
+    let Some(before) = taken() else { return eprintln!("skipped: wgpu does not tell what it has allocated") };
+    let n_bytes = 3 * context::MOST_STAGED + 4;
+    let buffer = gpu.allocate(n_bytes).unwrap();
+    let mut found = vec![0; n_bytes];
+    for (first, part) in [(7, n_bytes), (8, 1 << 22)] {
+        // A number of bytes that divides none of the parts.
+        let mut bytes: Vec<u8> = (first..251).collect::<Vec<u8>>().repeat(n_bytes / 240);
+        bytes.truncate(n_bytes);
+        let parts = bytes.chunks(part).enumerate();
+        parts.for_each(|(i, bytes)| gpu.write(&buffer, i * part, bytes).unwrap());
+        let beside = taken().unwrap() - before - n_bytes as u64;
+        assert!(beside <= 2 * context::MOST_STAGED as u64, "{beside} bytes beside what is written");
+        gpu.read(&buffer, 0, &mut found).unwrap();
+        assert!(found == bytes);
+    }
+}
+
+/// What a trial needs is not there: the GPU is as it is without.
+#[test]
+fn a_trial_that_does_not_compile_says_no() {
+    let Some(gpu) = gpu_within(wgpu::Limits::default()) else { return };
+    let target = probe::found(&gpu.context, Some(4)).unwrap();
+    assert_eq!(target.plane, 1);
+    gpu.context.device.destroy();
+    gpu.context.wait().unwrap_err();
+    let lost = probe::found(&gpu.context, Some(4));
+    assert!(matches!(lost, Err(DeviceError::Lost { .. })), "{lost:?}");
+}
+
 #[test]
 fn a_kernel_that_does_not_compile_is_shown() {
     let Some(gpu) = gpu() else { return };
@@ -172,6 +241,41 @@ fn a_compiler_that_panics_is_told_of() {
     assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
 }
 
+mod foreign {
+    use cubecl_core as cubecl;
+    use cubecl_core::prelude::*;
+
+    #[cube]
+    pub fn as_bf16(x: f32) -> f32 {
+        f32::cast_from(half::bf16::cast_from(x))
+    }
+}
+
+/// WGSL has no such type, and CubeCL panics when it is asked for one.
+#[test]
+fn a_function_that_wgsl_lacks_is_told_of() {
+    let Some(gpu) = gpu() else { return };
+    let rounded = Foreign {
+        key: "test.as_bf16@1".into(),
+        arity: 1,
+        f64: |x| x[0],
+        f32_slice: |x, out| out.copy_from_slice(x[0]),
+        partials: |_| vec![],
+        cube: |scope, x| foreign::as_bf16::expand(scope, x[0].clone()),
+    };
+    let plan = planned(&gpu.abilities(), |b| {
+        let x = square(b, "x", 8);
+        vec![b.scalar(Scalar::Foreign(Arc::new(rounded)), &[x])]
+    });
+    let error = gpu.prepare(Arc::clone(&plan), 1).map(drop).unwrap_err();
+    let said = error.to_string();
+    assert!(matches!(error, DeviceError::NotCompiled { .. }), "{said}");
+    let kernel = &plan.kernels[0].name;
+    assert!(said.starts_with(&format!("the kernel of `{kernel}` does not compile; ")), "{said}");
+    assert!(said.contains("the compiler panicked: bf16 is not a valid"), "{said}");
+    assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
+}
+
 /// The second start finds what the first has kept; what the driver does not know as its own is no harm.
 #[test]
 fn what_the_driver_tells_of_kernels_is_kept() {
@@ -226,6 +330,18 @@ fn the_fastest_of_some_ways_is_one_of_them() {
     assert!(ways.contains(&found));
     // Nothing is tried where all are slow.
     assert_eq!(trial::way(&gpu.context, &kernel).unwrap(), Some(ways[0]));
+}
+
+/// Trying takes memory beside the plan's, which may be all that the plan needs.
+#[test]
+fn the_most_likely_way_is_taken_where_trying_has_no_memory() {
+    let kernel = product(DType::F32, [128, 160, 512]);
+    let ways: Vec<Way> = FusedKernel::cuts(&kernel, Target::WGSL).into_iter().map(Way::Tiles).collect();
+    let full = DeviceError::out_of_memory("a GPU", 1 << 40, None);
+    assert_eq!(trial::settled(Err(full), &ways), Ok(Some(ways[0])));
+    assert_eq!(trial::settled(Ok(trial::Chosen::of(ways[1])), &ways), Ok(Some(ways[1])));
+    let lost = DeviceError::Lost { device: "a GPU".into(), why: "unplugged".into() };
+    assert_eq!(trial::settled(Err(lost.clone()), &ways), Err(lost));
 }
 
 /// A run that is resumed makes the choices of the run before, if it can.
@@ -350,6 +466,62 @@ fn an_arena_of_several_buffers_holds_what_one_would() {
         assert!(found.iter().zip(expected).all(is_near) && found.len() == expected.len());
         assert!(expected.iter().any(|&x| x != 0.0));
     }
+}
+
+/// Blocks are folded into rows and layers, some more of them than there is work for.
+#[test]
+fn kernels_agree_where_an_axis_takes_few_blocks() {
+    let few = wgpu::Limits { max_compute_workgroups_per_dimension: 7, ..wgpu::Limits::default() };
+    let Some(gpu) = gpu_within(few) else { return };
+    let cpu = CpuDevice::new(Some(1)).unwrap();
+    for (name, form) in forms() {
+        let [plan, on_cpu] = [gpu.abilities(), cpu.abilities()].map(|abilities| planned(&abilities, form));
+        let dispatches = launch::dispatches(&gpu.context, &plan, 1).unwrap();
+        let grids: Vec<[u32; 3]> = dispatches.iter().map(|dispatch| dispatch.grid).collect();
+        assert!(grids.iter().any(|&[_, rows, layers]| rows > 1 && layers > 1), "{name}: {grids:?}");
+        for (found, expected) in outputs(&gpu, &plan).iter().zip(&outputs(&cpu, &on_cpu)) {
+            let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * (1.0 + b.abs());
+            assert!(found.iter().zip(expected).all(is_near) && found.len() == expected.len(), "{name}");
+            assert!(expected.iter().any(|&x| x != 0.0), "{name}");
+        }
+    }
+}
+
+type Form = fn(&mut Builder) -> Vec<Value>;
+
+/// A kernel of each form.
+fn forms() -> [(&'static str, Form); 5] {
+    fn input(b: &mut Builder, name: &str, extents: &[usize]) -> Value {
+        b.input(name, InputKind::Data, Type::new(DType::F32, extents))
+    }
+    [
+        ("map", |b| {
+            let x = square(b, "x", 280);
+            vec![b.unary(Unary::Tanh, x)]
+        }),
+        ("rows", |b| {
+            let x = input(b, "x", &[301, 400]);
+            let sums = b.sum(x, &[1]);
+            let sums = b.unreduce(sums, &[1], x);
+            vec![b.sub(x, sums)]
+        }),
+        ("product", |b| {
+            let (x, y) = (input(b, "x", &[1090, 40]), input(b, "y", &[40, 1090]));
+            vec![b.matmul(x, y)]
+        }),
+        ("scatter", |b| {
+            let (base, x) = (input(b, "base", &[200, 64]), input(b, "x", &[1000, 64]));
+            // Each row gets five.
+            let idx = b.iota(0, Type::new(DType::I32, &[1000]));
+            let rows = b.full_like(idx, 200.0);
+            let idx = b.binary(Binary::Rem, idx, rows);
+            vec![b.scatter(base, idx, x, 0, 0, Combine::Add)]
+        }),
+        ("batch", |b| {
+            let (x, y) = (input(b, "x", &[900, 6, 7]), input(b, "y", &[900, 7, 5]));
+            vec![b.contract(x, y, Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] })]
+        }),
+    ]
 }
 
 /// What a small GPU says of a plan.
