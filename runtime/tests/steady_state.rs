@@ -150,12 +150,17 @@ fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
     let total = b.broadcast_like(total, table);
     let small = b.scale(total, 1e-3);
     let next = b.sub(table, small);
+    // Whoever draws reads the number of the step, which is written before each submission.
+    let drawn = b.random_bits("drawn", &[100, 64]);
+    let drawn = b.cast(drawn, DType::F32);
+    let drawn = b.scale(drawn, 1e-12);
+    let next = b.add(next, drawn);
     b.graph.state = vec![StateLink { input: table.node, next }];
     let graph = builder.graph.pruned();
     let plan = Arc::new(plan(&graph, fuse(&graph, true).kernels, 1));
     let n_launches = plan.launches.len();
     let mut executable = device.prepare(plan, 1).unwrap();
-    for (node, _) in graph.inputs() {
+    for (node, _) in graph.inputs().filter(|&(_, kind)| kind != InputKind::Step) {
         let buffer = device.allocate(graph.ty(Value::of(node)).bytes()).unwrap();
         executable.bind(graph.nodes[node].name(), &buffer).unwrap();
     }
@@ -167,8 +172,8 @@ fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
     };
     let ours = [16, 48].map(|n_steps| counted(&mut || executable.run(40, n_steps).unwrap()));
     let bare = bare::Bare::new(n_launches).unwrap();
-    bare.run(3, 16);
-    let theirs = [1, 3].map(|n_submissions| counted(&mut || bare.run(n_submissions, 16)));
+    bare.run(3);
+    let theirs = [1, 3].map(|n_submissions| counted(&mut || bare.run(n_submissions)));
     let each = |[few, many]: [usize; 2]| many.saturating_sub(few) as f64 / 32.0;
     println!(
         "{n_launches} launches a step: {} allocations for 16 steps, {:.1} for each more; \

@@ -13,7 +13,11 @@ pub struct Bare {
     device: wgpu::Device,
     queue: wgpu::Queue,
     dispatches: Vec<(wgpu::ComputePipeline, wgpu::BindGroup)>,
+    numbers: wgpu::Buffer,
 }
+
+/// Bytes between the number of a step and the next.
+const NUMBER_BYTES: usize = 256;
 
 impl Bare {
     /// Opens the first adapter of any kind.
@@ -58,16 +62,23 @@ impl Bare {
             (pipeline, group)
         };
         let dispatches = (0..n_dispatches).map(dispatch).collect();
-        Some(Bare { device, queue, dispatches })
+        let numbers = device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size: 16 * NUMBER_BYTES as u64,
+            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        Some(Bare { device, queue, dispatches, numbers })
     }
 
-    /// Hands in so many submissions of so many steps and waits for them.
-    pub fn run(&self, n_submissions: usize, n_steps: usize) {
+    /// Hands in so many submissions of 16 steps, whose numbers it writes, and waits for them.
+    pub fn run(&self, n_submissions: usize) {
         for _ in 0..n_submissions {
+            self.queue.write_buffer(&self.numbers, 0, &[0; 16 * NUMBER_BYTES]);
             let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                for (pipeline, group) in (0..n_steps).flat_map(|_| &self.dispatches) {
+                for (pipeline, group) in (0..16).flat_map(|_| &self.dispatches) {
                     pass.set_pipeline(pipeline);
                     pass.set_bind_group(0, group, &[]);
                     pass.dispatch_workgroups(1, 1, 1);
