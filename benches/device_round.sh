@@ -47,6 +47,7 @@ run() {
     if [ -e "$packed" ]; then gunzip -f "$packed"; fi
   done
 
+  if vulkan_is_there; then export ENGINE_REQUIRE=cuda,wgpu; fi
   local parts=("$@")
   if [ $# = 0 ]; then parts=("${ALL_PARTS[@]}"); fi
   for chosen in "${parts[@]}"; do "$chosen"; done
@@ -384,8 +385,12 @@ parity() {
   cat "$work/parity.err" >>"$out/summary.txt"
 }
 
+vulkan_is_there() {
+  ./engine devices | grep '^wgpu:0' | grep -qv 'not usable'
+}
+
 has_vulkan() {
-  if ./engine devices | grep '^wgpu:0' | grep -qv 'not usable'; then return 0; fi
+  if vulkan_is_there; then return 0; fi
   skipped "Vulkan: $(./engine devices | grep '^wgpu:0')"
   return 1
 }

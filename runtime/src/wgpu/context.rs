@@ -12,6 +12,7 @@ use crate::tuning::Tuner;
 use engine_core::emit::Target;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use wgpu::{Backends, DeviceType, Features};
 
 /// What all memory, kernels and plans of a GPU share.
@@ -60,6 +61,21 @@ pub enum Asked {
 
 /// Bytes of copies after which what was written is handed in.
 pub const MOST_STAGED: usize = 64 << 20;
+
+/// How long it is asked again and again whether all is done: to be woken takes as long as some short steps.
+const SOON: Duration = Duration::from_millis(5);
+
+/// How waiting ended if that was soon.
+fn done_soon(device: &wgpu::Device) -> Option<Polled> {
+    let start = Instant::now();
+    while start.elapsed() < SOON {
+        match device.poll(wgpu::PollType::Poll) {
+            Ok(status) if !status.is_queue_empty() => std::thread::yield_now(),
+            ended => return Some(ended),
+        }
+    }
+    None
+}
 
 /// How waiting ends.
 type Polled = Result<wgpu::PollStatus, wgpu::PollError>;
@@ -239,7 +255,9 @@ impl Context {
 
     /// Waits for all that was handed in.
     pub fn wait(&self) -> Result<(), DeviceError> {
-        self.wait_by(|device| device.poll(wgpu::PollType::wait_indefinitely()))
+        self.wait_by(|device| {
+            done_soon(device).unwrap_or_else(|| device.poll(wgpu::PollType::wait_indefinitely()))
+        })
     }
 
     /// The same in another way of waiting. wgpu panics if the GPU is lost meanwhile.

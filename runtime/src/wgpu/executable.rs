@@ -141,7 +141,8 @@ impl WgpuExecutable {
         self.dispatches[number].encode(pass, &groups[step % groups.len()]);
     }
 
-    fn hand_in(&self, n_steps: u32) -> Result<(), DeviceError> {
+    /// Hands in steps that are numbered; after them, where they are the last of a run, what the flag says then.
+    fn hand_in(&self, n_steps: u32, is_last: bool) -> Result<(), DeviceError> {
         let mut encoder = self.encoder();
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
@@ -149,16 +150,22 @@ impl WgpuExecutable {
                 (0..self.dispatches.len()).for_each(|number| self.dispatch(&mut pass, number, step));
             }
         }
+        if is_last && self.has_checks() {
+            self.flag_on_host.take_by(&mut encoder, self.flag.buffer(), 0);
+        }
         self.context.queue.submit([encoder.finish()]);
         self.context.check()
     }
 
-    /// Waits for everything, and looks at the error flag.
+    fn has_checks(&self) -> bool {
+        !self.plan.check_sites.is_empty()
+    }
+
+    /// Waits for everything, and looks at the error flag, which was taken at the end.
     fn finish(&mut self) -> Result<(), RunError> {
-        if self.plan.check_sites.is_empty() {
+        if !self.has_checks() {
             return Ok(self.context.wait()?);
         }
-        self.flag_on_host.take(self.flag.buffer(), 0);
         let mut bytes = [0; 4 * FLAG_WORDS];
         self.flag_on_host.read(&mut bytes)?;
         let mut words = [0; FLAG_WORDS];
@@ -279,14 +286,17 @@ impl Executable for WgpuExecutable {
 
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
         self.check_bound()?;
+        if n_steps == 0 {
+            return Ok(());
+        }
         self.make_groups()?;
         let start = Instant::now();
         let mut n_done = 0;
         while n_done < n_steps {
             let n = (n_steps - n_done).min(STEPS_PER_SUBMIT);
             self.number_steps(first_step.wrapping_add(n_done), n)?;
-            self.hand_in(n)?;
             n_done += n;
+            self.hand_in(n, n_done == n_steps)?;
         }
         self.handing_in = start.elapsed();
         self.finish()
@@ -311,6 +321,7 @@ impl Executable for WgpuExecutable {
         } else {
             self.seconds_by_waiting()?
         };
+        self.flag_on_host.take(self.flag.buffer(), 0);
         self.finish()?;
         let timed = seconds.into_iter().enumerate();
         let time = |(launch, seconds): (usize, f64)| {

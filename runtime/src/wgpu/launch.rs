@@ -5,9 +5,10 @@ use super::context::Context;
 use super::matrix::Block;
 use super::trial;
 use crate::device::DeviceError;
-use engine_core::emit::{Argument, Cut, FusedKernel};
+use engine_core::emit::{Argument, Cut, FusedKernel, Target};
 use engine_core::fuse::{Kernel, KernelBody};
 use engine_core::plan::{BufferId, Plan};
+use engine_core::rules::Numerics;
 use std::sync::Arc;
 
 /// A dispatch of a plan.
@@ -108,11 +109,11 @@ impl Draft<'_> {
     fn add(self, is_in_place: bool, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {
         if let Some(way) = trial::way(self.context, self.kernel)? {
             self.product(way, dispatches)?;
-            let target = self.context.target;
+            let target = self.target();
             let sums = FusedKernel::side_sums(self.kernel).into_iter().map(|fused| fused.on(target));
             return self.push_all(sums.collect(), dispatches);
         }
-        let launches = FusedKernel::launches(self.kernel, self.context.target);
+        let launches = FusedKernel::launches(self.kernel, self.target());
         let mut launches = launches.map_err(|error| self.unsupported(error.to_string()))?;
         if is_in_place {
             launches.remove(0);
@@ -122,7 +123,7 @@ impl Draft<'_> {
 
     /// The product in one of the ways there are, with its epilogue and without the sums beside it.
     pub fn product(self, way: Way, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {
-        let target = self.context.target;
+        let target = self.target();
         match way {
             Way::Tiles(cut) => self.push_all(FusedKernel::cut_product(self.kernel, target, cut), dispatches),
             Way::Matrices(block) => {
@@ -130,6 +131,13 @@ impl Draft<'_> {
                 self.push_all(vec![FusedKernel::epilogue(self.kernel).on(target)], dispatches)
             }
         }
+    }
+
+    /// What the pipeline allows of what the GPU can do.
+    fn target(self) -> Target {
+        let target = self.context.target;
+        let is_strict = self.plan.is_some_and(|plan| plan.numerics == Numerics::Strict);
+        Target { has_rough_functions: target.has_rough_functions && !is_strict, ..target }
     }
 
     fn push_all(self, launches: Vec<FusedKernel>, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {

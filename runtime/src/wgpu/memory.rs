@@ -148,8 +148,13 @@ impl Staging {
     pub fn take(&self, source: &wgpu::Buffer, offset: usize) {
         let mut encoder =
             self.context.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        encoder.copy_buffer_to_buffer(source, offset as u64, &self.buffer, 0, self.buffer.size());
+        self.take_by(&mut encoder, source, offset);
         self.context.queue.submit([encoder.finish()]);
+    }
+
+    /// The same as the last of what an encoder hands in.
+    pub fn take_by(&self, encoder: &mut wgpu::CommandEncoder, source: &wgpu::Buffer, offset: usize) {
+        encoder.copy_buffer_to_buffer(source, offset as u64, &self.buffer, 0, self.buffer.size());
     }
 
     /// Waits for everything, and copies what was taken.
