@@ -22,8 +22,10 @@ impl Near {
     /// By how many times more than allowed a number is off the element `b`; 0 if it is near enough.
     pub(super) fn excess(&self, a: f64, b: f64) -> f64 {
         let error = (a - b).abs();
-        // Near the end of the range, the order of operations decides whether there is an overflow.
-        let overflows = !b.is_finite() || b.abs() > 1e30;
+        // Near the end of the range, the order of operations decides whether there is an overflow; but NaN does not become a
+        // number like others.
+        let is_at_end = |x: f64| !x.is_finite() || x.abs() > 1e30;
+        let overflows = is_at_end(b) && (is_at_end(a) || !b.is_nan());
         // Below the normal numbers, roundings are as large as the numbers.
         let vanishes = error < smallest_normal(self.dtype);
         let bound = self.allowed * (b.abs() + self.largest);
@@ -133,4 +135,22 @@ pub(super) fn unit_in_last_place(x: f64, dtype: DType) -> f64 {
     };
     let exponent = if x == 0.0 { smallest } else { (x.abs().log2().floor() as i32).max(smallest) };
     f64::powi(2.0, exponent - bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_nan_is_no_overflow() {
+        let near = Near::to(&[1.0, 2.0], DType::F32, 1e-5);
+        let is_near = |a: f64, b: f64| near.excess(a, b) == 0.0;
+        assert!(
+            is_near(f64::NAN, f64::NAN)
+                && is_near(f64::INFINITY, f64::NAN)
+                && is_near(f64::NAN, f64::INFINITY)
+        );
+        assert!(is_near(f64::INFINITY, 2e30) && is_near(1e38, f64::INFINITY));
+        assert!(!is_near(1.0, f64::NAN) && !is_near(f64::NAN, 1.0) && !is_near(f64::INFINITY, 1.0));
+    }
 }
