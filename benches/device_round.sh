@@ -222,8 +222,8 @@ speed() {
       */search.ron | */selection.ron) at_once=1 ;;
       # A GPU that multiplies for long gets slower by its own heat, so these come in bursts from a rest, as in `products`.
       */products.ron) continue ;;
-      # Below, by size.
-      */narrow.ron) continue ;;
+      # Below, by size; through wgpu.
+      */narrow.ron | */square.ron) continue ;;
       # An ordered sum of so many rows is timed beside the other.
       */indices.ron) at_once=4 steps=3 ;;
     esac
@@ -342,8 +342,8 @@ vulkan_speed() {
     name=$(basename "$graph" .ron)
     at_once=32 steps=10
     case "$name" in
-      # Sorting and searching are not bound by memory.
-      search | selection) continue ;;
+      # Sorting and searching are not bound by memory; squares come below.
+      search | selection | square) continue ;;
       products | indices) at_once=4 steps=3 ;;
     esac
     on_both "$name" "$graph" --at-once $at_once --steps $steps
@@ -352,6 +352,10 @@ vulkan_speed() {
     IFS=, read -r rows columns indices <<<"$dims"
     on_both "indices-$rows-$columns-$indices" ops/indices.ron --at-once 320 --steps 20 \
       --set dims.R="$rows" --set dims.C="$columns" --set dims.M="$indices"
+  done
+  # On matrix units where the driver has them.
+  for dtype in f32 f16; do
+    on_both "square-$dtype" ops/square.ron --at-once 4 --steps 5 --set "params.x.type=$dtype[N, N]" --set "params.w.type=$dtype[N, N]"
   done
   for batch in 128 1024 8192; do
     for matmul in F32 Tf32; do
@@ -381,6 +385,8 @@ parity() {
   if ! has_vulkan; then return; fi
   local graphs=(graphs/{mnist,mnist_decomposed,sparse_attention,embedding,navigator,gumbel,search,text}.ron)
   ./engine verify --device cpu,cuda,wgpu --all --markdown "${graphs[@]}" >"$out/parity.md" 2>"$work/parity.err"
+  # Every node by itself.
+  ./engine verify --device cpu,cuda,wgpu --no-fuse --markdown "${graphs[@]}" >"$out/parity-nodes.md" 2>>"$work/parity.err"
   part parity grep -q '^## graphs/text.ron, stage test' "$out/parity.md"
   cat "$work/parity.err" >>"$out/summary.txt"
 }
