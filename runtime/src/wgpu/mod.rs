@@ -20,6 +20,7 @@ mod trial;
 mod tests;
 
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
+use crate::panics::caught;
 use crate::tuning::Tuning;
 use context::{Asked, Context};
 use engine_core::emit::{EmitError, FusedKernel, Target, most_keys, most_selected};
@@ -65,10 +66,11 @@ pub fn abilities(target: &Target) -> Abilities {
 /// The WGSL of a kernel's launches, for a GPU with the extensions that most have; needs no GPU.
 ///
 /// # Errors
-/// If it computes something that such a GPU cannot.
+/// If it computes something that such a GPU, or WGSL, cannot.
 pub fn texts(kernel: &Kernel) -> Result<Vec<String>, EmitError> {
     let launches = FusedKernel::launches(kernel, USUAL)?;
-    launches.iter().map(|fused| Ok(compile::text(fused)?.text)).collect()
+    let text = |fused| caught(|| compile::text(fused)).map_err(EmitError::Compiler)?;
+    launches.iter().map(|fused| Ok(text(fused)?.text)).collect()
 }
 
 /// A GPU through wgpu.

@@ -273,6 +273,8 @@ fn a_function_that_wgsl_lacks_is_told_of() {
     let kernel = &plan.kernels[0].name;
     assert!(said.starts_with(&format!("the kernel of `{kernel}` does not compile; ")), "{said}");
     assert!(said.contains("the compiler panicked: bf16 is not a valid"), "{said}");
+    let explained = super::texts(&plan.kernels[0]).unwrap_err().to_string();
+    assert!(explained.contains("bf16 is not a valid"), "{explained}");
     assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
 }
 
