@@ -68,23 +68,6 @@ const SOON: Duration = Duration::from_millis(5);
 /// The time between two questions, each of which takes locks and allocates.
 const BETWEEN: Duration = Duration::from_micros(5);
 
-/// How waiting ended if that was soon.
-fn done_soon(device: &wgpu::Device) -> Option<Polled> {
-    let start = Instant::now();
-    while start.elapsed() < SOON {
-        match device.poll(wgpu::PollType::Poll) {
-            Ok(status) if !status.is_queue_empty() => {
-                let asked = Instant::now();
-                while asked.elapsed() < BETWEEN {
-                    std::thread::yield_now();
-                }
-            }
-            ended => return Some(ended),
-        }
-    }
-    None
-}
-
 /// How waiting ends.
 type Polled = Result<wgpu::PollStatus, wgpu::PollError>;
 
@@ -316,6 +299,23 @@ impl Context {
         }
         error.map_or(Ok(made), Err)
     }
+}
+
+/// How waiting ended if that was soon.
+fn done_soon(device: &wgpu::Device) -> Option<Polled> {
+    let start = Instant::now();
+    while start.elapsed() < SOON {
+        match device.poll(wgpu::PollType::Poll) {
+            Ok(status) if !status.is_queue_empty() => {
+                let asked = Instant::now();
+                while asked.elapsed() < BETWEEN {
+                    std::thread::yield_now();
+                }
+            }
+            ended => return Some(ended),
+        }
+    }
+    None
 }
 
 /// A GPU with these features and, if there are any, those for matrix units, which are experimental.
