@@ -282,6 +282,20 @@ fn rows_of_all_lengths(check: impl Fn(&Case)) {
     }
 }
 
+/// Infinities and NaN times zero are NaN, also where a compiler may take all that is multiplied by zero for zero.
+#[test]
+fn a_product_by_a_constant_zero_is_no_constant() {
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        let mut case = Case::new(|b| {
+            let x = data(b, "x", dtype, &[6]);
+            vec![b.scale(x, 0.0), b.scale(x, -0.0)]
+        });
+        let values = HostTensor::from_slice(&[6], &[2.0, -2.0, 0.0, -0.0, f64::INFINITY, f64::NAN]).unwrap();
+        case.inputs.insert("x".into(), values.cast(dtype).unwrap().bytes().to_vec());
+        case.check(0.0);
+    }
+}
+
 /// What matrix units take, where there are any.
 #[test]
 fn products_of_halves_in_whole_blocks_agree() {
@@ -408,20 +422,48 @@ fn devices_of_one_process_share_nothing() {
     }
 }
 
+/// By the engine's own kernels, which take small products, and by a library, of whose algorithms some turn NaN into 0.
 #[test]
 fn a_relu_beside_a_product_keeps_nan() {
+    let types = [
+        (DType::F32, Precision::F32),
+        (DType::F32, Precision::Tf32),
+        (DType::F16, Precision::F32),
+        (DType::BF16, Precision::F32),
+    ];
+    for (dtype, matmul) in types {
+        for [m, k, n] in [[16, 32, 64], [64, 64, 64], [40, 72, 1028], [128, 784, 256]] {
+            for is_biased in [true, false] {
+                let case = Case { matmul, ..linear_with_relu(dtype, [m, k, n], is_biased, 2) };
+                for gpu in gpus() {
+                    let relu = case.run(&**gpu, true).unwrap().remove(0);
+                    let is_nan: Vec<bool> = relu.iter().map(|x| x.is_nan()).collect();
+                    let is_expected: Vec<bool> = (0..m * n).map(|i| i / n == 2).collect();
+                    let name = gpu.info().name;
+                    assert!(is_nan == is_expected, "{dtype} {matmul:?} {m}x{k}x{n} {is_biased} on {name}");
+                }
+            }
+        }
+    }
+}
+
+/// One element of `x` in row `nan_row` is NaN.
+fn linear_with_relu(dtype: DType, [m, k, n]: [usize; 3], is_biased: bool, nan_row: usize) -> Case {
     let mut case = Case::new(|b| {
-        let x = data(b, "x", DType::F32, &[16, 32]);
-        let w = data(b, "w", DType::F32, &[32, 64]);
-        let bias = data(b, "bias", DType::F32, &[64]);
-        let product = b.matmul(x, w);
-        let wide = b.broadcast_like(bias, product);
-        let biased = b.add(product, wide);
-        let zero = b.full_like(biased, 0.0);
-        vec![b.binary(Binary::Max, biased, zero)]
+        let (x, w) = (data(b, "x", dtype, &[m, k]), data(b, "w", dtype, &[k, n]));
+        let mut product = b.matmul(x, w);
+        if is_biased {
+            let bias = data(b, "bias", dtype, &[n]);
+            let wide = b.broadcast_like(bias, product);
+            product = b.add(product, wide);
+        }
+        let zero = b.full_like(product, 0.0);
+        vec![b.binary(Binary::Max, product, zero)]
     });
-    case.inputs.get_mut("x").unwrap()[..4].copy_from_slice(&f32::NAN.to_le_bytes());
-    case.check(1e-4);
+    // Of all ones, every float is NaN.
+    let element = nan_row * k * dtype.size();
+    case.inputs.get_mut("x").unwrap()[element..][..dtype.size()].fill(0xFF);
+    case
 }
 
 #[test]

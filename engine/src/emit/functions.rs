@@ -387,19 +387,39 @@ pub fn quarter_wave(
     code.reinterpret(elem, bits)
 }
 
+/// `x·0` for a constant zero of either sign, which a language may take for 0 whatever x is: NaN for infinities and NaN.
+pub fn times_zero(code: &mut Code, x: Variable, zero: Variable) -> Variable {
+    let zero = code.mutable(zero);
+    let sign = sign_of_product(code, x, zero);
+    let signed = code.with_sign_of(zero, sign);
+    // A comparison with infinity may be taken for false.
+    let word = word_of(x);
+    let infinity = code.int(word, if word == U64 { 0x7FF0 << 48 } else { 0x7F80_0000 });
+    let bits = code.reinterpret(word, x);
+    let exponent = code.bit(Bitwise::BitwiseAnd, bits, infinity);
+    let is_undefined = code.cmp(Comparison::Equal, exponent, infinity);
+    let nan = code.float(x.elem_type(), f64::NAN);
+    code.select(is_undefined, nan, signed)
+}
+
 /// `x/0` for a constant zero of either sign, which a language may take for anything: infinite, NaN for 0 and NaN.
 pub fn over_zero(code: &mut Code, x: Variable, zero: Variable) -> Variable {
-    let (elem, word) = (x.elem_type(), word_of(x));
     let zero = code.mutable(zero);
-    let [x_bits, zero_bits] = [x, zero].map(|x| code.reinterpret(word, x));
-    let sign = code.bit(Bitwise::BitwiseXor, x_bits, zero_bits);
-    let sign = code.reinterpret(elem, sign);
-    let [infinity, nan] = [f64::INFINITY, f64::NAN].map(|value| code.float(elem, value));
+    let sign = sign_of_product(code, x, zero);
+    let [infinity, nan] = [f64::INFINITY, f64::NAN].map(|value| code.float(x.elem_type(), value));
     let infinite = code.with_sign_of(infinity, sign);
     let is_zero = code.is_equal(x, 0.0);
     let is_nan = code.is_nan(x);
     let is_undefined = code.or(is_zero, is_nan);
     code.select(is_undefined, nan, infinite)
+}
+
+/// A number with the sign of `a·b`, and of `a/b`.
+fn sign_of_product(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    let word = word_of(a);
+    let [a_bits, b_bits] = [a, b].map(|x| code.reinterpret(word, x));
+    let sign = code.bit(Bitwise::BitwiseXor, a_bits, b_bits);
+    code.reinterpret(a.elem_type(), sign)
 }
 
 /// xʸ as e^(y·ln |x|), of `f32` or `f64`; the relative error grows with the logarithm of the result, to 1e-5 and 2e-13 at

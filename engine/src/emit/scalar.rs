@@ -158,6 +158,8 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         _ if bool => return Err(unsupported(op.name(), a)),
         Binary::Add => code.bin(Arithmetic::Add, a, b),
         Binary::Sub => code.bin(Arithmetic::Sub, a, b),
+        Binary::Mul if is_zero(b) && !code.target.has_exact_functions => functions::times_zero(code, a, b),
+        Binary::Mul if is_zero(a) && !code.target.has_exact_functions => functions::times_zero(code, b, a),
         Binary::Mul => code.bin(Arithmetic::Mul, a, b),
         Binary::Div if is_zero(b) && !code.target.has_exact_functions => functions::over_zero(code, a, b),
         Binary::Div => code.bin(Arithmetic::Div, a, b),

@@ -43,12 +43,17 @@ impl Memory {
 
     /// Zeroes it.
     pub fn clear(&self) -> Result<(), DeviceError> {
+        self.set(0)
+    }
+
+    /// Makes every byte `value`.
+    pub fn set(&self, value: u8) -> Result<(), DeviceError> {
         if self.bytes == 0 {
             return Ok(());
         }
-        self.copy("clearing memory", |stream| {
+        self.copy("setting memory", |stream| {
             // SAFETY: the range is all of this memory, and nothing is running on it.
-            unsafe { result::memset_d8_async(self.start, 0, self.bytes, stream) }
+            unsafe { result::memset_d8_async(self.start, value, self.bytes, stream) }
         })
     }
 

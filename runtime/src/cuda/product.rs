@@ -97,7 +97,8 @@ pub struct Places {
 }
 
 impl Product {
-    /// The product of a contraction in `dtype`, with an epilogue if one is given; none if the library cannot compute that.
+    /// The product of a contraction in `dtype`, with an epilogue if one is given; none if the library cannot compute that, or
+    /// not as it should be.
     pub fn new(
         context: &Arc<Context>,
         body: &ContractBody,
@@ -128,12 +129,17 @@ impl Product {
             factors,
             element_bytes,
         };
+        // Some of the library's algorithms turn NaN into 0 there.
+        let clamps = epilogue.is_some_and(|epilogue| epilogue.activation == Activation::Relu);
         let question = Question {
             subject: format!("algorithm of {}", text(body, precision)),
-            details: format!("{body:?} {dtype} {epilogue:?} {precision:?}"),
+            details: format!(
+                "{body:?} {dtype} {epilogue:?} {precision:?}{}",
+                if clamps { ", NaN stays" } else { "" }
+            ),
         };
         let tensors = Tensors {
-            element: body.dtype,
+            elements: [body.dtype, dtype],
             factor_bytes: [
                 matrix_bytes(&body.rhs, [body.batch, body.k, body.n], body.dtype),
                 matrix_bytes(&body.lhs, [body.batch, body.m, body.k], body.dtype),
@@ -148,16 +154,24 @@ impl Product {
         // The library's advice on the first product takes as long as all else, so it is asked for where nothing is known.
         let advised = || algorithms(&context.library, matmul, layouts, alignments);
         let chosen = trial::recall(context, &question, is_possible, || {
-            let algorithms = advised()?;
-            if algorithms.len() < 2 {
+            let mut algorithms = advised()?;
+            if algorithms.len() < 2 && !clamps {
                 return Ok(Algorithm(algorithms.first().copied()));
             }
             let trial = Trial::new(context, &tensors)?;
+            if clamps {
+                algorithms = trial.those_that_keep_nan(&product, algorithms)?;
+            }
+            if let [] | [_] = algorithms[..] {
+                return Ok(Algorithm(algorithms.first().copied()));
+            }
+            trial.fill()?;
             let seconds = |algorithm| trial.seconds(&product, &algorithm);
             Ok(Algorithm(Some(trial::fastest(context, &algorithms, seconds)?)))
         });
         let Algorithm(chosen) = match chosen {
-            // There is no room for tensors of noise.
+            // There is no room to try any.
+            Err(DeviceError::OutOfMemory { .. }) if clamps => Algorithm(None),
             Err(DeviceError::OutOfMemory { .. }) => Algorithm(advised()?.first().copied()),
             chosen => chosen?,
         };

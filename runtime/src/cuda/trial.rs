@@ -8,6 +8,7 @@ use super::graph::{apart_from_captures, capture};
 use super::memory::Memory;
 use super::product::{Places, Product, WORKSPACE_BYTES};
 use crate::device::DeviceError;
+use crate::tensor::HostTensor;
 use crate::tuning::Choice;
 use cudarc::cublaslt::sys::cublasLtMatmulAlgo_t;
 use cudarc::driver::CudaStream;
@@ -126,49 +127,104 @@ const NO_ALGORITHM: &str = "none";
 
 /// How large the tensors of a product are.
 pub struct Tensors {
-    /// The type of the factors.
-    pub element: DType,
+    /// The types of the factors and of the result.
+    pub elements: [DType; 2],
     /// In the library's order.
     pub factor_bytes: [usize; 2],
     pub result_bytes: usize,
     pub bias_bytes: usize,
 }
 
-/// A product's tensors, full of noise.
+/// A product's tensors, to be tried on.
 pub struct Trial {
     context: Arc<Context>,
+    elements: [DType; 2],
     factors: [Memory; 2],
     result: Memory,
+    result_bytes: usize,
     bias: Memory,
     workspace: Memory,
 }
 
 impl Trial {
+    /// All zeros.
     pub fn new(context: &Arc<Context>, tensors: &Tensors) -> Result<Trial, DeviceError> {
         let memory = |bytes: usize| Memory::new(context, bytes.next_multiple_of(16));
-        let factors = [memory(tensors.factor_bytes[0])?, memory(tensors.factor_bytes[1])?];
-        let trial = Trial {
+        Ok(Trial {
             context: Arc::clone(context),
-            factors,
+            elements: tensors.elements,
+            factors: [memory(tensors.factor_bytes[0])?, memory(tensors.factor_bytes[1])?],
             result: memory(tensors.result_bytes)?,
+            result_bytes: tensors.result_bytes,
             bias: memory(tensors.bias_bytes)?,
             workspace: memory(WORKSPACE_BYTES)?,
-        };
-        trial.factors.iter().try_for_each(|factor| fill(context, factor, tensors.element))?;
-        Ok(trial)
+        })
+    }
+
+    /// Fills the factors with noise.
+    pub fn fill(&self) -> Result<(), DeviceError> {
+        self.factors.iter().try_for_each(|factor| fill(&self.context, factor, self.elements[0]))
+    }
+
+    /// The algorithms whose result is NaN wherever a factor is.
+    pub fn those_that_keep_nan(
+        &self,
+        product: &Product,
+        algorithms: Vec<cublasLtMatmulAlgo_t>,
+    ) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
+        // NaN in every type.
+        self.factors[0].set(0xFF)?;
+        let mut kept = vec![];
+        for algorithm in algorithms {
+            if self.keeps_nan(product, &algorithm)? {
+                kept.push(algorithm);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// One that does not run keeps nothing.
+    fn keeps_nan(&self, product: &Product, algorithm: &cublasLtMatmulAlgo_t) -> Result<bool, DeviceError> {
+        self.result.clear()?;
+        let stream = self.context.new_stream()?;
+        {
+            let _apart = apart_from_captures();
+            if product.launch_by(algorithm, self.places(), &self.workspace, stream.cu_stream()).is_err() {
+                return Ok(false);
+            }
+        }
+        stream.synchronize().map_err(|error| failed("trying a product", &error))?;
+        // Results are made tile by tile: the first and the last ones.
+        let n_bytes = self.result_bytes.min(MOST_BYTES_LOOKED_AT);
+        for start in [0, self.result_bytes - n_bytes] {
+            let mut result = HostTensor::zeros(self.elements[1], &[n_bytes / self.elements[1].size()])
+                .map_err(|error| DeviceError::Failed(error.to_string()))?;
+            self.result.read(start, result.bytes_mut())?;
+            if !result.to_f64().iter().all(|element| element.is_nan()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The time of a product by an algorithm.
     pub fn seconds(&self, product: &Product, algorithm: &cublasLtMatmulAlgo_t) -> Result<f64, DeviceError> {
         let stream = self.context.new_stream()?;
-        let places = Places {
+        let places = self.places();
+        seconds(&stream, || product.launch_by(algorithm, places, &self.workspace, stream.cu_stream()))
+    }
+
+    fn places(&self) -> Places {
+        Places {
             factors: [self.factors[0].start(), self.factors[1].start()],
             result: self.result.start(),
             bias: Some(self.bias.start()),
-        };
-        seconds(&stream, || product.launch_by(algorithm, places, &self.workspace, stream.cu_stream()))
+        }
     }
 }
+
+/// Of each end of a result, when it is looked at; a multiple of the size of every element.
+const MOST_BYTES_LOOKED_AT: usize = 1 << 20;
 
 /// Fills memory with numbers of both signs between a half and one.
 pub fn fill(context: &Arc<Context>, memory: &Memory, element: DType) -> Result<(), DeviceError> {
