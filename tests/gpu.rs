@@ -447,6 +447,30 @@ fn a_relu_beside_a_product_keeps_nan() {
     }
 }
 
+/// A library may split long sums, and must not keep the parts as halves: these overflow, and cancel each other.
+#[test]
+fn parts_of_sums_of_halves_are_kept_in_single_precision() {
+    for [m, k, n] in [[64, 8192, 64], [40, 1028, 1028], [256, 4096, 32]] {
+        for has_relu in [true, false] {
+            let mut case = Case::new(|b| {
+                let (x, w) = (data(b, "x", DType::F16, &[m, k]), data(b, "w", DType::F16, &[k, n]));
+                let product = b.matmul(x, w);
+                let zero = b.full_like(product, 0.0);
+                vec![if has_relu { b.binary(Binary::Max, product, zero) } else { product }]
+            });
+            let values = (0..m * k).map(|i| if i % k < k / 2 { 64.0 } else { -64.0 });
+            case.inputs.insert("x".into(), tensor(&Type::new(DType::F16, [m, k]), values));
+            let values = std::iter::repeat_n(64.0, k * n);
+            case.inputs.insert("w".into(), tensor(&Type::new(DType::F16, [k, n]), values));
+            for gpu in gpus() {
+                let found = case.run(&**gpu, true).unwrap().remove(0);
+                let name = gpu.info().name;
+                assert!(found.iter().all(|&x| x == 0.0), "{m}x{k}x{n} on {name}: {:?}", &found[..4]);
+            }
+        }
+    }
+}
+
 /// One element of `x` in row `nan_row` is NaN.
 fn linear_with_relu(dtype: DType, [m, k, n]: [usize; 3], is_biased: bool, nan_row: usize) -> Case {
     let mut case = Case::new(|b| {

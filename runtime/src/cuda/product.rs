@@ -8,7 +8,7 @@ use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys::{
     self, cublasComputeType_t, cublasLtEpilogue_t, cublasLtMatmulAlgo_t, cublasLtMatmulDescAttributes_t,
     cublasLtMatmulHeuristicResult_t, cublasLtMatmulPreferenceAttributes_t, cublasLtMatrixLayoutAttribute_t,
-    cudaDataType,
+    cublasLtReductionScheme_t, cudaDataType,
 };
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use engine_core::emit::{Activation, LibraryEpilogue, LibraryMatrix, library_matrices};
@@ -152,7 +152,7 @@ impl Product {
             known.is_none_or(|known| is_possible(&context.library, matmul, layouts, &known))
         };
         // The library's advice on the first product takes as long as all else, so it is asked for where nothing is known.
-        let advised = || algorithms(&context.library, matmul, layouts, alignments);
+        let advised = || algorithms(&context.library, matmul, layouts, alignments, dtype);
         let chosen = trial::recall(context, &question, is_possible, || {
             let mut algorithms = advised()?;
             if algorithms.len() < 2 && !clamps {
@@ -267,6 +267,9 @@ fn matrix_bytes(matrix: &MatrixOperand, extents: [usize; 3], dtype: DType) -> us
     (matrix.offset + last + 1) as usize * dtype.size()
 }
 
+/// What an algorithm has to observe; another text whenever that changes, for what was chosen by others does not stand then.
+const RULES: &str = "parts of sums in f32, NaN through ReLU";
+
 /// Algorithms that are asked for.
 const MOST_ALGORITHMS: usize = 16;
 
@@ -276,8 +279,15 @@ fn algorithms(
     matmul: &Matmul,
     [first, second, result]: &[Layout; 3],
     [first_alignment, second_alignment]: [u32; 2],
+    dtype: DType,
 ) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
     use cublasLtMatmulPreferenceAttributes_t as Attribute;
+    use cublasLtReductionScheme_t as Reduction;
+    // Parts of a sum that are kept in the type of the result lose digits in half precision, and overflow where the sum does not.
+    let reductions = match dtype == dtype.accumulator() {
+        true => Reduction::CUBLASLT_REDUCTION_SCHEME_MASK,
+        false => Reduction::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
+    };
     let said = |error| failed("choosing a matrix product", error);
     let preference = Preference::new().map_err(said)?;
     let mut found = [const { MaybeUninit::<cublasLtMatmulHeuristicResult_t>::zeroed() }; MOST_ALGORITHMS];
@@ -291,6 +301,9 @@ fn algorithms(
             })
             .and_then(|()| {
                 preference.set(Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &second_alignment)
+            })
+            .and_then(|()| {
+                preference.set(Attribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &(reductions as u32))
             })
             .map_err(said)?;
         sys::cublasLtMatmulAlgoGetHeuristic(

@@ -24,7 +24,8 @@ impl Near {
         let error = (a - b).abs();
         // Near the end of the range, the order of operations decides whether there is an overflow; but NaN does not become a
         // number like others.
-        let is_at_end = |x: f64| !x.is_finite() || x.abs() > 1e30;
+        let end = if self.dtype == DType::F16 { 6e4 } else { 1e30 };
+        let is_at_end = |x: f64| !x.is_finite() || x.abs() > end;
         let overflows = is_at_end(b) && (is_at_end(a) || !b.is_nan());
         // Below the normal numbers, roundings are as large as the numbers.
         let vanishes = error < smallest_normal(self.dtype);
@@ -152,5 +153,12 @@ mod tests {
         );
         assert!(is_near(f64::INFINITY, 2e30) && is_near(1e38, f64::INFINITY));
         assert!(!is_near(1.0, f64::NAN) && !is_near(f64::NAN, 1.0) && !is_near(f64::INFINITY, 1.0));
+        assert!(!is_near(f64::INFINITY, 65504.0));
+        let near = Near::to(&[1.0, 2.0], DType::F16, 1e-2);
+        assert_eq!(
+            (near.excess(f64::INFINITY, 65504.0), near.excess(-65504.0, f64::NEG_INFINITY)),
+            (0.0, 0.0)
+        );
+        assert!(near.excess(f64::INFINITY, 5e4) > 0.0);
     }
 }
