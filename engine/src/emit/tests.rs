@@ -10,7 +10,7 @@ use crate::ir::{
 use crate::op::Registry;
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
-use expect_test::{Expect, expect};
+use expect_test::{Expect, expect, expect_file};
 
 mod attention;
 mod groups;
@@ -157,12 +157,17 @@ fn cross_entropy(rows: usize, classes: usize) -> Kernel {
 
 // ---- Texts.
 
-/// The text from the function's parameters on.
 /// The only launch of a kernel.
 fn only_source(kernel: &Kernel) -> KernelSource {
     let mut sources = cuda_sources(kernel).unwrap();
     assert_eq!(sources.len(), 1);
     sources.remove(0)
+}
+
+/// The text of a launch from its function's parameters on.
+fn function_text(fused: &FusedKernel) -> String {
+    let text = fused.clone().cuda_source().unwrap().text;
+    text[text.find("extern \"C\"").unwrap()..].to_string()
 }
 
 fn check_text(kernel: &Kernel, expected: Expect) {

@@ -130,6 +130,15 @@ fn a_large_product_is_computed_in_tiles() {
     }
 }
 
+/// Two points of a thread along each side, which lie beside each other in shared memory; tiles and the last slice reach over
+/// the edge.
+#[test]
+fn the_text_of_a_product_in_tiles() {
+    let product = product(1, [400, 300, 20], [false, true], false);
+    expect_file!["../../../../tests/golden/tiled.cu"]
+        .assert_eq(&function_text(&FusedKernel::own_product(&product.kernel())));
+}
+
 /// Few points and long sums: parts of them are added up by the epilogue.
 #[test]
 fn a_product_is_the_same_however_it_is_cut() {

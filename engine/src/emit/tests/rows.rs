@@ -67,6 +67,23 @@ fn only_what_pays_is_copied_ahead() {
     assert!(is_ahead(&slow_softmax(DType::BF16, 5, 32768), Target::CUDA));
 }
 
+/// With the instruction that copies, in all: it stands before the kernel. The shortest of such rows, of which three vectors
+/// are a thread's.
+#[test]
+fn the_text_of_rows_that_are_copied_ahead() {
+    let mut s = Sketch::new(5, 3 * 8 * 1024, 1);
+    let x = s.input(DType::BF16, Class::Element);
+    let x = s.scalar(Scalar::Cast(DType::F32), &[x]);
+    let m = s.reduce(Monoid::Max, x);
+    let shifted = s.binary(Binary::Sub, x, m);
+    let e = s.unary(Unary::Exp, shifted);
+    let sum = s.reduce(Monoid::Sum, e);
+    let log = s.unary(Unary::Log, sum);
+    let y = s.binary(Binary::Add, log, m);
+    s.store(y);
+    expect_file!["../../../../tests/golden/ahead.cu"].assert_eq(&text_for(&s.row(), Target::CUDA));
+}
+
 /// Uniform u with `-ln u`, or with `sin x - ln(-ln u)` and where that is largest.
 fn noisy(n: usize, is_added: bool) -> Kernel {
     let mut s = Sketch::new(1, n, 1);

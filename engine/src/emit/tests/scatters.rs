@@ -1,7 +1,6 @@
 //! Sums by indices: four neighbours at once, and all indices looked at before state is written.
 
 use super::*;
-use expect_test::expect_file;
 
 /// `base; out[idx] += 2·updates`, with the indices checked inside.
 fn checked_sum(n_rows: usize, after: usize) -> Kernel {
@@ -328,9 +327,20 @@ fn summed_by_row(bad: Option<usize>, raised: u32) -> Option<(Vec<f32>, Vec<i32>)
 fn the_text_of_a_row_with_its_updates() {
     let kernel = Case { extents: [1, 1, 10, 64, 3], ..ADDED }.kernel();
     let rows = FusedKernel::launches(&kernel, Target::CUDA).unwrap().pop().unwrap();
-    let text = rows.cuda_source().unwrap().text;
-    expect_file!["../../../../tests/golden/scatter.cu"]
-        .assert_eq(&text[text.find("extern \"C\"").unwrap()..]);
+    expect_file!["../../../../tests/golden/scatter.cu"].assert_eq(&function_text(&rows));
+}
+
+/// Of the second of two digits: of the first, the numbers that go with the keys are made up, not read.
+#[test]
+fn the_texts_of_a_sort_by_digits() {
+    let kernel = Case { extents: [1, 1, 300, 1100, 3], ..ADDED }.kernel();
+    let launches = FusedKernel::launches(&kernel, Target::CUDA).unwrap();
+    let of_sort = launches.iter().filter(|fused| matches!(fused.form, Form::Radix(_)));
+    let texts: Vec<String> = of_sort.map(function_text).collect();
+    let [first, second] = [&texts[..3], &texts[3..]];
+    assert_eq!(first[..2], second[..2], "counted and summed up as the second is");
+    let text = second.join("\n// ---- The next launch.\n\n");
+    expect_file!["../../../../tests/golden/digits.cu"].assert_eq(&text);
 }
 
 #[test]
