@@ -68,9 +68,9 @@ pub fn cuts(body: &ContractBody, target: Target) -> Vec<Cut> {
 /// Into how many parts sums can be cut, in rising order.
 fn allowed_parts(body: &ContractBody, target: Target) -> Vec<usize> {
     let &ContractBody { batch, m, n, k, dtype, .. } = body;
-    let checks = body.epilogue.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }));
+    let is_checked = body.epilogue.has_checks();
     // Where there is a library, it has long sums; checks run before anything is multiplied.
-    let is_whole = target.has_library || batch != 1 || checks || dtype.accumulator().size() != 4;
+    let is_whole = target.has_library || batch != 1 || is_checked || dtype.accumulator().size() != 4;
     let is_allowed =
         |&parts: &usize| k.is_multiple_of(parts) && k / parts >= SHORTEST_PART && parts * m * n <= MOST_KEPT;
     let more = [2, 4, 8, 16, 32, 64].into_iter().filter(is_allowed).take(if is_whole { 0 } else { 6 });
@@ -176,9 +176,8 @@ impl FusedKernel {
     pub fn library_cuts(kernel: &Kernel, target: Target) -> Vec<usize> {
         let KernelBody::Contract(body) = &kernel.body else { return vec![] };
         let &ContractBody { batch, m, n, k, dtype, .. } = body;
-        let checks = body.epilogue.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }));
         let n_tiles = m.div_ceil(LIBRARY_TILE) * n.div_ceil(LIBRARY_TILE);
-        if body.rows.is_some() || batch != 1 || checks || dtype.accumulator() != DType::F32 {
+        if body.rows.is_some() || batch != 1 || kernel.has_checks() || dtype.accumulator() != DType::F32 {
             return vec![];
         }
         let is_worth_it = |&parts: &usize| {

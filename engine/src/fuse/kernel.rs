@@ -127,6 +127,13 @@ pub struct Tile {
     pub insts: Vec<TileInst>,
 }
 
+impl Tile {
+    /// Whether it may find a value that ends the run, such as an index out of bounds.
+    pub fn has_checks(&self) -> bool {
+        self.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }))
+    }
+}
+
 /// How a kernel uses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
@@ -520,10 +527,9 @@ impl Kernel {
         }
     }
 
-    /// Whether it may find a value that ends the run, such as an index out of bounds.
+    /// Whether any of its tiles has checks.
     pub fn has_checks(&self) -> bool {
-        let mut insts = self.tiles().into_iter().flat_map(|tile| &tile.insts);
-        insts.any(|inst| matches!(inst.op, TileOp::Check { .. }))
+        self.tiles().into_iter().any(Tile::has_checks)
     }
 
     /// Bytes of scratch that the plan sets aside while the kernel runs.

@@ -126,11 +126,6 @@ impl ContractLaunch {
         rows * columns * self.dtype.size()
     }
 
-    /// Whether indices are checked.
-    pub fn has_checks(&self) -> bool {
-        self.epilogue.has_checks()
-    }
-
     /// Runs the kernel.
     ///
     /// # Safety

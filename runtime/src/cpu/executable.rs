@@ -214,7 +214,7 @@ impl Prepared {
         let writes_state = writes_state(plan, launch, kernel);
         let nowhere = Buffer { start: std::ptr::null_mut(), len: 0, size: 1 };
         let precheck = match kernel.tiles()[..] {
-            [tile] if writes_state && has_checks(&body) => {
+            [tile] if writes_state && kernel.has_checks() => {
                 Some(TileLaunch::new(&checks_only(tile), &sharing)?)
             }
             _ => None,
@@ -313,14 +313,6 @@ fn assert_tile_inside(kernel: &Kernel, tile: &Tile) {
             "bug: `{}` reaches out of @{operand}",
             kernel.name
         );
-    }
-}
-
-fn has_checks(body: &Body) -> bool {
-    match body {
-        Body::Tile(tile) => tile.has_checks(),
-        Body::Contract(contract) => contract.has_checks(),
-        _ => false,
     }
 }
 

@@ -83,11 +83,6 @@ impl TileLaunch {
         ScratchSize::of(&self.program, self.cut.block_points(), self.cut.lanes())
     }
 
-    /// Whether indices are checked.
-    pub fn has_checks(&self) -> bool {
-        self.program.has_checks()
-    }
-
     /// Runs the kernel.
     ///
     /// # Safety

@@ -181,11 +181,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// Whether anything is checked.
-    pub fn has_checks(&self) -> bool {
-        self.insts().any(|inst| matches!(inst.op, Op::Check { .. }))
-    }
-
     /// All instructions.
     pub fn insts(&self) -> impl Iterator<Item = &Inst> {
         let passes = self.passes.iter().flat_map(|pass| pass.row.iter().chain(&pass.element));
