@@ -89,7 +89,7 @@ impl Kernels {
                 missing.push(text);
             }
         }
-        for (text, code) in missing.iter().zip(self.compile_all(&missing)) {
+        for (text, code) in missing.iter().zip(compile_all(&missing, |text| self.code(text))) {
             let code = code.map_err(|error| broken(text, error))?;
             let function = match load(&code.bytes, text) {
                 // It was whole, but of another driver or GPU.
@@ -102,24 +102,6 @@ impl Kernels {
             loaded.insert(text.text.to_string(), function);
         }
         Ok(texts.iter().map(|text| loaded[text.text]).collect())
-    }
-
-    fn compile_all(&self, texts: &[Text]) -> Vec<Result<Code, CompileError>> {
-        type Slot = Mutex<Option<Result<Code, CompileError>>>;
-        let slots: Vec<Slot> = texts.iter().map(|_| Mutex::new(None)).collect();
-        let next = AtomicUsize::new(0);
-        let work = || {
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                let Some(text) = texts.get(i) else { break };
-                let code = self.code(text.text);
-                *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(code);
-            }
-        };
-        let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(texts.len());
-        std::thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
-        let done = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-        done.map(|code| code.unwrap_or_else(|| engine_core::bug!("a kernel was not compiled"))).collect()
     }
 
     /// Machine code, from the disk if it is there.
@@ -139,6 +121,28 @@ impl Kernels {
     fn key(&self, text: &str) -> String {
         format!("NVRTC {:?} {} {OPTIONS:?}\n{text}", self.compiler, self.architecture.name())
     }
+}
+
+/// Machine code of all these texts, in their order: each processor compiles one at a time.
+fn compile_all(
+    texts: &[Text],
+    compile: impl Fn(&str) -> Result<Code, CompileError> + Sync,
+) -> Vec<Result<Code, CompileError>> {
+    type Slot = Mutex<Option<Result<Code, CompileError>>>;
+    let slots: Vec<Slot> = texts.iter().map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(text) = texts.get(i) else { break };
+            let code = compile(text.text);
+            *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(code);
+        }
+    };
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(texts.len());
+    std::thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
+    let done = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+    done.map(|code| code.unwrap_or_else(|| engine_core::bug!("a kernel was not compiled"))).collect()
 }
 
 /// Products and sums stay apart as on other devices; most kernels are bound by memory, not by arithmetic.
@@ -362,6 +366,41 @@ impl Drop for Program {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::sync::Condvar;
+    use std::time::Duration;
+
+    /// How long a thread waits for another to compile beside it; only where none does, all of it passes.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// A compiler that gives each text as its code, but not before two threads are compiling at once.
+    fn compile_in_pairs() -> impl Fn(&str) -> Result<Code, CompileError> + Sync {
+        let (n_inside, came) = (Mutex::new(0), Condvar::new());
+        move |text| {
+            let mut inside = n_inside.lock().unwrap();
+            *inside += 1;
+            came.notify_all();
+            // The first two meet; nobody leaves before, and whoever comes later need not wait.
+            let (_inside, waited) = came.wait_timeout_while(inside, PATIENCE, |inside| *inside < 2).unwrap();
+            match waited.timed_out() {
+                true => Err(CompileError::Refused("nothing else is compiled meanwhile".to_string())),
+                false => Ok(Code { bytes: text.as_bytes().to_vec(), is_from_disk: false }),
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_compiled_beside_each_other_and_given_in_their_order() {
+        if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+            eprintln!("skipped 1 test: there is one processor, and it compiles one text after the other");
+            return;
+        }
+        let texts =
+            ["a", "b", "c", "d", "e"].map(|text| Text { owner: "", text, entry: "", shared_bytes: 0 });
+        let codes = compile_all(&texts, compile_in_pairs());
+        let codes: Vec<Vec<u8>> = codes.into_iter().map(|code| code.unwrap().bytes).collect();
+        assert_eq!(codes, texts.map(|text| text.text.as_bytes().to_vec()));
+        assert!(compile_all(&[], compile_in_pairs()).is_empty());
+    }
 
     #[test]
     fn texts_are_compiled_for_the_gpu_or_the_newest_before_it_that_the_compiler_knows() {
