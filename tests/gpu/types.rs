@@ -64,10 +64,10 @@ fn compared(gpus: &[Arc<dyn Device>], is_expected: fn(&str) -> bool) -> Compared
 fn tolerance(example: &Example, dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 1e-2,
-        DType::BF16 => 4e-2,
+        DType::BF16 => 2e-2,
         // One op says what it computes in.
         DType::F64 if !example.call.contains("compute=f32") => 1e-12,
-        _ => 1e-4,
+        _ => 1e-5,
     }
 }
 
