@@ -27,6 +27,8 @@ use std::sync::{Arc, OnceLock};
 
 #[path = "gpu/least.rs"]
 mod least;
+#[path = "gpu/older.rs"]
+mod older;
 #[path = "gpu/rows.rs"]
 mod rows;
 #[path = "gpu/sessions.rs"]

@@ -56,6 +56,15 @@ pub enum CompileError {
     Missing(String),
 }
 
+/// Which of the GPUs that the compiler knows it compiles for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// All of them.
+    All,
+    /// Those before this GPU only, as if the compiler had been made before it.
+    Older,
+}
+
 /// Machine code.
 struct Code {
     bytes: Vec<u8>,
@@ -64,7 +73,12 @@ struct Code {
 
 impl Kernels {
     /// `has_compiler`: whether it is open.
-    pub fn new(has_compiler: bool, capability: (i32, i32), driver: i32) -> Result<Kernels, DeviceError> {
+    pub fn new(
+        has_compiler: bool,
+        known: Known,
+        capability: (i32, i32),
+        driver: i32,
+    ) -> Result<Kernels, DeviceError> {
         let compiler = version(has_compiler)?;
         if compiler.0 > driver / 1000 {
             let (major, minor) = compiler;
@@ -75,7 +89,9 @@ impl Kernels {
                 driver % 1000 / 10
             )));
         }
-        let architecture = Architecture::of(capability, &known_capabilities(), compiler)?;
+        let mut capabilities = known_capabilities();
+        capabilities.retain(|&older| known == Known::All || older < capability);
+        let architecture = Architecture::of(capability, &capabilities, compiler)?;
         let disk = DiskCache::from_env("cuda", "cubin");
         Ok(Kernels { compiler, architecture, disk, loaded: Mutex::default() })
     }

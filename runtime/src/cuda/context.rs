@@ -1,6 +1,6 @@
 //! A GPU with its context, and what its driver says when something fails.
 
-use super::compile::{self, Architecture, Kernels};
+use super::compile::{self, Architecture, Kernels, Known};
 use super::graph::apart_from_captures;
 use super::libraries;
 use super::product::Library;
@@ -49,7 +49,7 @@ pub fn count() -> Result<usize, DeviceError> {
 }
 
 impl Context {
-    pub fn new(ordinal: usize) -> Result<Arc<Context>, DeviceError> {
+    pub fn new(ordinal: usize, known: Known) -> Result<Arc<Context>, DeviceError> {
         let _apart = apart_from_captures();
         let (libraries, opened) = libraries::open_beside(|| open(ordinal));
         let (cuda, driver) = opened?;
@@ -58,7 +58,7 @@ impl Context {
         let attribute = |attribute: CUdevice_attribute| cuda.attribute(attribute).map_err(said);
         let n_processors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let name = format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(said)?);
-        let kernels = Kernels::new(libraries.compiler, capability, driver)?;
+        let kernels = Kernels::new(libraries.compiler, known, capability, driver)?;
         let library = Library::new(libraries.products)?;
         Ok(Arc::new(Context {
             ordinal,

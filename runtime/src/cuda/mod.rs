@@ -24,6 +24,7 @@ mod tests;
 
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, Staging};
 use crate::tuning::Tuning;
+use compile::Known;
 use context::Context;
 use engine_core::emit::{MOST_ROWS_CHECKED, Target, most_keys, most_selected};
 use engine_core::fuse::{Abilities, MAX_OPERANDS, RowFolds};
@@ -61,7 +62,16 @@ impl CudaDevice {
     /// If there is no driver, no such GPU, no compiler or no library of matrix products, or if they do not fit together;
     /// the message says which.
     pub fn new(ordinal: usize) -> Result<CudaDevice, DeviceError> {
-        Ok(CudaDevice { context: Context::new(ordinal)? })
+        Ok(CudaDevice { context: Context::new(ordinal, Known::All)? })
+    }
+
+    /// Opens the GPU of this number as if it were newer than the compiler: that compiles to PTX for the latest GPU before it,
+    /// and the driver from there.
+    ///
+    /// # Errors
+    /// As [`CudaDevice::new`].
+    pub fn through_ptx(ordinal: usize) -> Result<CudaDevice, DeviceError> {
+        Ok(CudaDevice { context: Context::new(ordinal, Known::Older)? })
     }
 
     /// How many GPUs the driver sees.
