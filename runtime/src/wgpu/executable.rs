@@ -4,17 +4,16 @@ use super::arena::Arena;
 use super::context::Context;
 use super::launch::{Bound, Dispatch, dispatches};
 use super::memory::{Memory, Staging, VECTOR};
+use super::pace::{MOST_STEPS, Portion};
 use crate::bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use engine_core::emit::FLAG_WORDS;
 use engine_core::ir::{InputKind, NodeId};
 use engine_core::plan::{ALIGNMENT, BufferId, Place, Plan};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, BufferBinding};
-
-/// Steps that are handed in at once: the GPU works on some while the host writes down the next.
-const STEPS_PER_SUBMIT: u32 = 16;
 
 /// A plan, ready to run.
 pub struct WgpuExecutable {
@@ -37,12 +36,14 @@ pub struct WgpuExecutable {
     groups: Vec<Vec<BindGroup>>,
     /// What handing in the last run took.
     handing_in: Duration,
+    /// What a step took when steps were last waited for; none before any was.
+    pub step_time: Option<Duration>,
 }
 
 impl WgpuExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<WgpuExecutable, DeviceError> {
         let dispatches = dispatches(context, &plan, seed)?;
-        let steps = Memory::new(context, STEPS_PER_SUBMIT as usize * ALIGNMENT)?;
+        let steps = Memory::new(context, MOST_STEPS as usize * ALIGNMENT)?;
         let flag = Memory::new(context, 4 * FLAG_WORDS)?;
         let infos = infos(context, &dispatches)?;
         let scratch = Memory::new(context, scratch_bytes(&dispatches));
@@ -54,6 +55,7 @@ impl WgpuExecutable {
             context: Arc::clone(context),
             groups: vec![],
             handing_in: Duration::ZERO,
+            step_time: None,
             plan,
             steps,
             flag,
@@ -86,7 +88,7 @@ impl WgpuExecutable {
             return Ok(());
         }
         let of_dispatch = |number: usize| {
-            let n_steps = if self.is_numbered(number) { STEPS_PER_SUBMIT as usize } else { 1 };
+            let n_steps = if self.is_numbered(number) { MOST_STEPS as usize } else { 1 };
             (0..n_steps).map(|step| self.group(number, step)).collect()
         };
         let all = || (0..self.dispatches.len()).map(of_dispatch).collect();
@@ -124,7 +126,7 @@ impl WgpuExecutable {
         if !(0..self.dispatches.len()).any(|number| self.is_numbered(number)) {
             return Ok(());
         }
-        let mut bytes = [0; STEPS_PER_SUBMIT as usize * ALIGNMENT];
+        let mut bytes = [0; MOST_STEPS as usize * ALIGNMENT];
         for (i, place) in (0..n_steps).zip(bytes.chunks_exact_mut(ALIGNMENT)) {
             place[..4].copy_from_slice(&first.wrapping_add(i).to_le_bytes());
         }
@@ -141,13 +143,38 @@ impl WgpuExecutable {
         self.dispatches[number].encode(pass, &groups[step % groups.len()]);
     }
 
-    /// Hands in steps that are numbered; after them, where they are the last of a run, what the flag says then.
-    fn hand_in(&self, n_steps: u32, is_last: bool) -> Result<(), DeviceError> {
+    /// Takes steps, and notes how long one of them took.
+    fn take_steps(&mut self, first: u32, n_steps: u32) -> Result<(), RunError> {
+        let start = Instant::now();
+        let mut n_done = 0;
+        for portion in Portion::all(self.step_time, n_steps) {
+            self.number_steps(first.wrapping_add(n_done), portion.n_steps)?;
+            n_done += portion.n_steps;
+            self.hand_in(portion, n_done == n_steps)?;
+        }
+        self.handing_in += start.elapsed();
+        self.finish()?;
+        self.step_time = Some(start.elapsed() / n_steps);
+        Ok(())
+    }
+
+    /// Hands in steps that are numbered; after them, where they are the last that are waited for, what the flag says then.
+    fn hand_in(&self, portion: Portion, is_last: bool) -> Result<(), DeviceError> {
+        let n_dispatches = self.dispatches.len();
+        for part in portion.parts(n_dispatches) {
+            let is_last = is_last && part.end == n_dispatches;
+            self.submit(portion.n_steps, part, is_last)?;
+        }
+        Ok(())
+    }
+
+    /// One submission: some dispatches of steps.
+    fn submit(&self, n_steps: u32, part: Range<usize>, is_last: bool) -> Result<(), DeviceError> {
         let mut encoder = self.encoder();
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
             for step in 0..n_steps as usize {
-                (0..self.dispatches.len()).for_each(|number| self.dispatch(&mut pass, number, step));
+                part.clone().for_each(|number| self.dispatch(&mut pass, number, step));
             }
         }
         if is_last && self.has_checks() {
@@ -187,9 +214,12 @@ impl WgpuExecutable {
     /// The time of each launch by the GPU's own clock.
     fn seconds_by_timestamps(&mut self) -> Result<Vec<f64>, RunError> {
         let n_launches = self.plan.launches.len();
+        // A set is a submission, too.
+        let n_at_once = n_launches.div_ceil(Portion::new(self.step_time).n_parts);
+        let n_at_once = n_at_once.clamp(1, LAUNCHES_PER_SET);
         let mut seconds = vec![];
-        for first in (0..n_launches).step_by(LAUNCHES_PER_SET) {
-            let end = (first + LAUNCHES_PER_SET).min(n_launches);
+        for first in (0..n_launches).step_by(n_at_once) {
+            let end = (first + n_at_once).min(n_launches);
             let stamps = self.timestamps(first, end)?;
             let period = f64::from(self.context.queue.get_timestamp_period()) * 1e-9;
             seconds.extend(
@@ -290,16 +320,14 @@ impl Executable for WgpuExecutable {
             return Ok(());
         }
         self.make_groups()?;
-        let start = Instant::now();
-        let mut n_done = 0;
-        while n_done < n_steps {
-            let n = (n_steps - n_done).min(STEPS_PER_SUBMIT);
-            self.number_steps(first_step.wrapping_add(n_done), n)?;
-            n_done += n;
-            self.hand_in(n, n_done == n_steps)?;
+        self.handing_in = Duration::ZERO;
+        let (mut first, mut left) = (first_step, n_steps);
+        if self.step_time.is_none() && n_steps > 1 {
+            // How many of the others go at once is known when this one was waited for.
+            self.take_steps(first, 1)?;
+            (first, left) = (first.wrapping_add(1), left - 1);
         }
-        self.handing_in = start.elapsed();
-        self.finish()
+        self.take_steps(first, left)
     }
 
     fn host_seconds(&self) -> Option<f64> {

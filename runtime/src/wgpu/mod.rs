@@ -2,8 +2,10 @@
 //!
 //! CubeCL is the compiler here as well, not the executor: its client plans memory anew at each launch, while a plan here
 //! has one arena, and a step is a list of dispatches whose bindings never change. From the inside out: `context` owns the
-//! GPU, `memory` what is allocated on it, `probe` tries what it can do, `compile` turns kernels into pipelines, `kept` is what is known of them from earlier runs, `launch` is one launch of a plan made
-//! ready, `trial` finds the fastest way for a product, `matrix` is that on matrix units, `arena` a plan's memory, `executable` runs a plan.
+//! GPU, `memory` what is allocated on it, `probe` tries what it can do, `compile` turns kernels into pipelines, `kept` is
+//! what is known of them from earlier runs, `launch` is one launch of a plan made ready, `trial` finds the fastest way for a
+//! product, `matrix` is that on matrix units, `arena` a plan's memory, `pace` says how much is handed in at once,
+//! `executable` runs a plan.
 
 mod arena;
 mod compile;
@@ -13,6 +15,7 @@ mod kept;
 mod launch;
 mod matrix;
 mod memory;
+mod pace;
 mod probe;
 mod trial;
 

@@ -11,6 +11,7 @@ use engine_core::fuse::{fuse, fuse_with};
 use engine_core::ir::*;
 use engine_core::op::Registry;
 use engine_core::plan::{Place, plan};
+use std::time::Duration;
 
 /// An emulated GPU; none, with a note, if there is none.
 fn gpu() -> Option<WgpuDevice> {
@@ -399,6 +400,48 @@ fn matrix_units_are_offered_what_a_gpu_has_room_for() {
         assert!(some.iter().all(|block| all.contains(block)));
     }
     assert_eq!(blocks(&wgpu::Limits { max_compute_workgroups_per_dimension: 1, ..roomy() }), []);
+}
+
+// ---- Steps.
+
+/// However steps are handed in, they are the same: all at once, a few at a time, or each in parts.
+#[test]
+fn slow_steps_have_the_results_of_quick_ones() {
+    let Some(gpu) = gpu() else { return };
+    let plan = planned_steps(&gpu.abilities());
+    let state = |step_time: Option<f64>| {
+        let mut executable = WgpuExecutable::new(&gpu.context, Arc::clone(&plan), 1).unwrap();
+        let memory = gpu.allocate(4 * 64).unwrap();
+        executable.bind("x", &memory).unwrap();
+        executable.step_time = step_time.map(Duration::from_secs_f64);
+        executable.run(5, 20).unwrap();
+        assert!(executable.step_time.is_some_and(|time| time > Duration::ZERO));
+        let mut bytes = [0; 4 * 64];
+        gpu.read(&memory, 0, &mut bytes).unwrap();
+        bytes
+    };
+    let quick = state(Some(0.0));
+    assert!(quick.iter().any(|&byte| byte != 0));
+    for step_time in [None, Some(0.08), Some(60.0)] {
+        assert_eq!(state(step_time), quick, "{step_time:?}");
+    }
+}
+
+/// A step of several launches, some of which draw by the number of the step.
+fn planned_steps(abilities: &Abilities) -> Arc<Plan> {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("steps"), &registry);
+    let x = b.input("x", InputKind::State, Type::new(DType::F32, &[8, 8]));
+    let product = b.matmul(x, x);
+    let drawn = b.random_bits("drawn", &[8, 8]);
+    let drawn = b.cast(drawn, DType::F32);
+    let drawn = b.scale(drawn, 1e-10);
+    let sum = b.add(product, drawn);
+    let next = b.unary(Unary::Tanh, sum);
+    b.graph.state = vec![StateLink { input: x.node, next }];
+    let graph = b.graph.pruned();
+    let settings = engine_core::fuse::Settings { abilities: *abilities, ..Default::default() };
+    Arc::new(plan(&graph, fuse_with(&graph, &settings).kernels, 1))
 }
 
 // ---- Small GPUs.

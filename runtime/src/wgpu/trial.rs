@@ -7,6 +7,7 @@ use super::executable::{bind, infos, scratch_bytes};
 use super::launch::{Bound, Dispatch, Draft, Way, load};
 use super::matrix;
 use super::memory::{Memory, Staging};
+use super::pace::fitting;
 use crate::device::DeviceError;
 use crate::tuning::Choice;
 use engine_core::emit::FusedKernel;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 const N_ROUNDS: usize = 3;
 /// A measurement is at least so long, in seconds: what the ends of one take is long beside a short kernel.
 const LEAST_SECONDS: f64 = 300e-6;
-/// Turns of a measurement.
+/// Turns of a measurement, unless a submission may not be so long.
 const TURNS: RangeInclusive<usize> = 4..=64;
 /// An idle GPU runs at a fraction of its clock, and takes a while to get up to it.
 const WAKING: Duration = Duration::from_millis(60);
@@ -116,18 +117,20 @@ pub fn fastest(context: &Arc<Context>, kernel: &Kernel, ways: &[Way]) -> Result<
     let mut least = vec![f64::INFINITY; trials.len()];
     for _ in 0..N_ROUNDS {
         for ((_, dispatches), least) in trials.iter().zip(&mut least) {
-            let known = if least.is_finite() {
-                *least
-            } else {
-                seconds(context, &operands, dispatches, *TURNS.start())?
-            };
-            let n_turns = (LEAST_SECONDS / known.max(1e-9)) as usize;
-            let n_turns = n_turns.clamp(*TURNS.start(), *TURNS.end());
-            *least = known.min(seconds(context, &operands, dispatches, n_turns)?);
+            let known = if least.is_finite() { *least } else { seconds(context, &operands, dispatches, 1)? };
+            *least = least.min(seconds(context, &operands, dispatches, n_turns(known))?);
         }
     }
     let best = (0..trials.len()).min_by(|&a, &b| least[a].total_cmp(&least[b]));
     Ok(best.map_or(ways[0], |best| trials[best].0))
+}
+
+/// Turns of a measurement of what takes about so many seconds. One more goes before them.
+fn n_turns(seconds: f64) -> usize {
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    let most = usize::try_from(fitting(time)).unwrap_or(usize::MAX).saturating_sub(1);
+    let n_turns = (LEAST_SECONDS / seconds.max(1e-9)) as usize;
+    n_turns.clamp(*TURNS.start(), *TURNS.end()).min(most.max(1))
 }
 
 fn load_all(
@@ -174,8 +177,9 @@ fn wake(context: &Arc<Context>, operands: &[Memory], dispatches: &[Dispatch]) ->
         return Ok(());
     }
     let start = Instant::now();
+    let mut n = 1;
     while start.elapsed() < WAKING {
-        seconds(context, operands, dispatches, *TURNS.start())?;
+        n = n_turns(seconds(context, operands, dispatches, n)?);
     }
     Ok(())
 }
@@ -232,4 +236,15 @@ fn seconds(
     let [start, end] = [0, 8].map(|i| u64::from_le_bytes(stamps[i..i + 8].try_into().unwrap_or_default()));
     let period = f64::from(context.queue.get_timestamp_period()) * 1e-9;
     Ok(end.saturating_sub(start) as f64 * period / n_turns as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_products_are_measured_by_few_turns() {
+        let of = [0.0, 1e-6, 40e-6, 1e-3, 70e-3, 3.0, f64::INFINITY].map(n_turns);
+        assert_eq!(of, [64, 64, 7, 4, 2, 1, 1]);
+    }
 }
