@@ -9,7 +9,7 @@ use crate::tuning::Tuning;
 use engine_core::diag::Span;
 use engine_core::fuse::Abilities;
 use engine_core::ir::{NodeId, Requirement};
-use engine_core::plan::Plan;
+use engine_core::plan::{Buffer, Plan};
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -268,6 +268,8 @@ pub enum DeviceError {
         free: Option<u64>,
         /// What it is for, and what takes the most of a plan where it is one that asks; else nothing.
         largest: String,
+        /// Where what takes the most is written, if that is known.
+        span: Option<Span>,
     },
     /// The device has no buffers of that size, however much memory is left.
     #[error("{} takes {bytes} bytes, and {device} has buffers of at most {most} bytes", named(.buffer))]
@@ -280,6 +282,8 @@ pub enum DeviceError {
         bytes: u64,
         /// The largest there is.
         most: u64,
+        /// Where that is written, if it is known.
+        span: Option<Span>,
     },
     /// A compiler refuses a kernel.
     #[error(
@@ -349,6 +353,8 @@ pub enum DeviceError {
         kernel: String,
         /// Why.
         reason: String,
+        /// Where what it computes is written, if that is known.
+        span: Option<Span>,
     },
     /// The machine failed.
     #[error("{0}")]
@@ -358,7 +364,13 @@ pub enum DeviceError {
 impl DeviceError {
     /// No room for so many bytes; for what a driver needs, if they are 0.
     pub fn out_of_memory(device: &str, bytes: usize, free: Option<u64>) -> DeviceError {
-        DeviceError::OutOfMemory { device: device.to_string(), bytes, free, largest: String::new() }
+        DeviceError::OutOfMemory {
+            device: device.to_string(),
+            bytes,
+            free,
+            largest: String::new(),
+            span: None,
+        }
     }
 
     /// A text that a compiler refuses, and why.
@@ -369,35 +381,43 @@ impl DeviceError {
     }
 
     /// The same of a buffer with a name, where it is too large or memory does not suffice.
-    pub fn of_buffer(self, name: &str) -> DeviceError {
-        match self {
-            DeviceError::OutOfMemory { device, bytes, free, largest } if largest.is_empty() => {
-                DeviceError::OutOfMemory {
-                    device,
-                    bytes,
-                    free,
-                    largest: format!("; they would hold `{name}`"),
-                }
+    pub fn of_buffer(mut self, name: &str) -> DeviceError {
+        match &mut self {
+            DeviceError::OutOfMemory { largest, .. } if largest.is_empty() => {
+                *largest = format!("; they would hold `{name}`");
             }
-            DeviceError::TooLarge { device, bytes, most, .. } => {
-                DeviceError::TooLarge { device, buffer: name.to_string(), bytes, most }
-            }
-            other => other,
+            DeviceError::TooLarge { buffer, .. } => *buffer = name.to_string(),
+            _ => {}
         }
+        self
     }
 
-    /// The same of a plan: where memory does not suffice, with what takes the most of it.
-    pub fn of_plan(self, plan: &Plan) -> DeviceError {
-        match self {
-            DeviceError::OutOfMemory { device, bytes, free, largest } => {
-                let largest = format!(
-                    "{largest}; the largest tensors of `{}` are {}",
-                    plan.name,
-                    largest_tensors(plan)
-                );
-                DeviceError::OutOfMemory { device, bytes, free, largest }
+    /// The same of a plan: with the place of what cannot run, or of what takes the most memory where that does not suffice.
+    pub fn of_plan(mut self, plan: &Plan) -> DeviceError {
+        match &mut self {
+            DeviceError::OutOfMemory { largest, span, .. } => {
+                *largest +=
+                    &format!("; the largest tensors of `{}` are {}", plan.name, largest_tensors(plan));
+                *span = by_size(plan).first().and_then(|buffer| plan.place_of(&buffer.name));
             }
-            other => other,
+            DeviceError::Unsupported { kernel: name, span, .. }
+            | DeviceError::TooLarge { buffer: name, span, .. } => *span = plan.place_of(name),
+            _ => {}
+        }
+        self
+    }
+
+    /// The place in a pipeline of what is at fault, and what that is.
+    pub fn place(&self) -> Option<(Span, String)> {
+        match self {
+            DeviceError::OutOfMemory { span, .. } => {
+                Some(((*span)?, "the largest tensor is part of this".into()))
+            }
+            DeviceError::Unsupported { kernel: name, span, .. }
+            | DeviceError::TooLarge { buffer: name, span, .. } => {
+                Some(((*span)?, format!("`{name}` is part of this")))
+            }
+            _ => None,
         }
     }
 }
@@ -416,12 +436,17 @@ fn free_text(free: Option<u64>) -> String {
 
 /// The three largest tensors of a plan, for whoever has no memory for it.
 pub fn largest_tensors(plan: &Plan) -> String {
-    let mut buffers: Vec<_> = plan.buffers.iter().collect();
-    buffers.sort_by_key(|buffer| std::cmp::Reverse(buffer.ty.bytes()));
     let mib = |bytes: usize| bytes.div_ceil(1 << 20);
-    let largest = buffers.iter().take(3);
+    let largest = by_size(plan).into_iter().take(3);
     let largest = largest.map(|buffer| format!("`{}` ({} MiB)", buffer.name, mib(buffer.ty.bytes())));
     largest.collect::<Vec<_>>().join(", ")
+}
+
+/// The tensors of a plan, the largest first.
+fn by_size(plan: &Plan) -> Vec<&Buffer> {
+    let mut buffers: Vec<_> = plan.buffers.iter().collect();
+    buffers.sort_by_key(|buffer| std::cmp::Reverse(buffer.ty.bytes()));
+    buffers
 }
 
 /// Why a run stopped.

@@ -125,8 +125,14 @@ mod tests {
         let (buffer, kernel, reason) = ("x".to_string(), "y".to_string(), "no f64".to_string());
         let errors = [
             DeviceError::out_of_memory(&device, 1 << 40, None),
-            DeviceError::TooLarge { device: device.clone(), buffer, bytes: 1 << 40, most: 1 << 31 },
-            DeviceError::Unsupported { device: device.clone(), kernel, reason },
+            DeviceError::TooLarge {
+                device: device.clone(),
+                buffer,
+                bytes: 1 << 40,
+                most: 1 << 31,
+                span: None,
+            },
+            DeviceError::Unsupported { device: device.clone(), kernel, reason, span: None },
             DeviceError::Lost { device, why },
         ];
         for error in errors {

@@ -221,6 +221,7 @@ fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
         numerics: compiled.plan.numerics,
         n_streams: 1,
         check_sites: compiled.plan.check_sites.clone(),
+        places: compiled.plan.places.clone(),
         values: vec![],
         buffers,
     }

@@ -424,7 +424,7 @@ fn the_selftest_of_a_software_adapter_skips_nothing() {
     assert!(ended.results.trim_end().ends_with(": all passed, 0 skipped"), "{}", ended.results);
 }
 
-/// What no buffer can hold is named, before it is computed.
+/// What no buffer can hold is named, and shown in the pipeline, before it is computed.
 #[test]
 fn a_limit_that_a_graph_exceeds_is_named() {
     if !is_emulated() {
@@ -442,12 +442,22 @@ fn a_limit_that_a_graph_exceeds_is_named() {
     )"#);
     check_failure(&wide, 3, "error[E0610]: ");
     assert!(wide.errors.contains("`wide` takes 6103 MiB, and a kernel reaches at most "), "{}", wide.errors);
+    check_place(&wide, "large.ron:3:26", "`wide` is part of this");
     let large = run(r#"(
         params: {"x": "f32[40000, 40000]"},
         nodes: {"y": "sum(x, axis=1)"},
         stages: {"go": Run(outputs: ["y"])},
     )"#);
     check_failure(&large, 3, "error[E0610]: `x` takes 6400000000 bytes, and ");
+    check_place(&large, "large.ron:2:", "`x` is declared here");
+}
+
+/// A message points at this place of a pipeline.
+#[track_caller]
+fn check_place(ended: &Ended, place: &str, remark: &str) {
+    for part in [place, remark] {
+        assert!(ended.errors.contains(part), "`{part}` is missing in:\n{}", ended.errors);
+    }
 }
 
 /// Where a process may take no more memory, as where a GPU has none, the message says what takes the most.
@@ -480,6 +490,7 @@ fn memory_that_an_adapter_does_not_grant_is_told_of() {
     for part in parts {
         assert!(ended.errors.contains(part), "`{part}` is missing in:\n{}", ended.errors);
     }
+    check_place(&ended, "many.ron:3:", "the largest tensor is part of this");
 }
 
 /// What the driver tells of kernels is kept; damaged files are replaced.

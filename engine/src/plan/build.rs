@@ -3,6 +3,7 @@
 use super::memory::{Need, place};
 use super::schedule::{Before, Scheduled, dependencies, finished_before, schedule};
 use super::{Buffer, BufferId, CheckSite, Launch, Place, Plan, Precision};
+use crate::diag::Span;
 use crate::fuse::{Access, Class, Domain, Kernel, KernelBody, Operand, Tile, TileInst, TileOp, Use};
 use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
 use crate::rules::Numerics;
@@ -232,6 +233,7 @@ impl Planner<'_> {
         Plan {
             name: self.graph.name.clone(),
             check_sites: check_sites(self.graph),
+            places: places(self.graph, &self.kernels),
             kernels: self.kernels,
             launches,
             buffers,
@@ -379,6 +381,15 @@ fn is_own(tile: &Tile, class: Class, access: &Access) -> bool {
         }
         Class::Row | Class::Uniform => n_rows == 1 && access.is_uniform(),
     }
+}
+
+fn places(graph: &Graph, kernels: &[Kernel]) -> Vec<(Symbol, Span)> {
+    let operands = kernels.iter().flat_map(|kernel| &kernel.operands);
+    let mut values: Vec<Value> = operands.map(|operand| operand.value).collect();
+    values.sort_unstable();
+    values.dedup();
+    let place = |value: Value| Some((graph.name_of(value).clone(), graph.nodes[value.node].span?));
+    values.into_iter().filter_map(place).collect()
 }
 
 fn check_sites(graph: &Graph) -> Vec<CheckSite> {

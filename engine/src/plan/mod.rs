@@ -82,6 +82,11 @@ impl Plan {
         let buffers = &launch.buffers;
         body.copied_base().is_some_and(|base| buffers[base] == buffers[body.result])
     }
+
+    /// Where what a tensor or a kernel was made of is written, if that is known.
+    pub fn place_of(&self, name: &str) -> Option<Span> {
+        self.places.iter().find(|(known, _)| **known == *name).map(|&(_, span)| span)
+    }
 }
 
 /// A node that checks integers.
@@ -120,6 +125,8 @@ pub struct Plan {
     pub numerics: Numerics,
     /// The nodes that check, for the errors that they raise.
     pub check_sites: Vec<CheckSite>,
+    /// Where what the tensors of kernels were made of is written, by their names; a kernel has the name of one.
+    pub places: Vec<(Symbol, Span)>,
     /// Which value each buffer holds first; several values share one when updated in place.
     pub values: Vec<(Value, BufferId)>,
 }

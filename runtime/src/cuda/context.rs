@@ -214,7 +214,13 @@ pub fn failed(what: &str, error: &DriverError) -> DeviceError {
 /// There is no memory for what the driver or a library keeps for itself: code of kernels, graphs, streams.
 pub fn no_room_for(what: &str) -> DeviceError {
     let largest = format!("; {what} takes some");
-    DeviceError::OutOfMemory { device: "the GPU".to_string(), bytes: 0, free: free_bytes(), largest }
+    DeviceError::OutOfMemory {
+        device: "the GPU".to_string(),
+        bytes: 0,
+        free: free_bytes(),
+        largest,
+        span: None,
+    }
 }
 
 /// Whether a context is of no use after an error: the driver returns it from every call then.

@@ -438,6 +438,7 @@ impl Drafts<'_> {
             device: self.context.name.clone(),
             kernel: self.kernel.name.clone(),
             reason: error.to_string(),
+            span: None,
         }
     }
 }

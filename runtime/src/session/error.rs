@@ -238,6 +238,10 @@ impl SessionError {
             SessionError::Run { source: RunError::Violation { node, span: Some(span), .. }, .. } => {
                 Some((*span, format!("`{node}` is part of this")))
             }
+            SessionError::Device(error) => error.place().or_else(|| declared(error, pipeline)),
+            SessionError::Run { stage, source: RunError::Device(error) } => {
+                error.place().or_else(|| stage_span(stage))
+            }
             SessionError::Run { stage, .. }
             | SessionError::OutOfMemory { stage, .. }
             | SessionError::Rows { stage, .. } => stage_span(stage),
@@ -319,6 +323,13 @@ impl Coded for SessionError {
             _ => None,
         }
     }
+}
+
+/// The place of a parameter that no buffer holds: those are allocated before there is a plan.
+fn declared(error: &DeviceError, pipeline: &Pipeline) -> Option<(Span, String)> {
+    let DeviceError::TooLarge { buffer, .. } = error else { return None };
+    let value = pipeline.graph.find(buffer)?;
+    Some((pipeline.graph.nodes[value.node].span?, format!("`{buffer}` is declared here")))
 }
 
 fn resume_hint(checkpoint: &Option<PathBuf>) -> String {

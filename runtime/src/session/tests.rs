@@ -73,6 +73,7 @@ fn plan(name: String, buffers: Vec<Buffer>, outputs: &[(&str, usize)]) -> Arc<Pl
         matmul: Precision::default(),
         numerics: Default::default(),
         check_sites: vec![],
+        places: vec![],
         values: vec![],
     })
 }

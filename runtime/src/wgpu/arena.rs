@@ -19,7 +19,7 @@ impl Arena {
         let largest = usize::try_from(most).unwrap_or(usize::MAX);
         let layout = Layout::new(plan, largest).map_err(|TooLarge { buffer, bytes }| {
             let (device, buffer, bytes) = (context.name.clone(), buffer, bytes as u64);
-            DeviceError::TooLarge { device, buffer, bytes, most }
+            DeviceError::TooLarge { device, buffer, bytes, most, span: None }
         })?;
         let pages = layout.pages.iter().map(|&bytes| Memory::new(context, bytes));
         Ok(Arena { pages: pages.collect::<Result<_, _>>()?, layout })

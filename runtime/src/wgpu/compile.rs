@@ -81,6 +81,7 @@ pub fn source(context: &Context, owner: &str, fused: &FusedKernel) -> Result<Sou
         device: context.name.clone(),
         kernel: owner.to_string(),
         reason,
+        span: None,
     };
     // CubeCL panics on what WGSL lacks, such as types that the function of a plugin asks for.
     let made = caught(|| text(fused)).map_err(|said| panicked(owner, &said, ""))?;

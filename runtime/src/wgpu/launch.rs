@@ -216,7 +216,7 @@ impl Draft<'_> {
 
     fn unsupported(self, reason: String) -> DeviceError {
         let (device, kernel) = (self.context.name.clone(), self.kernel.name.to_string());
-        DeviceError::Unsupported { device, kernel, reason }
+        DeviceError::Unsupported { device, kernel, reason, span: None }
     }
 }
 

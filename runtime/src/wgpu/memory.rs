@@ -29,7 +29,7 @@ impl Memory {
         let largest = context.limits.max_buffer_size;
         if size > largest {
             let (device, buffer) = (context.name.clone(), String::new());
-            return Err(DeviceError::TooLarge { device, buffer, bytes: size, most: largest });
+            return Err(DeviceError::TooLarge { device, buffer, bytes: size, most: largest, span: None });
         }
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
