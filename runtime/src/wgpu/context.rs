@@ -35,6 +35,8 @@ pub struct Context {
     pub tuner: Tuner,
     /// What was chosen in earlier runs.
     pub choices: DiskCache,
+    /// Whether the fastest of some kernels can be found by trying them: not where all are slow.
+    pub is_worth_trying: bool,
     /// Whether it has been kept busy for a while.
     pub is_awake: AtomicBool,
     /// Whether planes multiply squares of 16 by 16 halves at once, and add up in `f32`.
@@ -154,6 +156,7 @@ impl Context {
         let ((device, queue), matrices) =
             opened.map_err(|error| DeviceError::Failed(format!("{name} does not start: {error}")))?;
         let features = adapter.features() & wanted | matrices;
+        let has_timestamps = features.contains(Features::TIMESTAMP_QUERY);
         let failure: Arc<Mutex<Option<DeviceError>>> = Arc::default();
         let (noted, called) = (Arc::clone(&failure), name.clone());
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
@@ -169,11 +172,12 @@ impl Context {
         });
         let mut context = Arc::new(Context {
             target: target(features, &limits),
-            has_timestamps: features.contains(Features::TIMESTAMP_QUERY),
+            has_timestamps,
             pipelines: Pipelines::default(),
             kept: Kept::of(features, &info),
             tuner: Tuner::new(format!("{name}, {} {}", info.driver, info.driver_info)),
             choices: DiskCache::from_env("wgpu", "choice"),
+            is_worth_trying: has_timestamps && info.device_type != DeviceType::Cpu,
             is_awake: AtomicBool::new(false),
             has_matrix_units: false,
             name,
@@ -199,11 +203,6 @@ impl Context {
         let wgpu::AdapterInfo { subgroup_min_size: least, subgroup_max_size: most, .. } = self.info;
         let is_told = features.contains(Features::SUBGROUP) && least == most && most.is_power_of_two();
         is_told.then_some(most as usize)
-    }
-
-    /// Whether the fastest of some kernels can be found by trying them: not where all are slow.
-    pub fn is_worth_trying(&self) -> bool {
-        self.has_timestamps && self.info.device_type != DeviceType::Cpu
     }
 
     /// Facts for people.

@@ -4,6 +4,7 @@
 use super::launch::Way;
 use super::memory::Staging;
 use super::*;
+use crate::cache::DiskCache;
 use crate::cpu::CpuDevice;
 use crate::device::RunError;
 use crate::tuning::Choice;
@@ -11,6 +12,7 @@ use engine_core::fuse::{fuse, fuse_with};
 use engine_core::ir::*;
 use engine_core::op::Registry;
 use engine_core::plan::{Place, plan};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// An emulated GPU; none, with a note, if there is none.
@@ -360,6 +362,66 @@ fn ways_are_kept_as_text() {
     }
     assert_eq!(gpu.tuning(), None);
     assert!(!gpu.adopt(&Tuning::default()));
+}
+
+/// A GPU that tries the ways of products although all are slow, and keeps what it finds in this folder.
+fn gpu_that_tries(folder: &tempfile::TempDir) -> Option<WgpuDevice> {
+    let mut gpu = gpu()?;
+    let context = Arc::get_mut(&mut gpu.context).unwrap();
+    context.is_worth_trying = true;
+    context.choices = DiskCache::within(folder.path());
+    Some(gpu)
+}
+
+/// What a GPU that has adopted choices chooses for a plan with one product, and whether it has tried anything.
+fn chosen_with(adopted: Option<&Tuning>, plan: &Arc<Plan>) -> Option<(Tuning, bool)> {
+    // Nothing of another GPU's is found on disk.
+    let folder = tempfile::tempdir().unwrap();
+    let gpu = gpu_that_tries(&folder)?;
+    if let Some(tuning) = adopted {
+        let read = Tuning::from_text(&tuning.to_text()).unwrap();
+        assert_eq!(gpu.adopt(&read), tuning.device == gpu.context.tuner.device());
+    }
+    gpu.prepare(Arc::clone(plan), 1).unwrap();
+    // Before the first trial, a GPU is kept busy for a while.
+    Some((gpu.tuning().unwrap(), gpu.context.is_awake.load(Ordering::Relaxed)))
+}
+
+/// A run that is resumed on the same model of GPU takes the ways of the run before, and tries none; what it cannot take, and
+/// what another model has chosen, it finds anew.
+#[test]
+fn ways_of_a_checkpoint_are_adopted_by_another_gpu_of_the_model() {
+    let plan = planned(&Abilities::default(), |b| {
+        let ty = |extents: &[usize]| Type::new(DType::F32, extents);
+        let lhs = b.input("lhs", InputKind::Data, ty(&[128, 512]));
+        let rhs = b.input("rhs", InputKind::Data, ty(&[512, 160]));
+        vec![b.matmul(lhs, rhs)]
+    });
+    let Some((found, has_tried)) = chosen_with(None, &plan) else { return };
+    assert!(has_tried);
+    let ways = FusedKernel::cuts(&plan.kernels[0], gpu().unwrap().context.target);
+    let texts: Vec<String> =
+        ways.into_iter().map(|cut| trial::Chosen::of(Way::Tiles(cut)).to_text()).collect();
+    let choosing = |text: &str| {
+        let choices = found.choices.keys().map(|subject| (subject.clone(), text.to_string()));
+        Tuning { choices: choices.collect(), ..found.clone() }
+    };
+    assert!(texts.len() > 2 && found.choices.len() == 1);
+    for text in &texts {
+        // Also those that trying would not have come to.
+        let adopted = choosing(text);
+        assert_eq!(chosen_with(Some(&adopted), &plan).unwrap(), (adopted, false));
+    }
+    let is_found_anew = |adopted: Tuning| {
+        let (tuning, has_tried) = chosen_with(Some(&adopted), &plan).unwrap();
+        has_tried && tuning.choices.values().all(|text| texts.contains(text))
+    };
+    let block = matrix::blocks(&product(DType::F16, [256, 256, 64]), &roomy())[0];
+    let impossible = trial::Chosen::of(Way::Matrices(block)).to_text();
+    for text in [&impossible, "Tiles("] {
+        assert!(is_found_anew(choosing(text)), "{text}");
+    }
+    assert!(is_found_anew(Tuning { device: "another model".into(), ..choosing(&texts[0]) }));
 }
 
 /// Rests would have to be masked, and other types are not for matrix units.

@@ -32,7 +32,7 @@ const NOISE_WORDS: usize = 1 << 20;
 /// How a kernel's product is computed here; none if there is but one way, or nothing to multiply.
 pub fn way(context: &Arc<Context>, kernel: &Kernel) -> Result<Option<Way>, DeviceError> {
     let ways = ways(context, kernel);
-    if ways.len() < 2 || !context.is_worth_trying() {
+    if ways.len() < 2 || !context.is_worth_trying {
         return Ok(ways.first().copied());
     }
     let details = format!("{:?}", kernel.body);
