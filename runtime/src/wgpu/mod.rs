@@ -71,9 +71,16 @@ pub fn abilities(target: &Target) -> Abilities {
 /// # Errors
 /// If it computes something that such a GPU, or WGSL, cannot.
 pub fn texts(kernel: &Kernel) -> Result<Vec<String>, EmitError> {
-    let launches = FusedKernel::launches(kernel, USUAL)?;
-    let text = |fused| caught(|| compile::text(fused)).map_err(EmitError::Compiler)?;
-    launches.iter().map(|fused| Ok(text(fused)?.text)).collect()
+    FusedKernel::launches(kernel, USUAL)?.iter().map(text).collect()
+}
+
+/// The WGSL of a launch, for the GPU that it was made for; needs no GPU.
+///
+/// # Errors
+/// If it computes something that such a GPU, or WGSL, cannot.
+pub fn text(fused: &FusedKernel) -> Result<String, EmitError> {
+    let made = caught(|| compile::text(fused)).map_err(EmitError::Compiler)?;
+    made.map(|source| source.text)
 }
 
 /// A GPU through wgpu.

@@ -1,0 +1,127 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+#![cfg(feature = "wgpu")]
+//! The kernels of all shipped pipelines as GPUs get them that are not here: through Metal and through DX12.
+
+use engine::Engine;
+use engine::core::compile::{Compiled, Options};
+use engine::core::emit::{EmitError, FusedKernel, Target};
+use engine::core::ir::{DType, Type};
+use engine::core::pipeline::{Evaluation, Pipeline, SplitRef, StageKind};
+use engine::core::plan::{Launch, Plan};
+use engine::core::stage::{Rows, SplitShape, search_extents};
+use engine::runtime::session::CompilingPlanner;
+use engine::runtime::wgpu;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[path = "adapters/languages.rs"]
+mod languages;
+
+// ---- Pipelines.
+
+/// Rows of each split: as many as the pipelines' largest batches, and some.
+const ROWS: usize = 5000;
+
+fn shipped() -> Vec<PathBuf> {
+    let folders = ["graphs", "benches", "benches/ops"];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|name| name == "ron")).collect();
+    paths.sort();
+    assert!(paths.len() > 20);
+    paths
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What a row of a data set of the shipped pipelines is; the data itself is not needed.
+fn shape(split: &SplitRef) -> SplitShape {
+    let field = |name: &str, dtype, extents: &[usize]| (name.into(), Type::new(dtype, extents));
+    let fields = match &*split.data {
+        "digits" => vec![field("images", DType::U8, &[784]), field("labels", DType::U8, &[])],
+        "text" => vec![field("context", DType::U8, &[16]), field("next", DType::U8, &[])],
+        "queries" => vec![field("number", DType::I32, &[])],
+        "sift" => vec![field(&split.split, DType::F32, &[128])],
+        other => panic!("say here what a row of `{other}` is"),
+    };
+    SplitShape { data: split.data.clone(), n_rows: ROWS, n_held: ROWS, fields }
+}
+
+fn batches(batch: usize) -> Rows {
+    Rows::Batches { batch, per_epoch: ROWS / batch }
+}
+
+/// All stages of a pipeline that compute something, as they are compiled for a GPU.
+fn stages(path: &Path, target: &Target) -> Vec<(String, Compiled)> {
+    let mut engine = Engine::new();
+    let file = path.file_name().unwrap().to_str().unwrap();
+    let pipeline = engine.read(file, &fs::read_to_string(path).unwrap());
+    let pipeline = Arc::new(pipeline.unwrap_or_else(|faults| panic!("{faults}")));
+    let options = Options { abilities: wgpu::abilities(target), ..Options::default() };
+    let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, options);
+    let compiled = pipeline.stages.iter().flat_map(|stage| {
+        let parts = parts(&planner, &pipeline, &stage.name, &stage.kind);
+        parts.into_iter().map(|compiled| (format!("{file}, {}", stage.name), compiled))
+    });
+    compiled.collect()
+}
+
+fn parts(planner: &CompilingPlanner, pipeline: &Pipeline, name: &str, kind: &StageKind) -> Vec<Compiled> {
+    let evaluation = |evaluation: &Evaluation| {
+        let (shape, rows) = (shape(&evaluation.data), batches(evaluation.batch));
+        planner.compile_evaluation(name, evaluation, &shape, rows).unwrap().compiled
+    };
+    match kind {
+        StageKind::Train(train) => {
+            let step = planner.compile_training(train, &shape(&train.data), batches(train.batch));
+            [step.unwrap().compiled].into_iter().chain(train.evaluate.as_ref().map(evaluation)).collect()
+        }
+        StageKind::Evaluate(stage) => vec![evaluation(stage)],
+        StageKind::Run(run) => vec![planner.compile_running(run).unwrap()],
+        StageKind::Search(search) => {
+            let [_, queries] = search.splits();
+            let extents = search_extents(pipeline, &shape(&queries), ROWS, search.batch);
+            let outputs: Vec<_> = search.outputs().map(|node| (node.clone(), node.clone())).collect();
+            vec![planner.compile_inference(&outputs, &extents).unwrap()]
+        }
+        StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load(_) => vec![],
+    }
+}
+
+/// All that a launch of a plan may come to on a GPU, whichever way is taken for a product.
+fn forms(plan: &Plan, launch: &Launch, target: Target) -> Result<Vec<FusedKernel>, EmitError> {
+    let kernel = &plan.kernels[launch.kernel];
+    let cuts = FusedKernel::cuts(kernel, target);
+    let mut forms: Vec<FusedKernel> =
+        cuts.iter().flat_map(|&cut| FusedKernel::cut_product(kernel, target, cut)).collect();
+    if forms.is_empty() {
+        forms = FusedKernel::launches(kernel, target)?;
+    } else {
+        forms.extend(FusedKernel::side_sums(kernel).into_iter().map(|fused| fused.on(target)));
+    }
+    if plan.check_sites.is_empty() || !plan.writes_state(launch) {
+        return Ok(forms);
+    }
+    // What writes state does so where nothing was wrong, and checks before.
+    let checks: Vec<FusedKernel> = forms.iter().filter_map(FusedKernel::checks_only).collect();
+    Ok(forms.into_iter().map(FusedKernel::guarded).chain(checks).collect())
+}
+
+/// Every launch of all shipped pipelines on a GPU, each with what it is called.
+fn each_form(target: Target, mut look: impl FnMut(&str, &FusedKernel)) {
+    for path in shipped() {
+        for (stage, compiled) in stages(&path, &target) {
+            for launch in &compiled.plan.launches {
+                let kernel = &compiled.plan.kernels[launch.kernel];
+                let name = format!("{stage}, {}", kernel.label());
+                let forms = forms(&compiled.plan, launch, target);
+                let forms = forms.unwrap_or_else(|error| panic!("{name}: {error}"));
+                forms.iter().for_each(|fused| look(&name, fused));
+            }
+        }
+    }
+}

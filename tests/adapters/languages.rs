@@ -1,0 +1,127 @@
+//! Kernels in the languages of Metal and DX12, by the translator that wgpu has: WGSL that it does not take would be refused
+//! only there, where no test runs.
+
+use super::*;
+use engine::runtime::wgpu::text;
+use naga::back::{hlsl, msl};
+use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
+use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
+use std::collections::HashSet;
+
+/// A Mac: `f32` in memory can be added to, there are no doubles, and wgpu does not tell how many threads make a plane.
+const METAL: Target = Target { has_i64: true, adds_f32: true, ..HALVES };
+/// DX12 with Microsoft's new compiler, on a GPU whose planes have 32 threads.
+const DX12: Target = Target { has_i64: true, plane: 32, ..HALVES };
+/// Halves in words are read and written at once, as trying finds on most GPUs.
+const HALVES: Target = Target { reads_halves: true, writes_halves: true, ..Target::WGSL };
+
+/// What wgpu tells of every GPU through Metal and DX12: halves in words.
+const ALWAYS: Capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+
+/// Stages with a kernel that is no valid WGSL, on any GPU: it folds the rows of a product of more than 2³² elements. These are
+/// counted in `u64`, as the number of a block is then, and that is compared with a `u32`.
+const NOT_VALID: [&str; 2] = ["search.ron, search_l2,", "search.ron, search_ip,"];
+
+/// What a translator makes of a module, or why not.
+type Translate = fn(&naga::Module, &ModuleInfo) -> Result<String, String>;
+
+#[test]
+fn kernels_translate_for_metal() {
+    check(METAL, Capabilities::SHADER_INT64 | Capabilities::SHADER_FLOAT32_ATOMIC, metal);
+}
+
+#[test]
+fn kernels_translate_for_dx12() {
+    check(DX12, Capabilities::SHADER_INT64 | Capabilities::SUBGROUP, |module, info| {
+        direct(module, info, hlsl::ShaderModel::V6_0)
+    });
+}
+
+/// Older Macs have no 64-bit integers, and add in a loop; so do GPUs through DX12's old compiler.
+#[test]
+fn kernels_without_features_translate_for_both() {
+    check(Target::WGSL, Capabilities::empty(), |module, info| {
+        direct(module, info, hlsl::ShaderModel::V5_1)?;
+        metal(module, info)
+    });
+}
+
+/// Every kernel is valid with these abilities, and is translated.
+fn check(target: Target, capabilities: Capabilities, translate: Translate) {
+    let mut known = HashSet::new();
+    let mut faults = vec![];
+    each_form(target, |name, fused| {
+        let text = text(fused).unwrap_or_else(|error| panic!("{name}: {error}"));
+        if !known.insert(text.clone()) {
+            return;
+        }
+        if let Err(fault) = translated(&text, capabilities, translate) {
+            faults.push(format!("{name}: {fault}"));
+        }
+    });
+    let is_known = |fault: &&String| NOT_VALID.iter().any(|stage| fault.starts_with(stage));
+    let (not_valid, faults): (Vec<_>, Vec<_>) = faults.iter().partition(is_known);
+    assert_eq!(not_valid.len(), NOT_VALID.len(), "what is valid by now is no exception: {not_valid:?}");
+    assert!(known.len() > 400, "{} texts", known.len());
+    assert!(faults.is_empty(), "{} of {}: {faults:#?}", faults.len(), known.len());
+}
+
+fn translated(text: &str, capabilities: Capabilities, translate: Translate) -> Result<String, String> {
+    let capabilities = capabilities | ALWAYS;
+    let options = naga::front::wgsl::Options { parse_doc_comments: false, capabilities };
+    let module = naga::front::wgsl::Frontend::new_with_options(options).parse(text);
+    let module = module.map_err(|error| error.emit_to_string(text))?;
+    let mut validator = Validator::new(ValidationFlags::all(), capabilities);
+    validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SubgroupOperationSet::all());
+    let info = validator.validate(&module).map_err(|error| error.emit_to_string(text))?;
+    translate(&module, &info)
+}
+
+/// As wgpu asks for it where kernels are trusted, as ours are.
+fn metal(module: &naga::Module, info: &ModuleInfo) -> Result<String, String> {
+    let unchecked = BoundsCheckPolicy::Unchecked;
+    let options = msl::Options {
+        lang_version: (3, 0),
+        bounds_check_policies: BoundsCheckPolicies {
+            index: unchecked,
+            buffer: unchecked,
+            image_load: unchecked,
+            binding_array: unchecked,
+        },
+        zero_initialize_workgroup_memory: false,
+        force_loop_bounding: false,
+        ..msl::Options::default()
+    };
+    let written = msl::write_string(module, info, &options, &msl::PipelineOptions::default());
+    let (text, translation) = written.map_err(|error| error.to_string())?;
+    translation
+        .entry_point_names
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+/// The same for DX12.
+fn direct(
+    module: &naga::Module,
+    info: &ModuleInfo,
+    shader_model: hlsl::ShaderModel,
+) -> Result<String, String> {
+    let options = hlsl::Options {
+        shader_model,
+        zero_initialize_workgroup_memory: false,
+        restrict_indexing: false,
+        force_loop_bounding: false,
+        ..hlsl::Options::default()
+    };
+    let (mut text, of_pipeline) = (String::new(), hlsl::PipelineOptions::default());
+    let mut writer = hlsl::Writer::new(&mut text, &options, &of_pipeline);
+    let written = writer.write(module, info, None).map_err(|error| error.to_string())?;
+    written
+        .entry_point_names
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| error.to_string())?;
+    Ok(text)
+}
