@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 #![cfg(feature = "wgpu")]
-//! The kernels of all shipped pipelines as GPUs get them that are not here: through Metal and through DX12.
+//! The kernels of all shipped pipelines as GPUs get them that are not here: through Metal, through DX12, and where no more
+//! than WebGPU's least is promised.
 
 use engine::Engine;
 use engine::core::compile::{Compiled, Options};
@@ -124,4 +125,26 @@ fn each_form(target: Target, mut look: impl FnMut(&str, &FusedKernel)) {
             }
         }
     }
+}
+
+// ---- The least GPU.
+
+/// Storage buffers of a kernel that WebGPU promises.
+const LEAST_BINDINGS: usize = 8;
+
+/// No kernel is refused because it takes too many tensors. One more binding holds its scalars.
+#[test]
+fn no_kernel_takes_more_buffers_than_every_gpu_binds() {
+    let mut most = 0;
+    let mut refused = vec![];
+    each_form(Target::WGSL, |name, fused| {
+        let n_bindings = fused.arguments().len() + 1;
+        most = most.max(n_bindings);
+        if n_bindings > LEAST_BINDINGS {
+            refused.push(format!("{name}: {n_bindings}"));
+        }
+    });
+    assert!(refused.is_empty(), "{} of more than {LEAST_BINDINGS}:\n{}", refused.len(), refused.join("\n"));
+    // Five tensors, the error flag and the scalars.
+    assert_eq!(most, 7, "the limit is made use of");
 }
