@@ -18,10 +18,6 @@ const HALVES: Target = Target { reads_halves: true, writes_halves: true, ..Targe
 /// What wgpu tells of every GPU through Metal and DX12: halves in words.
 const ALWAYS: Capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
 
-/// Stages with a kernel that is no valid WGSL, on any GPU: it folds the rows of a product of more than 2³² elements. These are
-/// counted in `u64`, as the number of a block is then, and that is compared with a `u32`.
-const NOT_VALID: [&str; 2] = ["search.ron, search_l2,", "search.ron, search_ip,"];
-
 /// What a translator makes of a module, or why not.
 type Translate = fn(&naga::Module, &ModuleInfo) -> Result<String, String>;
 
@@ -59,9 +55,6 @@ fn check(target: Target, capabilities: Capabilities, translate: Translate) {
             faults.push(format!("{name}: {fault}"));
         }
     });
-    let is_known = |fault: &&String| NOT_VALID.iter().any(|stage| fault.starts_with(stage));
-    let (not_valid, faults): (Vec<_>, Vec<_>) = faults.iter().partition(is_known);
-    assert_eq!(not_valid.len(), NOT_VALID.len(), "what is valid by now is no exception: {not_valid:?}");
     assert!(known.len() > 400, "{} texts", known.len());
     assert!(faults.is_empty(), "{} of {}: {faults:#?}", faults.len(), known.len());
 }

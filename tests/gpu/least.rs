@@ -4,7 +4,7 @@
 use super::*;
 
 fn check(case: Case, tolerance: f64) {
-    let bounds = vec![Closeness::of(tolerance); case.graph.outputs.len()];
+    let bounds = vec![Closeness(tolerance); case.graph.outputs.len()];
     check_within(case, &bounds);
 }
 
@@ -62,7 +62,7 @@ fn scans_agree() {
                     .map(|(monoid, axis)| scan(b, monoid, axis))
                     .to_vec()
             }),
-            &[along_rows, Closeness::of(0.0), along_columns],
+            &[along_rows, Closeness(0.0), along_columns],
         );
     }
 }

@@ -115,11 +115,9 @@ impl Code<'_> {
     }
 
     pub fn builtin(&mut self, builtin: Builtin) -> Variable {
-        let elem = match builtin {
-            Builtin::AbsolutePos | Builtin::CubePos => self.index,
-            _ => U32,
-        };
-        let variable = Variable::builtin(builtin, StorageType::Scalar(elem));
+        // CubeCL declares those that count all of a grid as wide as element numbers are, but to its writer of WGSL they are
+        // 32 bits like the others; a conversion suits both.
+        let variable = Variable::builtin(builtin, StorageType::Scalar(U32));
         self.cast(self.index, variable)
     }
 

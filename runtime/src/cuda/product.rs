@@ -133,10 +133,7 @@ impl Product {
         let clamps = epilogue.is_some_and(|epilogue| epilogue.activation == Activation::Relu);
         let question = Question {
             subject: format!("algorithm of {}", text(body, precision)),
-            details: format!(
-                "{body:?} {dtype} {epilogue:?} {precision:?}{}",
-                if clamps { ", NaN stays" } else { "" }
-            ),
+            details: format!("{body:?} {dtype} {epilogue:?} {precision:?} {RULES}"),
         };
         let tensors = Tensors {
             elements: [body.dtype, dtype],
