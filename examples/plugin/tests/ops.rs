@@ -30,9 +30,18 @@ fn the_program_has_the_ops() {
     for op in ["softsign", "bessel_j0", "running_median", "excess", "softmax"] {
         assert!(ops.contains(&format!("\n  {op} ")), "{ops}");
     }
-    for op in ["softsign", "bessel_j0", "running_median"] {
-        let tested = results(&["selftest", "--filter", op, "--device", "cpu"]);
-        assert!(tested.contains("all passed"), "{tested}");
+    // GPUs get the same bodies; where wgpu is there to be tested, so is one that is emulated.
+    let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
+    let has_wgpu = required.split(',').any(|device| device == "wgpu");
+    if !has_wgpu {
+        eprintln!("skipped on wgpu: ENGINE_REQUIRE does not name it");
+    }
+    let devices = if has_wgpu { vec!["cpu", "wgpu:software"] } else { vec!["cpu"] };
+    for (op, device) in
+        ["softsign", "bessel_j0", "running_median"].iter().flat_map(|op| devices.iter().map(move |on| (op, on)))
+    {
+        let tested = results(&["selftest", "--filter", op, "--device", device]);
+        assert!(tested.contains("all passed, 0 skipped"), "{device}: {tested}");
     }
     // The bodies are in one kernel with their neighbours, the kernel is one by itself, and all are trained through.
     let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/smooth.ron");
@@ -40,6 +49,8 @@ fn the_program_has_the_ops() {
     let fused = kernels.lines().find(|line| line.contains("my_plugin.j0")).unwrap_or_default();
     assert!(fused.contains("abs") && fused.contains("mul"), "{kernels}");
     results(&["verify", graph, "--device", "cpu"]);
-    let trained = results(&["run", graph, "--device", "cpu"]);
-    assert!(trained.contains("fit: epoch 3/3"), "{trained}");
+    for device in devices {
+        let trained = results(&["run", graph, "--device", device]);
+        assert!(trained.contains("fit: epoch 3/3"), "{device}: {trained}");
+    }
 }
