@@ -57,10 +57,9 @@ fn batches(batch: usize) -> Rows {
 }
 
 /// All stages of a pipeline that compute something, as they are compiled for a GPU.
-fn stages(path: &Path, target: &Target) -> Vec<(String, Compiled)> {
+fn stages(file: &str, text: &str, target: &Target) -> Vec<(String, Compiled)> {
     let mut engine = Engine::new();
-    let file = path.file_name().unwrap().to_str().unwrap();
-    let pipeline = engine.read(file, &fs::read_to_string(path).unwrap());
+    let pipeline = engine.read(file, text);
     let pipeline = Arc::new(pipeline.unwrap_or_else(|faults| panic!("{faults}")));
     let options = Options { abilities: wgpu::abilities(target), ..Options::default() };
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, options);
@@ -115,14 +114,20 @@ fn forms(plan: &Plan, launch: &Launch, target: Target) -> Result<Vec<FusedKernel
 /// Every launch of all shipped pipelines on a GPU, each with what it is called.
 fn each_form(target: Target, mut look: impl FnMut(&str, &FusedKernel)) {
     for path in shipped() {
-        for (stage, compiled) in stages(&path, &target) {
-            for launch in &compiled.plan.launches {
-                let kernel = &compiled.plan.kernels[launch.kernel];
-                let name = format!("{stage}, {}", kernel.label());
-                let forms = forms(&compiled.plan, launch, target);
-                let forms = forms.unwrap_or_else(|error| panic!("{name}: {error}"));
-                forms.iter().for_each(|fused| look(&name, fused));
-            }
+        let file = path.file_name().unwrap().to_str().unwrap();
+        each_form_of(file, &fs::read_to_string(&path).unwrap(), target, &mut look);
+    }
+}
+
+/// The same of one pipeline.
+fn each_form_of(file: &str, text: &str, target: Target, mut look: impl FnMut(&str, &FusedKernel)) {
+    for (stage, compiled) in stages(file, text, &target) {
+        for launch in &compiled.plan.launches {
+            let kernel = &compiled.plan.kernels[launch.kernel];
+            let name = format!("{stage}, {}", kernel.label());
+            let forms = forms(&compiled.plan, launch, target);
+            let forms = forms.unwrap_or_else(|error| panic!("{name}: {error}"));
+            forms.iter().for_each(|fused| look(&name, fused));
         }
     }
 }

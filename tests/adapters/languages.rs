@@ -42,6 +42,47 @@ fn kernels_without_features_translate_for_both() {
     });
 }
 
+/// Kernels of more than 2³² points, of tensors that any GPU holds: their points are counted in 64 bits, memory is reached by
+/// 32.
+const WIDE: &str = r#"(
+    name: "wide",
+    dims: {"N": 70000},
+    params: {"x": (type: "f32[N, 4]", state: true)},
+    nodes: {
+        "first": "slice(x, axis=1, start=0, stop=1)",
+        "pairs": "sum(abs(first - reshape(first, shape=[1, N])), axis=1)",
+        "drawn": "max(uniform(shape=[N, N]) * first, axis=1)",
+        "best": "topk(x @ transpose(x) + uniform(shape=[N, N]), k=3)",
+    },
+    stages: {"all": Run(outputs: ["pairs", "drawn", "best"])},
+)"#;
+
+#[test]
+fn wide_kernels_translate_where_there_are_64_bits_and_are_refused_elsewhere() {
+    let mut n_wide = 0;
+    let capabilities =
+        Capabilities::SHADER_INT64 | Capabilities::SHADER_FLOAT32_ATOMIC | Capabilities::SUBGROUP;
+    for target in [METAL, DX12] {
+        // What DX12 lacks is not in its texts.
+        let translate: Translate = match target.adds_f32 {
+            true => metal,
+            false => |module, info| direct(module, info, hlsl::ShaderModel::V6_0),
+        };
+        each_form_of("wide.ron", WIDE, target, |name, fused| {
+            let text = text(fused).unwrap_or_else(|error| panic!("{name}: {error}"));
+            n_wide += usize::from(text.contains("u64"));
+            translated(&text, capabilities, translate)
+                .unwrap_or_else(|fault| panic!("{name}: {fault}\n{text}"));
+        });
+    }
+    assert!(n_wide >= 6, "{n_wide} kernels count in 64 bits");
+    let mut n_refused = 0;
+    each_form_of("wide.ron", WIDE, Target::WGSL, |_, fused| {
+        n_refused += usize::from(text(fused) == Err(EmitError::Wide));
+    });
+    assert!(2 * n_refused >= n_wide, "{n_refused} kernels are refused");
+}
+
 /// Every kernel is valid with these abilities, and is translated.
 fn check(target: Target, capabilities: Capabilities, translate: Translate) {
     let mut known = HashSet::new();

@@ -65,6 +65,11 @@ impl ProductForm {
     /// The product at a point of the result.
     pub fn at(&self, code: &mut Code, buffers: &Buffers, point: Variable) -> Variable {
         let (row, column) = (code.divided(point, self.n), code.modulo(point, self.n));
+        self.in_row(code, buffers, row, column)
+    }
+
+    /// The same at a column of a row; rows are counted through all matrices.
+    pub fn in_row(&self, code: &mut Code, buffers: &Buffers, row: Variable, column: Variable) -> Variable {
         let (batch, row) = (code.divided(row, self.m), code.modulo(row, self.m));
         let elem = code.target.register(self.dtype.accumulator());
         let zero = code.constant(elem, 0.0);

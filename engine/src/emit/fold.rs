@@ -145,17 +145,19 @@ pub fn launches(
     let [n_pieces, length] = pieces(n_rows, body.n, fold.select.round());
     let states = fold.states(n_rows * n_pieces);
     let is_kept = n_pieces > 1;
+    let by_column = by_column(&body.epilogue);
     let form = FoldForm {
         select: fold.select.clone().kept(is_kept),
         product: Some(ProductForm::of(body)),
         states: is_kept.then_some(kernel.operands.len()),
+        is_by_column: by_column.is_some(),
         n_rows,
         n_pieces,
         scalars: vec![0, 0, body.n, length, n_pieces, 1],
         ..fold.form()
     };
     let more = is_kept.then_some(states).into_iter().collect();
-    let step = fold.kernel(form, body.epilogue.clone(), more);
+    let step = fold.kernel(form, by_column.unwrap_or_else(|| body.epilogue.clone()), more);
     let finish = is_kept.then(|| fold.merge(n_rows, n_pieces));
     let sums = FusedKernel::side_sums(kernel);
     Ok([step].into_iter().chain(finish).chain(sums).collect())
@@ -372,7 +374,7 @@ pub fn fold(
     tile_code.run(code, of_rows, row, &mut base)?;
     let start = if form.is_by_column { code.at(0) } else { code.scaled(row, tile.domain.row as i64) };
     let panel_start = code.bin(Arithmetic::Mul, panel_row, n_columns);
-    let rows = FoldRows { form, value, tile_code, buffers, base };
+    let rows = FoldRows { form, value, tile_code, buffers, row, base };
     let place = |code: &mut Code, column: Variable| {
         let in_row = code.add_at(first_column, column);
         [in_row, code.add_at(start, in_row), code.add_at(panel_start, column)]
@@ -380,9 +382,9 @@ pub fn fold(
     let mut filter = |code: &mut Code| rows.any_may_pass(code, &memory, columns, &place);
     let filter: Option<Filter<EmitError>> = if form.n_looks > 0 { Some(&mut filter) } else { None };
     select_by(code, &form.select, &memory, row, columns, filter, &mut |code, select, column| {
-        let [in_row, point, in_panel] = place(code, column);
-        let values = rows.values(code, point, in_panel)?;
-        select.offer_values(code, &values, in_row);
+        let place = place(code, column);
+        let values = rows.values(code, place)?;
+        select.offer_values(code, &values, place[0]);
         Ok(())
     })
 }
@@ -393,6 +395,8 @@ struct FoldRows<'k> {
     value: Reg,
     tile_code: TileCode<'k>,
     buffers: &'k Buffers,
+    /// The row of the block.
+    row: Variable,
     base: Registers,
 }
 
@@ -420,8 +424,8 @@ impl FoldRows<'_> {
             // Outside, the panel's first columns are looked at: at worst the block does what it need not.
             let nowhere = code.at(0);
             let column = code.select(is_inside, column, nowhere);
-            let [_, point, in_panel] = place(code, column);
-            for value in self.values(code, point, in_panel)? {
+            let place = place(code, column);
+            for value in self.values(code, place)? {
                 let may_pass = worst.may_follow(code, value);
                 any = code.or(any, may_pass);
             }
@@ -429,16 +433,15 @@ impl FoldRows<'_> {
         Ok(any)
     }
 
-    /// What is folded at neighbouring points.
+    /// What is folded at neighbouring points: their first column, its point, and where that lies in the panel.
     fn values(
         &self,
         code: &mut Code,
-        point: Variable,
-        in_panel: Variable,
+        [column, point, in_panel]: [Variable; 3],
     ) -> Result<Vec<Variable>, EmitError> {
         let width = self.form.select.neighbours();
         let group = Group::from(code, point, width);
-        let products = self.products(code, &group, in_panel);
+        let products = self.products(code, width, [column, in_panel]);
         let insts = &self.tile_code.tile.insts;
         let mut registers: Vec<Registers> = vec![];
         for product in products {
@@ -459,15 +462,17 @@ impl FoldRows<'_> {
         Ok(registers.iter().map(|own| own[self.value].unwrap_or_else(missing)).collect())
     }
 
-    fn products(&self, code: &mut Code, group: &Group, in_panel: Variable) -> Vec<Variable> {
+    fn products(&self, code: &mut Code, width: usize, [column, in_panel]: [Variable; 2]) -> Vec<Variable> {
         let FoldForm { accumulator, product, panel, .. } = self.form;
+        let product_behind = |code: &mut Code, product: &ProductForm, i: usize| {
+            let column = code.at_offset(column, i);
+            product.in_row(code, self.buffers, self.row, column)
+        };
         match (product, panel) {
-            (Some(product), _) => {
-                group.points.iter().map(|&point| product.at(code, self.buffers, point)).collect()
-            }
+            (Some(product), _) => (0..width).map(|i| product_behind(code, product, i)).collect(),
             (None, Some(panel)) => {
                 let buffer = self.buffers.operands[*panel].array;
-                let stored = match group.points.len() {
+                let stored = match width {
                     1 => vec![code.load(buffer, in_panel)],
                     width => code.load_vector(buffer, in_panel, width),
                 };

@@ -128,6 +128,9 @@ pub enum EmitError {
         /// The type.
         dtype: DType,
     },
+    /// Positions that take 64 bits, on a device that has 32.
+    #[error("it counts more than 2³² elements, and the device has no 64-bit integers")]
+    Wide,
     /// CubeCL refused the kernel.
     #[error("cubecl: {0}")]
     Compiler(String),
@@ -629,6 +632,7 @@ impl FusedKernel {
         let mut dtypes = of_tiles.chain(self.operands.iter().map(|operand| operand.dtype));
         match dtypes.find(|&dtype| !self.target.has(dtype)) {
             Some(dtype) => Err(EmitError::Type { dtype }),
+            None if self.address() == AddressType::U64 && !self.target.has_i64 => Err(EmitError::Wide),
             None => Ok(()),
         }
     }

@@ -4,6 +4,7 @@ use super::context::Context;
 use crate::device::DeviceError;
 use crate::panics::caught;
 use cubecl_core::WgpuCompilationOptions;
+use cubecl_core::ir::AddressType;
 use cubecl_core::prelude::ExecutionMode;
 use cubecl_runtime::compiler::CubeTask;
 use cubecl_runtime::kernel::KernelTask;
@@ -48,9 +49,10 @@ pub fn text(fused: &FusedKernel) -> Result<Source, EmitError> {
     let address = fused.address().unsigned_type();
     let compiled = task.compile(&mut WgslCompiler::default(), &options, ExecutionMode::Unchecked, address);
     let compiled = compiled.map_err(|error| EmitError::Compiler(error.to_string()))?;
+    let text = with_halves(&compiled.source);
     Ok(Source {
         shared_bytes: compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_bytes()),
-        text: with_halves(&compiled.source),
+        text: if fused.address() == AddressType::U64 { with_narrow_numbers(&text) } else { text },
         entry: compiled.entrypoint_name,
         n_buffers: fused.arguments().len(),
     })
@@ -71,6 +73,45 @@ const PACKED: &str = "bitcast<vec2<u32>>(";
 const PACKED_HALVES: &str = "
 fn packed_halves(x: vec2<f32>) -> vec2<u32> { return vec2<u32>(pack2x16float(x)); }
 ";
+
+/// The text with element numbers of 32 bits, where a kernel counts in 64: WGSL indexes by no others, and no buffer that it can
+/// bind has more elements.
+fn with_narrow_numbers(text: &str) -> String {
+    let mut narrowed = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find('[') {
+        let (before, behind) = rest.split_at(open + 1);
+        narrowed.push_str(before);
+        rest = behind;
+        let name = before[..open].rsplit(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_').next();
+        if name.is_some_and(|name| MEMORY.iter().any(|prefix| name.starts_with(prefix))) {
+            let (number, behind) = behind.split_at(closing(behind));
+            narrowed.push_str(&narrow(number));
+            rest = behind;
+        }
+    }
+    narrowed + rest
+}
+
+/// What CubeCL calls buffers and what threads share.
+const MEMORY: [&str; 2] = ["buffer_", "shared_memory_"];
+
+/// Where a bracket that is open is closed; an element number may be an element itself.
+fn closing(text: &str) -> usize {
+    let mut depth = 0;
+    let closes = |sign: char| {
+        depth += i32::from(sign == '[') - i32::from(sign == ']');
+        depth < 0
+    };
+    text.find(closes).unwrap_or(text.len())
+}
+
+/// The translator of WGSL converts no number that is written out.
+fn narrow(number: &str) -> String {
+    let constant = number.strip_prefix("u64(").and_then(|rest| rest.strip_suffix(')'));
+    let constant = constant.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+    format!("u32({})", constant.unwrap_or(number))
+}
 
 /// The text of a kernel, which asks for no more than the GPU has.
 ///
