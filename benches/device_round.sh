@@ -393,7 +393,8 @@ parity() {
   ./engine verify "${devices[@]}" --all "${graphs[@]}" >"$out/parity.md" 2>>"$work/parity.err"
   for one in "${started[@]}"; do wait "$one"; done
   {
-    sed '/^## /,$d' "$work/nodes-mnist" | sed "s#^    engine verify.*#    engine verify ${devices[*]} --no-fuse ${graphs[*]}#"
+    sed '/^## /,$d' "$work/nodes-mnist" | sed -e '1s/$/, node by node/' \
+      -e "s#^    engine verify.*#    engine verify ${devices[*]} --no-fuse ${graphs[*]}#"
     for graph in "${graphs[@]}"; do sed -n '/^## /,$p' "$work/nodes-$(basename "$graph" .ron)"; done
   } >"$out/parity-nodes.md"
   part parity grep -q '^## graphs/text.ron, stage test' "$out/parity.md"
