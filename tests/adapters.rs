@@ -1,11 +1,12 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 #![cfg(feature = "wgpu")]
 //! The kernels of all shipped pipelines as GPUs get them that are not here: through Metal, through DX12, and where no more
-//! than WebGPU's least is promised.
+//! than WebGPU's least is promised; and that kernels are the same on all devices.
 
 use engine::Engine;
 use engine::core::compile::{Compiled, Options};
 use engine::core::emit::{EmitError, FusedKernel, Target};
+use engine::core::fuse::{Abilities, Kernel, MAX_OPERANDS};
 use engine::core::ir::{DType, Type};
 use engine::core::pipeline::{Evaluation, Pipeline, SplitRef, StageKind};
 use engine::core::plan::{Launch, Plan};
@@ -24,7 +25,8 @@ mod languages;
 /// Rows of each split: as many as the pipelines' largest batches, and some.
 const ROWS: usize = 5000;
 
-fn shipped() -> Vec<PathBuf> {
+/// The files and their texts.
+fn shipped() -> Vec<(String, String)> {
     let folders = ["graphs", "benches", "benches/ops"];
     let entries = folders.iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -32,7 +34,11 @@ fn shipped() -> Vec<PathBuf> {
         paths.filter(|path| path.extension().is_some_and(|name| name == "ron")).collect();
     paths.sort();
     assert!(paths.len() > 20);
-    paths
+    let read = |path: PathBuf| {
+        let file = path.file_name().unwrap().to_str().unwrap().to_string();
+        (file, fs::read_to_string(&path).unwrap())
+    };
+    paths.into_iter().map(read).collect()
 }
 
 fn root() -> &'static Path {
@@ -56,12 +62,12 @@ fn batches(batch: usize) -> Rows {
     Rows::Batches { batch, per_epoch: ROWS / batch }
 }
 
-/// All stages of a pipeline that compute something, as they are compiled for a GPU.
-fn stages(file: &str, text: &str, target: &Target) -> Vec<(String, Compiled)> {
+/// All stages of a pipeline that compute something, as they are compiled for a device of these abilities.
+fn stages(file: &str, text: &str, abilities: Abilities) -> Vec<(String, Compiled)> {
     let mut engine = Engine::new();
     let pipeline = engine.read(file, text);
     let pipeline = Arc::new(pipeline.unwrap_or_else(|faults| panic!("{faults}")));
-    let options = Options { abilities: wgpu::abilities(target), ..Options::default() };
+    let options = Options { abilities, ..Options::default() };
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, options);
     let compiled = pipeline.stages.iter().flat_map(|stage| {
         let parts = parts(&planner, &pipeline, &stage.name, &stage.kind);
@@ -113,15 +119,14 @@ fn forms(plan: &Plan, launch: &Launch, target: Target) -> Result<Vec<FusedKernel
 
 /// Every launch of all shipped pipelines on a GPU, each with what it is called.
 fn each_form(target: Target, mut look: impl FnMut(&str, &FusedKernel)) {
-    for path in shipped() {
-        let file = path.file_name().unwrap().to_str().unwrap();
-        each_form_of(file, &fs::read_to_string(&path).unwrap(), target, &mut look);
+    for (file, text) in shipped() {
+        each_form_of(&file, &text, target, &mut look);
     }
 }
 
 /// The same of one pipeline.
 fn each_form_of(file: &str, text: &str, target: Target, mut look: impl FnMut(&str, &FusedKernel)) {
-    for (stage, compiled) in stages(file, text, &target) {
+    for (stage, compiled) in stages(file, text, wgpu::abilities(&target)) {
         for launch in &compiled.plan.launches {
             let kernel = &compiled.plan.kernels[launch.kernel];
             let name = format!("{stage}, {}", kernel.label());
@@ -152,4 +157,53 @@ fn no_kernel_takes_more_buffers_than_every_gpu_binds() {
     assert!(refused.is_empty(), "{} of more than {LEAST_BINDINGS}:\n{}", refused.len(), refused.join("\n"));
     // Five tensors, the error flag and the scalars.
     assert_eq!(most, 7, "the limit is made use of");
+}
+
+// ---- The same kernels on all devices.
+
+/// What the kernels of a stage are, in their order: what they compute, read and write.
+fn kernels(compiled: &Compiled) -> Vec<String> {
+    let plan = &compiled.plan;
+    let line = |kernel: &Kernel| {
+        let operands: Vec<&str> =
+            kernel.operands.iter().map(|operand| &**compiled.name(operand.value)).collect();
+        format!("{} [{}]: {}", kernel.kind(), kernel.ops.join(" "), operands.join(" "))
+    };
+    plan.launches.iter().map(|launch| line(&plan.kernels[launch.kernel])).collect()
+}
+
+/// Only attention of more queries than its kernel takes is apart on GPUs: products are faster for it.
+#[test]
+fn gpus_fuse_as_the_cpu_does() {
+    // A GPU that binds as many tensors, and shares as much memory, as NVIDIA's do.
+    let usual = Target { most_tensors: MAX_OPERANDS, shared_bytes: 48 << 10, ..wgpu::USUAL };
+    check_fusion("wgpu", wgpu::abilities(&usual));
+    #[cfg(feature = "cuda")]
+    check_fusion("cuda", engine::runtime::cuda::abilities());
+}
+
+fn check_fusion(device: &str, abilities: Abilities) {
+    let mut with_attention = vec![];
+    for (file, text) in shipped() {
+        let [on_cpu, on_gpu] = [Abilities::default(), abilities].map(|able| stages(&file, &text, able));
+        for ((stage, cpu), (_, gpu)) in on_cpu.iter().zip(&on_gpu) {
+            let [cpu, gpu] = [cpu, gpu].map(kernels);
+            if cpu == gpu {
+                continue;
+            }
+            let [of_cpu, of_gpu] = [(&cpu, &gpu), (&gpu, &cpu)].map(|(these, others)| {
+                these.iter().filter(|kernel| !others.contains(kernel)).collect::<Vec<_>>()
+            });
+            let is_apart = of_cpu.iter().all(|kernel| kernel.starts_with("attend ["))
+                && of_gpu.len() == 3 * of_cpu.len()
+                && of_gpu
+                    .iter()
+                    .all(|kernel| kernel.starts_with("contract [") || kernel.starts_with("row ["));
+            assert!(is_apart, "{stage} on {device}: {gpu:#?} instead of {cpu:#?}");
+            with_attention.push(stage.clone());
+        }
+        assert_eq!(on_cpu.len(), on_gpu.len());
+    }
+    let expected = ["attention.ron, dense", "attention.ron, causal", "sparse_attention.ron, compare"];
+    assert_eq!(with_attention, expected, "{device}");
 }

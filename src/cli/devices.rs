@@ -51,7 +51,10 @@ fn measure(device: &Arc<dyn Device>) {
             ("product in tf32", DType::F32, Precision::Tf32),
             ("product in bf16", DType::BF16, Precision::F32),
         ],
-        DeviceKind::Cpu | DeviceKind::Wgpu => &[("product in f32", DType::F32, Precision::F32)],
+        DeviceKind::Wgpu => {
+            &[("product in f32", DType::F32, Precision::F32), ("product in f16", DType::F16, Precision::F32)]
+        }
+        DeviceKind::Cpu => &[("product in f32", DType::F32, Precision::F32)],
     };
     for &(name, dtype, precision) in products {
         line(name, ceiling::product(device, dtype, precision).map(|measured| product_text(&measured)));

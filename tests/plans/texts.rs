@@ -1,9 +1,9 @@
-//! Texts of CUDA kernels, of kinds that no other golden file shows; and that GPUs fuse as the CPU does.
+//! Texts of CUDA kernels, of kinds that no other golden file shows.
 
 use super::*;
-use engine::core::emit::{FusedKernel, Target};
-use engine::core::fuse::{KernelBody, MAX_OPERANDS};
-use engine::runtime::{cuda, wgpu};
+use engine::core::emit::FusedKernel;
+use engine::core::fuse::KernelBody;
+use engine::runtime::cuda;
 
 /// Rows that draw, rows of halves, a scan, a product with an epilogue, attention, a sum by indices.
 const KINDS: &str = r#"(
@@ -59,25 +59,4 @@ fn the_optimizer_s_kernel_has_a_text() {
     let (compiled, _) = training("mnist.ron", &Options::default());
     let kernel = compiled.plan.kernels.iter().find(|kernel| kernel.kind() == "segmented map").unwrap();
     expect_file!["../golden/kind_segmented.cu"].assert_eq(&cuda_sources(kernel).unwrap().remove(0).text);
-}
-
-/// Only attention with more queries than its kernel takes is apart there: products are faster for it.
-#[test]
-fn gpus_fuse_as_the_cpu_does() {
-    // A GPU that binds as many tensors, and shares as much memory, as NVIDIA's do.
-    let wgpu = Target { most_tensors: MAX_OPERANDS, shared_bytes: 48 << 10, ..wgpu::USUAL };
-    let on_cpu = Options::default();
-    for (device, abilities) in [("cuda", cuda::abilities()), ("wgpu", wgpu::abilities(&wgpu))] {
-        let on_gpu = Options { abilities, ..Options::default() };
-        for file in ["mnist.ron", "mnist_decomposed.ron"] {
-            let [cpu, gpu] = [&on_cpu, &on_gpu].map(|options| table(&training(file, options).0));
-            assert_eq!(cpu, gpu, "{file} on {device}");
-        }
-        let attention = |stage, options| table(&running("sparse_attention.ron", stage, options).0);
-        assert_eq!(attention("attend", &on_cpu), attention("attend", &on_gpu), "{device}");
-        let n_kernels = |table: &str| table.lines().filter(|line| line.starts_with("attend")).count();
-        let [cpu, gpu] = [&on_cpu, &on_gpu].map(|options| attention("compare", options));
-        assert_eq!(n_kernels(&cpu), 2, "{cpu}");
-        assert_eq!(n_kernels(&gpu), 1, "{device}: {gpu}");
-    }
 }

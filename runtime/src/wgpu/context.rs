@@ -121,9 +121,7 @@ fn chosen(wanted: Adapter) -> Result<wgpu::Adapter, DeviceError> {
     };
     found.ok_or_else(|| {
         DeviceError::Failed(match wanted {
-            _ if n_all == 0 => "no GPU is found: neither Vulkan, Metal nor DX12 knows one; on Linux, Vulkan needs its loader \
-                                (libvulkan.so.1) and the driver of the GPU"
-                .to_string(),
+            _ if n_all == 0 => format!("no GPU is found: {}", why_none()),
             Adapter::Gpu(_) if n_real == 0 => {
                 "there is only a software adapter, which is slower than `--device cpu`; `--device wgpu:software` takes it".to_string()
             }
@@ -131,6 +129,36 @@ fn chosen(wanted: Adapter) -> Result<wgpu::Adapter, DeviceError> {
             Adapter::Software => "there is no software adapter; Mesa's comes with the package mesa-vulkan-drivers".to_string(),
         })
     })
+}
+
+/// Vulkan's loader, which finds the drivers of GPUs.
+#[cfg(target_os = "linux")]
+const LOADER: &str = "libvulkan.so.1";
+
+/// Why there is no adapter at all.
+#[cfg(target_os = "linux")]
+fn why_none() -> String {
+    // SAFETY: the loader may be opened at any time, and is not called.
+    let opened = unsafe {
+        libloading::Library::new(LOADER)
+            .and_then(|loader| loader.get::<*const ()>(b"vkGetInstanceProcAddr").map(|_| ()))
+    };
+    match opened {
+        Ok(()) => format!(
+            "Vulkan's loader ({LOADER}) knows no driver of one; install the GPU's, with its Vulkan part"
+        ),
+        Err(error) => {
+            format!(
+                "Vulkan's loader cannot be used ({error}); install it (package libvulkan1) and the GPU's driver"
+            )
+        }
+    }
+}
+
+/// Why there is no adapter at all.
+#[cfg(not(target_os = "linux"))]
+fn why_none() -> String {
+    "neither Vulkan, Metal nor DX12 knows one; install the driver of the GPU".to_string()
 }
 
 impl Context {
