@@ -371,7 +371,7 @@ fn a_machine_without_vulkan_is_told_of() {
 fn no_driver() -> &'static str {
     let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
     match required.split(',').any(|device| device == "wgpu") {
-        true => "Vulkan's loader (libvulkan.so.1) knows no driver of one; ",
+        true => "Vulkan's loader (libvulkan.so.1) shows none; ",
         false => "Vulkan's loader ",
     }
 }

@@ -137,3 +137,14 @@ fn training_steps_have_the_losses_of_the_cpu() {
     let on_cpu = Trainer::new("mnist_decomposed.ron", true, cpu()).losses(10);
     assert_close(&on_gpu, &on_cpu, 2.8e-4);
 }
+
+/// They count in 64 bits, which this GPU has not.
+#[test]
+fn rows_of_more_points_than_32_bits_count_are_refused() {
+    let Some(gpu) = least_gpu() else { return };
+    let error = rows::wide_rows().run(&*gpu, true).unwrap_err().to_string();
+    assert!(
+        error.contains("it counts more than 2³² elements, and the device has no 64-bit integers"),
+        "{error}"
+    );
+}

@@ -197,3 +197,29 @@ fn a_search_in_many_panels_agrees() {
         assert!(n_moved * 100 <= found[1].len(), "{n_moved} of {} are others", found[1].len());
     }
 }
+
+/// Rows of differences that nobody stores: more points than 32 bits count, of few numbers.
+pub fn wide_rows() -> Case {
+    const N: usize = 66_000;
+    Case::new(|b| {
+        let (rows, columns) = (data(b, "rows", DType::F32, &[N]), data(b, "columns", DType::F32, &[N]));
+        let shape = [Dim::Fixed(N), Dim::Fixed(N)];
+        let (rows, columns) = (b.broadcast_axes(rows, &[0], &shape), b.broadcast_axes(columns, &[1], &shape));
+        let apart = b.sub(rows, columns);
+        let apart = b.unary(Unary::Abs, apart);
+        vec![b.sum(apart, &[1])]
+    })
+}
+
+#[test]
+fn rows_of_more_points_than_32_bits_count_agree() {
+    for gpu in gpus() {
+        if gpu.info().name.contains("llvmpipe") {
+            eprintln!("skipped on {}: it takes minutes where the processor is the GPU", gpu.info().name);
+            continue;
+        }
+        let case = wide_rows();
+        let (found, expected) = (case.run(&**gpu, true).unwrap(), case.run(&*cpu(), true).unwrap());
+        are_near(1e-5)(&gpu.info().name, &found, &expected);
+    }
+}

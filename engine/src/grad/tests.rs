@@ -14,7 +14,7 @@ use std::sync::Arc;
 // ---- A few forms, as plugins would bring them.
 
 fn form(name: &str, lower: Lower, grad: Grad) -> OpForm {
-    let input = InputSpec { name: "x".into(), doc: "the operand".into(), optional: false };
+    let input = InputSpec::required("x", "the operand");
     OpForm {
         name: name.into(),
         family: "test".into(),

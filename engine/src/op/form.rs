@@ -50,6 +50,9 @@ pub struct InputSpec {
     pub doc: String,
     /// Whether it may be left out; only trailing operands can.
     pub optional: bool,
+    /// Between which two numbers its elements lie, if the op has a meaning for no others. Nothing checks them; devices are
+    /// compared within.
+    pub range: Option<[f64; 2]>,
 }
 
 /// What kind of value an attribute takes.

@@ -11,12 +11,17 @@ pub fn checked<T>(found: Result<T, TypeIssue>) -> T {
 impl InputSpec {
     /// An operand that must be given.
     pub fn required(name: &str, doc: &str) -> InputSpec {
-        InputSpec { name: name.into(), doc: doc.into(), optional: false }
+        InputSpec { name: name.into(), doc: doc.into(), optional: false, range: None }
     }
 
     /// An operand that may be left out.
     pub fn optional(name: &str, doc: &str) -> InputSpec {
-        InputSpec { name: name.into(), doc: doc.into(), optional: true }
+        InputSpec { name: name.into(), doc: doc.into(), optional: true, range: None }
+    }
+
+    /// The same, with elements between two numbers.
+    pub fn between(self, low: f64, high: f64) -> InputSpec {
+        InputSpec { range: Some([low, high]), ..self }
     }
 }
 

@@ -115,6 +115,7 @@ fn index_operands() -> impl Iterator<Item = InputSpec> {
         name: format!("i{i}"),
         doc: format!("index operand {i}; index operands broadcast"),
         optional: i > 0,
+        range: None,
     })
 }
 

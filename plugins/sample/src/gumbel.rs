@@ -96,6 +96,7 @@ fn axis() -> AttrSpec {
 
 fn uniform_operand() -> InputSpec {
     InputSpec::optional("uniform", "numbers in (0, 1) to make the noise from, shaped like the logits")
+        .between(0.0, 1.0)
 }
 
 fn expect_logits(op: &str, logits: &Type, uniform: Option<(usize, &Type)>) -> Result<(), TypeIssue> {

@@ -19,7 +19,8 @@ pub fn sample_logits() -> OpForm {
         summary: "Draws tokens from the most likely ones of each row.".into(),
         inputs: vec![
             InputSpec::required("logits", "[…, V], unnormalised log-probabilities"),
-            InputSpec::optional("uniform", "[…, num_samples], numbers in (0, 1) that decide"),
+            InputSpec::optional("uniform", "[…, num_samples], numbers in (0, 1) that decide")
+                .between(0.0, 1.0),
         ],
         outputs: vec!["tokens".into()],
         attrs: vec![

@@ -16,7 +16,8 @@ pub fn sigmoid_bernoulli() -> OpForm {
         summary: "Draws bits or spins whose probabilities are sigmoids of logits.".into(),
         inputs: vec![
             InputSpec::required("logits", "any shape"),
-            InputSpec::optional("uniform", "numbers in (0, 1) to compare with, shaped like the logits"),
+            InputSpec::optional("uniform", "numbers in (0, 1) to compare with, shaped like the logits")
+                .between(0.0, 1.0),
         ],
         outputs: vec!["y".into()],
         attrs: vec![

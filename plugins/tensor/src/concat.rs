@@ -74,7 +74,12 @@ pub fn stack() -> OpForm {
 }
 
 fn operands() -> Vec<InputSpec> {
-    let operand = |i: usize| InputSpec { name: format!("x{i}"), doc: format!("part {i}"), optional: i > 0 };
+    let operand = |i: usize| InputSpec {
+        name: format!("x{i}"),
+        doc: format!("part {i}"),
+        optional: i > 0,
+        range: None,
+    };
     (0..MOST).map(operand).collect()
 }
 

@@ -79,24 +79,22 @@ fn packed_halves(x: vec2<f32>) -> vec2<u32> { return vec2<u32>(pack2x16float(x))
 fn with_narrow_numbers(text: &str) -> String {
     let mut narrowed = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(open) = rest.find('[') {
-        let (before, behind) = rest.split_at(open + 1);
-        narrowed.push_str(before);
+    while let Some((before, behind)) = rest.split_once('[') {
+        let (number, behind) = behind.split_at(closing(behind));
+        narrowed.extend([before, "[u32(", &narrow(number), ")"]);
         rest = behind;
-        let name = before[..open].rsplit(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_').next();
-        if name.is_some_and(|name| MEMORY.iter().any(|prefix| name.starts_with(prefix))) {
-            let (number, behind) = behind.split_at(closing(behind));
-            narrowed.push_str(&narrow(number));
-            rest = behind;
-        }
     }
     narrowed + rest
 }
 
-/// What CubeCL calls buffers and what threads share.
-const MEMORY: [&str; 2] = ["buffer_", "shared_memory_"];
+/// What stands between brackets; it may hold brackets itself, and the translator of WGSL converts no number that is written out.
+fn narrow(number: &str) -> String {
+    let constant = number.strip_prefix("u64(").and_then(|rest| rest.strip_suffix(')'));
+    let constant = constant.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+    constant.map_or_else(|| with_narrow_numbers(number), str::to_string)
+}
 
-/// Where a bracket that is open is closed; an element number may be an element itself.
+/// Where a bracket that is open is closed.
 fn closing(text: &str) -> usize {
     let mut depth = 0;
     let closes = |sign: char| {
@@ -104,13 +102,6 @@ fn closing(text: &str) -> usize {
         depth < 0
     };
     text.find(closes).unwrap_or(text.len())
-}
-
-/// The translator of WGSL converts no number that is written out.
-fn narrow(number: &str) -> String {
-    let constant = number.strip_prefix("u64(").and_then(|rest| rest.strip_suffix(')'));
-    let constant = constant.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
-    format!("u32({})", constant.unwrap_or(number))
 }
 
 /// The text of a kernel, which asks for no more than the GPU has.
@@ -247,4 +238,18 @@ fn layout(device: &wgpu::Device, n_buffers: usize) -> wgpu::BindGroupLayout {
     let buffers = (0..n_buffers).map(|binding| entry(binding, false));
     let entries: Vec<_> = buffers.chain([entry(n_buffers, true)]).collect();
     device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn element_numbers_become_narrow_wherever_they_stand() {
+        let text = "let a = buffer_0[u64(7)] + l[u32(1)];\nb[info.s[2]] = c[d[e]] / info.s[0];";
+        let narrowed = with_narrow_numbers(text);
+        let expected = "let a = buffer_0[u32(7)] + l[u32(u32(1))];\n\
+                        b[u32(info.s[u32(2)])] = c[u32(d[u32(e)])] / info.s[u32(0)];";
+        assert_eq!(narrowed, expected);
+    }
 }

@@ -145,13 +145,12 @@ fn why_none() -> String {
     };
     match opened {
         Ok(()) => format!(
-            "Vulkan's loader ({LOADER}) knows no driver of one; install the GPU's, with its Vulkan part"
+            "Vulkan's loader ({LOADER}) shows none; it needs the GPU's driver with its part for Vulkan, and the GPU itself must \
+             be seen from here"
         ),
-        Err(error) => {
-            format!(
-                "Vulkan's loader cannot be used ({error}); install it (package libvulkan1) and the GPU's driver"
-            )
-        }
+        Err(error) => format!(
+            "Vulkan's loader cannot be used ({error}); install it (package libvulkan1) and the GPU's driver"
+        ),
     }
 }
 

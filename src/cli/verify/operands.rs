@@ -157,19 +157,30 @@ fn longer_call(call: &Call, factor: usize) -> Call {
 }
 
 /// Operands for an enlarged example: floats of a sort, integers and truth values those of the example over and over,
-/// and so are single elements, which are often bounded.
+/// and so are single elements, which are often bounded; what its op knows in a range only lies in it.
 pub(super) fn enlarged_operands(case: &Case, larger: &Graph, sort: Sort) -> HashMap<String, OracleTensor> {
     let mut stream = WordStream::new(SEED, sort as u32, 1);
     let inputs = larger.inputs().filter(|(_, kind)| *kind != InputKind::Step);
     let operand = |(id, _): (NodeId, InputKind)| {
         let (ty, name) = (larger.ty(Value::of(id)), larger.nodes[id].name().to_string());
         let small = case.inputs.get(&name).map(OracleTensor::to_f64).unwrap_or_default();
-        let mut number = |i: usize| match ty.dtype.is_float() && ty.numel() > 1 || small.is_empty() {
-            true => sort.number(&mut stream),
-            false => small[i % small.len()],
+        let range = range(larger, Value::of(id));
+        let mut number = |i: usize| match (ty.dtype.is_float() && ty.numel() > 1 || small.is_empty(), range) {
+            (true, None) => sort.number(&mut stream),
+            (true, Some([low, high])) => low + (high - low) * f64::from(stream.unit()),
+            (false, _) => small[i % small.len()],
         };
         let numbers = (0..ty.numel()).map(&mut number).collect();
         (name, held(ty, numbers))
     };
     inputs.map(operand).collect()
+}
+
+/// What a value must lie between for a call that takes it.
+fn range(graph: &Graph, value: Value) -> Option<[f64; 2]> {
+    graph.nodes.iter().find_map(|node| {
+        let NodeOp::Call(call) = &node.op else { return None };
+        let specs = node.inputs.iter().zip(&call.form.inputs);
+        specs.filter(|(input, _)| **input == value).find_map(|(_, spec)| spec.range)
+    })
 }

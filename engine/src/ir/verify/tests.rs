@@ -14,7 +14,7 @@ fn registry() -> Registry {
         name: "scale".into(),
         family: "test".into(),
         summary: "Multiplies by a number.".into(),
-        inputs: vec![InputSpec { name: "x".into(), doc: "what is scaled".into(), optional: false }],
+        inputs: vec![InputSpec::required("x", "what is scaled")],
         outputs: vec!["y".into()],
         attrs: vec![AttrSpec {
             name: "by".into(),

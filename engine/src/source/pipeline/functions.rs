@@ -272,8 +272,7 @@ impl Function {
 }
 
 fn form(function: Arc<Function>, ops: Registry) -> OpForm {
-    let input =
-        |name: &Symbol| InputSpec { name: name.to_string(), doc: "an operand".into(), optional: false };
+    let input = |name: &Symbol| InputSpec::required(name, "an operand");
     let inferring = function.clone();
     let expanding = function.clone();
     OpForm {

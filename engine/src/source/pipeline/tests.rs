@@ -15,7 +15,7 @@ use proptest::prelude::*;
 // ---- A few ops.
 
 fn op(name: &str, inputs: &[&str], attrs: Vec<AttrSpec>, types: TypeRule) -> OpForm {
-    let input = |name: &&str| InputSpec { name: name.to_string(), doc: "an operand".into(), optional: false };
+    let input = |name: &&str| InputSpec::required(name, "an operand");
     OpForm {
         name: name.into(),
         family: "test".into(),

@@ -5,7 +5,7 @@ use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, R
 use std::sync::Arc;
 
 fn op(name: &str, n_inputs: usize, attrs: &[(&str, AttrKind, Option<Attr>)]) -> OpForm {
-    let input = |i: usize| InputSpec { name: format!("x{i}"), doc: "an operand".into(), optional: false };
+    let input = |i: usize| InputSpec::required(&format!("x{i}"), "an operand");
     let attr = |(name, kind, default): &(&str, AttrKind, Option<Attr>)| AttrSpec {
         name: name.to_string(),
         doc: "a setting".into(),
