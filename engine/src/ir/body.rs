@@ -286,7 +286,7 @@ fn binary_vjp(op: Binary, a: E, b: E, y: E, g: E) -> Vec<Option<E>> {
     }
 }
 
-/// g·aᵇ·ln a, and 0 where a = 0 and b ≥ 0 (catalogue op 5).
+/// g·aᵇ·ln a, and 0 where a = 0 and b ≥ 0.
 fn pow_exponent_grad(a: E, b: E, y: E, g: E) -> E {
     let flat = a.eq(0.0) & b.ge(0.0);
     E::select(flat, 0.0, g * y * a.log())

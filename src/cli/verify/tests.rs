@@ -2,6 +2,7 @@
 
 use engine_core::compile::Options;
 use engine_core::ir::DType;
+use engine_core::op::testing;
 use engine_core::oracle::OracleTensor;
 use engine_runtime::device::{DeviceBuffer, DeviceError, DeviceInfo, Executable, KernelTime, RunError};
 use engine_runtime::session::CompilingPlanner;
@@ -124,4 +125,25 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
         let Err(failure) = check(kernel, &compiled, &device) else { panic!("nothing is told") };
         assert!(is_of_machine(&failure, code), "{}", failure.text);
     }
+}
+
+/// Of no number outside (0, 1) is it known which token it draws.
+#[test]
+fn operands_lie_in_the_ranges_of_their_ops() {
+    let registry = crate::Engine::new().registry;
+    let form = registry.op("sample_logits").unwrap();
+    let mut n_larger = 0;
+    for example in &form.examples {
+        let case = testing::case(example, &registry).unwrap();
+        let Some(larger) = operands::enlarged(&case.graph) else { continue };
+        n_larger += 1;
+        for sort in operands::Sort::ALL {
+            let operands = operands::enlarged_operands(&case, &larger, sort);
+            let uniform = operands["b"].to_f64();
+            assert!(uniform.iter().all(|u| (0.0..=1.0).contains(u)), "{}: {uniform:?}", sort.text());
+        }
+        let logits = operands::enlarged_operands(&case, &larger, operands::Sort::Large)["a"].to_f64();
+        assert!(logits.iter().any(|logit| logit.abs() > 100.0), "they may be any numbers");
+    }
+    assert!(n_larger > 0);
 }
