@@ -75,6 +75,14 @@ impl Attention {
         makers.filter(move |node| real.real[*node] && !is_known(node))
     }
 
+    /// What is read through the borrowed nodes, which therefore has to be in memory.
+    pub fn kept<'a>(&'a self, real: &'a RealGraph) -> impl Iterator<Item = NodeId> + 'a {
+        let edges = self.borrowed.iter().flat_map(|&node| &real.edges[node]);
+        let read = edges.map(|edge| edge.producer.node);
+        let is_own = |node: &NodeId| self.members.contains_key(node) || self.borrowed.contains(node);
+        read.filter(move |node| real.real[*node] && !is_own(node))
+    }
+
     fn escapes(&self, real: &RealGraph, node: NodeId) -> bool {
         real.root[node] || real.users[node].iter().any(|user| !self.members.contains_key(user))
     }

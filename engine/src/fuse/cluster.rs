@@ -149,13 +149,17 @@ impl<'r, 'g> Clusters<'r, 'g> {
     fn form_attentions(&mut self) {
         for node in 0..self.of.len() {
             let abilities = &self.settings.abilities;
-            let Some(attention) = attend::find(self.real, node, abilities) else { continue };
+            let Some(mut attention) = attend::find(self.real, node, abilities) else { continue };
             let parts: BTreeSet<usize> = attention.members.keys().filter_map(|&node| self.of[node]).collect();
             let are_single = parts.iter().all(|&part| self.clusters[part].members.len() == 1);
             let are_free = parts.iter().all(|&part| self.apart(part).is_none()) && self.settings.fuel > 0;
             let all: Vec<NodeId> = attention.members.keys().copied().collect();
-            let is_whole =
-                are_single && are_free && !self.surrounds(&parts) && self.fits_one_kernel(&all).is_ok();
+            // To read through what others need too may take more tensors than to read it.
+            if self.fit_one_kernel(&all, &attention.borrowed).is_err() {
+                attention.borrowed.clear();
+            }
+            let fits = self.fit_one_kernel(&all, &attention.borrowed).is_ok();
+            let is_whole = are_single && are_free && !self.surrounds(&parts) && fits;
             let Some(to) = self.of[node].filter(|_| is_whole) else { continue };
             self.settings.fuel -= 1;
             for part in parts {
@@ -166,6 +170,7 @@ impl<'r, 'g> Clusters<'r, 'g> {
                 self.of[member] = Some(to);
             }
             self.clusters[to] = Cluster { kind: Kind::Attend(self.attentions.len()), members };
+            self.kept.extend(attention.kept(self.real));
             self.attentions.push(attention);
         }
     }
@@ -654,12 +659,18 @@ impl<'r, 'g> Clusters<'r, 'g> {
 
     /// Whether a kernel of these members takes no more tensors than the device lets one take.
     fn fits_one_kernel(&self, members: &[NodeId]) -> Result<(), Refusal> {
+        self.fit_one_kernel(members, &BTreeSet::new())
+    }
+
+    /// The same of a kernel that computes some nodes of other kernels once more.
+    fn fit_one_kernel(&self, members: &[NodeId], borrowed: &BTreeSet<NodeId>) -> Result<(), Refusal> {
         let inside: HashSet<NodeId> = members.iter().copied().collect();
         let reads: HashSet<Value> = members
             .iter()
+            .chain(borrowed)
             .flat_map(|&node| &self.real.edges[node])
             .map(|edge| edge.producer)
-            .filter(|value| !inside.contains(&value.node))
+            .filter(|value| !inside.contains(&value.node) && !borrowed.contains(&value.node))
             .collect();
         let written = members.iter().filter(|&&node| self.is_written(node, &inside));
         let n_writes: usize = written.map(|&node| self.real.graph.nodes[node].outputs.len()).sum();

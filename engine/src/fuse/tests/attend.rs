@@ -187,6 +187,33 @@ fn keys_of_which_others_need_the_selection_are_read_through_it_all_the_same() {
     );
 }
 
+/// What chooses them is computed and read in one kernel, which has to hand it on all the same.
+#[test]
+fn what_chooses_keys_that_others_need_is_in_memory() {
+    let graph = with_builder(|b| {
+        let x = b.input("x", InputKind::Data, f32s(&[4, 4]));
+        let numbers = b.cast(x, DType::I32);
+        let largest = b.reduce(Monoid::Max, numbers, &[1]);
+        let chosen = b.check_index(largest, 4);
+        let keys = b.gather(x, chosen, 0, 0);
+        let by_rows = Contract { batch: vec![], contracted: vec![(1, 1)] };
+        let by_columns = Contract { batch: vec![], contracted: vec![(1, 0)] };
+        let scores = b.contract(x, keys, by_rows);
+        let (weights, _) = softmax(b, scores);
+        let y = b.contract(weights, x, by_columns);
+        let others = b.add(keys, x);
+        output(b, "y", y);
+        output(b, "others", others);
+    });
+    for most_operands in [3, 4, 5, 12] {
+        let abilities = Abilities { most_operands, ..Abilities::default() };
+        let kernels = fuse_with(&graph, &Settings { abilities, ..Settings::default() }).kernels;
+        assert_eq!(verify(&graph, &kernels), Vec::<String>::new());
+        assert!(kernels.iter().any(|kernel| kernel.kind() == "attend"));
+        assert!(kernels.iter().all(|kernel| kernel.operands.len() <= most_operands), "{kernels:#?}");
+    }
+}
+
 #[test]
 fn scores_that_a_gradient_needs_are_made_again() {
     let graph = with_builder(|b| {
