@@ -282,7 +282,7 @@ fn take_in_rows(real: &RealGraph, members: &mut BTreeMap<NodeId, Place>) {
 fn take_in_maps(real: &RealGraph, attention: &mut Attention) {
     let n_scores = real.graph.ty(Value::of(attention.scores)).numel();
     let is_own = |attention: &Attention, maker: NodeId| {
-        is_light(real, maker, n_scores) && !attention.escapes(real, maker)
+        is_light(real, maker, n_scores) && !attention.escapes(real, maker) && !is_indexed(real, maker)
     };
     let next_own = |attention: &Attention| attention.makers(real).find(|&maker| is_own(attention, maker));
     while let Some(maker) = next_own(attention) {
@@ -293,6 +293,12 @@ fn take_in_maps(real: &RealGraph, attention: &mut Attention) {
     while let Some(maker) = next_moved(attention) {
         attention.borrowed.insert(maker);
     }
+}
+
+/// Whether somebody reads a value where data say, for which it has to be in memory.
+fn is_indexed(real: &RealGraph, node: NodeId) -> bool {
+    let mut edges = real.users[node].iter().flat_map(|&user| &real.edges[user]);
+    edges.any(|edge| edge.indexed && edge.producer.node == node)
 }
 
 fn is_light(real: &RealGraph, node: NodeId, n_scores: usize) -> bool {

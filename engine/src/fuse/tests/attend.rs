@@ -214,6 +214,25 @@ fn what_chooses_keys_that_others_need_is_in_memory() {
     }
 }
 
+/// What is light would be computed inside, were it not also the rows that scores choose from.
+#[test]
+fn what_scores_choose_from_is_in_memory() {
+    let graph = with_builder(|b| {
+        let x = b.input("x", InputKind::Data, f32s(&[300, 300]));
+        let by_columns = || Contract { batch: vec![], contracted: vec![(1, 0)] };
+        let scores = b.contract(x, x, by_columns());
+        let numbers = b.cast(scores, DType::I32);
+        let largest = b.reduce(Monoid::Max, numbers, &[1]);
+        let chosen = b.check_index(largest, 300);
+        let twice = b.add(x, x);
+        let weights = b.gather(twice, chosen, 0, 0);
+        let y = b.contract(weights, twice, by_columns());
+        output(b, "y", y);
+    });
+    let kernels = fuse(&graph, true).kernels;
+    assert_eq!(verify(&graph, &kernels), Vec::<String>::new());
+}
+
 #[test]
 fn scores_that_a_gradient_needs_are_made_again() {
     let graph = with_builder(|b| {
