@@ -7,8 +7,9 @@
 use crate::tensor::HostTensor;
 use crate::tuning::Tuning;
 use engine_core::diag::Span;
+use engine_core::emit::Finding;
 use engine_core::fuse::Abilities;
-use engine_core::ir::{NodeId, Requirement};
+use engine_core::ir::Requirement;
 use engine_core::plan::{Buffer, Plan};
 use std::any::Any;
 use std::fmt;
@@ -121,7 +122,9 @@ pub trait Executable: Send {
     ///
     /// # Errors
     /// If an input is not bound, an index is out of range or an integer is divided by zero. No parameter or state is
-    /// written after that was met, neither in its step nor in later ones.
+    /// written after that was met, neither in its step nor in later ones. Of several such values in the first step that has
+    /// any, the error tells of the lowest node's at the lowest position; of a plan that writes no state, which has to be run
+    /// step by step to be of use, the lowest of all steps.
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError>;
 
     /// Seconds of the last run in which the host handed work in, before it waited; none if the host does the work itself.
@@ -483,8 +486,8 @@ impl RunError {
         }
     }
 
-    /// What a device found that checked a `value` at a `position` of the tensor of node `site`.
-    pub fn violation(plan: &Plan, site: NodeId, position: u64, value: i64) -> RunError {
+    /// What a device found.
+    pub fn violation(plan: &Plan, Finding { site, position, value }: Finding) -> RunError {
         let Some(check) = plan.check_sites.iter().find(|check| check.node == site) else {
             engine_core::bug!("node {site} of `{}` checks nothing", plan.name)
         };

@@ -4,7 +4,7 @@ use super::bytes_of;
 use engine::Engine;
 use engine::core::compile::{Options, compile};
 use engine::core::emit::{
-    Argument, FLAG_WORDS, FusedKernel, KernelSource, PANEL_BYTES, PanelFold, Target, most_selected,
+    Argument, FusedKernel, KernelSource, PANEL_BYTES, PanelFold, Target, flag_words, most_selected,
 };
 use engine::core::fuse::{Abilities, ContractBody, Kernel, KernelBody, RowFolds, Use};
 use engine::core::ir::{DType, Graph, parse};

@@ -4,10 +4,10 @@
 
 use super::target::Target;
 use cubecl_core::ir::{
-    Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, CompareAndSwapOperator, Comparison,
-    ConstantValue, ElemType, FloatKind, FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction,
-    IntKind, Loop, Operation, Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch,
-    Synchronization, Type, UIntKind, UnaryOperator, Variable, VectorInitOperator,
+    Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, ElemType,
+    FloatKind, FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, IntKind, Loop, Operation,
+    Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch, Synchronization, Type, UIntKind,
+    UnaryOperator, Variable, VectorInitOperator,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -351,13 +351,6 @@ impl Code<'_> {
     }
 
     /// Stores `value` if `place` holds `expected`; yields what it held.
-    pub fn compare_and_swap(&mut self, place: Variable, expected: Variable, value: Variable) -> Variable {
-        self.out(
-            expected.elem_type(),
-            AtomicOp::CompareAndSwap(CompareAndSwapOperator { input: place, cmp: expected, val: value }),
-        )
-    }
-
     /// Where an element of a buffer of atomics lies.
     pub fn place(&mut self, buffer: Variable, index: Variable) -> Variable {
         self.load(buffer, index)
@@ -377,8 +370,14 @@ impl Code<'_> {
         self.out(U32, op(BinaryOperator { lhs: place, rhs: word }));
     }
 
-    pub fn atomic_add(&mut self, place: Variable, value: Variable) {
-        self.out(value.elem_type(), AtomicOp::Add(BinaryOperator { lhs: place, rhs: value }));
+    /// Adds to what a place holds, and gives what it held.
+    pub fn atomic_add(&mut self, place: Variable, value: Variable) -> Variable {
+        self.out(value.elem_type(), AtomicOp::Add(BinaryOperator { lhs: place, rhs: value }))
+    }
+
+    /// Makes a place hold no less than a value, and gives what it held.
+    pub fn atomic_max(&mut self, place: Variable, value: Variable) -> Variable {
+        self.out(value.elem_type(), AtomicOp::Max(BinaryOperator { lhs: place, rhs: value }))
     }
 
     pub fn swap(&mut self, place: Variable, value: Variable) {

@@ -7,9 +7,8 @@
 //! - [`KernelSource::cube_count_for`] blocks of [`KernelSource::cube_dim`] threads and `shared_bytes` of dynamic
 //!   shared memory; nothing to launch when that is 0 blocks;
 //! - `bool` lies in memory as bytes 0 and 1;
-//! - the error flag is [`FLAG_WORDS`] words `u32`, zero before: primitive node + 1 of the first failed index check,
-//!   the index (low and high word), the point of the kernel (low and high word). A guarded kernel writes nothing while
-//!   the flag stands.
+//! - the error flag is [`flag_words`] words `u32`, zero before, of which [`first_finding`] says what they tell. A guarded
+//!   kernel writes nothing but them while the flag stands.
 //!
 //! Most kernels are one launch; a scatter writes its base first, and may sort its indices ([`FusedKernel::launches`]).
 //! A contraction is one launch that adds up its own products, or, where a library has multiplied the matrices, one that
@@ -33,6 +32,7 @@ mod by_row;
 mod code;
 mod contract;
 mod doubles;
+mod flag;
 mod fold;
 mod functions;
 mod group;
@@ -64,6 +64,7 @@ mod tile;
 mod tiled;
 
 pub use attend::most_keys;
+pub use flag::{FLAG_WORDS, Finding, first_finding, flag_words};
 pub use fold::{PANEL_BYTES, Panel, PanelFold};
 pub use library::{Activation, LibraryEpilogue, LibraryMatrix, absorbed, library_matrices};
 pub use row::RowPlan;
@@ -71,7 +72,6 @@ pub use scatter::MOST_ROWS_CHECKED;
 pub use select::{can_select, most_selected, select_rows};
 pub use split::Cut;
 pub use target::Target;
-pub use tile::FLAG_WORDS;
 
 use crate::fuse::{Class, Kernel, KernelBody, Operand, Segment, Tile, TileOp, Use};
 use crate::ir::{DType, Literal};
@@ -79,7 +79,7 @@ use crate::op::gpu::{OwnLaunch, View};
 use code::{Code, U32, U64};
 use cubecl_core::codegen::{InfoBuilder, KernelSettings};
 use cubecl_core::compute::KernelBuilder;
-use cubecl_core::ir::{AddressType, Builtin, Comparison, ElemType, StorageType, Type, Variable};
+use cubecl_core::ir::{AddressType, Builtin, ElemType, StorageType, Type, Variable};
 use cubecl_core::prelude::{CubeDim, CubeKernel, ExecutionMode, KernelDefinition, KernelId, KernelMetadata};
 use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
 use cubecl_cpp::shared::{CompilationOptions, CppCompiler};
@@ -567,7 +567,7 @@ impl FusedKernel {
         code.target.has_rough_functions &=
             self.form == Form::Row && rough::is_bound_by_arithmetic(&self.tile, self.target);
         let heeded = buffers.guard.filter(|_| !self.looks_first());
-        let is_clear = heeded.map(|flag| is_clear(&mut code, flag));
+        let is_clear = heeded.map(|flag| flag::is_clear(&mut code, flag));
         let buffers = Buffers { seed, is_clear, ..buffers };
         match (&self.form, points) {
             (Form::Map, Some(points)) => map::map(&mut code, &self.tile, &buffers, points)?,
@@ -676,11 +676,7 @@ impl FusedKernel {
         }
         let word = Type::new(StorageType::Atomic(ElemType::UInt(cubecl_core::ir::UIntKind::U32)));
         let flag = self.checks().then(|| builder.output_array(word).consume());
-        // A flag that the kernel raises itself is no constant.
-        let guard = self.is_guarded.then(|| match self.looks_first() {
-            true => builder.output_array(Type::scalar(U32)).consume(),
-            false => builder.input_array(Type::scalar(U32)).consume(),
-        });
+        let guard = self.is_guarded.then(|| builder.output_array(Type::scalar(U32)).consume());
         Buffers { operands, flag, guard, is_clear: None, seed: None }
     }
 }
@@ -707,13 +703,6 @@ fn operand_form(i: usize, operand: &Operand, all: &[Operand]) -> OperandForm {
         is_atomic: false,
         as_bits: false,
     }
-}
-
-fn is_clear(code: &mut Code, flag: Variable) -> Variable {
-    let first = code.at(0);
-    let raised = code.load(flag, first);
-    let zero = code.int(U32, 0);
-    code.cmp(Comparison::Equal, raised, zero)
 }
 
 fn segment_form(segment: &Segment) -> SegmentForm {

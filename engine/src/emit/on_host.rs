@@ -43,6 +43,7 @@ pub struct HostMemory {
     pub workspace: Vec<u8>,
     /// The error flag, once it is reached.
     pub flag: Option<Vec<u8>>,
+    n_flag_words: usize,
 }
 
 impl HostMemory {
@@ -50,7 +51,8 @@ impl HostMemory {
     pub fn new(kernel: &Kernel, inputs: &[Vec<u8>]) -> HostMemory {
         let mut operands: Vec<Vec<u8>> = inputs.to_vec();
         operands.extend(kernel.operands[inputs.len()..].iter().map(|operand| vec![0xAA; operand.ty.bytes()]));
-        HostMemory { operands, workspace: vec![], flag: None }
+        let n_flag_words = flag_words(kernel.check_sites());
+        HostMemory { operands, workspace: vec![], flag: None, n_flag_words }
     }
 
     /// Runs a launch, each of its arguments with memory of its own.
@@ -69,7 +71,9 @@ impl HostMemory {
     fn place(&mut self, argument: &Argument) -> &mut [u8] {
         match *argument {
             Argument::Operand(operand) => &mut self.operands[operand],
-            Argument::Flag | Argument::Guard => self.flag.get_or_insert_with(|| vec![0; 4 * FLAG_WORDS]),
+            Argument::Flag | Argument::Guard => {
+                self.flag.get_or_insert_with(|| vec![0; 4 * self.n_flag_words])
+            }
             Argument::Workspace { start, bytes } => {
                 let length = self.workspace.len().max(start + bytes);
                 self.workspace.resize(length, 0xAA);

@@ -6,6 +6,7 @@
 
 use super::code::{Code, I32, I64};
 use super::contract::with_used_operands;
+use super::flag::is_clear;
 use super::group::Group;
 use super::intrinsics::{Intrinsic, Word};
 use super::map::{THREADS, registers_at_point, registers_of_group};
@@ -13,7 +14,7 @@ use super::narrow::narrowed_on_the_way;
 use super::scalar::{narrowed, widened, within_type};
 use super::target::Target;
 use super::tile::{Memory, Registers, TileCode};
-use super::{Buffers, EmitError, Form, FusedKernel, by_row, is_clear, operand_forms};
+use super::{Buffers, EmitError, Form, FusedKernel, by_row, operand_forms};
 use crate::fuse::{Class, Domain, Kernel, Reg, ScatterBody, Tile, TileInst, TileOp};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
@@ -266,7 +267,8 @@ pub fn add_at_once(
 ) {
     if let &[update] = updates {
         let place = buffers.place(code, result, element);
-        return code.atomic_add(place, update);
+        code.atomic_add(place, update);
+        return;
     }
     let place = Word::Place(buffers.operands[result].array, element);
     let words = updates.iter().map(|&update| Word::Value(update));

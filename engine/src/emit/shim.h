@@ -50,11 +50,6 @@ template <class T> static T __shfl_xor_sync(int, T value, unsigned mask) {
     return other;
 }
 
-static unsigned atomicCAS(unsigned *place, unsigned expected, unsigned value) {
-    const unsigned before = *place;
-    if (before == expected) *place = value;
-    return before;
-}
 template <class T> static T atomicAdd(T *place, T value) {
     const T before = *place;
     *place += value;
@@ -68,6 +63,11 @@ static unsigned atomicAnd(unsigned *place, unsigned value) {
 static unsigned atomicOr(unsigned *place, unsigned value) {
     const unsigned before = *place;
     *place |= value;
+    return before;
+}
+static unsigned atomicMax(unsigned *place, unsigned value) {
+    const unsigned before = *place;
+    if (before < value) *place = value;
     return before;
 }
 static unsigned atomicExch(unsigned *place, unsigned value) {

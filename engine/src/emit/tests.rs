@@ -449,7 +449,7 @@ fn a_cross_entropy_row_checks_its_labels() {
                 float* buffer_0, const uint8* __restrict__ buffer_1, float* buffer_2, int32* buffer_3, float* buffer_4, uint32* buffer_5, const __grid_constant__ info_st info
             ) {
             uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
-            uint32 l_mut_46;
+            uint32 l_mut_68;
             const uint32 l_0 = blockIdxGlobal * uint32(32);
             const uint32 l_1 = l_0 + threadIdx.x;
             const bool l_2 = l_1 < info.scalars_uint32[0];
@@ -463,104 +463,132 @@ fn a_cross_entropy_row_checks_its_labels() {
             const bool l_10 = l_8 < int32(0);
             const bool l_11 = l_10 || l_9;
             if (l_11) {
-            uint32* l_12 = &buffer_5[uint32(0)];
-            const uint32 l_13 = atomicCAS(l_12, uint32(0), uint32(42));
+            uint32* l_12 = &buffer_5[uint32(1)];
+            const uint32 l_13 = atomicAdd(l_12, uint32(0));
             const bool l_14 = l_13 == uint32(0);
             if (l_14) {
-            const uint32 l_15 = uint32(l_8);
-            const bool l_16 = l_8 < int32(0);
-            const uint32 l_17 = (l_16) ? uint32(4294967295) : uint32(0);
-            uint32* l_18 = &buffer_5[uint32(1)];
-            const uint32 l_19 = atomicExch(l_18, l_15);
-            uint32* l_20 = &buffer_5[uint32(2)];
-            const uint32 l_21 = atomicExch(l_20, l_17);
-            uint32* l_22 = &buffer_5[uint32(3)];
-            const uint32 l_23 = atomicExch(l_22, l_4);
-            uint32* l_24 = &buffer_5[uint32(4)];
-            const uint32 l_25 = atomicExch(l_24, uint32(0));
+            uint32* l_15 = &buffer_5[uint32(0)];
+            const uint32 l_16 = atomicExch(l_15, uint32(1));
+            uint32* l_17 = &buffer_5[uint32(2)];
+            const uint32 l_18 = atomicMax(l_17, uint32(4294967254));
+            const bool l_19 = uint32(4294967254) >= l_18;
+            if (l_19) {
+            const bool l_20 = l_4 < uint32(4294967294);
+            const uint32 l_21 = (l_20) ? l_4 : uint32(4294967294);
+            const uint32 l_22 = ~l_21;
+            uint32* l_23 = &buffer_5[uint32(365)];
+            const uint32 l_24 = atomicMax(l_23, l_22);
+            const bool l_25 = l_24 < l_22;
+            if (l_25) {
+            uint32* l_26 = &buffer_5[uint32(3)];
+            const uint32 l_27 = atomicAdd(l_26, uint32(1));
+            const bool l_28 = l_27 < uint32(64);
+            if (l_28) {
+            const uint32 l_29 = l_27 * uint32(5);
+            const uint32 l_30 = uint32(l_8);
+            const bool l_31 = l_8 < int32(0);
+            const uint32 l_32 = (l_31) ? uint32(4294967295) : uint32(0);
+            const uint32 l_33 = l_29 + uint32(4);
+            uint32* l_34 = &buffer_5[l_33];
+            const uint32 l_35 = atomicExch(l_34, uint32(41));
+            const uint32 l_36 = l_29 + uint32(5);
+            uint32* l_37 = &buffer_5[l_36];
+            const uint32 l_38 = atomicExch(l_37, l_30);
+            const uint32 l_39 = l_29 + uint32(6);
+            uint32* l_40 = &buffer_5[l_39];
+            const uint32 l_41 = atomicExch(l_40, l_32);
+            const uint32 l_42 = l_29 + uint32(7);
+            uint32* l_43 = &buffer_5[l_42];
+            const uint32 l_44 = atomicExch(l_43, l_4);
+            const uint32 l_45 = l_29 + uint32(8);
+            uint32* l_46 = &buffer_5[l_45];
+            const uint32 l_47 = atomicExch(l_46, uint32(0));
             }
             }
-            const int32 l_26 = (l_11) ? int32(0) : l_8;
-            const uint32 l_27 = l_4 * uint32(2);
-            const uint32 l_28 = uint32(l_26);
-            const uint32 l_29 = l_27 + l_28;
-            const float l_30 = buffer_0[l_29];
+            }
+            }
+            }
+            const int32 l_48 = (l_11) ? int32(0) : l_8;
+            const uint32 l_49 = l_4 * uint32(2);
+            const uint32 l_50 = uint32(l_48);
+            const uint32 l_51 = l_49 + l_50;
+            const float l_52 = buffer_0[l_51];
              float_2 *_tmp_0 = reinterpret_cast< float_2*>(buffer_0);
-            const float_2 l_31 = _tmp_0[l_4];
-            const float l_32 = l_31.i_0;
-            const float l_33 = l_31.i_1;
-            const int32 l_34 = int32(uint32(0));
-            const int32 l_35 = int32(uint32(1));
-            const bool l_36 = l_34 == l_26;
-            const bool l_37 = l_35 == l_26;
-            const float l_38 = float(l_36);
-            const float l_39 = float(l_37);
-            const uint32 l_40 = uint32(4286578688);
-            const float l_41 = reinterpret_cast<float const&>(l_40);
-            const float l_42 = largest(l_32, l_33);
-            const uint32 l_43 = uint32(4286578688);
-            const float l_44 = reinterpret_cast<float const&>(l_43);
-            const float l_45 = largest(l_32, l_33);
-            l_mut_46 = uint32(2147483647);
-            const bool l_47 = l_45 == l_45;
-            const bool l_48 = l_45 != l_45;
-            const bool l_49 = l_45 != l_45;
-            const bool l_50 = l_48 && l_49;
-            const bool l_51 = l_47 || l_50;
-            if (l_51) {
-            const uint32 l_52 = l_mut_46;
-            const bool l_53 = l_33 == l_45;
-            const bool l_54 = l_33 != l_33;
-            const bool l_55 = l_45 != l_45;
-            const bool l_56 = l_54 && l_55;
-            const bool l_57 = l_53 || l_56;
-            const uint32 l_58 = (l_57) ? uint32(1) : l_52;
-            const bool l_59 = l_32 == l_45;
-            const bool l_60 = l_32 != l_32;
-            const bool l_61 = l_45 != l_45;
-            const bool l_62 = l_60 && l_61;
-            const bool l_63 = l_59 || l_62;
-            const uint32 l_64 = (l_63) ? uint32(0) : l_58;
-            l_mut_46 = l_64;
+            const float_2 l_53 = _tmp_0[l_4];
+            const float l_54 = l_53.i_0;
+            const float l_55 = l_53.i_1;
+            const int32 l_56 = int32(uint32(0));
+            const int32 l_57 = int32(uint32(1));
+            const bool l_58 = l_56 == l_48;
+            const bool l_59 = l_57 == l_48;
+            const float l_60 = float(l_58);
+            const float l_61 = float(l_59);
+            const uint32 l_62 = uint32(4286578688);
+            const float l_63 = reinterpret_cast<float const&>(l_62);
+            const float l_64 = largest(l_54, l_55);
+            const uint32 l_65 = uint32(4286578688);
+            const float l_66 = reinterpret_cast<float const&>(l_65);
+            const float l_67 = largest(l_54, l_55);
+            l_mut_68 = uint32(2147483647);
+            const bool l_69 = l_67 == l_67;
+            const bool l_70 = l_67 != l_67;
+            const bool l_71 = l_67 != l_67;
+            const bool l_72 = l_70 && l_71;
+            const bool l_73 = l_69 || l_72;
+            if (l_73) {
+            const uint32 l_74 = l_mut_68;
+            const bool l_75 = l_55 == l_67;
+            const bool l_76 = l_55 != l_55;
+            const bool l_77 = l_67 != l_67;
+            const bool l_78 = l_76 && l_77;
+            const bool l_79 = l_75 || l_78;
+            const uint32 l_80 = (l_79) ? uint32(1) : l_74;
+            const bool l_81 = l_54 == l_67;
+            const bool l_82 = l_54 != l_54;
+            const bool l_83 = l_67 != l_67;
+            const bool l_84 = l_82 && l_83;
+            const bool l_85 = l_81 || l_84;
+            const uint32 l_86 = (l_85) ? uint32(0) : l_80;
+            l_mut_68 = l_86;
             }
-            const uint32 l_65 = l_mut_46;
-            const int32 l_66 = int32(l_65);
-            const float l_67 = l_32 - l_42;
-            const float l_68 = l_33 - l_42;
-            const float l_69 = exp(l_67);
-            const float l_70 = exp(l_68);
-            const float l_71 = l_69 + l_70;
-            const float l_72 = log(l_71);
-            const float l_73 = l_72 + l_42;
-            const float l_74 = l_73 - l_30;
-            const float l_75 = abs(l_71);
-            const bool l_76 = l_75 < float(7.888609052210118e-31);
-            const bool l_77 = float(1.2676506002282294e30) < l_75;
-            const float l_78 = (l_77) ? float(5.421010862427522e-20) : float(1.0);
-            const float l_79 = (l_76) ? float(1.8446744073709552e19) : l_78;
-            const float l_80 = l_71 * l_79;
-            const float l_81 = float(1.0) / l_80;
-            const float l_82 = l_69 * l_81;
-            const float l_83 = l_82 * l_79;
-            const float l_84 = abs(l_71);
-            const bool l_85 = l_84 < float(7.888609052210118e-31);
-            const bool l_86 = float(1.2676506002282294e30) < l_84;
-            const float l_87 = (l_86) ? float(5.421010862427522e-20) : float(1.0);
-            const float l_88 = (l_85) ? float(1.8446744073709552e19) : l_87;
-            const float l_89 = l_71 * l_88;
-            const float l_90 = float(1.0) / l_89;
-            const float l_91 = l_70 * l_90;
-            const float l_92 = l_91 * l_88;
-            const float l_93 = l_83 - l_38;
-            const float l_94 = l_92 - l_39;
+            const uint32 l_87 = l_mut_68;
+            const int32 l_88 = int32(l_87);
+            const float l_89 = l_54 - l_64;
+            const float l_90 = l_55 - l_64;
+            const float l_91 = exp(l_89);
+            const float l_92 = exp(l_90);
+            const float l_93 = l_91 + l_92;
+            const float l_94 = log(l_93);
+            const float l_95 = l_94 + l_64;
+            const float l_96 = l_95 - l_52;
+            const float l_97 = abs(l_93);
+            const bool l_98 = l_97 < float(7.888609052210118e-31);
+            const bool l_99 = float(1.2676506002282294e30) < l_97;
+            const float l_100 = (l_99) ? float(5.421010862427522e-20) : float(1.0);
+            const float l_101 = (l_98) ? float(1.8446744073709552e19) : l_100;
+            const float l_102 = l_93 * l_101;
+            const float l_103 = float(1.0) / l_102;
+            const float l_104 = l_91 * l_103;
+            const float l_105 = l_104 * l_101;
+            const float l_106 = abs(l_93);
+            const bool l_107 = l_106 < float(7.888609052210118e-31);
+            const bool l_108 = float(1.2676506002282294e30) < l_106;
+            const float l_109 = (l_108) ? float(5.421010862427522e-20) : float(1.0);
+            const float l_110 = (l_107) ? float(1.8446744073709552e19) : l_109;
+            const float l_111 = l_93 * l_110;
+            const float l_112 = float(1.0) / l_111;
+            const float l_113 = l_92 * l_112;
+            const float l_114 = l_113 * l_110;
+            const float l_115 = l_105 - l_60;
+            const float l_116 = l_114 - l_61;
             if (l_2) {
-            const float_2 l_95 = float_2{l_93,l_94};
+            const float_2 l_117 = float_2{l_115,l_116};
              float_2 *_tmp_1 = reinterpret_cast< float_2*>(buffer_4);
-            _tmp_1[l_4] = reinterpret_cast< float_2 const&>(l_95);
+            _tmp_1[l_4] = reinterpret_cast< float_2 const&>(l_117);
             }
             if (l_2) {
-            buffer_2[l_4] = l_74;
-            buffer_3[l_4] = l_66;
+            buffer_2[l_4] = l_96;
+            buffer_3[l_4] = l_88;
             }
 
             }
@@ -658,16 +686,70 @@ fn a_cross_entropy_row_gives_loss_prediction_and_gradient() {
     assert_eq!(i32s(&buffers[3]), best.collect::<Vec<_>>());
     let onehot = |at: usize| (at % classes == label(at / classes)) as u8 as f64;
     assert_close(&f32s(&buffers[4]), (0..x.len()).map(|at| exp[at] / sums[at / classes] - onehot(at)));
-    assert_eq!(i32s(&buffers[5]), [0; FLAG_WORDS]);
+    assert_eq!(finding(&buffers[5]), None);
 }
 
 #[test]
 fn the_first_label_out_of_range_raises_the_flag() {
     let mut labels = vec![0; 21];
-    labels[13] = 10;
+    labels[13..20].fill(10);
     let x = bytes(&numbers(210));
     let Some(buffers) = on_host::run(&cross_entropy(21, 10), &[x, labels], 0) else { return };
-    assert_eq!(i32s(&buffers[5]), [41 + 1, 10, 0, 13, 0], "node + 1, value, position");
+    assert_eq!(finding(&buffers[5]), Some(Finding { site: 41, position: 13, value: 10 }));
+}
+
+/// Labels that are looked at in an order of blocks, of which later ones find something lower.
+#[test]
+fn of_many_labels_out_of_range_the_first_one_is_told() {
+    let n = 600;
+    let kernel = cross_entropy(n, 10);
+    let fused = FusedKernel::launches(&kernel, Target::CUDA).unwrap().remove(0);
+    let x = bytes(&numbers(10 * n));
+    let all_bad = |from: usize| (0..n).map(|i| if i < from { 3 } else { 10 + (i % 90) as u8 }).collect();
+    let mut flag = clear_flag(&kernel);
+    // The flag goes from one launch to the next.
+    for (from, first) in [(500, 500), (599, 500), (77, 77), (300, 77), (5, 5)] {
+        let labels: Vec<u8> = all_bad(from);
+        let buffers = fused.arguments().into_iter().map(|argument| match argument {
+            Argument::Operand(0) => x.clone(),
+            Argument::Operand(1) => labels.clone(),
+            Argument::Operand(operand) => vec![0; kernel.operands[operand].ty.bytes()],
+            _ => flag.clone(),
+        });
+        let Some(buffers) = on_host::run_arguments(&fused, buffers.collect(), 0) else { return };
+        flag = buffers.last().unwrap().clone();
+        let value = 10 + (first % 90) as i64;
+        assert_eq!(finding(&flag), Some(Finding { site: 41, position: first as u64, value }), "{from}");
+    }
+}
+
+#[test]
+fn what_steps_find_after_the_flag_was_heeded_is_not_told() {
+    let kernel = cross_entropy(4, 10);
+    let checks = FusedKernel::launches(&kernel, Target::CUDA).unwrap().remove(0).checks_only().unwrap();
+    let writes =
+        FusedKernel::launches(&softmax(DType::F32, 3, 40), Target::CUDA).unwrap().remove(0).guarded();
+    let find = |labels: [u8; 4], flag: Vec<u8>| {
+        let outputs = kernel.operands[2..].iter().map(|operand| vec![0; operand.ty.bytes()]);
+        let buffers = [bytes(&numbers(40)), labels.to_vec()].into_iter().chain(outputs).chain([flag]);
+        Some(on_host::run_arguments(&checks, buffers.collect(), 0)?.pop().unwrap())
+    };
+    let Some(flag) = find([1, 2, 3, 12], clear_flag(&kernel)) else { return };
+    let heeded = vec![bytes(&numbers(120)), vec![0; 480], flag];
+    let flag = on_host::run_arguments(&writes, heeded, 0).unwrap().pop().unwrap();
+    let flag = find([1, 11, 3, 4], flag).unwrap();
+    assert_eq!(finding(&flag), Some(Finding { site: 41, position: 3, value: 12 }));
+}
+
+/// The error flag of a kernel, before it is raised.
+fn clear_flag(kernel: &Kernel) -> Vec<u8> {
+    vec![0; 4 * flag_words(kernel.check_sites())]
+}
+
+/// What an error flag tells.
+fn finding(flag: &[u8]) -> Option<Finding> {
+    let words: Vec<u32> = flag.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    first_finding(&words)
 }
 
 /// What a primitive should give for its operands.
@@ -978,21 +1060,15 @@ fn a_guarded_kernel_writes_nothing_while_the_flag_stands() {
 
 #[test]
 fn checks_alone_write_nothing_but_the_flag() {
-    let fused =
-        FusedKernel::launches(&cross_entropy(4, 10), Target::CUDA).unwrap().remove(0).checks_only().unwrap();
+    let kernel = cross_entropy(4, 10);
+    let fused = FusedKernel::launches(&kernel, Target::CUDA).unwrap().remove(0).checks_only().unwrap();
     let labels = vec![1, 12, 3, 4];
     let untouched = |bytes: usize| vec![0xAA; bytes];
-    let buffers = vec![
-        bytes(&numbers(40)),
-        labels,
-        untouched(16),
-        untouched(16),
-        untouched(160),
-        vec![0; 4 * FLAG_WORDS],
-    ];
+    let buffers =
+        vec![bytes(&numbers(40)), labels, untouched(16), untouched(16), untouched(160), clear_flag(&kernel)];
     let Some(buffers) = on_host::run_arguments(&fused, buffers, 0) else { return };
     assert!(buffers[2..5].iter().flatten().all(|&byte| byte == 0xAA));
-    assert_eq!(i32s(&buffers[5])[..2], [42, 12]);
+    assert_eq!(finding(&buffers[5]), Some(Finding { site: 41, position: 1, value: 12 }));
     assert_eq!(
         FusedKernel::launches(&softmax(DType::F32, 3, 40), Target::CUDA).unwrap().remove(0).checks_only(),
         None

@@ -1,7 +1,8 @@
 //! The instructions of a tile at one point of its domain.
 
 use super::access::{Element, element};
-use super::code::{BOOL, Code, F32, I32, I64, U32, U64};
+use super::code::{BOOL, Code, F32, U32, U64};
+use super::flag::raise;
 use super::group::Group;
 use super::narrow::high_half;
 use super::scalar::{literal, narrowed, quotient_by, scalar, widened};
@@ -349,47 +350,6 @@ fn is_at_least(code: &mut Code, index: Variable, bound: usize) -> Variable {
     }
     let bound = code.int(index.elem_type(), bound as i64);
     code.cmp(Comparison::GreaterEqual, index, bound)
-}
-
-/// The words of the error flag: site + 1, value (low, high), position in the node's own tensor (low, high).
-pub const FLAG_WORDS: usize = 5;
-
-fn raise(code: &mut Code, flag: Variable, value: Variable, site: NodeId, position: Variable) {
-    let [clear, raised] = [0, site as i64 + 1].map(|word| code.int(U32, word));
-    let first = code.at(0);
-    let place = code.place(flag, first);
-    let before = code.compare_and_swap(place, clear, raised);
-    let is_first = code.cmp(Comparison::Equal, before, clear);
-    code.when(is_first, |code| {
-        for (i, number) in [value, position].into_iter().enumerate() {
-            for (j, word) in words(code, number).into_iter().enumerate() {
-                let index = code.at((1 + 2 * i + j) as i64);
-                let place = code.place(flag, index);
-                code.swap(place, word);
-            }
-        }
-    });
-}
-
-/// The low and the high word of an integer.
-fn words(code: &mut Code, number: Variable) -> [Variable; 2] {
-    let elem = number.elem_type();
-    let low = code.cast(U32, number);
-    let high = match elem {
-        I64 | U64 => {
-            let bits = code.int(elem, 32);
-            let high = code.bit(Bitwise::ShiftRight, number, bits);
-            code.cast(U32, high)
-        }
-        I32 => {
-            let zero = code.int(I32, 0);
-            let is_negative = code.less(number, zero);
-            let [ones, none] = [i64::from(u32::MAX), 0].map(|word| code.int(U32, word));
-            code.select(is_negative, ones, none)
-        }
-        _ => code.int(U32, 0),
-    };
-    [low, high]
 }
 
 /// The registers that an instruction reads.

@@ -130,7 +130,15 @@ pub struct Tile {
 impl Tile {
     /// Whether it may find a value that ends the run, such as an index out of bounds.
     pub fn has_checks(&self) -> bool {
-        self.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }))
+        self.check_sites().next().is_some()
+    }
+
+    /// The nodes that look for such values.
+    pub fn check_sites(&self) -> impl Iterator<Item = NodeId> {
+        self.insts.iter().filter_map(|inst| match inst.op {
+            TileOp::Check { site, .. } => Some(site),
+            _ => None,
+        })
     }
 }
 
@@ -529,7 +537,12 @@ impl Kernel {
 
     /// Whether any of its tiles has checks.
     pub fn has_checks(&self) -> bool {
-        self.tiles().into_iter().any(Tile::has_checks)
+        self.check_sites().next().is_some()
+    }
+
+    /// The nodes whose checks its tiles run.
+    pub fn check_sites(&self) -> impl Iterator<Item = NodeId> {
+        self.tiles().into_iter().flat_map(Tile::check_sites)
     }
 
     /// Bytes of scratch that the plan sets aside while the kernel runs.

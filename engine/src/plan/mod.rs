@@ -69,6 +69,11 @@ pub enum Precision {
 }
 
 impl Plan {
+    /// The nodes that check.
+    pub fn check_nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.check_sites.iter().map(|check| check.node)
+    }
+
     /// Whether a launch writes what outlives its step.
     pub fn writes_state(&self, launch: &Launch) -> bool {
         let operands = launch.buffers.iter().zip(&self.kernels[launch.kernel].operands);

@@ -10,7 +10,8 @@ use super::reduce::{self, Fold, Foldable};
 use super::scalar::{MAX_ARITY, View, copy, literal_bits, run_scalar, slice_mut, with_size, with_type};
 use super::slice::{Operand, affine_unary};
 use crate::device::DeviceError;
-use engine_core::ir::{DType, Monoid, NodeId, Requirement};
+use engine_core::emit::Finding;
+use engine_core::ir::{DType, Monoid, Requirement};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -68,23 +69,12 @@ unsafe impl Sync for Buffer {}
 #[derive(Default)]
 pub struct Alarm {
     is_raised: AtomicBool,
-    first: Mutex<Option<Violation>>,
-}
-
-/// A value that is not as required.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Violation {
-    /// The node that checks.
-    pub site: NodeId,
-    /// The row-major number in the node's own tensor.
-    pub position: u64,
-    /// The value.
-    pub value: i64,
+    first: Mutex<Option<Finding>>,
 }
 
 impl Alarm {
-    /// The violation of the lowest node at the lowest position, if there is one; and forgets it.
-    pub fn take(&self) -> Option<Violation> {
+    /// The finding of the lowest node at the lowest position, if there is one; and forgets it.
+    pub fn take(&self) -> Option<Finding> {
         if !self.is_raised.swap(false, Ordering::AcqRel) {
             return None;
         }
@@ -97,9 +87,9 @@ impl Alarm {
     }
 
     #[cold]
-    fn raise(&self, violation: Violation) {
+    fn raise(&self, finding: Finding) {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        *first = Some(first.map_or(violation, |first| first.min(violation)));
+        *first = Some(first.map_or(finding, |first| first.min(finding)));
         self.is_raised.store(true, Ordering::Release);
     }
 }
@@ -378,7 +368,7 @@ impl Frame<'_> {
                         let point = span.start + at / span.width * span.pitch + at % span.width;
                         // What stands in for an element outside is not of the tensor that is checked.
                         if let Some(position) = address.element(point) {
-                            self.alarm.raise(Violation { site: *site, position, value });
+                            self.alarm.raise(Finding { site: *site, position, value });
                         }
                     };
                     check(view, inst.dtype, n, *requirement, out, raise);

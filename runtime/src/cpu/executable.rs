@@ -2,7 +2,7 @@
 
 use super::address::Address;
 use super::attend::{AttendLaunch, AttendSize};
-use super::block::{Alarm, Buffer, ScratchSize, Violation, Worker};
+use super::block::{Alarm, Buffer, ScratchSize, Worker};
 use super::contract::{ContractLaunch, ProductScratch};
 use super::feed::FeedSize;
 use super::memory::Memory;
@@ -129,9 +129,7 @@ impl CpuExecutable {
             after(launch);
         }
         match self.alarm.take() {
-            Some(Violation { site, position, value }) => {
-                Err(RunError::violation(&self.plan, site, position, value))
-            }
+            Some(finding) => Err(RunError::violation(&self.plan, finding)),
             None => Ok(()),
         }
     }

@@ -14,9 +14,9 @@ use crate::device::{Arrival, DeviceBuffer, DeviceError, Executable, KernelTime, 
 use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::emit::FLAG_WORDS;
+use engine_core::emit::{FLAG_WORDS, first_finding, flag_words};
 use engine_core::fuse::{Operand, Use};
-use engine_core::ir::{InputKind, NodeId};
+use engine_core::ir::InputKind;
 use engine_core::plan::{BufferId, Place, Plan};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -99,7 +99,7 @@ impl CudaExecutable {
         let mut executable = CudaExecutable {
             lanes: Lanes::new(context, &scratch_bytes, workspace_bytes)?,
             arena: Memory::new(context, plan.arena_bytes)?,
-            flag: Memory::new(context, 4 * FLAG_WORDS)?,
+            flag: Memory::new(context, 4 * flag_words(plan.check_nodes()))?,
             flag_on_host: Pinned::new(context, FLAG_WORDS)?,
             steps: Memory::new(context, 4 * lengths[2])?,
             context: Arc::clone(context),
@@ -264,17 +264,9 @@ impl CudaExecutable {
                 .and_then(|()| result::stream::synchronize(stream))
         };
         done.map_err(|error| failed("running a step", &error))?;
-        let words = self.flag_on_host.words();
-        let [raised, value_low, value_high, point_low, point_high] = *words else {
-            engine_core::bug!("an error flag of {} words", words.len())
-        };
-        if raised == 0 {
-            return Ok(());
-        }
+        let Some(finding) = first_finding(self.flag_on_host.words()) else { return Ok(()) };
         self.flag.clear()?;
-        let long = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
-        let (value, position) = (long(value_low, value_high) as i64, long(point_low, point_high));
-        Err(RunError::violation(&self.plan, raised as NodeId - 1, position, value))
+        Err(RunError::violation(&self.plan, finding))
     }
 }
 

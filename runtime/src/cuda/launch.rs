@@ -12,7 +12,7 @@ use crate::device::DeviceError;
 use crate::tuning::Choice;
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::emit::{Argument, EmitError, FLAG_WORDS, FusedKernel, KernelSource, Target, absorbed};
+use engine_core::emit::{Argument, EmitError, FusedKernel, KernelSource, Target, absorbed, flag_words};
 use engine_core::fuse::{Class, ContractBody, Kernel, KernelBody, TileOp};
 use engine_core::ir::Type;
 use engine_core::plan::{BufferId, Launch, Plan, Precision};
@@ -121,7 +121,7 @@ impl Prepared {
         let lanes = Lanes::new(context, &[self.scratch_bytes], WORKSPACE_BYTES)?;
         // Of rows whose panels are not tried, nothing is known.
         lanes.lane(0).scratch.clear()?;
-        let flag = Memory::new(context, 4 * FLAG_WORDS)?;
+        let flag = Memory::new(context, 4 * flag_words(plan.check_nodes()))?;
         let addresses = Addresses { buffers: &buffers, lane: lanes.lane(0), flag: &flag };
         trial::seconds(lanes.main(), || self.enqueue(&addresses))
     }

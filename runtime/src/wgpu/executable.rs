@@ -7,8 +7,8 @@ use super::memory::{Memory, Staging, VECTOR};
 use super::pace::{MOST_STEPS, Portion};
 use crate::bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
-use engine_core::emit::FLAG_WORDS;
-use engine_core::ir::{InputKind, NodeId};
+use engine_core::emit::{FLAG_WORDS, first_finding, flag_words};
+use engine_core::ir::InputKind;
 use engine_core::plan::{ALIGNMENT, BufferId, Place, Plan};
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl WgpuExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<WgpuExecutable, DeviceError> {
         let dispatches = dispatches(context, &plan, seed)?;
         let steps = Memory::new(context, MOST_STEPS as usize * ALIGNMENT)?;
-        let flag = Memory::new(context, 4 * FLAG_WORDS)?;
+        let flag = Memory::new(context, 4 * flag_words(plan.check_nodes()))?;
         let infos = infos(context, &dispatches)?;
         let scratch = Memory::new(context, scratch_bytes(&dispatches));
         let scratch = scratch.map_err(|error| error.of_buffer(&scratch_name(&plan, &dispatches)))?;
@@ -199,14 +199,9 @@ impl WgpuExecutable {
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
             *word = u32::from_le_bytes(*bytes);
         }
-        let [raised, value_low, value_high, point_low, point_high] = words;
-        if raised == 0 {
-            return Ok(());
-        }
-        self.flag.write(0, &[0; 4 * FLAG_WORDS])?;
-        let long = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
-        let (value, position) = (long(value_low, value_high) as i64, long(point_low, point_high));
-        Err(RunError::violation(&self.plan, raised as NodeId - 1, position, value))
+        let Some(finding) = first_finding(&words) else { return Ok(()) };
+        self.flag.write(0, &vec![0; self.flag.bytes()])?;
+        Err(RunError::violation(&self.plan, finding))
     }
 
     // ---- Times.

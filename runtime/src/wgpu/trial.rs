@@ -10,7 +10,7 @@ use super::memory::{Memory, Staging};
 use super::pace::fitting;
 use crate::device::DeviceError;
 use crate::tuning::Choice;
-use engine_core::emit::FusedKernel;
+use engine_core::emit::{FusedKernel, flag_words};
 use engine_core::fuse::{ContractBody, Kernel, KernelBody};
 use engine_core::ir::{DType, Type};
 use std::ops::RangeInclusive;
@@ -110,15 +110,17 @@ pub fn fastest(context: &Arc<Context>, kernel: &Kernel, ways: &[Way]) -> Result<
     }
     load_all(context, kernel, &mut trials)?;
     let operands = kernel.operands.iter().map(|operand| noisy(context, &operand.ty));
-    let operands: Vec<Memory> = operands.collect::<Result<_, _>>()?;
+    let operands = operands.collect::<Result<_, _>>()?;
+    let flag = Memory::new(context, 4 * flag_words(kernel.check_sites()))?;
+    let memory = TrialMemory { operands, flag };
     if let Some((_, dispatches)) = trials.first() {
-        wake(context, &operands, dispatches)?;
+        wake(context, &memory, dispatches)?;
     }
     let mut least = vec![f64::INFINITY; trials.len()];
     for _ in 0..N_ROUNDS {
         for ((_, dispatches), least) in trials.iter().zip(&mut least) {
-            let known = if least.is_finite() { *least } else { seconds(context, &operands, dispatches, 1)? };
-            *least = least.min(seconds(context, &operands, dispatches, n_turns(known))?);
+            let known = if least.is_finite() { *least } else { seconds(context, &memory, dispatches, 1)? };
+            *least = least.min(seconds(context, &memory, dispatches, n_turns(known))?);
         }
     }
     let best = (0..trials.len()).min_by(|&a, &b| least[a].total_cmp(&least[b]));
@@ -140,6 +142,12 @@ fn load_all(
 ) -> Result<(), DeviceError> {
     let all = trials.iter_mut().flat_map(|(_, dispatches)| dispatches.iter_mut());
     load(context, all.map(|dispatch| (kernel.name.to_string(), dispatch)).collect())
+}
+
+/// What the dispatches of all ways work on.
+struct TrialMemory {
+    operands: Vec<Memory>,
+    flag: Memory,
 }
 
 /// Memory of a tensor, full of numbers of both signs between a half and one; indices are all the first.
@@ -172,14 +180,14 @@ fn mixed(x: u32) -> u32 {
 }
 
 /// Keeps the GPU busy until it runs at its speed, once.
-fn wake(context: &Arc<Context>, operands: &[Memory], dispatches: &[Dispatch]) -> Result<(), DeviceError> {
+fn wake(context: &Arc<Context>, memory: &TrialMemory, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
     if context.is_awake.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
     let start = Instant::now();
     let mut n = 1;
     while start.elapsed() < WAKING {
-        n = n_turns(seconds(context, operands, dispatches, n)?);
+        n = n_turns(seconds(context, memory, dispatches, n)?);
     }
     Ok(())
 }
@@ -187,15 +195,15 @@ fn wake(context: &Arc<Context>, operands: &[Memory], dispatches: &[Dispatch]) ->
 /// The time of some dispatches, one after the other, as the mean of some turns.
 fn seconds(
     context: &Arc<Context>,
-    operands: &[Memory],
+    memory: &TrialMemory,
     dispatches: &[Dispatch],
     n_turns: usize,
 ) -> Result<f64, DeviceError> {
     let infos = infos(context, dispatches)?;
     let scratch = Memory::new(context, scratch_bytes(dispatches))?;
-    let flag = Memory::new(context, 4 * engine_core::emit::FLAG_WORDS)?;
+    let TrialMemory { operands, flag } = memory;
     let place = |bound: Bound| match bound {
-        Bound::Flag => (&flag, 0, flag.bytes()),
+        Bound::Flag => (flag, 0, flag.bytes()),
         Bound::Scratch { start, bytes } => (&scratch, start, bytes),
         Bound::Buffer(operand) => (&operands[operand], 0, operands[operand].bytes()),
     };
