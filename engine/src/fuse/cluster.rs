@@ -355,14 +355,31 @@ impl<'r, 'g> Clusters<'r, 'g> {
             let most_operands = self.settings.abilities.most_operands;
             let Producers { own, borrowed, kept } =
                 scatter::producers(self.real, self, node, self.most_rows_checked(), most_operands);
+            if !self.keep(kept) {
+                continue;
+            }
             self.settings.fuel -= !(own.is_empty() && borrowed.is_empty()) as usize;
             let parts: Vec<usize> = own.into_iter().filter_map(|node| self.of[node]).collect();
             for part in parts {
                 self.merge(part, id, Kind::Scatter(node), |_| Place::Element);
             }
             self.borrowed.insert(id, borrowed);
-            self.kept.extend(kept);
         }
+    }
+
+    /// Makes some nodes results of their kernels, unless one of those would take too many tensors then.
+    fn keep(&mut self, nodes: BTreeSet<NodeId>) -> bool {
+        let added: Vec<NodeId> = nodes.into_iter().filter(|&node| self.kept.insert(node)).collect();
+        let fits = |id: usize| {
+            let members: Vec<NodeId> = self.clusters[id].members.iter().map(|&(node, _)| node).collect();
+            let borrowed = self.borrowed.get(&id).cloned().unwrap_or_default();
+            self.fit_one_kernel(&members, &borrowed).is_ok()
+        };
+        let is_possible = added.iter().filter_map(|&node| self.of[node]).all(fits);
+        if !is_possible {
+            added.iter().for_each(|node| _ = self.kept.remove(node));
+        }
+        is_possible
     }
 
     fn most_rows_checked(&self) -> usize {
@@ -672,7 +689,9 @@ impl<'r, 'g> Clusters<'r, 'g> {
             .map(|edge| edge.producer)
             .filter(|value| !inside.contains(&value.node) && !borrowed.contains(&value.node))
             .collect();
-        let written = members.iter().filter(|&&node| self.is_written(node, &inside));
+        // Sums beside a contraction are stored for its epilogue, too.
+        let is_side = |node: NodeId| members.iter().any(|&anchor| self.side_of(anchor, node).is_some());
+        let written = members.iter().filter(|&&node| self.is_written(node, &inside) || is_side(node));
         let n_writes: usize = written.map(|&node| self.real.graph.nodes[node].outputs.len()).sum();
         match reads.len() + n_writes <= self.settings.abilities.most_operands {
             true => Ok(()),

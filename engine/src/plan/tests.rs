@@ -211,7 +211,7 @@ proptest! {
         let fused = fuse_with(&graph, &settings);
         prop_assert_eq!(verify(&graph, &fused.kernels), Vec::<String>::new());
         for kernel in fused.kernels.iter().filter(|kernel| !matches!(kernel.body, KernelBody::Segmented { .. })) {
-            prop_assert!(kernel.operands.len() <= most_operands, "{}: {:?}", kernel.name, kernel.operands);
+            prop_assert!(kernel.operands.len() <= most_operands, "{}: {:?}\n{graph}", kernel.label(), kernel.operands);
         }
     }
 }
