@@ -97,11 +97,11 @@ RON
   local device code
   for device in cpu "$1"; do
     code=0
-    ./engine run "$work/bad-index.ron" --device "$device" --quiet >"$work/bad-index-$device.log" 2>&1 || code=$?
-    echo "exit code $code" >>"$work/bad-index-$device.log"
+    ./engine run "$work/bad-index.ron" --device "$device" --quiet >"$work/said-on-$device" 2>&1 || code=$?
+    echo "exit code $code" >>"$work/said-on-$device"
   done
-  part "bad-index-$1" diff "$work/bad-index-cpu.log" "$work/bad-index-$1.log"
-  part "bad-index-is-an-error-$1" grep -q 'exit code 1' "$work/bad-index-$1.log"
+  part "bad-index-$1" diff "$work/said-on-cpu" "$work/said-on-$1"
+  part "bad-index-is-an-error-$1" grep -q 'exit code 1' "$work/said-on-$1"
 }
 
 # Every kernel of every shipped graph, and of the graphs that are timed at small sizes, against the interpreter, which takes
