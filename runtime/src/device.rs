@@ -27,6 +27,11 @@ pub trait Device: Send + Sync {
         Abilities::default()
     }
 
+    /// Whether its arithmetic may take subnormal numbers for zeros.
+    fn may_flush(&self) -> bool {
+        false
+    }
+
     /// Streams that plans for it are made for.
     fn n_streams(&self) -> usize {
         1

@@ -26,7 +26,7 @@ use super::open::open;
 use super::output::{Failure, print};
 use super::selftest::{Fault, tolerance};
 use crate::Engine;
-use errors::Histogram;
+use errors::{Histogram, nearer};
 use operands::{Sort, operands};
 
 /// Data sets are taken to be no longer than this, as their rows are computed in double precision.
@@ -116,11 +116,11 @@ fn check(kernel: &Kernel, compiled: &Compiled, device: &Arc<dyn Device>) -> Resu
     };
     let part = part(graph, &sources, &results);
     let alone = Arc::new(plan_of(kernel, compiled));
-    match compare(&part, alone, device) {
+    match compare(&part, &compiled.typed, alone, device) {
         Ok(histogram) => Ok(Checked::Right(histogram)),
         Err(Fault::Unsupported(why)) => Ok(Checked::Skipped(why)),
         Err(Fault::Wrong(why)) => {
-            let smallest = shrink(graph, kernel, &sources, device);
+            let smallest = shrink(compiled, kernel, &sources, device);
             Ok(Checked::Wrong { why, smallest })
         }
         Err(Fault::Machine(error)) => Err(error.into()),
@@ -144,11 +144,12 @@ fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<Edges> {
 
 /// The nodes of the smallest part of a wrong kernel that is wrong by itself: those up to the first whose own value, fused
 /// with what it is computed from, is not as it should be.
-fn shrink(graph: &Graph, kernel: &Kernel, sources: &[Value], device: &Arc<dyn Device>) -> Vec<String> {
+fn shrink(compiled: &Compiled, kernel: &Kernel, sources: &[Value], device: &Arc<dyn Device>) -> Vec<String> {
+    let graph = &compiled.simplified;
     let wrong = kernel.nodes.iter().position(|&node| {
         let part = part(graph, sources, &[Value::of(node)]);
         let fused = plan(&part, fuse(&part, true).kernels, 1);
-        matches!(compare(&part, Arc::new(fused), device), Err(Fault::Wrong(_)))
+        matches!(compare(&part, &compiled.typed, Arc::new(fused), device), Err(Fault::Wrong(_)))
     });
     let last = wrong.unwrap_or(kernel.nodes.len().saturating_sub(1));
     kernel.nodes[..=last].iter().map(|&node| format!("`{}`", graph.nodes[node].name())).collect()
@@ -229,15 +230,21 @@ fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
 
 // ---- Running both.
 
-/// Runs a part of a graph on operands of all sorts and counts how far the device is off.
-fn compare(part: &Graph, plan: Arc<Plan>, device: &Arc<dyn Device>) -> Result<Histogram, Fault> {
+/// Runs a part of a graph on operands of all sorts and counts how far the device is off. One that may take subnormal
+/// numbers for zeros may do so where it likes.
+fn compare(
+    part: &Graph,
+    typed: &Graph,
+    plan: Arc<Plan>,
+    device: &Arc<dyn Device>,
+) -> Result<Histogram, Fault> {
     let registry = Registry::new();
     let n_summed = longest_sum(part) as f64;
     let of_products = product_tolerance(part, &plan, &**device);
     let (part, selections) = (&with_sources(part), selections(part));
     let mut histogram = Histogram::default();
     for sort in Sort::ALL {
-        let inputs = operands(part, sort);
+        let inputs = operands(part, typed, sort);
         let precision = if sort.is_tame() { Precision::F64 } else { Precision::Rounded };
         let oracle = Oracle { registry: &registry, precision };
         let exact = oracle.run(part, &inputs, SEED, i64::from(STEP));
@@ -250,10 +257,18 @@ fn compare(part: &Graph, plan: Arc<Plan>, device: &Arc<dyn Device>) -> Result<Hi
             let source = selections.get(name).and_then(|_| exact.outputs.get(&source_name(name)));
             let allowed = tolerance(source.unwrap_or(expected).dtype) * n_summed.sqrt().max(1.0);
             let allowed = allowed.max(of_products);
-            let counted = match source {
-                Some(source) => histogram.count_places(found, expected, source, allowed),
-                None => histogram.count(found, expected, allowed),
+            let mut counts = histogram.clone();
+            let mut counted = match source {
+                Some(source) => counts.count_places(found, expected, source, allowed),
+                None => counts.count(found, expected, allowed),
             };
+            if counted.is_err() && device.may_flush() && source.is_none() {
+                let flushed = Oracle::flushed(&registry).run(part, &inputs, SEED, i64::from(STEP));
+                let flushed = flushed.map_err(|error| Fault::Unsupported(error.to_string()))?;
+                counts = histogram.clone();
+                counted = counts.count(found, &nearer(found, expected, &flushed.outputs[name]), allowed);
+            }
+            histogram = counts;
             counted.map_err(|why| Fault::Wrong(format!("`{name}`{why} ({})", sort.text())))?;
         }
     }

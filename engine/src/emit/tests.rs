@@ -11,8 +11,10 @@ use crate::op::Registry;
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 use expect_test::{Expect, expect, expect_file};
+use flag::finding;
 
 mod attention;
+mod flag;
 mod groups;
 mod late;
 mod products;
@@ -689,69 +691,6 @@ fn a_cross_entropy_row_gives_loss_prediction_and_gradient() {
     assert_eq!(finding(&buffers[5]), None);
 }
 
-#[test]
-fn the_first_label_out_of_range_raises_the_flag() {
-    let mut labels = vec![0; 21];
-    labels[13..20].fill(10);
-    let x = bytes(&numbers(210));
-    let Some(buffers) = on_host::run(&cross_entropy(21, 10), &[x, labels], 0) else { return };
-    assert_eq!(finding(&buffers[5]), Some(Finding { site: 41, position: 13, value: 10 }));
-}
-
-/// Labels that are looked at in an order of blocks, of which later ones find something lower.
-#[test]
-fn of_many_labels_out_of_range_the_first_one_is_told() {
-    let n = 600;
-    let kernel = cross_entropy(n, 10);
-    let fused = FusedKernel::launches(&kernel, Target::CUDA).unwrap().remove(0);
-    let x = bytes(&numbers(10 * n));
-    let all_bad = |from: usize| (0..n).map(|i| if i < from { 3 } else { 10 + (i % 90) as u8 }).collect();
-    let mut flag = clear_flag(&kernel);
-    // The flag goes from one launch to the next.
-    for (from, first) in [(500, 500), (599, 500), (77, 77), (300, 77), (5, 5)] {
-        let labels: Vec<u8> = all_bad(from);
-        let buffers = fused.arguments().into_iter().map(|argument| match argument {
-            Argument::Operand(0) => x.clone(),
-            Argument::Operand(1) => labels.clone(),
-            Argument::Operand(operand) => vec![0; kernel.operands[operand].ty.bytes()],
-            _ => flag.clone(),
-        });
-        let Some(buffers) = on_host::run_arguments(&fused, buffers.collect(), 0) else { return };
-        flag = buffers.last().unwrap().clone();
-        let value = 10 + (first % 90) as i64;
-        assert_eq!(finding(&flag), Some(Finding { site: 41, position: first as u64, value }), "{from}");
-    }
-}
-
-#[test]
-fn what_steps_find_after_the_flag_was_heeded_is_not_told() {
-    let kernel = cross_entropy(4, 10);
-    let checks = FusedKernel::launches(&kernel, Target::CUDA).unwrap().remove(0).checks_only().unwrap();
-    let writes =
-        FusedKernel::launches(&softmax(DType::F32, 3, 40), Target::CUDA).unwrap().remove(0).guarded();
-    let find = |labels: [u8; 4], flag: Vec<u8>| {
-        let outputs = kernel.operands[2..].iter().map(|operand| vec![0; operand.ty.bytes()]);
-        let buffers = [bytes(&numbers(40)), labels.to_vec()].into_iter().chain(outputs).chain([flag]);
-        Some(on_host::run_arguments(&checks, buffers.collect(), 0)?.pop().unwrap())
-    };
-    let Some(flag) = find([1, 2, 3, 12], clear_flag(&kernel)) else { return };
-    let heeded = vec![bytes(&numbers(120)), vec![0; 480], flag];
-    let flag = on_host::run_arguments(&writes, heeded, 0).unwrap().pop().unwrap();
-    let flag = find([1, 11, 3, 4], flag).unwrap();
-    assert_eq!(finding(&flag), Some(Finding { site: 41, position: 3, value: 12 }));
-}
-
-/// The error flag of a kernel, before it is raised.
-fn clear_flag(kernel: &Kernel) -> Vec<u8> {
-    vec![0; 4 * flag_words(kernel.check_sites())]
-}
-
-/// What an error flag tells.
-fn finding(flag: &[u8]) -> Option<Finding> {
-    let words: Vec<u32> = flag.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-    first_finding(&words)
-}
-
 /// What a primitive should give for its operands.
 type Formula<'f> = &'f dyn Fn(&[f64]) -> f64;
 
@@ -1046,35 +985,6 @@ fn what_has_no_cube_form_says_so() {
     assert_eq!(cuda_sources(&s.map()).unwrap_err().to_string(), "`exp` of i32 has no cube form");
 }
 
-#[test]
-fn a_guarded_kernel_writes_nothing_while_the_flag_stands() {
-    let fused = FusedKernel::launches(&softmax(DType::F32, 3, 40), Target::CUDA).unwrap().remove(0).guarded();
-    assert_eq!(fused.arguments().last(), Some(&Argument::Guard));
-    let x = bytes(&numbers(120));
-    for (flag, is_written) in [(0u8, true), (1, false)] {
-        let buffers = vec![x.clone(), vec![0xAA; 480], vec![flag; 4 * FLAG_WORDS]];
-        let Some(buffers) = on_host::run_arguments(&fused, buffers, 0) else { return };
-        assert_eq!(buffers[1].iter().any(|&byte| byte != 0xAA), is_written);
-    }
-}
-
-#[test]
-fn checks_alone_write_nothing_but_the_flag() {
-    let kernel = cross_entropy(4, 10);
-    let fused = FusedKernel::launches(&kernel, Target::CUDA).unwrap().remove(0).checks_only().unwrap();
-    let labels = vec![1, 12, 3, 4];
-    let untouched = |bytes: usize| vec![0xAA; bytes];
-    let buffers =
-        vec![bytes(&numbers(40)), labels, untouched(16), untouched(16), untouched(160), clear_flag(&kernel)];
-    let Some(buffers) = on_host::run_arguments(&fused, buffers, 0) else { return };
-    assert!(buffers[2..5].iter().flatten().all(|&byte| byte == 0xAA));
-    assert_eq!(finding(&buffers[5]), Some(Finding { site: 41, position: 1, value: 12 }));
-    assert_eq!(
-        FusedKernel::launches(&softmax(DType::F32, 3, 40), Target::CUDA).unwrap().remove(0).checks_only(),
-        None
-    );
-}
-
 fn scan(monoid: Monoid, dtype: DType, [outer, row, inner]: [usize; 3]) -> Kernel {
     let domain = Domain { outer, row, inner };
     let ty = TensorType::new(dtype, &[outer, row, inner]);
@@ -1101,86 +1011,6 @@ fn scans_run_along_rows_of_all_lengths() {
             assert_close(&f32s(&buffers[1]), expected);
         }
     }
-}
-
-/// `base; out[…, idx, …] combine= 2·updates` as the fuser makes it, on what is made up, and what comes out.
-fn check_scatter(
-    [batch, before, indexed, n_indices, after]: [usize; 5],
-    combine: Combine,
-    deterministic: bool,
-) {
-    let registry = Registry::new();
-    let mut b = Builder::new(Graph::new("scatter"), &registry);
-    let f32s = |extents: &[usize]| TensorType::new(DType::F32, extents);
-    let base = b.input("base", InputKind::Data, f32s(&[batch, before, indexed, after]));
-    let idx = b.input("idx", InputKind::Data, TensorType::new(DType::I32, &[batch, n_indices]));
-    let given = b.input("updates", InputKind::Data, f32s(&[batch, before, n_indices, after]));
-    let updates = b.scale(given, 2.0);
-    let out = b.scatter(base, idx, updates, 2, 1, combine);
-    b.graph.outputs = vec![("out".into(), out)];
-    let settings = Settings { deterministic, ..Settings::default() };
-    let kernel = fuse_with(&b.graph, &settings).kernels.remove(0);
-
-    let (n_out, n_updates) = (b.ty(out).numel(), b.ty(updates).numel());
-    let (before_it, updates) = (numbers(n_out), numbers(n_updates + 3)[3..].to_vec());
-    // Some are out of range, some fall together.
-    let indices: Vec<i32> = (0..batch * n_indices).map(|i| (i * 7 % (indexed + 2)) as i32 - 1).collect();
-    let index_bytes: Vec<u8> = indices.iter().flat_map(|i| i.to_le_bytes()).collect();
-    let reads = kernel.operands.iter().filter(|operand| operand.usage == Use::Read);
-    let inputs: Vec<Vec<u8>> = reads
-        .map(|operand| match operand.value {
-            value if value == base => bytes(&before_it),
-            value if value == idx => index_bytes.clone(),
-            _ => bytes(&updates),
-        })
-        .collect();
-    let Some(buffers) = on_host::run(&kernel, &inputs, 0) else { return };
-    let mut expected: Vec<f64> = before_it.iter().map(|&x| f64::from(x)).collect();
-    for (at, &update) in updates.iter().enumerate() {
-        let (column, i, lead) = (at % after, at / after % n_indices, at / after / n_indices);
-        let index = indices[lead / before * n_indices + i];
-        if (0..indexed as i32).contains(&index) {
-            let out = &mut expected[(lead * indexed + index as usize) * after + column];
-            let update = 2.0 * f64::from(update);
-            *out = if combine == Combine::Set { update } else { *out + update };
-        }
-    }
-    assert_close(&self::f32s(&buffers[inputs.len()]), expected);
-}
-
-#[test]
-fn scatters_combine_what_they_compute_and_skip_what_is_out_of_range() {
-    for (combine, deterministic) in [(Combine::Add, false), (Combine::Add, true), (Combine::Set, false)] {
-        check_scatter([1, 1, 10, 6, 3], combine, deterministic);
-        check_scatter([2, 3, 4, 5, 1], combine, deterministic);
-        check_scatter([1, 2, 1, 3, 300], combine, deterministic);
-    }
-}
-
-/// The gradient of a lookup: what it is made of is computed by the thread that adds it.
-#[test]
-fn updates_are_computed_where_they_are_added() {
-    let registry = Registry::new();
-    let mut b = Builder::new(Graph::new("lookup"), &registry);
-    let table = b.input("table", InputKind::Param, TensorType::new(DType::F32, &[100, 64]));
-    let target = b.input("target", InputKind::Data, TensorType::new(DType::F32, &[32, 64]));
-    let idx = b.input("idx", InputKind::Data, TensorType::new(DType::I32, &[32]));
-    let idx = b.check_index(idx, 100);
-    let row = b.gather(table, idx, 0, 0);
-    let off = b.sub(row, target);
-    let updates = b.scale(off, 2.0);
-    let zeros = b.full_like(table, 0.0);
-    let gradient = b.scatter(zeros, idx, updates, 0, 0, Combine::Add);
-    b.graph.outputs = vec![("gradient".into(), gradient)];
-    let kernels = fuse_with(&b.graph, &Settings::default()).kernels;
-    let [kernel] = &kernels[..] else { panic!("{} kernels", kernels.len()) };
-    let sources: Vec<String> = cuda_sources(kernel).unwrap().into_iter().map(|source| source.text).collect();
-    // The row, the difference, its double and the sum, and no other float is read or written.
-    let lines: Vec<&str> = sources[1].lines().map(str::trim).collect();
-    let count = |part: &str| lines.iter().filter(|line| line.contains(part)).count();
-    let read = lines.iter().filter(|line| line.starts_with("const float_4 l_") && line.contains("= _tmp_"));
-    let sums = lines.iter().filter(|line| line.starts_with("add_four("));
-    assert_eq!([read.count(), count(" * float(2.0)"), sums.count()], [2, 4, 1], "{}", sources[1]);
 }
 
 #[cube]

@@ -50,8 +50,8 @@ pub struct InputSpec {
     pub doc: String,
     /// Whether it may be left out; only trailing operands can.
     pub optional: bool,
-    /// Between which two numbers its elements lie, if the op has a meaning for no others. Nothing checks them; devices are
-    /// compared within.
+    /// Between which two numbers its elements lie, the second of which may be infinite, if the op has a meaning for no
+    /// others. Nothing checks them; devices are compared within.
     pub range: Option<[f64; 2]>,
 }
 

@@ -97,6 +97,11 @@ impl<'r> Oracle<'r> {
         Oracle { registry, precision: Precision::Rounded }
     }
 
+    /// The same, and one that takes subnormal numbers for zeros, as WGSL lets devices do ("Floating point evaluation").
+    pub fn flushed(registry: &'r Registry) -> Oracle<'r> {
+        Oracle { registry, precision: Precision::Flushed }
+    }
+
     /// Computes a bound graph on inputs by name. States that are not given are zero.
     ///
     /// # Errors

@@ -89,6 +89,12 @@ pub(super) fn round(x: f64, dtype: DType) -> f64 {
     }
 }
 
+/// Zero of the same sign for what is subnormal in the arithmetic of a GPU, which is that of f32 for all but f64.
+pub(super) fn flushed(x: f64, dtype: DType) -> f64 {
+    let is_subnormal = dtype != DType::F64 && x.abs() < f64::from(f32::MIN_POSITIVE);
+    if is_subnormal { 0f64.copysign(x) } else { x }
+}
+
 fn unary_float(op: Unary, x: f64) -> f64 {
     match op {
         Unary::Neg => -x,

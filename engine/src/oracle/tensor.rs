@@ -10,6 +10,8 @@ pub enum Precision {
     F64,
     /// The result of every primitive is rounded to its type.
     Rounded,
+    /// The same, and subnormal numbers are zeros.
+    Flushed,
 }
 
 /// Elements in row-major order.
@@ -119,8 +121,14 @@ impl OracleTensor {
 
     /// The same tensor with its elements rounded to their type, if `precision` asks for that.
     pub(super) fn rounded(mut self, precision: Precision) -> OracleTensor {
-        if let (Elements::Float(elements), Precision::Rounded) = (&mut self.elements, precision) {
-            elements.iter_mut().for_each(|x| *x = scalar::round(*x, self.dtype));
+        let dtype = self.dtype;
+        let held = |x: f64| match precision {
+            Precision::F64 => x,
+            Precision::Rounded => scalar::round(x, dtype),
+            Precision::Flushed => scalar::flushed(scalar::round(x, dtype), dtype),
+        };
+        if let Elements::Float(elements) = &mut self.elements {
+            elements.iter_mut().for_each(|x| *x = held(*x));
         }
         self
     }

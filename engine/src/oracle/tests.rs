@@ -127,6 +127,28 @@ fn results_are_rounded_to_their_type_if_asked() {
 }
 
 #[test]
+fn subnormal_numbers_are_zeros_if_asked() {
+    let back_and_forth = |dtype, factor: f64, precision| {
+        let x = OracleTensor::new(dtype, &[], &[-factor]);
+        let body = |b: &mut Builder, x: &[Value]| {
+            let small = b.mul(x[0], x[0]);
+            b.map(&[small], |v| v[0].sqrt())
+        };
+        try_compute(&[("x", x)], precision, body).unwrap().float(0)
+    };
+    let x = 2f64.powi(-64);
+    assert_eq!(back_and_forth(DType::F32, x, Precision::Rounded), x);
+    assert_eq!(back_and_forth(DType::F32, x, Precision::Flushed), 0.0);
+    assert_eq!(back_and_forth(DType::F32, 2.0 * x, Precision::Flushed), 2.0 * x, "the smallest normal one");
+    assert_eq!(back_and_forth(DType::F64, x, Precision::Flushed), x);
+    assert_eq!(
+        back_and_forth(DType::F16, 2f64.powi(-12), Precision::Flushed),
+        2f64.powi(-12),
+        "2^-24 in f32"
+    );
+}
+
+#[test]
 fn views_move_elements() {
     let x = || vec![("x", f32s(&[2, 3], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]))];
     let turned = compute(&x(), |b, x| b.permute(x[0], &[1, 0]));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 const SLOTS: &[(&str, &str)] =
     &[("m", "the running mean of gradients"), ("v", "the running mean of their squares")];
+const SQUARES: usize = 4;
 const NOT_DIFFERENTIATED: &str = "an update is the end of a training step";
 
 /// Kingma and Ba 2015, with an L2 penalty if asked for.
@@ -38,11 +39,13 @@ fn form(name: &str, summary: &str, decay: Vec<AttrSpec>, coupled: bool, next: &[
         AttrSpec::with_default("eps", "added to the divisor", AttrKind::Float, 1e-8),
     ];
     attrs.extend(decay);
+    let mut inputs = operands(SLOTS);
+    inputs[SQUARES].range = Some([0.0, f64::INFINITY]);
     OpForm {
         name: name.into(),
         family: "optim".into(),
         summary: summary.into(),
-        inputs: operands(SLOTS),
+        inputs,
         outputs: results(SLOTS),
         attrs,
         types: types(),

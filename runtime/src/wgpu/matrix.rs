@@ -3,7 +3,7 @@
 //! goes to the scratch in `f32`, where the epilogue finds it.
 
 use super::compile::Source;
-use engine_core::fuse::{ContractBody, Kernel, KernelBody, MatrixOperand, TileOp};
+use engine_core::fuse::{ContractBody, Kernel, KernelBody, MatrixOperand};
 use engine_core::ir::DType;
 use std::fmt::Write;
 
@@ -40,9 +40,8 @@ const BLOCKS: [Block; 4] = [
 pub fn blocks(kernel: &Kernel, limits: &wgpu::Limits) -> Vec<Block> {
     let KernelBody::Contract(body) = &kernel.body else { return vec![] };
     // Checks run before anything is multiplied, and would look at the product.
-    let checks = body.epilogue.insts.iter().any(|inst| matches!(inst.op, TileOp::Check { .. }));
     let Some(slices) = slices(body) else { return vec![] };
-    if body.dtype != DType::F16 || checks || body.rows.is_some() {
+    if body.dtype != DType::F16 || body.epilogue.has_checks() || body.rows.is_some() {
         return vec![];
     }
     let is_whole = |block: &Block| {

@@ -134,6 +134,11 @@ impl Device for WgpuDevice {
         abilities(&self.context.target)
     }
 
+    /// As WGSL leaves open.
+    fn may_flush(&self) -> bool {
+        true
+    }
+
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
         Ok(DeviceBuffer::new(bytes, Arc::new(Memory::new(&self.context, bytes)?)))
     }

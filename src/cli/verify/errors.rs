@@ -27,8 +27,8 @@ impl Near {
         let end = if self.dtype == DType::F16 { 6e4 } else { 1e30 };
         let is_at_end = |x: f64| !x.is_finite() || x.abs() > end;
         let overflows = is_at_end(b) && (is_at_end(a) || !b.is_nan());
-        // Below the normal numbers, roundings are as large as the numbers.
-        let vanishes = error < smallest_normal(self.dtype);
+        // Below the normal numbers, roundings are as large as the numbers; the smallest one may be rounded to one below.
+        let vanishes = error <= smallest_normal(self.dtype);
         let bound = self.allowed * (b.abs() + self.largest);
         match is_equal(a, b) || (self.dtype.is_float() && (overflows || vanishes || error <= bound)) {
             true => 0.0,
@@ -48,8 +48,18 @@ pub(super) fn units_between(a: f64, b: f64, dtype: DType) -> f64 {
     if is_equal(a, b) { 0.0 } else { (a - b).abs() / unit_in_last_place(b, dtype) }
 }
 
+/// Of two tensors, the elements that are the nearer ones to those that were found.
+pub(super) fn nearer(found: &HostTensor, one: &OracleTensor, other: &OracleTensor) -> OracleTensor {
+    let (found, one_of, other_of) = (found.to_f64(), one.to_f64(), other.to_f64());
+    let is_nearer =
+        |x: f64, a: f64, b: f64| !is_equal(x, a) && (is_equal(x, b) || (x - b).abs() < (x - a).abs());
+    let triples = found.into_iter().zip(one_of.into_iter().zip(other_of));
+    let nearest: Vec<f64> = triples.map(|(x, (a, b))| if is_nearer(x, a, b) { b } else { a }).collect();
+    OracleTensor::new(one.dtype, &one.extents, &nearest)
+}
+
 /// How many elements are off by how many units in the last place.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Histogram {
     pub(super) counts: [usize; 6],
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine_core::ir::{
-    Attr, Attrs, Call, DType, Dim, Graph, InputKind, Level, Node, NodeId, NodeOp, Requirement, Type, Value,
-    verify,
+    Attr, Attrs, Call, DType, Dim, Graph, InputKind, Level, Node, NodeId, NodeOp, Requirement, Symbol, Type,
+    Value, verify,
 };
 use engine_core::op::testing::Case;
 use engine_core::oracle::OracleTensor;
@@ -45,6 +45,15 @@ impl Sort {
         }
     }
 
+    /// A number of the sort; between two others if they say so.
+    fn number_in(self, range: Option<[f64; 2]>, stream: &mut WordStream) -> f64 {
+        match range {
+            None => self.number(stream),
+            Some([low, f64::INFINITY]) => low + (self.number(stream) - low).abs(),
+            Some([low, high]) => low + (high - low) * f64::from(stream.unit()),
+        }
+    }
+
     fn number(self, stream: &mut WordStream) -> f64 {
         let unit = f64::from(stream.unit());
         match self {
@@ -64,18 +73,20 @@ impl Sort {
     }
 }
 
-/// Operands for all inputs, as their types hold them; integers are indices that everything in the part can take.
-pub(super) fn operands(part: &Graph, sort: Sort) -> HashMap<String, OracleTensor> {
+/// Operands for all inputs, as their types hold them; integers are indices that everything in the part can take, and what
+/// an op of `typed`, which the part is of, knows in a range only lies in it.
+pub(super) fn operands(part: &Graph, typed: &Graph, sort: Sort) -> HashMap<String, OracleTensor> {
+    let ranges = ranges(typed);
     let bound = smallest_axis(part).max(1) as u32;
     let divides = |node: &Node| node.op == NodeOp::Check(Requirement::Divisor);
     let lowest = u32::from(part.nodes.iter().any(divides));
     let mut stream = WordStream::new(SEED, sort as u32, 0);
     let inputs = part.inputs().filter(|(_, kind)| *kind != InputKind::Step);
     let operand = |(id, _): (NodeId, InputKind)| {
-        let ty: &Type = part.ty(Value::of(id));
+        let (ty, range) = (part.ty(Value::of(id)), ranges.get(part.nodes[id].name()).copied());
         let mut number = || match ty.dtype {
             DType::Bool => f64::from(stream.below(2)),
-            dtype if dtype.is_float() => sort.number(&mut stream),
+            dtype if dtype.is_float() => sort.number_in(range, &mut stream),
             _ => f64::from((lowest + stream.below(bound)).min(bound - 1)),
         };
         let numbers: Vec<f64> = (0..ty.numel()).map(|_| number()).collect();
@@ -166,14 +177,19 @@ pub(super) fn enlarged_operands(case: &Case, larger: &Graph, sort: Sort) -> Hash
         let small = case.inputs.get(&name).map(OracleTensor::to_f64).unwrap_or_default();
         let range = range(larger, Value::of(id));
         let mut number = |i: usize| match (ty.dtype.is_float() && ty.numel() > 1 || small.is_empty(), range) {
-            (true, None) => sort.number(&mut stream),
-            (true, Some([low, high])) => low + (high - low) * f64::from(stream.unit()),
+            (true, range) => sort.number_in(range, &mut stream),
             (false, _) => small[i % small.len()],
         };
         let numbers = (0..ty.numel()).map(&mut number).collect();
         (name, held(ty, numbers))
     };
     inputs.map(operand).collect()
+}
+
+/// What the inputs of a graph must lie between for the calls that take them, by name.
+fn ranges(graph: &Graph) -> HashMap<Symbol, [f64; 2]> {
+    let inputs = graph.inputs().map(|(id, _)| (graph.nodes[id].name().clone(), range(graph, Value::of(id))));
+    inputs.filter_map(|(name, range)| Some((name, range?))).collect()
 }
 
 /// What a value must lie between for a call that takes it.

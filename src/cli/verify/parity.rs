@@ -184,7 +184,11 @@ fn kernel_row(
         return Ok(row);
     };
     let part = part(&compiled.simplified, &sources, &results);
-    let trials = Sort::ALL.map(|sort| Trial { inputs: operands(&part, sort), step: STEP, sort: sort.text() });
+    let trials = Sort::ALL.map(|sort| Trial {
+        inputs: operands(&part, &compiled.typed, sort),
+        step: STEP,
+        sort: sort.text(),
+    });
     Programs::of_part(&part, compiled, is_ordered, peers).compare(trials.into_iter(), peers, &mut row)?;
     Ok(row)
 }

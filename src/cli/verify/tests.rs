@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use engine_core::compile::Options;
-use engine_core::ir::DType;
+use engine_core::ir::{Attrs, Builder, DType, Type};
 use engine_core::op::testing;
 use engine_core::oracle::OracleTensor;
 use engine_runtime::device::{DeviceBuffer, DeviceError, DeviceInfo, Executable, KernelTime, RunError};
@@ -125,6 +125,34 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
         let Err(failure) = check(kernel, &compiled, &device) else { panic!("nothing is told") };
         assert!(is_of_machine(&failure, code), "{}", failure.text);
     }
+}
+
+/// Of squares, whose op knows that they are none below zero.
+#[test]
+fn operands_of_kernels_lie_in_the_ranges_of_the_ops_that_take_them() {
+    let registry = Engine::new().registry;
+    let mut builder = Builder::new(Graph::new("step"), &registry);
+    let ty = Type::new(DType::F32, &[64]);
+    let [w, g, m, v] = ["w", "g", "m", "v"].map(|name| builder.input(name, InputKind::Data, ty.clone()));
+    let lr = builder.input("lr", InputKind::Data, Type::scalar(DType::F32));
+    let next = builder.call("adam", &[w, g, lr, m, v], Attrs::default()).unwrap();
+    builder.graph.outputs = vec![("next".into(), next[0])];
+    for sort in Sort::ALL {
+        let operands = operands(&builder.graph, &builder.graph, sort);
+        let is_below = |name: &str| operands[name].to_f64().iter().any(|&x| x < 0.0);
+        assert!(!is_below("v"), "{}", sort.text());
+        assert!(is_below("m") || matches!(sort, Sort::Positive | Sort::Zero), "{}", sort.text());
+    }
+}
+
+#[test]
+fn of_two_tensors_the_elements_that_are_nearer_are_taken() {
+    let [nan, inf] = [f64::NAN, f64::INFINITY];
+    let tensor = |values: &[f64]| OracleTensor::new(DType::F32, &[5], values);
+    let found = HostTensor::from_slice(&[5], &[0.0, 3.0, f32::NAN, 1.0, f32::INFINITY]).unwrap();
+    let nearer = nearer(&found, &tensor(&[4.0, 3.5, 1.0, nan, inf]), &tensor(&[1.0, 2.0, nan, 2.0, 0.0]));
+    let expected = [1.0, 3.5, nan, 2.0, inf];
+    assert!(nearer.to_f64().iter().zip(expected).all(|(&a, b)| errors::is_equal(a, b)), "{nearer:?}");
 }
 
 /// Of no number outside (0, 1) is it known which token it draws.

@@ -1,5 +1,6 @@
 //! Sums by indices: four neighbours at once, and all indices looked at before state is written.
 
+use super::flag::{clear_flag, finding};
 use super::*;
 
 /// `base; out[idx] += 2·updates`, with the indices checked inside.
@@ -356,4 +357,84 @@ fn a_bad_index_leaves_state_as_it_is() {
     assert_eq!((sums, found.position, found.value), (vec![0.0; 40], 599, 10));
     let (sums, _) = summed_by_row(None, 1).unwrap();
     assert_eq!(sums, vec![0.0; 40], "an error from before is heeded");
+}
+
+/// `base; out[…, idx, …] combine= 2·updates` as the fuser makes it, on what is made up, and what comes out.
+fn check_scatter(
+    [batch, before, indexed, n_indices, after]: [usize; 5],
+    combine: Combine,
+    deterministic: bool,
+) {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("scatter"), &registry);
+    let f32s = |extents: &[usize]| TensorType::new(DType::F32, extents);
+    let base = b.input("base", InputKind::Data, f32s(&[batch, before, indexed, after]));
+    let idx = b.input("idx", InputKind::Data, TensorType::new(DType::I32, &[batch, n_indices]));
+    let given = b.input("updates", InputKind::Data, f32s(&[batch, before, n_indices, after]));
+    let updates = b.scale(given, 2.0);
+    let out = b.scatter(base, idx, updates, 2, 1, combine);
+    b.graph.outputs = vec![("out".into(), out)];
+    let settings = Settings { deterministic, ..Settings::default() };
+    let kernel = fuse_with(&b.graph, &settings).kernels.remove(0);
+
+    let (n_out, n_updates) = (b.ty(out).numel(), b.ty(updates).numel());
+    let (before_it, updates) = (numbers(n_out), numbers(n_updates + 3)[3..].to_vec());
+    // Some are out of range, some fall together.
+    let indices: Vec<i32> = (0..batch * n_indices).map(|i| (i * 7 % (indexed + 2)) as i32 - 1).collect();
+    let index_bytes: Vec<u8> = indices.iter().flat_map(|i| i.to_le_bytes()).collect();
+    let reads = kernel.operands.iter().filter(|operand| operand.usage == Use::Read);
+    let inputs: Vec<Vec<u8>> = reads
+        .map(|operand| match operand.value {
+            value if value == base => bytes(&before_it),
+            value if value == idx => index_bytes.clone(),
+            _ => bytes(&updates),
+        })
+        .collect();
+    let Some(buffers) = on_host::run(&kernel, &inputs, 0) else { return };
+    let mut expected: Vec<f64> = before_it.iter().map(|&x| f64::from(x)).collect();
+    for (at, &update) in updates.iter().enumerate() {
+        let (column, i, lead) = (at % after, at / after % n_indices, at / after / n_indices);
+        let index = indices[lead / before * n_indices + i];
+        if (0..indexed as i32).contains(&index) {
+            let out = &mut expected[(lead * indexed + index as usize) * after + column];
+            let update = 2.0 * f64::from(update);
+            *out = if combine == Combine::Set { update } else { *out + update };
+        }
+    }
+    assert_close(&self::f32s(&buffers[inputs.len()]), expected);
+}
+
+#[test]
+fn scatters_combine_what_they_compute_and_skip_what_is_out_of_range() {
+    for (combine, deterministic) in [(Combine::Add, false), (Combine::Add, true), (Combine::Set, false)] {
+        check_scatter([1, 1, 10, 6, 3], combine, deterministic);
+        check_scatter([2, 3, 4, 5, 1], combine, deterministic);
+        check_scatter([1, 2, 1, 3, 300], combine, deterministic);
+    }
+}
+
+/// The gradient of a lookup: what it is made of is computed by the thread that adds it.
+#[test]
+fn updates_are_computed_where_they_are_added() {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("lookup"), &registry);
+    let table = b.input("table", InputKind::Param, TensorType::new(DType::F32, &[100, 64]));
+    let target = b.input("target", InputKind::Data, TensorType::new(DType::F32, &[32, 64]));
+    let idx = b.input("idx", InputKind::Data, TensorType::new(DType::I32, &[32]));
+    let idx = b.check_index(idx, 100);
+    let row = b.gather(table, idx, 0, 0);
+    let off = b.sub(row, target);
+    let updates = b.scale(off, 2.0);
+    let zeros = b.full_like(table, 0.0);
+    let gradient = b.scatter(zeros, idx, updates, 0, 0, Combine::Add);
+    b.graph.outputs = vec![("gradient".into(), gradient)];
+    let kernels = fuse_with(&b.graph, &Settings::default()).kernels;
+    let [kernel] = &kernels[..] else { panic!("{} kernels", kernels.len()) };
+    let sources: Vec<String> = cuda_sources(kernel).unwrap().into_iter().map(|source| source.text).collect();
+    // The row, the difference, its double and the sum, and no other float is read or written.
+    let lines: Vec<&str> = sources[1].lines().map(str::trim).collect();
+    let count = |part: &str| lines.iter().filter(|line| line.contains(part)).count();
+    let read = lines.iter().filter(|line| line.starts_with("const float_4 l_") && line.contains("= _tmp_"));
+    let sums = lines.iter().filter(|line| line.starts_with("add_four("));
+    assert_eq!([read.count(), count(" * float(2.0)"), sums.count()], [2, 4, 1], "{}", sources[1]);
 }
