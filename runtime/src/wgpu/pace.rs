@@ -25,11 +25,16 @@ pub struct Portion {
 }
 
 impl Portion {
-    /// The portions of a run of steps that take so long; of steps that nobody has timed, each goes by itself.
+    /// The portions of a run of steps that take so long; of steps that nobody has timed, each goes by itself. The first ones
+    /// are short, so that the GPU works while the host writes down the others.
     pub fn all(step: Option<Duration>, n_steps: u32) -> impl Iterator<Item = Portion> {
-        let portion = Portion::new(step);
-        let starts = (0..n_steps).step_by(portion.n_steps as usize);
-        starts.map(move |start| Portion { n_steps: portion.n_steps.min(n_steps - start), ..portion })
+        let largest = Portion::new(step);
+        let (mut left, mut next) = (n_steps, 1);
+        std::iter::from_fn(move || {
+            let n_steps = largest.n_steps.min(next).min(left);
+            (left, next) = (left - n_steps, 2 * n_steps);
+            (n_steps > 0).then_some(Portion { n_steps, ..largest })
+        })
     }
 
     /// As much as may be handed in.
@@ -109,8 +114,8 @@ mod tests {
             let all = Portion::all(seconds.map(Duration::from_secs_f64), n_steps);
             all.map(|portion| portion.n_steps).collect::<Vec<u32>>()
         };
-        assert_eq!(portions(Some(100e-6), 40), [16, 16, 8]);
-        assert_eq!(portions(Some(0.08), 10), [3, 3, 3, 1], "slow steps, fewer at a time");
+        assert_eq!(portions(Some(100e-6), 40), [1, 2, 4, 8, 16, 9], "the first ones are short");
+        assert_eq!(portions(Some(0.08), 10), [1, 2, 3, 3, 1], "slow steps, fewer at a time");
         assert_eq!(portions(Some(1.0), 3), [1; 3]);
         assert_eq!(portions(None, 1), [1]);
         assert_eq!(portions(Some(100e-6), 0), [0; 0]);

@@ -71,14 +71,14 @@ impl Bare {
         Some(Bare { device, queue, dispatches, numbers })
     }
 
-    /// Hands in so many submissions of 16 steps, whose numbers it writes, and waits for them.
-    pub fn run(&self, n_submissions: usize) {
-        for _ in 0..n_submissions {
+    /// Hands in submissions of so many steps each, at most 16, whose numbers it writes, and waits for them.
+    pub fn run(&self, submissions: &[usize]) {
+        for &n_steps in submissions {
             self.queue.write_buffer(&self.numbers, 0, &[0; 16 * NUMBER_BYTES]);
             let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                for (pipeline, group) in (0..16).flat_map(|_| &self.dispatches) {
+                for (pipeline, group) in (0..n_steps).flat_map(|_| &self.dispatches) {
                     pass.set_pipeline(pipeline);
                     pass.set_bind_group(0, group, &[]);
                     pass.dispatch_workgroups(1, 1, 1);
