@@ -38,7 +38,8 @@ fn is_memory(op: &TileOp) -> bool {
     matches!(op, TileOp::Load { .. } | TileOp::Store { .. })
 }
 
-fn cost(inst: &TileInst, target: Target) -> usize {
+/// How long an instruction takes, in additions.
+pub fn cost(inst: &TileInst, target: Target) -> usize {
     use Unary::{Abs, Neg, Not, Recip, Sqrt};
     match &inst.op {
         TileOp::Random { .. } => COST_OF_SLOW,

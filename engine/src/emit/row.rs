@@ -2,21 +2,22 @@
 //!
 //! A reduction cuts a tile in two: what feeds it must be known along the whole row before what uses it can start. The
 //! *pass* of an instruction is the number of reductions on the way to it. Rows of up to [`LONGEST_HELD`] elements stay
-//! in registers from pass to pass; longer ones are read again in each, and long ones of a single pass are read along: what
-//! is not held leaves registers to more threads. A thread takes its elements in groups of neighbours ([`super::group`]). Sums are taken in an order that depends on the tile alone, not on the number of rows.
+//! in registers from pass to pass; longer ones are read again in each, and so are long ones that lie packed in memory, from
+//! cache. Long ones of a single pass are read along: what is not held leaves registers to more threads. A thread takes its elements in groups of neighbours ([`super::group`]). Sums are taken in an order that depends on the tile alone, not on the number of rows.
 
 use super::EmitError;
 use super::ahead::Ahead;
 use super::code::{Code, F32, U32};
 use super::group::{self, Group};
 use super::late::may_forget_nan;
+use super::rough::cost;
 use super::state::{
     INFINITY_BITS, NOWHERE, State, Wanted, bits_type, butterfly, from_word, is_same, knows_nan_by_bits,
     size_bits, to_word,
 };
 use super::target::Target;
 use super::tile::{Registers, TileCode, carried_type, operands};
-use crate::fuse::{Class, Domain, Reg, Tile, TileOp};
+use crate::fuse::{Class, Domain, Reg, Tile, TileInst, TileOp};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, ElemType, Variable};
 
@@ -74,7 +75,7 @@ impl RowPlan {
             _ => row.div_ceil(copies).next_power_of_two().min(target.most_threads).min(target.row_threads),
         };
         let is_held = row <= LONGEST_HELD.min(MOST_HELD * target.most_threads)
-            && (row <= MOST_HELD * threads || !is_read_once(tile));
+            && (row <= MOST_HELD * threads || !(is_read_once(tile) || is_packed(tile, target)));
         let groups = is_held.then_some(n_groups.div_ceil(threads));
         // A long row is a block's own: what its planes talk through belongs to one row.
         let rows = if threads <= PLANE { rows_of_block(tile, target, threads) } else { 1 };
@@ -98,6 +99,18 @@ fn rows_of_block(tile: &Tile, target: Target, threads: usize) -> usize {
 fn is_read_once(tile: &Tile) -> bool {
     let insts = tile.insts.iter().zip(passes(tile));
     insts.filter(|(inst, _)| inst.class == Class::Element && !is_reduce(&inst.op)).all(|(_, pass)| pass == 0)
+}
+
+/// Whether all that is read of a row's elements lies packed in memory, where it takes half of the registers' room or less,
+/// and nothing slow is computed of it before anything of the whole row is known, which each pass would compute again.
+fn is_packed(tile: &Tile, target: Target) -> bool {
+    let first = tile.insts.iter().zip(passes(tile)).filter(|&(_, pass)| pass == 0).map(|(inst, _)| inst);
+    let mut elements = first.filter(|inst| inst.class == Class::Element);
+    let is_cheap = |inst: &TileInst| match inst.op {
+        TileOp::Load { .. } => target.lanes(inst.dtype) > 1,
+        _ => cost(inst, target) <= 1,
+    };
+    elements.all(is_cheap)
 }
 
 /// Groups of a thread of a short row: with several, fewer threads exchange what they found. Where there is nothing to

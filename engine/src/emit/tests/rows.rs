@@ -231,3 +231,19 @@ fn what_is_stored_in_half_precision_is_rounded_once() {
         assert!(made.contains(" * "), "{made}");
     }
 }
+
+/// What is packed in memory takes more room in registers than in cache.
+#[test]
+fn long_rows_of_packed_elements_are_read_again_rather_than_held() {
+    let target = Target { most_threads: 1024, ..Target::WGSL };
+    let is_held = |kernel: &Kernel, target: Target| {
+        let KernelBody::Row(tile) = &kernel.body else { unreachable!() };
+        row::RowPlan::of(tile, target).groups.is_some()
+    };
+    assert!(!is_held(&softmax(DType::BF16, 5, 32000), target));
+    assert!(!is_held(&softmax(DType::F16, 5, 32768), target));
+    assert!(is_held(&softmax(DType::BF16, 5, 16384), target), "there are registers enough");
+    assert!(is_held(&softmax(DType::F32, 5, 32000), target));
+    assert!(is_held(&softmax(DType::BF16, 5, 32000), Target::CUDA));
+    assert!(is_held(&slow_softmax(DType::BF16, 5, 32000), target), "what is slow would be computed again");
+}
