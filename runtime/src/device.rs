@@ -128,8 +128,8 @@ pub trait Executable: Send {
     /// # Errors
     /// If an input is not bound, an index is out of range or an integer is divided by zero. No parameter or state is
     /// written after that was met, neither in its step nor in later ones. Of several such values in the first step that has
-    /// any, the error tells of the lowest node's at the lowest position; of a plan that writes no state, which has to be run
-    /// step by step to be of use, the lowest of all steps.
+    /// any, the error tells of the lowest node's at the lowest position. Of a plan that writes no state, a device may go on
+    /// after that step, and tell of the lowest of all steps.
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError>;
 
     /// Seconds of the last run in which the host handed work in, before it waited; none if the host does the work itself.

@@ -215,6 +215,15 @@ fn of_many_bad_indices_all_devices_tell_of_the_first() {
     let mut builder = Builder::new(Graph::new("case"), &registry);
     let b = &mut builder;
     let table = b.input("table", InputKind::Param, Type::new(DType::F32, &[100, 4]));
+    let rows = b.input("rows", InputKind::Param, Type::new(DType::F32, &[N]));
+    let from = data(b, "from", DType::F32, &[100]);
+    let given = b.input("given", InputKind::Data, Type::new(DType::F32, &[N]));
+    // What checks and writes state is one kernel.
+    let idx = data(b, "zeroth", DType::I32, &[N]);
+    let idx = b.check_index(idx, 100);
+    let taken = b.gather(from, idx, 0, 0);
+    let taken = b.add(taken, given);
+    let next_rows = b.add(rows, taken);
     let mut next = table;
     for name in ["third", "first", "second"] {
         let idx = data(b, name, DType::I32, &[N]);
@@ -224,11 +233,13 @@ fn of_many_bad_indices_all_devices_tell_of_the_first() {
         let sums = b.broadcast_axes(sums, &[1], &[100, 4].map(Dim::Fixed));
         next = b.add(next, sums);
     }
-    b.graph.state = vec![StateLink { input: table.node, next }];
+    b.graph.state =
+        vec![StateLink { input: table.node, next }, StateLink { input: rows.node, next: next_rows }];
     let graph = builder.graph.pruned();
     let errors = errors_of(&graph, 20, |name, ty| {
         let seed = name.bytes().map(u32::from).sum();
-        (name != "table").then(|| tensor(ty, noise(ty.numel(), seed).map(|x| (x * 57.0 + 57.0).floor())))
+        (ty.dtype == DType::I32)
+            .then(|| tensor(ty, noise(ty.numel(), seed).map(|x| (x * 57.0 + 57.0).floor())))
     });
     let (_, expected) = errors.last().unwrap();
     assert!(expected.contains("is not in 0..100"), "{expected}");

@@ -350,7 +350,6 @@ impl Code<'_> {
         self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
     }
 
-    /// Stores `value` if `place` holds `expected`; yields what it held.
     /// Where an element of a buffer of atomics lies.
     pub fn place(&mut self, buffer: Variable, index: Variable) -> Variable {
         self.load(buffer, index)

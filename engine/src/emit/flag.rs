@@ -7,13 +7,12 @@
 //! - whether that is sealed: what writes state has seen it, so a step has ended with it, and what steps after that find is
 //!   not recorded;
 //! - the largest `!node` found, so that of several nodes the lowest one is told of;
-//! - the number of records, and [`MOST_RECORDS`] of them: node, value (low, high), position in the node's own tensor (low,
-//!   high);
+//! - the number of records, and the last [`MOST_RECORDS`] of them: node, value (low, high), position in the node's own
+//!   tensor (low, high);
 //! - by node, the largest `!position`.
 //!
-//! A thread records what it found if no other one has found something lower. So there are few records, about as many as
-//! the logarithm of all findings, and the lowest of all is among them: [`first_finding`] is the same in every run, and the
-//! same as the processor's.
+//! A thread records what it found if no other one has found something lower. So the lowest of all is among the last records:
+//! [`first_finding`] is the same in every run, and the same as the processor's. Positions from 2³² - 2 on count as one.
 
 use super::code::{Code, I32, I64, U32, U64};
 use crate::ir::NodeId;
@@ -22,13 +21,14 @@ use cubecl_core::ir::{Bitwise, Comparison, Variable};
 /// Words of the flag that are of interest after a run, and all that a kernel needs that only heeds it.
 pub const FLAG_WORDS: usize = RECORDS + MOST_RECORDS * RECORD_WORDS;
 
-const RAISED: usize = 0;
+pub const RAISED: usize = 0;
 const SEALED: usize = 1;
-const LOWEST_NODE: usize = 2;
-const N_RECORDS: usize = 3;
-const RECORDS: usize = 4;
-const RECORD_WORDS: usize = 5;
-const MOST_RECORDS: usize = 64;
+pub const LOWEST_NODE: usize = 2;
+pub const N_RECORDS: usize = 3;
+pub const RECORDS: usize = 4;
+pub const RECORD_WORDS: usize = 5;
+/// More than threads that find something lower than all others at the same time.
+pub const MOST_RECORDS: usize = 256;
 
 /// Words of a flag that checks of these nodes may raise.
 pub fn flag_words(sites: impl IntoIterator<Item = NodeId>) -> usize {
@@ -114,18 +114,15 @@ impl Flag {
         let one = code.int(U32, 1);
         let count = self.word(code, N_RECORDS);
         let number = code.atomic_add(count, one);
-        let most = code.int(U32, MOST_RECORDS as i64);
-        let is_room = code.less(number, most);
-        code.when(is_room, |code| {
-            let number = code.cast(code.index, number);
-            let start = code.scaled(number, RECORD_WORDS as i64);
-            let [[value_low, value_high], [low, high]] = [value, position].map(|number| words(code, number));
-            for (i, word) in [node, value_low, value_high, low, high].into_iter().enumerate() {
-                let index = code.at_offset(start, RECORDS + i);
-                let place = code.place(self.0, index);
-                code.swap(place, word);
-            }
-        });
+        let number = code.cast(code.index, number);
+        let slot = code.modulo(number, MOST_RECORDS);
+        let start = code.scaled(slot, RECORD_WORDS as i64);
+        let [[value_low, value_high], [low, high]] = [value, position].map(|number| words(code, number));
+        for (i, word) in [node, value_low, value_high, low, high].into_iter().enumerate() {
+            let index = code.at_offset(start, RECORDS + i);
+            let place = code.place(self.0, index);
+            code.swap(place, word);
+        }
     }
 }
 

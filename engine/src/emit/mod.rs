@@ -172,7 +172,7 @@ pub enum Argument {
     },
     /// The error flag, to raise.
     Flag,
-    /// The error flag, to heed.
+    /// The error flag, to heed, and to seal where it stands.
     Guard,
 }
 

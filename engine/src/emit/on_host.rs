@@ -59,9 +59,13 @@ impl HostMemory {
     pub fn launch(&mut self, source: &KernelSource, n_blocks: usize, info: &[u64]) -> Option<()> {
         let given = source.arguments.iter().map(|argument| self.place(argument).to_vec()).collect();
         let after = execute_launch(source, n_blocks, info, given)?;
-        // What is only heeded stays as another argument may have left it.
-        let written =
-            source.arguments.iter().zip(after).filter(|(argument, _)| **argument != Argument::Guard);
+        // Of a flag that is raised and heeded by one launch, what was raised.
+        let is_raised = source.arguments.contains(&Argument::Flag);
+        let written = source
+            .arguments
+            .iter()
+            .zip(after)
+            .filter(|(argument, _)| **argument != Argument::Guard || !is_raised);
         for (argument, after) in written {
             self.place(argument).copy_from_slice(&after);
         }

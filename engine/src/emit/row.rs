@@ -2,8 +2,10 @@
 //!
 //! A reduction cuts a tile in two: what feeds it must be known along the whole row before what uses it can start. The
 //! *pass* of an instruction is the number of reductions on the way to it. Rows of up to [`LONGEST_HELD`] elements stay
-//! in registers from pass to pass; longer ones are read again in each, and so are long ones that lie packed in memory, from
-//! cache. Long ones of a single pass are read along: what is not held leaves registers to more threads. A thread takes its elements in groups of neighbours ([`super::group`]). Sums are taken in an order that depends on the tile alone, not on the number of rows.
+//! in registers from pass to pass; longer ones are read again in each. Of those that would fit, long ones that lie packed in
+//! memory are read again from cache, and long ones of a single pass are read along: what is not held leaves registers to more
+//! threads. A thread takes its elements in groups of neighbours ([`super::group`]). Sums are taken in an order that depends on
+//! the tile alone, not on the number of rows.
 
 use super::EmitError;
 use super::ahead::Ahead;
@@ -101,16 +103,17 @@ fn is_read_once(tile: &Tile) -> bool {
     insts.filter(|(inst, _)| inst.class == Class::Element && !is_reduce(&inst.op)).all(|(_, pass)| pass == 0)
 }
 
-/// Whether all that is read of a row's elements lies packed in memory, where it takes half of the registers' room or less,
-/// and nothing slow is computed of it before anything of the whole row is known, which each pass would compute again.
+/// Whether what is read of a row's elements before anything of the whole row is known lies packed in memory, where it
+/// takes half of the registers' room or less, and nothing slow is computed of it, which each pass would compute again.
 fn is_packed(tile: &Tile, target: Target) -> bool {
     let first = tile.insts.iter().zip(passes(tile)).filter(|&(_, pass)| pass == 0).map(|(inst, _)| inst);
-    let mut elements = first.filter(|inst| inst.class == Class::Element);
-    let is_cheap = |inst: &TileInst| match inst.op {
-        TileOp::Load { .. } => target.lanes(inst.dtype) > 1,
-        _ => cost(inst, target) <= 1,
+    let elements: Vec<&TileInst> = first.filter(|inst| inst.class == Class::Element).collect();
+    let is_load = |inst: &TileInst| matches!(inst.op, TileOp::Load { .. });
+    let is_cheap = |inst: &TileInst| match is_load(inst) {
+        true => target.lanes(inst.dtype) > 1,
+        false => cost(inst, target) <= 1,
     };
-    elements.all(is_cheap)
+    elements.iter().any(|inst| is_load(inst)) && elements.iter().all(|inst| is_cheap(inst))
 }
 
 /// Groups of a thread of a short row: with several, fewer threads exchange what they found. Where there is nothing to

@@ -478,15 +478,14 @@ fn a_cross_entropy_row_checks_its_labels() {
             const bool l_20 = l_4 < uint32(4294967294);
             const uint32 l_21 = (l_20) ? l_4 : uint32(4294967294);
             const uint32 l_22 = ~l_21;
-            uint32* l_23 = &buffer_5[uint32(365)];
+            uint32* l_23 = &buffer_5[uint32(1325)];
             const uint32 l_24 = atomicMax(l_23, l_22);
             const bool l_25 = l_24 < l_22;
             if (l_25) {
             uint32* l_26 = &buffer_5[uint32(3)];
             const uint32 l_27 = atomicAdd(l_26, uint32(1));
-            const bool l_28 = l_27 < uint32(64);
-            if (l_28) {
-            const uint32 l_29 = l_27 * uint32(5);
+            const uint32 l_28 = l_27 % uint32(256);
+            const uint32 l_29 = l_28 * uint32(5);
             const uint32 l_30 = uint32(l_8);
             const bool l_31 = l_8 < int32(0);
             const uint32 l_32 = (l_31) ? uint32(4294967295) : uint32(0);
@@ -505,7 +504,6 @@ fn a_cross_entropy_row_checks_its_labels() {
             const uint32 l_45 = l_29 + uint32(8);
             uint32* l_46 = &buffer_5[l_45];
             const uint32 l_47 = atomicExch(l_46, uint32(0));
-            }
             }
             }
             }

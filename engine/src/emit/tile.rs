@@ -298,7 +298,7 @@ impl TileCode<'_> {
         element
     }
 
-    /// Where the value is not as required, the first thread to notice writes what it found to the error flag.
+    /// Tells the error flag where the value is not as required; it is the fallback from here on.
     fn check(
         &self,
         code: &mut Code,

@@ -120,12 +120,19 @@ impl CpuExecutable {
         unsafe { self.step.start().cast::<u32>().write(step) };
         for launch in 0..self.launches.len() {
             let prepared = &mut self.launches[launch];
-            if prepared.writes_state && self.alarm.is_raised() {
-                break;
-            }
+            let is_over = prepared.writes_state && self.alarm.is_raised();
             // SAFETY: all buffers are placed, with the sizes of the plan; the plan lets no live buffers overlap, and the
             // launches run one after the other.
-            unsafe { prepared.run(&mut pool, &mut self.workers, self.seed, &self.alarm) };
+            unsafe {
+                match is_over {
+                    // It may find something that comes before what was found.
+                    true => prepared.check(&mut pool, &mut self.workers, self.seed, &self.alarm),
+                    false => prepared.run(&mut pool, &mut self.workers, self.seed, &self.alarm),
+                }
+            }
+            if is_over {
+                break;
+            }
             after(launch);
         }
         match self.alarm.take() {
@@ -254,6 +261,24 @@ impl Prepared {
         }
     }
 
+    /// Runs the checks that come before anything is written over a state.
+    ///
+    /// # Safety
+    /// As for `run`.
+    unsafe fn check(
+        &mut self,
+        pool: &mut Pool,
+        workers: &mut [(Worker, ProductScratch)],
+        seed: u64,
+        alarm: &Alarm,
+    ) {
+        let call = Call { buffers: &self.buffers, alarm, seed, writes_state: self.writes_state };
+        if let Some(precheck) = &mut self.precheck {
+            // SAFETY: the caller's.
+            unsafe { precheck.run(pool, workers, call) };
+        }
+    }
+
     /// # Safety
     /// The buffers must be placed, and nobody else may use what the kernel writes.
     unsafe fn run(
@@ -263,15 +288,14 @@ impl Prepared {
         seed: u64,
         alarm: &Alarm,
     ) {
+        // SAFETY: the caller's.
+        unsafe { self.check(pool, workers, seed, alarm) };
+        if self.precheck.is_some() && alarm.is_raised() {
+            return;
+        }
         let call = Call { buffers: &self.buffers, alarm, seed, writes_state: self.writes_state };
         // SAFETY: the caller's.
         unsafe {
-            if let Some(precheck) = &mut self.precheck {
-                precheck.run(pool, workers, call);
-                if alarm.is_raised() {
-                    return;
-                }
-            }
             match &mut self.body {
                 Body::Tile(tile) => tile.run(pool, workers, call),
                 Body::Segments(segments) => segments.run(pool, workers, call),

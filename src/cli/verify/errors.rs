@@ -51,8 +51,9 @@ pub(super) fn units_between(a: f64, b: f64, dtype: DType) -> f64 {
 /// Of two tensors, the elements that are the nearer ones to those that were found.
 pub(super) fn nearer(found: &HostTensor, one: &OracleTensor, other: &OracleTensor) -> OracleTensor {
     let (found, one_of, other_of) = (found.to_f64(), one.to_f64(), other.to_f64());
-    let is_nearer =
-        |x: f64, a: f64, b: f64| !is_equal(x, a) && (is_equal(x, b) || (x - b).abs() < (x - a).abs());
+    let is_nearer = |x: f64, a: f64, b: f64| {
+        !is_equal(x, a) && (is_equal(x, b) || a.is_nan() || (x - b).abs() < (x - a).abs())
+    };
     let triples = found.into_iter().zip(one_of.into_iter().zip(other_of));
     let nearest: Vec<f64> = triples.map(|(x, (a, b))| if is_nearer(x, a, b) { b } else { a }).collect();
     OracleTensor::new(one.dtype, &one.extents, &nearest)

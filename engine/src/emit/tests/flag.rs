@@ -1,6 +1,7 @@
 //! The error flag: what raises it, what heeds it, what it tells.
 
 use super::*;
+use crate::emit::flag::{LOWEST_NODE, MOST_RECORDS, N_RECORDS, RAISED, RECORD_WORDS, RECORDS};
 
 #[test]
 fn the_first_label_out_of_range_raises_the_flag() {
@@ -19,7 +20,15 @@ fn of_many_labels_out_of_range_the_first_one_is_told() {
     let fused = FusedKernel::launches(&kernel, Target::CUDA).unwrap().remove(0);
     let x = bytes(&numbers(10 * n));
     let all_bad = |from: usize| (0..n).map(|i| if i < from { 3 } else { 10 + (i % 90) as u8 }).collect();
-    let mut flag = clear_flag(&kernel);
+    // Of a later node, so many were found that there is room for two more; the third is where the first was.
+    let [node, n_found] = [99, MOST_RECORDS as u32 - 2];
+    let mut words = vec![0; flag_words(kernel.check_sites())];
+    (words[RAISED], words[LOWEST_NODE], words[N_RECORDS]) = (1, !node, n_found);
+    for record in words[RECORDS..FLAG_WORDS].chunks_mut(RECORD_WORDS).take(n_found as usize) {
+        record.copy_from_slice(&[node, 10, 0, 0, 0]);
+    }
+    let mut flag: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    assert_eq!(finding(&flag), Some(Finding { site: 99, position: 0, value: 10 }));
     // The flag goes from one launch to the next.
     for (from, first) in [(500, 500), (599, 500), (77, 77), (300, 77), (5, 5)] {
         let labels: Vec<u8> = all_bad(from);
