@@ -11,8 +11,9 @@
 //!   tensor (low, high);
 //! - by node, the largest `!position`.
 //!
-//! A thread records what it found if no other one has found something lower. So the lowest of all is among the last records:
-//! [`first_finding`] is the same in every run, and the same as the processor's. Positions from 2³² - 2 on count as one.
+//! A thread records what it found if no other one has found something lower. So the lowest of all is among the last records,
+//! of which there is room for many ([`MOST_RECORDS`]): [`first_finding`] is the same in every run, and the same as the
+//! processor's. Positions from 2³² - 2 on count as one.
 
 use super::code::{Code, I32, I64, U32, U64};
 use crate::ir::NodeId;
@@ -27,7 +28,8 @@ pub const LOWEST_NODE: usize = 2;
 pub const N_RECORDS: usize = 3;
 pub const RECORDS: usize = 4;
 pub const RECORD_WORDS: usize = 5;
-/// More than threads that find something lower than all others at the same time.
+/// Many more than threads that find something lower than all others at the same time, unless very many read positions that
+/// fall: then the record of the lowest may be written over by one that was counted late, and a higher one is told of.
 pub const MOST_RECORDS: usize = 256;
 
 /// Words of a flag that checks of these nodes may raise.
