@@ -40,6 +40,10 @@ pub fn bind(graph: &Graph, dims: &[(Symbol, usize)]) -> Result<Graph, BindIssue>
         for region in &mut node.regions {
             *region = bind(region, dims)?;
         }
+        if let Some(large) = node.outputs.iter().map(|output| &output.ty).find(|ty| !ty.is_holdable()) {
+            let issue = TypeIssue::new(format!("{large} has more elements than a machine can hold"));
+            return Err(BindIssue { node: node.name().clone(), issue: issue.help("the limit is 2^40") });
+        }
         if let Some(open) =
             node.outputs.iter().flat_map(|output| &output.ty.shape).find(|dim| dim.fixed().is_none())
         {

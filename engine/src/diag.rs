@@ -1,11 +1,16 @@
 //! Diagnostics: places in source files and what to say about them.
 //!
-//! A [`Diagnostic`] is plain data; text is made of it only at the edge, by [`Diagnostics::render`]. Messages are lower
-//! case without a full stop, call things as the file does, and give one concrete thing to do as help.
+//! A [`Diagnostic`] is plain data; text is made of it only at the edge, by [`Diagnostics::render`], which makes visible
+//! what would be a command to the terminal and cuts what is long. Messages are lower case without a full stop, call things
+//! as the file does, and give one concrete thing to do as help.
 
+pub mod legible;
+
+use crate::work::steps;
 use codespan_reporting::diagnostic as codespan;
 use codespan_reporting::files::{self, Files};
 use codespan_reporting::term::{self, DisplayStyle, termcolor};
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -61,6 +66,7 @@ impl<T> Spanned<T> {
 impl<T> std::ops::Deref for Spanned<T> {
     type Target = T;
     fn deref(&self) -> &T {
+        steps(1);
         &self.value
     }
 }
@@ -75,6 +81,9 @@ pub struct Sources {
 struct SourceFile {
     name: String,
     text: String,
+    /// Name and text as they are shown; none of a text that is shown as it is.
+    shown_name: String,
+    shown_text: Option<String>,
     line_starts: Vec<usize>,
 }
 
@@ -88,7 +97,17 @@ impl Sources {
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
         let (name, text) = (name.into(), text.into());
         let line_starts = files::line_starts(&text).collect();
-        self.files.push(SourceFile { name, text, line_starts });
+        let shown_text = match legible::source_text(&text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(shown) => Some(shown),
+        };
+        self.files.push(SourceFile {
+            shown_name: legible::file_name(&name),
+            name,
+            text,
+            shown_text,
+            line_starts,
+        });
         FileId((self.files.len() - 1) as u32)
     }
 
@@ -126,7 +145,7 @@ impl Sources {
     pub fn place(&self, span: Span) -> String {
         let location = self.location(span.file, self.range(span).start);
         let (line, column) = location.map_or((1, 1), |l| (l.line_number, l.column_number));
-        format!("{}:{line}:{column}", self.name(span.file))
+        format!("{}:{line}:{column}", self.file(span.file).shown_name)
     }
 
     fn file(&self, file: FileId) -> &SourceFile {
@@ -156,11 +175,12 @@ impl<'a> Files<'a> for Sources {
     type Source = &'a str;
 
     fn name(&'a self, file: FileId) -> Result<&'a str, files::Error> {
-        Ok(self.name(file))
+        Ok(&self.file(file).shown_name)
     }
 
     fn source(&'a self, file: FileId) -> Result<&'a str, files::Error> {
-        Ok(self.text(file))
+        let SourceFile { text, shown_text, .. } = self.file(file);
+        Ok(shown_text.as_ref().unwrap_or(text))
     }
 
     fn line_index(&'a self, file: FileId, byte: usize) -> Result<usize, files::Error> {
@@ -255,6 +275,9 @@ codes! {
     E0206 "malformed update of state"
     E0207 "unknown optimizer"
     E0208 "no such setting"
+    E0209 "the better direction of a metric is not known"
+    E0210 "two results go to one file"
+    E0211 "a stage and the graph do not fit"
 
     E0301 "nodes depend on each other in a circle"
     E0302 "a name is defined twice"
@@ -275,7 +298,7 @@ codes! {
     E0603 "the device is not available"
     E0604 "out of memory"
     E0605 "an integer is divided by zero"
-    E0606 "the loss is not a number"
+    E0606 "the loss is not finite"
     E0607 "a node makes a NaN or an infinity"
     E0608 "a kernel does not compile"
     E0609 "the device was lost"
@@ -450,7 +473,7 @@ pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         let plausible = candidate.len() <= LONGEST && candidate.len().abs_diff(name.len()) <= allowed;
         plausible.then(|| strsim::osa_distance(&name, &candidate.to_lowercase()))
     };
-    let known = candidates.into_iter().filter(|_| name.len() <= LONGEST);
+    let known = candidates.into_iter().inspect(|_| steps(1)).filter(|_| name.len() <= LONGEST);
     let scored = known.filter_map(|candidate| close(candidate).map(|edits| (edits, candidate)));
     scored
         .filter(|(edits, _)| *edits <= allowed)
@@ -461,8 +484,49 @@ pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
 /// Lines longer than this are not shown: nobody reads a file that a program wrote on one line.
 const LONGEST_LINE: usize = 400;
 
+/// Bytes of a diagnostic's parts; together with the names of files they stay below [`legible::MOST_BYTES`].
+const LONGEST_MESSAGE: usize = 1200;
+const LONGEST_HELP: usize = 600;
+const LONGEST_REMARK: usize = 200;
+const MOST_LABELS: usize = 5;
+
+/// The same diagnostic with parts that may be shown.
+fn bounded(diagnostic: &Diagnostic) -> Diagnostic {
+    let remark = |(span, remark): &(Span, String)| (*span, legible::message(remark, LONGEST_REMARK));
+    Diagnostic {
+        message: legible::message(&diagnostic.message, LONGEST_MESSAGE),
+        labels: diagnostic.labels.iter().take(MOST_LABELS).map(remark).collect(),
+        help: diagnostic.help.as_ref().map(|help| legible::message(help, LONGEST_HELP)),
+        ..*diagnostic
+    }
+}
+
 fn render(sources: &Sources, diagnostic: &Diagnostic, look: Look) -> String {
+    let diagnostic = bounded(diagnostic);
     let shows_lines = diagnostic.labels.iter().all(|(span, _)| line_len(sources, *span) <= LONGEST_LINE);
+    let text = render_as(sources, &diagnostic, look, shows_lines);
+    match text.len() <= legible::MOST_BYTES {
+        true => text,
+        false => cut_to_lines(render_as(sources, &diagnostic, look, false), look),
+    }
+}
+
+/// As many whole lines as fit [`legible::MOST_BYTES`]: each line of a note is indented, so many short lines grow.
+fn cut_to_lines(text: String, look: Look) -> String {
+    let rest = match look {
+        Look::Plain => "\n…\n",
+        Look::Coloured => "\u{1b}[0m\n…\n",
+    };
+    if text.len() <= legible::MOST_BYTES {
+        return text;
+    }
+    let most = legible::MOST_BYTES - rest.len();
+    let ends = text.match_indices('\n').map(|(end, _)| end);
+    let end = ends.take_while(|&end| end <= most).last().unwrap_or(0);
+    text[..end].to_owned() + rest
+}
+
+fn render_as(sources: &Sources, diagnostic: &Diagnostic, look: Look, shows_lines: bool) -> String {
     let config = term::Config {
         display_style: if shows_lines { DisplayStyle::Rich } else { DisplayStyle::Medium },
         ..term::Config::default()

@@ -18,6 +18,7 @@ pub mod plan;
 pub mod rules;
 pub mod source;
 pub mod stage;
+mod work;
 
 /// The kernel language, for functions that a plugin brings along (`use engine_core::cubecl`, since the macro `#[cube]`
 /// refers to it by that name).

@@ -187,11 +187,13 @@ fn lower_from(builder: &mut Builder, first: usize, values: Vec<Value>) -> Vec<Va
     values.into_iter().map(|value| map.get(&value).copied().unwrap_or(value)).collect()
 }
 
-/// The scope of a call within an expansion, from the outer scope, the name of its node and its op.
+/// The scope of a call within an expansion: its own name if the expansion gave it one, else the outer scope with the op
+/// and the number of the node, which is unique there.
 pub(crate) fn nested_scope(outer: &str, node: &str, op: &str) -> String {
-    match node.rsplit_once('.') {
-        Some((_, number)) => format!("{outer}/{op}{number}"),
-        None => format!("{outer}/{op}"),
+    let number = node.strip_prefix(outer).and_then(|rest| rest.strip_prefix('.'));
+    match number.filter(|number| number.parse::<usize>().is_ok()) {
+        Some(number) => format!("{outer}/{op}{number}"),
+        None => node.to_owned(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A pipeline: data, parameters, one graph of named nodes, and the stages that use parts of it.
 
 use crate::diag::Span;
-use crate::ir::{Attr, Attrs, Graph, InputKind, Symbol, Type};
+use crate::ir::{Attr, Attrs, Graph, InputKind, Literal, Symbol, Type};
 use crate::plan::Precision;
 use crate::rules::Numerics;
 
@@ -150,6 +150,15 @@ pub struct LoadName {
     pub is_transposed: bool,
 }
 
+/// Whether ops such as dropout behave as in training. A stage has one mode, which its plans are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// As in training: the default of training stages.
+    Train,
+    /// As in use: the default of all other stages, and of the evaluation within a training stage.
+    Eval,
+}
+
 /// A split of a data source: `digits.train`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitRef {
@@ -183,6 +192,8 @@ pub struct TrainStage {
     pub max_steps: Option<usize>,
     /// Scalar node that is minimised and reported.
     pub loss: Symbol,
+    /// How ops behave; gradients are of this behaviour.
+    pub mode: Mode,
     /// Other scalar nodes to report, averaged over the epoch: (name, node).
     pub metrics: Vec<(Symbol, Symbol)>,
     /// The optimizer; `None` if `state` spells the update out.
@@ -195,10 +206,52 @@ pub struct TrainStage {
     pub last_batch: LastBatch,
     /// Evaluated after every epoch.
     pub evaluate: Option<Evaluation>,
-    /// Stops when the evaluation's first metric has not improved for so many epochs.
-    pub early_stop: Option<usize>,
+    /// The metric of the evaluation that tells the best epoch; see [`monitored`](crate::stage::monitored) for the default.
+    pub monitor: Option<Monitor>,
+    /// Ends training before its last epoch.
+    pub early_stop: Option<EarlyStop>,
     /// Where checkpoints go; none are written without it.
     pub checkpoint: Option<CheckpointDecl>,
+}
+
+/// A metric of an evaluation, and which of its values are better.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Monitor {
+    /// The metric's name in the evaluation.
+    pub metric: Symbol,
+    /// The direction of improvement.
+    pub goal: Goal,
+}
+
+/// The direction in which a metric improves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Lower values are better, as of a loss.
+    Min,
+    /// Higher values are better, as of an accuracy.
+    Max,
+}
+
+impl Goal {
+    /// Whether `value` is better than `known` by more than `min_delta`. A value that is not finite is never better.
+    pub fn improves(self, value: f64, known: f64, min_delta: f64) -> bool {
+        value.is_finite()
+            && match self {
+                Goal::Min => value < known - min_delta,
+                Goal::Max => value > known + min_delta,
+            }
+    }
+}
+
+/// When training ends before its last epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EarlyStop {
+    /// Training ends after so many epochs without an improvement of the monitored metric.
+    pub patience: usize,
+    /// A smaller change is no improvement.
+    pub min_delta: f64,
+    /// Whether the state of the best epoch comes back when training ends, for whatever reason.
+    pub restore_best: bool,
 }
 
 /// An optimizer op and its settings.
@@ -214,12 +267,13 @@ pub struct OptimizerDecl {
     pub decay_bias: bool,
 }
 
-/// A number that depends on the step. `total` below is the stage's number of steps.
+/// A number that depends on the step s, counted from 0. Below, N is the stage's number of steps, W that of its warm-up,
+/// and `p = (s - W) / (N - 1 - W)`, which goes from 0 at the first step after the warm-up to 1 at the last step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Schedule {
     /// The same at every step.
     Constant(f64),
-    /// `max(end, start · exp(-rate · step))`
+    /// `max(end, start · exp(-rate · s))`
     Exp {
         /// At step 0.
         start: f64,
@@ -228,25 +282,25 @@ pub enum Schedule {
         /// Decay per step.
         rate: f64,
     },
-    /// Half a cosine from `start` down to `end` over the stage, after `warmup` linear steps from 0.
+    /// `start · s / W` before step W, then `end + (start - end) · (1 + cos(π·p)) / 2`.
     Cosine {
-        /// Highest value.
+        /// Value at step W, the highest.
         start: f64,
         /// Value at the last step.
         end: f64,
-        /// Steps of linear rise.
+        /// Steps of linear rise from 0.
         warmup: usize,
     },
-    /// Linear from `start` to `end` over the stage, after `warmup` linear steps from 0.
+    /// `start · s / W` before step W, then `start + (end - start) · p`.
     Linear {
-        /// Highest value.
+        /// Value at step W, the highest.
         start: f64,
         /// Value at the last step.
         end: f64,
-        /// Steps of linear rise.
+        /// Steps of linear rise from 0.
         warmup: usize,
     },
-    /// Multiplied by `factor` every `every` steps.
+    /// `start · factor^⌊s / every⌋`
     Steps {
         /// At step 0.
         start: f64,
@@ -264,6 +318,8 @@ pub struct Evaluation {
     pub data: SplitRef,
     /// Rows per step; the last batch may be short.
     pub batch: usize,
+    /// How ops behave.
+    pub mode: Mode,
     /// (name, scalar node that is a mean over its batch): averaged over rows.
     pub metrics: Vec<(Symbol, Symbol)>,
 }
@@ -273,8 +329,26 @@ pub struct Evaluation {
 pub struct PredictStage {
     /// Rows per step.
     pub batch: usize,
+    /// How ops behave.
+    pub mode: Mode,
     /// (name, node).
     pub outputs: Vec<(Symbol, Symbol)>,
+    /// (output, (data source, field)): outputs that are told by the names of the field's classes.
+    pub classes: Vec<(Symbol, (Symbol, Symbol))>,
+}
+
+/// The value of an input, as it is written in a pipeline or on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Given {
+    /// The file that holds it.
+    File(String),
+    /// Its elements, in row-major order.
+    Elements {
+        /// The extents, outermost first.
+        shape: Vec<usize>,
+        /// As many numbers or truth values.
+        elements: Vec<Literal>,
+    },
 }
 
 /// One run of a part of the graph.
@@ -282,12 +356,20 @@ pub struct PredictStage {
 pub struct RunStage {
     /// Number of steps.
     pub steps: usize,
+    /// How ops behave.
+    pub mode: Mode,
     /// (name, node) to report.
     pub outputs: Vec<(Symbol, Symbol)>,
+    /// (name, node): gradients of `loss` with respect to nodes, inputs and parameters, reported after `outputs`.
+    pub gradients: Vec<(Symbol, Symbol)>,
+    /// Scalar node that is differentiated.
+    pub loss: Option<Symbol>,
     /// State assigned by hand: (parameter or state, node).
     pub state: Vec<(Symbol, Symbol)>,
     /// Bindings of named extents.
     pub dims: Vec<(Symbol, usize)>,
+    /// Values of inputs: (input, value). Others come from data.
+    pub inputs: Vec<(Symbol, Given)>,
 }
 
 /// Queries against a base. The data source has a split `base`, whose fields go to their inputs whole, and a split
@@ -298,6 +380,8 @@ pub struct SearchStage {
     pub data: Symbol,
     /// Queries per step; the last batch may be short.
     pub batch: usize,
+    /// How ops behave.
+    pub mode: Mode,
     /// The node of indices into the base: `i32[Q, k]`, nearest first.
     pub ids: Symbol,
     /// The node of their distances.
@@ -325,6 +409,6 @@ pub struct CheckpointDecl {
     pub path: String,
     /// Every so many epochs.
     pub every: usize,
-    /// Also keeps the state with the best first evaluation metric, here.
+    /// Also keeps the state of the best epoch, here.
     pub best: Option<String>,
 }

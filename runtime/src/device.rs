@@ -295,14 +295,15 @@ pub enum DeviceError {
     },
     /// A compiler refuses a kernel.
     #[error(
-        "the kernel of `{kernel}` does not compile; this is a fault of the engine or of a plugin's function\n{log}\n{text}"
+        "the kernel of `{kernel}` does not compile; this is a bug of the engine or of a plugin's function\n{}",
+        first_lines(.log)
     )]
     NotCompiled {
         /// The kernel, with its ops.
         kernel: String,
         /// What the compiler says.
         log: String,
-        /// The text, its lines numbered.
+        /// The text, its lines numbered; messages leave it out.
         text: String,
     },
     /// The device has stopped working; nothing on it can be had any more.
@@ -428,6 +429,13 @@ impl DeviceError {
             _ => None,
         }
     }
+}
+
+/// The start of what a compiler says.
+fn first_lines(log: &str) -> String {
+    const LINES: usize = 4;
+    let line = |line: &str| line.chars().take(200).collect::<String>();
+    log.lines().filter(|text| !text.trim().is_empty()).take(LINES).map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn named(buffer: &str) -> String {

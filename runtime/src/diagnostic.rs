@@ -3,9 +3,10 @@
 use engine_core::diag::{Code, Diagnostic};
 
 use crate::checkpoint::{CheckpointError, CheckpointFact};
+use crate::data::cells::shortened;
 use crate::data::npz::{NpzError, NpzFact};
 use crate::data::source::DataError;
-use crate::data::table::TableError;
+use crate::data::table::{TableError, listed};
 use crate::device::{DeviceError, RunError};
 use crate::tensor::TensorError;
 use engine_core::ir::Requirement;
@@ -35,7 +36,9 @@ impl Coded for DataError {
             DataError::UnknownSplit { .. } | DataError::UnknownField { .. } => Code::E0203,
             DataError::UnknownOption { .. } => Code::E0012,
             DataError::BadOption { .. } => Code::E0010,
-            DataError::MissingFile { .. } | DataError::NotFound { .. } => Code::E0501,
+            DataError::MissingFile { .. } | DataError::NotFound { .. } | DataError::NoStandIn { .. } => {
+                Code::E0501
+            }
             DataError::Incomplete { .. }
             | DataError::WrongContent { .. }
             | DataError::NoRows
@@ -64,6 +67,10 @@ impl Coded for DataError {
             DataError::WrongContent { .. } | DataError::Idx(_) => {
                 "fetch the file again, or move the set away".to_string()
             }
+            DataError::NoStandIn { .. } => {
+                "put it there; without `--no-stand-in`, data of the program's own making stands in for it"
+                    .to_string()
+            }
             DataError::NotFound { .. } => "put it there, or name its folder with `--data-dir`".to_string(),
             DataError::Table(error) => return error.help(),
             DataError::Tensor(error) => return error.help(),
@@ -82,11 +89,14 @@ impl Coded for TableError {
     fn code(&self) -> Option<Code> {
         Some(match self {
             TableError::Unreadable { error, .. } if error.kind() == io::ErrorKind::NotFound => Code::E0501,
-            TableError::WrongRow { .. } | TableError::WrongValue { .. } => Code::E0506,
+            TableError::WrongRow { .. }
+            | TableError::WrongValue { .. }
+            | TableError::MissingColumns { .. }
+            | TableError::SameName { .. } => Code::E0506,
             TableError::Tensor(error) => return error.code(),
             TableError::Unreadable { .. }
             | TableError::NotText { .. }
-            | TableError::NotANumber { .. }
+            | TableError::Cell(_)
             | TableError::Ragged { .. }
             | TableError::BadQuote { .. }
             | TableError::NoRows { .. }
@@ -103,7 +113,9 @@ impl Coded for TableError {
             TableError::WrongRow { expected, .. } => format!("each row must have the elements of {expected}"),
             TableError::WrongValue { dtype, .. } => format!("scale or round the numbers to fit {dtype}"),
             TableError::NotText { .. } => "take a CSV, .npy, .npz or IDX file, or one of vectors".to_string(),
-            TableError::NotANumber { .. } => "write numbers, and names in the first line only".to_string(),
+            TableError::Cell(cell) => cell.fault.help().to_string(),
+            TableError::MissingColumns { missing, known, .. } => missing_columns_help(missing, known),
+            TableError::SameName { .. } => "give one of them another name".to_string(),
             TableError::Ragged { .. } => "give every line as many columns".to_string(),
             TableError::NoRows { .. } => "put at least one row into it".to_string(),
             TableError::Tensor(error) => return error.help(),
@@ -123,12 +135,23 @@ impl Coded for TableError {
     }
 }
 
+/// The names that were probably meant, or those there are.
+fn missing_columns_help(missing: &[(String, Option<String>)], known: &[String]) -> String {
+    let near = missing.iter().filter_map(|(name, near)| Some((name, near.as_ref()?)));
+    let meant: Vec<String> =
+        near.take(4).map(|(name, near)| format!("`{}` for `{}`", shortened(near), shortened(name))).collect();
+    match meant.is_empty() {
+        true => format!("the columns are {}", listed(known.iter())),
+        false => format!("did you mean {}? The first line must have the names", meant.join(", ")),
+    }
+}
+
 impl Coded for CheckpointError {
     fn code(&self) -> Option<Code> {
         Some(match self.fact {
             CheckpointFact::Unwritable(_)
             | CheckpointFact::Unflushed(_)
-            | CheckpointFact::NoFileName
+            | CheckpointFact::Refused(_)
             | CheckpointFact::ReservedName => Code::E0505,
             _ => Code::E0503,
         })
@@ -140,7 +163,7 @@ impl Coded for CheckpointError {
             CheckpointFact::Unwritable(_) | CheckpointFact::Unflushed(_) => {
                 "make room or choose another folder; `--set STAGE.checkpoint.path=\"FILE\"` does".to_string()
             }
-            CheckpointFact::NoFileName => "end the path with a file name".to_string(),
+            CheckpointFact::Refused(refusal) => refusal.help().to_string(),
             CheckpointFact::ReservedName => "rename the parameter".to_string(),
             _ => "take another checkpoint".to_string(),
         })
@@ -173,12 +196,16 @@ impl Coded for DeviceError {
                         .to_string(),
                 )
             }
+            DeviceError::NotCompiled { .. } => Some(
+                "report it with the graph and what `engine explain GRAPH --stage source` (of wgpu: `--stage wgsl`) \
+                 prints; until then, `--device cpu` always works"
+                    .to_string(),
+            ),
             DeviceError::Lost { .. } => {
                 Some("start again, from the last checkpoint with `--resume`".to_string())
             }
             DeviceError::Unsupported { .. }
             | DeviceError::TooLarge { .. }
-            | DeviceError::NotCompiled { .. }
             | DeviceError::Failed(_) => Some("`--device cpu` always works".to_string()),
             _ => None,
         }
@@ -213,11 +240,18 @@ impl Coded for TensorError {
     fn code(&self) -> Option<Code> {
         match self {
             TensorError::TooLarge { .. } => Some(Code::E0116),
+            TensorError::NoMemory { .. } => Some(Code::E0604),
             TensorError::WrongLength { .. } | TensorError::WrongType { .. } => None,
         }
     }
 
     fn help(&self) -> Option<String> {
-        matches!(self, TensorError::TooLarge { .. }).then(|| "check the extents".to_string())
+        match self {
+            TensorError::TooLarge { .. } => Some("check the extents".to_string()),
+            TensorError::NoMemory { .. } => {
+                Some("end other programs, or take a machine with more memory or less data".to_string())
+            }
+            TensorError::WrongLength { .. } | TensorError::WrongType { .. } => None,
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::f64::consts::TAU;
 
-use engine_core::ir::{DType, stream_of};
+use engine_core::ir::{DType, Literal, stream_of};
 use engine_core::pipeline::{Init, ParamDecl};
 use half::{bf16, f16};
 
@@ -22,7 +22,8 @@ pub fn initial_values(param: &ParamDecl, seed: u64) -> Result<HostTensor, Tensor
     let extents = param.ty.extents();
     let draws = Draws::new(seed, &param.name);
     let uniform = |low: f64, high: f64| {
-        let value = move |element| low + (high - low) * draws.uniform(element);
+        let last = if low < high { Literal::Float(high).below(param.ty.dtype) } else { f64::INFINITY };
+        let value = move |element| (low + (high - low) * draws.uniform(element)).min(last);
         filled(param.ty.dtype, &extents, value)
     };
     let (fan_in, fan_out) = fans(&extents);

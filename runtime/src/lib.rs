@@ -15,6 +15,7 @@ pub mod data;
 pub mod init;
 
 pub mod diagnostic;
+pub mod files;
 #[cfg(test)]
 mod fuzz;
 pub mod once;

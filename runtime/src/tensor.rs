@@ -1,5 +1,6 @@
 //! Host tensors: what data sources produce, initialisers fill, and checkpoints carry.
 
+use std::alloc::{self, Layout};
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,6 +22,12 @@ pub enum TensorError {
         dtype: DType,
         /// Shape asked for.
         shape: Vec<usize>,
+    },
+    /// The host has no memory for it.
+    #[error("the host has no {bytes} bytes of memory left")]
+    NoMemory {
+        /// Bytes asked for.
+        bytes: usize,
     },
     /// The number of bytes or elements given is not the number that the shape needs.
     #[error("{} needs {expected} {unit}, {found} were given", type_text(*.dtype, .shape))]
@@ -58,10 +65,11 @@ pub struct HostTensor {
 }
 
 impl HostTensor {
-    /// A tensor of zeros (`false` for [`DType::Bool`]).
+    /// A tensor of zeros (`false` for [`DType::Bool`]). Memory is taken as it is written.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
-        let n_bytes = byte_len(dtype, shape)?;
-        Ok(HostTensor { dtype, shape: shape.to_vec(), storage: Arc::new(AlignedBytes::zeroed(n_bytes)) })
+        let bytes = byte_len(dtype, shape)?;
+        let storage = AlignedBytes::zeroed(bytes).ok_or(TensorError::NoMemory { bytes })?;
+        Ok(HostTensor { dtype, shape: shape.to_vec(), storage: Arc::new(storage) })
     }
 
     /// A tensor with the given little-endian bytes, which are copied.
@@ -83,7 +91,7 @@ impl HostTensor {
 
     /// A tensor of rank 0 with one element.
     pub fn scalar<T: Element>(element: T) -> Self {
-        let mut storage = AlignedBytes::zeroed(T::DTYPE.size());
+        let mut storage = AlignedBytes { lines: vec![Line([0; ALIGNMENT])], len: T::DTYPE.size() };
         storage.as_mut_slice::<T>()[0] = element;
         HostTensor { dtype: T::DTYPE, shape: vec![], storage: Arc::new(storage) }
     }
@@ -181,10 +189,16 @@ impl HostTensor {
     }
 
     /// The first `n_rows` along the outermost axis (all, if there are fewer); a scalar is returned whole.
-    pub fn first_rows(&self, n_rows: usize) -> Self {
-        match self.shape.first() {
-            Some(&all_rows) if n_rows < all_rows => self.copy_rows(all_rows, n_rows),
-            _ => self.clone(),
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub fn first_rows(&self, n_rows: usize) -> Result<Self, TensorError> {
+        match self.shape.split_first() {
+            Some((&all_rows, row)) if n_rows < all_rows => {
+                let n_bytes = self.storage.len / all_rows * n_rows;
+                HostTensor::from_bytes(self.dtype, &[&[n_rows], row].concat(), &self.bytes()[..n_bytes])
+            }
+            _ => Ok(self.clone()),
         }
     }
 
@@ -202,6 +216,20 @@ impl HostTensor {
         Ok(selected)
     }
 
+    /// Some rows along the outermost axis, in ascending order, moved together where the tensor lies: a tensor that shares
+    /// its storage with no other takes no more memory for that.
+    pub fn keep_rows(mut self, rows: &[usize]) -> Self {
+        let Some(n_rows) = self.shape.first_mut() else { return self };
+        let storage = Arc::make_mut(&mut self.storage);
+        let n_bytes = storage.len / (*n_rows).max(1);
+        for (to, &from) in rows.iter().enumerate() {
+            storage.as_mut_slice::<u8>().copy_within(from * n_bytes..(from + 1) * n_bytes, to * n_bytes);
+        }
+        *n_rows = rows.len();
+        storage.truncate(rows.len() * n_bytes);
+        self
+    }
+
     /// A matrix with its axes exchanged; other ranks are a bug of the caller.
     ///
     /// # Errors
@@ -216,15 +244,6 @@ impl HostTensor {
             element.copy_from_slice(&from[at..at + size]);
         }
         Ok(transposed)
-    }
-
-    fn copy_rows(&self, all_rows: usize, n_rows: usize) -> Self {
-        let mut shape = self.shape.clone();
-        shape[0] = n_rows;
-        let mut storage = AlignedBytes::zeroed(self.storage.len / all_rows * n_rows);
-        let n_bytes = storage.len;
-        storage.as_mut_slice::<u8>().copy_from_slice(&self.bytes()[..n_bytes]);
-        HostTensor { dtype: self.dtype, shape, storage: Arc::new(storage) }
     }
 
     fn check_type<T: Element>(&self) -> Result<(), TensorError> {
@@ -331,8 +350,28 @@ struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    fn zeroed(len: usize) -> Self {
-        AlignedBytes { lines: vec![Line([0; ALIGNMENT]); len.div_ceil(ALIGNMENT)], len }
+    /// Zeros, from pages that the system hands out when they are first written; none if it has no more.
+    fn zeroed(len: usize) -> Option<Self> {
+        let n_lines = len.div_ceil(ALIGNMENT);
+        if n_lines == 0 {
+            return Some(AlignedBytes { lines: vec![], len });
+        }
+        let layout = Layout::array::<Line>(n_lines).ok()?;
+        // SAFETY: the layout is not empty.
+        let start = unsafe { alloc::alloc_zeroed(layout) }.cast::<Line>();
+        if start.is_null() {
+            return None;
+        }
+        // SAFETY: the memory comes from the global allocator with the layout of so many lines, and zeros are lines.
+        let lines = unsafe { Vec::from_raw_parts(start, n_lines, n_lines) };
+        Some(AlignedBytes { lines, len })
+    }
+
+    /// Gives back all but the first bytes.
+    fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+        self.lines.truncate(self.len.div_ceil(ALIGNMENT));
+        self.lines.shrink_to_fit();
     }
 
     fn as_slice<T: Element>(&self) -> &[T] {
@@ -432,15 +471,27 @@ mod tests {
         assert!(matches!(HostTensor::zeros(DType::F32, &huge), Err(TensorError::TooLarge { .. })));
         assert!(HostTensor::zeros(DType::U8, &[0, usize::MAX, 2]).is_err());
         assert_eq!(HostTensor::zeros(DType::F32, &[0, 5]).unwrap().n_elements(), 0);
+        let (bytes, huge) = (1 << 60, [1 << 30, 1 << 30]);
+        assert_eq!(HostTensor::zeros(DType::U8, &huge).unwrap_err(), TensorError::NoMemory { bytes });
     }
 
     #[test]
     fn the_first_rows_are_a_prefix() {
         let tensor = HostTensor::from_slice(&[3, 2], &[1u8, 2, 3, 4, 5, 6]).unwrap();
-        let rows = tensor.first_rows(2);
+        let rows = tensor.first_rows(2).unwrap();
         assert_eq!((rows.shape(), rows.bytes()), (&[2usize, 2][..], &[1u8, 2, 3, 4][..]));
-        assert_eq!(tensor.first_rows(7), tensor);
-        assert_eq!(HostTensor::scalar(4i32).first_rows(0), HostTensor::scalar(4i32));
+        assert_eq!(tensor.first_rows(7).unwrap(), tensor);
+        assert_eq!(HostTensor::scalar(4i32).first_rows(0).unwrap(), HostTensor::scalar(4i32));
+    }
+
+    #[test]
+    fn rows_that_are_kept_move_together() {
+        let tensor = HostTensor::from_slice(&[4, 2], &[1u8, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+        for rows in [&[][..], &[0], &[1, 3], &[0, 1, 2, 3]] {
+            assert_eq!(tensor.clone().keep_rows(rows), tensor.select_rows(rows).unwrap(), "{rows:?}");
+        }
+        assert_eq!(HostTensor::scalar(4i32).keep_rows(&[]), HostTensor::scalar(4i32));
+        assert_eq!(tensor.shape(), [4, 2]);
     }
 
     #[test]

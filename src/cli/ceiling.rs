@@ -17,25 +17,40 @@ pub(super) struct Measured {
     pub(super) size: usize,
 }
 
+/// Elements of copies that stay in caches, a few KiB to some MiB.
+const CACHED: [usize; 4] = [1 << 12, 1 << 14, 1 << 17, 1 << 20];
 /// Elements of the copy: from more than caches hold up to what a fast GPU is busy with for a while.
 const COPIED: [usize; 3] = [1 << 24, 1 << 26, 1 << 28];
 /// Extents of the product: from what takes an emulated GPU a moment on.
 const EXTENTS: [usize; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
-/// What takes longer is large enough.
+/// What takes longer is large enough, unless what was smaller was much slower.
 const LONG_ENOUGH: f64 = 2e-3;
+/// What takes longer is the last to be measured.
+const TOO_LONG: f64 = 5e-2;
+/// By how much a larger size is faster for an even larger one to be tried.
+const WORTH_MORE: f64 = 1.05;
 /// Runs of which the shortest counts.
 const N_RUNS: u32 = 8;
 
 /// Bytes a second of a copy, those read and those written.
 pub(super) fn copy(device: &Arc<dyn Device>) -> Result<Measured, RunError> {
-    grow(&COPIED, |size| {
-        let seconds = best_time(device, Precision::F32, |b| {
-            let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[size]));
-            let y = b.scale(x, 2.0);
-            b.graph.outputs.push(("y".into(), y));
-        })?;
-        Ok((seconds, 8.0 * size as f64))
-    })
+    grow(&COPIED, |size| copied(device, size))
+}
+
+/// The same, and for copies that caches hold.
+pub(super) fn copies(device: &Arc<dyn Device>) -> Result<Vec<Measured>, RunError> {
+    let cached = CACHED.into_iter().map(|size| grow(&[size], |size| copied(device, size)));
+    cached.chain([copy(device)]).collect()
+}
+
+/// Seconds and bytes of a copy of so many elements.
+fn copied(device: &Arc<dyn Device>, size: usize) -> Result<(f64, f64), RunError> {
+    let seconds = best_time(device, Precision::F32, |b| {
+        let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[size]));
+        let y = b.scale(x, 2.0);
+        b.graph.outputs.push(("y".into(), y));
+    })?;
+    Ok((seconds, 8.0 * size as f64))
 }
 
 /// Operations a second of a square product of noise.
@@ -55,20 +70,25 @@ pub(super) fn product(
     })
 }
 
-/// The rate at the first size that takes long enough, given seconds and work by size.
+/// The best rate of sizes that grow until they take long enough and a larger one is no faster, given seconds and work by
+/// size.
 fn grow(
     sizes: &[usize],
     mut measure: impl FnMut(usize) -> Result<(f64, f64), RunError>,
 ) -> Result<Measured, RunError> {
-    let mut measured = Measured { rate: 0.0, size: 0 };
+    let mut best = Measured { rate: 0.0, size: 0 };
     for &size in sizes {
         let (seconds, work) = measure(size)?;
-        measured = Measured { rate: work / seconds.max(1e-12), size };
-        if seconds >= LONG_ENOUGH {
+        let rate = work / seconds.max(1e-12);
+        let is_faster = rate > WORTH_MORE * best.rate;
+        if rate > best.rate {
+            best = Measured { rate, size };
+        }
+        if seconds >= TOO_LONG || (seconds >= LONG_ENOUGH && !is_faster) {
             break;
         }
     }
-    Ok(measured)
+    Ok(best)
 }
 
 /// The shortest of some runs of a graph of one kernel on noise, in seconds.
@@ -124,15 +144,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_size_that_takes_long_enough_counts() {
-        let mut asked = vec![];
-        let measured = grow(&[1, 10, 100, 1000], |size| {
-            asked.push(size);
-            Ok((size as f64 * 1e-4, size as f64 * 5.0))
-        });
-        let Measured { rate, size } = measured.unwrap();
-        assert_eq!((size, asked), (100, vec![1, 10, 100]));
-        assert!((rate - 5e4).abs() < 1e-6, "{rate}");
+    fn sizes_grow_as_long_as_that_is_worth_it() {
+        let grown = |rates: [f64; 5]| {
+            let mut asked = vec![];
+            let measured = grow(&[1, 10, 100, 1000, 10000], |size| {
+                asked.push(size);
+                let rate = rates[asked.len() - 1];
+                Ok((size as f64 * 1e-5, size as f64 * 1e-5 * rate))
+            });
+            let Measured { rate, size } = measured.unwrap();
+            (rate.round(), size, asked.len())
+        };
+        // 1000 takes long enough, and is no faster than 100.
+        assert_eq!(grown([1.0, 50.0, 80.0, 81.0, 900.0]), (81.0, 1000, 4));
+        assert_eq!(grown([1.0, 50.0, 80.0, 70.0, 900.0]), (80.0, 100, 4));
+        // It is faster, so a larger one is tried, which takes too long for more.
+        assert_eq!(grown([1.0, 50.0, 80.0, 90.0, 900.0]), (900.0, 10000, 5));
     }
 
     #[test]

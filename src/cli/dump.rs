@@ -1,18 +1,18 @@
 //! `--dump`: values of nodes as files.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use engine_core::compile::Compiled;
 use engine_core::diag::{Code, Diagnostic, Sources as Texts};
 use engine_core::ir::{Graph, NodeOp, Symbol};
 use engine_runtime::data::npy;
+use engine_runtime::files::Overwrite;
 use engine_runtime::session::{Event, Fault};
 use engine_runtime::tensor::HostTensor;
 
 use super::RunArgs;
 use super::explain::unknown_node;
+use super::file::{self, ARRAY};
 use super::output::{Failure, remark};
 
 /// Writes what is told of nodes that are kept.
@@ -32,16 +32,13 @@ impl<'a> Dumps<'a> {
         if self.failure.is_some() {
             return;
         }
-        let number = self.args.dump_every.map_or(String::new(), |_| format!(".{step:06}"));
-        // Nodes of an op's own have its name before a slash.
-        let name = node.replace('/', "_");
-        let path = self.args.dump_dir.join(format!("{stage}.{name}{number}.npy"));
-        match write(&path, value) {
+        let path = path_of(self.args, stage, node, *step);
+        match write(&path, value, self.args.force.overwrite()) {
             Ok(()) if self.args.quiet || self.args.dump_every.is_some() => {}
             Ok(()) => {
                 remark(format!("{stage}: `{node}` of step {step}, {value:?}, is in {}", path.display()))
             }
-            Err(error) => self.failure = Some(Failure::unwritable(&path, &error)),
+            Err(failure) => self.failure = Some(failure),
         }
     }
 
@@ -51,11 +48,26 @@ impl<'a> Dumps<'a> {
     }
 }
 
-fn write(path: &PathBuf, value: &HostTensor) -> io::Result<()> {
-    fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
-    let mut file = BufWriter::new(File::create(path)?);
-    npy::write(value, &mut file)?;
-    file.flush()
+fn write(path: &Path, value: &HostTensor, overwrite: Overwrite) -> Result<(), Failure> {
+    file::write(path, (&ARRAY, overwrite), &|file| npy::write(value, file))
+}
+
+/// Where the value of a node after a step goes.
+fn path_of(args: &RunArgs, stage: &str, node: &str, step: u64) -> PathBuf {
+    let number = args.dump_every.map_or(String::new(), |_| format!(".{step:06}"));
+    // Nodes of an op's own have its name before a slash.
+    let name = node.replace('/', "_");
+    args.dump_dir.join(format!("{stage}.{name}{number}.npy"))
+}
+
+/// Fails unless the values of these nodes can be written for every stage that computes them.
+pub(super) fn expect_room(args: &RunArgs, stages: &[(Symbol, Compiled)]) -> Result<(), Failure> {
+    for (stage, compiled) in stages {
+        for node in args.dump.iter().filter(|node| compiled.typed.find(node).is_some()) {
+            file::expect_room(&path_of(args, stage, node, 0), &ARRAY, args.force.overwrite())?;
+        }
+    }
+    Ok(())
 }
 
 /// Fails unless every node is computed by some stage.

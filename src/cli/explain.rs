@@ -58,6 +58,7 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
         args.pipeline.data_dir(),
         compile_options_of(&args.compile, args.device)?,
         None,
+        &[],
     )?;
     if args.json {
         let stages: Vec<Value> = stages.iter().map(|(name, compiled)| stage_json(name, compiled)).collect();
@@ -74,7 +75,7 @@ pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.pipeline.graph, &mut registry)?;
     let options = compile_options_of(&CompileArgs::default(), args.device)?;
-    let stages = compile_stages(&opened, registry, &sources, args.pipeline.data_dir(), options, None)?;
+    let stages = compile_stages(&opened, registry, &sources, args.pipeline.data_dir(), options, None, &[])?;
     let answers: Vec<String> =
         stages.iter().filter_map(|(name, compiled)| answer(name, compiled, &args.from, &args.to)).collect();
     if answers.is_empty() {
@@ -113,6 +114,7 @@ pub(super) fn compile_stages(
     data_dir: Option<&Path>,
     options: Options,
     most_rows: Option<usize>,
+    kept: &[String],
 ) -> Result<Vec<(Symbol, Compiled)>, Failure> {
     let pipeline = &opened.pipeline;
     // Rows are counted, so the data is needed, but no more of it than is at hand.
@@ -126,7 +128,8 @@ pub(super) fn compile_stages(
         let n_rows = shape.n_rows.min(most_rows.unwrap_or(usize::MAX));
         Ok(SplitShape { n_rows, n_held: n_rows, ..shape })
     };
-    let planner = CompilingPlanner::new(Arc::clone(pipeline), registry, options);
+    let kept = kept.iter().map(|node| node.as_str().into()).collect();
+    let planner = CompilingPlanner::new(Arc::clone(pipeline), registry, options).keeping(kept);
     let mut stages = vec![];
     for stage in &pipeline.stages {
         let failure = |fault: StageFault| opened.stage_failure(&stage.name, &fault);
@@ -148,7 +151,7 @@ pub(super) fn compile_stages(
                 let n_rows = search.batch.min(queries.n_rows);
                 let extents = search_extents(pipeline, &queries, base.n_rows, n_rows);
                 let outputs: Vec<_> = search.outputs().map(|node| (node.clone(), node.clone())).collect();
-                planner.compile_inference(&outputs, &extents).map_err(failure)?
+                planner.compile_inference(&outputs, &extents, search.mode).map_err(failure)?
             }
             StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load(_) => continue,
         };

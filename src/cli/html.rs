@@ -8,7 +8,9 @@ use std::fmt::Write;
 use engine_core::compile::Compiled;
 use engine_core::ir::Symbol;
 use engine_core::plan::Plan;
-use engine_runtime::session::{Report, StageReport};
+use engine_runtime::session::{Report, RunEnd, StageReport};
+
+use super::file::PAGE_START;
 
 /// The page.
 pub(super) fn page(report: &Report, compiled: &[(Symbol, Compiled)]) -> String {
@@ -25,7 +27,7 @@ pub(super) fn page(report: &Report, compiled: &[(Symbol, Compiled)]) -> String {
         }
     }
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
+        "{PAGE_START}\
 <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head>\n\
 <body>\n{body}</body>\n</html>\n"
     )
@@ -51,6 +53,11 @@ text.end{text-anchor:end}text.middle{text-anchor:middle}\n\
 
 fn facts(report: &Report) -> String {
     let mut text = format!("<p>Device {}, seed {}.</p>\n", escaped(&report.device), report.seed);
+    match report.end {
+        RunEnd::Complete => {}
+        RunEnd::Interrupted => text.push_str("<p class=\"note\">The run was interrupted.</p>\n"),
+        RunEnd::Failed => text.push_str("<p class=\"note\">The run has failed.</p>\n"),
+    }
     for (name, data) in &report.data {
         let rows: Vec<String> = data.rows.iter().map(|(split, rows)| format!("{rows} to {split}")).collect();
         let (set, from) = (escaped(&data.name), escaped(&data.provenance));
@@ -60,6 +67,10 @@ fn facts(report: &Report) -> String {
             escaped(name),
             escaped(&rows.join(", "))
         );
+        if let Some(wanted) = &data.stands_in_for {
+            let wanted = escaped(wanted);
+            let _ = writeln!(text, "<p class=\"note\">Stand-in data: this is not <code>{wanted}</code>.</p>");
+        }
         if let Some(note) = &data.note {
             let _ = writeln!(text, "<p class=\"note\">{}</p>", escaped(note));
         }
@@ -73,10 +84,15 @@ fn measured(stage: &StageReport) -> String {
     let steps = match stage.steps {
         0 => String::new(),
         steps => format!(
-            "{steps} steps of {:.1} µs, {} kernels a step, most memory {}. ",
+            "{steps} steps of {:.1} µs, {} kernels a step. Memory {}: parameters {}, optimizer and other state {}, data {}, \
+             steps {}. ",
             stage.step_us,
             stage.kernels_per_step,
-            bytes(stage.peak_bytes as u64)
+            bytes(stage.peak_bytes as u64),
+            bytes(stage.memory.parameters as u64),
+            bytes(stage.memory.state as u64),
+            bytes(stage.memory.data as u64),
+            bytes(stage.memory.steps as u64)
         ),
     };
     format!("<p>{:.2} s. {steps}{}</p>\n", stage.seconds, metrics.join(", "))

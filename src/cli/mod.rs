@@ -14,16 +14,19 @@ mod bench;
 mod ceiling;
 mod device;
 mod profile;
+mod roofline;
 
 mod new;
 
 mod devices;
 mod ops;
 
+mod file;
 mod html;
 mod open;
 mod output;
 mod progress;
+mod signals;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,12 +34,15 @@ use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use engine_core::pipeline::Given;
+use engine_core::source::given_text;
 use engine_runtime::device::Device;
 use engine_runtime::session::Session;
 
 use crate::Engine;
 use crate::devices::Choice;
-use output::{Failure, complain};
+use engine_runtime::files::Overwrite;
+use output::{Failure, complain, expect_printed, printed};
 
 /// The whole program: reads the arguments, does what they ask for, and returns the exit code.
 ///
@@ -44,13 +50,19 @@ use output::{Failure, complain};
 pub fn main_with(setup: impl FnOnce(Engine) -> Engine) -> ExitCode {
     let arguments = match Arguments::try_parse().and_then(Arguments::checked) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // If even the help cannot be printed, there is nobody to tell.
+        Err(error) if error.use_stderr() => {
+            // If even this cannot be printed, there is no one to tell.
             drop(error.print());
-            return ExitCode::from(u8::from(error.use_stderr()) * 2);
+            return ExitCode::from(2);
         }
+        Err(help) => return ended(printed(help.print())),
     };
-    match dispatch(setup(Engine::new()), arguments.command) {
+    ended(dispatch(setup(Engine::new()), arguments.command).and_then(|()| expect_printed()))
+}
+
+/// Tells how the program has ended.
+fn ended(outcome: Result<(), Failure>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             complain(&failure.text);
@@ -83,7 +95,7 @@ Exit codes:
   1    the graph or its data is at fault
   2    wrong usage
   3    the machine is at fault: no such device, out of memory, disk full
-  130  interrupted; training has saved its state
+  130  interrupted, by Ctrl-C or a signal to end; training has saved its state
 
 Environment:
   ENGINE_DATA_DIR  a folder with data sets, after --data-dir and before data/
@@ -115,8 +127,8 @@ enum Command {
     Run(RunArgs),
     /// Compute outputs for every row of a file with a trained graph
     Predict(PredictArgs),
-    /// Check a pipeline without running it
-    Check(GraphArgs),
+    /// Check a pipeline without running it, with the data that is at hand
+    Check(CheckArgs),
     /// Print what a pipeline becomes on its way to kernels
     Explain(ExplainArgs),
     /// Say why two nodes are not one kernel
@@ -213,6 +225,20 @@ impl ResidencyArgs {
     }
 }
 
+/// What happens to files that are in the way.
+#[derive(Args, Clone, Copy)]
+struct ForceArgs {
+    /// Replace files that this program has not written, and write into devices
+    #[arg(long)]
+    force: bool,
+}
+
+impl ForceArgs {
+    fn overwrite(self) -> Overwrite {
+        if self.force { Overwrite::Any } else { Overwrite::Own }
+    }
+}
+
 /// What the compiler is kept from, for finding out which of its steps is wrong.
 #[derive(Args, Default)]
 struct CompileArgs {
@@ -235,17 +261,23 @@ struct RunArgs {
     machine: MachineArgs,
     #[command(flatten)]
     residency: ResidencyArgs,
+    #[command(flatten)]
+    inputs: InputArgs,
     /// Write what was measured to a file: JSON, or one HTML page with curves, kernels and memory
     #[arg(long, value_name = "FILE.json|FILE.html")]
     report: Option<PathBuf>,
+    /// Fail where a data set cannot be had, instead of running on data of the program's own making
+    #[arg(long)]
+    no_stand_in: bool,
     /// Go on from a checkpoint as if the run had never stopped
     #[arg(long, value_name = "CKPT")]
     resume: Option<PathBuf>,
     /// Stop at the first NaN or infinity and say which node made it, of which operands; steps take longer
     #[arg(long)]
     trace_nan: bool,
-    /// Write the value of a node, or of a gradient (d.w1 for parameter w1), to STAGE.NODE.npy: that of each stage's last
-    /// step; `explain --stage grad` names all nodes
+    /// Write the value of a node, or of a gradient of the loss (d.w1 for parameter w1, d.h for node h), to
+    /// STAGE.NODE.npy: that of each stage's last step, which is the step at fault if the loss is not a number;
+    /// `explain --stage grad` names all nodes
     #[arg(long, value_name = "NODE")]
     dump: Vec<String>,
     /// Write values every so many steps instead, as STAGE.NODE.STEP.npy
@@ -254,9 +286,27 @@ struct RunArgs {
     /// The folder that values go to
     #[arg(long, value_name = "DIR", requires = "dump", default_value = "dump")]
     dump_dir: PathBuf,
+    #[command(flatten)]
+    force: ForceArgs,
     /// Print final results only
     #[arg(long)]
     quiet: bool,
+}
+
+/// Values of inputs of `Run` stages.
+#[derive(Args, Clone)]
+struct InputArgs {
+    /// Give an input of `Run` stages its value: a file, as in x=values.npy, or numbers, as in x=[1,2,3]
+    #[arg(long, value_name = "NAME=FILE|VALUE", value_parser = parse_input)]
+    input: Vec<(String, Given)>,
+}
+
+#[derive(Args)]
+struct CheckArgs {
+    #[command(flatten)]
+    pipeline: PipelineArgs,
+    #[command(flatten)]
+    inputs: InputArgs,
 }
 
 #[derive(Args)]
@@ -265,10 +315,11 @@ struct PredictArgs {
     graph: GraphArgs,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Trained parameters: a checkpoint, a safetensors file or an .npz archive
+    /// Trained parameters: a checkpoint, a safetensors file or an .npz archive; needed if there are parameters
     #[arg(long, value_name = "CKPT")]
-    load: PathBuf,
-    /// The rows: IDX (gzipped or not), .npy, ARCHIVE.npz/ARRAY, .fvecs, .ivecs, .bvecs or .csv
+    load: Option<PathBuf>,
+    /// The rows: IDX (gzipped or not), .npy, ARCHIVE.npz/ARRAY, .fvecs, .ivecs, .bvecs or .csv, whose columns are found by
+    /// the names that they had in training
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
     /// Where results go: an .npz, .npy (of one output) or .csv file, or - for CSV on the standard output
@@ -456,6 +507,8 @@ struct ProfileArgs {
     /// Write the steps as a trace for chrome://tracing or Perfetto
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    force: ForceArgs,
 }
 
 fn parse_every(text: &str) -> Result<u64, String> {
@@ -486,6 +539,11 @@ fn parse_override(text: &str) -> Result<(String, String), String> {
         return Err("the key is empty".to_string());
     }
     Ok((key.trim().to_string(), value.to_string()))
+}
+
+fn parse_input(text: &str) -> Result<(String, Given), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, such as x=values.npy or x=[1,2]")?;
+    Ok((name.trim().to_string(), given_text(value.trim())?))
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {

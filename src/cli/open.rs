@@ -11,7 +11,7 @@ use engine_core::source;
 use engine_runtime::session::{SessionError, StageFault};
 
 use super::GraphArgs;
-use super::output::{Failure, remark, render};
+use super::output::{Failure, complain, render};
 
 /// A checked pipeline with the texts that its spans point into.
 pub(super) struct Opened {
@@ -35,7 +35,7 @@ pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, 
     match pipeline {
         Some(pipeline) => {
             if diagnostics.n_warnings() > 0 {
-                remark(text.trim_end());
+                complain(&text);
             }
             Ok(Opened { pipeline: Arc::new(pipeline), sources })
         }

@@ -126,14 +126,15 @@ fn input_doc(input: &InputSpec) -> String {
 fn attr_text(attr: &AttrSpec) -> String {
     let kind = match &attr.kind {
         AttrKind::Int => "integer".to_string(),
-        AttrKind::Float => "number".to_string(),
+        AttrKind::Float | AttrKind::Bound => "number".to_string(),
         AttrKind::Bool => "true or false".to_string(),
+        AttrKind::Mode => "true or false, by default as the stage says".to_string(),
         AttrKind::Str => "text".to_string(),
         AttrKind::Choice(words) => words.join(" | "),
         AttrKind::DType => "element type".to_string(),
         AttrKind::Ints => "integers".to_string(),
         AttrKind::Shape => "extents".to_string(),
-        AttrKind::Literal => "number or truth value".to_string(),
+        AttrKind::Element => "element of the result".to_string(),
     };
     let default = attr.default.as_ref().map_or(", required".to_string(), |default| format!(" = {default}"));
     format!("{} ({kind}){default}", attr.name)
@@ -146,7 +147,7 @@ fn lowering(form: &OpForm) -> String {
         Lower::Kernel(_) => "a kernel of its own",
     };
     match &form.role {
-        Role::Plain => kind.to_string(),
+        Role::Plain | Role::Function => kind.to_string(),
         Role::RowMonoid(_) => {
             format!("{kind}, which folds rows: a product that only it reads is never stored")
         }

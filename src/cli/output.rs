@@ -4,7 +4,9 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
+use engine_core::diag::legible::{MOST_BYTES, legible, message};
 use engine_core::diag::{Code, Diagnostic, Diagnostics, Look, Sources};
 use engine_runtime::data::source::DataError;
 use engine_runtime::data::table::TableError;
@@ -14,19 +16,45 @@ use engine_runtime::session::{Fault, SessionError};
 
 use crate::devices::OpenError;
 
-/// Prints a result. A reader that has gone away is no reason to fail.
+/// The first failure to print a result.
+static UNPRINTED: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Prints a result.
 pub(super) fn print(text: impl fmt::Display) {
-    drop(writeln!(io::stdout(), "{text}"));
+    show(|out| writeln!(out, "{}", legible(&text.to_string())));
 }
 
-/// Prints an error.
+/// Writes results to the standard output. That they cannot be written is told at the end, when all else is done.
+pub(super) fn show(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+    let mut out = io::stdout().lock();
+    if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
+        UNPRINTED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+/// Fails if a result could not be printed.
+pub(super) fn expect_printed() -> Result<(), Failure> {
+    printed(UNPRINTED.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err))
+}
+
+/// Fails as printing has, unless the reader had enough.
+pub(super) fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::unwritable(Path::new("the standard output"), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints diagnostics as they were rendered.
 pub(super) fn complain(text: &str) {
     drop(writeln!(io::stderr(), "{}", text.trim_end()));
 }
 
 /// Prints what is neither result nor error.
 pub(super) fn remark(text: impl fmt::Display) {
-    drop(writeln!(io::stderr(), "{text}"));
+    drop(writeln!(io::stderr(), "{}", message(&text.to_string(), MOST_BYTES)));
 }
 
 /// Why the program ends without success.
@@ -40,37 +68,43 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    fn new(fault: Fault, text: String) -> Self {
+    /// What a user is told where there is no diagnostic.
+    fn new(fault: Fault, text: &str) -> Self {
+        Failure { fault, text: message(text, MOST_BYTES), of_device: None }
+    }
+
+    /// What was rendered.
+    fn rendered(fault: Fault, text: String) -> Self {
         Failure { fault, text, of_device: None }
     }
 
     /// The graph or its data is at fault.
     pub(super) fn graph(text: impl fmt::Display) -> Self {
-        Failure::new(Fault::Graph, format!("error: {text}"))
+        Failure::new(Fault::Graph, &format!("error: {text}"))
     }
 
     /// The machine is at fault.
     pub(super) fn machine(text: impl fmt::Display) -> Self {
-        Failure::new(Fault::Machine, format!("error: {text}"))
+        Failure::new(Fault::Machine, &format!("error: {text}"))
     }
 
     /// Diagnostics, which say for themselves that they are errors.
     pub(super) fn diagnostics(text: String) -> Self {
-        Failure::new(Fault::Graph, text)
+        Failure::rendered(Fault::Graph, text)
     }
 
     /// One diagnostic about these texts.
     pub(super) fn diagnostic(fault: Fault, diagnostic: Diagnostic, sources: &Sources) -> Self {
         let mut diagnostics = Diagnostics::new();
         diagnostics.push(diagnostic);
-        Failure::new(fault, render(&diagnostics, sources))
+        Failure::rendered(fault, render(&diagnostics, sources))
     }
 
     /// An error that has no place in any text.
     pub(super) fn coded(fault: Fault, error: &dyn Coded) -> Self {
         match error.diagnostic() {
             Some(diagnostic) => Failure::diagnostic(fault, diagnostic, &Sources::new()),
-            None => Failure::new(fault, format!("error: {error}")),
+            None => Failure::new(fault, &format!("error: {error}")),
         }
     }
 
@@ -99,7 +133,7 @@ impl Failure {
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         let failure = match error.fault() {
-            Fault::Interrupt => Failure::new(Fault::Interrupt, error.to_string()),
+            Fault::Interrupt => Failure::new(Fault::Interrupt, &error.to_string()),
             fault => Failure::coded(fault, &error),
         };
         failure.by(&error)
@@ -127,17 +161,6 @@ impl From<TableError> for Failure {
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         Failure::coded(Fault::Machine, &error)
-    }
-}
-
-/// Nothing if there is a folder for this file, which is to be written when all is done.
-pub(super) fn expect_folder(path: &Path) -> Result<(), Failure> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-            let message = format!("there is no folder {}", folder.display());
-            Err(Failure::unwritable(path, &io::Error::new(io::ErrorKind::NotFound, message)))
-        }
-        _ => Ok(()),
     }
 }
 

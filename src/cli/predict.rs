@@ -1,47 +1,93 @@
 //! `engine predict`.
 
+mod classes;
+
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use engine_core::ir::{Dim, Graph, InputKind, NodeOp, Symbol, Type};
+use engine_core::ir::{Symbol, Type};
 use engine_core::pipeline::{PredictStage, StageKind};
+use engine_core::stage::{Prediction, prediction};
+use engine_runtime::data::csv::Reading;
+use engine_runtime::data::source::reading_for;
 use engine_runtime::data::{npy, npz, table};
-use engine_runtime::session::{CompilingPlanner, Session};
+use engine_runtime::files::Overwrite;
+use engine_runtime::session::{CompilingPlanner, DataNames, Session, StageFault, data_names};
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
 use super::PredictArgs;
 use super::device::{compile_options_for, on_device};
+use super::file::{self, RESULTS};
 use super::open::{Opened, open};
-use super::output::{Failure, expect_folder, remark};
+use super::output::{Failure, expect_printed, print, remark, show};
 use crate::Engine;
+use classes::{Classes, classes_of_outputs};
 
 pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure> {
     let Engine { mut registry, .. } = engine;
     let opened = open(&args.graph, &mut registry)?;
-    let stage = predict_stage(&opened)?;
-    check_output(&args.output, stage.outputs.len())?;
-    let (name, ty) = fed_input(&opened.pipeline.graph, stage)?;
-    let rows = table::read(&args.input)?;
+    let (name, stage) = predict_stage(&opened)?;
+    expect_checkpoint(&opened, args)?;
+    check_output(args, stage.outputs.len())?;
+    let fed = prediction(&opened.pipeline, stage)
+        .map_err(|issue| opened.stage_failure(name, &StageFault(issue)))?;
+    let trained = args.load.as_ref().map_or_else(DataNames::new, |path| data_names(path));
+    let rows = read_rows(&opened, args, &fed, &trained)?;
+    let classes = classes_of_outputs(&opened.pipeline, &registry, (stage, &fed), &trained)?;
     let outputs = on_device(&args.machine.place, |device| {
         let options = compile_options_for(&args.machine.compile, &**device);
         let pipeline = Arc::clone(&opened.pipeline);
         let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry.clone(), options);
         let session = Session::new(pipeline, Arc::new(planner), Arc::clone(device), IndexMap::new());
         let mut session = session.map_err(|error| opened.failure(error))?;
-        session.load(&args.load)?.iter().for_each(|note| remark(format!("note: {note}")));
-        predict_rows(&opened, &mut session, stage, (&name, &ty), &rows)
+        if let Some(path) = &args.load {
+            session.load(path)?.iter().for_each(|note| remark(format!("note: {note}")));
+        }
+        predict_rows(&opened, &mut session, stage, (&fed.input, &fed.ty), &rows)
     })?;
-    write(&args.output, &outputs)
+    write(&args.output, &outputs, &classes)
 }
 
-fn predict_stage(opened: &Opened) -> Result<&PredictStage, Failure> {
+/// Reads the rows in the type of the input that they go to, by the names of the columns that the graph was trained on.
+fn read_rows(
+    opened: &Opened,
+    args: &PredictArgs,
+    fed: &Prediction,
+    trained: &DataNames,
+) -> Result<HostTensor, Failure> {
+    let pipeline = &opened.pipeline;
+    let decl = pipeline.inputs.iter().find(|decl| decl.name == fed.input);
+    let from = decl.and_then(|decl| decl.from.as_ref());
+    let source = from.and_then(|(data, _)| pipeline.data.iter().find(|decl| decl.name == *data));
+    let reading = match source {
+        Some(source) => reading_for(source, fed.ty.dtype)?,
+        None => Reading { dtype: fed.ty.dtype, ..Reading::default() },
+    };
+    let known = from.and_then(|(data, field)| trained.get(&format!("{data}.{field}")));
+    let columns = known.map(|names| names.columns.clone()).filter(|columns| !columns.is_empty());
+    let rows = table::read_as(&args.input, &Reading { columns: columns.clone(), ..reading })?;
+    let file = args.input.display();
+    match (&columns, &rows.columns.names) {
+        (Some(_), None) if rows.columns.n_columns > 0 => remark(format!(
+            "note: {file} has no names of columns, so their order counts: it must be that of the training data"
+        )),
+        (None, Some(_)) if from.is_some() => remark(format!(
+            "note: no names of columns were kept in training, so the order of those of {file} counts"
+        )),
+        _ => {}
+    }
+    rows.notes.iter().for_each(|note| remark(format!("note: {note}")));
+    Ok(rows.tensor)
+}
+
+/// The first `Predict` stage, and its name.
+fn predict_stage(opened: &Opened) -> Result<(&Symbol, &PredictStage), Failure> {
     let stages = opened.pipeline.stages.iter();
     let mut predicts = stages.filter_map(|stage| match &stage.kind {
-        StageKind::Predict(predict) => Some(predict),
+        StageKind::Predict(predict) => Some((&stage.name, predict)),
         _ => None,
     });
     predicts.next().ok_or_else(|| {
@@ -49,28 +95,13 @@ fn predict_stage(opened: &Opened) -> Result<&PredictStage, Failure> {
     })
 }
 
-/// The one plain input that the outputs depend on.
-fn fed_input(graph: &Graph, stage: &PredictStage) -> Result<(Symbol, Type), Failure> {
-    let mut wanted = graph.clone();
-    wanted.state.clear();
-    let found = stage.outputs.iter().map(|(name, node)| Some((name.clone(), graph.find(node)?)));
-    wanted.outputs = found.collect::<Option<_>>().ok_or_else(|| Failure::graph("an output is no node"))?;
-    let wanted = wanted.pruned();
-    let inputs = wanted.nodes.iter().filter(|node| node.op == NodeOp::Input(InputKind::Data));
-    let inputs: Vec<_> = inputs.map(|node| &node.outputs[0]).collect();
-    match inputs[..] {
-        [input] if matches!(input.ty.shape.first(), Some(Dim::Named(_))) => {
-            Ok((input.name.clone(), input.ty.clone()))
+/// Without a checkpoint, parameters would have their initial values.
+fn expect_checkpoint(opened: &Opened, args: &PredictArgs) -> Result<(), Failure> {
+    match args.load.is_none() && !opened.pipeline.params.is_empty() {
+        true => {
+            Err(Failure::graph("the pipeline has parameters; `--load CKPT` gives them their trained values"))
         }
-        [input] => {
-            let (name, ty) = (&input.name, &input.ty);
-            Err(Failure::graph(format!("input `{name}: {ty}` cannot take rows; name its first extent")))
-        }
-        _ => {
-            let names: Vec<String> = inputs.iter().map(|input| format!("`{}`", input.name)).collect();
-            let names = if names.is_empty() { "none".to_string() } else { names.join(", ") };
-            Err(Failure::graph(format!("the outputs must depend on one input, they depend on {names}")))
-        }
+        false => Ok(()),
     }
 }
 
@@ -88,10 +119,10 @@ fn predict_rows(
     for first in (0..n_rows).step_by(stage.batch.max(1)) {
         let n_batch = stage.batch.max(1).min(n_rows - first);
         let batch = table::fit(rows, ty, first, n_batch)?;
-        let outputs = session.run(&nodes, &IndexMap::from([(name.to_string(), batch)]));
-        let mut outputs = outputs.map_err(|error| opened.failure(error))?;
+        let outputs = session.run_in(stage.mode, &nodes, &IndexMap::from([(name.to_string(), batch)]));
+        let outputs = outputs.map_err(|error| opened.failure(error))?;
         for (node, parts) in nodes.iter().zip(&mut parts) {
-            let part = outputs.swap_remove(&**node).filter(|part| part.shape().first() == Some(&n_batch));
+            let part = outputs.get(&**node).filter(|part| part.shape().first() == Some(&n_batch)).cloned();
             parts.push(
                 part.ok_or_else(|| Failure::graph(format!("output `{node}` has no value for every row")))?,
             );
@@ -110,37 +141,58 @@ fn joined(parts: &[HostTensor]) -> Result<HostTensor, Failure> {
 }
 
 /// Nothing if a file of that name can hold so many outputs.
-fn check_output(path: &Path, n_outputs: usize) -> Result<(), Failure> {
-    match n_outputs != 1 && path.extension().is_some_and(|extension| extension == "npy") {
-        true => Err(Failure::graph(format!(
+fn check_output(args: &PredictArgs, n_outputs: usize) -> Result<(), Failure> {
+    let path = &args.output;
+    if n_outputs != 1 && path.extension().is_some_and(|extension| extension == "npy") {
+        return Err(Failure::graph(format!(
             "a .npy file holds one output, there are {n_outputs}; write a .npz or .csv file"
-        ))),
-        false => expect_folder(path),
+        )));
     }
+    if is_standard(path) {
+        return Ok(());
+    }
+    let mut sources: Vec<&Path> = vec![&args.graph.graph, &args.input];
+    sources.extend(args.load.as_deref());
+    file::expect_other(path, &sources)?;
+    file::expect_writable(path, &RESULTS, Overwrite::Own)
 }
 
-fn write(path: &Path, outputs: &IndexMap<String, HostTensor>) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::unwritable(path, &error);
-    if path.as_os_str() == "-" {
-        // A reader that has had enough is no failure.
-        return match write_csv(outputs, &mut BufWriter::new(io::stdout().lock())) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failed(error)),
-            _ => Ok(()),
-        };
+/// Whether a path stands for the standard output.
+fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn write(path: &Path, outputs: &IndexMap<String, HostTensor>, classes: &Classes) -> Result<(), Failure> {
+    if is_standard(path) {
+        match io::stdout().is_terminal() {
+            true => {
+                let mut text = vec![];
+                write_csv(outputs, classes, &mut text).map_err(Failure::machine)?;
+                print(String::from_utf8_lossy(&text).trim_end());
+            }
+            false => show(|out| write_csv(outputs, classes, &mut BufWriter::new(out))),
+        }
+        return expect_printed();
     }
-    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-    let written = match (path.extension().and_then(OsStr::to_str), &outputs.values().collect::<Vec<_>>()[..])
-    {
-        (Some("npz"), _) => npz::write(outputs, &mut file),
-        (Some("npy"), [output]) => npy::write(output, &mut file),
-        _ => write_csv(outputs, &mut file),
-    };
-    written.and_then(|()| file.flush()).map_err(failed)
+    let kind = path.extension().and_then(OsStr::to_str);
+    file::write(path, (&RESULTS, Overwrite::Own), &|file| match (
+        kind,
+        &outputs.values().collect::<Vec<_>>()[..],
+    ) {
+        (Some("npz"), _) => npz::write(outputs, file),
+        (Some("npy"), [output]) => npy::write(output, file),
+        _ => write_csv(outputs, classes, file),
+    })
 }
 
 /// One line a row, under a line of names: `class,probability.0,probability.1`.
-fn write_csv(outputs: &IndexMap<String, HostTensor>, to: &mut dyn Write) -> io::Result<()> {
-    let columns: Vec<Column> = outputs.iter().map(|(name, tensor)| Column::new(name, tensor)).collect();
+fn write_csv(
+    outputs: &IndexMap<String, HostTensor>,
+    classes: &Classes,
+    to: &mut dyn Write,
+) -> io::Result<()> {
+    let columns = outputs.iter().map(|(name, tensor)| Column::new(name, tensor, classes.get(name)));
+    let columns: Vec<Column> = columns.collect();
     let names: Vec<String> = columns.iter().flat_map(Column::names).collect();
     writeln!(to, "{}", names.join(","))?;
     let n_rows = columns.iter().map(|column| column.n_rows).min().unwrap_or(0);
@@ -159,10 +211,12 @@ struct Column<'o> {
     is_single: bool,
     n_rows: usize,
     width: usize,
+    /// What the classes are called that the values, or the columns, stand for.
+    classes: Option<&'o [String]>,
 }
 
 impl<'o> Column<'o> {
-    fn new(name: &'o str, tensor: &HostTensor) -> Self {
+    fn new(name: &'o str, tensor: &HostTensor, classes: Option<&'o Vec<String>>) -> Self {
         let values = tensor.to_f64();
         let n_rows = tensor.shape()[0];
         let width = tensor.shape()[1..].iter().product();
@@ -172,20 +226,40 @@ impl<'o> Column<'o> {
             values,
             n_rows,
             width,
+            classes: classes.map(Vec::as_slice),
         }
     }
 
     fn names(&self) -> Vec<String> {
-        match self.width {
-            1 => vec![self.name.to_string()],
-            width => (0..width).map(|column| format!("{}.{column}", self.name)).collect(),
+        match (self.width, self.classes) {
+            (1, _) => vec![quoted(self.name)],
+            (width, Some(classes)) if classes.len() == width => {
+                classes.iter().map(|class| quoted(&format!("{}.{class}", self.name))).collect()
+            }
+            (width, _) => (0..width).map(|column| quoted(&format!("{}.{column}", self.name))).collect(),
         }
     }
 
     fn fields(&self, row: usize) -> Vec<String> {
         let values = &self.values[row * self.width..(row + 1) * self.width];
-        let text = |&value: &f64| if self.is_single { (value as f32).to_string() } else { value.to_string() };
-        values.iter().map(text).collect()
+        values.iter().map(|&value| self.text(value)).collect()
+    }
+
+    fn text(&self, value: f64) -> String {
+        let class = self.classes.filter(|_| self.width == 1 && !self.is_single);
+        match class.and_then(|classes| classes.get(value as usize)) {
+            Some(class) => quoted(class),
+            None if self.is_single => (value as f32).to_string(),
+            None => value.to_string(),
+        }
+    }
+}
+
+/// A field of CSV, in quotes if it needs them.
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) || text.trim() != text {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_string(),
     }
 }
 
@@ -201,8 +275,21 @@ mod tests {
         let shares = HostTensor::from_slice(&[2, 2], &[0.1f32, 0.9, 1.0, f32::NAN]).unwrap();
         let outputs = IndexMap::from([("class".to_string(), class), ("share".to_string(), shares)]);
         let mut text = vec![];
-        write_csv(&outputs, &mut text).unwrap();
+        write_csv(&outputs, &Classes::new(), &mut text).unwrap();
         assert_eq!(String::from_utf8(text).unwrap(), "class,share.0,share.1\n3,0.1,0.9\n7,1,NaN\n");
+    }
+
+    #[test]
+    fn classes_go_by_their_names() {
+        let class = HostTensor::from_slice(&[2], &[1i32, 0]).unwrap();
+        let shares = HostTensor::from_slice(&[2, 2], &[0.25f32, 0.75, 1.0, 0.0]).unwrap();
+        let outputs = IndexMap::from([("class".to_string(), class), ("share".to_string(), shares)]);
+        let names = vec!["a, \"b\"".to_string(), "rose".to_string()];
+        let classes = Classes::from([("class".to_string(), names.clone()), ("share".to_string(), names)]);
+        let mut text = vec![];
+        write_csv(&outputs, &classes, &mut text).unwrap();
+        let expected = "class,\"share.a, \"\"b\"\"\",share.rose\nrose,0.25,0.75\n\"a, \"\"b\"\"\",1,0\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 
     #[test]

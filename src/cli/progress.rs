@@ -4,14 +4,18 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use engine_core::diag::legible::message;
 use engine_core::ir::DType;
 use engine_runtime::data::source::DataSet;
-use engine_runtime::session::{EpochReport, Event, OutputReport, StageReport};
+use engine_runtime::session::{EndReason, EpochReport, Event, OutputReport, StageReport, TrainingEnd};
 use engine_runtime::tensor::HostTensor;
 use indexmap::{IndexMap, IndexSet};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::output::{print, remark};
+
+/// Bytes of a stage's name beside its bar.
+const LONGEST_NAME: usize = 40;
 
 /// Shows events as they come.
 pub(super) struct Progress {
@@ -20,20 +24,22 @@ pub(super) struct Progress {
     last_epoch: Option<String>,
     /// Checkpoints that the stage has written, some of them again and again.
     saved: IndexSet<PathBuf>,
-    bar: ProgressBar,
+    /// Where bars are drawn.
+    target: Box<dyn Fn() -> ProgressDrawTarget>,
+    /// The bar of the stage that is under way; at other times there is none that could be drawn.
+    bar: Option<ProgressBar>,
 }
 
 impl Progress {
     /// Bars appear if the standard error is a terminal.
     pub(super) fn new(quiet: bool) -> Self {
         let live = !quiet && io::stderr().is_terminal();
-        let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Progress {
-            quiet,
-            last_epoch: None,
-            saved: IndexSet::new(),
-            bar: ProgressBar::with_draw_target(None, target),
-        }
+        let target = if live { ProgressDrawTarget::stderr } else { ProgressDrawTarget::hidden };
+        Progress::drawn_on(quiet, target)
+    }
+
+    fn drawn_on(quiet: bool, target: impl Fn() -> ProgressDrawTarget + 'static) -> Self {
+        Progress { quiet, last_epoch: None, saved: IndexSet::new(), target: Box::new(target), bar: None }
     }
 
     /// Shows one event.
@@ -43,9 +49,11 @@ impl Progress {
             Event::Note(note) => self.remark(&format!("note: {note}")),
             Event::StageStarted { stage, n_steps, .. } => self.start_bar(stage, *n_steps),
             Event::Progress { step, epoch, n_epochs, loss, .. } => {
-                self.bar.set_position(*step);
                 let loss = loss.map_or(String::new(), |loss| format!("  loss {loss:.4}"));
-                self.bar.set_message(format!("epoch {epoch}/{n_epochs}{loss}"));
+                if let Some(bar) = &self.bar {
+                    bar.set_position(*step);
+                    bar.set_message(format!("epoch {epoch}/{n_epochs}{loss}"));
+                }
             }
             Event::EpochDone { stage, n_epochs, report, set } => {
                 let line = epoch_line(stage, *n_epochs, report, *set);
@@ -55,7 +63,10 @@ impl Progress {
             // A search without a truth measures nothing.
             Event::Evaluated { metrics, .. } if metrics.is_empty() => {}
             Event::Evaluated { stage, metrics, set } => {
-                self.result(&format!("{stage}: {}{}", metrics_text(metrics), stand_in(set)), true);
+                self.result(
+                    &format!("{stage}: {}{}", metric_texts("", metrics).join(", "), stand_in(set)),
+                    true,
+                );
             }
             Event::Outputs { stage, outputs } => {
                 for (name, tensor) in *outputs {
@@ -78,6 +89,9 @@ impl Progress {
                 if let Some(line) = self.last_epoch.take().filter(|_| self.quiet) {
                     self.result(&line, true);
                 }
+                if let Some(end) = &report.end {
+                    self.training_ended(&report.name, end);
+                }
                 let each = match &*report.kind {
                     "train" => "steps",
                     "search" => "batches of queries",
@@ -90,8 +104,10 @@ impl Progress {
     }
 
     /// Takes the bar away.
-    pub(super) fn finish(&self) {
-        self.bar.finish_and_clear();
+    pub(super) fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
     }
 
     fn data_loaded(&self, data: &str, set: &DataSet) {
@@ -104,14 +120,32 @@ impl Progress {
         }
     }
 
-    fn start_bar(&self, stage: &str, n_steps: u64) {
+    /// Why training ended, and its best epoch. If that is not how it was to end, a quiet run says so, too.
+    fn training_ended(&self, stage: &str, end: &TrainingEnd) {
+        let TrainingEnd { epoch, n_epochs, best, .. } = end;
+        let metric = best.as_ref().map_or("the monitored metric", |best| &best.metric);
+        if let EndReason::EarlyStop { patience, min_delta } = end.reason {
+            let by = if min_delta > 0.0 { format!(" by more than {min_delta}") } else { String::new() };
+            let epochs = if patience == 1 { "epoch".to_string() } else { format!("{patience} epochs") };
+            let why = format!("`{metric}` has not improved{by} in the last {epochs}");
+            self.result(&format!("{stage}: stopped early, after epoch {epoch}/{n_epochs}: {why}"), true);
+        }
+        if let Some(best) = best {
+            let restored = if best.is_restored { "; its state is restored" } else { "" };
+            let line =
+                format!("{stage}: best epoch {}: {metric} {}{restored}", best.epoch, number(best.value));
+            self.result(&line, best.is_restored);
+        }
+    }
+
+    fn start_bar(&mut self, stage: &str, n_steps: u64) {
+        self.finish();
         let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {msg}  {eta} left");
-        self.bar.set_prefix(stage.to_string());
-        self.bar.set_message("");
-        self.bar.set_length(n_steps);
-        self.bar.reset();
-        self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        self.bar.enable_steady_tick(Duration::from_millis(200));
+        let bar = ProgressBar::with_draw_target(Some(n_steps), (self.target)())
+            .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            .with_prefix(message(stage, LONGEST_NAME));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        self.bar = Some(bar);
     }
 
     /// A line of the standard output; intermediate ones are left out if quiet.
@@ -128,25 +162,26 @@ impl Progress {
     }
 
     fn above_bar(&self, show: impl FnOnce()) {
-        self.bar.suspend(show);
+        match &self.bar {
+            Some(bar) => bar.suspend(show),
+            None => show(),
+        }
     }
 }
 
+/// `train` is what training measured on the way, while parameters changed; the split of the evaluation comes after it.
 fn epoch_line(stage: &str, n_epochs: u64, report: &EpochReport, set: Option<&DataSet>) -> String {
-    let mut parts = vec![format!("loss {:.4}", report.train_loss)];
-    parts.extend(report.train_metrics.iter().map(|(name, value)| format!("train {name} {}", number(*value))));
-    if !report.metrics.is_empty() {
-        parts.push(metrics_text(&report.metrics));
-    }
+    let mut parts = vec![format!("train loss {}", number(report.train_loss))];
+    parts.extend(metric_texts("train ", &report.train_metrics));
+    let split = report.evaluated_on.as_ref().map_or(String::new(), |split| format!("{split} "));
+    parts.extend(metric_texts(&split, &report.metrics));
     parts.push(format!("{:.2} s", report.seconds));
     let note = set.filter(|_| !report.metrics.is_empty()).map_or(String::new(), stand_in);
     format!("{stage}: epoch {}/{n_epochs}: {}{note}", report.epoch, parts.join(", "))
 }
 
-fn metrics_text(metrics: &IndexMap<String, f64>) -> String {
-    let parts: Vec<String> =
-        metrics.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect();
-    parts.join(", ")
+fn metric_texts(prefix: &str, metrics: &IndexMap<String, f64>) -> Vec<String> {
+    metrics.iter().map(|(name, value)| format!("{prefix}{name} {}", number(*value))).collect()
 }
 
 /// Said wherever a metric is printed that was measured on data of the program's own making.
@@ -184,12 +219,84 @@ fn number_text(value: f64, dtype: DType) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::sync::{Arc, Mutex};
+
     use engine_runtime::data::source::Provenance;
+    use indicatif::TermLike;
 
     use super::*;
 
+    /// A terminal that keeps what is drawn on it.
+    #[derive(Clone, Debug, Default)]
+    struct Drawn(Arc<Mutex<String>>);
+
+    impl Drawn {
+        fn add(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+    }
+
+    impl TermLike for Drawn {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.add(line)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.add(text)
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Remarks before a stage and between stages, and another device that starts over, draw nothing.
+    #[test]
+    fn a_bar_is_drawn_while_a_stage_runs_only() {
+        let drawn = Drawn::default();
+        let target = drawn.clone();
+        let mut progress =
+            Progress::drawn_on(false, move || ProgressDrawTarget::term_like(Box::new(target.clone())));
+        let take = || std::mem::take(&mut *drawn.0.lock().unwrap());
+        progress.show(&Event::DataLoaded { data: "digits", set: &set(Provenance::Synthetic) });
+        progress.finish();
+        progress.show(&Event::Note("another device"));
+        assert_eq!(take(), "");
+        progress.show(&Event::StageStarted { stage: "train\u{1b}[2J", kind: "train", n_steps: 8 });
+        progress.show(&Event::Note("a remark above the bar"));
+        let shown = take();
+        assert!(shown.contains("train\\u{1b}[2J") && shown.contains("0/8"), "{shown}");
+        progress.finish();
+        take();
+        progress.show(&Event::Note("after the stage"));
+        assert_eq!(take(), "");
+    }
+
     fn set(provenance: Provenance) -> DataSet {
-        DataSet { name: "synthetic-digits".to_string(), provenance, note: None, splits: IndexMap::new() }
+        DataSet {
+            name: "synthetic-digits".to_string(),
+            provenance,
+            note: None,
+            splits: IndexMap::new(),
+            names: IndexMap::new(),
+        }
     }
 
     #[test]
@@ -198,16 +305,17 @@ mod tests {
             epoch: 2,
             train_loss: 0.25,
             seconds: 1.5,
-            train_metrics: IndexMap::new(),
+            train_metrics: IndexMap::from([("accuracy".to_string(), 0.5)]),
             metrics: IndexMap::from([("accuracy".to_string(), 0.98765)]),
+            evaluated_on: Some("test".to_string()),
         };
         let synthetic = set(Provenance::Synthetic);
         assert_eq!(
             epoch_line("train", 5, &report, Some(&synthetic)),
-            "train: epoch 2/5: loss 0.2500, accuracy 0.9877, 1.50 s (on the built-in synthetic-digits, not on real data)"
+            "train: epoch 2/5: train loss 0.2500, train accuracy 0.5000, test accuracy 0.9877, 1.50 s (on the built-in synthetic-digits, not on real data)"
         );
         let real = set(Provenance::Files { dir: "data".into() });
-        assert!(epoch_line("train", 5, &report, Some(&real)).ends_with("accuracy 0.9877, 1.50 s"));
+        assert!(epoch_line("train", 5, &report, Some(&real)).ends_with("test accuracy 0.9877, 1.50 s"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `engine verify`: every kernel against the interpreter, or every op and kernel of one device against those of others.
 
 mod apart;
+mod compare;
 mod errors;
 mod operands;
 mod page;
@@ -11,23 +12,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::compile::Compiled;
-use engine_core::fuse::{Kernel, RowConsumer, Use, fuse};
-use engine_core::ir::{Graph, InputKind, Node, NodeOp, Symbol, Value};
-use engine_core::op::{Registry, Selected};
-use engine_core::oracle::{Oracle, Precision};
-use engine_core::plan::{self, ALIGNMENT, Buffer, Launch, Place, Plan, plan};
-use engine_runtime::device::{Device, DeviceKind};
-use engine_runtime::once::Once;
+use engine_core::fuse::{Kernel, Use, fuse};
+use engine_core::ir::{Graph, InputKind, Node, NodeOp, Value};
+use engine_core::plan::{ALIGNMENT, Buffer, Launch, Place, Plan, plan};
+use engine_runtime::device::Device;
 
 use super::VerifyArgs;
 use super::device::compile_options_for;
 use super::explain::compile_stages;
 use super::open::open;
 use super::output::{Failure, print};
-use super::selftest::{Fault, tolerance};
+use super::selftest::Fault;
 use crate::Engine;
-use errors::{Histogram, nearer};
-use operands::{Sort, operands};
+use compare::compare;
+use errors::Histogram;
+use operands::Sort;
 
 /// Data sets are taken to be no longer than this, as their rows are computed in double precision.
 const MOST_ROWS: usize = 4096;
@@ -52,8 +51,8 @@ fn verify_graph(
     let opened = open(&args.graph(graph), &mut registry)?;
     let options = compile_options_for(&args.compile, &**device);
     let data_dir = args.data_dir.as_deref();
-    let stages = compile_stages(&opened, registry, &engine.sources, data_dir, options, Some(MOST_ROWS))?;
-    let (mut n_kernels, mut n_wrong, mut n_skipped) = (0, 0, 0);
+    let stages = compile_stages(&opened, registry, &engine.sources, data_dir, options, Some(MOST_ROWS), &[])?;
+    let (mut n_kernels, mut n_wrong, mut n_wrong_plans, mut n_skipped) = (0, 0, 0, 0);
     for (name, compiled) in &stages {
         print(format!(
             "stage {name}: elements by how many units in the last place (ULP) they are off; many where terms cancel"
@@ -66,13 +65,34 @@ fn verify_graph(
             n_wrong += usize::from(matches!(checked, Checked::Wrong { .. }));
             n_skipped += usize::from(matches!(checked, Checked::Skipped(_)));
         }
+        let checked = check_plan(compiled, device)?;
+        print(format!("{:<28} {:<13} {}", "the whole plan", "plan", checked.text()));
+        n_wrong_plans += usize::from(matches!(checked, Checked::Wrong { .. }));
     }
     let device = device.info().name;
-    match n_wrong {
-        0 => print(summary(n_kernels, n_skipped, &device)),
+    match (n_wrong, n_wrong_plans) {
+        (0, 0) => print(summary(n_kernels, n_skipped, &device)),
+        (0, _) => {
+            let message =
+                format!("{n_wrong_plans} of {} plans on {device} are wrong as a whole", stages.len());
+            return Err(Failure::graph(message));
+        }
         _ => return Err(Failure::graph(format!("{n_kernels} kernels on {device}: {n_wrong} are wrong"))),
     }
     Ok(())
+}
+
+/// Runs a plan as a run does, in place and with memory used again, and compares only what it gives out. Kernels by
+/// themselves have a buffer for each value, so they do not show what one of them destroys for another.
+fn check_plan(compiled: &Compiled, device: &Arc<dyn Device>) -> Result<Checked, Failure> {
+    let plan = Arc::new(compiled.plan.clone());
+    let sorts = [Sort::Signed, Sort::Positive];
+    match compare(&compiled.primitives, &compiled.typed, plan, device, &sorts) {
+        Ok(histogram) => Ok(Checked::Right(histogram)),
+        Err(Fault::Unsupported(why)) => Ok(Checked::Skipped(why)),
+        Err(Fault::Wrong(why)) => Ok(Checked::Wrong { why, smallest: vec![] }),
+        Err(Fault::Machine(error)) => Err(error.into()),
+    }
 }
 
 fn summary(n_kernels: usize, n_skipped: usize, device: &str) -> String {
@@ -100,6 +120,7 @@ impl Checked {
     fn text(&self) -> String {
         match self {
             Checked::Right(histogram) => histogram.text(),
+            Checked::Wrong { why, smallest } if smallest.is_empty() => format!("WRONG: {why}"),
             Checked::Wrong { why, smallest } => {
                 format!("WRONG: {why}; the smallest wrong fusion is {}", smallest.join(", "))
             }
@@ -116,7 +137,7 @@ fn check(kernel: &Kernel, compiled: &Compiled, device: &Arc<dyn Device>) -> Resu
     };
     let part = part(graph, &sources, &results);
     let alone = Arc::new(plan_of(kernel, compiled));
-    match compare(&part, &compiled.typed, alone, device) {
+    match compare(&part, &compiled.typed, alone, device, &Sort::ALL) {
         Ok(histogram) => Ok(Checked::Right(histogram)),
         Err(Fault::Unsupported(why)) => Ok(Checked::Skipped(why)),
         Err(Fault::Wrong(why)) => {
@@ -149,7 +170,7 @@ fn shrink(compiled: &Compiled, kernel: &Kernel, sources: &[Value], device: &Arc<
     let wrong = kernel.nodes.iter().position(|&node| {
         let part = part(graph, sources, &[Value::of(node)]);
         let fused = plan(&part, fuse(&part, true).kernels, 1);
-        matches!(compare(&part, &compiled.typed, Arc::new(fused), device), Err(Fault::Wrong(_)))
+        matches!(compare(&part, &compiled.typed, Arc::new(fused), device, &Sort::ALL), Err(Fault::Wrong(_)))
     });
     let last = wrong.unwrap_or(kernel.nodes.len().saturating_sub(1));
     kernel.nodes[..=last].iter().map(|&node| format!("`{}`", graph.nodes[node].name())).collect()
@@ -226,109 +247,6 @@ fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
         values: vec![],
         buffers,
     }
-}
-
-// ---- Running both.
-
-/// Runs a part of a graph on operands of all sorts and counts how far the device is off. One that may take subnormal
-/// numbers for zeros may do so where it likes.
-fn compare(
-    part: &Graph,
-    typed: &Graph,
-    plan: Arc<Plan>,
-    device: &Arc<dyn Device>,
-) -> Result<Histogram, Fault> {
-    let registry = Registry::new();
-    let n_summed = longest_sum(part) as f64;
-    let of_products = product_tolerance(part, &plan, &**device);
-    let (part, selections) = (&with_sources(part), selections(part));
-    let mut histogram = Histogram::default();
-    for sort in Sort::ALL {
-        let inputs = operands(part, typed, sort);
-        let precision = if sort.is_tame() { Precision::F64 } else { Precision::Rounded };
-        let oracle = Oracle { registry: &registry, precision };
-        let exact = oracle.run(part, &inputs, SEED, i64::from(STEP));
-        let exact = exact.map_err(|error| Fault::Unsupported(error.to_string()))?;
-        let mut once = Once::new(device, Arc::clone(&plan), &inputs, SEED)?;
-        once.run(STEP)?;
-        let found = once.outputs()?;
-        for (name, expected) in &exact.outputs {
-            let Some(found) = found.get(name) else { continue };
-            let source = selections.get(name).and_then(|_| exact.outputs.get(&source_name(name)));
-            let allowed = tolerance(source.unwrap_or(expected).dtype) * n_summed.sqrt().max(1.0);
-            let allowed = allowed.max(of_products);
-            let mut counts = histogram.clone();
-            let mut counted = match source {
-                Some(source) => counts.count_places(found, expected, source, allowed),
-                None => counts.count(found, expected, allowed),
-            };
-            if counted.is_err() && device.may_flush() && source.is_none() {
-                let flushed = Oracle::flushed(&registry).run(part, &inputs, SEED, i64::from(STEP));
-                let flushed = flushed.map_err(|error| Fault::Unsupported(error.to_string()))?;
-                counts = histogram.clone();
-                counted = counts.count(found, &nearer(found, expected, &flushed.outputs[name]), allowed);
-            }
-            histogram = counts;
-            counted.map_err(|why| Fault::Wrong(format!("`{name}`{why} ({})", sort.text())))?;
-        }
-    }
-    Ok(histogram)
-}
-
-/// How far results may be off because products are computed in TF32, if any are: its factors have ten bits.
-fn product_tolerance(part: &Graph, plan: &Plan, device: &dyn Device) -> f64 {
-    let is_rough = plan.matmul == plan::Precision::Tf32 && device.info().kind == DeviceKind::Cuda;
-    let has_products = part.nodes.iter().any(|node| matches!(node.op, NodeOp::Contract(_)));
-    if is_rough && has_products { 1e-3 } else { 0.0 }
-}
-
-/// Results that say where in the rows of a computed value something was found, by name, with that value.
-fn selections(part: &Graph) -> HashMap<Symbol, Value> {
-    let source = |result: Value| {
-        let consumer = RowConsumer::of(part, result.node)?;
-        let selected = consumer.selection()?.results;
-        let source = part.nodes[result.node].inputs[0];
-        let is_given = matches!(part.nodes[source.node].op, NodeOp::Input(_));
-        let last = part.ty(source).rank().checked_sub(1)?;
-        let is_along_rows = match &part.nodes[result.node].op {
-            NodeOp::Reduce { axes, .. } => axes[..] == [last],
-            _ => true,
-        };
-        (selected.get(result.port) == Some(&Selected::Indices) && !is_given && is_along_rows)
-            .then_some(source)
-    };
-    part.outputs.iter().filter_map(|(name, value)| Some((name.clone(), source(*value)?))).collect()
-}
-
-/// The part with what was selected from among its results.
-fn with_sources(part: &Graph) -> Graph {
-    let mut part = part.clone();
-    part.outputs.extend(selections(&part).into_iter().map(|(name, value)| (source_name(&name), value)));
-    part
-}
-
-fn source_name(result: &Symbol) -> Symbol {
-    format!("what {result} is of").into()
-}
-
-/// The longest extent that a contraction or a reduction of the part runs over.
-fn longest_sum(part: &Graph) -> usize {
-    let reduced = |node: &Node| {
-        let of = |value: Value, axes: &[usize]| {
-            let extents = part.ty(value).extents();
-            axes.iter().map(|&axis| extents[axis]).product::<usize>()
-        };
-        match &node.op {
-            NodeOp::Contract(contract) => {
-                let axes: Vec<usize> = contract.contracted.iter().map(|&(axis, _)| axis).collect();
-                of(node.inputs[0], &axes)
-            }
-            NodeOp::Reduce { axes, .. } => of(node.inputs[0], axes),
-            NodeOp::Scan { axis, .. } => of(node.inputs[0], &[*axis]),
-            _ => 1,
-        }
-    };
-    part.nodes.iter().map(reduced).max().unwrap_or(1)
 }
 
 #[cfg(test)]

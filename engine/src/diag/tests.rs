@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use expect_test::{Expect, expect};
+use proptest::prelude::*;
 
 const MLP: &str = "(\n    name: \"mlp\",\n    nodes: [\n        (name: \"y\", op: \"add\", inputs: [\"h\", \"b\"]),\n    ],\n)\n";
 
@@ -183,5 +184,63 @@ fn near_names_are_found_and_far_ones_are_not() {
         ("", None),
     ] {
         assert_eq!(nearest(written, ops), meant, "{written}");
+    }
+}
+
+/// Files that hold commands to the terminal, and diagnostics that quote them at length.
+fn any_text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        "[a-z`\"(){}:\u{1b}\u{9b}\u{202e}\u{7}\r ]{0,20}",
+        Just("\n".to_string()),
+        ("[a-z`\u{1b}\n]{1,3}", 0..800usize).prop_map(|(piece, n)| piece.repeat(n)),
+    ];
+    proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+/// A line of a note is indented, which makes many short lines long.
+#[test]
+fn many_short_lines_are_cut() {
+    let mut sources = Sources::new();
+    let file = sources.add("f.ron", "a");
+    let mut diagnostic = Diagnostic::error(Code::E0101, "`\n".repeat(400));
+    diagnostic.help("a\n".repeat(400));
+    (0..5).for_each(|_| _ = diagnostic.also(Span::new(file, 0, 1), "\n".repeat(200)));
+    let mut diags = Diagnostics::new();
+    diags.push(diagnostic);
+    for look in [Look::Plain, Look::Coloured] {
+        let shown = diags.render(&sources, look);
+        assert!(shown.len() <= legible::MOST_BYTES && shown.ends_with("…\n"), "{} bytes", shown.len());
+    }
+}
+
+proptest! {
+    /// Whatever files, names and messages hold, a terminal shows it and is not told what to do, in 4 KB.
+    #[test]
+    fn no_diagnostic_holds_a_command_or_is_too_long(
+        name in any_text(),
+        text in any_text(),
+        message in any_text(),
+        help in any_text(),
+        labels in proptest::collection::vec((any::<u16>(), any::<u16>(), any_text()), 0..12),
+    ) {
+        let mut sources = Sources::new();
+        let file = sources.add(name, text);
+        let mut diagnostic = Diagnostic::error(Code::E0101, message);
+        diagnostic.help(help);
+        for (start, len, remark) in labels {
+            let start = start as usize % 3000;
+            diagnostic.also(Span::new(file, start, start + len as usize), remark);
+        }
+        let mut diags = Diagnostics::new();
+        diags.push(diagnostic);
+        let shown = diags.render(&sources, Look::Plain);
+        let hidden = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        prop_assert!(!shown.contains(hidden), "{shown:?}");
+        prop_assert!(shown.len() <= legible::MOST_BYTES, "{} bytes: {shown}", shown.len());
+        // Colours are the only commands.
+        let coloured = diags.render(&sources, Look::Coloured);
+        let is_no_colour = |c: char| hidden(c) && c != '\u{1b}';
+        prop_assert!(!coloured.contains(is_no_colour), "{coloured:?}");
+        prop_assert!(coloured.len() <= legible::MOST_BYTES, "{} bytes", coloured.len());
     }
 }

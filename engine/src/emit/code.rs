@@ -201,6 +201,11 @@ impl Code<'_> {
         if x.elem_type() == elem {
             return x;
         }
+        // Naga's SPIR-V extends the sign of an unsigned word that becomes a signed one of another width.
+        if x.elem_type() == U32 && elem == I64 && !self.target.has_exact_functions {
+            let wide = self.out(U64, Operator::Cast(UnaryOperator { input: x }));
+            return self.out(I64, Operator::Cast(UnaryOperator { input: wide }));
+        }
         self.out(elem, Operator::Cast(UnaryOperator { input: x }))
     }
 

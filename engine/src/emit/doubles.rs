@@ -51,9 +51,11 @@ fn split_ln2(code: &mut Code, x: Variable) -> (Variable, Variable) {
     let n = code.times(x, scale);
     let n = code.un(Arithmetic::Round, n);
     let [high, low] = LN2.map(|part| number(code, -part));
+    let whole = code.cast(I64, n);
+    // As for `f32`: another value than n.
+    let again = code.cast(F64, whole);
     let r = code.fma(n, high, x);
-    let r = code.fma(n, low, r);
-    (code.cast(I64, n), r)
+    (whole, code.fma(again, low, r))
 }
 
 /// eʳ − 1 for |r| ≤ ½ ln 2.
@@ -184,6 +186,10 @@ fn log1p(code: &mut Code, x: Variable) -> Variable {
     let bits_of_one = code.int(U64, 1f64.to_bits() as i64);
     let is_nothing = code.cmp(Comparison::Equal, bits, bits_of_one);
     let divisor = code.select(is_nothing, one, part);
+    // Beyond the digits of x the ratio is 1, but the parts of u may be infinite.
+    let digits = code.int(I64, 64);
+    let is_large = code.less(digits, exponent);
+    let divisor = code.select(is_large, x, divisor);
     let ratio = code.over(x, divisor);
     let value = code.times(log, ratio);
     let value = functions::log_ends(code, total, value);

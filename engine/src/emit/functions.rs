@@ -6,7 +6,7 @@
 //! products and sums together, errors are those stated; where it does not, up to a unit more.
 
 use super::code::{Code, F32, F64, I32, U32, U64};
-use super::doubles;
+use super::{doubles, turns};
 use crate::ir::Unary;
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};
 
@@ -122,9 +122,11 @@ fn split_ln2(code: &mut Code, x: Variable) -> (Variable, Variable) {
     let n = code.times(x, scale);
     let n = code.un(Arithmetic::Round, n);
     let [high, low] = LN2.map(|part| code.f(-part));
+    let whole = code.cast(I32, n);
+    // Another value than n to a compiler that would join both products into a single, less exact one.
+    let again = code.cast(F32, whole);
     let r = code.fma(n, high, x);
-    let r = code.fma(n, low, r);
-    (code.cast(I32, n), r)
+    (whole, code.fma(again, low, r))
 }
 
 /// eˣ; error below 1.1 ULP.
@@ -261,6 +263,10 @@ fn log1p(code: &mut Code, x: Variable) -> Variable {
     let bits_of_one = code.int(U32, i64::from(1f32.to_bits()));
     let is_nothing = code.cmp(Comparison::Equal, bits, bits_of_one);
     let divisor = code.select(is_nothing, one, part);
+    // Beyond the digits of x the ratio is 1, but the parts of u may be infinite.
+    let digits = code.int(I32, 32);
+    let is_large = code.less(digits, exponent);
+    let divisor = code.select(is_large, x, divisor);
     let ratio = code.over(x, divisor);
     let value = code.times(log, ratio);
     let value = log_ends(code, sum, value);
@@ -312,9 +318,10 @@ fn erf(code: &mut Code, x: Variable) -> Variable {
     code.select(is_nan, x, value)
 }
 
-/// sin(x + quarters·π/2); error below 1.5 ULP of the larger of the result and 2⁻²⁴. Beyond |x| = 1e7 it fades, and
-/// infinity gives NaN.
+/// sin(x + quarters·π/2); error below 1.5 ULP of the larger of the result and 2⁻²⁴; infinity gives NaN.
 fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
+    // Beyond it, n has more bits than the two parts hold.
+    const NEAR: f64 = 1_048_576.0;
     // π/2 in four parts: products of the first three with n are exact for n of 13 bits (W. Cody, W. Waite: "Software
     // manual for the elementary functions", 1980).
     const HALF_PI: [f64; 4] =
@@ -333,15 +340,25 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
         let r = code.fma(far, part, r);
         code.fma(near, part, r)
     });
-    let bound = code.f(2f64.powi(30));
-    let size = code.un(Arithmetic::Abs, n);
-    let is_told = code.less(size, bound);
+    let size = code.un(Arithmetic::Abs, x);
+    let bound = code.f(NEAR);
+    let is_near = code.less(size, bound);
     let zero = code.f(0.0);
-    let n = code.select(is_told, n, zero);
+    let n = code.select(is_near, n, zero);
     let quadrant = code.cast(I32, n);
-    let shift = code.int(I32, quarters);
-    let quadrant = code.bin(Arithmetic::Add, quadrant, shift);
     let quadrant = code.cast(U32, quadrant);
+    let [r, quadrant] = [r, quadrant].map(|initial| code.mutable(initial));
+    let is_far = code.not(is_near);
+    code.when(is_far, |code| {
+        let (far_quadrant, far_r) = turns::reduced(code, x);
+        code.assign(quadrant, far_quadrant);
+        code.assign(r, far_r);
+    });
+    let [r, quadrant] = [r, quadrant].map(|local| code.snapshot(local));
+    let shift = code.int(U32, quarters);
+    let quadrant = code.bin(Arithmetic::Add, quadrant, shift);
+    let infinity = code.f(f64::INFINITY);
+    let is_told = code.less(size, infinity);
     let wave = quarter_wave(code, quadrant, r, [&SINE, &COSINE]);
     let nan = code.f(f64::NAN);
     let value = code.select(is_told, wave, nan);
@@ -420,6 +437,101 @@ fn sign_of_product(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let [a_bits, b_bits] = [a, b].map(|x| code.reinterpret(word, x));
     let sign = code.bit(Bitwise::BitwiseXor, a_bits, b_bits);
     code.reinterpret(a.elem_type(), sign)
+}
+
+/// The remainder of a/b with the sign of a, exactly, whatever the quotient: the significand of `a` is divided like a
+/// number with as many digits as the exponents differ, a few at a time. NaN for b = 0 and infinite a.
+pub fn remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    let (elem, word) = (a.elem_type(), word_of(a));
+    let (mantissa_bits, width) = if word == U64 { (52, 64) } else { (23, 32) };
+    let spare = width - mantissa_bits - 1;
+    let sign_mask = if word == U64 { i64::MAX } else { i64::from(i32::MAX) };
+    let infinity = ((1i64 << (spare)) - 1) << mantissa_bits;
+    let [sign_mask, infinity, hidden, up] =
+        [sign_mask, infinity, 1 << mantissa_bits, mantissa_bits].map(|n| code.int(word, n));
+    let [zero, one] = [0, 1].map(|n| code.int(word, n));
+    let sizes = [a, b].map(|x| {
+        let bits = code.reinterpret(word, x);
+        code.bit(Bitwise::BitwiseAnd, bits, sign_mask)
+    });
+    // What subnormal numbers are multiples of is what the smallest normal ones are multiples of.
+    let parts = sizes.map(|size| {
+        let exponent = code.bit(Bitwise::ShiftRight, size, up);
+        let above = code.bit(Bitwise::ShiftLeft, exponent, up);
+        let mantissa = code.minus(size, above);
+        let full = code.plus(mantissa, hidden);
+        let is_subnormal = code.cmp(Comparison::Equal, exponent, zero);
+        let exponent = code.select(is_subnormal, one, exponent);
+        (code.select(is_subnormal, mantissa, full), exponent)
+    });
+    let [(dividend, high), (divisor, low)] = parts;
+    let no_divisor = code.cmp(Comparison::Equal, divisor, zero);
+    let safe = code.select(no_divisor, one, divisor);
+    let rest = digits_divided(code, dividend, safe, [high, low], spare);
+    let size = scaled(code, elem, rest, low);
+    let size = code.reinterpret(elem, size);
+    let value = code.with_sign_of(size, a);
+    let is_smaller = code.less(sizes[0], sizes[1]);
+    let value = code.select(is_smaller, a, value);
+    let is_endless = code.cmp(Comparison::GreaterEqual, sizes[0], infinity);
+    let is_nan = code.cmp(Comparison::Greater, sizes[1], infinity);
+    let is_undefined = code.or(is_endless, is_nan);
+    let is_undefined = code.or(is_undefined, no_divisor);
+    let nan = code.float(elem, f64::NAN);
+    code.select(is_undefined, nan, value)
+}
+
+/// `dividend · 2^(high - low) mod divisor`, `spare` bits at a time.
+fn digits_divided(
+    code: &mut Code,
+    dividend: Variable,
+    divisor: Variable,
+    [high, low]: [Variable; 2],
+    spare: i64,
+) -> Variable {
+    let word = dividend.elem_type();
+    let [zero, most] = [0, spare].map(|n| code.int(word, n));
+    let is_above = code.less(low, high);
+    let distance = code.minus(high, low);
+    let distance = code.select(is_above, distance, zero);
+    let first = code.bin(Arithmetic::Modulo, dividend, divisor);
+    let [rest, left] = [first, distance].map(|initial| code.mutable(initial));
+    code.forever(|code| {
+        let distance = code.snapshot(left);
+        let is_done = code.cmp(Comparison::Equal, distance, zero);
+        code.stop_if(is_done);
+        let is_last = code.less(distance, most);
+        let step = code.select(is_last, distance, most);
+        let digits = code.snapshot(rest);
+        let digits = code.bit(Bitwise::ShiftLeft, digits, step);
+        let digits = code.bin(Arithmetic::Modulo, digits, divisor);
+        code.assign(rest, digits);
+        let distance = code.minus(distance, step);
+        code.assign(left, distance);
+    });
+    code.snapshot(rest)
+}
+
+/// The bits of a float: a multiple of the last place of a number with that exponent.
+fn scaled(code: &mut Code, elem: ElemType, multiple: Variable, exponent: Variable) -> Variable {
+    let word = multiple.elem_type();
+    let (mantissa_bits, bias, width) = if word == U64 { (52, 1023, 64) } else { (23, 127, 32) };
+    let [zero, one, up, lost, most] =
+        [0, 1, mantissa_bits, bias + mantissa_bits, width - 1].map(|n| code.int(word, n));
+    let float = code.cast(elem, multiple);
+    let bits = code.reinterpret(word, float);
+    let its_exponent = code.bit(Bitwise::ShiftRight, bits, up);
+    let sum = code.plus(its_exponent, exponent);
+    let is_normal = code.less(lost, sum);
+    let fall = code.minus(lost, exponent);
+    let fall = code.bit(Bitwise::ShiftLeft, fall, up);
+    let normal = code.minus(bits, fall);
+    let places = code.minus(exponent, one);
+    let places = code.bit(Bitwise::BitwiseAnd, places, most);
+    let subnormal = code.bit(Bitwise::ShiftLeft, multiple, places);
+    let value = code.select(is_normal, normal, subnormal);
+    let is_zero = code.cmp(Comparison::Equal, multiple, zero);
+    code.select(is_zero, zero, value)
 }
 
 /// xʸ as e^(y·ln |x|), of `f32` or `f64`; the relative error grows with the logarithm of the result, to 1e-5 and 2e-13 at

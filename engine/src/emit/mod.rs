@@ -36,6 +36,7 @@ mod flag;
 mod fold;
 mod functions;
 mod group;
+mod integers;
 mod intrinsics;
 mod late;
 mod library;
@@ -62,6 +63,7 @@ mod tests;
 mod text;
 mod tile;
 mod tiled;
+mod turns;
 
 pub use attend::most_keys;
 pub use flag::{FLAG_WORDS, Finding, first_finding, flag_words};

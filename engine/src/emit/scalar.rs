@@ -5,7 +5,7 @@
 use super::EmitError;
 use super::code::{BOOL, Code, F32, U32};
 use super::intrinsics::Intrinsic;
-use super::{functions, narrow};
+use super::{functions, integers, narrow};
 use crate::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable, VariableKind};
 use cubecl_core::prelude::NativeExpand;
@@ -81,6 +81,11 @@ fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, EmitError>
         Unary::IsNan if float => code.is_nan(x),
         Unary::IsNan => code.bool(false),
         _ if elem == BOOL => return Err(unsupported(op.name(), x)),
+        // Languages without a minus for unsigned integers subtract.
+        Unary::Neg if matches!(elem, ElemType::UInt(_)) => {
+            let zero = code.int(elem, 0);
+            code.bin(Arithmetic::Sub, zero, x)
+        }
         Unary::Neg => code.un(Arithmetic::Neg, x),
         Unary::Sign => sign(code, x),
         Unary::Abs if matches!(elem, ElemType::UInt(_)) => x,
@@ -142,19 +147,19 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
     let bool = a.elem_type() == BOOL;
     Ok(match op {
         Binary::Eq => code.cmp(Comparison::Equal, a, b),
-        // Not equal, also if either is NaN.
-        Binary::Ne if float && !code.target.has_exact_functions => {
-            let is_equal = code.cmp(Comparison::Equal, a, b);
-            code.not(is_equal)
-        }
-        Binary::Ne => code.cmp(Comparison::NotEqual, a, b),
+        Binary::Ne => not_equal(code, a, b),
+        Binary::And | Binary::Min | Binary::Mul if bool => code.and(a, b),
+        Binary::Or | Binary::Max if bool => code.or(a, b),
+        Binary::Xor if bool => code.cmp(Comparison::NotEqual, a, b),
+        // False is below true; WGSL orders numbers only.
+        Binary::Lt if bool => but_not(code, b, a),
+        Binary::Gt if bool => but_not(code, a, b),
+        Binary::Le if bool => unless(code, a, b),
+        Binary::Ge if bool => unless(code, b, a),
         Binary::Lt => code.cmp(Comparison::Lower, a, b),
         Binary::Le => code.cmp(Comparison::LowerEqual, a, b),
         Binary::Gt => code.cmp(Comparison::Greater, a, b),
         Binary::Ge => code.cmp(Comparison::GreaterEqual, a, b),
-        Binary::And | Binary::Min | Binary::Mul if bool => code.and(a, b),
-        Binary::Or | Binary::Max if bool => code.or(a, b),
-        Binary::Xor if bool => code.cmp(Comparison::NotEqual, a, b),
         _ if bool => return Err(unsupported(op.name(), a)),
         Binary::Add => code.bin(Arithmetic::Add, a, b),
         Binary::Sub => code.bin(Arithmetic::Sub, a, b),
@@ -163,7 +168,7 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         Binary::Mul => code.bin(Arithmetic::Mul, a, b),
         Binary::Div if is_zero(b) && !code.target.has_exact_functions => functions::over_zero(code, a, b),
         Binary::Div => code.bin(Arithmetic::Div, a, b),
-        Binary::Rem if float => float_remainder(code, a, b),
+        Binary::Rem if float => functions::remainder(code, a, b),
         // CubeCL's `Modulo` is C's `%`: the sign of a.
         Binary::Rem => code.bin(Arithmetic::Modulo, a, b),
         Binary::Pow if float && !code.target.has_exact_functions => functions::pow(code, a, b),
@@ -171,13 +176,33 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         Binary::Max => extremum(code, Extreme::Largest, a, b),
         Binary::Min => extremum(code, Extreme::Smallest, a, b),
         _ if float => return Err(unsupported(op.name(), a)),
-        Binary::Pow => return Err(unsupported(op.name(), a)),
+        Binary::Pow => integers::power(code, a, b),
         Binary::And => code.bit(Bitwise::BitwiseAnd, a, b),
         Binary::Or => code.bit(Bitwise::BitwiseOr, a, b),
         Binary::Xor => code.bit(Bitwise::BitwiseXor, a, b),
-        Binary::Shl => code.bit(Bitwise::ShiftLeft, a, b),
-        Binary::Shr => code.bit(Bitwise::ShiftRight, a, b),
+        Binary::Shl | Binary::Shr => integers::shift(code, op, a, b),
     })
+}
+
+/// a ≠ b, also if either is NaN, which a language may take for equal.
+fn not_equal(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    if !is_float(a) || code.target.has_exact_functions {
+        return code.cmp(Comparison::NotEqual, a, b);
+    }
+    let is_equal = code.cmp(Comparison::Equal, a, b);
+    code.not(is_equal)
+}
+
+/// a ∧ ¬b
+fn but_not(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    let not = code.not(b);
+    code.and(a, not)
+}
+
+/// b ∨ ¬a
+fn unless(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    let not = code.not(a);
+    code.or(b, not)
 }
 
 /// Which end of the numbers.
@@ -252,42 +277,13 @@ fn is_zero(x: Variable) -> bool {
     matches!(x.kind, VariableKind::Constant(ConstantValue::Float(value)) if value == 0.0)
 }
 
-/// a - b·trunc(a/b), rounded once and corrected where the quotient was rounded across an integer; exact for quotients
-/// below 2²⁴.
-fn float_remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
-    let elem = a.elem_type();
-    let zero = code.float(elem, 0.0);
-    let quotient = code.bin(Arithmetic::Div, a, b);
-    let whole = code.un(Arithmetic::Trunc, quotient);
-    let minus = code.un(Arithmetic::Neg, whole);
-    let rest = code.fma(minus, b, a);
-    let [size_a, size_b, size_rest] = [a, b, rest].map(|x| code.un(Arithmetic::Abs, x));
-    let signed = |code: &mut Code, x: Variable| {
-        let negative = code.less(a, zero);
-        let minus = code.un(Arithmetic::Neg, x);
-        code.select(negative, minus, x)
-    };
-    // The remainder's size, had it the sign of a: negative if the quotient was rounded up.
-    let along = signed(code, rest);
-    let too_far = code.less(along, zero);
-    let grown = code.bin(Arithmetic::Add, along, size_b);
-    let too_short = code.cmp(Comparison::GreaterEqual, size_rest, size_b);
-    let shrunk = code.bin(Arithmetic::Sub, along, size_b);
-    let inside = code.select(too_short, shrunk, along);
-    let size = code.select(too_far, grown, inside);
-    let result = signed(code, size);
-    // a is its own remainder by whatever is larger, infinity too.
-    let smaller = code.less(size_a, size_b);
-    code.select(smaller, a, result)
-}
-
 /// Float to integer truncates and saturates, NaN becomes 0; to bool is `x ≠ 0`; the rest is as in C++.
 fn cast(code: &mut Code, x: Variable, from: DType, to: DType) -> Variable {
     let (source, target) = (code.target.register(from), code.target.register(to));
     match (from, to) {
         (_, DType::Bool) if from != DType::Bool => {
             let zero = code.constant(source, 0.0);
-            code.cmp(Comparison::NotEqual, x, zero)
+            not_equal(code, x, zero)
         }
         (_, DType::F16) if from != DType::F16 => rounded(code, x, DType::F16),
         (_, DType::BF16) if from != DType::BF16 => rounded(code, x, DType::BF16),

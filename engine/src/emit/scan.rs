@@ -2,16 +2,17 @@
 //!
 //! Short rows, and rows whose neighbours are other rows' elements, are scanned by a thread each. Longer ones are scanned
 //! by a block, chunk by chunk: each thread combines a few neighbours, the block combines the threads' totals in steps
-//! of doubling width. What is combined with what depends on the length of the row alone.
+//! of doubling width. Totals that long rows carry along are sums of two floats, of which the second one holds what the
+//! first one has lost to rounding. What is combined with what depends on the length of the row alone.
 
 use super::Buffers;
-use super::code::Code;
+use super::code::{Code, F32, U32};
 use super::scalar::{narrowed, widened};
 use super::state::{State, bits_type, from_word, to_word};
 use super::tile::{Memory, carried_type};
 use crate::fuse::{Domain, Kernel};
 use crate::ir::{DType, Monoid};
-use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
+use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, Variable};
 
 /// Threads of a cube.
 pub const THREADS: usize = 128;
@@ -44,7 +45,7 @@ pub fn cubes(domain: &Domain, n_rows: usize) -> usize {
 
 /// Emits a scan of operand 0 into operand 1.
 pub fn scan(code: &mut Code, form: &ScanForm, domain: &Domain, buffers: &Buffers, n_rows: Variable) {
-    let scan = Scan { form, domain, buffers };
+    let scan = Scan { form, domain, buffers, n_rows };
     if !is_alone(domain) {
         let row = code.builtin(Builtin::CubePos);
         if code.target.has_exact_grid {
@@ -62,19 +63,20 @@ struct Scan<'k> {
     form: &'k ScanForm,
     domain: &'k Domain,
     buffers: &'k Buffers,
+    n_rows: Variable,
 }
 
 impl Scan<'_> {
     fn by_thread(&self, code: &mut Code, row: Variable) {
         let first = self.first_point(code, row);
         let total = self.identity(code).map(|x| code.mutable(x));
+        let lost = self.lost(code);
         let (start, end) = (code.at(0), code.at(self.domain.row as i64));
         code.range(start, end, 1, |code, position| {
             let step = code.scaled(position, self.domain.inner as i64);
             let point = code.add_at(first, step);
             let next = self.load(code, point);
-            let sum = total.combined(code, &next);
-            total.assign(code, &sum);
+            let sum = self.carried_on(code, &total, lost, &next);
             self.store(code, point, &sum);
         });
     }
@@ -85,6 +87,7 @@ impl Scan<'_> {
         let elem = carried_type(self.form.dtype);
         let shared = code.shared(bits_type(elem), 2 * THREADS);
         let carry = self.identity(code).map(|x| code.mutable(x));
+        let lost = self.lost(code);
         let (start, end) = (code.at(0), code.at(self.domain.row as i64));
         code.range(start, end, (THREADS * EACH) as i64, |code, chunk| {
             let before = code.scaled(unit, EACH as i64);
@@ -93,7 +96,7 @@ impl Scan<'_> {
             let total = &copies[EACH - 1].1;
             let sums = self.across_threads(code, shared, unit, total);
             let (before, all) = (&sums[0], &sums[1]);
-            let carried = carry.map(|x| code.snapshot(x));
+            let carried = self.with_lost(code, &carry, lost);
             let offset = carried.combined(code, before);
             for (position, sum) in &copies {
                 let is_inside = code.less(*position, end);
@@ -103,9 +106,74 @@ impl Scan<'_> {
                     self.store(code, point, &sum);
                 });
             }
-            let next = carried.combined(code, all);
-            carry.assign(code, &next);
+            self.carried_on(code, &carry, lost, all);
         });
+    }
+
+    // ---- Totals that are carried along.
+
+    /// What a total loses to rounding, if that is kept: of sums of `f32` in long rows.
+    fn lost(&self, code: &mut Code) -> Option<Variable> {
+        let is_kept = self.form.monoid == Monoid::Sum
+            && carried_type(self.form.dtype) == F32
+            && self.domain.row > LONGEST_ALONE;
+        is_kept.then(|| {
+            let zero = code.float(F32, 0.0);
+            code.mutable(zero)
+        })
+    }
+
+    /// A total with what it has lost.
+    fn with_lost(&self, code: &mut Code, total: &State, lost: Option<Variable>) -> State {
+        let total = total.map(|x| code.snapshot(x));
+        let Some(lost) = lost else { return total };
+        let lost = code.snapshot(lost);
+        total.map(|x| code.bin(Arithmetic::Add, x, lost))
+    }
+
+    /// Combines a total with what comes next, and gives the new one.
+    fn carried_on(&self, code: &mut Code, total: &State, lost: Option<Variable>, next: &State) -> State {
+        let Some(lost) = lost else {
+            let sum = total.combined(code, next);
+            total.assign(code, &sum);
+            return sum;
+        };
+        let before = total.map(|x| code.snapshot(x));
+        let sum = before.combined(code, next);
+        total.assign(code, &sum);
+        let error = self.rounding(code, [before.parts[0], next.parts[0]], sum.parts[0]);
+        let known = code.snapshot(lost);
+        let known = code.bin(Arithmetic::Add, known, error);
+        code.assign(lost, known);
+        self.with_lost(code, total, Some(lost))
+    }
+
+    /// What the sum of two floats has lost (D. Knuth, "Seminumerical algorithms", section 4.2.2, theorem B); 0 where it is
+    /// infinite.
+    fn rounding(&self, code: &mut Code, [a, b]: [Variable; 2], sum: Variable) -> Variable {
+        let sum = self.opaque(code, sum);
+        let of_b = code.bin(Arithmetic::Sub, sum, a);
+        let of_b = self.opaque(code, of_b);
+        let of_a = code.bin(Arithmetic::Sub, sum, of_b);
+        let [a_lost, b_lost] = [(a, of_a), (b, of_b)].map(|(x, part)| code.bin(Arithmetic::Sub, x, part));
+        let error = code.bin(Arithmetic::Add, a_lost, b_lost);
+        let is_nan = code.is_nan(error);
+        let zero = code.float(F32, 0.0);
+        code.select(is_nan, zero, error)
+    }
+
+    /// The same number, of which a compiler that takes `(a + b) - a` for `b` knows nothing: its bits with a bit of the
+    /// number of rows that is never set.
+    fn opaque(&self, code: &mut Code, x: Variable) -> Variable {
+        if code.target.has_exact_functions {
+            return x;
+        }
+        let n_rows = code.cast(U32, self.n_rows);
+        let highest = code.int(U32, 31);
+        let nothing = code.bit(Bitwise::ShiftRight, n_rows, highest);
+        let bits = code.reinterpret(U32, x);
+        let bits = code.bit(Bitwise::BitwiseXor, bits, nothing);
+        code.reinterpret(F32, bits)
     }
 
     /// This thread's neighbours from `own` on, each with the sum up to it.

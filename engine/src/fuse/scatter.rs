@@ -155,19 +155,21 @@ impl Search<'_, '_> {
     /// What nobody else needs, and the rest.
     fn told_apart(&self) -> Producers {
         let mut found = Producers::default();
+        // The source of a gather is read from memory, also by a gather that the scatter computes.
+        let inside = self.taken.iter().chain([&self.node]);
+        let indexed = inside.flat_map(|&node| &self.real.edges[node]).filter(|edge| edge.indexed);
+        let sources: BTreeSet<NodeId> = indexed.map(|edge| edge.producer.node).collect();
         // Users come after what they use.
         for &node in self.taken.iter().rev() {
             let is_own = |user: &NodeId| *user == self.node || found.own.contains(user);
-            match self.real.users[node].iter().all(is_own) {
+            match !sources.contains(&node) && self.real.users[node].iter().all(is_own) {
                 true => found.own.insert(node),
                 false => found.borrowed.insert(node),
             };
         }
         let edges = found.borrowed.iter().flat_map(|&node| &self.real.edges[node]);
         found.kept = edges.filter(|edge| self.is_read(edge)).map(|edge| edge.producer.node).collect();
-        // What is taken in and also the source of a gather is read from memory there.
-        let indexed = self.taken.iter().flat_map(|&node| &self.real.edges[node]).filter(|edge| edge.indexed);
-        found.kept.extend(indexed.map(|edge| edge.producer.node));
+        found.kept.extend(sources);
         found
     }
 }

@@ -213,6 +213,7 @@ fn contract_gradients(
     let (lhs_rank, rhs_rank) = (b.ty(lhs).rank(), b.ty(rhs).rank());
     let (lhs_free, rhs_free) = (spec.lhs_free(lhs_rank), spec.rhs_free(rhs_rank));
     let n_batch = spec.batch.len();
+    let g = b.cast(g, b.dtype(lhs));
     let dlhs = wanted[0].then(|| {
         let first = n_batch + lhs_free.len();
         let inner = Contract {

@@ -43,14 +43,75 @@ impl Literal {
         }
     }
 
-    /// The literal of the kind that `dtype` calls for.
+    /// Conversion to an element of `dtype`, by the rules of [`Scalar::Cast`](super::Scalar::Cast): integers stop at the
+    /// ends of their type, and floats beyond theirs are infinite. Every constant of a graph is made here. Floats keep
+    /// the digits that their type lacks: a device rounds them, once.
     pub fn cast(&self, dtype: DType) -> Literal {
-        match dtype {
-            DType::Bool => Literal::Bool(self.as_f64() != 0.0),
-            d if d.is_float() => Literal::Float(self.as_f64()),
-            _ => Literal::Int(self.as_i64()),
+        match dtype.int_range() {
+            Some((low, high)) => Literal::Int(self.as_i64().clamp(low, high)),
+            None if dtype == DType::Bool => Literal::Bool(self.as_f64() != 0.0),
+            None => Literal::Float(match self.as_f64() {
+                x if is_beyond(x, dtype) => f64::INFINITY.copysign(x),
+                x => x,
+            }),
         }
     }
+
+    /// The largest finite element of a float type below this number.
+    pub fn below(&self, dtype: DType) -> f64 {
+        let bound = self.as_f64();
+        let mut near = held(bound, dtype);
+        while near >= bound || near == f64::INFINITY {
+            near = next_below(near, dtype);
+        }
+        near
+    }
+
+    /// The element of `dtype` that has this value; none if there is none, as of a fraction among integers, or of a
+    /// number beyond the range. Digits that a float type lacks do not matter.
+    pub fn element(&self, dtype: DType) -> Option<Literal> {
+        let element = self.cast(dtype);
+        let is_same = match (self, element) {
+            (Literal::Int(n), Literal::Int(m)) => *n == m,
+            (literal, Literal::Float(_)) => match literal.as_f64() {
+                x if x.is_finite() => x.abs() <= dtype.largest(),
+                _ => true,
+            },
+            // As a float, the largest integer of 64 bits is the one after it.
+            (literal, element) => literal.as_f64() == element.as_f64() && literal.as_f64() < 2f64.powi(63),
+        };
+        is_same.then_some(element)
+    }
+}
+
+/// A float as its type holds it.
+fn held(x: f64, dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => half::f16::from_f64(x).to_f64(),
+        DType::BF16 => half::bf16::from_f64(x).to_f64(),
+        DType::F32 => f64::from(x as f32),
+        _ => x,
+    }
+}
+
+/// The element before one of a float type. Those of one sign are in the order of their bits.
+fn next_below(x: f64, dtype: DType) -> f64 {
+    let next = |bits: u16| match bits {
+        0 | 0x8000 => 0x8001,
+        _ if bits < 0x8000 => bits - 1,
+        _ => bits + 1,
+    };
+    match dtype {
+        DType::F16 => half::f16::from_bits(next(half::f16::from_f64(x).to_bits())).to_f64(),
+        DType::BF16 => half::bf16::from_bits(next(half::bf16::from_f64(x).to_bits())).to_f64(),
+        DType::F32 => f64::from((x as f32).next_down()),
+        _ => x.next_down(),
+    }
+}
+
+/// Whether a finite number rounds to an infinite one.
+fn is_beyond(x: f64, dtype: DType) -> bool {
+    x.is_finite() && held(x, dtype).is_infinite()
 }
 
 impl PartialEq for Literal {
@@ -166,12 +227,34 @@ impl Attrs {
         }
     }
 
+    /// A number or truth value as it was written.
+    pub fn literal(&self, name: &str) -> Literal {
+        match self.get(name) {
+            Attr::Lit(literal) => *literal,
+            other => crate::bug!("attribute `{name}` is {other}, not a number"),
+        }
+    }
+
+    /// A number as it was written, or nothing if left open.
+    pub fn opt_literal(&self, name: &str) -> Option<Literal> {
+        match self.get(name) {
+            Attr::None => None,
+            _ => Some(self.literal(name)),
+        }
+    }
+
     /// A truth value.
     pub fn bool(&self, name: &str) -> bool {
         match self.get(name) {
             Attr::Lit(Literal::Bool(b)) => *b,
             other => crate::bug!("attribute `{name}` is {other}, not a truth value"),
         }
+    }
+
+    /// An attribute of kind [`Mode`](crate::op::AttrKind::Mode). In a graph that no stage has taken it may still be open;
+    /// the op then behaves as in training.
+    pub fn trains(&self, name: &str) -> bool {
+        *self.get(name) == Attr::None || self.bool(name)
     }
 
     /// A text or choice.

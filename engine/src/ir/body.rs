@@ -352,6 +352,11 @@ macro_rules! binary_methods {
 }
 binary_methods! { pow Pow, max Max, min Min, eq Eq, ne Ne, lt Lt, le Le, gt Gt, ge Ge }
 
+impl From<Literal> for E {
+    fn from(literal: Literal) -> E {
+        E::lit(literal)
+    }
+}
 impl From<f64> for E {
     fn from(x: f64) -> E {
         E::lit(Literal::Float(x))

@@ -415,8 +415,18 @@ impl<'a> Builder<'a> {
 
     /// General dot product.
     pub fn contract(&mut self, lhs: Value, rhs: Value, contract: Contract) -> Value {
-        let (l, r) = (self.ty(lhs), self.ty(rhs));
-        let ty = Type { dtype: l.dtype, shape: contract.shape(l, r) };
+        let dtype = self.dtype(lhs);
+        self.contract_as(dtype, lhs, rhs, contract)
+    }
+
+    /// The same with sums in the type that they are added up in: products of small floats are not rounded to their type.
+    pub fn contract_wide(&mut self, lhs: Value, rhs: Value, contract: Contract) -> Value {
+        let dtype = self.dtype(lhs).accumulator();
+        self.contract_as(dtype, lhs, rhs, contract)
+    }
+
+    fn contract_as(&mut self, dtype: DType, lhs: Value, rhs: Value, contract: Contract) -> Value {
+        let ty = Type { dtype, shape: contract.shape(self.ty(lhs), self.ty(rhs)) };
         self.push(NodeOp::Contract(contract), vec![lhs, rhs], ty)
     }
 

@@ -79,6 +79,43 @@ impl DType {
         matches!(self, DType::U8 | DType::I32 | DType::I64 | DType::U32)
     }
 
+    /// The distance from 1 to the next larger number of a float type; 0 for all others.
+    pub const fn epsilon(self) -> f64 {
+        match self {
+            DType::F16 => 1.0 / (1u64 << 10) as f64,
+            DType::BF16 => 1.0 / (1u64 << 7) as f64,
+            DType::F32 => 1.0 / (1u64 << 23) as f64,
+            DType::F64 => 1.0 / (1u64 << 52) as f64,
+            _ => 0.0,
+        }
+    }
+
+    /// The smallest and the largest integer of an integer type.
+    pub const fn int_range(self) -> Option<(i64, i64)> {
+        match self {
+            DType::U8 => Some((0, u8::MAX as i64)),
+            DType::I32 => Some((i32::MIN as i64, i32::MAX as i64)),
+            DType::U32 => Some((0, u32::MAX as i64)),
+            DType::I64 => Some((i64::MIN, i64::MAX)),
+            DType::Bool | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => None,
+        }
+    }
+
+    /// The largest finite number of a float type, or the largest number of another one.
+    pub const fn largest(self) -> f64 {
+        match self {
+            DType::F16 => 65504.0,
+            DType::BF16 => f32::from_bits(0x7f7f_0000) as f64,
+            DType::F32 => f32::MAX as f64,
+            DType::F64 => f64::MAX,
+            DType::Bool => 1.0,
+            DType::U8 | DType::I32 | DType::I64 | DType::U32 => match self.int_range() {
+                Some((_, high)) => high as f64,
+                None => 0.0,
+            },
+        }
+    }
+
     /// The type in which sums of this type are kept: `f32` for the small floats, itself otherwise.
     pub const fn accumulator(self) -> DType {
         match self {

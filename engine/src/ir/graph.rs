@@ -3,6 +3,7 @@
 use super::{Attrs, Body, Combine, Contract, Literal, Monoid, Requirement, Scalar, Symbol, Type, View};
 use crate::diag::Span;
 use crate::op::OpForm;
+use crate::work::steps;
 use std::sync::Arc;
 
 /// Index of a node within its graph; definition order, so an operand's index is smaller than its user's.
@@ -167,6 +168,7 @@ pub struct Node {
 impl Node {
     /// The name of the first result, which stands for the node.
     pub fn name(&self) -> &Symbol {
+        steps(1);
         &self.outputs[0].name
     }
 }
@@ -201,16 +203,19 @@ impl Graph {
 
     /// The node of that index.
     pub fn node(&self, id: NodeId) -> &Node {
+        steps(1);
         &self.nodes[id]
     }
 
     /// The type of a value.
     pub fn ty(&self, value: Value) -> &Type {
+        steps(1);
         &self.nodes[value.node].outputs[value.port].ty
     }
 
     /// The name of a value.
     pub fn name_of(&self, value: Value) -> &Symbol {
+        steps(1);
         &self.nodes[value.node].outputs[value.port].name
     }
 
@@ -231,6 +236,7 @@ impl Graph {
     /// The value of that name.
     pub fn find(&self, name: &str) -> Option<Value> {
         self.nodes.iter().enumerate().find_map(|(node, n)| {
+            steps(1);
             n.outputs.iter().position(|output| &*output.name == name).map(|port| Value { node, port })
         })
     }

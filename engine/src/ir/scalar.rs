@@ -191,6 +191,31 @@ pub enum Scalar {
 }
 
 impl Scalar {
+    /// Whether float results are rounded: they are new numbers rather than an operand, a sign or a truth value.
+    pub fn is_rounded(&self) -> bool {
+        match self {
+            Scalar::Unary(op) => !matches!(
+                op,
+                Unary::Neg
+                    | Unary::Abs
+                    | Unary::Sign
+                    | Unary::Floor
+                    | Unary::Ceil
+                    | Unary::Trunc
+                    | Unary::Round
+                    | Unary::Not
+                    | Unary::IsNan
+            ),
+            Scalar::Binary(op) => matches!(
+                op,
+                Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Rem | Binary::Pow
+            ),
+            Scalar::Select => false,
+            Scalar::Cast(dtype) => matches!(dtype, DType::F16 | DType::BF16),
+            Scalar::MulAdd | Scalar::Foreign(_) => true,
+        }
+    }
+
     /// Number of operands.
     pub fn arity(&self) -> usize {
         match self {

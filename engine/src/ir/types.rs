@@ -84,6 +84,15 @@ impl Type {
         self.shape.iter().all(|dim| dim.fixed().is_some())
     }
 
+    /// Whether a machine may hold a tensor of this type, as far as its extents are known: 2⁴⁰ elements at most.
+    pub fn is_holdable(&self) -> bool {
+        const MOST_ELEMENTS: usize = 1 << 40;
+        // Without the zeros: an empty tensor with absurd other extents is absurd too.
+        let mut extents = self.shape.iter().filter_map(Dim::fixed).filter(|&n| n > 0);
+        let elements = extents.try_fold(1usize, |product, n| product.checked_mul(n));
+        elements.is_some_and(|n| n <= MOST_ELEMENTS)
+    }
+
     /// Number of elements; a bug if an extent is still named.
     pub fn numel(&self) -> usize {
         self.extents().iter().product()

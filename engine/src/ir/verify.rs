@@ -473,6 +473,8 @@ fn check_contract(contract: &Contract, lhs: &Type, rhs: &Type, output: &Type) ->
     }
     let dtype = lhs.dtype;
     ensure(dtype == rhs.dtype && dtype != DType::Bool, || format!("no contraction of {lhs} with {rhs}"))?;
+    // Sums of small floats may stay as wide as they were added up.
+    let dtype = if output.dtype == dtype.accumulator() { output.dtype } else { dtype };
     same_type(Type { dtype, shape: contract.shape(lhs, rhs) }, output)
 }
 

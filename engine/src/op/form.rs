@@ -64,6 +64,8 @@ pub enum AttrKind {
     Float,
     /// A truth value.
     Bool,
+    /// Whether the op behaves as in training; left open, the stage that takes the node decides.
+    Mode,
     /// Any text.
     Str,
     /// One of these words.
@@ -74,8 +76,10 @@ pub enum AttrKind {
     Ints,
     /// A list of extents.
     Shape,
-    /// A number or truth value.
-    Literal,
+    /// An element of the result: a number or truth value that its type has.
+    Element,
+    /// A number that elements of the result are compared with; beyond the range of their type, it stops at its end.
+    Bound,
 }
 
 /// One attribute of an op.
@@ -89,16 +93,61 @@ pub struct AttrSpec {
     pub kind: AttrKind,
     /// Its value when left out; `None` if it must be given. `Some(Attr::None)` makes it truly optional.
     pub default: Option<Attr>,
+    /// Which numbers it takes; all if there is none.
+    pub range: Option<AttrRange>,
+}
+
+/// The numbers that an attribute takes, from `low` on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttrRange {
+    /// The least.
+    pub low: f64,
+    /// The end, which may be infinite.
+    pub high: f64,
+    /// Whether the end itself is in the range; infinity never is.
+    pub is_closed: bool,
+}
+
+impl AttrRange {
+    /// Whether a number is in the range.
+    pub fn contains(&self, x: f64) -> bool {
+        x.is_finite() && self.low <= x && (x < self.high || self.is_closed && x == self.high)
+    }
+}
+
+impl std::fmt::Display for AttrRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let AttrRange { low, high, is_closed } = self;
+        match (high.is_finite(), is_closed) {
+            (false, _) => write!(f, "a finite number of at least {low}"),
+            (true, true) => write!(f, "a number between {low} and {high}"),
+            (true, false) => write!(f, "a number from {low} to below {high}"),
+        }
+    }
 }
 
 impl AttrSpec {
+    /// Whether a value is a number out of the attribute's range.
+    pub fn is_out_of_range(&self, value: &Attr) -> bool {
+        match (self.range, value) {
+            (Some(range), Attr::Lit(literal)) => !range.contains(literal.as_f64()),
+            _ => false,
+        }
+    }
+
     /// Whether the attribute can hold `value`.
     pub fn admits(&self, value: &Attr) -> bool {
+        !self.is_out_of_range(value) && self.is_of_kind(value)
+    }
+
+    fn is_of_kind(&self, value: &Attr) -> bool {
         match (&self.kind, value) {
             (_, Attr::None) => self.default == Some(Attr::None),
             (AttrKind::Int | AttrKind::Float | AttrKind::Ints, Attr::Lit(Literal::Int(_))) => true,
             (AttrKind::Float, Attr::Lit(Literal::Float(_))) => true,
-            (AttrKind::Bool, Attr::Lit(Literal::Bool(_))) | (AttrKind::Literal, Attr::Lit(_)) => true,
+            (AttrKind::Bool | AttrKind::Mode, Attr::Lit(Literal::Bool(_)))
+            | (AttrKind::Element, Attr::Lit(_)) => true,
+            (AttrKind::Bound, Attr::Lit(Literal::Int(_) | Literal::Float(_))) => true,
             (AttrKind::Str, Attr::Str(_)) | (AttrKind::DType, Attr::DType(_)) => true,
             (AttrKind::Choice(words), Attr::Str(word)) => words.iter().any(|known| **known == **word),
             (AttrKind::Ints | AttrKind::Shape, Attr::Ints(_)) | (AttrKind::Shape, Attr::Shape(_)) => true,
@@ -114,6 +163,8 @@ pub struct TypeIssue {
     pub message: String,
     /// The operand at fault and what to say at its place.
     pub operand: Option<(usize, String)>,
+    /// The setting at fault.
+    pub setting: Option<Box<str>>,
     /// One concrete thing to do.
     pub help: Option<String>,
     /// The place within a function of the pipeline where it arose, and what to say there.
@@ -123,12 +174,18 @@ pub struct TypeIssue {
 impl TypeIssue {
     /// An issue with the call as a whole.
     pub fn new(message: impl Into<String>) -> TypeIssue {
-        TypeIssue { message: message.into(), operand: None, help: None, inside: None }
+        TypeIssue { message: message.into(), operand: None, setting: None, help: None, inside: None }
     }
 
     /// Points at an operand.
     pub fn at(mut self, operand: usize, note: impl Into<String>) -> TypeIssue {
         self.operand = Some((operand, note.into()));
+        self
+    }
+
+    /// Points at a setting.
+    pub fn at_setting(mut self, name: &str) -> TypeIssue {
+        self.setting = Some(name.into());
         self
     }
 
@@ -289,6 +346,8 @@ pub struct Example {
 pub enum Role {
     /// Nothing beyond its lowering.
     Plain,
+    /// A function of a pipeline: its calls are written out before a stage takes its part of the graph.
+    Function,
     /// An optimizer: operands (param, grad, lr, slots…), results (param', slots'…); `slots` names the state that it
     /// keeps beside each parameter, of the parameter's type, starting at zero.
     Optimizer {
@@ -303,6 +362,17 @@ impl OpForm {
     /// Types of the results; checks the number of operands first.
     pub fn infer(&self, inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
         self.check_arity(inputs.len())?;
+        self.check_ranges(attrs)?;
+        let results = self.results(inputs, attrs)?;
+        if let Some(result) = results.first() {
+            self.attrs
+                .iter()
+                .try_for_each(|spec| check_element(spec, attrs.0.get(&*spec.name), result.dtype))?;
+        }
+        Ok(results)
+    }
+
+    fn results(&self, inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
         match &self.types {
             TypeRule::Broadcast { allowed } => {
                 let dtype = self.common_dtype(inputs)?;
@@ -330,6 +400,18 @@ impl OpForm {
             }
         }
         attrs
+    }
+
+    fn check_ranges(&self, attrs: &Attrs) -> Result<(), TypeIssue> {
+        for spec in &self.attrs {
+            if let (Some(range), Some(value)) = (spec.range, attrs.0.get(spec.name.as_str()))
+                && spec.is_out_of_range(value)
+            {
+                let message = format!("`{}` of `{}` cannot be {value}", spec.name, self.name);
+                return Err(TypeIssue::new(message).at_setting(&spec.name).help(format!("it is {range}")));
+            }
+        }
+        Ok(())
     }
 
     fn check_arity(&self, n_inputs: usize) -> Result<(), TypeIssue> {
@@ -366,5 +448,33 @@ impl OpForm {
             }
         }
         Ok(broadcast_shapes(inputs).unwrap_or_default())
+    }
+}
+
+/// That a setting can be an element of that type, or be compared with one.
+fn check_element(spec: &AttrSpec, attr: Option<&Attr>, dtype: DType) -> Result<(), TypeIssue> {
+    let Some(Attr::Lit(literal)) = attr else { return Ok(()) };
+    let is_fit = match spec.kind {
+        AttrKind::Element => literal.element(dtype).is_some(),
+        AttrKind::Bound => dtype.is_float() || !literal.as_f64().is_nan(),
+        _ => true,
+    };
+    if is_fit {
+        return Ok(());
+    }
+    let issue = TypeIssue::new(format!("`{literal}` is no element of {dtype}")).at_setting(&spec.name);
+    Err(issue.help(format!(
+        "`{}` becomes an element of the result, which is {dtype}: {}",
+        spec.name,
+        range_of(dtype)
+    )))
+}
+
+/// What elements of a type can be.
+fn range_of(dtype: DType) -> String {
+    match dtype.int_range() {
+        Some((low, high)) => format!("whole numbers from {low} to {high}"),
+        None if dtype == DType::Bool => "`true` or `false`".into(),
+        None => format!("numbers up to {:e}, and infinite ones", dtype.largest()),
     }
 }

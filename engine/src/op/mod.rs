@@ -15,8 +15,8 @@ pub mod testing;
 pub use elementwise::{Binary, Unary};
 pub use extreme::extreme_fold;
 pub use form::{
-    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role,
-    TypeIssue, TypeRule,
+    AttrKind, AttrRange, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm,
+    Role, TypeIssue, TypeRule,
 };
 pub use kernel::{GpuForm, HostKernel, KernelCall, KernelForm};
 pub use parts::checked;

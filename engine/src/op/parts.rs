@@ -1,6 +1,6 @@
 //! Parts of forms that recur in every family: operands, attributes, axes, element types.
 
-use super::{AttrKind, AttrSpec, Example, InputSpec, TypeIssue};
+use super::{AttrKind, AttrRange, AttrSpec, Example, InputSpec, TypeIssue};
 use crate::ir::{Attr, Attrs, DType, Literal, Type};
 
 /// What a type rule has checked already: it cannot fail in the lowering.
@@ -28,17 +28,38 @@ impl InputSpec {
 impl AttrSpec {
     /// An attribute with a default.
     pub fn with_default(name: &str, doc: &str, kind: AttrKind, default: impl Into<Attr>) -> AttrSpec {
-        AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(default.into()) }
+        AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(default.into()), range: None }
     }
 
     /// An attribute that may be left open.
     pub fn open(name: &str, doc: &str, kind: AttrKind) -> AttrSpec {
-        AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(Attr::None) }
+        AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(Attr::None), range: None }
+    }
+
+    /// Whether the op behaves as in training. The stage decides, unless the call does: training stages train, all others
+    /// do not. [`Attrs::trains`] reads it.
+    pub fn mode(name: &str, doc: &str) -> AttrSpec {
+        AttrSpec::open(name, doc, AttrKind::Mode)
+    }
+
+    /// The same, for finite numbers of at least `low`.
+    pub fn at_least(self, low: f64) -> AttrSpec {
+        AttrSpec { range: Some(AttrRange { low, high: f64::INFINITY, is_closed: false }), ..self }
+    }
+
+    /// The same, for numbers from `low` to `high`.
+    pub fn between(self, low: f64, high: f64) -> AttrSpec {
+        AttrSpec { range: Some(AttrRange { low, high, is_closed: true }), ..self }
+    }
+
+    /// The same, for numbers from `low` to below `high`.
+    pub fn below(self, low: f64, high: f64) -> AttrSpec {
+        AttrSpec { range: Some(AttrRange { low, high, is_closed: false }), ..self }
     }
 
     /// An attribute that must be given.
     pub fn must(name: &str, doc: &str, kind: AttrKind) -> AttrSpec {
-        AttrSpec { name: name.into(), doc: doc.into(), kind, default: None }
+        AttrSpec { name: name.into(), doc: doc.into(), kind, default: None, range: None }
     }
 }
 

@@ -102,6 +102,11 @@ impl<'r> Oracle<'r> {
         Oracle { registry, precision: Precision::Flushed }
     }
 
+    /// An interpreter that moves the results of arithmetic by a few units in the last place, as `seed` draws.
+    pub fn perturbed(registry: &'r Registry, seed: u64) -> Oracle<'r> {
+        Oracle { registry, precision: Precision::Perturbed(seed) }
+    }
+
     /// Computes a bound graph on inputs by name. States that are not given are zero.
     ///
     /// # Errors
@@ -136,7 +141,13 @@ impl<'r> Oracle<'r> {
                 NodeOp::Call(call) => machine.compute_call(node, call),
                 _ => vec![machine.compute(node)?],
             };
-            machine.values.push(values.into_iter().map(|value| value.rounded(self.precision)).collect());
+            let held = |value: OracleTensor| match self.precision {
+                Precision::Perturbed(seed) if is_arithmetic(&node.op) => {
+                    value.perturbed(seed.wrapping_add(id as u64).wrapping_mul(0x2545_f491_4f6c_dd1d))
+                }
+                precision => value.rounded(precision),
+            };
+            machine.values.push(values.into_iter().map(held).collect());
             let operands = node.inputs.iter().map(|&input| machine.value(input)).collect();
             see(&Computed { graph: &graph, node: id, operands, results: &machine.values[id] });
         }
@@ -147,6 +158,19 @@ impl<'r> Oracle<'r> {
             .iter()
             .map(|link| (graph.node(link.input).name().clone(), machine.value(link.next).clone()));
         Ok(OracleRun { outputs, state: state.collect() })
+    }
+}
+
+/// Whether a node computes new numbers, which devices round. All others move or select numbers.
+fn is_arithmetic(op: &NodeOp) -> bool {
+    match op {
+        NodeOp::Contract(_) => true,
+        NodeOp::Reduce { monoid, .. } | NodeOp::Scan { monoid, .. } => {
+            matches!(monoid, Monoid::Sum | Monoid::Prod)
+        }
+        NodeOp::Scatter { combine, .. } => *combine == Combine::Add,
+        NodeOp::Scalar(op) => op.is_rounded(),
+        _ => false,
     }
 }
 

@@ -12,6 +12,9 @@ pub enum Precision {
     Rounded,
     /// The same, and subnormal numbers are zeros.
     Flushed,
+    /// Nothing is rounded, but each float result of arithmetic is moved by up to 4 units in the last place of its type, as
+    /// this seed draws. How far results move shows how much roundings on the way amount to.
+    Perturbed(u64),
 }
 
 /// Elements in row-major order.
@@ -42,7 +45,7 @@ pub(super) enum Element {
 }
 
 impl OracleTensor {
-    /// A tensor of any type from numbers; integers are truncated and wrap, truth values are `x != 0`.
+    /// A tensor of any type from numbers; integers are truncated and stop at the ends of their type, truth values are `x != 0`.
     ///
     /// # Panics
     /// If the number of elements does not fit the extents.
@@ -123,12 +126,28 @@ impl OracleTensor {
     pub(super) fn rounded(mut self, precision: Precision) -> OracleTensor {
         let dtype = self.dtype;
         let held = |x: f64| match precision {
-            Precision::F64 => x,
+            Precision::F64 | Precision::Perturbed(_) => x,
             Precision::Rounded => scalar::round(x, dtype),
             Precision::Flushed => scalar::flushed(scalar::round(x, dtype), dtype),
         };
         if let Elements::Float(elements) = &mut self.elements {
             elements.iter_mut().for_each(|x| *x = held(*x));
+        }
+        self
+    }
+
+    /// The same tensor with each float moved by up to 4 units in the last place of its type.
+    pub(super) fn perturbed(mut self, seed: u64) -> OracleTensor {
+        let most = 4.0 * self.dtype.epsilon();
+        // SplitMix64: one number for each element.
+        let draw = |i: usize| {
+            let mixed = (seed ^ i as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (mixed >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        };
+        if let Elements::Float(elements) = &mut self.elements {
+            elements.iter_mut().enumerate().for_each(|(i, x)| *x *= 1.0 + most * draw(i));
         }
         self
     }

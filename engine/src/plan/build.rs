@@ -21,33 +21,41 @@ pub fn plan(graph: &Graph, kernels: Vec<Kernel>, n_streams: usize) -> Plan {
     planner.finish(order, n_streams.max(1))
 }
 
-/// States that become other inputs get a copy of their own to become: two states may change places.
+/// Copies of states for all that must outlive their update: a next state that is another input, since two states may
+/// change places, and an output that is a state, since outputs show the values before the step's updates.
 pub fn separate_states(graph: &Graph) -> Graph {
     let mut separate = graph.clone();
-    let mut taken: HashSet<Symbol> =
+    let mut names: HashSet<Symbol> =
         graph.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()).collect();
-    for i in 0..separate.state.len() {
-        let StateLink { input, next } = separate.state[i];
-        let is_input = matches!(separate.nodes[next.node].op, NodeOp::Input(_));
-        if is_input && next != Value::of(input) {
-            let mut name: Symbol = format!("{}.next", separate.nodes[input].name()).into();
-            while !taken.insert(name.clone()) {
-                name = format!("{name}.next").into();
-            }
-            let outputs = vec![Output { name, ty: separate.ty(next).clone() }];
-            let op = NodeOp::View(View::Reshape);
-            let copy = separate.push(Node {
-                op,
-                inputs: vec![next],
-                outputs,
-                regions: vec![],
-                span: None,
-                apart: None,
-            });
-            separate.state[i].next = Value::of(copy);
+    for (i, link) in graph.state.iter().enumerate().filter(|(_, link)| is_updated(graph, link)) {
+        if matches!(graph.nodes[link.next.node].op, NodeOp::Input(_)) {
+            let name = format!("{}.next", graph.nodes[link.input].name());
+            separate.state[i].next = copy_of(&mut separate, link.next, &name, &mut names);
+        }
+        let state = Value::of(link.input);
+        let shown = (0..graph.outputs.len()).filter(|&i| graph.outputs[i].1 == state).collect::<Vec<_>>();
+        if !shown.is_empty() {
+            let name = format!("{}.old", graph.nodes[link.input].name());
+            let copy = copy_of(&mut separate, state, &name, &mut names);
+            shown.into_iter().for_each(|i| separate.outputs[i].1 = copy);
         }
     }
     separate
+}
+
+fn is_updated(graph: &Graph, link: &StateLink) -> bool {
+    link.next != Value::of(link.input) && graph.ty(link.next).numel() > 0
+}
+
+/// A node of its own with the elements of `value`, under `name` or a longer one if that is taken.
+fn copy_of(graph: &mut Graph, value: Value, name: &str, names: &mut HashSet<Symbol>) -> Value {
+    let mut name: Symbol = name.into();
+    while !names.insert(name.clone()) {
+        name = format!("{name}.next").into();
+    }
+    let outputs = vec![Output { name, ty: graph.ty(value).clone() }];
+    let op = NodeOp::View(View::Reshape);
+    Value::of(graph.push(Node { op, inputs: vec![value], outputs, regions: vec![], span: None, apart: None }))
 }
 
 /// A kernel that writes nothing, because a tensor is empty, is not launched.

@@ -76,9 +76,15 @@ impl Plan {
 
     /// Whether a launch writes what outlives its step.
     pub fn writes_state(&self, launch: &Launch) -> bool {
+        self.states_written(launch).next().is_some()
+    }
+
+    /// The states that a launch writes.
+    pub fn states_written<'p>(&'p self, launch: &'p Launch) -> impl Iterator<Item = &'p Symbol> {
         let operands = launch.buffers.iter().zip(&self.kernels[launch.kernel].operands);
-        let is_state = |id: BufferId| matches!(self.buffers[id].place, Place::Input(_));
-        operands.into_iter().any(|(&id, operand)| operand.usage == Use::Write && is_state(id))
+        let written = operands.filter(|(_, operand)| operand.usage == Use::Write);
+        let buffers = written.map(|(&id, _)| &self.buffers[id]);
+        buffers.filter(|buffer| matches!(buffer.place, Place::Input(_))).map(|buffer| &buffer.name)
     }
 
     /// Whether a launch is a scatter that adds to its base where that lies: there is nothing to copy then.

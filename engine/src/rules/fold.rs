@@ -28,7 +28,7 @@ fn fold_scalar(r: &mut Rewriter, scalar: &Scalar, inputs: &[Value], ty: &Type) -
 /// own.
 fn evaluate(scalar: &Scalar, args: &[Literal], dtype: DType) -> Option<Literal> {
     if !dtype.is_float() {
-        return evaluate_int(scalar, args);
+        return evaluate_int(scalar, args, dtype);
     }
     let x: Vec<f64> = args.iter().map(|arg| round(*arg, dtype).as_f64()).collect();
     let float = |value: f64| Some(Literal::Float(value));
@@ -53,12 +53,14 @@ fn evaluate(scalar: &Scalar, args: &[Literal], dtype: DType) -> Option<Literal> 
     }
 }
 
-fn evaluate_int(scalar: &Scalar, args: &[Literal]) -> Option<Literal> {
+/// Sums and products that the type holds; others wrap, which is left to the device.
+fn evaluate_int(scalar: &Scalar, args: &[Literal], dtype: DType) -> Option<Literal> {
     let x: Vec<i64> = args.iter().map(Literal::as_i64).collect();
+    let held = |n: i64| Literal::Int(n).element(dtype).filter(|_| dtype.is_int());
     match scalar {
-        Scalar::Binary(Binary::Add) => x[0].checked_add(x[1]).map(Literal::Int),
-        Scalar::Binary(Binary::Sub) => x[0].checked_sub(x[1]).map(Literal::Int),
-        Scalar::Binary(Binary::Mul) => x[0].checked_mul(x[1]).map(Literal::Int),
+        Scalar::Binary(Binary::Add) => x[0].checked_add(x[1]).and_then(held),
+        Scalar::Binary(Binary::Sub) => x[0].checked_sub(x[1]).and_then(held),
+        Scalar::Binary(Binary::Mul) => x[0].checked_mul(x[1]).and_then(held),
         Scalar::Cast(to) if to.is_float() => Some(Literal::Float(x[0] as f64)),
         _ => None,
     }

@@ -19,6 +19,7 @@ mod token;
 use super::Text;
 use super::lex::shorten;
 use crate::diag::{Code, Diagnostic, Diagnostics, Span, Spanned};
+use crate::work::steps;
 use std::fmt;
 use token::{Kind, Token, tokens};
 
@@ -554,6 +555,7 @@ impl<'a> Parser<'a> {
     }
 
     fn peek(&self) -> &Kind {
+        steps(1);
         let token = &self.tokens[self.at];
         let line_ended = self.by_line && self.n_brackets == 0 && self.at > self.line && token.starts_line;
         if line_ended { &Kind::End } else { &token.kind }
@@ -588,7 +590,8 @@ impl<'a> Parser<'a> {
 
     fn skip_line(&mut self) {
         let rest = &self.tokens[self.line + 1..];
-        let next = rest.iter().position(|token| token.starts_line || token.kind == Kind::End);
+        let next =
+            rest.iter().inspect(|_| steps(1)).position(|token| token.starts_line || token.kind == Kind::End);
         let next = self.line + 1 + next.unwrap_or(0);
         self.at = self.at.max(next);
         while self.tokens[self.at].kind != Kind::End && !self.tokens[self.at].starts_line {

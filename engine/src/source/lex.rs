@@ -1,5 +1,7 @@
 //! Characters and escapes, the same in RON and in expressions.
 
+use crate::work::steps;
+
 /// Whether a name may start with this character.
 pub(crate) fn is_name_start(c: char) -> bool {
     c == '_' || c.is_alphabetic()
@@ -18,13 +20,16 @@ pub(super) fn is_space(c: char) -> bool {
 
 /// Length of the longest prefix whose characters all satisfy `holds`.
 pub(super) fn prefix_len(text: &str, holds: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !holds(c)).unwrap_or(text.len())
+    let len = text.find(|c| !holds(c)).unwrap_or(text.len());
+    steps(len + 1);
+    len
 }
 
 /// A piece of source in a message: one line, not too long.
 pub(super) fn shorten(text: &str) -> String {
     const LONGEST: usize = 40;
     let line = text.lines().next().unwrap_or("");
+    steps(line.len());
     match line.char_indices().nth(LONGEST) {
         Some((cut, _)) => format!("{}…", &line[..cut]),
         None => line.to_owned(),

@@ -7,8 +7,6 @@
 //! [`Diagnostics`](crate::diag::Diagnostics), so that one run shows all errors of a file. Nothing here panics on any
 //! input, recurses deeper than a fixed limit, or takes more than linear time.
 
-#[cfg(test)]
-mod clock;
 pub mod expr;
 mod fields;
 #[cfg(test)]
@@ -19,6 +17,6 @@ mod ron;
 mod text;
 
 pub use fields::{Fields, entries};
-pub use pipeline::{define, load};
+pub use pipeline::{define, given_text, load};
 pub use ron::{MAX_DEPTH, Ron, RonKind, parse_ron};
 pub use text::Text;

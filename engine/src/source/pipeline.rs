@@ -4,6 +4,7 @@
 //! something faulty is passed over in silence.
 
 mod functions;
+mod inlining;
 mod literals;
 mod nodes;
 mod set;
@@ -14,15 +15,18 @@ mod tests;
 mod types;
 mod typing;
 
+pub use stages::given_text;
+
 use super::{Fields, Ron, RonKind, entries, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Sources, Span, Spanned};
-use crate::ir::{Attr, Builder, Graph, InputKind, Level, Symbol, Type};
+use crate::ir::{Attr, Builder, Graph, InputKind, Level, Symbol, Type, Value};
 use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::{DataDecl, Init, InputDecl, ParamDecl, Pipeline};
 use crate::plan::Precision;
 use crate::rules::Numerics;
 use functions::Functions;
+use inlining::{Inlined, inline};
 use nodes::{NodeDef, check_name, read_nodes, sort};
 use std::collections::HashMap;
 use types::{Dims, read_type};
@@ -123,6 +127,8 @@ fn read_pipeline(
         scope.input(&mut builder, (name, Some(*span)), kind, param.as_ref().map(|param| &param.ty), diags);
     }
     scope.nodes(&mut builder, nodes, &dims, &functions, diags);
+    let Inlined { graph, map } = inline(builder.graph, registry, &scope.places, diags);
+    scope.move_values(&map);
     let mut pipeline = Pipeline {
         name,
         seed,
@@ -132,7 +138,7 @@ fn read_pipeline(
         data,
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),
         params: params.into_iter().filter_map(|(.., param)| param).collect(),
-        graph: builder.graph,
+        graph,
         stages: vec![],
     };
     if let Some(value) = stages {
@@ -167,6 +173,15 @@ impl Scope {
         self.places.insert(symbol.clone(), name.span);
         self.names.insert(symbol, Meaning::Faulty);
         Some(())
+    }
+
+    /// Lets names stand for values at other places, by node and port.
+    fn move_values(&mut self, map: &[Vec<Value>]) {
+        for meaning in self.names.values_mut() {
+            if let Meaning::Value(value) = meaning {
+                *value = map[value.node][value.port];
+            }
+        }
     }
 
     fn input(
@@ -361,8 +376,18 @@ fn read_param(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<(Inpu
     let written = fields.required("type");
     let ty = written.and_then(|v| read_type(v, dims, diags));
     let state = fields.optional("state").and_then(|v| v.boolean("`state`", diags)).unwrap_or(false);
-    let init = fields.optional("init").map_or(Some(Init::Zeros), |v| read_init(v, diags));
+    let written_init = fields.optional("init");
+    let init = written_init.map_or(Some(Init::Zeros), |v| read_init(v, diags));
     fields.finish(diags);
+    if let (Some(Init::Constant(value)), Some(ty), Some(written)) = (&init, &ty, written_init)
+        && crate::ir::Literal::Float(*value).element(ty.dtype).is_none()
+    {
+        let message = format!("`{value}` is no element of {}", ty.dtype);
+        diags
+            .error(Code::E0114, written.span, message)
+            .help("write a number that the type has, or a wider type");
+        return None;
+    }
     let kind = if state { InputKind::State } else { InputKind::Param };
     Some((kind, ty?, written?.span, init?))
 }
@@ -419,5 +444,22 @@ fn read_init(value: &Ron, diags: &mut Diagnostics) -> Option<Init> {
         }
     };
     fields.finish(diags);
-    init
+    init.filter(|init| check_init(init, value.span, diags))
+}
+
+/// Whether there are numbers of such a distribution.
+fn check_init(init: &Init, span: Span, diags: &mut Diagnostics) -> bool {
+    let (fault, help) = match *init {
+        Init::Uniform { low, high } if !(low <= high && (high - low).is_finite()) => (
+            format!("no numbers are uniform in {low}..{high}"),
+            "the lower end comes first, and both are finite",
+        ),
+        Init::Normal { mean, std } if !(mean.is_finite() && std.is_finite() && std >= 0.0) => (
+            format!("there is no normal distribution of mean {mean} and standard deviation {std}"),
+            "both are finite, and the standard deviation is at least 0",
+        ),
+        _ => return true,
+    };
+    diags.error(Code::E0015, span, fault).help(help);
+    false
 }

@@ -12,6 +12,7 @@ mod token;
 use super::Text;
 use super::lex::{self, is_name_char, is_name_start, is_space, prefix_len, shorten};
 use crate::diag::{Code, Diagnostic, Diagnostics, FileId, Span, Spanned};
+use crate::work::steps;
 use number::{number_len, read_number, special_float};
 use token::{block_comment_len, char_len, is_raw_name_char, raw_string_body, string_len};
 
@@ -286,6 +287,7 @@ impl<'a> Reader<'a> {
     }
 
     fn closes_some_bracket(&self, c: char) -> bool {
+        steps(self.open.len());
         matches!(c, ')' | ']' | '}') && self.open.iter().any(|(_, close)| *close == c)
     }
 
@@ -572,6 +574,7 @@ impl<'a> Reader<'a> {
     // ---- Characters.
 
     fn rest(&self) -> &'a str {
+        steps(1);
         &self.text[self.at..]
     }
 

@@ -4,11 +4,17 @@
 //! number and, in training, from the order of the epoch. Nothing that a step is given changes from one to the next but
 //! the step number.
 
+mod mode;
+mod monitor;
 mod optimize;
+mod predict;
 mod rows;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use monitor::evaluation_is_missing;
+pub use monitor::monitored;
+pub use predict::{Prediction, picks_among, prediction};
 pub use rows::{Rows, SplitShape};
 
 use crate::bind::{bind, unroll};
@@ -18,7 +24,9 @@ use crate::ir::{
 };
 use crate::op::Registry;
 use crate::pass::{checked, sound};
-use crate::pipeline::{Evaluation, Pipeline, RunStage, TrainStage};
+use crate::pipeline::{Evaluation, Given, Mode, Pipeline, RunStage, Stage, StageKind, TrainStage};
+use mode::set_mode;
+use std::collections::HashSet;
 
 /// The graph of one step, with the states in which it adds up what it measures.
 #[derive(Clone, Debug)]
@@ -28,7 +36,7 @@ pub struct StageGraph {
     /// (metric, `f32[]` state to which each step adds the metric times its number of rows); for training the loss comes
     /// first.
     pub sums: Vec<(Symbol, Symbol)>,
-    /// `i32[]` state: 1 + the first step whose loss was not a number, 0 while there is none.
+    /// `i32[]` state: 1 + the first step whose loss was NaN or infinite, 0 while there is none.
     pub nan_step: Option<Symbol>,
 }
 
@@ -47,7 +55,7 @@ pub struct StageIssue {
 
 impl StageIssue {
     fn new(message: impl Into<String>, span: Option<Span>) -> StageIssue {
-        StageIssue { code: Code::E0206, message: message.into(), span, help: None }
+        StageIssue { code: Code::E0211, message: message.into(), span, help: None }
     }
 
     fn help(self, help: impl Into<String>) -> StageIssue {
@@ -67,16 +75,32 @@ pub fn training(
     rows: Rows,
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
+    training_with(pipeline, stage, data, rows, &[], registry)
+}
+
+/// As [`training`], with further outputs (name, node): gradients of the loss with respect to nodes that the loss depends
+/// on, the parameters apart. Other nodes are passed over.
+///
+/// # Errors
+/// As for [`training`].
+pub fn training_with(
+    pipeline: &Pipeline,
+    stage: &TrainStage,
+    data: &SplitShape,
+    rows: Rows,
+    gradients: &[(Symbol, Symbol)],
+    registry: &Registry,
+) -> Result<StageGraph, StageIssue> {
     let measured = measured(stage);
-    let wanted = Wanted { outputs: &measured, state: &stage.state };
+    let wanted = Wanted { outputs: &measured, state: &stage.state, mode: stage.mode };
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
     let fed = rows::feed(pipeline, &bound, data, rows, (true, stage.accumulate), registry)?;
     let fed = sound("feed", Level::Bound, fed);
     let graph = match &stage.optimizer {
         Some(optimizer) if stage.accumulate <= 1 => {
-            optimize::optimize(&fed, stage, optimizer, total_steps(stage, data), registry)?
+            optimize::optimize(&fed, stage, optimizer, total_steps(stage, data), gradients, registry)?
         }
-        Some(_) => optimize::accumulate(&fed, stage.accumulate, registry)?,
+        Some(_) => optimize::accumulate(&fed, stage.accumulate, gradients, registry)?,
         None => fed,
     };
     let mut builder = Builder::new(graph, registry);
@@ -86,20 +110,74 @@ pub fn training(
     Ok(StageGraph { graph, sums, nan_step: Some(nan_step) })
 }
 
-/// Looks for what keeps a training stage from being a graph, as far as that shows without data.
+/// Looks for what keeps a stage from being a graph, as far as that shows without data.
 ///
 /// # Errors
-/// As for [`training`].
-pub fn rehearse(pipeline: &Pipeline, stage: &TrainStage, registry: &Registry) -> Result<(), StageIssue> {
-    let loss: (Symbol, Symbol) = ("loss".into(), stage.loss.clone());
-    let measured: Vec<(Symbol, Symbol)> = [loss].into_iter().chain(stage.metrics.iter().cloned()).collect();
-    let wanted = Wanted { outputs: &measured, state: &stage.state };
+/// As for the function that makes the stage's graph.
+pub fn rehearse(pipeline: &Pipeline, stage: &Stage, registry: &Registry) -> Result<(), StageIssue> {
+    match &stage.kind {
+        StageKind::Train(train) => {
+            rehearse_training(pipeline, train, registry)?;
+            let scope = format!("{}.evaluate", stage.name);
+            let evaluation = train.evaluate.as_ref();
+            evaluation.map_or(Ok(()), |it| rehearse_evaluation(pipeline, &scope, it, registry))
+        }
+        StageKind::Evaluate(evaluation) => rehearse_evaluation(pipeline, &stage.name, evaluation, registry),
+        StageKind::Predict(predict) => prediction(pipeline, predict).map(drop),
+        StageKind::Run(run) => rehearse_running(pipeline, run, registry),
+        // The extents of a search are those of its data.
+        StageKind::Search(_) | StageKind::Save { .. } | StageKind::Load(_) => Ok(()),
+    }
+}
+
+fn rehearse_training(pipeline: &Pipeline, stage: &TrainStage, registry: &Registry) -> Result<(), StageIssue> {
+    let measured = measured(stage);
+    let wanted = Wanted { outputs: &measured, state: &stage.state, mode: stage.mode };
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &stage.data.data, stage.batch)?)?;
     rows::expect_free_names(pipeline, &bound, &stage.data.data)?;
-    match &stage.optimizer {
-        Some(optimizer) => optimize::optimize(&bound, stage, optimizer, 1, registry).map(|_| ()),
-        None => Ok(()),
+    let graph = match &stage.optimizer {
+        Some(optimizer) if stage.accumulate <= 1 => {
+            optimize::optimize(&bound, stage, optimizer, 1, &[], registry)?
+        }
+        Some(optimizer) => {
+            optimize::apply(&bound, stage, optimizer, 1, registry)?;
+            optimize::accumulate(&bound, stage.accumulate, &[], registry)?
+        }
+        None => bound,
+    };
+    let mut builder = Builder::new(graph, registry);
+    add_sums(&mut builder, "", &measured, stage.batch)?;
+    add_nan_step(&mut builder).map(drop)
+}
+
+fn rehearse_evaluation(
+    pipeline: &Pipeline,
+    scope: &str,
+    evaluation: &Evaluation,
+    registry: &Registry,
+) -> Result<(), StageIssue> {
+    let wanted = Wanted { outputs: &evaluation.metrics, state: &[], mode: evaluation.mode };
+    let data = &evaluation.data.data;
+    let bound = select(pipeline, &wanted, &rows::extents(pipeline, data, evaluation.batch)?)?;
+    rows::expect_free_names(pipeline, &bound, data)?;
+    add_sums(&mut Builder::new(bound, registry), scope, &evaluation.metrics, evaluation.batch).map(drop)
+}
+
+fn rehearse_running(pipeline: &Pipeline, stage: &RunStage, registry: &Registry) -> Result<(), StageIssue> {
+    let graph = running(pipeline, stage, registry)?;
+    for (input, given) in &stage.inputs {
+        // A value for an input that the outputs do not need is not looked at.
+        let Some(value) = graph.find(input) else { continue };
+        let ty = graph.ty(value);
+        if let Given::Elements { shape, .. } = given
+            && *shape != ty.extents()
+        {
+            let message = format!("`{input}` is {ty}, the stage gives it a value of shape {shape:?}");
+            let issue = StageIssue::new(message, None).help("give as many elements, or correct `dims`");
+            return Err(StageIssue { code: Code::E0506, ..issue });
+        }
     }
+    Ok(())
 }
 
 /// The step of the optimizer after [`training`] has been taken on `stage.accumulate` batches: from the averaged gradients
@@ -116,17 +194,18 @@ pub fn applying(
     let Some(optimizer) = &stage.optimizer else {
         return Err(StageIssue::new("`accumulate` needs an optimizer", None));
     };
-    let wanted = Wanted { outputs: &measured(stage), state: &[] };
+    let wanted = Wanted { outputs: &measured(stage), state: &[], mode: stage.mode };
     let rows = Rows::Batches { batch: stage.batch, per_epoch: 1 };
     let graph = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
     let graph = optimize::apply(&graph, stage, optimizer, total_steps(stage, data), registry)?;
     Ok(StageGraph { graph: graph.pruned(), sums: vec![], nan_step: None })
 }
 
-/// What a training stage measures: the loss, then its metrics.
+/// What a training stage measures: the loss, then its metrics, of which the loss may be one.
 fn measured(stage: &TrainStage) -> Vec<(Symbol, Symbol)> {
     let loss: (Symbol, Symbol) = ("loss".into(), stage.loss.clone());
-    [loss].into_iter().chain(stage.metrics.iter().cloned()).collect()
+    let others = stage.metrics.iter().filter(|metric| **metric != loss).cloned();
+    [loss.clone()].into_iter().chain(others).collect()
 }
 
 /// Rows of all batches of a step.
@@ -146,7 +225,7 @@ pub fn evaluation(
     rows: Rows,
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
-    let wanted = Wanted { outputs: &evaluation.metrics, state: &[] };
+    let wanted = Wanted { outputs: &evaluation.metrics, state: &[], mode: evaluation.mode };
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
     let fed = sound("feed", Level::Bound, rows::feed(pipeline, &bound, data, rows, (false, 1), registry)?);
     let mut builder = Builder::new(fed, registry);
@@ -163,16 +242,35 @@ pub fn inference(
     pipeline: &Pipeline,
     outputs: &[(Symbol, Symbol)],
     extents: &[(Symbol, usize)],
+    mode: Mode,
 ) -> Result<Graph, StageIssue> {
-    select(pipeline, &Wanted { outputs, state: &[] }, extents)
+    select(pipeline, &Wanted { outputs, state: &[], mode }, extents)
 }
 
 /// One step of a `Run` stage from the pipeline's plain inputs.
 ///
 /// # Errors
-/// As for [`inference`].
-pub fn running(pipeline: &Pipeline, stage: &RunStage) -> Result<Graph, StageIssue> {
-    select(pipeline, &Wanted { outputs: &stage.outputs, state: &stage.state }, &stage.dims)
+/// As for [`inference`], and if there is no gradient that the stage asks for.
+pub fn running(pipeline: &Pipeline, stage: &RunStage, registry: &Registry) -> Result<Graph, StageIssue> {
+    let shown: Vec<_> = stage.outputs.iter().chain(&stage.gradients).cloned().collect();
+    expect_distinct(&Wanted { outputs: &shown, state: &stage.state, mode: stage.mode })?;
+    let Some(loss) = stage.loss.as_ref().filter(|_| !stage.gradients.is_empty()) else {
+        let wanted = Wanted { outputs: &stage.outputs, state: &stage.state, mode: stage.mode };
+        return select(pipeline, &wanted, &stage.dims);
+    };
+    // Until the graph is bound, outputs hold the loss and the nodes by which it is differentiated. No node has a space
+    // in its name.
+    let by = stage.gradients.iter().map(|(_, node)| node);
+    let held = [loss].into_iter().chain(by).enumerate();
+    let held = held.map(|(place, node)| (format!(" {place}").into(), node.clone()));
+    let outputs: Vec<(Symbol, Symbol)> = stage.outputs.iter().cloned().chain(held).collect();
+    let wanted = Wanted { outputs: &outputs, state: &stage.state, mode: stage.mode };
+    let mut graph = select(pipeline, &wanted, &stage.dims)?;
+    let held: Vec<Value> =
+        graph.outputs.split_off(stage.outputs.len()).into_iter().map(|(_, value)| value).collect();
+    let names = stage.gradients.iter().map(|(name, _)| name.clone()).collect();
+    let graph = optimize::differentiated(&graph, held[0], (names, &held[1..]), registry)?;
+    Ok(sound("gradient", Level::Bound, graph.pruned()))
 }
 
 /// What the leading extents of the inputs of a search are bound to: `n_rows` queries at a time, `n_base` rows to search.
@@ -214,10 +312,12 @@ fn expect_free(graph: &Graph, name: &str) -> Result<(), StageIssue> {
 struct Wanted<'w> {
     outputs: &'w [(Symbol, Symbol)],
     state: &'w [(Symbol, Symbol)],
+    mode: Mode,
 }
 
-/// The part of the pipeline's graph that is wanted, bound and without loops.
-fn select(pipeline: &Pipeline, wanted: &Wanted, extents: &[(Symbol, usize)]) -> Result<Graph, StageIssue> {
+/// The part of the pipeline's graph that is wanted.
+fn part(pipeline: &Pipeline, wanted: &Wanted) -> Result<Graph, StageIssue> {
+    expect_distinct(wanted)?;
     let mut graph = pipeline.graph.clone();
     let find = |name: &Symbol| {
         graph.find(name).ok_or_else(|| StageIssue::new(format!("there is no node `{name}`"), None))
@@ -229,7 +329,14 @@ fn select(pipeline: &Pipeline, wanted: &Wanted, extents: &[(Symbol, usize)]) -> 
     let state = wanted.state.iter().map(link).collect::<Result<Vec<_>, StageIssue>>()?;
     graph.outputs = outputs;
     graph.state = state;
-    let graph = graph.pruned();
+    let mut graph = graph.pruned();
+    set_mode(&mut graph, wanted.mode);
+    Ok(graph)
+}
+
+/// That part, bound and without loops.
+fn select(pipeline: &Pipeline, wanted: &Wanted, extents: &[(Symbol, usize)]) -> Result<Graph, StageIssue> {
+    let graph = part(pipeline, wanted)?;
     let bound = bind(&graph, extents).map_err(|issue| {
         let span = graph.find(&issue.node).and_then(|value| graph.nodes[value.node].span);
         let found = StageIssue::new(format!("`{}`: {}", issue.node, issue.issue.message), span);
@@ -238,6 +345,20 @@ fn select(pipeline: &Pipeline, wanted: &Wanted, extents: &[(Symbol, usize)]) -> 
     let bound = sound("bind", Level::Bound, bound);
     let flat = checked("unroll", Level::Bound, &bound, unroll);
     Ok(flat.unwrap_or_else(|broken| crate::bug!("{broken}")))
+}
+
+/// Nothing if no two results share a name, and no state is updated twice.
+fn expect_distinct(wanted: &Wanted) -> Result<(), StageIssue> {
+    for (pairs, fault) in
+        [(wanted.outputs, "two results are called"), (wanted.state, "there are two updates of")]
+    {
+        let mut names = HashSet::new();
+        if let Some((name, _)) = pairs.iter().find(|(name, _)| !names.insert(name)) {
+            let issue = StageIssue::new(format!("{fault} `{name}`"), None);
+            return Err(StageIssue { code: Code::E0302, ..issue.help("leave one of them out") });
+        }
+    }
+    Ok(())
 }
 
 /// Steps of the whole stage, which schedules refer to.
@@ -277,7 +398,7 @@ fn add_sums(
     Ok(sums)
 }
 
-/// Remembers the first step whose loss, the first output, is not a number.
+/// Remembers the first step whose loss, the first output, is NaN or infinite.
 fn add_nan_step(builder: &mut Builder) -> Result<Symbol, StageIssue> {
     let name: Symbol = "nan_step".into();
     let state = own_input(builder, &name, InputKind::State, Type::scalar(DType::I32))?;
@@ -285,9 +406,13 @@ fn add_nan_step(builder: &mut Builder) -> Result<Symbol, StageIssue> {
     let loss: Value = builder.graph.outputs[0].1;
     let loss = builder.cast(loss, DType::F32);
     let is_nan = builder.unary(Unary::IsNan, loss);
+    let size = builder.unary(Unary::Abs, loss);
+    let infinite = builder.constant(f64::INFINITY, DType::F32);
+    let is_infinite = builder.binary(Binary::Eq, size, infinite);
+    let is_lost = builder.binary(Binary::Or, is_nan, is_infinite);
     let zero = builder.constant(0.0, DType::I32);
     let none_yet = builder.binary(Binary::Eq, state, zero);
-    let is_first = builder.binary(Binary::And, is_nan, none_yet);
+    let is_first = builder.binary(Binary::And, is_lost, none_yet);
     let step = builder.step();
     let one = builder.constant(1.0, DType::I32);
     let number = builder.add(step, one);

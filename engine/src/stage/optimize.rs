@@ -2,7 +2,7 @@
 
 use super::{StageIssue, own_input};
 use crate::diag::Code;
-use crate::grad::{Differentiated, differentiate, named};
+use crate::grad::{Differentiated, GradIssue, differentiate, named};
 use crate::ir::{
     Attr, Attrs, Builder, DType, E, Graph, InputKind, Level, Literal, NodeOp, StateLink, Symbol, Type, Unary,
     Value, View,
@@ -18,17 +18,23 @@ pub fn optimize(
     stage: &TrainStage,
     optimizer: &OptimizerDecl,
     total_steps: usize,
+    more: &[(Symbol, Symbol)],
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
-    let (mut builder, params, grads) = gradients(graph, registry)?;
+    let (mut builder, params, grads) = gradients(graph, more, registry)?;
     step_params(&mut builder, stage, optimizer, total_steps, (&params, grads))?;
     Ok(sound("gradient", Level::Bound, builder.graph))
 }
 
 /// The graph with gradients of its first output, a share of which is added to a state `PARAM.grad` beside each parameter.
 /// Half-precision gradients are added up in single precision.
-pub fn accumulate(graph: &Graph, n_batches: usize, registry: &Registry) -> Result<Graph, StageIssue> {
-    let (mut b, params, grads) = gradients(graph, registry)?;
+pub fn accumulate(
+    graph: &Graph,
+    n_batches: usize,
+    more: &[(Symbol, Symbol)],
+    registry: &Registry,
+) -> Result<Graph, StageIssue> {
+    let (mut b, params, grads) = gradients(graph, more, registry)?;
     for (param, grad) in params.into_iter().zip(grads) {
         let total = total_of(&mut b, param)?;
         let dtype = b.dtype(total);
@@ -75,31 +81,74 @@ fn total_of(b: &mut Builder, param: Value) -> Result<Value, StageIssue> {
     own_input(b, &name, InputKind::State, ty)
 }
 
-/// The graph with the gradients of its first output by its parameters.
+/// The graph with the gradients of its first output by its parameters, and as outputs (name, node) those by more nodes.
 fn gradients<'r>(
     graph: &Graph,
+    more: &[(Symbol, Symbol)],
     registry: &'r Registry,
 ) -> Result<(Builder<'r>, Vec<Value>, Vec<Value>), StageIssue> {
     let loss = graph.outputs[0].1;
     check_loss(graph, loss)?;
     let params: Vec<Value> =
         graph.inputs().filter(|(_, kind)| *kind == InputKind::Param).map(|(id, _)| Value::of(id)).collect();
-    let differentiated = differentiate(graph, registry, loss, &params).map_err(|issue| {
-        let message = format!("the loss has no gradient through `{}`: {}", issue.node, issue.why);
-        let help = "use a node that has one in its place, or leave the parameter out of the loss";
-        StageIssue { code: Code::E0115, ..StageIssue::new(message, issue.span).help(help) }
-    })?;
-    if !params.is_empty() && !differentiated.reached.contains(&true) {
+    let is_more = |value: &Value| graph.ty(*value).dtype.is_float() && !params.contains(value);
+    let found = more.iter().filter_map(|(name, node)| Some((name, graph.find(node).filter(is_more)?)));
+    let (names, by): (Vec<&Symbol>, Vec<Value>) = found.unzip();
+    let wrt: Vec<Value> = params.iter().copied().chain(by).collect();
+    let differentiated = differentiate(graph, registry, loss, &wrt).map_err(no_gradient)?;
+    let (of_params, of_more) = differentiated.reached.split_at(params.len());
+    if !of_params.contains(&true) {
         let message = format!("no parameter has a gradient of the loss `{}`", graph.name_of(loss));
-        let help = "a loss depends on its parameters by floats: indices and truth values have no slope";
+        let help = "a loss depends on trained parameters by floats: indices and truth values have no slope";
         let span = graph.nodes[loss.node].span;
         return Err(StageIssue { code: Code::E0115, ..StageIssue::new(message, span).help(help) });
     }
+    let of_more = of_more.to_vec();
     let Differentiated { graph, map, grads, .. } = differentiated;
-    let params: Vec<Value> = params.iter().map(|p| map[p.node][p.port]).collect();
+    let wrt: Vec<Value> = wrt.iter().map(|p| map[p.node][p.port]).collect();
     let mut builder = Builder::new(graph, registry);
-    let grads = name_gradients(&mut builder, &params, grads, map.concat());
-    Ok((builder, params, grads))
+    let mut grads = name_gradients(&mut builder, &wrt, grads, map.concat());
+    let more = names.into_iter().zip(grads.split_off(params.len())).zip(of_more);
+    let reached = more.filter(|(_, is_reached)| *is_reached);
+    builder.graph.outputs.extend(reached.map(|((name, grad), _)| (name.clone(), grad)));
+    Ok((builder, wrt[..params.len()].to_vec(), grads))
+}
+
+/// The graph with gradients of a scalar by some of its values, which become outputs of these names.
+pub fn differentiated(
+    graph: &Graph,
+    loss: Value,
+    (names, by): (Vec<Symbol>, &[Value]),
+    registry: &Registry,
+) -> Result<Graph, StageIssue> {
+    check_loss(graph, loss)?;
+    let name_of = |value: Value| graph.name_of(value).clone();
+    if let Some(&other) = by.iter().find(|value| !graph.ty(**value).dtype.is_float()) {
+        let message = format!("`{}` is {}, only floats have gradients", name_of(other), graph.ty(other));
+        return Err(StageIssue {
+            code: Code::E0115,
+            ..StageIssue::new(message, graph.nodes[other.node].span)
+        });
+    }
+    let found = differentiate(graph, registry, loss, by).map_err(no_gradient)?;
+    if let Some(place) = found.reached.iter().position(|is_reached| !is_reached) {
+        let message = format!("`{}` has no gradient of the loss `{}`", name_of(by[place]), name_of(loss));
+        let help = "a loss depends on a node by floats: indices and truth values have no slope";
+        let span = graph.nodes[by[place].node].span;
+        return Err(StageIssue { code: Code::E0115, ..StageIssue::new(message, span).help(help) });
+    }
+    let Differentiated { graph, map, grads, .. } = found;
+    let by: Vec<Value> = by.iter().map(|value| map[value.node][value.port]).collect();
+    let mut builder = Builder::new(graph, registry);
+    let grads = name_gradients(&mut builder, &by, grads, map.concat());
+    builder.graph.outputs.extend(names.into_iter().zip(grads));
+    Ok(builder.graph)
+}
+
+fn no_gradient(issue: GradIssue) -> StageIssue {
+    let message = format!("the loss has no gradient through `{}`: {}", issue.node, issue.why);
+    let help = "use a node that has one in its place, or leave the parameter out of the loss";
+    StageIssue { code: Code::E0115, ..StageIssue::new(message, issue.span).help(help) }
 }
 
 /// The gradients under the names `d.PARAM`, by which users ask for them. Values that are known by another name already,
@@ -171,7 +220,7 @@ fn clip(b: &mut Builder, grads: &[Value], most: f64) -> Vec<Value> {
 }
 
 /// The value of a schedule at the current step, `f32[]`.
-fn schedule(b: &mut Builder, schedule: &Schedule, total: usize) -> Value {
+pub fn schedule(b: &mut Builder, schedule: &Schedule, total: usize) -> Value {
     let step = b.step();
     let step = b.cast(step, DType::F32);
     let last = (total.max(2) - 1) as f64;
@@ -193,17 +242,18 @@ fn schedule(b: &mut Builder, schedule: &Schedule, total: usize) -> Value {
     }
 }
 
-/// 0 at the end of the warm-up, 1 at the last step.
+/// From 0 at the first step after the warm-up to 1 at the last step.
 fn progress(step: E, warmup: usize, last: f64) -> E {
     let span = (last - warmup as f64).max(1.0);
     ((step - warmup as f64) / span).max(0.0).min(1.0)
 }
 
+/// From 0 at the first step up to `start` at the step after the warm-up, then what comes `after` it.
 fn warmed(step: E, warmup: usize, start: f64, after: E) -> E {
     if warmup == 0 {
         return after;
     }
-    let rising = (step + 1.0) * (start / warmup as f64);
+    let rising = step * (start / warmup as f64);
     E::select(step.lt(warmup as f64), rising, after)
 }
 

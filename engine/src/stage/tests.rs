@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ir::{Attrs, Node, NodeOp, parse};
-use crate::op::{Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
+use crate::op::{AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
 use crate::oracle::{Oracle, OracleRun, OracleTensor};
 use crate::pipeline::{DataDecl, Init, InputDecl, LastBatch, OptimizerDecl, ParamDecl, Schedule, SplitRef};
 use crate::plan::Precision;
@@ -63,6 +63,10 @@ fn pipeline(registry: &Registry) -> Pipeline {
     }
 }
 
+fn named(train: &TrainStage) -> Stage {
+    Stage { name: "train".into(), kind: StageKind::Train(Box::new(train.clone())), span: None }
+}
+
 fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
     TrainStage {
         data: SplitRef { data: "points".into(), split: "train".into() },
@@ -71,6 +75,7 @@ fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
         epochs: 2,
         max_steps: None,
         loss: "loss".into(),
+        mode: Mode::Train,
         metrics: vec![],
         optimizer: Some(OptimizerDecl {
             op: "momentum".into(),
@@ -82,6 +87,7 @@ fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
         clip_norm,
         last_batch: LastBatch::Short,
         evaluate: None,
+        monitor: None,
         early_stop: None,
         checkpoint: None,
     }
@@ -183,10 +189,47 @@ fn schedules_follow_the_step() {
     let linear = Schedule::Linear { start: 1.0, end: 0.0, warmup: 0 };
     assert_close(rate(linear, 4), 0.2);
     let cosine = Schedule::Cosine { start: 1.0, end: 0.5, warmup: 2 };
-    assert_close(rate(cosine.clone(), 0), 0.5);
+    assert_close(rate(cosine.clone(), 0), 0.0);
     assert_close(rate(cosine, 3), 0.5 + 0.25 * (1.0 + (std::f64::consts::PI / 3.0).cos()));
     let steps = Schedule::Steps { start: 1.0, factor: 0.5, every: 2 };
     assert_close(rate(steps, 4), 0.25);
+}
+
+/// Learning rates of 12 steps of a schedule, as a graph computes them.
+fn rates(lr: Schedule) -> [f64; 12] {
+    let registry = momentum();
+    std::array::from_fn(|step| {
+        let mut b = Builder::new(Graph::new("rate"), &registry);
+        let rate = optimize::schedule(&mut b, &lr, 12);
+        b.graph.outputs.push(("rate".into(), rate));
+        let run = Oracle::new(&registry).run(&b.graph, &HashMap::new(), 0, step as i64);
+        run.unwrap().outputs["rate"].float(0)
+    })
+}
+
+/// Of 12 steps, 4 of them warm-up: the numbers of `optax` 0.2, `warmup_cosine_decay_schedule(0, 1e-3, 4, 11, 1e-5)`, and
+/// of `linear_schedule(0, 1e-3, 4)` joined with `linear_schedule(1e-3, 1e-5, 7)` at step 4.
+#[test]
+fn schedules_are_those_of_optax() {
+    let check = |rates: [f64; 12], expected: &[(usize, f64)]| {
+        for &(step, expected) in expected {
+            assert!(
+                (rates[step] - expected).abs() < 1e-9,
+                "step {step}: {} instead of {expected}",
+                rates[step]
+            );
+        }
+    };
+    let (start, end, warmup) = (1e-3, 1e-5, 4);
+    let warm = [(0, 0.0), (1, 2.5e-4), (3, 7.5e-4), (4, 1e-3), (11, 1e-5)];
+    let cosine = rates(Schedule::Cosine { start, end, warmup });
+    check(cosine, &warm);
+    check(cosine, &[(5, 0.000950979592744261), (10, 5.9020425396738574e-05)]);
+    let linear = rates(Schedule::Linear { start, end, warmup });
+    check(linear, &warm);
+    check(linear, &[(5, 0.0008585714385844767), (10, 0.00015142856864258647)]);
+    let cold = rates(Schedule::Cosine { start, end, warmup: 0 });
+    check(cold, &[(0, 1e-3), (1, 0.0009799490217119455), (10, 3.0050945497350767e-05), (11, 1e-5)]);
 }
 
 #[test]
@@ -215,7 +258,7 @@ fn the_gradient_of_a_parameter_has_a_name() {
     let mut graph = parse(text, &registry).unwrap();
     graph.outputs.push(("loss".into(), graph.find("loss").unwrap()));
     let optimizer = stage.optimizer.as_ref().unwrap();
-    let graph = optimize::optimize(&graph, &stage, optimizer, 1, &registry).unwrap();
+    let graph = optimize::optimize(&graph, &stage, optimizer, 1, &[], &registry).unwrap();
     let names = of_params(&graph);
     assert_eq!((&names[0][..], &names[1][..], &names[3][..]), ("d.a", "d.b", "d.e"));
     assert_ne!(names[2], "d.c");
@@ -227,6 +270,7 @@ fn an_evaluation_takes_rows_as_they_lie() {
     let evaluated = Evaluation {
         data: SplitRef { data: "points".into(), split: "test".into() },
         batch: 2,
+        mode: Mode::Eval,
         metrics: vec![("mse".into(), "loss".into())],
     };
     let graph = evaluation(&pipeline(&registry), "test", &evaluated, &points(), BATCHES, &registry).unwrap();
@@ -241,18 +285,85 @@ fn an_evaluation_takes_rows_as_they_lie() {
 fn inference_takes_plain_inputs() {
     let registry = momentum();
     let outputs = [("error".into(), "error".into())];
-    let graph = inference(&pipeline(&registry), &outputs, &[("B".into(), 3)]).unwrap();
+    let graph = inference(&pipeline(&registry), &outputs, &[("B".into(), 3)], Mode::Eval).unwrap();
     let inputs: Vec<&str> = graph.inputs().map(|(id, _)| &**graph.node(id).name()).collect();
     assert_eq!(inputs, ["x", "t", "w"]);
     assert!(graph.nodes.iter().all(|node| !matches!(node.op, NodeOp::Gather { .. })));
-    let issue = inference(&pipeline(&registry), &outputs, &[]).unwrap_err();
+    let issue = inference(&pipeline(&registry), &outputs, &[], Mode::Eval).unwrap_err();
     assert!(issue.message.contains("extent `B` has no value"), "{}", issue.message);
+}
+
+/// x doubled in training, x else; also within the regions of a condition.
+#[test]
+fn the_stage_decides_what_calls_leave_open() {
+    let mut registry = momentum();
+    let form = registry.op("momentum").unwrap();
+    registry.add(OpForm {
+        name: "twice".into(),
+        inputs: vec![InputSpec::required("x", "an operand")],
+        outputs: vec!["y".into()],
+        attrs: vec![AttrSpec::mode("train", "whether to double")],
+        types: TypeRule::custom(|types, _| Ok(vec![types[0].clone()])),
+        lower: Lower::expand(|b, call| match call.attrs.trains("train") {
+            true => vec![b.scale(call.inputs[0], 2.0)],
+            false => vec![call.inputs[0]],
+        }),
+        role: Role::Plain,
+        ..OpForm::clone(&form)
+    });
+    let text = "
+        graph modes {
+          param w: f32[]
+          open: f32[] = twice(w, train=none)
+          on: f32[] = twice(w, train=true)
+          off: f32[] = twice(w, train=false)
+          yes: bool[] = .const(true)
+          side: f32[] = .cond(yes, w) {
+            graph doubled {
+              input a: f32[]
+              b: f32[] = twice(a, train=none)
+              output b = b
+            }
+            graph plain {
+              input c: f32[]
+              output c = c
+            }
+          }
+        }";
+    let pipeline = Pipeline { graph: parse(text, &registry).unwrap(), ..pipeline(&registry) };
+    let outputs = ["open", "on", "off", "side"].map(|name| (name.into(), name.into()));
+    for (mode, expected) in [(Mode::Train, [6.0, 6.0, 3.0, 6.0]), (Mode::Eval, [3.0, 6.0, 3.0, 3.0])] {
+        let graph = inference(&pipeline, &outputs, &[], mode).unwrap();
+        let w = HashMap::from([("w".to_owned(), OracleTensor::new(DType::F32, &[], &[3.0]))]);
+        let run = Oracle::new(&registry).run(&graph, &w, 0, 0).unwrap();
+        assert_eq!(["open", "on", "off", "side"].map(|name| run.outputs[name].float(0)), expected);
+        let printed = graph.to_string();
+        assert_eq!(parse(&printed, &registry).unwrap().to_string(), printed);
+    }
+}
+
+#[test]
+fn names_given_twice_are_refused() {
+    let registry = momentum();
+    let twice = [("a".into(), "loss".into()), ("a".into(), "square".into())];
+    let issue = inference(&pipeline(&registry), &twice, &[("B".into(), 2)], Mode::Eval).unwrap_err();
+    assert_eq!((issue.code, &*issue.message), (Code::E0302, "two results are called `a`"));
+    // The loss among the metrics is the loss.
+    let with_loss =
+        TrainStage { metrics: vec![("loss".into(), "loss".into())], ..stage(Schedule::Constant(0.1), None) };
+    assert_eq!(rehearse(&pipeline(&registry), &named(&with_loss), &registry), Ok(()));
+    let graph = training(&pipeline(&registry), &with_loss, &points(), BATCHES, &registry).unwrap();
+    assert_eq!(graph.sums.len(), 1);
 }
 
 #[test]
 fn the_first_step_without_a_loss_is_remembered() {
     let next = train(&stage(Schedule::Constant(0.1), None), BATCHES, f64::NAN, 0.0, 4);
     assert_eq!(next.state["nan_step"].int(0), 5);
+    for weight in [f64::INFINITY, 1e200] {
+        let next = train(&stage(Schedule::Constant(0.1), None), BATCHES, weight, 0.0, 4);
+        assert_eq!(next.state["nan_step"].int(0), 5, "{weight}");
+    }
     let next = train(&stage(Schedule::Constant(0.1), None), BATCHES, 0.5, 0.0, 4);
     assert_eq!(next.state["nan_step"].int(0), 0);
 }
@@ -297,7 +408,7 @@ fn updates_by_hand_take_the_place_of_an_optimizer() {
     let registry = momentum();
     let stage = TrainStage { optimizer: None, state: links(), ..stage(Schedule::Constant(0.1), None) };
     let pipeline = by_hand_pipeline(&registry);
-    assert_eq!(rehearse(&pipeline, &stage, &registry), Ok(()));
+    assert_eq!(rehearse(&pipeline, &named(&stage), &registry), Ok(()));
     let graph = training(&pipeline, &stage, &points(), BATCHES, &registry).unwrap().graph;
     let next = run(&graph, &registry, 0.5, 0.0, 1);
     let rows = [2, 3].map(|place| ORDER[place] as usize);
@@ -313,11 +424,15 @@ fn a_run_stage_carries_state_and_binds_its_extents() {
     let registry = momentum();
     let stage = RunStage {
         steps: 3,
+        mode: Mode::Eval,
         outputs: vec![("mistake".into(), "mistake".into())],
+        gradients: vec![],
+        loss: None,
         state: links(),
         dims: vec![("B".into(), 2)],
+        inputs: vec![],
     };
-    let graph = running(&by_hand_pipeline(&registry), &stage).unwrap();
+    let graph = running(&by_hand_pipeline(&registry), &stage, &registry).unwrap();
     let pair = |x: [f64; 2]| OracleTensor::new(DType::F32, &[2], &x);
     let scalar = |x: f64| OracleTensor::new(DType::F32, &[], &[x]);
     let mut inputs = HashMap::from([
@@ -337,8 +452,41 @@ fn a_run_stage_carries_state_and_binds_its_extents() {
         inputs.extend(run.state.into_iter().map(|(name, value)| (name.to_string(), value)));
     }
     let open = RunStage { dims: vec![], ..stage };
-    let issue = running(&by_hand_pipeline(&registry), &open).unwrap_err();
+    let issue = running(&by_hand_pipeline(&registry), &open, &registry).unwrap_err();
     assert!(issue.message.contains("extent `B` has no value"), "{}", issue.message);
+}
+
+#[test]
+fn a_run_stage_gives_gradients_by_parameters_inputs_and_nodes() {
+    let registry = momentum();
+    let by = |node: &str| (format!("slope of {node}").into(), node.into());
+    let stage = RunStage {
+        steps: 1,
+        mode: Mode::Eval,
+        outputs: vec![("mistake".into(), "mistake".into())],
+        gradients: ["w", "x", "error"].map(by).to_vec(),
+        loss: Some("loss".into()),
+        state: links(),
+        dims: vec![("B".into(), 2)],
+        inputs: vec![],
+    };
+    let graph = running(&by_hand_pipeline(&registry), &stage, &registry).unwrap();
+    let pair = |x: [f64; 2]| OracleTensor::new(DType::F32, &[2], &x);
+    let inputs = HashMap::from([
+        ("x".to_owned(), pair([1.0, 2.0])),
+        ("t".to_owned(), pair([2.0, 1.0])),
+        ("w".to_owned(), OracleTensor::new(DType::F32, &[], &[0.5])),
+    ]);
+    let run = Oracle::new(&registry).run(&graph, &inputs, 0, 0).unwrap();
+    // The loss is the sum of (w x - t)².
+    assert_eq!(run.outputs["slope of w"].to_f64(), [-3.0]);
+    assert_eq!(run.outputs["slope of x"].to_f64(), [-1.5, 0.0]);
+    assert_eq!(run.outputs["slope of error"].to_f64(), [-3.0, 0.0]);
+    assert_eq!(graph.outputs.len(), 4);
+    assert!(graph.find("d.x").is_some());
+    let unrelated = RunStage { gradients: vec![by("n")], ..stage };
+    let issue = running(&by_hand_pipeline(&registry), &unrelated, &registry).unwrap_err();
+    assert_eq!((issue.code, &*issue.message), (Code::E0115, "`n` is i32[], only floats have gradients"));
 }
 
 #[test]
@@ -362,7 +510,7 @@ fn a_loss_without_gradient_says_where_and_why() {
     let text = text.replace("  wide:", "  v: f32[] = hard(w)\n  wide:");
     pipeline.graph = parse(&text, &registry).unwrap();
     let stage = stage(Schedule::Constant(0.1), None);
-    let issue = rehearse(&pipeline, &stage, &registry).unwrap_err();
+    let issue = rehearse(&pipeline, &named(&stage), &registry).unwrap_err();
     assert_eq!(issue.code, crate::diag::Code::E0115);
     assert_eq!(issue.message, "the loss has no gradient through `v`: steps are flat");
     assert_eq!(training(&pipeline, &stage, &points(), BATCHES, &registry).unwrap_err(), issue);
@@ -376,7 +524,7 @@ fn names_that_a_stage_needs_for_itself_are_refused() {
         let mut pipeline = pipeline(&registry);
         let text = pipeline.graph.to_string().replace("error", name);
         pipeline.graph = parse(&text, &registry).unwrap();
-        let found = rehearse(&pipeline, &stage, &registry);
+        let found = rehearse(&pipeline, &named(&stage), &registry);
         assert_eq!(training(&pipeline, &stage, &points(), BATCHES, &registry).err(), found.clone().err());
         found.map_err(|issue| (issue.code, issue.message))
     };

@@ -68,12 +68,12 @@ impl Layout {
         let dlse = call.grads[1].map(|dlse| b.reshape(dlse, &flat));
         let scores = self.scores(b);
         let p = weights_again(b, scores, lse);
-        let dp = b.contract(dy, self.v, self.by_row.clone());
+        let dp = b.contract_wide(dy, self.v, self.by_row.clone());
         Slopes { dy, p, ds: score_grads(b, p, dp, [dy, y], dlse) }
     }
 
     fn scores(&self, b: &mut Builder) -> Value {
-        let products = b.contract(self.q, self.k, self.by_row.clone());
+        let products = b.contract_wide(self.q, self.k, self.by_row.clone());
         hidden(b, products, &self.heads, self.scale, self.hiding)
     }
 }

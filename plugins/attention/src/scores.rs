@@ -37,9 +37,8 @@ pub fn expect_mask(op: &str, mask: &Type, q: &Type, scores: &Type) -> Result<(),
         .help(format!("a mask is bool (true attends) or {} (added), and broadcasts to {scores}", q.dtype)))
 }
 
-/// Scores as weights are computed from them: in f32 or wider, scaled, -inf where a key is hidden.
+/// Scores as weights are computed from them: as wide as `products` are, scaled, -inf where a key is hidden.
 pub fn hidden(b: &mut Builder, products: Value, heads: &Heads, scale: f64, hiding: Hiding) -> Value {
-    let products = b.cast(products, b.dtype(products).accumulator());
     let mut x = b.map(&[products], |x| x[0] * scale);
     let hide = |b: &mut Builder, seen: Value, x: Value| {
         b.map(&[seen, x], |v| E::select(v[0], v[1], f64::NEG_INFINITY))
@@ -120,6 +119,5 @@ pub fn score_grads(b: &mut Builder, p: Value, dp: Value, [dy, y]: [Value; 2], dl
         None => total,
     };
     let total = b.unreduce(total, &[last], p);
-    let dp = b.cast(dp, b.dtype(p));
     b.map(&[p, dp, total], |v| v[0] * (v[1] - v[2]))
 }

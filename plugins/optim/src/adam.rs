@@ -34,9 +34,10 @@ pub fn adamw() -> OpForm {
 
 fn form(name: &str, summary: &str, decay: Vec<AttrSpec>, coupled: bool, next: &[f64]) -> OpForm {
     let mut attrs = vec![
-        AttrSpec::with_default("beta1", "how much of the mean stays", AttrKind::Float, 0.9),
-        AttrSpec::with_default("beta2", "how much of the mean of squares stays", AttrKind::Float, 0.999),
-        AttrSpec::with_default("eps", "added to the divisor", AttrKind::Float, 1e-8),
+        AttrSpec::with_default("beta1", "how much of the mean stays", AttrKind::Float, 0.9).below(0.0, 1.0),
+        AttrSpec::with_default("beta2", "how much of the mean of squares stays", AttrKind::Float, 0.999)
+            .below(0.0, 1.0),
+        AttrSpec::with_default("eps", "added to the divisor", AttrKind::Float, 1e-8).at_least(0.0),
     ];
     attrs.extend(decay);
     let mut inputs = operands(SLOTS);

@@ -13,14 +13,16 @@ const NOT_DIFFERENTIATED: &str = "an update is the end of a training step";
 /// takes the step `lr·u` without decay.
 pub fn muon() -> OpForm {
     let mut settings = vec![
-        AttrSpec::with_default("momentum", "how much of the buffer stays", AttrKind::Float, 0.95),
+        AttrSpec::with_default("momentum", "how much of the buffer stays", AttrKind::Float, 0.95)
+            .below(0.0, 1.0),
         AttrSpec::with_default("nesterov", "look ahead along the buffer", AttrKind::Bool, true),
         AttrSpec::with_default(
             "weight_decay",
             "share of a matrix that decays per unit of learning rate",
             AttrKind::Float,
             0.01,
-        ),
+        )
+        .at_least(0.0),
     ];
     settings.extend(attrs());
     OpForm {

@@ -66,7 +66,7 @@ pub fn widened(step: impl Fn(&mut Builder, &[Value], &Attrs) -> Vec<Value> + Sen
 /// `weight_decay` and `maximize`.
 pub fn decay_attrs(decay: f64, doc: &str) -> Vec<AttrSpec> {
     vec![
-        AttrSpec::with_default("weight_decay", doc, AttrKind::Float, decay),
+        AttrSpec::with_default("weight_decay", doc, AttrKind::Float, decay).at_least(0.0),
         AttrSpec::with_default("maximize", "climb instead of descend", AttrKind::Bool, false),
     ]
 }

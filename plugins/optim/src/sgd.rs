@@ -46,8 +46,10 @@ const VELOCITY: &[(&str, &str)] = &[("velocity", "the running sum of gradients")
 /// form that PyTorch uses: the first velocity is the gradient itself, undamped).
 pub fn momentum() -> OpForm {
     let mut attrs = vec![
-        AttrSpec::with_default("momentum", "how much of the velocity stays", AttrKind::Float, 0.9),
-        AttrSpec::with_default("dampening", "how much of a later gradient is left out", AttrKind::Float, 0.0),
+        AttrSpec::with_default("momentum", "how much of the velocity stays", AttrKind::Float, 0.9)
+            .below(0.0, 1.0),
+        AttrSpec::with_default("dampening", "how much of a later gradient is left out", AttrKind::Float, 0.0)
+            .between(0.0, 1.0),
         AttrSpec::with_default("nesterov", "look ahead along the velocity", AttrKind::Bool, false),
     ];
     attrs.extend(decay_attrs(0.0, "L2 penalty added to the gradient"));

@@ -1,11 +1,11 @@
 //! Random tensors: `uniform` and `normal`.
 
-use engine_core::ir::{Attrs, Builder, DType, Dim, E, Type, Value};
+use engine_core::ir::{Attrs, Builder, DType, Dim, E, Literal, Type, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// Independent numbers from the open interval (low, high), new ones at every step.
+/// Independent numbers from `low` up to, but without `high`, new ones at every step.
 pub fn uniform() -> OpForm {
     random(
         "uniform",
@@ -17,9 +17,24 @@ pub fn uniform() -> OpForm {
         |b, extents, attrs| {
             let (low, high) = (attrs.float("low"), attrs.float("high"));
             let u = b.random_uniform("uniform", extents);
-            b.map(&[u], |u| u[0] * (high - low) + low)
+            // Numbers are drawn in `f32`.
+            let dtype = if attrs.dtype("dtype") == DType::F64 { DType::F32 } else { attrs.dtype("dtype") };
+            let last = Literal::Float(high).below(dtype);
+            b.map(&[u], |u| {
+                let y = u[0] * (high - low) + low;
+                if reaches(low, high, last) { y.min(last) } else { y }
+            })
         },
     )
+}
+
+/// Whether the largest number that is drawn exceeds `last`, the last one below `high`.
+fn reaches(low: f64, high: f64, last: f64) -> bool {
+    let largest = 1.0 - 0.5f64.powi(24);
+    let (span, low) = ((high - low) as f32, low as f32);
+    let in_one = largest.mul_add(f64::from(span), f64::from(low)) as f32;
+    let in_two = largest as f32 * span + low;
+    f64::from(low) < high && f64::from(in_one.max(in_two)) > last
 }
 
 /// Independent normal numbers, new ones at every step: `mean + std · √(-2 ln u) · cos 2πv` for uniform u and v (Box and

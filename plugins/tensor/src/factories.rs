@@ -32,11 +32,8 @@ pub fn full() -> OpForm {
     filled(
         "full",
         "Makes a tensor filled with one number.",
-        vec![AttrSpec::must("value", "what each element holds", AttrKind::Literal)],
-        |attrs| match attrs.get("value") {
-            engine_core::ir::Attr::Lit(literal) => *literal,
-            other => engine_core::bug!("attribute `value` is {other}"),
-        },
+        vec![AttrSpec::must("value", "what each element holds", AttrKind::Element)],
+        |attrs| attrs.literal("value"),
         vec![Example::new("a vector", "full(value=2.5, shape=[2])", &[], &[("f32[2]", &[2.5, 2.5])])],
     )
 }
@@ -80,9 +77,9 @@ pub fn arange() -> OpForm {
         inputs: vec![],
         outputs: vec!["y".into()],
         attrs: vec![
-            AttrSpec::with_default("start", "the first number", AttrKind::Float, 0i64),
+            AttrSpec::with_default("start", "the first number", AttrKind::Element, 0i64),
             AttrSpec::must("stop", "where it ends; not reached", AttrKind::Float),
-            AttrSpec::with_default("step", "distance of neighbours, not 0", AttrKind::Float, 1i64),
+            AttrSpec::with_default("step", "distance of neighbours, not 0", AttrKind::Element, 1i64),
             AttrSpec::with_default("dtype", "its element type", AttrKind::DType, DType::I32),
         ],
         types: TypeRule::custom(|_, attrs| Ok(vec![range_type(attrs)?])),
@@ -113,6 +110,12 @@ fn range_type(attrs: &Attrs) -> Result<Type, TypeIssue> {
     if !count.is_finite() || count > i32::MAX as f64 {
         return Err(TypeIssue::new(format!("`arange` from {start} to {stop} by {step} has no end")));
     }
+    let last = start + (count - 1.0).max(0.0) * step;
+    if Literal::Float(last).cast(dtype).as_f64() != last.trunc() && !dtype.is_float() {
+        return Err(TypeIssue::new(format!("`arange` ends with {last}, which is no element of {dtype}"))
+            .at_setting("stop")
+            .help("give a wider `dtype`"));
+    }
     Ok(Type { dtype, shape: vec![Dim::Fixed(count.max(0.0) as usize)] })
 }
 
@@ -123,9 +126,7 @@ fn range(b: &mut Builder, attrs: &Attrs) -> Value {
     // Small floats are rounded once, after the last operation.
     let wide = ty.dtype.accumulator();
     let position = b.cast(position, wide);
-    let [start, step] = ["start", "step"].map(|name| attrs.float(name));
-    let first = b.full(Literal::Float(start), ty.with_dtype(wide));
-    let distance = b.full(Literal::Float(step), ty.with_dtype(wide));
+    let [first, distance] = ["start", "step"].map(|name| b.full(attrs.literal(name), ty.with_dtype(wide)));
     let offset = b.mul(position, distance);
     let y = b.add(first, offset);
     b.cast(y, ty.dtype)

@@ -104,13 +104,13 @@ fn infer(ty: &Type, wanted: &[Option<Dim>]) -> Result<Vec<Dim>, TypeIssue> {
 
 /// The product of `whole` divided by that of `part`, if it is one extent.
 fn quotient(whole: &[Dim], part: &[Dim]) -> Option<Dim> {
-    let fixed = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
+    let fixed = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).try_fold(1, usize::checked_mul);
     let mut names: Vec<&Dim> = whole.iter().filter(|dim| dim.fixed().is_none()).collect();
     for name in part.iter().filter(|dim| dim.fixed().is_none()) {
         let at = names.iter().position(|known| *known == name)?;
         names.remove(at);
     }
-    let ratio = match (fixed(whole), fixed(part)) {
+    let ratio = match (fixed(whole)?, fixed(part)?) {
         (0, 0) => 1,
         (whole, part) if part > 0 && whole % part == 0 => whole / part,
         _ => return None,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::{MAX_HEADER_BYTES, METADATA};
+use crate::files::Refusal;
 use crate::tensor::TensorError;
 
 /// Why a checkpoint cannot be read or written: the file, the fact.
@@ -30,9 +31,9 @@ pub enum CheckpointFact {
     /// The file is complete, but a power failure might still undo it.
     #[error("was written, but its folder cannot be flushed to disk: {0}")]
     Unflushed(io::Error),
-    /// The path names no file.
-    #[error("is not the name of a file")]
-    NoFileName,
+    /// No file is written to that place.
+    #[error(transparent)]
+    Refused(Refusal),
     /// A tensor has the name that the format reserves.
     #[error("`{METADATA}` cannot be the name of a tensor")]
     ReservedName,
@@ -129,4 +130,15 @@ pub enum CheckpointFact {
         /// The field.
         key: String,
     },
+}
+
+impl CheckpointFact {
+    /// Whether the machine is at fault, not the file or the path.
+    pub fn is_of_machine(&self) -> bool {
+        match self {
+            CheckpointFact::Unwritable(_) | CheckpointFact::Unflushed(_) => true,
+            CheckpointFact::Refused(refusal) => refusal.is_of_machine(),
+            _ => false,
+        }
+    }
 }

@@ -5,7 +5,8 @@
 //! tensor, and one for the header itself, so that no flipped bit goes unnoticed. Any tool that knows the format can
 //! read the tensors.
 //!
-//! Writing is all or nothing: the file takes its name only when every byte of it is on the disk.
+//! Writing is all or nothing: the file takes its name only when every byte of it is on the disk. Only checkpoints are
+//! replaced, unless that is asked for.
 
 mod error;
 mod mismatch;
@@ -16,13 +17,15 @@ mod write;
 
 pub use error::{CheckpointError, CheckpointFact};
 pub use mismatch::{Mismatch, TensorType, compare};
-pub use read::{Weights, read_tensors};
-pub use write::write_npz;
+pub use read::{Weights, read_extra, read_tensors};
+pub use write::{ARCHIVE, CHECKPOINT};
+pub(crate) use write::{write_arrays_on, write_on};
 
 use std::path::Path;
 
 use indexmap::IndexMap;
 
+use crate::files::{Overwrite, RealDisk};
 use crate::tensor::HostTensor;
 
 /// Everything that a run needs to go on as if it had never stopped.
@@ -52,11 +55,13 @@ pub struct Cursor {
 }
 
 impl Checkpoint {
-    /// Writes the checkpoint to `path`, in place of what is there, creating its folder if need be.
+    /// Writes the checkpoint to `path`, in place of one that is there, creating its folder if need be.
     ///
-    /// If that fails, what was at `path` is still there and nothing else is left in the folder.
+    /// # Errors
+    /// If another file is there or it cannot be written. Then what was at `path` is still there, and nothing else is left
+    /// in the folder.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
-        write::write_on(&write::RealDisk, self, path)
+        write_on(&RealDisk, self, path, Overwrite::Own)
     }
 }
 

@@ -15,7 +15,11 @@ use super::{
     Checkpoint, CheckpointError, CheckpointFact, Cursor, EXTRA_PREFIX, HEADER_START, MAX_HEADER_BYTES,
     METADATA, NO_SUM, TENSOR_SUM_PREFIX, TensorType, in_file_order,
 };
+use crate::files;
 use crate::tensor::{HostTensor, byte_len};
+
+/// Tensors by name, as the header describes them.
+type Fields = IndexMap<String, Value>;
 
 impl Checkpoint {
     /// Reads the checkpoint at `path`; damage of any kind is an error.
@@ -89,10 +93,22 @@ pub fn read_tensors(path: &Path) -> Result<IndexMap<String, HostTensor>, Checkpo
     if is_ours { Err(error) } else { Ok(weights.tensors) }
 }
 
+/// What the writer of a checkpoint has kept beside its tensors, of which none is read.
+///
+/// # Errors
+/// If the file cannot be read or is no checkpoint.
+pub fn read_extra(path: &Path) -> Result<IndexMap<String, String>, CheckpointError> {
+    let (n_bytes, mut file) = open(path)?;
+    let reading = Reading { path, n_bytes };
+    let text = reading.header_text(&mut file)?;
+    reading.check_header_sum(&text)?;
+    let (_, metadata) = reading.header(&text)?;
+    Ok(with_prefix(&metadata, EXTRA_PREFIX))
+}
+
 fn open(path: &Path) -> Result<(u64, BufReader<File>), CheckpointError> {
     let fail = |error| CheckpointError { path: path.to_path_buf(), fact: CheckpointFact::Unreadable(error) };
-    let file = File::open(path).map_err(fail)?;
-    let n_bytes = file.metadata().map_err(fail)?.len();
+    let (file, n_bytes) = files::open(path).map_err(fail)?;
     Ok((n_bytes, BufReader::new(file)))
 }
 
@@ -142,21 +158,23 @@ impl Reading<'_> {
     }
 
     fn weights(&self, text: &str, stream: &mut dyn Read) -> Result<Weights, CheckpointError> {
-        let mut fields: IndexMap<String, Value> =
-            serde_json::from_str(text).map_err(|error| self.bad_header(&error))?;
-        let metadata = match fields.shift_remove(METADATA) {
-            Some(metadata) => serde_json::from_value(metadata).map_err(|error| self.bad_header(&error))?,
-            None => IndexMap::new(),
-        };
+        let (fields, metadata) = self.header(text)?;
         let entries = self.entries(fields)?;
         self.check_layout(&entries, self.n_bytes - 8 - text.len() as u64)?;
         Ok(Weights { tensors: self.tensors(&entries, stream)?, metadata })
     }
 
-    fn entries(
-        &self,
-        fields: IndexMap<String, Value>,
-    ) -> Result<IndexMap<String, (TensorType, [u64; 2])>, CheckpointError> {
+    /// The fields of the header, tensors by name, and its strings.
+    fn header(&self, text: &str) -> Result<(Fields, IndexMap<String, String>), CheckpointError> {
+        let mut fields: Fields = serde_json::from_str(text).map_err(|error| self.bad_header(&error))?;
+        let metadata = match fields.shift_remove(METADATA) {
+            Some(metadata) => serde_json::from_value(metadata).map_err(|error| self.bad_header(&error))?,
+            None => IndexMap::new(),
+        };
+        Ok((fields, metadata))
+    }
+
+    fn entries(&self, fields: Fields) -> Result<IndexMap<String, (TensorType, [u64; 2])>, CheckpointError> {
         let entry = |(name, field): (String, Value)| {
             let entry: Entry = serde_json::from_value(field)
                 .map_err(|error| self.bad_header(&format_args!("tensor `{name}`: {error}")))?;

@@ -1,10 +1,8 @@
 //! Writing: all or nothing.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::process;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use indexmap::IndexMap;
 use serde_json::{Value, json};
@@ -14,109 +12,78 @@ use super::{
     NO_SUM, TENSOR_SUM_PREFIX, in_file_order,
 };
 use crate::data::npz;
+use crate::files::{self, Content, Disk, Format, Overwrite, Target, WriteFault};
 use crate::tensor::HostTensor;
 
-/// Writes tensors as an archive of NumPy's, in place of what is there, all or nothing as [`Checkpoint::write`].
-///
-/// # Errors
-/// If it cannot be written.
-pub fn write_npz(path: &Path, tensors: &IndexMap<String, HostTensor>) -> Result<(), CheckpointError> {
-    write_whole(&RealDisk, path, &|file| npz::write(tensors, file))
+/// Checkpoints as files.
+pub const CHECKPOINT: Format = Format {
+    name: "a checkpoint",
+    is_own: |file| holds(file, SeekFrom::Start(8), HEADER_START),
+    into_special: false,
+};
+/// Archives of arrays as files.
+pub const ARCHIVE: Format = Format {
+    name: "an archive",
+    is_own: |file| holds(file, SeekFrom::End(-(npz::COMMENT.len() as i64)), npz::COMMENT),
+    into_special: false,
+};
+
+/// Whether a text stands at a place of a file.
+fn holds(file: &mut File, place: SeekFrom, text: &str) -> io::Result<bool> {
+    // A file that is too short has no such place.
+    if file.seek(place).is_err() {
+        return Ok(false);
+    }
+    let mut found = vec![];
+    file.take(text.len() as u64).read_to_end(&mut found)?;
+    Ok(found == text.as_bytes())
 }
 
-pub(super) fn write_on(disk: &dyn Disk, checkpoint: &Checkpoint, path: &Path) -> Result<(), CheckpointError> {
+/// Writes a checkpoint.
+pub(crate) fn write_on(
+    disk: &dyn Disk,
+    checkpoint: &Checkpoint,
+    path: &Path,
+    overwrite: Overwrite,
+) -> Result<(), CheckpointError> {
     if checkpoint.tensors.contains_key(METADATA) {
-        let fact = CheckpointFact::ReservedName;
-        return Err(CheckpointError { path: path.to_path_buf(), fact });
+        return Err(CheckpointError { path: path.to_path_buf(), fact: CheckpointFact::ReservedName });
     }
-    write_whole(disk, path, &|file| {
-        let header = header_of(checkpoint);
-        file.write_all(&(header.len() as u64).to_le_bytes())?;
-        file.write_all(header.as_bytes())?;
-        let mut tensors = in_file_order(&checkpoint.tensors).into_iter();
-        tensors.try_for_each(|(_, tensor)| file.write_all(tensor.bytes()))
+    write_file(disk, (path, &CHECKPOINT, overwrite), &|file| write_content(checkpoint, file))
+}
+
+/// Writes tensors as an archive of NumPy's.
+pub(crate) fn write_arrays_on(
+    disk: &dyn Disk,
+    tensors: &IndexMap<String, HostTensor>,
+    path: &Path,
+    overwrite: Overwrite,
+) -> Result<(), CheckpointError> {
+    write_file(disk, (path, &ARCHIVE, overwrite), &|file| npz::write(tensors, file))
+}
+
+fn write_file(
+    disk: &dyn Disk,
+    (path, format, overwrite): (&Path, &Format, Overwrite),
+    content: &Content<'_>,
+) -> Result<(), CheckpointError> {
+    let fail = |fact| CheckpointError { path: path.to_path_buf(), fact };
+    let target =
+        Target::new(path, format, overwrite).map_err(|refusal| fail(CheckpointFact::Refused(refusal)))?;
+    files::write_on(disk, &target, content).map_err(|fault| {
+        fail(match fault {
+            WriteFault::Unwritable(error) => CheckpointFact::Unwritable(error),
+            WriteFault::Unflushed(error) => CheckpointFact::Unflushed(error),
+        })
     })
 }
 
-type Content<'c> = dyn Fn(&mut dyn Write) -> io::Result<()> + 'c;
-
-/// A file takes its name when all of its content is on the disk.
-fn write_whole(disk: &dyn Disk, path: &Path, content: &Content<'_>) -> Result<(), CheckpointError> {
-    let fail = |fact| CheckpointError { path: path.to_path_buf(), fact };
-    let name = path.file_name().ok_or_else(|| fail(CheckpointFact::NoFileName))?;
-    // Two writers must not share a temporary file; a leftover of a killed process may be overwritten.
-    static N_WRITTEN: AtomicU64 = AtomicU64::new(0);
-    let n_written = N_WRITTEN.fetch_add(1, Ordering::Relaxed);
-    let temporary = format!(".{}.{}-{n_written}.tmp", name.to_string_lossy(), process::id());
-    let temporary = path.with_file_name(temporary);
-    let outcome = write_synced(disk, &temporary, content).and_then(|()| disk.rename(&temporary, path));
-    if let Err(error) = outcome {
-        // If the temporary file cannot be removed either, the first error is still the one to tell.
-        drop(disk.remove(&temporary));
-        return Err(fail(CheckpointFact::Unwritable(error)));
-    }
-    disk.sync_folder(folder_of(path)).map_err(|error| fail(CheckpointFact::Unflushed(error)))
-}
-
-fn write_synced(disk: &dyn Disk, path: &Path, content: &Content<'_>) -> io::Result<()> {
-    let mut file = disk.create(path)?;
-    content(&mut *file)?;
-    file.sync()
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// The operations on which the safety of a write rests, so that tests can make each of them fail.
-pub(super) trait Disk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    fn remove(&self, path: &Path) -> io::Result<()>;
-    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
-}
-
-pub(super) trait DiskFile: Write {
-    /// Returns when all that was written is on the disk.
-    fn sync(&mut self) -> io::Result<()>;
-}
-
-pub(super) struct RealDisk;
-
-impl Disk for RealDisk {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        fs::create_dir_all(folder_of(path))?;
-        Ok(Box::new(File::create(path)?))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
-    }
-
-    /// Puts the new name itself on the disk, where the system can do that.
-    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        if cfg!(not(unix)) {
-            return Ok(());
-        }
-        match File::open(folder)?.sync_all() {
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
-            {
-                Ok(())
-            }
-            outcome => outcome,
-        }
-    }
-}
-
-impl DiskFile for File {
-    fn sync(&mut self) -> io::Result<()> {
-        self.sync_all()
-    }
+fn write_content(checkpoint: &Checkpoint, file: &mut dyn Write) -> io::Result<()> {
+    let header = header_of(checkpoint);
+    file.write_all(&(header.len() as u64).to_le_bytes())?;
+    file.write_all(header.as_bytes())?;
+    let mut tensors = in_file_order(&checkpoint.tensors).into_iter();
+    tensors.try_for_each(|(_, tensor)| file.write_all(tensor.bytes()))
 }
 
 /// The header's JSON, padded so that the data after it is aligned.

@@ -314,8 +314,9 @@ impl Frame<'_> {
         // SAFETY: the caller's; slots are as long as blocks, and a result has a slot apart from its arguments.
         let view = unsafe {
             match &inst.op {
-                Op::Load { operand, address, index } => {
-                    self.load(worker, *operand, address, index.as_ref(), span, out)
+                Op::Load { operand, address, index, is_copied } => {
+                    let view = self.load(worker, *operand, address, index.as_ref(), span, out);
+                    if *is_copied { copied(view, inst.dtype.size(), len, out) } else { view }
                 }
                 Op::Coord(address) => {
                     coordinates(address, inst.dtype, span, out);
@@ -656,6 +657,16 @@ unsafe fn fill_rest(out: *mut u8, size: usize, len: usize) -> View {
         });
     }
     View { start: out, is_scalar: false }
+}
+
+/// The same elements in scratch.
+unsafe fn copied(view: View, size: usize, len: usize, out: *mut u8) -> View {
+    if view.start != out.cast_const() {
+        let n = if view.is_scalar { 1 } else { len };
+        // SAFETY: the caller's: room for a block's elements, apart from all operands.
+        unsafe { std::ptr::copy_nonoverlapping(view.start, out, n * size) };
+    }
+    View { start: out, ..view }
 }
 
 unsafe fn load_plain(buffer: Buffer, address: &Address, span: Span, out: *mut u8) -> View {

@@ -11,8 +11,8 @@ use std::ops::Range;
 /// Elements after the scanned axis that one chunk takes.
 const COLUMNS: usize = 256;
 
-/// Runs an inclusive scan along the rows of a domain, from operand 0 to operand 1. Half precision is combined in f32
-/// and each result rounded.
+/// Runs an inclusive scan along the rows of a domain, from operand 0 to operand 1. Floats are combined in f64 and
+/// each result rounded.
 ///
 /// # Safety
 /// The buffers must be those of the kernel, of this type, and nobody else may use what it writes.
@@ -46,7 +46,28 @@ pub unsafe fn run_scan<S: Send>(
     });
 }
 
-unsafe fn scan<T: Foldable>(
+/// A type that is scanned, and the type of its running total: floats are added up in `f64`, so that the rounding of a
+/// total does not grow with the number of its terms.
+trait Scanned: Copy {
+    type Total: Foldable;
+    fn wide(self) -> Self::Total;
+    fn narrow(total: Self::Total) -> Self;
+}
+
+macro_rules! scanned_as {
+    ($($type:ty as $total:ty),*) => { $(
+        impl Scanned for $type {
+            type Total = $total;
+            #[inline(always)]
+            fn wide(self) -> $total { self as $total }
+            #[inline(always)]
+            fn narrow(total: $total) -> $type { total as $type }
+        }
+    )* };
+}
+scanned_as! { u8 as u8, i32 as i32, i64 as i64, u32 as u32, f32 as f64, f64 as f64 }
+
+unsafe fn scan<T: Scanned>(
     fold: Fold,
     domain: Domain,
     outer: usize,
@@ -54,14 +75,14 @@ unsafe fn scan<T: Foldable>(
     from: Buffer,
     to: Buffer,
 ) {
-    let mut totals = [T::neutral(fold); COLUMNS];
+    let mut totals = [T::Total::neutral(fold); COLUMNS];
     for row in 0..domain.row {
         let first = (outer * domain.row + row) * domain.inner + columns.start;
         for (i, total) in totals[..columns.len()].iter_mut().enumerate() {
             // SAFETY: the caller's; the element is inside both.
             unsafe {
-                *total = combine(fold, *total, from.start.cast::<T>().add(first + i).read());
-                to.start.cast::<T>().add(first + i).write(*total);
+                *total = combine(fold, *total, from.start.cast::<T>().add(first + i).read().wide());
+                to.start.cast::<T>().add(first + i).write(T::narrow(*total));
             }
         }
     }
@@ -76,18 +97,19 @@ unsafe fn scan_halves(
     from: Buffer,
     to: Buffer,
 ) {
-    let mut totals = [f32::neutral(fold); COLUMNS];
+    let mut totals = [f64::neutral(fold); COLUMNS];
     let totals = &mut totals[..columns.len()];
-    let mut row_values = [0f32; COLUMNS];
+    let mut values = [0f32; COLUMNS];
     for row in 0..domain.row {
         let first = 2 * ((outer * domain.row + row) * domain.inner + columns.start);
         let view = View { start: from.start.wrapping_add(first), is_scalar: false };
         // SAFETY: the caller's; the row is inside both.
-        unsafe { cast(dtype, DType::F32, view, row_values.as_mut_ptr().cast(), totals.len()) };
-        for (total, &value) in totals.iter_mut().zip(&row_values) {
-            *total = combine(fold, *total, value);
+        unsafe { cast(dtype, DType::F32, view, values.as_mut_ptr().cast(), totals.len()) };
+        for (total, value) in totals.iter_mut().zip(&mut values) {
+            *total = combine(fold, *total, f64::from(*value));
+            *value = *total as f32;
         }
-        let view = View { start: totals.as_ptr().cast(), is_scalar: false };
+        let view = View { start: values.as_ptr().cast(), is_scalar: false };
         // SAFETY: as above.
         unsafe { cast(DType::F32, dtype, view, to.start.wrapping_add(first), totals.len()) };
     }

@@ -2,7 +2,8 @@
 //!
 //! Every function here reads whole slices and writes a whole slice of the same length that is none of its inputs.
 //! Integers wrap; an integer divided by 0 gives 0, and so does its remainder; a negative power of an integer is the
-//! truncated reciprocal; shifts are taken modulo the width. Booleans are `u8`, 0 or 1. f16 and bf16 are computed in
+//! truncated reciprocal; shifts by the width or more, or by less than 0, leave the sign.
+//! Booleans are `u8`, 0 or 1. f16 and bf16 are computed in
 //! f32 between two [`cast`]s.
 
 use super::ahead::{Ahead, CHUNK};
@@ -572,8 +573,14 @@ macro_rules! integer_element {
                     Binary::And => zip!(a, b, out, (u, v) => u & v),
                     Binary::Or => zip!(a, b, out, (u, v) => u | v),
                     Binary::Xor => zip!(a, b, out, (u, v) => u ^ v),
-                    Binary::Shl => zip!(a, b, out, (u, v) => u.wrapping_shl(v as u32)),
-                    Binary::Shr => zip!(a, b, out, (u, v) => u.wrapping_shr(v as u32)),
+                    Binary::Shl => zip!(a, b, out, (u, v) => if is_shift::<$type>(v as i64) { u.wrapping_shl(v as u32) } else { 0 }),
+                    Binary::Shr => zip!(a, b, out, (u, v) => {
+                        let last = <$type>::BITS - 1;
+                        let (inside, sign) = (u.wrapping_shr(v as u32), u.wrapping_shr(last).wrapping_shr(1));
+                        // Of an unsigned number nothing is left; of a signed one, -1 or 0.
+                        let sign = if <$type>::MIN == 0 { 0 } else { sign };
+                        if is_shift::<$type>(v as i64) { inside } else { sign }
+                    }),
                     other => undefined(other, "integers"),
                 }
             }
@@ -656,6 +663,12 @@ plain_casts! {
     i64 => i64 f32 f64 i32 u32 u8;
     u32 => u32 f32 f64 i32 i64 u8;
     u8 => u8 f32 f64 i32 i64 u32;
+}
+
+/// Whether an integer can be shifted by so many bits.
+#[inline(always)]
+fn is_shift<T>(by: i64) -> bool {
+    (0..8 * size_of::<T>() as i64).contains(&by)
 }
 
 macro_rules! half_casts {

@@ -3,8 +3,30 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use super::table::TableError;
-use crate::tensor::HostTensor;
+use engine_core::diag::nearest;
+use engine_core::ir::DType;
+
+use super::cells::{Cells, Missing, Place, Policy};
+use super::table::{Rows, TableError};
+
+/// How a text becomes rows of numbers.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The element type of the rows.
+    pub dtype: DType,
+    /// What stands between two fields.
+    pub separator: char,
+    /// What becomes of cells that hold no number.
+    pub policy: Policy,
+    /// The columns to take by their names in the first line, in this order; all if left out.
+    pub columns: Option<Vec<String>>,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Reading { dtype: DType::F64, separator: ',', policy: Policy::default(), columns: None }
+    }
+}
 
 /// One row of a file.
 #[derive(Debug)]
@@ -109,45 +131,99 @@ impl<'t> Iterator for Records<'t> {
     }
 }
 
-/// A field as a number; its place is named if it is none.
-pub(super) fn number(path: &Path, record: &Record<'_>, column: usize) -> Result<f64, TableError> {
-    let field = &record.fields[column];
-    field.parse().map_err(|_| TableError::NotANumber {
-        path: path.to_path_buf(),
-        line: record.line,
-        column: column + 1,
-        text: field.chars().take(MOST_SHOWN).collect(),
-    })
-}
-
-/// Characters of a field that a message repeats.
-const MOST_SHOWN: usize = 40;
-
 /// Whether a first record holds names: none of its fields is a number.
 pub(super) fn is_head(record: &Record<'_>) -> bool {
     record.fields.iter().all(|field| field.parse::<f64>().is_err())
 }
 
-/// Reads numbers, one row a line, as `f64[rows, columns]`. The first line may hold names instead.
+/// The columns of a file: their number, and their names if the first line holds them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Columns {
+    /// How many there are.
+    pub n_columns: usize,
+    /// Their names.
+    pub names: Option<Vec<String>>,
+}
+
+impl Columns {
+    /// What the first record of a file says of its columns.
+    pub(super) fn of(first: &Record<'_>) -> Columns {
+        let names = is_head(first).then(|| first.fields.iter().map(|field| field.to_string()).collect());
+        Columns { n_columns: first.fields.len(), names }
+    }
+
+    /// The name of a column, if it has one.
+    pub(super) fn name(&self, column: usize) -> Option<&str> {
+        self.names.as_ref()?.get(column).map(String::as_str)
+    }
+
+    /// The columns of these names, in this order; all columns of a file without names.
+    ///
+    /// # Errors
+    /// If the file has names, and one that is wanted is not there or there twice.
+    pub(super) fn select(&self, path: &Path, wanted: &[String]) -> Result<Vec<usize>, TableError> {
+        let Some(names) = &self.names else { return Ok((0..self.n_columns).collect()) };
+        let (mut found, mut missing) = (vec![], vec![]);
+        for name in wanted {
+            let mut places = (0..names.len()).filter(|&column| names[column] == *name);
+            match (places.next(), places.next()) {
+                (Some(column), None) => found.push(column),
+                (Some(_), Some(_)) => {
+                    return Err(TableError::SameName { path: path.to_path_buf(), name: name.clone() });
+                }
+                (None, _) => {
+                    let near = nearest(name, names.iter().map(String::as_str)).map(str::to_string);
+                    missing.push((name.clone(), near));
+                }
+            }
+        }
+        match missing.is_empty() {
+            true => Ok(found),
+            false => {
+                Err(TableError::MissingColumns { path: path.to_path_buf(), missing, known: names.clone() })
+            }
+        }
+    }
+}
+
+/// Reads numbers, one row a line, as `[rows, columns]`. The first line may hold names instead.
 ///
 /// # Errors
-/// If a field is no number, or lines have unequal numbers of fields.
-pub fn parse(path: &Path, text: &str) -> Result<HostTensor, TableError> {
-    let mut numbers: Vec<f64> = vec![];
-    let (mut n_rows, mut n_columns) = (0, 0);
-    for record in Records::new(path, text, ',') {
+/// If a cell is not what the reading takes, a column is missing, or lines have unequal numbers of fields.
+pub fn parse(path: &Path, text: &str, reading: &Reading) -> Result<Rows, TableError> {
+    let mut cells = Cells::new(reading.dtype, reading.policy);
+    let (mut columns, mut taken) = (Columns::default(), vec![]);
+    let (mut n_rows, mut n_dropped) = (0, 0);
+    for (i, record) in Records::new(path, text, reading.separator).enumerate() {
         let record = record?;
-        let is_first = n_columns == 0;
-        n_columns = record.fields.len();
-        if is_first && is_head(&record) {
+        if i == 0 {
+            columns = Columns::of(&record);
+            let wanted = reading.columns.as_ref().map(|wanted| columns.select(path, wanted));
+            taken = wanted.transpose()?.unwrap_or_else(|| (0..columns.n_columns).collect());
+            if columns.names.is_some() {
+                continue;
+            }
+        }
+        let has_missing = || taken.iter().any(|&column| reading.policy.is_missing(&record.fields[column]));
+        if reading.policy.missing == Missing::Drop && has_missing() {
+            n_dropped += 1;
             continue;
         }
-        for column in 0..n_columns {
-            numbers.push(number(path, &record, column)?);
+        for &column in &taken {
+            let name = columns.name(column);
+            cells.push(&Place { path, line: record.line, column, name }, &record.fields[column])?;
         }
         n_rows += 1;
     }
-    Ok(HostTensor::from_slice(&[n_rows, n_columns], &numbers)?)
+    let mut notes = dropped_note(path, n_dropped);
+    notes.extend(cells.rounded_note());
+    Ok(Rows { tensor: cells.tensor(&[n_rows, taken.len()])?, columns, notes })
+}
+
+/// What a user is told of rows that were left out.
+pub(super) fn dropped_note(path: &Path, n_dropped: usize) -> Vec<String> {
+    let text = |n: usize| format!("{}: {n} rows with missing cells are left out", path.display());
+    (n_dropped > 0).then(|| text(n_dropped)).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -155,9 +231,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::tensor::HostTensor;
 
     fn csv(text: &str) -> Result<HostTensor, TableError> {
-        parse(Path::new("a.csv"), text)
+        Ok(parse(Path::new("a.csv"), text, &Reading::default())?.tensor)
     }
 
     fn records(text: &str, separator: char) -> Vec<(usize, Vec<String>)> {
@@ -188,11 +265,35 @@ mod tests {
     fn lines_that_are_no_rows_are_named() {
         let error = |text| csv(text).unwrap_err().to_string();
         assert_eq!(error("1,2\n3,x\n"), "a.csv:2: column 2: `x` is not a number");
-        assert_eq!(error("1,2\n\n3,\n"), "a.csv:3: column 2: `` is not a number");
+        assert_eq!(error("1,2\n\n3,\n"), "a.csv:3: column 2: the value is missing");
         assert_eq!(error("1,2\n\n3\n"), "a.csv:3: 1 columns, the lines before have 2");
-        assert_eq!(error("a,b\nc,d\n"), "a.csv:2: column 1: `c` is not a number");
+        assert_eq!(error("a,b\nc,d\n"), "a.csv:2: column 1 (`a`): `c` is not a number");
         assert_eq!(error("a,b,c\n1,2\n"), "a.csv:2: 2 columns, the lines before have 3");
         assert_eq!(error("1,2\n3,\"4\n"), "a.csv:2: column 2: the quotation does not end, or not the field");
         assert_eq!(error("1,\"2\"3\n"), "a.csv:1: column 2: the quotation does not end, or not the field");
+    }
+
+    #[test]
+    fn columns_are_taken_by_their_names() {
+        let taken = |text: &str, columns: &[&str]| {
+            let columns = Some(columns.iter().map(|name| name.to_string()).collect());
+            parse(Path::new("a.csv"), text, &Reading { columns, ..Reading::default() })
+        };
+        let rows = taken("b,c,a\n2,x,1\n4,y,3\n", &["a", "b"]).unwrap();
+        assert_eq!((rows.tensor.shape(), rows.tensor.to_f64()), (&[2usize, 2][..], vec![1.0, 2.0, 3.0, 4.0]));
+        // Without names, the order counts.
+        assert_eq!(taken("1,2\n", &["a", "b"]).unwrap().tensor.to_f64(), [1.0, 2.0]);
+        let error = |text: &str| taken(text, &["length", "width"]).unwrap_err();
+        assert_eq!(error("lenght,size\n1,2\n").to_string(), "a.csv: there is no column `length`, `width`");
+        assert_eq!(error("length,width,width\n1,2,3\n").to_string(), "a.csv: two columns are called `width`");
+    }
+
+    #[test]
+    fn rows_with_missing_cells_are_left_out_if_asked_for() {
+        let policy = Policy { missing: Missing::Drop, ..Policy::default() };
+        let text = "a,b\n1,2\n3,NA\n,4\n5,6\n";
+        let rows = parse(Path::new("a.csv"), text, &Reading { policy, ..Reading::default() }).unwrap();
+        assert_eq!(rows.tensor.to_f64(), [1.0, 2.0, 5.0, 6.0]);
+        assert_eq!(rows.notes, ["a.csv: 2 rows with missing cells are left out"]);
     }
 }

@@ -23,14 +23,26 @@ pub(super) fn download(set: &IdxSet, context: &LoadContext) -> Result<PathBuf, S
     let root = context.roots.first().ok_or("there is no folder to download it to")?;
     let dir = root.join(set.name);
     (context.say)(&format!("downloading `{}` to {}", set.name, dir.display()));
+    // Those that are made here, the innermost first.
+    let made: Vec<&Path> = dir.ancestors().take_while(|folder| !folder.exists()).collect();
+    let fetched = fetch(set, &dir);
+    if fetched.is_err() {
+        let empty = FILES.iter().map(|file| part(&dir, file)).filter(|part| length(part) == 0);
+        empty.for_each(|part| drop(fs::remove_file(part)));
+        // A folder that holds a part of a file stays, and so do those around it.
+        made.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+    fetched.map(|()| dir.clone())
+}
+
+fn fetch(set: &IdxSet, dir: &Path) -> Result<(), String> {
     let unwritable = |error: io::Error| format!("{} cannot be written: {error}", dir.display());
-    fs::create_dir_all(&dir).map_err(unwritable)?;
+    fs::create_dir_all(dir).map_err(unwritable)?;
     let web = Web::new();
     for (file, sha256) in FILES.iter().zip(set.sha256) {
-        web.fetch_checked(set.mirrors, file, sha256, &part(&dir, file))?;
+        web.fetch_checked(set.mirrors, file, sha256, &part(dir, file))?;
     }
-    FILES.iter().try_for_each(|file| fs::rename(part(&dir, file), whole(&dir, file))).map_err(unwritable)?;
-    Ok(dir)
+    FILES.iter().try_for_each(|file| fs::rename(part(dir, file), whole(dir, file))).map_err(unwritable)
 }
 
 fn whole(dir: &Path, file: &str) -> PathBuf {
@@ -242,7 +254,13 @@ mod tests {
             file = FILES[0]
         );
         assert_eq!(error, expected);
-        assert_eq!(names(&dir.path().join("mnist")), [] as [&str; 0]);
+        assert_eq!(names(dir.path()), [] as [&str; 0]);
+        // Only what was made is removed again.
+        let deep = LoadContext::offline_in(&dir.path().join("some/folder"));
+        fs::create_dir(dir.path().join("some")).unwrap();
+        download(&set(&[&first.0]), &deep).unwrap_err();
+        assert_eq!(names(dir.path()), ["some"]);
+        assert_eq!(names(&dir.path().join("some")), [] as [&str; 0]);
     }
 
     /// A connection that breaks loses nothing: no file has its name yet, and the next try asks for the rest alone.

@@ -2,6 +2,7 @@
 
 pub mod source;
 
+pub mod cells;
 pub mod csv;
 pub mod digits;
 #[cfg(feature = "download")]

@@ -11,6 +11,7 @@ use zip::write::{SimpleFileOptions, ZipWriter};
 use zip::{CompressionMethod, ZipArchive};
 
 use super::npy::{self, NpyError};
+use crate::files;
 use crate::tensor::HostTensor;
 
 /// Why a `.npz` file cannot be used: the file, the fact.
@@ -36,6 +37,14 @@ pub enum NpzFact {
         name: String,
         /// What is wrong.
         error: ZipError,
+    },
+    /// A part of the archive is longer than the archive says.
+    #[error("`{name}`: the archive says {n_bytes} bytes but there are more")]
+    TrailingBytes {
+        /// The part.
+        name: String,
+        /// Bytes by the archive.
+        n_bytes: u64,
     },
     /// An array of the archive is damaged.
     #[error(transparent)]
@@ -111,14 +120,18 @@ pub fn write(arrays: &IndexMap<String, HostTensor>, to: &mut dyn Write) -> io::R
         archive.start_file(format!("{name}.npy"), options)?;
         npy::write(tensor, &mut archive)?;
     }
+    archive.set_comment(COMMENT)?;
     archive.finish()?.flush()
 }
+
+/// The last bytes of an archive that this program has written.
+pub const COMMENT: &str = "written by engine";
 
 type Archive = ZipArchive<BufReader<File>>;
 
 fn open(path: &Path) -> Result<Archive, NpzError> {
     let fail = |error| NpzError { path: path.to_path_buf(), fact: NpzFact::Unreadable(error) };
-    let file = File::open(path).map_err(|error| fail(ZipError::Io(error)))?;
+    let (file, _) = files::open(path).map_err(|error| fail(ZipError::Io(error)))?;
     ZipArchive::new(BufReader::new(file)).map_err(fail)
 }
 
@@ -137,10 +150,16 @@ fn array_name(entry: &str) -> &str {
 fn read_entry(archive: &mut Archive, path: &Path, entry: &str) -> Result<HostTensor, NpzFact> {
     let bad = |error| NpzFact::BadEntry { name: entry.to_string(), error };
     let mut part = archive.by_name(entry).map_err(bad)?;
-    // The archive's word on the size is not taken: what is held is what was there.
-    let mut bytes = vec![];
-    part.read_to_end(&mut bytes).map_err(|error| bad(ZipError::Io(error)))?;
-    npy::parse(&path.join(entry), &bytes).map_err(|error| NpzFact::BadArray(Box::new(error)))
+    // The archive's word on the size is held against the array's own, and both against what is there.
+    let n_bytes = part.size();
+    let array = npy::read_stream(&path.join(entry), n_bytes, &mut part);
+    let array = array.map_err(|error| NpzFact::BadArray(Box::new(error)))?;
+    // At its end, the part's checksum is looked at.
+    match part.read(&mut [0]) {
+        Ok(0) => Ok(array),
+        Ok(_) => Err(NpzFact::TrailingBytes { name: entry.to_string(), n_bytes }),
+        Err(error) => Err(bad(ZipError::Io(error))),
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +171,7 @@ mod tests {
     use engine_core::ir::DType;
 
     use super::*;
-    use crate::fuzz::for_a_while;
+    use crate::fuzz::many_times;
 
     fn written(path: &Path, method: CompressionMethod) -> HostTensor {
         let x = HostTensor::from_slice(&[2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
@@ -214,7 +233,7 @@ mod tests {
         let x = written(&path, CompressionMethod::Deflated);
         let sound = fs::read(&path).unwrap();
         let mut n_errors = 0;
-        let n_runs = for_a_while(0x2e7, |stream| {
+        let n_runs = many_times(0x2e7, |stream| {
             let mut bytes = sound.clone();
             let place = stream.below(bytes.len() as u32) as usize;
             match stream.below(3) {

@@ -1,17 +1,18 @@
 //! The user's own rows: files in several formats, made to fit an input of a graph.
 
-use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use engine_core::ir::{DType, Type};
 use thiserror::Error;
 
-use super::csv;
+use super::cells::{BadCell, shortened};
+use super::csv::{self, Columns, Reading};
 use super::idx::{self, IdxError};
 use super::npy::{self, NpyError};
 use super::npz::{self, NpzError};
 use super::vecs::{self, VecsError};
+use crate::files;
 use crate::tensor::{HostTensor, TensorError, type_text};
 
 /// Why a file's rows cannot be used.
@@ -31,17 +32,26 @@ pub enum TableError {
         /// The file.
         path: PathBuf,
     },
-    /// Not a number where one should be.
-    #[error("{}:{line}: column {column}: `{text}` is not a number", .path.display())]
-    NotANumber {
+    /// A cell cannot be an element.
+    #[error(transparent)]
+    Cell(Box<BadCell>),
+    /// The first line lacks columns that are taken by name.
+    #[error("{}: there is no column {}", .path.display(), listed(.missing.iter().map(|(name, _)| name)))]
+    MissingColumns {
         /// The file.
         path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// The column, counted from 1.
-        column: usize,
-        /// What is there.
-        text: String,
+        /// Those that are missing, each with the nearest that is there.
+        missing: Vec<(String, Option<String>)>,
+        /// Those that are there.
+        known: Vec<String>,
+    },
+    /// Two columns have the same name.
+    #[error("{}: two columns are called `{}`", .path.display(), shortened(.name))]
+    SameName {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
     },
     /// A line with more or fewer columns than those before.
     #[error("{}:{line}: {found} columns, the lines before have {expected}", .path.display())]
@@ -106,19 +116,51 @@ pub enum TableError {
     Tensor(#[from] TensorError),
 }
 
+/// Up to eight names.
+pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n String>) -> String {
+    const SHOWN: usize = 8;
+    let mut names: Vec<String> = names.map(|name| format!("`{}`", shortened(name))).collect();
+    if let Some(more @ 1..) = names.len().checked_sub(SHOWN) {
+        names.truncate(SHOWN);
+        names.push(format!("… ({more} more)"));
+    }
+    names.join(", ")
+}
+
+/// Rows of a file.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// The numbers.
+    pub tensor: HostTensor,
+    /// The columns, where the file is a text; none otherwise.
+    pub columns: Columns,
+    /// What a user must be told of how they were read.
+    pub notes: Vec<String>,
+}
+
 /// Reads rows. `ARCHIVE.npz/ARRAY` is an array of an archive, which needs no name if it is alone; files of vectors are
-/// told by their names, `.npy` and IDX files (gzipped or not) by their first bytes; any other text is CSV.
+/// told by their names, `.npy` and IDX files (gzipped or not) by their first bytes; any other text is CSV, which is read
+/// as `f64`.
 ///
 /// # Errors
 /// If the file cannot be read, is damaged, or has no rows.
 pub fn read(path: &Path) -> Result<HostTensor, TableError> {
+    Ok(read_as(path, &Reading::default())?.tensor)
+}
+
+/// The same with a text read as asked for; files of arrays have their own element types.
+///
+/// # Errors
+/// As for [`read`], and if cells of a text are not what is asked for.
+pub fn read_as(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
+    let array = |tensor| Rows { tensor, columns: Columns::default(), notes: vec![] };
     let rows = match in_archive(path) {
-        Some((archive, array)) => npz::read_one(archive, array)?,
-        None if vecs::dtype_of(path).is_some() => vecs::read(path)?,
-        None if path.extension().is_some_and(|extension| extension == "npz") => npz::read_only(path)?,
-        None => read_whole(path)?,
+        Some((archive, name)) => array(npz::read_one(archive, name)?),
+        None if vecs::dtype_of(path).is_some() => array(vecs::read(path)?),
+        None if path.extension().is_some_and(|extension| extension == "npz") => array(npz::read_only(path)?),
+        None => read_whole(path, reading)?,
     };
-    match rows.shape().first() {
+    match rows.tensor.shape().first() {
         Some(1..) => Ok(rows),
         _ => Err(TableError::NoRows { path: path.to_path_buf() }),
     }
@@ -130,24 +172,39 @@ pub fn in_archive(path: &Path) -> Option<(&Path, &str)> {
     Some((archive, path.file_name()?.to_str()?))
 }
 
-fn starts_with(path: &Path, magic: &[u8]) -> io::Result<bool> {
+/// The first bytes of a file, up to so many.
+fn first_bytes(path: &Path, n_bytes: usize) -> io::Result<Vec<u8>> {
     let mut head = vec![];
-    fs::File::open(path)?.take(magic.len() as u64).read_to_end(&mut head)?;
-    Ok(head == magic)
+    files::open(path)?.0.take(n_bytes as u64).read_to_end(&mut head)?;
+    Ok(head)
 }
 
-fn read_whole(path: &Path) -> Result<HostTensor, TableError> {
+/// All bytes of a regular file.
+pub(super) fn bytes_of(path: &Path) -> Result<Vec<u8>, TableError> {
     let unreadable = |error| TableError::Unreadable { path: path.to_path_buf(), error };
-    if starts_with(path, npy::MAGIC).map_err(unreadable)? {
-        // Large ones are read straight into their tensor.
-        return Ok(npy::read(path)?);
+    let (mut file, n_bytes) = files::open(path).map_err(unreadable)?;
+    let mut bytes = vec![];
+    let room = bytes.try_reserve_exact(n_bytes as usize).map_err(io::Error::from);
+    room.and_then(|()| file.read_to_end(&mut bytes)).map_err(unreadable)?;
+    Ok(bytes)
+}
+
+fn read_whole(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
+    let array = |tensor| Rows { tensor, columns: Columns::default(), notes: vec![] };
+    let unreadable = |error| TableError::Unreadable { path: path.to_path_buf(), error };
+    let head = first_bytes(path, npy::MAGIC.len()).map_err(unreadable)?;
+    // Arrays are read straight into their tensor.
+    if head == npy::MAGIC {
+        return Ok(array(npy::read(path)?));
     }
-    let file = fs::read(path).map_err(unreadable)?;
-    Ok(match &file[..] {
-        [0x1f, 0x8b, ..] | [0, 0, ..] => idx::parse(path, &file)?,
-        bytes if bytes.contains(&0) => return Err(TableError::NotText { path: path.to_path_buf() }),
-        _ => csv::parse(path, &String::from_utf8_lossy(&file))?,
-    })
+    if let [0x1f, 0x8b, ..] | [0, 0, ..] = &head[..] {
+        return Ok(array(idx::read(path)?));
+    }
+    let file = bytes_of(path)?;
+    match file.contains(&0) {
+        true => Err(TableError::NotText { path: path.to_path_buf() }),
+        false => csv::parse(path, &String::from_utf8_lossy(&file), reading),
+    }
 }
 
 /// The rows `first..first + n_rows` in the type of an input whose outermost axis counts rows: of its element type, as
@@ -165,18 +222,19 @@ pub fn fit(rows: &HostTensor, input: &Type, first: usize, n_rows: usize) -> Resu
     let bytes = &rows.bytes()[first * n_bytes..(first + n_rows) * n_bytes];
     let shape: Vec<usize> = [n_rows].into_iter().chain(row_extents).collect();
     let taken = HostTensor::from_bytes(rows.dtype(), &shape, bytes)?;
-    match rows.dtype() == input.dtype {
-        true => Ok(taken),
-        false => converted(&taken, input.dtype, first, n_elements.max(1)),
-    }
+    converted(&taken, input.dtype, first, n_elements.max(1))
 }
 
-fn converted(
+/// A tensor in another type, if that has all its numbers or is a float; `first` is the number of its first row.
+pub(crate) fn converted(
     tensor: &HostTensor,
     dtype: DType,
     first: usize,
     n_elements: usize,
 ) -> Result<HostTensor, TableError> {
+    if tensor.dtype() == dtype {
+        return Ok(tensor.clone());
+    }
     let values = tensor.to_f64();
     let fits = |value: f64| match dtype {
         DType::Bool => value == 0.0 || value == 1.0,
@@ -197,11 +255,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use engine_core::ir::Dim;
+    use std::fs;
 
     use super::*;
 
     fn csv(text: &str) -> Result<HostTensor, TableError> {
-        csv::parse(Path::new("a.csv"), text)
+        Ok(csv::parse(Path::new("a.csv"), text, &Reading::default())?.tensor)
     }
 
     fn input(dtype: DType, row: &[usize]) -> Type {

@@ -3,13 +3,13 @@
 //!
 //! Rows are read straight into the tensor: the file is never in memory beside it.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use engine_core::ir::DType;
 use thiserror::Error;
 
+use crate::files;
 use crate::tensor::{HostTensor, TensorError};
 
 /// Why a file of vectors cannot be used: the file, the fact.
@@ -92,10 +92,9 @@ pub fn dtype_of(path: &Path) -> Option<DType> {
 /// If the file cannot be read, its name does not say what it holds, or it is damaged.
 pub fn read(path: &Path) -> Result<HostTensor, VecsError> {
     let fail = |fact| VecsError { path: path.to_path_buf(), fact };
-    let file = File::open(path).map_err(|error| fail(VecsFact::Unreadable(error)))?;
-    let n_bytes = file.metadata().map_err(|error| fail(VecsFact::Unreadable(error)))?.len();
+    let (file, n_bytes) = files::open(path).map_err(|error| fail(VecsFact::Unreadable(error)))?;
     let dtype = dtype_of(path).ok_or_else(|| fail(VecsFact::UnknownKind))?;
-    read_rows(dtype, n_bytes, &mut BufReader::with_capacity(1 << 20, file)).map_err(fail)
+    read_rows(dtype, n_bytes, &mut BufReader::with_capacity(1 << 16, file)).map_err(fail)
 }
 
 /// Writes a matrix of `f32`, `i32` or `u8` as vectors; other types and ranks are a bug of the caller.

@@ -1,5 +1,6 @@
 //! Vectors to search: a base, queries, and for each query its true neighbours, from files that the pipeline names.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use engine_core::ir::DType;
@@ -9,6 +10,7 @@ use super::npy;
 use super::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
 use super::table;
 use super::vecs;
+use crate::files::{self, Format, Overwrite, Target, WriteFault};
 use crate::philox::WordStream;
 use crate::tensor::HostTensor;
 
@@ -66,7 +68,7 @@ fn set(
 ) -> Result<DataSet, DataError> {
     let base = Split::new(IndexMap::from([("base".to_string(), base)]))?;
     let splits = IndexMap::from([("base".to_string(), base), ("queries".to_string(), Split::new(queries)?)]);
-    Ok(DataSet { name, provenance, note, splits })
+    Ok(DataSet { name, provenance, note, splits, names: IndexMap::new() })
 }
 
 /// A file that an option names, and where it was found.
@@ -106,18 +108,15 @@ const MOST_DIMS: usize = 4096;
 /// Whole numbers drawn by the program, with their exact neighbours.
 fn stand_in(context: &LoadContext, file: &Path) -> Result<DataSet, DataError> {
     let dim = context.count(DIM, MOST_DIMS)?.unwrap_or(DEFAULT_DIM);
-    let note = format!(
-        "random vectors drawn by the program stand in for `{}`: it is not in {}",
-        file.display(),
-        context.roots_text()
-    );
+    let (wanted, why) = (file.display().to_string(), format!("it is not in {}", context.roots_text()));
+    let (provenance, note) = context.stand_in("random vectors drawn by the program", &wanted, &why)?;
     let [base, query] = [(N_BASE, 1), (N_QUERIES, 2)].map(|(n_rows, stream)| drawn(n_rows, dim, stream));
     let neighbours = neighbours(&base, &query, dim);
     let base = HostTensor::from_slice(&[N_BASE, dim], &base)?;
     let query = HostTensor::from_slice(&[N_QUERIES, dim], &query)?;
     let neighbours = HostTensor::from_slice(&[N_QUERIES, N_NEIGHBOURS], &neighbours)?;
     let queries = IndexMap::from([("query".to_string(), query), ("neighbours".to_string(), neighbours)]);
-    set("random-vectors".to_string(), Provenance::Synthetic, Some(note), base, queries)
+    set("random-vectors".to_string(), provenance, Some(note), base, queries)
 }
 
 /// Numbers from 0 to 99.
@@ -167,13 +166,16 @@ pub fn write(tensor: &HostTensor, path: &Path) -> std::io::Result<()> {
         );
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
     }
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    match is_npy {
-        true => npy::write(tensor, &mut file)?,
-        false => vecs::write(tensor, &mut file)?,
-    }
-    std::io::Write::flush(&mut file)
+    let target = Target::new(path, &RESULTS, Overwrite::Own).map_err(io::Error::other)?;
+    let content = |file: &mut dyn Write| match is_npy {
+        true => npy::write(tensor, file),
+        false => vecs::write(tensor, file),
+    };
+    files::write(&target, &content).map_err(WriteFault::into_error)
 }
+
+/// Results of a search as files. Vectors have nothing by which to tell whose they are.
+pub const RESULTS: Format = Format { name: "a file of results", is_own: |_| Ok(true), into_special: true };
 
 #[cfg(test)]
 mod tests {

@@ -149,7 +149,6 @@ pub(super) struct Batches {
     /// State that starts every step at zero, and ends it so.
     pub(super) used_up: Vec<Symbol>,
     pub(super) kernels_per_step: usize,
-    pub(super) peak_bytes: usize,
     /// Whether the short batch ran last.
     last_ran: bool,
     /// Where rows come from that are not on the device.
@@ -181,8 +180,6 @@ impl Batches {
         };
         let [full, last] = plans;
         let (full, last) = (ready(Size::Whole, full)?, ready(Size::Short, last)?);
-        let arenas =
-            [&full, &last].map(|ready| ready.as_ref().map_or(0, |ready| ready.executable.arena_bytes()));
         Ok(Batches {
             layout,
             plan: Arc::clone(&first.plan),
@@ -191,7 +188,6 @@ impl Batches {
             carried: names,
             used_up: vec![],
             kernels_per_step: first.plan.launches.len(),
-            peak_bytes: arenas.into_iter().max().unwrap_or(0),
             full,
             last,
             apply: None,
@@ -204,7 +200,6 @@ impl Batches {
     pub(super) fn end_steps_with(&mut self, ready: Ready) {
         let plan = &*ready.plan.plan;
         self.kernels_per_step = self.kernels_per_step * self.layout.n_parts + plan.launches.len();
-        self.peak_bytes = self.peak_bytes.max(ready.executable.arena_bytes());
         // What both plans change is used up at the end of a step, so it is nothing to save.
         let (used_up, own): (Vec<Symbol>, Vec<Symbol>) =
             states(plan).partition(|name| self.carried.contains(name));
@@ -296,6 +291,12 @@ impl Batches {
         let ready = [self.latest(), self.apply.as_ref()].into_iter().flatten();
         let kept: Result<Vec<_>, SessionError> = ready.map(Ready::kept).collect();
         Ok(kept?.into_iter().flatten().collect())
+    }
+
+    /// Whether there are values to keep.
+    pub(super) fn keeps(&self) -> bool {
+        let ready = [&self.full, &self.last, &self.apply].into_iter().flatten();
+        ready.flat_map(|ready| &ready.plan.plan.outputs).any(|(name, _)| name.starts_with(KEPT))
     }
 
     /// The plan of the batch that ran last.

@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use engine_core::compile::{Compiled, Options, compile};
-use engine_core::ir::{Graph, Symbol};
+use engine_core::ir::{Graph, Symbol, Value};
 use engine_core::op::Registry;
-use engine_core::pipeline::{Evaluation, Pipeline, RunStage, TrainStage};
+use engine_core::pipeline::{Evaluation, Mode, Pipeline, RunStage, TrainStage};
 use engine_core::plan::Plan;
 use engine_core::stage::{self, Rows, SplitShape, StageGraph, StageIssue};
+use indexmap::IndexSet;
 
 use super::error::PlanError;
 use super::plan::{Planner, StagePlan, Sum};
@@ -19,7 +20,7 @@ pub struct CompilingPlanner {
     pipeline: Arc<Pipeline>,
     registry: Registry,
     options: Options,
-    kept: Vec<Symbol>,
+    kept: IndexSet<Symbol>,
 }
 
 /// What the output of a stage is called that shows the node of this name.
@@ -52,13 +53,13 @@ impl Error for StageFault {}
 impl CompilingPlanner {
     /// A compiler for the stages of this pipeline.
     pub fn new(pipeline: Arc<Pipeline>, registry: Registry, options: Options) -> Self {
-        CompilingPlanner { pipeline, registry, options, kept: vec![] }
+        CompilingPlanner { pipeline, registry, options, kept: IndexSet::new() }
     }
 
     /// Lets every stage that computes one of these nodes keep its value, gradients among them: they are
     /// outputs of its plans, called `kept.NODE`.
     pub fn keeping(self, nodes: Vec<Symbol>) -> Self {
-        CompilingPlanner { kept: nodes, ..self }
+        CompilingPlanner { kept: nodes.into_iter().collect(), ..self }
     }
 
     /// One training step.
@@ -68,7 +69,8 @@ impl CompilingPlanner {
         data: &SplitShape,
         rows: Rows,
     ) -> Result<CompiledStage, StageFault> {
-        self.compile_stage(stage::training(&self.pipeline, stage, data, rows, &self.registry))
+        let kept = self.kept_gradients();
+        self.compile_stage(stage::training_with(&self.pipeline, stage, data, rows, &kept, &self.registry))
     }
 
     /// The step of the optimizer of a stage that accumulates gradients.
@@ -96,14 +98,24 @@ impl CompilingPlanner {
         &self,
         outputs: &[(Symbol, Symbol)],
         extents: &[(Symbol, usize)],
+        mode: Mode,
     ) -> Result<Compiled, StageFault> {
-        let graph = stage::inference(&self.pipeline, outputs, extents).map_err(StageFault)?;
+        let graph = stage::inference(&self.pipeline, outputs, extents, mode).map_err(StageFault)?;
         Ok(self.compile_graph(&graph))
     }
 
     /// One step of a `Run` stage.
     pub fn compile_running(&self, stage: &RunStage) -> Result<Compiled, StageFault> {
-        let graph = stage::running(&self.pipeline, stage).map_err(StageFault)?;
+        let (registry, mut stage) = (&self.registry, stage.clone());
+        // Of what is kept, gradients that this stage has.
+        for gradient in self.kept_gradients() {
+            let mut with = stage.clone();
+            with.gradients.push(gradient);
+            if stage::running(&self.pipeline, &with, registry).is_ok() {
+                stage = with;
+            }
+        }
+        let graph = stage::running(&self.pipeline, &stage, registry).map_err(StageFault)?;
         Ok(self.compile_graph(&graph))
     }
 
@@ -113,14 +125,23 @@ impl CompilingPlanner {
         Ok(CompiledStage { compiled: self.compile_graph(&graph), sums, nan_step })
     }
 
+    /// The outputs (name, node) of kept gradients `d.NODE` with respect to nodes and inputs.
+    fn kept_gradients(&self) -> Vec<(Symbol, Symbol)> {
+        let by =
+            |name: &Symbol| Some((format!("{KEPT}{name}").into(), Symbol::from(name.strip_prefix("d.")?)));
+        self.kept.iter().filter(|name| self.pipeline.graph.find(name).is_none()).filter_map(by).collect()
+    }
+
     fn compile_graph(&self, graph: &Graph) -> Compiled {
         let deterministic = self.pipeline.deterministic || self.options.deterministic;
         let Pipeline { matmul, numerics, .. } = *self.pipeline;
         let options = Options { matmul, numerics, deterministic, ..self.options.clone() };
         let kept =
             self.kept.iter().filter_map(|name| Some((format!("{KEPT}{name}").into(), graph.find(name)?)));
+        let is_new = |(name, _): &(Symbol, Value)| graph.outputs.iter().all(|(known, _)| known != name);
+        let kept: Vec<_> = kept.filter(is_new).collect();
         let mut graph = graph.clone();
-        graph.outputs = graph.outputs.iter().cloned().chain(kept).collect();
+        graph.outputs.extend(kept);
         compile(&graph, &self.registry, &options)
     }
 }
@@ -148,8 +169,9 @@ impl Planner for CompilingPlanner {
         &self,
         outputs: &[(Symbol, Symbol)],
         extents: &[(Symbol, usize)],
+        mode: Mode,
     ) -> Result<Arc<Plan>, PlanError> {
-        Ok(Arc::new(self.compile_inference(outputs, extents)?.plan))
+        Ok(Arc::new(self.compile_inference(outputs, extents, mode)?.plan))
     }
 
     fn running(&self, stage: &RunStage) -> Result<StagePlan, PlanError> {

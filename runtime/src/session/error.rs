@@ -10,9 +10,10 @@ use engine_core::pipeline::{Pipeline, StageKind};
 use thiserror::Error;
 
 use super::trace::{Origin, OriginNode};
-use crate::checkpoint::{CheckpointError, CheckpointFact, Mismatch};
+use crate::checkpoint::{CheckpointError, Mismatch};
 use crate::data::npz::NpzError;
 use crate::data::source::DataError;
+use crate::data::table::TableError;
 use crate::device::{DeviceError, RunError};
 use crate::diagnostic::Coded;
 use crate::tensor::TensorError;
@@ -25,8 +26,8 @@ pub enum SessionError {
     Data {
         /// The name in the pipeline.
         data: Symbol,
-        /// What is wrong.
-        source: DataError,
+        /// What is wrong; boxed, as it says much.
+        source: Box<DataError>,
     },
     /// A stage cannot be turned into a plan.
     #[error("stage `{stage}`: {source}")]
@@ -101,8 +102,8 @@ pub enum SessionError {
         /// Why not.
         why: String,
     },
-    /// The loss is no number any more. No checkpoint was written since the last good one.
-    #[error("stage `{stage}`: the loss is not a number from step {step} on")]
+    /// The loss has become NaN or infinite. No checkpoint was written since the last good one.
+    #[error("stage `{stage}`: the loss is not finite from step {step} on")]
     NotANumber {
         /// The stage.
         stage: Symbol,
@@ -132,6 +133,22 @@ pub enum SessionError {
         input: String,
         /// What is wrong.
         why: String,
+    },
+    /// An input has no value.
+    #[error("input `{input}`: nothing is given for it, it is {ty}")]
+    NoInput {
+        /// The input.
+        input: String,
+        /// Its type.
+        ty: String,
+    },
+    /// The file with the value of an input cannot be used.
+    #[error("input `{input}`: {source}")]
+    InputFile {
+        /// The input.
+        input: String,
+        /// What is wrong with it.
+        source: Box<TableError>,
     },
     /// Results cannot be written.
     #[error("{}: cannot be written: {source}", .path.display())]
@@ -177,10 +194,10 @@ impl SessionError {
                 Fault::Machine
             }
             SessionError::Run { source: RunError::Device(_), .. } => Fault::Machine,
-            SessionError::Checkpoint(error) => match error.fact {
-                CheckpointFact::Unwritable(_) | CheckpointFact::Unflushed(_) => Fault::Machine,
-                _ => Fault::Graph,
-            },
+            SessionError::Checkpoint(error) if error.fact.is_of_machine() => Fault::Machine,
+            SessionError::Data { .. } | SessionError::Tensor(_) if self.code() == Some(Code::E0604) => {
+                Fault::Machine
+            }
             SessionError::Output { source, .. } => match source.kind() {
                 io::ErrorKind::InvalidInput => Fault::Graph,
                 _ => Fault::Machine,
@@ -189,6 +206,7 @@ impl SessionError {
             SessionError::Data { .. }
             | SessionError::Plan { .. }
             | SessionError::Run { .. }
+            | SessionError::Checkpoint(_)
             | SessionError::Mismatch { .. }
             | SessionError::CannotResume { .. }
             | SessionError::NotANumber { .. }
@@ -198,6 +216,8 @@ impl SessionError {
             | SessionError::TooLarge { .. }
             | SessionError::Rows { .. }
             | SessionError::Input { .. }
+            | SessionError::NoInput { .. }
+            | SessionError::InputFile { .. }
             | SessionError::Tensor(_) => Fault::Graph,
         }
     }
@@ -258,7 +278,9 @@ impl SessionError {
                 let loss = pipeline.graph.find(&train.loss)?;
                 Some((pipeline.graph.nodes[loss.node].span?, "this is the loss".to_string()))
             }
-            SessionError::Input { input, .. } => {
+            SessionError::Input { input, .. }
+            | SessionError::NoInput { input, .. }
+            | SessionError::InputFile { input, .. } => {
                 let decl = pipeline.inputs.iter().find(|decl| *decl.name == **input)?;
                 Some((decl.span?, String::new()))
             }
@@ -280,7 +302,10 @@ impl Coded for SessionError {
             SessionError::NotFinite { .. } => Some(Code::E0607),
             SessionError::Archive(_) => Some(Code::E0503),
             SessionError::Names { .. } | SessionError::TooLarge { .. } => Some(Code::E0504),
-            SessionError::Rows { .. } | SessionError::Input { .. } => Some(Code::E0506),
+            SessionError::Rows { .. } | SessionError::Input { .. } | SessionError::NoInput { .. } => {
+                Some(Code::E0506)
+            }
+            SessionError::InputFile { source, .. } => source.code(),
             SessionError::Output { .. } => Some(Code::E0505),
             SessionError::Tensor(error) => error.code(),
             SessionError::Plan { .. } | SessionError::Interrupted { .. } | SessionError::Background(_) => {
@@ -319,6 +344,10 @@ impl Coded for SessionError {
                 Some(help.to_string())
             }
             SessionError::Rows { .. } => Some("choose another `batch`".to_string()),
+            SessionError::NoInput { input, .. } => Some(format!(
+                "give it in the stage, `inputs: {{\"{input}\": \"FILE.npy\"}}`, or by `--input {input}=FILE.npy`"
+            )),
+            SessionError::InputFile { source, .. } => source.help(),
             SessionError::Tensor(error) => error.help(),
             _ => None,
         }

@@ -26,7 +26,7 @@ impl Session {
     ) -> Result<StageReport, SessionError> {
         let start = Instant::now();
         let mut batches = self.prepare_evaluation(stage, stage, evaluation)?;
-        self.check_memory(stage, &[&evaluation.data], (&batches.plan, batches.bytes()))?;
+        let memory = self.check_memory(stage, &[&evaluation.data], (&batches.plan, batches.bytes()))?;
         let n_steps = batches.layout.steps() as u64;
         tell(&Event::StageStarted { stage, kind: "evaluate", n_steps });
         self.tell_of_windows(&evaluation.data, &batches, tell);
@@ -43,10 +43,12 @@ impl Session {
             steps: n_steps,
             step_us,
             epochs: vec![],
+            end: None,
             metrics,
             kernels_per_step: batches.kernels_per_step,
-            peak_bytes: batches.peak_bytes,
-        })
+            ..StageReport::default()
+        }
+        .with_memory(memory))
     }
 
     /// Plans an evaluation; `scope` keeps its sums apart from those of others.

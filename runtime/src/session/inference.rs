@@ -5,24 +5,26 @@ use std::time::Instant;
 
 use dashmap::DashMap;
 use engine_core::ir::{Dim, InputKind, NodeOp, Symbol, Type};
-use engine_core::pipeline::RunStage;
+use engine_core::pipeline::{Given, Mode, Pipeline, RunStage};
 use engine_core::plan::Place;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use super::batches::Ready;
 use super::compiling::KEPT;
 use super::error::SessionError;
 use super::event::{Event, tell_kept};
+use super::given::{GivenFault, tensor_of};
 use super::plan::StagePlan;
 use super::report::{OutputReport, StageReport};
 use super::trace::traced_run;
 use super::{Session, Subscriber};
+use crate::data::source::DataSet;
 use crate::device::DeviceBuffer;
 use crate::tensor::{HostTensor, type_text};
 
-/// Inferences made ready before, by the nodes asked for and the extents bound. Threads that ask for different ones do
+/// Inferences made ready before, by the nodes asked for, the extents bound and the mode. Threads that ask for different ones do
 /// not wait for each other.
-pub(super) type Cache = DashMap<(Vec<Symbol>, Vec<(Symbol, usize)>), Arc<Mutex<Inference>>>;
+pub(super) type Cache = DashMap<(Vec<Symbol>, Vec<(Symbol, usize)>, Mode), Arc<Mutex<Inference>>>;
 
 /// A plan with buffers for its plain inputs.
 pub(super) struct Inference {
@@ -31,15 +33,25 @@ pub(super) struct Inference {
 }
 
 impl Session {
-    /// The named nodes for the given inputs of the pipeline. Named extents are bound by the inputs' shapes; a plan is
-    /// made for each binding once. Several threads may call this at once; those of the same binding take turns.
+    /// The named nodes for the given inputs of the pipeline; a node that is named twice is computed once. Named extents are
+    /// bound by the inputs' shapes; a plan is made for each binding once. Several threads may call this at once; those of the same binding take turns.
     pub fn run(
         &self,
         outputs: &[Symbol],
         inputs: &IndexMap<String, HostTensor>,
     ) -> Result<IndexMap<String, HostTensor>, SessionError> {
+        self.run_in(Mode::Eval, outputs, inputs)
+    }
+
+    /// As [`Session::run`], with ops that behave as the mode says.
+    pub fn run_in(
+        &self,
+        mode: Mode,
+        outputs: &[Symbol],
+        inputs: &IndexMap<String, HostTensor>,
+    ) -> Result<IndexMap<String, HostTensor>, SessionError> {
         let extents = self.bind_extents(inputs)?;
-        let inference = self.inference(outputs, extents)?;
+        let inference = self.inference(outputs, extents, mode)?;
         let mut inference = inference.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, (ty, buffer)) in &inference.inputs {
             let given = inputs.get(&**name).ok_or_else(|| missing(name, ty))?;
@@ -54,15 +66,17 @@ impl Session {
         &self,
         outputs: &[Symbol],
         extents: Vec<(Symbol, usize)>,
+        mode: Mode,
     ) -> Result<Arc<Mutex<Inference>>, SessionError> {
-        let key = (outputs.to_vec(), extents);
+        let outputs: IndexSet<Symbol> = outputs.iter().cloned().collect();
+        let key = (outputs.into_iter().collect::<Vec<_>>(), extents, mode);
         if let Some(known) = self.inferences.get(&key) {
             return Ok(Arc::clone(&known));
         }
         // The cache is not locked meanwhile; if two threads make the same one, the first to finish is kept.
         let stage: Symbol = "predict".into();
-        let named: Vec<_> = outputs.iter().map(|node| (node.clone(), node.clone())).collect();
-        let plan = self.planner.inference(&named, &key.1);
+        let named: Vec<_> = key.0.iter().map(|node| (node.clone(), node.clone())).collect();
+        let plan = self.planner.inference(&named, &key.1, mode);
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
         let plan = StagePlan { plan, graph: Arc::default(), sums: vec![], nan_step: None };
         let made = Arc::new(Mutex::new(self.prepare_inference(&stage, plan)?));
@@ -101,10 +115,12 @@ impl Session {
             steps: run.steps as u64,
             step_us: stepping.as_secs_f64() * 1e6 / run.steps.max(1) as f64,
             epochs: vec![],
+            end: None,
             metrics: IndexMap::new(),
             kernels_per_step: inference.ready.plan.plan.launches.len(),
-            peak_bytes: inference.ready.executable.arena_bytes(),
-        })
+            ..StageReport::default()
+        }
+        .with_memory(self.memory(&[], inference.bytes())?))
     }
 
     /// A `Run` stage with its inputs fed.
@@ -112,10 +128,8 @@ impl Session {
         let plan = self.planner.running(run);
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
         let inference = self.prepare_inference(stage, plan)?;
-        let executable = &inference.ready.executable;
-        let bytes = executable.arena_bytes() + executable.scratch_bytes();
-        self.check_memory(stage, &[], (&inference.ready.plan.plan, bytes))?;
-        self.feed_from_data(&inference)?;
+        self.check_memory(stage, &[], (&inference.ready.plan.plan, inference.bytes()))?;
+        self.feed(run, &inference)?;
         Ok(inference)
     }
 
@@ -159,24 +173,24 @@ impl Session {
         Ok(Inference { ready: Ready { plan, executable }, inputs })
     }
 
-    /// Feeds inputs that come from data with the first rows of the set's first split.
-    fn feed_from_data(&self, inference: &Inference) -> Result<(), SessionError> {
+    /// Feeds the inputs of a `Run` stage.
+    fn feed(&self, run: &RunStage, inference: &Inference) -> Result<(), SessionError> {
+        let values = Values { given: &self.given, pipeline: &self.pipeline, sets: self.resident.sets() };
         for (name, (ty, buffer)) in &inference.inputs {
-            let decl = self.pipeline.inputs.iter().find(|decl| decl.name == *name);
-            let Some((data, field)) = decl.and_then(|decl| decl.from.as_ref()) else {
-                return Err(missing(name, ty));
-            };
-            let set = self.resident.set(data).ok_or_else(|| missing(name, ty))?;
-            let split = set.splits.values().next().ok_or_else(|| missing(name, ty))?;
-            let rows =
-                split.field(field).map_err(|source| SessionError::Data { data: data.clone(), source })?;
-            let extents = ty.extents();
-            let rows = rows.first_rows(extents.first().copied().unwrap_or(0));
-            if (rows.dtype(), rows.shape()) != (ty.dtype, &extents[..]) {
-                return Err(unfit(name, ty, &rows));
-            }
-            self.device.write(buffer, 0, rows.bytes())?;
+            self.device.write(buffer, 0, values.of_input(run, name, ty)?.bytes())?;
         }
+        Ok(())
+    }
+
+    /// Gives an input of `Run` stages its value, in place of what the pipeline gives it.
+    ///
+    /// # Errors
+    /// If the graph has no such input.
+    pub fn give(&mut self, input: &str, value: Given) -> Result<(), SessionError> {
+        if self.input_type(input).is_none() {
+            return Err(unknown(input));
+        }
+        self.given.insert(input.into(), value);
         Ok(())
     }
 
@@ -219,6 +233,12 @@ impl Session {
 }
 
 impl Inference {
+    /// Bytes that its plan takes on the device, beside state and data.
+    fn bytes(&self) -> usize {
+        let inputs: usize = self.inputs.values().map(|(_, buffer)| buffer.bytes()).sum();
+        inputs + self.ready.executable.arena_bytes() + self.ready.executable.scratch_bytes()
+    }
+
     /// What was asked for, without what is kept besides.
     fn read_outputs(&self) -> Result<IndexMap<String, HostTensor>, SessionError> {
         let outputs = self.ready.outputs(|name| !name.starts_with(KEPT))?.into_iter();
@@ -226,8 +246,56 @@ impl Inference {
     }
 }
 
+/// Where the inputs of `Run` stages come from.
+pub(super) struct Values<'v> {
+    /// What the caller gives.
+    pub(super) given: &'v IndexMap<Symbol, Given>,
+    pub(super) pipeline: &'v Pipeline,
+    pub(super) sets: &'v IndexMap<Symbol, DataSet>,
+}
+
+impl Values<'_> {
+    /// The value of an input whose extents are known: what the caller gives, what the stage gives, or the first rows of
+    /// the first split of its data.
+    pub(super) fn of_input(
+        &self,
+        run: &RunStage,
+        name: &Symbol,
+        ty: &Type,
+    ) -> Result<HostTensor, SessionError> {
+        let of_stage = || run.inputs.iter().find(|(input, _)| input == name).map(|(_, given)| given);
+        match self.given.get(name).or_else(of_stage) {
+            Some(given) => tensor_of(given, ty).map_err(|fault| match fault {
+                GivenFault::Unfit(why) => SessionError::Input { input: name.to_string(), why },
+                GivenFault::File(source) => {
+                    SessionError::InputFile { input: name.to_string(), source: Box::new(source) }
+                }
+            }),
+            None => self.rows_of_data(name, ty),
+        }
+    }
+
+    fn rows_of_data(&self, name: &Symbol, ty: &Type) -> Result<HostTensor, SessionError> {
+        let decl = self.pipeline.inputs.iter().find(|decl| decl.name == *name);
+        let Some((data, field)) = decl.and_then(|decl| decl.from.as_ref()) else {
+            return Err(missing(name, ty));
+        };
+        let set = self.sets.get(data).ok_or_else(|| missing(name, ty))?;
+        let split = set.splits.values().next().ok_or_else(|| missing(name, ty))?;
+        let rows = split
+            .field(field)
+            .map_err(|source| SessionError::Data { data: data.clone(), source: Box::new(source) })?;
+        let extents = ty.extents();
+        let rows = rows.first_rows(extents.first().copied().unwrap_or(0))?;
+        match (rows.dtype(), rows.shape()) == (ty.dtype, &extents[..]) {
+            true => Ok(rows),
+            false => Err(unfit(name, ty, &rows)),
+        }
+    }
+}
+
 fn missing(name: &str, ty: &Type) -> SessionError {
-    SessionError::Input { input: name.to_string(), why: format!("nothing is given for it, it is {ty}") }
+    SessionError::NoInput { input: name.to_string(), ty: ty.to_string() }
 }
 
 fn unknown(name: &str) -> SessionError {

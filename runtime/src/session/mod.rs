@@ -14,14 +14,19 @@ mod measure;
 
 mod background;
 mod batches;
+mod best;
+mod check;
 mod compiling;
 mod error;
 mod event;
+mod given;
+mod names;
 mod order;
 mod plan;
 mod report;
 mod resident;
 mod rows;
+mod saving;
 mod search;
 mod state;
 mod trace;
@@ -36,14 +41,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use engine_core::ir::{InputKind, Symbol};
-use engine_core::pipeline::{LoadName, LoadStage, Pipeline, SplitRef, Stage, StageKind};
+use engine_core::ir::{DType, InputKind, Symbol};
+use engine_core::pipeline::{DataDecl, Given, LoadName, LoadStage, Pipeline, SplitRef, Stage, StageKind};
 use engine_core::plan::{Place, Plan};
 use indexmap::IndexMap;
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::data::source::{DataSet, LoadContext, Sources};
 use crate::device::{Device, Executable, largest_tensors};
+use crate::files::{Disk, Overwrite, RealDisk};
 use crate::tensor::HostTensor;
 use crate::tuning::Tuning;
 use background::Background;
@@ -51,12 +57,17 @@ use resident::Resident;
 use rows::DataInputs;
 use state::State;
 
+pub use check::check_stages;
 pub use compiling::{CompiledStage, CompilingPlanner, StageFault};
 pub use error::{Fault, PlanError, SessionError};
 pub use event::Event;
 pub use measure::{Effort, StageMeasure};
+pub use names::{DataNames, data_names};
 pub use plan::{Planner, StagePlan, Sum};
-pub use report::{DataReport, EpochReport, OutputReport, Report, StageReport};
+pub use report::{
+    BestEpoch, DataReport, EndReason, EpochReport, MemoryReport, OutputReport, Report, RunEnd, StageReport,
+    TrainingEnd,
+};
 pub use resident::split_shape;
 pub use trace::{Origin, OriginNode};
 
@@ -76,10 +87,17 @@ pub struct Session {
     fingerprint: String,
     /// What the last training stage left behind, for a stage that saves it.
     trained: Trained,
+    /// What columns and classes are called, of its data or as a file says that was loaded.
+    names: DataNames,
+    /// Values of inputs of `Run` stages.
+    given: IndexMap<Symbol, Given>,
     inferences: inference::Cache,
     inspection: Inspection,
     /// Bytes of a split that are kept on the device; none: what the device says.
     most_resident_bytes: Option<u64>,
+    overwrite: Overwrite,
+    /// Where checkpoints go.
+    disk: Arc<dyn Disk>,
 }
 
 /// What a session looks at while its stages run.
@@ -111,14 +129,36 @@ pub fn load_data(
 ) -> Result<IndexMap<Symbol, DataSet>, SessionError> {
     let mut sets = IndexMap::new();
     for decl in &pipeline.data {
-        let context = LoadContext { options: decl.options.clone(), ..context.clone() };
-        let set = sources
-            .load(&decl.source, &context)
-            .map_err(|source| SessionError::Data { data: decl.name.clone(), source })?;
+        let set = load_set(pipeline, decl, sources, context)?;
         tell(&Event::DataLoaded { data: &decl.name, set: &set });
         sets.insert(decl.name.clone(), set);
     }
     Ok(sets)
+}
+
+/// Loads one data set of a pipeline, in the types that its inputs declare where the source reads text.
+///
+/// # Errors
+/// If it cannot be had.
+pub fn load_set(
+    pipeline: &Pipeline,
+    decl: &DataDecl,
+    sources: &Sources,
+    context: &LoadContext,
+) -> Result<DataSet, SessionError> {
+    let (options, types) = (decl.options.clone(), declared_types(pipeline, &decl.name));
+    let context = LoadContext { options, types, ..context.clone() };
+    let set = sources.load(&decl.source, &context);
+    set.map_err(|source| SessionError::Data { data: decl.name.clone(), source: Box::new(source) })
+}
+
+/// The element types of the inputs that a data source feeds, by field.
+fn declared_types(pipeline: &Pipeline, data: &Symbol) -> Vec<(Symbol, DType)> {
+    let fed = pipeline.inputs.iter().filter_map(|input| {
+        let (_, field) = input.from.as_ref().filter(|(source, _)| source == data)?;
+        Some((field.clone(), pipeline.graph.ty(pipeline.graph.find(&input.name)?).dtype))
+    });
+    fed.collect()
 }
 
 impl Session {
@@ -135,14 +175,18 @@ impl Session {
         Ok(Session {
             planner,
             state,
+            names: names::of_sets(&sets),
             resident: Resident::new(sets),
             background: Background::new().map_err(SessionError::Background)?,
             cancel: Arc::default(),
             fingerprint: format!("{:08x}", crc32fast::hash(pipeline.graph.to_string().as_bytes())),
             trained,
+            given: IndexMap::new(),
             inferences: inference::Cache::default(),
             inspection: Inspection::default(),
             most_resident_bytes: None,
+            overwrite: Overwrite::default(),
+            disk: Arc::new(RealDisk),
             pipeline,
             device,
         })
@@ -182,23 +226,61 @@ impl Session {
         resume: Option<&Path>,
         tell: &mut Subscriber<'_>,
     ) -> Result<Report, SessionError> {
-        let mut report = self.empty_report();
+        let mut report = Report::default();
+        self.report_stages(resume, &mut report, tell)?;
+        Ok(report)
+    }
+
+    /// The same; `report` is made whole while the stages run, so that a run that does not come to its end has one, too.
+    ///
+    /// # Errors
+    /// If a stage fails or is interrupted.
+    pub fn report_stages(
+        &mut self,
+        resume: Option<&Path>,
+        report: &mut Report,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<(), SessionError> {
+        *report = self.empty_report();
+        let ended = self.run_in_order(resume, report, tell);
+        report.tuning = self.device.tuning();
+        report.end = match &ended {
+            Ok(()) => RunEnd::Complete,
+            Err(SessionError::Interrupted { .. }) => RunEnd::Interrupted,
+            Err(_) => RunEnd::Failed,
+        };
+        ended
+    }
+
+    fn run_in_order(
+        &mut self,
+        resume: Option<&Path>,
+        report: &mut Report,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<(), SessionError> {
         let pipeline = Arc::clone(&self.pipeline);
         let mut resume = resume.map(|path| Resume::read(path, &pipeline)).transpose()?;
         if let Some(resume) = &resume {
             self.adopt_tuning(&resume.checkpoint, tell);
         }
         let first = resume.as_ref().map_or(0, |resume| resume.stage_idx);
+        self.check_files(&pipeline.stages[first..])?;
         for stage in &pipeline.stages[first..] {
             let done = self.run_stage(stage, resume.take(), &mut report.outputs, tell);
             self.device.take_notes().iter().for_each(|note| tell(&Event::Note(note)));
-            if let Some(done) = done? {
-                tell(&Event::StageDone { report: &done });
-                report.stages.push(done);
+            match done {
+                Ok(None) => {}
+                Ok(Some(done)) => {
+                    tell(&Event::StageDone { report: &done });
+                    report.stages.push(done);
+                }
+                Err(Stopped { error, report: begun }) => {
+                    report.stages.extend(begun.map(|begun| *begun));
+                    return Err(*error);
+                }
             }
         }
-        report.tuning = self.device.tuning();
-        Ok(report)
+        Ok(())
     }
 
     /// Lets choices of the run that wrote a checkpoint stand, where they can.
@@ -221,7 +303,14 @@ impl Session {
     /// If the file is damaged, a parameter is missing or has another type, or a number is too large for its type.
     pub fn load(&mut self, path: &Path) -> Result<Vec<String>, SessionError> {
         let params: Vec<Symbol> = self.pipeline.params.iter().map(|param| param.name.clone()).collect();
-        self.take_over(path, &params, weights::read(path)?)
+        let mut remarks = self.take_over(path, &params, weights::read(path)?)?;
+        let trained = data_names(path);
+        let remark = |said| format!("{} was trained on other data: {said}", path.display());
+        remarks.extend(names::difference(&trained, &self.names).map(remark));
+        for (field, names) in trained {
+            self.names.entry(field).or_insert(names);
+        }
+        Ok(remarks)
     }
 
     /// Takes over some parameters from a file of another tool, where they have other names or lie with their axes
@@ -249,12 +338,12 @@ impl Session {
     /// `.npz`.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the file cannot be written, or one is there that this program has not written.
     pub fn save(&self, path: &Path) -> Result<(), SessionError> {
-        let checkpoint = self.checkpoint()?;
-        match path.extension().is_some_and(|extension| extension == "npz") {
-            true => Ok(checkpoint::write_npz(path, &checkpoint.tensors)?),
-            false => Ok(checkpoint.write(path)?),
+        let state = self.checkpoint()?;
+        match saving::is_archive(path) {
+            true => Ok(checkpoint::write_arrays_on(&*self.disk, &state.tensors, path, self.overwrite)?),
+            false => self.write_checkpoint(path, &state),
         }
     }
 
@@ -264,16 +353,17 @@ impl Session {
         resume: Option<Resume>,
         outputs: &mut IndexMap<String, OutputReport>,
         tell: &mut Subscriber<'_>,
-    ) -> Result<Option<StageReport>, SessionError> {
-        match &stage.kind {
-            StageKind::Train(train) => self.train(&stage.name, train, resume, tell).map(Some),
-            StageKind::Evaluate(evaluation) => self.evaluate_stage(&stage.name, evaluation, tell).map(Some),
-            StageKind::Run(run) => self.running_stage(&stage.name, run, outputs, tell).map(Some),
-            StageKind::Search(search) => self.search_stage(&stage.name, search, tell).map(Some),
-            StageKind::Save { path } => self.save_stage(&stage.name, path.as_ref(), tell).map(Some),
-            StageKind::Load(load) => self.load_stage(&stage.name, load, tell).map(Some),
-            StageKind::Predict(_) => Ok(None),
-        }
+    ) -> Result<Option<StageReport>, Stopped> {
+        let done = match &stage.kind {
+            StageKind::Train(train) => self.train(&stage.name, train, resume, tell)?,
+            StageKind::Evaluate(evaluation) => self.evaluate_stage(&stage.name, evaluation, tell)?,
+            StageKind::Run(run) => self.running_stage(&stage.name, run, outputs, tell)?,
+            StageKind::Search(search) => self.search_stage(&stage.name, search, tell)?,
+            StageKind::Save { path } => self.save_stage(&stage.name, path.as_ref(), tell)?,
+            StageKind::Load(load) => self.load_stage(&stage.name, load, tell)?,
+            StageKind::Predict(_) => return Ok(None),
+        };
+        Ok(Some(done))
     }
 
     fn save_stage(
@@ -309,6 +399,7 @@ impl Session {
             graph: self.pipeline.name.clone(),
             device: self.device.info().name,
             seed: self.pipeline.seed,
+            stand_in: self.resident.sets().values().any(|set| set.stands_in_for().is_some()),
             data: self.resident.sets().iter().map(|(name, set)| (name.to_string(), set.into())).collect(),
             ..Report::default()
         }
@@ -318,6 +409,7 @@ impl Session {
     fn checkpoint(&self) -> Result<Checkpoint, SessionError> {
         let mut extra = self.trained.extra.clone();
         extra.extend(self.device.tuning().map(|tuning| (TUNING.to_string(), tuning.to_text())));
+        extra.extend(names::to_extra(&self.names));
         Ok(Checkpoint {
             tensors: self.state.snapshot(&self.trained.names)?,
             step: self.trained.step,
@@ -359,23 +451,33 @@ impl Session {
         Ok(executable)
     }
 
-    /// Fails if a stage would not fit on the device, given its largest plan and what all of them take.
+    /// What a stage takes of the device's memory, given what its plans take.
+    fn memory(&self, splits: &[&SplitRef], steps: usize) -> Result<MemoryReport, SessionError> {
+        let mut data = 0;
+        for split in splits {
+            if self.is_resident(split)? {
+                data += self.resident.bytes(split)?;
+            }
+        }
+        let params = self.pipeline.params.iter().filter(|param| param.kind == InputKind::Param);
+        let parameters = params.map(|param| param.ty.bytes()).sum();
+        Ok(MemoryReport { parameters, state: self.state.bytes().saturating_sub(parameters), data, steps })
+    }
+
+    /// What a stage takes of memory, given its largest plan and what all of them take; fails if that would not fit on the
+    /// device.
     fn check_memory(
         &self,
         stage: &Symbol,
         splits: &[&SplitRef],
         (plan, plans): (&Plan, usize),
-    ) -> Result<(), SessionError> {
+    ) -> Result<MemoryReport, SessionError> {
         let info = self.device.info();
-        let mut needed = (self.state.bytes() + plans) as u64;
-        for split in splits {
-            if self.is_resident(split)? {
-                needed += self.resident.bytes(split)? as u64;
-            }
-        }
+        let memory = self.memory(splits, plans)?;
+        let needed = memory.total() as u64;
         // A device that does not know its memory says 0.
         if info.memory_bytes == 0 || needed <= info.memory_bytes {
-            return Ok(());
+            return Ok(memory);
         }
         let (stage, available, largest) = (stage.clone(), info.memory_bytes, largest_tensors(plan));
         Err(SessionError::OutOfMemory { stage, needed, available, name: info.name, largest })
@@ -416,6 +518,19 @@ fn short_report(stage: &Symbol, kind: &str, start: Instant) -> StageReport {
         kind: kind.to_string(),
         seconds: start.elapsed().as_secs_f64(),
         ..StageReport::default()
+    }
+}
+
+/// A stage that has not come to its end.
+struct Stopped {
+    error: Box<SessionError>,
+    /// What it has to show all the same.
+    report: Option<Box<StageReport>>,
+}
+
+impl From<SessionError> for Stopped {
+    fn from(error: SessionError) -> Self {
+        Stopped { error: Box::new(error), report: None }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine_core::ir::{Graph, Symbol};
-use engine_core::pipeline::{Evaluation, RunStage, TrainStage};
+use engine_core::pipeline::{Evaluation, Mode, RunStage, TrainStage};
 use engine_core::plan::Plan;
 use engine_core::stage::{Rows, SplitShape};
 
@@ -34,6 +34,7 @@ pub trait Planner: Send + Sync {
         &self,
         outputs: &[(Symbol, Symbol)],
         extents: &[(Symbol, usize)],
+        mode: Mode,
     ) -> Result<Arc<Plan>, PlanError>;
 
     /// One step of a `Run` stage from the pipeline's plain inputs.
@@ -49,7 +50,7 @@ pub struct StagePlan {
     pub graph: Arc<Graph>,
     /// What is measured: for training, the loss first.
     pub sums: Vec<Sum>,
-    /// A state `i32[]` that holds 1 + the first step whose loss was not a number, 0 while there is none.
+    /// A state `i32[]` that holds 1 + the first step whose loss was NaN or infinite, 0 while there is none.
     pub nan_step: Option<Symbol>,
 }
 

@@ -16,6 +16,11 @@ pub struct Report {
     pub device: String,
     /// The seed.
     pub seed: u64,
+    /// Whether all stages ran to their end.
+    pub end: RunEnd,
+    /// Whether a data set could not be had and one of the program's own making stands in for it: numbers that are measured
+    /// on that say nothing about the real task.
+    pub stand_in: bool,
     /// The data sets by their name in the pipeline.
     pub data: IndexMap<String, DataReport>,
     /// The stages that ran, in order.
@@ -27,6 +32,19 @@ pub struct Report {
     pub tuning: Option<Tuning>,
 }
 
+/// How a run has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunEnd {
+    /// All stages ran to their end.
+    Complete,
+    /// It was asked to stop; the last stage is not whole.
+    Interrupted,
+    /// Something went wrong, or has yet to go right.
+    #[default]
+    Failed,
+}
+
 /// Where the rows of a run came from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DataReport {
@@ -36,10 +54,19 @@ pub struct DataReport {
     pub provenance: String,
     /// Whether the set is made by the program.
     pub synthetic: bool,
+    /// The set or the file that was asked for and that this one stands in for, if it does.
+    pub stands_in_for: Option<String>,
     /// What the user was told about it.
     pub note: Option<String>,
     /// Rows by split.
     pub rows: IndexMap<String, usize>,
+}
+
+impl StageReport {
+    /// The same with what it needs of memory.
+    pub(super) fn with_memory(self, memory: MemoryReport) -> Self {
+        StageReport { peak_bytes: memory.total(), memory, ..self }
+    }
 }
 
 impl From<&DataSet> for DataReport {
@@ -48,6 +75,7 @@ impl From<&DataSet> for DataReport {
             name: set.name.clone(),
             provenance: set.provenance.to_string(),
             synthetic: set.is_synthetic(),
+            stands_in_for: set.stands_in_for().map(str::to_string),
             note: set.note.clone(),
             rows: set.splits.iter().map(|(name, split)| (name.clone(), split.n_rows())).collect(),
         }
@@ -70,12 +98,37 @@ pub struct StageReport {
     /// Epochs of a training stage that this process completed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub epochs: Vec<EpochReport>,
+    /// Why a training stage ended, and its best epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<TrainingEnd>,
     /// What was measured last.
     pub metrics: IndexMap<String, f64>,
     /// Kernels launched by one step.
     pub kernels_per_step: usize,
-    /// Arena of the largest plan.
+    /// Bytes of memory that the stage needs of the device: the sum of `memory`.
     pub peak_bytes: usize,
+    /// What takes them.
+    pub memory: MemoryReport,
+}
+
+/// What takes memory on the device while a stage runs, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MemoryReport {
+    /// Parameters.
+    pub parameters: usize,
+    /// What is carried beside them: the optimizer's state, sums, states of the pipeline.
+    pub state: usize,
+    /// Rows that lie on the device.
+    pub data: usize,
+    /// Values within steps, workspaces, and rows on their way.
+    pub steps: usize,
+}
+
+impl MemoryReport {
+    /// All of it.
+    pub fn total(&self) -> usize {
+        self.parameters + self.state + self.data + self.steps
+    }
 }
 
 /// One epoch of a training stage.
@@ -92,6 +145,54 @@ pub struct EpochReport {
     pub train_metrics: IndexMap<String, f64>,
     /// What the evaluation after the epoch measured.
     pub metrics: IndexMap<String, f64>,
+    /// The split of that evaluation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluated_on: Option<String>,
+}
+
+/// How a training stage ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrainingEnd {
+    /// Why.
+    pub reason: EndReason,
+    /// The last epoch, counted from 1.
+    pub epoch: u64,
+    /// Epochs that there were to be.
+    pub n_epochs: u64,
+    /// The best epoch by the monitored metric, if one is monitored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best: Option<BestEpoch>,
+}
+
+/// Why a training stage ended.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// All epochs are done.
+    Epochs,
+    /// `max_steps` are done.
+    MaxSteps,
+    /// The monitored metric had not improved for some epochs.
+    EarlyStop {
+        /// How many.
+        patience: usize,
+        /// By more than this.
+        min_delta: f64,
+    },
+}
+
+/// The epoch with the best value of the monitored metric.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BestEpoch {
+    /// The epoch, counted from 1.
+    pub epoch: u64,
+    /// The metric.
+    pub metric: String,
+    /// Its value then.
+    pub value: f64,
+    /// Whether the state of that epoch has taken the place of the last one.
+    #[serde(rename = "restored")]
+    pub is_restored: bool,
 }
 
 /// One result of a `Run` stage.

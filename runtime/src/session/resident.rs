@@ -104,7 +104,8 @@ impl Resident {
         let Some(set) = self.sets.get(&split.data) else {
             engine_core::bug!("data `{}` is not declared", split.data)
         };
-        set.split(&split.split).map_err(|source| SessionError::Data { data: split.data.clone(), source })
+        set.split(&split.split)
+            .map_err(|source| SessionError::Data { data: split.data.clone(), source: Box::new(source) })
     }
 }
 

@@ -53,8 +53,8 @@ impl Session {
         tell(&Event::StageStarted { stage, kind: "search", n_steps: n_queries.div_ceil(batch) as u64 });
         let mut results: IndexMap<Symbol, HostTensor> = IndexMap::new();
         let mut searcher = self.searcher(stage, search, [&base, &queries], batch)?;
-        let arena_bytes = searcher.executable.arena_bytes();
-        self.check_memory(stage, &[&base], (&searcher.plan, arena_bytes))?;
+        let memory =
+            self.check_memory(stage, &[&base], (&searcher.plan, searcher.executable.arena_bytes()))?;
         let n_kernels = searcher.plan.launches.len();
         let steps_start = Instant::now();
         for (step, first) in (0..n_queries).step_by(batch).enumerate() {
@@ -90,10 +90,12 @@ impl Session {
             steps: steps as u64,
             step_us: seconds * 1e6 / steps.max(1) as f64,
             epochs: vec![],
+            end: None,
             metrics,
             kernels_per_step: n_kernels,
-            peak_bytes: arena_bytes,
-        })
+            ..StageReport::default()
+        }
+        .with_memory(memory))
     }
 
     /// A search of the first batch of queries.
@@ -124,7 +126,7 @@ impl Session {
         let (base_shape, queries) = (self.resident.shape(base)?, self.resident.shape(queries)?);
         let is_query = |field: &Symbol| queries.fields.iter().any(|(known, _)| known == field);
         let extents = search_extents(&self.pipeline, &queries, base_shape.n_rows, n_rows);
-        let plan = self.planner.inference(&outputs, &extents);
+        let plan = self.planner.inference(&outputs, &extents, search.mode);
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
         self.state.ensure_all(&plan).map_err(|error| error.of_plan(&plan))?;
         let executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed);
@@ -173,7 +175,7 @@ impl Session {
         let Some(set) = self.resident.set(&queries.data) else {
             engine_core::bug!("data `{}` is gone", queries.data)
         };
-        let data_error = |source| SessionError::Data { data: queries.data.clone(), source };
+        let data_error = |source| SessionError::Data { data: queries.data.clone(), source: Box::new(source) };
         let split = set.split(&queries.split).map_err(data_error)?;
         for (field, memory, row_bytes) in &searcher.fed {
             let bytes = split.field(field).map_err(data_error)?.bytes();
@@ -239,7 +241,7 @@ fn search_inputs(plan: &Plan) -> Vec<(&str, &Type)> {
 }
 
 /// Nothing if the rows of a field are those of the input that it goes to.
-fn expect_rows(input: &str, ty: &Type, row: &Type) -> Result<(), SessionError> {
+pub(super) fn expect_rows(input: &str, ty: &Type, row: &Type) -> Result<(), SessionError> {
     let wanted = Type { dtype: ty.dtype, shape: ty.shape.iter().skip(1).cloned().collect() };
     match row.dtype == wanted.dtype && row.numel() == wanted.numel() {
         true => Ok(()),

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod kills;
 mod tuning;
 mod windows;
 
@@ -27,7 +28,7 @@ use crate::tuning::{Choice, Tuner};
 #[derive(Default)]
 struct Fake {
     memory_bytes: u64,
-    /// From this step on, the loss is not a number.
+    /// From this step on, the loss is NaN.
     nan_from: Option<u32>,
     /// Cancels after this step.
     cancel_at: Mutex<Option<(u32, Arc<AtomicBool>)>>,
@@ -136,7 +137,9 @@ impl Planner for FakePlanner {
         &self,
         outputs: &[(Symbol, Symbol)],
         extents: &[(Symbol, usize)],
+        mode: Mode,
     ) -> Result<Arc<Plan>, PlanError> {
+        assert_eq!(mode, Mode::Eval);
         if &*outputs[0].1 != "y" {
             return Err(format!("there is no node `{}`", outputs[0].1).into());
         }
@@ -156,7 +159,7 @@ impl Planner for FakePlanner {
     }
 
     fn running(&self, stage: &RunStage) -> Result<StagePlan, PlanError> {
-        let plan = self.inference(&stage.outputs, &stage.dims)?;
+        let plan = self.inference(&stage.outputs, &stage.dims, stage.mode)?;
         Ok(StagePlan { plan, graph: no_graph(), sums: vec![], nan_step: None })
     }
 }
@@ -317,19 +320,22 @@ fn train_stage() -> TrainStage {
         epochs: 3,
         max_steps: None,
         loss: "loss".into(),
+        mode: Mode::Train,
         metrics: vec![],
         optimizer: None,
         state: vec![],
         clip_norm: None,
         last_batch: LastBatch::Short,
         evaluate: Some(evaluation()),
+        monitor: None,
         early_stop: None,
         checkpoint: None,
     }
 }
 
 fn evaluation() -> Evaluation {
-    Evaluation { data: split("data", "test"), batch: 2, metrics: vec![("error".into(), "loss".into())] }
+    let metrics = vec![("error".into(), "loss".into())];
+    Evaluation { data: split("data", "test"), batch: 2, mode: Mode::Eval, metrics }
 }
 
 fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
@@ -378,7 +384,13 @@ fn rows() -> IndexMap<Symbol, DataSet> {
     let train = split((0..10).map(|row| row as f32 * row as f32).collect());
     let test = split(vec![1.0, 3.0, 5.0, 7.0, 100.0]);
     let splits = IndexMap::from([("train".to_string(), train), ("test".to_string(), test)]);
-    let set = DataSet { name: "squares".to_string(), provenance: Provenance::Synthetic, note: None, splits };
+    let set = DataSet {
+        name: "squares".to_string(),
+        provenance: Provenance::Synthetic,
+        note: None,
+        splits,
+        names: IndexMap::new(),
+    };
     IndexMap::from([("data".into(), set)])
 }
 
@@ -503,11 +515,15 @@ fn a_loss_that_is_no_number_stops_before_anything_is_saved() {
     let fake = Arc::new(Fake { nan_from: Some(5), ..Fake::default() });
     let error =
         session(&fake, training(saving(&path, train_stage()))).run_stages(None, &mut |_| {}).unwrap_err();
-    assert_eq!(error.to_string(), "stage `train`: the loss is not a number from step 5 on");
+    assert_eq!(error.to_string(), "stage `train`: the loss is not finite from step 5 on");
     assert_eq!(error.fault(), Fault::Graph);
     // The last good state, at the end of the first epoch, is still there.
     assert_eq!(Checkpoint::read(&path).unwrap().step, 3);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+fn patience(patience: usize) -> Option<EarlyStop> {
+    Some(EarlyStop { patience, min_delta: 0.0, restore_best: false })
 }
 
 #[test]
@@ -515,7 +531,7 @@ fn the_best_state_is_kept_and_patience_ends() {
     let dir = tempfile::tempdir().unwrap();
     let [latest, best] = ["a.ckpt", "best.ckpt"].map(|name| dir.path().join(name));
     // The error is lowest where `w` is the median of the test rows, 5; each epoch drives `w` towards 28.5.
-    let mut stage = saving(&latest, TrainStage { epochs: 50, early_stop: Some(2), ..train_stage() });
+    let mut stage = saving(&latest, TrainStage { epochs: 50, early_stop: patience(2), ..train_stage() });
     stage.checkpoint.as_mut().unwrap().best = Some(best.to_str().unwrap().to_string());
     let (report, _) = run(training(stage), None);
     let errors: Vec<f64> = report.stages[0].epochs.iter().map(|epoch| epoch.metrics["error"]).collect();
@@ -523,6 +539,102 @@ fn the_best_state_is_kept_and_patience_ends() {
     assert_eq!(errors.len(), best_epoch + 3, "{errors:?}");
     assert_eq!(Checkpoint::read(&best).unwrap().cursor.epoch, best_epoch as u64 + 1);
     assert_eq!(Checkpoint::read(&latest).unwrap().cursor.epoch, errors.len() as u64);
+}
+
+/// A stage that stops early by the best epoch of the error, which rises after the second epoch.
+fn judged(dir: &Path, monitor: Option<Goal>, restore_best: bool) -> TrainStage {
+    let early_stop = EarlyStop { patience: 2, min_delta: 0.0, restore_best };
+    let monitor = monitor.map(|goal| Monitor { metric: "error".into(), goal });
+    let stage = TrainStage { epochs: 50, early_stop: Some(early_stop), monitor, ..train_stage() };
+    let mut stage = saving(&dir.join("last.ckpt"), stage);
+    stage.checkpoint.as_mut().unwrap().best = Some(dir.join("best.ckpt").to_str().unwrap().to_string());
+    stage
+}
+
+#[test]
+fn a_metric_that_is_not_the_loss_needs_a_direction() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stage = judged(dir.path(), None, false);
+    stage.loss = "another".into();
+    let error = session(&Arc::default(), training(stage.clone())).run_stages(None, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("higher or lower values of `error` are better"), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+
+    for goal in [Goal::Min, Goal::Max] {
+        stage.monitor = Some(Monitor { metric: "error".into(), goal });
+        let (report, _) = run(training(stage.clone()), None);
+        let errors = report.stages[0].epochs.iter().map(|epoch| epoch.metrics["error"]);
+        let errors: Vec<f64> = errors.collect();
+        let order = |a: &f64, b: &f64| if goal == Goal::Min { a.total_cmp(b) } else { b.total_cmp(a) };
+        let at = (0..errors.len()).min_by(|&a, &b| order(&errors[a], &errors[b])).unwrap();
+        let end = report.stages[0].end.clone().unwrap();
+        let best = BestEpoch {
+            epoch: at as u64 + 1,
+            metric: "error".to_string(),
+            value: errors[at],
+            is_restored: false,
+        };
+        assert_eq!(end.best, Some(best), "{errors:?}");
+        assert_eq!(Checkpoint::read(&dir.path().join("best.ckpt")).unwrap().cursor.epoch, at as u64 + 1);
+        assert_eq!(end.reason, EndReason::EarlyStop { patience: 2, min_delta: 0.0 });
+        assert_eq!((end.epoch, end.n_epochs), (errors.len() as u64, 50));
+        assert_eq!(errors.len(), at + 3, "{errors:?}");
+    }
+}
+
+#[test]
+fn the_state_of_the_best_epoch_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = judged(dir.path(), Some(Goal::Min), true);
+    let (report, state) = run(training(stage.clone()), None);
+    let best = Checkpoint::read(&dir.path().join("best.ckpt")).unwrap();
+    let last = Checkpoint::read(&dir.path().join("last.ckpt")).unwrap();
+    assert_eq!(state, best.tensors);
+    assert_ne!(state, last.tensors);
+    assert!(report.stages[0].end.as_ref().unwrap().best.as_ref().unwrap().is_restored);
+
+    // A run that stops after every epoch and goes on ends in the same state.
+    let n_epochs = report.stages[0].epochs.len();
+    let first = TrainStage { epochs: 1, ..stage.clone() };
+    run(training(first), None);
+    for epoch in 2..=n_epochs + 1 {
+        let more = TrainStage { epochs: epoch, ..stage.clone() };
+        let (report, resumed) = run(training(more), Some(&dir.path().join("last.ckpt")));
+        if epoch >= n_epochs {
+            assert_eq!(resumed, best.tensors, "{epoch}");
+        }
+        // Nothing is left to do once patience has ended.
+        assert_eq!(report.stages[0].epochs.len(), usize::from(epoch <= n_epochs));
+    }
+
+    // Without the file nothing holds the state of the best epoch.
+    fs::remove_file(dir.path().join("best.ckpt")).unwrap();
+    let again = training(TrainStage { epochs: 60, ..stage });
+    let error = session(&Arc::default(), again).run_stages(Some(&dir.path().join("last.ckpt")), &mut |_| {});
+    assert!(error.unwrap_err().to_string().contains("`restore_best` needs the state of epoch"));
+}
+
+#[test]
+fn the_end_of_a_training_says_why() {
+    let reason = |stage: TrainStage| run(training(stage), None).0.stages[0].end.clone().unwrap().reason;
+    assert_eq!(reason(train_stage()), EndReason::Epochs);
+    assert_eq!(reason(TrainStage { max_steps: Some(4), ..train_stage() }), EndReason::MaxSteps);
+    let impatient = EarlyStop { patience: 1, min_delta: 1e9, restore_best: false };
+    let stage = TrainStage { early_stop: Some(impatient), ..train_stage() };
+    let (report, _) = run(training(stage), None);
+    // Nothing improves by so much after the first epoch.
+    assert_eq!(report.stages[0].epochs.len(), 2);
+}
+
+#[test]
+fn the_split_of_an_evaluation_is_told() {
+    let told = |from: SplitRef| {
+        let evaluate = Some(Evaluation { data: from, ..evaluation() });
+        let (report, _) = run(training(TrainStage { evaluate, ..train_stage() }), None);
+        report.stages[0].epochs[0].evaluated_on.clone().unwrap()
+    };
+    assert_eq!(told(split("data", "test")), "test");
+    assert_eq!(told(split("data", "train")), "data.train");
 }
 
 #[test]
@@ -635,6 +747,11 @@ fn a_trained_graph_serves_named_tensors() {
     assert_eq!(infer("x", &[8.0, 4.0]).unwrap(), [2.0, 1.0]);
     assert_eq!(infer("z", &[2.0]).unwrap_err().to_string(), "input `z`: the graph has no such input");
 
+    // A node that is asked for twice is computed once.
+    let x = IndexMap::from([("x".to_string(), HostTensor::from_slice(&[1], &[4f32]).unwrap())]);
+    let outputs = session.run(&["y".into(), "y".into()], &x).unwrap();
+    assert_eq!((outputs.len(), outputs["y"].to_f64()), (1, vec![1.0]));
+
     let fail =
         |inputs: IndexMap<String, HostTensor>| session.run(&["y".into()], &inputs).unwrap_err().to_string();
     let bytes = HostTensor::from_slice(&[1], &[1u8]).unwrap();
@@ -645,9 +762,13 @@ fn a_trained_graph_serves_named_tensors() {
 fn a_run_stage_takes_its_inputs_from_the_data() {
     let run_stage = RunStage {
         steps: 1,
+        mode: Mode::Eval,
         outputs: vec![("y".into(), "y".into())],
+        gradients: vec![],
+        loss: None,
         state: vec![],
         dims: vec![("B".into(), 3)],
+        inputs: vec![],
     };
     let (report, _) = run(stages(vec![("once", StageKind::Run(run_stage))]), None);
     assert_eq!(report.outputs["y"], OutputReport { ty: "f32[3]".to_string(), values: vec![0.0, 0.25, 1.0] });

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine_core::ir::Symbol;
-use engine_core::pipeline::{SplitRef, TrainStage};
-use engine_core::stage::SplitShape;
+use engine_core::pipeline::{Monitor, SplitRef, TrainStage};
+use engine_core::stage::{SplitShape, monitored};
 use indexmap::IndexMap;
 
 use super::background::Task;
 use super::batches::{Batches, Layout, Ready};
+use super::best::Best;
+use super::compiling::StageFault;
 use super::error::SessionError;
 use super::event::{Event, tell_kept};
 use super::order::Order;
-use super::report::{EpochReport, StageReport};
+use super::report::{BestEpoch, EndReason, EpochReport, MemoryReport, StageReport, TrainingEnd};
 use super::rows::DataInputs;
 use super::trace::traced_step;
-use super::{Resume, STAGE, Session, Subscriber};
-use crate::checkpoint::{Checkpoint, CheckpointError, Cursor};
+use super::{Resume, STAGE, Session, Stopped, Subscriber, names};
+use crate::checkpoint::{self, Checkpoint, CheckpointError, Cursor};
 
 /// Most steps between two looks at the loss and at the flag that interrupts, and the time they should take at most.
 const MOST_STEPS: usize = 1024;
@@ -31,10 +33,13 @@ impl Session {
         stage: &TrainStage,
         resume: Option<Resume>,
         tell: &mut Subscriber<'_>,
-    ) -> Result<StageReport, SessionError> {
+    ) -> Result<StageReport, Stopped> {
         let mut training = Training::new(self, name, stage)?;
         if let Some(resume) = resume {
             training.resume(self, &resume)?;
+            if let Some(decl) = &stage.checkpoint {
+                self.repair_best(decl, (&resume.checkpoint, training.best.step), tell)?;
+            }
             tell(&Event::CheckpointRead { path: &resume.path, step: training.step });
             if resume.checkpoint.fingerprint != self.fingerprint {
                 tell(&Event::Note(
@@ -50,8 +55,16 @@ impl Session {
         let outcome = training.run(self, tell);
         // Whatever happened, a file that is being written is finished first.
         let saved = training.finish_saving(tell);
-        outcome.and(saved)?;
-        Ok(training.report())
+        match outcome.and(saved) {
+            Ok(()) => {
+                let is_restored = training.restore_best(self)?;
+                let end = training.end(is_restored);
+                Ok(training.report(Some(end)))
+            }
+            Err(error) => {
+                Err(Stopped { error: Box::new(error), report: Some(Box::new(training.report(None))) })
+            }
+        }
     }
 
     /// The order of a training stage on the device, if its data is kept there.
@@ -95,25 +108,26 @@ struct Training<'p> {
     /// Steps taken, those before a resumed checkpoint included.
     step: u64,
     n_steps: u64,
+    /// What tells the best epoch, if something does.
+    monitor: Option<Monitor>,
     best: Best,
+    /// The state of the best epoch, if it is to come back.
+    best_state: Option<Checkpoint>,
     saving: Option<(PathBuf, Task<Result<(), CheckpointError>>)>,
     start: Instant,
     first_step: u64,
     stepping: Duration,
     epochs: Vec<EpochReport>,
-}
-
-/// The best evaluation so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Best {
-    metric: Option<f64>,
-    /// Epochs since then.
-    stale: u64,
+    memory: MemoryReport,
 }
 
 impl<'p> Training<'p> {
     fn new(session: &mut Session, name: &'p Symbol, stage: &'p TrainStage) -> Result<Self, SessionError> {
         let start = Instant::now();
+        let monitor = monitored(&session.pipeline, stage).map_err(|issue| SessionError::Plan {
+            stage: name.clone(),
+            source: Box::new(StageFault(issue)),
+        })?;
         session.prefetch(&stage.data)?;
         if let Some(evaluation) = &stage.evaluate {
             session.prefetch(&evaluation.data)?;
@@ -128,7 +142,7 @@ impl<'p> Training<'p> {
         let evaluation = stage.evaluate.as_ref();
         let evaluation =
             evaluation.map(|evaluation| session.prepare_evaluation(name, &scope, evaluation)).transpose()?;
-        let training = Training {
+        let mut training = Training {
             n_steps,
             name,
             stage,
@@ -136,19 +150,22 @@ impl<'p> Training<'p> {
             evaluation,
             order,
             step: 0,
+            monitor,
             best: Best::default(),
+            best_state: None,
             saving: None,
             start,
             first_step: 0,
             stepping: Duration::ZERO,
             epochs: vec![],
+            memory: MemoryReport::default(),
         };
-        training.check_memory(session)?;
+        training.memory = training.check_memory(session)?;
         training.start_afresh(session)?;
         Ok(training)
     }
 
-    fn check_memory(&self, session: &Session) -> Result<(), SessionError> {
+    fn check_memory(&self, session: &Session) -> Result<MemoryReport, SessionError> {
         let evaluated = self.stage.evaluate.as_ref().map(|evaluation| &evaluation.data);
         let mut splits = vec![&self.stage.data];
         splits.extend(evaluated.filter(|split| **split != self.stage.data));
@@ -172,6 +189,9 @@ impl<'p> Training<'p> {
     fn resume(&mut self, session: &mut Session, resume: &Resume) -> Result<(), SessionError> {
         let Resume { path, checkpoint, .. } = resume;
         let cannot = |why: &str| SessionError::CannotResume { path: path.clone(), why: why.to_string() };
+        if let Some(said) = names::difference(&names::from_extra(&checkpoint.extra), &session.names) {
+            return Err(cannot(&format!("its data was another one; {said}")));
+        }
         session.state.restore(path, &session.trained.names, &checkpoint.tensors, true)?;
         self.step = checkpoint.step;
         self.first_step = checkpoint.step;
@@ -183,12 +203,59 @@ impl<'p> Training<'p> {
         self.best =
             Best::from_extra(&checkpoint.extra).ok_or_else(|| cannot("its best metric is not understood"))?;
         self.note_progress(session);
-        Ok(())
+        self.find_best_state(checkpoint, cannot)
+    }
+
+    /// Finds the state of the best epoch before a resumed checkpoint, if it is to come back. A file of a later step is as
+    /// good: the run comes to that step again.
+    fn find_best_state(
+        &mut self,
+        resumed: &Checkpoint,
+        cannot: impl Fn(&str) -> SessionError,
+    ) -> Result<(), SessionError> {
+        let Some(step) = self.best.step.filter(|_| self.keeps_best_state()) else { return Ok(()) };
+        let file = self.stage.checkpoint.as_ref().and_then(|checkpoint| checkpoint.best.as_ref());
+        let kept = file.and_then(|path| Checkpoint::read(path.as_ref()).ok());
+        let kept = kept.filter(|kept| (kept.seed, &kept.fingerprint) == (resumed.seed, &resumed.fingerprint));
+        if kept.as_ref().is_some_and(|kept| kept.step > resumed.step) {
+            return Ok(());
+        }
+        self.best_state = [Some(resumed.clone()), kept].into_iter().flatten().find(|kept| kept.step == step);
+        match self.best_state {
+            Some(_) => Ok(()),
+            None => Err(cannot(&format!(
+                "`restore_best` needs the state of epoch {}, which `checkpoint: (best: …)` would have kept",
+                self.best.epoch
+            ))),
+        }
+    }
+
+    fn keeps_best_state(&self) -> bool {
+        self.stage.early_stop.as_ref().is_some_and(|early_stop| early_stop.restore_best)
+    }
+
+    /// Gives the session the state of the best epoch back, if that is wanted and another one came after it.
+    fn restore_best(&mut self, session: &mut Session) -> Result<bool, SessionError> {
+        let Some(best) = self.best_state.take().filter(|best| best.step != self.step) else {
+            return Ok(false);
+        };
+        session.state.restore("the best epoch".as_ref(), &session.trained.names, &best.tensors, true)?;
+        session.trained.step = best.step;
+        session.trained.cursor = best.cursor;
+        session.trained.extra = best.extra;
+        Ok(true)
+    }
+
+    /// Whether the monitored metric has not improved for as long as `early_stop` waits.
+    fn is_out_of_patience(&self) -> bool {
+        let patience = self.stage.early_stop.as_ref().map(|early_stop| early_stop.patience as u64);
+        patience.is_some_and(|patience| self.best.stale >= patience.max(1))
     }
 
     fn run(&mut self, session: &mut Session, tell: &mut Subscriber<'_>) -> Result<(), SessionError> {
         let per_epoch = self.batches.layout.steps() as u64;
-        while self.step < self.n_steps {
+        // A run that is resumed may have stopped early.
+        while self.step < self.n_steps && !self.is_out_of_patience() {
             let epoch = self.step / per_epoch;
             let epoch_start = Instant::now();
             if let Some(order) = &mut self.order {
@@ -198,9 +265,7 @@ impl<'p> Training<'p> {
                 self.batches.reset_sums(&session.state)?;
             }
             self.run_epoch(session, ((epoch + 1) * per_epoch).min(self.n_steps), tell)?;
-            if self.end_epoch(session, epoch, epoch_start, tell)? {
-                break;
-            }
+            self.end_epoch(session, epoch, epoch_start, tell)?;
         }
         if session.inspection.every.is_none() && self.step > self.first_step {
             tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
@@ -219,12 +284,18 @@ impl<'p> Training<'p> {
         while self.step < end {
             let slice_start = Instant::now();
             let most = session.steps_at_once(self.step, (end - self.step).min(slice as u64) as usize);
+            // What is kept of a step whose loss is not a number is told, so no step may come after it.
+            let most = if self.batches.keeps() { 1 } else { most };
             let ran = self.take_steps(session, most)?;
             let took = slice_start.elapsed();
             slice = slice_length(took, ran);
             self.stepping += took;
             self.step += ran as u64;
-            self.check_loss(session)?;
+            let is_number = self.check_loss(session);
+            if is_number.is_err() {
+                tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+            }
+            is_number?;
             self.tell_progress(tell);
             if session.is_kept_after(self.step) {
                 tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
@@ -272,14 +343,14 @@ impl<'p> Training<'p> {
         });
     }
 
-    /// Evaluates, reports and saves; returns whether to stop early.
+    /// Evaluates, reports and saves.
     fn end_epoch(
         &mut self,
         session: &mut Session,
         epoch: u64,
         epoch_start: Instant,
         tell: &mut Subscriber<'_>,
-    ) -> Result<bool, SessionError> {
+    ) -> Result<(), SessionError> {
         let position = self.step - epoch * self.batches.layout.steps() as u64;
         let n_rows = self.batches.layout.rows_before(position as usize);
         let mut means = self.batches.means(&session.state, n_rows)?.into_iter();
@@ -288,14 +359,24 @@ impl<'p> Training<'p> {
         report.train_metrics = means.map(|(metric, mean)| (metric.to_string(), mean)).collect();
         if let Some(evaluation) = &mut self.evaluation {
             report.metrics = session.evaluate(self.name, (evaluation, None), tell)?;
+            report.evaluated_on = self.evaluated_on();
         }
         report.seconds = epoch_start.elapsed().as_secs_f64();
         self.tell_epoch(session, &report, tell);
-        let improved = self.judge(&report.metrics);
+        let improved = self.judge(epoch + 1, &report.metrics);
         self.epochs.push(report);
         self.note_progress(session);
-        self.save(session, epoch, improved, tell)?;
-        Ok(self.stage.early_stop.is_some_and(|patience| self.best.stale >= patience as u64))
+        if improved && self.keeps_best_state() {
+            self.best_state = Some(session.checkpoint()?);
+        }
+        self.save(session, epoch, improved, tell)
+    }
+
+    /// The split of the evaluation, as an epoch's line calls it: `train` alone is the split that is trained on.
+    fn evaluated_on(&self) -> Option<String> {
+        let SplitRef { data, split } = &self.stage.evaluate.as_ref()?.data;
+        let is_plain = *data == self.stage.data.data && &**split != "train";
+        Some(if is_plain { split.to_string() } else { format!("{data}.{split}") })
     }
 
     fn tell_epoch(&self, session: &Session, report: &EpochReport, tell: &mut Subscriber<'_>) {
@@ -305,17 +386,12 @@ impl<'p> Training<'p> {
         tell(&Event::EpochDone { stage: self.name, n_epochs, report, set });
     }
 
-    /// Whether the evaluation's first metric is the best so far: the lowest if it is the loss, else the highest.
-    fn judge(&mut self, metrics: &IndexMap<String, f64>) -> bool {
-        let first = self.stage.evaluate.as_ref().and_then(|evaluation| evaluation.metrics.first());
-        let (Some((_, node)), Some(&metric)) = (first, metrics.values().next()) else { return false };
-        let improves = |best: f64| if *node == self.stage.loss { metric < best } else { metric > best };
-        let improved = !metric.is_nan() && self.best.metric.is_none_or(improves);
-        self.best = match improved {
-            true => Best { metric: Some(metric), stale: 0 },
-            false => Best { stale: self.best.stale + 1, ..self.best },
-        };
-        improved
+    /// Whether the epoch is the best so far.
+    fn judge(&mut self, epoch: u64, metrics: &IndexMap<String, f64>) -> bool {
+        let Some(monitor) = &self.monitor else { return false };
+        let Some(&metric) = metrics.get(&*monitor.metric) else { return false };
+        let min_delta = self.stage.early_stop.as_ref().map_or(0.0, |early_stop| early_stop.min_delta);
+        self.best.judge((epoch, self.step), metric, (monitor.goal, min_delta))
     }
 
     fn save(
@@ -327,10 +403,11 @@ impl<'p> Training<'p> {
     ) -> Result<(), SessionError> {
         let Some(checkpoint) = &self.stage.checkpoint else { return Ok(()) };
         let due = (epoch + 1).is_multiple_of(checkpoint.every.max(1) as u64) || self.step == self.n_steps;
-        let stops = self.stage.early_stop.is_some_and(|patience| self.best.stale >= patience as u64);
-        let latest = (due || stops).then_some(&checkpoint.path);
+        let latest = (due || self.is_out_of_patience()).then_some(&checkpoint.path);
         let best = checkpoint.best.as_ref().filter(|_| improved);
-        for path in [latest, best].into_iter().flatten() {
+        // The best state comes first: the latest one says which that is. A run that is killed between them goes on from
+        // the latest before, and comes to both again.
+        for path in [best, latest].into_iter().flatten() {
             let state = session.checkpoint()?;
             self.finish_saving(tell)?;
             self.saving = Some(start_saving(session, PathBuf::from(path), state));
@@ -351,8 +428,9 @@ impl<'p> Training<'p> {
     fn interrupt(&mut self, session: &mut Session, tell: &mut Subscriber<'_>) -> SessionError {
         self.note_progress(session);
         let declared = self.stage.checkpoint.as_ref().map(|checkpoint| PathBuf::from(&checkpoint.path));
-        let path = declared.unwrap_or_else(|| format!("{}.interrupted.ckpt", session.pipeline.name).into());
-        if let Err(error) = self.finish_saving(tell).and_then(|()| session.save(&path)) {
+        let path = declared.unwrap_or_else(|| session.interrupted_path());
+        let write = |state| session.write_checkpoint(&path, &state);
+        if let Err(error) = self.finish_saving(tell).and_then(|()| session.checkpoint()).and_then(write) {
             return error;
         }
         tell(&Event::CheckpointWritten { path: &path });
@@ -373,23 +451,51 @@ impl<'p> Training<'p> {
         Cursor { epoch: self.step / per_epoch, row: self.batches.layout.rows_before(position) as u64 }
     }
 
-    fn report(self) -> StageReport {
+    /// Why training has ended, and which epoch was the best.
+    fn end(&self, is_restored: bool) -> TrainingEnd {
+        let per_epoch = self.batches.layout.steps() as u64;
+        let all = per_epoch.saturating_mul(self.stage.epochs as u64);
+        let reason = match &self.stage.early_stop {
+            Some(early_stop) if self.is_out_of_patience() => {
+                EndReason::EarlyStop { patience: early_stop.patience, min_delta: early_stop.min_delta }
+            }
+            _ if self.step < all => EndReason::MaxSteps,
+            _ => EndReason::Epochs,
+        };
+        let best = self.monitor.as_ref().zip(self.best.metric).map(|(monitor, value)| BestEpoch {
+            epoch: self.best.epoch,
+            metric: monitor.metric.to_string(),
+            value,
+            is_restored,
+        });
+        TrainingEnd {
+            reason,
+            epoch: self.step.div_ceil(per_epoch),
+            n_epochs: self.n_steps.div_ceil(per_epoch),
+            best,
+        }
+    }
+
+    fn report(self, end: Option<TrainingEnd>) -> StageReport {
         let steps = self.step - self.first_step;
         StageReport {
             name: self.name.to_string(),
             kind: "train".to_string(),
+            end,
             seconds: self.start.elapsed().as_secs_f64(),
             steps,
             step_us: self.stepping.as_secs_f64() * 1e6 / steps.max(1) as f64,
             metrics: self.epochs.last().map(|epoch| epoch.metrics.clone()).unwrap_or_default(),
             epochs: self.epochs,
             kernels_per_step: self.batches.kernels_per_step,
-            peak_bytes: self.batches.peak_bytes.max(self.evaluation.map_or(0, |batches| batches.peak_bytes)),
+            ..StageReport::default()
         }
+        .with_memory(self.memory)
     }
 }
 
-fn n_steps(name: &Symbol, stage: &TrainStage, layout: &Layout) -> Result<u64, SessionError> {
+/// The steps of a stage.
+pub(super) fn n_steps(name: &Symbol, stage: &TrainStage, layout: &Layout) -> Result<u64, SessionError> {
     let all = (layout.steps() as u64).saturating_mul(stage.epochs as u64);
     let n_steps = stage.max_steps.map_or(all, |most| all.min(most as u64));
     let n_batches = n_steps.saturating_mul(layout.n_parts as u64);
@@ -411,20 +517,6 @@ fn start_saving(
     path: PathBuf,
     checkpoint: Checkpoint,
 ) -> (PathBuf, Task<Result<(), CheckpointError>>) {
-    let to = path.clone();
-    (path, session.background.start(move || checkpoint.write(&to)))
-}
-
-impl Best {
-    /// Entries of a checkpoint's `extra`.
-    fn to_extra(self) -> IndexMap<String, String> {
-        let metric = self.metric.map(|metric| ("best_metric".to_string(), format!("{metric:?}")));
-        metric.into_iter().chain([("stale_epochs".to_string(), self.stale.to_string())]).collect()
-    }
-
-    fn from_extra(extra: &IndexMap<String, String>) -> Option<Self> {
-        let metric = extra.get("best_metric").map(|metric| metric.parse().ok());
-        let stale = extra.get("stale_epochs").map_or(Some(0), |stale| stale.parse().ok())?;
-        Some(Best { metric: metric.map_or(Some(None), |metric| metric.map(Some))?, stale })
-    }
+    let (to, disk, overwrite) = (path.clone(), Arc::clone(&session.disk), session.overwrite);
+    (path, session.background.start(move || checkpoint::write_on(&*disk, &checkpoint, &to, overwrite)))
 }

@@ -194,7 +194,7 @@ fn a_kernel_that_does_not_compile_is_shown() {
     let said = error.to_string();
     assert!(matches!(error, DeviceError::NotCompiled { .. }), "{said}");
     assert!(said.starts_with("the kernel of `map y: add exp` does not compile; "), "{said}");
-    assert!(said.ends_with("   1 @compute @workgroup_size(1) fn broken() { let x: f32 = 1u; }"), "{said}");
+    assert!(said.lines().count() <= 5 && said.len() < 1000, "{said}");
     assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
 }
 
@@ -240,7 +240,8 @@ fn a_compiler_that_panics_is_told_of() {
         said.starts_with("the kernel of `map ") && said.contains("the compiler panicked: no map "),
         "{said}"
     );
-    assert!(said.contains("() {}"), "{said}");
+    // The text of a kernel is for `explain`, not for the terminal of a user.
+    assert!(!said.contains("() {}"), "{said}");
     assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
 }
 

@@ -17,9 +17,10 @@ use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
 use super::apart::{Allowed, Apart};
+use super::compare::longest_sum;
 use super::operands::{Sort, enlarged, enlarged_operands, operands};
 use super::page::{self, Row};
-use super::{Edges, MOST_ROWS, SEED, STEP, edges_of, longest_sum, part};
+use super::{Edges, MOST_ROWS, SEED, STEP, edges_of, part};
 use crate::Engine;
 use crate::cli::VerifyArgs;
 use crate::cli::device::compile_options_for;
@@ -163,7 +164,7 @@ fn stage_rows(
     let opened = open(&args.graph(graph), &mut registry)?;
     let options = peers[0].options.clone();
     let data_dir = args.data_dir.as_deref();
-    let stages = compile_stages(&opened, registry, &engine.sources, data_dir, options, Some(MOST_ROWS))?;
+    let stages = compile_stages(&opened, registry, &engine.sources, data_dir, options, Some(MOST_ROWS), &[])?;
     let is_ordered = opened.pipeline.deterministic;
     let rows = |compiled: &Compiled| {
         let kernels = compiled.plan.kernels.iter();

@@ -21,6 +21,7 @@ fn registry() -> Registry {
             doc: "the factor".into(),
             kind: AttrKind::Float,
             default: Some(Attr::Lit(Literal::Float(2.0))),
+            range: None,
         }],
         types: TypeRule::Broadcast { allowed: DType::is_float },
         lower: Lower::map_with(1, |x, attrs| x[0] * attrs.float("by")),

@@ -3,6 +3,7 @@
 use crate::diag::{Code, Diagnostics};
 use crate::source::Text;
 use crate::source::lex::{escape, is_name_char, is_name_start, is_space, prefix_len, shorten};
+use crate::work::steps;
 
 /// A token and its place in the text.
 #[derive(Clone, Debug, PartialEq)]
@@ -194,5 +195,7 @@ fn number_len(text: &str) -> usize {
         previous = c;
         !(is_name_char(c) || c == '.' || signs_exponent)
     });
-    end.unwrap_or(text.len())
+    let len = end.unwrap_or(text.len());
+    steps(len);
+    len
 }

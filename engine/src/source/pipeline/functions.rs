@@ -234,7 +234,8 @@ impl Function {
         issue
     }
 
-    /// Adds the function's nodes under names that derive from the current scope: `h.swish.s`.
+    /// Adds the function's nodes under paths that begin with the current scope: node `s` becomes `h.s` where `h` calls the
+    /// function. Results have derived names, which the caller may replace.
     fn write_out(
         &self,
         builder: &mut Builder,
@@ -249,22 +250,26 @@ impl Function {
             names.insert(spec.name.as_str().into(), Meaning::Setting(attrs.get(&spec.name).clone()));
         }
         let faulty = HashSet::new();
-        let mut write = |builder: &mut Builder, names: &Names, name: &str, expr: &Expr| {
-            let scope = format!("{outer}.{}.{name}", self.name.value);
-            Typing { builder, names, dims: &self.dims, faulty_ops: &faulty, diags: &mut diags }
-                .value(&scope, expr)
-        };
         let mut results = vec![];
         for FunctionNode { name, expr, is_apart } in &self.nodes {
+            let path = format!("{outer}.{name}");
             if *is_apart && apart.is_none() {
-                builder.set_apart(Some(format!("{outer}.{}.{name}", self.name.value).into()));
+                builder.set_apart(Some(path.as_str().into()));
             }
-            let meaning = write(builder, &names, name, expr).map_or(Meaning::Faulty, Meaning::Value);
-            names.insert(name.clone(), meaning);
+            let mut typing =
+                Typing { builder, names: &names, dims: &self.dims, faulty_ops: &faulty, diags: &mut diags };
+            // The path of a node with the name of a result is that of the result.
+            let value = match self.outputs.iter().any(|(result, _)| **result == **name) {
+                true => typing.value(&path, expr),
+                false => typing.define(&path, expr),
+            };
+            names.insert(name.clone(), value.map_or(Meaning::Faulty, Meaning::Value));
             builder.set_apart(apart.clone());
         }
-        for (name, expr) in &self.outputs {
-            results.extend(write(builder, &names, name, expr));
+        for (_, expr) in &self.outputs {
+            let mut typing =
+                Typing { builder, names: &names, dims: &self.dims, faulty_ops: &faulty, diags: &mut diags };
+            results.extend(typing.value(&outer, expr));
         }
         builder.set_scope(&outer, span);
         if diags.has_errors() { Err(diags) } else { Ok(results) }
@@ -291,7 +296,7 @@ fn form(function: Arc<Function>, ops: Registry) -> OpForm {
         grad: Grad::Derive,
         check: GradCheck::None { why: "made of ops that are checked" },
         examples: vec![],
-        role: Role::Plain,
+        role: Role::Function,
     }
 }
 
@@ -318,7 +323,7 @@ fn read_settings(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Vec<AttrS
             return None;
         };
         let doc = format!("by default {default}");
-        Some(AttrSpec { name: name.value.to_owned(), doc, kind, default: Some(default) })
+        Some(AttrSpec { name: name.value.to_owned(), doc, kind, default: Some(default), range: None })
     };
     written.into_iter().filter_map(read).collect()
 }

@@ -15,32 +15,14 @@ pub(super) fn default_dtype(literals: impl IntoIterator<Item = Literal>) -> DTyp
 
 /// The number as an element of that type, or why it is none.
 pub(super) fn fit(literal: Literal, dtype: DType) -> Result<Literal, String> {
-    let fits = match literal {
+    // In an expression the spelling tells the kind: `i * 2.0` of integers is no product of integers.
+    let is_kind = match literal {
         Literal::Bool(_) => dtype == DType::Bool,
-        Literal::Int(n) => dtype.is_float() || int_range(dtype).is_some_and(|range| range.contains(&n)),
-        Literal::Float(x) => dtype.is_float() && (!x.is_finite() || x.abs() <= largest(dtype)),
+        Literal::Int(_) => dtype != DType::Bool,
+        Literal::Float(_) => dtype.is_float(),
     };
-    if fits { Ok(literal.cast(dtype)) } else { Err(format!("`{literal}` is no element of {dtype}")) }
-}
-
-fn int_range(dtype: DType) -> Option<std::ops::RangeInclusive<i64>> {
-    match dtype {
-        DType::U8 => Some(0..=u8::MAX.into()),
-        DType::I32 => Some(i32::MIN.into()..=i32::MAX.into()),
-        DType::U32 => Some(0..=u32::MAX.into()),
-        DType::I64 => Some(i64::MIN..=i64::MAX),
-        DType::Bool | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => None,
-    }
-}
-
-/// The largest finite number of a float type.
-fn largest(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => 65504.0,
-        DType::BF16 => f64::from(f32::from_bits(0x7f7f_0000)),
-        DType::F32 => f32::MAX.into(),
-        _ => f64::MAX,
-    }
+    let element = literal.element(dtype).filter(|_| is_kind);
+    element.ok_or_else(|| format!("`{literal}` is no element of {dtype}"))
 }
 
 /// The value of an operator before a number; nothing if it has none among untyped numbers.
@@ -63,6 +45,11 @@ pub(super) fn fold_binary(op: BinaryOp, a: Literal, b: Literal) -> Option<Litera
         }
         _ => fold_floats(op, a.as_f64(), b.as_f64()),
     }
+}
+
+/// Whether a result is finite as far as the numbers that it is of are: `1 / 0` is not.
+pub(super) fn is_sound(operands: [Literal; 2], result: Literal) -> bool {
+    result.as_f64().is_finite() || operands.iter().any(|operand| !operand.as_f64().is_finite())
 }
 
 fn fold_ints(op: BinaryOp, a: i64, b: i64) -> Option<Literal> {

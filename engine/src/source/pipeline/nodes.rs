@@ -6,6 +6,7 @@ use crate::ir::Type;
 use crate::source::expr::{Expr, ExprKind, parse_expr};
 use crate::source::lex::{is_name_char, is_name_start};
 use crate::source::{Fields, Ron, RonKind};
+use crate::work::steps;
 use std::collections::HashMap;
 
 /// A node as written.
@@ -176,6 +177,7 @@ pub(super) fn references(expr: &Expr) -> Vec<Spanned<&str>> {
 
 /// Visits an expression and all its parts, settings left out.
 pub(super) fn walk<'e>(expr: &'e Expr, visit: &mut impl FnMut(&'e Expr)) {
+    steps(1);
     visit(expr);
     match &expr.kind {
         ExprKind::List(parts) | ExprKind::Call { args: parts, .. } => {
@@ -217,6 +219,7 @@ pub(super) fn depth_first(before: &[Vec<usize>], mut tell: impl FnMut(&[usize]))
             path.push((root, 0));
         }
         while let Some((i, next)) = path.last_mut() {
+            steps(1);
             let i = *i;
             let Some(&operand) = before[i].get(*next) else {
                 state[i] = State::Done;
@@ -230,6 +233,7 @@ pub(super) fn depth_first(before: &[Vec<usize>], mut tell: impl FnMut(&[usize]))
                 path.push((operand, 0));
             } else if state[operand] == State::Open && !in_circle[operand] && !in_circle[i] {
                 let start = path.iter().rposition(|(open, _)| *open == operand).unwrap_or(0);
+                steps(path.len() - start);
                 let circle: Vec<usize> = path[start..].iter().map(|(member, _)| *member).collect();
                 circle.iter().for_each(|&member| in_circle[member] = true);
                 tell(&circle);

@@ -1,6 +1,6 @@
 //! The settings (attributes) of a call, as its op's form wants them.
 
-use super::literals::{fold_binary, fold_unary};
+use super::literals::{fold_binary, fold_unary, is_sound};
 use super::types::{Dims, named_dim};
 use super::typing::{Meaning, Names};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
@@ -68,6 +68,13 @@ impl Reader<'_> {
             let message = format!("`{}` must be {}", spec.name, wanted(&spec.kind));
             self.diags.error(Code::E0108, value.span, message).help(format!("`{}`: {}", spec.name, spec.doc));
         }
+        if let (Some(attr), Some(range)) = (&attr, spec.range)
+            && spec.is_out_of_range(attr)
+        {
+            let message = format!("`{}` cannot be {attr}", spec.name);
+            self.diags.error(Code::E0015, value.span, message).help(format!("it is {range}"));
+            return None;
+        }
         attr
     }
 
@@ -95,11 +102,12 @@ impl Reader<'_> {
                 Literal::Bool(_) => None,
                 number => Some(Attr::Lit(Literal::Float(number.as_f64()))),
             },
-            AttrKind::Bool => match self.literal(value)? {
+            AttrKind::Bool | AttrKind::Mode => match self.literal(value)? {
                 Literal::Bool(b) => Some(Attr::Lit(Literal::Bool(b))),
                 _ => None,
             },
-            AttrKind::Literal => self.literal(value).map(Attr::Lit),
+            AttrKind::Element => self.literal(value).map(Attr::Lit),
+            AttrKind::Bound => self.literal(value).filter(|n| !matches!(n, Literal::Bool(_))).map(Attr::Lit),
             AttrKind::Str => self.word(value).map(|word| Attr::Str(word.as_str().into())),
             AttrKind::Choice(choices) => self
                 .word(value)
@@ -129,7 +137,8 @@ impl Reader<'_> {
             ExprKind::Float(x) => Some(Literal::Float(*x)),
             ExprKind::Unary(op, x) => fold_unary(*op, self.literal(x)?),
             ExprKind::Binary { op, left, right } => {
-                fold_binary(op.value, self.literal(left)?, self.literal(right)?)
+                let (left, right) = (self.literal(left)?, self.literal(right)?);
+                fold_binary(op.value, left, right).filter(|folded| is_sound([left, right], *folded))
             }
             ExprKind::Name(name) => match self.outer(value) {
                 Some(Attr::Lit(literal)) => Some(*literal),
@@ -194,13 +203,13 @@ impl Reader<'_> {
 fn wanted(kind: &AttrKind) -> String {
     match kind {
         AttrKind::Int => "a whole number".into(),
-        AttrKind::Float => "a number".into(),
-        AttrKind::Bool => "`true` or `false`".into(),
+        AttrKind::Float | AttrKind::Bound => "a number".into(),
+        AttrKind::Bool | AttrKind::Mode => "`true` or `false`".into(),
         AttrKind::Str => "a string".into(),
         AttrKind::Choice(choices) => format!("one of `{}`", choices.join("`, `")),
         AttrKind::DType => "an element type such as `f32`".into(),
         AttrKind::Ints => "a list of whole numbers".into(),
         AttrKind::Shape => "a list of extents such as `[B, 64]`".into(),
-        AttrKind::Literal => "a number or a truth value".into(),
+        AttrKind::Element => "a number or a truth value".into(),
     }
 }

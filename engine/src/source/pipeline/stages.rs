@@ -1,21 +1,27 @@
 //! Stages: what is done with the graph.
 
 mod feeds;
+mod given;
+mod gradients;
 mod optimizer;
+mod train;
 
-use super::nodes::split_port;
 use super::typing::Meaning;
 use super::{Scope, read_path};
-use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
+use crate::diag::{Code, Diagnostics, Spanned, nearest};
 use crate::ir::{DType, Symbol, Value};
 use crate::op::Registry;
 use crate::pipeline::{
-    CheckpointDecl, Evaluation, LastBatch, LoadName, LoadStage, Pipeline, PredictStage, RunStage,
-    SearchStage, SplitRef, Stage, StageKind, TrainStage,
+    Evaluation, Given, LoadName, LoadStage, Mode, Pipeline, PredictStage, RunStage, SearchStage, SplitRef,
+    Stage, StageKind,
 };
 use crate::source::fields::suggestion;
 use crate::source::{Fields, Ron, RonKind, entries};
 use feeds::Feeds;
+use given::read_given;
+use std::collections::{HashMap, HashSet};
+
+pub use given::given_text;
 
 /// The most of anything that is counted: steps, epochs, rows of a batch.
 const MANY: usize = 1 << 40;
@@ -28,7 +34,7 @@ pub(super) fn read(
     registry: &Registry,
     diags: &mut Diagnostics,
 ) -> Vec<Stage> {
-    let mut reader = Reader { pipeline, scope, registry, roots: vec![], diags };
+    let mut reader = Reader { pipeline, scope, registry, roots: vec![], written: HashSet::new(), diags };
     let mut stages = vec![];
     for (name, value) in entries(value, "`stages`", reader.diags).unwrap_or_default() {
         let kind = reader.stage(value);
@@ -47,6 +53,8 @@ struct Reader<'a> {
     registry: &'a Registry,
     /// What the stages read so far need.
     roots: Vec<Value>,
+    /// State that they write.
+    written: HashSet<Symbol>,
     diags: &'a mut Diagnostics,
 }
 
@@ -80,10 +88,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Reports what keeps a training stage from being a graph, such as a loss without a gradient.
+    /// Reports what keeps a stage from being a graph, such as a loss without a gradient.
     fn rehearse(&mut self, stage: &Stage) {
-        let StageKind::Train(train) = &stage.kind else { return };
-        let Err(issue) = crate::stage::rehearse(self.pipeline, train, self.registry) else { return };
+        let Err(issue) = crate::stage::rehearse(self.pipeline, stage, self.registry) else { return };
         let Some(span) = issue.span.or(stage.span) else { return };
         let message = format!("stage `{}`: {}", stage.name, issue.message);
         let diagnostic = self.diags.error(issue.code, span, message);
@@ -92,115 +99,14 @@ impl Reader<'_> {
         }
     }
 
-    fn train(&mut self, value: &Ron) -> Option<TrainStage> {
-        let mut fields = Fields::of(value, "a `Train` stage", self.diags)?;
-        let data = fields.required("data").and_then(|v| self.split(v));
-        let batch = fields.required("batch").and_then(|v| self.count(v, "`batch`"));
-        let accumulate = fields.optional("accumulate").map_or(Some(1), |v| self.count(v, "`accumulate`"));
-        let epochs = fields.optional("epochs").map_or(Some(1), |v| self.count(v, "`epochs`"));
-        let max_steps = fields.optional("max_steps").map(|v| self.count(v, "`max_steps`"));
-        let loss = fields.required("loss").and_then(|v| self.loss(v));
-        let metrics = fields.optional("metrics").map_or(Some(vec![]), |v| self.metrics(v));
-        let optimizer = fields.optional("optimizer").map(|v| self.optimizer(v));
-        let state = fields.optional("state").map_or(Some(vec![]), |v| self.state(v));
-        let clip_norm = fields.optional("clip_norm").map(|v| self.positive(v, "`clip_norm`"));
-        let policies = [("Drop", LastBatch::Drop), ("Short", LastBatch::Short)];
-        let last_batch =
-            fields.optional("last_batch").map(|v| (v.span, v.choice("`last_batch`", &policies, self.diags)));
-        let last_batch = self.last_batch(accumulate, last_batch);
-        let evaluate = fields.optional("evaluate").map(|v| (v.span, self.evaluation(v)));
-        let early_stop = fields.optional("early_stop").map(|v| (v.span, self.count(v, "`early_stop`")));
-        let checkpoint = fields.optional("checkpoint").map(|v| (v.span, self.checkpoint(v)));
-        fields.finish(self.diags);
-
-        let best = checkpoint.iter().any(|(_, c)| c.as_ref().is_some_and(|c| c.best.is_some()));
-        let needs_evaluation = early_stop
-            .iter()
-            .map(|(span, _)| *span)
-            .chain(checkpoint.iter().filter(|_| best).map(|(span, _)| *span));
-        if evaluate.is_none() {
-            needs_evaluation.for_each(|span| self.evaluation_is_missing(span));
-        }
-        if optimizer.is_none() == state.as_ref().is_some_and(Vec::is_empty) && state.is_some() {
-            self.one_way_to_learn(value, optimizer.is_some());
-        }
-        if optimizer.is_none() && accumulate.is_some_and(|n| n > 1) {
-            let span = value.head().map_or(value.span, |head| head.span);
-            self.diags
-                .error(Code::E0206, span, "`accumulate` needs an optimizer, which the gradients go to")
-                .help("add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`");
-        }
-        let train = TrainStage {
-            data: data?,
-            batch: batch?,
-            accumulate: accumulate?,
-            epochs: epochs?,
-            max_steps: flip(max_steps)?,
-            loss: loss?,
-            metrics: metrics?,
-            optimizer: flip(optimizer)?,
-            state: state?,
-            clip_norm: flip(clip_norm)?,
-            last_batch: last_batch?,
-            evaluate: flip(evaluate.map(|(_, evaluation)| evaluation))?,
-            early_stop: flip(early_stop.map(|(_, epochs)| epochs))?,
-            checkpoint: flip(checkpoint.map(|(_, checkpoint)| checkpoint))?,
-        };
-        let used = [&train.loss].into_iter().chain(train.metrics.iter().map(|(_, node)| node));
-        let used = used.chain(train.state.iter().map(|(_, node)| node));
-        let feeds = Feeds { stage: value.span, split: Some(&train.data), in_batches: true, dims: &[] };
-        self.check_feeds(used, &feeds);
-        Some(train)
-    }
-
-    /// What happens to rows that fill no batch; those that fill no step of several batches are dropped.
-    fn last_batch(
-        &mut self,
-        accumulate: Option<usize>,
-        given: Option<(Span, Option<LastBatch>)>,
-    ) -> Option<LastBatch> {
-        let accumulates = accumulate.is_some_and(|n| n > 1);
-        match given {
-            None if accumulates => Some(LastBatch::Drop),
-            None => Some(LastBatch::Short),
-            Some((span, Some(LastBatch::Short))) if accumulates => {
-                self.diags
-                    .error(
-                        Code::E0014,
-                        span,
-                        "with `accumulate`, rows that do not fill a whole step are dropped",
-                    )
-                    .help("write `last_batch: Drop`, or leave it out");
-                None
-            }
-            Some((_, choice)) => choice,
-        }
-    }
-
-    fn evaluation_is_missing(&mut self, span: Span) {
-        self.diags
-            .error(Code::E0011, span, "this needs the field `evaluate`")
-            .help("add `evaluate: Evaluate(data: …, batch: …, metrics: …)`: what is best is told by its first metric");
-    }
-
-    fn one_way_to_learn(&mut self, value: &Ron, both: bool) {
-        let span = value.head().map_or(value.span, |head| head.span);
-        let (message, help) = match both {
-            true => ("the stage has an optimizer and updates of state", "leave one of them out"),
-            false => {
-                ("the stage says nothing about how parameters change", "add `optimizer: Adam(lr: 1e-3)`")
-            }
-        };
-        self.diags.error(Code::E0206, span, message).help(help);
-    }
-
     fn evaluation(&mut self, value: &Ron) -> Option<Evaluation> {
         let mut fields = Fields::of(value, "an evaluation", self.diags)?;
         let data = fields.required("data").and_then(|v| self.split(v));
         let batch = fields.required("batch").and_then(|v| self.count(v, "`batch`"));
         let metrics = fields.required("metrics").and_then(|v| self.metrics(v));
+        let mode = self.mode(&mut fields, Mode::Eval);
         fields.finish(self.diags);
-        let evaluation = Evaluation { data: data?, batch: batch?, metrics: metrics? };
+        let evaluation = Evaluation { data: data?, batch: batch?, mode: mode?, metrics: metrics? };
         let used = evaluation.metrics.iter().map(|(_, node)| node);
         let feeds = Feeds { stage: value.span, split: Some(&evaluation.data), in_batches: true, dims: &[] };
         self.check_feeds(used, &feeds);
@@ -211,8 +117,12 @@ impl Reader<'_> {
         let mut fields = Fields::of(value, "a `Predict` stage", self.diags)?;
         let batch = fields.required("batch").and_then(|v| self.count(v, "`batch`"));
         let outputs = fields.required("outputs").and_then(|v| self.outputs(v));
+        let classes =
+            fields.optional("classes").map_or(Some(vec![]), |v| self.classes(v, outputs.as_deref()));
+        let mode = self.mode(&mut fields, Mode::Eval);
         fields.finish(self.diags);
-        let predict = PredictStage { batch: batch?, outputs: outputs? };
+        let (batch, mode, outputs) = (batch?, mode?, outputs?);
+        let predict = PredictStage { batch, mode, outputs, classes: classes? };
         let used = predict.outputs.iter().map(|(_, node)| node);
         self.check_feeds(used, &Feeds { stage: value.span, split: None, in_batches: true, dims: &[] });
         Some(predict)
@@ -221,12 +131,20 @@ impl Reader<'_> {
     fn run(&mut self, value: &Ron) -> Option<RunStage> {
         let mut fields = Fields::of(value, "a `Run` stage", self.diags)?;
         let steps = fields.optional("steps").map_or(Some(1), |v| self.count(v, "`steps`"));
-        let outputs = fields.optional("outputs").map_or(Some(vec![]), |v| self.outputs(v));
+        let loss = fields.optional("loss").map(|v| self.loss(v));
+        let outputs = fields.optional("outputs");
+        let outputs = outputs.map_or(Some((vec![], vec![])), |v| self.run_outputs(v, loss.is_some()));
         let state = fields.optional("state").map_or(Some(vec![]), |v| self.state(v));
         let dims = fields.optional("dims").map_or(Some(vec![]), |v| self.dims(v));
+        let inputs = fields.optional("inputs").map_or(Some(vec![]), |v| self.inputs(v));
+        let mode = self.mode(&mut fields, Mode::Eval);
         fields.finish(self.diags);
-        let run = RunStage { steps: steps?, outputs: outputs?, state: state?, dims: dims? };
-        let used = run.outputs.iter().chain(&run.state).map(|(_, node)| node);
+        let (outputs, gradients) = outputs?;
+        let (steps, mode, loss) = (steps?, mode?, flip(loss)?);
+        let (state, dims, inputs) = (state?, dims?, inputs?);
+        let run = RunStage { steps, mode, outputs, gradients, loss, state, dims, inputs };
+        let used = run.outputs.iter().chain(&run.gradients).chain(&run.state).map(|(_, node)| node);
+        let used = used.chain(&run.loss);
         self.check_feeds(used, &Feeds { stage: value.span, split: None, in_batches: false, dims: &run.dims });
         Some(run)
     }
@@ -238,6 +156,7 @@ impl Reader<'_> {
         let ids = fields.required("ids").and_then(|v| self.found(v, "`ids`", |dtype| dtype == DType::I32));
         let distances = fields.optional("distances").map(|v| self.found(v, "`distances`", DType::is_float));
         let write = fields.optional("write").map_or(Some(vec![]), |v| self.files(v));
+        let mode = self.mode(&mut fields, Mode::Eval);
         fields.finish(self.diags);
         let (ids, distances) = (ids?, flip(distances)?);
         let node_of = |(role, path): (String, String)| match (&*role, &distances) {
@@ -253,7 +172,7 @@ impl Reader<'_> {
                 .help("add `distances: \"…\"`, or leave them out of `write`");
             return None;
         }
-        let search = SearchStage { data: data?, batch: batch?, ids, distances, write };
+        let search = SearchStage { data: data?, batch: batch?, mode: mode?, ids, distances, write };
         let split = SplitRef { data: search.data.clone(), split: "queries".into() };
         let feeds = Feeds { stage: value.span, split: Some(&split), in_batches: true, dims: &[] };
         self.check_feeds(search.outputs(), &feeds);
@@ -354,20 +273,17 @@ impl Reader<'_> {
         value.string("a path", self.diags).map(|path| path.to_string())
     }
 
-    fn checkpoint(&mut self, value: &Ron) -> Option<CheckpointDecl> {
-        let mut fields = Fields::of(value, "a checkpoint", self.diags)?;
-        let path = fields.required("path").and_then(|v| self.file(v));
-        let every = fields.optional("every").map_or(Some(1), |v| self.count(v, "`every`"));
-        let best = fields.optional("best").map(|v| self.file(v));
-        fields.finish(self.diags);
-        Some(CheckpointDecl { path: path?, every: every?, best: flip(best)? })
-    }
-
     // ---- Parts of stages.
 
     fn split(&mut self, value: &Ron) -> Option<SplitRef> {
         let (data, split) = read_path(value, "digits.train", &self.pipeline.data, self.diags)?;
         Some(SplitRef { data, split })
+    }
+
+    /// `mode: Train`, `mode: Eval`, or what is usual for the stage.
+    fn mode(&mut self, fields: &mut Fields, usual: Mode) -> Option<Mode> {
+        let modes = [("Train", Mode::Train), ("Eval", Mode::Eval)];
+        fields.optional("mode").map_or(Some(usual), |v| v.choice("`mode`", &modes, self.diags))
     }
 
     fn count(&mut self, value: &Ron, what: &str) -> Option<usize> {
@@ -384,16 +300,24 @@ impl Reader<'_> {
         Some(number)
     }
 
-    /// The value that a node's name stands for, or `t.indices` for one of several results.
-    fn find(&self, path: &str) -> Option<Value> {
-        let (name, port) = split_port(path, |path| self.scope.names.contains_key(path));
-        let Some(Meaning::Value(first)) = self.scope.names.get(name) else {
+    /// A finite number of at least 0.
+    fn not_negative(&mut self, value: &Ron, what: &str) -> Option<f64> {
+        let number = value.number(what, self.diags)?;
+        if !(number >= 0.0 && number.is_finite()) {
+            let message = format!("{what} cannot be {number}");
+            self.diags.error(Code::E0015, value.span, message).help("it is a finite number of at least 0");
             return None;
-        };
-        let outputs = &self.pipeline.graph.nodes[first.node].outputs;
-        match port {
-            None => Some(*first),
-            Some(_) => outputs.iter().position(|o| &*o.name == path).map(|port| Value { port, ..*first }),
+        }
+        Some(number)
+    }
+
+    /// The value that a node's name stands for; `t.indices` is one of several results, `y.a` a node of the function that
+    /// `y` calls.
+    fn find(&self, path: &str) -> Option<Value> {
+        match self.scope.names.get(path) {
+            Some(Meaning::Value(value)) => Some(*value),
+            Some(_) => None,
+            None => self.pipeline.graph.find(path),
         }
     }
 
@@ -464,16 +388,32 @@ impl Reader<'_> {
         mut read: impl FnMut(&mut Self, &Ron) -> Option<Value>,
     ) -> Option<Vec<Named>> {
         if let RonKind::List(items) = &value.kind {
-            let nodes: Vec<_> = items.iter().map(|item| read(self, item)).collect();
-            return nodes
-                .into_iter()
-                .map(|node| node.map(|node| (self.symbol(node), self.symbol(node))))
-                .collect();
+            let nodes: Vec<_> =
+                items.iter().map(|item| read(self, item).map(|node| self.symbol(node))).collect();
+            self.report_repeated(items, &nodes);
+            return nodes.into_iter().map(|node| node.map(|node| (node.clone(), node))).collect();
         }
         let entries = entries(value, what, self.diags)?;
         let nodes: Vec<_> =
             entries.into_iter().map(|(name, value)| (name.value, read(self, value))).collect();
         nodes.into_iter().map(|(name, node)| node.map(|node| (name.into(), self.symbol(node)))).collect()
+    }
+
+    /// Reports items of a list that name one node.
+    fn report_repeated(&mut self, items: &[Ron], nodes: &[Option<Symbol>]) {
+        let mut first = HashMap::new();
+        for (item, node) in items.iter().zip(nodes) {
+            let Some(node) = node else { continue };
+            let earlier = *first.entry(node).or_insert(item.span);
+            if earlier != item.span {
+                self.diags
+                    .error(Code::E0013, item.span, format!("`{node}` is given twice"))
+                    .also(earlier, "first here")
+                    .help(format!(
+                        "leave one of them out, or write `{{\"…\": \"{node}\"}}` for another name"
+                    ));
+            }
+        }
     }
 
     /// `{"w1": "w1_next"}`
@@ -500,6 +440,7 @@ impl Reader<'_> {
             self.diags.error(Code::E0206, value.span, message).help("state keeps its type");
             return None;
         }
+        self.written.insert(param.name.clone());
         Some((param.name.clone(), self.symbol(next)))
     }
 
@@ -509,6 +450,45 @@ impl Reader<'_> {
             value.integer("an extent", 0..=MANY, self.diags).map(|extent| (name.value.into(), extent))
         });
         dims.collect()
+    }
+
+    /// `{"kind": "flowers.label"}`: outputs and the fields whose classes they tell.
+    fn classes(&mut self, value: &Ron, outputs: Option<&[Named]>) -> Option<Vec<(Symbol, (Symbol, Symbol))>> {
+        let entries = entries(value, "`classes`", self.diags)?;
+        let read: Vec<_> = entries
+            .into_iter()
+            .map(|(output, field)| {
+                let known: Vec<&str> = outputs?.iter().map(|(name, _)| &**name).collect();
+                if !known.contains(&output.value) {
+                    let help = suggestion(output.value, &known, self.diags);
+                    let message = format!("there is no output `{}`", output.value);
+                    self.diags.error(Code::E0101, output.span, message).help(help);
+                    return None;
+                }
+                let field = read_path(field, "flowers.label", &self.pipeline.data, self.diags)?;
+                Some((Symbol::from(output.value), field))
+            })
+            .collect();
+        read.into_iter().collect()
+    }
+
+    /// `{"x": "values.npy", "y": [1, 2, 3]}`
+    fn inputs(&mut self, value: &Ron) -> Option<Vec<(Symbol, Given)>> {
+        let entries = entries(value, "`inputs`", self.diags)?;
+        let known: Vec<&str> = self.pipeline.inputs.iter().map(|input| &*input.name).collect();
+        let read: Vec<_> = entries
+            .into_iter()
+            .map(|(input, value)| {
+                if !known.contains(&input.value) {
+                    let help = suggestion(input.value, &known, self.diags);
+                    let message = format!("there is no input `{}`", input.value);
+                    self.diags.error(Code::E0101, input.span, message).help(help);
+                    return None;
+                }
+                Some((Symbol::from(input.value), read_given(value, self.diags)?))
+            })
+            .collect();
+        read.into_iter().collect()
     }
 
     /// What only unused nodes use is unused too; saying so of the last ones is enough.
@@ -522,8 +502,14 @@ impl Reader<'_> {
             if let (Meaning::Value(value), Some(&span)) = (meaning, self.scope.places.get(name))
                 && !used[value.node]
             {
-                let message = format!("no stage uses `{name}`");
-                self.diags.warning(Code::E0303, span, message).help("leave it out, or name it in a stage");
+                let (message, help) = match self.written.contains(name) {
+                    true => (
+                        format!("a stage writes `{name}`, and nothing reads it"),
+                        "use it in a node, name it in `outputs`, or leave it out of `state`",
+                    ),
+                    false => (format!("no stage uses `{name}`"), "leave it out, or name it in a stage"),
+                };
+                self.diags.warning(Code::E0303, span, message).help(help);
             }
         }
     }

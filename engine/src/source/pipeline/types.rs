@@ -9,9 +9,6 @@ use indexmap::IndexMap;
 /// Extents that the pipeline gives names: `dims: {"H": 256}`.
 pub(super) type Dims = IndexMap<String, usize>;
 
-/// More elements than this are a slip of the pen on any machine of today.
-const MAX_ELEMENTS: usize = 1 << 40;
-
 /// A type in a string: `"f32[B, 784]"`.
 pub(super) fn read_type(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<Type> {
     let text = value.string("a type", diags)?;
@@ -50,10 +47,7 @@ pub(super) fn named_dim(name: &str, dims: &Dims) -> Dim {
 
 /// Reports a tensor that no machine can hold.
 pub(super) fn check_size(ty: &Type, span: Span, diags: &mut Diagnostics) -> Option<()> {
-    // Without the zeros: an empty tensor with absurd other extents is absurd too.
-    let extents = ty.shape.iter().filter_map(Dim::fixed).filter(|&n| n > 0);
-    let elements = extents.into_iter().try_fold(1usize, |product, n| product.checked_mul(n));
-    if elements.is_some_and(|n| n <= MAX_ELEMENTS) {
+    if ty.is_holdable() {
         return Some(());
     }
     let message = format!("{ty} has more elements than a machine can hold");

@@ -3,7 +3,7 @@
 //! Numbers without a type take that of the operands beside them; arithmetic among such numbers is done here, exactly
 //! where they are integers. A number that stands alone is `f32` if it has a fraction, else `i32`.
 
-use super::literals::{default_dtype, fit, fold_binary, fold_unary};
+use super::literals::{default_dtype, fit, fold_binary, fold_unary, is_sound};
 use super::nodes::split_port;
 use super::settings;
 use super::types::{Dims, check_size};
@@ -188,7 +188,7 @@ impl Typing<'_, '_> {
         }
         let args = [Spanned::new(x.span, operand)];
         let form = self.form(Spanned::new(span, unary_op_name(op)))?;
-        self.apply(form, &args, Attrs::default(), span, naming).map(|node| self.result(node, naming))
+        self.apply(form, &args, (Attrs::default(), &[]), span, naming).map(|node| self.result(node, naming))
     }
 
     fn binary(
@@ -204,11 +204,24 @@ impl Typing<'_, '_> {
         if let (Operand::Literal(l), Operand::Literal(r)) = (left, right)
             && let Some(folded) = fold_binary(op.value, l, r)
         {
-            return Some(Operand::Literal(folded));
+            return self.sound([l, r], folded, span);
         }
         let args = [Spanned::new(operands[0].span, left), Spanned::new(operands[1].span, right)];
         let form = self.form(Spanned::new(op.span, op_name(op.value)))?;
-        self.apply(form, &args, Attrs::default(), span, naming).map(|node| self.result(node, naming))
+        self.apply(form, &args, (Attrs::default(), &[]), span, naming).map(|node| self.result(node, naming))
+    }
+
+    /// A number of two others; reported if it is infinite or none while they are finite.
+    fn sound(&mut self, operands: [Literal; 2], folded: Literal, span: Span) -> Option<Operand> {
+        if is_sound(operands, folded) {
+            return Some(Operand::Literal(folded));
+        }
+        let message = match folded.as_f64().is_nan() {
+            true => "this constant is not a number",
+            false => "this constant is infinite",
+        };
+        self.diags.error(Code::E0015, span, message).help("write `inf` or `nan` if that is meant");
+        None
     }
 
     // ---- Calls.
@@ -227,7 +240,7 @@ impl Typing<'_, '_> {
         let attrs = settings::read(&form, named, callee.span, self.names, self.dims, self.diags);
         let operands = operands.into_iter().map(|(span, operand)| Some(Spanned::new(span, operand?)));
         let operands: Vec<_> = operands.collect::<Option<_>>()?;
-        self.apply(form, &operands, attrs?, span, naming)
+        self.apply(form, &operands, (attrs?, named), span, naming)
     }
 
     fn form(&mut self, name: Spanned<&str>) -> Option<Arc<OpForm>> {
@@ -238,16 +251,16 @@ impl Typing<'_, '_> {
         form
     }
 
-    /// Adds a call of an op.
+    /// Adds a call of an op, of these settings, which were written so.
     fn apply(
         &mut self,
         form: Arc<OpForm>,
         args: &[Spanned<Operand>],
-        attrs: Attrs,
+        (attrs, written): (Attrs, &[(Spanned<String>, Expr)]),
         span: Span,
         naming: Option<Naming>,
     ) -> Option<NodeId> {
-        let (dtype, types) = self.infer(&form, args, &attrs, span)?;
+        let (dtype, types) = self.infer(&form, args, (&attrs, written), span)?;
         for ty in &types {
             check_size(ty, span, self.diags)?;
         }
@@ -262,7 +275,7 @@ impl Typing<'_, '_> {
         &mut self,
         form: &OpForm,
         args: &[Spanned<Operand>],
-        attrs: &Attrs,
+        (attrs, written): (&Attrs, &[(Spanned<String>, Expr)]),
         span: Span,
     ) -> Option<(DType, Vec<Type>)> {
         let mut first_fault = None;
@@ -278,7 +291,12 @@ impl Typing<'_, '_> {
         }
         match first_fault? {
             Fault::Misfit(literal, why) => self.report_misfit(literal, why, args),
-            Fault::Issue(issue, types) => self.report(form, issue, &types, args, span),
+            Fault::Issue(issue, types) => {
+                let setting =
+                    written.iter().find(|(name, _)| issue.setting.as_deref() == Some(name.value.as_str()));
+                let span = setting.map_or(span, |(_, value)| value.span);
+                self.report(form, issue, &types, args, span);
+            }
         }
         None
     }
@@ -397,7 +415,7 @@ impl Typing<'_, '_> {
         args: &[Spanned<Operand>],
         span: Span,
     ) {
-        let code = code_of(form, types);
+        let code = if issue.setting.is_some() { Code::E0114 } else { code_of(form, types) };
         let (main, remark) = match &issue.operand {
             Some((operand, remark)) if *operand < args.len() => (*operand, remark.clone()),
             _ => (usize::MAX, String::new()),

@@ -2,11 +2,12 @@
 
 use super::RonKind;
 use super::lex::is_name_char;
+use crate::work::steps;
 
 pub(super) fn special_float(word: &str) -> Option<f64> {
     match word {
         "inf" | "inff32" | "inff64" => Some(f64::INFINITY),
-        "NaN" | "NaNf32" | "NaNf64" => Some(f64::NAN),
+        "nan" | "NaN" | "NaNf32" | "NaNf64" => Some(f64::NAN),
         _ => None,
     }
 }
@@ -21,7 +22,9 @@ pub(super) fn number_len(text: &str) -> usize {
         previous = c;
         !(is_name_char(c) || c == '.' || signs_exponent)
     });
-    text.len() - unsigned.len() + len.unwrap_or(unsigned.len())
+    let len = text.len() - unsigned.len() + len.unwrap_or(unsigned.len());
+    steps(len);
+    len
 }
 
 pub(super) fn read_number(text: &str) -> Result<RonKind, &'static str> {
@@ -67,7 +70,11 @@ fn read_float(sign: f64, body: &str, narrow: bool) -> Result<RonKind, &'static s
         true => plain.parse::<f32>().map(f64::from),
         false => plain.parse::<f64>(),
     };
-    value.map(|value| RonKind::Float(sign * value)).map_err(|_| WRONG)
+    match value {
+        Ok(value) if value.is_infinite() => Err("this number is too large; an infinity is written `inf`"),
+        Ok(value) => Ok(RonKind::Float(sign * value)),
+        Err(_) => Err(WRONG),
+    }
 }
 
 fn read_integer(negative: bool, text: &str, radix: u32) -> Result<RonKind, &'static str> {

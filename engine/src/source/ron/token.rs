@@ -1,6 +1,7 @@
 //! How far strings, comments and characters of RON reach.
 
 use super::lex::is_name_char;
+use crate::work::steps;
 
 pub(super) fn is_raw_name_char(c: char) -> bool {
     is_name_char(c) || matches!(c, '.' | '+' | '-')
@@ -11,6 +12,7 @@ pub(super) fn block_comment_len(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut depth, mut at) = (0usize, 0);
     while at + 1 < bytes.len() {
+        steps(1);
         match &bytes[at..at + 2] {
             b"/*" => depth += 1,
             b"*/" => depth -= 1,
@@ -35,14 +37,18 @@ pub(super) fn string_len(text: &str) -> usize {
         escaped = b == b'\\' && !escaped;
         ends
     });
-    end.map_or(text.len(), |at| at + 1)
+    let len = end.map_or(text.len(), |at| at + 1);
+    steps(len);
+    len
 }
 
 /// Where the content of a raw string starts and ends, and the length of it all.
 pub(super) fn raw_string_body(text: &str, hashes: usize) -> Option<(usize, usize, usize)> {
     let from = 1 + hashes + 1;
     let end = format!("\"{}", "#".repeat(hashes));
-    let to = from + text[from..].find(&end)?;
+    let found = text[from..].find(&end);
+    steps(found.unwrap_or(text.len()));
+    let to = from + found?;
     Some((from, to, to + end.len()))
 }
 

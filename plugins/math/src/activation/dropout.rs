@@ -7,7 +7,7 @@ use engine_core::op::{
 };
 
 /// x·m/(1 - p), with m a random mask that is 0 with probability p, drawn anew in every step (Srivastava et al. 2014).
-/// With `train=false` it passes x through. The gradient is g·m/(1 - p) with the same mask, which is drawn again rather
+/// Outside training it passes x through. The gradient is g·m/(1 - p) with the same mask, which is drawn again rather
 /// than kept.
 pub fn dropout() -> OpForm {
     OpForm {
@@ -18,7 +18,7 @@ pub fn dropout() -> OpForm {
         outputs: vec!["y".into()],
         attrs: vec![
             AttrSpec::with_default("p", "the probability of a zero", AttrKind::Float, 0.5),
-            AttrSpec::with_default("train", "whether to drop anything", AttrKind::Bool, true),
+            AttrSpec::mode("train", "whether to drop anything; by default in training stages alone"),
         ],
         types: TypeRule::custom(|inputs, attrs| {
             inputs[0].expect_dtype("dropout", 0, DType::is_float, "floats")?;
@@ -55,7 +55,7 @@ fn check_probability(attrs: &Attrs) -> Result<(), TypeIssue> {
 
 fn dropped(b: &mut Builder, call: &Lowering) -> Value {
     let (x, p) = (call.inputs[0], call.attrs.float("p"));
-    if !call.attrs.bool("train") || p == 0.0 {
+    if !call.attrs.trains("train") || p == 0.0 {
         return x;
     }
     let extents = b.extents(x);

@@ -22,7 +22,10 @@ pub fn gelu() -> OpForm {
             "none",
         )],
         types: TypeRule::Broadcast { allowed: DType::is_float },
-        lower: Lower::map_with(1, |x, attrs| x[0] * 0.5 * (1.0 + twice_phi_less_one(x[0], attrs))),
+        lower: Lower::map_with(1, |x, attrs| {
+            let (left, inner) = super::within_reach(x[0]);
+            left * 0.5 * (1.0 + twice_phi_less_one(inner, attrs))
+        }),
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![

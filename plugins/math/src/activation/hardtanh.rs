@@ -15,11 +15,13 @@ pub fn hardtanh() -> OpForm {
         inputs: vec![InputSpec::required("x", "any shape")],
         outputs: vec!["y".into()],
         attrs: vec![
-            AttrSpec::with_default("min_val", "the smallest result", AttrKind::Float, -1.0),
-            AttrSpec::with_default("max_val", "the largest result", AttrKind::Float, 1.0),
+            AttrSpec::with_default("min_val", "the smallest result", AttrKind::Bound, -1.0),
+            AttrSpec::with_default("max_val", "the largest result", AttrKind::Bound, 1.0),
         ],
         types: TypeRule::Broadcast { allowed: takes::signed },
-        lower: Lower::map_with(1, |x, attrs| x[0].max(attrs.float("min_val")).min(attrs.float("max_val"))),
+        lower: Lower::map_with(1, |x, attrs| {
+            x[0].max(attrs.literal("min_val")).min(attrs.literal("max_val"))
+        }),
         grad: Grad::rule(|b, call| vec![call.grads[0].map(|g| passed_inside(b, call, g))]),
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[-1.0, 1.0] },
         examples: vec![Example {
@@ -33,6 +35,6 @@ pub fn hardtanh() -> OpForm {
 }
 
 fn passed_inside(b: &mut Builder, call: &GradCall, g: Value) -> Value {
-    let (min, max) = (call.attrs.float("min_val"), call.attrs.float("max_val"));
+    let (min, max) = (call.attrs.literal("min_val"), call.attrs.literal("max_val"));
     b.map(&[call.outputs[0], g], |v| E::select(v[0].gt(min) & v[0].lt(max), v[1], 0.0))
 }

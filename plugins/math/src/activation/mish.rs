@@ -10,7 +10,10 @@ pub fn mish() -> OpForm {
         name: "mish",
         summary: "Multiplies each element by the hyperbolic tangent of its softplus.",
         takes: DType::is_float,
-        formula: |x| x * softplus::curve(x).tanh(),
+        formula: |x| {
+            let (left, inner) = super::within_reach(x);
+            left * softplus::curve(inner).tanh()
+        },
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![Example {

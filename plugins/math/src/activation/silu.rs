@@ -10,10 +10,11 @@ pub fn silu() -> OpForm {
         name: "silu",
         summary: "Multiplies each element by its sigmoid.",
         takes: DType::is_float,
-        formula: |x| x * sigmoid::curve(x),
+        formula: |x| super::within_reach(x).0 * sigmoid::curve(x),
         grad: Grad::by_operand(|x, g| {
-            let s = sigmoid::curve(x);
-            g * s * (1.0 + x * (1.0 - s))
+            let (_, inner) = super::within_reach(x);
+            let s = sigmoid::curve(inner);
+            g * (s * (1.0 + inner * (1.0 - s)))
         }),
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![Example {

@@ -1,6 +1,7 @@
 //! `addcdiv`.
 
 use engine_core::ir::DType;
+use engine_core::ir::E;
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
 };
@@ -20,11 +21,11 @@ pub fn addcdiv() -> OpForm {
         attrs: vec![AttrSpec::with_default(
             "value",
             "what the quotient is multiplied by",
-            AttrKind::Float,
+            AttrKind::Element,
             1.0,
         )],
         types: TypeRule::Broadcast { allowed: DType::is_float },
-        lower: Lower::map_with(3, |x, attrs| x[0] + x[1] / x[2] * attrs.float("value")),
+        lower: Lower::map_with(3, |x, attrs| x[0] + x[1] / x[2] * E::lit(attrs.literal("value"))),
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (0.5, 2.0), avoid: &[] },
         examples: vec![Example {

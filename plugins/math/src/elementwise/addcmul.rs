@@ -1,6 +1,7 @@
 //! `addcmul`.
 
 use crate::takes;
+use engine_core::ir::E;
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
 };
@@ -20,11 +21,11 @@ pub fn addcmul() -> OpForm {
         attrs: vec![AttrSpec::with_default(
             "value",
             "what the product is multiplied by",
-            AttrKind::Float,
+            AttrKind::Element,
             1.0,
         )],
         types: TypeRule::Broadcast { allowed: takes::numbers },
-        lower: Lower::map_with(3, |x, attrs| x[0] + x[1] * x[2] * attrs.float("value")),
+        lower: Lower::map_with(3, |x, attrs| x[0] + x[1] * x[2] * E::lit(attrs.literal("value"))),
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![Example {

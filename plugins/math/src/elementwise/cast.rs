@@ -1,6 +1,6 @@
 //! `cast`.
 
-use engine_core::ir::{Builder, DType, Value};
+use engine_core::ir::{Builder, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role,
     TypeRule,
@@ -56,9 +56,10 @@ pub fn cast() -> OpForm {
 fn converted(b: &mut Builder, call: &Lowering) -> Value {
     let dtype = call.attrs.dtype("dtype");
     let y = b.cast(call.inputs[0], dtype);
-    match largest(dtype) {
-        Some(largest) if call.attrs.bool("saturate") => b.map(&[y], |v| v[0].max(-largest).min(largest)),
-        _ => y,
+    let largest = dtype.largest();
+    match dtype.is_float() && call.attrs.bool("saturate") {
+        true => b.map(&[y], |v| v[0].max(-largest).min(largest)),
+        false => y,
     }
 }
 
@@ -66,15 +67,4 @@ fn converted(b: &mut Builder, call: &Lowering) -> Value {
 fn converted_back(b: &mut Builder, call: &GradCall) -> Option<Value> {
     let (from, to) = (b.dtype(call.inputs[0]), b.dtype(call.outputs[0]));
     call.grads[0].filter(|_| from.is_float() && to.is_float()).map(|g| b.cast(g, from))
-}
-
-/// The largest finite number of a float type.
-fn largest(dtype: DType) -> Option<f64> {
-    match dtype {
-        DType::F16 => Some(65504.0),
-        DType::BF16 => Some(f64::from(f32::from_bits(0x7f7f_0000))),
-        DType::F32 => Some(f64::from(f32::MAX)),
-        DType::F64 => Some(f64::MAX),
-        DType::Bool | DType::U8 | DType::I32 | DType::I64 | DType::U32 => None,
-    }
 }

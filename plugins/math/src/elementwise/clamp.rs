@@ -6,7 +6,8 @@ use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// `min(max(x, min), max)`: `max` wins where `min` is larger. NaN in the operand or a bound is NaN in the result. The
+/// `min(max(x, min), max)`: `max` wins where `min` is larger. NaN in the operand or a bound is NaN in the result. A
+/// bound beyond the range of an integer type stops at its end. The
 /// gradient is g for min ≤ x ≤ max, else 0.
 pub fn clamp() -> OpForm {
     OpForm {
@@ -16,8 +17,8 @@ pub fn clamp() -> OpForm {
         inputs: vec![InputSpec::required("x", "any shape")],
         outputs: vec!["y".into()],
         attrs: vec![
-            AttrSpec::open("min", "the smallest result; integers drop its fraction", AttrKind::Float),
-            AttrSpec::open("max", "the largest result; integers drop its fraction", AttrKind::Float),
+            AttrSpec::open("min", "the smallest result; integers drop its fraction", AttrKind::Bound),
+            AttrSpec::open("max", "the largest result; integers drop its fraction", AttrKind::Bound),
         ],
         types: TypeRule::custom(|inputs, attrs| {
             inputs[0].expect_dtype("clamp", 0, takes::numbers, "numbers")?;
@@ -46,13 +47,13 @@ pub fn clamp() -> OpForm {
 }
 
 fn check_bounds(attrs: &Attrs) -> Result<(), TypeIssue> {
-    if attrs.opt_float("min").is_none() && attrs.opt_float("max").is_none() {
+    if attrs.opt_literal("min").is_none() && attrs.opt_literal("max").is_none() {
         return Err(TypeIssue::new("`clamp` has no bound").help("give `min`, `max` or both"));
     }
     Ok(())
 }
 
 fn clamped(x: E, attrs: &Attrs) -> E {
-    let x = attrs.opt_float("min").map_or(x, |min| x.max(min));
-    attrs.opt_float("max").map_or(x, |max| x.min(max))
+    let x = attrs.opt_literal("min").map_or(x, |min| x.max(min));
+    attrs.opt_literal("max").map_or(x, |max| x.min(max))
 }

@@ -1,7 +1,5 @@
 //! `full_like`.
 
-use engine_core::bug;
-use engine_core::ir::{Attr, Literal};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
 };
@@ -15,11 +13,11 @@ pub fn full_like() -> OpForm {
         summary: "Fills a tensor of the operand's type and shape with one number.".into(),
         inputs: vec![InputSpec::required("x", "gives type and shape")],
         outputs: vec!["y".into()],
-        attrs: vec![AttrSpec::must("value", "the number", AttrKind::Literal)],
+        attrs: vec![AttrSpec::must("value", "the number", AttrKind::Element)],
         types: TypeRule::custom(|inputs, _| Ok(vec![inputs[0].clone()])),
         lower: Lower::expand(|b, call| {
             let ty = b.ty(call.inputs[0]).clone();
-            vec![b.full(number(call.attrs.get("value")), ty)]
+            vec![b.full(call.attrs.literal("value"), ty)]
         }),
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
@@ -30,12 +28,5 @@ pub fn full_like() -> OpForm {
             outputs: vec![("f32[2]", vec![-1.5, -1.5])],
         }],
         role: Role::Plain,
-    }
-}
-
-fn number(attr: &Attr) -> Literal {
-    match attr {
-        Attr::Lit(number) => *number,
-        other => bug!("`value` is {other}, not a number"),
     }
 }

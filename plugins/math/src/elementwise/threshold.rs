@@ -15,12 +15,12 @@ pub fn threshold() -> OpForm {
         inputs: vec![InputSpec::required("x", "any shape")],
         outputs: vec!["y".into()],
         attrs: vec![
-            AttrSpec::with_default("threshold", "what elements must exceed to stay", AttrKind::Float, 0.0),
-            AttrSpec::with_default("value", "what replaces the others", AttrKind::Float, 0.0),
+            AttrSpec::with_default("threshold", "what elements must exceed to stay", AttrKind::Element, 0.0),
+            AttrSpec::with_default("value", "what replaces the others", AttrKind::Element, 0.0),
         ],
         types: TypeRule::Broadcast { allowed: takes::numbers },
         lower: Lower::map_with(1, |x, attrs| {
-            E::select(x[0].le(attrs.float("threshold")), attrs.float("value"), x[0])
+            E::select(x[0].le(attrs.literal("threshold")), attrs.literal("value"), x[0])
         }),
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[0.0, 1.0] },
@@ -45,9 +45,9 @@ pub fn threshold_backward() -> OpForm {
             InputSpec::required("x", "what is compared; it broadcasts with `grad`"),
         ],
         outputs: vec!["y".into()],
-        attrs: vec![AttrSpec::with_default("threshold", "what elements must exceed", AttrKind::Float, 0.0)],
+        attrs: vec![AttrSpec::with_default("threshold", "what elements must exceed", AttrKind::Element, 0.0)],
         types: TypeRule::Broadcast { allowed: DType::is_float },
-        lower: Lower::map_with(2, |x, attrs| E::select(x[1].gt(attrs.float("threshold")), x[0], 0.0)),
+        lower: Lower::map_with(2, |x, attrs| E::select(x[1].gt(attrs.literal("threshold")), x[0], 0.0)),
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[0.0] },
         examples: vec![Example {

@@ -23,7 +23,7 @@ pub(super) fn spread(mut insts: Vec<&mut Inst>, sharing: &[Sharing], n_points: u
     let mut streams: Vec<(usize, Address)> = vec![];
     for inst in &insts {
         let stream = match (&inst.op, inst.dest) {
-            (Op::Load { operand, address, index: None }, _) => Some((*operand, address.clone())),
+            (Op::Load { operand, address, index: None, .. }, _) => Some((*operand, address.clone())),
             (Op::Store { operand, address, .. }, _) => Some((*operand, address.clone())),
             (_, Dest::Operand(operand)) => Some((operand, Address::new(&Access::dense(&[n_points])))),
             _ => None,

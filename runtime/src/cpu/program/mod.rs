@@ -105,8 +105,8 @@ pub struct Index {
 /// What an instruction does; the counterpart of [`TileOp`].
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Reads an operand.
-    Load { operand: usize, address: Address, index: Option<Index> },
+    /// Reads an operand; a copy of its elements if they are overwritten before their last use.
+    Load { operand: usize, address: Address, index: Option<Index>, is_copied: bool },
     /// A coordinate.
     Coord(Address),
     /// Random bits; with a shift, what is left of them after it, as f32.
@@ -412,7 +412,7 @@ impl<'t> Compiler<'t> {
                 let index =
                     index.map(|(reg, stride)| Index { reg: arg(reg), dtype: dtype_of(reg), stride, by_row });
                 let address = Address::with_fills(access, |fill| literal_bits(fill, inst.dtype));
-                Op::Load { operand: *operand, address, index }
+                Op::Load { operand: *operand, address, index, is_copied: false }
             }
             TileOp::Const(_) => panic!("bug: a constant is not an instruction"),
             TileOp::Coord(access) => Op::Coord(Address::new(access)),
@@ -457,6 +457,7 @@ impl<'t> Compiler<'t> {
         for pass in &mut passes {
             self.write_directly(&mut pass.element);
         }
+        self.copy_overwritten(&mut passes);
         match self.layout.is_resident {
             true => self.fetch(passes.iter_mut().flat_map(|pass| &mut pass.element).collect()),
             false => passes.iter_mut().for_each(|pass| self.fetch(pass.element.iter_mut().collect())),
@@ -538,6 +539,36 @@ impl<'t> Compiler<'t> {
         }
     }
 
+    /// A load yields a view of its operand's memory where it can. If a store in place changes that memory before the
+    /// last use of the load, the load has to copy its elements.
+    fn copy_overwritten(&mut self, passes: &mut [Pass]) {
+        let sharing = self.layout.sharing;
+        let lists = passes.iter_mut().flat_map(|pass| [&mut pass.row, &mut pass.element]);
+        let mut insts: Vec<&mut Inst> =
+            lists.chain([&mut self.program.last_row]).flat_map(|list| list.iter_mut()).collect();
+        let mut last_use: HashMap<Reg, usize> = HashMap::new();
+        for (at, inst) in insts.iter().enumerate() {
+            inst.op.args().for_each(|arg| _ = last_use.insert(arg, at));
+        }
+        let writes: Vec<(usize, Sharing)> = insts
+            .iter()
+            .enumerate()
+            .filter_map(|(at, inst)| Some((at, sharing[inst.written_operand()?])))
+            .filter(|(_, sharing)| *sharing != Sharing::Alone)
+            .collect();
+        for inst in &mut insts {
+            let last = last_use.get(&inst.reg).copied().unwrap_or(0);
+            if let Op::Load { operand, is_copied, .. } = &mut inst.op {
+                let overwrites = |sharing: Sharing| match sharing {
+                    Sharing::Alone => false,
+                    Sharing::InPlace(read) => read == *operand,
+                    Sharing::Overlaps => true,
+                };
+                *is_copied = writes.iter().any(|&(at, sharing)| at < last && overwrites(sharing));
+            }
+        }
+    }
+
     /// For a plain store: the instruction that may as well write the operand itself.
     fn direct_target(&self, insts: &[Inst], at: usize, n_points: usize) -> Option<(usize, usize)> {
         let Op::Store { operand, address, value: Arg::Local(value) } = &insts[at].op else { return None };
@@ -568,7 +599,7 @@ impl<'t> Compiler<'t> {
         };
         self.program.passes.len() <= 1
             && insts.iter().all(|inst| match &inst.op {
-                Op::Load { operand, address, index } if *operand == read => {
+                Op::Load { operand, address, index, .. } if *operand == read => {
                     index.is_none() && address.is_identity(n_points) && !is_late(inst.reg)
                 }
                 _ => true,
@@ -578,6 +609,16 @@ impl<'t> Compiler<'t> {
 
 fn is_reduce(inst: &TileInst) -> bool {
     matches!(inst.op, TileOp::Reduce { .. })
+}
+
+impl Inst {
+    /// The operand that it writes, if it writes one.
+    fn written_operand(&self) -> Option<usize> {
+        match (&self.op, &self.dest) {
+            (Op::Store { operand, .. }, _) | (_, Dest::Operand(operand)) => Some(*operand),
+            _ => None,
+        }
+    }
 }
 
 impl Op {

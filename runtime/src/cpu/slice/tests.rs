@@ -150,7 +150,7 @@ fn integer_arithmetic_wraps_truncates_and_survives_zero() {
         of_binary(Binary::Pow, &[3i64, -1, 2, 0, -2], &[39, -3, -1, 0, 3]),
         [3i64.pow(39), -1, 0, 1, -8]
     );
-    assert_eq!(of_binary(Binary::Shr, &[-8, 8], &[1, 33]), [-4, 4]);
+    assert_eq!(of_binary(Binary::Shr, &[-8, 8, -8], &[1, 33, 33]), [-4, 0, -1]);
     assert_eq!(of_binary(Binary::Xor, &[6u8, 1], &[3, 1]), [5, 0]);
     assert_eq!(of_unary(Unary::Sign, &[-9i64, 0, 4]), [-1, 0, 1]);
     let mut flipped = [9; 2];

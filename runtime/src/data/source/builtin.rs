@@ -28,11 +28,15 @@ impl Source for SyntheticDigits {
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
         context.check_options(&["n_train", "n_test", "seed"])?;
         let seed = context.count("seed", i64::MAX as usize)?.map_or(digits::DEFAULT_SEED, |seed| seed as u64);
-        draw_digits(seed, context, None)
+        draw_digits(seed, context, (Provenance::Synthetic, None))
     }
 }
 
-fn draw_digits(seed: u64, context: &LoadContext, note: Option<String>) -> Result<DataSet, DataError> {
+fn draw_digits(
+    seed: u64,
+    context: &LoadContext,
+    (provenance, note): (Provenance, Option<String>),
+) -> Result<DataSet, DataError> {
     let n_train = context.count("n_train", MOST_ROWS)?.unwrap_or(digits::N_TRAIN);
     let n_test = context.count("n_test", MOST_ROWS)?.unwrap_or(digits::N_TEST);
     let mut splits = IndexMap::new();
@@ -40,7 +44,8 @@ fn draw_digits(seed: u64, context: &LoadContext, note: Option<String>) -> Result
         let drawn = digits::draw(seed, part, n_rows)?;
         splits.insert(name.to_string(), labelled(drawn.images, drawn.labels)?);
     }
-    Ok(DataSet { name: SyntheticDigits.name().to_string(), provenance: Provenance::Synthetic, note, splits })
+    let (name, names) = (SyntheticDigits.name().to_string(), IndexMap::new());
+    Ok(DataSet { name, provenance, note, splits, names })
 }
 
 fn labelled(images: HostTensor, labels: HostTensor) -> Result<Split, DataError> {
@@ -115,7 +120,15 @@ impl Source for IdxSet {
                 let files = FILES.map(|file| dir.join(format!("{file}.gz")));
                 self.read(&files, Provenance::Downloaded { dir }, context)
             }
-            Err(why) => draw_digits(digits::DEFAULT_SEED, context, Some(self.stand_in_note(context, &why))),
+            Err(why) => {
+                let folders = context.folders(self.name);
+                let folders: Vec<String> =
+                    folders.iter().map(|folder| folder.display().to_string()).collect();
+                let why = format!("it is not in {}, and {why}", folders.join(", "));
+                let (provenance, note) =
+                    context.stand_in("the built-in synthetic digits", self.name, &why)?;
+                draw_digits(digits::DEFAULT_SEED, context, (provenance, Some(note)))
+            }
         }
     }
 }
@@ -156,7 +169,7 @@ impl IdxSet {
         let train = self.read_split(train_images, train_labels, n_train)?;
         let test = self.read_split(test_images, test_labels, n_test)?;
         let splits = IndexMap::from([("train".to_string(), train), ("test".to_string(), test)]);
-        Ok(DataSet { name: self.name.to_string(), provenance, note: None, splits })
+        Ok(DataSet { name: self.name.to_string(), provenance, note: None, splits, names: IndexMap::new() })
     }
 
     fn read_split(
@@ -175,7 +188,7 @@ impl IdxSet {
             return Err(self.wrong_content(labels_at, expected, format!("{labels:?}")));
         }
         let n_rows = n_rows.unwrap_or(images.shape()[0]);
-        labelled(images.first_rows(n_rows), labels.first_rows(n_rows))
+        labelled(images.first_rows(n_rows)?, labels.first_rows(n_rows)?)
     }
 
     fn wrong_content(&self, path: &Path, expected: String, found: String) -> DataError {
@@ -193,16 +206,6 @@ impl IdxSet {
     #[cfg(not(feature = "download"))]
     fn download(&self, _: &LoadContext) -> Result<PathBuf, String> {
         Err("this build cannot download".to_string())
-    }
-
-    fn stand_in_note(&self, context: &LoadContext, why: &str) -> String {
-        let folders = context.folders(self.name);
-        let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        format!(
-            "the built-in synthetic digits stand in for `{}`: it is not in {}, and {why}",
-            self.name,
-            folders.join(", ")
-        )
     }
 }
 

@@ -3,9 +3,9 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use engine_core::ir::{Attr, Literal, Symbol};
+use engine_core::ir::{Attr, DType, Literal, Symbol};
 
-use super::{DataError, VALIDATION};
+use super::{DataError, Provenance, VALIDATION};
 use crate::data::table::in_archive;
 
 /// Where a source may look, what it may do, and how the pipeline sets it up.
@@ -15,8 +15,12 @@ pub struct LoadContext {
     pub roots: Vec<PathBuf>,
     /// Whether the network must not be used.
     pub offline: bool,
+    /// Whether data of the program's own making may stand in for a set that cannot be had.
+    pub stand_in: bool,
     /// Settings of the source in the pipeline.
     pub options: Vec<(Symbol, Attr)>,
+    /// Element types that the pipeline declares for fields. A source that reads text takes them; others have their own.
+    pub types: Vec<(Symbol, DType)>,
     /// Told what takes long, such as a download, before it starts.
     pub say: fn(&str),
 }
@@ -28,12 +32,30 @@ impl LoadContext {
         let from_env = env::var_os("ENGINE_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let offline = env::var_os("ENGINE_OFFLINE").is_some_and(|value| !value.is_empty() && value != "0");
         let roots = [data_dir.map(Path::to_path_buf), from_env, Some(PathBuf::from("data"))];
-        LoadContext { roots: roots.into_iter().flatten().collect(), offline, options: vec![], say: |_| {} }
+        let roots = roots.into_iter().flatten().collect();
+        LoadContext { roots, offline, stand_in: true, options: vec![], types: vec![], say: |_| {} }
     }
 
     /// Looks in the given folder alone and stays off the network.
     pub fn offline_in(dir: &Path) -> Self {
-        LoadContext { roots: vec![dir.to_path_buf()], offline: true, options: vec![], say: |_| {} }
+        let roots = vec![dir.to_path_buf()];
+        LoadContext { roots, offline: true, stand_in: true, options: vec![], types: vec![], say: |_| {} }
+    }
+
+    /// Where data of the program's own making comes from that stands in for what cannot be had, and what the user is told
+    /// of it; `what` is that data.
+    ///
+    /// # Errors
+    /// If no data may stand in.
+    pub fn stand_in(&self, what: &str, wanted: &str, why: &str) -> Result<(Provenance, String), DataError> {
+        let wanted = wanted.to_string();
+        match self.stand_in {
+            true => {
+                let note = format!("{what} stand in for `{wanted}`: {why}");
+                Ok((Provenance::StandIn { wanted }, note))
+            }
+            false => Err(DataError::NoStandIn { wanted, why: why.to_string() }),
+        }
     }
 
     /// The folders in which the files of a set may lie: under each root its folder named like the set, then the
@@ -108,6 +130,24 @@ impl LoadContext {
                 found: found.to_string(),
             }),
         }
+    }
+
+    /// The option of that name as a truth value.
+    pub fn truth(&self, name: &str) -> Result<Option<bool>, DataError> {
+        match self.options.iter().find(|(option, _)| &**option == name) {
+            None => Ok(None),
+            Some((_, Attr::Lit(Literal::Bool(value)))) => Ok(Some(*value)),
+            Some((_, found)) => Err(DataError::BadOption {
+                name: name.to_string(),
+                expected: "`true` or `false`".to_string(),
+                found: found.to_string(),
+            }),
+        }
+    }
+
+    /// The element type that the pipeline declares for a field.
+    pub fn dtype(&self, field: &str) -> Option<DType> {
+        self.types.iter().find(|(name, _)| &**name == field).map(|(_, dtype)| *dtype)
     }
 
     /// Fails on an option that is none of `known`.

@@ -1,27 +1,33 @@
 //! The source `csv`: tables with a column to predict.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use engine_core::ir::{Attr, Literal};
+use engine_core::ir::{Attr, DType, Literal};
+use engine_core::pipeline::DataDecl;
 use indexmap::IndexMap;
 
 use super::files::{empty_set, expect, split_names};
-use super::{DataError, DataSet, LoadContext, Source, Split};
-use crate::data::csv::{self, Record, Records};
-use crate::data::table::TableError;
+use super::{DataError, DataSet, FieldNames, LoadContext, Source, Split};
+use crate::data::cells::{CellFault, Cells, Missing, Place, Policy, shortened};
+use crate::data::csv::{Columns, Reading, Record, Records, dropped_note};
+use crate::data::table::{TableError, bytes_of};
 use crate::tensor::HostTensor;
 
-/// The field `features`, `f32[rows, columns]`, and, if a column is named as such, `label`.
+/// The field `features`, `[rows, columns]`, and, if a column is named as such, `label`.
 pub(super) struct Csv;
 
+const NAME: &str = "csv";
 const FILE: &str = "file";
+const FEATURES: &str = "features";
 const LABEL: &str = "label";
+const LABEL_AS: &str = "label_as";
 const SEPARATOR: &str = "separator";
+const MISSING: &str = "missing";
+const NON_FINITE: &str = "non_finite";
 
 impl Source for Csv {
     fn name(&self) -> &str {
-        "csv"
+        NAME
     }
 
     fn summary(&self) -> &str {
@@ -29,7 +35,7 @@ impl Source for Csv {
     }
 
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
-        context.check_options(&[FILE, LABEL, SEPARATOR, "splits"])?;
+        context.check_options(&[FILE, LABEL, LABEL_AS, SEPARATOR, MISSING, NON_FINITE, "splits"])?;
         let Some(file) = context.text(FILE)? else {
             return Err(DataError::BadOption {
                 name: FILE.to_string(),
@@ -37,13 +43,62 @@ impl Source for Csv {
                 found: "left out".to_string(),
             });
         };
-        let (separator, label) = (separator(context)?, Label::new(context)?);
-        let mut tables = IndexMap::new();
+        let format = Format::new(context)?;
+        let mut tables: IndexMap<String, Table> = IndexMap::new();
         for split in split_names(context, &[(FILE, file)])? {
             let path = expect(context, file, &split)?;
-            tables.insert(split, Table::read(path, separator, label.as_ref())?);
+            let table = Table::read(path, &format, tables.values().next())?;
+            tables.insert(split, table);
         }
-        set(self.name(), &tables, label.is_some())
+        set(&tables, &format, context.dtype(LABEL))
+    }
+}
+
+/// How the rows of `engine predict` are read for an input of this data source: with its separator, and with its policy
+/// but that no row is left out.
+///
+/// # Errors
+/// If an option of the source is not understood.
+pub fn reading_for(decl: &DataDecl, dtype: DType) -> Result<Reading, DataError> {
+    if decl.source != NAME {
+        return Ok(Reading { dtype, ..Reading::default() });
+    }
+    let context = LoadContext { options: decl.options.clone(), ..LoadContext::offline_in(Path::new("")) };
+    let Format { separator, policy, .. } = Format::new(&context)?;
+    let missing = if policy.missing == Missing::Drop { Missing::Refuse } else { policy.missing };
+    Ok(Reading { dtype, separator, policy: Policy { missing, ..policy }, columns: None })
+}
+
+/// What the options say.
+struct Format {
+    separator: char,
+    policy: Policy,
+    label: Option<Label>,
+    label_as: Option<LabelAs>,
+    dtype: DType,
+}
+
+/// What the column of labels is said to hold.
+#[derive(Clone, Copy, PartialEq)]
+enum LabelAs {
+    Classes,
+    Numbers,
+}
+
+impl Format {
+    fn new(context: &LoadContext) -> Result<Format, DataError> {
+        let missing = [("refuse", Missing::Refuse), ("drop", Missing::Drop), ("nan", Missing::Nan)];
+        let label_as = [("classes", LabelAs::Classes), ("numbers", LabelAs::Numbers)];
+        Ok(Format {
+            separator: separator(context)?,
+            policy: Policy {
+                missing: choice(context, MISSING, &missing)?.unwrap_or_default(),
+                non_finite: context.truth(NON_FINITE)?.unwrap_or(false),
+            },
+            label: Label::new(context)?,
+            label_as: choice(context, LABEL_AS, &label_as)?,
+            dtype: context.dtype(FEATURES).unwrap_or(DType::F32),
+        })
     }
 }
 
@@ -58,6 +113,23 @@ fn separator(context: &LoadContext) -> Result<char, DataError> {
             found: Attr::from(text).to_string(),
         }),
     }
+}
+
+fn choice<T: Copy>(
+    context: &LoadContext,
+    option: &str,
+    choices: &[(&str, T)],
+) -> Result<Option<T>, DataError> {
+    let Some(text) = context.text(option)? else { return Ok(None) };
+    let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, choice)| *choice);
+    chosen.map(Some).ok_or_else(|| {
+        let words: Vec<String> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        DataError::BadOption {
+            name: option.to_string(),
+            expected: words.join(" or "),
+            found: Attr::from(text).to_string(),
+        }
+    })
 }
 
 /// The column to predict.
@@ -80,7 +152,8 @@ impl Label {
         })
     }
 
-    fn column(&self, names: &[String]) -> Result<usize, DataError> {
+    fn column(&self, columns: &Columns) -> Result<usize, DataError> {
+        let names = columns.names.clone().unwrap_or_else(|| numbers(columns.n_columns));
         let column = match self {
             Label::Number(column) => Some(*column).filter(|column| *column < names.len()),
             Label::Name(label) => names.iter().position(|name| name == label),
@@ -96,118 +169,239 @@ impl Label {
     }
 }
 
+/// What columns without names are called.
+fn numbers(n_columns: usize) -> Vec<String> {
+    (1..=n_columns).map(|number| number.to_string()).collect()
+}
+
+/// A cell of the column of labels.
+struct LabelCell {
+    line: usize,
+    text: String,
+}
+
 /// What a file holds.
 struct Table {
     path: PathBuf,
-    features: Vec<f32>,
-    n_features: usize,
-    labels: Vec<String>,
+    columns: Columns,
+    /// The columns of features.
+    taken: Vec<usize>,
+    features: Cells,
+    label: Option<usize>,
+    labels: Vec<LabelCell>,
     n_rows: usize,
+    n_dropped: usize,
 }
 
 impl Table {
-    fn read(path: PathBuf, separator: char, label: Option<&Label>) -> Result<Table, DataError> {
-        let bytes = fs::read(&path).map_err(|error| TableError::Unreadable { path: path.clone(), error })?;
+    /// Reads a file. Where both have names, its columns are those of the first file of the set.
+    fn read(path: PathBuf, format: &Format, first: Option<&Table>) -> Result<Table, DataError> {
+        let bytes = bytes_of(&path)?;
         let text = String::from_utf8_lossy(&bytes);
-        let mut table =
-            Table { path: path.clone(), features: vec![], n_features: 0, labels: vec![], n_rows: 0 };
-        let mut label_column = None;
-        for (i, record) in Records::new(&path, &text, separator).enumerate() {
+        let mut table: Option<Table> = None;
+        for record in Records::new(&path, &text, format.separator) {
             let record = record?;
-            if i == 0 {
-                let (names, has_head) = names(&record);
-                label_column = label.map(|label| label.column(&names)).transpose()?;
-                table.n_features = names.len() - usize::from(label_column.is_some());
-                if has_head {
-                    continue;
+            match &mut table {
+                Some(table) => table.push(&record, format)?,
+                None => {
+                    let mut begun = Table::begin(path.clone(), &record, format, first)?;
+                    if begun.columns.names.is_none() {
+                        begun.push(&record, format)?;
+                    }
+                    table = Some(begun);
                 }
             }
-            table.push(&record, label_column)?;
         }
-        match table.n_rows {
-            0 => Err(TableError::NoRows { path }.into()),
-            _ => Ok(table),
-        }
+        table.filter(|table| table.n_rows > 0).ok_or_else(|| TableError::NoRows { path }.into())
     }
 
-    fn push(&mut self, record: &Record<'_>, label: Option<usize>) -> Result<(), TableError> {
-        for column in (0..record.fields.len()).filter(|&column| Some(column) != label) {
-            self.features.push(csv::number(&self.path, record, column)? as f32);
+    fn begin(
+        path: PathBuf,
+        record: &Record<'_>,
+        format: &Format,
+        first: Option<&Table>,
+    ) -> Result<Table, DataError> {
+        let columns = Columns::of(record);
+        let label = match (&format.label, first.and_then(Table::label_name)) {
+            (Some(_), Some(name)) if columns.names.is_some() => {
+                Some(Label::Name(name.to_string()).column(&columns)?)
+            }
+            (Some(label), _) => Some(label.column(&columns)?),
+            (None, _) => None,
+        };
+        let others = (0..columns.n_columns).filter(|&column| Some(column) != label).collect();
+        let taken = match (first.and_then(Table::feature_names), &columns.names) {
+            (Some(wanted), Some(_)) => columns.select(&path, &wanted)?,
+            _ => others,
+        };
+        let features = Cells::new(format.dtype, format.policy);
+        let table = Table { path, columns, taken, features, label, labels: vec![], n_rows: 0, n_dropped: 0 };
+        // Names that are there twice cannot be told apart later.
+        if let Some(names) = table.feature_names() {
+            table.columns.select(&table.path, &names)?;
         }
-        self.labels.extend(label.map(|column| record.fields[column].to_string()));
+        Ok(table)
+    }
+
+    fn label_name(&self) -> Option<&str> {
+        self.columns.name(self.label?)
+    }
+
+    fn feature_names(&self) -> Option<Vec<String>> {
+        let names = self.columns.names.as_ref()?;
+        Some(self.taken.iter().map(|&column| names[column].clone()).collect())
+    }
+
+    fn push(&mut self, record: &Record<'_>, format: &Format) -> Result<(), TableError> {
+        let label = self.label.map(|column| &record.fields[column]);
+        let lacks_label = label.is_some_and(|text| is_missing_label(text, format));
+        let lacks_feature =
+            || self.taken.iter().any(|&column| format.policy.is_missing(&record.fields[column]));
+        if format.policy.missing == Missing::Drop && (lacks_label || lacks_feature()) {
+            self.n_dropped += 1;
+            return Ok(());
+        }
+        for &column in &self.taken {
+            let name = self.columns.name(column);
+            let place = Place { path: &self.path, line: record.line, column, name };
+            self.features.push(&place, &record.fields[column])?;
+        }
+        self.labels.extend(label.map(|text| LabelCell { line: record.line, text: text.to_string() }));
         self.n_rows += 1;
         Ok(())
     }
-}
 
-/// The names of the columns, and whether the record holds them; otherwise they are numbers.
-fn names(record: &Record<'_>) -> (Vec<String>, bool) {
-    match csv::is_head(record) {
-        true => (record.fields.iter().map(|field| field.to_string()).collect(), true),
-        false => ((1..=record.fields.len()).map(|number| number.to_string()).collect(), false),
+    /// A fault of a label.
+    fn fault(&self, cell: &LabelCell, fault: CellFault) -> TableError {
+        self.label_place(cell).fault(fault)
+    }
+
+    fn label_place(&self, cell: &LabelCell) -> Place<'_> {
+        let column = self.label.unwrap_or_default();
+        Place { path: &self.path, line: cell.line, column, name: self.columns.name(column) }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = dropped_note(&self.path, self.n_dropped);
+        notes.extend(self.features.rounded_note());
+        notes
     }
 }
 
-fn set(source: &str, tables: &IndexMap<String, Table>, has_label: bool) -> Result<DataSet, DataError> {
+/// Whether a label says that there is none. As the name of a class, `NA` is a name like others.
+fn is_missing_label(text: &str, format: &Format) -> bool {
+    match format.label_as {
+        Some(LabelAs::Classes) => text.is_empty(),
+        _ => format.policy.is_missing(text),
+    }
+}
+
+fn set(
+    tables: &IndexMap<String, Table>,
+    format: &Format,
+    label_dtype: Option<DType>,
+) -> Result<DataSet, DataError> {
     let Some(first) = tables.values().next() else { return Err(DataError::NoRows) };
-    let mut set = empty_set(source, &first.path);
-    let kind = Kind::of(tables.values().flat_map(|table| &table.labels));
+    let mut set = empty_set(NAME, &first.path);
+    let kind = Kind::of(tables, format, label_dtype)?;
+    let mut notes = vec![];
     for (split, table) in tables {
-        if table.n_features != first.n_features {
+        if table.taken.len() != first.taken.len() {
             return Err(DataError::WrongContent {
                 path: table.path.clone(),
                 set: set.name,
-                expected: format!("{} columns of features", first.n_features),
-                found: table.n_features.to_string(),
+                expected: format!("{} columns of features", first.taken.len()),
+                found: table.taken.len().to_string(),
             });
         }
-        let features = HostTensor::from_slice(&[table.n_rows, table.n_features], &table.features)?;
-        let mut fields = IndexMap::from([("features".to_string(), features)]);
-        if has_label {
-            fields.insert(LABEL.to_string(), kind.tensor(&table.labels)?);
+        let features = table.features.tensor(&[table.n_rows, table.taken.len()])?;
+        notes.extend(table.notes());
+        let mut fields = IndexMap::from([(FEATURES.to_string(), features)]);
+        if format.label.is_some() {
+            let (labels, note) = kind.tensor(table, format)?;
+            notes.extend(note);
+            fields.insert(LABEL.to_string(), labels);
         }
         set.splits.insert(split.clone(), Split::new(fields)?);
+    }
+    set.note = (!notes.is_empty()).then(|| notes.join("; "));
+    if let Some(columns) = first.feature_names() {
+        set.names.insert(FEATURES.to_string(), FieldNames { columns, ..FieldNames::default() });
+    }
+    if let Kind::Classes(classes, _) = kind {
+        set.names.insert(LABEL.to_string(), FieldNames { classes, ..FieldNames::default() });
     }
     Ok(set)
 }
 
 /// What a column of labels holds in all splits.
 enum Kind {
-    /// Whole numbers: `i32`.
-    Whole,
-    /// Numbers: `f32`.
-    Numbers,
-    /// Names of classes, sorted: `i32`, the place in this list.
-    Classes(Vec<String>),
+    /// Numbers of this type.
+    Numbers(DType),
+    /// Names of classes, sorted; each label is the place in this list, in this type.
+    Classes(Vec<String>, DType),
 }
 
 impl Kind {
-    fn of<'l>(labels: impl Iterator<Item = &'l String> + Clone) -> Kind {
-        if labels.clone().all(|label| label.parse::<i32>().is_ok()) {
-            return Kind::Whole;
+    /// Numbers if all labels are, classes if none is one; what is mixed must be said to be classes.
+    fn of(
+        tables: &IndexMap<String, Table>,
+        format: &Format,
+        dtype: Option<DType>,
+    ) -> Result<Kind, DataError> {
+        let cells = || tables.values().flat_map(|table| table.labels.iter().map(move |cell| (table, cell)));
+        if let Some((table, cell)) = cells().find(|(_, cell)| is_missing_label(&cell.text, format)) {
+            return Err(table.fault(cell, CellFault::Missing(cell.text.clone())).into());
         }
-        if labels.clone().all(|label| label.parse::<f64>().is_ok()) {
-            return Kind::Numbers;
+        let is_number = |cell: &LabelCell| cell.text.parse::<f64>().is_ok();
+        let n_numbers = cells().filter(|(_, cell)| is_number(cell)).count();
+        let n_names = cells().count() - n_numbers;
+        if format.label_as.is_none() && n_numbers > 0 && n_names > 0 {
+            let seeks_number = n_numbers < n_names;
+            if let Some((table, cell)) = cells().find(|(_, cell)| is_number(cell) == seeks_number) {
+                let text = shortened(&cell.text);
+                let fault = match seeks_number {
+                    true => CellFault::Mixed { text, found: "a number", n_others: n_names, others: "names" },
+                    false => {
+                        CellFault::Mixed { text, found: "a name", n_others: n_numbers, others: "numbers" }
+                    }
+                };
+                return Err(table.fault(cell, fault).into());
+            }
         }
-        let mut classes: Vec<String> = labels.cloned().collect();
-        classes.sort_unstable();
-        classes.dedup();
-        Kind::Classes(classes)
+        if format.label_as == Some(LabelAs::Classes) || (format.label_as.is_none() && n_names > 0) {
+            let mut classes: Vec<String> = cells().map(|(_, cell)| cell.text.clone()).collect();
+            classes.sort_unstable();
+            classes.dedup();
+            let dtype = dtype.filter(|dtype| matches!(dtype, DType::I64 | DType::U32));
+            return Ok(Kind::Classes(classes, dtype.unwrap_or(DType::I32)));
+        }
+        let all_fit = |fits: fn(&str) -> bool| cells().all(|(_, cell)| fits(&cell.text));
+        let own = match () {
+            () if all_fit(|text| text.parse::<i32>().is_ok()) => DType::I32,
+            () if all_fit(|text| text.parse::<i64>().is_ok()) => DType::I64,
+            () => DType::F32,
+        };
+        Ok(Kind::Numbers(dtype.unwrap_or(own)))
     }
 
-    fn tensor(&self, labels: &[String]) -> Result<HostTensor, DataError> {
-        let shape = [labels.len()];
-        let whole = |number: &dyn Fn(&String) -> i32| {
-            HostTensor::from_slice(&shape, &labels.iter().map(number).collect::<Vec<i32>>())
+    /// The labels of a file, and what a user must be told of them.
+    fn tensor(&self, table: &Table, format: &Format) -> Result<(HostTensor, Option<String>), DataError> {
+        let dtype = match self {
+            Kind::Numbers(dtype) | Kind::Classes(_, dtype) => *dtype,
         };
-        Ok(match self {
-            Kind::Whole => whole(&|label| label.parse().unwrap_or_default())?,
-            Kind::Classes(classes) => whole(&|label| classes.partition_point(|class| class < label) as i32)?,
-            Kind::Numbers => {
-                let numbers = labels.iter().map(|label| label.parse().unwrap_or(f32::NAN));
-                HostTensor::from_slice(&shape, &numbers.collect::<Vec<f32>>())?
+        let mut cells = Cells::new(dtype, format.policy);
+        for cell in &table.labels {
+            let place = table.label_place(cell);
+            match self {
+                Kind::Numbers(_) => cells.push(&place, &cell.text)?,
+                Kind::Classes(classes, _) => {
+                    let number = classes.partition_point(|class| *class < cell.text);
+                    cells.push(&place, &number.to_string())?;
+                }
             }
-        })
+        }
+        Ok((cells.tensor(&[table.labels.len()])?, cells.rounded_note()))
     }
 }
 
@@ -215,14 +409,23 @@ impl Kind {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::fs;
+
+    use engine_core::ir::Symbol;
+
     use super::*;
 
     struct Desk(tempfile::TempDir);
 
     impl Desk {
         fn load(&self, options: &[(&str, Attr)]) -> Result<DataSet, DataError> {
+            self.load_as(options, &[])
+        }
+
+        fn load_as(&self, options: &[(&str, Attr)], types: &[(&str, DType)]) -> Result<DataSet, DataError> {
             let options = options.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
-            Csv.load(&LoadContext { options, ..LoadContext::offline_in(self.0.path()) })
+            let types = types.iter().map(|(name, dtype)| (Symbol::from(*name), *dtype)).collect();
+            Csv.load(&LoadContext { options, types, ..LoadContext::offline_in(self.0.path()) })
         }
 
         fn write(&self, file: &str, text: &str) {
@@ -236,6 +439,13 @@ mod tests {
         desk
     }
 
+    /// The last part of an error's text: what follows the folder.
+    fn error(text: &str, options: &[(&str, Attr)]) -> String {
+        let file = [(FILE, Attr::from("train.csv"))];
+        let error = desk(text).load(&[&file[..], options].concat()).unwrap_err();
+        error.to_string().rsplit('/').next().unwrap().to_string()
+    }
+
     #[test]
     fn a_column_of_class_names_is_numbered_alike_in_all_splits() {
         let desk = desk("width;height;kind\n1;2;rose\n3;4;\"iris\"\n");
@@ -247,6 +457,21 @@ mod tests {
         assert_eq!(train["features"].to_f64(), [1.0, 2.0, 3.0, 4.0]);
         assert_eq!(train["label"].to_f64(), [1.0, 0.0]);
         assert_eq!(set.splits["test"].field("label").unwrap().to_f64(), [2.0]);
+        assert_eq!(set.names["label"].classes, ["iris", "rose", "tulip"]);
+        assert_eq!(set.names["features"].columns, ["width", "height"]);
+    }
+
+    #[test]
+    fn splits_agree_by_the_names_of_their_columns() {
+        let desk = desk("width,kind,height\n1,rose,2\n");
+        desk.write("test.csv", "height,extra,width,kind\n4,x,3,rose\n");
+        let options = [(FILE, "{split}.csv".into()), (LABEL, Attr::from(2))];
+        let set = desk.load(&options).unwrap();
+        assert_eq!(set.splits["test"].field(FEATURES).unwrap().to_f64(), [3.0, 4.0]);
+        desk.write("test.csv", "hight,width,kind\n4,3,rose\n");
+        let missing = desk.load(&options).unwrap_err().to_string();
+        assert!(missing.ends_with("test.csv: there is no column `height`"), "{missing}");
+        assert_eq!(error("a,a\n1,2\n", &[]), "train.csv: two columns are called `a`");
     }
 
     #[test]
@@ -258,18 +483,79 @@ mod tests {
         assert_eq!(format!("{:?}", label("7,1\n-8,2\n").unwrap()), "i32[2]");
         let numbers = label("7,1\n0.5,2\n").unwrap();
         assert_eq!((format!("{numbers:?}"), numbers.to_f64()), ("f32[2]".to_string(), vec![7.0, 0.5]));
+        let large = label("5000000001,1\n7,2\n").unwrap();
+        assert_eq!(large.as_slice::<i64>().unwrap(), [5_000_000_001, 7]);
         let plain = desk("1,2\n").load(&[(FILE, "train.csv".into())]).unwrap();
         assert_eq!(format!("{:?}", plain.splits["train"].fields()), r#"{"features": f32[1,2]}"#);
     }
 
+    /// One cell must not turn a column of numbers into names.
+    #[test]
+    fn a_label_that_is_missing_or_unlike_the_others_is_refused() {
+        let refused =
+            |cell: &str| error(&format!("x,y\n1,10\n2,20\n3,{cell}\n4,40\n"), &[(LABEL, "y".into())]);
+        assert_eq!(refused(""), "train.csv:4: column 2 (`y`): the value is missing");
+        assert_eq!(refused("NA"), "train.csv:4: column 2 (`y`): the value is missing (`NA`)");
+        let said = "train.csv:4: column 2 (`y`): `3O` is a name, 3 other cells of this column are numbers";
+        assert_eq!(refused("3O"), said);
+        assert_eq!(refused("inf"), "train.csv:4: column 2 (`y`): `inf` is not a finite number");
+        assert_eq!(refused("1e999"), "train.csv:4: column 2 (`y`): 1e999 is no f32");
+        let mixed = "x,y\n1,rose\n2,7\n3,iris\n";
+        let said = "train.csv:3: column 2 (`y`): `7` is a number, 2 other cells of this column are names";
+        assert_eq!(error(mixed, &[(LABEL, "y".into())]), said);
+        let classes = |text: &str| {
+            let options = [(FILE, "train.csv".into()), (LABEL, "y".into()), (LABEL_AS, "classes".into())];
+            desk(text).load(&options).unwrap().names[LABEL].classes.clone()
+        };
+        assert_eq!(classes(mixed), ["7", "iris", "rose"]);
+        assert_eq!(classes("x,y\n1,DE\n2,NA\n"), ["DE", "NA"]);
+    }
+
+    #[test]
+    fn rows_with_missing_cells_are_left_out_or_nan_if_asked_for() {
+        let text = "x,y\n1,10\n2,NA\n,30\n4,40\n";
+        let load = |missing: &str| {
+            desk(text).load(&[(FILE, "train.csv".into()), (LABEL, "y".into()), (MISSING, missing.into())])
+        };
+        let set = load("drop").unwrap();
+        assert_eq!(set.splits["train"].field(FEATURES).unwrap().to_f64(), [1.0, 4.0]);
+        assert_eq!(set.splits["train"].field(LABEL).unwrap().to_f64(), [10.0, 40.0]);
+        assert!(set.note.unwrap().ends_with("train.csv: 2 rows with missing cells are left out"));
+        assert!(load("nan").unwrap_err().to_string().ends_with("the value is missing (`NA`)"));
+        let said = "option `missing` cannot be \"mean\"";
+        assert_eq!(load("mean").unwrap_err().to_string(), said);
+    }
+
+    /// The type that the pipeline declares decides what is exact.
+    #[test]
+    fn whole_numbers_are_kept_where_the_declared_type_has_them() {
+        let text = "id\n16777217\n9007199254740993\n";
+        let features = |types: &[(&str, DType)]| {
+            let set = desk(text).load_as(&[(FILE, "train.csv".into())], types).unwrap();
+            (set.splits["train"].field(FEATURES).unwrap().clone(), set.note)
+        };
+        let (exact, note) = features(&[(FEATURES, DType::I64)]);
+        assert_eq!(
+            (exact.as_slice::<i64>().unwrap(), note),
+            (&[16_777_217, 9_007_199_254_740_993][..], None)
+        );
+        let (wide, note) = features(&[(FEATURES, DType::F64)]);
+        assert_eq!(wide.to_f64()[0], 16_777_217.0);
+        assert!(
+            note.unwrap()
+                .contains("train.csv:3: column 1 (`id`): 9007199254740993 becomes 9007199254740992 in f64")
+        );
+        let (_, note) = features(&[]);
+        assert!(
+            note.unwrap()
+                .contains("train.csv:2: column 1 (`id`): 16777217 becomes 16777216 in f32 (and 1 more)")
+        );
+    }
+
     #[test]
     fn what_is_wrong_is_named() {
-        let error = |text: &str, options: &[(&str, Attr)]| {
-            let file = [(FILE, Attr::from("train.csv"))];
-            let error = desk(text).load(&[&file[..], options].concat()).unwrap_err();
-            error.to_string().rsplit('/').next().unwrap().to_string()
-        };
-        assert_eq!(error("a,b\n1,2\n3,four\n", &[]), "train.csv:3: column 2: `four` is not a number");
+        let four = "train.csv:3: column 2 (`b`): `four` is not a number";
+        assert_eq!(error("a,b\n1,2\n3,four\n", &[]), four);
         assert_eq!(error("a,b\n1,2\n3\n", &[]), "train.csv:3: 1 columns, the lines before have 2");
         assert_eq!(error("a,b\n", &[]), "train.csv: has no rows");
         assert_eq!(error("a,b\n1,2\n", &[(LABEL, "c".into())]), "option `label` cannot be \"c\"");

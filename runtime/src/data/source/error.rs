@@ -136,6 +136,14 @@ pub enum DataError {
         /// The folders that were looked into.
         roots: String,
     },
+    /// A set cannot be had, and nothing may stand in for it.
+    #[error("`{wanted}` cannot be had: {why}")]
+    NoStandIn {
+        /// The set or the file.
+        wanted: String,
+        /// Why it cannot be had.
+        why: String,
+    },
     /// A file is sound but not of this set.
     #[error("{}: {found} was read where the set `{set}` has {expected}", .path.display())]
     WrongContent {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use engine_core::ir::{Attr, DType};
 use indexmap::IndexMap;
 
-use super::{DataError, DataSet, LoadContext, Provenance, Source, Split};
+use super::{DataError, DataSet, FieldNames, LoadContext, Provenance, Source, Split};
+use crate::data::csv::Reading;
 use crate::data::table;
-use crate::tensor::HostTensor;
 
 /// One field for each option, whose value is the name of its file.
 pub(super) struct Files;
@@ -42,27 +42,23 @@ impl Source for Files {
         let splits = split_names(context, &fields)?;
         let mut set = empty_set(self.name(), &expect(context, fields[0].1, &splits[0])?);
         for split in splits {
-            let read = |(field, file): &(&str, &str)| {
-                Ok((field.to_string(), rows(&expect(context, file, &split)?)?))
-            };
-            let read = fields.iter().map(read).collect::<Result<_, DataError>>()?;
+            let mut read = IndexMap::new();
+            for (field, file) in &fields {
+                let dtype = context.dtype(field).unwrap_or(DType::F32);
+                // Where both have names, the columns of a split are those of the first one.
+                let columns = set.names.get(*field).map(|names| names.columns.clone());
+                let reading = Reading { dtype, columns, ..Reading::default() };
+                let rows = table::read_as(&expect(context, file, &split)?, &reading)?;
+                rows.notes.into_iter().for_each(|note| set.add_note(note));
+                if let Some(columns) = rows.columns.names.filter(|_| !set.names.contains_key(*field)) {
+                    let names = FieldNames { columns, ..FieldNames::default() };
+                    set.names.insert(field.to_string(), names);
+                }
+                read.insert(field.to_string(), rows.tensor);
+            }
             set.splits.insert(split, Split::new(read)?);
         }
         Ok(set)
-    }
-}
-
-/// The numbers of a CSV file become `f32`, what others hold is left as it is.
-fn rows(path: &Path) -> Result<HostTensor, DataError> {
-    let rows = table::read(path)?;
-    let is_array = path.extension().is_some_and(|it| it == "npy" || it == "npz");
-    let is_array = is_array || table::in_archive(path).is_some();
-    match rows.dtype() {
-        DType::F64 if !is_array => {
-            let numbers: Vec<f32> = rows.to_f64().into_iter().map(|number| number as f32).collect();
-            Ok(HostTensor::from_slice(rows.shape(), &numbers)?)
-        }
-        _ => Ok(rows),
     }
 }
 
@@ -102,7 +98,8 @@ pub(super) fn expect(context: &LoadContext, file: &str, split: &str) -> Result<P
 pub(super) fn empty_set(source: &str, file: &Path) -> DataSet {
     let dir = file.parent().unwrap_or(Path::new("")).to_path_buf();
     let name = dir.file_name().map_or(source.into(), |folder| folder.to_string_lossy()).to_string();
-    DataSet { name, provenance: Provenance::Files { dir }, note: None, splits: IndexMap::new() }
+    let (splits, names) = (IndexMap::new(), IndexMap::new());
+    DataSet { name, provenance: Provenance::Files { dir }, note: None, splits, names }
 }
 
 #[cfg(test)]
@@ -113,6 +110,7 @@ mod tests {
 
     use super::*;
     use crate::data::{npy, vectors};
+    use crate::tensor::HostTensor;
 
     fn context(dir: &Path, options: &[(&str, &str)]) -> LoadContext {
         let options = options.iter().map(|(name, text)| ((*name).into(), Attr::from(*text))).collect();

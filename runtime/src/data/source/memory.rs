@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::{DataError, DataSet, LoadContext, Provenance, Source, Split};
+use super::{DataError, DataSet, FieldNames, LoadContext, Provenance, Source, Split};
 
 /// A source that gives what it was made of, for programs that have the engine as a library:
 ///
@@ -17,17 +17,24 @@ use super::{DataError, DataSet, LoadContext, Provenance, Source, Split};
 pub struct InMemory {
     name: String,
     splits: IndexMap<String, Split>,
+    names: IndexMap<String, FieldNames>,
 }
 
 impl InMemory {
     /// A source without rows, of the name that pipelines call it by.
     pub fn new(name: impl Into<String>) -> Self {
-        InMemory { name: name.into(), splits: IndexMap::new() }
+        InMemory { name: name.into(), splits: IndexMap::new(), names: IndexMap::new() }
     }
 
     /// Adds a split, or replaces the one of that name.
     pub fn split(mut self, name: impl Into<String>, rows: Split) -> Self {
         self.splits.insert(name.into(), rows);
+        self
+    }
+
+    /// Says what the columns and classes of a field are called; checkpoints keep that.
+    pub fn names(mut self, field: impl Into<String>, names: FieldNames) -> Self {
+        self.names.insert(field.into(), names);
         self
     }
 }
@@ -44,6 +51,6 @@ impl Source for InMemory {
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
         context.check_options(&[])?;
         let (name, splits) = (self.name.clone(), self.splits.clone());
-        Ok(DataSet { name, provenance: Provenance::Memory, note: None, splits })
+        Ok(DataSet { name, provenance: Provenance::Memory, note: None, splits, names: self.names.clone() })
     }
 }

@@ -18,9 +18,10 @@ mod set;
 mod tests;
 
 pub use context::LoadContext;
+pub use csv::reading_for;
 pub use error::DataError;
 pub use memory::InMemory;
-pub use set::{DataSet, Provenance, Split};
+pub use set::{DataSet, FieldNames, Provenance, Split};
 
 #[cfg(feature = "download")]
 pub(super) use builtin::{FILES, IdxSet};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 
 use super::DataError;
 use crate::tensor::HostTensor;
@@ -19,12 +20,38 @@ pub struct DataSet {
     pub note: Option<String>,
     /// The parts of the set by name, such as `train` and `test`.
     pub splits: IndexMap<String, Split>,
+    /// What columns and classes are called, by field, where the source knows.
+    pub names: IndexMap<String, FieldNames>,
+}
+
+/// What the columns and the classes of a field are called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldNames {
+    /// The columns of a row, in order; empty if they have no names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+    /// The classes that its whole numbers stand for, counted from 0; empty if they stand for none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
 }
 
 impl DataSet {
     /// Whether the program made the rows itself, so that results on them say nothing about the real task.
     pub fn is_synthetic(&self) -> bool {
-        self.provenance == Provenance::Synthetic
+        matches!(self.provenance, Provenance::Synthetic | Provenance::StandIn { .. })
+    }
+
+    /// What these rows of the program's own stand in for, if they do.
+    pub fn stands_in_for(&self) -> Option<&str> {
+        match &self.provenance {
+            Provenance::StandIn { wanted } => Some(wanted),
+            _ => None,
+        }
+    }
+
+    /// Adds a remark to what the user must be told.
+    pub fn add_note(&mut self, note: String) {
+        self.note = Some(self.note.take().map_or(note.clone(), |known| format!("{known}; {note}")));
     }
 
     /// The split of that name.
@@ -45,8 +72,13 @@ pub enum Provenance {
         /// Their folder.
         dir: PathBuf,
     },
-    /// Made by the program itself.
+    /// Made by the program itself, as was asked for.
     Synthetic,
+    /// Made by the program itself, in place of a set that cannot be had.
+    StandIn {
+        /// The set or the file that was asked for.
+        wanted: String,
+    },
     /// Given by the program that the engine is part of.
     Memory,
     /// Files fetched just now, with their checksums verified.
@@ -61,6 +93,7 @@ impl fmt::Display for Provenance {
         match self {
             Provenance::Files { dir } => write!(f, "files in {}", dir.display()),
             Provenance::Synthetic => f.write_str("synthetic"),
+            Provenance::StandIn { wanted } => write!(f, "synthetic, in place of `{wanted}`"),
             Provenance::Memory => f.write_str("in memory"),
             Provenance::Downloaded { dir } => write!(f, "downloaded to {}", dir.display()),
         }
@@ -118,13 +151,19 @@ impl Split {
         Split::new((0..N).map(field).collect::<Result<_, DataError>>()?)
     }
 
-    /// Some of the rows, in this order.
+    /// Some of the rows, in ascending order, and those that are `taken` from them: field by field, so that few rows are in
+    /// memory twice.
     ///
     /// # Errors
-    /// If there are none.
-    pub fn select(&self, rows: &[usize]) -> Result<Self, DataError> {
-        let selected = |(name, tensor): (&String, &HostTensor)| Ok((name.clone(), tensor.select_rows(rows)?));
-        Split::new(self.fields.iter().map(selected).collect::<Result<_, DataError>>()?)
+    /// If there is no memory for those that are taken.
+    pub(super) fn divided(self, kept: &[usize], taken: &[usize]) -> Result<[Self; 2], DataError> {
+        let mut fields = [IndexMap::new(), IndexMap::new()];
+        for (name, tensor) in self.fields {
+            fields[1].insert(name.clone(), tensor.select_rows(taken)?);
+            fields[0].insert(name, tensor.keep_rows(kept));
+        }
+        let [kept, taken] = fields.map(Split::new);
+        Ok([kept?, taken?])
     }
 
     /// How many rows every field has.

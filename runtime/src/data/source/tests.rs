@@ -71,20 +71,22 @@ fn the_folder_of_one_set_is_not_read_as_another() {
     let mnist = dir.path().join("mnist");
     write_set(&mnist, 3);
     let set = load("fashion-mnist", &small(&[&mnist])).unwrap();
-    assert_eq!(set.provenance, Provenance::Synthetic);
+    assert_eq!(set.stands_in_for(), Some("fashion-mnist"));
 }
 
 #[test]
 fn a_missing_set_is_replaced_by_digits_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let set = load("mnist", &small(&[dir.path()])).unwrap();
-    assert_eq!((set.name.as_str(), &set.provenance), ("synthetic-digits", &Provenance::Synthetic));
+    assert_eq!((set.name.as_str(), set.stands_in_for()), ("synthetic-digits", Some("mnist")));
     assert_eq!((set.splits["train"].n_rows(), set.splits["test"].n_rows()), (20, 10));
     let root = dir.path().display();
-    let expected = format!(
-        "the built-in synthetic digits stand in for `mnist`: it is not in {root}/mnist, {root}, and downloads are off"
-    );
+    let why = format!("it is not in {root}/mnist, {root}, and downloads are off");
+    let expected = format!("the built-in synthetic digits stand in for `mnist`: {why}");
     assert_eq!(set.note.unwrap(), expected);
+    let strict = LoadContext { stand_in: false, ..small(&[dir.path()]) };
+    check_error(load("mnist", &strict), &format!("`mnist` cannot be had: {why}"));
+    assert_eq!(load("synthetic-digits", &strict).unwrap().stands_in_for(), None);
 }
 
 #[test]
@@ -176,7 +178,13 @@ impl Source for Ramp {
         let x = HostTensor::from_slice(&[3], &[0.0f32, 1.0, 2.0])?;
         let train = Split::new(IndexMap::from([("x".to_string(), x)]))?;
         let splits = IndexMap::from([("train".to_string(), train)]);
-        Ok(DataSet { name: "ramp".to_string(), provenance: Provenance::Synthetic, note: None, splits })
+        Ok(DataSet {
+            name: "ramp".to_string(),
+            provenance: Provenance::Synthetic,
+            note: None,
+            splits,
+            names: IndexMap::new(),
+        })
     }
 }
 

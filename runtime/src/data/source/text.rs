@@ -1,14 +1,14 @@
 //! The source `text`: the bytes of a file, and which byte follows.
 
-use std::fs;
 use std::path::Path;
 
+use engine_core::ir::DType;
 use indexmap::IndexMap;
 
 use super::files::empty_set;
-use super::{DataError, DataSet, LoadContext, Provenance, Source, Split};
+use super::{DataError, DataSet, LoadContext, Source, Split};
 use crate::data::shuffle::epoch_order;
-use crate::data::table::TableError;
+use crate::data::table::bytes_of;
 use crate::tensor::HostTensor;
 
 /// The fields `context`, `u8[rows, context]`, and `next`, `u8[rows]`: the byte that follows.
@@ -43,8 +43,8 @@ impl Source for Text {
             });
         };
         let (mut set, bytes) = match context.find(Path::new(file)) {
-            Some(path) => (empty_set(self.name(), &path), read(&path)?),
-            None => stand_in(context, file),
+            Some(path) => (empty_set(self.name(), &path), bytes_of(&path)?),
+            None => stand_in(context, file)?,
         };
         let (train, test) = bytes.split_at(((1.0 - share) * bytes.len() as f64) as usize);
         for (split, bytes) in [("train", train), ("test", test)] {
@@ -54,40 +54,33 @@ impl Source for Text {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TableError> {
-    fs::read(path).map_err(|error| TableError::Unreadable { path: path.to_path_buf(), error })
-}
-
 fn windows(bytes: &[u8], width: usize, stride: usize, split: &str) -> Result<Split, DataError> {
     let rows = || bytes.windows(width + 1).step_by(stride);
     let n_rows = rows().len();
     if n_rows == 0 {
         return Err(DataError::ShortText { split: split.to_string(), n_bytes: bytes.len(), width });
     }
-    let context: Vec<u8> = rows().flat_map(|row| &row[..width]).copied().collect();
-    let next: Vec<u8> = rows().map(|row| row[width]).collect();
-    Split::new(IndexMap::from([
-        (CONTEXT.to_string(), HostTensor::from_slice(&[n_rows, width], &context)?),
-        ("next".to_string(), HostTensor::from_slice(&[n_rows], &next)?),
-    ]))
+    let mut context = HostTensor::zeros(DType::U8, &[n_rows, width])?;
+    let mut next = HostTensor::zeros(DType::U8, &[n_rows])?;
+    let filled = context.bytes_mut().chunks_exact_mut(width).zip(next.bytes_mut());
+    for ((window, next), row) in filled.zip(rows()) {
+        window.copy_from_slice(&row[..width]);
+        *next = row[width];
+    }
+    Split::new(IndexMap::from([(CONTEXT.to_string(), context), ("next".to_string(), next)]))
 }
 
 const N_LINES: usize = 4000;
 
 /// Numbers in words, one a line, in a random order.
-fn stand_in(context: &LoadContext, file: &str) -> (DataSet, Vec<u8>) {
+fn stand_in(context: &LoadContext, file: &str) -> Result<(DataSet, Vec<u8>), DataError> {
+    let why = format!("it is not in {}", context.roots_text());
+    let (provenance, note) = context.stand_in("numbers written by the program", file, &why)?;
     let mut numbers = vec![0; N_LINES];
     epoch_order(23, 0, &mut numbers);
     let bytes = numbers.into_iter().map(|number| in_words(number as usize) + "\n").collect::<String>();
-    let roots = context.roots_text();
-    let note = format!("numbers written by the program stand in for `{file}`: it is not in {roots}");
-    let set = DataSet {
-        name: "written-numbers".to_string(),
-        provenance: Provenance::Synthetic,
-        note: Some(note),
-        splits: IndexMap::new(),
-    };
-    (set, bytes.into_bytes())
+    let (name, splits, names) = ("written-numbers".to_string(), IndexMap::new(), IndexMap::new());
+    Ok((DataSet { name, provenance, note: Some(note), splits, names }, bytes.into_bytes()))
 }
 
 const SMALL: [&str; 20] = [
@@ -132,6 +125,8 @@ fn in_words(number: usize) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use std::fs;
 
     use engine_core::ir::Attr;
 

@@ -23,8 +23,10 @@ pub(super) fn divided(mut set: DataSet, share: f64) -> Result<DataSet, DataError
     let mut is_taken = vec![false; n_rows];
     order[..n_taken].iter().for_each(|&row| is_taken[row as usize] = true);
     let rows = |taken: bool| (0..n_rows).filter(|&row| is_taken[row] == taken).collect::<Vec<usize>>();
-    let (kept, taken) = (train.select(&rows(false))?, train.select(&rows(true))?);
-    set.splits.insert(TRAIN.to_string(), kept);
-    set.splits.insert(VALIDATION.to_string(), taken);
+    if let Some((place, name, train)) = set.splits.shift_remove_full(TRAIN) {
+        let [kept, taken] = train.divided(&rows(false), &rows(true))?;
+        set.splits.shift_insert(place, name, kept);
+        set.splits.insert(VALIDATION.to_string(), taken);
+    }
     Ok(set)
 }

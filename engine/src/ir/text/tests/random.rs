@@ -11,6 +11,7 @@ fn op(name: &str, n_inputs: usize, attrs: &[(&str, AttrKind, Option<Attr>)]) -> 
         doc: "a setting".into(),
         kind: kind.clone(),
         default: default.clone(),
+        range: None,
     };
     OpForm {
         name: name.into(),
@@ -42,7 +43,7 @@ pub fn registry() -> Registry {
             ("axes", AttrKind::Ints, Some(Attr::Ints(vec![]))),
             ("axis", AttrKind::Int, Some(Attr::None)),
             ("dtype", AttrKind::DType, Some(Attr::DType(DType::F32))),
-            ("fill", AttrKind::Literal, Some(Attr::Lit(Literal::Int(0)))),
+            ("fill", AttrKind::Element, Some(Attr::Lit(Literal::Int(0)))),
             ("label", AttrKind::Str, Some(Attr::Str("".into()))),
             ("reduction", choices, Some(Attr::Str("mean".into()))),
             ("shape", AttrKind::Shape, None),
@@ -148,8 +149,8 @@ fn random_type(random: &mut Random) -> Type {
 fn random_literal(random: &mut Random, dtype: DType) -> Literal {
     match dtype {
         DType::Bool => Literal::Bool(random.below(2) == 0),
-        dtype if dtype.is_float() => Literal::Float(random.pick(&FLOATS)),
-        _ => Literal::Int(random.pick(&INTS)),
+        dtype if dtype.is_float() => Literal::Float(random.pick(&FLOATS)).cast(dtype),
+        _ => Literal::Int(random.pick(&INTS)).cast(dtype),
     }
 }
 

@@ -53,7 +53,7 @@ impl Reader<'_> {
     fn schedule(&mut self, value: &Ron) -> Option<Schedule> {
         const KINDS: [&str; 5] = ["Constant", "Exp", "Cosine", "Linear", "Steps"];
         let Some(head) = value.head() else {
-            return value.number("`lr`", self.diags).map(Schedule::Constant);
+            return self.not_negative(value, "`lr`").map(Schedule::Constant);
         };
         let order: &[&str] = match head.value {
             "Constant" => &["value"],
@@ -103,11 +103,11 @@ impl Reader<'_> {
     }
 
     fn required_number(&mut self, fields: &mut Fields, name: &'static str) -> Option<f64> {
-        fields.required(name).and_then(|v| v.number(&format!("`{name}`"), self.diags))
+        fields.required(name).and_then(|v| self.not_negative(v, &format!("`{name}`")))
     }
 
     fn number_or_zero(&mut self, fields: &mut Fields, name: &'static str) -> Option<f64> {
-        fields.optional(name).map_or(Some(0.0), |v| v.number(&format!("`{name}`"), self.diags))
+        fields.optional(name).map_or(Some(0.0), |v| self.not_negative(v, &format!("`{name}`")))
     }
 }
 

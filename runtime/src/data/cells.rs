@@ -1,0 +1,366 @@
+//! Cells of a text as elements of a tensor: exact where the element type can be, refused with their place where not.
+
+use std::path::{Path, PathBuf};
+
+use engine_core::ir::DType;
+use half::{bf16, f16};
+use thiserror::Error;
+
+use super::table::TableError;
+use crate::tensor::HostTensor;
+
+/// What becomes of rows with a missing cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// The file is refused.
+    #[default]
+    Refuse,
+    /// The row is left out.
+    Drop,
+    /// The cell is NaN.
+    Nan,
+}
+
+/// What becomes of cells that hold no finite number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Cells that are empty or say that a value is missing.
+    pub missing: Missing,
+    /// Whether `inf`, `-inf` and `nan` are taken as numbers.
+    pub non_finite: bool,
+}
+
+impl Policy {
+    /// Whether a cell says that its value is missing.
+    pub fn is_missing(&self, text: &str) -> bool {
+        let says_nan = text.eq_ignore_ascii_case("nan");
+        is_missing_word(text) || (says_nan && !self.non_finite)
+    }
+}
+
+/// Whether a cell is empty or a usual word for a missing value.
+fn is_missing_word(text: &str) -> bool {
+    text.is_empty() || ["NA", "N/A", "null"].iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Where a cell stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'p> {
+    pub(super) path: &'p Path,
+    /// Counted from 1.
+    pub(super) line: usize,
+    /// Counted from 0.
+    pub(super) column: usize,
+    /// The column's name, if the file has names.
+    pub(super) name: Option<&'p str>,
+}
+
+impl Place<'_> {
+    pub(super) fn fault(&self, fault: CellFault) -> TableError {
+        TableError::Cell(Box::new(BadCell {
+            path: self.path.to_path_buf(),
+            line: self.line,
+            column: self.column + 1,
+            name: self.name.map(str::to_string),
+            fault,
+        }))
+    }
+
+    fn text(&self) -> String {
+        let (path, line) = (self.path.display(), self.line);
+        format!("{path}:{line}: column {}{}", self.column + 1, name_text(self.name))
+    }
+}
+
+fn name_text(name: Option<&str>) -> String {
+    name.map_or(String::new(), |name| format!(" (`{}`)", shortened(name)))
+}
+
+/// A cell that cannot be an element.
+#[derive(Debug, Error)]
+#[error("{}:{line}: column {column}{}: {fault}", .path.display(), name_text(.name.as_deref()))]
+pub struct BadCell {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column, counted from 1.
+    pub column: usize,
+    /// The column's name, if the file has names.
+    pub name: Option<String>,
+    /// What is wrong.
+    pub fault: CellFault,
+}
+
+/// Why a cell cannot be an element.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum CellFault {
+    /// It holds no value.
+    #[error("the value is missing{}", said(.0))]
+    Missing(String),
+    /// It holds something else than a number.
+    #[error("`{0}` is not a number")]
+    NotANumber(String),
+    /// It holds an infinity or NaN.
+    #[error("`{0}` is not a finite number")]
+    NotFinite(String),
+    /// Its number is none of the element type.
+    #[error("{text} is no {dtype}")]
+    Unfit {
+        /// The number as it is written.
+        text: String,
+        /// The element type.
+        dtype: DType,
+    },
+    /// The column holds numbers in some rows and names in others.
+    #[error("`{text}` is {found}, {n_others} other cells of this column are {others}")]
+    Mixed {
+        /// The cell.
+        text: String,
+        /// What it is.
+        found: &'static str,
+        /// How many are something else.
+        n_others: usize,
+        /// What those are.
+        others: &'static str,
+    },
+}
+
+impl CellFault {
+    /// One concrete thing to do.
+    pub fn help(&self) -> &'static str {
+        match self {
+            CellFault::Missing(_) => "fill in the cell; the option `missing: \"drop\"` leaves such rows out",
+            CellFault::NotANumber(_) => "write numbers, and names in the first line only",
+            CellFault::NotFinite(_) => "correct the cell; the option `non_finite: true` takes it as it is",
+            CellFault::Unfit { .. } => "declare the input with an element type that holds the number",
+            CellFault::Mixed { .. } => {
+                "correct the cell; the option `label_as: \"classes\"` takes every cell as the name of a class"
+            }
+        }
+    }
+}
+
+fn said(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" (`{text}`)") }
+}
+
+/// The start of a text from a file, for a message.
+pub(crate) fn shortened(text: &str) -> String {
+    const MOST: usize = 40;
+    let mut short: String = text.chars().take(MOST).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// Elements of one type that are read from cells.
+pub(crate) struct Cells {
+    dtype: DType,
+    policy: Policy,
+    bytes: Vec<u8>,
+    /// The first whole number that the type rounds, with its place.
+    rounded: Option<String>,
+    n_rounded: usize,
+}
+
+impl Cells {
+    pub(crate) fn new(dtype: DType, policy: Policy) -> Self {
+        Cells { dtype, policy, bytes: vec![], rounded: None, n_rounded: 0 }
+    }
+
+    /// Appends a cell.
+    pub(super) fn push(&mut self, place: &Place<'_>, text: &str) -> Result<(), TableError> {
+        let n_rounded = self.n_rounded;
+        self.take(text).map_err(|fault| place.fault(fault))?;
+        if self.n_rounded > n_rounded && self.rounded.is_none() {
+            self.rounded =
+                Some(format!("{}: {text} becomes {} in {}", place.text(), self.last_float(), self.dtype));
+        }
+        Ok(())
+    }
+
+    /// Appends a cell without a place.
+    pub(crate) fn take(&mut self, text: &str) -> Result<(), CellFault> {
+        let number = self.number(text)?;
+        if !self.store(number) {
+            return Err(CellFault::Unfit { text: shortened(text), dtype: self.dtype });
+        }
+        if let Number::Whole(n) = number
+            && self.dtype.is_float()
+            && self.last_float() as i128 != n
+        {
+            self.n_rounded += 1;
+        }
+        Ok(())
+    }
+
+    /// How many whole numbers the element type has rounded.
+    pub(crate) fn n_rounded(&self) -> usize {
+        self.n_rounded
+    }
+
+    fn number(&self, text: &str) -> Result<Number, CellFault> {
+        if self.policy.is_missing(text) {
+            return match self.policy.missing {
+                Missing::Nan => Ok(Number::Float(f64::NAN)),
+                _ => Err(CellFault::Missing(text.to_string())),
+            };
+        }
+        if let Ok(n) = text.parse::<i128>() {
+            return Ok(Number::Whole(n));
+        }
+        let number = text.parse::<f64>().map_err(|_| CellFault::NotANumber(shortened(text)))?;
+        let is_written_out = text.contains(|c: char| c.is_ascii_digit());
+        match number.is_finite() {
+            true => Ok(Number::Float(number)),
+            false if is_written_out => Err(CellFault::Unfit { text: shortened(text), dtype: self.dtype }),
+            false if self.policy.non_finite => Ok(Number::Float(number)),
+            false => Err(CellFault::NotFinite(text.to_string())),
+        }
+    }
+
+    /// Appends a number; whether the element type has it, rounded if it is a float.
+    fn store(&mut self, number: Number) -> bool {
+        let (float, whole) = match number {
+            Number::Whole(n) => (n as f64, Some(n)),
+            Number::Float(x) => (x, Some(x as i128).filter(|&n| n as f64 == x)),
+        };
+        let fits = |narrow: f64| narrow.is_finite() || !float.is_finite();
+        let bytes = &mut self.bytes;
+        let mut put = |element: &[u8]| {
+            bytes.extend_from_slice(element);
+            true
+        };
+        match self.dtype {
+            DType::Bool => as_int::<u8>(whole).is_some_and(|n| n <= 1 && put(&[n])),
+            DType::U8 => as_int::<u8>(whole).is_some_and(|n| put(&[n])),
+            DType::I32 => as_int::<i32>(whole).is_some_and(|n| put(&n.to_le_bytes())),
+            DType::U32 => as_int::<u32>(whole).is_some_and(|n| put(&n.to_le_bytes())),
+            DType::I64 => as_int::<i64>(whole).is_some_and(|n| put(&n.to_le_bytes())),
+            DType::F16 => fits(f16::from_f64(float).to_f64()) && put(&f16::from_f64(float).to_le_bytes()),
+            DType::BF16 => fits(bf16::from_f64(float).to_f64()) && put(&bf16::from_f64(float).to_le_bytes()),
+            DType::F32 => fits(f64::from(float as f32)) && put(&(float as f32).to_le_bytes()),
+            DType::F64 => put(&float.to_le_bytes()),
+        }
+    }
+
+    /// The float that was appended last.
+    fn last_float(&self) -> f64 {
+        fn last<const N: usize>(bytes: &[u8]) -> [u8; N] {
+            bytes.last_chunk().copied().unwrap_or([0; N])
+        }
+        match self.dtype {
+            DType::F16 => f16::from_le_bytes(last(&self.bytes)).to_f64(),
+            DType::BF16 => bf16::from_le_bytes(last(&self.bytes)).to_f64(),
+            DType::F32 => f32::from_le_bytes(last(&self.bytes)).into(),
+            _ => f64::from_le_bytes(last(&self.bytes)),
+        }
+    }
+
+    /// What a user is told of whole numbers that the element type rounds.
+    pub(super) fn rounded_note(&self) -> Option<String> {
+        let first = self.rounded.as_ref()?;
+        let more = match self.n_rounded {
+            1 => String::new(),
+            n => format!(" (and {} more)", n - 1),
+        };
+        Some(format!("{first}{more}; an input of type i64 or f64 keeps such numbers"))
+    }
+
+    /// The elements under a shape of as many.
+    pub(crate) fn tensor(&self, shape: &[usize]) -> Result<HostTensor, TableError> {
+        Ok(HostTensor::from_bytes(self.dtype, shape, &self.bytes)?)
+    }
+}
+
+/// What a cell says.
+#[derive(Clone, Copy)]
+enum Number {
+    Whole(i128),
+    Float(f64),
+}
+
+fn as_int<T: TryFrom<i128>>(whole: Option<i128>) -> Option<T> {
+    T::try_from(whole?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn push(cells: &mut Cells, text: &str) -> Result<(), TableError> {
+        cells.push(&Place { path: Path::new("a.csv"), line: 7, column: 1, name: Some("id") }, text)
+    }
+
+    fn read(dtype: DType, policy: Policy, text: &str) -> Result<HostTensor, String> {
+        let mut cells = Cells::new(dtype, policy);
+        push(&mut cells, text).map_err(|error| error.to_string())?;
+        Ok(cells.tensor(&[1]).unwrap())
+    }
+
+    #[test]
+    fn cells_that_are_no_numbers_are_refused_with_their_place() {
+        let refused = |dtype, text: &str| read(dtype, Policy::default(), text).unwrap_err();
+        let at = |said: &str| format!("a.csv:7: column 2 (`id`): {said}");
+        assert_eq!(refused(DType::F64, ""), at("the value is missing"));
+        assert_eq!(refused(DType::F64, "NA"), at("the value is missing (`NA`)"));
+        assert_eq!(refused(DType::F64, "NaN"), at("the value is missing (`NaN`)"));
+        assert_eq!(refused(DType::F64, "-inf"), at("`-inf` is not a finite number"));
+        assert_eq!(refused(DType::F64, "1e999"), at("1e999 is no f64"));
+        assert_eq!(refused(DType::F32, "1e39"), at("1e39 is no f32"));
+        assert_eq!(refused(DType::F16, "65520"), at("65520 is no f16"));
+        assert_eq!(refused(DType::I32, "0.5"), at("0.5 is no i32"));
+        assert_eq!(refused(DType::Bool, "2"), at("2 is no bool"));
+        assert_eq!(refused(DType::U8, "four"), at("`four` is not a number"));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken() {
+        let non_finite = Policy { non_finite: true, ..Policy::default() };
+        assert_eq!(read(DType::F32, non_finite, "-inf").unwrap().to_f64(), [f64::NEG_INFINITY]);
+        assert!(read(DType::F32, non_finite, "nan").unwrap().to_f64()[0].is_nan());
+        assert_eq!(
+            read(DType::F64, non_finite, "1e999").unwrap_err().rsplit(": ").next(),
+            Some("1e999 is no f64")
+        );
+        let missing = Policy { missing: Missing::Nan, ..Policy::default() };
+        assert!(read(DType::F64, missing, "n/a").unwrap().to_f64()[0].is_nan());
+        assert!(read(DType::I64, missing, "").is_err());
+    }
+
+    #[test]
+    fn rounded_whole_numbers_are_told() {
+        let mut cells = Cells::new(DType::F32, Policy::default());
+        ["16777216", "16777217", "16777218", "0.1", "20000001"]
+            .iter()
+            .for_each(|text| push(&mut cells, text).unwrap());
+        let said = "a.csv:7: column 2 (`id`): 16777217 becomes 16777216 in f32 (and 1 more); an input of type i64 or \
+                    f64 keeps such numbers";
+        assert_eq!(cells.rounded_note().unwrap(), said);
+    }
+
+    proptest! {
+        /// A number is either held as it is written, or told of, or refused.
+        #[test]
+        fn no_whole_number_changes_in_silence(n: i64, small in -70_000i64..70_000, pick: bool) {
+            let n = if pick { n } else { small };
+            for dtype in DType::ALL {
+                let mut cells = Cells::new(dtype, Policy::default());
+                if push(&mut cells, &n.to_string()).is_err() {
+                    continue;
+                }
+                let held = match dtype {
+                    DType::I64 => i128::from(cells.tensor(&[1]).unwrap().as_slice::<i64>().unwrap()[0]),
+                    _ => cells.tensor(&[1]).unwrap().to_f64()[0] as i128,
+                };
+                prop_assert_eq!(held != i128::from(n), cells.rounded_note().is_some());
+            }
+        }
+    }
+}

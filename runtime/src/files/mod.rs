@@ -1,0 +1,107 @@
+//! Files: those that are read must be regular ones, those that are written are whole or not there at all.
+
+mod disk;
+mod target;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use disk::{Disk, RealDisk};
+#[cfg(test)]
+pub(crate) use disk::{DiskFile, TemporaryFile};
+pub use target::{Format, Overwrite, Refusal, Target};
+
+use std::fs::{self, File, FileType};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Opens a file to read, and says how many bytes it has. Only regular files are opened: to open a pipe may take for
+/// ever, and a device has no size.
+///
+/// # Errors
+/// If it cannot be opened or is no regular file.
+pub fn open(path: &Path) -> io::Result<(File, u64)> {
+    let found = fs::metadata(path)?;
+    if !found.is_file() {
+        let message = format!("it is {}, not a regular file", kind_of(found.file_type()));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let file = File::open(path)?;
+    let n_bytes = file.metadata()?.len();
+    Ok((file, n_bytes))
+}
+
+/// Why a file is not written.
+#[derive(Debug)]
+pub enum WriteFault {
+    /// What was there before is untouched.
+    Unwritable(io::Error),
+    /// The file is complete, but a power failure might still undo it.
+    Unflushed(io::Error),
+}
+
+impl WriteFault {
+    /// The error of the system.
+    pub fn into_error(self) -> io::Error {
+        match self {
+            WriteFault::Unwritable(error) | WriteFault::Unflushed(error) => error,
+        }
+    }
+}
+
+/// What goes into a file.
+pub type Content<'c> = dyn Fn(&mut dyn Write) -> io::Result<()> + 'c;
+
+/// Writes a file: under a temporary name, which it gives up for its own when all of it is on the disk.
+///
+/// # Errors
+/// If it cannot be written; then nothing has changed.
+pub fn write(target: &Target, content: &Content<'_>) -> Result<(), WriteFault> {
+    write_on(&RealDisk, target, content)
+}
+
+/// The same on a disk that may fail.
+pub(crate) fn write_on(disk: &dyn Disk, target: &Target, content: &Content<'_>) -> Result<(), WriteFault> {
+    if target.is_special() {
+        return disk
+            .open_special(target.path())
+            .and_then(|mut file| fill(&mut *file, content))
+            .map_err(WriteFault::Unwritable);
+    }
+    let unwritable = WriteFault::Unwritable;
+    disk.create_folder(target.folder()).map_err(unwritable)?;
+    disk.remove_stale(target.folder(), target.name());
+    let mut temporary = disk.create_temporary(target.folder(), target.name()).map_err(unwritable)?;
+    let outcome = fill(&mut *temporary.file, content)
+        .and_then(|()| temporary.file.sync())
+        .and_then(|()| disk.rename(&temporary.path, target.path()));
+    if let Err(error) = outcome {
+        // If the temporary file cannot be removed either, the first error is still the one to tell.
+        drop(disk.remove(&temporary.path));
+        return Err(unwritable(error));
+    }
+    disk.sync_folder(target.folder()).map_err(WriteFault::Unflushed)
+}
+
+fn fill(file: &mut dyn disk::DiskFile, content: &Content<'_>) -> io::Result<()> {
+    let mut buffered = BufWriter::with_capacity(1 << 16, file);
+    content(&mut buffered)?;
+    buffered.flush()
+}
+
+/// What a file is that is no regular one.
+fn kind_of(found: FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if found.is_fifo() {
+            return "a pipe";
+        }
+        if found.is_socket() {
+            return "a socket";
+        }
+        if found.is_char_device() || found.is_block_device() {
+            return "a device";
+        }
+    }
+    if found.is_dir() { "a folder" } else { "something special" }
+}

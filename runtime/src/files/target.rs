@@ -1,0 +1,198 @@
+//! Where a file goes: links are followed, and what is not this program's own is left alone.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::{Disk, RealDisk, kind_of};
+
+/// What may be overwritten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrite {
+    /// Files of the format that is written, as this program writes it.
+    #[default]
+    Own,
+    /// Any regular file; devices and pipes are written into.
+    Any,
+}
+
+/// A kind of file that this program writes, and how it is told from others.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// With its article: `a checkpoint`.
+    pub name: &'static str,
+    /// Whether a file, which is not empty, is of this program.
+    pub is_own: fn(&mut File) -> io::Result<bool>,
+    /// Whether devices and pipes are written into, as users of command lines expect.
+    pub into_special: bool,
+}
+
+/// Why a file is not written to a place.
+#[derive(Debug, Error)]
+pub enum Refusal {
+    /// The path names no file.
+    #[error("is not the name of a file")]
+    NoFileName,
+    /// Something else is there.
+    #[error("is {what}, not a regular file")]
+    NotRegular {
+        /// With its article.
+        what: &'static str,
+    },
+    /// A file is there that this program has not written.
+    #[error("is there already, and is not {format} of this program")]
+    Foreign {
+        /// What is to be written.
+        format: &'static str,
+    },
+    /// A part of the path is no folder.
+    #[error("cannot be written: `{}` is not a folder", .folder.display())]
+    NoFolder {
+        /// That part.
+        folder: PathBuf,
+    },
+    /// The system says no.
+    #[error("cannot be written: {0}")]
+    Unwritable(io::Error),
+}
+
+impl Refusal {
+    /// One concrete thing to do.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Refusal::NoFileName => "end the path with a file name",
+            Refusal::NotRegular { what: "a folder" } => "add a file name to the path",
+            Refusal::NotRegular { .. } => "choose another path",
+            Refusal::Foreign { .. } => "choose another path, or replace the file with `--force`",
+            Refusal::NoFolder { .. } | Refusal::Unwritable(_) => "make room or choose another folder",
+        }
+    }
+
+    /// Whether the machine is at fault, not the path.
+    pub fn is_of_machine(&self) -> bool {
+        matches!(self, Refusal::NoFolder { .. } | Refusal::Unwritable(_))
+    }
+}
+
+/// A place that a file can be written to.
+#[derive(Clone, Debug)]
+pub struct Target {
+    path: PathBuf,
+    folder: PathBuf,
+    name: String,
+    is_special: bool,
+}
+
+impl Target {
+    /// The place that a path names, if a file of that format may be written there.
+    ///
+    /// # Errors
+    /// If the path names no file, something that is no regular file, or a file that this program has not written.
+    pub fn new(path: &Path, format: &Format, overwrite: Overwrite) -> Result<Target, Refusal> {
+        let Some(name) = path.file_name() else { return Err(Refusal::NoFileName) };
+        let is_forced = overwrite == Overwrite::Any;
+        let found = match fs::metadata(path) {
+            Ok(found) => found,
+            Err(error) if is_absent(&error) => return Target::absent(&dangling(path)?),
+            Err(error) => return Err(Refusal::Unwritable(error)),
+        };
+        if !found.is_file() {
+            let is_taken = !found.is_dir() && (format.into_special || is_forced);
+            let what = kind_of(found.file_type());
+            return is_taken.then(|| Target::at(path, name, true)).ok_or(Refusal::NotRegular { what });
+        }
+        if is_stream(path) && format.into_special {
+            return Ok(Target::at(path, name, true));
+        }
+        let path = fs::canonicalize(path).map_err(Refusal::Unwritable)?;
+        let is_own = || File::open(&path).and_then(|mut file| (format.is_own)(&mut file));
+        if found.len() > 0 && !is_forced && !is_own().map_err(Refusal::Unwritable)? {
+            return Err(Refusal::Foreign { format: format.name });
+        }
+        Ok(Target::at(&path, path.file_name().unwrap_or(name), false))
+    }
+
+    /// A file that is not there yet.
+    fn absent(path: &Path) -> Result<Target, Refusal> {
+        let target = Target::at(path, path.file_name().ok_or(Refusal::NoFileName)?, false);
+        match existing(&target.folder) {
+            folder if folder.is_dir() => Ok(target),
+            folder => Err(Refusal::NoFolder { folder: folder.to_path_buf() }),
+        }
+    }
+
+    fn at(path: &Path, name: &OsStr, is_special: bool) -> Target {
+        let name = name.to_string_lossy().into_owned();
+        Target { path: path.to_path_buf(), folder: folder_of(path).to_path_buf(), name, is_special }
+    }
+
+    /// Finds out whether the file could be written now, and removes what an earlier process that was killed has left of
+    /// it. Makes no folder.
+    ///
+    /// # Errors
+    /// If it could not.
+    pub fn probe(&self) -> Result<(), Refusal> {
+        if self.is_special {
+            return Ok(());
+        }
+        RealDisk.remove_stale(&self.folder, &self.name);
+        let temporary =
+            RealDisk.create_temporary(existing(&self.folder), &self.name).map_err(Refusal::Unwritable)?;
+        RealDisk.remove(&temporary.path).map_err(Refusal::Unwritable)
+    }
+
+    /// The file itself, behind all links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn is_special(&self) -> bool {
+        self.is_special
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Whether a path is that of a stream that the process was started with, which may be a regular file.
+fn is_stream(path: &Path) -> bool {
+    path.starts_with("/proc")
+        || path.starts_with("/dev/fd")
+        || ["/dev/stdout", "/dev/stderr"].map(Path::new).contains(&path)
+}
+
+/// Where links lead whose end is not there.
+fn dangling(path: &Path) -> Result<PathBuf, Refusal> {
+    const MOST_LINKS: usize = 40;
+    let mut path = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(to) => path = folder_of(&path).join(to),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(Refusal::Unwritable(io::Error::other("its links lead nowhere")))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The first part of a path that is there.
+fn existing(folder: &Path) -> &Path {
+    let is_there = |folder: &&Path| folder.as_os_str().is_empty() || folder.symlink_metadata().is_ok();
+    let found = folder.ancestors().find(is_there).unwrap_or(folder);
+    if found.as_os_str().is_empty() { Path::new(".") } else { found }
+}

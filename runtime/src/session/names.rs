@@ -1,0 +1,64 @@
+//! Names of columns and classes, which go with the parameters that were trained on them.
+
+use std::path::Path;
+
+use engine_core::ir::Symbol;
+use indexmap::IndexMap;
+
+use crate::checkpoint;
+use crate::data::source::{DataSet, FieldNames};
+
+/// The names of a pipeline's data, by `DATA.FIELD`.
+pub type DataNames = IndexMap<String, FieldNames>;
+
+/// The entry of a checkpoint's `extra` that holds them.
+const NAMES: &str = "names";
+
+/// The names that a checkpoint has kept; none if it is older than they are, or a file of another tool.
+pub fn data_names(path: &Path) -> DataNames {
+    checkpoint::read_extra(path).map_or_else(|_| DataNames::new(), |extra| from_extra(&extra))
+}
+
+pub(super) fn of_sets(sets: &IndexMap<Symbol, DataSet>) -> DataNames {
+    let fields = sets.iter().flat_map(|(data, set)| {
+        set.names.iter().map(move |(field, names)| (format!("{data}.{field}"), names.clone()))
+    });
+    fields.collect()
+}
+
+pub(super) fn from_extra(extra: &IndexMap<String, String>) -> DataNames {
+    extra.get(NAMES).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// The entry of a checkpoint; none if there are no names.
+pub(super) fn to_extra(names: &DataNames) -> Option<(String, String)> {
+    let text = serde_json::to_string(names).ok().filter(|_| !names.is_empty())?;
+    Some((NAMES.to_string(), text))
+}
+
+/// How the names of data differ from those that a checkpoint was trained on, if they do.
+pub(super) fn difference(trained: &DataNames, now: &DataNames) -> Option<String> {
+    let both = now.iter().filter_map(|(field, names)| Some((field, trained.get(field)?, names)));
+    let differs = |before: &[String], now: &[String]| {
+        (!before.is_empty() && !now.is_empty() && before != now).then(|| first_difference(before, now))
+    };
+    both.filter_map(|(field, before, now)| {
+        let columns =
+            differs(&before.columns, &now.columns).map(|said| format!("columns of `{field}`: {said}"));
+        let classes =
+            || differs(&before.classes, &now.classes).map(|said| format!("classes of `{field}`: {said}"));
+        columns.or_else(classes)
+    })
+    .next()
+}
+
+fn first_difference(before: &[String], now: &[String]) -> String {
+    let name = |names: &[String], at: usize| {
+        names.get(at).map_or("there is none".to_string(), |name| format!("it is `{name}`"))
+    };
+    let at = (0..).find(|&at| before.get(at) != now.get(at)).unwrap_or_default();
+    match before.get(at) {
+        Some(was) => format!("number {at} was `{was}` in training, now {}", name(now, at)),
+        None => format!("number {at} was not there in training, now {}", name(now, at)),
+    }
+}

@@ -1,0 +1,103 @@
+//! Files that stages write: whether they can be written is known before the first step.
+
+use std::path::{Path, PathBuf};
+
+use engine_core::pipeline::{CheckpointDecl, Stage, StageKind};
+
+use super::error::SessionError;
+use super::event::Event;
+use super::{Session, Subscriber};
+use crate::checkpoint::{self, ARCHIVE, CHECKPOINT, Checkpoint, CheckpointError, CheckpointFact};
+use crate::data::vectors;
+use crate::files::{Format, Overwrite, Target};
+
+impl Session {
+    /// Lets stages replace files that this program has not written. Without this they are left alone, and a stage that
+    /// names one fails before the first step.
+    pub fn overwrite(&mut self, overwrite: Overwrite) {
+        self.overwrite = overwrite;
+    }
+
+    /// Fails unless all files of these stages can be written.
+    pub(super) fn check_files(&self, stages: &[Stage]) -> Result<(), SessionError> {
+        let files = stages.iter().flat_map(|stage| files_of(&stage.kind));
+        files.into_iter().try_for_each(|(path, format)| {
+            let target = Target::new(path, format, self.overwrite).and_then(|target| target.probe());
+            target.map_err(|refusal| {
+                SessionError::from(CheckpointError {
+                    path: path.to_path_buf(),
+                    fact: CheckpointFact::Refused(refusal),
+                })
+            })
+        })
+    }
+
+    /// Writes a state of the run.
+    pub(super) fn write_checkpoint(&self, path: &Path, state: &Checkpoint) -> Result<(), SessionError> {
+        Ok(checkpoint::write_on(&*self.disk, state, path, self.overwrite)?)
+    }
+
+    /// Where an interrupted run without a checkpoint leaves its state: no other file is in the way there.
+    pub(super) fn interrupted_path(&self) -> PathBuf {
+        const MOST_TRIED: usize = 1000;
+        let name = &self.pipeline.name;
+        let numbered = (2..MOST_TRIED).map(|number| format!("{name}.interrupted-{number}.ckpt"));
+        let mut paths = [format!("{name}.interrupted.ckpt")].into_iter().chain(numbered).map(PathBuf::from);
+        let is_free = |path: &PathBuf| Target::new(path, &CHECKPOINT, self.overwrite).is_ok();
+        paths.find(is_free).unwrap_or_else(|| format!("{name}.interrupted.ckpt").into())
+    }
+
+    /// Makes the file of the best state that of the run which goes on from `state`, whose best state was that of step
+    /// `best_step`. A file of a later step is left as it is: the run comes to that step again.
+    pub(super) fn repair_best(
+        &self,
+        decl: &CheckpointDecl,
+        (state, best_step): (&Checkpoint, Option<u64>),
+        tell: &mut Subscriber<'_>,
+    ) -> Result<(), SessionError> {
+        let (Some(path), Some(best_step)) = (decl.best.as_ref().map(Path::new), best_step) else {
+            return Ok(());
+        };
+        let is_of_run =
+            |found: &Checkpoint| found.seed == state.seed && found.fingerprint == state.fingerprint;
+        match Checkpoint::read(path).ok().filter(is_of_run) {
+            Some(found) if found.step == best_step || found.step > state.step => Ok(()),
+            _ if best_step == state.step => {
+                self.write_checkpoint(path, state)?;
+                tell(&Event::Note("the best state so far was not in its file; it is written there now"));
+                tell(&Event::CheckpointWritten { path });
+                Ok(())
+            }
+            _ => {
+                let path = path.display();
+                tell(&Event::Note(&format!(
+                    "{path} does not hold the best state so far, that of step {best_step}; the next better one goes there"
+                )));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The files that a stage writes.
+fn files_of(stage: &StageKind) -> Vec<(&Path, &'static Format)> {
+    match stage {
+        StageKind::Train(train) => {
+            let paths = train.checkpoint.iter().flat_map(|decl| [Some(&decl.path), decl.best.as_ref()]);
+            paths.flatten().map(|path| (Path::new(path), &CHECKPOINT)).collect()
+        }
+        StageKind::Save { path } => {
+            let path = Path::new(path);
+            vec![(path, if is_archive(path) { &ARCHIVE } else { &CHECKPOINT })]
+        }
+        StageKind::Search(search) => {
+            search.write.iter().map(|(_, path)| (Path::new(path), &vectors::RESULTS)).collect()
+        }
+        StageKind::Evaluate(_) | StageKind::Predict(_) | StageKind::Run(_) | StageKind::Load(_) => vec![],
+    }
+}
+
+/// Whether the name of a file asks for an archive of NumPy's.
+pub(super) fn is_archive(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "npz")
+}

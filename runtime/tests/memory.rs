@@ -1,0 +1,171 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+//! What it takes of memory to read a file: hardly more than what is read.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+
+use engine_core::ir::Attr;
+use engine_runtime::data::source::{LoadContext, Sources};
+use engine_runtime::data::{idx, npy, npz, table, vecs};
+use engine_runtime::tensor::HostTensor;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use zip::CompressionMethod;
+use zip::write::{SimpleFileOptions, ZipWriter};
+
+/// Counts the bytes that are held, and the most there ever were.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+impl Counting {
+    fn add(bytes: usize) {
+        MOST.fetch_max(HELD.fetch_add(bytes, SeqCst) + bytes, SeqCst);
+    }
+}
+
+// SAFETY: all is handed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Counting::add(layout.size());
+        // SAFETY: as of the caller.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        Counting::add(layout.size());
+        // SAFETY: as of the caller.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    /// What grows may be there twice while it is copied; what shrinks stays where it is.
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        match size > layout.size() {
+            true => {
+                Counting::add(size);
+                HELD.fetch_sub(layout.size(), SeqCst);
+            }
+            false => _ = HELD.fetch_sub(layout.size() - size, SeqCst),
+        }
+        // SAFETY: as of the caller.
+        unsafe { System.realloc(start, layout, size) }
+    }
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), SeqCst);
+        // SAFETY: as of the caller.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Other tests would be counted as well.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The most bytes that were held at once during `work`, beyond those before.
+fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
+    let before = HELD.load(SeqCst);
+    MOST.store(before, SeqCst);
+    let done = work();
+    (MOST.load(SeqCst) - before, done)
+}
+
+const N_ROWS: usize = 4096;
+const N_BYTES: usize = N_ROWS * 1024;
+
+/// Four mebibytes.
+fn tensor() -> HostTensor {
+    let elements: Vec<f32> = (0..N_BYTES / 4).map(|i| (i % 1000) as f32).collect();
+    HostTensor::from_slice(&[N_ROWS, 256], &elements).unwrap()
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(vec![], Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn idx_of(extents: [u32; 2], bytes: &[u8]) -> Vec<u8> {
+    let extents = extents.iter().flat_map(|extent| extent.to_be_bytes());
+    [0, 0, 8, 2].into_iter().chain(extents).chain(bytes.iter().copied()).collect()
+}
+
+fn archive(path: &Path, method: CompressionMethod, array: &[u8]) {
+    let mut archive = ZipWriter::new(File::create(path).unwrap());
+    archive.start_file("x.npy", SimpleFileOptions::default().compression_method(method)).unwrap();
+    archive.write_all(array).unwrap();
+    archive.finish().unwrap();
+}
+
+#[test]
+fn a_file_is_read_in_little_more_memory_than_its_content_takes() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let tensor = tensor();
+    let write = |name: &str, write: &dyn Fn(&mut dyn Write)| write(&mut File::create(at(name)).unwrap());
+    let rows = idx_of([N_ROWS as u32, 1024], tensor.bytes());
+    write("a.idx", &|file| file.write_all(&rows).unwrap());
+    write("a.idx.gz", &|file| file.write_all(&gzipped(&rows)).unwrap());
+    write("a.npy", &|file| npy::write(&tensor, file).unwrap());
+    write("a.fvecs", &|file| vecs::write(&tensor, file).unwrap());
+    let array = fs::read(at("a.npy")).unwrap();
+    archive(&at("stored.npz"), CompressionMethod::Stored, &array);
+    archive(&at("small.npz"), CompressionMethod::Deflated, &array);
+    for name in ["a.idx", "a.idx.gz", "a.npy", "a.fvecs", "stored.npz", "small.npz"] {
+        let (peak, read) = self::peak(|| table::read(&at(name)).unwrap());
+        assert_eq!(read.bytes(), tensor.bytes(), "{name}");
+        assert!(peak < N_BYTES * 12 / 10, "{name}: {peak} bytes for {N_BYTES}");
+    }
+    // The same by way of a pipeline's data.
+    let options = [("x", "a.npy"), ("y", "a.idx.gz")].map(|(name, file)| (name.into(), file.into())).to_vec();
+    let context = LoadContext { options, ..LoadContext::offline_in(dir.path()) };
+    let (peak, set) = self::peak(|| Sources::with_builtin().load("files", &context).unwrap());
+    assert_eq!(set.splits["train"].n_rows(), N_ROWS);
+    assert!(peak < 2 * N_BYTES * 12 / 10, "{peak} bytes for {}", 2 * N_BYTES);
+    // A tenth of the rows, taken for validation, is there twice for a moment.
+    let options = [("x".into(), "a.npy".into()), ("validation".into(), Attr::from(0.1))].to_vec();
+    let context = LoadContext { options, ..LoadContext::offline_in(dir.path()) };
+    let (peak, set) = self::peak(|| Sources::with_builtin().load("files", &context).unwrap());
+    assert_eq!(set.splits["train"].n_rows() + set.splits["validation"].n_rows(), N_ROWS);
+    assert!(peak < N_BYTES * 13 / 10, "{peak} bytes for {N_BYTES} with validation");
+}
+
+/// A header is no reason to take memory: what it asks for is held against the file, and a failure is an error.
+#[test]
+fn bombs_take_no_memory_before_they_are_found_out() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("bomb");
+    let refuse = |bytes: &[u8], said: &str| {
+        fs::write(&path, bytes).unwrap();
+        let (peak, error) = peak(|| table::read(&path).unwrap_err().to_string());
+        assert!(error.contains(said), "{error}");
+        assert!(peak < N_BYTES, "{said}: {peak} bytes");
+    };
+    // A hundred mebibytes of zeros behind a header of one row, and a header of terabytes before one.
+    let zeros = vec![0; 100 << 20];
+    refuse(
+        &gzipped(&idx_of([1, 16], &zeros)),
+        "the header says 16 bytes of data but the file goes on after them",
+    );
+    refuse(&gzipped(&idx_of([u32::MAX, 1024], &[0; 1024])), "more than a file of ");
+    let mut array = vec![];
+    npy::write(&HostTensor::from_slice(&[1], &[0u8]).unwrap(), &mut array).unwrap();
+    array.extend_from_slice(&zeros);
+    archive(&path, CompressionMethod::Deflated, &array);
+    let (peak, error) = peak(|| npz::read_only(&path).unwrap_err().to_string());
+    assert!(error.contains("the header says 1 bytes of data but the file has 104857601"), "{error}");
+    assert!(peak < N_BYTES, "{peak} bytes");
+    // What no machine has is an error, not the end of the process.
+    let wide = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({}, ), }}", 1u64 << 57);
+    let header = [&b"\x93NUMPY\x01\x00"[..], &(wide.len() as u16).to_le_bytes(), wide.as_bytes()].concat();
+    let error = npy::parse(&path, &header).unwrap_err().to_string();
+    assert!(error.contains("the header says"), "{error}");
+    assert!(HostTensor::zeros(engine_core::ir::DType::F64, &[1 << 57]).is_err());
+    assert!(idx::parse(&path, &idx_of([u32::MAX, u32::MAX], &[])).is_err());
+}

@@ -1,0 +1,87 @@
+//! Files that commands write: nothing else is replaced by them, unless `--force` says so.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use engine_core::diag::{Code, Diagnostic, Sources};
+use engine_runtime::data::npy;
+use engine_runtime::files::{self, Format, Overwrite, Refusal, Target};
+use engine_runtime::session::Fault;
+
+use super::output::Failure;
+
+/// The first bytes of the page of a run.
+pub(super) const PAGE_START: &str = "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"generator\" content=\"engine\">";
+const REPORT_START: &str = "{\n  \"graph\": \"";
+const TRACE_START: &str = "{\"traceEvents\":[{\"name\":\"process_name\"";
+
+pub(super) const PAGE: Format =
+    Format { name: "a report", is_own: |file| starts_with(file, PAGE_START.as_bytes()), into_special: true };
+pub(super) const REPORT: Format = Format {
+    name: "a report",
+    is_own: |file| starts_with(file, REPORT_START.as_bytes()),
+    into_special: true,
+};
+pub(super) const TRACE: Format =
+    Format { name: "a trace", is_own: |file| starts_with(file, TRACE_START.as_bytes()), into_special: true };
+/// An array that is dumped.
+pub(super) const ARRAY: Format =
+    Format { name: "an array", is_own: |file| starts_with(file, npy::MAGIC), into_special: false };
+/// Results that are asked for by name: whatever they replace is theirs.
+pub(super) const RESULTS: Format =
+    Format { name: "a file of results", is_own: |_| Ok(true), into_special: true };
+
+fn starts_with(file: &mut File, start: &[u8]) -> io::Result<bool> {
+    let mut found = vec![];
+    file.take(start.len() as u64).read_to_end(&mut found)?;
+    Ok(found == start)
+}
+
+/// Fails unless a file that is to be written when all is done could be written now. Its folder is there already.
+pub(super) fn expect_writable(path: &Path, format: &Format, overwrite: Overwrite) -> Result<(), Failure> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+        let message = format!("there is no folder {}", folder.display());
+        return Err(Failure::unwritable(path, &io::Error::new(io::ErrorKind::NotFound, message)));
+    }
+    expect_room(path, format, overwrite)
+}
+
+/// The same of a file whose folder may have to be made.
+pub(super) fn expect_room(path: &Path, format: &Format, overwrite: Overwrite) -> Result<(), Failure> {
+    let probed = Target::new(path, format, overwrite).and_then(|target| target.probe());
+    probed.map_err(|refusal| refused(path, &refusal))
+}
+
+fn refused(path: &Path, refusal: &Refusal) -> Failure {
+    let mut diagnostic = Diagnostic::error(Code::E0505, format!("{} {refusal}", path.display()));
+    diagnostic.help(refusal.help());
+    let fault = if refusal.is_of_machine() { Fault::Machine } else { Fault::Graph };
+    Failure::diagnostic(fault, diagnostic, &Sources::new())
+}
+
+/// Writes a whole file, or nothing.
+pub(super) fn write(
+    path: &Path,
+    (format, overwrite): (&Format, Overwrite),
+    content: &dyn Fn(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let target = Target::new(path, format, overwrite).map_err(|refusal| refused(path, &refusal))?;
+    files::write(&target, content).map_err(|fault| Failure::unwritable(path, &fault.into_error()))
+}
+
+/// Fails if a file of results would replace one of those that they are made of.
+pub(super) fn expect_other(path: &Path, sources: &[&Path]) -> Result<(), Failure> {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let Some(found) = real(path) else { return Ok(()) };
+    match sources.iter().find(|source| real(source).as_ref() == Some(&found)) {
+        None => Ok(()),
+        Some(source) => {
+            let message =
+                format!("{} would replace {}, which it is made of", path.display(), source.display());
+            let mut diagnostic = Diagnostic::error(Code::E0505, message);
+            diagnostic.help("choose another path");
+            Err(Failure::diagnostic(Fault::Graph, diagnostic, &Sources::new()))
+        }
+    }
+}

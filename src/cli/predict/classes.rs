@@ -1,0 +1,47 @@
+//! Which outputs tell classes, and what those are called.
+
+use engine_core::ir::Dim;
+use engine_core::lower::primitives;
+use engine_core::op::Registry;
+use engine_core::pipeline::{Pipeline, PredictStage};
+use engine_core::stage::{Prediction, inference, picks_among};
+use engine_runtime::session::DataNames;
+use indexmap::IndexMap;
+
+use crate::cli::output::{Failure, remark};
+
+/// Names of classes by output.
+pub(super) type Classes = IndexMap<String, Vec<String>>;
+
+/// The names that the stage asks for by `classes`, and those of outputs that pick one of as many as the data has classes.
+pub(super) fn classes_of_outputs(
+    pipeline: &Pipeline,
+    registry: &Registry,
+    (stage, fed): (&PredictStage, &Prediction),
+    trained: &DataNames,
+) -> Result<Classes, Failure> {
+    let mut classes = Classes::new();
+    for (output, (data, field)) in &stage.classes {
+        let field = format!("{data}.{field}");
+        match trained.get(&field).map(|names| &names.classes).filter(|classes| !classes.is_empty()) {
+            Some(names) => drop(classes.insert(output.to_string(), names.clone())),
+            None => remark(format!("note: no names of classes of `{field}` were kept in training")),
+        }
+    }
+    let mut known = trained.values().map(|names| &names.classes).filter(|classes| !classes.is_empty());
+    let (Some(names), None) = (known.next(), known.next()) else { return Ok(classes) };
+    let Some(Dim::Named(rows)) = fed.ty.shape.first() else { return Ok(classes) };
+    let Ok(graph) = inference(pipeline, &stage.outputs, &[(rows.clone(), stage.batch.max(1))], stage.mode)
+    else {
+        return Ok(classes);
+    };
+    let graph = primitives(&graph, registry);
+    for (output, value) in &graph.outputs {
+        let ty = graph.ty(*value);
+        let is_pick = ty.rank() == 1 && ty.dtype.is_int() && picks_among(&graph, *value) == Some(names.len());
+        if is_pick {
+            classes.entry(output.to_string()).or_insert_with(|| names.clone());
+        }
+    }
+    Ok(classes)
+}

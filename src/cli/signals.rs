@@ -1,0 +1,46 @@
+//! Signals that ask a run to end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::output::remark;
+
+/// The first Ctrl-C, `SIGTERM` or `SIGHUP` asks the session to stop after its step, a second one ends the program at once.
+pub(super) fn interrupt_by(flag: Arc<AtomicBool>) {
+    static CURRENT: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
+    let is_first = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).replace(flag).is_none();
+    if !is_first {
+        return;
+    }
+    let handler = || {
+        let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_some_and(|flag| flag.swap(true, Ordering::Relaxed)) {
+            std::process::exit(130);
+        }
+        remark("stopping after this step; a second signal stops at once");
+    };
+    if let Err(error) = keeping_hangups_ignored(|| ctrlc::set_handler(handler)) {
+        remark(format!("note: Ctrl-C will stop the program at once: {error}"));
+    }
+}
+
+/// Sets a handler; `SIGHUP` stays ignored if it was, as `nohup` asks for.
+#[cfg(unix)]
+fn keeping_hangups_ignored<T>(set: impl FnOnce() -> T) -> T {
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+    let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    // SAFETY: to ignore a signal runs no code.
+    let before = unsafe { sigaction(Signal::SIGHUP, &ignore) };
+    let done = set();
+    if before.is_ok_and(|before| matches!(before.handler(), SigHandler::SigIgn)) {
+        // SAFETY: as above.
+        let _ = unsafe { sigaction(Signal::SIGHUP, &ignore) };
+    }
+    done
+}
+
+#[cfg(not(unix))]
+fn keeping_hangups_ignored<T>(set: impl FnOnce() -> T) -> T {
+    set()
+}

@@ -1,0 +1,203 @@
+//! A device beside the interpreter: the results of a plan on operands of several sorts.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use engine_core::fuse::RowConsumer;
+use engine_core::ir::{Graph, Node, NodeOp, Symbol, Value};
+use engine_core::op::{Registry, Selected};
+use engine_core::oracle::{Oracle, OracleRun, OracleTensor, Precision};
+use engine_core::plan::{self, Plan};
+use engine_runtime::device::{Device, DeviceKind};
+use engine_runtime::once::Once;
+use engine_runtime::tensor::HostTensor;
+use indexmap::IndexMap;
+
+use super::errors::{Histogram, nearer};
+use super::operands::{Sort, operands};
+use super::{SEED, STEP};
+use crate::cli::selftest::{Fault, tolerance};
+
+/// Runs a plan of a graph on operands of some sorts, and counts how far outputs and next states are off. A device that may
+/// take subnormal numbers for zeros may do so anywhere. `typed` is the graph with the ops, which know the ranges of their
+/// operands.
+pub(super) fn compare(
+    graph: &Graph,
+    typed: &Graph,
+    plan: Arc<Plan>,
+    device: &Arc<dyn Device>,
+    sorts: &[Sort],
+) -> Result<Histogram, Fault> {
+    let registry = Registry::new();
+    let n_summed = longest_sum(graph) as f64;
+    let of_products = product_tolerance(graph, &plan, &**device);
+    let (graph, selections) = (&with_sources(graph), selections(graph));
+    let mut histogram = Histogram::default();
+    for &sort in sorts {
+        let inputs = operands(graph, typed, sort);
+        let precision = if sort.is_tame() { Precision::F64 } else { Precision::Rounded };
+        let run = |precision: Precision| {
+            let oracle = Oracle { registry: &registry, precision };
+            let done = oracle.run(graph, &inputs, SEED, i64::from(STEP));
+            done.map(results).map_err(|error| Fault::Unsupported(error.to_string()))
+        };
+        let exact = run(precision)?;
+        let spread = Spread::new(&exact, &run);
+        let found = given_out(device, Arc::clone(&plan), &inputs)?;
+        for (name, expected) in &exact {
+            let Some(found) = found.get(name) else { continue };
+            let source = selections.get(name).and_then(|_| exact.get(&source_name(name)));
+            let allowed = tolerance(source.unwrap_or(expected).dtype) * n_summed.sqrt().max(1.0);
+            let allowed = allowed.max(of_products);
+            let attempt = |expected: &OracleTensor, spread: &[f64]| {
+                let mut counts = histogram.clone();
+                counts.count(found, expected, allowed, spread).map(|()| counts)
+            };
+            let mut counted = match source {
+                Some(source) => {
+                    let mut counts = histogram.clone();
+                    counts.count_places(found, expected, source, allowed).map(|()| counts)
+                }
+                None => attempt(expected, &[]),
+            };
+            if counted.is_err() && device.may_flush() && source.is_none() {
+                counted = attempt(&nearer(found, expected, &run(Precision::Flushed)?[name]), &[]);
+            }
+            if let Err(why) = counted {
+                counted = attempt(expected, spread.of(name)?).map_err(|_| why);
+            }
+            histogram = counted.map_err(|why| Fault::Wrong(format!("`{name}`{why} ({})", sort.text())))?;
+        }
+    }
+    Ok(histogram)
+}
+
+type Results = IndexMap<Symbol, OracleTensor>;
+
+/// Outputs, and next states under the names of their states.
+fn results(run: OracleRun) -> Results {
+    run.outputs
+        .into_iter()
+        .chain(run.state.into_iter().map(|(name, next)| (state_name(&name), next)))
+        .collect()
+}
+
+fn state_name(state: &str) -> Symbol {
+    format!("next {state}").into()
+}
+
+/// What one step of a plan gives out: its outputs and next states.
+fn given_out(
+    device: &Arc<dyn Device>,
+    plan: Arc<Plan>,
+    inputs: &HashMap<String, OracleTensor>,
+) -> Result<IndexMap<Symbol, HostTensor>, Fault> {
+    let mut once = Once::new(device, Arc::clone(&plan), inputs, SEED)?;
+    once.run(STEP)?;
+    let mut found = once.outputs()?;
+    let written = plan.launches.iter().flat_map(|launch| plan.states_written(launch));
+    for state in written {
+        found.insert(state_name(state), once.input(state)?);
+    }
+    Ok(found)
+}
+
+/// By how much results move when all arithmetic on the way is off by some units in the last place. Where terms cancel, or a
+/// choice depends on the last bits, an element that is off by as much is not wrong.
+struct Spread<'r> {
+    exact: &'r Results,
+    run: &'r dyn Fn(Precision) -> Result<Results, Fault>,
+    found: OnceCell<HashMap<Symbol, Vec<f64>>>,
+}
+
+impl<'r> Spread<'r> {
+    /// More runs find more choices that are near.
+    const N_RUNS: u64 = 4;
+
+    fn new(exact: &'r Results, run: &'r dyn Fn(Precision) -> Result<Results, Fault>) -> Spread<'r> {
+        Spread { exact, run, found: OnceCell::new() }
+    }
+
+    /// By element of a result; found at the first question.
+    fn of(&self, name: &Symbol) -> Result<&[f64], Fault> {
+        if self.found.get().is_none() {
+            let _ = self.found.set(self.measure()?);
+        }
+        Ok(self.found.get().map_or(&[], |found| &found[name]))
+    }
+
+    fn measure(&self) -> Result<HashMap<Symbol, Vec<f64>>, Fault> {
+        let zeros =
+            |(name, tensor): (&Symbol, &OracleTensor)| (name.clone(), vec![0.0; tensor.to_f64().len()]);
+        let mut spread: HashMap<Symbol, Vec<f64>> = self.exact.iter().map(zeros).collect();
+        for seed in 0..Spread::N_RUNS {
+            for (name, moved) in (self.run)(Precision::Perturbed(seed))? {
+                let (exact, moved) = (self.exact[&name].to_f64(), moved.to_f64());
+                for (most, (a, b)) in
+                    spread.entry(name).or_default().iter_mut().zip(exact.into_iter().zip(moved))
+                {
+                    let apart = if a == b || a.is_nan() && b.is_nan() { 0.0 } else { (a - b).abs() };
+                    *most = if apart.is_nan() { f64::INFINITY } else { most.max(apart) };
+                }
+            }
+        }
+        Ok(spread)
+    }
+}
+
+/// How far results may be off because products are computed in TF32, if any are: its factors have ten bits.
+fn product_tolerance(part: &Graph, plan: &Plan, device: &dyn Device) -> f64 {
+    let is_rough = plan.matmul == plan::Precision::Tf32 && device.info().kind == DeviceKind::Cuda;
+    let has_products = part.nodes.iter().any(|node| matches!(node.op, NodeOp::Contract(_)));
+    if is_rough && has_products { 1e-3 } else { 0.0 }
+}
+
+/// Results that say where in the rows of a computed value something was found, by name, with that value.
+fn selections(part: &Graph) -> HashMap<Symbol, Value> {
+    let source = |result: Value| {
+        let consumer = RowConsumer::of(part, result.node)?;
+        let selected = consumer.selection()?.results;
+        let source = part.nodes[result.node].inputs[0];
+        let is_given = matches!(part.nodes[source.node].op, NodeOp::Input(_));
+        let last = part.ty(source).rank().checked_sub(1)?;
+        let is_along_rows = match &part.nodes[result.node].op {
+            NodeOp::Reduce { axes, .. } => axes[..] == [last],
+            _ => true,
+        };
+        (selected.get(result.port) == Some(&Selected::Indices) && !is_given && is_along_rows)
+            .then_some(source)
+    };
+    part.outputs.iter().filter_map(|(name, value)| Some((name.clone(), source(*value)?))).collect()
+}
+
+/// The part with what was selected from among its results.
+fn with_sources(part: &Graph) -> Graph {
+    let mut part = part.clone();
+    part.outputs.extend(selections(&part).into_iter().map(|(name, value)| (source_name(&name), value)));
+    part
+}
+
+fn source_name(result: &Symbol) -> Symbol {
+    format!("what {result} is of").into()
+}
+
+/// The longest extent that a contraction or a reduction of the part runs over.
+pub(super) fn longest_sum(part: &Graph) -> usize {
+    let reduced = |node: &Node| {
+        let of = |value: Value, axes: &[usize]| {
+            let extents = part.ty(value).extents();
+            axes.iter().map(|&axis| extents[axis]).product::<usize>()
+        };
+        match &node.op {
+            NodeOp::Contract(contract) => {
+                let axes: Vec<usize> = contract.contracted.iter().map(|&(axis, _)| axis).collect();
+                of(node.inputs[0], &axes)
+            }
+            NodeOp::Reduce { axes, .. } => of(node.inputs[0], axes),
+            NodeOp::Scan { axis, .. } => of(node.inputs[0], &[*axis]),
+            _ => 1,
+        }
+    };
+    part.nodes.iter().map(reduced).max().unwrap_or(1)
+}
