@@ -92,7 +92,7 @@ fn parts(planner: &CompilingPlanner, pipeline: &Pipeline, name: &str, kind: &Sta
             let [_, queries] = search.splits();
             let extents = search_extents(pipeline, &shape(&queries), ROWS, search.batch);
             let outputs: Vec<_> = search.outputs().map(|node| (node.clone(), node.clone())).collect();
-            vec![planner.compile_inference(&outputs, &extents).unwrap()]
+            vec![planner.compile_inference(&outputs, &extents, search.mode).unwrap()]
         }
         StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load(_) => vec![],
     }

@@ -27,12 +27,18 @@ use std::sync::{Arc, OnceLock};
 
 #[path = "gpu/bad_indices.rs"]
 mod bad_indices;
+#[path = "gpu/extremes.rs"]
+mod extremes;
 #[path = "gpu/least.rs"]
 mod least;
+#[path = "gpu/long_sums.rs"]
+mod long_sums;
 #[path = "gpu/older.rs"]
 mod older;
 #[path = "gpu/rows.rs"]
 mod rows;
+#[path = "gpu/scalars.rs"]
+mod scalars;
 #[path = "gpu/sessions.rs"]
 mod sessions;
 #[path = "gpu/types.rs"]

@@ -20,6 +20,9 @@ use engine::runtime::session::{Event, Session};
 use engine::runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
+#[path = "library/sound.rs"]
+mod sound;
+
 const GRAPH: &str = r#"(
   name: "tiny",
   seed: 5,

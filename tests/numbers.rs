@@ -13,6 +13,9 @@ use engine::core::stage::{self, Rows, SplitShape};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 
+#[path = "numbers/models.rs"]
+mod models;
+
 // ---- Training.
 
 const TRAINING: &str = include_str!("examples/training.json");

@@ -8,7 +8,7 @@ use engine::core::emit::cuda_sources;
 use engine::core::fuse::{Kernel, Use};
 use engine::core::ir::{DType, InputKind, Type};
 use engine::core::op::Registry;
-use engine::core::pipeline::{Pipeline, StageKind, TrainStage};
+use engine::core::pipeline::{Mode, Pipeline, StageKind, TrainStage};
 use engine::core::plan::Place;
 use engine::core::source;
 use engine::core::stage::{self, Rows, SplitShape};
@@ -91,7 +91,7 @@ fn the_gradient_of_a_lookup_is_added_where_it_is_computed() {
         row [gather cast div gather sub mul reduce_sum]: step order digits.labels table digits.images -> loss.3.2 (431716 B in, 1024 B out)
         scatter [mul add gather max div scatter]: step order digits.labels table digits.images d.row.4 -> d.table (132396 B in, 31360 B out)
         map [mul add mul mul mul add sqrt mul add div sub]: table.m d.table table.v table step -> table.m.next table.v.next table.next (125444 B in, 94080 B out)
-        row [reduce_sum div mul add is_nan and select]: loss.3.2 sum.loss nan_step step -> loss sum.loss.3 nan_step.7 (1036 B in, 12 B out)
+        row [reduce_sum div mul add is_nan abs eq or and select]: loss.3.2 sum.loss nan_step step -> loss sum.loss.3 nan_step.11 (1036 B in, 12 B out)
     "#]].assert_eq(&table(&training("embedding.ron", &Options::default()).0));
 }
 
@@ -122,7 +122,7 @@ fn noise_temperature_and_softmax_are_one_row_kernel_as_is_their_gradient() {
         contract [gemm]
         contract [gemm]
         segmented map [mul mul add mul mul mul mul add sqrt mul add div sub]
-        row [reduce_sum div mul add is_nan and select]"#]]
+        row [reduce_sum div mul add is_nan abs eq or and select]"#]]
     .assert_eq(&lines.join("\n"));
 }
 
@@ -146,7 +146,8 @@ const CHOICE: &str = r#"(
 fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_training() {
     let (pipeline, registry) = parse("choice.ron", CHOICE.to_owned());
     let forward =
-        stage::inference(&pipeline, &[("loss".into(), "loss".into())], &[("B".into(), 256)]).unwrap();
+        stage::inference(&pipeline, &[("loss".into(), "loss".into())], &[("B".into(), 256)], Mode::Eval)
+            .unwrap();
     let compiled = compile(&forward, &registry, &Options::default());
     // Logits, noise, softmax and the weighed values are an attention over the items.
     let row = compiled.plan.kernels.iter().find(|kernel| kernel.ops.contains(&"random".to_string())).unwrap();
@@ -184,7 +185,7 @@ fn running(file: &str, stage: &str, options: &Options) -> (Compiled, Pipeline) {
     let (pipeline, registry) = load(file);
     let found = pipeline.stages.iter().find(|found| &*found.name == stage).unwrap();
     let StageKind::Run(run) = &found.kind else { panic!("`{stage}` is no run") };
-    let graph = stage::running(&pipeline, run).unwrap();
+    let graph = stage::running(&pipeline, run, &registry).unwrap();
     (compile(&graph, &registry, options), pipeline)
 }
 
@@ -204,7 +205,7 @@ fn attention_to_selected_keys_is_one_kernel() {
 /// The gradients of the sum of squares of a node of the attention graph.
 fn attention_gradient(node: &str, options: &Options) -> (Compiled, Pipeline) {
     let (pipeline, registry) = load("sparse_attention.ron");
-    let forward = stage::inference(&pipeline, &[("y".into(), node.into())], &[]).unwrap();
+    let forward = stage::inference(&pipeline, &[("y".into(), node.into())], &[], Mode::Eval).unwrap();
     let mut b = engine::core::ir::Builder::new(forward.clone(), &registry);
     let y = forward.outputs[0].1;
     let axes: Vec<usize> = (0..b.ty(y).rank()).collect();

@@ -12,7 +12,7 @@ fn the_node_that_makes_a_nan_is_found() {
     );
     desk.write("tiny.ron", spoilt.replace("relu(x @ w1 + b1)", "exp(x @ w1 + b1 - 9.0)"));
     let plain = desk.engine(&["run", "tiny.ron", "--device", "cpu"]);
-    check_failure(&plain, 1, "error[E0606]: stage `train`: the loss is not a number from step ");
+    check_failure(&plain, 1, "error[E0606]: stage `train`: the loss is not finite from step ");
     let step = plain.errors.split("from step ").nth(1).unwrap().split(' ').next().unwrap();
     let traced = desk.engine(&["run", "tiny.ron", "--device", "cpu", "--trace-nan"]);
     let said = format!("error[E0607]: stage `train`: step {step}: `");
@@ -55,6 +55,68 @@ fn values_of_nodes_go_to_files() {
     refused("logit", "error[E0101]: no stage has a node `logit`\n = help: did you mean `logits`?");
     refused("w1", "error[E0101]: `w1` is not computed");
     check_failure(&desk.engine(&["run", "tiny.ron", "--dump-every", "3"]), 2, "--dump <NODE>");
+}
+
+/// The gradients of `sum(h * h)` with `h = 3 w` and `w = 2`.
+const SLOPES: &str = r#"(
+  params: {"w": (type: "f32[2]", init: 2), "free": (type: "f32[2]", init: 1)},
+  nodes: {"h": "w * 3", "i": "cast(h, dtype=i32)", "loss": "sum(h * h)", "other": "sum(free * cast(i, dtype=f32))"},
+  stages: {"slopes": Run(outputs: OUTPUTS, loss: "loss")},
+)"#;
+
+#[test]
+fn a_run_stage_reports_gradients_of_its_loss() {
+    let desk = Desk::new();
+    let with = |outputs: &str| desk.write("tiny.ron", SLOPES.replace("OUTPUTS", outputs));
+    with(r#"["loss", "d.h", "d.w", "other"]"#);
+    let report = desk.report(&["--dump", "d.h"]);
+    assert_eq!(report["outputs"]["loss"]["values"], serde_json::json!([72.0]));
+    assert_eq!(report["outputs"]["d.h"]["values"], serde_json::json!([12.0, 12.0]));
+    assert_eq!(report["outputs"]["d.w"]["values"], serde_json::json!([36.0, 36.0]));
+    assert_eq!(npy::read(&desk.path("dump/slopes.d.h.npy")).unwrap().to_f64(), [12.0, 12.0]);
+    with(r#"{"slope": "d.w", "other": "other"}"#);
+    assert_eq!(desk.report(&[])["outputs"]["slope"]["values"], serde_json::json!([36.0, 36.0]));
+
+    let refused = |outputs: &str, said: &str| {
+        with(outputs);
+        check_failure(&desk.engine(&["check", "tiny.ron"]), 1, said);
+    };
+    refused(r#"["d.ww", "other"]"#, "error[E0101]: no node is called `ww`");
+    refused(r#"["d.i", "other"]"#, "error[E0115]: stage `slopes`: `i` is i32[2], only floats have gradients");
+    refused(
+        r#"["d.free", "other"]"#,
+        "error[E0115]: stage `slopes`: `free` has no gradient of the loss `loss`",
+    );
+    desk.write("tiny.ron", SLOPES.replace("OUTPUTS, loss: \"loss\"", r#"["d.w", "loss", "other"]"#));
+    let said = "error[E0011]: a gradient needs the field `loss`, which says what is differentiated";
+    check_failure(&desk.engine(&["check", "tiny.ron"]), 1, said);
+}
+
+/// The origin of a NaN is found in the step that made it, so dumps show that step, gradients of nodes included.
+#[test]
+fn values_are_kept_of_the_step_whose_loss_is_not_a_number() {
+    let desk = Desk::new();
+    let loss = "\"loss\": \"mean(log(h - 1.0e-3 * cast(step, dtype=f32)))\"";
+    let spoilt = GRAPH.replace("\"loss\": \"cross_entropy(logits, target)\"", loss);
+    desk.write("tiny.ron", spoilt.replace("relu(x @ w1 + b1)", "exp(x @ w1 + b1 - 9.0)"));
+    let ended = desk.engine(&[
+        "run", "tiny.ron", "--device", "cpu", "--dump", "h", "--dump", "d.h", "--dump", "d.w1", "--dump",
+        "d.x",
+    ]);
+    check_failure(&ended, 1, "error[E0606]: stage `train`: the loss is not finite from step ");
+    let step = ended.errors.split("from step ").nth(1).unwrap().split(' ').next().unwrap();
+    assert!(ended.errors.contains(&format!("train: `d.h` of step {step}, ")), "{}", ended.errors);
+    let array = |name: &str| npy::read(&desk.path(&format!("dump/train.{name}.npy"))).unwrap();
+    let rows = array("h").shape()[0];
+    assert_eq!(format!("{:?}", array("d.h")), format!("f32[{rows},16]"));
+    assert_eq!(format!("{:?}", array("d.x")), format!("f32[{rows},784]"));
+    let (h, slope) = (array("h").to_f64(), array("d.h").to_f64());
+    let late = 1.0e-3 * step.parse::<f64>().unwrap();
+    let expected = |h: f64| 1.0 / (h - late) / (rows * 16) as f64;
+    let is_near =
+        |(&h, &slope): (&f64, &f64)| (slope / expected(h) - 1.0).abs() < 1e-2 || (h - late).abs() < 1e-6;
+    assert!(h.iter().zip(&slope).all(is_near), "{slope:?}");
+    assert!(array("d.w1").to_f64().iter().all(|slope| slope.is_finite()));
 }
 
 /// Tables in the text of a comparison of devices: the rows of each, by title.

@@ -19,7 +19,13 @@ fn noise_digits() -> IndexMap<Symbol, DataSet> {
         Split::new(IndexMap::from([("images".into(), images), ("labels".into(), labels)])).unwrap()
     };
     let splits = IndexMap::from([("train".into(), split(600, 1)), ("test".into(), split(90, 3))]);
-    let set = DataSet { name: "noise".into(), provenance: Provenance::Synthetic, note: None, splits };
+    let set = DataSet {
+        name: "noise".into(),
+        provenance: Provenance::Synthetic,
+        note: None,
+        splits,
+        names: IndexMap::new(),
+    };
     IndexMap::from([("digits".into(), set)])
 }
 

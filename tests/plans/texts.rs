@@ -32,7 +32,7 @@ fn each_kind_of_kernel_has_a_text() {
     let (pipeline, registry) = parse("kinds", KINDS.to_string());
     let outputs = ["drawn", "halves", "scanned", "layer", "attended", "added"];
     let wanted: Vec<_> = outputs.iter().map(|&name| (name.into(), name.into())).collect();
-    let graph = stage::inference(&pipeline, &wanted, &[]).unwrap();
+    let graph = stage::inference(&pipeline, &wanted, &[], Mode::Eval).unwrap();
     let options = Options { abilities: cuda::abilities(), ..Options::default() };
     let compiled = compile(&graph, &registry, &options);
     for name in outputs {

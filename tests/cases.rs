@@ -1,0 +1,175 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+//! Small pipelines that once gave wrong results, with the right ones, as a run prints them.
+
+use engine::Engine;
+use engine::core::compile::Options;
+use engine::core::pipeline::StageKind;
+use engine::runtime::data::source::LoadContext;
+use std::path::Path;
+use std::sync::Arc;
+
+#[path = "common/present.rs"]
+mod present;
+
+/// What the last stage of a pipeline gives out, fused and unfused on every device that is present; all alike.
+fn outputs(text: &str) -> Vec<(String, Vec<f64>)> {
+    let mut found: Option<Vec<(String, Vec<f64>)>> = None;
+    let cpus = [(true, present::cpu(1)), (true, present::cpu(2)), (false, present::cpu(2))];
+    let gpus = present::gpus().iter().flat_map(|gpu| [(true, Arc::clone(gpu)), (false, Arc::clone(gpu))]);
+    for (fuse, device) in cpus.into_iter().chain(gpus) {
+        let place = format!("{}, fuse: {fuse}", device.info().name);
+        let mut engine = Engine::new();
+        let pipeline = engine.read("case.ron", text).unwrap();
+        let last = pipeline.stages.last().unwrap();
+        let StageKind::Run(run) = &last.kind else { panic!("the last stage is no run") };
+        let names: Vec<String> = run.outputs.iter().map(|(name, _)| name.to_string()).collect();
+        let data = LoadContext::offline_in(Path::new("no/such/folder"));
+        let options = Options { fuse, ..Options::default() };
+        let mut session = engine.session(pipeline, device, &data, options, &mut |_| {}).unwrap();
+        let report = session.run_stages(None, &mut |_| {}).unwrap();
+        let now = names.into_iter().map(|name| (report.outputs[&name].values.clone(), name));
+        let now: Vec<_> = now.map(|(values, name)| (name, values)).collect();
+        match &found {
+            Some(found) => assert_eq!(*found, now, "{place}"),
+            None => found = Some(now),
+        }
+    }
+    found.unwrap()
+}
+
+/// The outputs are these.
+fn check(text: &str, expected: &[(&str, &[f64])]) {
+    let found = outputs(text);
+    let found: Vec<(&str, &[f64])> =
+        found.iter().map(|(name, values)| (name.as_str(), &values[..])).collect();
+    assert_eq!(found, expected);
+}
+
+// ---- A kernel that writes in place still reads what it writes over.
+
+#[test]
+fn a_value_that_is_written_over_is_copied_before() {
+    check(
+        r#"(
+          params: {"x": (type: "f32[4]", init: Ones)},
+          nodes: {"s": "cumsum(x)", "a": "s * 10.0", "r": "reshape(s, shape=[2, 2])", "c": "cumsum(r, axis=1)"},
+          stages: {"go": Run(outputs: ["a", "c"])},
+        )"#,
+        &[("a", &[10.0, 20.0, 30.0, 40.0]), ("c", &[1.0, 3.0, 3.0, 7.0])],
+    );
+    check(
+        r#"(
+          params: {
+            "x": (type: "f32[1, 3]", init: Ones), "w": (type: "f32[3, 4]", init: Ones),
+            "g": (type: "f32[4]", init: Constant(2)),
+          },
+          nodes: {"h": "x @ w", "gated": "g * h", "tokens": "reshape(h, shape=[1, 2, 2])"},
+          stages: {"go": Run(outputs: ["gated", "tokens"])},
+        )"#,
+        &[("gated", &[6.0; 4]), ("tokens", &[3.0; 4])],
+    );
+}
+
+#[test]
+fn a_delay_line_hands_on_the_old_state() {
+    for n in [1, 4, 300] {
+        let text = r#"(
+          params: {"x": (type: "f32[N]", init: Ones, state: true), "prev": (type: "f32[N]", state: true)},
+          nodes: {"next": "x * 2.0", "p": "amax(prev + 0.0 * x)", "q": "amin(x + 0.0 * prev)"},
+          stages: {"go": Run(steps: 3, state: {"prev": "x", "x": "next"}), "after": Run(outputs: ["p", "q"])},
+        )"#;
+        check(&text.replace('N', &n.to_string()), &[("p", &[4.0]), ("q", &[8.0])]);
+    }
+}
+
+#[test]
+fn states_may_change_places() {
+    check(
+        r#"(
+          params: {"x": (type: "f32[2]", init: Ones, state: true), "y": (type: "f32[2]", init: Constant(5), state: true)},
+          nodes: {"a": "x + 1.0", "b": "y * 2.0", "old": "x - y"},
+          stages: {"go": Run(steps: 2, outputs: ["old"], state: {"x": "b", "y": "a"}), "after": Run(outputs: ["a", "b"])},
+        )"#,
+        // (1, 5), (10, 2), (4, 11)
+        &[("a", &[5.0, 5.0]), ("b", &[22.0, 22.0])],
+    );
+}
+
+// ---- Outputs show the values before the step's updates.
+
+#[test]
+fn outputs_do_not_alias_a_state() {
+    for old in ["copy(x)", "reshape(x, shape=[2])", "x + 0.0", "x * 1.0"] {
+        let text = r#"(
+          params: {"x": (type: "f32[2]", init: Ones, state: true)},
+          nodes: {"next": "x + 1.0", "old": "OLD"},
+          stages: {"go": Run(steps: 2, outputs: ["old", "next", "x"], state: {"x": "next"})},
+        )"#;
+        check(&text.replace("OLD", old), &[("old", &[2.0; 2]), ("next", &[3.0; 2]), ("x", &[2.0; 2])]);
+    }
+}
+
+// ---- Functions.
+
+#[test]
+fn random_nodes_of_a_function_are_independent() {
+    let text = r#"(
+      params: {"w": (type: "f32[64]", init: Ones)},
+      functions: {
+        "block": (inputs: ["x"], nodes: {"a": "rms_norm(uniform(shape=[64])) * x", "b": "uniform(shape=[64]) * x"},
+                  output: "a + b"),
+        "pair": (inputs: ["x"], nodes: {"a": "uniform(shape=[64]) * x", "b": "uniform(shape=[64]) * x"},
+                 outputs: {"a": "a", "b": "b"}),
+      },
+      nodes: {"first": "pair(w)", "second": "pair(w)", "a": "first.a", "b": "first.b", "c": "second.a", "d": "second.b",
+              "e": "uniform(shape=[64]) + 0.0", "f": "uniform(shape=[64]) * w + 0.0 * block(w)"},
+      stages: {"go": Run(outputs: ["a", "b", "c", "d", "e", "f"])},
+    )"#;
+    let found = outputs(text);
+    for (i, (a, x)) in found.iter().enumerate() {
+        for (b, y) in &found[..i] {
+            let n_equal = x.iter().zip(y).filter(|(x, y)| x == y).count();
+            assert!(n_equal == 0, "{a} and {b} share {n_equal} numbers");
+        }
+    }
+}
+
+#[test]
+fn training_through_functions_with_two_named_nodes() {
+    let text = r#"(
+      data: {"n": (source: "numbers", n_train: 10, n_test: 1)},
+      params: {"w": (type: "f32[4]", init: Ones)},
+      functions: {"f": (inputs: ["x"], nodes: {"a": "x * 2.0", "b": "x * 3.0"}, output: "a * b")},
+      nodes: {"s": "f(w)", "twice": "f(f(w))", "loss": "sum(s)"},
+      stages: {"train": Train(data: "n.train", batch: 10, epochs: 1, loss: "loss", optimizer: Sgd(lr: 0.1)),
+               "after": Run(outputs: ["w", "s.a", "twice.1.b"])},
+    )"#;
+    // The gradient of the sum of 6 w² is 12 w.
+    let w = 1.0 - f64::from(0.1f32) * 12.0;
+    let found = outputs(text);
+    for ((name, values), expected) in found.iter().zip([w, 2.0 * w, 3.0 * w]) {
+        assert!(
+            values.iter().all(|x| (x - expected).abs() < 1e-6),
+            "{name} is {values:?} instead of {expected}"
+        );
+    }
+}
+
+// ---- What a scatter computes inside, and also gathers from.
+
+#[test]
+fn a_scatter_gathers_from_what_it_also_computes() {
+    check(
+        r#"(
+          params: {"rows": (type: "f32[2, 1]", init: Ones, state: true)},
+          nodes: {
+            "y": "reshape(clamp(rows + rows, min=-9.0, max=9.0), shape=[2])",
+            "idx": "cast(clamp(y, min=0.0, max=1.0), dtype=i32)",
+            "sum": "clamp(scatter_add(gather(y, idx, axis=-1), idx, y, axis=-1), min=-9.0, max=9.0)",
+          },
+          stages: {"go": Run(outputs: ["sum"])},
+        )"#,
+        // y is [2, 2], all indices are 1.
+        &[("sum", &[2.0, 6.0])],
+    );
+}

@@ -1,0 +1,206 @@
+//! Tables of the user: columns and classes go by their names, and no number changes in silence.
+
+use super::*;
+
+const FLOWERS: &str = r#"(
+  data: {"flowers": (source: "csv", file: "flowers.csv", label: "kind")},
+  inputs: {
+    "features": (type: "f32[B, 2]", from: "flowers.features"),
+    "kind": (type: "i32[B]", from: "flowers.label"),
+  },
+  params: {"w": (type: "f32[2, 3]", init: Xavier), "b": "f32[3]"},
+  nodes: {
+    "scores": "features @ w + b",
+    "class": "argmax(scores, axis=1)",
+    "loss": "cross_entropy(scores, kind)",
+  },
+  stages: {
+    "train": Train(
+      data: "flowers.train", batch: 6, epochs: 200, loss: "loss", optimizer: Adam(lr: 0.1),
+      checkpoint: (path: "flowers.ckpt", every: 200),
+    ),
+    "ask": Predict(
+      batch: 4, outputs: {"class": "class", "scores": "scores"}, classes: {"scores": "flowers.label"},
+    ),
+  },
+)"#;
+
+/// Two of each kind, far apart.
+const ROWS: &str = "length,kind,width\n9,long,1\n8,long,0\n1,wide,9\n0,wide,8\n1,small,0\n0,small,1\n";
+
+/// A folder with a trained `flowers.ckpt`.
+fn trained() -> Desk {
+    let desk = Desk::new();
+    desk.write("flowers.ron", FLOWERS);
+    fs::create_dir(desk.path("data")).unwrap();
+    desk.write("data/flowers.csv", ROWS);
+    let ended = desk.engine(&["run", "flowers.ron", "--device", "cpu", "--quiet"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    desk
+}
+
+fn predict(desk: &Desk, rows: &str) -> Ended {
+    desk.write("rows.csv", rows);
+    let predict = ["predict", "flowers.ron", "--device", "cpu", "--load", "flowers.ckpt"];
+    desk.engine(&[&predict[..], &["--input", "rows.csv"]].concat())
+}
+
+#[test]
+fn predictions_find_columns_by_name_and_tell_classes_by_name() {
+    let desk = trained();
+    let as_trained = predict(&desk, "length,width\n9,0\n0,9\n0,0\n");
+    assert_eq!((as_trained.code, &*as_trained.errors), (0, ""));
+    let lines: Vec<&str> = as_trained.results.lines().collect();
+    assert_eq!(lines[0], "class,scores.long,scores.small,scores.wide");
+    let classes: Vec<&str> = lines[1..].iter().map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(classes, ["long", "wide", "small"]);
+    // In another order, with columns that the graph does not know.
+    let shuffled = predict(&desk, "id,width,kind,length\nx,0,?,9\ny,9,?,0\nz,0,?,0\n");
+    assert_eq!((shuffled.code, &*shuffled.errors), (0, ""));
+    assert_eq!(shuffled.results, as_trained.results);
+    let unnamed = predict(&desk, "9,0\n0,9\n0,0\n");
+    assert_eq!(unnamed.results, as_trained.results);
+    assert!(unnamed.errors.starts_with("note: rows.csv has no names of columns, so their order counts"));
+}
+
+#[test]
+fn columns_that_predictions_miss_are_named() {
+    let desk = trained();
+    let missing = predict(&desk, "lenght,breadth\n9,0\n");
+    let said = "error[E0506]: rows.csv: there is no column `length`, `width`\n = help: did you mean `lenght` for \
+                `length`? The first line must have the names";
+    check_failure(&missing, 1, said);
+    check_failure(
+        &predict(&desk, "length,width\n9,\n"),
+        1,
+        "rows.csv:2: column 2 (`width`): the value is missing",
+    );
+    check_failure(&predict(&desk, "length,width\n9,inf\n"), 1, "`inf` is not a finite number");
+}
+
+/// Checkpoints of before names were kept: the order of columns counts, and classes are numbers.
+#[test]
+fn checkpoints_without_names_are_used_as_before() {
+    let desk = trained();
+    let mut checkpoint = desk.checkpoint("flowers.ckpt");
+    assert!(checkpoint.extra.swap_remove("names").is_some());
+    checkpoint.write(&desk.path("flowers.ckpt")).unwrap();
+    let ended = predict(&desk, "length,width\n9,0\n");
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(ended.results.starts_with("class,scores.0,scores.1,scores.2\n0,"), "{}", ended.results);
+    assert!(ended.errors.contains("note: no names of columns were kept in training"), "{}", ended.errors);
+}
+
+/// Other classes would give the numbers of the old ones another meaning.
+#[test]
+fn a_run_is_not_resumed_on_other_classes() {
+    let desk = trained();
+    desk.write("data/flowers.csv", ROWS.replace("long", "tall"));
+    let resumed = desk.engine(&["run", "flowers.ron", "--device", "cpu", "--resume", "flowers.ckpt"]);
+    let said = "its data was another one; classes of `flowers.label`: number 0 was `long` in training, now it is `small`";
+    check_failure(&resumed, 1, said);
+}
+
+#[test]
+fn a_missing_label_is_no_class() {
+    let desk = trained();
+    desk.write("data/flowers.csv", "x,z,kind\n1,2,10\n3,4,NA\n5,6,30\n");
+    let ended = desk.engine(&["run", "flowers.ron", "--device", "cpu"]);
+    let said = "data/flowers.csv:3: column 3 (`kind`): the value is missing (`NA`)";
+    check_failure(&ended, 1, said);
+}
+
+const GIVEN: &str = r#"(
+  inputs: {"x": "f32[B, 2]"},
+  nodes: {"y": "x * 2"},
+  stages: {"go": Run(outputs: ["y"], dims: {"B": 2})},
+)"#;
+
+#[test]
+fn inputs_of_a_run_are_given_on_the_command_line_or_in_the_file() {
+    let desk = Desk::new();
+    desk.write("g.ron", GIVEN);
+    save_npy(&desk.path("x.npy"), &HostTensor::from_slice(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap());
+    let run = |arguments: &[&str]| desk.engine(&[&["run", "g.ron", "--device", "cpu"], arguments].concat());
+    let of_file = run(&["--input", "x=x.npy"]);
+    assert_eq!(of_file.code, 0, "{}", of_file.errors);
+    assert_eq!(run(&["--input", "x=[[1, 2], [3, 4.0]]"]).results, of_file.results);
+    desk.write("in_stage.ron", GIVEN.replace("dims:", r#"inputs: {"x": "x.npy"}, dims:"#));
+    assert_eq!(desk.engine(&["run", "in_stage.ron", "--device", "cpu"]).results, of_file.results);
+    let missing = run(&[]);
+    check_failure(&missing, 1, "error[E0506]: input `x`: nothing is given for it, it is f32[2, 2]");
+    assert!(missing.errors.contains("or by `--input x=FILE.npy`"), "{}", missing.errors);
+    check_failure(&run(&["--input", "x=[1, 2]"]), 1, "it is f32[2, 2], a value of shape [2] was given");
+    check_failure(&run(&["--input", "x=none.npy"]), 1, "error[E0501]: input `x`: none.npy: cannot be read");
+    check_failure(&run(&["--input", "rows=[1]"]), 1, "there is no input `rows`; the inputs are x");
+    check_failure(&run(&["--input", "x=[1, "]), 2, "`[` is not closed");
+    let checked = desk.engine(&["check", "g.ron"]);
+    assert_eq!(checked.code, 0, "{}", checked.errors);
+    assert!(checked.errors.contains("note: input `x`: nothing is given for it"), "{}", checked.errors);
+    check_failure(&desk.engine(&["check", "g.ron", "--input", "x=[1]"]), 1, "a value of shape [1] was given");
+    assert_eq!(desk.engine(&["check", "g.ron", "--input", "x=x.npy"]).errors, "");
+}
+
+/// What a `check` calls sound runs, also where a function names an extent that a stage settles.
+#[test]
+fn extents_of_stages_reach_into_functions() {
+    let desk = Desk::new();
+    let graph = |stage: &str| {
+        format!(
+            r#"(
+              inputs: {{"x": "f32[B, 16]"}},
+              functions: {{"heads": (inputs: ["x"], output: "reshape(x, shape=[B, 4, 4])")}},
+              nodes: {{"y": "heads(x)"}},
+              stages: {{"r": {stage}}},
+            )"#
+        )
+    };
+    desk.write("run.ron", graph(r#"Run(outputs: ["y"], dims: {"B": 2})"#));
+    desk.write("ask.ron", graph(r#"Predict(batch: 4, outputs: {"y": "y"})"#));
+    let rows: Vec<f32> = (0..96).map(|i| i as f32).collect();
+    save_npy(&desk.path("two.npy"), &HostTensor::from_slice(&[2, 16], &rows[..32]).unwrap());
+    save_npy(&desk.path("six.npy"), &HostTensor::from_slice(&[6, 16], &rows).unwrap());
+    for file in ["run.ron", "ask.ron"] {
+        assert_eq!(desk.engine(&["check", file]).code, 0);
+    }
+    let ran = desk.engine(&["run", "run.ron", "--device", "cpu", "--input", "x=two.npy"]);
+    assert_eq!(ran.code, 0, "{}", ran.errors);
+    let ask = ["predict", "ask.ron", "--device", "cpu", "--input", "six.npy", "--output", "y.npy"];
+    let asked = desk.engine(&ask);
+    assert_eq!((asked.code, &*asked.errors), (0, ""));
+    let y = npy::read(&desk.path("y.npy")).unwrap();
+    assert_eq!((y.shape(), y.as_slice::<f32>().unwrap()), (&[6usize, 4, 4][..], &rows[..]));
+}
+
+/// Faults that only show when a stage is bound to its extents or its data.
+#[test]
+fn a_check_binds_every_stage() {
+    let desk = Desk::new();
+    let refused = |stage: &str, said: &str| {
+        desk.write("g.ron", GRAPH.replace("\"predict\":", &format!("\"more\": {stage}, \"predict\":")));
+        check_failure(&desk.engine(&["check", "g.ron"]), 1, said);
+    };
+    let two = r#"Predict(batch: 5, outputs: {"loss": "loss"})"#;
+    refused(
+        two,
+        "error[E0211]: stage `more`: the outputs must depend on one input, they depend on `image`, `label`",
+    );
+    let summed = r#"Predict(batch: 5, outputs: {"w": "h"}, classes: {"v": "digits.labels"})"#;
+    refused(summed, "error[E0101]: there is no output `v`");
+    refused(
+        r#"Evaluate(data: "digits.dev", batch: 5, metrics: ["loss"])"#,
+        "error[E0203]: data `digits`: data set",
+    );
+    let large =
+        r#"Train(data: "digits.train", batch: 900, last_batch: Drop, loss: "loss", optimizer: Sgd(lr: 1))"#;
+    refused(large, "error[E0506]: stage `more`: the data has 500 rows, which make no batch of 900");
+    desk.write("g.ron", GRAPH.replace("u8[B, 784]", "f32[B, 784]"));
+    let rows = "`image` takes rows of f32[784], the field `images` has rows of u8[28, 28]";
+    check_failure(&desk.engine(&["check", "g.ron"]), 1, rows);
+    let run = r#"(
+      inputs: {"x": "f32[B, 4]"}, nodes: {"y": "reshape(x, shape=[8, C])"},
+      stages: {"go": Run(outputs: ["y"], dims: {"B": 3, "C": 2})},
+    )"#;
+    desk.write("g.ron", run);
+    assert_eq!(desk.engine(&["check", "g.ron"]).code, 1);
+}

@@ -1,0 +1,33 @@
+//! The devices that are present.
+
+use engine::devices::{Choice, open};
+use engine::runtime::device::Device;
+use std::sync::{Arc, LazyLock};
+
+/// The GPUs through CUDA and wgpu; for want of a real GPU, wgpu takes one that is emulated on the processor. A GPU that
+/// `ENGINE_REQUIRE` names has to be there.
+pub fn gpus() -> &'static [Arc<dyn Device>] {
+    static GPUS: LazyLock<Vec<Arc<dyn Device>>> = LazyLock::new(|| {
+        let cuda = open(Choice::Cuda(0), None).map_err(|error| error.to_string());
+        let wgpu = open(Choice::Wgpu(0), None).or_else(|_| open(Choice::Software, None));
+        let wgpu = wgpu.map_err(|error| error.to_string());
+        let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
+        let mut gpus = vec![];
+        for (name, gpu) in [("cuda", cuda), ("wgpu", wgpu)] {
+            match gpu {
+                Ok(gpu) => gpus.push(gpu.device),
+                Err(error) => {
+                    assert!(!required.split(',').any(|device| device == name), "{error}");
+                    eprintln!("the tests on {name} are skipped: {error}");
+                }
+            }
+        }
+        gpus
+    });
+    &GPUS
+}
+
+/// The CPU with so many threads.
+pub fn cpu(n_threads: usize) -> Arc<dyn Device> {
+    open(Choice::Cpu, Some(n_threads)).unwrap().device
+}
