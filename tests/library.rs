@@ -20,6 +20,8 @@ use engine::runtime::session::{Event, Session};
 use engine::runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
+#[path = "library/faults.rs"]
+mod faults;
 #[path = "library/sound.rs"]
 mod sound;
 

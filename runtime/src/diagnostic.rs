@@ -32,7 +32,7 @@ pub trait Coded: Display {
 impl Coded for DataError {
     fn code(&self) -> Option<Code> {
         Some(match self {
-            DataError::UnknownSource { .. } => Code::E0202,
+            DataError::UnknownSource { .. } | DataError::NoSet { .. } => Code::E0202,
             DataError::UnknownSplit { .. } | DataError::UnknownField { .. } => Code::E0203,
             DataError::UnknownOption { .. } => Code::E0012,
             DataError::BadOption { .. } => Code::E0010,
@@ -56,6 +56,7 @@ impl Coded for DataError {
     fn help(&self) -> Option<String> {
         Some(match self {
             DataError::UnknownSource { known, .. } => format!("there are {known}"),
+            DataError::NoSet { .. } => "load it, and hand it to the session under this name".to_string(),
             DataError::UnknownSplit { known, .. } | DataError::UnknownField { known, .. } => {
                 format!("it has {known}")
             }

@@ -437,9 +437,13 @@ impl<'a> Builder<'a> {
 
     // ---- Calls of registered ops.
 
-    /// A registered op with checked attributes; its type rule decides the results' types. Names derive from the scope.
+    /// A registered op; its type rule decides the results' types, and left-out attributes have their defaults. Names
+    /// derive from the scope.
+    ///
+    /// # Errors
+    /// If there is no such op, or operands or attributes do not fit it.
     pub fn call(&mut self, name: &str, inputs: &[Value], attrs: Attrs) -> Result<Vec<Value>, TypeIssue> {
-        let form = self.registry.op(name).unwrap_or_else(|| crate::bug!("op `{name}` is not registered"));
+        let form = self.registry.expect_op(name)?;
         let call = Call { attrs: form.fill_attrs(attrs), form };
         let types: Vec<Type> = inputs.iter().map(|&v| self.ty(v).clone()).collect();
         let types = call.form.infer(&types, &call.attrs)?;

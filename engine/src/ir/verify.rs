@@ -16,8 +16,8 @@
 
 use super::text::NodeText;
 use super::{
-    Attr, Binary, Body, Call, Contract, DType, Dim, Graph, InputKind, Inst, Literal, Monoid, Node, NodeOp,
-    Scalar, StateLink, Symbol, Type, Unary, Value, View, broadcast_shapes,
+    Binary, Body, Call, Contract, DType, Dim, Graph, InputKind, Inst, Literal, Monoid, Node, NodeOp, Scalar,
+    StateLink, Symbol, Type, Unary, Value, View, broadcast_shapes,
 };
 use crate::op::{Lower, TypeIssue};
 use std::collections::HashSet;
@@ -197,18 +197,7 @@ fn check_level(node: &Node, level: Level) -> Check {
 }
 
 fn check_call(call: &Call, inputs: &[Type], outputs: &[Type]) -> Check {
-    let form = &call.form;
-    for spec in &form.attrs {
-        let value = call.attrs.0.get(spec.name.as_str());
-        let admitted = value.is_some_and(|value| spec.admits(value));
-        let shown = value.map_or("missing".into(), Attr::to_string);
-        ensure(admitted, || format!("attribute `{}` of `{}` is {shown}", spec.name, form.name))?;
-    }
-    for name in call.attrs.0.keys() {
-        let known = form.attrs.iter().any(|spec| *spec.name == **name);
-        ensure(known, || format!("`{}` has no attribute `{name}`", form.name))?;
-    }
-    same_types(&form.infer(inputs, &call.attrs)?, outputs)
+    same_types(&call.form.infer(inputs, &call.attrs)?, outputs)
 }
 
 fn same_types(expected: &[Type], given: &[Type]) -> Check {

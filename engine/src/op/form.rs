@@ -2,8 +2,8 @@
 
 use super::kernel::KernelForm;
 use super::rows::RowMonoid;
-use crate::diag::Span;
-use crate::ir::{Attr, Attrs, Body, Builder, DType, Literal, Type, Value, broadcast_shapes};
+use crate::diag::{Span, nearest};
+use crate::ir::{Attr, Attrs, Body, Builder, DType, Literal, Symbol, Type, Value, broadcast_shapes};
 use std::sync::Arc;
 
 /// All there is to say about an op: its checks, its kernels, its gradient, its page and its tests follow from this.
@@ -80,6 +80,23 @@ pub enum AttrKind {
     Element,
     /// A number that elements of the result are compared with; beyond the range of their type, it stops at its end.
     Bound,
+}
+
+/// Half a sentence for users: "a whole number".
+impl std::fmt::Display for AttrKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            AttrKind::Int => "a whole number",
+            AttrKind::Float | AttrKind::Bound => "a number",
+            AttrKind::Bool | AttrKind::Mode => "`true` or `false`",
+            AttrKind::Str => "a string",
+            AttrKind::Choice(choices) => return write!(f, "one of `{}`", choices.join("`, `")),
+            AttrKind::DType => "an element type such as `f32`",
+            AttrKind::Ints => "a list of whole numbers",
+            AttrKind::Shape => "a list of extents such as `[B, 64]`",
+            AttrKind::Element => "a number or a truth value",
+        })
+    }
 }
 
 /// One attribute of an op.
@@ -359,10 +376,10 @@ pub enum Role {
 }
 
 impl OpForm {
-    /// Types of the results; checks the number of operands first.
+    /// Types of the results; checks the number of operands and the attributes first.
     pub fn infer(&self, inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
         self.check_arity(inputs.len())?;
-        self.check_ranges(attrs)?;
+        self.check_attrs(attrs)?;
         let results = self.results(inputs, attrs)?;
         if let Some(result) = results.first() {
             self.attrs
@@ -402,16 +419,37 @@ impl OpForm {
         attrs
     }
 
-    fn check_ranges(&self, attrs: &Attrs) -> Result<(), TypeIssue> {
-        for spec in &self.attrs {
-            if let (Some(range), Some(value)) = (spec.range, attrs.0.get(spec.name.as_str()))
-                && spec.is_out_of_range(value)
-            {
-                let message = format!("`{}` of `{}` cannot be {value}", spec.name, self.name);
-                return Err(TypeIssue::new(message).at_setting(&spec.name).help(format!("it is {range}")));
-            }
+    /// What to do about a setting of this name, which the op does not have.
+    pub fn other_setting(&self, name: &str) -> String {
+        let known: Vec<&str> = self.attrs.iter().map(|spec| spec.name.as_str()).collect();
+        match (nearest(name, known.iter().copied()), known.is_empty()) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, true) => "it has none".to_owned(),
+            (None, false) => format!("its settings are `{}`", known.join("`, `")),
         }
-        Ok(())
+    }
+
+    fn check_attrs(&self, attrs: &Attrs) -> Result<(), TypeIssue> {
+        let is_known = |name: &Symbol| self.attrs.iter().any(|spec| *spec.name == **name);
+        if let Some(name) = attrs.0.keys().find(|name| !is_known(name)) {
+            let issue = TypeIssue::new(format!("`{}` has no setting `{name}`", self.name));
+            return Err(issue.at_setting(name).help(self.other_setting(name)));
+        }
+        self.attrs.iter().try_for_each(|spec| {
+            let issue = |message, help| TypeIssue::new(message).at_setting(&spec.name).help(help);
+            let Some(value) = attrs.0.get(spec.name.as_str()) else {
+                let message = format!("`{}` needs the setting `{}`", self.name, spec.name);
+                return Err(issue(message, format!("add `{}=…`: {}", spec.name, spec.doc)));
+            };
+            let message = || format!("`{}` of `{}` cannot be {value}", spec.name, self.name);
+            match (spec.range, spec.admits(value)) {
+                (_, true) => Ok(()),
+                (Some(range), _) if spec.is_out_of_range(value) => {
+                    Err(issue(message(), format!("it is {range}")))
+                }
+                _ => Err(issue(message(), format!("it is {}", spec.kind))),
+            }
+        })
     }
 
     fn check_arity(&self, n_inputs: usize) -> Result<(), TypeIssue> {

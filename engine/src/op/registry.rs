@@ -1,6 +1,6 @@
 //! The registry: which ops there are.
 
-use super::OpForm;
+use super::{OpForm, TypeIssue};
 use indexmap::IndexMap;
 use std::sync::Arc;
 
@@ -53,6 +53,20 @@ impl Registry {
     /// The op of that name.
     pub fn op(&self, name: &str) -> Option<Arc<OpForm>> {
         self.ops.get(name).cloned()
+    }
+
+    /// The op of that name.
+    ///
+    /// # Errors
+    /// If there is none, with the name that was probably meant.
+    pub fn expect_op(&self, name: &str) -> Result<Arc<OpForm>, TypeIssue> {
+        self.op(name).ok_or_else(|| {
+            let issue = TypeIssue::new(format!("there is no op `{name}`"));
+            match self.nearest(name) {
+                Some(near) => issue.help(format!("did you mean `{near}`?")),
+                None => issue,
+            }
+        })
     }
 
     /// All ops.

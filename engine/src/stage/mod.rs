@@ -4,6 +4,7 @@
 //! number and, in training, from the order of the epoch. Nothing that a step is given changes from one to the next but
 //! the step number.
 
+mod declared;
 mod mode;
 mod monitor;
 mod optimize;
@@ -12,6 +13,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+pub use declared::expect_declared;
 pub(crate) use monitor::evaluation_is_missing;
 pub use monitor::monitored;
 pub use predict::{Prediction, picks_among, prediction};
@@ -317,6 +319,7 @@ struct Wanted<'w> {
 
 /// The part of the pipeline's graph that is wanted.
 fn part(pipeline: &Pipeline, wanted: &Wanted) -> Result<Graph, StageIssue> {
+    expect_declared(pipeline)?;
     expect_distinct(wanted)?;
     let mut graph = pipeline.graph.clone();
     let find = |name: &Symbol| {

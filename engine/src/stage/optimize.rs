@@ -266,10 +266,11 @@ fn update(
 ) -> Result<(), StageIssue> {
     let name = b.graph.name_of(param).clone();
     let ty = b.ty(param).clone();
-    let form = b
-        .registry
-        .op(&optimizer.op)
-        .unwrap_or_else(|| crate::bug!("optimizer `{}` is not registered", optimizer.op));
+    let form = b.registry.expect_op(&optimizer.op).map_err(|issue| StageIssue {
+        code: Code::E0207,
+        help: issue.help,
+        ..StageIssue::new(issue.message, None)
+    })?;
     let Role::Optimizer { slots } = &form.role else {
         return Err(StageIssue::new(format!("`{}` is not an optimizer", optimizer.op), None));
     };

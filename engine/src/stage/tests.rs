@@ -396,7 +396,13 @@ fn by_hand_pipeline(registry: &Registry) -> Pipeline {
           w_next: f32[] = map(w, mistake) |a, b| a - b * 0.1
           n_next: i32[] = map(n) |a| a + 1
         }";
-    Pipeline { graph: parse(text, registry).unwrap(), ..pipeline(registry) }
+    let mut pipeline = Pipeline { graph: parse(text, registry).unwrap(), ..pipeline(registry) };
+    for (name, dtype) in [("n", DType::I32), ("last", DType::F32)] {
+        let (ty, init) = (Type::scalar(dtype), Init::Zeros);
+        let kind = InputKind::State;
+        pipeline.params.push(ParamDecl { name: name.into(), kind, ty, init, span: None });
+    }
+    pipeline
 }
 
 fn links() -> Vec<(Symbol, Symbol)> {

@@ -9,6 +9,7 @@ use engine_core::ir::Symbol;
 use engine_core::pipeline::{Pipeline, StageKind};
 use thiserror::Error;
 
+use super::compiling::StageFault;
 use super::trace::{Origin, OriginNode};
 use crate::checkpoint::{CheckpointError, Mismatch};
 use crate::data::npz::NpzError;
@@ -21,6 +22,9 @@ use crate::tensor::TensorError;
 /// Why a session stopped.
 #[derive(Debug, Error)]
 pub enum SessionError {
+    /// What the pipeline declares does not go together.
+    #[error("{}", .0.0.message)]
+    Declared(Box<StageFault>),
     /// A data set cannot be had, or lacks what the pipeline wants of it.
     #[error("data `{data}`: {source}")]
     Data {
@@ -204,6 +208,7 @@ impl SessionError {
             },
             SessionError::Interrupted { .. } => Fault::Interrupt,
             SessionError::Data { .. }
+            | SessionError::Declared(_)
             | SessionError::Plan { .. }
             | SessionError::Run { .. }
             | SessionError::Checkpoint(_)
@@ -251,6 +256,7 @@ impl SessionError {
             Some((stage.span?, String::new()))
         };
         match self {
+            SessionError::Declared(fault) => Some((fault.0.span?, String::new())),
             SessionError::Data { data, .. } => {
                 let decl = pipeline.data.iter().find(|decl| decl.name == *data)?;
                 Some((decl.span?, format!("`{data}` comes from here")))
@@ -292,6 +298,7 @@ impl SessionError {
 impl Coded for SessionError {
     fn code(&self) -> Option<Code> {
         match self {
+            SessionError::Declared(fault) => Some(fault.0.code),
             SessionError::Data { source, .. } => source.code(),
             SessionError::Device(error) => error.code(),
             SessionError::Run { source, .. } => source.code(),
@@ -316,6 +323,7 @@ impl Coded for SessionError {
 
     fn help(&self) -> Option<String> {
         match self {
+            SessionError::Declared(fault) => fault.0.help.clone(),
             SessionError::Data { source, .. } => source.help(),
             SessionError::Device(error) => error.help(),
             SessionError::Run { source, .. } => source.help(),

@@ -44,6 +44,7 @@ use std::time::Instant;
 use engine_core::ir::{DType, InputKind, Symbol};
 use engine_core::pipeline::{DataDecl, Given, LoadName, LoadStage, Pipeline, SplitRef, Stage, StageKind};
 use engine_core::plan::{Place, Plan};
+use engine_core::stage::expect_declared;
 use indexmap::IndexMap;
 
 use crate::checkpoint::{self, Checkpoint};
@@ -163,12 +164,17 @@ fn declared_types(pipeline: &Pipeline, data: &Symbol) -> Vec<(Symbol, DType)> {
 
 impl Session {
     /// A session whose parameters have their initial values. Stages find their data in `sets`, by name.
+    ///
+    /// # Errors
+    /// If what the pipeline declares does not go together, or the device has no room for the parameters.
     pub fn new(
         pipeline: Arc<Pipeline>,
         planner: Arc<dyn Planner>,
         device: Arc<dyn Device>,
         sets: IndexMap<Symbol, DataSet>,
     ) -> Result<Self, SessionError> {
+        let declared = expect_declared(&pipeline);
+        declared.map_err(|issue| SessionError::Declared(Box::new(StageFault(issue))))?;
         let state = State::new(Arc::clone(&device), &pipeline.params, pipeline.seed)?;
         let params = pipeline.params.iter().map(|param| param.name.clone());
         let trained = Trained { names: params.collect(), ..Trained::default() };

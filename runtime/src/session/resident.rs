@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 
 use super::background::{Background, Task};
 use super::error::SessionError;
-use crate::data::source::{DataSet, Split};
+use crate::data::source::{DataError, DataSet, Split};
 use crate::device::{Device, DeviceBuffer, DeviceError};
 use crate::tensor::HostTensor;
 
@@ -101,10 +101,8 @@ impl Resident {
 
     /// The rows of a split.
     pub(super) fn split(&self, split: &SplitRef) -> Result<&Split, SessionError> {
-        let Some(set) = self.sets.get(&split.data) else {
-            engine_core::bug!("data `{}` is not declared", split.data)
-        };
-        set.split(&split.split)
+        let set = self.sets.get(&split.data).ok_or_else(|| DataError::NoSet { data: split.data.to_string() });
+        set.and_then(|set| set.split(&split.split))
             .map_err(|source| SessionError::Data { data: split.data.clone(), source: Box::new(source) })
     }
 }

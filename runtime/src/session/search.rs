@@ -172,11 +172,8 @@ impl Session {
         first: usize,
         n_rows: usize,
     ) -> Result<(), SessionError> {
-        let Some(set) = self.resident.set(&queries.data) else {
-            engine_core::bug!("data `{}` is gone", queries.data)
-        };
         let data_error = |source| SessionError::Data { data: queries.data.clone(), source: Box::new(source) };
-        let split = set.split(&queries.split).map_err(data_error)?;
+        let split = self.resident.split(queries)?;
         for (field, memory, row_bytes) in &searcher.fed {
             let bytes = split.field(field).map_err(data_error)?.bytes();
             let rows = bytes.get(first * row_bytes..(first + n_rows) * row_bytes).ok_or_else(|| {

@@ -323,7 +323,7 @@ fn train_stage() -> TrainStage {
         mode: Mode::Train,
         metrics: vec![],
         optimizer: None,
-        state: vec![],
+        state: vec![("w".into(), "w".into())],
         clip_norm: None,
         last_batch: LastBatch::Short,
         evaluate: Some(evaluation()),
@@ -342,22 +342,15 @@ fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
     let stages = kinds.into_iter().map(|(name, kind)| Stage { name: name.into(), kind, span: None });
     let x = Type { dtype: DType::F32, shape: vec![engine_core::ir::Dim::Named("B".into())] };
     let mut graph = Graph::new("tiny");
-    let outputs = vec![Output { name: "x".into(), ty: x }];
-    graph.push(Node {
-        apart: None,
-        op: NodeOp::Input(InputKind::Data),
-        inputs: vec![],
-        outputs,
-        regions: vec![],
-        span: None,
-    });
+    add_input(&mut graph, "x", InputKind::Data, x);
+    add_input(&mut graph, "w", InputKind::Param, Type::scalar(DType::F32));
     Pipeline {
         name: "tiny".to_string(),
         seed: 7,
         matmul: Precision::default(),
         numerics: Default::default(),
         deterministic: false,
-        data: vec![],
+        data: vec![DataDecl { name: "data".into(), source: "test".into(), options: vec![], span: None }],
         inputs: vec![InputDecl { name: "x".into(), from: Some(("data".into(), "x".into())), span: None }],
         params: vec![ParamDecl {
             name: "w".into(),
@@ -369,6 +362,12 @@ fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
         graph,
         stages: stages.collect(),
     }
+}
+
+fn add_input(graph: &mut Graph, name: &str, kind: InputKind, ty: Type) {
+    let outputs = vec![Output { name: name.into(), ty }];
+    let op = NodeOp::Input(kind);
+    graph.push(Node { apart: None, op, inputs: vec![], outputs, regions: vec![], span: None });
 }
 
 fn training(stage: TrainStage) -> Pipeline {
@@ -659,6 +658,7 @@ fn a_checkpoint_that_does_not_fit_says_why() {
     assert_eq!(why(other), "it was written by stage `train`, which is no training stage here");
     let mut more = training(train_stage());
     more.params.push(ParamDecl { name: "b".into(), ..more.params[0].clone() });
+    add_input(&mut more.graph, "b", InputKind::Param, Type::scalar(DType::F32));
     assert_eq!(why(more), "the tensors do not match the graph\n  `b: f32[]` is missing");
 }
 

@@ -2,7 +2,7 @@
 //! Each fault in a graph of its own.
 
 use super::*;
-use crate::ir::{Attrs, E, NodeId, parse};
+use crate::ir::{Attr, Attrs, E, NodeId, parse};
 use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, OpForm, Registry, Role, TypeRule};
 use expect_test::{Expect, expect};
 use std::sync::Arc;
@@ -486,7 +486,7 @@ fn broken_references_are_found() {
             graph.nodes[y].op = NodeOp::Call(Call { form, attrs: Attrs::default() });
         },
         expect![[r#"
-            in `g`: y: f32[3] = scale(w): attribute `by` of `scale` is missing
+            in `g`: y: f32[3] = scale(w): `scale` needs the setting `by`
         "#]],
     );
     check(
@@ -496,7 +496,7 @@ fn broken_references_are_found() {
             graph.nodes[y].op = NodeOp::Call(Call { form, attrs });
         },
         expect![[r#"
-            in `g`: y: f32[3] = scale(w, to=none): `scale` has no attribute `to`
+            in `g`: y: f32[3] = scale(w, to=none): `scale` has no setting `to`
         "#]],
     );
 }

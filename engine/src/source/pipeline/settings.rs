@@ -3,7 +3,7 @@
 use super::literals::{fold_binary, fold_unary, is_sound};
 use super::types::{Dims, named_dim};
 use super::typing::{Meaning, Names};
-use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
+use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::ir::{Attr, Attrs, DType, Dim, Literal, Symbol};
 use crate::op::{AttrKind, AttrSpec, OpForm};
 use crate::source::expr::{Expr, ExprKind};
@@ -65,7 +65,7 @@ impl Reader<'_> {
         };
         let attr = self.attr(spec, value);
         if attr.is_none() {
-            let message = format!("`{}` must be {}", spec.name, wanted(&spec.kind));
+            let message = format!("`{}` must be {}", spec.name, spec.kind);
             self.diags.error(Code::E0108, value.span, message).help(format!("`{}`: {}", spec.name, spec.doc));
         }
         if let (Some(attr), Some(range)) = (&attr, spec.range)
@@ -79,13 +79,7 @@ impl Reader<'_> {
     }
 
     fn unknown(&mut self, name: &Spanned<String>) -> Option<Attr> {
-        let known: Vec<&str> = self.form.attrs.iter().map(|spec| spec.name.as_str()).collect();
-        let near = nearest(name, known.iter().copied());
-        let help = match (near, known.is_empty()) {
-            (Some(near), _) => format!("did you mean `{near}`?"),
-            (None, true) => "it has none".to_owned(),
-            (None, false) => format!("its settings are `{}`", known.join("`, `")),
-        };
+        let help = self.form.other_setting(name);
         let message = format!("`{}` has no setting `{}`", self.form.name, name.value);
         self.diags.error(Code::E0107, name.span, message).help(help);
         None
@@ -197,19 +191,5 @@ impl Reader<'_> {
             return usize::try_from(n).ok().map(Dim::Fixed);
         }
         self.word(value).map(|name| named_dim(&name, self.dims))
-    }
-}
-
-fn wanted(kind: &AttrKind) -> String {
-    match kind {
-        AttrKind::Int => "a whole number".into(),
-        AttrKind::Float | AttrKind::Bound => "a number".into(),
-        AttrKind::Bool | AttrKind::Mode => "`true` or `false`".into(),
-        AttrKind::Str => "a string".into(),
-        AttrKind::Choice(choices) => format!("one of `{}`", choices.join("`, `")),
-        AttrKind::DType => "an element type such as `f32`".into(),
-        AttrKind::Ints => "a list of whole numbers".into(),
-        AttrKind::Shape => "a list of extents such as `[B, 64]`".into(),
-        AttrKind::Element => "a number or a truth value".into(),
     }
 }

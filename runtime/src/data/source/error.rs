@@ -20,6 +20,12 @@ pub enum DataError {
         /// The names there are.
         known: String,
     },
+    /// A session was made without the set of that name in the pipeline.
+    #[error("the session was given no such data")]
+    NoSet {
+        /// The name.
+        data: String,
+    },
     /// Two sources want the same name.
     #[error("there is a data source `{name}` already")]
     DuplicateSource {
