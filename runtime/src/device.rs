@@ -7,7 +7,7 @@
 use crate::tensor::HostTensor;
 use crate::tuning::Tuning;
 use engine_core::diag::Span;
-use engine_core::emit::Finding;
+use engine_core::emit::{EmitError, Finding};
 use engine_core::fuse::Abilities;
 use engine_core::ir::Requirement;
 use engine_core::plan::{Buffer, Plan};
@@ -305,6 +305,8 @@ pub enum DeviceError {
         log: String,
         /// The text, its lines numbered; messages leave it out.
         text: String,
+        /// Where what it computes is written, if that is known.
+        span: Option<Span>,
     },
     /// The device has stopped working; nothing on it can be had any more.
     #[error("{device} was lost: {why}")]
@@ -386,7 +388,17 @@ impl DeviceError {
     pub fn not_compiled(kernel: &str, log: &str, text: &str) -> DeviceError {
         let lines = text.lines().enumerate().map(|(i, line)| format!("{:4} {line}", i + 1));
         let text = lines.collect::<Vec<_>>().join("\n");
-        DeviceError::NotCompiled { kernel: kernel.to_string(), log: log.trim_end().to_string(), text }
+        let (kernel, log) = (kernel.to_string(), log.trim_end().to_string());
+        DeviceError::NotCompiled { kernel, log, text, span: None }
+    }
+
+    /// No text of a kernel: the device lacks something, or the kernel is one that the engine should not have made.
+    pub fn not_emitted(device: &str, kernel: &str, error: &EmitError) -> DeviceError {
+        if !error.is_of_device() {
+            return DeviceError::not_compiled(kernel, &error.to_string(), "");
+        }
+        let (device, kernel, reason) = (device.to_string(), kernel.to_string(), error.to_string());
+        DeviceError::Unsupported { device, kernel, reason, span: None }
     }
 
     /// The same of a buffer with a name, where it is too large or memory does not suffice.
@@ -411,6 +423,7 @@ impl DeviceError {
             }
             DeviceError::Unsupported { kernel: name, span, .. }
             | DeviceError::TooLarge { buffer: name, span, .. } => *span = plan.place_of(name),
+            DeviceError::NotCompiled { kernel, span, .. } => *span = plan.place_of(name_of(kernel)),
             _ => {}
         }
         self
@@ -426,9 +439,17 @@ impl DeviceError {
             | DeviceError::TooLarge { buffer: name, span, .. } => {
                 Some(((*span)?, format!("`{name}` is part of this")))
             }
+            DeviceError::NotCompiled { kernel, span, .. } => {
+                Some(((*span)?, format!("`{}` is part of this", name_of(kernel))))
+            }
             _ => None,
         }
     }
+}
+
+/// The name in a kernel's label.
+fn name_of(label: &str) -> &str {
+    label.split_once(": ").map_or(label, |(name, _)| name)
 }
 
 /// The start of what a compiler says.
@@ -506,5 +527,33 @@ impl RunError {
         };
         let (span, requirement) = (check.span, check.requirement);
         RunError::Violation { node: check.name.to_string(), span, position, value, requirement }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::Coded;
+    use engine_core::diag::Code;
+    use engine_core::ir::DType;
+
+    /// What a device lacks is told of the device, what has no text of the engine.
+    #[test]
+    fn a_kernel_without_a_text_is_told_as_whose_fault_it_is() {
+        let told = |error: EmitError| {
+            let error = DeviceError::not_emitted("GPU 0", "y", &error);
+            (error.code(), error.to_string())
+        };
+        let scalar = EmitError::Scalar { op: "rem".into(), dtype: "bool".into() };
+        let said = "the kernel of `y` does not compile; this is a bug of the engine or of a plugin's function\n\
+                    `rem` of bool has no cube form";
+        assert_eq!(told(scalar), (Some(Code::E0608), said.to_string()));
+        let said = "GPU 0 cannot run `y`: the device has no f64";
+        assert_eq!(told(EmitError::Type { dtype: DType::F64 }), (Some(Code::E0610), said.to_string()));
+    }
+
+    #[test]
+    fn the_name_of_a_kernel_leads_its_label() {
+        assert_eq!((name_of("y.a: exp add"), name_of("y")), ("y.a", "y"));
     }
 }

@@ -232,6 +232,7 @@ fn what_fails_later_is_said_as_well_and_auto_starts_over() {
                 "the kernel of `",
                 "exp",
                 "error: the stub refuses everything",
+                "` is part of this",
                 "a bug of the engine",
                 "report it",
             ],

@@ -138,6 +138,16 @@ pub enum EmitError {
     Compiler(String),
 }
 
+impl EmitError {
+    /// Whether the device lacks what the kernel needs. If not, the kernel should never have been made.
+    pub fn is_of_device(&self) -> bool {
+        match self {
+            EmitError::Opaque { .. } | EmitError::Type { .. } | EmitError::Wide => true,
+            EmitError::Fold | EmitError::Attend | EmitError::Scalar { .. } | EmitError::Compiler(_) => false,
+        }
+    }
+}
+
 /// The CUDA C++ of a kernel, with what a launch has to know. See the module for the calling convention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSource {

@@ -329,7 +329,7 @@ impl Drafts<'_> {
 
     fn own_kernels(mut self) -> Result<Prepared, DeviceError> {
         let mut launches =
-            FusedKernel::launches(self.kernel, self.target()).map_err(|error| self.unsupported(&error))?;
+            FusedKernel::launches(self.kernel, self.target()).map_err(|error| self.not_emitted(&error))?;
         if self.plan.scatters_in_place(self.launch) {
             launches.remove(0);
         }
@@ -415,7 +415,7 @@ impl Drafts<'_> {
 
     fn kernel_part(&self, fused: &FusedKernel, product: ProductPlace) -> Result<KernelPart, DeviceError> {
         let source =
-            fused.clone().on(self.target()).cuda_source().map_err(|error| self.unsupported(&error))?;
+            fused.clone().on(self.target()).cuda_source().map_err(|error| self.not_emitted(&error))?;
         let pointers = source.arguments.iter().map(|argument| match (*argument, product) {
             (Argument::Operand(operand), _) => Pointer::Buffer(self.launch.buffers[operand]),
             (Argument::Product, ProductPlace::Buffer(buffer)) => Pointer::Buffer(buffer),
@@ -433,13 +433,8 @@ impl Drafts<'_> {
         Target { has_rough_functions, ..target }
     }
 
-    fn unsupported(&self, error: &EmitError) -> DeviceError {
-        DeviceError::Unsupported {
-            device: self.context.name.clone(),
-            kernel: self.kernel.name.clone(),
-            reason: error.to_string(),
-            span: None,
-        }
+    fn not_emitted(&self, error: &EmitError) -> DeviceError {
+        DeviceError::not_emitted(&self.context.name, &self.kernel.name, error)
     }
 }
 

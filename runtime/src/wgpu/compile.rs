@@ -117,7 +117,7 @@ pub fn source(context: &Context, owner: &str, fused: &FusedKernel) -> Result<Sou
     };
     // CubeCL panics on what WGSL lacks, such as types that the function of a plugin asks for.
     let made = caught(|| text(fused)).map_err(|said| panicked(owner, &said, ""))?;
-    let source = made.map_err(|error| unsupported(error.to_string()))?;
+    let source = made.map_err(|error| DeviceError::not_emitted(&context.name, owner, &error))?;
     let limits = &context.limits;
     // One is for the scalars.
     let most_buffers = limits.max_storage_buffers_per_shader_stage as usize - 1;

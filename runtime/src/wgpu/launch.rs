@@ -114,7 +114,8 @@ impl Draft<'_> {
             return self.push_all(sums.collect(), dispatches);
         }
         let launches = FusedKernel::launches(self.kernel, self.target());
-        let mut launches = launches.map_err(|error| self.unsupported(error.to_string()))?;
+        let mut launches = launches
+            .map_err(|error| DeviceError::not_emitted(&self.context.name, &self.kernel.name, &error))?;
         if is_in_place {
             launches.remove(0);
         }

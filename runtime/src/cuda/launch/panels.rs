@@ -126,7 +126,7 @@ impl Drafts<'_> {
     ) -> Result<Option<Prepared>, DeviceError> {
         let fold = FusedKernel::panel_fold(self.kernel, body, rows, PANEL_BYTES / way.n_places());
         let PanelFold { panels, step, finish, state_bytes, panel_bytes } =
-            fold.map_err(|error| self.unsupported(&error))?;
+            fold.map_err(|error| self.not_emitted(&error))?;
         let mut products: Vec<([usize; 2], Product)> = vec![];
         let mut launches = vec![];
         for panel in panels.iter().take(most_panels) {
