@@ -546,3 +546,31 @@ fn brackets_that_do_not_match_end_the_reading() {
     "#]],
     );
 }
+
+/// State that a stage writes and nothing reads is told as such; state that a node reads, or an output shows, is used.
+#[test]
+fn state_that_is_only_written_is_told_as_that() {
+    let file = |nodes: &str, outputs: &str| {
+        format!(
+            r#"(
+    params: {{"prev": (type: "f32[]", state: true), "x": (type: "f32[]", state: true)}},
+    nodes: {{{nodes}}},
+    stages: {{"go": Run(steps: 2, outputs: [{outputs}], state: {{"prev": "x", "x": "next"}})}},
+)"#
+        )
+    };
+    check_faults(
+        &file(r#""next": "x + 1""#, r#""next""#),
+        expect![[r#"
+            warning[E0303]: a stage writes `prev`, and nothing reads it
+              ┌─ mnist.ron:2:15
+              │
+            2 │     params: {"prev": (type: "f32[]", state: true), "x": (type: "f32[]", state: true)},
+              │               ^^^^
+              │
+              = help: use it in a node, name it in `outputs`, or leave it out of `state`
+        "#]],
+    );
+    check_faults(&file(r#""next": "x + prev""#, r#""next""#), expect![""]);
+    check_faults(&file(r#""next": "x + 1""#, r#""next", "prev""#), expect![""]);
+}
