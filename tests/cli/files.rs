@@ -21,6 +21,19 @@ fn json(desk: &Desk, name: &str) -> Value {
 
 // ---- How runs end.
 
+/// Lets a program end by `SIGHUP`, also where the tests themselves ignore it, as under `nohup`.
+#[cfg(unix)]
+fn heed_hangup(command: &mut Command) {
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+    use std::os::unix::process::CommandExt;
+
+    let heed = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: `sigaction` may be called between fork and exec, and no handler of this process is called.
+    unsafe {
+        command.pre_exec(move || Ok(sigaction(Signal::SIGHUP, &heed).map(drop)?));
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn every_signal_to_end_saves_the_state_and_writes_the_report() {
@@ -31,6 +44,7 @@ fn every_signal_to_end_saves_the_state_and_writes_the_report() {
         let desk = Desk::new();
         desk.write("long.ron", endless());
         let mut command = desk.command(&["run", "long.ron", "--device", "cpu", "--report", report]);
+        heed_hangup(&mut command);
         let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(running.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
