@@ -81,6 +81,24 @@ impl HostTensor {
         Ok(tensor)
     }
 
+    /// A tensor with the given bytes, which come in parts. Each is freed when it has been copied.
+    pub(crate) fn from_parts(
+        dtype: DType,
+        shape: &[usize],
+        parts: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Result<Self, TensorError> {
+        let mut tensor = HostTensor::zeros(dtype, shape)?;
+        let mut rest = tensor.bytes_mut();
+        for part in parts {
+            let (place, behind) = rest
+                .split_at_mut_checked(part.len())
+                .unwrap_or_else(|| engine_core::bug!("more bytes than {} takes", type_text(dtype, shape)));
+            place.copy_from_slice(&part);
+            rest = behind;
+        }
+        Ok(tensor)
+    }
+
     /// A tensor with the given elements in row-major order, which are copied.
     pub fn from_slice<T: Element>(shape: &[usize], elements: &[T]) -> Result<Self, TensorError> {
         let mut tensor = HostTensor::zeros(T::DTYPE, shape)?;

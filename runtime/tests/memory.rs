@@ -127,6 +127,18 @@ fn a_file_is_read_in_little_more_memory_than_its_content_takes() {
     let (peak, set) = self::peak(|| Sources::with_builtin().load("files", &context).unwrap());
     assert_eq!(set.splits["train"].n_rows(), N_ROWS);
     assert!(peak < 2 * N_BYTES * 12 / 10, "{peak} bytes for {}", 2 * N_BYTES);
+    // A text is read line by line. Its numbers are there twice while they are put together.
+    let mut text = String::from("a,b,kind\n");
+    (0..100_000).for_each(|i| text += &format!("{}.123456,{}.654321,{}\n", i % 1000, i % 777, i % 10));
+    write("a.csv", &|file| file.write_all(text.as_bytes()).unwrap());
+    for options in [vec![("file", "a.csv"), ("label", "kind")], vec![("x", "a.csv")]] {
+        let source = if options.len() == 2 { "csv" } else { "files" };
+        let options = options.into_iter().map(|(name, file)| (name.into(), file.into())).collect();
+        let context = LoadContext { options, ..LoadContext::offline_in(dir.path()) };
+        let (peak, set) = self::peak(|| Sources::with_builtin().load(source, &context).unwrap());
+        assert_eq!(set.splits["train"].n_rows(), 100_000);
+        assert!(peak < text.len() * 13 / 10, "{source}: {peak} bytes for {}", text.len());
+    }
     // A tenth of the rows, taken for validation, is there twice for a moment.
     let options = [("x".into(), "a.npy".into()), ("validation".into(), Attr::from(0.1))].to_vec();
     let context = LoadContext { options, ..LoadContext::offline_in(dir.path()) };

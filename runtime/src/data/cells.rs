@@ -155,11 +155,15 @@ pub(crate) fn shortened(text: &str) -> String {
     short
 }
 
+/// Bytes of a part of the elements: a multiple of the size of each type.
+const PART_BYTES: usize = 1 << 20;
+
 /// Elements of one type that are read from cells.
 pub(crate) struct Cells {
     dtype: DType,
     policy: Policy,
-    bytes: Vec<u8>,
+    /// The elements, in parts of equal size: what grows as a whole would be there twice.
+    parts: Vec<Vec<u8>>,
     /// The first whole number that the type rounds, with its place.
     rounded: Option<String>,
     n_rounded: usize,
@@ -167,7 +171,7 @@ pub(crate) struct Cells {
 
 impl Cells {
     pub(crate) fn new(dtype: DType, policy: Policy) -> Self {
-        Cells { dtype, policy, bytes: vec![], rounded: None, n_rounded: 0 }
+        Cells { dtype, policy, parts: vec![], rounded: None, n_rounded: 0 }
     }
 
     /// Appends a cell.
@@ -228,10 +232,15 @@ impl Cells {
             Number::Float(x) => (x, Some(x as i128).filter(|&n| n as f64 == x)),
         };
         let fits = |narrow: f64| narrow.is_finite() || !float.is_finite();
-        let bytes = &mut self.bytes;
+        if self.parts.last().is_none_or(|part| part.len() == PART_BYTES) {
+            // A small file takes little.
+            self.parts.push(Vec::with_capacity(if self.parts.is_empty() { 0 } else { PART_BYTES }));
+        }
         let mut put = |element: &[u8]| {
-            bytes.extend_from_slice(element);
-            true
+            self.parts.last_mut().is_some_and(|part| {
+                part.extend_from_slice(element);
+                true
+            })
         };
         match self.dtype {
             DType::Bool => as_int::<u8>(whole).is_some_and(|n| n <= 1 && put(&[n])),
@@ -248,14 +257,14 @@ impl Cells {
 
     /// The float that was appended last.
     fn last_float(&self) -> f64 {
-        fn last<const N: usize>(bytes: &[u8]) -> [u8; N] {
-            bytes.last_chunk().copied().unwrap_or([0; N])
+        fn last<const N: usize>(parts: &[Vec<u8>]) -> [u8; N] {
+            parts.last().and_then(|part| part.last_chunk().copied()).unwrap_or([0; N])
         }
         match self.dtype {
-            DType::F16 => f16::from_le_bytes(last(&self.bytes)).to_f64(),
-            DType::BF16 => bf16::from_le_bytes(last(&self.bytes)).to_f64(),
-            DType::F32 => f32::from_le_bytes(last(&self.bytes)).into(),
-            _ => f64::from_le_bytes(last(&self.bytes)),
+            DType::F16 => f16::from_le_bytes(last(&self.parts)).to_f64(),
+            DType::BF16 => bf16::from_le_bytes(last(&self.parts)).to_f64(),
+            DType::F32 => f32::from_le_bytes(last(&self.parts)).into(),
+            _ => f64::from_le_bytes(last(&self.parts)),
         }
     }
 
@@ -270,8 +279,8 @@ impl Cells {
     }
 
     /// The elements under a shape of as many.
-    pub(crate) fn tensor(&self, shape: &[usize]) -> Result<HostTensor, TableError> {
-        Ok(HostTensor::from_bytes(self.dtype, shape, &self.bytes)?)
+    pub(crate) fn tensor(self, shape: &[usize]) -> Result<HostTensor, TableError> {
+        Ok(HostTensor::from_parts(self.dtype, shape, self.parts)?)
     }
 }
 
@@ -355,11 +364,13 @@ mod tests {
                 if push(&mut cells, &n.to_string()).is_err() {
                     continue;
                 }
+                let is_told = cells.rounded_note().is_some();
+                let held = cells.tensor(&[1]).unwrap();
                 let held = match dtype {
-                    DType::I64 => i128::from(cells.tensor(&[1]).unwrap().as_slice::<i64>().unwrap()[0]),
-                    _ => cells.tensor(&[1]).unwrap().to_f64()[0] as i128,
+                    DType::I64 => i128::from(held.as_slice::<i64>().unwrap()[0]),
+                    _ => held.to_f64()[0] as i128,
                 };
-                prop_assert_eq!(held != i128::from(n), cells.rounded_note().is_some());
+                prop_assert_eq!(held != i128::from(n), is_told);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Comma-separated values (RFC 4180): lines of fields, quoted or not, each with its place.
 
 use std::borrow::Cow;
+use std::io::BufRead;
 use std::path::Path;
 
 use engine_core::diag::nearest;
@@ -37,36 +38,121 @@ pub struct Record<'t> {
     pub fields: Vec<Cow<'t, str>>,
 }
 
-/// The records of a text. Empty lines are passed over; all others have as many fields as the first.
-pub struct Records<'t> {
+/// The records of a text, read one by one. Empty lines are passed over; all others have as many fields as the first.
+pub struct Records<'p, R> {
+    path: &'p Path,
+    reader: R,
+    separator: char,
+    /// The line that comes next.
+    line: usize,
+    n_columns: Option<usize>,
+    /// The lines of the last record.
+    bytes: Vec<u8>,
+    text: String,
+}
+
+impl<'p, R: BufRead> Records<'p, R> {
+    /// Reads a text; `path` is named in errors and not opened.
+    pub fn new(path: &'p Path, reader: R, separator: char) -> Records<'p, R> {
+        Records { path, reader, separator, line: 1, n_columns: None, bytes: vec![], text: String::new() }
+    }
+
+    /// The next record; none after the last one.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no text, and for a record that is none.
+    pub fn read_next(&mut self) -> Result<Option<Record<'_>>, TableError> {
+        let mut line = self.line;
+        loop {
+            if !self.read_lines()? {
+                return Ok(None);
+            }
+            if !self.text.trim().is_empty() {
+                break;
+            }
+            line = self.line;
+        }
+        let mut fields = Fields { path: self.path, rest: &self.text, separator: self.separator, line };
+        let fields = fields.all()?;
+        let (expected, found) = (*self.n_columns.get_or_insert(fields.len()), fields.len());
+        match found == expected {
+            true => Ok(Some(Record { line, fields })),
+            false => Err(TableError::Ragged { path: self.path.to_path_buf(), line, expected, found }),
+        }
+    }
+
+    /// Reads the lines of a record: one, unless a quotation goes on after its end. False at the end of the file.
+    fn read_lines(&mut self) -> Result<bool, TableError> {
+        self.text.clear();
+        let mut state = Quoting::FieldStart;
+        loop {
+            self.bytes.clear();
+            let n_bytes = self.reader.read_until(b'\n', &mut self.bytes);
+            let unreadable = |error| TableError::Unreadable { path: self.path.to_path_buf(), error };
+            if n_bytes.map_err(unreadable)? == 0 {
+                return Ok(!self.text.is_empty());
+            }
+            if self.bytes.contains(&0) {
+                return Err(TableError::NotText { path: self.path.to_path_buf() });
+            }
+            let line = String::from_utf8_lossy(&self.bytes);
+            // Some programs start a text with a byte order mark.
+            let line = line.strip_prefix('\u{feff}').filter(|_| self.line == 1).unwrap_or(&line);
+            self.text.push_str(line);
+            self.line += usize::from(line.ends_with('\n'));
+            state = state.after(line, self.separator);
+            if state != Quoting::Open {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// Where a record stands within its fields.
+#[derive(Clone, Copy, PartialEq)]
+enum Quoting {
+    /// Before a field, but for blanks.
+    FieldStart,
+    /// In a field without quotes, or behind one.
+    Plain,
+    /// In quotes.
+    Open,
+    /// Behind a quote that ends the quotation, unless another follows.
+    Quote,
+}
+
+impl Quoting {
+    fn after(self, line: &str, separator: char) -> Quoting {
+        if self == Quoting::FieldStart && !line.contains('"') {
+            return Quoting::Plain;
+        }
+        line.chars().fold(self, |state, letter| match (state, letter) {
+            (Quoting::Open, '"') => Quoting::Quote,
+            (Quoting::Open, _) | (Quoting::Quote | Quoting::FieldStart, '"') => Quoting::Open,
+            (_, letter) if letter == separator => Quoting::FieldStart,
+            (Quoting::FieldStart, ' ' | '\t') => Quoting::FieldStart,
+            _ => Quoting::Plain,
+        })
+    }
+}
+
+/// The fields of a record.
+struct Fields<'t> {
     path: &'t Path,
     rest: &'t str,
     separator: char,
+    /// The line of the next field.
     line: usize,
-    n_columns: Option<usize>,
 }
 
-impl<'t> Records<'t> {
-    /// Reads a text; `path` is named in errors and not opened.
-    pub fn new(path: &'t Path, text: &'t str, separator: char) -> Records<'t> {
-        // Some programs start a text with a byte order mark.
-        let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
-        Records { path, rest, separator, line: 1, n_columns: None }
-    }
-
-    fn record(&mut self) -> Result<Record<'t>, TableError> {
-        let line = self.line;
+impl<'t> Fields<'t> {
+    fn all(&mut self) -> Result<Vec<Cow<'t, str>>, TableError> {
         let mut fields = vec![self.field(1)?];
         while let Some(rest) = self.rest.strip_prefix(self.separator) {
             self.rest = rest;
             fields.push(self.field(fields.len() + 1)?);
         }
-        self.skip_line_end();
-        let (expected, found) = (*self.n_columns.get_or_insert(fields.len()), fields.len());
-        match found == expected {
-            true => Ok(Record { line, fields }),
-            false => Err(TableError::Ragged { path: self.path.to_path_buf(), line, expected, found }),
-        }
+        Ok(fields)
     }
 
     /// The next field, up to a separator or the end of the line.
@@ -84,17 +170,17 @@ impl<'t> Records<'t> {
 
     /// A field in quotes, which may hold separators, ends of lines, and quotes written twice.
     fn quoted(&mut self, after_quote: &'t str, column: usize) -> Result<Cow<'t, str>, TableError> {
-        let bad = || TableError::BadQuote { path: self.path.to_path_buf(), line: self.line, column };
+        let bad = TableError::BadQuote { path: self.path.to_path_buf(), line: self.line, column };
         let mut end = 0;
         loop {
-            end += after_quote[end..].find('"').ok_or_else(bad)?;
+            let Some(quote) = after_quote[end..].find('"') else { return Err(bad) };
+            end += quote;
             match after_quote[end + 1..].starts_with('"') {
                 true => end += 2,
                 false => break,
             }
         }
         let (field, rest) = (&after_quote[..end], &after_quote[end + 1..]);
-        let bad = bad();
         self.line += field.matches('\n').count();
         self.rest = rest;
         let (blank, rest) = rest.split_at(self.field_end());
@@ -107,27 +193,6 @@ impl<'t> Records<'t> {
 
     fn field_end(&self) -> usize {
         self.rest.find([self.separator, '\n']).unwrap_or(self.rest.len())
-    }
-
-    fn skip_line_end(&mut self) {
-        self.line += usize::from(self.rest.starts_with('\n'));
-        self.rest = self.rest.strip_prefix('\n').unwrap_or(self.rest);
-    }
-}
-
-impl<'t> Iterator for Records<'t> {
-    type Item = Result<Record<'t>, TableError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while !self.rest.is_empty() {
-            let end = self.rest.find('\n').unwrap_or(self.rest.len());
-            if !self.rest[..end].trim().is_empty() {
-                return Some(self.record());
-            }
-            self.rest = &self.rest[end..];
-            self.skip_line_end();
-        }
-        None
     }
 }
 
@@ -189,14 +254,16 @@ impl Columns {
 /// Reads numbers, one row a line, as `[rows, columns]`. The first line may hold names instead.
 ///
 /// # Errors
-/// If a cell is not what the reading takes, a column is missing, or lines have unequal numbers of fields.
-pub fn parse(path: &Path, text: &str, reading: &Reading) -> Result<Rows, TableError> {
+/// If the file cannot be read, a cell is not what the reading takes, a column is missing, or lines have unequal numbers
+/// of fields.
+pub fn parse(path: &Path, reader: impl BufRead, reading: &Reading) -> Result<Rows, TableError> {
     let mut cells = Cells::new(reading.dtype, reading.policy);
     let (mut columns, mut taken) = (Columns::default(), vec![]);
     let (mut n_rows, mut n_dropped) = (0, 0);
-    for (i, record) in Records::new(path, text, reading.separator).enumerate() {
-        let record = record?;
-        if i == 0 {
+    let mut records = Records::new(path, reader, reading.separator);
+    let mut is_first = true;
+    while let Some(record) = records.read_next()? {
+        if std::mem::take(&mut is_first) {
             columns = Columns::of(&record);
             let wanted = reading.columns.as_ref().map(|wanted| columns.select(path, wanted));
             taken = wanted.transpose()?.unwrap_or_else(|| (0..columns.n_columns).collect());
@@ -234,13 +301,16 @@ mod tests {
     use crate::tensor::HostTensor;
 
     fn csv(text: &str) -> Result<HostTensor, TableError> {
-        Ok(parse(Path::new("a.csv"), text, &Reading::default())?.tensor)
+        Ok(parse(Path::new("a.csv"), text.as_bytes(), &Reading::default())?.tensor)
     }
 
     fn records(text: &str, separator: char) -> Vec<(usize, Vec<String>)> {
-        let records = Records::new(Path::new("a.csv"), text, separator).map(Result::unwrap);
-        let owned = |record: Record<'_>| record.fields.into_iter().map(Cow::into_owned).collect();
-        records.map(|record| (record.line, owned(record))).collect()
+        let mut records = Records::new(Path::new("a.csv"), text.as_bytes(), separator);
+        let mut read = vec![];
+        while let Some(record) = records.read_next().unwrap() {
+            read.push((record.line, record.fields.into_iter().map(Cow::into_owned).collect()));
+        }
+        read
     }
 
     #[test]
@@ -259,6 +329,9 @@ mod tests {
         let read = records(text, ';');
         assert_eq!(read, [expected(1, ["a", "b;\"c\"\nd", "e"]), expected(4, ["", "f", ""])]);
         assert_eq!(records("1\t\t2", '\t'), [expected(1, ["1", "", "2"])]);
+        // A quote within a field is none.
+        let inches = records("5\" pipe,a,\"b\r\nc\"\n6\",\"\"\"\",\" \"\n", ',');
+        assert_eq!(inches, [expected(1, ["5\" pipe", "a", "b\r\nc"]), expected(3, ["6\"", "\"", " "])]);
     }
 
     #[test]
@@ -271,13 +344,15 @@ mod tests {
         assert_eq!(error("a,b,c\n1,2\n"), "a.csv:2: 2 columns, the lines before have 3");
         assert_eq!(error("1,2\n3,\"4\n"), "a.csv:2: column 2: the quotation does not end, or not the field");
         assert_eq!(error("1,\"2\"3\n"), "a.csv:1: column 2: the quotation does not end, or not the field");
+        assert_eq!(error("1,\"2\n3\"4\n"), "a.csv:1: column 2: the quotation does not end, or not the field");
+        assert_eq!(error("1,2\n3,\0\n"), "a.csv: is neither text nor of a format that is known");
     }
 
     #[test]
     fn columns_are_taken_by_their_names() {
         let taken = |text: &str, columns: &[&str]| {
             let columns = Some(columns.iter().map(|name| name.to_string()).collect());
-            parse(Path::new("a.csv"), text, &Reading { columns, ..Reading::default() })
+            parse(Path::new("a.csv"), text.as_bytes(), &Reading { columns, ..Reading::default() })
         };
         let rows = taken("b,c,a\n2,x,1\n4,y,3\n", &["a", "b"]).unwrap();
         assert_eq!((rows.tensor.shape(), rows.tensor.to_f64()), (&[2usize, 2][..], vec![1.0, 2.0, 3.0, 4.0]));
@@ -292,7 +367,8 @@ mod tests {
     fn rows_with_missing_cells_are_left_out_if_asked_for() {
         let policy = Policy { missing: Missing::Drop, ..Policy::default() };
         let text = "a,b\n1,2\n3,NA\n,4\n5,6\n";
-        let rows = parse(Path::new("a.csv"), text, &Reading { policy, ..Reading::default() }).unwrap();
+        let rows =
+            parse(Path::new("a.csv"), text.as_bytes(), &Reading { policy, ..Reading::default() }).unwrap();
         assert_eq!(rows.tensor.to_f64(), [1.0, 2.0, 5.0, 6.0]);
         assert_eq!(rows.notes, ["a.csv: 2 rows with missing cells are left out"]);
     }

@@ -1,6 +1,6 @@
 //! The user's own rows: files in several formats, made to fit an input of a graph.
 
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use engine_core::ir::{DType, Type};
@@ -200,11 +200,8 @@ fn read_whole(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
     if let [0x1f, 0x8b, ..] | [0, 0, ..] = &head[..] {
         return Ok(array(idx::read(path)?));
     }
-    let file = bytes_of(path)?;
-    match file.contains(&0) {
-        true => Err(TableError::NotText { path: path.to_path_buf() }),
-        false => csv::parse(path, &String::from_utf8_lossy(&file), reading),
-    }
+    let (file, _) = files::open(path).map_err(unreadable)?;
+    csv::parse(path, BufReader::new(file), reading)
 }
 
 /// The rows `first..first + n_rows` in the type of an input whose outermost axis counts rows: of its element type, as
@@ -260,7 +257,7 @@ mod tests {
     use super::*;
 
     fn csv(text: &str) -> Result<HostTensor, TableError> {
-        Ok(csv::parse(Path::new("a.csv"), text, &Reading::default())?.tensor)
+        Ok(csv::parse(Path::new("a.csv"), text.as_bytes(), &Reading::default())?.tensor)
     }
 
     fn input(dtype: DType, row: &[usize]) -> Type {

@@ -1,5 +1,7 @@
 //! The source `csv`: tables with a column to predict.
 
+use std::collections::BTreeSet;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use engine_core::ir::{Attr, DType, Literal};
@@ -10,7 +12,8 @@ use super::files::{empty_set, expect, split_names};
 use super::{DataError, DataSet, FieldNames, LoadContext, Source, Split};
 use crate::data::cells::{CellFault, Cells, Missing, Place, Policy, shortened};
 use crate::data::csv::{Columns, Reading, Record, Records, dropped_note};
-use crate::data::table::{TableError, bytes_of};
+use crate::data::table::TableError;
+use crate::files;
 use crate::tensor::HostTensor;
 
 /// The field `features`, `[rows, columns]`, and, if a column is named as such, `label`.
@@ -50,7 +53,7 @@ impl Source for Csv {
             let table = Table::read(path, &format, tables.values().next())?;
             tables.insert(split, table);
         }
-        set(&tables, &format, context.dtype(LABEL))
+        set(tables, &format, context.dtype(LABEL))
     }
 }
 
@@ -174,10 +177,43 @@ fn numbers(n_columns: usize) -> Vec<String> {
     (1..=n_columns).map(|number| number.to_string()).collect()
 }
 
+/// The cells of the column of labels.
+#[derive(Default)]
+struct Labels {
+    /// Each with a zero byte behind it, which no text holds.
+    texts: String,
+    /// (cell, its line) where the line is not the one after the cell before.
+    breaks: Vec<(usize, usize)>,
+    n_cells: usize,
+    next_line: usize,
+}
+
+impl Labels {
+    fn push(&mut self, line: usize, text: &str) {
+        if line != self.next_line {
+            self.breaks.push((self.n_cells, line));
+        }
+        self.next_line = line + 1;
+        self.n_cells += 1;
+        self.texts.push_str(text);
+        self.texts.push('\0');
+    }
+
+    fn cells(&self) -> impl Iterator<Item = LabelCell<'_>> {
+        let (mut breaks, mut next_line) = (self.breaks.iter().peekable(), 0);
+        self.texts.split_terminator('\0').enumerate().map(move |(cell, text)| {
+            let line = breaks.next_if(|(at, _)| *at == cell).map_or(next_line, |(_, line)| *line);
+            next_line = line + 1;
+            LabelCell { line, text }
+        })
+    }
+}
+
 /// A cell of the column of labels.
-struct LabelCell {
+#[derive(Clone, Copy)]
+struct LabelCell<'t> {
     line: usize,
-    text: String,
+    text: &'t str,
 }
 
 /// What a file holds.
@@ -188,7 +224,7 @@ struct Table {
     taken: Vec<usize>,
     features: Cells,
     label: Option<usize>,
-    labels: Vec<LabelCell>,
+    labels: Labels,
     n_rows: usize,
     n_dropped: usize,
 }
@@ -196,11 +232,11 @@ struct Table {
 impl Table {
     /// Reads a file. Where both have names, its columns are those of the first file of the set.
     fn read(path: PathBuf, format: &Format, first: Option<&Table>) -> Result<Table, DataError> {
-        let bytes = bytes_of(&path)?;
-        let text = String::from_utf8_lossy(&bytes);
+        let unreadable = |error| TableError::Unreadable { path: path.clone(), error };
+        let (file, _) = files::open(&path).map_err(unreadable)?;
+        let mut records = Records::new(&path, BufReader::new(file), format.separator);
         let mut table: Option<Table> = None;
-        for record in Records::new(&path, &text, format.separator) {
-            let record = record?;
+        while let Some(record) = records.read_next()? {
             match &mut table {
                 Some(table) => table.push(&record, format)?,
                 None => {
@@ -235,7 +271,16 @@ impl Table {
             _ => others,
         };
         let features = Cells::new(format.dtype, format.policy);
-        let table = Table { path, columns, taken, features, label, labels: vec![], n_rows: 0, n_dropped: 0 };
+        let table = Table {
+            path,
+            columns,
+            taken,
+            features,
+            label,
+            labels: Labels::default(),
+            n_rows: 0,
+            n_dropped: 0,
+        };
         // Names that are there twice cannot be told apart later.
         if let Some(names) = table.feature_names() {
             table.columns.select(&table.path, &names)?;
@@ -266,17 +311,19 @@ impl Table {
             let place = Place { path: &self.path, line: record.line, column, name };
             self.features.push(&place, &record.fields[column])?;
         }
-        self.labels.extend(label.map(|text| LabelCell { line: record.line, text: text.to_string() }));
+        if let Some(text) = label {
+            self.labels.push(record.line, text);
+        }
         self.n_rows += 1;
         Ok(())
     }
 
     /// A fault of a label.
-    fn fault(&self, cell: &LabelCell, fault: CellFault) -> TableError {
+    fn fault(&self, cell: LabelCell<'_>, fault: CellFault) -> TableError {
         self.label_place(cell).fault(fault)
     }
 
-    fn label_place(&self, cell: &LabelCell) -> Place<'_> {
+    fn label_place(&self, cell: LabelCell<'_>) -> Place<'_> {
         let column = self.label.unwrap_or_default();
         Place { path: &self.path, line: cell.line, column, name: self.columns.name(column) }
     }
@@ -297,35 +344,36 @@ fn is_missing_label(text: &str, format: &Format) -> bool {
 }
 
 fn set(
-    tables: &IndexMap<String, Table>,
+    tables: IndexMap<String, Table>,
     format: &Format,
     label_dtype: Option<DType>,
 ) -> Result<DataSet, DataError> {
     let Some(first) = tables.values().next() else { return Err(DataError::NoRows) };
     let mut set = empty_set(NAME, &first.path);
-    let kind = Kind::of(tables, format, label_dtype)?;
+    let (n_columns, columns) = (first.taken.len(), first.feature_names());
+    let kind = Kind::of(&tables, format, label_dtype)?;
     let mut notes = vec![];
     for (split, table) in tables {
-        if table.taken.len() != first.taken.len() {
+        if table.taken.len() != n_columns {
             return Err(DataError::WrongContent {
                 path: table.path.clone(),
                 set: set.name,
-                expected: format!("{} columns of features", first.taken.len()),
+                expected: format!("{n_columns} columns of features"),
                 found: table.taken.len().to_string(),
             });
         }
-        let features = table.features.tensor(&[table.n_rows, table.taken.len()])?;
         notes.extend(table.notes());
+        let labels = format.label.is_some().then(|| kind.tensor(&table, format)).transpose()?;
+        let features = table.features.tensor(&[table.n_rows, n_columns])?;
         let mut fields = IndexMap::from([(FEATURES.to_string(), features)]);
-        if format.label.is_some() {
-            let (labels, note) = kind.tensor(table, format)?;
+        if let Some((labels, note)) = labels {
             notes.extend(note);
             fields.insert(LABEL.to_string(), labels);
         }
-        set.splits.insert(split.clone(), Split::new(fields)?);
+        set.splits.insert(split, Split::new(fields)?);
     }
     set.note = (!notes.is_empty()).then(|| notes.join("; "));
-    if let Some(columns) = first.feature_names() {
+    if let Some(columns) = columns {
         set.names.insert(FEATURES.to_string(), FieldNames { columns, ..FieldNames::default() });
     }
     if let Kind::Classes(classes, _) = kind {
@@ -349,17 +397,17 @@ impl Kind {
         format: &Format,
         dtype: Option<DType>,
     ) -> Result<Kind, DataError> {
-        let cells = || tables.values().flat_map(|table| table.labels.iter().map(move |cell| (table, cell)));
-        if let Some((table, cell)) = cells().find(|(_, cell)| is_missing_label(&cell.text, format)) {
-            return Err(table.fault(cell, CellFault::Missing(cell.text.clone())).into());
+        let cells = || tables.values().flat_map(|table| table.labels.cells().map(move |cell| (table, cell)));
+        if let Some((table, cell)) = cells().find(|(_, cell)| is_missing_label(cell.text, format)) {
+            return Err(table.fault(cell, CellFault::Missing(cell.text.to_string())).into());
         }
-        let is_number = |cell: &LabelCell| cell.text.parse::<f64>().is_ok();
-        let n_numbers = cells().filter(|(_, cell)| is_number(cell)).count();
+        let is_number = |cell: LabelCell<'_>| cell.text.parse::<f64>().is_ok();
+        let n_numbers = cells().filter(|(_, cell)| is_number(*cell)).count();
         let n_names = cells().count() - n_numbers;
         if format.label_as.is_none() && n_numbers > 0 && n_names > 0 {
             let seeks_number = n_numbers < n_names;
-            if let Some((table, cell)) = cells().find(|(_, cell)| is_number(cell) == seeks_number) {
-                let text = shortened(&cell.text);
+            if let Some((table, cell)) = cells().find(|(_, cell)| is_number(*cell) == seeks_number) {
+                let text = shortened(cell.text);
                 let fault = match seeks_number {
                     true => CellFault::Mixed { text, found: "a number", n_others: n_names, others: "names" },
                     false => {
@@ -370,13 +418,12 @@ impl Kind {
             }
         }
         if format.label_as == Some(LabelAs::Classes) || (format.label_as.is_none() && n_names > 0) {
-            let mut classes: Vec<String> = cells().map(|(_, cell)| cell.text.clone()).collect();
-            classes.sort_unstable();
-            classes.dedup();
+            let classes: BTreeSet<&str> = cells().map(|(_, cell)| cell.text).collect();
+            let classes = classes.into_iter().map(str::to_string).collect();
             let dtype = dtype.filter(|dtype| matches!(dtype, DType::I64 | DType::U32));
             return Ok(Kind::Classes(classes, dtype.unwrap_or(DType::I32)));
         }
-        let all_fit = |fits: fn(&str) -> bool| cells().all(|(_, cell)| fits(&cell.text));
+        let all_fit = |fits: fn(&str) -> bool| cells().all(|(_, cell)| fits(cell.text));
         let own = match () {
             () if all_fit(|text| text.parse::<i32>().is_ok()) => DType::I32,
             () if all_fit(|text| text.parse::<i64>().is_ok()) => DType::I64,
@@ -391,17 +438,18 @@ impl Kind {
             Kind::Numbers(dtype) | Kind::Classes(_, dtype) => *dtype,
         };
         let mut cells = Cells::new(dtype, format.policy);
-        for cell in &table.labels {
+        for cell in table.labels.cells() {
             let place = table.label_place(cell);
             match self {
-                Kind::Numbers(_) => cells.push(&place, &cell.text)?,
+                Kind::Numbers(_) => cells.push(&place, cell.text)?,
                 Kind::Classes(classes, _) => {
-                    let number = classes.partition_point(|class| *class < cell.text);
+                    let number = classes.partition_point(|class| **class < *cell.text);
                     cells.push(&place, &number.to_string())?;
                 }
             }
         }
-        Ok((cells.tensor(&[table.labels.len()])?, cells.rounded_note()))
+        let note = cells.rounded_note();
+        Ok((cells.tensor(&[table.labels.n_cells])?, note))
     }
 }
 
