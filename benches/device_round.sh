@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")"
 
-readonly ALL_PARTS=(checks verify training sanitizer speed products small vulkan vulkan_speed parity)
+readonly ALL_PARTS=(checks verify training sanitizer speed products small vulkan vulkan_speed parity before_after)
 
 pack() {
   set -e
@@ -14,16 +14,17 @@ pack() {
   rm -rf .gpu
   mkdir -p .gpu/mnist
   cargo build --release --workspace --bin engine --bin my_plugin
-  cp target/release/engine target/release/my_plugin .gpu/
-  cargo test --workspace --test gpu --lib --no-run --message-format=json |
+  cp "${CARGO_TARGET_DIR:-target}"/release/{engine,my_plugin} .gpu/
+  cargo test --workspace --test gpu --test cases --test random --lib --no-run --message-format=json |
     python3 -c 'import json, shutil, sys
+names = {"gpu": "gpu_tests", "cases": "cases_tests", "random": "random_tests", "engine_runtime": "runtime_tests"}
 for line in sys.stdin:
     message = json.loads(line)
     name = message.get("target", {}).get("name")
-    if message.get("executable") and name in ("gpu", "engine_runtime"):
-        shutil.copy(message["executable"], {"gpu": ".gpu/gpu_tests", "engine_runtime": ".gpu/runtime_tests"}[name])'
-  strip .gpu/engine .gpu/my_plugin .gpu/gpu_tests .gpu/runtime_tests
-  gzip .gpu/engine .gpu/my_plugin .gpu/gpu_tests .gpu/runtime_tests
+    if message.get("executable") and name in names:
+        shutil.copy(message["executable"], ".gpu/" + names[name])'
+  strip .gpu/engine .gpu/my_plugin .gpu/*_tests
+  xz -T0 .gpu/engine .gpu/my_plugin .gpu/*_tests
   cp -r graphs benches/ops benches/*.py benches/device_round.sh examples/plugin/smooth.ron .gpu/
   if [ -n "${PEERS_DIR:-}" ]; then cp "$PEERS_DIR"/*.py .gpu/; fi
   cp -L "${ENGINE_DATA_DIR:?a folder with mnist/ in it}"/mnist/*.gz .gpu/mnist/
@@ -43,8 +44,11 @@ run() {
     if [ -d "$folder" ]; then export LD_LIBRARY_PATH="$folder:${LD_LIBRARY_PATH:-}"; fi
   done
   failed=0
-  for packed in ./*.gz; do
-    if [ -e "$packed" ]; then gunzip -f "$packed"; fi
+  for packed in ./*.xz; do
+    if [ ! -e "$packed" ]; then continue; fi
+    python3 -c 'import lzma, shutil, sys
+shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[1][:-3], "wb"))' "$packed"
+    chmod +x "${packed%.xz}" && rm "$packed"
   done
 
   if vulkan_is_there; then export ENGINE_REQUIRE=cuda,wgpu; fi
@@ -68,6 +72,9 @@ PYTHON
 checks() {
   measure_devices
   part tests ./gpu_tests --test-threads=4
+  part cases ./cases_tests
+  # Random pipelines, on each GPU.
+  PROPTEST_CASES="${CASES:-60}" part random ./random_tests gpus
   # NVRTC takes the emitted texts, or says why not.
   part tests-of-texts ./runtime_tests cuda::
   part selftest ./engine selftest --device cuda
@@ -311,6 +318,16 @@ for shape, found in ratios.items():
 sys.exit(f"slower than 0.97 of the library: {low}" if low else 0)
 PYTHON
   cat "$work/products.log" >>"$out/summary.txt"
+}
+
+# This version and the one packed as engine_before.xz, in turn.
+before_after() {
+  if [ ! -e engine_before ]; then
+    skipped "times beside those of another version: engine_before has not been packed"
+    return
+  fi
+  PART_SECONDS=560 part before-after python3 before_after.py ./engine_before ./engine --device "${DEVICE:-cuda}"
+  cat "$work/before-after.log" >>"$out/summary.txt"
 }
 
 # Small gathers and scatters, which lead by less than the drift between two moments: ours and PyTorch's in turn.

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Times of two versions of the engine in turn: before_after.py BEFORE AFTER [--device D] [--turns N] [--small].
+
+Each graph of benches/ops and the MNIST step is timed by `engine bench` with both programs, one after the other, in every
+turn. Of each stage the table has the medians and the median of the ratios after / before by turn. Exit code 1 if a ratio is
+above 1.05 in the median and in every turn above 1.02: noise goes both ways. --small is for processors.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+AT_ONCE = {"search": 1, "selection": 1, "indices": 4, "products": 4, "square": 4}
+SMALL = 'dims={"N": 1048576, "R": 512, "C": 2048, "M": 2048, "K": 256, "H": 4, "D": 32, "S": 256}'
+
+
+def calls(root, device, is_small):
+    for graph in sorted((root / "ops").glob("*.ron")):
+        name = graph.stem
+        at_once = AT_ONCE.get(name, 16)
+        steps = ["--at-once", str(at_once), "--steps", "10" if at_once > 1 else "5"]
+        if is_small:
+            steps = ["--steps", "10", "--set", SMALL]
+        yield name, [str(graph), *steps]
+    mnist = str(next(path for path in (root / "graphs/mnist.ron", root.parent / "graphs/mnist.ron") if path.exists()))
+    for batch in (128, 1024):
+        yield f"mnist-{batch}", [mnist, "--stage", "train", "--steps", "40", "--set", f"train.batch={batch}"]
+
+
+def timed(engine, device, arguments):
+    command = [engine, "bench", "--device", device, "--warmup", "3", "--json", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if ended.returncode != 0:
+        print(f"{' '.join(command)}: {ended.stderr.strip()[-300:]}", file=sys.stderr)
+        return {}
+    return {stage["name"]: stage["median_us"] for stage in json.loads(ended.stdout)["stages"]}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("before")
+    parser.add_argument("after")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    slower = []
+    print("| graph | stage | before, us | after, us | after / before | by turn |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, arguments in calls(HERE, options.device, options.small):
+        if options.only not in name:
+            continue
+        pairs = {}
+        for turn in range(options.turns):
+            # Whoever comes first in a turn comes second in the next.
+            order = [options.before, options.after][:: 1 if turn % 2 == 0 else -1]
+            times = {engine: timed(engine, options.device, arguments) for engine in order}
+            for stage, before in times[options.before].items():
+                after = times[options.after].get(stage)
+                if after is not None:
+                    pairs.setdefault(stage, []).append((before, after))
+        for stage, both in pairs.items():
+            ratios = [after / before for before, after in both]
+            ratio = statistics.median(ratios)
+            if ratio > 1.05 and min(ratios) > 1.02:
+                slower.append(f"{name} {stage}")
+            before, after = (statistics.median(side) for side in zip(*both))
+            turns = " ".join(f"{ratio:.2f}" for ratio in ratios)
+            print(f"| {name} | {stage} | {before:.1f} | {after:.1f} | {ratio:.3f} | {turns} |", flush=True)
+    print(f"\nslower: {', '.join(slower) or 'none'}")
+    return 1 if slower else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
