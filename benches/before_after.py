@@ -15,16 +15,31 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 AT_ONCE = {"search": 1, "selection": 1, "indices": 4, "products": 4, "square": 4}
-SMALL = 'dims={"N": 1048576, "R": 512, "C": 2048, "M": 2048, "K": 256, "H": 4, "D": 32, "S": 256}'
+# Extents for processors.
+SMALL = {
+    "attention": {"H": 8, "D": 64, "N": 8192, "S": 64},
+    "indices": {"R": 16384, "C": 64, "M": 16384},
+    "losses": {"R": 512, "C": 8000},
+    "maps": {"N": 4194304},
+    "narrow": {"M": 1024, "K": 256, "N": 10},
+    "norms": {"R": 1024, "C": 1024},
+    "optimizer": {"N": 4194304},
+    "products": {"M": 512, "K": 512, "N": 512},
+    "rows": {"R": 512, "C": 4096},
+    "search": {"N": 50000, "M": 100, "D": 128},
+    "selection": {"R": 256, "C": 4096},
+    "short_rows": {"R": 20000, "C": 100},
+    "square": {"N": 512},
+}
 
 
-def calls(root, device, is_small):
+def calls(root, is_small):
     for graph in sorted((root / "ops").glob("*.ron")):
         name = graph.stem
         at_once = AT_ONCE.get(name, 16)
         steps = ["--at-once", str(at_once), "--steps", "10" if at_once > 1 else "5"]
         if is_small:
-            steps = ["--steps", "10", "--set", SMALL]
+            steps = ["--steps", "10", "--set", f"dims={json.dumps(SMALL[name])}"]
         yield name, [str(graph), *steps]
     mnist = str(next(path for path in (root / "graphs/mnist.ron", root.parent / "graphs/mnist.ron") if path.exists()))
     for batch in (128, 1024):
@@ -52,7 +67,7 @@ def main():
     slower = []
     print("| graph | stage | before, us | after, us | after / before | by turn |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for name, arguments in calls(HERE, options.device, options.small):
+    for name, arguments in calls(HERE, options.small):
         if options.only not in name:
             continue
         pairs = {}

@@ -37,7 +37,8 @@ fn few(cases: u32) -> ProptestConfig {
     let many = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     let rng_seed = if many.is_some() { RngSeed::Random } else { RngSeed::Fixed(3) };
     let cases = many.unwrap_or(cases);
-    ProptestConfig { cases, rng_seed, max_shrink_iters: 4000, ..ProptestConfig::default() }
+    // A case that fails is told after a minute, however small it has become by then.
+    ProptestConfig { cases, rng_seed, max_shrink_time: 60_000, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -41,6 +41,10 @@ fn values_of_nodes_go_to_files() {
     assert!(array("dump/train.h.npy").to_f64().iter().all(|h| *h >= 0.0));
     assert!(!desk.path("dump/test.d.w2.npy").exists());
 
+    // A node that is named twice is written once.
+    let twice = desk.run(&["--set", "train.epochs=1", "--dump", "h", "--dump", "h"]).errors;
+    assert_eq!(twice.matches("is in dump/train.h.npy").count(), 1, "{twice}");
+
     let each = ["--set", "train.epochs=1", "--dump", "loss", "--dump-every", "3", "--dump-dir", "steps"];
     desk.run(&each);
     let mut files: Vec<_> =

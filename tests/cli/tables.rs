@@ -172,6 +172,24 @@ fn extents_of_stages_reach_into_functions() {
     assert_eq!((y.shape(), y.as_slice::<f32>().unwrap()), (&[6usize, 4, 4][..], &rows[..]));
 }
 
+#[test]
+fn a_node_is_predicted_under_two_names() {
+    let desk = Desk::new();
+    desk.write(
+        "ask.ron",
+        r#"(
+          inputs: {"x": "f32[B, 2]"},
+          nodes: {"y": "x * 2"},
+          stages: {"ask": Predict(batch: 4, outputs: {"once": "y", "again": "y", "x": "x"})},
+        )"#,
+    );
+    save_npy(&desk.path("x.npy"), &HostTensor::from_slice(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap());
+    let asked = desk.engine(&["predict", "ask.ron", "--device", "cpu", "--input", "x.npy"]);
+    assert_eq!((asked.code, &*asked.errors), (0, ""));
+    let lines: Vec<&str> = asked.results.lines().collect();
+    assert_eq!(lines[1..], ["2,4,2,4,1,2", "6,8,6,8,3,4"], "{}", asked.results);
+}
+
 /// Faults that only show when a stage is bound to its extents or its data.
 #[test]
 fn a_check_binds_every_stage() {
