@@ -34,6 +34,10 @@ pub struct Attention {
 /// Longest query, key or value: a kernel keeps a block of them, and of sums as long, close at hand.
 pub const MAX_DEPTH: usize = 512;
 
+/// Most nodes that are looked through for scores. Without a bound, each contraction of a long recurrence would look
+/// through all steps before it.
+const MAX_NODES: usize = 256;
+
 /// The attention that ends in contraction `output`, if there is one whose scores and weights nobody else needs, and that
 /// is a kernel on the device.
 pub fn find(real: &RealGraph, output: NodeId, abilities: &Abilities) -> Option<Attention> {
@@ -101,7 +105,14 @@ fn search(real: &RealGraph, output: NodeId) -> Option<Attention> {
     }
     let domain = Domain { outer: batch * m, row: n, inner: 1 };
     let weights = dense_left_operand(real, output, spec)?;
-    let above = reachable(real, weights, domain);
+    if real.root[weights] || real.users[weights].iter().any(|user| *user != output) {
+        return None;
+    }
+    let above = reachable(real, weights, domain)?;
+    // Without a reduction over scores there is nothing that a library product and its epilogue do not do as well.
+    if above.values().all(|place| *place != Place::Row) {
+        return None;
+    }
     let is_product = |node: &&NodeId| matches!(graph.nodes[**node].op, NodeOp::Contract(_));
     above.keys().rev().filter(is_product).find_map(|&scores| {
         let query_side = query_side(graph, scores, [batch, m, n])?;
@@ -109,10 +120,8 @@ fn search(real: &RealGraph, output: NodeId) -> Option<Attention> {
         members.insert(output, Place::Element);
         let borrowed = BTreeSet::new();
         let attention = Attention { scores, query_side, weights, output, end: output, members, borrowed };
-        // Without a reduction over scores there is nothing that a library product and its epilogue do not do as well.
         let is_whole = attention.members.contains_key(&weights)
             && attention.members.values().any(|place| *place == Place::Row)
-            && !attention.escapes(real, weights)
             && edges_fit(real, &attention, domain);
         is_whole.then_some(attention)
     })
@@ -155,11 +164,14 @@ fn query_side(graph: &Graph, scores: NodeId, [batch, m, n]: [usize; 3]) -> Optio
     }
 }
 
-/// What the weights are computed from over the same points and rows, down to contractions.
-fn reachable(real: &RealGraph, weights: NodeId, domain: Domain) -> BTreeMap<NodeId, Place> {
+/// What the weights are computed from over the same points and rows, down to contractions; none if that is too much.
+fn reachable(real: &RealGraph, weights: NodeId, domain: Domain) -> Option<BTreeMap<NodeId, Place>> {
     let mut above = BTreeMap::new();
     let mut stack = vec![(weights, Place::Element)];
     while let Some((node, place)) = stack.pop() {
+        if above.len() > MAX_NODES {
+            return None;
+        }
         let fits = place_of(real, node, domain) == Some(place);
         if !fits || above.insert(node, place).is_some() || is_contract(real, node) {
             continue;
@@ -170,7 +182,7 @@ fn reachable(real: &RealGraph, weights: NodeId, domain: Domain) -> BTreeMap<Node
             }
         }
     }
-    above
+    Some(above)
 }
 
 fn is_contract(real: &RealGraph, node: NodeId) -> bool {
