@@ -173,3 +173,21 @@ fn a_scatter_gathers_from_what_it_also_computes() {
         &[("sum", &[2.0, 6.0])],
     );
 }
+
+/// A map before a product's result may be reached by many paths: 2^48 here, which compiling must not follow one by one.
+#[test]
+fn many_paths_to_one_map_are_compiled_in_no_time() {
+    let links: String = (0..48).map(|i| format!(r#""a{}": "tanh(a{i}) * a{i}", "#, i + 1)).collect();
+    let text = format!(
+        r#"(
+          params: {{
+            "x": (type: "f32[2, 8]", init: 1),
+            "w": (type: "f32[8, 2]", init: 1),
+            "a0": (type: "f32[2, 2]", init: 0.5),
+          }},
+          nodes: {{{links} "y": "x @ w + a48"}},
+          stages: {{"go": Run(outputs: ["y"])}},
+        )"#
+    );
+    check(&text, &[("y", &[8.0; 4])]);
+}

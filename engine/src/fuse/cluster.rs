@@ -575,10 +575,21 @@ impl<'r, 'g> Clusters<'r, 'g> {
 
     /// Whether a map draws random numbers, or reads from maps that do.
     fn draws(&self, node: NodeId) -> bool {
-        let is_map = self.of[node].is_some_and(|id| matches!(self.clusters[id].kind, Kind::Map(_)));
-        is_map
-            && (matches!(self.real.graph.nodes[node].op, NodeOp::Random { .. })
-                || self.real.edges[node].iter().any(|edge| self.draws(edge.producer.node)))
+        let is_map =
+            |node: NodeId| self.of[node].is_some_and(|id| matches!(self.clusters[id].kind, Kind::Map(_)));
+        // Many paths may lead to one map: each is looked at once.
+        let (mut open, mut seen) = (vec![node], HashSet::from([node]));
+        while let Some(node) = open.pop() {
+            if !is_map(node) {
+                continue;
+            }
+            if matches!(self.real.graph.nodes[node].op, NodeOp::Random { .. }) {
+                return true;
+            }
+            let producers = self.real.edges[node].iter().map(|edge| edge.producer.node);
+            open.extend(producers.filter(|&producer| seen.insert(producer)));
+        }
+        false
     }
 
     fn feeds_operand(&self, anchor: NodeId, node: NodeId) -> bool {
