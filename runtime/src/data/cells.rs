@@ -279,7 +279,11 @@ impl Cells {
     }
 
     /// The elements under a shape of as many.
-    pub(crate) fn tensor(self, shape: &[usize]) -> Result<HostTensor, TableError> {
+    pub(crate) fn tensor(mut self, shape: &[usize]) -> Result<HostTensor, TableError> {
+        // The last part is seldom full.
+        if let Some(last) = self.parts.last_mut() {
+            last.shrink_to_fit();
+        }
         Ok(HostTensor::from_parts(self.dtype, shape, self.parts)?)
     }
 }
