@@ -3,9 +3,9 @@
 //! Half-precision registers are held in `f32` and rounded where they are stored or cast; bytes are computed as bytes.
 
 use super::EmitError;
-use super::code::{BOOL, Code, F32, U32};
+use super::code::{BOOL, Code, F32, F64, U32};
 use super::intrinsics::Intrinsic;
-use super::{functions, integers, narrow};
+use super::{doubles, functions, integers, narrow};
 use crate::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable, VariableKind};
 use cubecl_core::prelude::NativeExpand;
@@ -107,6 +107,7 @@ fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, EmitError>
         Unary::Floor => code.un(Arithmetic::Floor, x),
         Unary::Ceil => code.un(Arithmetic::Ceil, x),
         Unary::Trunc => code.un(Arithmetic::Trunc, x),
+        Unary::Round if elem == F64 && !code.target.has_exact_functions => doubles::round(code, x),
         Unary::Round => code.un(Arithmetic::Round, x),
         Unary::Not => return Err(unsupported(op.name(), x)),
     })
