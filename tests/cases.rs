@@ -27,7 +27,7 @@ fn outputs(text: &str) -> Vec<(String, Vec<f64>)> {
         let options = Options { fuse, ..Options::default() };
         let mut session = engine.session(pipeline, device, &data, options, &mut |_| {}).unwrap();
         let report = session.run_stages(None, &mut |_| {}).unwrap();
-        let now = names.into_iter().map(|name| (report.outputs[&name].values.clone(), name));
+        let now = names.into_iter().map(|name| (report.outputs[&name].values.to_f64(), name));
         let now: Vec<_> = now.map(|(values, name)| (name, values)).collect();
         match &found {
             Some(found) => assert_eq!(*found, now, "{place}"),
@@ -190,4 +190,20 @@ fn many_paths_to_one_map_are_compiled_in_no_time() {
         )"#
     );
     check(&text, &[("y", &[8.0; 4])]);
+}
+
+// ---- Numbers keep their digits, and have no more than their type.
+
+#[test]
+fn constants_beside_halves_are_halves() {
+    // A half next to 0.1 is 0.0999755859375, one next to 0.3 is 0.300048828125.
+    let text = r#"(
+      params: {"x": (type: "TYPE[2]", init: 0.1), "nine": (type: "TYPE[1]", init: 9)},
+      nodes: {"equal": "x == 0.1", "below": "x < 0.1", "rest": "nine % 0.3"},
+      stages: {"go": Run(outputs: ["equal", "below", "rest"])},
+    )"#;
+    for (dtype, rest) in [("f16", 9.0 % 0.300_048_828_125), ("bf16", 9.0 % 0.300_781_25)] {
+        let expected: [(&str, &[f64]); 3] = [("equal", &[1.0; 2]), ("below", &[0.0; 2]), ("rest", &[rest])];
+        check(&text.replace("TYPE", dtype), &expected);
+    }
 }

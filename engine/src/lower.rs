@@ -197,12 +197,16 @@ pub(crate) fn nested_scope(outer: &str, node: &str, op: &str) -> String {
     }
 }
 
-/// A body as nodes of one scalar primitive each. Small floats compute in `f32` and are rounded once at the end.
+/// A body as nodes of one scalar primitive each. Small floats compute in `f32` and are rounded once at the end, and so
+/// constants beside them have the digits of `f32`, but for those of their own type where the last digit decides.
 fn lower_body(builder: &mut Builder, body: &Body, inputs: &[Value]) -> Vec<Value> {
     let types: Vec<Type> = inputs.iter().map(|&input| builder.ty(input).clone()).collect();
     let shape = broadcast_shapes(&types).unwrap_or_else(|| crate::bug!("operands of a map do not broadcast"));
     let outer = body.dtypes(&types.iter().map(|ty| ty.dtype).collect::<Vec<_>>());
-    let wide: Vec<Value> = inputs.iter().map(|&input| widened(builder, input)).collect();
+    let has_jumps = body.insts.iter().any(Inst::has_jumps);
+    let inputs = inputs.iter().map(|&input| if has_jumps { builder.rounded(input) } else { input });
+    let inputs: Vec<Value> = inputs.collect();
+    let wide: Vec<Value> = inputs.into_iter().map(|input| widened(builder, input)).collect();
     let dtypes = body.dtypes(&wide.iter().map(|&value| builder.dtype(value)).collect::<Vec<_>>());
     let wide: Vec<Value> = wide.into_iter().map(|value| builder.broadcast_dims(value, &shape)).collect();
     let mut values: Vec<Value> = vec![];

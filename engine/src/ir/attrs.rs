@@ -57,6 +57,14 @@ impl Literal {
         }
     }
 
+    /// The element of `dtype`, with no more digits than that has.
+    pub fn rounded(&self, dtype: DType) -> Literal {
+        match self.cast(dtype) {
+            Literal::Float(x) => Literal::Float(held(x, dtype)),
+            whole => whole,
+        }
+    }
+
     /// The largest finite element of a float type below this number.
     pub fn below(&self, dtype: DType) -> f64 {
         let bound = self.as_f64();

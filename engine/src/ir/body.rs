@@ -27,6 +27,13 @@ pub enum Inst {
     Apply(Scalar, Vec<Reg>),
 }
 
+impl Inst {
+    /// Whether the result jumps where an operand changes by its last digit.
+    pub fn has_jumps(&self) -> bool {
+        matches!(self, Inst::Apply(Scalar::Binary(op), _) if op.has_jumps())
+    }
+}
+
 /// A formula of one element: operands in, one or more results out. Equal subterms are stored once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Body {

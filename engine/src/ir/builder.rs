@@ -219,6 +219,15 @@ impl<'a> Builder<'a> {
         self.push(NodeOp::Scalar(op), inputs, Type { dtype, shape })
     }
 
+    /// A constant without digits that its type lacks; all else as it is.
+    pub(crate) fn rounded(&mut self, value: Value) -> Value {
+        let ty = self.ty(value).clone();
+        match self.literal(value) {
+            Some(literal) if literal.rounded(ty.dtype) != literal => self.full(literal.rounded(ty.dtype), ty),
+            _ => value,
+        }
+    }
+
     /// One unary primitive.
     pub fn unary(&mut self, op: Unary, x: Value) -> Value {
         self.scalar(Scalar::Unary(op), &[x])

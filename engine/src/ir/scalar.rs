@@ -118,6 +118,11 @@ impl Binary {
         matches!(self, Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge)
     }
 
+    /// Whether the result jumps where an operand changes by its last digit.
+    pub const fn has_jumps(self) -> bool {
+        self.is_comparison() || matches!(self, Binary::Rem)
+    }
+
     /// Whether operands may be exchanged without changing a bit.
     pub const fn is_commutative(self) -> bool {
         matches!(
