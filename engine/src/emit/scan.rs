@@ -1,9 +1,10 @@
 //! Inclusive scans along the rows of a domain.
 //!
-//! Short rows, and rows whose neighbours are other rows' elements, are scanned by a thread each. Longer ones are scanned
-//! by a block, chunk by chunk: each thread combines a few neighbours, the block combines the threads' totals in steps
-//! of doubling width. Totals that long rows carry along are sums of two floats, of which the second one holds what the
-//! first one has lost to rounding. What is combined with what depends on the length of the row alone.
+//! Short rows are scanned by a thread each, and so are rows that lie across memory among many others, where threads side
+//! by side read neighbours. Other rows are scanned by a block, chunk by chunk: each thread combines a few neighbours, the
+//! block combines the threads' totals in steps of doubling width. Totals that long rows carry along are sums of two
+//! floats, of which the second one holds what the first one has lost to rounding. What is combined with what depends on
+//! the length of the row and on how its elements lie alone.
 
 use super::Buffers;
 use super::code::{Code, F32, U32};
@@ -18,8 +19,10 @@ use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, Variable};
 pub const THREADS: usize = 128;
 /// Neighbours that a thread combines.
 const EACH: usize = 8;
-/// The longest row that one thread scans.
+/// The longest row that one thread scans, if its elements are neighbours.
 const LONGEST_ALONE: usize = 64;
+/// The same if they are not. Mesa's software Vulkan leaves a thread's loops after 65,535 rounds.
+const LONGEST_APART: usize = 4096;
 
 /// What is scanned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +38,8 @@ impl ScanForm {
 }
 
 fn is_alone(domain: &Domain) -> bool {
-    domain.inner > 1 || domain.row <= LONGEST_ALONE
+    let longest = if domain.inner > 1 { LONGEST_APART.max(domain.inner) } else { LONGEST_ALONE };
+    domain.row <= longest
 }
 
 /// Cubes for so many rows.
@@ -73,8 +77,7 @@ impl Scan<'_> {
         let lost = self.lost(code);
         let (start, end) = (code.at(0), code.at(self.domain.row as i64));
         code.range(start, end, 1, |code, position| {
-            let step = code.scaled(position, self.domain.inner as i64);
-            let point = code.add_at(first, step);
+            let point = self.point(code, first, position);
             let next = self.load(code, point);
             let sum = self.carried_on(code, &total, lost, &next);
             self.store(code, point, &sum);
@@ -102,7 +105,7 @@ impl Scan<'_> {
                 let is_inside = code.less(*position, end);
                 let sum = offset.combined(code, sum);
                 code.when(is_inside, |code| {
-                    let point = code.add_at(first, *position);
+                    let point = self.point(code, first, *position);
                     self.store(code, point, &sum);
                 });
             }
@@ -191,7 +194,7 @@ impl Scan<'_> {
             let is_inside = code.less(position, end);
             let nowhere = code.at(0);
             let safe = code.select(is_inside, position, nowhere);
-            let point = code.add_at(first, safe);
+            let point = self.point(code, first, safe);
             let loaded = self.load(code, point);
             let identity = self.identity(code);
             let value = loaded.or(code, is_inside, &identity);
@@ -258,6 +261,12 @@ impl Scan<'_> {
         let start = code.scaled(outer, (self.domain.row * self.domain.inner) as i64);
         let inner = code.modulo(row, self.domain.inner);
         code.add_at(start, inner)
+    }
+
+    /// The point of a row at this position.
+    fn point(&self, code: &mut Code, first: Variable, position: Variable) -> Variable {
+        let step = code.scaled(position, self.domain.inner as i64);
+        code.add_at(first, step)
     }
 
     fn identity(&self, code: &mut Code) -> State {
