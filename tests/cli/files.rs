@@ -181,6 +181,16 @@ fn a_checkpoint_goes_through_links_and_replaces_nothing_else() {
     check_failure(&run("far", &[]), 1, "checkpoint far: is a folder, not a regular file");
     check_failure(&run("tiny.ron/a.ckpt", &[]), 3, "cannot be written: `tiny.ron` is not a folder");
 
+    // Two names of one file.
+    symlink("far", desk.path("near")).unwrap();
+    let best = "train.checkpoint.best=\"near/real.ckpt\"";
+    let same = ["--set", best, "--set", "train.monitor=Max(\"accuracy\")"];
+    for path in ["link.ckpt", "far/real.ckpt", "far/../far/real.ckpt"] {
+        let refused = run(path, &same);
+        let said = "checkpoint near/real.ckpt: is the file of the latest state, and of the best one";
+        check_failure(&refused, 1, said);
+    }
+
     desk.write("notes.txt", "mine");
     assert_eq!(run("notes.txt", &["--force"]).code, 0);
     assert_eq!(desk.checkpoint("notes.txt").step, 8);

@@ -54,6 +54,9 @@ pub enum Refusal {
         /// That part.
         folder: PathBuf,
     },
+    /// The same file takes something else.
+    #[error("is the file of the latest state, and of the best one")]
+    Taken,
     /// The system says no.
     #[error("cannot be written: {0}")]
     Unwritable(io::Error),
@@ -66,6 +69,7 @@ impl Refusal {
             Refusal::NoFileName => "end the path with a file name",
             Refusal::NotRegular { what: "a folder" } => "add a file name to the path",
             Refusal::NotRegular { .. } => "choose another path",
+            Refusal::Taken => "choose another file for `best`",
             Refusal::Foreign { .. } => "choose another path, or replace the file with `--force`",
             Refusal::NoFolder { .. } | Refusal::Unwritable(_) => "make room or choose another folder",
         }
@@ -142,6 +146,13 @@ impl Target {
         let temporary =
             RealDisk.create_temporary(existing(&self.folder), &self.name).map_err(Refusal::Unwritable)?;
         RealDisk.remove(&temporary.path).map_err(Refusal::Unwritable)
+    }
+
+    /// Whether what is written to both would end in one regular file.
+    pub(crate) fn is_same_file(&self, other: &Target) -> bool {
+        let folder =
+            |target: &Target| fs::canonicalize(&target.folder).unwrap_or_else(|_| target.folder.clone());
+        !self.is_special && !other.is_special && self.name == other.name && folder(self) == folder(other)
     }
 
     /// The file itself, behind all links.

@@ -9,7 +9,7 @@ use super::event::Event;
 use super::{Session, Subscriber};
 use crate::checkpoint::{self, ARCHIVE, CHECKPOINT, Checkpoint, CheckpointError, CheckpointFact};
 use crate::data::vectors;
-use crate::files::{Format, Overwrite, Target};
+use crate::files::{Format, Overwrite, Refusal, Target};
 
 impl Session {
     /// Lets stages replace files that this program has not written. Without this they are left alone, and a stage that
@@ -20,16 +20,33 @@ impl Session {
 
     /// Fails unless all files of these stages can be written.
     pub(super) fn check_files(&self, stages: &[Stage]) -> Result<(), SessionError> {
-        let files = stages.iter().flat_map(|stage| files_of(&stage.kind));
-        files.into_iter().try_for_each(|(path, format)| {
-            let target = Target::new(path, format, self.overwrite).and_then(|target| target.probe());
-            target.map_err(|refusal| {
-                SessionError::from(CheckpointError {
+        for stage in stages {
+            let mut latest = None;
+            for (path, format) in files_of(&stage.kind) {
+                let target = self.checked_target(path, format, latest.as_ref());
+                let refused = |refusal| CheckpointError {
                     path: path.to_path_buf(),
                     fact: CheckpointFact::Refused(refusal),
-                })
-            })
-        })
+                };
+                latest = Some(target.map_err(refused)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The place of a file of a stage, which can be written and is not that of the stage's file before.
+    fn checked_target(
+        &self,
+        path: &Path,
+        format: &Format,
+        before: Option<&Target>,
+    ) -> Result<Target, Refusal> {
+        let target = Target::new(path, format, self.overwrite)?;
+        target.probe()?;
+        match before {
+            Some(before) if before.is_same_file(&target) => Err(Refusal::Taken),
+            _ => Ok(target),
+        }
     }
 
     /// Writes a state of the run.

@@ -237,8 +237,36 @@ impl Judging {
     }
 }
 
-/// Whether two paths name one file, as far as their spelling tells.
+/// Whether two paths name one file, as far as their spelling tells. Links are looked at when the pipeline runs.
 fn is_one_file(a: &str, b: &str) -> bool {
-    let parts = |path| Path::new(path).components().filter(|part| *part != Component::CurDir);
-    parts(a).eq(parts(b))
+    plain(a) == plain(b)
+}
+
+/// A path without `.`, and without a folder that `..` leaves again.
+fn plain(path: &str) -> Vec<Component<'_>> {
+    let mut parts = vec![];
+    for part in Path::new(path).components() {
+        match (part, parts.last()) {
+            (Component::CurDir, _) => {}
+            (Component::ParentDir, Some(Component::Normal(_))) => _ = parts.pop(),
+            _ => parts.push(part),
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_one_file;
+
+    #[test]
+    fn one_file_may_be_spelled_in_many_ways() {
+        for other in ["a/b.ckpt", "./a/b.ckpt", "a/./b.ckpt", "a/c/../b.ckpt", "x/../a/b.ckpt"] {
+            assert!(is_one_file("a/b.ckpt", other), "{other}");
+        }
+        for other in ["b.ckpt", "../a/b.ckpt", "a/../b.ckpt", "/a/b.ckpt", "a/b"] {
+            assert!(!is_one_file("a/b.ckpt", other), "{other}");
+        }
+        assert!(!is_one_file("../b.ckpt", "../../b.ckpt"));
+    }
 }
