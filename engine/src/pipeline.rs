@@ -59,8 +59,8 @@ pub struct InputDecl {
 pub enum Init {
     /// All zeros.
     Zeros,
-    /// One number everywhere.
-    Constant(f64),
+    /// One number everywhere, as [`Literal::cast`] makes it an element.
+    Constant(Literal),
     /// Uniform in `low..high`.
     Uniform {
         /// Lower end.

@@ -14,8 +14,8 @@ use crate::tensor::{Element, HostTensor, TensorError};
 
 /// The values with which a parameter starts.
 ///
-/// Computed in f64 and rounded once to the parameter's type; integers and booleans are converted as Rust's `as` and
-/// `!= 0` do. With `fan_in` the product of all extents but the last and `fan_out` the last (for a vector, which has
+/// Constants are elements of the parameter's type, as [`Literal::cast`] makes them. What is drawn is computed in f64 and
+/// rounded once to that type; integers and booleans are converted as Rust's `as` and `!= 0` do. With `fan_in` the product of all extents but the last and `fan_out` the last (for a vector, which has
 /// one axis only, both are its extent), `Xavier` is uniform within ±√(6 / (fan_in + fan_out)) and `Kaiming` within
 /// ±√(6 / fan_in).
 pub fn initial_values(param: &ParamDecl, seed: u64) -> Result<HostTensor, TensorError> {
@@ -29,7 +29,7 @@ pub fn initial_values(param: &ParamDecl, seed: u64) -> Result<HostTensor, Tensor
     let (fan_in, fan_out) = fans(&extents);
     match param.init {
         Init::Zeros => HostTensor::zeros(param.ty.dtype, &extents),
-        Init::Constant(value) => filled(param.ty.dtype, &extents, |_| value),
+        Init::Constant(value) => constant(value, param.ty.dtype, &extents),
         Init::Uniform { low, high } => uniform(low, high),
         Init::Normal { mean, std } => {
             filled(param.ty.dtype, &extents, |element| mean + std * draws.normal(element))
@@ -52,6 +52,18 @@ fn fans(extents: &[usize]) -> (f64, f64) {
         [ins @ .., out] => (ins.iter().product(), *out),
     };
     (fan_in.max(1) as f64, fan_out.max(1) as f64)
+}
+
+fn constant(value: Literal, dtype: DType, extents: &[usize]) -> Result<HostTensor, TensorError> {
+    match value.cast(dtype) {
+        // As a float, it may have more digits than that holds.
+        Literal::Int(whole) if dtype == DType::I64 => {
+            let mut tensor = HostTensor::zeros(dtype, extents)?;
+            fill(&mut tensor, |_| whole)?;
+            Ok(tensor)
+        }
+        element => filled(dtype, extents, |_| element.as_f64()),
+    }
 }
 
 fn filled(dtype: DType, extents: &[usize], value: impl Fn(usize) -> f64) -> Result<HostTensor, TensorError> {
@@ -199,11 +211,15 @@ mod tests {
 
     #[test]
     fn constants_take_the_type_of_the_parameter() {
-        assert_eq!(typed(DType::I32, "n", &[2], Init::Constant(-3.0), 0), [-3.0; 2]);
-        assert_eq!(typed(DType::Bool, "b", &[2], Init::Constant(2.0), 0), [1.0; 2]);
-        assert_eq!(typed(DType::F32, "w", &[], Init::Constant(0.1), 0), [f64::from(0.1f32)]);
-        assert_eq!(typed(DType::BF16, "w", &[1], Init::Constant(0.1), 0), [0.100_097_656_25]);
+        assert_eq!(typed(DType::I32, "n", &[2], Init::Constant(Literal::Float(-3.0)), 0), [-3.0; 2]);
+        assert_eq!(typed(DType::Bool, "b", &[2], Init::Constant(Literal::Float(2.0)), 0), [1.0; 2]);
+        assert_eq!(typed(DType::F32, "w", &[], Init::Constant(Literal::Float(0.1)), 0), [f64::from(0.1f32)]);
+        assert_eq!(typed(DType::BF16, "w", &[1], Init::Constant(Literal::Float(0.1)), 0), [0.100_097_656_25]);
         assert_eq!(typed(DType::F16, "w", &[3], Init::Zeros, 0), [0.0; 3]);
+        for whole in [i64::MIN, (1 << 53) + 1, i64::MAX] {
+            let held = constant(Literal::Int(whole), DType::I64, &[2]).unwrap();
+            assert_eq!(held.as_slice::<i64>().unwrap(), [whole; 2]);
+        }
         assert_eq!(typed(DType::F32, "w", &[0, 3], Init::Kaiming, 0), [0.0; 0]);
     }
 }

@@ -5,6 +5,7 @@
 
 use super::{Ron, RonKind, Text};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
+use crate::ir::Literal;
 use std::collections::HashMap;
 
 /// The fields of a group or map, to be taken one by one. [`Fields::finish`] must come last.
@@ -209,6 +210,14 @@ impl Ron {
             RonKind::Float(value) => Some(value),
             RonKind::Int(value) => Some(value as f64),
             _ => wrong_kind(self, what, "a number", diags),
+        }
+    }
+
+    /// A number that stays whole if it is written so and has at most 64 bits.
+    pub fn literal(&self, what: &str, diags: &mut Diagnostics) -> Option<Literal> {
+        match self.kind {
+            RonKind::Int(value) if i64::try_from(value).is_ok() => Some(Literal::Int(value as i64)),
+            _ => self.number(what, diags).map(Literal::Float),
         }
     }
 

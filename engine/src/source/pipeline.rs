@@ -19,7 +19,7 @@ pub use stages::given_text;
 
 use super::{Fields, Ron, RonKind, entries, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Sources, Span, Spanned};
-use crate::ir::{Attr, Builder, Graph, InputKind, Level, Symbol, Type, Value};
+use crate::ir::{Attr, Builder, DType, Graph, InputKind, Level, Literal, Symbol, Type, Value};
 use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::{DataDecl, Init, InputDecl, ParamDecl, Pipeline};
@@ -379,8 +379,8 @@ fn read_param(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<(Inpu
     let written_init = fields.optional("init");
     let init = written_init.map_or(Some(Init::Zeros), |v| read_init(v, diags));
     fields.finish(diags);
-    if let (Some(Init::Constant(value)), Some(ty), Some(written)) = (&init, &ty, written_init)
-        && crate::ir::Literal::Float(*value).element(ty.dtype).is_none()
+    if let (Some(init), Some(ty), Some(written)) = (&init, &ty, written_init)
+        && let Some(value) = beyond(init, ty.dtype)
     {
         let message = format!("`{value}` is no element of {}", ty.dtype);
         diags
@@ -390,6 +390,17 @@ fn read_param(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<(Inpu
     }
     let kind = if state { InputKind::State } else { InputKind::Param };
     Some((kind, ty?, written?.span, init?))
+}
+
+/// A number of an initialiser that no element of the type holds. Integers are drawn by rounding.
+fn beyond(init: &Init, dtype: DType) -> Option<Literal> {
+    let numbers = match *init {
+        Init::Constant(value) => vec![value],
+        Init::Uniform { low, high } if dtype.is_float() => vec![Literal::Float(low), Literal::Float(high)],
+        Init::Normal { mean, std } if dtype.is_float() => vec![Literal::Float(mean), Literal::Float(std)],
+        _ => vec![],
+    };
+    numbers.into_iter().find(|number| number.element(dtype).is_none())
 }
 
 fn check_param(kind: InputKind, ty: &Type, span: Span, init: &Init, diags: &mut Diagnostics) -> bool {
@@ -417,7 +428,7 @@ fn check_param(kind: InputKind, ty: &Type, span: Span, init: &Init, diags: &mut 
 fn read_init(value: &Ron, diags: &mut Diagnostics) -> Option<Init> {
     let names = ["Zeros", "Ones", "Constant", "Uniform", "Normal", "Xavier", "Kaiming"];
     let Some(head) = value.head() else {
-        return value.number("`init`", diags).map(Init::Constant);
+        return value.literal("`init`", diags).map(Init::Constant);
     };
     let order: &[&str] = match head.value {
         "Constant" => &["value"],
@@ -429,8 +440,8 @@ fn read_init(value: &Ron, diags: &mut Diagnostics) -> Option<Init> {
     let mut number = |name| fields.required(name).and_then(|v| v.number(name, diags));
     let init = match head.value {
         "Zeros" => Some(Init::Zeros),
-        "Ones" => Some(Init::Constant(1.0)),
-        "Constant" => number("value").map(Init::Constant),
+        "Ones" => Some(Init::Constant(Literal::Int(1))),
+        "Constant" => fields.required("value").and_then(|v| v.literal("value", diags)).map(Init::Constant),
         "Uniform" => number("low").zip(number("high")).map(|(low, high)| Init::Uniform { low, high }),
         "Normal" => number("mean").zip(number("std")).map(|(mean, std)| Init::Normal { mean, std }),
         "Xavier" => Some(Init::Xavier),
