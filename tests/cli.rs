@@ -165,6 +165,27 @@ fn a_run_prints_its_results_and_says_what_they_were_measured_on() {
 }
 
 #[test]
+fn integers_are_printed_and_reported_with_all_digits() {
+    let desk = Desk::new();
+    let graph = r#"(
+      params: {"id": (type: "i64[2]", init: 9007199254740993, state: true)},
+      nodes: {"next": "id + 1", "half": "cast(id, dtype=f32) * 0.5"},
+      stages: {"show": Run(outputs: ["id", "next", "half"])},
+    )"#;
+    desk.write("ids.ron", graph);
+    let ended = desk.engine(&["run", "ids.ron", "--device", "cpu", "--report", "report.json"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    for line in ["[9007199254740993, 9007199254740993]", "[9007199254740994, 9007199254740994]"] {
+        assert!(ended.results.contains(line), "{}", ended.results);
+    }
+    let report = fs::read_to_string(desk.path("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let values = |name: &str| report["outputs"][name]["values"].clone();
+    assert_eq!(values("next"), serde_json::json!([9007199254740994i64, 9007199254740994i64]));
+    assert_eq!(values("half")[0].as_f64(), Some(4503599627370496.0));
+}
+
+#[test]
 fn a_missing_set_is_replaced_with_a_note_that_even_quiet_runs_print() {
     let desk = Desk::new();
     desk.write("tiny.ron", GRAPH.replace("synthetic-digits", "mnist"));

@@ -68,8 +68,8 @@ fn dropout_is_off_outside_training() {
             session(&dropout(&stages), options).run_stages(None, &mut |_| {}).unwrap().outputs
         };
         let n_dropped = |outputs: &IndexMap<String, engine::runtime::session::OutputReport>, name: &str| {
-            assert!(outputs[name].values.iter().all(|x| [0.0, 1.5, 3.0].contains(x)), "{outputs:?}");
-            outputs[name].values.iter().filter(|x| **x != 1.5).count()
+            assert!(outputs[name].values.to_f64().iter().all(|x| [0.0, 1.5, 3.0].contains(x)), "{outputs:?}");
+            outputs[name].values.to_f64().into_iter().filter(|x| *x != 1.5).count()
         };
         for (mode, expected) in
             [("", [0, 0, 32]), (", mode: Eval", [0, 0, 32]), (", mode: Train", [32, 32, 32])]
@@ -147,7 +147,7 @@ fn run_shows_the_moment_before_its_last_step() {
         },
     )"#;
     let outputs = run(text).unwrap().outputs;
-    let of = |name: &str| outputs[name].values[0];
+    let of = |name: &str| outputs[name].values.to_f64()[0];
     // Steps leave 20, 40 and 80: the last begins at 40.
     assert_eq!(["n", "same", "shifted", "view"].map(of), [40.0; 4]);
     assert_eq!(["triple", "next", "k", "more"].map(of), [120.0, 80.0, 2.0, 3.0]);
@@ -284,6 +284,13 @@ fn distributions_and_constants_make_sense() {
     for init in inits {
         let said = refused_by("params.w.init", init);
         assert!(said.starts_with("error[E0015]: ") && said.contains("--set params.w.init"), "{init}: {said}");
+    }
+    for init in ["1e39", "Normal(1e39, 1)", "Uniform(0, 1e39)"] {
+        let said = refused_by("params.w.init", init);
+        assert!(
+            said.starts_with("error[E0114]: ") && said.contains("is no element of f32"),
+            "{init}: {said}"
+        );
     }
     for constant in ["1 / 0", "x + 1 / 0", "0.0 / 0.0", "x * 10.0 ** 400", "clamp(x, max=1 / (2 - 2))"] {
         let said = refused_by("nodes.mean_direct", constant);

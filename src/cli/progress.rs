@@ -7,7 +7,9 @@ use std::time::Duration;
 use engine_core::diag::legible::message;
 use engine_core::ir::DType;
 use engine_runtime::data::source::DataSet;
-use engine_runtime::session::{EndReason, EpochReport, Event, OutputReport, StageReport, TrainingEnd};
+use engine_runtime::session::{
+    EndReason, EpochReport, Event, OutputReport, StageReport, TrainingEnd, Values,
+};
 use engine_runtime::tensor::HostTensor;
 use indexmap::{IndexMap, IndexSet};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -199,10 +201,13 @@ fn number(value: f64) -> String {
 /// The first elements, each as short as its type allows.
 fn values_text(tensor: &HostTensor) -> String {
     const MOST: usize = 16;
-    let OutputReport { values, .. } = tensor.into();
-    let shown: Vec<String> =
-        values.iter().take(MOST).map(|value| number_text(*value, tensor.dtype())).collect();
-    let rest = if values.len() > MOST { ", …" } else { "" };
+    let shown: Vec<String> = match OutputReport::from(tensor).values {
+        Values::Whole(values) => values.iter().take(MOST).map(i64::to_string).collect(),
+        Values::Floats(values) => {
+            values.iter().take(MOST).map(|value| number_text(*value, tensor.dtype())).collect()
+        }
+    };
+    let rest = if tensor.n_elements() > MOST { ", …" } else { "" };
     format!("[{}{rest}]", shown.join(", "))
 }
 

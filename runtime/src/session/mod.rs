@@ -67,7 +67,7 @@ pub use names::{DataNames, data_names};
 pub use plan::{Planner, StagePlan, Sum};
 pub use report::{
     BestEpoch, DataReport, EndReason, EpochReport, MemoryReport, OutputReport, Report, RunEnd, StageReport,
-    TrainingEnd,
+    TrainingEnd, Values,
 };
 pub use resident::split_shape;
 pub use trace::{Origin, OriginNode};

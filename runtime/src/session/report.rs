@@ -202,7 +202,27 @@ pub struct OutputReport {
     #[serde(rename = "type")]
     pub ty: String,
     /// Its first elements, row-major, at most [`OutputReport::MOST_VALUES`]; a value that is no finite number is null.
-    pub values: Vec<f64>,
+    pub values: Values,
+}
+
+/// Elements of a result, in row-major order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Values {
+    /// Those of all types but `i64`.
+    Floats(Vec<f64>),
+    /// Those of `i64`, which a float may round.
+    Whole(Vec<i64>),
+}
+
+impl Values {
+    /// The elements as floats.
+    pub fn to_f64(&self) -> Vec<f64> {
+        match self {
+            Values::Floats(values) => values.clone(),
+            Values::Whole(values) => values.iter().map(|&value| value as f64).collect(),
+        }
+    }
 }
 
 impl OutputReport {
@@ -212,8 +232,14 @@ impl OutputReport {
 
 impl From<&HostTensor> for OutputReport {
     fn from(tensor: &HostTensor) -> Self {
-        let mut values = tensor.to_f64();
-        values.truncate(OutputReport::MOST_VALUES);
+        let values = match tensor.as_slice::<i64>() {
+            Ok(whole) => Values::Whole(whole.iter().copied().take(OutputReport::MOST_VALUES).collect()),
+            Err(_) => {
+                let mut values = tensor.to_f64();
+                values.truncate(OutputReport::MOST_VALUES);
+                Values::Floats(values)
+            }
+        };
         OutputReport { ty: format!("{tensor:?}"), values }
     }
 }

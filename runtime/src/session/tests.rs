@@ -11,7 +11,7 @@ use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
-use engine_core::ir::{DType, Graph, Node, NodeOp, Output, Type};
+use engine_core::ir::{DType, Graph, Literal, Node, NodeOp, Output, Type};
 use engine_core::pipeline::*;
 use engine_core::plan::{Buffer, Precision};
 use engine_core::stage::{Rows, SplitShape};
@@ -356,7 +356,7 @@ fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
             name: "w".into(),
             kind: InputKind::Param,
             ty: Type::scalar(DType::F32),
-            init: Init::Constant(0.25),
+            init: Init::Constant(Literal::Float(0.25)),
             span: None,
         }],
         graph,
@@ -771,7 +771,10 @@ fn a_run_stage_takes_its_inputs_from_the_data() {
         inputs: vec![],
     };
     let (report, _) = run(stages(vec![("once", StageKind::Run(run_stage))]), None);
-    assert_eq!(report.outputs["y"], OutputReport { ty: "f32[3]".to_string(), values: vec![0.0, 0.25, 1.0] });
+    assert_eq!(
+        report.outputs["y"],
+        OutputReport { ty: "f32[3]".to_string(), values: Values::Floats(vec![0.0, 0.25, 1.0]) }
+    );
 }
 
 /// Making a plan ready compiles kernels, which takes longer than to run it.
