@@ -102,7 +102,8 @@ impl Engine {
             .ok_or_else(|| diagnostics.render(&files, Look::Plain))
     }
 
-    /// A session of a pipeline on a device, compiled with these options, its data loaded.
+    /// A session of a pipeline on a device, its data loaded. It is compiled with these options, for the abilities and
+    /// streams of the device.
     ///
     /// # Errors
     /// If data cannot be had or the device has no room for the parameters.
@@ -116,6 +117,7 @@ impl Engine {
     ) -> Result<Session, SessionError> {
         let pipeline = Arc::new(pipeline);
         let sets = session::load_data(&pipeline, &self.sources, data, tell)?;
+        let options = Options { abilities: device.abilities(), n_streams: device.n_streams(), ..options };
         let planner = CompilingPlanner::new(Arc::clone(&pipeline), self.registry, options);
         Session::new(pipeline, Arc::new(planner), device, sets)
     }
