@@ -207,3 +207,23 @@ fn constants_beside_halves_are_halves() {
         check(&text.replace("TYPE", dtype), &expected);
     }
 }
+
+// ---- Kernels that a device has no text for are not made.
+
+#[test]
+fn attention_in_halves_goes_on_in_doubles() {
+    let text = r#"(
+      params: {
+        "q": (type: "f64[1, 3, 4]"), "k": (type: "f64[1, 2, 4]"),
+        "v": (type: "f32[1, 2, 4]", init: 3),
+      },
+      nodes: {
+        "half": "attention(cast(q, dtype=f16), cast(k, dtype=f16), cast(v, dtype=f16))",
+        "double": "attention(q, k, cast(v, dtype=f64))",
+        "sum": "cast(half, dtype=f64) + double",
+        "scaled": "attention(cast(q * 2.0, dtype=f32), cast(k + 1.0, dtype=f32), v * 2.0)",
+      },
+      stages: {"go": Run(outputs: ["sum", "scaled"])},
+    )"#;
+    check(text, &[("sum", &[6.0; 12]), ("scaled", &[6.0; 12])]);
+}

@@ -9,7 +9,7 @@ use super::cluster::{Clusters, Place, is_row_pattern, row_domain};
 use super::edges::{Edge, RealGraph, contract_extents, is_cheap};
 use super::tile::TileBuilder;
 use super::{Abilities, Access, AttendBody, Class, Domain, KernelBody, Operand, Source};
-use crate::ir::{Contract, Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
+use crate::ir::{Contract, DType, Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What an attend kernel is made of.
@@ -41,25 +41,31 @@ const MAX_NODES: usize = 256;
 /// The attention that ends in contraction `output`, if there is one whose scores and weights nobody else needs, and that
 /// is a kernel on the device.
 pub fn find(real: &RealGraph, output: NodeId, abilities: &Abilities) -> Option<Attention> {
-    let mut attention = search(real, output).filter(|_| is_able(real, output, abilities))?;
-    if attention.escaping(real).next().is_some() {
+    let is_able = |node: NodeId| abilities.attends_doubles || !handles_doubles(real.graph, node);
+    let mut attention = search(real, output)?;
+    let has_kernel =
+        is_small_enough(real, output, abilities) && attention.members.keys().all(|&node| is_able(node));
+    if !has_kernel || attention.escaping(real).next().is_some() {
         return None;
     }
-    go_on(real, &mut attention);
-    take_in_rows(real, &mut attention.members);
-    take_in_maps(real, &mut attention);
+    go_on(real, &mut attention, &is_able);
+    take_in_rows(real, &mut attention.members, &is_able);
+    take_in_maps(real, &mut attention, &is_able);
     let is_state = attention.members.keys().any(|&node| real.state[node]);
     (!is_state).then_some(attention)
 }
 
 /// Whether the device has a kernel for so many queries and keys.
-fn is_able(real: &RealGraph, output: NodeId, abilities: &Abilities) -> bool {
+fn is_small_enough(real: &RealGraph, output: NodeId, abilities: &Abilities) -> bool {
     let NodeOp::Contract(spec) = &real.graph.nodes[output].op else { return false };
     let (_, n_queries, _, n_keys) = contract_extents(real.graph, output, spec);
-    let is_double = real.graph.ty(Value::of(output)).dtype.size() > 4;
-    n_queries <= abilities.most_queries
-        && n_keys <= abilities.most_keys
-        && (!is_double || abilities.attends_doubles)
+    n_queries <= abilities.most_queries && n_keys <= abilities.most_keys
+}
+
+/// Whether a node reads or makes numbers of `f64`.
+fn handles_doubles(graph: &Graph, node: NodeId) -> bool {
+    let read = graph.nodes[node].inputs.iter().map(|&input| graph.ty(input));
+    read.chain([graph.ty(Value::of(node))]).any(|ty| ty.dtype == DType::F64)
 }
 
 impl Attention {
@@ -244,7 +250,7 @@ fn edges_fit(real: &RealGraph, attention: &Attention, domain: Domain) -> bool {
 }
 
 /// Takes in the maps that go on from the result, as long as each value has the next map for its only user.
-fn go_on(real: &RealGraph, attention: &mut Attention) {
+fn go_on(real: &RealGraph, attention: &mut Attention, is_able: &dyn Fn(NodeId) -> bool) {
     let n_points = real.graph.ty(Value::of(attention.output)).numel();
     while let [user] = real.users[attention.end][..] {
         let is_map = matches!(real.graph.nodes[user].op, NodeOp::Scalar(_) | NodeOp::View(_));
@@ -254,6 +260,7 @@ fn go_on(real: &RealGraph, attention: &mut Attention) {
             node => node < attention.scores && !edge.indexed,
         };
         let fits = is_map
+            && is_able(user)
             && !real.root[attention.end]
             && real.graph.ty(Value::of(user)).numel() == n_points
             && real.edges[user].iter().all(fits_in);
@@ -266,7 +273,7 @@ fn go_on(real: &RealGraph, attention: &mut Attention) {
 }
 
 /// Maps of row values alone, such as the logarithm of a sum.
-fn take_in_rows(real: &RealGraph, members: &mut BTreeMap<NodeId, Place>) {
+fn take_in_rows(real: &RealGraph, members: &mut BTreeMap<NodeId, Place>, is_able: &dyn Fn(NodeId) -> bool) {
     let is_row = |members: &BTreeMap<NodeId, Place>, node: NodeId| members.get(&node) == Some(&Place::Row);
     let mut stack: Vec<NodeId> =
         members.iter().filter(|(_, place)| **place == Place::Row).map(|(node, _)| *node).collect();
@@ -280,7 +287,7 @@ fn take_in_rows(real: &RealGraph, members: &mut BTreeMap<NodeId, Place>) {
             let fits = matches!(real.graph.nodes[user].op, NodeOp::Scalar(_))
                 && real.graph.ty(Value::of(user)).numel() == n_rows
                 && real.edges[user].iter().all(own);
-            if fits && !members.contains_key(&user) {
+            if fits && is_able(user) && !members.contains_key(&user) {
                 members.insert(user, Place::Row);
                 stack.push(user);
             }
@@ -291,17 +298,20 @@ fn take_in_rows(real: &RealGraph, members: &mut BTreeMap<NodeId, Place>) {
 /// Maps that only lead to members: moved or indexed operands, masks computed from coordinates. They are computed
 /// wherever they are read, so they must be cheap, or be read once. What merely moves elements is read through even if it
 /// is needed elsewhere.
-fn take_in_maps(real: &RealGraph, attention: &mut Attention) {
+fn take_in_maps(real: &RealGraph, attention: &mut Attention, is_able: &dyn Fn(NodeId) -> bool) {
     let n_scores = real.graph.ty(Value::of(attention.scores)).numel();
     let is_own = |attention: &Attention, maker: NodeId| {
         is_light(real, maker, n_scores) && !attention.escapes(real, maker) && !is_indexed(real, maker)
     };
-    let next_own = |attention: &Attention| attention.makers(real).find(|&maker| is_own(attention, maker));
+    let next_own = |attention: &Attention| {
+        attention.makers(real).find(|&maker| is_able(maker) && is_own(attention, maker))
+    };
     while let Some(maker) = next_own(attention) {
         attention.members.insert(maker, Place::Element);
     }
-    let next_moved =
-        |attention: &Attention| attention.makers(real).find(|&maker| is_move(&real.graph.nodes[maker].op));
+    let next_moved = |attention: &Attention| {
+        attention.makers(real).find(|&maker| is_able(maker) && is_move(&real.graph.nodes[maker].op))
+    };
     while let Some(maker) = next_moved(attention) {
         attention.borrowed.insert(maker);
     }
