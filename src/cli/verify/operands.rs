@@ -29,9 +29,18 @@ impl Sort {
     pub(super) const ALL: [Sort; 6] =
         [Sort::Signed, Sort::Positive, Sort::Zero, Sort::Large, Sort::Tiny, Sort::Special];
 
-    /// Whether nothing overflows on the way.
+    /// Whether nothing is meant to overflow on the way.
     pub(super) fn is_tame(self) -> bool {
         matches!(self, Sort::Signed | Sort::Positive | Sort::Zero)
+    }
+
+    /// Factors by which tame numbers may be made smaller.
+    pub(super) fn scales(self) -> &'static [f64] {
+        if matches!(self, Sort::Signed | Sort::Positive) {
+            &[1.0, 0.125, 1.0 / 64.0, 1.0 / 512.0]
+        } else {
+            &[1.0]
+        }
     }
 
     pub(super) fn text(self) -> &'static str {
@@ -46,9 +55,9 @@ impl Sort {
     }
 
     /// A number of the sort; between two others if they say so.
-    fn number_in(self, range: Option<[f64; 2]>, stream: &mut WordStream) -> f64 {
+    fn number_in(self, range: Option<[f64; 2]>, scale: f64, stream: &mut WordStream) -> f64 {
         match range {
-            None => self.number(stream),
+            None => scale * self.number(stream),
             Some([low, f64::INFINITY]) => low + (self.number(stream) - low).abs(),
             Some([low, high]) => low + (high - low) * f64::from(stream.unit()),
         }
@@ -74,8 +83,8 @@ impl Sort {
 }
 
 /// Operands for all inputs, as their types hold them; integers are indices that everything in the part can take, and what
-/// an op of `typed`, which the part is of, knows in a range only lies in it.
-pub(super) fn operands(part: &Graph, typed: &Graph, sort: Sort) -> HashMap<String, OracleTensor> {
+/// an op of `typed`, which the part is of, knows in a range only lies in it. Other numbers are multiplied by `scale`.
+pub(super) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> HashMap<String, OracleTensor> {
     let ranges = ranges(typed);
     let bound = smallest_axis(part).max(1) as u32;
     let divides = |node: &Node| node.op == NodeOp::Check(Requirement::Divisor);
@@ -86,7 +95,7 @@ pub(super) fn operands(part: &Graph, typed: &Graph, sort: Sort) -> HashMap<Strin
         let (ty, range) = (part.ty(Value::of(id)), ranges.get(part.nodes[id].name()).copied());
         let mut number = || match ty.dtype {
             DType::Bool => f64::from(stream.below(2)),
-            dtype if dtype.is_float() => sort.number_in(range, &mut stream),
+            dtype if dtype.is_float() => sort.number_in(range, scale, &mut stream),
             _ => f64::from((lowest + stream.below(bound)).min(bound - 1)),
         };
         let numbers: Vec<f64> = (0..ty.numel()).map(|_| number()).collect();
@@ -177,7 +186,7 @@ pub(super) fn enlarged_operands(case: &Case, larger: &Graph, sort: Sort) -> Hash
         let small = case.inputs.get(&name).map(OracleTensor::to_f64).unwrap_or_default();
         let range = range(larger, Value::of(id));
         let mut number = |i: usize| match (ty.dtype.is_float() && ty.numel() > 1 || small.is_empty(), range) {
-            (true, range) => sort.number_in(range, &mut stream),
+            (true, range) => sort.number_in(range, 1.0, &mut stream),
             (false, _) => small[i % small.len()],
         };
         let numbers = (0..ty.numel()).map(&mut number).collect();

@@ -186,7 +186,7 @@ fn kernel_row(
     };
     let part = part(&compiled.simplified, &sources, &results);
     let trials = Sort::ALL.map(|sort| Trial {
-        inputs: operands(&part, &compiled.typed, sort),
+        inputs: operands(&part, &compiled.typed, sort, 1.0),
         step: STEP,
         sort: sort.text(),
     });

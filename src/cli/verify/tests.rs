@@ -159,6 +159,20 @@ fn a_plan_is_checked_as_a_whole() {
     assert!(why.starts_with("`a`[0] is "), "{why}");
 }
 
+/// The graph overflows where its plan, which takes the largest logit away first, does not.
+#[test]
+fn a_plan_that_overflows_later_than_its_graph_is_right() {
+    let text = r#"(
+        inputs: {"x": "f32[4, 64]"},
+        nodes: {"z": "x * 5e2", "e": "exp(z)", "s": "sum(e, axis=1, keepdim=true)", "y": "z - log(s)"},
+        stages: {"go": Run(outputs: ["y"])},
+    )"#;
+    let compiled = compiled(text, &["y"]);
+    let device = devices::open(Choice::Cpu, Some(1)).unwrap().device;
+    let checked = check_plan(&compiled, &device);
+    assert!(matches!(checked, Ok(Checked::Right(_))), "{}", checked.unwrap().text());
+}
+
 /// All elements are what rounding leaves of terms that cancel, so that none is large beside its error.
 #[test]
 fn what_roundings_leave_is_not_wrong() {
@@ -188,7 +202,7 @@ fn operands_of_kernels_lie_in_the_ranges_of_the_ops_that_take_them() {
     let next = builder.call("adam", &[w, g, lr, m, v], Attrs::default()).unwrap();
     builder.graph.outputs = vec![("next".into(), next[0])];
     for sort in Sort::ALL {
-        let operands = operands(&builder.graph, &builder.graph, sort);
+        let operands = operands(&builder.graph, &builder.graph, sort, 1.0);
         let is_below = |name: &str| operands[name].to_f64().iter().any(|&x| x < 0.0);
         assert!(!is_below("v"), "{}", sort.text());
         assert!(is_below("m") || matches!(sort, Sort::Positive | Sort::Zero), "{}", sort.text());
