@@ -263,11 +263,12 @@ fn log1p(code: &mut Code, x: Variable) -> Variable {
     let bits_of_one = code.int(U32, i64::from(1f32.to_bits()));
     let is_nothing = code.cmp(Comparison::Equal, bits, bits_of_one);
     let divisor = code.select(is_nothing, one, part);
-    // Beyond the digits of x the ratio is 1, but the parts of u may be infinite.
+    // Beyond the digits of x the ratio is 1, but the parts of u may be infinite, and WGSL promises no quotient by numbers
+    // beyond 2¹²⁶.
     let digits = code.int(I32, 32);
     let is_large = code.less(digits, exponent);
-    let divisor = code.select(is_large, x, divisor);
     let ratio = code.over(x, divisor);
+    let ratio = code.select(is_large, one, ratio);
     let value = code.times(log, ratio);
     let value = log_ends(code, sum, value);
     code.select(is_nothing, x, value)
