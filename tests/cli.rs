@@ -490,7 +490,7 @@ fn every_form_of_a_pipeline_can_be_printed() {
     let stages = json["stages"].as_array().unwrap();
     assert_eq!(
         stages.iter().map(|stage| stage["name"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["train", "test"]
+        ["train", "test", "predict"]
     );
     for stage in stages {
         assert!(stage["peak_bytes"].as_u64().unwrap() > 0);
@@ -704,7 +704,7 @@ fn every_kernel_is_compared_with_the_interpreter() {
     assert!(ended.results.contains("\nh ") || ended.results.contains("contract"), "{}", ended.results);
     assert!(ended.results.contains("\nthe whole plan"), "{}", ended.results);
     assert!(
-        ended.results.ends_with(" kernels on cpu: all as the interpreter has them\n"),
+        ended.results.ends_with(" kernels and 3 plans on cpu: all as the interpreter has them\n"),
         "{}",
         ended.results
     );

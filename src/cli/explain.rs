@@ -11,10 +11,10 @@ use engine_core::fuse::Kernel;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
 use engine_core::pipeline::{SplitRef, StageKind};
-use engine_core::stage::{Rows, SplitShape, search_extents};
+use engine_core::stage::{Rows, SplitShape, prediction, search_extents};
 use engine_runtime::data::source::{LoadContext, Sources};
 use engine_runtime::session::{CompilingPlanner, Fault, StageFault, load_data, split_shape};
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::{Value, json};
 
 use super::device::compile_options_of;
@@ -153,7 +153,15 @@ pub(super) fn compile_stages(
                 let outputs: Vec<_> = search.outputs().map(|node| (node.clone(), node.clone())).collect();
                 planner.compile_inference(&outputs, &extents, search.mode).map_err(failure)?
             }
-            StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load(_) => continue,
+            StageKind::Predict(predict) => {
+                let fed = prediction(pipeline, predict).map_err(|issue| failure(StageFault(issue)))?;
+                let n_rows = predict.batch.clamp(1, most_rows.unwrap_or(usize::MAX));
+                let nodes = predict.outputs.iter().map(|(_, node)| (node.clone(), node.clone()));
+                let outputs: IndexMap<Symbol, Symbol> = nodes.collect();
+                let outputs: Vec<_> = outputs.into_iter().collect();
+                planner.compile_inference(&outputs, &[(fed.rows, n_rows)], predict.mode).map_err(failure)?
+            }
+            StageKind::Save { .. } | StageKind::Load(_) => continue,
         };
         stages.push((stage.name.clone(), compiled));
     }

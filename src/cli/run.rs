@@ -34,14 +34,16 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     }
     args.inputs.expect_known(&opened.pipeline)?;
     let mut progress = Progress::new(args.quiet);
+    let is_prediction = |stage: &Stage| matches!(stage.kind, StageKind::Predict(_));
     if !args.dump.is_empty() {
         let (data_dir, options) = (args.pipeline.data_dir(), compile_options(&args.machine.compile));
-        let stages =
+        let mut stages =
             compile_stages(&opened, registry.clone(), &sources, data_dir, options, None, &args.dump)?;
+        stages
+            .retain(|(name, _)| opened.pipeline.stages.iter().any(|s| s.name == *name && !is_prediction(s)));
         expect_nodes(&args.dump, &stages)?;
         expect_room(args, &stages)?;
     }
-    let is_prediction = |stage: &Stage| matches!(stage.kind, StageKind::Predict(_));
     if opened.pipeline.stages.iter().all(is_prediction) && !args.quiet {
         remark("note: there is no stage to run; `engine predict` computes outputs for rows of a file");
     }

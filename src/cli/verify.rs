@@ -52,34 +52,46 @@ fn verify_graph(
     let options = compile_options_for(&args.compile, &**device);
     let data_dir = args.data_dir.as_deref();
     let stages = compile_stages(&opened, registry, &engine.sources, data_dir, options, Some(MOST_ROWS), &[])?;
-    let (mut n_kernels, mut n_wrong, mut n_wrong_plans, mut n_skipped) = (0, 0, 0, 0);
+    let (mut kernels, mut plans) = (Tally::default(), Tally::default());
     for (name, compiled) in &stages {
         print(format!(
             "stage {name}: elements by how many units in the last place (ULP) they are off; many where terms cancel"
         ));
         print(format!("{:<28} {:<13} {}", "kernel", "kind", Histogram::head()));
         for kernel in &compiled.plan.kernels {
-            n_kernels += 1;
-            let checked = check(kernel, compiled, device)?;
+            let checked = kernels.counted(check(kernel, compiled, device)?);
             print(format!("{:<28} {:<13} {}", kernel.name, kernel.kind(), checked.text()));
-            n_wrong += usize::from(matches!(checked, Checked::Wrong { .. }));
-            n_skipped += usize::from(matches!(checked, Checked::Skipped(_)));
         }
-        let checked = check_plan(compiled, device)?;
+        let checked = plans.counted(check_plan(compiled, device)?);
         print(format!("{:<28} {:<13} {}", "the whole plan", "plan", checked.text()));
-        n_wrong_plans += usize::from(matches!(checked, Checked::Wrong { .. }));
     }
-    let device = device.info().name;
-    match (n_wrong, n_wrong_plans) {
-        (0, 0) => print(summary(n_kernels, n_skipped, &device)),
-        (0, _) => {
-            let message =
-                format!("{n_wrong_plans} of {} plans on {device} are wrong as a whole", stages.len());
-            return Err(Failure::graph(message));
-        }
-        _ => return Err(Failure::graph(format!("{n_kernels} kernels on {device}: {n_wrong} are wrong"))),
+    let all = format!("{} kernels and {} plans on {}", kernels.n, plans.n, device.info().name);
+    if kernels.n_wrong + plans.n_wrong > 0 {
+        let wrong = format!("wrong are {} kernels and {} plans", kernels.n_wrong, plans.n_wrong);
+        return Err(Failure::graph(format!("{all}: {wrong}")));
+    }
+    match kernels.n_skipped + plans.n_skipped {
+        0 => print(format!("{all}: all as the interpreter has them")),
+        n => print(format!("{all}: {n} skipped, all others as the interpreter has them")),
     }
     Ok(())
+}
+
+/// How many were checked.
+#[derive(Default)]
+struct Tally {
+    n: usize,
+    n_wrong: usize,
+    n_skipped: usize,
+}
+
+impl Tally {
+    fn counted(&mut self, checked: Checked) -> Checked {
+        self.n += 1;
+        self.n_wrong += usize::from(matches!(checked, Checked::Wrong { .. }));
+        self.n_skipped += usize::from(matches!(checked, Checked::Skipped(_)));
+        checked
+    }
 }
 
 /// Runs a plan as a run does, in place and with memory used again, and compares only what it gives out. Kernels by
@@ -92,16 +104,6 @@ fn check_plan(compiled: &Compiled, device: &Arc<dyn Device>) -> Result<Checked, 
         Err(Fault::Unsupported(why)) => Ok(Checked::Skipped(why)),
         Err(Fault::Wrong(why)) => Ok(Checked::Wrong { why, smallest: vec![] }),
         Err(Fault::Machine(error)) => Err(error.into()),
-    }
-}
-
-fn summary(n_kernels: usize, n_skipped: usize, device: &str) -> String {
-    match n_skipped {
-        0 => format!("{n_kernels} kernels on {device}: all as the interpreter has them"),
-        _ => format!(
-            "{n_kernels} kernels on {device}: {} as the interpreter has them, {n_skipped} skipped",
-            n_kernels - n_skipped
-        ),
     }
 }
 

@@ -159,7 +159,7 @@ fn a_device_is_the_same_as_itself() {
     assert!(page.results.contains("\n- `cpu`: cpu; threads: "), "{}", page.results);
     let tables = tables(&page.results);
     let titles: Vec<&str> = tables.iter().map(|(title, _)| *title).collect();
-    assert_eq!(titles, ["ops", "tiny.ron, stage train", "tiny.ron, stage test"]);
+    assert_eq!(titles, ["ops", "tiny.ron, stage train", "tiny.ron, stage test", "tiny.ron, stage predict"]);
     assert!(tables[0].1.iter().any(|row| row.starts_with("| softmax | ")), "{}", page.results);
     let rows = tables.iter().flat_map(|(_, rows)| rows);
     assert!(rows.clone().count() > 8, "{}", page.results);

@@ -11,6 +11,8 @@ pub struct Prediction {
     pub input: Symbol,
     /// Its type, the leading extent named.
     pub ty: Type,
+    /// The name of the leading extent.
+    pub rows: Symbol,
 }
 
 /// Checks a `Predict` stage, and says which input takes the rows.
@@ -35,7 +37,8 @@ pub fn prediction(pipeline: &Pipeline, stage: &PredictStage) -> Result<Predictio
         }
     }
     select(pipeline, &wanted, &[(rows.clone(), stage.batch.max(1))])?;
-    Ok(Prediction { input, ty })
+    let rows = rows.clone();
+    Ok(Prediction { input, ty, rows })
 }
 
 /// The one plain input of a graph.
