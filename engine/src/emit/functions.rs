@@ -441,7 +441,7 @@ fn sign_of_product(code: &mut Code, a: Variable, b: Variable) -> Variable {
 }
 
 /// The remainder of a/b with the sign of a, exactly, whatever the quotient: the significand of `a` is divided like a
-/// number with as many digits as the exponents differ, a few at a time. NaN for b = 0 and infinite a.
+/// number with as many digits as the exponents differ. NaN for b = 0 and infinite a.
 pub fn remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let (elem, word) = (a.elem_type(), word_of(a));
     let (mantissa_bits, width) = if word == U64 { (52, 64) } else { (23, 32) };
@@ -468,7 +468,13 @@ pub fn remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let [(dividend, high), (divisor, low)] = parts;
     let no_divisor = code.cmp(Comparison::Equal, divisor, zero);
     let safe = code.select(no_divisor, one, divisor);
-    let rest = digits_divided(code, dividend, safe, [high, low], spare);
+    let is_above = code.less(low, high);
+    let distance = code.minus(high, low);
+    let distance = code.select(is_above, distance, zero);
+    let rest = match word {
+        U64 => bits_divided(code, dividend, safe, distance, mantissa_bits + 1),
+        _ => digits_divided(code, dividend, safe, distance, spare),
+    };
     let size = scaled(code, elem, rest, low);
     let size = code.reinterpret(elem, size);
     let value = code.with_sign_of(size, a);
@@ -482,19 +488,16 @@ pub fn remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
     code.select(is_undefined, nan, value)
 }
 
-/// `dividend · 2^(high - low) mod divisor`, `spare` bits at a time.
+/// `dividend · 2^distance mod divisor`, `spare` bits at a time.
 fn digits_divided(
     code: &mut Code,
     dividend: Variable,
     divisor: Variable,
-    [high, low]: [Variable; 2],
+    distance: Variable,
     spare: i64,
 ) -> Variable {
     let word = dividend.elem_type();
     let [zero, most] = [0, spare].map(|n| code.int(word, n));
-    let is_above = code.less(low, high);
-    let distance = code.minus(high, low);
-    let distance = code.select(is_above, distance, zero);
     let first = code.bin(Arithmetic::Modulo, dividend, divisor);
     let [rest, left] = [first, distance].map(|initial| code.mutable(initial));
     code.forever(|code| {
@@ -509,6 +512,39 @@ fn digits_divided(
         code.assign(rest, digits);
         let distance = code.minus(distance, step);
         code.assign(left, distance);
+    });
+    code.snapshot(rest)
+}
+
+/// The same, one bit at a time, of a dividend of so many bits. Through NVIDIA's Vulkan driver (580, on an H100) the loop of
+/// [`digits_divided`] never ends in words of 64 bits.
+fn bits_divided(
+    code: &mut Code,
+    dividend: Variable,
+    divisor: Variable,
+    distance: Variable,
+    n_bits: i64,
+) -> Variable {
+    let word = dividend.elem_type();
+    let [zero, one, n_bits, last] = [0, 1, n_bits, n_bits - 1].map(|n| code.int(word, n));
+    let n_turns = code.plus(distance, n_bits);
+    let (start, n_turns) = (code.at(0), code.cast(code.at(0).elem_type(), n_turns));
+    let rest = code.mutable(zero);
+    code.range(start, n_turns, 1, |code, turn| {
+        let turn = code.cast(word, turn);
+        let is_inside = code.less(turn, n_bits);
+        let place = code.minus(last, turn);
+        let place = code.select(is_inside, place, zero);
+        let bit = code.bit(Bitwise::ShiftRight, dividend, place);
+        let bit = code.bit(Bitwise::BitwiseAnd, bit, one);
+        let bit = code.select(is_inside, bit, zero);
+        let before = code.snapshot(rest);
+        let doubled = code.bit(Bitwise::ShiftLeft, before, one);
+        let digits = code.plus(doubled, bit);
+        let is_less = code.less(digits, divisor);
+        let divided = code.minus(digits, divisor);
+        let digits = code.select(is_less, digits, divided);
+        code.assign(rest, digits);
     });
     code.snapshot(rest)
 }
