@@ -1,9 +1,10 @@
 //! `engine check`.
 
-use engine_core::pipeline::Pipeline;
+use engine_core::pipeline::{Given, Pipeline};
 use engine_runtime::data::source::{DataSet, LoadContext, Sources};
 use engine_runtime::diagnostic::Coded;
-use engine_runtime::session::{check_stages, load_set};
+use engine_runtime::files::Overwrite;
+use engine_runtime::session::{check_files, check_stages, load_set};
 use indexmap::IndexMap;
 
 use engine_core::diag::Code;
@@ -22,12 +23,12 @@ pub(super) fn check(engine: Engine, args: &CheckArgs) -> Result<(), Failure> {
     let context =
         LoadContext { offline: true, stand_in: false, ..LoadContext::from_env(args.pipeline.data_dir()) };
     let sets = data_at_hand(&opened, &sources, &context)?;
-    let given = args.inputs.input.iter().map(|(name, value)| (name.as_str().into(), value.clone())).collect();
-    let open_inputs = check_stages(pipeline, &sets, &given, &registry);
+    let open_inputs = check_stages(pipeline, &sets, &args.inputs.given(), &registry);
     for missing in open_inputs.map_err(|error| opened.failure(error))? {
         let help = missing.help().unwrap_or_default();
         remark(format!("note: {missing}; {help}"));
     }
+    check_files(&pipeline.stages, Overwrite::Own).map_err(|error| opened.failure(error))?;
     let (n_nodes, n_params, n_stages) =
         (pipeline.graph.nodes.len(), pipeline.params.len(), pipeline.stages.len());
     print(format!(
@@ -58,6 +59,11 @@ fn data_at_hand(
 }
 
 impl InputArgs {
+    /// The values by name.
+    pub(super) fn given(&self) -> IndexMap<Symbol, Given> {
+        self.input.iter().map(|(name, value)| (name.as_str().into(), value.clone())).collect()
+    }
+
     /// Nothing if all names are those of inputs of the graph.
     pub(super) fn expect_known(&self, pipeline: &Pipeline) -> Result<(), Failure> {
         let known = || pipeline.inputs.iter().map(|input| &*input.name);

@@ -11,7 +11,9 @@ use engine_core::pipeline::{Stage, StageKind};
 use engine_runtime::data::source::{DataSet, LoadContext, Sources};
 use engine_runtime::device::Device;
 use engine_runtime::files::Format;
-use engine_runtime::session::{self, CompilingPlanner, Inspection, Report, Session, SessionError};
+use engine_runtime::session::{
+    self, CompilingPlanner, Inspection, Report, Session, SessionError, check_stages,
+};
 use indexmap::IndexMap;
 
 use super::RunArgs;
@@ -103,6 +105,13 @@ fn run_stages(
     let load = || session::load_data(&opened.pipeline, sources, &context, &mut |event| progress.show(event));
     let (used, sets) = open_beside(&args.machine.place, load)?;
     let sets = sets.map_err(|error| opened.failure(error))?;
+    // What a later stage would refuse is refused before the first step.
+    if args.resume.is_none() {
+        let open_inputs = check_stages(&opened.pipeline, &sets, &args.inputs.given(), &registry);
+        if let Some(missing) = open_inputs.map_err(|error| opened.failure(error))?.into_iter().next() {
+            return Err(opened.failure(missing));
+        }
+    }
     on_opened(used, args.quiet, |device| {
         let mut dumps = Dumps::new(args);
         let mut report = Report::default();

@@ -344,3 +344,63 @@ fn files_tell_the_terminal_nothing() {
     run(&path, shown);
     run(&format!("none{path}"), shown);
 }
+
+/// Nothing is trained for a run that cannot come to its end, and `check` knows as much.
+#[test]
+fn what_a_later_stage_refuses_is_refused_before_the_first_step() {
+    let desk = Desk::new();
+    desk.run(&["--set", "train.epochs=1"]);
+    let narrow = GRAPH.replace("16", "8").replace("latest.ckpt", "narrow.ckpt");
+    desk.write("narrow.ron", narrow);
+    assert_eq!(desk.engine(&["run", "narrow.ron", "--device", "cpu", "--set", "train.epochs=1"]).code, 0);
+    let stages = [
+        (r#"Evaluate(data: "digits.nope", batch: 2, metrics: ["loss"])"#, "error[E0203]"),
+        (r#"Run(outputs: ["class"], dims: {"B": 1000})"#, "error[E0506]"),
+        (r#"Run(outputs: ["class"], dims: {"B": 2}, inputs: {"image": "gone.npy"})"#, "error[E0501]"),
+        (r#"Load(path: "gone.safetensors")"#, "error[E0503]"),
+        (r#"Load(path: "narrow.ckpt")"#, "error[E0504]"),
+        (r#"Load(path: "latest.ckpt", names: {"w1": "w3"})"#, "error[E0504]"),
+        (r#"Save(path: "tiny.ron")"#, "error[E0505]"),
+        (r#"Save(path: "/dev/null")"#, "error[E0505]"),
+    ];
+    for (stage, code) in stages {
+        let stages = format!("\"later\": {stage},\n    \"predict\": ");
+        let text = GRAPH.replace("latest.ckpt", "other.ckpt").replace("\"predict\": ", &stages);
+        desk.write("later.ron", text);
+        for command in [&["run", "later.ron", "--device", "cpu"][..], &["check", "later.ron"]] {
+            let ended = desk.engine(command);
+            assert_eq!((ended.code, ended.results.as_str()), (1, ""), "{stage}: {}", ended.errors);
+            assert!(ended.errors.contains(code), "{stage}: {}", ended.errors);
+        }
+        assert!(!desk.path("other.ckpt").exists(), "{stage}");
+    }
+    // A file that an earlier stage writes need not be there before.
+    let stages =
+        "\"keep\": Save(path: \"kept.ckpt\"), \"again\": Load(path: \"./kept.ckpt\"),\n    \"predict\": ";
+    desk.write("later.ron", GRAPH.replace("\"predict\": ", stages));
+    for command in [&["check", "later.ron"][..], &["run", "later.ron", "--device", "cpu"]] {
+        assert_eq!(desk.engine(command).code, 0);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_graph_without_end_is_refused() {
+    check_failure(
+        &Desk::new().engine(&["check", "/dev/zero"]),
+        1,
+        "/dev/zero is no graph: it has more than 64 MiB",
+    );
+}
+
+#[test]
+fn an_early_stop_says_that_no_epoch_was_finite() {
+    let desk = Desk::new();
+    let text = GRAPH.replace("mean(class == target)", "mean(class == target) * inf");
+    desk.write(
+        "tiny.ron",
+        text.replace("epochs: 3,", "epochs: 3, monitor: Max(\"accuracy\"), early_stop: 1,"),
+    );
+    let ended = desk.run(&[]);
+    assert!(ended.results.contains("the monitored metric was finite in no epoch"), "{}", ended.results);
+}

@@ -4,22 +4,29 @@
 use engine_core::ir::{InputKind, NodeOp, Symbol};
 use engine_core::op::Registry;
 use engine_core::pipeline::{
-    Evaluation, Given, LastBatch, Pipeline, RunStage, SearchStage, SplitRef, Stage, StageKind, TrainStage,
+    Evaluation, Given, LastBatch, LoadStage, ParamDecl, Pipeline, RunStage, SearchStage, SplitRef, Stage,
+    StageKind, TrainStage,
 };
 use engine_core::stage::{self, SplitShape, StageIssue, search_extents};
 use indexmap::IndexMap;
+use std::path::Path;
 
 use super::batches::Layout;
 use super::compiling::StageFault;
 use super::error::SessionError;
 use super::inference::Values;
 use super::resident::split_shape;
+use super::saving::files_of;
 use super::search::expect_rows;
+use super::state::{expect_tensors, tensor_type};
 use super::train::n_steps;
+use super::weights;
+use crate::checkpoint::TensorType;
 use crate::data::source::DataSet;
 
 /// Looks for what would end a run of the stages before its first step. Stages whose data is not in `sets` are passed
-/// over. Returns an error for each input of a `Run` stage that has no value, which the caller of the run may give.
+/// over, and so are files that an earlier stage writes. Returns an error for each input of a `Run` stage that has no
+/// value, which the caller of the run may give.
 ///
 /// # Errors
 /// What a session would end with.
@@ -30,7 +37,7 @@ pub fn check_stages(
     registry: &Registry,
 ) -> Result<Vec<SessionError>, SessionError> {
     let mut open = vec![];
-    for stage in &pipeline.stages {
+    for (i, stage) in pipeline.stages.iter().enumerate() {
         let checking = Checking { pipeline, sets, registry, stage };
         match &stage.kind {
             StageKind::Train(train) => checking.training(train)?,
@@ -40,7 +47,8 @@ pub fn check_stages(
             StageKind::Predict(predict) => {
                 checking.planned(stage::prediction(pipeline, predict))?;
             }
-            StageKind::Save { .. } | StageKind::Load(_) => {}
+            StageKind::Load(load) => checking.loading(load, &pipeline.stages[..i])?,
+            StageKind::Save { .. } => {}
         }
     }
     Ok(open)
@@ -138,6 +146,26 @@ impl Checking<'_> {
             }
         }
         Ok(open)
+    }
+
+    /// Whether the file of a `Load` stage has what the stage asks for.
+    fn loading(&self, load: &LoadStage, before: &[Stage]) -> Result<(), SessionError> {
+        let path = Path::new(&load.path);
+        let mut written = before.iter().flat_map(|stage| files_of(&stage.kind));
+        if written.any(|(written, _)| written.file_name() == path.file_name()) {
+            return Ok(());
+        }
+        let tensors = weights::read(path)?;
+        let is_named = |param: &Symbol| load.names.iter().any(|name| name.param == *param);
+        let is_needed = |param: &&ParamDecl| load.names.is_empty() || is_named(&param.name);
+        let tensors = match load.names.is_empty() {
+            true => tensors,
+            false => weights::renamed(path, &load.names, &tensors)?,
+        };
+        let (tensors, _) = weights::in_types_of(&self.pipeline.params, path, tensors)?;
+        let needed = self.pipeline.params.iter().filter(is_needed);
+        let needed: Vec<TensorType> = needed.map(|param| tensor_type(&param.name, &param.ty)).collect();
+        expect_tensors(path, &needed, &tensors, false)
     }
 
     fn is_fed_by_caller(&self, input: &Symbol) -> bool {

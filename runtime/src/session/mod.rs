@@ -70,6 +70,7 @@ pub use report::{
     TrainingEnd, Values,
 };
 pub use resident::split_shape;
+pub use saving::check_files;
 pub use trace::{Origin, OriginNode};
 
 /// Someone who is told what happens.
@@ -270,7 +271,7 @@ impl Session {
             self.adopt_tuning(&resume.checkpoint, tell);
         }
         let first = resume.as_ref().map_or(0, |resume| resume.stage_idx);
-        self.check_files(&pipeline.stages[first..])?;
+        saving::check_files(&pipeline.stages[first..], self.overwrite)?;
         for stage in &pipeline.stages[first..] {
             let done = self.run_stage(stage, resume.take(), &mut report.outputs, tell);
             self.device.take_notes().iter().for_each(|note| tell(&Event::Note(note)));

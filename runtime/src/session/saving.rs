@@ -18,37 +18,6 @@ impl Session {
         self.overwrite = overwrite;
     }
 
-    /// Fails unless all files of these stages can be written.
-    pub(super) fn check_files(&self, stages: &[Stage]) -> Result<(), SessionError> {
-        for stage in stages {
-            let mut latest = None;
-            for (path, format) in files_of(&stage.kind) {
-                let target = self.checked_target(path, format, latest.as_ref());
-                let refused = |refusal| CheckpointError {
-                    path: path.to_path_buf(),
-                    fact: CheckpointFact::Refused(refusal),
-                };
-                latest = Some(target.map_err(refused)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// The place of a file of a stage, which can be written and is not that of the stage's file before.
-    fn checked_target(
-        &self,
-        path: &Path,
-        format: &Format,
-        before: Option<&Target>,
-    ) -> Result<Target, Refusal> {
-        let target = Target::new(path, format, self.overwrite)?;
-        target.probe()?;
-        match before {
-            Some(before) if before.is_same_file(&target) => Err(Refusal::Taken),
-            _ => Ok(target),
-        }
-    }
-
     /// Writes a state of the run.
     pub(super) fn write_checkpoint(&self, path: &Path, state: &Checkpoint) -> Result<(), SessionError> {
         Ok(checkpoint::write_on(&*self.disk, state, path, self.overwrite)?)
@@ -96,8 +65,42 @@ impl Session {
     }
 }
 
+/// Fails unless all files of these stages can be written.
+///
+/// # Errors
+/// If a path names no regular file, a file that this program has not written (unless `overwrite` allows that), or the same
+/// file twice in a stage.
+pub fn check_files(stages: &[Stage], overwrite: Overwrite) -> Result<(), SessionError> {
+    for stage in stages {
+        let mut latest = None;
+        for (path, format) in files_of(&stage.kind) {
+            let target = checked_target(path, (format, overwrite), latest.as_ref());
+            let refused = |refusal| CheckpointError {
+                path: path.to_path_buf(),
+                fact: CheckpointFact::Refused(refusal),
+            };
+            latest = Some(target.map_err(refused)?);
+        }
+    }
+    Ok(())
+}
+
+/// The place of a file of a stage, which can be written and is not that of the stage's file before.
+fn checked_target(
+    path: &Path,
+    (format, overwrite): (&Format, Overwrite),
+    before: Option<&Target>,
+) -> Result<Target, Refusal> {
+    let target = Target::new(path, format, overwrite)?;
+    target.probe()?;
+    match before {
+        Some(before) if before.is_same_file(&target) => Err(Refusal::Taken),
+        _ => Ok(target),
+    }
+}
+
 /// The files that a stage writes.
-fn files_of(stage: &StageKind) -> Vec<(&Path, &'static Format)> {
+pub(super) fn files_of(stage: &StageKind) -> Vec<(&Path, &'static Format)> {
     match stage {
         StageKind::Train(train) => {
             let paths = train.checkpoint.iter().flat_map(|decl| [Some(&decl.path), decl.best.as_ref()]);

@@ -104,12 +104,7 @@ impl State {
     ) -> Result<(), SessionError> {
         let needed = self.entries.iter().filter(|(name, _)| names.contains(name));
         let needed: Vec<TensorType> = needed.map(|(name, entry)| tensor_type(name, &entry.ty)).collect();
-        let mismatch = compare(&needed, tensors).err().unwrap_or_default();
-        let unexpected = if exact { mismatch.unexpected } else { vec![] };
-        let mismatch = Mismatch { unexpected, ..mismatch };
-        if mismatch != Mismatch::default() {
-            return Err(SessionError::Mismatch { path: path.to_path_buf(), mismatch });
-        }
+        expect_tensors(path, &needed, tensors, exact)?;
         for needed in &needed {
             self.write(&needed.name, &tensors[&needed.name])?;
         }
@@ -122,6 +117,22 @@ impl State {
             self.entries.insert(name.clone(), Entry { ty: ty.clone(), buffer });
         }
         Ok(())
+    }
+}
+
+/// Fails unless the tensors of a file are those that are needed, or, unless `exact`, those and others.
+pub(super) fn expect_tensors(
+    path: &Path,
+    needed: &[TensorType],
+    tensors: &IndexMap<String, HostTensor>,
+    exact: bool,
+) -> Result<(), SessionError> {
+    let mismatch = compare(needed, tensors).err().unwrap_or_default();
+    let unexpected = if exact { mismatch.unexpected } else { vec![] };
+    let mismatch = Mismatch { unexpected, ..mismatch };
+    match mismatch == Mismatch::default() {
+        true => Ok(()),
+        false => Err(SessionError::Mismatch { path: path.to_path_buf(), mismatch }),
     }
 }
 
@@ -141,6 +152,6 @@ pub(super) fn carried(plan: &Plan) -> impl Iterator<Item = (&Symbol, &Type)> {
     })
 }
 
-fn tensor_type(name: &str, ty: &Type) -> TensorType {
+pub(super) fn tensor_type(name: &str, ty: &Type) -> TensorType {
     TensorType { name: name.to_string(), dtype: ty.dtype, shape: ty.extents() }
 }
