@@ -77,11 +77,18 @@ pub(super) fn expect_other(path: &Path, sources: &[&Path]) -> Result<(), Failure
     match sources.iter().find(|source| real(source).as_ref() == Some(&found)) {
         None => Ok(()),
         Some(source) => {
-            let message =
-                format!("{} would replace {}, which it is made of", path.display(), source.display());
-            let mut diagnostic = Diagnostic::error(Code::E0505, message);
-            diagnostic.help("choose another path");
-            Err(Failure::diagnostic(Fault::Graph, diagnostic, &Sources::new()))
+            Err(taken(format!("{} would replace {}, which it is made of", path.display(), source.display())))
         }
     }
+}
+
+/// The failure of results that would replace a file of data.
+pub(super) fn of_data(path: &Path, data: &str) -> Failure {
+    taken(format!("{} would replace a file of data `{data}`", path.display()))
+}
+
+fn taken(message: String) -> Failure {
+    let mut diagnostic = Diagnostic::error(Code::E0505, message);
+    diagnostic.help("choose another path");
+    Failure::diagnostic(Fault::Graph, diagnostic, &Sources::new())
 }

@@ -3,12 +3,13 @@
 mod classes;
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use engine_core::ir::{Symbol, Type};
-use engine_core::pipeline::{PredictStage, StageKind};
+use engine_core::ir::{Attr, Symbol, Type};
+use engine_core::pipeline::{DataDecl, PredictStage, StageKind};
 use engine_core::stage::{Prediction, prediction};
 use engine_runtime::data::csv::Reading;
 use engine_runtime::data::source::reading_for;
@@ -31,7 +32,7 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
     let opened = open(&args.graph, &mut registry)?;
     let (name, stage) = predict_stage(&opened)?;
     expect_checkpoint(&opened, args)?;
-    check_output(args, stage.outputs.len())?;
+    check_output(&opened, args, stage.outputs.len())?;
     let fed = prediction(&opened.pipeline, stage)
         .map_err(|issue| opened.stage_failure(name, &StageFault(issue)))?;
     let trained = args.load.as_ref().map_or_else(DataNames::new, |path| data_names(path));
@@ -141,7 +142,7 @@ fn joined(parts: &[HostTensor]) -> Result<HostTensor, Failure> {
 }
 
 /// Nothing if a file of that name can hold so many outputs.
-fn check_output(args: &PredictArgs, n_outputs: usize) -> Result<(), Failure> {
+fn check_output(opened: &Opened, args: &PredictArgs, n_outputs: usize) -> Result<(), Failure> {
     let path = &args.output;
     if n_outputs != 1 && path.extension().is_some_and(|extension| extension == "npy") {
         return Err(Failure::graph(format!(
@@ -154,7 +155,29 @@ fn check_output(args: &PredictArgs, n_outputs: usize) -> Result<(), Failure> {
     let mut sources: Vec<&Path> = vec![&args.graph.graph, &args.input];
     sources.extend(args.load.as_deref());
     file::expect_other(path, &sources)?;
+    expect_no_data(opened, path)?;
     file::expect_writable(path, &RESULTS, Overwrite::Own)
+}
+
+/// Fails if a file is there that is called like one of the graph's data, whose folder only a run knows.
+fn expect_no_data(opened: &Opened, path: &Path) -> Result<(), Failure> {
+    let Ok(path) = fs::canonicalize(path) else { return Ok(()) };
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let is_called = |option: &Attr| match option {
+        Attr::Str(file) => match Path::new(&**file).file_name().and_then(OsStr::to_str).unwrap_or_default() {
+            file if file.contains("{split}") => {
+                let (start, end) = file.split_once("{split}").unwrap_or_default();
+                name.starts_with(start) && name.ends_with(end)
+            }
+            _ => path.ends_with(&**file),
+        },
+        _ => false,
+    };
+    let is_of = |decl: &&DataDecl| decl.options.iter().any(|(_, option)| is_called(option));
+    match opened.pipeline.data.iter().find(is_of) {
+        Some(decl) => Err(file::of_data(&path, &decl.name)),
+        None => Ok(()),
+    }
 }
 
 /// Whether a path stands for the standard output.

@@ -64,6 +64,19 @@ fn predictions_find_columns_by_name_and_tell_classes_by_name() {
 }
 
 #[test]
+fn predictions_replace_no_data() {
+    let desk = trained();
+    desk.write("rows.csv", "length,width\n9,0\n");
+    let arguments = ["predict", "flowers.ron", "--load", "flowers.ckpt", "--input", "rows.csv", "--output"];
+    let ended = desk.engine(&[&arguments[..], &["data/flowers.csv"]].concat());
+    check_failure(&ended, 1, "data/flowers.csv would replace a file of data `flowers`");
+    assert_eq!(fs::read_to_string(desk.path("data/flowers.csv")).unwrap(), ROWS);
+    for _ in 0..2 {
+        assert_eq!(desk.engine(&[&arguments[..], &["data/answers.csv"]].concat()).code, 0);
+    }
+}
+
+#[test]
 fn columns_that_predictions_miss_are_named() {
     let desk = trained();
     let missing = predict(&desk, "lenght,breadth\n9,0\n");
