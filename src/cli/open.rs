@@ -1,6 +1,7 @@
 //! Reading a pipeline with its plugins and overrides.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +13,9 @@ use engine_runtime::session::{SessionError, StageFault};
 
 use super::GraphArgs;
 use super::output::{Failure, complain, render};
+
+/// No graph is as long; a device never ends.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// A checked pipeline with the texts that its spans point into.
 pub(super) struct Opened {
@@ -78,8 +82,12 @@ impl Opened {
 
 fn add(sources: &mut Sources, path: &Path, diagnostics: &mut Diagnostics) -> Result<FileId, Failure> {
     let name = path.display().to_string();
-    match fs::read(path) {
-        Ok(bytes) => Ok(sources.add_bytes(name, bytes, diagnostics)),
+    let mut bytes = vec![];
+    match File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes)) {
+        Ok(_) if bytes.len() as u64 > MOST_BYTES => {
+            Err(Failure::graph(format!("{name} is no graph: it has more than {} MiB", MOST_BYTES >> 20)))
+        }
+        Ok(_) => Ok(sources.add_bytes(name, bytes, diagnostics)),
         Err(error) => Err(Failure::graph(format!("{name} cannot be read: {error}"))),
     }
 }

@@ -125,11 +125,14 @@ impl Progress {
     /// Why training ended, and its best epoch. If that is not how it was to end, a quiet run says so, too.
     fn training_ended(&self, stage: &str, end: &TrainingEnd) {
         let TrainingEnd { epoch, n_epochs, best, .. } = end;
-        let metric = best.as_ref().map_or("the monitored metric", |best| &best.metric);
+        let metric = best.as_ref().map_or("", |best| &best.metric);
         if let EndReason::EarlyStop { patience, min_delta } = end.reason {
             let by = if min_delta > 0.0 { format!(" by more than {min_delta}") } else { String::new() };
             let epochs = if patience == 1 { "epoch".to_string() } else { format!("{patience} epochs") };
-            let why = format!("`{metric}` has not improved{by} in the last {epochs}");
+            let why = match best {
+                Some(_) => format!("`{metric}` has not improved{by} in the last {epochs}"),
+                None => "the monitored metric was finite in no epoch, so none is the best".to_owned(),
+            };
             self.result(&format!("{stage}: stopped early, after epoch {epoch}/{n_epochs}: {why}"), true);
         }
         if let Some(best) = best {
