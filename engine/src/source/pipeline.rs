@@ -19,7 +19,7 @@ pub use stages::given_text;
 
 use super::{Fields, Ron, RonKind, entries, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Sources, Span, Spanned};
-use crate::ir::{Attr, Builder, DType, Graph, InputKind, Level, Literal, Symbol, Type, Value};
+use crate::ir::{Attr, Builder, DType, Graph, InputKind, Level, Literal, NodeOp, Symbol, Type, Value};
 use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::{DataDecl, Init, InputDecl, ParamDecl, Pipeline};
@@ -127,6 +127,7 @@ fn read_pipeline(
         scope.input(&mut builder, (name, Some(*span)), kind, param.as_ref().map(|param| &param.ty), diags);
     }
     scope.nodes(&mut builder, nodes, &dims, &functions, diags);
+    scope.first_results(&builder.graph);
     let Inlined { graph, map } = inline(builder.graph, registry, &scope.places, diags);
     scope.move_values(&map);
     let mut pipeline = Pipeline {
@@ -173,6 +174,18 @@ impl Scope {
         self.places.insert(symbol.clone(), name.span);
         self.names.insert(symbol, Meaning::Faulty);
         Some(())
+    }
+
+    /// Lets stages name the first of several results as they name the others: `t.values` is `t`.
+    fn first_results(&mut self, graph: &Graph) {
+        for (id, node) in graph.nodes.iter().enumerate() {
+            if let NodeOp::Call(call) = &node.op
+                && let [first, _, ..] = &call.form.outputs[..]
+            {
+                let path = Symbol::from(format!("{}.{first}", node.name()));
+                self.names.entry(path).or_insert(Meaning::Value(Value::of(id)));
+            }
+        }
     }
 
     /// Lets names stand for values at other places, by node and port.

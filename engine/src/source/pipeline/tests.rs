@@ -639,7 +639,10 @@ fn nodes_of_functions_have_paths() {
         },
         inputs: {"x": "f32[B]"},
         nodes: {"y": "outer(x)", "z": "y.r + 1.0"},
-        stages: {"go": Run(outputs: ["y", "y.r", "y.p.a", "z"], dims: {"B": 2})},
+        stages: {
+            "go": Run(outputs: ["y", "y.r", "y.p.a", "z"], dims: {"B": 2}),
+            "by_result": Run(outputs: {"first": "y.q", "second": "y.r"}, dims: {"B": 2}),
+        },
     )"#;
     let (mut sources, mut diags, mut registry) = (Sources::new(), Diagnostics::new(), ops());
     let file = sources.add("f.ron", text);
