@@ -71,7 +71,7 @@ PYTHON
 # What is there, and whether it computes what it should: the same numbers on the GPU, on the CPU and unfused.
 checks() {
   measure_devices
-  part tests ./gpu_tests --test-threads=4
+  PART_SECONDS=480 part tests ./gpu_tests --test-threads=4
   part cases ./cases_tests
   # Random pipelines, on each GPU.
   PROPTEST_CASES="${CASES:-60}" part random ./random_tests gpus
