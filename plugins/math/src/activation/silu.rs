@@ -10,7 +10,8 @@ pub fn silu() -> OpForm {
         name: "silu",
         summary: "Multiplies each element by its sigmoid.",
         takes: DType::is_float,
-        formula: |x| super::within_reach(x).0 * sigmoid::curve(x),
+        // Fewer steps than x times the op `sigmoid`. Where e⁻ˣ overflows, a result below 10⁻³⁶ becomes 0.
+        formula: |x| super::within_reach(x).0 * (1.0 + (-x).exp()).recip(),
         grad: Grad::by_operand(|x, g| {
             let (_, inner) = super::within_reach(x);
             let s = sigmoid::curve(inner);
