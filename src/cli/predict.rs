@@ -169,6 +169,7 @@ fn expect_no_data(opened: &Opened, path: &Path) -> Result<(), Failure> {
                 let (start, end) = file.split_once("{split}").unwrap_or_default();
                 name.starts_with(start) && name.ends_with(end)
             }
+            "" => false,
             _ => path.ends_with(&**file),
         },
         _ => false,

@@ -67,8 +67,8 @@ fn verify_graph(
     }
     let all = format!("{} kernels and {} plans on {}", kernels.n, plans.n, device.info().name);
     if kernels.n_wrong + plans.n_wrong > 0 {
-        let wrong = format!("wrong are {} kernels and {} plans", kernels.n_wrong, plans.n_wrong);
-        return Err(Failure::graph(format!("{all}: {wrong}")));
+        let (kernels, plans) = (kernels.n_wrong, plans.n_wrong);
+        return Err(Failure::graph(format!("{all}: {kernels} kernels and {plans} plans are wrong")));
     }
     match kernels.n_skipped + plans.n_skipped {
         0 => print(format!("{all}: all as the interpreter has them")),
