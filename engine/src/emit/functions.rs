@@ -516,8 +516,9 @@ fn digits_divided(
     code.snapshot(rest)
 }
 
-/// The same, one bit at a time, of a dividend of so many bits. Through NVIDIA's Vulkan driver (580, on an H100) the loop of
-/// [`digits_divided`] never ends in words of 64 bits.
+/// `dividend · 2^distance mod divisor` by long division, one bit at a time, of a dividend of `n_bits` bits. Kernels with
+/// [`digits_divided`] in words of 64 bits ran without end through NVIDIA's Vulkan driver (580, on an H100). The cause is
+/// not known, and this form has not been tried on that driver yet.
 fn bits_divided(
     code: &mut Code,
     dividend: Variable,

@@ -21,7 +21,8 @@ pub const THREADS: usize = 128;
 const EACH: usize = 8;
 /// The longest row that one thread scans, if its elements are neighbours.
 const LONGEST_ALONE: usize = 64;
-/// The same if they are not. Mesa's software Vulkan leaves a thread's loops after 65,535 rounds.
+/// The longest row across memory that one thread scans, unless there are as many rows side by side as it has elements.
+/// Mesa's software Vulkan ends the loops of a thread after 65,535 rounds.
 const LONGEST_APART: usize = 4096;
 
 /// What is scanned.
