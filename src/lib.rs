@@ -29,9 +29,9 @@ use std::sync::Arc;
 use engine_attention::Attention;
 use engine_core::compile::Options;
 use engine_core::diag::{Diagnostics, Look};
+use engine_core::front;
 use engine_core::op::Registry;
 use engine_core::pipeline::Pipeline;
-use engine_core::source;
 use engine_index::Index;
 use engine_math::Math;
 use engine_norm::Norm;
@@ -79,7 +79,7 @@ impl Engine {
         let mut files = engine_core::diag::Sources::new();
         let mut diagnostics = Diagnostics::new();
         let file = files.add(name, text);
-        source::define(&files, file, &mut self.registry, &mut diagnostics);
+        front::define(&files, file, &mut self.registry, &mut diagnostics);
         assert!(!diagnostics.has_errors(), "{}", diagnostics.render(&files, Look::Plain));
         self
     }
@@ -98,7 +98,7 @@ impl Engine {
         let mut files = engine_core::diag::Sources::new();
         let mut diagnostics = Diagnostics::new();
         let file = files.add(name, text);
-        source::load(&mut files, file, &mut self.registry, &[], &[], &mut diagnostics)
+        front::load(&mut files, file, &mut self.registry, &[], &[], &mut diagnostics)
             .ok_or_else(|| diagnostics.render(&files, Look::Plain))
     }
 

@@ -4,9 +4,9 @@
 //! than WebGPU's least is promised; and that kernels are the same on all devices.
 
 use engine::Engine;
+use engine::core::codegen::{CodegenError, KernelSpec, Target};
 use engine::core::compile::{Compiled, Options};
-use engine::core::emit::{EmitError, FusedKernel, Target};
-use engine::core::fuse::{Abilities, Kernel, MAX_OPERANDS};
+use engine::core::fusion::{Abilities, Kernel, MAX_OPERANDS};
 use engine::core::ir::{DType, Type};
 use engine::core::pipeline::{Evaluation, Pipeline, SplitRef, StageKind};
 use engine::core::plan::{Launch, Plan};
@@ -99,33 +99,33 @@ fn parts(planner: &CompilingPlanner, pipeline: &Pipeline, name: &str, kind: &Sta
 }
 
 /// All that a launch of a plan may come to on a GPU, whichever way is taken for a product.
-fn forms(plan: &Plan, launch: &Launch, target: Target) -> Result<Vec<FusedKernel>, EmitError> {
+fn forms(plan: &Plan, launch: &Launch, target: Target) -> Result<Vec<KernelSpec>, CodegenError> {
     let kernel = &plan.kernels[launch.kernel];
-    let cuts = FusedKernel::cuts(kernel, target);
-    let mut forms: Vec<FusedKernel> =
-        cuts.iter().flat_map(|&cut| FusedKernel::cut_product(kernel, target, cut)).collect();
+    let splits = KernelSpec::splits(kernel, target);
+    let mut forms: Vec<KernelSpec> =
+        splits.iter().flat_map(|&cut| KernelSpec::split_k_product(kernel, target, cut)).collect();
     if forms.is_empty() {
-        forms = FusedKernel::launches(kernel, target)?;
+        forms = KernelSpec::launches(kernel, target)?;
     } else {
-        forms.extend(FusedKernel::side_sums(kernel).into_iter().map(|fused| fused.on(target)));
+        forms.extend(KernelSpec::side_sums(kernel).into_iter().map(|fused| fused.on(target)));
     }
-    if plan.check_sites.is_empty() || !plan.writes_state(launch) {
+    if plan.assertions.is_empty() || !plan.writes_state(launch) {
         return Ok(forms);
     }
     // What writes state does so where nothing was wrong, and checks before.
-    let checks: Vec<FusedKernel> = forms.iter().filter_map(FusedKernel::checks_only).collect();
-    Ok(forms.into_iter().map(FusedKernel::guarded).chain(checks).collect())
+    let checks: Vec<KernelSpec> = forms.iter().filter_map(KernelSpec::checks_only).collect();
+    Ok(forms.into_iter().map(KernelSpec::guarded).chain(checks).collect())
 }
 
 /// Every launch of all shipped pipelines on a GPU, each with what it is called.
-fn each_form(target: Target, mut look: impl FnMut(&str, &FusedKernel)) {
+fn each_form(target: Target, mut look: impl FnMut(&str, &KernelSpec)) {
     for (file, text) in shipped() {
         each_form_of(&file, &text, target, &mut look);
     }
 }
 
 /// The same of one pipeline.
-fn each_form_of(file: &str, text: &str, target: Target, mut look: impl FnMut(&str, &FusedKernel)) {
+fn each_form_of(file: &str, text: &str, target: Target, mut look: impl FnMut(&str, &KernelSpec)) {
     for (stage, compiled) in stages(file, text, wgpu::abilities(&target)) {
         for launch in &compiled.plan.launches {
             let kernel = &compiled.plan.kernels[launch.kernel];

@@ -2,7 +2,7 @@
 //! What the documents show is what the program does.
 
 use engine_core::diag::{Code, Diagnostics, Look, Sources};
-use engine_core::source::load;
+use engine_core::front::load;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

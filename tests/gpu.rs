@@ -8,11 +8,11 @@
 use engine::Engine;
 use engine::core::compile::{Compiled, Options, compile};
 use engine::core::diag::{Diagnostics, Look, Sources};
+use engine::core::front;
 use engine::core::ir::*;
 use engine::core::op::Registry;
 use engine::core::pipeline::{Pipeline, StageKind, TrainStage};
 use engine::core::plan::{Place, Plan, Precision};
-use engine::core::source;
 use engine::core::stage::{self, Rows, SplitShape};
 use engine::runtime::cpu::CpuDevice;
 use engine::runtime::cuda::CudaDevice;
@@ -665,7 +665,7 @@ fn load(file: &str) -> (Pipeline, Registry) {
     let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
     let id = sources.add(file, std::fs::read_to_string(format!("graphs/{file}")).unwrap());
     let mut registry = Engine::new().registry;
-    let pipeline = source::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
+    let pipeline = front::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
     let pipeline = pipeline.unwrap_or_else(|| panic!("{}", diags.render(&sources, Look::Plain)));
     (pipeline, registry)
 }

@@ -3,12 +3,12 @@
 
 use engine::Engine;
 use engine::core::diag::{Diagnostics, Look, Sources};
+use engine::core::front;
 use engine::core::ir::{DType, Type};
 use engine::core::op::Registry;
 use engine::core::op::testing;
 use engine::core::oracle::{Oracle, OracleTensor};
 use engine::core::pipeline::{Pipeline, StageKind};
-use engine::core::source;
 use engine::core::stage::{self, Rows, SplitShape};
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ fn regression(registry: &mut Registry, optimizer: &str, clip_norm: &Json) -> Pip
     );
     let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
     let file = sources.add("regression.ron", text);
-    let pipeline = source::load(&mut sources, file, registry, &[], &[], &mut diags);
+    let pipeline = front::load(&mut sources, file, registry, &[], &[], &mut diags);
     pipeline.unwrap_or_else(|| panic!("{}", diags.render(&sources, Look::Plain)))
 }
 

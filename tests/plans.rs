@@ -2,15 +2,15 @@
 //! What the shipped pipelines plan to, and that fused, unfused and spelled-out forms compute the same.
 
 use engine::Engine;
+use engine::core::codegen::cuda_sources;
 use engine::core::compile::{Compiled, Options, compile};
 use engine::core::diag::{Diagnostics, Look, Sources};
-use engine::core::emit::cuda_sources;
-use engine::core::fuse::{Kernel, Use};
+use engine::core::front;
+use engine::core::fusion::{Kernel, Use};
 use engine::core::ir::{DType, InputKind, Type};
 use engine::core::op::Registry;
 use engine::core::pipeline::{Mode, Pipeline, StageKind, TrainStage};
 use engine::core::plan::Place;
-use engine::core::source;
 use engine::core::stage::{self, Rows, SplitShape};
 use engine::runtime::cpu::CpuDevice;
 use engine::runtime::device::{Device, Executable};
@@ -35,7 +35,7 @@ fn parse(name: &str, text: String) -> (Pipeline, Registry) {
     let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
     let id = sources.add(name, text);
     let mut registry = Engine::new().registry;
-    let pipeline = source::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
+    let pipeline = front::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
     let pipeline = pipeline.unwrap_or_else(|| panic!("{}", diags.render(&sources, Look::Plain)));
     (pipeline, registry)
 }

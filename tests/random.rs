@@ -13,9 +13,9 @@ use engine::core::op::Registry;
 use engine::core::oracle::{Oracle, OracleRun, OracleTensor};
 use engine::core::pipeline::StageKind;
 use engine::core::plan::Plan;
-use engine::core::{source, stage};
+use engine::core::{front, stage};
 use engine::runtime::device::Device;
-use engine::runtime::once::Once;
+use engine::runtime::plan_runner::Once;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseResult};
 use std::collections::HashMap;
@@ -97,7 +97,7 @@ fn graph_of(written: &Written) -> (Graph, Registry) {
     let id = sources.add("random.ron", &written.text);
     static OPS: LazyLock<Registry> = LazyLock::new(|| Engine::new().registry);
     let mut registry = OPS.clone();
-    let pipeline = source::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
+    let pipeline = front::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
     let pipeline =
         pipeline.unwrap_or_else(|| panic!("{}\n{}", written.text, diags.render(&sources, Look::Plain)));
     let StageKind::Run(run) = &pipeline.stages[0].kind else { panic!("no run") };

@@ -236,7 +236,7 @@ fn refused_by(path: &str, value: &str) -> String {
     let file = sources.add("stages.ron", dropout(stages));
     let overrides = [(path.to_owned(), value.to_owned())];
     let mut registry = Engine::new().registry;
-    let read = engine::core::source::load(&mut sources, file, &mut registry, &overrides, &[], &mut diags);
+    let read = engine::core::front::load(&mut sources, file, &mut registry, &overrides, &[], &mut diags);
     assert!(read.is_none(), "{path}={value}");
     diags.render(&sources, Look::Plain)
 }

@@ -1,6 +1,6 @@
 //! The pipeline of passes: from a bound graph to a plan, with every stage kept for printing. Each pass is verified.
 
-use crate::fuse::{self, Abilities, NotFused, fuse_with, separate_scores};
+use crate::fusion::{self, Abilities, NotFused, fuse_with, separate_scores};
 use crate::ir::{Graph, Level, Symbol};
 use crate::lower::primitives;
 use crate::op::Registry;
@@ -47,7 +47,7 @@ impl Default for Options {
 /// What can be switched off by name: rules of the simplifier, and passes of the fuser.
 pub fn switches() -> Vec<&'static str> {
     let optional = rules().into_iter().filter(|rule| !rule.is_needed).map(|rule| rule.name);
-    optional.chain(fuse::PASSES).collect()
+    optional.chain(fusion::PASSES).collect()
 }
 
 /// What became of a graph, stage by stage.
@@ -87,9 +87,9 @@ pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compile
         false => simplified,
     };
     let (fuse, without, abilities) = (options.fuse, options.without.clone(), options.abilities);
-    let settings = fuse::Settings { fuse, without, fuel, abilities, deterministic: options.deterministic };
+    let settings = fusion::Settings { fuse, without, fuel, abilities, deterministic: options.deterministic };
     let fused = fuse_with(&simplified, &settings);
-    expect_none("fuse", fuse::verify(&simplified, &fused.kernels));
+    expect_none("fuse", fusion::verify(&simplified, &fused.kernels));
     let plan = plan(&simplified, fused.kernels, options.n_streams);
     let plan = Plan { matmul: options.matmul, numerics: options.numerics, ..plan };
     expect_none("plan", plan::verify(&simplified, &plan));
@@ -139,13 +139,13 @@ pub struct Signature {
 }
 
 impl Signature {
-    fn of(kernel: &crate::fuse::Kernel) -> Signature {
-        use crate::fuse::Use;
+    fn of(kernel: &crate::fusion::Kernel) -> Signature {
+        use crate::fusion::Use;
         let types = |usage: Use| {
             let operands = kernel.operands.iter().filter(|operand| operand.usage == usage);
             // Buffers are flat: a shape with an axis of extent 1 more is the same memory.
             let flat =
-                |operand: &crate::fuse::Operand| format!("{} x {}", operand.ty.dtype, operand.ty.numel());
+                |operand: &crate::fusion::Operand| format!("{} x {}", operand.ty.dtype, operand.ty.numel());
             let mut types: Vec<String> = operands.map(flat).collect();
             types.sort();
             types

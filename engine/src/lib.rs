@@ -3,10 +3,11 @@
 //! This crate is pure: no device, no I/O, no clock, no thread. The modules stand in the order of a graph's life.
 
 pub mod bind;
+pub mod codegen;
 pub mod compile;
 pub mod diag;
-pub mod emit;
-pub mod fuse;
+pub mod front;
+pub mod fusion;
 pub mod grad;
 pub mod ir;
 pub mod lower;
@@ -16,7 +17,6 @@ pub mod pass;
 pub mod pipeline;
 pub mod plan;
 pub mod rules;
-pub mod source;
 pub mod stage;
 mod work;
 

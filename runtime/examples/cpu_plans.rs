@@ -1,7 +1,7 @@
 //! Measures fused kernels on the CPU against a plain loop that reads and writes as many arrays on as many threads, and
 //! a training step of a small classifier. `cargo run --release -p engine-runtime --example cpu_plans [THREADS [NAME]]`
 
-use engine_core::fuse::fuse;
+use engine_core::fusion::fuse;
 use engine_core::ir::*;
 use engine_core::lower::primitives;
 use engine_core::op::Registry;

@@ -4,11 +4,11 @@
 //! to an [`Executable`] by the names of the plan's inputs, and lets it take steps. The arena of intermediate values
 //! belongs to the executable.
 
+use crate::autotune::Tuning;
 use crate::tensor::HostTensor;
-use crate::tuning::Tuning;
+use engine_core::codegen::{CodegenError, FailedAssertion};
 use engine_core::diag::Span;
-use engine_core::emit::{EmitError, Finding};
-use engine_core::fuse::Abilities;
+use engine_core::fusion::Abilities;
 use engine_core::ir::Requirement;
 use engine_core::plan::{Buffer, Plan};
 use std::any::Any;
@@ -393,7 +393,7 @@ impl DeviceError {
     }
 
     /// No text of a kernel: the device lacks something, or the kernel is one that the engine should not have made.
-    pub fn not_emitted(device: &str, kernel: &str, error: &EmitError) -> DeviceError {
+    pub fn not_emitted(device: &str, kernel: &str, error: &CodegenError) -> DeviceError {
         if !error.is_of_device() {
             return DeviceError::not_compiled(kernel, &error.to_string(), "");
         }
@@ -491,7 +491,7 @@ fn by_size(plan: &Plan) -> Vec<&Buffer> {
 pub enum RunError {
     /// An index is out of range, or an integer is divided by zero.
     #[error("`{node}`: {}", .requirement.fault(*.value, *.position))]
-    Violation {
+    Assertion {
         /// The node that checks.
         node: String,
         /// Where that is written.
@@ -521,12 +521,12 @@ impl RunError {
     }
 
     /// What a device found.
-    pub fn violation(plan: &Plan, Finding { site, position, value }: Finding) -> RunError {
-        let Some(check) = plan.check_sites.iter().find(|check| check.node == site) else {
+    pub fn violation(plan: &Plan, FailedAssertion { site, position, value }: FailedAssertion) -> RunError {
+        let Some(check) = plan.assertions.iter().find(|check| check.node == site) else {
             engine_core::bug!("node {site} of `{}` checks nothing", plan.name)
         };
         let (span, requirement) = (check.span, check.requirement);
-        RunError::Violation { node: check.name.to_string(), span, position, value, requirement }
+        RunError::Assertion { node: check.name.to_string(), span, position, value, requirement }
     }
 }
 
@@ -540,16 +540,16 @@ mod tests {
     /// What a device lacks is told of the device, what has no text of the engine.
     #[test]
     fn a_kernel_without_a_text_is_told_as_whose_fault_it_is() {
-        let told = |error: EmitError| {
+        let told = |error: CodegenError| {
             let error = DeviceError::not_emitted("GPU 0", "y", &error);
             (error.code(), error.to_string())
         };
-        let scalar = EmitError::Scalar { op: "rem".into(), dtype: "bool".into() };
+        let scalar = CodegenError::Scalar { op: "rem".into(), dtype: "bool".into() };
         let said = "the kernel of `y` does not compile; this is a bug of the engine or of a plugin's function\n\
                     `rem` of bool has no cube form";
         assert_eq!(told(scalar), (Some(Code::E0608), said.to_string()));
         let said = "GPU 0 cannot run `y`: the device has no f64";
-        assert_eq!(told(EmitError::Type { dtype: DType::F64 }), (Some(Code::E0610), said.to_string()));
+        assert_eq!(told(CodegenError::Type { dtype: DType::F64 }), (Some(Code::E0610), said.to_string()));
     }
 
     #[test]

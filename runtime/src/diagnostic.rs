@@ -216,8 +216,8 @@ impl Coded for DeviceError {
 impl Coded for RunError {
     fn code(&self) -> Option<Code> {
         match self {
-            RunError::Violation { requirement: Requirement::Index { .. }, .. } => Some(Code::E0601),
-            RunError::Violation { requirement: Requirement::Divisor, .. } => Some(Code::E0605),
+            RunError::Assertion { requirement: Requirement::Index { .. }, .. } => Some(Code::E0601),
+            RunError::Assertion { requirement: Requirement::Divisor, .. } => Some(Code::E0605),
             RunError::Device(error) => error.code(),
             RunError::Unbound(_) => None,
         }
@@ -225,10 +225,10 @@ impl Coded for RunError {
 
     fn help(&self) -> Option<String> {
         match self {
-            RunError::Violation { requirement: Requirement::Index { .. }, .. } => {
+            RunError::Assertion { requirement: Requirement::Index { .. }, .. } => {
                 Some("correct the data; nothing was written in this step".to_string())
             }
-            RunError::Violation { requirement: Requirement::Divisor, .. } => {
+            RunError::Assertion { requirement: Requirement::Divisor, .. } => {
                 Some("keep zeros away from the divisor, for example by `maximum(…, 1)`".to_string())
             }
             RunError::Device(error) => error.help(),

@@ -14,14 +14,14 @@ pub mod checkpoint;
 pub mod data;
 pub mod init;
 
+pub mod autotune;
 pub mod diagnostic;
 pub mod files;
 #[cfg(test)]
 mod fuzz;
-pub mod once;
 pub mod panics;
 pub mod philox;
-pub mod tuning;
+pub mod plan_runner;
 
 pub mod cpu;
 #[cfg(feature = "cuda")]

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use engine_core::fuse::fuse;
+use engine_core::fusion::fuse;
 use engine_core::ir::*;
 use engine_core::op::{
-    Grad, GradCheck, InputSpec, KernelCall, KernelForm, Lower, OpForm, Registry, Role, RowMonoid, TypeRule,
-    extreme_fold,
+    Grad, GradCheck, InputSpec, KernelCall, KernelForm, Lower, OpForm, Registry, Role, RowReduction,
+    TypeRule, extreme_fold,
 };
 use engine_core::oracle::OracleTensor;
 use engine_core::plan::plan;
@@ -58,7 +58,7 @@ fn largest() -> OpForm {
         types: TypeRule::custom(|inputs, _| {
             Ok(vec![Type { dtype: DType::F32, shape: inputs[0].shape[..1].to_vec() }])
         }),
-        lower: Lower::Kernel(KernelForm::of_rows(&RowMonoid::new(fold), Arc::new(oracle))),
+        lower: Lower::Kernel(KernelForm::of_rows(&RowReduction::new(fold), Arc::new(oracle))),
         grad: Grad::None { why: "a test" },
         check: GradCheck::None { why: "a test" },
         examples: vec![],

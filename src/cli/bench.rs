@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine_core::fuse::Kernel;
+use engine_core::fusion::Kernel;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
 use engine_runtime::data::source::{DataSet, LoadContext};

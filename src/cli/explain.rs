@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use engine_core::codegen::cuda_sources;
 use engine_core::compile::{Compiled, Options};
 use engine_core::diag::{Code, Diagnostic, Sources as Texts, nearest};
-use engine_core::emit::cuda_sources;
-use engine_core::fuse::Kernel;
+use engine_core::fusion::Kernel;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
 use engine_core::pipeline::{SplitRef, StageKind};

@@ -34,8 +34,8 @@ use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use engine_core::front::given_text;
 use engine_core::pipeline::Given;
-use engine_core::source::given_text;
 use engine_runtime::device::Device;
 use engine_runtime::session::Session;
 

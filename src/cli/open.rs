@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::diag::{Diagnostics, FileId, Sources, Span};
+use engine_core::front;
 use engine_core::op::Registry;
 use engine_core::pipeline::Pipeline;
-use engine_core::source;
 use engine_runtime::session::{SessionError, StageFault};
 
 use super::GraphArgs;
@@ -33,7 +33,7 @@ pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, 
     let plugins = plugins.collect::<Result<Vec<FileId>, Failure>>()?;
     let pipeline = match diagnostics.has_errors() {
         true => None,
-        false => source::load(&mut sources, graph, registry, &args.changes.set, &plugins, &mut diagnostics),
+        false => front::load(&mut sources, graph, registry, &args.changes.set, &plugins, &mut diagnostics),
     };
     let text = render(&diagnostics, &sources);
     match pipeline {

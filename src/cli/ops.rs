@@ -148,7 +148,7 @@ fn lowering(form: &OpForm) -> String {
     };
     match &form.role {
         Role::Plain | Role::Function => kind.to_string(),
-        Role::RowMonoid(_) => {
+        Role::RowReduction(_) => {
             format!("{kind}, which folds rows: a product that only it reads is never stored")
         }
         Role::Optimizer { slots } if slots.is_empty() => format!("{kind}; an optimizer without state"),

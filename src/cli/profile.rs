@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine_core::fuse::Kernel;
+use engine_core::fusion::Kernel;
 use engine_runtime::files::Overwrite;
 use engine_runtime::session::{Effort, Fault, StageMeasure};
 use serde_json::{Value, json};

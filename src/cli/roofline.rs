@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine_core::fuse::{Kernel, KernelBody};
+use engine_core::fusion::{Kernel, KernelBody};
 use engine_core::ir::DType;
 use engine_core::plan::{Plan, Precision};
 use engine_runtime::device::{Device, DeviceKind, RunError};
@@ -138,8 +138,8 @@ fn size_text(bytes: u64) -> String {
 /// What a kernel multiplies; one without a product computes in `f32`, as all but doubles do.
 fn factors(kernel: &Kernel, matmul: Precision) -> Factors {
     let dtype = match &kernel.body {
-        KernelBody::Contract(body) => body.dtype,
-        KernelBody::Attend(body) => body.dtype,
+        KernelBody::Matmul(body) => body.dtype,
+        KernelBody::Attention(body) => body.dtype,
         _ => return (DType::F32, Precision::F32),
     };
     (dtype, if dtype == DType::F32 { matmul } else { Precision::F32 })

@@ -7,7 +7,7 @@ use engine_core::ir::{Builder, DType, Graph};
 use engine_core::op::{Example, OpForm, Registry, testing};
 use engine_core::oracle::{Oracle, OracleTensor};
 use engine_runtime::device::{Device, DeviceError, RunError};
-use engine_runtime::once::Once;
+use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
 
 use super::SelftestArgs;

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::compile::Compiled;
-use engine_core::fuse::{Kernel, Use, fuse};
+use engine_core::fusion::{Kernel, Use, fuse};
 use engine_core::ir::{Graph, InputKind, Node, NodeOp, Value};
 use engine_core::plan::{ALIGNMENT, Buffer, Launch, Place, Plan, plan};
 use engine_runtime::device::Device;
@@ -244,7 +244,7 @@ fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
         matmul: compiled.plan.matmul,
         numerics: compiled.plan.numerics,
         n_streams: 1,
-        check_sites: compiled.plan.check_sites.clone(),
+        assertions: compiled.plan.assertions.clone(),
         places: compiled.plan.places.clone(),
         values: vec![],
         buffers,

@@ -78,7 +78,7 @@ fn wide_kernels_translate_where_there_are_64_bits_and_are_refused_elsewhere() {
     assert!(n_wide >= 6, "{n_wide} kernels count in 64 bits");
     let mut n_refused = 0;
     each_form_of("wide.ron", WIDE, Target::WGSL, |_, fused| {
-        n_refused += usize::from(text(fused) == Err(EmitError::Wide));
+        n_refused += usize::from(text(fused) == Err(CodegenError::Wide));
     });
     assert!(2 * n_refused >= n_wide, "{n_refused} kernels are refused");
 }

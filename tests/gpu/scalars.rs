@@ -241,7 +241,7 @@ fn primitives_hold_at_the_ends_of_all_types_on_every_device() {
     assert!(n_compared > 60_000 * devices.len(), "{n_compared} were compared");
 }
 
-/// Waves of `f64` beyond 10¹² fade where a language has none of its own (`emit/doubles.rs`).
+/// Waves of `f64` beyond 10¹² fade where a language has none of its own (`codegen/ops/doubles.rs`).
 fn is_beyond(op: &Scalar, dtype: DType, bits: u64, on_gpu: bool) -> bool {
     let is_wave = matches!(op, Scalar::Unary(Unary::Sin | Unary::Cos));
     is_wave && on_gpu && dtype == DType::F64 && f64::from_bits(bits).abs() > 1e12

@@ -2,10 +2,10 @@
 
 use super::*;
 use engine::core::pipeline::{CheckpointDecl, Schedule, Stage};
+use engine::runtime::autotune::Tuning;
 use engine::runtime::checkpoint::Checkpoint;
 use engine::runtime::data::source::{DataSet, Provenance, Split};
 use engine::runtime::session::{CompilingPlanner, Event, Session};
-use engine::runtime::tuning::Tuning;
 use indexmap::IndexMap;
 use std::path::Path;
 

@@ -2,11 +2,11 @@
 
 use super::bytes_of;
 use engine::Engine;
-use engine::core::compile::{Options, compile};
-use engine::core::emit::{
-    Argument, FusedKernel, KernelSource, PANEL_BYTES, PanelFold, Target, flag_words, most_selected,
+use engine::core::codegen::{
+    Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelFold, Target, assertion_words, most_selected,
 };
-use engine::core::fuse::{Abilities, ContractBody, Kernel, KernelBody, RowFolds, Use};
+use engine::core::compile::{Options, compile};
+use engine::core::fusion::{Abilities, Kernel, KernelBody, MatmulBody, RowFolds, Use};
 use engine::core::ir::{DType, Graph, parse};
 use engine::core::op::testing;
 use engine::core::op::{Registry, TypeRule};
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 #[allow(dead_code, reason = "the plugin registers more than is called here")]
 mod running_median;
 
-#[path = "../../engine/src/emit/on_host.rs"]
+#[path = "../../engine/src/codegen/on_host.rs"]
 #[allow(dead_code, reason = "the tests of the core use the rest")]
 mod on_host;
 
@@ -62,7 +62,7 @@ fn run(
         let given: Vec<Vec<u8>> =
             reads.map(|(operand, &buffer)| memory[buffer][..operand.ty.bytes()].to_vec()).collect();
         let after = match (&kernel.body, products) {
-            (KernelBody::Contract(body), Products::Panels(bytes)) if body.rows.is_some() => {
+            (KernelBody::Matmul(body), Products::Panels(bytes)) if body.rows.is_some() => {
                 run_panels(kernel, body, &given, bytes)?
             }
             _ => on_host::run_launches(kernel, &launches(kernel, target), &given, 0)?,
@@ -80,8 +80,8 @@ fn run(
 }
 
 /// The launches of a kernel, none of which takes more memory of a block than there is.
-fn launches(kernel: &Kernel, target: Target) -> Vec<FusedKernel> {
-    let launches = FusedKernel::launches(kernel, target).unwrap();
+fn launches(kernel: &Kernel, target: Target) -> Vec<KernelSpec> {
+    let launches = KernelSpec::launches(kernel, target).unwrap();
     for launch in &launches {
         let shared_bytes = launch.cuda_source().unwrap().shared_bytes;
         assert!(shared_bytes <= target.shared_bytes, "{shared_bytes} of {} bytes", target.shared_bytes);
@@ -90,10 +90,10 @@ fn launches(kernel: &Kernel, target: Target) -> Vec<FusedKernel> {
 }
 
 /// A folded product, panel by panel.
-fn run_panels(kernel: &Kernel, body: &ContractBody, given: &[Vec<u8>], bytes: usize) -> Option<Vec<Vec<u8>>> {
+fn run_panels(kernel: &Kernel, body: &MatmulBody, given: &[Vec<u8>], bytes: usize) -> Option<Vec<Vec<u8>>> {
     let rows = body.rows.as_ref().unwrap();
     let PanelFold { panels, step, finish, state_bytes, .. } =
-        FusedKernel::panel_fold(kernel, body, rows, bytes).unwrap();
+        KernelSpec::panel_fold(kernel, body, rows, bytes).unwrap();
     let factors = [body.lhs.operand, body.rhs.operand].map(|operand| {
         let floats = given[operand].chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()));
         floats.collect::<Vec<f32>>()
@@ -104,7 +104,7 @@ fn run_panels(kernel: &Kernel, body: &ContractBody, given: &[Vec<u8>], bytes: us
         let mut product = vec![];
         for row in panel.rows[0]..panel.rows[0] + panel.rows[1] {
             for column in panel.columns[0]..panel.columns[0] + panel.columns[1] {
-                let at = |matrix: engine::core::fuse::MatrixOperand, row: usize, col: usize| {
+                let at = |matrix: engine::core::fusion::MatrixOperand, row: usize, col: usize| {
                     let steps = [(panel.batch, matrix.batch), (row, matrix.row), (col, matrix.col)];
                     steps.iter().map(|&(i, stride)| i as i64 * stride).sum::<i64>() + matrix.offset
                 };
@@ -212,7 +212,7 @@ fn poor(shared_kib: usize) -> Products {
         has_exact_functions: false,
         has_library: false,
         has_extremes: false,
-        ahead_bytes: 0,
+        double_buffer_bytes: 0,
         adds_four: false,
         has_exact_grid: false,
         most_threads: 256,
@@ -393,10 +393,10 @@ fn text(nodes: &str, products: Products) -> String {
     let graph = parse(&format!("graph test {{\n{nodes}\n}}\n"), &registry).unwrap();
     let compiled = compile(&graph, &registry, &Options::default());
     let step = compiled.plan.kernels.iter().find_map(|kernel| match (&kernel.body, products) {
-        (KernelBody::Opaque(_), _) => Some(FusedKernel::launches(kernel, Target::CUDA).unwrap().remove(0)),
-        (KernelBody::Contract(body), Products::Panels(bytes)) => {
+        (KernelBody::Opaque(_), _) => Some(KernelSpec::launches(kernel, Target::CUDA).unwrap().remove(0)),
+        (KernelBody::Matmul(body), Products::Panels(bytes)) => {
             let rows = body.rows.as_ref()?;
-            Some(FusedKernel::panel_fold(kernel, body, rows, bytes).unwrap().step)
+            Some(KernelSpec::panel_fold(kernel, body, rows, bytes).unwrap().step)
         }
         _ => None,
     });
@@ -413,9 +413,9 @@ fn texts_of_a_sort_a_selection_and_a_fold() {
         "input x: f32[6, 200]\n(v: f32[6, 200], i: i32[6, 200]) = sort_rows(x)\noutput v = v\noutput i = i";
     expect_file!["../golden/sort.cu"].assert_eq(&text(sort, Products::Own));
     let select = "input x: f32[9, 8192]\n(v: f32[9, 64], i: i32[9, 64]) = topk_rows(x, k=64)\noutput v = v\noutput i = i";
-    expect_file!["../golden/select.cu"].assert_eq(&text(select, Products::Own));
+    expect_file!["../golden/topk.cu"].assert_eq(&text(select, Products::Own));
     let fold = "input q: f32[5000, 128]\ninput b: f32[128, 100000]\ninput s: f32[100000]\n\
         p: f32[5000, 100000] = matmul(q, b)\nd: f32[5000, 100000] = map(p, s) |p, s| s - 2.0 * p\n\
         (v: f32[5000, 10], i: i32[5000, 10]) = topk_rows(d, k=10, largest=false)\noutput v = v\noutput i = i";
-    expect_file!["../golden/fold.cu"].assert_eq(&text(fold, Products::Panels(PANEL_BYTES)));
+    expect_file!["../golden/matmul_fold.cu"].assert_eq(&text(fold, Products::Panels(PANEL_BYTES)));
 }

@@ -7,7 +7,7 @@ use engine::core::compile::Options;
 use engine::core::diag::{Diagnostics, Look, Sources};
 use engine::core::ir::{Attr, Attrs, Builder, DType, Dim, Literal};
 use engine::core::op::{AttrKind, Registry};
-use engine::core::source;
+use engine::core::front;
 use engine::runtime::cpu::CpuDevice;
 
 /// An op, its setting, and what an element becomes by it.
@@ -221,7 +221,7 @@ fn a_number_that_is_no_element_is_told_at_its_place() {
         );
         let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
         let file = sources.add("graph.ron", text);
-        source::load(&mut sources, file, &mut Engine::new().registry, &[], &[], &mut diags);
+        front::load(&mut sources, file, &mut Engine::new().registry, &[], &[], &mut diags);
         diags.render(&sources, Look::Plain)
     };
     let x = r#""x": (type: "u8[2]", state: true)"#;

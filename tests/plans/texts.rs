@@ -1,8 +1,8 @@
 //! Texts of CUDA kernels, of kinds that no other golden file shows.
 
 use super::*;
-use engine::core::emit::FusedKernel;
-use engine::core::fuse::KernelBody;
+use engine::core::codegen::KernelSpec;
+use engine::core::fusion::KernelBody;
 use engine::runtime::cuda;
 
 /// Rows that draw, rows of halves, a scan, a product with an epilogue, attention, a sum by indices.
@@ -43,8 +43,8 @@ fn each_kind_of_kernel_has_a_text() {
         let kernel = compiled.plan.kernels.iter().find(makes);
         let kernel = kernel.unwrap_or_else(|| panic!("no kernel makes {name} in\n{}", compiled.plan));
         let texts = match &kernel.body {
-            KernelBody::Contract(_) if name == "layer" => {
-                vec![FusedKernel::own_product(kernel).cuda_source().unwrap()]
+            KernelBody::Matmul(_) if name == "layer" => {
+                vec![KernelSpec::own_product(kernel).cuda_source().unwrap()]
             }
             _ => cuda_sources(kernel).unwrap(),
         };

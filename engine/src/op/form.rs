@@ -1,7 +1,7 @@
 //! The form of an op. Every field is filled in; nothing is implied by leaving something out.
 
 use super::kernel::KernelForm;
-use super::rows::RowMonoid;
+use super::rows::RowReduction;
 use crate::diag::{Span, nearest};
 use crate::ir::{Attr, Attrs, Body, Builder, DType, Literal, Symbol, Type, Value, broadcast_shapes};
 use std::sync::Arc;
@@ -372,7 +372,7 @@ pub enum Role {
         slots: Vec<String>,
     },
     /// It folds the rows of its one operand, along the last axis, piece by piece.
-    RowMonoid(RowMonoid),
+    RowReduction(RowReduction),
 }
 
 impl OpForm {

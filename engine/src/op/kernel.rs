@@ -5,7 +5,7 @@
 
 use super::form::Lower;
 use super::gpu::GpuFn;
-use super::rows::RowMonoid;
+use super::rows::RowReduction;
 use crate::ir::{Attrs, Call, DType, Graph, Node, Type};
 use crate::oracle::OracleTensor;
 use half::{bf16, f16};
@@ -97,12 +97,12 @@ pub type HostRun = Box<dyn Fn(&mut Lent) + Send + Sync>;
 
 impl KernelForm {
     /// The kernel of an op that folds each row of its one operand, along the last axis, by a monoid.
-    pub fn of_rows(monoid: &RowMonoid, oracle: OracleFn) -> KernelForm {
+    pub fn of_rows(monoid: &RowReduction, oracle: OracleFn) -> KernelForm {
         let (monoid, on_host) = (monoid.clone(), monoid.clone());
         let host = Arc::new(move |call: &KernelCall| super::rows::host_kernel(&on_host, call));
         let gpu = match monoid.selects() {
             true => GpuForm::Launches(Arc::new(move |call, limits| match monoid.selection(call) {
-                Some(selection) => crate::emit::select_rows(&selection, call, limits),
+                Some(selection) => crate::codegen::select_rows(&selection, call, limits),
                 None => crate::bug!("a row monoid that selects no longer does"),
             })),
             false => GpuForm::None { why: "a fold of its own runs on the processor only" },

@@ -22,4 +22,4 @@ pub use kernel::{GpuForm, HostKernel, KernelCall, KernelForm};
 pub use parts::checked;
 pub use range::Range;
 pub use registry::{Plugin, Registry};
-pub use rows::{RowFold, RowMonoid, Selected, Selection};
+pub use rows::{RowFold, RowReduction, Selected, Selection};

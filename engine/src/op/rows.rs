@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// neighbouring pieces are merged, and the row's results follow from the state. A contraction whose result only such an
 /// op reads hands over its tiles while they are hot, and the matrix is never stored.
 #[derive(Clone)]
-pub struct RowMonoid {
+pub struct RowReduction {
     fold: Arc<FoldFn>,
     selection: Option<SelectionFn>,
 }
@@ -57,15 +57,15 @@ pub trait RowFold: Send + Sync {
     fn finish(&self, state: &mut [u64], results: &mut Share);
 }
 
-impl RowMonoid {
+impl RowReduction {
     /// A monoid from what makes it ready for a call.
-    pub fn new(fold: impl Fn(&KernelCall) -> Box<dyn RowFold> + Send + Sync + 'static) -> RowMonoid {
-        RowMonoid { fold: Arc::new(fold), selection: None }
+    pub fn new(fold: impl Fn(&KernelCall) -> Box<dyn RowFold> + Send + Sync + 'static) -> RowReduction {
+        RowReduction { fold: Arc::new(fold), selection: None }
     }
 
     /// The same, which is known to come to a selection: that runs on GPUs, too.
-    pub fn selecting(self, selection: fn(&KernelCall) -> Selection) -> RowMonoid {
-        RowMonoid { selection: Some(selection), ..self }
+    pub fn selecting(self, selection: fn(&KernelCall) -> Selection) -> RowReduction {
+        RowReduction { selection: Some(selection), ..self }
     }
 
     /// The monoid for one call.
@@ -84,14 +84,14 @@ impl RowMonoid {
     }
 }
 
-impl fmt::Debug for RowMonoid {
+impl fmt::Debug for RowReduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a row monoid")
     }
 }
 
-impl PartialEq for RowMonoid {
-    fn eq(&self, other: &RowMonoid) -> bool {
+impl PartialEq for RowReduction {
+    fn eq(&self, other: &RowReduction) -> bool {
         Arc::ptr_eq(&self.fold, &other.fold)
     }
 }
@@ -108,7 +108,7 @@ pub fn n_pieces(n_rows: usize, n: usize) -> usize {
 }
 
 /// A monoid as an opaque kernel over rows in memory.
-pub fn host_kernel(monoid: &RowMonoid, call: &KernelCall) -> HostKernel {
+pub fn host_kernel(monoid: &RowReduction, call: &KernelCall) -> HostKernel {
     let fold = monoid.fold(call);
     let n_words = fold.state_words();
     let (n_rows, n) = call.rows();

@@ -44,7 +44,7 @@ pub enum OracleError {
     },
     /// An index is out of range, or an integer is divided by zero.
     #[error("`{node}`: {}", .requirement.fault(*.value, *.position))]
-    Violation {
+    Assertion {
         /// The node that checks, or uses the index.
         node: Symbol,
         /// Row-major number of the value in its tensor.
@@ -260,7 +260,7 @@ fn require(name: &Symbol, x: &OracleTensor, requirement: Requirement) -> Result<
         None => Ok(()),
         Some(i) => {
             let (node, value) = (name.clone(), x.int(i));
-            Err(OracleError::Violation { node, position: i as u64, value, requirement })
+            Err(OracleError::Assertion { node, position: i as u64, value, requirement })
         }
     }
 }

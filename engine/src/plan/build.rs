@@ -2,9 +2,9 @@
 
 use super::memory::{Need, place};
 use super::schedule::{Before, Scheduled, dependencies, finished_before, schedule};
-use super::{Buffer, BufferId, CheckSite, Launch, Place, Plan, Precision};
+use super::{Assertion, Buffer, BufferId, Launch, Place, Plan, Precision};
 use crate::diag::Span;
-use crate::fuse::{Access, Class, Domain, Kernel, KernelBody, Operand, Tile, TileInst, TileOp, Use};
+use crate::fusion::{Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, Use};
 use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
 use crate::rules::Numerics;
 use petgraph::graph::NodeIndex;
@@ -135,13 +135,13 @@ impl Planner<'_> {
         let n_points = ty.numel();
         let (dtype, class) = (ty.dtype, Class::Element);
         let access = Access::strided(&[n_points], &[1]);
-        let load = TileOp::Load { operand: 0, access: access.clone(), index: None };
-        let store = TileOp::Store { operand: 1, access, value: 0 };
-        let insts = [load, store].map(|op| TileInst { op, dtype, class }).to_vec();
+        let load = FusedOp::Load { operand: 0, access: access.clone(), index: None };
+        let store = FusedOp::Store { operand: 1, access, value: 0 };
+        let insts = [load, store].map(|op| FusedInst { op, dtype, class }).to_vec();
         let operand = |value: Value, usage: Use| Operand { value, ty: ty.clone(), usage };
         Kernel {
             name: format!("{}.next", self.graph.nodes[link.input].name()),
-            body: KernelBody::Map(Tile { domain: Domain { outer: 1, row: n_points, inner: 1 }, insts }),
+            body: KernelBody::Map(FusedBody { domain: Domain { outer: 1, row: n_points, inner: 1 }, insts }),
             operands: vec![operand(link.next, Use::Read), operand(Value::of(link.input), Use::Write)],
             nodes: vec![link.next.node],
             ops: vec!["copy".into()],
@@ -240,7 +240,7 @@ impl Planner<'_> {
             .collect();
         Plan {
             name: self.graph.name.clone(),
-            check_sites: check_sites(self.graph),
+            assertions: assertions(self.graph),
             places: places(self.graph, &self.kernels),
             kernels: self.kernels,
             launches,
@@ -367,20 +367,20 @@ fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
         _ => return false,
     };
     tile.insts.iter().all(|inst| match &inst.op {
-        TileOp::Load { operand: o, access, index } if *o == operand => {
+        FusedOp::Load { operand: o, access, index } if *o == operand => {
             index.is_none() && is_own(tile, inst.class, access)
         }
         _ => true,
     })
 }
 
-fn loads(tile: &Tile, operand: usize) -> bool {
-    tile.insts.iter().any(|inst| matches!(inst.op, TileOp::Load { operand: o, .. } if o == operand))
+fn loads(tile: &FusedBody, operand: usize) -> bool {
+    tile.insts.iter().any(|inst| matches!(inst.op, FusedOp::Load { operand: o, .. } if o == operand))
 }
 
 /// Whether a load takes each point's own element, at a time when no other point can have written it: points of a map,
 /// and the row of a kernel that has a single one. (A row kernel may read its elements once more after a store.)
-fn is_own(tile: &Tile, class: Class, access: &Access) -> bool {
+fn is_own(tile: &FusedBody, class: Class, access: &Access) -> bool {
     let n_rows = tile.domain.points(Class::Row);
     match class {
         Class::Element => {
@@ -400,10 +400,10 @@ fn places(graph: &Graph, kernels: &[Kernel]) -> Vec<(Symbol, Span)> {
     values.into_iter().filter_map(place).collect()
 }
 
-fn check_sites(graph: &Graph) -> Vec<CheckSite> {
+fn assertions(graph: &Graph) -> Vec<Assertion> {
     let site = |(id, node): (NodeId, &Node)| match node.op {
         NodeOp::Check(requirement) => {
-            Some(CheckSite { node: id, name: node.name().clone(), span: node.span, requirement })
+            Some(Assertion { node: id, name: node.name().clone(), span: node.span, requirement })
         }
         _ => None,
     };

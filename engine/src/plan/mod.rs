@@ -13,7 +13,7 @@ pub use memory::{ALIGNMENT, offsets};
 pub use verify::verify;
 
 use crate::diag::Span;
-use crate::fuse::{Kernel, KernelBody, Use};
+use crate::fusion::{Kernel, KernelBody, Use};
 use crate::ir::{InputKind, NodeId, Requirement, Symbol, Type, Value};
 use crate::rules::Numerics;
 use std::ops::Range;
@@ -71,7 +71,7 @@ pub enum Precision {
 impl Plan {
     /// The nodes that check.
     pub fn check_nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.check_sites.iter().map(|check| check.node)
+        self.assertions.iter().map(|check| check.node)
     }
 
     /// Whether a launch writes what outlives its step.
@@ -102,7 +102,7 @@ impl Plan {
 
 /// A node that checks integers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CheckSite {
+pub struct Assertion {
     /// The node in the primitive graph.
     pub node: NodeId,
     /// Its name.
@@ -135,7 +135,7 @@ pub struct Plan {
     /// How exact functions have to be.
     pub numerics: Numerics,
     /// The nodes that check, for the errors that they raise.
-    pub check_sites: Vec<CheckSite>,
+    pub assertions: Vec<Assertion>,
     /// Where what the tensors of kernels were made of is written, by their names; a kernel has the name of one.
     pub places: Vec<(Symbol, Span)>,
     /// Which value each buffer holds first; several values share one when updated in place.

@@ -1,6 +1,6 @@
 //! Launch order: list scheduling over the kernel DAG by critical path.
 
-use crate::fuse::Kernel;
+use crate::fusion::Kernel;
 use petgraph::algo::toposort;
 use petgraph::graph::{DiGraph, NodeIndex};
 

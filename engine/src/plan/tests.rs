@@ -3,7 +3,7 @@
 //! have been made, before they are overwritten.
 
 use super::{Launch, Place, Plan, plan, separate_states};
-use crate::fuse::{Abilities, KernelBody, Settings, Use, fuse, fuse_with, verify};
+use crate::fusion::{Abilities, KernelBody, Settings, Use, fuse, fuse_with, verify};
 use crate::ir::{Binary, Builder, DType, Graph, InputKind, Monoid, NodeOp, StateLink, Type, Unary, Value};
 use crate::op::Registry;
 use proptest::prelude::*;

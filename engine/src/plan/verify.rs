@@ -1,7 +1,7 @@
 //! What every plan holds to.
 
 use super::Plan;
-use crate::fuse::Use;
+use crate::fusion::Use;
 use crate::ir::{Graph, NodeOp, Value};
 use std::collections::HashSet;
 

@@ -2,7 +2,7 @@
 //! Every rule's example, and that no rule undoes another.
 
 use super::*;
-use crate::fuse::fuse;
+use crate::fusion::fuse;
 use crate::ir::{Builder, Combine, Contract, DType, Monoid, Unary, parse};
 use crate::op::Registry;
 use crate::oracle::{Oracle, OracleTensor};

@@ -5,13 +5,13 @@ use crate::rank::{Ranked, with_element};
 use crate::select::Select;
 use crate::sort_gpu;
 use crate::sort_rows::ordered;
-use engine_core::emit::{can_select, select_rows};
+use engine_core::codegen::{can_select, select_rows};
 use engine_core::ir::{Attrs, Binary, Builder, DType, Dim, Type, Value};
 use engine_core::op::gpu::Order;
 use engine_core::op::kernel::KernelCall;
 use engine_core::op::{
     AttrKind, AttrSpec, Example, GpuForm, Grad, GradCall, GradCheck, KernelForm, Lower, OpForm, Role,
-    RowFold, RowMonoid, Selected, Selection, TypeIssue, TypeRule,
+    RowFold, RowReduction, Selected, Selection, TypeIssue, TypeRule,
 };
 use engine_core::oracle::OracleTensor;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The first k along the last axis: `[..., n]` to values `[..., k]` and indices `i32[..., k]`. The gradient of the values
 /// goes to the elements that were taken.
 pub fn topk_rows() -> OpForm {
-    let monoid = RowMonoid::new(fold).selecting(selection);
+    let monoid = RowReduction::new(fold).selecting(selection);
     let gpu = GpuForm::Launches(Arc::new(|call, limits| match selection(call) {
         selection if can_select(&selection, limits) => select_rows(&selection, call, limits),
         Selection { k, order, .. } => sort_gpu::sorted(call, order.is_descending, k, limits),
@@ -51,7 +51,7 @@ pub fn topk_rows() -> OpForm {
                 &[("i32[3]", &[-3.0, 1.0, 2147483647.0]), ("i32[3]", &[1.0, 0.0, -1.0])],
             ),
         ],
-        role: Role::RowMonoid(monoid),
+        role: Role::RowReduction(monoid),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Accesses made ready to walk: from ranges of points to stretches of equally distant elements.
 
-use engine_core::fuse::{Access, Axis, Level};
+use engine_core::fusion::{Access, Axis, Level};
 use engine_core::ir::Literal;
 
 /// Where consecutive points lie.

@@ -1,16 +1,16 @@
 //! Runs programs over blocks of points: each instruction is one loop over the block.
 
 use super::address::{Address, Stretch};
-use super::ahead::Ahead;
 use super::memory::Memory;
-use super::pair::{Source, pair};
 use super::philox::{philox_f32, philox_u32};
+use super::prefetch::Prefetch;
 use super::program::{Arg, Dest, Fetch, Index, Inst, Op, Pass, Program, Term};
 use super::reduce::{self, Fold, Foldable};
 use super::scalar::{MAX_ARITY, View, copy, literal_bits, run_scalar, slice_mut, with_size, with_type};
 use super::slice::{Operand, affine_unary};
+use super::superinstruction::{Source, pair};
 use crate::device::DeviceError;
-use engine_core::emit::Finding;
+use engine_core::codegen::FailedAssertion;
 use engine_core::ir::{DType, Monoid, Requirement};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -67,14 +67,14 @@ unsafe impl Sync for Buffer {}
 
 /// The first value found that is not as required, if any.
 #[derive(Default)]
-pub struct Alarm {
+pub struct AssertionRecord {
     is_raised: AtomicBool,
-    first: Mutex<Option<Finding>>,
+    first: Mutex<Option<FailedAssertion>>,
 }
 
-impl Alarm {
+impl AssertionRecord {
     /// The finding of the lowest node at the lowest position, if there is one; and forgets it.
-    pub fn take(&self) -> Option<Finding> {
+    pub fn take(&self) -> Option<FailedAssertion> {
         if !self.is_raised.swap(false, Ordering::AcqRel) {
             return None;
         }
@@ -87,7 +87,7 @@ impl Alarm {
     }
 
     #[cold]
-    fn raise(&self, finding: Finding) {
+    fn raise(&self, finding: FailedAssertion) {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         *first = Some(first.map_or(finding, |first| first.min(finding)));
         self.is_raised.store(true, Ordering::Release);
@@ -104,7 +104,7 @@ pub struct Frame<'a> {
     /// Uniform values, eight bytes each.
     pub uniforms: *mut u8,
     /// The alarm of the checks.
-    pub alarm: &'a Alarm,
+    pub alarm: &'a AssertionRecord,
     /// The seed of random numbers.
     pub seed: u64,
     /// Whether rows run across the runs of a block, rather than along them.
@@ -369,7 +369,7 @@ impl Frame<'_> {
                         let point = span.start + at / span.width * span.pitch + at % span.width;
                         // What stands in for an element outside is not of the tensor that is checked.
                         if let Some(position) = address.element(point) {
-                            self.alarm.raise(Finding { site: *site, position, value });
+                            self.alarm.raise(FailedAssertion { site: *site, position, value });
                         }
                     };
                     check(view, inst.dtype, n, *requirement, out, raise);
@@ -405,8 +405,8 @@ impl Frame<'_> {
     }
 
     /// The instruction's share of what the next block touches.
-    fn ahead(&self, worker: &Worker, inst: &Inst, span: Span) -> Ahead {
-        let mut ahead = Ahead::NOTHING;
+    fn ahead(&self, worker: &Worker, inst: &Inst, span: Span) -> Prefetch {
+        let mut ahead = Prefetch::NOTHING;
         let len = span.len();
         if !worker.has_next || span.runs().1 > 1 {
             return ahead;
@@ -536,7 +536,7 @@ impl Frame<'_> {
         span: Span,
         accumulator: View,
         best: *mut u8,
-        ahead: Ahead,
+        ahead: Prefetch,
     ) {
         let out = accumulator.start.cast_mut();
         let fold = fold_of(monoid);
@@ -548,11 +548,11 @@ impl Frame<'_> {
                 }
                 (false, false) => {
                     // Only where there is one row is it long.
-                    let ahead = if span.height == 1 { ahead } else { Ahead::NOTHING };
+                    let ahead = if span.height == 1 { ahead } else { Prefetch::NOTHING };
                     for (accumulator, row) in
                         slice_mut::<T>(out, span.height).iter_mut().zip(block.chunks_exact(span.width))
                     {
-                        let folded = reduce::fold_with_ahead(fold, row, ahead);
+                        let folded = reduce::fold_with_prefetch(fold, row, ahead);
                         *accumulator = reduce::combine(fold, *accumulator, folded);
                     }
                 }

@@ -1,20 +1,20 @@
 //! A plan on the CPU: its kernels compiled, its arena and scratch allocated, its launches run in order.
 
 use super::address::Address;
-use super::attend::{AttendLaunch, AttendSize};
-use super::block::{Alarm, Buffer, ScratchSize, Worker};
-use super::contract::{ContractLaunch, ProductScratch};
-use super::feed::FeedSize;
+use super::attention::{AttentionLaunch, AttentionSize};
+use super::block::{AssertionRecord, Buffer, ScratchSize, Worker};
+use super::body::{BodyLaunch, Call, SegmentLaunch};
+use super::matmul::{MatmulLaunch, ProductScratch};
+use super::matrix_source::MatrixSourceSize;
 use super::memory::Memory;
 use super::opaque::OpaqueLaunch;
 use super::pool::Pool;
 use super::program::{Sharing, checks_only};
 use super::scan::run_scan;
 use super::scatter::ScatterLaunch;
-use super::tile::{Call, SegmentLaunch, TileLaunch};
 use crate::bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
-use engine_core::fuse::{Domain, Kernel, KernelBody, Tile, TileOp, Use};
+use engine_core::fusion::{Domain, FusedBody, FusedOp, Kernel, KernelBody, Use};
 use engine_core::ir::{DType, InputKind, Monoid};
 use engine_core::plan::{BufferId, Launch, Place, Plan};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,24 +32,24 @@ pub struct CpuExecutable {
     launches: Vec<Prepared>,
     workers: Vec<(Worker, ProductScratch)>,
     scratch_bytes: usize,
-    alarm: Alarm,
+    alarm: AssertionRecord,
 }
 
 /// A launch with its kernel compiled.
 struct Prepared {
     body: Body,
     /// Finds bad values before anything is written, in kernels that check and write state.
-    precheck: Option<TileLaunch>,
+    precheck: Option<BodyLaunch>,
     /// By kernel operand.
     buffers: Vec<Buffer>,
     writes_state: bool,
 }
 
 enum Body {
-    Tile(TileLaunch),
+    FusedBody(BodyLaunch),
     Segments(SegmentLaunch),
-    Contract(Box<ContractLaunch>),
-    Attend(Box<AttendLaunch>),
+    Contract(Box<MatmulLaunch>),
+    Attend(Box<AttentionLaunch>),
     Scatter(Box<ScatterLaunch>),
     Scan { monoid: Monoid, domain: Domain, dtype: DType },
     Opaque(OpaqueLaunch),
@@ -71,8 +71,12 @@ impl CpuExecutable {
         let n_threads = pool.lock().unwrap_or_else(PoisonError::into_inner).n_threads();
         let size = launches.iter().map(Prepared::scratch).fold(ScratchSize::default(), ScratchSize::max);
         let tile_bytes = launches.iter().map(Prepared::tile_bytes).max().unwrap_or(0);
-        let attend = launches.iter().map(Prepared::attend_size).fold(AttendSize::default(), AttendSize::max);
-        let feed = launches.iter().map(Prepared::feed_size).fold(FeedSize::default(), FeedSize::max);
+        let attend =
+            launches.iter().map(Prepared::attention_size).fold(AttentionSize::default(), AttentionSize::max);
+        let feed = launches
+            .iter()
+            .map(Prepared::source_size)
+            .fold(MatrixSourceSize::default(), MatrixSourceSize::max);
         let worker = || Ok((Worker::new(size)?, ProductScratch::new(tile_bytes, attend, feed)?));
         let workers = (0..n_threads).map(|_| worker()).collect::<Result<_, DeviceError>>()?;
         let bound = plan.buffers.iter().map(|_| None).collect();
@@ -86,7 +90,7 @@ impl CpuExecutable {
             bound,
             launches,
             workers,
-            alarm: Alarm::default(),
+            alarm: AssertionRecord::default(),
             plan,
         };
         (0..executable.plan.buffers.len()).for_each(|buffer| executable.place(buffer));
@@ -198,15 +202,17 @@ impl Prepared {
         let workspace = arena.start().wrapping_add(launch.workspace.start);
         assert_inside(kernel);
         let body = match &kernel.body {
-            KernelBody::Map(tile) | KernelBody::Row(tile) => Body::Tile(TileLaunch::new(tile, &sharing)?),
+            KernelBody::Map(tile) | KernelBody::Row(tile) => {
+                Body::FusedBody(BodyLaunch::new(tile, &sharing)?)
+            }
             KernelBody::Segmented { tile, segments } => {
                 Body::Segments(SegmentLaunch::new(tile, segments, &sharing)?)
             }
-            KernelBody::Contract(body) => {
-                let launch = ContractLaunch::new(body, &kernel.operands, &sharing, workspace)?;
+            KernelBody::Matmul(body) => {
+                let launch = MatmulLaunch::new(body, &kernel.operands, &sharing, workspace)?;
                 Body::Contract(Box::new(launch))
             }
-            KernelBody::Attend(body) => Body::Attend(Box::new(AttendLaunch::new(body, &sharing)?)),
+            KernelBody::Attention(body) => Body::Attend(Box::new(AttentionLaunch::new(body, &sharing)?)),
             KernelBody::Scatter(body) => {
                 let dtype = kernel.operands[body.result].ty.dtype;
                 Body::Scatter(Box::new(ScatterLaunch::new(body, dtype, &sharing)?))
@@ -220,7 +226,7 @@ impl Prepared {
         let nowhere = Buffer { start: std::ptr::null_mut(), len: 0, size: 1 };
         let precheck = match kernel.tiles()[..] {
             [tile] if writes_state && kernel.has_checks() => {
-                Some(TileLaunch::new(&checks_only(tile), &sharing)?)
+                Some(BodyLaunch::new(&checks_only(tile), &sharing)?)
             }
             _ => None,
         };
@@ -229,7 +235,7 @@ impl Prepared {
 
     fn scratch(&self) -> ScratchSize {
         let own = match &self.body {
-            Body::Tile(tile) => tile.scratch(),
+            Body::FusedBody(tile) => tile.scratch(),
             Body::Segments(segments) => segments.scratch(),
             Body::Contract(contract) => contract.scratch(),
             Body::Attend(attend) => attend.scratch(),
@@ -246,18 +252,18 @@ impl Prepared {
         }
     }
 
-    fn feed_size(&self) -> FeedSize {
+    fn source_size(&self) -> MatrixSourceSize {
         match &self.body {
-            Body::Attend(attend) => attend.feed_size(),
-            Body::Scatter(scatter) => scatter.feed_size(),
-            _ => FeedSize::default(),
+            Body::Attend(attend) => attend.source_size(),
+            Body::Scatter(scatter) => scatter.source_size(),
+            _ => MatrixSourceSize::default(),
         }
     }
 
-    fn attend_size(&self) -> AttendSize {
+    fn attention_size(&self) -> AttentionSize {
         match &self.body {
-            Body::Attend(attend) => attend.attend_size(),
-            _ => AttendSize::default(),
+            Body::Attend(attend) => attend.attention_size(),
+            _ => AttentionSize::default(),
         }
     }
 
@@ -270,7 +276,7 @@ impl Prepared {
         pool: &mut Pool,
         workers: &mut [(Worker, ProductScratch)],
         seed: u64,
-        alarm: &Alarm,
+        alarm: &AssertionRecord,
     ) {
         let call = Call { buffers: &self.buffers, alarm, seed, writes_state: self.writes_state };
         if let Some(precheck) = &mut self.precheck {
@@ -286,7 +292,7 @@ impl Prepared {
         pool: &mut Pool,
         workers: &mut [(Worker, ProductScratch)],
         seed: u64,
-        alarm: &Alarm,
+        alarm: &AssertionRecord,
     ) {
         // SAFETY: the caller's.
         unsafe { self.check(pool, workers, seed, alarm) };
@@ -297,7 +303,7 @@ impl Prepared {
         // SAFETY: the caller's.
         unsafe {
             match &mut self.body {
-                Body::Tile(tile) => tile.run(pool, workers, call),
+                Body::FusedBody(tile) => tile.run(pool, workers, call),
                 Body::Segments(segments) => segments.run(pool, workers, call),
                 Body::Contract(contract) => contract.run(pool, workers, call),
                 Body::Attend(attend) => attend.run(pool, workers, call),
@@ -320,9 +326,9 @@ fn assert_inside(kernel: &Kernel) {
     }
 }
 
-fn assert_tile_inside(kernel: &Kernel, tile: &Tile) {
+fn assert_tile_inside(kernel: &Kernel, tile: &FusedBody) {
     for inst in &tile.insts {
-        let (TileOp::Load { operand, access, index: None } | TileOp::Store { operand, access, .. }) =
+        let (FusedOp::Load { operand, access, index: None } | FusedOp::Store { operand, access, .. }) =
             &inst.op
         else {
             continue;

@@ -5,9 +5,9 @@
 //! the loop for each, so a kernel body must be `#[inline(always)]` down to its last helper. Loops that no training
 //! step spends its time in, such as the arithmetic of integers, are compiled once: versions cost build time.
 
-use super::ahead::CHUNK;
 use super::gemm::Lanes;
 use super::math;
+use super::prefetch::CHUNK;
 use std::sync::LazyLock;
 
 /// A loop to be compiled for every instruction set.
@@ -151,7 +151,7 @@ impl Isa for Baseline {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::super::wide;
+    use super::super::avx512_math;
     use super::{CHUNK, Isa, Kernel};
     use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 
@@ -171,13 +171,13 @@ mod x86 {
         #[inline(always)]
         fn exp(values: &mut [f32; CHUNK]) {
             // SAFETY: loops for this set run where it is.
-            unsafe { wide::exp(values) }
+            unsafe { avx512_math::exp(values) }
         }
 
         #[inline(always)]
         fn log(values: &mut [f32; CHUNK]) {
             // SAFETY: as above.
-            unsafe { wide::log(values) }
+            unsafe { avx512_math::log(values) }
         }
     }
 

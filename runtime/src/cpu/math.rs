@@ -354,8 +354,8 @@ fn exp_f64<I: Isa>(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ahead::CHUNK;
     use super::super::isa::{Baseline, Kernel, Level, dispatch_on};
+    use super::super::prefetch::CHUNK;
     use super::*;
 
     /// Every function next to its f64 reference, the error it states, and the ends of its arguments.
@@ -395,7 +395,7 @@ mod tests {
         rsqrt_is_within_its_error: rsqrt_anywhere, |x: f64| 1.0 / x.sqrt(), below 1.5;
     }
 
-    /// On AVX-512 these two go through [`super::super::wide`].
+    /// On AVX-512 these two go through [`super::super::avx512_math`].
     #[test]
     fn whole_chunks_of_exp_and_log_are_within_their_error() {
         struct Chunks<'a>(&'a mut [f32], bool);

@@ -15,24 +15,24 @@ pub mod reduce;
 pub mod slice;
 
 mod address;
-mod ahead;
-mod attend;
+mod attention;
+#[cfg(target_arch = "x86_64")]
+mod avx512_math;
 mod block;
-mod contract;
+mod body;
 mod executable;
-mod feed;
-mod folded;
+mod matmul;
+mod matmul_fold;
+mod matrix_source;
 mod memory;
 mod opaque;
-mod pair;
+mod prefetch;
 mod program;
 mod rows;
 mod scalar;
 mod scan;
 mod scatter;
-mod tile;
-#[cfg(target_arch = "x86_64")]
-mod wide;
+mod superinstruction;
 
 #[cfg(test)]
 mod tests;

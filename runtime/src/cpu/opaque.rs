@@ -2,7 +2,7 @@
 
 use super::block::Buffer;
 use super::pool::Pool;
-use engine_core::fuse::{Kernel, OpaqueBody, Use};
+use engine_core::fusion::{Kernel, OpaqueBody, Use};
 use engine_core::op::HostKernel;
 use engine_core::op::kernel::{Lent, Memory, Threads};
 

@@ -1,9 +1,9 @@
 //! Reductions of slices, in an order that depends on the length alone: the same bits on every instruction set and
 //! with any number of threads.
 
-use super::ahead::{Ahead, Requests};
 use super::gemm::Lanes;
 use super::isa::{Isa, Kernel, dispatch};
+use super::prefetch::{Prefetch, Requests};
 
 /// How two partial results become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,11 +37,11 @@ pub trait Foldable: Copy + PartialOrd + Send + Sync + 'static {
 /// of a sum grows with the logarithm of the number of blocks; fewer than 32 elements in their order. An empty slice
 /// folds to the neutral element.
 pub fn fold<T: Foldable>(fold: Fold, x: &[T]) -> T {
-    fold_with_ahead(fold, x, Ahead::NOTHING)
+    fold_with_prefetch(fold, x, Prefetch::NOTHING)
 }
 
 /// Like [`fold`]; a loop over floats asks meanwhile for the memory in `ahead`.
-pub(super) fn fold_with_ahead<T: Foldable>(fold: Fold, x: &[T], ahead: Ahead) -> T {
+pub(super) fn fold_with_prefetch<T: Foldable>(fold: Fold, x: &[T], ahead: Prefetch) -> T {
     dispatch(FoldSlice { fold, x, ahead })
 }
 
@@ -159,7 +159,7 @@ fn is_nan<T: PartialOrd>(value: T) -> bool {
 struct FoldSlice<'a, T> {
     fold: Fold,
     x: &'a [T],
-    ahead: Ahead,
+    ahead: Prefetch,
 }
 impl<T: Foldable> Kernel for FoldSlice<'_, T> {
     type Output = T;
@@ -178,7 +178,7 @@ impl<T: Foldable> Kernel for FoldSlice<'_, T> {
 /// Blocks on a stack of partial results, merged like the carries of a binary counter: a balanced tree without
 /// recursion, which inlining would not survive.
 #[inline(always)]
-fn fold_pairwise<I: Isa, T: Foldable, C: Combine>(x: &[T], ahead: Ahead) -> T {
+fn fold_pairwise<I: Isa, T: Foldable, C: Combine>(x: &[T], ahead: Prefetch) -> T {
     if x.len() < N_LANES / 2 {
         return x.iter().fold(T::neutral(C::FOLD), |partial, &value| C::apply(partial, value));
     }
@@ -392,7 +392,8 @@ mod tests {
         let x = wave(20_011);
         for kind in [Fold::Sum, Fold::Product, Fold::Max, Fold::Min] {
             let bits = |level| {
-                dispatch_on(level, FoldSlice { fold: kind, x: &x[..9000], ahead: Ahead::NOTHING }).to_bits()
+                dispatch_on(level, FoldSlice { fold: kind, x: &x[..9000], ahead: Prefetch::NOTHING })
+                    .to_bits()
             };
             assert!(Level::available().all(|level| bits(level) == bits(Level::Baseline)), "{kind:?}");
         }

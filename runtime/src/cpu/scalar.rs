@@ -1,6 +1,6 @@
 //! Scalar primitives on blocks whose element type is known only at run time.
 
-use super::ahead::Ahead;
+use super::prefetch::Prefetch;
 use super::slice::{self, CastTo, Element, Operand};
 use engine_core::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use half::{bf16, f16};
@@ -113,7 +113,14 @@ pub const MAX_ARITY: usize = 8;
 /// # Safety
 /// Views must hold values of that type (the condition of a select: bools); `out` must be valid for the results, and
 /// overlap no view.
-pub unsafe fn run_scalar(op: &Scalar, dtype: DType, args: &[View], out: *mut u8, len: usize, ahead: Ahead) {
+pub unsafe fn run_scalar(
+    op: &Scalar,
+    dtype: DType,
+    args: &[View],
+    out: *mut u8,
+    len: usize,
+    ahead: Prefetch,
+) {
     // SAFETY: the caller's, in every arm.
     unsafe {
         match op {
@@ -163,27 +170,27 @@ pub fn copy<T: Copy>(from: Operand<T>, out: &mut [T]) {
     }
 }
 
-unsafe fn run_unary(op: Unary, dtype: DType, x: View, out: *mut u8, len: usize, ahead: Ahead) {
+unsafe fn run_unary(op: Unary, dtype: DType, x: View, out: *mut u8, len: usize, ahead: Prefetch) {
     // SAFETY: the caller's; a scalar view here has `len` 1, as blocks of scalars are computed once.
     unsafe {
         match op {
             Unary::IsNan => with_type!(dtype, T => slice::is_nan(x.slice::<T>(len), slice_mut(out, len))),
             Unary::Not if dtype == DType::Bool => slice::logical_not(x.slice(len), slice_mut(out, len)),
             op => {
-                with_type!(dtype, T => slice::unary_with_ahead(op, x.slice::<T>(len), slice_mut(out, len), ahead))
+                with_type!(dtype, T => slice::unary_with_prefetch(op, x.slice::<T>(len), slice_mut(out, len), ahead))
             }
         }
     }
 }
 
-unsafe fn run_binary(op: Binary, dtype: DType, [a, b]: [View; 2], out: *mut u8, len: usize, ahead: Ahead) {
+unsafe fn run_binary(op: Binary, dtype: DType, [a, b]: [View; 2], out: *mut u8, len: usize, ahead: Prefetch) {
     // SAFETY: the caller's.
     unsafe {
         with_type!(dtype, T => {
             let (a, b) = (a.operand::<T>(len), b.operand::<T>(len));
             match op.is_comparison() {
                 true => slice::compare(op, a, b, slice_mut(out, len)),
-                false => slice::binary_with_ahead(op, a, b, slice_mut(out, len), ahead),
+                false => slice::binary_with_prefetch(op, a, b, slice_mut(out, len), ahead),
             }
         })
     }

@@ -4,7 +4,7 @@ use super::block::Buffer;
 use super::pool::Pool;
 use super::reduce::{Fold, Foldable, combine};
 use super::scalar::{View, cast, with_type};
-use engine_core::fuse::Domain;
+use engine_core::fusion::Domain;
 use engine_core::ir::{DType, Monoid};
 use std::ops::Range;
 

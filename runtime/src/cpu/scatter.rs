@@ -5,15 +5,15 @@
 //! Updates that are computed are so a few rows at a time, where their index falls into the slab, and only there.
 
 use super::block::{Buffer, ScratchSize, Worker};
-use super::contract::ProductScratch;
-use super::feed::{FeedSize, Reader, TileRun, offset};
+use super::body::Call;
+use super::matmul::ProductScratch;
+use super::matrix_source::{BodyRun, MatrixSourceSize, Reader, offset};
 use super::pool::Pool;
 use super::program::{Sharing, value_only};
 use super::reduce::Foldable;
 use super::scalar::{View, cast, slice_mut, with_size, with_type};
-use super::tile::Call;
 use crate::device::DeviceError;
-use engine_core::fuse::{ScatterBody, Source, Window};
+use engine_core::fusion::{ScatterBody, Source, Window};
 use engine_core::ir::{Combine, DType};
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub struct ScatterLaunch {
     body: ScatterBody,
     dtype: DType,
     base: Base,
-    indices: TileRun,
+    indices: BodyRun,
     updates: Updates,
     n_operands: usize,
 }
@@ -43,13 +43,13 @@ enum Base {
     /// That operand.
     Copied(usize),
     /// Computed, and written by the tile.
-    Computed(Box<TileRun>),
+    Computed(Box<BodyRun>),
 }
 
 enum Updates {
     /// Rows of an operand.
     Read(Window),
-    Computed(Box<TileRun>),
+    Computed(Box<BodyRun>),
 }
 
 impl ScatterLaunch {
@@ -60,33 +60,33 @@ impl ScatterLaunch {
     pub fn new(body: &ScatterBody, dtype: DType, sharing: &[Sharing]) -> Result<ScatterLaunch, DeviceError> {
         let base = match body.copied_base() {
             Some(operand) => Base::Copied(operand),
-            None => Base::Computed(Box::new(TileRun::new(&body.base, sharing, dtype)?)),
+            None => Base::Computed(Box::new(BodyRun::new(&body.base, sharing, dtype)?)),
         };
         let (tile, value) = value_only(&body.updates, body.update);
         let window = Source { tile, value }.window(body.extents[3]);
         let updates = match window.filter(|window| window.index.is_none() && window.strides[1] == 1) {
             Some(window) => Updates::Read(window),
-            None => Updates::Computed(Box::new(TileRun::of_value(&body.updates, body.update, sharing)?)),
+            None => Updates::Computed(Box::new(BodyRun::of_value(&body.updates, body.update, sharing)?)),
         };
-        let indices = TileRun::of_indices(&body.updates, body.index, sharing)?;
+        let indices = BodyRun::of_indices(&body.updates, body.index, sharing)?;
         Ok(ScatterLaunch { body: body.clone(), dtype, base, indices, updates, n_operands: sharing.len() })
     }
 
     /// The scratch that a worker needs for its tiles.
     pub fn scratch(&self) -> ScratchSize {
-        self.tile_runs().map(TileRun::scratch).fold(ScratchSize::default(), ScratchSize::max)
+        self.tile_runs().map(BodyRun::scratch).fold(ScratchSize::default(), ScratchSize::max)
     }
 
     /// The scratch that a worker needs for indices and updates.
-    pub fn feed_size(&self) -> FeedSize {
+    pub fn source_size(&self) -> MatrixSourceSize {
         let computed = match self.updates {
             Updates::Read(_) => 0,
             Updates::Computed(_) => self.rows_at_once() * self.n_after() * self.dtype.size(),
         };
-        FeedSize { row: 0, n_rows: N_INDICES, n_operands: self.n_operands, computed }
+        MatrixSourceSize { row: 0, n_rows: N_INDICES, n_operands: self.n_operands, computed }
     }
 
-    fn tile_runs(&self) -> impl Iterator<Item = &TileRun> {
+    fn tile_runs(&self) -> impl Iterator<Item = &BodyRun> {
         let base = match &self.base {
             Base::Computed(run) => Some(&**run),
             Base::Copied(_) => None,

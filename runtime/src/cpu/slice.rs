@@ -6,9 +6,9 @@
 //! Booleans are `u8`, 0 or 1. f16 and bf16 are computed in
 //! f32 between two [`cast`]s.
 
-use super::ahead::{Ahead, CHUNK};
 use super::isa::{Isa, Kernel, dispatch};
 use super::math;
+use super::prefetch::{CHUNK, Prefetch};
 use engine_core::ir::{Binary, Unary};
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 
@@ -26,11 +26,11 @@ pub enum Operand<'a, T> {
 /// # Panics
 /// If the lengths differ, or if `op` does not take `T` to `T` (a transcendental function of an integer, [`is_nan`]).
 pub fn unary<T: Element>(op: Unary, x: &[T], out: &mut [T]) {
-    unary_with_ahead(op, x, out, Ahead::NOTHING);
+    unary_with_prefetch(op, x, out, Prefetch::NOTHING);
 }
 
 /// Like [`unary`], and a loop over f32 asks meanwhile for the memory in `ahead`.
-pub(super) fn unary_with_ahead<T: Element>(op: Unary, x: &[T], out: &mut [T], ahead: Ahead) {
+pub(super) fn unary_with_prefetch<T: Element>(op: Unary, x: &[T], out: &mut [T], ahead: Prefetch) {
     assert_eq!(x.len(), out.len());
     dispatch(UnaryKernel { op, x, out, ahead });
     T::finish_unary(op, x, out);
@@ -40,7 +40,7 @@ pub(super) fn unary_with_ahead<T: Element>(op: Unary, x: &[T], out: &mut [T], ah
 ///
 /// # Panics
 /// If the lengths differ, or if `op` is not one of the exponential, logarithm, hyperbolic tangent and error functions.
-pub(super) fn affine_unary(op: Unary, x: &[f32], scale: f32, shift: f32, out: &mut [f32], ahead: Ahead) {
+pub(super) fn affine_unary(op: Unary, x: &[f32], scale: f32, shift: f32, out: &mut [f32], ahead: Prefetch) {
     assert_eq!(x.len(), out.len());
     dispatch(AffineKernel { op, x, scale, shift, out, ahead });
 }
@@ -50,16 +50,16 @@ pub(super) fn affine_unary(op: Unary, x: &[f32], scale: f32, shift: f32, out: &m
 /// # Panics
 /// If the lengths differ, or if `op` does not take `T` to `T` (a bit operation on floats, a comparison).
 pub fn binary<T: Element>(op: Binary, a: Operand<T>, b: Operand<T>, out: &mut [T]) {
-    binary_with_ahead(op, a, b, out, Ahead::NOTHING);
+    binary_with_prefetch(op, a, b, out, Prefetch::NOTHING);
 }
 
 /// Like [`binary`], and a loop over f32 asks meanwhile for the memory in `ahead`.
-pub(super) fn binary_with_ahead<T: Element>(
+pub(super) fn binary_with_prefetch<T: Element>(
     op: Binary,
     a: Operand<T>,
     b: Operand<T>,
     out: &mut [T],
-    ahead: Ahead,
+    ahead: Prefetch,
 ) {
     dispatch(BinaryKernel { op, a: a.checked(out.len()), b: b.checked(out.len()), out, ahead });
 }
@@ -139,9 +139,15 @@ pub trait Element: Copy + PartialOrd + Send + Sync + 'static {
     /// Whether loops over the type are worth a version for each instruction set.
     const IS_HOT: bool = false;
     /// The loops of [`unary`].
-    fn unary_loops<I: Isa>(op: Unary, x: &[Self], out: &mut [Self], ahead: Ahead);
+    fn unary_loops<I: Isa>(op: Unary, x: &[Self], out: &mut [Self], ahead: Prefetch);
     /// The loops of [`binary`].
-    fn binary_loops<I: Isa>(op: Binary, a: Operand<Self>, b: Operand<Self>, out: &mut [Self], ahead: Ahead);
+    fn binary_loops<I: Isa>(
+        op: Binary,
+        a: Operand<Self>,
+        b: Operand<Self>,
+        out: &mut [Self],
+        ahead: Prefetch,
+    );
     /// `a·b + c` of one element.
     fn mul_add<I: Isa>(a: Self, b: Self, c: Self) -> Self;
     /// Computes anew the few elements that the loops of [`unary`] do not serve.
@@ -166,7 +172,7 @@ macro_rules! map {
 }
 
 /// Chunks of a constant length need no bookkeeping at their ends.
-macro_rules! map_with_ahead {
+macro_rules! map_with_prefetch {
     ($x:expr, $out:expr, $ahead:expr, $v:ident => $value:expr) => {{
         let (chunks, rest) = $x.as_chunks::<CHUNK>();
         let (out_chunks, out_rest) = $out.as_chunks_mut::<CHUNK>();
@@ -215,7 +221,7 @@ macro_rules! zip {
     };
 }
 
-macro_rules! zip_with_ahead {
+macro_rules! zip_with_prefetch {
     ($a:expr, $b:expr, $out:expr, $ahead:expr, ($u:ident, $v:ident) => $value:expr) => {
         match ($a, $b) {
             (Operand::Slice(a), Operand::Slice(b)) => {
@@ -232,8 +238,8 @@ macro_rules! zip_with_ahead {
                     *out = $value;
                 }
             }
-            (Operand::Slice(a), Operand::Scalar($v)) => map_with_ahead!(a, $out, $ahead, $u => $value),
-            (Operand::Scalar($u), Operand::Slice(b)) => map_with_ahead!(b, $out, $ahead, $v => $value),
+            (Operand::Slice(a), Operand::Scalar($v)) => map_with_prefetch!(a, $out, $ahead, $u => $value),
+            (Operand::Scalar($u), Operand::Slice(b)) => map_with_prefetch!(b, $out, $ahead, $v => $value),
             (Operand::Scalar($u), Operand::Scalar($v)) => $out.fill($value),
         }
     };
@@ -243,7 +249,7 @@ struct UnaryKernel<'a, T> {
     op: Unary,
     x: &'a [T],
     out: &'a mut [T],
-    ahead: Ahead,
+    ahead: Prefetch,
 }
 impl<T: Element> Kernel for UnaryKernel<'_, T> {
     type Output = ();
@@ -260,7 +266,7 @@ struct AffineKernel<'a> {
     scale: f32,
     shift: f32,
     out: &'a mut [f32],
-    ahead: Ahead,
+    ahead: Prefetch,
 }
 impl Kernel for AffineKernel<'_> {
     type Output = ();
@@ -269,7 +275,7 @@ impl Kernel for AffineKernel<'_> {
         let AffineKernel { op, x, scale, shift, out, ahead } = self;
         macro_rules! affine {
             ($function:path) => {
-                map_with_ahead!(x, out, ahead, v => $function(v * scale + shift))
+                map_with_prefetch!(x, out, ahead, v => $function(v * scale + shift))
             };
         }
         match op {
@@ -289,7 +295,7 @@ struct BinaryKernel<'a, T> {
     a: Operand<'a, T>,
     b: Operand<'a, T>,
     out: &'a mut [T],
-    ahead: Ahead,
+    ahead: Prefetch,
 }
 impl<T: Element> Kernel for BinaryKernel<'_, T> {
     type Output = ();
@@ -396,46 +402,46 @@ impl Element for f32 {
     const IS_HOT: bool = true;
 
     #[inline(always)]
-    fn unary_loops<I: Isa>(op: Unary, x: &[f32], out: &mut [f32], ahead: Ahead) {
+    fn unary_loops<I: Isa>(op: Unary, x: &[f32], out: &mut [f32], ahead: Prefetch) {
         match op {
-            Unary::Neg => map_with_ahead!(x, out, ahead, v => -v),
-            Unary::Abs => map_with_ahead!(x, out, ahead, v => v.abs()),
-            Unary::Sign => map_with_ahead!(x, out, ahead, v => math::sign(v)),
+            Unary::Neg => map_with_prefetch!(x, out, ahead, v => -v),
+            Unary::Abs => map_with_prefetch!(x, out, ahead, v => v.abs()),
+            Unary::Sign => map_with_prefetch!(x, out, ahead, v => math::sign(v)),
             Unary::Exp => map_chunks!(x, out, ahead, v => I::exp, v),
-            Unary::Expm1 => map_with_ahead!(x, out, ahead, v => math::expm1::<I>(v)),
+            Unary::Expm1 => map_with_prefetch!(x, out, ahead, v => math::expm1::<I>(v)),
             Unary::Log => map_chunks!(x, out, ahead, v => I::log, v),
-            Unary::Log1p => map_with_ahead!(x, out, ahead, v => math::log1p::<I>(v)),
-            Unary::Sqrt => map_with_ahead!(x, out, ahead, v => v.sqrt()),
-            Unary::Rsqrt => map_with_ahead!(x, out, ahead, v => math::rsqrt(v)),
-            Unary::Sin => map_with_ahead!(x, out, ahead, v => math::sin::<I>(v)),
-            Unary::Cos => map_with_ahead!(x, out, ahead, v => math::cos::<I>(v)),
-            Unary::Tanh => map_with_ahead!(x, out, ahead, v => math::tanh::<I>(v)),
-            Unary::Erf => map_with_ahead!(x, out, ahead, v => math::erf::<I>(v)),
+            Unary::Log1p => map_with_prefetch!(x, out, ahead, v => math::log1p::<I>(v)),
+            Unary::Sqrt => map_with_prefetch!(x, out, ahead, v => v.sqrt()),
+            Unary::Rsqrt => map_with_prefetch!(x, out, ahead, v => math::rsqrt(v)),
+            Unary::Sin => map_with_prefetch!(x, out, ahead, v => math::sin::<I>(v)),
+            Unary::Cos => map_with_prefetch!(x, out, ahead, v => math::cos::<I>(v)),
+            Unary::Tanh => map_with_prefetch!(x, out, ahead, v => math::tanh::<I>(v)),
+            Unary::Erf => map_with_prefetch!(x, out, ahead, v => math::erf::<I>(v)),
             Unary::Floor => map!(x, out, v => v.floor()),
             Unary::Ceil => map!(x, out, v => v.ceil()),
             Unary::Trunc => map!(x, out, v => v.trunc()),
             Unary::Round => map!(x, out, v => v.round_ties_even()),
-            Unary::Recip => map_with_ahead!(x, out, ahead, v => 1.0 / v),
+            Unary::Recip => map_with_prefetch!(x, out, ahead, v => 1.0 / v),
             Unary::Not | Unary::IsNan => undefined(op, "floats"),
         }
     }
 
     #[inline(always)]
-    fn binary_loops<I: Isa>(op: Binary, a: Operand<f32>, b: Operand<f32>, out: &mut [f32], ahead: Ahead) {
+    fn binary_loops<I: Isa>(op: Binary, a: Operand<f32>, b: Operand<f32>, out: &mut [f32], ahead: Prefetch) {
         match op {
-            Binary::Add => zip_with_ahead!(a, b, out, ahead, (u, v) => u + v),
-            Binary::Sub => zip_with_ahead!(a, b, out, ahead, (u, v) => u - v),
-            Binary::Mul => zip_with_ahead!(a, b, out, ahead, (u, v) => u * v),
+            Binary::Add => zip_with_prefetch!(a, b, out, ahead, (u, v) => u + v),
+            Binary::Sub => zip_with_prefetch!(a, b, out, ahead, (u, v) => u - v),
+            Binary::Mul => zip_with_prefetch!(a, b, out, ahead, (u, v) => u * v),
             Binary::Div => match (a, b) {
                 (Operand::Slice(a), Operand::Scalar(v)) if I::FMA && math::has_plain_reciprocal(v) => {
                     divide_by::<I>(a, v, out, ahead);
                 }
-                _ => zip_with_ahead!(a, b, out, ahead, (u, v) => u / v),
+                _ => zip_with_prefetch!(a, b, out, ahead, (u, v) => u / v),
             },
             Binary::Rem => zip!(a, b, out, (u, v) => u % v),
             Binary::Pow => zip!(a, b, out, (u, v) => math::pow::<I>(u, v)),
-            Binary::Min => zip_with_ahead!(a, b, out, ahead, (u, v) => math::min(u, v)),
-            Binary::Max => zip_with_ahead!(a, b, out, ahead, (u, v) => math::max(u, v)),
+            Binary::Min => zip_with_prefetch!(a, b, out, ahead, (u, v) => math::min(u, v)),
+            Binary::Max => zip_with_prefetch!(a, b, out, ahead, (u, v) => math::max(u, v)),
             other => undefined(other, "floats"),
         }
     }
@@ -457,7 +463,7 @@ impl Element for f32 {
 /// `x / v`, bit for bit, by three multiplications where the elements are neither tiny nor huge: a vector division takes
 /// several times as long. One element that needs the division makes its chunk need it.
 #[inline(always)]
-fn divide_by<I: Isa>(x: &[f32], v: f32, out: &mut [f32], ahead: Ahead) {
+fn divide_by<I: Isa>(x: &[f32], v: f32, out: &mut [f32], ahead: Prefetch) {
     let reciprocal = 1.0 / v;
     let (chunks, rest) = x.as_chunks::<CHUNK>();
     let (out_chunks, out_rest) = out.as_chunks_mut::<CHUNK>();
@@ -499,7 +505,7 @@ impl Kernel for AnyLarge<'_> {
 
 impl Element for f64 {
     #[inline(always)]
-    fn unary_loops<I: Isa>(op: Unary, x: &[f64], out: &mut [f64], _ahead: Ahead) {
+    fn unary_loops<I: Isa>(op: Unary, x: &[f64], out: &mut [f64], _prefetch: Prefetch) {
         match op {
             Unary::Neg => map!(x, out, v => -v),
             Unary::Abs => map!(x, out, v => v.abs()),
@@ -524,7 +530,13 @@ impl Element for f64 {
     }
 
     #[inline(always)]
-    fn binary_loops<I: Isa>(op: Binary, a: Operand<f64>, b: Operand<f64>, out: &mut [f64], _ahead: Ahead) {
+    fn binary_loops<I: Isa>(
+        op: Binary,
+        a: Operand<f64>,
+        b: Operand<f64>,
+        out: &mut [f64],
+        _prefetch: Prefetch,
+    ) {
         match op {
             Binary::Add => zip!(a, b, out, (u, v) => u + v),
             Binary::Sub => zip!(a, b, out, (u, v) => u - v),
@@ -548,7 +560,7 @@ macro_rules! integer_element {
     ($($type:ident: $abs:expr, $sign:expr, $pow:expr;)*) => { $(
         impl Element for $type {
             #[inline(always)]
-            fn unary_loops<I: Isa>(op: Unary, x: &[$type], out: &mut [$type], _ahead: Ahead) {
+            fn unary_loops<I: Isa>(op: Unary, x: &[$type], out: &mut [$type], _prefetch: Prefetch) {
                 match op {
                     Unary::Neg => map!(x, out, v => v.wrapping_neg()),
                     Unary::Abs => map!(x, out, v => $abs(v)),
@@ -560,7 +572,7 @@ macro_rules! integer_element {
             }
 
             #[inline(always)]
-            fn binary_loops<I: Isa>(op: Binary, a: Operand<$type>, b: Operand<$type>, out: &mut [$type], _ahead: Ahead) {
+            fn binary_loops<I: Isa>(op: Binary, a: Operand<$type>, b: Operand<$type>, out: &mut [$type], _prefetch: Prefetch) {
                 match op {
                     Binary::Add => zip!(a, b, out, (u, v) => u.wrapping_add(v)),
                     Binary::Sub => zip!(a, b, out, (u, v) => u.wrapping_sub(v)),

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod attend;
+mod attention;
 mod scatter;
 
 use super::CpuDevice;
 use crate::device::{Device, DeviceBuffer, Executable};
 use crate::tensor::HostTensor;
-use engine_core::fuse::fuse;
+use engine_core::fusion::fuse;
 use engine_core::ir::*;
 use engine_core::lower::primitives;
 use engine_core::op::Registry;

@@ -4,12 +4,12 @@ use super::compile::{self, Architecture, Kernels, Known};
 use super::graph::apart_from_captures;
 use super::libraries;
 use super::product::Library;
+use crate::autotune::Tuner;
 use crate::device::DeviceError;
-use crate::tuning::Tuner;
 use cudarc::driver::result::{DriverError, mem_get_info};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
-use engine_core::emit::Target;
+use engine_core::codegen::Target;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -137,7 +137,11 @@ fn target(capability: (i32, i32), most_shared_bytes: i32, n_processors: i32) -> 
     let is_ampere = capability >= (8, 0);
     Target {
         has_extremes: is_ampere,
-        ahead_bytes: if is_ampere { usize::try_from(most_shared_bytes - beside).unwrap_or(0) } else { 0 },
+        double_buffer_bytes: if is_ampere {
+            usize::try_from(most_shared_bytes - beside).unwrap_or(0)
+        } else {
+            0
+        },
         n_processors: usize::try_from(n_processors).unwrap_or(1),
         adds_four: capability >= (9, 0),
         ..Target::CUDA

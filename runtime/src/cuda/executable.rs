@@ -1,21 +1,21 @@
 //! A plan on a GPU: kernels loaded, memory allocated, steps captured.
 
+use super::autotune;
 use super::compile::{Function, Text};
 use super::context::{Context, failed};
 use super::event::Event;
 use super::graph::{apart_from_captures, capture};
-use super::lanes::Lanes;
 use super::launch::{Addresses, Prepared};
 use super::memory::{Memory, Pinned};
 use super::product::WORKSPACE_BYTES;
-use super::trial;
+use super::streams::PlanStreams;
 use crate::bindings;
 use crate::device::{Arrival, DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::emit::{FLAG_WORDS, first_finding, flag_words};
-use engine_core::fuse::{Operand, Use};
+use engine_core::codegen::{ASSERTION_WORDS, assertion_words, first_failure};
+use engine_core::fusion::{Operand, Use};
 use engine_core::ir::InputKind;
 use engine_core::plan::{BufferId, Place, Plan};
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ const TIMES_TO_PAY: usize = 16;
 pub struct CudaExecutable {
     context: Arc<Context>,
     plan: Arc<Plan>,
-    lanes: Lanes,
+    lanes: PlanStreams,
     arena: Memory,
     flag: Memory,
     /// The flag as of the end of the last run.
@@ -73,7 +73,7 @@ unsafe impl Send for CudaExecutable {}
 
 impl CudaExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<CudaExecutable, DeviceError> {
-        let has_checks = !plan.check_sites.is_empty();
+        let has_checks = !plan.assertions.is_empty();
         let prepare =
             |launch| Prepared::new(context, &plan, launch, seed, has_checks && plan.writes_state(launch));
         let mut launches = plan.launches.iter().map(prepare).collect::<Result<Vec<_>, DeviceError>>()?;
@@ -97,10 +97,10 @@ impl CudaExecutable {
         let lengths = lengths(launches.iter().map(Prepared::n_starts).sum());
         let reads_steps = plan.buffers.iter().any(|buffer| buffer.place == Place::Input(InputKind::Step));
         let mut executable = CudaExecutable {
-            lanes: Lanes::new(context, &scratch_bytes, workspace_bytes)?,
+            lanes: PlanStreams::new(context, &scratch_bytes, workspace_bytes)?,
             arena: Memory::new(context, plan.arena_bytes)?,
-            flag: Memory::new(context, 4 * flag_words(plan.check_nodes()))?,
-            flag_on_host: Pinned::new(context, FLAG_WORDS)?,
+            flag: Memory::new(context, 4 * assertion_words(plan.check_nodes()))?,
+            flag_on_host: Pinned::new(context, ASSERTION_WORDS)?,
             steps: Memory::new(context, 4 * lengths[2])?,
             context: Arc::clone(context),
             number_steps,
@@ -264,7 +264,7 @@ impl CudaExecutable {
                 .and_then(|()| result::stream::synchronize(stream))
         };
         done.map_err(|error| failed("running a step", &error))?;
-        let Some(finding) = first_finding(self.flag_on_host.words()) else { return Ok(()) };
+        let Some(finding) = first_failure(self.flag_on_host.words()) else { return Ok(()) };
         self.flag.clear()?;
         Err(RunError::violation(&self.plan, finding))
     }
@@ -363,7 +363,7 @@ impl CudaExecutable {
         for (number, time) in times.iter_mut().enumerate() {
             let enqueue = || self.launches[number].enqueue(&places());
             if time.seconds < SHORT_SECONDS && !self.writes_over_integers(number) {
-                time.seconds = trial::seconds(self.lanes.main(), enqueue)?;
+                time.seconds = autotune::seconds(self.lanes.main(), enqueue)?;
             } else {
                 let _apart = apart_from_captures();
                 enqueue()?;

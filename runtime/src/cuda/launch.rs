@@ -2,18 +2,20 @@
 
 mod panels;
 
+use super::autotune::{self, TuneKey};
 use super::compile::{Function, Text};
 use super::context::{Context, failed};
-use super::lanes::{Lane, Lanes};
 use super::memory::Memory;
 use super::product::{self, Places, Product, WORKSPACE_BYTES};
-use super::trial::{self, Question};
+use super::streams::{PlanStream, PlanStreams};
+use crate::autotune::Choice;
 use crate::device::DeviceError;
-use crate::tuning::Choice;
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::emit::{Argument, EmitError, FusedKernel, KernelSource, Target, absorbed, flag_words};
-use engine_core::fuse::{Class, ContractBody, Kernel, KernelBody, TileOp};
+use engine_core::codegen::{
+    Argument, CodegenError, KernelSource, KernelSpec, Target, absorbed, assertion_words,
+};
+use engine_core::fusion::{Class, FusedOp, Kernel, KernelBody, MatmulBody};
 use engine_core::ir::Type;
 use engine_core::plan::{BufferId, Launch, Plan, Precision};
 use engine_core::rules::Numerics;
@@ -65,7 +67,7 @@ pub struct Addresses<'a> {
     /// By buffer of the plan.
     pub buffers: &'a [CUdeviceptr],
     /// The stream with its scratch.
-    pub lane: &'a Lane,
+    pub lane: &'a PlanStream,
     /// The error flag.
     pub flag: &'a Memory,
 }
@@ -90,7 +92,7 @@ impl Prepared {
             prepared: Prepared { parts: vec![], beside: vec![], scratch_bytes: 0 },
         };
         match &plan.kernels[launch.kernel].body {
-            KernelBody::Contract(body) => match &body.rows {
+            KernelBody::Matmul(body) => match &body.rows {
                 None => contraction(body, &draft),
                 Some(rows) => folded(body, rows, &draft),
             },
@@ -112,18 +114,18 @@ impl Prepared {
             let memory = Memory::new(context, ty.bytes().next_multiple_of(16))?;
             // Indices are all the first.
             match ty.dtype.is_float() {
-                true => trial::fill(context, &memory, ty.dtype)?,
+                true => autotune::fill(context, &memory, ty.dtype)?,
                 false => memory.clear()?,
             }
             buffers[buffer] = memory.start();
             memories.push(memory);
         }
-        let lanes = Lanes::new(context, &[self.scratch_bytes], WORKSPACE_BYTES)?;
+        let lanes = PlanStreams::new(context, &[self.scratch_bytes], WORKSPACE_BYTES)?;
         // Of rows whose panels are not tried, nothing is known.
         lanes.lane(0).scratch.clear()?;
-        let flag = Memory::new(context, 4 * flag_words(plan.check_nodes()))?;
+        let flag = Memory::new(context, 4 * assertion_words(plan.check_nodes()))?;
         let addresses = Addresses { buffers: &buffers, lane: lanes.lane(0), flag: &flag };
-        trial::seconds(lanes.main(), || self.enqueue(&addresses))
+        autotune::seconds(lanes.main(), || self.enqueue(&addresses))
     }
 
     /// The kernels to be compiled.
@@ -222,7 +224,7 @@ impl Choice for Multiplier {
 
 /// A contraction by whoever is fastest: the library with as much of the epilogue as it takes over, the library by parts of
 /// long sums, or a kernel of its own.
-fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Result<Prepared, DeviceError> {
+fn contraction<'p>(body: &MatmulBody, draft: &dyn Fn() -> Drafts<'p>) -> Result<Prepared, DeviceError> {
     let by = |multiplier: Multiplier| match multiplier {
         Multiplier::Library => draft().by_library(body),
         Multiplier::InParts(parts) => draft().by_library_in_parts(parts),
@@ -235,7 +237,7 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
     }
     let Some(library) = by(Multiplier::Library)? else { return own() };
     let drafts = draft();
-    let cuts = FusedKernel::library_cuts(drafts.kernel, drafts.target());
+    let cuts = KernelSpec::library_splits(drafts.kernel, drafts.target());
     let mut multipliers = vec![Multiplier::Library];
     multipliers.extend(cuts.into_iter().map(Multiplier::InParts));
     multipliers.extend((n_flops <= MOST_FLOPS).then_some(Multiplier::Own));
@@ -243,7 +245,7 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
         return Ok(library);
     }
     let operands: Vec<&Type> = drafts.kernel.operands.iter().map(|operand| &operand.ty).collect();
-    let question = Question {
+    let question = TuneKey {
         subject: format!("who multiplies {}", product::text(body, drafts.precision)),
         details: format!(
             "{:?} {operands:?} {:?} {} {multipliers:?}",
@@ -251,8 +253,8 @@ fn contraction<'p>(body: &ContractBody, draft: &dyn Fn() -> Drafts<'p>) -> Resul
         ),
     };
     let is_possible = |known: &Multiplier| multipliers.contains(known);
-    let fastest = trial::recall(drafts.context, &question, is_possible, || {
-        trial::fastest(drafts.context, &multipliers, |multiplier| match by(multiplier)? {
+    let fastest = autotune::recall(drafts.context, &question, is_possible, || {
+        autotune::fastest(drafts.context, &multipliers, |multiplier| match by(multiplier)? {
             Some(prepared) => prepared.seconds(&drafts),
             None => Ok(f64::INFINITY),
         })
@@ -287,7 +289,7 @@ struct Drafts<'p> {
 
 impl Drafts<'_> {
     /// None if the library cannot compute it.
-    fn by_library(mut self, body: &ContractBody) -> Result<Option<Prepared>, DeviceError> {
+    fn by_library(mut self, body: &MatmulBody) -> Result<Option<Prepared>, DeviceError> {
         if !self.library_product(body)? {
             return Ok(None);
         }
@@ -296,7 +298,7 @@ impl Drafts<'_> {
 
     /// None if the library cannot compute the parts.
     fn by_library_in_parts(mut self, parts: usize) -> Result<Option<Prepared>, DeviceError> {
-        let (body, sum) = FusedKernel::cut_for_library(self.kernel, parts);
+        let (body, sum) = KernelSpec::split_for_library(self.kernel, parts);
         let dtype = body.dtype.accumulator();
         let Some(product) = Product::new(self.context, &body, dtype, None, self.precision)? else {
             return Ok(None);
@@ -312,13 +314,13 @@ impl Drafts<'_> {
             // What has to look for errors first does so for all of it.
             return self.own_kernels();
         }
-        self.kernels(vec![FusedKernel::own_product(self.kernel)], ProductPlace::Scratch)?;
+        self.kernels(vec![KernelSpec::own_product(self.kernel)], ProductPlace::Scratch)?;
         self.side_sums()
     }
 
     fn side_sums(mut self) -> Result<Prepared, DeviceError> {
         let before = std::mem::take(&mut self.prepared.parts);
-        self.kernels(FusedKernel::side_sums(self.kernel), ProductPlace::Scratch)?;
+        self.kernels(KernelSpec::side_sums(self.kernel), ProductPlace::Scratch)?;
         let sums = std::mem::replace(&mut self.prepared.parts, before);
         match self.is_guarded {
             true => self.prepared.parts.extend(sums),
@@ -329,7 +331,7 @@ impl Drafts<'_> {
 
     fn own_kernels(mut self) -> Result<Prepared, DeviceError> {
         let mut launches =
-            FusedKernel::launches(self.kernel, self.target()).map_err(|error| self.not_emitted(&error))?;
+            KernelSpec::launches(self.kernel, self.target()).map_err(|error| self.not_emitted(&error))?;
         if self.plan.scatters_in_place(self.launch) {
             launches.remove(0);
         }
@@ -337,7 +339,7 @@ impl Drafts<'_> {
         Ok(self.prepared)
     }
 
-    fn library_product(&mut self, body: &ContractBody) -> Result<bool, DeviceError> {
+    fn library_product(&mut self, body: &MatmulBody) -> Result<bool, DeviceError> {
         // What writes state heeds the error flag, which the library does not.
         let whole = if self.is_guarded { None } else { absorbed(self.kernel, body) };
         if let Some(epilogue) = whole {
@@ -358,7 +360,7 @@ impl Drafts<'_> {
             self.prepared.scratch_bytes = n_points * body.dtype.accumulator().size();
         }
         self.push_product(product, place, None);
-        self.kernels(vec![FusedKernel::epilogue(self.kernel)], place)?;
+        self.kernels(vec![KernelSpec::epilogue(self.kernel)], place)?;
         Ok(true)
     }
 
@@ -370,11 +372,11 @@ impl Drafts<'_> {
     }
 
     /// The first result of the product's type and size, unless it has to wait for the error flag or is read as well.
-    fn place_of_product(&self, body: &ContractBody) -> ProductPlace {
+    fn place_of_product(&self, body: &MatmulBody) -> ProductPlace {
         let n_points = body.batch * body.m * body.n;
         let dtype = body.dtype.accumulator();
         let results = body.epilogue.insts.iter().filter_map(|inst| match &inst.op {
-            TileOp::Store { operand, access, .. } if inst.class == Class::Element && inst.dtype == dtype => {
+            FusedOp::Store { operand, access, .. } if inst.class == Class::Element && inst.dtype == dtype => {
                 access.is_identity(n_points).then(|| self.launch.buffers[*operand])
             }
             _ => None,
@@ -387,7 +389,7 @@ impl Drafts<'_> {
         }
     }
 
-    fn kernels(&mut self, launches: Vec<FusedKernel>, product: ProductPlace) -> Result<(), DeviceError> {
+    fn kernels(&mut self, launches: Vec<KernelSpec>, product: ProductPlace) -> Result<(), DeviceError> {
         if !self.is_guarded {
             return launches.iter().try_for_each(|fused| self.push_kernel(fused, product));
         }
@@ -397,13 +399,13 @@ impl Drafts<'_> {
         {
             return self.push_kernel(&only.clone().guarded(), product);
         }
-        for checks in launches.iter().filter_map(FusedKernel::checks_only) {
+        for checks in launches.iter().filter_map(KernelSpec::checks_only) {
             self.push_kernel(&checks, product)?;
         }
         launches.into_iter().try_for_each(|fused| self.push_kernel(&fused.guarded(), product))
     }
 
-    fn push_kernel(&mut self, fused: &FusedKernel, product: ProductPlace) -> Result<(), DeviceError> {
+    fn push_kernel(&mut self, fused: &KernelSpec, product: ProductPlace) -> Result<(), DeviceError> {
         let part = self.kernel_part(fused, product)?;
         if part.source.cube_count_for(part.source.points) == 0 {
             return Ok(());
@@ -413,7 +415,7 @@ impl Drafts<'_> {
         Ok(())
     }
 
-    fn kernel_part(&self, fused: &FusedKernel, product: ProductPlace) -> Result<KernelPart, DeviceError> {
+    fn kernel_part(&self, fused: &KernelSpec, product: ProductPlace) -> Result<KernelPart, DeviceError> {
         let source =
             fused.clone().on(self.target()).cuda_source().map_err(|error| self.not_emitted(&error))?;
         let pointers = source.arguments.iter().map(|argument| match (*argument, product) {
@@ -429,11 +431,11 @@ impl Drafts<'_> {
 
     fn target(&self) -> Target {
         let target = self.context.target;
-        let has_rough_functions = target.has_rough_functions && self.plan.numerics != Numerics::Strict;
-        Target { has_rough_functions, ..target }
+        let has_fast_math = target.has_fast_math && self.plan.numerics != Numerics::Strict;
+        Target { has_fast_math, ..target }
     }
 
-    fn not_emitted(&self, error: &EmitError) -> DeviceError {
+    fn not_emitted(&self, error: &CodegenError) -> DeviceError {
         DeviceError::not_emitted(&self.context.name, &self.kernel.name, error)
     }
 }

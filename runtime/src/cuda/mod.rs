@@ -6,28 +6,28 @@
 //! algorithms), `launch` is one
 //! launch of a plan made ready, `lanes` are the streams they run on, `staging` brings rows to them from the host, `graph` a captured run of steps, `executable` runs a plan.
 
+mod autotune;
 mod compile;
 mod context;
 mod event;
 mod executable;
 mod graph;
-mod lanes;
 mod launch;
 mod libraries;
 mod memory;
 mod product;
 mod staging;
-mod trial;
+mod streams;
 
 #[cfg(test)]
 mod tests;
 
+use crate::autotune::Tuning;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, Staging};
-use crate::tuning::Tuning;
 use compile::Known;
 use context::Context;
-use engine_core::emit::{MOST_ROWS_CHECKED, Target, most_keys, most_selected};
-use engine_core::fuse::{Abilities, MAX_OPERANDS, RowFolds};
+use engine_core::codegen::{MOST_ROWS_CHECKED, Target, most_keys, most_selected};
+use engine_core::fusion::{Abilities, MAX_OPERANDS, RowFolds};
 use engine_core::op::gpu::GpuLimits;
 use engine_core::plan::Plan;
 use executable::CudaExecutable;
@@ -40,7 +40,7 @@ pub fn abilities() -> Abilities {
     Abilities {
         most_queries: 8,
         most_keys: most_keys(&Target::CUDA),
-        attends_doubles: false,
+        attention_in_f64: false,
         most_rows_checked: MOST_ROWS_CHECKED,
         row_folds: RowFolds::Selections { most: most_selected(&GpuLimits::CUDA) },
         most_operands: MAX_OPERANDS,

@@ -1,8 +1,8 @@
 //! Matrix products by cuBLASLt.
 
+use super::autotune::{self, Algorithm, Tensors, Trial, TuneKey};
 use super::context::{Context, no_room_for};
 use super::memory::Memory;
-use super::trial::{self, Algorithm, Question, Tensors, Trial};
 use crate::device::DeviceError;
 use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys::{
@@ -11,8 +11,8 @@ use cudarc::cublaslt::sys::{
     cublasLtReductionScheme_t, cudaDataType,
 };
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::emit::{Activation, LibraryEpilogue, LibraryMatrix, library_matrices};
-use engine_core::fuse::{ContractBody, MatrixOperand};
+use engine_core::codegen::{Activation, LibraryEpilogue, LibraryMatrix, library_matrices};
+use engine_core::fusion::{MatmulBody, MatrixOperand};
 use engine_core::ir::DType;
 use engine_core::plan::{ALIGNMENT, Precision};
 use std::ffi::{c_int, c_void};
@@ -101,7 +101,7 @@ impl Product {
     /// not as it should be.
     pub fn new(
         context: &Arc<Context>,
-        body: &ContractBody,
+        body: &MatmulBody,
         dtype: DType,
         epilogue: Option<LibraryEpilogue>,
         precision: Precision,
@@ -131,7 +131,7 @@ impl Product {
         };
         // Some of the library's algorithms turn NaN into 0 there.
         let clamps = epilogue.is_some_and(|epilogue| epilogue.activation == Activation::Relu);
-        let question = Question {
+        let question = TuneKey {
             subject: format!("algorithm of {}", text(body, precision)),
             details: format!("{body:?} {dtype} {epilogue:?} {precision:?} {RULES}"),
         };
@@ -150,7 +150,7 @@ impl Product {
         };
         // The library's advice on the first product takes as long as all else, so it is asked for where nothing is known.
         let advised = || algorithms(&context.library, matmul, layouts, alignments, dtype);
-        let chosen = trial::recall(context, &question, is_possible, || {
+        let chosen = autotune::recall(context, &question, is_possible, || {
             let mut algorithms = advised()?;
             if algorithms.len() < 2 && !clamps {
                 return Ok(Algorithm(algorithms.first().copied()));
@@ -164,7 +164,7 @@ impl Product {
             }
             trial.fill()?;
             let seconds = |algorithm| trial.seconds(&product, &algorithm);
-            Ok(Algorithm(Some(trial::fastest(context, &algorithms, seconds)?)))
+            Ok(Algorithm(Some(autotune::fastest(context, &algorithms, seconds)?)))
         });
         let Algorithm(chosen) = match chosen {
             // There is no room to try any.
@@ -238,8 +238,8 @@ impl Product {
 }
 
 /// A product in a few words: `f32 128x784 @ 784x256 in tf32`.
-pub fn text(body: &ContractBody, precision: Precision) -> String {
-    let ContractBody { batch, m, n, k, dtype, .. } = body;
+pub fn text(body: &MatmulBody, precision: Precision) -> String {
+    let MatmulBody { batch, m, n, k, dtype, .. } = body;
     let batches = if *batch > 1 { format!("{batch} of ") } else { String::new() };
     let precision = match precision {
         Precision::Tf32 if *dtype == DType::F32 => " in tf32",
@@ -432,7 +432,7 @@ struct Layout(sys::cublasLtMatrixLayout_t);
 impl Layout {
     /// `[rows, columns]` are those of the factor as it is multiplied.
     fn of_factor(
-        body: &ContractBody,
+        body: &MatmulBody,
         factor: &LibraryMatrix,
         [rows, columns]: [usize; 2],
     ) -> Result<Layout, CublasError> {

@@ -4,9 +4,9 @@
 
 use super::compile::{compile, version};
 use super::libraries::open_beside;
-use engine_core::emit::FusedKernel;
-use engine_core::emit::Target;
-use engine_core::fuse::{Kernel, KernelBody, fuse};
+use engine_core::codegen::KernelSpec;
+use engine_core::codegen::Target;
+use engine_core::fusion::{Kernel, KernelBody, fuse};
 use engine_core::ir::*;
 use engine_core::op::Registry;
 use engine_core::plan::plan;
@@ -55,9 +55,9 @@ fn the_compiler_takes_the_emitted_texts() {
     }
     for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
         for kernel in kernels(dtype) {
-            let mut launches = FusedKernel::launches(&kernel, Target::CUDA).unwrap();
-            if let KernelBody::Contract(_) = kernel.body {
-                launches.push(FusedKernel::epilogue(&kernel));
+            let mut launches = KernelSpec::launches(&kernel, Target::CUDA).unwrap();
+            if let KernelBody::Matmul(_) = kernel.body {
+                launches.push(KernelSpec::epilogue(&kernel));
             }
             for fused in launches {
                 for fused in [Some(fused.clone()), Some(fused.clone().guarded()), fused.checks_only()]

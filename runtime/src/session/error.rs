@@ -261,7 +261,7 @@ impl SessionError {
                 let decl = pipeline.data.iter().find(|decl| decl.name == *data)?;
                 Some((decl.span?, format!("`{data}` comes from here")))
             }
-            SessionError::Run { source: RunError::Violation { node, span: Some(span), .. }, .. } => {
+            SessionError::Run { source: RunError::Assertion { node, span: Some(span), .. }, .. } => {
                 Some((*span, format!("`{node}` is part of this")))
             }
             SessionError::Device(error) => error.place().or_else(|| declared(error, pipeline)),

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn given(text: &str, dtype: DType, extents: &[usize]) -> Result<HostTensor, String> {
-        let given = engine_core::source::given_text(text)?;
+        let given = engine_core::front::given_text(text)?;
         tensor_of(&given, &Type::new(dtype, extents)).map_err(|fault| match fault {
             GivenFault::Unfit(why) => why,
             GivenFault::File(error) => error.to_string(),

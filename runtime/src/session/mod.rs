@@ -47,12 +47,12 @@ use engine_core::plan::{Place, Plan};
 use engine_core::stage::expect_declared;
 use indexmap::IndexMap;
 
+use crate::autotune::Tuning;
 use crate::checkpoint::{self, Checkpoint};
 use crate::data::source::{DataSet, LoadContext, Sources};
 use crate::device::{Device, Executable, largest_tensors};
 use crate::files::{Disk, Overwrite, RealDisk};
 use crate::tensor::HostTensor;
-use crate::tuning::Tuning;
 use background::Background;
 use resident::Resident;
 use rows::DataInputs;

@@ -3,9 +3,9 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
+use crate::autotune::Tuning;
 use crate::data::source::DataSet;
 use crate::tensor::HostTensor;
-use crate::tuning::Tuning;
 
 /// A whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod autotune;
 mod kills;
-mod tuning;
 mod windows;
 
 use std::fs;
@@ -17,11 +17,11 @@ use engine_core::plan::{Buffer, Precision};
 use engine_core::stage::{Rows, SplitShape};
 
 use super::*;
+use crate::autotune::{Choice, Tuner};
 use crate::data::shuffle::epoch_order;
 use crate::data::source::{Provenance, Split};
 use crate::device::{DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, KernelTime, RunError};
 use crate::tensor::HostTensor;
-use crate::tuning::{Choice, Tuner};
 
 /// Plans `w += 0.5·(mean of the batch − w)`, with a slot that counts rows; measures the loss `(mean − w)²`.
 /// Evaluates `|x − w|`. Infers `y = x·w`.
@@ -73,7 +73,7 @@ fn plan(name: String, buffers: Vec<Buffer>, outputs: &[(&str, usize)]) -> Arc<Pl
         n_streams: 1,
         matmul: Precision::default(),
         numerics: Default::default(),
-        check_sites: vec![],
+        assertions: vec![],
         places: vec![],
         values: vec![],
     })

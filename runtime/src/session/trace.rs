@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use engine_core::diag::Span;
-use engine_core::fuse::op_name;
+use engine_core::fusion::op_name;
 use engine_core::ir::{Graph, InputKind, NodeOp, Symbol, Value};
 use engine_core::op::Registry;
 use engine_core::oracle::{Computed, Oracle, OracleTensor};

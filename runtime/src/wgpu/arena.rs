@@ -115,7 +115,7 @@ fn meet(a: Life, b: Life) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use engine_core::fuse::fuse;
+    use engine_core::fusion::fuse;
     use engine_core::ir::{Builder, DType, Graph, InputKind, Monoid, NodeOp, Type};
     use engine_core::op::Registry;
     use engine_core::plan::plan;

@@ -10,7 +10,7 @@ use cubecl_runtime::compiler::CubeTask;
 use cubecl_runtime::kernel::KernelTask;
 use cubecl_wgpu::WgslCompiler;
 use dashmap::DashMap;
-use engine_core::emit::{EmitError, FusedKernel};
+use engine_core::codegen::{CodegenError, KernelSpec};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,14 +41,14 @@ pub struct Pipeline {
 ///
 /// # Errors
 /// If it computes something that its target cannot.
-pub fn text(fused: &FusedKernel) -> Result<Source, EmitError> {
+pub fn text(fused: &KernelSpec) -> Result<Source, CodegenError> {
     // `compile` cannot fail gently, so failures are found before.
     fused.try_define()?;
     let options = WgpuCompilationOptions { supports_u64: fused.target().has_i64, ..Default::default() };
     let task = KernelTask::<WgslCompiler, _>::new(fused.clone());
     let address = fused.address().unsigned_type();
     let compiled = task.compile(&mut WgslCompiler::default(), &options, ExecutionMode::Unchecked, address);
-    let compiled = compiled.map_err(|error| EmitError::Compiler(error.to_string()))?;
+    let compiled = compiled.map_err(|error| CodegenError::Compiler(error.to_string()))?;
     let text = with_halves(&compiled.source);
     Ok(Source {
         shared_bytes: compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_bytes()),
@@ -108,7 +108,7 @@ fn closing(text: &str) -> usize {
 ///
 /// # Errors
 /// If it does, or computes something that the GPU or the compiler cannot.
-pub fn source(context: &Context, owner: &str, fused: &FusedKernel) -> Result<Source, DeviceError> {
+pub fn source(context: &Context, owner: &str, fused: &KernelSpec) -> Result<Source, DeviceError> {
     let unsupported = |reason: String| DeviceError::Unsupported {
         device: context.name.clone(),
         kernel: owner.to_string(),

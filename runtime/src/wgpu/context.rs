@@ -2,14 +2,14 @@
 
 use super::Adapter;
 use super::compile::Pipelines;
-use super::kept::Kept;
 use super::matrix;
+use super::pipeline_cache::Kept;
 use super::probe;
+use crate::autotune::Tuner;
 use crate::cache::DiskCache;
 use crate::device::DeviceError;
 use crate::panics::caught;
-use crate::tuning::Tuner;
-use engine_core::emit::Target;
+use engine_core::codegen::Target;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

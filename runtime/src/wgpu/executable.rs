@@ -4,10 +4,10 @@ use super::arena::Arena;
 use super::context::Context;
 use super::launch::{Bound, Dispatch, dispatches};
 use super::memory::{Memory, Staging, VECTOR};
-use super::pace::{MOST_STEPS, Portion};
+use super::submission::{MOST_STEPS, Portion};
 use crate::bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
-use engine_core::emit::{FLAG_WORDS, first_finding, flag_words};
+use engine_core::codegen::{ASSERTION_WORDS, assertion_words, first_failure};
 use engine_core::ir::InputKind;
 use engine_core::plan::{ALIGNMENT, BufferId, Place, Plan};
 use std::ops::Range;
@@ -44,13 +44,13 @@ impl WgpuExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<WgpuExecutable, DeviceError> {
         let dispatches = dispatches(context, &plan, seed)?;
         let steps = Memory::new(context, MOST_STEPS as usize * ALIGNMENT)?;
-        let flag = Memory::new(context, 4 * flag_words(plan.check_nodes()))?;
+        let flag = Memory::new(context, 4 * assertion_words(plan.check_nodes()))?;
         let infos = infos(context, &dispatches)?;
         let scratch = Memory::new(context, scratch_bytes(&dispatches));
         let scratch = scratch.map_err(|error| error.of_buffer(&scratch_name(&plan, &dispatches)))?;
         Ok(WgpuExecutable {
             arena: Arena::new(context, &plan)?,
-            flag_on_host: Staging::new(context, 4 * FLAG_WORDS)?,
+            flag_on_host: Staging::new(context, 4 * ASSERTION_WORDS)?,
             bound: plan.buffers.iter().map(|_| None).collect(),
             context: Arc::clone(context),
             groups: vec![],
@@ -185,7 +185,7 @@ impl WgpuExecutable {
     }
 
     fn has_checks(&self) -> bool {
-        !self.plan.check_sites.is_empty()
+        !self.plan.assertions.is_empty()
     }
 
     /// Waits for everything, and looks at the error flag, which was taken at the end.
@@ -193,13 +193,13 @@ impl WgpuExecutable {
         if !self.has_checks() {
             return Ok(self.context.wait()?);
         }
-        let mut bytes = [0; 4 * FLAG_WORDS];
+        let mut bytes = [0; 4 * ASSERTION_WORDS];
         self.flag_on_host.read(&mut bytes)?;
-        let mut words = [0; FLAG_WORDS];
+        let mut words = [0; ASSERTION_WORDS];
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
             *word = u32::from_le_bytes(*bytes);
         }
-        let Some(finding) = first_finding(&words) else { return Ok(()) };
+        let Some(finding) = first_failure(&words) else { return Ok(()) };
         self.flag.write(0, &vec![0; self.flag.bytes()])?;
         Err(RunError::violation(&self.plan, finding))
     }

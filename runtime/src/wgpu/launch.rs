@@ -1,12 +1,12 @@
 //! One launch of a plan, made ready: its dispatches with what they bind.
 
+use super::autotune;
 use super::compile::{self, Pipeline, Source};
 use super::context::Context;
 use super::matrix::Block;
-use super::trial;
 use crate::device::DeviceError;
-use engine_core::emit::{Argument, Cut, FusedKernel, Target};
-use engine_core::fuse::{Kernel, KernelBody};
+use engine_core::codegen::{Argument, KernelSpec, SplitK, Target};
+use engine_core::fusion::{Kernel, KernelBody};
 use engine_core::plan::{BufferId, Plan};
 use engine_core::rules::Numerics;
 use std::sync::Arc;
@@ -56,16 +56,16 @@ impl Dispatch {
 
 /// A way to compute a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Variant {
     /// By kernels in tiles.
-    Tiles(Cut),
+    Tiles(SplitK),
     /// On matrix units, and the epilogue as a kernel over the result.
     Matrices(Block),
 }
 
 /// All dispatches of a plan, in order, their kernels compiled.
 pub fn dispatches(context: &Arc<Context>, plan: &Plan, seed: u64) -> Result<Vec<Dispatch>, DeviceError> {
-    let has_checks = !plan.check_sites.is_empty();
+    let has_checks = !plan.assertions.is_empty();
     let mut dispatches = vec![];
     for (number, launch) in plan.launches.iter().enumerate() {
         let is_guarded = has_checks && plan.writes_state(launch);
@@ -107,13 +107,13 @@ pub struct Draft<'p> {
 
 impl Draft<'_> {
     fn add(self, is_in_place: bool, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {
-        if let Some(way) = trial::way(self.context, self.kernel)? {
+        if let Some(way) = autotune::way(self.context, self.kernel)? {
             self.product(way, dispatches)?;
             let target = self.target();
-            let sums = FusedKernel::side_sums(self.kernel).into_iter().map(|fused| fused.on(target));
+            let sums = KernelSpec::side_sums(self.kernel).into_iter().map(|fused| fused.on(target));
             return self.push_all(sums.collect(), dispatches);
         }
-        let launches = FusedKernel::launches(self.kernel, self.target());
+        let launches = KernelSpec::launches(self.kernel, self.target());
         let mut launches = launches
             .map_err(|error| DeviceError::not_emitted(&self.context.name, &self.kernel.name, &error))?;
         if is_in_place {
@@ -123,13 +123,15 @@ impl Draft<'_> {
     }
 
     /// The product in one of the ways there are, with its epilogue and without the sums beside it.
-    pub fn product(self, way: Way, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {
+    pub fn product(self, way: Variant, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {
         let target = self.target();
         match way {
-            Way::Tiles(cut) => self.push_all(FusedKernel::cut_product(self.kernel, target, cut), dispatches),
-            Way::Matrices(block) => {
+            Variant::Tiles(cut) => {
+                self.push_all(KernelSpec::split_k_product(self.kernel, target, cut), dispatches)
+            }
+            Variant::Matrices(block) => {
                 dispatches.push(self.matrices(block)?);
-                self.push_all(vec![FusedKernel::epilogue(self.kernel).on(target)], dispatches)
+                self.push_all(vec![KernelSpec::epilogue(self.kernel).on(target)], dispatches)
             }
         }
     }
@@ -138,13 +140,13 @@ impl Draft<'_> {
     fn target(self) -> Target {
         let target = self.context.target;
         let is_strict = self.plan.is_some_and(|plan| plan.numerics == Numerics::Strict);
-        Target { has_rough_functions: target.has_rough_functions && !is_strict, ..target }
+        Target { has_fast_math: target.has_fast_math && !is_strict, ..target }
     }
 
-    fn push_all(self, launches: Vec<FusedKernel>, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {
+    fn push_all(self, launches: Vec<KernelSpec>, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {
         if self.is_guarded {
             // Bad indices are found before anything is written.
-            for checks in launches.iter().filter_map(FusedKernel::checks_only) {
+            for checks in launches.iter().filter_map(KernelSpec::checks_only) {
                 dispatches.extend(self.dispatch(&checks)?);
             }
         }
@@ -156,7 +158,7 @@ impl Draft<'_> {
     }
 
     /// None if it has no points.
-    fn dispatch(self, fused: &FusedKernel) -> Result<Option<Dispatch>, DeviceError> {
+    fn dispatch(self, fused: &KernelSpec) -> Result<Option<Dispatch>, DeviceError> {
         let points = fused.n_points();
         let Some(grid) = grid(fused.cube_count_for(points), &self.context.limits) else {
             return Ok(None);
@@ -170,7 +172,7 @@ impl Draft<'_> {
 
     fn matrices(self, block: Block) -> Result<Dispatch, DeviceError> {
         let refused = || self.unsupported("the matrices do not fit its matrix units".to_string());
-        let KernelBody::Contract(body) = &self.kernel.body else { return Err(refused()) };
+        let KernelBody::Matmul(body) = &self.kernel.body else { return Err(refused()) };
         let source = block.source(body).ok_or_else(refused)?;
         let operands = [body.lhs.operand, body.rhs.operand].map(Argument::Operand);
         let arguments = operands.into_iter().chain([Argument::Product]).map(|argument| self.bound(argument));
@@ -229,7 +231,7 @@ fn amount(bytes: u64) -> String {
 /// Bytes of a contraction's product before its epilogue.
 fn product_bytes(kernel: &Kernel) -> usize {
     match &kernel.body {
-        KernelBody::Contract(body) => body.batch * body.m * body.n * body.dtype.accumulator().size(),
+        KernelBody::Matmul(body) => body.batch * body.m * body.n * body.dtype.accumulator().size(),
         _ => 0,
     }
 }

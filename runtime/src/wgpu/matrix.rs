@@ -3,7 +3,7 @@
 //! goes to the scratch in `f32`, where the epilogue finds it.
 
 use super::compile::Source;
-use engine_core::fuse::{ContractBody, Kernel, KernelBody, MatrixOperand};
+use engine_core::fusion::{Kernel, KernelBody, MatmulBody, MatrixOperand};
 use engine_core::ir::DType;
 use std::fmt::Write;
 
@@ -38,7 +38,7 @@ const BLOCKS: [Block; 4] = [
 /// The blocks that a kernel's product can be cut into without a rest, and that a GPU has room for; none if it is no product
 /// of halves.
 pub fn blocks(kernel: &Kernel, limits: &wgpu::Limits) -> Vec<Block> {
-    let KernelBody::Contract(body) = &kernel.body else { return vec![] };
+    let KernelBody::Matmul(body) = &kernel.body else { return vec![] };
     // Checks run before anything is multiplied, and would look at the product.
     let Some(slices) = slices(body) else { return vec![] };
     if body.dtype != DType::F16 || body.epilogue.has_checks() || body.rows.is_some() {
@@ -63,7 +63,7 @@ struct Slice {
 }
 
 /// Both matrices, if their neighbours are read at once.
-fn slices(body: &ContractBody) -> Option<[Slice; 2]> {
+fn slices(body: &MatmulBody) -> Option<[Slice; 2]> {
     let slice = |matrix: MatrixOperand, name, across: i64, along: i64| {
         let is_along = along == 1;
         let pitch = if is_along { across } else { along };
@@ -91,12 +91,12 @@ impl Block {
     }
 
     /// Blocks along each axis.
-    pub fn grid(&self, body: &ContractBody) -> [usize; 3] {
+    pub fn grid(&self, body: &MatmulBody) -> [usize; 3] {
         [body.n / self.sides[1], body.m / self.sides[0], body.batch]
     }
 
     /// Whether a GPU takes its threads, what they share, and as many blocks.
-    fn fits(&self, body: &ContractBody, slices: &[Slice; 2], limits: &wgpu::Limits) -> bool {
+    fn fits(&self, body: &MatmulBody, slices: &[Slice; 2], limits: &wgpu::Limits) -> bool {
         let most_threads =
             limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x);
         let words: usize = slices.iter().zip(self.sides).map(|(slice, side)| self.words(slice, side)).sum();
@@ -113,7 +113,7 @@ impl Block {
     }
 
     /// The text of a product; its buffers are the matrices and the result. None if the matrices do not fit.
-    pub fn source(&self, body: &ContractBody) -> Option<Source> {
+    pub fn source(&self, body: &MatmulBody) -> Option<Source> {
         let slices = slices(body)?;
         let mut text = String::from("enable f16;\nenable wgpu_cooperative_matrix;\n");
         let mut shared_bytes = 0;
@@ -136,8 +136,8 @@ impl Block {
         Some(Source { text, entry: "product".to_string(), n_buffers: 3, shared_bytes })
     }
 
-    fn body(&self, text: &mut String, body: &ContractBody, slices: &[Slice; 2]) {
-        let ContractBody { m, n, k, .. } = *body;
+    fn body(&self, text: &mut String, body: &MatmulBody, slices: &[Slice; 2]) {
+        let MatmulBody { m, n, k, .. } = *body;
         let ([rows, columns], depth) = (self.sides, self.depth);
         let across = columns / self.plane[1];
         let squares = self.plane.map(|extent| extent / SQUARE);
@@ -265,7 +265,7 @@ mod tests {
                 let [row, col] = if is_lhs { strides } else { [strides[1], strides[0]] };
                 MatrixOperand { operand, offset: 8, batch: 256 * 512, row, col }
             };
-            let body = ContractBody {
+            let body = MatmulBody {
                 batch: 3,
                 m: 256,
                 n: 128,
@@ -273,8 +273,8 @@ mod tests {
                 lhs: matrix(0, is_lhs_along, true, 256, 512),
                 rhs: matrix(1, is_rhs_along, false, 128, 512),
                 dtype: DType::F16,
-                epilogue: engine_core::fuse::Tile {
-                    domain: engine_core::fuse::Domain { outer: 3 * 256, row: 128, inner: 1 },
+                epilogue: engine_core::fusion::FusedBody {
+                    domain: engine_core::fusion::Domain { outer: 3 * 256, row: 128, inner: 1 },
                     insts: vec![],
                 },
                 side_sums: vec![],

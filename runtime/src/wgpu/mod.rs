@@ -8,30 +8,30 @@
 //! `executable` runs a plan.
 
 mod arena;
+mod autotune;
 mod compile;
 mod context;
 mod executable;
-mod kept;
 mod launch;
 mod matrix;
 mod memory;
-mod pace;
+mod pipeline_cache;
 mod probe;
-mod trial;
+mod submission;
 
 #[cfg(test)]
 mod tests;
 
+use crate::autotune::Tuning;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 use crate::panics::caught;
-use crate::tuning::Tuning;
 use context::{Asked, Context};
-use engine_core::emit::{EmitError, FusedKernel, Target, most_keys, most_selected};
-use engine_core::fuse::{Abilities, Kernel, MAX_OPERANDS, RowFolds};
+use engine_core::codegen::{CodegenError, KernelSpec, Target, most_keys, most_selected};
+use engine_core::fusion::{Abilities, Kernel, MAX_OPERANDS, RowFolds};
 use engine_core::plan::Plan;
 use executable::WgpuExecutable;
-use kept::Kept;
 use memory::Memory;
+use pipeline_cache::Kept;
 use std::sync::Arc;
 
 /// Which GPU to open.
@@ -59,7 +59,7 @@ pub fn abilities(target: &Target) -> Abilities {
     Abilities {
         most_queries: 8,
         most_keys: most_keys(target),
-        attends_doubles: false,
+        attention_in_f64: false,
         most_rows_checked: 0,
         row_folds: RowFolds::Selections { most: most_selected(&target.limits()) },
         most_operands: target.most_tensors.min(MAX_OPERANDS),
@@ -70,16 +70,16 @@ pub fn abilities(target: &Target) -> Abilities {
 ///
 /// # Errors
 /// If it computes something that such a GPU, or WGSL, cannot.
-pub fn texts(kernel: &Kernel) -> Result<Vec<String>, EmitError> {
-    FusedKernel::launches(kernel, USUAL)?.iter().map(text).collect()
+pub fn texts(kernel: &Kernel) -> Result<Vec<String>, CodegenError> {
+    KernelSpec::launches(kernel, USUAL)?.iter().map(text).collect()
 }
 
 /// The WGSL of a launch, for the GPU that it was made for; needs no GPU.
 ///
 /// # Errors
 /// If it computes something that such a GPU, or WGSL, cannot.
-pub fn text(fused: &FusedKernel) -> Result<String, EmitError> {
-    let made = caught(|| compile::text(fused)).map_err(EmitError::Compiler)?;
+pub fn text(fused: &KernelSpec) -> Result<String, CodegenError> {
+    let made = caught(|| compile::text(fused)).map_err(CodegenError::Compiler)?;
     made.map(|source| source.text)
 }
 

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::executable::whole;
 use super::memory::Memory;
 use crate::device::DeviceError;
-use engine_core::emit::Target;
+use engine_core::codegen::Target;
 use half::f16;
 use std::sync::Arc;
 

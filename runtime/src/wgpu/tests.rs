@@ -1,14 +1,14 @@
 #![allow(clippy::unwrap_used)]
 //! What memory of a GPU does by itself. Results of kernels are compared in `tests/gpu.rs` of the root package.
 
-use super::launch::Way;
+use super::launch::Variant;
 use super::memory::Staging;
 use super::*;
+use crate::autotune::Choice;
 use crate::cache::DiskCache;
 use crate::cpu::CpuDevice;
 use crate::device::RunError;
-use crate::tuning::Choice;
-use engine_core::fuse::{fuse, fuse_with};
+use engine_core::fusion::{fuse, fuse_with};
 use engine_core::ir::*;
 use engine_core::op::Registry;
 use engine_core::plan::{Place, plan};
@@ -330,24 +330,26 @@ fn product(dtype: DType, [m, n, k]: [usize; 3]) -> Kernel {
 fn the_fastest_of_some_ways_is_one_of_them() {
     let Some(gpu) = gpu() else { return };
     let kernel = product(DType::F32, [128, 160, 512]);
-    let ways: Vec<Way> = FusedKernel::cuts(&kernel, gpu.context.target).into_iter().map(Way::Tiles).collect();
+    let ways: Vec<Variant> =
+        KernelSpec::splits(&kernel, gpu.context.target).into_iter().map(Variant::Tiles).collect();
     assert!(ways.len() > 2);
-    let found = trial::fastest(&gpu.context, &kernel, &ways).unwrap();
+    let found = autotune::fastest(&gpu.context, &kernel, &ways).unwrap();
     assert!(ways.contains(&found));
     // Nothing is tried where all are slow.
-    assert_eq!(trial::way(&gpu.context, &kernel).unwrap(), Some(ways[0]));
+    assert_eq!(autotune::way(&gpu.context, &kernel).unwrap(), Some(ways[0]));
 }
 
 /// Trying takes memory beside the plan's, which may be all that the plan needs.
 #[test]
 fn the_most_likely_way_is_taken_where_trying_has_no_memory() {
     let kernel = product(DType::F32, [128, 160, 512]);
-    let ways: Vec<Way> = FusedKernel::cuts(&kernel, Target::WGSL).into_iter().map(Way::Tiles).collect();
+    let ways: Vec<Variant> =
+        KernelSpec::splits(&kernel, Target::WGSL).into_iter().map(Variant::Tiles).collect();
     let full = DeviceError::out_of_memory("a GPU", 1 << 40, None);
-    assert_eq!(trial::settled(Err(full), &ways), Ok(Some(ways[0])));
-    assert_eq!(trial::settled(Ok(trial::Chosen::of(ways[1])), &ways), Ok(Some(ways[1])));
+    assert_eq!(autotune::settled(Err(full), &ways), Ok(Some(ways[0])));
+    assert_eq!(autotune::settled(Ok(autotune::Chosen::of(ways[1])), &ways), Ok(Some(ways[1])));
     let lost = DeviceError::Lost { device: "a GPU".into(), why: "unplugged".into() };
-    assert_eq!(trial::settled(Err(lost.clone()), &ways), Err(lost));
+    assert_eq!(autotune::settled(Err(lost.clone()), &ways), Err(lost));
 }
 
 /// A run that is resumed makes the choices of the run before, if it can.
@@ -355,9 +357,10 @@ fn the_most_likely_way_is_taken_where_trying_has_no_memory() {
 fn ways_are_kept_as_text() {
     let Some(gpu) = gpu() else { return };
     let kernel = product(DType::F32, [128, 160, 512]);
-    let ways: Vec<Way> = FusedKernel::cuts(&kernel, gpu.context.target).into_iter().map(Way::Tiles).collect();
+    let ways: Vec<Variant> =
+        KernelSpec::splits(&kernel, gpu.context.target).into_iter().map(Variant::Tiles).collect();
     for &way in &ways {
-        let chosen = trial::Chosen::from_text(&trial::Chosen::of(way).to_text()).unwrap();
+        let chosen = autotune::Chosen::from_text(&autotune::Chosen::of(way).to_text()).unwrap();
         assert_eq!(chosen.way(&ways), Some(way));
         assert_eq!(chosen.way(&[]), None);
     }
@@ -400,9 +403,9 @@ fn ways_of_a_checkpoint_are_adopted_by_another_gpu_of_the_model() {
     });
     let Some((found, has_tried)) = chosen_with(None, &plan) else { return };
     assert!(has_tried);
-    let ways = FusedKernel::cuts(&plan.kernels[0], gpu().unwrap().context.target);
+    let ways = KernelSpec::splits(&plan.kernels[0], gpu().unwrap().context.target);
     let texts: Vec<String> =
-        ways.into_iter().map(|cut| trial::Chosen::of(Way::Tiles(cut)).to_text()).collect();
+        ways.into_iter().map(|cut| autotune::Chosen::of(Variant::Tiles(cut)).to_text()).collect();
     let choosing = |text: &str| {
         let choices = found.choices.keys().map(|subject| (subject.clone(), text.to_string()));
         Tuning { choices: choices.collect(), ..found.clone() }
@@ -418,7 +421,7 @@ fn ways_of_a_checkpoint_are_adopted_by_another_gpu_of_the_model() {
         has_tried && tuning.choices.values().all(|text| texts.contains(text))
     };
     let block = matrix::blocks(&product(DType::F16, [256, 256, 64]), &roomy())[0];
-    let impossible = trial::Chosen::of(Way::Matrices(block)).to_text();
+    let impossible = autotune::Chosen::of(Variant::Matrices(block)).to_text();
     for text in [&impossible, "Tiles("] {
         assert!(is_found_anew(choosing(text)), "{text}");
     }
@@ -503,7 +506,7 @@ fn planned_steps(abilities: &Abilities) -> Arc<Plan> {
     let next = b.unary(Unary::Tanh, sum);
     b.graph.state = vec![StateLink { input: x.node, next }];
     let graph = b.graph.pruned();
-    let settings = engine_core::fuse::Settings { abilities: *abilities, ..Default::default() };
+    let settings = engine_core::fusion::Settings { abilities: *abilities, ..Default::default() };
     Arc::new(plan(&graph, fuse_with(&graph, &settings).kernels, 1))
 }
 
@@ -517,7 +520,7 @@ fn planned(abilities: &Abilities, build: impl FnOnce(&mut Builder) -> Vec<Value>
     let numbered = outputs.into_iter().enumerate();
     b.graph.outputs = numbered.map(|(i, value)| (format!("out{i}").into(), value)).collect();
     let graph = b.graph.pruned();
-    let settings = engine_core::fuse::Settings { abilities: *abilities, ..Default::default() };
+    let settings = engine_core::fusion::Settings { abilities: *abilities, ..Default::default() };
     Arc::new(plan(&graph, fuse_with(&graph, &settings).kernels, 1))
 }
 
@@ -700,7 +703,7 @@ fn more_than_a_block_shares_is_named() {
     let limits = wgpu::Limits { max_compute_workgroup_storage_size: 1 << 10, ..wgpu::Limits::default() };
     let Some(gpu) = gpu_within(limits) else { return };
     let kernel = product(DType::F32, [128, 128, 128]);
-    let fused = FusedKernel::launches(&kernel, Target::WGSL).unwrap().remove(0);
+    let fused = KernelSpec::launches(&kernel, Target::WGSL).unwrap().remove(0);
     let shared = compile::text(&fused).unwrap().shared_bytes;
     let error = compile::source(&gpu.context, "product y", &fused).map(drop).unwrap_err().to_string();
     let name = &gpu.context.name;

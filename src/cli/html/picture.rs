@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use engine_core::fuse::Use;
+use engine_core::fusion::Use;
 use engine_core::plan::Plan;
 
 use super::escaped;

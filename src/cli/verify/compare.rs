@@ -4,13 +4,13 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine_core::fuse::RowConsumer;
+use engine_core::fusion::RowConsumer;
 use engine_core::ir::{Graph, Node, NodeOp, Symbol, Value};
 use engine_core::op::{Registry, Selected};
 use engine_core::oracle::{Oracle, OracleRun, OracleTensor, Precision};
 use engine_core::plan::{self, Plan};
 use engine_runtime::device::{Device, DeviceKind};
-use engine_runtime::once::Once;
+use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
@@ -183,9 +183,9 @@ impl<'r> Spread<'r> {
 
 /// How far results may be off because products are computed in TF32, if any are: its factors have ten bits.
 fn product_tolerance(part: &Graph, plan: &Plan, device: &dyn Device) -> f64 {
-    let is_rough = plan.matmul == plan::Precision::Tf32 && device.info().kind == DeviceKind::Cuda;
+    let is_fast = plan.matmul == plan::Precision::Tf32 && device.info().kind == DeviceKind::Cuda;
     let has_products = part.nodes.iter().any(|node| matches!(node.op, NodeOp::Contract(_)));
-    if is_rough && has_products { 1e-3 } else { 0.0 }
+    if is_fast && has_products { 1e-3 } else { 0.0 }
 }
 
 /// Results that say where in the rows of a computed value something was found, by name, with that value.

@@ -9,8 +9,8 @@ use engine_core::ir::{
 };
 use engine_core::op::testing::Case;
 use engine_core::oracle::OracleTensor;
-use engine_runtime::once::host_tensor;
 use engine_runtime::philox::WordStream;
+use engine_runtime::plan_runner::host_tensor;
 
 use super::SEED;
 

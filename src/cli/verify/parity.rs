@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::compile::{Compiled, Options, compile};
-use engine_core::fuse::{self, Kernel, fuse_with};
+use engine_core::fusion::{self, Kernel, fuse_with};
 use engine_core::ir::{Binary, DType, Graph, InputKind, NodeOp, Scalar, Symbol, Value};
 use engine_core::op::testing::{self, Case};
 use engine_core::op::{OpForm, Registry};
 use engine_core::oracle::OracleTensor;
 use engine_core::plan::{Plan, plan};
 use engine_runtime::device::{Device, DeviceError, RunError};
-use engine_runtime::once::Once;
+use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
@@ -224,7 +224,7 @@ impl Programs {
     fn of_part(part: &Graph, compiled: &Compiled, is_ordered: bool, peers: &[Peer]) -> Programs {
         let planned = |peer: &Peer| {
             let Options { fuse, without, fuel, abilities, n_streams, .. } = peer.options.clone();
-            let settings = fuse::Settings { fuse, without, fuel, abilities, deterministic: is_ordered };
+            let settings = fusion::Settings { fuse, without, fuel, abilities, deterministic: is_ordered };
             let plan = plan(part, fuse_with(part, &settings).kernels, n_streams);
             Plan { matmul: compiled.plan.matmul, numerics: compiled.plan.numerics, ..plan }
         };

@@ -33,7 +33,7 @@ mod print;
 #[cfg(test)]
 mod tests;
 
-use crate::source::lex::{is_name_char, is_name_start};
+use crate::front::lex::{is_name_char, is_name_start};
 use std::borrow::Cow;
 
 pub use parse::{TextError, parse};

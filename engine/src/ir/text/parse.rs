@@ -3,10 +3,10 @@
 use super::is_plain_name;
 use super::piece::{Fault, Piece, at, first_fault, lines};
 use crate::diag::{Diagnostics, FileId, Sources};
+use crate::front::Text;
+use crate::front::expr::{DimExpr, Expr, ExprKind, parse_expr, parse_type};
 use crate::ir::{DType, Dim, Graph, InputKind, Node, NodeOp, Output, StateLink, Symbol, Type, Value};
 use crate::op::Registry;
-use crate::source::Text;
-use crate::source::expr::{DimExpr, Expr, ExprKind, parse_expr, parse_type};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ mod entries;
 pub use entries::{Order, Shape, before, high_of, high_rank, low_of, low_rank, put, put_last, sort};
 
 use super::kernel::KernelCall;
-use crate::emit::{Buffer, Target};
+use crate::codegen::{Buffer, Target};
 use crate::ir::DType;
 use cubecl_core::ir::{ElemType, ManagedVariable, Scope, UIntKind, Variable};
 use cubecl_core::prelude::{Array, CubePrimitive, NativeExpand};
@@ -143,20 +143,20 @@ impl GpuArguments {
 
 /// A launch with what tells it from others: two of one identity have one body.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnLaunch {
+pub(crate) struct CustomLaunch {
     pub identity: String,
     pub launch: GpuLaunch,
 }
 
-impl PartialEq for OwnLaunch {
-    fn eq(&self, other: &OwnLaunch) -> bool {
+impl PartialEq for CustomLaunch {
+    fn eq(&self, other: &CustomLaunch) -> bool {
         self.identity == other.identity
     }
 }
 
-impl Eq for OwnLaunch {}
+impl Eq for CustomLaunch {}
 
-impl Hash for OwnLaunch {
+impl Hash for CustomLaunch {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.identity.hash(state);
     }

@@ -2,7 +2,7 @@
 
 use super::super::address::Address;
 use super::{Dest, Inst, Op, Sharing};
-use engine_core::fuse::Access;
+use engine_core::fusion::Access;
 use engine_core::ir::{Binary, DType, Scalar, Unary};
 
 /// A share of the elements that an operand has at the next block: those from `shares.0` to `shares.1`, of

@@ -1,8 +1,8 @@
 //! Instructions joined into one loop: what a chain of them would write and read again stays in registers.
 
-use super::super::pair::Arithmetic;
+use super::super::superinstruction::Arithmetic;
 use super::{Arg, Dest, Inst, Op, Term};
-use engine_core::fuse::Reg;
+use engine_core::fusion::Reg;
 use engine_core::ir::{Binary, DType, Scalar, Unary};
 use std::collections::HashMap;
 

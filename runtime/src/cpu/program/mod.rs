@@ -10,9 +10,9 @@ mod slots;
 mod widen;
 
 use super::address::Address;
-use super::pair::Arithmetic;
 use super::scalar::{MAX_ARITY, literal_bits};
-use engine_core::fuse::{Class, Reg, Tile, TileInst, TileOp};
+use super::superinstruction::Arithmetic;
+use engine_core::fusion::{Class, FusedBody, FusedInst, FusedOp, Reg};
 use engine_core::ir::{DType, Literal, Monoid, NodeId, Requirement, Scalar, Unary};
 pub use fetch::Fetch;
 use slots::Slots;
@@ -102,7 +102,7 @@ pub struct Index {
     pub by_row: bool,
 }
 
-/// What an instruction does; the counterpart of [`TileOp`].
+/// What an instruction does; the counterpart of [`FusedOp`].
 #[derive(Clone, Debug)]
 pub enum Op {
     /// Reads an operand; a copy of its elements if they are overwritten before their last use.
@@ -189,7 +189,7 @@ impl Program {
 }
 
 /// Compiles a tile.
-pub fn compile(tile: &Tile, layout: Layout) -> Program {
+pub fn compile(tile: &FusedBody, layout: Layout) -> Program {
     let tile = widened(tile);
     let mut compiler = Compiler::new(&tile, layout);
     compiler.place_values();
@@ -199,18 +199,18 @@ pub fn compile(tile: &Tile, layout: Layout) -> Program {
 }
 
 /// The same tile without its writes: what is left are the checks and what they need.
-pub fn checks_only(tile: &Tile) -> Tile {
-    needed_only(tile, |reg| matches!(tile.insts[reg].op, TileOp::Check { .. })).0
+pub fn checks_only(tile: &FusedBody) -> FusedBody {
+    needed_only(tile, |reg| matches!(tile.insts[reg].op, FusedOp::Check { .. })).0
 }
 
 /// The part of a tile that computes a register, and that register in it.
-pub fn value_only(tile: &Tile, value: Reg) -> (Tile, Reg) {
+pub fn value_only(tile: &FusedBody, value: Reg) -> (FusedBody, Reg) {
     let (tile, renamed) = needed_only(tile, |reg| reg == value);
     (tile, renamed[value])
 }
 
 /// What is wanted of a tile and what that needs, and the new numbers of its registers.
-fn needed_only(tile: &Tile, is_wanted: impl Fn(Reg) -> bool) -> (Tile, Vec<Reg>) {
+fn needed_only(tile: &FusedBody, is_wanted: impl Fn(Reg) -> bool) -> (FusedBody, Vec<Reg>) {
     let mut needed = vec![false; tile.insts.len()];
     for (reg, inst) in tile.insts.iter().enumerate().rev() {
         needed[reg] |= is_wanted(reg);
@@ -222,39 +222,39 @@ fn needed_only(tile: &Tile, is_wanted: impl Fn(Reg) -> bool) -> (Tile, Vec<Reg>)
     let mut renamed = vec![0; tile.insts.len()];
     for (reg, inst) in tile.insts.iter().enumerate().filter(|(reg, _)| needed[*reg]) {
         renamed[reg] = insts.len();
-        insts.push(TileInst { op: with_args(&inst.op, |arg| renamed[arg]), ..inst.clone() });
+        insts.push(FusedInst { op: with_args(&inst.op, |arg| renamed[arg]), ..inst.clone() });
     }
-    (Tile { insts, ..tile.clone() }, renamed)
+    (FusedBody { insts, ..tile.clone() }, renamed)
 }
 
 /// The registers that an instruction reads.
-fn args(op: &TileOp) -> Vec<Reg> {
+fn args(op: &FusedOp) -> Vec<Reg> {
     match op {
-        TileOp::Load { index, .. } => index.iter().map(|(reg, _)| *reg).collect(),
-        TileOp::Const(_) | TileOp::Coord(_) | TileOp::Accumulator => vec![],
-        TileOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
-        TileOp::Scalar(_, args) => args.clone(),
-        TileOp::Check { value, .. }
-        | TileOp::Reduce { value, .. }
-        | TileOp::Store { value, .. }
-        | TileOp::Fold { value } => vec![*value],
+        FusedOp::Load { index, .. } => index.iter().map(|(reg, _)| *reg).collect(),
+        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => vec![],
+        FusedOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
+        FusedOp::Scalar(_, args) => args.clone(),
+        FusedOp::Check { value, .. }
+        | FusedOp::Reduce { value, .. }
+        | FusedOp::Store { value, .. }
+        | FusedOp::Fold { value } => vec![*value],
     }
 }
 
-fn with_args(op: &TileOp, rename: impl Fn(Reg) -> Reg) -> TileOp {
+fn with_args(op: &FusedOp, rename: impl Fn(Reg) -> Reg) -> FusedOp {
     let mut op = op.clone();
     match &mut op {
-        TileOp::Load { index, .. } => index.iter_mut().for_each(|(reg, _)| *reg = rename(*reg)),
-        TileOp::Const(_) | TileOp::Coord(_) | TileOp::Accumulator => {}
-        TileOp::Random { step, iteration, .. } => {
+        FusedOp::Load { index, .. } => index.iter_mut().for_each(|(reg, _)| *reg = rename(*reg)),
+        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => {}
+        FusedOp::Random { step, iteration, .. } => {
             *step = rename(*step);
             iteration.iter_mut().for_each(|reg| *reg = rename(*reg));
         }
-        TileOp::Scalar(_, args) => args.iter_mut().for_each(|reg| *reg = rename(*reg)),
-        TileOp::Check { value, .. }
-        | TileOp::Reduce { value, .. }
-        | TileOp::Store { value, .. }
-        | TileOp::Fold { value } => {
+        FusedOp::Scalar(_, args) => args.iter_mut().for_each(|reg| *reg = rename(*reg)),
+        FusedOp::Check { value, .. }
+        | FusedOp::Reduce { value, .. }
+        | FusedOp::Store { value, .. }
+        | FusedOp::Fold { value } => {
             *value = rename(*value);
         }
     }
@@ -264,7 +264,7 @@ fn with_args(op: &TileOp, rename: impl Fn(Reg) -> Reg) -> TileOp {
 // ---- Compilation.
 
 struct Compiler<'t> {
-    tile: &'t Tile,
+    tile: &'t FusedBody,
     layout: Layout<'t>,
     /// By register: the number of reductions before it, along the longest path.
     pass_of: Vec<usize>,
@@ -276,11 +276,11 @@ struct Compiler<'t> {
 }
 
 impl<'t> Compiler<'t> {
-    fn new(tile: &'t Tile, layout: Layout<'t>) -> Compiler<'t> {
+    fn new(tile: &'t FusedBody, layout: Layout<'t>) -> Compiler<'t> {
         let mut pass_of: Vec<usize> = vec![];
         for inst in &tile.insts {
             let reads = args(&inst.op).into_iter().map(|arg| pass_of[arg]).max().unwrap_or(0);
-            pass_of.push(reads + matches!(inst.op, TileOp::Reduce { .. }) as usize);
+            pass_of.push(reads + matches!(inst.op, FusedOp::Reduce { .. }) as usize);
         }
         let program = Program { n_regs: tile.insts.len(), widest: 1, ..Program::default() };
         Compiler { tile, layout, pass_of, places: vec![], best: HashMap::new(), program }
@@ -289,17 +289,17 @@ impl<'t> Compiler<'t> {
     fn place_values(&mut self) {
         for (reg, inst) in self.tile.insts.iter().enumerate() {
             let place = match (&inst.op, inst.class) {
-                (TileOp::Store { .. }, _) | (_, Class::Element) => Dest::None,
+                (FusedOp::Store { .. }, _) | (_, Class::Element) => Dest::None,
                 (_, Class::Uniform) => {
                     self.program.n_uniforms += 1;
                     Dest::Uniform(self.program.n_uniforms - 1)
                 }
                 (_, Class::Row) => Dest::Row(self.row_place(Some((reg, inst.dtype)))),
             };
-            if let (TileOp::Const(literal), Dest::Uniform(place)) = (&inst.op, place) {
+            if let (FusedOp::Const(literal), Dest::Uniform(place)) = (&inst.op, place) {
                 self.program.constants.push((place, inst.dtype, *literal));
             }
-            if matches!(&inst.op, TileOp::Reduce { monoid, .. } if monoid.is_index()) {
+            if matches!(&inst.op, FusedOp::Reduce { monoid, .. } if monoid.is_index()) {
                 let place = self.row_place(None);
                 self.best.insert(reg, place);
             }
@@ -317,7 +317,7 @@ impl<'t> Compiler<'t> {
     fn sort_into_passes(&mut self) {
         let insts = &self.tile.insts;
         // A reduction belongs to the pass of its value.
-        let of_value = |(reg, inst): (Reg, &TileInst)| self.pass_of[reg] - is_reduce(inst) as usize;
+        let of_value = |(reg, inst): (Reg, &FusedInst)| self.pass_of[reg] - is_reduce(inst) as usize;
         let pass_of: Vec<usize> = insts.iter().enumerate().map(of_value).collect();
         let runs_at_points = |reg: Reg| insts[reg].class == Class::Element || is_reduce(&insts[reg]);
         let n_passes =
@@ -336,7 +336,7 @@ impl<'t> Compiler<'t> {
             pass.element = self.lower_all(&regs, &mut expanded);
         }
         for (reg, inst) in insts.iter().enumerate() {
-            if runs_at_points(reg) || matches!(inst.op, TileOp::Const(_)) {
+            if runs_at_points(reg) || matches!(inst.op, FusedOp::Const(_)) {
                 continue;
             }
             let lowered = self.lower(reg, &mut |arg| arg);
@@ -356,8 +356,10 @@ impl<'t> Compiler<'t> {
         let insts = &self.tile.insts;
         let mut needed = vec![false; insts.len()];
         for reg in pass {
-            needed[reg] =
-                matches!(insts[reg].op, TileOp::Reduce { .. } | TileOp::Store { .. } | TileOp::Check { .. });
+            needed[reg] = matches!(
+                insts[reg].op,
+                FusedOp::Reduce { .. } | FusedOp::Store { .. } | FusedOp::Check { .. }
+            );
         }
         // Row values are there already; only what lives at the points is computed again.
         for reg in (0..insts.len()).rev() {
@@ -394,8 +396,8 @@ impl<'t> Compiler<'t> {
     }
 
     /// A load whose index is one for each of several rows walks row by row.
-    fn index_by_row(&self, op: &TileOp) -> bool {
-        let TileOp::Load { index: Some((reg, _)), .. } = op else { return false };
+    fn index_by_row(&self, op: &FusedOp) -> bool {
+        let FusedOp::Load { index: Some((reg, _)), .. } = op else { return false };
         self.tile.insts[*reg].class == Class::Row && matches!(self.layout.spread, Spread::Each | Spread::One)
     }
 
@@ -408,41 +410,41 @@ impl<'t> Compiler<'t> {
         };
         let dtype_of = |reg: Reg| self.tile.insts[reg].dtype;
         let op = match &inst.op {
-            TileOp::Load { operand, access, index } => {
+            FusedOp::Load { operand, access, index } => {
                 let index =
                     index.map(|(reg, stride)| Index { reg: arg(reg), dtype: dtype_of(reg), stride, by_row });
                 let address = Address::with_fills(access, |fill| literal_bits(fill, inst.dtype));
                 Op::Load { operand: *operand, address, index, is_copied: false }
             }
-            TileOp::Const(_) => panic!("bug: a constant is not an instruction"),
-            TileOp::Coord(access) => Op::Coord(Address::new(access)),
-            TileOp::Random { stream, step, iteration, access } => Op::Random {
+            FusedOp::Const(_) => panic!("bug: a constant is not an instruction"),
+            FusedOp::Coord(access) => Op::Coord(Address::new(access)),
+            FusedOp::Random { stream, step, iteration, access } => Op::Random {
                 stream: *stream,
                 step: arg(*step),
                 iteration: iteration.map(&mut arg),
                 address: Address::new(access),
                 shift: None,
             },
-            TileOp::Scalar(op, args) => {
+            FusedOp::Scalar(op, args) => {
                 assert!(args.len() <= MAX_ARITY, "`{}` has too many operands", op.name());
                 let dtype = dtype_of(args[matches!(op, Scalar::Select) as usize]);
                 Op::Scalar { op: op.clone(), dtype, args: args.iter().map(|&reg| arg(reg)).collect() }
             }
-            TileOp::Check { value, requirement, site, access } => Op::Check {
+            FusedOp::Check { value, requirement, site, access } => Op::Check {
                 value: arg(*value),
                 requirement: *requirement,
                 site: *site,
                 address: Address::new(access),
             },
-            TileOp::Reduce { monoid, value } => Op::Reduce {
+            FusedOp::Reduce { monoid, value } => Op::Reduce {
                 monoid: *monoid,
                 value: arg(*value),
                 dtype: dtype_of(*value),
                 best: self.best.get(&reg).copied().unwrap_or(0),
             },
-            TileOp::Accumulator => Op::Accumulator,
-            TileOp::Fold { value } => Op::Fold(arg(*value)),
-            TileOp::Store { operand, access, value } => {
+            FusedOp::Accumulator => Op::Accumulator,
+            FusedOp::Fold { value } => Op::Fold(arg(*value)),
+            FusedOp::Store { operand, access, value } => {
                 Op::Store { operand: *operand, address: Address::new(access), value: arg(*value) }
             }
         };
@@ -607,8 +609,8 @@ impl<'t> Compiler<'t> {
     }
 }
 
-fn is_reduce(inst: &TileInst) -> bool {
-    matches!(inst.op, TileOp::Reduce { .. })
+fn is_reduce(inst: &FusedInst) -> bool {
+    matches!(inst.op, FusedOp::Reduce { .. })
 }
 
 impl Inst {

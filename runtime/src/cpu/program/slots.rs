@@ -1,7 +1,7 @@
 //! Scratch for what a block computes.
 
 use super::{Dest, Inst, Op};
-use engine_core::fuse::Reg;
+use engine_core::fusion::Reg;
 use std::collections::HashMap;
 
 /// Slots of scratch, in the order of instructions.

@@ -1,10 +1,10 @@
 //! Opaque kernels, and products that hand their rows to a fold.
 
 use super::*;
-use engine_core::fuse::{Kernel, KernelBody};
+use engine_core::fusion::{Kernel, KernelBody};
 use engine_core::op::kernel::{Elements, KernelCall, Share};
 use engine_core::op::{
-    Grad, GradCheck, InputSpec, KernelForm, Lower, OpForm, Role, RowFold, RowMonoid, TypeRule,
+    Grad, GradCheck, InputSpec, KernelForm, Lower, OpForm, Role, RowFold, RowReduction, TypeRule,
 };
 
 /// Whole numbers, whose sums and products are exact in f32; many are equal.
@@ -52,7 +52,7 @@ fn a_product_hands_its_rows_to_an_extreme() {
             let (graph, given) = product(monoid, shape, dtype);
             if shape[2] > 0 {
                 let [kernel] = &kernels(&graph)[..] else { panic!("{shape:?} is several kernels") };
-                let KernelBody::Contract(body) = &kernel.body else { panic!("{}", kernel.kind()) };
+                let KernelBody::Matmul(body) = &kernel.body else { panic!("{}", kernel.kind()) };
                 assert!(body.rows.is_some());
                 assert_eq!(
                     kernel.bytes_written as usize,
@@ -124,8 +124,8 @@ impl RowFold for EvenSum {
     }
 }
 
-fn even_sum(role: fn(RowMonoid) -> Role) -> OpForm {
-    let monoid = RowMonoid::new(|_| Box::new(EvenSum));
+fn even_sum(role: fn(RowReduction) -> Role) -> OpForm {
+    let monoid = RowReduction::new(|_| Box::new(EvenSum));
     let oracle = |call: &KernelCall, args: &[&OracleTensor]| {
         let (n_rows, n) = call.rows();
         let sum = |row: usize| (0..n).step_by(2).map(|i| args[0].float(row * n + i)).sum();
@@ -189,7 +189,7 @@ fn a_product_hands_its_rows_to_any_op_of_that_role() {
         output(b, "y", y);
     };
     let given = [("x", whole("x", &[90, 20])), ("w", whole("w", &[20, 3000]))];
-    for (form, n_kernels) in [(even_sum(Role::RowMonoid), 1), (even_sum(|_| Role::Plain), 2)] {
+    for (form, n_kernels) in [(even_sum(Role::RowReduction), 1), (even_sum(|_| Role::Plain), 2)] {
         let graph = with_op(form, build);
         assert_eq!(kernels(&graph).len(), n_kernels);
         check_given(&graph, 0.0, &given);

@@ -1,13 +1,13 @@
 //! Products whose rows are folded, panel by panel.
 
 use super::{Addresses, Drafts, FEWEST_FLOPS, KernelPart, Part, Pointer, Prepared, ProductPlace};
+use crate::autotune::Choice;
+use crate::cuda::autotune::{self, TuneKey};
 use crate::cuda::product::{self, Places, Product};
-use crate::cuda::trial::{self, Question};
 use crate::device::DeviceError;
-use crate::tuning::Choice;
 use cudarc::driver::sys::CUstream;
-use engine_core::emit::{FusedKernel, PANEL_BYTES, Panel, PanelFold};
-use engine_core::fuse::{ContractBody, Domain, RowsBody, Tile};
+use engine_core::codegen::{KernelSpec, PANEL_BYTES, Panel, PanelFold};
+use engine_core::fusion::{Domain, FusedBody, MatmulBody, RowsBody};
 use engine_core::ir::Type;
 use engine_core::plan::BufferId;
 
@@ -44,7 +44,7 @@ impl Choice for Panels {
 
 /// A fold of rows: of the library's product, panel by panel, or of one that its own kernel adds up.
 pub fn folded<'p>(
-    body: &ContractBody,
+    body: &MatmulBody,
     rows: &RowsBody,
     draft: &dyn Fn() -> Drafts<'p>,
 ) -> Result<Prepared, DeviceError> {
@@ -62,16 +62,16 @@ pub fn folded<'p>(
     }
     let drafts = draft();
     let operands: Vec<&Type> = drafts.kernel.operands.iter().map(|operand| &operand.ty).collect();
-    let question = Question {
+    let question = TuneKey {
         subject: format!("panels of {}", product::text(body, drafts.precision)),
         details: format!("panels {:?} {operands:?} {:?}", body.epilogue, drafts.precision),
     };
-    let way = trial::recall(
+    let way = autotune::recall(
         drafts.context,
         &question,
         |_| true,
         || {
-            trial::fastest(drafts.context, &[Panels::InTurn, Panels::Overlapped], |way| {
+            autotune::fastest(drafts.context, &[Panels::InTurn, Panels::Overlapped], |way| {
                 match by(way, TRIED_PANELS * way.n_places())? {
                     Some(prepared) => prepared.seconds(&drafts),
                     None => engine_core::bug!("a product that the library has refused"),
@@ -119,12 +119,12 @@ impl Drafts<'_> {
     /// The fold of so many of the panels at most. None if the library cannot compute it.
     fn by_panels(
         mut self,
-        body: &ContractBody,
+        body: &MatmulBody,
         rows: &RowsBody,
         way: Panels,
         most_panels: usize,
     ) -> Result<Option<Prepared>, DeviceError> {
-        let fold = FusedKernel::panel_fold(self.kernel, body, rows, PANEL_BYTES / way.n_places());
+        let fold = KernelSpec::panel_fold(self.kernel, body, rows, PANEL_BYTES / way.n_places());
         let PanelFold { panels, step, finish, state_bytes, panel_bytes } =
             fold.map_err(|error| self.not_emitted(&error))?;
         let mut products: Vec<([usize; 2], Product)> = vec![];
@@ -164,15 +164,15 @@ impl Drafts<'_> {
     }
 
     /// The product of a panel of that shape, wherever it is.
-    fn panel_product(&self, body: &ContractBody, [m, n]: [usize; 2]) -> Result<Option<Product>, DeviceError> {
-        let epilogue = Tile { domain: Domain { outer: m, row: n, inner: 1 }, insts: vec![] };
-        let panel = ContractBody { batch: 1, m, n, epilogue, side_sums: vec![], rows: None, ..*body };
+    fn panel_product(&self, body: &MatmulBody, [m, n]: [usize; 2]) -> Result<Option<Product>, DeviceError> {
+        let epilogue = FusedBody { domain: Domain { outer: m, row: n, inner: 1 }, insts: vec![] };
+        let panel = MatmulBody { batch: 1, m, n, epilogue, side_sums: vec![], rows: None, ..*body };
         Product::new(self.context, &panel, body.dtype.accumulator(), None, self.precision)
     }
 }
 
 /// Bytes from the start of each factor's first matrix to what a panel needs, in the library's order.
-fn panel_offsets(body: &ContractBody, panel: &Panel) -> [u64; 2] {
+fn panel_offsets(body: &MatmulBody, panel: &Panel) -> [u64; 2] {
     let size = body.dtype.size() as i64;
     let (batch, row, column) = (panel.batch as i64, panel.rows[0] as i64, panel.columns[0] as i64);
     let right = body.rhs.batch * batch + body.rhs.col * column;

@@ -1,0 +1,510 @@
+//! A typed layer over a CubeCL scope: one short method per instruction.
+//!
+//! Every value is an immutable local of the kernel (`const float l_7 = ...`), so the text reads like the tile does.
+
+use crate::codegen::target::Target;
+use cubecl_core::ir::{
+    Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, ElemType,
+    FloatKind, FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, IntKind, Loop, Operation,
+    Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch, Synchronization, Type, UIntKind,
+    UnaryOperator, Variable, VectorInitOperator,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+pub const BOOL: ElemType = ElemType::Bool;
+pub const U8: ElemType = ElemType::UInt(UIntKind::U8);
+pub const U32: ElemType = ElemType::UInt(UIntKind::U32);
+pub const U64: ElemType = ElemType::UInt(UIntKind::U64);
+pub const I32: ElemType = ElemType::Int(IntKind::I32);
+pub const I64: ElemType = ElemType::Int(IntKind::I64);
+pub const F16: ElemType = ElemType::Float(FloatKind::F16);
+pub const BF16: ElemType = ElemType::Float(FloatKind::BF16);
+pub const F32: ElemType = ElemType::Float(FloatKind::F32);
+pub const F64: ElemType = ElemType::Float(FloatKind::F64);
+
+/// Appends instructions to one block of a kernel.
+pub struct Code<'s> {
+    /// The block; plugins' functions append to it directly.
+    pub scope: &'s mut Scope,
+    /// The type of element numbers: `u32`, or `u64` where a buffer has more elements than that.
+    pub index: ElemType,
+    /// What it is compiled to.
+    pub target: Target,
+    /// Points whose rows are known, in all blocks.
+    known: Rc<RefCell<Vec<KnownPoint>>>,
+}
+
+/// A point with its row and its position in it, so that nothing is divided to find them.
+struct KnownPoint {
+    point: Variable,
+    length: usize,
+    row: Variable,
+    position: Variable,
+}
+
+impl<'s> Code<'s> {
+    /// Appends to the outermost block.
+    pub fn new(scope: &'s mut Scope, index: ElemType, target: Target) -> Code<'s> {
+        Code { scope, index, target, known: Rc::default() }
+    }
+}
+
+impl Code<'_> {
+    // ---- Values without an instruction.
+
+    pub fn float(&mut self, elem: ElemType, value: f64) -> Variable {
+        if value.is_finite() {
+            return Variable::constant(ConstantValue::Float(value), elem);
+        }
+        // The C++ printer writes `inf` and `NaN`, which are not C++.
+        match elem {
+            F64 => self.bits(elem, U64, value.to_bits()),
+            _ => self.bits(elem, U32, u64::from((value as f32).to_bits())),
+        }
+    }
+
+    fn bits(&mut self, elem: ElemType, word: ElemType, bits: u64) -> Variable {
+        let bits = Variable::constant(ConstantValue::UInt(bits), word);
+        let local = self.scope.create_local(Type::scalar(word)).consume();
+        self.scope.register(Instruction::new(Operation::Copy(bits), local));
+        self.reinterpret(elem, local)
+    }
+
+    /// The same bits as another type of the same size.
+    pub fn reinterpret(&mut self, elem: ElemType, x: Variable) -> Variable {
+        if x.elem_type() == elem {
+            return x;
+        }
+        // A constant has no address that C++ could look at.
+        match (x.elem_type(), elem, x.as_const()) {
+            (F32, U32, Some(ConstantValue::Float(value))) => {
+                return self.int(U32, i64::from((value as f32).to_bits()));
+            }
+            (F64, U64, Some(ConstantValue::Float(value))) => return self.int(U64, value.to_bits() as i64),
+            _ => {}
+        }
+        self.out(elem, Operator::Reinterpret(UnaryOperator { input: x }))
+    }
+
+    pub fn int(&self, elem: ElemType, value: i64) -> Variable {
+        let value = match elem {
+            ElemType::UInt(_) => ConstantValue::UInt(value as u64),
+            _ => ConstantValue::Int(value),
+        };
+        Variable::constant(value, elem)
+    }
+
+    pub fn bool(&self, value: bool) -> Variable {
+        Variable::constant(ConstantValue::Bool(value), BOOL)
+    }
+
+    /// A constant of any type.
+    pub fn constant(&mut self, elem: ElemType, value: f64) -> Variable {
+        match elem {
+            ElemType::Float(_) => self.float(elem, value),
+            ElemType::Bool => self.bool(value != 0.0),
+            _ => self.int(elem, value as i64),
+        }
+    }
+
+    /// An element number or a distance; negative ones wrap, as do the sums they go into.
+    pub fn at(&self, value: i64) -> Variable {
+        let value = if self.index == U32 { u64::from(value as u32) } else { value as u64 };
+        Variable::constant(ConstantValue::UInt(value), self.index)
+    }
+
+    pub fn builtin(&mut self, builtin: Builtin) -> Variable {
+        // CubeCL declares those that count all of a grid as wide as element numbers are, but to its writer of WGSL they are
+        // 32 bits like the others; a conversion suits both.
+        let variable = Variable::builtin(builtin, StorageType::Scalar(U32));
+        self.cast(self.index, variable)
+    }
+
+    // ---- Arithmetic.
+
+    pub fn un(&mut self, op: fn(UnaryOperator) -> Arithmetic, x: Variable) -> Variable {
+        self.out(x.elem_type(), op(UnaryOperator { input: x }))
+    }
+
+    pub fn bin(&mut self, op: fn(BinaryOperator) -> Arithmetic, lhs: Variable, rhs: Variable) -> Variable {
+        let lhs = self.evaluated_there(lhs, rhs);
+        self.out(lhs.elem_type(), op(BinaryOperator { lhs, rhs }))
+    }
+
+    /// A language that evaluates constants itself refuses `0/0` and what overflows: one of two is kept from it.
+    fn evaluated_there(&mut self, x: Variable, other: Variable) -> Variable {
+        let both = x.as_const().is_some() && other.as_const().is_some();
+        if self.target.has_exact_functions || !both { x } else { self.mutable(x) }
+    }
+
+    pub fn bit(&mut self, op: fn(BinaryOperator) -> Bitwise, lhs: Variable, rhs: Variable) -> Variable {
+        self.out(lhs.elem_type(), op(BinaryOperator { lhs, rhs }))
+    }
+
+    pub fn logic(&mut self, op: fn(BinaryOperator) -> Operator, lhs: Variable, rhs: Variable) -> Variable {
+        self.out(BOOL, op(BinaryOperator { lhs, rhs }))
+    }
+
+    pub fn and(&mut self, lhs: Variable, rhs: Variable) -> Variable {
+        self.logic(Operator::And, lhs, rhs)
+    }
+
+    pub fn or(&mut self, lhs: Variable, rhs: Variable) -> Variable {
+        self.logic(Operator::Or, lhs, rhs)
+    }
+
+    pub fn not(&mut self, x: Variable) -> Variable {
+        self.out(BOOL, Operator::Not(UnaryOperator { input: x }))
+    }
+
+    pub fn bit_not(&mut self, x: Variable) -> Variable {
+        self.out(x.elem_type(), Bitwise::BitwiseNot(UnaryOperator { input: x }))
+    }
+
+    pub fn count_ones(&mut self, x: Variable) -> Variable {
+        self.out(U32, Bitwise::CountOnes(UnaryOperator { input: x }))
+    }
+
+    pub fn cmp(&mut self, op: fn(BinaryOperator) -> Comparison, lhs: Variable, rhs: Variable) -> Variable {
+        self.out(BOOL, op(BinaryOperator { lhs, rhs }))
+    }
+
+    pub fn less(&mut self, lhs: Variable, rhs: Variable) -> Variable {
+        self.cmp(Comparison::Lower, lhs, rhs)
+    }
+
+    /// `x ≠ x`, or by its bits where comparisons do not know NaN; not `isnan`, whose name differs between devices.
+    pub fn is_nan(&mut self, x: Variable) -> Variable {
+        let (word, masks) = match x.elem_type() {
+            _ if self.target.has_exact_functions => return self.cmp(Comparison::NotEqual, x, x),
+            F32 => (U32, [0x7FFF_FFFF, 0x7F80_0000]),
+            F64 => (U64, [i64::MAX, 0x7FF0 << 48]),
+            _ => return self.cmp(Comparison::NotEqual, x, x),
+        };
+        let bits = self.reinterpret(word, x);
+        let [rest, infinity] = masks.map(|mask| self.int(word, mask));
+        let size = self.bit(Bitwise::BitwiseAnd, bits, rest);
+        self.cmp(Comparison::Greater, size, infinity)
+    }
+
+    pub fn select(&mut self, cond: Variable, then: Variable, or_else: Variable) -> Variable {
+        self.out(then.elem_type(), Operator::Select(Select { cond, then, or_else }))
+    }
+
+    pub fn fma(&mut self, a: Variable, b: Variable, c: Variable) -> Variable {
+        self.out(a.elem_type(), Arithmetic::Fma(FmaOperator { a, b, c }))
+    }
+
+    /// A plain conversion, as C++ does it; nothing if the type is that already.
+    pub fn cast(&mut self, elem: ElemType, x: Variable) -> Variable {
+        if x.elem_type() == elem {
+            return x;
+        }
+        // Naga's SPIR-V extends the sign of an unsigned word that becomes a signed one of another width.
+        if x.elem_type() == U32 && elem == I64 && !self.target.has_exact_functions {
+            let wide = self.out(U64, Operator::Cast(UnaryOperator { input: x }));
+            return self.out(I64, Operator::Cast(UnaryOperator { input: wide }));
+        }
+        self.out(elem, Operator::Cast(UnaryOperator { input: x }))
+    }
+
+    // ---- Element numbers.
+
+    pub fn add_at(&mut self, lhs: Variable, rhs: Variable) -> Variable {
+        match (lhs.is_constant(0), rhs.is_constant(0)) {
+            (true, _) => rhs,
+            (_, true) => lhs,
+            _ => self.bin(Arithmetic::Add, lhs, rhs),
+        }
+    }
+
+    /// The element number so many behind another.
+    pub fn at_offset(&mut self, first: Variable, offset: usize) -> Variable {
+        let offset = self.at(offset as i64);
+        self.add_at(first, offset)
+    }
+
+    pub fn scaled(&mut self, x: Variable, factor: i64) -> Variable {
+        match factor {
+            0 => self.at(0),
+            1 => x,
+            _ if x.is_constant(0) => x,
+            _ => {
+                let factor = self.at(factor);
+                self.bin(Arithmetic::Mul, x, factor)
+            }
+        }
+    }
+
+    pub fn divided(&mut self, x: Variable, by: usize) -> Variable {
+        if by <= 1 || x.is_constant(0) {
+            return x;
+        }
+        if let Some((row, _)) = self.place_in_row(x, by) {
+            return row;
+        }
+        let by = self.at(by as i64);
+        self.bin(Arithmetic::Div, x, by)
+    }
+
+    pub fn modulo(&mut self, x: Variable, by: usize) -> Variable {
+        if by <= 1 || x.is_constant(0) {
+            return self.at(0);
+        }
+        if let Some((_, position)) = self.place_in_row(x, by) {
+            return position;
+        }
+        let by = self.at(by as i64);
+        self.bin(Arithmetic::Modulo, x, by)
+    }
+
+    /// Notes that `point = row · length + position`.
+    pub fn note_place(&mut self, point: Variable, length: usize, row: Variable, position: Variable) {
+        self.known.borrow_mut().push(KnownPoint { point, length, row, position });
+    }
+
+    fn place_in_row(&self, x: Variable, by: usize) -> Option<(Variable, Variable)> {
+        let known = self.known.borrow();
+        let place = known.iter().find(|known| known.point == x && known.length == by)?;
+        Some((place.row, place.position))
+    }
+
+    // ---- Memory.
+
+    pub fn load(&mut self, buffer: Variable, index: Variable) -> Variable {
+        let op = IndexOperator { list: buffer, index, vector_size: 0, unroll_factor: 1 };
+        let out = self.scope.create_local(buffer.ty).consume();
+        self.scope.register(Instruction::new(Operator::UncheckedIndex(op), out));
+        out
+    }
+
+    pub fn store(&mut self, buffer: Variable, index: Variable, value: Variable) {
+        let op = IndexAssignOperator { index, value, vector_size: 0, unroll_factor: 1 };
+        self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
+    }
+
+    /// The `width` elements from `first` on, read at once; `first` is a multiple of that.
+    pub fn load_vector(&mut self, buffer: Variable, first: Variable, width: usize) -> Vec<Variable> {
+        if !self.target.has_narrow {
+            return (0..width)
+                .map(|i| {
+                    let index = self.at_offset(first, i);
+                    self.load(buffer, index)
+                })
+                .collect();
+        }
+        let index = self.divided(first, width);
+        let op = IndexOperator { list: buffer, index, vector_size: width, unroll_factor: 1 };
+        let vector = self.scope.create_local(buffer.ty.with_vector_size(width)).consume();
+        self.scope.register(Instruction::new(Operator::UncheckedIndex(op), vector));
+        (0..width).map(|i| self.component(vector, i)).collect()
+    }
+
+    /// The components of an element of an array of vectors.
+    pub fn load_components(&mut self, buffer: Variable, number: Variable, width: usize) -> Vec<Variable> {
+        let vector = self.load(buffer, number);
+        (0..width).map(|i| self.component(vector, i)).collect()
+    }
+
+    /// Writes an element of an array of vectors.
+    pub fn store_components(&mut self, buffer: Variable, number: Variable, values: &[Variable]) {
+        let vector = self.scope.create_local(buffer.ty).consume();
+        let inputs = values.to_vec();
+        self.scope.register(Instruction::new(Operator::InitVector(VectorInitOperator { inputs }), vector));
+        self.store(buffer, number, vector);
+    }
+
+    /// The `f32` of the half in the low end of a word. CubeCL knows no such instruction: a word is read as two `f32`,
+    /// which has no meaning of its own, and whoever prints the text puts the language's function there.
+    pub fn first_half(&mut self, word: Variable) -> Variable {
+        let halves = self.vector_out(F32, 2, Operator::Reinterpret(UnaryOperator { input: word }));
+        self.component(halves, 0)
+    }
+
+    /// The word whose low end is `x` as a half; printed as [`Code::first_half`] is, for two `f32` that are read as two words.
+    pub fn as_half(&mut self, x: Variable) -> Variable {
+        let zero = self.float(F32, 0.0);
+        let halves = Operator::InitVector(VectorInitOperator { inputs: vec![x, zero] });
+        let halves = self.vector_out(F32, 2, halves);
+        let words = self.vector_out(U32, 2, Operator::Reinterpret(UnaryOperator { input: halves }));
+        self.component(words, 0)
+    }
+
+    fn component(&mut self, vector: Variable, i: usize) -> Variable {
+        let index = self.int(U32, i as i64);
+        let op = IndexOperator { list: vector, index, vector_size: 0, unroll_factor: 1 };
+        self.out(vector.elem_type(), Operator::UncheckedIndex(op))
+    }
+
+    /// Writes values side by side at once; `first` is a multiple of their number.
+    pub fn store_vector(&mut self, buffer: Variable, first: Variable, values: &[Variable]) {
+        if !self.target.has_narrow {
+            for (i, &value) in values.iter().enumerate() {
+                let index = self.at_offset(first, i);
+                self.store(buffer, index, value);
+            }
+            return;
+        }
+        let width = values.len();
+        let index = self.divided(first, width);
+        let vector = self.scope.create_local(buffer.ty.with_vector_size(width)).consume();
+        let inputs = values.to_vec();
+        self.scope.register(Instruction::new(Operator::InitVector(VectorInitOperator { inputs }), vector));
+        let op = IndexAssignOperator { index, value: vector, vector_size: width, unroll_factor: 1 };
+        self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
+    }
+
+    /// Where an element of a buffer of atomics lies.
+    pub fn place(&mut self, buffer: Variable, index: Variable) -> Variable {
+        self.load(buffer, index)
+    }
+
+    /// What a place holds.
+    pub fn atomic_load(&mut self, elem: ElemType, place: Variable) -> Variable {
+        self.out(elem, AtomicOp::Load(UnaryOperator { input: place }))
+    }
+
+    pub fn atomic_store(&mut self, place: Variable, value: Variable) {
+        self.scope.register(Instruction::new(AtomicOp::Store(UnaryOperator { input: value }), place));
+    }
+
+    /// Combines a word in memory with a word.
+    pub fn atomic_bits(&mut self, op: fn(BinaryOperator) -> AtomicOp, place: Variable, word: Variable) {
+        self.out(U32, op(BinaryOperator { lhs: place, rhs: word }));
+    }
+
+    /// Adds to what a place holds, and gives what it held.
+    pub fn atomic_add(&mut self, place: Variable, value: Variable) -> Variable {
+        self.out(value.elem_type(), AtomicOp::Add(BinaryOperator { lhs: place, rhs: value }))
+    }
+
+    /// Makes a place hold no less than a value, and gives what it held.
+    pub fn atomic_max(&mut self, place: Variable, value: Variable) -> Variable {
+        self.out(value.elem_type(), AtomicOp::Max(BinaryOperator { lhs: place, rhs: value }))
+    }
+
+    pub fn swap(&mut self, place: Variable, value: Variable) {
+        self.out(value.elem_type(), AtomicOp::Swap(BinaryOperator { lhs: place, rhs: value }));
+    }
+
+    /// A local that can be assigned. It is declared in the block that `self` appends to.
+    pub fn mutable(&mut self, initial: Variable) -> Variable {
+        // The pool that CubeCL keeps such locals in declares them in the order of a hash map.
+        let local = self.scope.create_local_restricted(initial.ty).consume();
+        self.scope.add_local_mut(local);
+        self.assign(local, initial);
+        local
+    }
+
+    pub fn assign(&mut self, local: Variable, value: Variable) {
+        self.scope.register(Instruction::new(Operation::Copy(value), local));
+    }
+
+    /// What a mutable local holds now.
+    pub fn snapshot(&mut self, local: Variable) -> Variable {
+        let out = self.scope.create_local(local.ty).consume();
+        self.scope.register(Instruction::new(Operation::Copy(local), out));
+        out
+    }
+
+    pub fn shared(&mut self, elem: ElemType, length: usize) -> Variable {
+        self.scope.create_shared_array(Type::scalar(elem), length, None).consume()
+    }
+
+    /// An array of words that threads of a block change at once.
+    pub fn shared_atomics(&mut self, length: usize) -> Variable {
+        let word = Type::new(StorageType::Atomic(U32));
+        self.scope.create_shared_array(word, length, None).consume()
+    }
+
+    /// An array of vectors that the threads of a block share.
+    pub fn shared_vectors(&mut self, elem: ElemType, width: usize, length: usize) -> Variable {
+        let ty = Type::scalar(elem).with_vector_size(width);
+        self.scope.create_shared_array(ty, length, None).consume()
+    }
+
+    // ---- Between threads.
+
+    pub fn shuffle_xor(&mut self, x: Variable, mask: u32) -> Variable {
+        let mask = self.int(U32, i64::from(mask));
+        self.out(x.elem_type(), Plane::ShuffleXor(BinaryOperator { lhs: x, rhs: mask }))
+    }
+
+    pub fn sync(&mut self) {
+        self.scope.register(Instruction::no_out(Synchronization::SyncCube));
+    }
+
+    // ---- Control flow.
+
+    fn block<'b>(&self, scope: &'b mut Scope) -> Code<'b> {
+        Code { scope, index: self.index, target: self.target, known: Rc::clone(&self.known) }
+    }
+
+    pub fn when(&mut self, cond: Variable, then: impl FnOnce(&mut Code)) {
+        let mut scope = self.scope.child();
+        then(&mut self.block(&mut scope));
+        self.scope.register(Branch::If(Box::new(If { cond, scope })));
+    }
+
+    /// `for i in (start..end).step_by(step)`
+    pub fn range(
+        &mut self,
+        start: Variable,
+        end: Variable,
+        step: i64,
+        body: impl FnOnce(&mut Code, Variable),
+    ) {
+        let step = (step != 1).then(|| self.at(step));
+        self.range_by(start, end, step, body);
+    }
+
+    /// The same by steps that are known when it runs; of 1 if none is given.
+    pub fn range_by(
+        &mut self,
+        start: Variable,
+        end: Variable,
+        step: Option<Variable>,
+        body: impl FnOnce(&mut Code, Variable),
+    ) {
+        let i = self.scope.create_local_restricted(Type::scalar(self.index)).consume();
+        let mut scope = self.scope.child();
+        body(&mut self.block(&mut scope), i);
+        let range = RangeLoop { i, start, end, step, inclusive: false, scope };
+        self.scope.register(Branch::RangeLoop(Box::new(range)));
+    }
+
+    /// Goes on until [`Code::stop_if`].
+    pub fn forever(&mut self, body: impl FnOnce(&mut Code)) {
+        let mut scope = self.scope.child();
+        body(&mut self.block(&mut scope));
+        self.scope.register(Branch::Loop(Box::new(Loop { scope })));
+    }
+
+    /// Leaves the loop.
+    pub fn stop_if(&mut self, cond: Variable) {
+        self.when(cond, |code| code.scope.register(Branch::Break));
+    }
+
+    /// Runs the case of the number that `value` is.
+    pub fn switch(&mut self, value: Variable, n_cases: usize, mut case: impl FnMut(&mut Code, usize)) {
+        let mut cases = vec![];
+        for i in 0..n_cases {
+            let mut scope = self.scope.child();
+            case(&mut self.block(&mut scope), i);
+            cases.push((self.int(value.elem_type(), i as i64), scope));
+        }
+        let scope_default = self.scope.child();
+        self.scope.register(Branch::Switch(Box::new(Switch { value, scope_default, cases })));
+    }
+
+    fn out(&mut self, elem: ElemType, op: impl Into<Operation>) -> Variable {
+        self.vector_out(elem, 1, op)
+    }
+
+    fn vector_out(&mut self, elem: ElemType, width: usize, op: impl Into<Operation>) -> Variable {
+        let out = self.scope.create_local(Type::scalar(elem).with_vector_size(width)).consume();
+        self.scope.register(Instruction::new(op, out));
+        out
+    }
+}

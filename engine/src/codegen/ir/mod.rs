@@ -1,0 +1,4 @@
+//! The layer over CubeCL's instructions.
+
+pub mod builder;
+pub mod intrinsics;

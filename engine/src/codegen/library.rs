@@ -1,0 +1,171 @@
+//! What a library that multiplies column-major matrices can take over of a contraction, as data.
+//!
+//! A row-major matrix is the column-major transpose of itself, and the transpose of a product is the product of the
+//! transposes in reverse order: such a library computes `resultᵀ = rhsᵀ · lhsᵀ`, so the right matrix comes first.
+
+use crate::fusion::{Access, Class, FusedInst, FusedOp, Kernel, MatmulBody, MatrixOperand, Reg};
+use crate::ir::{Binary, Scalar};
+
+/// A matrix as a library takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LibraryMatrix {
+    /// Index into the kernel's operands.
+    pub operand: usize,
+    /// Elements before the first.
+    pub offset: i64,
+    /// Elements from one matrix of the batch to the next.
+    pub batch: i64,
+    /// Elements from one column to the next.
+    pub leading: i64,
+    /// Whether it is to be transposed before it is multiplied.
+    pub is_transposed: bool,
+}
+
+/// What a library does to an element after the bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// Nothing.
+    Identity,
+    /// max(x, 0).
+    Relu,
+}
+
+/// An epilogue that a library can run: `result = activation(product + bias)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LibraryEpilogue {
+    /// Index into the kernel's operands: the result, dense.
+    pub result: usize,
+    /// Index into the kernel's operands: one value per column, of the type of the result.
+    pub bias: Option<usize>,
+    /// What is done last.
+    pub activation: Activation,
+}
+
+/// The first and the second factor for a library; none if the type is not its own, or a stride is in the way.
+pub fn library_matrices(body: &MatmulBody) -> Option<[LibraryMatrix; 2]> {
+    let is_empty = [body.batch, body.m, body.n, body.k].contains(&0);
+    let first = library_matrix(&body.rhs, body.k, body.n)?;
+    let second = library_matrix(&body.lhs, body.m, body.k)?;
+    (body.dtype.is_float() && !is_empty).then_some([first, second])
+}
+
+fn library_matrix(matrix: &MatrixOperand, rows: usize, columns: usize) -> Option<LibraryMatrix> {
+    let &MatrixOperand { operand, offset, batch, row, col } = matrix;
+    let leading = |fast: (usize, i64), slow: (usize, i64)| {
+        let is_dense = fast.0 == 1 || fast.1 == 1;
+        let leading = if slow.0 == 1 { fast.0 as i64 } else { slow.1 };
+        (is_dense && leading >= fast.0 as i64).then_some(leading)
+    };
+    let (rows, columns) = ((rows, row), (columns, col));
+    let as_it_lies = leading(columns, rows).map(|leading| (leading, false));
+    let (leading, is_transposed) = as_it_lies.or_else(|| Some((leading(rows, columns)?, true)))?;
+    Some(LibraryMatrix { operand, offset, batch, leading, is_transposed })
+}
+
+/// The whole epilogue of a contraction, if a library can run it.
+pub fn absorbed(kernel: &Kernel, body: &MatmulBody) -> Option<LibraryEpilogue> {
+    let insts = &body.epilogue.insts;
+    let (store, rest) = insts.split_last()?;
+    let FusedOp::Store { operand: result, access, value } = &store.op else { return None };
+    let dtype = store.dtype;
+    let is_whole = store.class == Class::Element && access.is_identity(body.batch * body.m * body.n);
+    if !is_whole || ![body.dtype, body.dtype.accumulator()].contains(&dtype) {
+        return None;
+    }
+    let mut chain = Chain { insts: rest, used: vec![false; rest.len()], reg: *value };
+    let activation = chain.activation();
+    let bias = chain.bias(body.n);
+    let is_all = chain.ends_in_the_product() && chain.used.iter().all(|&used| used);
+    let fits = bias.is_none_or(|bias| kernel.operands[bias].ty.dtype == dtype);
+    (is_all && fits).then_some(LibraryEpilogue { result: *result, bias, activation })
+}
+
+/// From the stored value back to the product.
+struct Chain<'t> {
+    insts: &'t [FusedInst],
+    used: Vec<bool>,
+    reg: Reg,
+}
+
+impl Chain<'_> {
+    fn activation(&mut self) -> Activation {
+        let is_zero = |inst: &FusedInst| match inst.op {
+            FusedOp::Const(literal) => literal.as_f64() == 0.0,
+            _ => false,
+        };
+        match self.step_over(Binary::Max, is_zero) {
+            Some(_) => Activation::Relu,
+            None => Activation::Identity,
+        }
+    }
+
+    fn bias(&mut self, n: usize) -> Option<usize> {
+        let is_bias = |inst: &FusedInst| match &inst.op {
+            FusedOp::Load { access, index: None, .. } => is_by_column(access, n),
+            _ => false,
+        };
+        match self.step_over(Binary::Add, is_bias)?.op {
+            FusedOp::Load { operand, .. } => Some(operand),
+            _ => None,
+        }
+    }
+
+    /// Goes on to the other operand of `op`, if one is as wanted; returns that one.
+    fn step_over(&mut self, op: Binary, is_wanted: impl Fn(&FusedInst) -> bool) -> Option<FusedInst> {
+        let at = self.behind_casts(self.reg);
+        let FusedOp::Scalar(Scalar::Binary(found), args) = &self.insts[at].op else { return None };
+        let &[a, b] = &args[..] else { return None };
+        let is_wanted = |reg: Reg| is_wanted(&self.insts[self.behind_casts(reg)]);
+        let (taken, rest) = match () {
+            _ if *found != op => return None,
+            _ if is_wanted(b) => (b, a),
+            _ if is_wanted(a) => (a, b),
+            _ => return None,
+        };
+        self.use_up_to(self.reg, at);
+        let operand = self.behind_casts(taken);
+        self.use_up_to(taken, operand);
+        self.reg = rest;
+        Some(self.insts[operand].clone())
+    }
+
+    /// What a register is a conversion of: a library computes all in f32 and rounds once, at the end.
+    fn behind_casts(&self, mut reg: Reg) -> Reg {
+        while let FusedOp::Scalar(Scalar::Cast(to), args) = &self.insts[reg].op {
+            if !to.is_float() || !self.insts[args[0]].dtype.is_float() {
+                break;
+            }
+            reg = args[0];
+        }
+        reg
+    }
+
+    /// Notes a register and the conversions before it, up to `end`.
+    fn use_up_to(&mut self, mut reg: Reg, end: Reg) {
+        self.used[reg] = true;
+        while reg != end {
+            let FusedOp::Scalar(_, args) = &self.insts[reg].op else { return };
+            reg = args[0];
+            self.used[reg] = true;
+        }
+    }
+
+    fn ends_in_the_product(&mut self) -> bool {
+        let at = self.behind_casts(self.reg);
+        self.use_up_to(self.reg, at);
+        self.insts[at].op == FusedOp::Accumulator
+    }
+}
+
+/// Whether each of `n` columns reads its own element, whatever the row.
+fn is_by_column(access: &Access, n: usize) -> bool {
+    let access = access.normalized();
+    let [level] = &access.levels[..] else { return false };
+    let axes: Vec<(usize, i64)> = level.axes.iter().map(|axis| (axis.extent, axis.stride)).collect();
+    let is_repeated = match axes[..] {
+        [(extent, 1)] => extent == n,
+        [(_, 0), (extent, 1)] => extent == n,
+        _ => false,
+    };
+    level.offset == 0 && level.guards.is_empty() && is_repeated
+}

@@ -1,0 +1,161 @@
+#![allow(clippy::unwrap_used)]
+//! Runs a kernel's CUDA text on the host: a C++ compiler with a stand-in for the CUDA headers. Threads are fibers that
+//! take turns at every exchange, so shuffles, shared memory and barriers behave as on the device. Tests of the root package
+//! run opaque kernels by it, too.
+
+use super::*;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// What the operands, and then the error flag, hold after all launches; `inputs` are the operands that are read. None, with
+/// a note, if the machine has no C++ compiler.
+pub fn run(kernel: &Kernel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
+    run_on(kernel, Target::CUDA, inputs, seed)
+}
+
+/// The same of a kernel that is defined for another language.
+pub fn run_on(kernel: &Kernel, target: Target, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
+    run_launches(kernel, &KernelSpec::launches(kernel, target).unwrap(), inputs, seed)
+}
+
+/// The same of some launches of a kernel.
+pub fn run_launches(
+    kernel: &Kernel,
+    launches: &[KernelSpec],
+    inputs: &[Vec<u8>],
+    seed: u32,
+) -> Option<Vec<Vec<u8>>> {
+    let mut memory = HostMemory::new(kernel, inputs);
+    for fused in launches {
+        let source = fused.cuda_source().unwrap();
+        let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));
+        memory.launch(&source, n_blocks, &info)?;
+    }
+    Some(memory.operands.into_iter().chain(memory.flag).collect())
+}
+
+/// What the launches of a kernel share.
+pub struct HostMemory {
+    /// By operand of the kernel.
+    pub operands: Vec<Vec<u8>>,
+    /// The workspace, as far as it was used.
+    pub workspace: Vec<u8>,
+    /// The error flag, once it is reached.
+    pub flag: Option<Vec<u8>>,
+    n_assertion_words: usize,
+}
+
+impl HostMemory {
+    /// Memory with the operands that are read; the others hold garbage.
+    pub fn new(kernel: &Kernel, inputs: &[Vec<u8>]) -> HostMemory {
+        let mut operands: Vec<Vec<u8>> = inputs.to_vec();
+        operands.extend(kernel.operands[inputs.len()..].iter().map(|operand| vec![0xAA; operand.ty.bytes()]));
+        let n_assertion_words = assertion_words(kernel.assertions());
+        HostMemory { operands, workspace: vec![], flag: None, n_assertion_words }
+    }
+
+    /// Runs a launch, each of its arguments with memory of its own.
+    pub fn launch(&mut self, source: &KernelSource, n_blocks: usize, info: &[u64]) -> Option<()> {
+        let given = source.arguments.iter().map(|argument| self.place(argument).to_vec()).collect();
+        let after = execute_launch(source, n_blocks, info, given)?;
+        // Of a flag that is raised and heeded by one launch, what was raised.
+        let is_raised = source.arguments.contains(&Argument::Flag);
+        let written = source
+            .arguments
+            .iter()
+            .zip(after)
+            .filter(|(argument, _)| **argument != Argument::Guard || !is_raised);
+        for (argument, after) in written {
+            self.place(argument).copy_from_slice(&after);
+        }
+        Some(())
+    }
+
+    fn place(&mut self, argument: &Argument) -> &mut [u8] {
+        match *argument {
+            Argument::Operand(operand) => &mut self.operands[operand],
+            Argument::Flag | Argument::Guard => {
+                self.flag.get_or_insert_with(|| vec![0; 4 * self.n_assertion_words])
+            }
+            Argument::Workspace { start, bytes } => {
+                let length = self.workspace.len().max(start + bytes);
+                self.workspace.resize(length, 0xAA);
+                &mut self.workspace[start..start + bytes]
+            }
+            Argument::Product => panic!("{argument:?}"),
+        }
+    }
+}
+
+/// What the arguments hold after a launch, each with memory of its own.
+pub fn run_arguments(fused: &KernelSpec, buffers: Vec<Vec<u8>>, seed: u32) -> Option<Vec<Vec<u8>>> {
+    let source = fused.cuda_source().unwrap();
+    let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));
+    execute_launch(&source, n_blocks, &info, buffers)
+}
+
+fn execute_launch(
+    source: &KernelSource,
+    n_blocks: usize,
+    info: &[u64],
+    buffers: Vec<Vec<u8>>,
+) -> Option<Vec<Vec<u8>>> {
+    if Command::new("g++").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no g++ to run the kernel's text with");
+        return None;
+    }
+    assert_eq!(source.arguments.len(), buffers.len(), "{:?}", source.arguments);
+    let dir = tempfile::tempdir().unwrap();
+    for header in ["cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h"] {
+        std::fs::write(dir.path().join(header), include_str!("shim.h")).unwrap();
+    }
+    let info: Vec<u8> = info.iter().flat_map(|word| word.to_le_bytes()).collect();
+    std::fs::write(dir.path().join("info"), &info).unwrap();
+    for (i, buffer) in buffers.iter().enumerate() {
+        std::fs::write(dir.path().join(i.to_string()), buffer).unwrap();
+    }
+    std::fs::write(dir.path().join("main.cpp"), main_text(source, n_blocks, &buffers, info.len())).unwrap();
+    execute(
+        dir.path(),
+        Command::new("g++").args([
+            "-std=c++17",
+            "-O1",
+            "-fno-strict-aliasing",
+            "-w",
+            "-I.",
+            "main.cpp",
+            "-o",
+            "main",
+        ]),
+    );
+    execute(dir.path(), &mut Command::new(dir.path().join("main")));
+    Some((0..buffers.len()).map(|i| std::fs::read(dir.path().join(i.to_string())).unwrap()).collect())
+}
+
+fn main_text(source: &KernelSource, n_blocks: usize, buffers: &[Vec<u8>], info_bytes: usize) -> String {
+    let mut text = source.text.clone();
+    let mut arguments = String::new();
+    let (mut reads, mut writes) = (String::new(), String::new());
+    for (i, buffer) in buffers.iter().enumerate() {
+        let bytes = buffer.len();
+        writeln!(reads, "    buffers[{i}] = read_buffer(\"{i}\", {bytes});").unwrap();
+        writeln!(writes, "    write_buffer(\"{i}\", buffers[{i}], {bytes});").unwrap();
+        write!(arguments, "Pointer{{buffers[{i}]}}, ").unwrap();
+    }
+    let (entry, n_threads) = (&source.entry, source.cube_dim[0]);
+    write!(
+        text,
+        "\nstatic void *buffers[64];\nstatic info_st *info_argument;\nint main() {{\n{reads}    \
+         static_assert(sizeof(info_st) == {info_bytes}, \"the info argument\");\n    \
+         info_argument = (info_st *)read_buffer(\"info\", {info_bytes});\n    \
+         body = +[] {{ {entry}({arguments}*info_argument); }};\n    launch({n_blocks}, {n_threads});\n{writes}}}\n"
+    )
+    .unwrap();
+    text
+}
+
+fn execute(dir: &Path, command: &mut Command) {
+    let output = command.current_dir(dir).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,89 @@
+//! Access maps as instructions.
+//!
+//! Strides and inner extents are part of the text. The outermost extent of a level is not, as a point inside the
+//! domain never reaches it: a batch of another size gives the same text.
+
+use crate::codegen::ir::builder::{BOOL, Code};
+use crate::codegen::ops::scalar::literal;
+use crate::fusion::{Access, Guard, Level};
+use crate::ir::{DType, Literal};
+use cubecl_core::ir::{Comparison, Variable};
+
+/// An element number, and what stands in for the element where a guard keeps the point out.
+pub struct Element {
+    /// The number; meaningless where a guard keeps the point out.
+    pub index: Variable,
+    /// Whether the point is inside, and what it holds if not; the guard that decides first comes first.
+    guards: Vec<(Variable, Literal)>,
+}
+
+/// The element that `access` leads to from `point`.
+pub fn element(code: &mut Code, access: &Access, point: Variable) -> Element {
+    let mut element = Element { index: point, guards: vec![] };
+    for level in &access.normalized().levels {
+        element = through(code, level, element);
+    }
+    element
+}
+
+fn through(code: &mut Code, level: &Level, from: Element) -> Element {
+    let Element { index: mut rest, mut guards } = from;
+    let mut address = code.at(level.offset);
+    let is_used = |i: usize| level.axes[i].stride != 0 || level.guards.iter().any(|guard| guard.axis == i);
+    for (i, axis) in level.axes.iter().enumerate().rev() {
+        let coordinate = match (is_used(i), i) {
+            (false, _) => code.at(0),
+            (true, 0) => rest,
+            (true, _) => code.modulo(rest, axis.extent),
+        };
+        if (0..i).any(is_used) {
+            rest = code.divided(rest, axis.extent);
+        }
+        for guard in level.guards.iter().filter(|guard| guard.axis == i) {
+            guards.push((inside(code, guard, axis.extent, coordinate), guard.fill));
+        }
+        let step = code.scaled(coordinate, axis.stride);
+        address = code.add_at(address, step);
+    }
+    Element { index: address, guards }
+}
+
+fn inside(code: &mut Code, guard: &Guard, extent: usize, coordinate: Variable) -> Variable {
+    let [low, high] = [guard.low, guard.high].map(|bound| code.at(bound as i64));
+    match (guard.low > 0, guard.high < extent) {
+        (false, false) => code.bool(true),
+        (false, true) => code.less(coordinate, high),
+        (true, false) => code.cmp(Comparison::GreaterEqual, coordinate, low),
+        (true, true) => {
+            let above = code.cmp(Comparison::GreaterEqual, coordinate, low);
+            let below = code.less(coordinate, high);
+            code.and(above, below)
+        }
+    }
+}
+
+impl Element {
+    /// The number, or 0 where a guard keeps the point out.
+    pub fn safe(&self, code: &mut Code) -> Variable {
+        let Some(inside) = self.inside(code) else { return self.index };
+        let first = code.at(0);
+        code.select(inside, self.index, first)
+    }
+
+    /// `value`, or what the guards hold.
+    pub fn filled(&self, code: &mut Code, dtype: DType, value: Variable) -> Variable {
+        self.guards.iter().rev().fold(value, |value, &(inside, fill)| {
+            let fill = literal(code, dtype, fill);
+            code.select(inside, value, fill)
+        })
+    }
+
+    /// Whether no guard keeps the point out; none if there is no guard.
+    pub fn inside(&self, code: &mut Code) -> Option<Variable> {
+        let all = self.guards.iter().map(|&(inside, _)| inside);
+        all.reduce(|all, inside| {
+            debug_assert_eq!(all.elem_type(), BOOL);
+            code.and(all, inside)
+        })
+    }
+}

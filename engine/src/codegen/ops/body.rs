@@ -1,0 +1,376 @@
+//! The instructions of a tile at one point of its domain.
+
+use crate::codegen::ir::builder::{BOOL, Code, F32, U32, U64};
+use crate::codegen::ops::access::{Element, element};
+use crate::codegen::ops::assertion::raise;
+use crate::codegen::ops::fast_math;
+use crate::codegen::ops::packed_types::high_half;
+use crate::codegen::ops::philox;
+use crate::codegen::ops::scalar::{literal, narrowed, quotient_by, scalar, widened};
+use crate::codegen::ops::vector_group::Group;
+use crate::codegen::target::Target;
+use crate::codegen::{Buffers, CodegenError};
+use crate::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Reg};
+use crate::ir::{Binary, DType, NodeId, Requirement, Scalar};
+use cubecl_core::ir::{Bitwise, Comparison, ElemType, Variable};
+
+/// What the registers of a tile hold at one point; none yet where it was not computed.
+pub type Registers = Vec<Option<Variable>>;
+
+/// A tile with the buffers it works on.
+#[derive(Clone, Copy)]
+pub struct BodyCode<'t> {
+    /// The program.
+    pub tile: &'t FusedBody,
+    /// Where its operands lie.
+    pub buffers: &'t dyn Memory,
+    /// Error flag and seed.
+    pub shared: &'t Buffers,
+}
+
+/// How a tile reaches its operands.
+pub trait Memory {
+    /// Whether an operand has no elements.
+    fn is_empty(&self, operand: usize) -> bool;
+    /// The element as it lies in memory.
+    fn load(&self, code: &mut Code, operand: usize, index: Variable) -> Variable;
+    /// Writes an element as it lies in memory.
+    fn store(&self, code: &mut Code, operand: usize, index: Variable, value: Variable);
+    /// The `width` elements from `first` on, which is a multiple of that.
+    fn load_vector(&self, code: &mut Code, operand: usize, first: Variable, width: usize) -> Vec<Variable>;
+    /// Writes elements side by side from `first` on, which is a multiple of their number.
+    fn store_vector(&self, code: &mut Code, operand: usize, first: Variable, values: &[Variable]);
+    /// The tile's `n`-th constant, if it is not the same everywhere.
+    fn constant(&self, n: usize) -> Option<Variable>;
+}
+
+impl BodyCode<'_> {
+    /// Instructions `regs`, in order, at the point of their class. Registers of a lower class must be there.
+    pub fn run(
+        &self,
+        code: &mut Code,
+        regs: impl IntoIterator<Item = Reg>,
+        point: Variable,
+        registers: &mut Registers,
+    ) -> Result<(), CodegenError> {
+        for reg in regs {
+            registers[reg] = self.inst(code, reg, point, registers)?;
+        }
+        Ok(())
+    }
+
+    /// One instruction; none for a store.
+    fn inst(
+        &self,
+        code: &mut Code,
+        reg: Reg,
+        point: Variable,
+        registers: &Registers,
+    ) -> Result<Option<Variable>, CodegenError> {
+        let inst = &self.tile.insts[reg];
+        let get = |reg: Reg| {
+            registers[reg].unwrap_or_else(|| crate::bug!("register {reg} is used before it is computed"))
+        };
+        let point = if inst.class == Class::Uniform { code.at(0) } else { point };
+        Ok(Some(match &inst.op {
+            FusedOp::Const(value) => match self.buffers.constant(self.constant_number(reg)) {
+                Some(constant) => constant,
+                None => literal(code, inst.dtype, *value),
+            },
+            FusedOp::Load { operand, access, index } => {
+                let index = index.map(|(reg, stride)| (get(reg), stride));
+                self.load(code, reg, *operand, access, index, point)
+            }
+            FusedOp::Coord(access) => {
+                let element = element(code, access, point);
+                let value = code.cast(code.target.register(inst.dtype), element.index);
+                element.filled(code, inst.dtype, value)
+            }
+            FusedOp::Random { stream, step, iteration, access } => {
+                let element = element(code, access, point);
+                let value = self.random(code, *stream, get(*step), iteration.map(get), element.index);
+                element.filled(code, inst.dtype, value)
+            }
+            FusedOp::Scalar(Scalar::Binary(Binary::Div), args)
+                if self.has_shared_divisor(code, inst, args[1]) =>
+            {
+                quotient_by(code, get(args[0]), get(args[1]))
+            }
+            FusedOp::Scalar(Scalar::Unary(_), args)
+                if let Some(value) = fast_math::unary(code, self.tile, reg, get(args[0])) =>
+            {
+                value
+            }
+            FusedOp::Scalar(op, args) => {
+                let from = args.first().map_or(inst.dtype, |&arg| self.tile.insts[arg].dtype);
+                let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
+                scalar(code, op, &args, from, inst.dtype)?
+            }
+            FusedOp::Check { value, requirement, site, access } => {
+                self.check(code, get(*value), *requirement, (*site, access), point)
+            }
+            FusedOp::Store { operand, access, value } => {
+                let element = element(code, access, point);
+                let register = get(self.unrounded(code, *value));
+                let value = self.stored(code, inst, *value, register);
+                self.shared.unless_raised(code, |code| {
+                    self.buffers.store(code, *operand, element.index, value);
+                });
+                return Ok(None);
+            }
+            FusedOp::Reduce { .. } => crate::bug!("a reduction has no value at a point"),
+            FusedOp::Accumulator => crate::bug!("an accumulator outside of a contraction"),
+            FusedOp::Fold { .. } => return Err(CodegenError::Fold),
+        }))
+    }
+
+    /// Whether a division has its divisor in common with others of its row.
+    fn has_shared_divisor(&self, code: &Code, inst: &FusedInst, divisor: Reg) -> bool {
+        let divisor = &self.tile.insts[divisor];
+        let is_single = [inst, divisor].map(|inst| code.target.register(inst.dtype)) == [F32, F32];
+        is_single && inst.class == Class::Element && divisor.class != Class::Element
+    }
+
+    /// What to store for a value: a store rounds by itself, so what was rounded to the narrow type is taken from before.
+    pub fn unrounded(&self, code: &Code, value: Reg) -> Reg {
+        let inst = &self.tile.insts[value];
+        match &inst.op {
+            FusedOp::Scalar(Scalar::Cast(DType::F16 | DType::BF16), args) => {
+                let source = &self.tile.insts[args[0]];
+                // Where elements lie packed, the bits of a rounded one are taken as they are.
+                let is_wide = code.target.lanes(inst.dtype) == 1
+                    && code.target.register(source.dtype) == F32
+                    && source.class == inst.class;
+                if is_wide { args[0] } else { value }
+            }
+            _ => value,
+        }
+    }
+
+    fn constant_number(&self, reg: Reg) -> usize {
+        self.tile.insts[..reg].iter().filter(|inst| matches!(inst.op, FusedOp::Const(_))).count()
+    }
+
+    fn load(
+        &self,
+        code: &mut Code,
+        reg: Reg,
+        operand: usize,
+        access: &Access,
+        index: Option<(Variable, i64)>,
+        point: Variable,
+    ) -> Variable {
+        let inst = &self.tile.insts[reg];
+        if self.buffers.is_empty(operand) {
+            let nothing = code.constant(code.target.register(inst.dtype), 0.0);
+            return element(code, access, point).filled(code, inst.dtype, nothing);
+        }
+        let element = self.indexed(code, access, index, point);
+        let index = element.safe(code);
+        let stored = self.buffers.load(code, operand, index);
+        self.loaded(code, reg, &element, stored)
+    }
+
+    /// A register from what was loaded.
+    fn loaded(&self, code: &mut Code, reg: Reg, element: &Element, stored: Variable) -> Variable {
+        let dtype = self.tile.insts[reg].dtype;
+        if self.keeps_bits(reg) {
+            return stored;
+        }
+        let value = widened(code, dtype, stored);
+        element.filled(code, dtype, value)
+    }
+
+    fn stored(&self, code: &mut Code, inst: &FusedInst, value: Reg, register: Variable) -> Variable {
+        let source = &self.tile.insts[value];
+        let is_rounded =
+            matches!(source.op, FusedOp::Scalar(Scalar::Cast(_), _)) && source.dtype == inst.dtype;
+        match inst.dtype {
+            _ if self.keeps_bits(value) => register,
+            DType::BF16 if is_rounded && code.target.lanes(inst.dtype) > 1 => high_half(code, register),
+            dtype => narrowed(code, dtype, register),
+        }
+    }
+
+    /// Whether a register holds bits as they lie in memory: narrow elements that are only copied.
+    fn keeps_bits(&self, reg: Reg) -> bool {
+        let inst = &self.tile.insts[reg];
+        let is_unguarded =
+            |access: &Access| access.normalized().levels.iter().all(|level| level.guards.is_empty());
+        let FusedOp::Load { operand, access, .. } = &inst.op else { return false };
+        let users: Vec<&FusedInst> =
+            self.tile.insts.iter().filter(|inst| operands(&inst.op).contains(&reg)).collect();
+        let is_stored =
+            |user: &&FusedInst| matches!(user.op, FusedOp::Store { .. }) && user.dtype == inst.dtype;
+        let is_narrow = inst.dtype.is_float() && inst.dtype.size() < 4;
+        is_narrow
+            && !self.buffers.is_empty(*operand)
+            && is_unguarded(access)
+            && !users.is_empty()
+            && users.iter().all(is_stored)
+    }
+
+    fn random(
+        &self,
+        code: &mut Code,
+        stream: u32,
+        step: Variable,
+        iteration: Option<Variable>,
+        element: Variable,
+    ) -> Variable {
+        let lane = code.modulo(element, philox::WORDS);
+        let words = self.random_block(code, stream, step, iteration, element);
+        let is = |code: &mut Code, word: usize| {
+            let word = code.at(word as i64);
+            code.cmp(Comparison::Equal, lane, word)
+        };
+        (1..philox::WORDS).fold(words[0], |chosen, word| {
+            let is_it = is(code, word);
+            code.select(is_it, words[word], chosen)
+        })
+    }
+
+    /// The block of random words that an element lies in.
+    pub fn random_block(
+        &self,
+        code: &mut Code,
+        stream: u32,
+        step: Variable,
+        iteration: Option<Variable>,
+        element: Variable,
+    ) -> [Variable; philox::WORDS] {
+        let seed = self.shared.seed.unwrap_or_else(|| crate::bug!("random bits without a seed"));
+        let block = code.divided(element, philox::WORDS);
+        let high = if code.index == U64 {
+            let bits = code.at(32);
+            code.bit(Bitwise::ShiftRight, block, bits)
+        } else {
+            code.int(U32, 0)
+        };
+        let iteration = iteration.unwrap_or_else(|| code.int(U32, 0));
+        let stream = code.int(U32, i64::from(stream));
+        let counter = [block, high, step, iteration].map(|word| code.cast(U32, word));
+        let key = [seed, stream].map(|word| code.cast(U32, word));
+        philox::block(code, counter, key)
+    }
+
+    /// The elements of a group that lie side by side.
+    pub fn load_vector(
+        &self,
+        code: &mut Code,
+        reg: Reg,
+        (operand, access, index): (usize, &Access, Option<(Variable, i64)>),
+        group: &Group,
+    ) -> Vec<Variable> {
+        let element = self.indexed(code, access, index, group.points[0]);
+        let first = element.safe(code);
+        let stored = self.buffers.load_vector(code, operand, first, group.points.len());
+        stored.into_iter().map(|stored| self.loaded(code, reg, &element, stored)).collect()
+    }
+
+    /// Writes the elements of a group side by side.
+    pub fn store_vector(
+        &self,
+        code: &mut Code,
+        inst: &FusedInst,
+        (operand, access, value): (usize, &Access, Reg),
+        values: &[Variable],
+        group: &Group,
+    ) {
+        let first = element(code, access, group.points[0]).index;
+        let to_store = |&register| self.stored(code, inst, value, register);
+        let values: Vec<Variable> = values.iter().map(to_store).collect();
+        self.shared.unless_raised(code, |code| self.buffers.store_vector(code, operand, first, &values));
+    }
+
+    fn indexed(
+        &self,
+        code: &mut Code,
+        access: &Access,
+        index: Option<(Variable, i64)>,
+        point: Variable,
+    ) -> Element {
+        let mut element = element(code, access, point);
+        if let Some((index, stride)) = index {
+            let index = code.cast(code.index, index);
+            let offset = code.scaled(index, stride);
+            element.index = code.add_at(element.index, offset);
+        }
+        element
+    }
+
+    /// Tells the error flag where the value is not as required; it is the fallback from here on.
+    fn check(
+        &self,
+        code: &mut Code,
+        value: Variable,
+        requirement: Requirement,
+        (site, access): (NodeId, &Access),
+        point: Variable,
+    ) -> Variable {
+        let flag = self.shared.flag.unwrap_or_else(|| crate::bug!("a check without an error flag"));
+        let violates = violates(code, value, requirement);
+        code.when(violates, |code| {
+            let element = element(code, access, point);
+            match element.inside(code) {
+                None => raise(code, flag, value, site, element.index),
+                Some(inside) => code.when(inside, |code| raise(code, flag, value, site, element.index)),
+            }
+        });
+        let fallback = code.int(value.elem_type(), requirement.fallback());
+        code.select(violates, fallback, value)
+    }
+}
+
+fn violates(code: &mut Code, value: Variable, requirement: Requirement) -> Variable {
+    let zero = code.int(value.elem_type(), 0);
+    match requirement {
+        Requirement::Divisor => code.cmp(Comparison::Equal, value, zero),
+        Requirement::Index { bound } => {
+            let above = is_at_least(code, value, bound);
+            match value.elem_type() {
+                ElemType::Int(_) => {
+                    let below = code.less(value, zero);
+                    code.or(below, above)
+                }
+                _ => above,
+            }
+        }
+    }
+}
+
+fn is_at_least(code: &mut Code, index: Variable, bound: usize) -> Variable {
+    let largest = match index.elem_type() {
+        crate::codegen::ir::builder::U8 => u64::from(u8::MAX),
+        crate::codegen::ir::builder::I32 => i32::MAX as u64,
+        U32 => u64::from(u32::MAX),
+        _ => i64::MAX as u64,
+    };
+    if bound as u64 > largest {
+        return code.bool(false);
+    }
+    let bound = code.int(index.elem_type(), bound as i64);
+    code.cmp(Comparison::GreaterEqual, index, bound)
+}
+
+/// The registers that an instruction reads.
+pub fn operands(op: &FusedOp) -> Vec<Reg> {
+    match op {
+        FusedOp::Load { index, .. } => index.iter().map(|&(reg, _)| reg).collect(),
+        FusedOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
+        FusedOp::Scalar(_, args) => args.clone(),
+        FusedOp::Check { value, .. }
+        | FusedOp::Reduce { value, .. }
+        | FusedOp::Store { value, .. }
+        | FusedOp::Fold { value } => vec![*value],
+        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => vec![],
+    }
+}
+
+/// Whether a dtype can be reduced as it is held; narrow ones are carried as words between threads.
+pub fn carried_type(dtype: DType) -> ElemType {
+    match Target::CUDA.register(dtype) {
+        BOOL | crate::codegen::ir::builder::U8 => U32,
+        elem => elem,
+    }
+}

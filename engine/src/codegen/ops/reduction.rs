@@ -1,0 +1,208 @@
+//! What a reduction knows so far: how it is combined, how it goes from thread to thread, and where NaN stays in it.
+
+use crate::codegen::ir::builder::{Code, F32, F64, U32, U64};
+use crate::codegen::ops::body::carried_type;
+use crate::codegen::ops::scalar::{Extreme, extremum, int_range, within_type};
+use crate::ir::{DType, Monoid};
+use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};
+
+/// The bits of infinity without a sign, which only those of NaN are above.
+pub const INFINITY_BITS: i64 = 0x7F80_0000;
+/// Behind all positions.
+pub const NOWHERE: i64 = i32::MAX as i64;
+
+/// What a reduction knows so far: a value, and the position of it for the index reductions.
+#[derive(Clone)]
+pub struct State {
+    /// How it is combined.
+    pub monoid: Monoid,
+    /// The value, then the position.
+    pub parts: Vec<Variable>,
+    /// Whether an extreme is that of the numbers alone; else it is NaN if anything is.
+    pub forgets_nan: bool,
+}
+
+impl State {
+    /// Neutral; for an index reduction a position behind all others.
+    pub fn identity(code: &mut Code, monoid: Monoid, dtype: DType) -> State {
+        let elem = carried_type(dtype);
+        let lowest = |code: &mut Code| match elem {
+            F32 | F64 => code.float(elem, f64::NEG_INFINITY),
+            _ => code.int(elem, int_range(dtype).0 as i64),
+        };
+        let highest = |code: &mut Code| match elem {
+            F32 | F64 => code.float(elem, f64::INFINITY),
+            _ => code.int(elem, int_range(dtype).1 as i64),
+        };
+        let value = match monoid {
+            Monoid::Sum => code.constant(elem, 0.0),
+            Monoid::Prod => code.constant(elem, 1.0),
+            Monoid::Max | Monoid::ArgMax if elem == U32 => code.int(U32, 0),
+            Monoid::Max | Monoid::ArgMax => lowest(code),
+            Monoid::Min | Monoid::ArgMin => highest(code),
+        };
+        let mut parts = vec![value];
+        if monoid.is_index() {
+            parts.push(code.int(U32, NOWHERE));
+        }
+        State { monoid, parts, forgets_nan: false }
+    }
+
+    pub fn of(code: &mut Code, monoid: Monoid, dtype: DType, value: Variable, position: Variable) -> State {
+        let mut parts = vec![code.cast(carried_type(dtype), value)];
+        if monoid.is_index() {
+            parts.push(code.cast(U32, position));
+        }
+        State { monoid, parts, forgets_nan: false }
+    }
+
+    pub fn map(&self, f: impl FnMut(Variable) -> Variable) -> State {
+        State { parts: self.parts.iter().copied().map(f).collect(), ..*self }
+    }
+
+    pub fn or(&self, code: &mut Code, cond: Variable, other: &State) -> State {
+        let parts = self.parts.iter().zip(&other.parts);
+        let parts = parts.map(|(&x, &other)| code.select(cond, x, other)).collect();
+        State { parts, ..*self }
+    }
+
+    pub fn combined(&self, code: &mut Code, other: &State) -> State {
+        let (a, b) = (self.parts[0], other.parts[0]);
+        let value = match self.monoid {
+            Monoid::Sum => code.bin(Arithmetic::Add, a, b),
+            Monoid::Prod => code.bin(Arithmetic::Mul, a, b),
+            Monoid::Max if self.forgets_nan => code.bin(Arithmetic::Max, a, b),
+            Monoid::Min if self.forgets_nan => code.bin(Arithmetic::Min, a, b),
+            Monoid::Max => extremum(code, Extreme::Largest, a, b),
+            Monoid::Min => extremum(code, Extreme::Smallest, a, b),
+            Monoid::ArgMax | Monoid::ArgMin => {
+                let is_better = is_better(code, self, other);
+                return other.or(code, is_better, self);
+            }
+        };
+        State { parts: vec![value], ..*self }
+    }
+
+    /// As [`State::combined`] with what is known of later elements. Where NaN is not looked for, comparing is all it takes.
+    pub fn followed_by(&self, code: &mut Code, later: &State) -> State {
+        let beats = match self.monoid {
+            Monoid::ArgMax if self.forgets_nan => Comparison::Greater,
+            Monoid::ArgMin if self.forgets_nan => Comparison::Lower,
+            _ => return self.combined(code, later),
+        };
+        let is_better = code.cmp(beats, later.parts[0], self.parts[0]);
+        let best = later.or(code, is_better, self);
+        State { forgets_nan: true, ..best }
+    }
+
+    /// Writes another state over one of mutable locals.
+    pub fn assign(&self, code: &mut Code, other: &State) {
+        self.parts.iter().zip(&other.parts).for_each(|(&local, &value)| code.assign(local, value));
+    }
+
+    pub fn result(&self, code: &mut Code, dtype: DType) -> Variable {
+        match self.monoid.is_index() {
+            true => code.cast(code.target.register(dtype), self.parts[1]),
+            false => {
+                let value = code.cast(code.target.register(dtype), self.parts[0]);
+                within_type(code, dtype, value)
+            }
+        }
+    }
+}
+
+/// Whether an extreme of many is cheaper without NaN, which is looked for by bits.
+pub fn knows_nan_by_bits(code: &Code, monoid: Monoid, state: &State) -> bool {
+    let is_extreme = !matches!(monoid, Monoid::Sum | Monoid::Prod);
+    is_extreme && !code.target.has_exact_functions && state.parts[0].elem_type() == F32
+}
+
+/// Whether `new` beats `old`: NaN beats all numbers, and among equals the first wins.
+fn is_better(code: &mut Code, old: &State, new: &State) -> Variable {
+    let beats = if old.monoid == Monoid::ArgMax { Comparison::Greater } else { Comparison::Lower };
+    let mut wins = code.cmp(beats, new.parts[0], old.parts[0]);
+    let mut ties = code.cmp(Comparison::Equal, new.parts[0], old.parts[0]);
+    if matches!(old.parts[0].elem_type(), ElemType::Float(_)) {
+        let [new_nan, old_nan] = [new, old].map(|state| code.is_nan(state.parts[0]));
+        let number = code.not(old_nan);
+        let first_nan = code.and(new_nan, number);
+        let both_nan = code.and(new_nan, old_nan);
+        wins = code.or(wins, first_nan);
+        ties = code.or(ties, both_nan);
+    }
+    let earlier = code.less(new.parts[1], old.parts[1]);
+    let tie = code.and(ties, earlier);
+    code.or(wins, tie)
+}
+
+/// All of `threads` neighbours get what they have combined.
+pub fn butterfly(code: &mut Code, mut state: State, threads: usize) -> State {
+    let mut distance = threads / 2;
+    while distance > 0 {
+        let other = state.map(|x| code.shuffle_xor(x, distance as u32));
+        state = state.combined(code, &other);
+        distance /= 2;
+    }
+    state
+}
+
+/// A number that is looked for among many; NaN is any NaN.
+pub struct Wanted {
+    number: Variable,
+    /// Bits that only a NaN is above, if NaN is looked for, else all; where comparisons do not know NaN.
+    above: Option<Variable>,
+}
+
+impl Wanted {
+    /// Prepares to look for it.
+    pub fn new(code: &mut Code, number: Variable) -> Wanted {
+        let by_bits = !code.target.has_exact_functions && number.elem_type() == F32;
+        let above = by_bits.then(|| {
+            let is_nan = code.is_nan(number);
+            let [infinity, all] = [INFINITY_BITS, 0xFFFF_FFFF].map(|word| code.int(U32, word));
+            code.select(is_nan, infinity, all)
+        });
+        Wanted { number, above }
+    }
+
+    /// Whether this is it.
+    pub fn is(&self, code: &mut Code, x: Variable) -> Variable {
+        let Some(above) = self.above else { return is_same(code, x, self.number) };
+        let is_equal = code.cmp(Comparison::Equal, x, self.number);
+        let size = size_bits(code, x);
+        let is_nan = code.cmp(Comparison::Greater, size, above);
+        code.or(is_equal, is_nan)
+    }
+}
+
+/// The bits of an `f32` without its sign.
+pub fn size_bits(code: &mut Code, x: Variable) -> Variable {
+    let bits = code.reinterpret(U32, x);
+    let sign = code.int(U32, 0x7FFF_FFFF);
+    code.bit(Bitwise::BitwiseAnd, bits, sign)
+}
+
+/// Whether two are equal, or both NaN.
+pub fn is_same(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    let is_equal = code.cmp(Comparison::Equal, a, b);
+    if !matches!(a.elem_type(), ElemType::Float(_)) {
+        return is_equal;
+    }
+    let [a, b] = [a, b].map(|x| code.is_nan(x));
+    let both = code.and(a, b);
+    code.or(is_equal, both)
+}
+
+pub fn bits_type(elem: ElemType) -> ElemType {
+    if elem.size() == 8 { U64 } else { U32 }
+}
+
+pub fn to_word(code: &mut Code, word: ElemType, x: Variable) -> Variable {
+    let bits = code.reinterpret(bits_type(x.elem_type()), x);
+    code.cast(word, bits)
+}
+
+pub fn from_word(code: &mut Code, elem: ElemType, word: Variable) -> Variable {
+    let bits = code.cast(bits_type(elem), word);
+    code.reinterpret(elem, bits)
+}

@@ -1,0 +1,357 @@
+//! Scalar primitives as instructions.
+//!
+//! Half-precision registers are held in `f32` and rounded where they are stored or cast; bytes are computed as bytes.
+
+use crate::codegen::CodegenError;
+use crate::codegen::ir::builder::{BOOL, Code, F32, F64, U32};
+use crate::codegen::ir::intrinsics::Intrinsic;
+use crate::codegen::ops::doubles;
+use crate::codegen::ops::functions;
+use crate::codegen::ops::integers;
+use crate::codegen::ops::packed_types;
+use crate::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
+use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable, VariableKind};
+use cubecl_core::prelude::NativeExpand;
+
+/// From memory to a register.
+pub fn widened(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+    match dtype {
+        DType::Bool => {
+            let zero = code.int(x.elem_type(), 0);
+            code.cmp(Comparison::NotEqual, x, zero)
+        }
+        _ if code.target.lanes(dtype) > 1 => packed_types::widened(code, dtype, x),
+        _ => code.cast(code.target.register(dtype), x),
+    }
+}
+
+/// From a register to memory.
+pub fn narrowed(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+    if code.target.lanes(dtype) > 1 {
+        return packed_types::narrowed(code, dtype, x);
+    }
+    code.cast(code.target.memory(dtype), x)
+}
+
+/// A literal in a register.
+pub fn literal(code: &mut Code, dtype: DType, value: Literal) -> Variable {
+    match code.target.register(dtype) {
+        elem @ ElemType::Float(_) => code.float(elem, value.as_f64()),
+        ElemType::Bool => code.bool(value.as_f64() != 0.0),
+        elem => code.int(elem, value.as_i64()),
+    }
+}
+
+/// One primitive. `from` is the dtype of the first operand, `to` that of the result.
+pub fn scalar(
+    code: &mut Code,
+    scalar: &Scalar,
+    args: &[Variable],
+    from: DType,
+    to: DType,
+) -> Result<Variable, CodegenError> {
+    let value = match (scalar, args) {
+        (Scalar::Unary(op), &[x]) => unary(code, *op, x)?,
+        (Scalar::Binary(op), &[a, b]) => binary(code, *op, a, b)?,
+        (Scalar::Select, &[cond, a, b]) => code.select(cond, a, b),
+        (Scalar::MulAdd, &[a, b, c]) if is_float(a) => code.fma(a, b, c),
+        (Scalar::MulAdd, &[a, b, c]) => {
+            let product = code.bin(Arithmetic::Mul, a, b);
+            code.bin(Arithmetic::Add, product, c)
+        }
+        (Scalar::Cast(_), &[x]) => cast(code, x, from, to),
+        (Scalar::Foreign(foreign), args) => foreign_call(code, foreign, args, code.target.register(to)),
+        (other, args) => crate::bug!("`{}` does not take {} operands", other.name(), args.len()),
+    };
+    Ok(within_type(code, to, value))
+}
+
+/// Integers wrap around at the end of their type, also where they are held in a wider one.
+pub fn within_type(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+    if dtype != DType::U8 || x.elem_type() != U32 {
+        return x;
+    }
+    let byte = code.int(U32, 0xFF);
+    code.bit(Bitwise::BitwiseAnd, x, byte)
+}
+
+fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, CodegenError> {
+    let elem = x.elem_type();
+    let float = is_float(x);
+    Ok(match op {
+        Unary::Not if elem == BOOL => code.not(x),
+        Unary::Not if !float => code.bit_not(x),
+        Unary::IsNan if float => code.is_nan(x),
+        Unary::IsNan => code.bool(false),
+        _ if elem == BOOL => return Err(unsupported(op.name(), x)),
+        // Languages without a minus for unsigned integers subtract.
+        Unary::Neg if matches!(elem, ElemType::UInt(_)) => {
+            let zero = code.int(elem, 0);
+            code.bin(Arithmetic::Sub, zero, x)
+        }
+        Unary::Neg => code.un(Arithmetic::Neg, x),
+        Unary::Sign => sign(code, x),
+        Unary::Abs if matches!(elem, ElemType::UInt(_)) => x,
+        Unary::Abs => code.un(Arithmetic::Abs, x),
+        Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round if !float => x,
+        _ if !float => return Err(unsupported(op.name(), x)),
+        _ if !code.target.has_exact_functions && functions::has(op) => functions::unary(code, op, x),
+        Unary::Exp => code.un(Arithmetic::Exp, x),
+        Unary::Expm1 => expm1(code, x),
+        Unary::Log => code.un(Arithmetic::Log, x),
+        Unary::Log1p => code.un(Arithmetic::Log1p, x),
+        Unary::Sqrt => code.un(Arithmetic::Sqrt, x),
+        Unary::Rsqrt => code.un(Arithmetic::InverseSqrt, x),
+        Unary::Recip => code.un(Arithmetic::Recip, x),
+        Unary::Sin => code.un(Arithmetic::Sin, x),
+        Unary::Cos => code.un(Arithmetic::Cos, x),
+        Unary::Tanh => code.un(Arithmetic::Tanh, x),
+        Unary::Erf => code.un(Arithmetic::Erf, x),
+        Unary::Floor => code.un(Arithmetic::Floor, x),
+        Unary::Ceil => code.un(Arithmetic::Ceil, x),
+        Unary::Trunc => code.un(Arithmetic::Trunc, x),
+        Unary::Round if elem == F64 && !code.target.has_exact_functions => doubles::round(code, x),
+        Unary::Round => code.un(Arithmetic::Round, x),
+        Unary::Not => return Err(unsupported(op.name(), x)),
+    })
+}
+
+/// Zeros and NaN are neither above nor below 0, and come through.
+fn sign(code: &mut Code, x: Variable) -> Variable {
+    let elem = x.elem_type();
+    let [one, zero] = [1.0, 0.0].map(|value| code.constant(elem, value));
+    let above = code.cmp(Comparison::Greater, x, zero);
+    if matches!(elem, ElemType::UInt(_)) {
+        return code.select(above, one, zero);
+    }
+    let minus_one = code.constant(elem, -1.0);
+    let below = code.less(x, zero);
+    let rest = code.select(below, minus_one, x);
+    code.select(above, one, rest)
+}
+
+/// eˣ - 1 = 2t / (1 - t) with t = tanh(x / 2), which does not cancel for |x| < 1.
+fn expm1(code: &mut Code, x: Variable) -> Variable {
+    let elem = x.elem_type();
+    let [half, one] = [0.5, 1.0].map(|value| code.float(elem, value));
+    let halved = code.bin(Arithmetic::Mul, x, half);
+    let t = code.un(Arithmetic::Tanh, halved);
+    let twice = code.bin(Arithmetic::Add, t, t);
+    let rest = code.bin(Arithmetic::Sub, one, t);
+    let near = code.bin(Arithmetic::Div, twice, rest);
+    let e = code.un(Arithmetic::Exp, x);
+    let far = code.bin(Arithmetic::Sub, e, one);
+    let size = code.un(Arithmetic::Abs, x);
+    let is_near = code.less(size, one);
+    code.select(is_near, near, far)
+}
+
+fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Variable, CodegenError> {
+    let float = is_float(a);
+    let bool = a.elem_type() == BOOL;
+    Ok(match op {
+        Binary::Eq => code.cmp(Comparison::Equal, a, b),
+        Binary::Ne => not_equal(code, a, b),
+        Binary::And | Binary::Min | Binary::Mul if bool => code.and(a, b),
+        Binary::Or | Binary::Max if bool => code.or(a, b),
+        Binary::Xor if bool => code.cmp(Comparison::NotEqual, a, b),
+        // False is below true; WGSL orders numbers only.
+        Binary::Lt if bool => but_not(code, b, a),
+        Binary::Gt if bool => but_not(code, a, b),
+        Binary::Le if bool => unless(code, a, b),
+        Binary::Ge if bool => unless(code, b, a),
+        Binary::Lt => code.cmp(Comparison::Lower, a, b),
+        Binary::Le => code.cmp(Comparison::LowerEqual, a, b),
+        Binary::Gt => code.cmp(Comparison::Greater, a, b),
+        Binary::Ge => code.cmp(Comparison::GreaterEqual, a, b),
+        _ if bool => return Err(unsupported(op.name(), a)),
+        Binary::Add => code.bin(Arithmetic::Add, a, b),
+        Binary::Sub => code.bin(Arithmetic::Sub, a, b),
+        Binary::Mul if is_zero(b) && !code.target.has_exact_functions => functions::times_zero(code, a, b),
+        Binary::Mul if is_zero(a) && !code.target.has_exact_functions => functions::times_zero(code, b, a),
+        Binary::Mul => code.bin(Arithmetic::Mul, a, b),
+        Binary::Div if is_zero(b) && !code.target.has_exact_functions => functions::over_zero(code, a, b),
+        Binary::Div => code.bin(Arithmetic::Div, a, b),
+        Binary::Rem if float => functions::remainder(code, a, b),
+        // CubeCL's `Modulo` is C's `%`: the sign of a.
+        Binary::Rem => code.bin(Arithmetic::Modulo, a, b),
+        Binary::Pow if float && !code.target.has_exact_functions => functions::pow(code, a, b),
+        Binary::Pow if float => code.bin(Arithmetic::Powf, a, b),
+        Binary::Max => extremum(code, Extreme::Largest, a, b),
+        Binary::Min => extremum(code, Extreme::Smallest, a, b),
+        _ if float => return Err(unsupported(op.name(), a)),
+        Binary::Pow => integers::power(code, a, b),
+        Binary::And => code.bit(Bitwise::BitwiseAnd, a, b),
+        Binary::Or => code.bit(Bitwise::BitwiseOr, a, b),
+        Binary::Xor => code.bit(Bitwise::BitwiseXor, a, b),
+        Binary::Shl | Binary::Shr => integers::shift(code, op, a, b),
+    })
+}
+
+/// a ≠ b, also if either is NaN, which a language may take for equal.
+fn not_equal(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    if !is_float(a) || code.target.has_exact_functions {
+        return code.cmp(Comparison::NotEqual, a, b);
+    }
+    let is_equal = code.cmp(Comparison::Equal, a, b);
+    code.not(is_equal)
+}
+
+/// a ∧ ¬b
+fn but_not(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    let not = code.not(b);
+    code.and(a, not)
+}
+
+/// b ∨ ¬a
+fn unless(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    let not = code.not(a);
+    code.or(b, not)
+}
+
+/// Which end of the numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Extreme {
+    Largest,
+    Smallest,
+}
+
+/// The larger or smaller one; NaN if either is NaN, which the device's own function would drop.
+pub fn extremum(code: &mut Code, which: Extreme, a: Variable, b: Variable) -> Variable {
+    if !is_float(a) {
+        return match which {
+            Extreme::Largest => code.bin(Arithmetic::Max, a, b),
+            Extreme::Smallest => code.bin(Arithmetic::Min, a, b),
+        };
+    }
+    if code.target.has_extremes && a.elem_type() == F32 {
+        return match which {
+            Extreme::Largest => code.call(Intrinsic::Largest, &[a, b]),
+            Extreme::Smallest => code.call(Intrinsic::Smallest, &[a, b]),
+        };
+    }
+    // Nothing compares to NaN, so a NaN in `a` stays unless `b` is one.
+    let mut is_b = match which {
+        Extreme::Largest => code.cmp(Comparison::Greater, b, a),
+        Extreme::Smallest => code.less(b, a),
+    };
+    if !is_number(b) {
+        let is_nan = code.is_nan(b);
+        is_b = code.or(is_b, is_nan);
+    }
+    let value = code.select(is_b, b, a);
+    if code.target.has_exact_functions {
+        return value;
+    }
+    // The device's compiler may take this for its own function: NaN is kept by its bits.
+    let is_nan = code.is_nan(a);
+    code.select(is_nan, a, value)
+}
+
+/// `a / b` where many `a` share a `b`: one division for all of them, two products for each. Within 1.5 units of the last
+/// place; zero, subnormal and infinite divisors are as in a division.
+pub fn quotient_by(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    if let VariableKind::Constant(ConstantValue::Float(value)) = b.kind
+        && (1e-30..1e30).contains(&value.abs())
+    {
+        let inverse = code.float(F32, 1.0 / value);
+        return code.bin(Arithmetic::Mul, a, inverse);
+    }
+    // The inverse of a scaled divisor is neither subnormal nor infinite unless the divisor is 0 or infinite.
+    let [small, large] = [100, -100].map(|exponent| code.float(F32, (-f64::from(exponent)).exp2()));
+    let [up, same, down] = [64f64, 0.0, -64.0].map(|exponent| code.float(F32, exponent.exp2()));
+    let size = code.un(Arithmetic::Abs, b);
+    let is_small = code.less(size, small);
+    let is_large = code.less(large, size);
+    let scale = code.select(is_large, down, same);
+    let scale = code.select(is_small, up, scale);
+    let scaled = code.bin(Arithmetic::Mul, b, scale);
+    let inverse = code.bin(Arithmetic::Div, same, scaled);
+    let quotient = code.bin(Arithmetic::Mul, a, inverse);
+    code.bin(Arithmetic::Mul, quotient, scale)
+}
+
+/// Whether x is a constant, which is printed as a number only if it is one.
+fn is_number(x: Variable) -> bool {
+    matches!(x.kind, VariableKind::Constant(ConstantValue::Float(_)))
+}
+
+/// Whether x is a constant 0 of either sign.
+fn is_zero(x: Variable) -> bool {
+    matches!(x.kind, VariableKind::Constant(ConstantValue::Float(value)) if value == 0.0)
+}
+
+/// Float to integer truncates and saturates, NaN becomes 0; to bool is `x ≠ 0`; the rest is as in C++.
+fn cast(code: &mut Code, x: Variable, from: DType, to: DType) -> Variable {
+    let (source, target) = (code.target.register(from), code.target.register(to));
+    match (from, to) {
+        (_, DType::Bool) if from != DType::Bool => {
+            let zero = code.constant(source, 0.0);
+            not_equal(code, x, zero)
+        }
+        (_, DType::F16) if from != DType::F16 => rounded(code, x, DType::F16),
+        (_, DType::BF16) if from != DType::BF16 => rounded(code, x, DType::BF16),
+        _ if from.is_float() && to.is_int() => saturated(code, x, to),
+        _ => code.cast(target, x),
+    }
+}
+
+fn rounded(code: &mut Code, x: Variable, to: DType) -> Variable {
+    let single = code.cast(F32, x);
+    if code.target.lanes(to) > 1 {
+        let bits = packed_types::narrowed(code, to, single);
+        return packed_types::widened(code, to, bits);
+    }
+    let half = code.target.memory(to);
+    let half = code.cast(half, single);
+    code.cast(F32, half)
+}
+
+fn saturated(code: &mut Code, x: Variable, to: DType) -> Variable {
+    let (source, target) = (x.elem_type(), code.target.register(to));
+    let (low, high) = int_range(to);
+    // Both bounds are powers of two or 0, so they are exact in every float type.
+    let first_above = code.float(source, (high + 1) as f64);
+    let lowest = code.float(source, low as f64);
+    let [minimum, maximum, zero] = [low, high, 0].map(|value| code.int(target, value as i64));
+    let is_above = code.cmp(Comparison::GreaterEqual, x, first_above);
+    let is_below = code.cmp(Comparison::LowerEqual, x, lowest);
+    let is_nan = code.is_nan(x);
+    let is_outside = code.or(is_above, is_below);
+    let is_outside = code.or(is_outside, is_nan);
+    // The conversion of what is out of range is undefined: convert 0 instead.
+    let nothing = code.float(source, 0.0);
+    let safe = code.select(is_outside, nothing, x);
+    let inside = code.cast(target, safe);
+    let inside = code.select(is_below, minimum, inside);
+    let inside = code.select(is_above, maximum, inside);
+    code.select(is_nan, zero, inside)
+}
+
+/// Smallest and largest integer of a type.
+pub fn int_range(dtype: DType) -> (i128, i128) {
+    match dtype {
+        DType::U8 => (0, u8::MAX as i128),
+        DType::U32 => (0, u32::MAX as i128),
+        DType::I64 => (i64::MIN as i128, i64::MAX as i128),
+        _ => (i32::MIN as i128, i32::MAX as i128),
+    }
+}
+
+fn foreign_call(code: &mut Code, foreign: &Foreign, args: &[Variable], elem: ElemType) -> Variable {
+    let args: Vec<NativeExpand<f32>> = args.iter().map(|&x| code.cast(F32, x)).map(managed).collect();
+    let result: Variable = (foreign.cube)(code.scope, &args).into();
+    code.cast(elem, result)
+}
+
+fn managed(x: Variable) -> NativeExpand<f32> {
+    cubecl_core::ir::ManagedVariable::Plain(x).into()
+}
+
+fn is_float(x: Variable) -> bool {
+    matches!(x.elem_type(), ElemType::Float(_))
+}
+
+fn unsupported(op: &str, x: Variable) -> CodegenError {
+    CodegenError::Scalar { op: op.to_string(), dtype: x.elem_type().to_string() }
+}

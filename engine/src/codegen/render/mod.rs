@@ -1,0 +1,3 @@
+//! Kernel definitions as text.
+
+pub mod ordered;

@@ -1,0 +1,116 @@
+//! Rows that are copied to shared memory while the row before is computed.
+//!
+//! A row that takes all registers of a processor leaves no room for a second block, so its loads, its arithmetic and its
+//! stores would take turns. A block goes over many rows then, and the copy of the next one goes on beside the arithmetic.
+
+use crate::codegen::CodegenError;
+use crate::codegen::ir::builder::Code;
+use crate::codegen::ir::intrinsics::{Intrinsic, Word};
+use crate::codegen::ops::body::BodyCode;
+use crate::codegen::ops::fast_math::is_bound_by_arithmetic;
+use crate::codegen::ops::scalar::widened;
+use crate::codegen::ops::vector_group;
+use crate::codegen::schedule::row::{Place, RowCode, RowPlan, SharedWords};
+use crate::codegen::target::Target;
+use crate::fusion::{Class, FusedBody, FusedOp, Reg};
+use cubecl_core::ir::{Arithmetic, Builtin, Variable};
+
+/// Bytes that one instruction copies.
+const COPY_BYTES: usize = 16;
+/// Elements of a thread from which on a block of most threads is alone on its processor.
+const FEWEST_HELD: usize = 24;
+
+/// What is copied ahead.
+pub struct DoubleBuffer {
+    /// Loads along the row.
+    pub loads: Vec<Reg>,
+    plan: RowPlan,
+    n_groups: usize,
+}
+
+impl DoubleBuffer {
+    /// None if it cannot be, or does not pay: memory alone keeps a processor busy.
+    pub fn of(tile: &FusedBody, plan: RowPlan, target: Target) -> Option<DoubleBuffer> {
+        let n_groups = plan.groups?;
+        let is_alone = plan.threads == target.most_threads && n_groups * plan.width >= FEWEST_HELD;
+        let n_points = tile.domain.points(Class::Element);
+        let same = vector_group::same(tile, plan.width);
+        let is_copied = |reg: &Reg| match &tile.insts[*reg].op {
+            FusedOp::Load { access, index: None, .. } => {
+                vector_group::is_vector(&tile.insts[*reg], plan.width, &same)
+                    && access.is_identity(n_points)
+                    && plan.width * tile.insts[*reg].dtype.size() == COPY_BYTES
+            }
+            _ => false,
+        };
+        let loads: Vec<Reg> = (0..tile.insts.len()).filter(is_copied).collect();
+        let bytes = loads.len() * n_groups * plan.threads * COPY_BYTES;
+        let is_room = (1..=target.double_buffer_bytes).contains(&bytes);
+        (is_alone && is_room && is_bound_by_arithmetic(tile, target)).then_some(DoubleBuffer {
+            loads,
+            plan,
+            n_groups,
+        })
+    }
+
+    /// Emits all rows of a block.
+    pub fn rows(
+        &self,
+        code: &mut Code,
+        tile: BodyCode,
+        shared: Option<SharedWords>,
+        n_rows: Variable,
+    ) -> Result<(), CodegenError> {
+        let elem = |reg: Reg| code.target.memory(tile.tile.insts[reg].dtype);
+        let elems: Vec<_> = self.loads.iter().map(|&reg| elem(reg)).collect();
+        let length = self.n_groups * self.plan.threads;
+        let arrays: Vec<Variable> =
+            elems.into_iter().map(|elem| code.shared_vectors(elem, self.plan.width, length)).collect();
+        let [first, step] = [Builtin::CubePos, Builtin::CubeCount].map(|builtin| code.builtin(builtin));
+        self.copy(code, &tile, &arrays, first);
+        let mut result = Ok(());
+        code.range_by(first, n_rows, Some(step), |code, row| {
+            code.perform(Intrinsic::AwaitCopies, &[]);
+            let place = Place::at_row(code, self.plan, &tile.tile.domain, row);
+            let mut rows = RowCode::new(code, tile, self.plan, place, shared);
+            self.read(code, &mut rows, &arrays);
+            let next = code.bin(Arithmetic::Add, row, step);
+            let is_row = code.less(next, n_rows);
+            code.when(is_row, |code| self.copy(code, &rows.tile, &arrays, next));
+            result = rows.emit(code);
+        });
+        result
+    }
+
+    /// Starts to copy a row. What a thread copies, nobody else reads.
+    fn copy(&self, code: &mut Code, tile: &BodyCode, arrays: &[Variable], row: Variable) {
+        let place = Place::at_row(code, self.plan, &tile.tile.domain, row);
+        for k in 0..self.n_groups {
+            let group = place.held(code, k, 0);
+            let slot = self.slot(code, &place, k);
+            for (&reg, &array) in self.loads.iter().zip(arrays) {
+                let FusedOp::Load { operand, .. } = tile.tile.insts[reg].op else { continue };
+                let from = Word::Place(tile.shared.operands[operand].array, group.first_point());
+                code.perform(Intrinsic::CopyAsync, &[Word::Place(array, slot), from]);
+            }
+        }
+    }
+
+    /// Takes what was copied into registers, which makes room for the next copy.
+    fn read(&self, code: &mut Code, rows: &mut RowCode, arrays: &[Variable]) {
+        for k in 0..self.n_groups {
+            let slot = self.slot(code, &rows.place, k);
+            for (&reg, &array) in self.loads.iter().zip(arrays) {
+                let dtype = rows.tile.tile.insts[reg].dtype;
+                let values = code.load_components(array, slot, self.plan.width);
+                let values: Vec<Variable> = values.into_iter().map(|x| widened(code, dtype, x)).collect();
+                rows.give(k, reg, &values);
+            }
+        }
+    }
+
+    fn slot(&self, code: &mut Code, place: &Place, k: usize) -> Variable {
+        let offset = code.at((k * self.plan.threads) as i64);
+        code.add_at(place.lane, offset)
+    }
+}

@@ -1,0 +1,386 @@
+//! Products in tiles: a cube of threads computes a rectangle of the result, each thread some points of it. Slices of both
+//! matrices go through shared memory, so that each element is fetched once for a whole row or column of the rectangle; the
+//! next slices are fetched while these are multiplied, and a thread takes several elements out of them at once.
+
+use crate::codegen::ir::builder::Code;
+use crate::codegen::ops::body::{BodyCode, Memory};
+use crate::codegen::ops::scalar::widened;
+use crate::codegen::schedule::map::at_point;
+use crate::codegen::schedule::matmul::{ProductForm, multiplied_and_added};
+use crate::codegen::target::Target;
+use crate::codegen::{Buffers, CodegenError};
+use crate::fusion::{FusedBody, FusedInst, FusedOp, MatrixOperand};
+use cubecl_core::ir::{Builtin, ElemType, Variable};
+
+/// Threads along each side of a tile.
+pub const SIDE: usize = 16;
+/// Threads of a cube.
+pub const THREADS: usize = SIDE * SIDE;
+/// Length of the slices of the contracted axis, at most.
+pub const DEPTH: usize = 16;
+/// The most points of a thread along an axis.
+pub const MOST_EACH: usize = 8;
+
+/// Points of a thread along an axis of so many elements, of those that are near to the most: so many that the last tile
+/// is used well.
+pub fn fitting(extent: usize) -> usize {
+    let padded = |each: &usize| extent.next_multiple_of(SIDE * each);
+    let best = (MOST_EACH / 2 + 1..=MOST_EACH).rev().min_by_key(padded).unwrap_or(MOST_EACH);
+    // A thread of fewer points has more to read for each: a sixteenth has to be saved.
+    let is_worth_it = extent > SIDE * MOST_EACH && 16 * padded(&best) <= 15 * padded(&MOST_EACH);
+    if is_worth_it { best } else { MOST_EACH }
+}
+
+/// How one axis of a product is cut.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    extent: usize,
+    /// Points of a thread.
+    each: usize,
+    /// Those of them that lie beside each other in shared memory.
+    lanes: usize,
+}
+
+impl Axis {
+    fn of(extent: usize, each: usize, elem: ElemType) -> Axis {
+        let is_word = elem.size() == 4;
+        let lanes = [4, 2].into_iter().find(|&lanes| is_word && each.is_multiple_of(lanes)).unwrap_or(1);
+        Axis { extent, each, lanes }
+    }
+
+    /// Points of a tile.
+    fn side(&self) -> usize {
+        SIDE * self.each
+    }
+
+    /// Groups of lanes in a tile. The lanes of a group are so many points apart, so that neighbours fetch and write
+    /// neighbours.
+    fn n_groups(&self) -> usize {
+        self.side() / self.lanes
+    }
+
+    /// The distance of rows in shared memory, in groups: odd, or they would fall on the same banks.
+    fn pitch(&self) -> usize {
+        self.n_groups() | 1
+    }
+
+    fn n_tiles(&self) -> usize {
+        self.extent.div_ceil(self.side())
+    }
+
+    /// Whether the last tile reaches over the edge.
+    fn is_ragged(&self) -> bool {
+        !self.extent.is_multiple_of(self.side())
+    }
+
+    /// Where a thread's points lie in a tile, from its own number on.
+    fn offsets(self) -> impl Iterator<Item = usize> {
+        (0..self.each).map(move |i| i % self.lanes * self.n_groups() + i / self.lanes * SIDE)
+    }
+}
+
+/// How a product is cut.
+#[derive(Clone, Copy, Debug)]
+struct Tiling {
+    /// Rows and columns of the result.
+    axes: [Axis; 2],
+    /// Length of a slice.
+    depth: usize,
+    /// Whether there is room for the next slices beside those that are multiplied.
+    is_double: bool,
+}
+
+impl Tiling {
+    fn of(form: &ProductForm, each: [usize; 2], target: Target) -> Tiling {
+        let elem = target.register(form.dtype.accumulator());
+        let axes = [Axis::of(form.m, each[0], elem), Axis::of(form.n, each[1], elem)];
+        // As many groups as there are threads, about.
+        let depth = if each.into_iter().any(|each| each > MOST_EACH / 2) { DEPTH / 2 } else { DEPTH };
+        let words = axes.iter().map(|axis| depth * axis.pitch() * axis.lanes).sum::<usize>();
+        Tiling { axes, depth, is_double: 2 * words * elem.size() <= target.shared_bytes }
+    }
+
+    fn n_slices(&self) -> usize {
+        1 + usize::from(self.is_double)
+    }
+}
+
+/// Cubes for so many points.
+pub fn cubes(form: &ProductForm, each: [usize; 2], n_points: usize) -> usize {
+    let n_tiles = [(form.m, each[0]), (form.n, each[1])].map(|(extent, each)| extent.div_ceil(SIDE * each));
+    n_points / (form.m * form.n).max(1) * n_tiles[0] * n_tiles[1]
+}
+
+/// Emits a product, `each` points of a thread along each axis, and its epilogue `tile` at each of its `n_points` points.
+pub fn product(
+    code: &mut Code,
+    form: &ProductForm,
+    tile: &FusedBody,
+    buffers: &Buffers,
+    (each, n_points): ([usize; 2], Variable),
+) -> Result<(), CodegenError> {
+    let tiling = Tiling::of(form, each, code.target);
+    let elem = code.target.register(form.dtype.accumulator());
+    let unit = code.builtin(Builtin::UnitPosX);
+    let cube = code.builtin(Builtin::CubePos);
+    let [n_rows, n_columns] = tiling.axes.map(|axis| axis.n_tiles());
+    let (rest, column) = (code.divided(cube, n_columns), code.modulo(cube, n_columns));
+    let (batch, row) = (code.divided(rest, n_rows), code.modulo(rest, n_rows));
+    let corner =
+        [(row, 0), (column, 1)].map(|(number, axis)| code.scaled(number, tiling.axes[axis].side() as i64));
+    let first_point = code.scaled(batch, (form.m * form.n) as i64);
+    let is_batch = code.less(first_point, n_points);
+    let thread = [code.divided(unit, SIDE), code.modulo(unit, SIDE)];
+    let square = Square { form, tiling, elem, unit, thread, batch, corner, is_batch };
+    let sums = square.sums(code, buffers)?;
+    let tile_code = BodyCode { tile, buffers, shared: buffers };
+    let mut result = Ok(());
+    for (point, sum) in square.points(code, first_point).into_iter().zip(sums) {
+        code.when(point.is_inside, |code| {
+            let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
+            let registers = tile.insts.iter().map(|inst| is_sum(inst).then_some(sum)).collect();
+            result = result.clone().and(at_point(code, &tile_code, point.number, registers));
+        });
+    }
+    result
+}
+
+/// A tile of the result.
+struct Square<'k> {
+    form: &'k ProductForm,
+    tiling: Tiling,
+    /// The type that sums are held in.
+    elem: ElemType,
+    unit: Variable,
+    /// Row and column of this thread.
+    thread: [Variable; 2],
+    /// Which pair of matrices.
+    batch: Variable,
+    /// Its first row and column.
+    corner: [Variable; 2],
+    is_batch: Variable,
+}
+
+/// A point of the result that a thread computes.
+struct Point {
+    number: Variable,
+    is_inside: Variable,
+}
+
+/// Slices of a matrix.
+struct Slices {
+    matrix: MatrixOperand,
+    axis: Axis,
+    /// Strides across the slice and along it.
+    strides: [i64; 2],
+    /// In shared memory.
+    array: Variable,
+    /// What this thread fetches of each.
+    groups: Vec<Group>,
+}
+
+/// Lanes of a row of a slice that a thread fetches.
+struct Group {
+    /// Where they go in shared memory.
+    place: Variable,
+    /// The row.
+    along: Variable,
+    /// Where the first lane lies in the first slice.
+    first: Variable,
+    /// Whether there is such a group.
+    is_there: Variable,
+    /// By lane: whether the matrix has it, if that is a question.
+    is_across: Vec<Option<Variable>>,
+}
+
+impl Square<'_> {
+    /// The sums of this thread, row by row.
+    fn sums(&self, code: &mut Code, buffers: &Buffers) -> Result<Vec<Variable>, CodegenError> {
+        let Tiling { axes, depth, is_double } = self.tiling;
+        let zero = code.constant(self.elem, 0.0);
+        let sums: Vec<Variable> = (0..axes[0].each * axes[1].each).map(|_| code.mutable(zero)).collect();
+        let slices = [0, 1].map(|axis| self.slices(code, axis));
+        let (start, end) = (code.at(0), code.at(self.form.k as i64));
+        let fetched = slices.each_ref().map(|slice| self.fetch(code, buffers, slice, start));
+        self.store(code, &slices, &fetched, start);
+        code.sync();
+        code.range(start, end, depth as i64, |code, k| {
+            let next = code.at_offset(k, depth);
+            let fetched = slices.each_ref().map(|slice| self.fetch(code, buffers, slice, next));
+            let number = code.divided(k, depth);
+            let [here, there] = match is_double {
+                true => [number, code.at_offset(number, 1)].map(|number| code.modulo(number, 2)),
+                false => [start, start],
+            };
+            let (first, last) = (code.at(0), code.at(depth as i64));
+            code.range(first, last, 1, |code, i| self.add_products(code, &slices, (here, i), &sums));
+            if !is_double {
+                // Everybody has used the slices before.
+                code.sync();
+            }
+            self.store(code, &slices, &fetched, there);
+            code.sync();
+        });
+        Ok(sums.into_iter().map(|sum| code.snapshot(sum)).collect())
+    }
+
+    fn slices(&self, code: &mut Code, number: usize) -> Slices {
+        let ProductForm { lhs, rhs, .. } = *self.form;
+        let (matrix, strides) = [(lhs, [lhs.row, lhs.col]), (rhs, [rhs.col, rhs.row])][number];
+        let axis = self.tiling.axes[number];
+        let length = self.tiling.n_slices() * self.tiling.depth * axis.pitch();
+        let array = match axis.lanes {
+            1 => code.shared(self.elem, length),
+            lanes => code.shared_vectors(self.elem, lanes, length),
+        };
+        let n_groups = axis.n_groups() * self.tiling.depth;
+        let groups = (0..n_groups.div_ceil(THREADS)).map(|round| {
+            let group = code.at_offset(self.unit, round * THREADS);
+            self.group(code, (axis, self.corner[number]), (matrix, strides), group)
+        });
+        let groups = groups.collect();
+        Slices { matrix, axis, strides, array, groups }
+    }
+
+    /// A group by its number in a slice: neighbours fetch neighbours.
+    fn group(
+        &self,
+        code: &mut Code,
+        (axis, start): (Axis, Variable),
+        (matrix, strides): (MatrixOperand, [i64; 2]),
+        number: Variable,
+    ) -> Group {
+        let (depth, n_across) = (self.tiling.depth, axis.n_groups());
+        let (across, along) = match strides[1] == 1 {
+            true => (code.divided(number, depth), code.modulo(number, depth)),
+            false => (code.modulo(number, n_across), code.divided(number, n_across)),
+        };
+        let row = code.scaled(along, axis.pitch() as i64);
+        let place = code.add_at(row, across);
+        let n_groups = code.at((n_across * depth) as i64);
+        let is_there = match (n_across * depth).is_multiple_of(THREADS) {
+            true => self.is_batch,
+            false => {
+                let is_group = code.less(number, n_groups);
+                code.and(self.is_batch, is_group)
+            }
+        };
+        let across = code.add_at(start, across);
+        let steps = [(self.batch, matrix.batch), (across, strides[0]), (along, strides[1])];
+        let first = steps.into_iter().fold(code.at(matrix.offset), |index, (coordinate, stride)| {
+            let step = code.scaled(coordinate, stride);
+            code.add_at(index, step)
+        });
+        let is_across = (0..axis.lanes).map(|lane| {
+            let end = code.at(axis.extent as i64);
+            let across = code.at_offset(across, lane * n_across);
+            axis.is_ragged().then(|| code.less(across, end))
+        });
+        let is_across = is_across.collect();
+        Group { place, along, first, is_there, is_across }
+    }
+
+    /// This thread's elements of the slice that starts at `k`, group by group.
+    fn fetch(&self, code: &mut Code, buffers: &Buffers, slices: &Slices, k: Variable) -> Vec<Vec<Variable>> {
+        let [across, along] = slices.strides;
+        let step = code.scaled(k, along);
+        let groups = slices.groups.iter().map(|group| {
+            let row = code.add_at(k, group.along);
+            let end = code.at(self.form.k as i64);
+            let is_row = code.less(row, end);
+            let is_row = code.and(is_row, group.is_there);
+            let first = code.add_at(group.first, step);
+            let lanes = group.is_across.iter().enumerate().map(|(lane, is_across)| {
+                let is_inside = is_across.map_or(is_row, |is_across| code.and(is_row, is_across));
+                let offset = code.at((lane * slices.axis.n_groups()) as i64 * across);
+                let index = if lane == 0 { first } else { code.add_at(first, offset) };
+                let nowhere = code.at(0);
+                let index = code.select(is_inside, index, nowhere);
+                let stored = buffers.load(code, slices.matrix.operand, index);
+                let value = widened(code, self.form.dtype, stored);
+                let value = code.cast(self.elem, value);
+                let nothing = code.constant(self.elem, 0.0);
+                code.select(is_inside, value, nothing)
+            });
+            lanes.collect()
+        });
+        groups.collect()
+    }
+
+    /// Puts fetched elements into shared memory, as slices number `at`.
+    fn store(&self, code: &mut Code, slices: &[Slices; 2], fetched: &[Vec<Vec<Variable>>; 2], at: Variable) {
+        for (slices, fetched) in slices.iter().zip(fetched) {
+            let start = self.start(code, slices, at);
+            for (group, values) in slices.groups.iter().zip(fetched) {
+                let place = code.add_at(start, group.place);
+                code.when(group.is_there, |code| match values[..] {
+                    [value] => code.store(slices.array, place, value),
+                    _ => code.store_components(slices.array, place, values),
+                });
+            }
+        }
+    }
+
+    /// Where slices number `at` start in shared memory.
+    fn start(&self, code: &mut Code, slices: &Slices, at: Variable) -> Variable {
+        code.scaled(at, (self.tiling.depth * slices.axis.pitch()) as i64)
+    }
+
+    /// Adds the products of row `i` of slices number `at` to the sums.
+    fn add_products(
+        &self,
+        code: &mut Code,
+        slices: &[Slices; 2],
+        (at, i): (Variable, Variable),
+        sums: &[Variable],
+    ) {
+        let [left, right] = [0, 1].map(|number| {
+            let Slices { axis, array, .. } = slices[number];
+            let start = self.start(code, &slices[number], at);
+            let row = code.scaled(i, axis.pitch() as i64);
+            let row = code.add_at(start, row);
+            let first = code.add_at(row, self.thread[number]);
+            let groups = (0..axis.each / axis.lanes).flat_map(|group| {
+                let place = code.at_offset(first, group * SIDE);
+                match axis.lanes {
+                    1 => vec![code.load(array, place)],
+                    lanes => code.load_components(array, place, lanes),
+                }
+            });
+            groups.collect::<Vec<Variable>>()
+        });
+        let pairs = left.iter().flat_map(|&left| right.iter().map(move |&right| (left, right)));
+        for ((left, right), &sum) in pairs.zip(sums) {
+            let next = multiplied_and_added(code, self.elem, left, right, sum);
+            code.assign(sum, next);
+        }
+    }
+
+    /// The points of this thread, in the order of its sums.
+    fn points(&self, code: &mut Code, first: Variable) -> Vec<Point> {
+        let [rows, columns] = [0, 1].map(|number| self.lines(code, number));
+        let mut points = vec![];
+        for (row, is_row) in rows {
+            let before = code.scaled(row, self.form.n as i64);
+            let before = code.add_at(first, before);
+            for &(column, is_column) in &columns {
+                let checks = [is_row, is_column].into_iter().flatten();
+                let is_inside = checks.fold(self.is_batch, |all, check| code.and(all, check));
+                points.push(Point { number: code.add_at(before, column), is_inside });
+            }
+        }
+        points
+    }
+
+    /// This thread's rows, or columns, and whether the result has them, if that is a question.
+    fn lines(&self, code: &mut Code, number: usize) -> Vec<(Variable, Option<Variable>)> {
+        let axis = self.tiling.axes[number];
+        let first = code.add_at(self.corner[number], self.thread[number]);
+        let lines = axis.offsets().map(|offset| {
+            let line = code.at_offset(first, offset);
+            let end = code.at(axis.extent as i64);
+            (line, axis.is_ragged().then(|| code.less(line, end)))
+        });
+        lines.collect()
+    }
+}

@@ -1,0 +1,484 @@
+//! Contractions whose rows are folded: selections from the rows of a product that is never stored as a whole.
+//!
+//! Where a library multiplies, the product comes in panels that stay in the device's cache: after each, a launch runs the
+//! epilogue on it and takes in what comes before the k-th best of a row so far. What the library does not take is added
+//! up by a launch that goes along whole rows.
+
+use crate::codegen::ir::builder::Code;
+use crate::codegen::ops::body::{BodyCode, Registers};
+use crate::codegen::ops::scalar::widened;
+use crate::codegen::ops::vector_group::Group;
+use crate::codegen::schedule::matmul::ProductForm;
+use crate::codegen::schedule::topk::{
+    Filter, Memory, SelectForm, Worst, can_select, columns_of_piece, merge, pieces, select_by,
+};
+use crate::codegen::target::Target;
+use crate::codegen::{Argument, Buffers, CodegenError, Form, KernelSpec, OperandForm, operand_forms};
+use crate::fusion::{Access, Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowsBody};
+use crate::ir::DType;
+use crate::op::Selected;
+use crate::op::gpu::GpuLimits;
+use cubecl_core::ir::{Arithmetic, Builtin, Variable};
+
+/// A fold of rows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FoldForm {
+    select: SelectForm,
+    /// The register that holds what is folded; none in a launch that merges pieces.
+    value: Option<Reg>,
+    accumulator: DType,
+    /// What is multiplied, where the product does not lie in memory.
+    product: Option<ProductForm>,
+    /// Operands of the results, what they get, and their types.
+    results: Vec<(Selected, usize, DType)>,
+    /// Operands behind those of the kernel.
+    panel: Option<usize>,
+    states: Option<usize>,
+    /// Whether the epilogue is over the columns, the same for all rows, rather than over all points.
+    is_by_column: bool,
+    /// Groups of neighbours of a panel that each thread looks at before anything else: mostly none has anything that
+    /// comes before the best so far, and the block is done. 0 if it does not look.
+    n_looks: usize,
+    n_rows: usize,
+    n_pieces: usize,
+    /// What a launch on all columns is given.
+    scalars: Vec<usize>,
+}
+
+/// Part of a product: some rows of one matrix, some columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panel {
+    /// The matrix.
+    pub batch: usize,
+    /// The first row, and how many.
+    pub rows: [usize; 2],
+    /// The first column, and how many.
+    pub columns: [usize; 2],
+}
+
+/// How a fold goes over a product that a library computes.
+#[derive(Clone, Debug)]
+pub struct PanelFold {
+    /// In their order.
+    pub panels: Vec<Panel>,
+    /// Takes in a panel; what a launch of it is given says [`KernelSpec::panel_info`].
+    pub step: KernelSpec,
+    /// Writes the results in the end; none if each panel has whole rows.
+    pub finish: Option<KernelSpec>,
+    /// Bytes of what is known of the rows, at the start of the workspace.
+    pub state_bytes: usize,
+    /// Bytes of the largest panel.
+    pub panel_bytes: usize,
+}
+
+/// Bytes of a panel: together with the factors it stays in the second-level cache of a large device.
+pub const PANEL_BYTES: usize = 24 << 20;
+/// Rows of a panel: many, as all of the right factor is read for each.
+const PANEL_ROWS: usize = 2048;
+/// Rows and columns of panels are multiples of it, so that all start at aligned addresses.
+const ALIGNED: usize = 64;
+
+/// The most groups of neighbours that a thread looks at at once.
+const MOST_LOOKS: usize = 12;
+
+/// The panels of a product of so many matrices, rows and columns.
+fn panels([batch, m, n]: [usize; 3], n_elements: usize) -> Vec<Panel> {
+    let even = |extent: usize, most: usize| {
+        extent.div_ceil(extent.div_ceil(most.max(ALIGNED)).max(1)).next_multiple_of(ALIGNED)
+    };
+    let n_rows = even(m, PANEL_ROWS.min(n_elements / ALIGNED));
+    let n_columns = even(n, n_elements / n_rows.min(m).max(1));
+    let mut panels = vec![];
+    for batch in 0..batch {
+        for row in (0..m).step_by(n_rows) {
+            for column in (0..n).step_by(n_columns) {
+                let rows = [row, n_rows.min(m - row)];
+                panels.push(Panel { batch, rows, columns: [column, n_columns.min(n - column)] });
+            }
+        }
+    }
+    panels
+}
+
+/// The same tile over the columns of one row, if nothing in it tells one row from another: then points stay small numbers.
+fn by_column(tile: &FusedBody) -> Option<FusedBody> {
+    let n = tile.domain.row;
+    let mut insts = tile.insts.clone();
+    for inst in insts.iter_mut().filter(|inst| inst.class == Class::Element) {
+        if let FusedOp::Load { access, .. } | FusedOp::Coord(access) | FusedOp::Random { access, .. } =
+            &mut inst.op
+        {
+            *access = along_columns(access, n)?;
+        } else if let FusedOp::Check { .. } = inst.op {
+            return None;
+        }
+    }
+    Some(FusedBody { domain: Domain { outer: 1, ..tile.domain }, insts })
+}
+
+fn along_columns(access: &Access, n: usize) -> Option<Access> {
+    let access = access.normalized();
+    let [level] = &access.levels[..] else { return None };
+    let axes: Vec<(usize, i64)> = level.axes.iter().map(|axis| (axis.extent, axis.stride)).collect();
+    let stride = match axes[..] {
+        [] | [(_, 0)] => 0,
+        [(_, 0), (extent, stride)] | [(extent, stride)] if extent == n => stride,
+        _ => return None,
+    };
+    let mut along = Access::strided(&[n], &[stride]);
+    along.levels[0].offset = level.offset;
+    level.guards.is_empty().then_some(along)
+}
+
+/// The launches of a fold that adds up its own products.
+///
+/// # Errors
+/// If the fold is no selection that a device has kernels for.
+pub fn launches(
+    kernel: &Kernel,
+    body: &MatmulBody,
+    rows: &RowsBody,
+    limits: &GpuLimits,
+) -> Result<Vec<KernelSpec>, CodegenError> {
+    let fold = Fold::new(kernel, body, rows, limits)?;
+    let n_rows = body.batch * body.m;
+    let [n_pieces, length] = pieces(n_rows, body.n, fold.select.round());
+    let states = fold.states(n_rows * n_pieces);
+    let is_kept = n_pieces > 1;
+    let by_column = by_column(&body.epilogue);
+    let form = FoldForm {
+        select: fold.select.clone().kept(is_kept),
+        product: Some(ProductForm::of(body)),
+        states: is_kept.then_some(kernel.operands.len()),
+        is_by_column: by_column.is_some(),
+        n_rows,
+        n_pieces,
+        scalars: vec![0, 0, body.n, length, n_pieces, 1],
+        ..fold.form()
+    };
+    let more = is_kept.then_some(states).into_iter().collect();
+    let step = fold.kernel(form, by_column.unwrap_or_else(|| body.epilogue.clone()), more);
+    let finish = is_kept.then(|| fold.merge(n_rows, n_pieces));
+    let sums = KernelSpec::side_sums(kernel);
+    Ok([step].into_iter().chain(finish).chain(sums).collect())
+}
+
+impl KernelSpec {
+    /// The fold of a contraction whose product a library computes in panels of about so many bytes, without the sums
+    /// beside it.
+    ///
+    /// # Errors
+    /// If the fold is no selection that a device has kernels for.
+    pub fn panel_fold(
+        kernel: &Kernel,
+        body: &MatmulBody,
+        rows: &RowsBody,
+        bytes: usize,
+    ) -> Result<PanelFold, CodegenError> {
+        let fold = Fold::new(kernel, body, rows, &GpuLimits::CUDA)?;
+        let dtype = body.dtype.accumulator();
+        let panels = panels([body.batch, body.m, body.n], bytes / dtype.size());
+        let Some(&Panel { rows: [_, most_rows], columns: [_, most_columns], .. }) = panels.first() else {
+            return Err(CodegenError::Fold);
+        };
+        let n_rows = body.batch * body.m;
+        let [n_pieces, _] = pieces(most_rows, most_columns, fold.select.round());
+        let is_kept = n_pieces > 1 || most_columns < body.n;
+        let n_looks =
+            most_columns.div_ceil(n_pieces).div_ceil(fold.select.threads() * fold.select.neighbours());
+        let states = fold.states(n_rows * n_pieces);
+        let state_bytes = if is_kept {
+            (4 * n_rows * n_pieces * fold.select.state_words()).next_multiple_of(256)
+        } else {
+            0
+        };
+        let panel_bytes = most_rows * most_columns * dtype.size();
+        let panel = OperandForm {
+            argument: Argument::Workspace { start: state_bytes, bytes: panel_bytes },
+            dtype,
+            ..OperandForm::words(0, 0)
+        };
+        let by_column = by_column(&body.epilogue);
+        let form = FoldForm {
+            select: fold.select.clone().kept(is_kept).resumed(is_kept),
+            panel: Some(kernel.operands.len()),
+            states: is_kept.then_some(kernel.operands.len() + 1),
+            is_by_column: by_column.is_some(),
+            n_looks: if is_kept && n_looks <= MOST_LOOKS { n_looks } else { 0 },
+            n_rows,
+            n_pieces,
+            ..fold.form()
+        };
+        let more = [panel].into_iter().chain(is_kept.then_some(states)).collect();
+        let step = fold.kernel(form, by_column.unwrap_or_else(|| body.epilogue.clone()), more);
+        let finish = is_kept.then(|| fold.merge(n_rows, n_pieces));
+        Ok(PanelFold { panels, step, finish, state_bytes, panel_bytes })
+    }
+
+    /// Blocks that take in a panel, and what they are given.
+    pub fn panel_info(&self, body: &MatmulBody, panel: &Panel, seed: u32) -> (usize, Vec<u64>) {
+        let Form::MatmulFold(form) = &self.form else { crate::bug!("panels of what is no fold") };
+        let Panel { batch, rows: [row, n_rows], columns: [column, n_columns] } = *panel;
+        let round = form.select.round();
+        let length = n_columns.div_ceil(form.n_pieces).next_multiple_of(round);
+        let first_row = batch * body.m + row;
+        let scalars = [first_row, column, n_columns, length, form.n_pieces, usize::from(column == 0)];
+        (n_rows * form.n_pieces, self.info_of(&scalars, seed))
+    }
+}
+
+/// A fold about to become launches.
+struct Fold<'k> {
+    kernel: &'k Kernel,
+    limits: GpuLimits,
+    select: SelectForm,
+    value: Reg,
+    accumulator: DType,
+    results: Vec<(Selected, usize, DType)>,
+}
+
+impl<'k> Fold<'k> {
+    fn new(
+        kernel: &'k Kernel,
+        body: &MatmulBody,
+        rows: &RowsBody,
+        limits: &GpuLimits,
+    ) -> Result<Fold<'k>, CodegenError> {
+        let selection = rows.consumer.selection().filter(|selection| can_select(selection, limits));
+        let selection = selection.ok_or(CodegenError::Fold)?;
+        let insts = &body.epilogue.insts;
+        if insts.iter().any(|inst| matches!(inst.op, FusedOp::Store { .. })) {
+            return Err(CodegenError::Fold);
+        }
+        let folded = insts.iter().find_map(|inst| match inst.op {
+            FusedOp::Fold { value } => Some(value),
+            _ => None,
+        });
+        let results = selection.results.iter().zip(&rows.results);
+        Ok(Fold {
+            kernel,
+            limits: *limits,
+            select: SelectForm::new(selection.k, selection.order, body.n, body.n, limits),
+            value: folded.unwrap_or_else(|| crate::bug!("`{}` folds nothing", kernel.name)),
+            accumulator: body.dtype.accumulator(),
+            results: results.map(|(&what, &to)| (what, to, kernel.operands[to].ty.dtype)).collect(),
+        })
+    }
+
+    fn form(&self) -> FoldForm {
+        FoldForm {
+            select: self.select.clone(),
+            value: Some(self.value),
+            accumulator: self.accumulator,
+            product: None,
+            results: self.results.clone(),
+            panel: None,
+            states: None,
+            is_by_column: false,
+            n_looks: 0,
+            n_rows: 0,
+            n_pieces: 1,
+            scalars: vec![],
+        }
+    }
+
+    fn states(&self, n_states: usize) -> OperandForm {
+        OperandForm::words(0, n_states * self.select.state_words())
+    }
+
+    fn merge(&self, n_rows: usize, n_pieces: usize) -> KernelSpec {
+        let (k, order) = self.select.selected();
+        let form = FoldForm {
+            select: SelectForm::merge(k, order, n_pieces, &self.limits),
+            value: None,
+            states: Some(self.kernel.operands.len()),
+            n_rows,
+            scalars: vec![n_pieces],
+            ..self.form()
+        };
+        let tile = FusedBody { domain: Domain { outer: n_rows, row: 1, inner: 1 }, insts: vec![] };
+        self.kernel(form, tile, vec![self.states(n_rows * n_pieces)])
+    }
+
+    fn kernel(&self, form: FoldForm, tile: FusedBody, more: Vec<OperandForm>) -> KernelSpec {
+        let mut operands = operand_forms(self.kernel);
+        operands.extend(more);
+        KernelSpec {
+            tile,
+            form: Form::MatmulFold(Box::new(form)),
+            operands,
+            is_guarded: false,
+            target: Target::CUDA,
+        }
+    }
+}
+
+impl FoldForm {
+    /// Blocks of a launch on all columns.
+    pub fn n_blocks(&self) -> usize {
+        self.n_rows * self.n_pieces
+    }
+
+    /// Threads of a block.
+    pub fn threads(&self) -> usize {
+        self.select.threads()
+    }
+
+    /// What a launch on all columns is given.
+    pub fn scalars(&self) -> &[usize] {
+        &self.scalars
+    }
+
+    /// How many numbers a launch is given.
+    pub fn n_scalars(&self) -> usize {
+        if self.value.is_some() { 6 } else { 1 }
+    }
+}
+
+/// Emits a fold.
+pub fn fold(
+    code: &mut Code,
+    form: &FoldForm,
+    tile: &FusedBody,
+    buffers: &Buffers,
+    scalars: &[Variable],
+) -> Result<(), CodegenError> {
+    let buffer = |operand: usize| buffers.operands[operand].array;
+    let result = |&(what, to, dtype): &(Selected, usize, DType)| (what, buffers.operands[to].clone(), dtype);
+    let results = form.results.iter().map(result).collect();
+    let states = form.states.map(buffer);
+    let cube = code.builtin(Builtin::CubePos);
+    let (value, states) = match (form.value, states) {
+        (Some(value), states) => (value, states),
+        (None, Some(states)) => {
+            merge(code, &form.select, states, cube, scalars[0], results);
+            return Ok(());
+        }
+        (None, None) => crate::bug!("pieces of rows without memory"),
+    };
+    let &[first_row, first_column, n_columns, length, n_pieces, is_first] = scalars else {
+        crate::bug!("a fold is given {} numbers", scalars.len())
+    };
+    let panel_row = code.bin(Arithmetic::Div, cube, n_pieces);
+    let piece = code.bin(Arithmetic::Modulo, cube, n_pieces);
+    let row = code.add_at(first_row, panel_row);
+    let columns = columns_of_piece(code, piece, length, n_columns);
+    let state = states.map(|states| {
+        let before = code.bin(Arithmetic::Mul, row, n_pieces);
+        (states, code.add_at(before, piece))
+    });
+    let memory = Memory { state, is_first: Some(is_first), results };
+    let tile_code = BodyCode { tile, buffers, shared: buffers };
+    let mut base = vec![None; tile.insts.len()];
+    let of_rows = (0..tile.insts.len()).filter(|&reg| tile.insts[reg].class != Class::Element);
+    tile_code.run(code, of_rows, row, &mut base)?;
+    let start = if form.is_by_column { code.at(0) } else { code.scaled(row, tile.domain.row as i64) };
+    let panel_start = code.bin(Arithmetic::Mul, panel_row, n_columns);
+    let rows = FoldRows { form, value, tile_code, buffers, row, base };
+    let place = |code: &mut Code, column: Variable| {
+        let in_row = code.add_at(first_column, column);
+        [in_row, code.add_at(start, in_row), code.add_at(panel_start, column)]
+    };
+    let mut filter = |code: &mut Code| rows.any_may_pass(code, &memory, columns, &place);
+    let filter: Option<Filter<CodegenError>> = if form.n_looks > 0 { Some(&mut filter) } else { None };
+    select_by(code, &form.select, &memory, row, columns, filter, &mut |code, select, column| {
+        let place = place(code, column);
+        let values = rows.values(code, place)?;
+        select.offer_values(code, &values, place[0]);
+        Ok(())
+    })
+}
+
+/// The rows of a product, as a selection looks at them.
+struct FoldRows<'k> {
+    form: &'k FoldForm,
+    value: Reg,
+    tile_code: BodyCode<'k>,
+    buffers: &'k Buffers,
+    /// The row of the block.
+    row: Variable,
+    base: Registers,
+}
+
+impl FoldRows<'_> {
+    /// Whether this thread sees anything that may come before the last of the best so far.
+    fn any_may_pass(
+        &self,
+        code: &mut Code,
+        memory: &Memory,
+        [start, end]: [Variable; 2],
+        place: &dyn Fn(&mut Code, Variable) -> [Variable; 3],
+    ) -> Result<Variable, CodegenError> {
+        let Some(worst) = Worst::read(code, &self.form.select, memory) else {
+            return Ok(code.bool(true));
+        };
+        let unit = code.builtin(Builtin::UnitPosX);
+        let width = self.form.select.neighbours();
+        let own = code.scaled(unit, width as i64);
+        let first = code.add_at(start, own);
+        let mut any = worst.is_open();
+        for look in 0..self.form.n_looks {
+            let offset = code.at((look * width * self.form.threads()) as i64);
+            let column = code.add_at(first, offset);
+            let is_inside = code.less(column, end);
+            // Outside, the panel's first columns are looked at: at worst the block does what it need not.
+            let nowhere = code.at(0);
+            let column = code.select(is_inside, column, nowhere);
+            let place = place(code, column);
+            for value in self.values(code, place)? {
+                let may_pass = worst.may_follow(code, value);
+                any = code.or(any, may_pass);
+            }
+        }
+        Ok(any)
+    }
+
+    /// What is folded at neighbouring points: their first column, its point, and where that lies in the panel.
+    fn values(
+        &self,
+        code: &mut Code,
+        [column, point, in_panel]: [Variable; 3],
+    ) -> Result<Vec<Variable>, CodegenError> {
+        let width = self.form.select.neighbours();
+        let group = Group::from(code, point, width);
+        let products = self.products(code, width, [column, in_panel]);
+        let insts = &self.tile_code.tile.insts;
+        let mut registers: Vec<Registers> = vec![];
+        for product in products {
+            let mut own = self.base.clone();
+            for (reg, inst) in insts.iter().enumerate() {
+                if inst.op == FusedOp::Accumulator {
+                    own[reg] = Some(product);
+                }
+            }
+            registers.push(own);
+        }
+        let elements = (0..insts.len()).filter(|&reg| {
+            insts[reg].class == Class::Element
+                && !matches!(insts[reg].op, FusedOp::Accumulator | FusedOp::Fold { .. })
+        });
+        self.tile_code.run_group(code, elements, &group, &mut registers)?;
+        let missing = || crate::bug!("what is folded is not computed");
+        Ok(registers.iter().map(|own| own[self.value].unwrap_or_else(missing)).collect())
+    }
+
+    fn products(&self, code: &mut Code, width: usize, [column, in_panel]: [Variable; 2]) -> Vec<Variable> {
+        let FoldForm { accumulator, product, panel, .. } = self.form;
+        let product_behind = |code: &mut Code, product: &ProductForm, i: usize| {
+            let column = code.at_offset(column, i);
+            product.in_row(code, self.buffers, self.row, column)
+        };
+        match (product, panel) {
+            (Some(product), _) => (0..width).map(|i| product_behind(code, product, i)).collect(),
+            (None, Some(panel)) => {
+                let buffer = self.buffers.operands[*panel].array;
+                let stored = match width {
+                    1 => vec![code.load(buffer, in_panel)],
+                    width => code.load_vector(buffer, in_panel, width),
+                };
+                stored.into_iter().map(|stored| widened(code, *accumulator, stored)).collect()
+            }
+            (None, None) => crate::bug!("a fold without a product, {accumulator}"),
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! Numbers in the order of their keys: a stable sort by digits, the lowest first (Knuth, The Art of Computer Programming 3,
+//! 5.2.5).
+//!
+//! Keys are words. For each digit, blocks count how often it occurs in chunks of the keys, the counts are summed up, and
+//! each key goes to the place that its digit's sum says, behind those of its chunk that came before it. Which of 32 keys have
+//! a digit in common is found by setting bits in shared memory, so nothing depends on the order in which threads arrive, and no
+//! exchange between threads of a plane is needed. Few keys are sorted by one block in its memory.
+
+// The macro of the kernel language makes a module of each function, and leaves its documentation behind.
+#![allow(missing_docs)]
+
+use crate::codegen::ir::builder::{Code, U32};
+use crate::codegen::schedule::topk::native;
+use crate::codegen::{Form, KernelSpec, OperandForm, Target};
+use crate::fusion::{Domain, FusedBody};
+use crate::op::gpu::{Shape, WORKSPACE_ALIGNMENT, put, put_last, sort};
+use cubecl_core as cubecl;
+use cubecl_core::ir::{Arithmetic, AtomicOp, Bitwise, Builtin, Comparison, Variable};
+use cubecl_core::prelude::*;
+
+/// Keys that lie one after the other and are brought to their places by one block.
+const CHUNK: usize = 512;
+/// Threads of that block, one for each bit of a word.
+const LANES: usize = 32;
+/// Chunks that one block counts.
+const GROUP: usize = 8;
+/// Threads of a block that counts or sums up.
+const THREADS: usize = 256;
+/// The most bits of a digit: what is known of all digits fits into the shared memory of every device.
+const MOST_BITS: u32 = 8;
+/// The fewest: a thread has one digit or more to look after.
+const FEWEST_BITS: u32 = 5;
+/// Keys that one block sorts; of more, digits are faster.
+const MOST_BY_BLOCK: usize = 1024;
+
+/// One launch of a sort.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RadixForm {
+    step: Step,
+    /// Blocks.
+    pub cubes: usize,
+    /// What is passed by value.
+    pub scalars: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    /// How often each digit of so many bits occurs in each chunk.
+    Count { bits: u32 },
+    /// Of each digit, how often it occurs in all chunks before.
+    Sum,
+    /// Each key to its place. At first, each goes with its own number.
+    Place { bits: u32, is_first: bool },
+    /// All by one block.
+    Whole(Shape),
+}
+
+/// Where keys lie in a workspace while they are sorted.
+#[derive(Clone, Copy, Debug)]
+pub struct Sorted {
+    n: usize,
+    /// Digits of a key; none if one block sorts.
+    n_digits: usize,
+    /// Bits of a digit.
+    bits: u32,
+}
+
+impl Sorted {
+    /// `n` keys, the largest of which is `largest`, or less.
+    pub fn new(n: usize, largest: u32) -> Sorted {
+        let n_bits = u32::BITS - largest.leading_zeros();
+        let n_digits = if n <= MOST_BY_BLOCK { 0 } else { n_bits.div_ceil(MOST_BITS).max(1) };
+        let bits = n_bits.div_ceil(n_digits.max(1)).clamp(FEWEST_BITS, MOST_BITS);
+        Sorted { n, n_digits: n_digits as usize, bits }
+    }
+
+    /// Where the keys have to be before.
+    pub fn unsorted_keys(&self) -> OperandForm {
+        self.half(0)[0]
+    }
+
+    /// Where they are in order, and where the number is that each had before.
+    pub fn keys_and_numbers(&self) -> [OperandForm; 2] {
+        self.half(self.n_digits.max(1) % 2).map(read)
+    }
+
+    /// The launches, after that which writes the keys.
+    pub fn launches(&self, target: Target) -> Vec<KernelSpec> {
+        let launch = |step: Step, cubes: usize, scalars: Vec<usize>, operands: Vec<OperandForm>| {
+            let form = Form::RadixSort(RadixForm { step, cubes, scalars });
+            let tile = FusedBody { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
+            KernelSpec { tile, form, operands, is_guarded: false, target }
+        };
+        let n = self.n;
+        if self.n_digits == 0 {
+            let capacity = n.next_power_of_two().max(2 * LANES);
+            let threads = (capacity / 2).min(target.most_threads).min(THREADS);
+            let shape = Shape { capacity, is_wide: false, threads };
+            let operands = vec![read(self.half(0)[0]), self.half(1)[0], self.half(1)[1]];
+            return vec![launch(Step::Whole(shape), 1, vec![n], operands)];
+        }
+        let (bits, n_chunks) = (self.bits, n.div_ceil(CHUNK));
+        let n_bins = 1 << bits;
+        let [counts, totals] = [self.part(4, n_bins * n_chunks), self.part(5, n_bins)];
+        let pass = |digit: usize| {
+            let [from, to] = [digit % 2, (digit + 1) % 2].map(|half| self.half(half));
+            let scalars = vec![n, n_chunks, digit * bits as usize];
+            let counting = vec![read(from[0]), counts];
+            let placing = vec![read(from[0]), read(from[1]), read(counts), read(totals), to[0], to[1]];
+            [
+                launch(Step::Count { bits }, n_chunks.div_ceil(GROUP), scalars.clone(), counting),
+                launch(Step::Sum, n_bins, vec![n_chunks], vec![counts, totals]),
+                launch(Step::Place { bits, is_first: digit == 0 }, n_chunks, scalars, placing),
+            ]
+        };
+        (0..self.n_digits).flat_map(pass).collect()
+    }
+
+    /// Keys and numbers, which go from one half of the workspace to the other and back.
+    fn half(&self, half: usize) -> [OperandForm; 2] {
+        [2 * half, 2 * half + 1].map(|part| self.part(part, self.n))
+    }
+
+    /// A part of the workspace: keys, numbers, the same again, counts, totals.
+    fn part(&self, number: usize, n_words: usize) -> OperandForm {
+        let n_counts = (1 << self.bits) * self.n.div_ceil(CHUNK);
+        let words = [self.n, self.n, self.n, self.n, n_counts];
+        let before = words[..number].iter().map(|&n| (4 * n).next_multiple_of(WORKSPACE_ALIGNMENT));
+        OperandForm::words(before.sum(), n_words)
+    }
+}
+
+/// The same memory, only read.
+fn read(operand: OperandForm) -> OperandForm {
+    OperandForm { is_written: false, may_share: false, ..operand }
+}
+
+impl RadixForm {
+    /// Threads of a block.
+    pub fn threads(&self) -> usize {
+        match self.step {
+            Step::Count { .. } | Step::Sum => THREADS,
+            Step::Place { .. } => LANES,
+            Step::Whole(shape) => shape.threads,
+        }
+    }
+
+    /// What its kernel is called.
+    pub fn entry(&self) -> &'static str {
+        match self.step {
+            Step::Count { .. } => "count_digits",
+            Step::Sum => "sum_counts",
+            Step::Place { .. } => "place_keys",
+            Step::Whole(_) => "sort_keys",
+        }
+    }
+
+    /// Emits it.
+    pub fn emit(&self, code: &mut Code, arrays: &[Variable], scalars: &[Variable]) {
+        match (self.step, arrays, scalars) {
+            (Step::Count { bits }, &[keys, counts], &[n, n_chunks, shift]) => count_digits::expand(
+                code.scope,
+                native(keys),
+                native(counts),
+                native(n),
+                native(n_chunks),
+                native(shift),
+                bits,
+            ),
+            (Step::Sum, &[counts, totals], &[n_chunks]) => {
+                sum_counts::expand(code.scope, native(counts), native(totals), native(n_chunks));
+            }
+            (
+                Step::Place { bits, is_first },
+                &[keys, numbers, counts, totals, new_keys, new_numbers],
+                &[n, n_chunks, shift],
+            ) => {
+                let arrays = Placing { keys, numbers, counts, totals, new_keys, new_numbers };
+                place_keys(code, &arrays, [n, n_chunks, shift], (bits, is_first));
+            }
+            (Step::Whole(shape), &[keys, new_keys, numbers], &[n]) => {
+                sort_keys::expand(
+                    code.scope,
+                    native(keys),
+                    native(new_keys),
+                    native(numbers),
+                    native(n),
+                    shape,
+                );
+            }
+            (step, ..) => crate::bug!("{step:?} with other arguments"),
+        }
+    }
+}
+
+#[cube]
+fn digit_of(key: u32, shift: usize, #[comptime] bits: u32) -> usize {
+    ((key >> (shift as u32)) & comptime!((1u32 << bits) - 1)) as usize
+}
+
+/// The counts of a digit lie side by side, chunk by chunk.
+#[cube]
+fn count_digits(
+    keys: &Array<u32>,
+    counts: &mut Array<u32>,
+    n: usize,
+    n_chunks: usize,
+    shift: usize,
+    #[comptime] bits: u32,
+) {
+    let n_bins = comptime!(1usize << bits);
+    let bins = SharedMemory::<Atomic<u32>>::new(comptime!(GROUP << bits));
+    let unit = UNIT_POS_X as usize;
+    let mut bin = unit;
+    while bin < comptime!(GROUP << bits) {
+        bins[bin].store(0u32);
+        bin += comptime!(THREADS);
+    }
+    sync_cube();
+    let group = unit / comptime!(LANES);
+    let first = (CUBE_POS * comptime!(GROUP) + group) * comptime!(CHUNK) + unit % comptime!(LANES);
+    #[unroll]
+    for round in 0..comptime!(CHUNK / LANES) {
+        let place = first + round * comptime!(LANES);
+        // Read before it is known whether it is there, so that all of them are under way together.
+        let key = keys[select(place < n, place, 0usize)];
+        if place < n {
+            bins[group * n_bins + digit_of(key, shift, bits)].fetch_add(1u32);
+        }
+    }
+    sync_cube();
+    let mut item = unit;
+    while item < comptime!(GROUP << bits) {
+        let digit = item / comptime!(GROUP);
+        let group = item % comptime!(GROUP);
+        let chunk = CUBE_POS * comptime!(GROUP) + group;
+        if chunk < n_chunks {
+            counts[digit * n_chunks + chunk] = bins[group * n_bins + digit].load();
+        }
+        item += comptime!(THREADS);
+    }
+}
+
+/// A block for each digit: a thread adds up some neighbours, and all threads what these come to.
+#[cube]
+fn sum_counts(counts: &mut Array<u32>, totals: &mut Array<u32>, n_chunks: usize) {
+    let unit = UNIT_POS_X as usize;
+    let start = CUBE_POS * n_chunks;
+    let each = (n_chunks + comptime!(THREADS - 1)) / comptime!(THREADS);
+    let first = unit * each;
+    let last = first + each;
+    let end = select(last < n_chunks, last, n_chunks);
+    let mut sum = 0u32;
+    let mut chunk = first;
+    while chunk < end {
+        sum += counts[start + chunk];
+        chunk += 1usize;
+    }
+    let mut sums = SharedMemory::<u32>::new(comptime!(2 * THREADS));
+    let own = sum;
+    let up_to = sum_up_to(&mut sums, unit, own, comptime!(THREADS));
+    let mut before = up_to - own;
+    if unit == comptime!(THREADS - 1) {
+        totals[CUBE_POS] = up_to;
+    }
+    let mut chunk = first;
+    while chunk < end {
+        let count = counts[start + chunk];
+        counts[start + chunk] = before;
+        before += count;
+        chunk += 1usize;
+    }
+}
+
+/// The sum of what this thread and those before it have (Hillis and Steele, 1986).
+#[cube]
+fn sum_up_to(sums: &mut SharedMemory<u32>, unit: usize, own: u32, #[comptime] n_threads: usize) -> u32 {
+    let mut sum = own;
+    let mut half = 0usize;
+    sums[unit] = sum;
+    sync_cube();
+    let mut distance = 1usize.runtime();
+    while distance < n_threads {
+        let other = select(unit < distance, unit, unit - distance);
+        let there = sums[half + other];
+        sum += select(unit < distance, 0u32, there);
+        half = comptime!(n_threads) - half;
+        sums[half + unit] = sum;
+        sync_cube();
+        distance *= 2usize;
+    }
+    sum
+}
+
+/// The arrays of a launch that brings keys to their places.
+struct Placing {
+    keys: Variable,
+    numbers: Variable,
+    counts: Variable,
+    totals: Variable,
+    new_keys: Variable,
+    new_numbers: Variable,
+}
+
+/// A block for each chunk, 32 keys at a time.
+fn place_keys(
+    code: &mut Code,
+    arrays: &Placing,
+    [n, n_chunks, shift]: [Variable; 3],
+    (bits, is_first): (u32, bool),
+) {
+    let n_bins = 1 << bits;
+    let lane = code.builtin(Builtin::UnitPosX);
+    let chunk = code.builtin(Builtin::CubePos);
+    // The next place of each digit, and which lanes have it, of this round and the next.
+    let places = code.shared(U32, n_bins);
+    let lanes = code.shared_atomics(2 * n_bins);
+    let start = code.scaled(chunk, CHUNK as i64);
+    let first = code.add_at(start, lane);
+    let own: Vec<Own> =
+        (0..CHUNK / LANES).map(|round| Own::load(code, arrays, (first, n), round, is_first)).collect();
+    first_places(code, arrays, (places, lanes), n_bins, (lane, chunk, n_chunks));
+    let one = code.int(U32, 1);
+    let lane = code.cast(U32, lane);
+    let bit = code.bit(Bitwise::ShiftLeft, one, lane);
+    let lower = code.bin(Arithmetic::Sub, bit, one);
+    let shift = code.cast(U32, shift);
+    let mask = code.int(U32, n_bins as i64 - 1);
+    for (round, own) in own.iter().enumerate() {
+        let digit = code.bit(Bitwise::ShiftRight, own.key, shift);
+        let digit = code.bit(Bitwise::BitwiseAnd, digit, mask);
+        let bin = code.cast(code.index, digit);
+        let half = code.at_offset(bin, round % 2 * n_bins);
+        code.when(own.is_there, |code| {
+            let place = code.place(lanes, half);
+            code.atomic_bits(AtomicOp::Or, place, bit);
+        });
+        code.sync();
+        let place = code.place(lanes, half);
+        let same = code.atomic_load(U32, place);
+        let start = code.load(places, bin);
+        let before = code.bit(Bitwise::BitwiseAnd, same, lower);
+        let n_before = code.count_ones(before);
+        code.sync();
+        code.when(own.is_there, |code| {
+            let zero = code.int(U32, 0);
+            let is_first = code.cmp(Comparison::Equal, n_before, zero);
+            code.when(is_first, |code| {
+                let n_same = code.count_ones(same);
+                let next = code.bin(Arithmetic::Add, start, n_same);
+                code.store(places, bin, next);
+                let place = code.place(lanes, half);
+                code.atomic_store(place, zero);
+            });
+            let to = code.bin(Arithmetic::Add, start, n_before);
+            let to = code.cast(code.index, to);
+            code.store(arrays.new_keys, to, own.key);
+            code.store(arrays.new_numbers, to, own.number);
+        });
+    }
+}
+
+/// What a lane places in one round.
+struct Own {
+    is_there: Variable,
+    key: Variable,
+    number: Variable,
+}
+
+impl Own {
+    fn load(
+        code: &mut Code,
+        arrays: &Placing,
+        (first, n): (Variable, Variable),
+        round: usize,
+        is_first: bool,
+    ) -> Own {
+        let place = code.at_offset(first, round * LANES);
+        let is_there = code.less(place, n);
+        let nowhere = code.at(0);
+        let place = code.select(is_there, place, nowhere);
+        let key = code.load(arrays.keys, place);
+        let number = match is_first {
+            true => code.cast(U32, place),
+            false => code.load(arrays.numbers, place),
+        };
+        Own { is_there, key, number }
+    }
+}
+
+/// Writes where the keys of each digit begin in this chunk, and that no lane has any.
+fn first_places(
+    code: &mut Code,
+    arrays: &Placing,
+    (places, lanes): (Variable, Variable),
+    n_bins: usize,
+    (lane, chunk, n_chunks): (Variable, Variable, Variable),
+) {
+    let each = n_bins / LANES;
+    let first = code.scaled(lane, each as i64);
+    let bins: Vec<Variable> = (0..each).map(|i| code.at_offset(first, i)).collect();
+    let totals: Vec<Variable> = bins.iter().map(|&bin| code.load(arrays.totals, bin)).collect();
+    let own = totals.iter().copied().reduce(|sum, total| code.bin(Arithmetic::Add, sum, total));
+    let own = own.unwrap_or_else(|| crate::bug!("a lane without a digit"));
+    let sums = code.shared(U32, 2 * LANES);
+    let up_to = sum_up_to::expand(code.scope, native(sums), native(lane), native(own), LANES);
+    let mut before = code.bin(Arithmetic::Sub, up_to.into(), own);
+    for (&bin, total) in bins.iter().zip(totals) {
+        let row = code.bin(Arithmetic::Mul, bin, n_chunks);
+        let element = code.add_at(row, chunk);
+        let in_chunk = code.load(arrays.counts, element);
+        let place = code.bin(Arithmetic::Add, before, in_chunk);
+        code.store(places, bin, place);
+        before = code.bin(Arithmetic::Add, before, total);
+        let zero = code.int(U32, 0);
+        for half in [0, n_bins] {
+            let element = code.at_offset(bin, half);
+            let place = code.place(lanes, element);
+            code.atomic_store(place, zero);
+        }
+    }
+    code.sync();
+}
+
+/// All keys, by one block.
+#[cube]
+fn sort_keys(
+    keys: &Array<u32>,
+    new_keys: &mut Array<u32>,
+    numbers: &mut Array<u32>,
+    n: usize,
+    #[comptime] shape: Shape,
+) {
+    let capacity = comptime!(shape.capacity);
+    let mut words = SharedMemory::<u32>::new(comptime!(shape.n_words()));
+    let mut place = UNIT_POS_X as usize;
+    while place < capacity {
+        if place < n {
+            put(&mut words, place, keys[place], 0u32, place as u32, shape);
+        } else {
+            put_last(&mut words, place, shape);
+        }
+        place += comptime!(shape.threads);
+    }
+    sync_cube();
+    sort(&mut words, capacity.runtime(), capacity.runtime(), shape);
+    let mut place = UNIT_POS_X as usize;
+    while place < n {
+        new_keys[place] = words[place];
+        numbers[place] = words[place + comptime!(shape.indices())];
+        place += comptime!(shape.threads);
+    }
+}

@@ -1,0 +1,288 @@
+//! Inclusive scans along the rows of a domain.
+//!
+//! Short rows are scanned by a thread each, and so are rows that lie across memory among many others, where threads side
+//! by side read neighbours. Other rows are scanned by a block, chunk by chunk: each thread combines a few neighbours, the
+//! block combines the threads' totals in steps of doubling width. Totals that long rows carry along are sums of two
+//! floats, of which the second one holds what the first one has lost to rounding. What is combined with what depends on
+//! the length of the row and on how its elements lie alone.
+
+use crate::codegen::Buffers;
+use crate::codegen::ir::builder::{Code, F32, U32};
+use crate::codegen::ops::body::{Memory, carried_type};
+use crate::codegen::ops::reduction::{State, bits_type, from_word, to_word};
+use crate::codegen::ops::scalar::{narrowed, widened};
+use crate::fusion::{Domain, Kernel};
+use crate::ir::{DType, Monoid};
+use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, Variable};
+
+/// Threads of a cube.
+pub const THREADS: usize = 128;
+/// Neighbours that a thread combines.
+const EACH: usize = 8;
+/// The longest row that one thread scans, if its elements are neighbours.
+const LONGEST_ALONE: usize = 64;
+/// The longest row across memory that one thread scans, unless there are as many rows side by side as it has elements.
+/// Mesa's software Vulkan ends the loops of a thread after 65,535 rounds.
+const LONGEST_APART: usize = 4096;
+
+/// What is scanned.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ScanForm {
+    monoid: Monoid,
+    dtype: DType,
+}
+
+impl ScanForm {
+    pub fn of(kernel: &Kernel, monoid: Monoid) -> ScanForm {
+        ScanForm { monoid, dtype: kernel.operands[0].ty.dtype }
+    }
+}
+
+fn is_alone(domain: &Domain) -> bool {
+    let longest = if domain.inner > 1 { LONGEST_APART.max(domain.inner) } else { LONGEST_ALONE };
+    domain.row <= longest
+}
+
+/// Cubes for so many rows.
+pub fn cubes(domain: &Domain, n_rows: usize) -> usize {
+    if is_alone(domain) { n_rows.div_ceil(THREADS) } else { n_rows }
+}
+
+/// Emits a scan of operand 0 into operand 1.
+pub fn scan(code: &mut Code, form: &ScanForm, domain: &Domain, buffers: &Buffers, n_rows: Variable) {
+    let scan = Scan { form, domain, buffers, n_rows };
+    if !is_alone(domain) {
+        let row = code.builtin(Builtin::CubePos);
+        if code.target.has_exact_grid {
+            return scan.by_cube(code, row);
+        }
+        let is_row = code.less(row, n_rows);
+        return code.when(is_row, |code| scan.by_cube(code, row));
+    }
+    let row = code.builtin(Builtin::AbsolutePos);
+    let is_row = code.less(row, n_rows);
+    code.when(is_row, |code| scan.by_thread(code, row));
+}
+
+struct Scan<'k> {
+    form: &'k ScanForm,
+    domain: &'k Domain,
+    buffers: &'k Buffers,
+    n_rows: Variable,
+}
+
+impl Scan<'_> {
+    fn by_thread(&self, code: &mut Code, row: Variable) {
+        let first = self.first_point(code, row);
+        let total = self.identity(code).map(|x| code.mutable(x));
+        let lost = self.lost(code);
+        let (start, end) = (code.at(0), code.at(self.domain.row as i64));
+        code.range(start, end, 1, |code, position| {
+            let point = self.point(code, first, position);
+            let next = self.load(code, point);
+            let sum = self.carried_on(code, &total, lost, &next);
+            self.store(code, point, &sum);
+        });
+    }
+
+    fn by_cube(&self, code: &mut Code, row: Variable) {
+        let first = self.first_point(code, row);
+        let unit = code.builtin(Builtin::UnitPosX);
+        let elem = carried_type(self.form.dtype);
+        let shared = code.shared(bits_type(elem), 2 * THREADS);
+        let carry = self.identity(code).map(|x| code.mutable(x));
+        let lost = self.lost(code);
+        let (start, end) = (code.at(0), code.at(self.domain.row as i64));
+        code.range(start, end, (THREADS * EACH) as i64, |code, chunk| {
+            let before = code.scaled(unit, EACH as i64);
+            let own = code.add_at(chunk, before);
+            let copies = self.own_sums(code, first, own, end);
+            let total = &copies[EACH - 1].1;
+            let sums = self.across_threads(code, shared, unit, total);
+            let (before, all) = (&sums[0], &sums[1]);
+            let carried = self.with_lost(code, &carry, lost);
+            let offset = carried.combined(code, before);
+            for (position, sum) in &copies {
+                let is_inside = code.less(*position, end);
+                let sum = offset.combined(code, sum);
+                code.when(is_inside, |code| {
+                    let point = self.point(code, first, *position);
+                    self.store(code, point, &sum);
+                });
+            }
+            self.carried_on(code, &carry, lost, all);
+        });
+    }
+
+    // ---- Totals that are carried along.
+
+    /// What a total loses to rounding, if that is kept: of sums of `f32` in long rows.
+    fn lost(&self, code: &mut Code) -> Option<Variable> {
+        let is_kept = self.form.monoid == Monoid::Sum
+            && carried_type(self.form.dtype) == F32
+            && self.domain.row > LONGEST_ALONE;
+        is_kept.then(|| {
+            let zero = code.float(F32, 0.0);
+            code.mutable(zero)
+        })
+    }
+
+    /// A total with what it has lost.
+    fn with_lost(&self, code: &mut Code, total: &State, lost: Option<Variable>) -> State {
+        let total = total.map(|x| code.snapshot(x));
+        let Some(lost) = lost else { return total };
+        let lost = code.snapshot(lost);
+        total.map(|x| code.bin(Arithmetic::Add, x, lost))
+    }
+
+    /// Combines a total with what comes next, and gives the new one.
+    fn carried_on(&self, code: &mut Code, total: &State, lost: Option<Variable>, next: &State) -> State {
+        let Some(lost) = lost else {
+            let sum = total.combined(code, next);
+            total.assign(code, &sum);
+            return sum;
+        };
+        let before = total.map(|x| code.snapshot(x));
+        let sum = before.combined(code, next);
+        total.assign(code, &sum);
+        let error = self.rounding(code, [before.parts[0], next.parts[0]], sum.parts[0]);
+        let known = code.snapshot(lost);
+        let known = code.bin(Arithmetic::Add, known, error);
+        code.assign(lost, known);
+        self.with_lost(code, total, Some(lost))
+    }
+
+    /// What the sum of two floats has lost (D. Knuth, "Seminumerical algorithms", section 4.2.2, theorem B); 0 where it is
+    /// infinite.
+    fn rounding(&self, code: &mut Code, [a, b]: [Variable; 2], sum: Variable) -> Variable {
+        let sum = self.opaque(code, sum);
+        let of_b = code.bin(Arithmetic::Sub, sum, a);
+        let of_b = self.opaque(code, of_b);
+        let of_a = code.bin(Arithmetic::Sub, sum, of_b);
+        let [a_lost, b_lost] = [(a, of_a), (b, of_b)].map(|(x, part)| code.bin(Arithmetic::Sub, x, part));
+        let error = code.bin(Arithmetic::Add, a_lost, b_lost);
+        let is_nan = code.is_nan(error);
+        let zero = code.float(F32, 0.0);
+        code.select(is_nan, zero, error)
+    }
+
+    /// The same number, of which a compiler that takes `(a + b) - a` for `b` knows nothing: its bits with a bit of the
+    /// number of rows that is never set.
+    fn opaque(&self, code: &mut Code, x: Variable) -> Variable {
+        if code.target.has_exact_functions {
+            return x;
+        }
+        let n_rows = code.cast(U32, self.n_rows);
+        let highest = code.int(U32, 31);
+        let nothing = code.bit(Bitwise::ShiftRight, n_rows, highest);
+        let bits = code.reinterpret(U32, x);
+        let bits = code.bit(Bitwise::BitwiseXor, bits, nothing);
+        code.reinterpret(F32, bits)
+    }
+
+    /// This thread's neighbours from `own` on, each with the sum up to it.
+    fn own_sums(
+        &self,
+        code: &mut Code,
+        first: Variable,
+        own: Variable,
+        end: Variable,
+    ) -> Vec<(Variable, State)> {
+        let mut sums: Vec<(Variable, State)> = vec![];
+        for i in 0..EACH {
+            let offset = code.at(i as i64);
+            let position = code.add_at(own, offset);
+            let is_inside = code.less(position, end);
+            let nowhere = code.at(0);
+            let safe = code.select(is_inside, position, nowhere);
+            let point = self.point(code, first, safe);
+            let loaded = self.load(code, point);
+            let identity = self.identity(code);
+            let value = loaded.or(code, is_inside, &identity);
+            let sum = match sums.last() {
+                Some((_, before)) => before.combined(code, &value),
+                None => value,
+            };
+            sums.push((position, sum));
+        }
+        sums
+    }
+
+    /// The sum of the totals of the threads before this one, and that of all threads.
+    fn across_threads(&self, code: &mut Code, shared: Variable, unit: Variable, total: &State) -> [State; 2] {
+        let mut sum = total.clone();
+        let mut half = 0;
+        self.write(code, shared, half, unit, &sum);
+        code.sync();
+        let mut distance = 1;
+        while distance < THREADS {
+            let reach = code.at(distance as i64);
+            let has_other = code.cmp(Comparison::GreaterEqual, unit, reach);
+            let other = code.bin(Arithmetic::Sub, unit, reach);
+            let other = code.select(has_other, other, unit);
+            let earlier = self.read(code, shared, half, other);
+            let combined = earlier.combined(code, &sum);
+            sum = combined.or(code, has_other, &sum);
+            half = 1 - half;
+            self.write(code, shared, half, unit, &sum);
+            code.sync();
+            distance *= 2;
+        }
+        let one = code.at(1);
+        let is_first = code.less(unit, one);
+        let other = code.bin(Arithmetic::Sub, unit, one);
+        let other = code.select(is_first, unit, other);
+        let before = self.read(code, shared, half, other);
+        let identity = self.identity(code);
+        let before = identity.or(code, is_first, &before);
+        let last = code.at(THREADS as i64 - 1);
+        let all = self.read(code, shared, half, last);
+        // The memory serves the next chunk, too.
+        code.sync();
+        [before, all]
+    }
+
+    fn write(&self, code: &mut Code, shared: Variable, half: usize, unit: Variable, state: &State) {
+        let start = code.at((half * THREADS) as i64);
+        let place = code.add_at(unit, start);
+        let word = to_word(code, shared.elem_type(), state.parts[0]);
+        code.store(shared, place, word);
+    }
+
+    fn read(&self, code: &mut Code, shared: Variable, half: usize, unit: Variable) -> State {
+        let start = code.at((half * THREADS) as i64);
+        let place = code.add_at(unit, start);
+        let word = code.load(shared, place);
+        let value = from_word(code, carried_type(self.form.dtype), word);
+        State { monoid: self.form.monoid, parts: vec![value], forgets_nan: false }
+    }
+
+    fn first_point(&self, code: &mut Code, row: Variable) -> Variable {
+        let outer = code.divided(row, self.domain.inner);
+        let start = code.scaled(outer, (self.domain.row * self.domain.inner) as i64);
+        let inner = code.modulo(row, self.domain.inner);
+        code.add_at(start, inner)
+    }
+
+    /// The point of a row at this position.
+    fn point(&self, code: &mut Code, first: Variable, position: Variable) -> Variable {
+        let step = code.scaled(position, self.domain.inner as i64);
+        code.add_at(first, step)
+    }
+
+    fn identity(&self, code: &mut Code) -> State {
+        State::identity(code, self.form.monoid, self.form.dtype)
+    }
+
+    fn load(&self, code: &mut Code, point: Variable) -> State {
+        let stored = self.buffers.load(code, 0, point);
+        let value = widened(code, self.form.dtype, stored);
+        State::of(code, self.form.monoid, self.form.dtype, value, point)
+    }
+
+    fn store(&self, code: &mut Code, point: Variable, state: &State) {
+        let value = state.result(code, self.form.dtype);
+        let value = narrowed(code, self.form.dtype, value);
+        self.buffers.store_unless_raised(code, 1, point, value);
+    }
+}

@@ -1,0 +1,500 @@
+//! Scatters row by row of the result: updates are put in the order of the rows that they go to, those of a row in the order
+//! in which they came (`radix.rs`). Then a thread has some neighbours of a row: it reads them, combines them with all updates of the
+//! row one after the other, which it computes on the way, and writes them once. Rows that nothing goes to are not touched.
+//!
+//! In this order sums are those of the processor, bit by bit. Where any order will do, the updates of a row beyond a few dozen
+//! are taken in pieces of that many, and the sum of each is added to memory at once: one row with all updates would keep
+//! a single block busy otherwise.
+
+use crate::codegen::ir::builder::{Code, U32};
+use crate::codegen::ops::body::{BodyCode, Memory, operands};
+use crate::codegen::ops::scalar::narrowed;
+use crate::codegen::ops::vector_group::{self, Group};
+use crate::codegen::schedule::map::{registers_at_point, registers_of_group, wide_enough};
+use crate::codegen::schedule::matmul::{with_operands, with_used_operands};
+use crate::codegen::schedule::radix_sort::Sorted;
+use crate::codegen::schedule::scatter::{Index, add_at_once, added_at_once, computed, is_in_any_order, sum};
+use crate::codegen::target::Target;
+use crate::codegen::{Buffers, CodegenError, Form, KernelSpec, operand_forms};
+use crate::fusion::{FusedBody, FusedInst, Kernel, Reg, ScatterBody};
+use crate::ir::{Combine, DType};
+use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
+
+/// Fewer indices are gone over by each thread faster than they are sorted, which takes three launches or more.
+const FEWEST_IN_ORDER: usize = 64;
+/// Where any order will do and memory adds single elements only, it takes fewer sooner than they are sorted.
+const FEWEST_ELEMENTS: usize = 1 << 26;
+/// Short rows are a matter of sorting alone.
+const SHORTEST_ROW: usize = 128;
+/// Updates of a piece.
+const PIECE: usize = 64;
+/// Updates that are fetched together.
+const TOGETHER: usize = 4;
+/// Instructions of a tile, at most, for which that is worth its text.
+const MOST_INSTRUCTIONS: usize = 64;
+
+/// One launch of a scatter by rows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ScatterSortedForm {
+    step: Step,
+    extents: Extents,
+    /// Neighbours of a thread.
+    pub width: usize,
+    /// Threads times neighbours.
+    pub n_points: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Extents {
+    /// Rows of updates.
+    n: usize,
+    /// Elements of a row.
+    after: usize,
+    /// Rows of the result.
+    n_rows: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    /// The row of the result that each row of updates goes to; one behind the last if there is none.
+    Keys { index: Index, indices: usize },
+    /// Updates are computed for what is checked on the way.
+    Checks,
+    /// The updates of a row, from the first one on.
+    Rows(Combining),
+    /// The updates of a piece, if the row has a piece that is full.
+    Pieces(Combining),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Combining {
+    update: Reg,
+    combine: Combine,
+    dtype: DType,
+    /// Operand of the result; behind it are the sorted keys and which row of updates each is of.
+    result: usize,
+    /// Whether there are pieces.
+    is_cut: bool,
+}
+
+/// The updates of a scatter by rows; none if they are faster without.
+pub fn launches(kernel: &Kernel, body: &ScatterBody, target: Target) -> Option<Vec<KernelSpec>> {
+    let [batch, before, _, indices, after] = body.extents;
+    let is_cut = is_in_any_order(body, kernel.operands[body.result].ty.dtype, target);
+    let is_worth_it = match is_cut {
+        true => {
+            let n_elements = batch * before * indices * after;
+            !target.adds_four && after >= SHORTEST_ROW && n_elements >= FEWEST_ELEMENTS
+        }
+        false => indices >= FEWEST_IN_ORDER && after > 0,
+    };
+    is_worth_it.then(|| sorted_launches(kernel, body, is_cut, target)).flatten()
+}
+
+/// The same, however long it takes; none if there are too many numbers for a word, or tensors for a launch. If `is_cut`, updates
+/// of a row are added in any order.
+pub fn sorted_launches(
+    kernel: &Kernel,
+    body: &ScatterBody,
+    is_cut: bool,
+    target: Target,
+) -> Option<Vec<KernelSpec>> {
+    let [batch, before, indexed, indices, after] = body.extents;
+    let extents = Extents { n: batch * before * indices, after, n_rows: batch * before * indexed };
+    let largest = u32::try_from(extents.n_rows.max(extents.n)).ok()?;
+    let sorted = Sorted::new(extents.n, extents.n_rows as u32);
+    let mut launches = vec![keys(kernel, body, extents, &sorted)];
+    launches.extend(sorted.launches(target));
+    launches.push(combining(kernel, body, extents, &sorted, is_cut, Step::Rows));
+    if is_cut {
+        let pieces = combining(kernel, body, extents, &sorted, is_cut, Step::Pieces);
+        launches.push(pieces.adding_at_once(target));
+    }
+    // The error flag, to raise and to heed, is counted apart.
+    let fits = |fused: &KernelSpec| {
+        fused.clone().guarded().arguments().len() <= target.most_tensors.saturating_add(2)
+    };
+    let is_possible = largest < u32::MAX && launches.iter().all(fits);
+    is_possible.then(|| launches.into_iter().map(|fused| fused.on(target)).collect())
+}
+
+fn keys(kernel: &Kernel, body: &ScatterBody, extents: Extents, sorted: &Sorted) -> KernelSpec {
+    let insts = body.updates.insts[..=body.index].to_vec();
+    let step = Step::Keys { index: Index::of(body), indices: body.extents[3] };
+    let form = Form::ScatterSorted(ScatterSortedForm { step, extents, width: 1, n_points: extents.n });
+    let tile = FusedBody { insts, ..body.updates.clone() };
+    let mut keys = with_used_operands(tile, form, operand_forms(kernel));
+    keys.operands.push(sorted.unsorted_keys());
+    keys
+}
+
+fn combining(
+    kernel: &Kernel,
+    body: &ScatterBody,
+    extents: Extents,
+    sorted: &Sorted,
+    is_cut: bool,
+    step: fn(Combining) -> Step,
+) -> KernelSpec {
+    let (tile, update) = needed(&body.updates, body.update);
+    let forms = operand_forms(kernel);
+    let result = forms[body.result];
+    let (n_points, dtype) = (extents.n * extents.after, result.dtype);
+    let width = vector_group::width(&tile, extents.after).min(vector_group::VECTOR_BYTES / dtype.size());
+    let width = wide_enough(width, n_points);
+    let mut fused = with_used_operands(tile, Form::Map, forms);
+    let combining = Combining { update, combine: body.combine, dtype, result: fused.operands.len(), is_cut };
+    fused.form = Form::ScatterSorted(ScatterSortedForm { step: step(combining), extents, width, n_points });
+    fused.operands.push(result);
+    fused.operands.extend(sorted.keys_and_numbers());
+    fused
+}
+
+/// The instructions that a register needs, and where it is among them.
+fn needed(tile: &FusedBody, reg: Reg) -> (FusedBody, Reg) {
+    let mut is_needed = vec![false; tile.insts.len()];
+    is_needed[reg] = true;
+    for reg in (0..=reg).rev() {
+        if is_needed[reg] {
+            operands(&tile.insts[reg].op).into_iter().for_each(|operand| is_needed[operand] = true);
+        }
+    }
+    let renamed = |reg: Reg| is_needed[..reg].iter().filter(|&&is_needed| is_needed).count();
+    let kept = tile.insts.iter().zip(&is_needed).filter(|(_, is_needed)| **is_needed);
+    let insts = kept.map(|(inst, _)| FusedInst { op: with_operands(&inst.op, renamed), ..inst.clone() });
+    (FusedBody { insts: insts.collect(), ..tile.clone() }, renamed(reg))
+}
+
+impl KernelSpec {
+    /// The same, but it only computes the updates; none where nothing is written, or where another launch does so.
+    pub fn sorted_checks(&self) -> Option<KernelSpec> {
+        let Form::ScatterSorted(form) = &self.form else { return None };
+        let Step::Rows(combining) = form.step else { return None };
+        let Extents { n, after, .. } = form.extents;
+        let form = ScatterSortedForm { step: Step::Checks, width: 1, n_points: n * after, ..form.clone() };
+        let operands = self.operands[..combining.result].to_vec();
+        Some(KernelSpec { form: Form::ScatterSorted(form), operands, ..self.clone() })
+    }
+
+    /// Pieces, which add what they come to to memory at once.
+    fn adding_at_once(mut self, target: Target) -> KernelSpec {
+        let Form::ScatterSorted(form) = &mut self.form else { return self };
+        let Step::Pieces(Combining { result, dtype, .. }) = form.step else { return self };
+        let Extents { n, after, .. } = form.extents;
+        form.width = added_at_once(dtype, after, target);
+        form.n_points = n.div_ceil(PIECE) * after;
+        self.operands[result].is_atomic = true;
+        self
+    }
+}
+
+impl ScatterSortedForm {
+    /// What its kernel is called.
+    pub fn entry(&self) -> &'static str {
+        match self.step {
+            Step::Keys { .. } => "scatter_keys",
+            Step::Checks => "scatter_checks",
+            Step::Rows(_) => "scatter_rows",
+            Step::Pieces(_) => "scatter_pieces",
+        }
+    }
+
+    /// Whether it writes tensors, not only what is forgotten after the launch.
+    pub fn writes_tensors(&self) -> bool {
+        matches!(self.step, Step::Rows(_) | Step::Pieces(_))
+    }
+
+    /// Emits it for `n_points`.
+    pub fn emit(
+        &self,
+        code: &mut Code,
+        tile: &FusedBody,
+        buffers: &Buffers,
+        n_points: Variable,
+    ) -> Result<(), CodegenError> {
+        let tile = BodyCode { tile, buffers, shared: buffers };
+        let thread = code.builtin(Builtin::AbsolutePos);
+        let point = code.scaled(thread, self.width as i64);
+        let is_point = code.less(point, n_points);
+        let mut result = Ok(());
+        code.when(is_point, |code| {
+            result = match self.step {
+                Step::Keys { index, indices } => self.key(code, &tile, (index, indices), point),
+                Step::Checks => {
+                    registers_at_point(code, &tile, point, vec![None; tile.tile.insts.len()]).map(drop)
+                }
+                Step::Rows(combining) => self.combining(combining, &tile).row(code, point),
+                Step::Pieces(combining) => self.combining(combining, &tile).piece(code, point),
+            };
+        });
+        result
+    }
+
+    fn key(
+        &self,
+        code: &mut Code,
+        tile: &BodyCode,
+        (index, indices): (Index, usize),
+        row: Variable,
+    ) -> Result<(), CodegenError> {
+        let registers = index.registers(code, tile, row)?;
+        let (index_there, is_inside) = index.of_registers(code, tile, &registers);
+        let index_there = code.cast(U32, index_there);
+        let lead = code.divided(row, indices);
+        let first = code.scaled(lead, index.extent as i64);
+        let first = code.cast(U32, first);
+        let key = code.bin(Arithmetic::Add, first, index_there);
+        let nowhere = code.int(U32, self.extents.n_rows as i64);
+        let key = code.select(is_inside, key, nowhere);
+        // The keys are the last operand.
+        if let Some(keys) = tile.shared.operands.last() {
+            code.store(keys.array, row, key);
+        }
+        Ok(())
+    }
+
+    fn combining<'t>(&self, form: Combining, tile: &'t BodyCode<'t>) -> Rows<'t> {
+        let [keys, numbers] = [1, 2].map(|i| tile.shared.operands[form.result + i].array);
+        Rows { form, extents: self.extents, width: self.width, tile, keys, numbers }
+    }
+}
+
+/// Rows of the result, with the updates in their order.
+struct Rows<'t> {
+    form: Combining,
+    extents: Extents,
+    width: usize,
+    tile: &'t BodyCode<'t>,
+    /// The row of the result that each place in the order belongs to.
+    keys: Variable,
+    /// The row of updates there.
+    numbers: Variable,
+}
+
+/// The updates of one row of the result at neighbouring columns.
+struct Run {
+    key: Variable,
+    column: Variable,
+    /// The first place in the order, and the end of those that are looked at.
+    start: Variable,
+    limit: Variable,
+    /// The row of updates at `start`.
+    number: Variable,
+}
+
+impl Rows<'_> {
+    /// The thread of the first update of a row has the row.
+    fn row(&self, code: &mut Code, point: Variable) -> Result<(), CodegenError> {
+        let Extents { n, after, n_rows } = self.extents;
+        let (start, column) = (code.divided(point, after), code.modulo(point, after));
+        let (key, number) = (code.load(self.keys, start), code.load(self.numbers, start));
+        let n_rows = code.int(U32, n_rows as i64);
+        let is_row = code.less(key, n_rows);
+        let is_set = self.form.combine == Combine::Set;
+        let is_next = self.is_of(code, key, start, if is_set { 1 } else { -1 });
+        let is_end = code.not(is_next);
+        let mut is_own = code.and(is_row, is_end);
+        let mut limit = code.at(n as i64);
+        if self.form.is_cut {
+            let (end, is_empty) = self.whole_pieces(code, key, start, limit);
+            let has_some = code.not(is_empty);
+            is_own = code.and(is_own, has_some);
+            limit = end;
+        }
+        let run = Run { key, column, start, limit, number };
+        let mut result = Ok(());
+        code.when(is_own, |code| result = if is_set { self.last(code, &run) } else { self.sum(code, &run) });
+        result
+    }
+
+    /// Whether the place so far from another one is there, and has the same key.
+    fn is_of(&self, code: &mut Code, key: Variable, place: Variable, distance: i64) -> Variable {
+        let other = code.at(distance);
+        // Before the first, this wraps around.
+        let other = code.bin(Arithmetic::Add, place, other);
+        let end = code.at(self.extents.n as i64);
+        let is_there = code.less(other, end);
+        let other = code.select(is_there, other, place);
+        let other = code.load(self.keys, other);
+        let is_same = code.cmp(Comparison::Equal, other, key);
+        code.and(is_there, is_same)
+    }
+
+    /// Where the full pieces of a row begin, if it has any; and whether that is where it begins itself.
+    fn whole_pieces(
+        &self,
+        code: &mut Code,
+        key: Variable,
+        start: Variable,
+        end: Variable,
+    ) -> (Variable, Variable) {
+        let up = code.at_offset(start, PIECE - 1);
+        let piece = code.divided(up, PIECE);
+        let first = code.scaled(piece, PIECE as i64);
+        let is_full = self.is_of(code, key, first, PIECE as i64 - 1);
+        let is_start = code.cmp(Comparison::Equal, first, start);
+        (code.select(is_full, first, end), code.and(is_full, is_start))
+    }
+
+    fn last(&self, code: &mut Code, run: &Run) -> Result<(), CodegenError> {
+        let updates = self.updates(code, run.number, run.column)?;
+        let values: Vec<Variable> =
+            updates.into_iter().map(|update| narrowed(code, self.form.dtype, update)).collect();
+        self.store(code, run, &values);
+        Ok(())
+    }
+
+    fn sum(&self, code: &mut Code, run: &Run) -> Result<(), CodegenError> {
+        let element = self.element(code, run);
+        let old = match self.width {
+            1 => vec![self.tile.shared.load(code, self.form.result, element)],
+            width => self.tile.shared.load_vector(code, self.form.result, element, width),
+        };
+        let sums = self.with_updates(code, run, &old)?;
+        self.store(code, run, &sums);
+        Ok(())
+    }
+
+    fn store(&self, code: &mut Code, run: &Run, values: &[Variable]) {
+        let element = self.element(code, run);
+        let buffers = self.tile.shared;
+        buffers.unless_raised(code, |code| match values {
+            &[value] => buffers.store(code, self.form.result, element, value),
+            values => buffers.store_vector(code, self.form.result, element, values),
+        });
+    }
+
+    /// The first piece of a row that is full has a thread, and so have all behind it.
+    fn piece(&self, code: &mut Code, point: Variable) -> Result<(), CodegenError> {
+        let Extents { n, after, n_rows } = self.extents;
+        let (piece, column) = (code.divided(point, after), code.modulo(point, after));
+        let start = code.scaled(piece, PIECE as i64);
+        let (key, number) = (code.load(self.keys, start), code.load(self.numbers, start));
+        let is_full = self.is_of(code, key, start, PIECE as i64 - 1);
+        let is_behind = self.is_of(code, key, start, -(PIECE as i64));
+        let is_long = code.or(is_full, is_behind);
+        let n_rows = code.int(U32, n_rows as i64);
+        let is_row = code.less(key, n_rows);
+        let is_own = code.and(is_long, is_row);
+        let (end, all) = (code.at_offset(start, PIECE), code.at(n as i64));
+        let is_inside = code.less(end, all);
+        let limit = code.select(is_inside, end, all);
+        let run = Run { key, column, start, limit, number };
+        let mut result = Ok(());
+        code.when(is_own, |code| {
+            let zero = code.constant(code.target.register(self.form.dtype), 0.0);
+            result = self.with_updates(code, &run, &vec![zero; self.width]).map(|sums| {
+                let element = self.element(code, &run);
+                let buffers = self.tile.shared;
+                buffers.unless_raised(code, |code| {
+                    add_at_once(code, buffers, (self.form.result, element), &sums);
+                });
+            });
+        });
+        result
+    }
+
+    /// `old`, as it lies in memory, with all updates of a run added in their order.
+    fn with_updates(
+        &self,
+        code: &mut Code,
+        run: &Run,
+        old: &[Variable],
+    ) -> Result<Vec<Variable>, CodegenError> {
+        let sums: Vec<Variable> = old.iter().map(|&old| code.mutable(old)).collect();
+        let (place, number) = (code.mutable(run.start), code.mutable(run.number));
+        let together = if self.tile.tile.insts.len() <= MOST_INSTRUCTIONS { TOGETHER } else { 1 };
+        let mut result = Ok(());
+        code.forever(|code| {
+            let here = code.snapshot(place);
+            let first = code.snapshot(number);
+            let mut add = |code: &mut Code, numbers: &[Variable]| {
+                if let Err(error) = self.add(code, run, numbers, &sums) {
+                    result = Err(error);
+                }
+                let next = code.at_offset(here, numbers.len());
+                code.assign(place, next);
+            };
+            if together == 1 {
+                add(code, &[first]);
+            } else {
+                let are_more = self.is_in_run(code, run, here, together - 1);
+                code.when(are_more, |code| {
+                    let others = (1..together).map(|i| {
+                        let place = code.at_offset(here, i);
+                        code.load(self.numbers, place)
+                    });
+                    let numbers: Vec<Variable> = [first].into_iter().chain(others).collect();
+                    add(code, &numbers);
+                });
+                let is_single = code.not(are_more);
+                code.when(is_single, |code| add(code, &[first]));
+            }
+            let next = code.snapshot(place);
+            let is_in_run = self.is_in_run(code, run, next, 0);
+            let is_done = code.not(is_in_run);
+            code.stop_if(is_done);
+            let next = code.load(self.numbers, next);
+            code.assign(number, next);
+        });
+        result.map(|()| sums)
+    }
+
+    /// Whether the place so far behind another one is in a run.
+    fn is_in_run(&self, code: &mut Code, run: &Run, place: Variable, distance: usize) -> Variable {
+        let place = code.at_offset(place, distance);
+        let is_inside = code.less(place, run.limit);
+        let place = code.select(is_inside, place, run.start);
+        let key = code.load(self.keys, place);
+        let is_same = code.cmp(Comparison::Equal, key, run.key);
+        code.and(is_inside, is_same)
+    }
+
+    /// Adds rows of updates to sums, one after the other; all of them are fetched before.
+    fn add(
+        &self,
+        code: &mut Code,
+        run: &Run,
+        numbers: &[Variable],
+        sums: &[Variable],
+    ) -> Result<(), CodegenError> {
+        let updates = numbers.iter().map(|&number| self.updates(code, number, run.column));
+        let updates: Vec<Vec<Variable>> = updates.collect::<Result<_, _>>()?;
+        for (i, &total) in sums.iter().enumerate() {
+            let old = code.snapshot(total);
+            let total_then =
+                updates.iter().fold(old, |old, updates| sum(code, self.form.dtype, old, updates[i]));
+            code.assign(total, total_then);
+        }
+        Ok(())
+    }
+
+    /// A row of updates at some neighbouring columns.
+    fn updates(
+        &self,
+        code: &mut Code,
+        number: Variable,
+        column: Variable,
+    ) -> Result<Vec<Variable>, CodegenError> {
+        let row = code.cast(code.index, number);
+        let start = code.scaled(row, self.extents.after as i64);
+        let point = code.add_at(start, column);
+        code.note_place(point, self.extents.after, row, column);
+        let registers = vec![None; self.tile.tile.insts.len()];
+        let registers = match self.width {
+            1 => vec![registers_at_point(code, self.tile, point, registers)?],
+            width => {
+                let group = Group::from(code, point, width);
+                registers_of_group(code, self.tile, &group, registers)?
+            }
+        };
+        Ok(registers.iter().map(|registers| computed(registers, self.form.update)).collect())
+    }
+
+    /// The first of the neighbours in the result.
+    fn element(&self, code: &mut Code, run: &Run) -> Variable {
+        let row = code.cast(code.index, run.key);
+        let start = code.scaled(row, self.extents.after as i64);
+        code.add_at(start, run.column)
+    }
+}

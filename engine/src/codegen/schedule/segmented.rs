@@ -1,0 +1,248 @@
+//! Segmented maps: one program over many tensors, each with its own share of the cubes.
+//!
+//! A cube works on one segment, so all its threads take the same branch where an operand is chosen. Only loads and
+//! stores are written out per segment.
+
+use crate::codegen::ir::builder::{Code, U32};
+use crate::codegen::ops::body::{BodyCode, Memory};
+use crate::codegen::ops::scalar::literal;
+use crate::codegen::ops::vector_group;
+use crate::codegen::schedule::map::{THREADS, at_group, at_point, wide_enough};
+use crate::codegen::target::Target;
+use crate::codegen::{Buffers, CodegenError, Form, KernelSpec, SegmentForm, operand_forms};
+use crate::fusion::{FusedBody, FusedInst, FusedOp, Kernel};
+use crate::ir::{DType, Literal};
+use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
+use std::collections::BTreeSet;
+
+/// Points of a thread. The last group of a segment may be short.
+pub fn width(tile: &FusedBody, segments: &[SegmentForm]) -> usize {
+    let n_points = segments.iter().map(|segment| segment.points).sum();
+    let is_linear = |inst: &FusedInst| match &inst.op {
+        FusedOp::Load { access, .. } | FusedOp::Store { access, .. } | FusedOp::Coord(access) => {
+            access.normalized().levels.iter().all(|level| level.axes.len() <= 1)
+        }
+        FusedOp::Check { .. } | FusedOp::Random { .. } => false,
+        _ => true,
+    };
+    // The segments have different extents, so only what does not depend on them can be told for all.
+    let width = if tile.insts.iter().all(is_linear) { vector_group::width(tile, 0) } else { 1 };
+    wide_enough(width, n_points)
+}
+
+/// By segment: cubes up to its end.
+pub fn cubes(segments: &[SegmentForm], width: usize) -> Vec<usize> {
+    let counts = segments.iter().map(|segment| segment.points.div_ceil(THREADS * width));
+    counts
+        .scan(0, |total, count| {
+            *total += count;
+            Some(*total)
+        })
+        .collect()
+}
+
+/// As few launches as reach all segments, if a launch can be given only so many tensors.
+pub fn launches(
+    kernel: &Kernel,
+    tile: &FusedBody,
+    segments: Vec<SegmentForm>,
+    target: Target,
+) -> Vec<KernelSpec> {
+    let mut launches: Vec<(BTreeSet<usize>, Vec<SegmentForm>)> = vec![];
+    for segment in segments {
+        let own: BTreeSet<usize> = segment.operands.iter().copied().collect();
+        match launches.last_mut() {
+            Some((used, together)) if used.union(&own).count() <= target.most_tensors => {
+                used.extend(own);
+                together.push(segment);
+            }
+            _ => launches.push((own, vec![segment])),
+        }
+    }
+    let all = operand_forms(kernel);
+    let launch = |(used, mut segments): (BTreeSet<usize>, Vec<SegmentForm>)| {
+        let used: Vec<usize> = used.into_iter().collect();
+        for operand in segments.iter_mut().flat_map(|segment| &mut segment.operands) {
+            *operand = used.binary_search(operand).unwrap_or_default();
+        }
+        let operands = used.into_iter().map(|operand| all[operand]).collect();
+        KernelSpec {
+            tile: tile.clone(),
+            form: Form::Segmented(segments),
+            operands,
+            is_guarded: false,
+            target,
+        }
+    };
+    launches.into_iter().map(launch).collect()
+}
+
+/// Emits a segmented map.
+pub fn map(
+    code: &mut Code,
+    tile: &FusedBody,
+    buffers: &Buffers,
+    segments: &[SegmentForm],
+) -> Result<(), CodegenError> {
+    let cube = code.builtin(Builtin::CubePos);
+    let unit = code.builtin(Builtin::UnitPosX);
+    let width = width(tile, segments);
+    let ends = cubes(segments, width);
+    let segment = segment_of(code, cube, &ends);
+    let starts: Vec<i64> = [0].into_iter().chain(ends.iter().map(|&end| end as i64)).collect();
+    let start = chosen(code, segment, starts[..segments.len()].iter().copied(), |code, start| code.at(start));
+    let within = code.bin(Arithmetic::Sub, cube, start);
+    let before = code.scaled(within, THREADS as i64);
+    let group = code.bin(Arithmetic::Add, before, unit);
+    let first = code.scaled(group, width as i64);
+    let sizes = segments.iter().map(|segment| segment.points as i64);
+    let n_points = chosen(code, segment, sizes, |code, points| code.at(points));
+    let constants = constants(code, tile, segment, segments);
+    let memory = Slots { tile, buffers, segments, segment, constants };
+    let tile_code = BodyCode { tile, buffers: &memory, shared: buffers };
+    let mut result = Ok(());
+    if width > 1 {
+        let end = code.at(width as i64);
+        let end = code.add_at(first, end);
+        let is_whole = code.cmp(Comparison::LowerEqual, end, n_points);
+        code.when(is_whole, |code| result = at_group(code, &tile_code, first, width));
+        let is_short = code.not(is_whole);
+        code.when(is_short, |code| {
+            code.range(first, n_points, 1, |code, point| {
+                let registers = vec![None; tile.insts.len()];
+                result = result.clone().and(at_point(code, &tile_code, point, registers));
+            });
+        });
+        return result;
+    }
+    let is_point = code.less(first, n_points);
+    code.when(is_point, |code| {
+        result = at_point(code, &tile_code, first, vec![None; tile.insts.len()]);
+    });
+    result
+}
+
+/// The number of segments that end at or before this cube.
+fn segment_of(code: &mut Code, cube: Variable, ends: &[usize]) -> Variable {
+    let mut segment = code.int(U32, 0);
+    for (i, &end) in ends.iter().enumerate().take(ends.len().saturating_sub(1)) {
+        let end = code.at(end as i64);
+        let is_past = code.cmp(Comparison::GreaterEqual, cube, end);
+        let next = code.int(U32, i as i64 + 1);
+        segment = code.select(is_past, next, segment);
+    }
+    segment
+}
+
+/// The item of the segment, by a chain of selects; a plain value if all are the same.
+fn chosen<T: PartialEq + Copy>(
+    code: &mut Code,
+    segment: Variable,
+    items: impl IntoIterator<Item = T>,
+    mut value: impl FnMut(&mut Code, T) -> Variable,
+) -> Variable {
+    let items: Vec<T> = items.into_iter().collect();
+    let mut result = value(code, items[0]);
+    for i in 1..items.len() {
+        if items[i] == items[i - 1] {
+            continue;
+        }
+        let item = value(code, items[i]);
+        let first = code.int(U32, i as i64);
+        let is_here = code.cmp(Comparison::GreaterEqual, segment, first);
+        result = code.select(is_here, item, result);
+    }
+    result
+}
+
+/// The tile's constants, one per `Const` in order, where segments bring their own.
+fn constants(
+    code: &mut Code,
+    tile: &FusedBody,
+    segment: Variable,
+    segments: &[SegmentForm],
+) -> Vec<Variable> {
+    let consts = tile.insts.iter().filter(|inst| matches!(inst.op, FusedOp::Const(_)));
+    let dtypes: Vec<DType> = consts.map(|inst| inst.dtype).collect();
+    let n_constants = segments.iter().map(|segment| segment.constants.len()).min().unwrap_or(0);
+    let mut constants = vec![];
+    for (i, &dtype) in dtypes.iter().enumerate().take(n_constants) {
+        let items: Vec<Literal> = segments.iter().map(|segment| segment.constants[i]).collect();
+        constants.push(chosen(code, segment, items, |code, item| literal(code, dtype, item)));
+    }
+    constants
+}
+
+/// Operands by slot and segment.
+struct Slots<'t> {
+    tile: &'t FusedBody,
+    buffers: &'t Buffers,
+    segments: &'t [SegmentForm],
+    segment: Variable,
+    constants: Vec<Variable>,
+}
+
+impl Slots<'_> {
+    fn memory_type(&self, code: &Code, slot: usize) -> ElemType {
+        let inst = self.tile.insts.iter().find(|inst| match inst.op {
+            FusedOp::Load { operand, .. } | FusedOp::Store { operand, .. } => operand == slot,
+            _ => false,
+        });
+        code.target.memory(inst.map_or(DType::F32, |inst| inst.dtype))
+    }
+
+    /// The operand, if it is the same in all segments.
+    fn common(&self, slot: usize) -> Option<usize> {
+        let first = self.segments[0].operands[slot];
+        self.segments.iter().all(|segment| segment.operands[slot] == first).then_some(first)
+    }
+}
+
+impl Memory for Slots<'_> {
+    /// Points of a segment lie in all its operands.
+    fn is_empty(&self, _: usize) -> bool {
+        false
+    }
+
+    fn load(&self, code: &mut Code, slot: usize, index: Variable) -> Variable {
+        if let Some(operand) = self.common(slot) {
+            return self.buffers.load(code, operand, index);
+        }
+        let zero = code.constant(self.memory_type(code, slot), 0.0);
+        let value = code.mutable(zero);
+        code.switch(self.segment, self.segments.len(), |code, i| {
+            let loaded = self.buffers.load(code, self.segments[i].operands[slot], index);
+            code.assign(value, loaded);
+        });
+        code.snapshot(value)
+    }
+
+    fn load_vector(&self, code: &mut Code, slot: usize, first: Variable, width: usize) -> Vec<Variable> {
+        if let Some(operand) = self.common(slot) {
+            return self.buffers.load_vector(code, operand, first, width);
+        }
+        let zero = code.constant(self.memory_type(code, slot), 0.0);
+        let values: Vec<Variable> = (0..width).map(|_| code.mutable(zero)).collect();
+        code.switch(self.segment, self.segments.len(), |code, i| {
+            let loaded = self.buffers.load_vector(code, self.segments[i].operands[slot], first, width);
+            values.iter().zip(loaded).for_each(|(&value, loaded)| code.assign(value, loaded));
+        });
+        values.into_iter().map(|value| code.snapshot(value)).collect()
+    }
+
+    fn store_vector(&self, code: &mut Code, slot: usize, first: Variable, values: &[Variable]) {
+        code.switch(self.segment, self.segments.len(), |code, i| {
+            self.buffers.store_vector(code, self.segments[i].operands[slot], first, values);
+        });
+    }
+
+    fn store(&self, code: &mut Code, slot: usize, index: Variable, value: Variable) {
+        code.switch(self.segment, self.segments.len(), |code, i| {
+            self.buffers.store(code, self.segments[i].operands[slot], index, value);
+        });
+    }
+
+    fn constant(&self, n: usize) -> Option<Variable> {
+        self.constants.get(n).copied()
+    }
+}

@@ -1,0 +1,208 @@
+//! Products in tiles, cut along the contracted axis as well: a result of few tiles and long sums would leave most of a GPU
+//! idle. Each part of the sums is a product of its own, and the epilogue adds the parts up in their order.
+
+use crate::codegen::schedule::matmul;
+use crate::codegen::schedule::matmul::{ProductForm, with_operands, with_used_operands};
+use crate::codegen::schedule::matmul_blocked::{DEPTH, MOST_EACH, SIDE, fitting};
+use crate::codegen::target::Target;
+use crate::codegen::{Argument, Form, KernelSpec, LARGEST_NARROW, OperandForm, operand_forms};
+use crate::fusion::{
+    Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, MatrixOperand, Reg,
+};
+use crate::ir::{Binary, DType, Scalar};
+
+/// How a product is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SplitK {
+    /// Points of a thread along each axis of the result.
+    each: [usize; 2],
+    /// Parts of the contracted axis.
+    parts: usize,
+}
+
+/// Tiles that fill a GPU; with fewer, smaller ones or shorter sums are faster.
+const ENOUGH_TILES: usize = 128;
+/// The fewest points that are worth sharing.
+const FEWEST_POINTS: usize = 1 << 14;
+/// The shortest part of a sum.
+const SHORTEST_PART: usize = 128;
+/// The same where a library multiplies, which is better at long ones.
+const SHORTEST_LIBRARY_PART: usize = 256;
+/// Sides of the tiles of a library, about.
+const LIBRARY_TILE: usize = 128;
+/// The most elements that parts are kept in.
+const MOST_KEPT: usize = 1 << 24;
+
+/// The ways to cut a contraction that are worth trying, the most likely one first; none if it is not worth it.
+pub fn splits(body: &MatmulBody, target: Target) -> Vec<SplitK> {
+    let &MatmulBody { batch, m, n, k, dtype, .. } = body;
+    let shortest = if target.has_library { DEPTH } else { DEPTH / 2 };
+    if k < shortest || m.min(n) < SIDE / 2 {
+        return vec![];
+    }
+    // Eight by eight sums of 64 bits are more than a thread can hold.
+    let widest = if dtype.accumulator().size() > 4 { MOST_EACH / 2 } else { MOST_EACH };
+    let n_tiles = |[rows, columns]: [usize; 2]| m.div_ceil(SIDE * rows) * n.div_ceil(SIDE * columns) * batch;
+    let parts = allowed_parts(body, target);
+    let mut splits = vec![];
+    // More points than an axis has would be computed for nobody.
+    let needed = [m, n].map(|extent| extent.div_ceil(SIDE).next_power_of_two());
+    let mut shapes = [8, 4, 2, 1].map(|each| needed.map(|most| most.min(each))).to_vec();
+    shapes.dedup();
+    let fitted = [fitting(m).min(needed[0]), fitting(n).min(needed[1])];
+    let rectangle = (!shapes.contains(&fitted)).then_some(fitted);
+    for each in shapes.into_iter().chain(rectangle).filter(|each| each[0].max(each[1]) <= widest) {
+        let fills = |&parts: &usize| n_tiles(each) * parts >= ENOUGH_TILES;
+        let first = parts.iter().position(fills);
+        let filling = parts[first.unwrap_or(parts.len() - 1)..].iter().take(3);
+        splits.extend(filling.map(|&parts| SplitK { each, parts }));
+    }
+    let fills = |cut: &SplitK| n_tiles(cut.each) * cut.parts >= ENOUGH_TILES;
+    // What fills the GPU stays in order, the others follow: the smallest tiles first, of which there are most.
+    let (mut filling, mut others): (Vec<SplitK>, Vec<SplitK>) = splits.into_iter().partition(fills);
+    others.reverse();
+    filling.extend(others);
+    filling.retain(|cut| batch * m * n * cut.parts >= FEWEST_POINTS);
+    filling
+}
+
+/// Into how many parts sums can be cut, in rising order.
+fn allowed_parts(body: &MatmulBody, target: Target) -> Vec<usize> {
+    let &MatmulBody { batch, m, n, k, dtype, .. } = body;
+    let is_checked = body.epilogue.has_checks();
+    // Where there is a library, it has long sums; checks run before anything is multiplied.
+    let is_whole = target.has_library || batch != 1 || is_checked || dtype.accumulator().size() != 4;
+    let is_allowed =
+        |&parts: &usize| k.is_multiple_of(parts) && k / parts >= SHORTEST_PART && parts * m * n <= MOST_KEPT;
+    let more = [2, 4, 8, 16, 32, 64].into_iter().filter(is_allowed).take(if is_whole { 0 } else { 6 });
+    [1].into_iter().chain(more).collect()
+}
+
+/// The launches of a product that is cut so, without the sums beside it.
+pub fn launches(kernel: &Kernel, body: &MatmulBody, cut: SplitK) -> Vec<KernelSpec> {
+    let product = ProductForm::of(body);
+    if cut.parts == 1 {
+        let form = Form::MatmulBlocked { product, n_batches: body.batch, each: cut.each };
+        let (tile, operands) = (body.epilogue.clone(), operand_forms(kernel));
+        return vec![KernelSpec { tile, form, operands, is_guarded: false, target: Target::CUDA }];
+    }
+    vec![parts(kernel, body, cut), sum_of_parts(kernel, body, cut.parts)]
+}
+
+/// A product cut along the contracted axis: a batch of shorter ones.
+fn in_parts(body: &MatmulBody, parts: usize) -> MatmulBody {
+    let length = body.k / parts;
+    let part_of =
+        |matrix: MatrixOperand, stride: i64| MatrixOperand { batch: stride * length as i64, ..matrix };
+    let (lhs, rhs) = (part_of(body.lhs, body.lhs.col), part_of(body.rhs, body.rhs.row));
+    MatmulBody { batch: parts, k: length, lhs, rhs, ..body.clone() }
+}
+
+/// The parts of the sums, one after the other in the workspace.
+fn parts(kernel: &Kernel, body: &MatmulBody, SplitK { each, parts }: SplitK) -> KernelSpec {
+    let &MatmulBody { m, n, lhs, rhs, dtype, .. } = body;
+    let product = ProductForm::of(&in_parts(body, parts));
+    let named = |matrix: MatrixOperand, operand: usize| MatrixOperand { operand, ..matrix };
+    let product = ProductForm { lhs: named(product.lhs, 0), rhs: named(product.rhs, 1), ..product };
+    let n_points = parts * m * n;
+    let inst = |op: FusedOp| FusedInst { op, dtype: dtype.accumulator(), class: Class::Element };
+    let store = FusedOp::Store { operand: 2, access: Access::strided(&[n_points], &[1]), value: 0 };
+    let tile = FusedBody {
+        domain: Domain { outer: parts * m, row: n, inner: 1 },
+        insts: vec![inst(FusedOp::Accumulator), inst(store)],
+    };
+    let of_kernel = operand_forms(kernel);
+    let operands =
+        vec![of_kernel[lhs.operand], of_kernel[rhs.operand], kept(dtype.accumulator(), n_points, true)];
+    let form = Form::MatmulBlocked { product, n_batches: parts, each };
+    KernelSpec { tile, form, operands, is_guarded: false, target: Target::CUDA }
+}
+
+/// The epilogue at the sums of the parts.
+fn sum_of_parts(kernel: &Kernel, body: &MatmulBody, parts: usize) -> KernelSpec {
+    let mut operands = operand_forms(kernel);
+    let (domain, dtype) = (body.epilogue.domain, body.dtype.accumulator());
+    let n_points = domain.points(Class::Element);
+    let inst = |op: FusedOp| FusedInst { op, dtype, class: Class::Element };
+    let load = |part: usize| {
+        let mut access = Access::strided(&[n_points], &[1]);
+        access.levels[0].offset = (part * n_points) as i64;
+        inst(FusedOp::Load { operand: operands.len(), access, index: None })
+    };
+    let mut insts = vec![load(0)];
+    for part in 1..parts {
+        let total = insts.len() - 1;
+        insts.push(load(part));
+        let args = vec![total, total + 1];
+        insts.push(inst(FusedOp::Scalar(Scalar::Binary(Binary::Add), args)));
+    }
+    let n_own = insts.len();
+    let is_sum = |reg: Reg| body.epilogue.insts[reg].op == FusedOp::Accumulator;
+    // An accumulator leaves a copy behind, so that registers keep their distance.
+    let renamed = |reg: Reg| if is_sum(reg) { n_own - 1 } else { reg + n_own };
+    insts.extend(body.epilogue.insts.iter().map(|epilogue| match &epilogue.op {
+        FusedOp::Accumulator => inst(FusedOp::Scalar(Scalar::Cast(dtype), vec![n_own - 1])),
+        op => FusedInst { op: with_operands(op, renamed), ..epilogue.clone() },
+    }));
+    operands.push(kept(dtype, parts * n_points, false));
+    with_used_operands(FusedBody { domain, insts }, Form::Map, operands)
+}
+
+/// Parts of sums, in the workspace.
+fn kept(dtype: DType, n: usize, is_written: bool) -> OperandForm {
+    OperandForm {
+        argument: Argument::Workspace { start: 0, bytes: n * dtype.size() },
+        dtype,
+        is_written,
+        is_empty: false,
+        is_wide: n > LARGEST_NARROW,
+        may_share: false,
+        is_atomic: false,
+        as_bits: false,
+    }
+}
+
+impl KernelSpec {
+    /// The ways to cut a kernel's product that are worth trying, the most likely one first; none if it has none that is
+    /// worth it.
+    pub fn splits(kernel: &Kernel, target: Target) -> Vec<SplitK> {
+        match &kernel.body {
+            KernelBody::Matmul(body) if body.rows.is_none() => splits(body, target),
+            _ => vec![],
+        }
+    }
+
+    /// Into how many parts a library's sums are worth being cut, in rising order: a result of fewer tiles than there are
+    /// processors, by long sums. None where something has to be checked before anything is written.
+    pub fn library_splits(kernel: &Kernel, target: Target) -> Vec<usize> {
+        let KernelBody::Matmul(body) = &kernel.body else { return vec![] };
+        let &MatmulBody { batch, m, n, k, dtype, .. } = body;
+        let n_tiles = m.div_ceil(LIBRARY_TILE) * n.div_ceil(LIBRARY_TILE);
+        if body.rows.is_some() || batch != 1 || kernel.has_checks() || dtype.accumulator() != DType::F32 {
+            return vec![];
+        }
+        let is_worth_it = |&parts: &usize| {
+            let is_long = k.is_multiple_of(parts) && k / parts >= SHORTEST_LIBRARY_PART;
+            is_long && n_tiles * parts < 4 * target.n_processors && parts * m * n <= MOST_KEPT
+        };
+        [4, 8, 16, 32].into_iter().filter(is_worth_it).collect()
+    }
+
+    /// The parts of a contraction as a batch of products, and what follows where their results lie in the workspace.
+    ///
+    /// # Panics
+    /// If the kernel is no contraction.
+    pub fn split_for_library(kernel: &Kernel, parts: usize) -> (MatmulBody, KernelSpec) {
+        let body = matmul::contract_body(kernel);
+        (in_parts(body, parts), sum_of_parts(kernel, body, parts))
+    }
+
+    /// The launches of a contraction that is cut so, without the sums beside it.
+    ///
+    /// # Panics
+    /// If the kernel is no contraction.
+    pub fn split_k_product(kernel: &Kernel, target: Target, cut: SplitK) -> Vec<KernelSpec> {
+        let launches = launches(kernel, matmul::contract_body(kernel), cut);
+        launches.into_iter().map(|fused| fused.on(target)).collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! Copies of operands for what an op brings along, where narrow elements lie packed in words: an element to each word, and
+//! back.
+
+use crate::codegen::ir::builder::{Code, U32};
+use crate::codegen::ops::packed_types::{Buffer, narrowed, widened};
+use crate::codegen::target::Target;
+use crate::codegen::{Buffers, Form, KernelSpec, LARGEST_NARROW, OperandForm};
+use crate::fusion::{Domain, FusedBody};
+use crate::ir::DType;
+use crate::op::gpu::{View, WORKSPACE_ALIGNMENT};
+use cubecl_core::ir::{Builtin, Variable};
+
+/// A copy from one operand to another, one of which is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Unpack {
+    /// What is packed.
+    dtype: DType,
+    view: View,
+    n: usize,
+    /// Elements of a word.
+    lanes: usize,
+    /// Whether the packed one is written.
+    is_back: bool,
+}
+
+impl Unpack {
+    /// Words of the packed operand: what there is a thread for.
+    pub fn n_words(&self) -> usize {
+        self.n.div_ceil(self.lanes)
+    }
+}
+
+/// The copies of a kernel's operands, behind what its own launches have of the workspace.
+pub struct Copies<'o> {
+    operands: &'o [OperandForm],
+    /// Elements of the operands.
+    counts: &'o [usize],
+    target: Target,
+    end: usize,
+    made: Vec<(usize, View, OperandForm)>,
+}
+
+impl<'o> Copies<'o> {
+    /// None yet; `end` is that of the workspace so far.
+    pub fn new(operands: &'o [OperandForm], counts: &'o [usize], target: Target, end: usize) -> Copies<'o> {
+        Copies { operands, counts, target, end, made: vec![] }
+    }
+
+    /// What stands for an operand that is seen so: the copy that it has already, or one more.
+    pub fn of(&mut self, operand: usize, view: View) -> OperandForm {
+        let known = self.made.iter().find(|(known, as_what, _)| (*known, *as_what) == (operand, view));
+        if let Some((_, _, copy)) = known {
+            return *copy;
+        }
+        let lanes = self.target.lanes(self.operands[operand].dtype);
+        let start = self.end.next_multiple_of(WORKSPACE_ALIGNMENT);
+        // Whole words are unpacked, and what is empty has a place, too.
+        let n_words = self.counts[operand].next_multiple_of(lanes).max(1);
+        self.end = start + 4 * n_words;
+        let is_float = view == View::Elements && self.operands[operand].dtype.is_float();
+        let dtype = if is_float { DType::F32 } else { DType::U32 };
+        let copy = OperandForm { dtype, ..OperandForm::words(start, n_words) };
+        self.made.push((operand, view, copy));
+        copy
+    }
+
+    /// The launches that make the copies of what is read.
+    pub fn before(&self) -> Vec<KernelSpec> {
+        self.launches(false)
+    }
+
+    /// The launches that pack what was written.
+    pub fn after(&self) -> Vec<KernelSpec> {
+        self.launches(true)
+    }
+
+    fn launches(&self, is_back: bool) -> Vec<KernelSpec> {
+        let wanted = self.made.iter().filter(|(operand, ..)| self.operands[*operand].is_written == is_back);
+        wanted.map(|&(operand, view, copy)| self.launch(operand, view, copy, is_back)).collect()
+    }
+
+    fn launch(&self, operand: usize, view: View, copy: OperandForm, is_back: bool) -> KernelSpec {
+        let packed = self.operands[operand];
+        let (dtype, n, lanes) = (packed.dtype, self.counts[operand], self.target.lanes(packed.dtype));
+        let is_wide = packed.is_wide || n > LARGEST_NARROW;
+        KernelSpec {
+            tile: FusedBody { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] },
+            form: Form::Unpack(Unpack { dtype, view, n, lanes, is_back }),
+            operands: vec![OperandForm { is_wide, ..packed }, copy],
+            is_guarded: false,
+            target: self.target,
+        }
+    }
+}
+
+/// Emits a copy: a thread for each word of the packed operand.
+pub fn repack(code: &mut Code, form: &Unpack, buffers: &Buffers, n_words: Variable) {
+    let thread = code.builtin(Builtin::AbsolutePos);
+    let is_word = code.less(thread, n_words);
+    let [packed, copy] = [0, 1].map(|operand| &buffers.operands[operand]);
+    code.when(is_word, |code| {
+        let first = code.scaled(thread, form.lanes as i64);
+        match form.is_back {
+            true => buffers.unless_raised(code, |code| pack(code, form, packed, copy, first)),
+            false => unpack(code, form, packed, copy, first),
+        }
+    });
+}
+
+fn unpack(code: &mut Code, form: &Unpack, packed: &Buffer, copy: &Buffer, first: Variable) {
+    let lanes = packed.load_vector(code, first, form.lanes);
+    for (lane, bits) in lanes.into_iter().enumerate() {
+        let value = match form.view {
+            View::Elements => widened(code, form.dtype, bits),
+            View::Bits | View::Stored => bits,
+        };
+        let place = code.at_offset(first, lane);
+        copy.store(code, place, value);
+    }
+}
+
+fn pack(code: &mut Code, form: &Unpack, packed: &Buffer, copy: &Buffer, first: Variable) {
+    let mut lanes = vec![];
+    for lane in 0..form.lanes {
+        let place = code.at_offset(first, lane);
+        let value = copy.load(code, place);
+        lanes.push(match form.view {
+            View::Elements => narrowed(code, form.dtype, value),
+            View::Bits | View::Stored => code.cast(U32, value),
+        });
+    }
+    packed.store_vector(code, first, &lanes);
+}

@@ -1,0 +1,280 @@
+//! Products: on their own, in tiles, in parts, and what a library takes over of them.
+
+use super::*;
+use crate::fusion::{MatmulBody, MatrixOperand, Side, SideSum};
+
+/// `tanh(lhs · rhs + bias)` and the sums of both factors along the contracted axis, from factors that lie as said.
+struct Product {
+    batch: usize,
+    shape: [usize; 3],
+    is_lhs_transposed: bool,
+    is_rhs_transposed: bool,
+    /// Whether the epilogue has values that it knows per row.
+    has_rows: bool,
+}
+
+impl Product {
+    fn kernel(&self) -> Kernel {
+        let [m, n, k] = self.shape;
+        let n_points = self.batch * m * n;
+        let mut s = Sketch::new(self.batch * m, n, 1);
+        let lhs = s.operand(DType::F32, self.batch * m * k, Use::Read);
+        let rhs = s.operand(DType::F32, self.batch * k * n, Use::Read);
+        let bias = Access::strided(&[self.batch * m, n], &[0, 1]);
+        let bias = s.load(DType::F32, n, bias, Class::Element);
+        let by_row = match self.has_rows {
+            true => s.input(DType::F32, Class::Row),
+            false => {
+                let access = Access::strided(&[self.batch * m, n], &[1, 0]);
+                s.load(DType::F32, self.batch * m, access, Class::Element)
+            }
+        };
+        let product = s.push(FusedOp::Accumulator, DType::F32, Class::Element);
+        let y = s.binary(Binary::Add, product, bias);
+        let y = s.binary(Binary::Mul, y, by_row);
+        let y = s.unary(Unary::Tanh, y);
+        s.store(y);
+        let lhs_sum = s.operand(DType::F32, self.batch * m, Use::Write);
+        let rhs_sum = s.operand(DType::F32, self.batch * n, Use::Write);
+        let matrix = |operand: usize, [rows, columns]: [usize; 2], is_transposed: bool| {
+            let (row, col) = if is_transposed { (1, rows as i64) } else { (columns as i64, 1) };
+            MatrixOperand { operand, offset: 0, batch: (rows * columns) as i64, row, col }
+        };
+        let body = MatmulBody {
+            batch: self.batch,
+            m,
+            n,
+            k,
+            lhs: matrix(lhs, [m, k], self.is_lhs_transposed),
+            rhs: matrix(rhs, [k, n], self.is_rhs_transposed),
+            dtype: DType::F32,
+            epilogue: s.tile,
+            side_sums: vec![
+                SideSum { side: Side::Lhs, operand: lhs_sum },
+                SideSum { side: Side::Rhs, operand: rhs_sum },
+            ],
+            rows: None,
+        };
+        assert_eq!(s.operands[4].ty.numel(), n_points);
+        kernel(KernelBody::Matmul(body), s.operands)
+    }
+
+    fn inputs(&self) -> [Vec<f32>; 4] {
+        let [m, n, k] = self.shape;
+        let scaled = |n: usize| numbers(n).iter().map(|x| x / 8.0).collect();
+        [scaled(self.batch * m * k), scaled(self.batch * k * n), scaled(n), scaled(self.batch * m)]
+    }
+
+    fn lhs(&self, inputs: &[Vec<f32>; 4], b: usize, i: usize, p: usize) -> f64 {
+        let [m, _, k] = self.shape;
+        f64::from(inputs[0][b * m * k + if self.is_lhs_transposed { p * m + i } else { i * k + p }])
+    }
+
+    fn rhs(&self, inputs: &[Vec<f32>; 4], b: usize, p: usize, j: usize) -> f64 {
+        let [_, n, k] = self.shape;
+        f64::from(inputs[1][b * k * n + if self.is_rhs_transposed { j * k + p } else { p * n + j }])
+    }
+
+    fn sums(&self, inputs: &[Vec<f32>; 4]) -> Vec<f64> {
+        let [m, n, k] = self.shape;
+        let points = (0..self.batch * m * n).map(|point| (point / (m * n), point / n % m, point % n));
+        points
+            .map(|(b, i, j)| (0..k).map(|p| self.lhs(inputs, b, i, p) * self.rhs(inputs, b, p, j)).sum())
+            .collect()
+    }
+
+    fn result(&self, inputs: &[Vec<f32>; 4]) -> Vec<f64> {
+        let n = self.shape[1];
+        let product = self.sums(inputs).into_iter().enumerate();
+        let biased = product.map(|(i, x)| (x + f64::from(inputs[2][i % n])) * f64::from(inputs[3][i / n]));
+        biased.map(f64::tanh).collect()
+    }
+}
+
+const fn product(batch: usize, shape: [usize; 3], turned: [bool; 2], has_rows: bool) -> Product {
+    Product { batch, shape, is_lhs_transposed: turned[0], is_rhs_transposed: turned[1], has_rows }
+}
+
+const PRODUCTS: [Product; 5] = [
+    product(1, [7, 10, 33], [false, false], true),
+    product(3, [4, 5, 6], [true, false], false),
+    product(2, [20, 17, 300], [false, true], true),
+    product(2, [5, 6, 100], [true, true], false),
+    product(1, [3, 4, 40], [false, false], false),
+];
+
+#[test]
+fn a_contraction_adds_up_its_products_and_runs_the_epilogue() {
+    for product in PRODUCTS {
+        let inputs = product.inputs();
+        let buffers = inputs.each_ref().map(|input| bytes(input));
+        let Some(buffers) = on_host::run(&product.kernel(), &buffers, 0) else { return };
+        assert_close(&f32s(&buffers[4]), product.result(&inputs));
+    }
+}
+
+/// Large enough to be cut into squares, some of which reach over the edge, as does the last slice.
+#[test]
+fn a_large_product_is_computed_in_tiles() {
+    let turns = [[false, false], [true, false], [false, true], [true, true]];
+    let ragged = turns.map(|turned| product(2, [90, 100, 37], turned, turned[0]));
+    // Two points of a thread along each side.
+    let larger = product(1, [400, 300, 20], [false, false], false);
+    for product in ragged.into_iter().chain([larger]) {
+        let fused = KernelSpec::own_product(&product.kernel());
+        assert!(matches!(fused.form, Form::MatmulBlocked { .. }));
+        let inputs = product.inputs();
+        let buffers = inputs.each_ref().map(|input| bytes(input));
+        let Some(buffers) = on_host::run(&product.kernel(), &buffers, 0) else { return };
+        assert_close(&f32s(&buffers[4]), product.result(&inputs));
+    }
+}
+
+/// Two points of a thread along each side, which lie beside each other in shared memory; tiles and the last slice reach over
+/// the edge.
+#[test]
+fn the_text_of_a_product_in_tiles() {
+    let product = product(1, [400, 300, 20], [false, true], false);
+    expect_file!["../../../../tests/golden/matmul_blocked.cu"]
+        .assert_eq(&function_text(&KernelSpec::own_product(&product.kernel())));
+}
+
+/// Few points and long sums: parts of them are added up by the epilogue.
+#[test]
+fn a_product_is_the_same_however_it_is_cut() {
+    let no_library = Target { has_library: false, ..Target::CUDA };
+    let long = [[false, false], [true, true]].map(|turned| product(1, [80, 70, 512], turned, turned[0]));
+    let whole = product(2, [90, 100, 37], [false, true], true);
+    // Tiles of 128 rows would be used by less than nine tenths.
+    let fitted = product(1, [220, 70, 256], [true, false], false);
+    let mut n_launches = vec![];
+    let narrow = product(1, [900, 10, 256], [true, false], false);
+    let short = product(1, [130, 140, 10], [false, true], false);
+    for product in long.into_iter().chain([whole, fitted, narrow, short]) {
+        let (kernel, inputs) = (product.kernel(), product.inputs());
+        for cut in KernelSpec::splits(&kernel, no_library) {
+            let launches = KernelSpec::split_k_product(&kernel, no_library, cut);
+            n_launches.push(launches.len());
+            let buffers = inputs.each_ref().map(|input| bytes(input));
+            let Some(buffers) = on_host::run_launches(&kernel, &launches, &buffers, 0) else { return };
+            assert_close(&f32s(&buffers[4]), product.result(&inputs));
+        }
+    }
+    assert!(n_launches.contains(&1) && n_launches.contains(&2), "{n_launches:?}");
+}
+
+#[test]
+fn an_epilogue_runs_on_a_product_in_memory() {
+    for product in PRODUCTS {
+        let inputs = product.inputs();
+        let fused = KernelSpec::epilogue(&product.kernel());
+        let arguments: Vec<Argument> =
+            [2, 3, 4].map(Argument::Operand).into_iter().chain([Argument::Product]).collect();
+        assert_eq!(fused.arguments(), arguments);
+        let sums: Vec<f32> = product.sums(&inputs).into_iter().map(|x| x as f32).collect();
+        let result = vec![0; 4 * sums.len()];
+        let buffers = vec![bytes(&inputs[2]), bytes(&inputs[3]), result, bytes(&sums)];
+        let Some(buffers) = on_host::run_arguments(&fused, buffers, 0) else { return };
+        assert_close(&f32s(&buffers[2]), product.result(&inputs));
+    }
+}
+
+#[test]
+fn sums_beside_a_contraction_follow_the_contracted_axis() {
+    for product in PRODUCTS {
+        let [m, n, k] = product.shape;
+        let inputs = product.inputs();
+        let sums = KernelSpec::side_sums(&product.kernel());
+        let at = |b: usize, i: usize, side: Side| -> f64 {
+            (0..k)
+                .map(|p| match side {
+                    Side::Lhs => product.lhs(&inputs, b, i, p),
+                    Side::Rhs => product.rhs(&inputs, b, p, i),
+                })
+                .sum()
+        };
+        for (fused, (input, side, extent)) in sums.iter().zip([(0, Side::Lhs, m), (1, Side::Rhs, n)]) {
+            let n_sums = product.batch * extent;
+            let buffers = vec![bytes(&inputs[input]), vec![0; 4 * n_sums]];
+            let Some(buffers) = on_host::run_arguments(fused, buffers, 0) else { return };
+            assert_close(&f32s(&buffers[1]), (0..n_sums).map(|i| at(i / extent, i % extent, side)));
+        }
+    }
+}
+
+/// `relu(product + bias)` of `[m, n]`, or a part of that.
+fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, MatmulBody) {
+    let [m, n, k] = [4, 5, 6];
+    let mut s = Sketch::new(m, n, 1);
+    let [lhs, rhs] = [m * k, k * n].map(|n| s.operand(DType::F32, n, Use::Read));
+    let mut y = s.push(FusedOp::Accumulator, DType::F32, Class::Element);
+    if has_bias {
+        let bias = s.load(DType::F32, n, Access::strided(&[m, n], &[0, 1]), Class::Element);
+        y = s.binary(Binary::Add, y, bias);
+    }
+    if has_relu {
+        let zero = s.constant(DType::F32, 0.0);
+        y = s.binary(Binary::Max, y, zero);
+    }
+    s.store(y);
+    let matrix =
+        |operand, columns: usize| MatrixOperand { operand, offset: 0, batch: 0, row: columns as i64, col: 1 };
+    let (lhs, rhs, epilogue) = (matrix(lhs, k), matrix(rhs, n), s.tile);
+    let body = MatmulBody {
+        batch: 1,
+        m,
+        n,
+        k,
+        lhs,
+        rhs,
+        dtype: DType::F32,
+        epilogue,
+        side_sums: vec![],
+        rows: None,
+    };
+    (kernel(KernelBody::Matmul(body.clone()), s.operands), body)
+}
+
+#[test]
+fn a_library_takes_over_bias_and_relu_and_nothing_else() {
+    let taken = |has_bias, has_relu| {
+        let (kernel, body) = absorbable(has_bias, has_relu);
+        absorbed(&kernel, &body).map(|epilogue| (epilogue.bias, epilogue.activation))
+    };
+    assert_eq!(taken(false, false), Some((None, Activation::Identity)));
+    assert_eq!(taken(true, false), Some((Some(2), Activation::Identity)));
+    assert_eq!(taken(false, true), Some((None, Activation::Relu)));
+    assert_eq!(taken(true, true), Some((Some(2), Activation::Relu)));
+    let (kernel, mut body) = absorbable(true, true);
+    body.epilogue.insts[1].op = FusedOp::Load { operand: 2, access: Access::dense(&[20]), index: None };
+    assert_eq!(absorbed(&kernel, &body), None, "a value for each point is no bias");
+    let product = PRODUCTS[0].kernel();
+    let KernelBody::Matmul(body) = &product.body else { unreachable!() };
+    assert_eq!(absorbed(&product, body), None, "there is no tanh");
+}
+
+#[test]
+fn a_library_gets_the_right_factor_first_and_as_it_lies() {
+    let matrices = |body: &MatmulBody| {
+        library_matrices(body)
+            .map(|matrices| matrices.map(|matrix| (matrix.operand, matrix.leading, matrix.is_transposed)))
+    };
+    let (_, body) = absorbable(false, false);
+    assert_eq!(matrices(&body), Some([(1, 5, false), (0, 6, false)]));
+    let transposed = MatrixOperand { row: 1, col: 4, ..body.lhs };
+    assert_eq!(
+        matrices(&MatmulBody { lhs: transposed, ..body.clone() }),
+        Some([(1, 5, false), (0, 4, true)])
+    );
+    let column = MatrixOperand { row: 7, col: 1, ..body.rhs };
+    assert_eq!(
+        matrices(&MatmulBody { rhs: column, n: 1, ..body.clone() }),
+        Some([(1, 7, false), (0, 6, false)])
+    );
+    let repeated = MatrixOperand { row: 0, col: 1, ..body.lhs };
+    assert_eq!(matrices(&MatmulBody { lhs: repeated, ..body.clone() }), None);
+    let scattered = MatrixOperand { row: 12, col: 2, ..body.lhs };
+    assert_eq!(matrices(&MatmulBody { lhs: scattered, ..body.clone() }), None);
+    assert_eq!(matrices(&MatmulBody { dtype: DType::I32, ..body.clone() }), None);
+    assert_eq!(matrices(&MatmulBody { k: 0, ..body }), None);
+}

@@ -1,0 +1,503 @@
+//! Reading values as what they should be: fields by name, numbers, strings, with an error that says what was wrong.
+//!
+//! Every function reports what does not fit and yields `None`; it is silent on what could not even be parsed, for that
+//! has been reported.
+
+use super::{Ron, RonKind, Text};
+use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
+use crate::ir::Literal;
+use std::collections::HashMap;
+
+/// The fields of a group or map, to be taken one by one. [`Fields::finish`] must come last.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    /// Place of the whole.
+    pub span: Span,
+    what: &'a str,
+    entries: Vec<(Spanned<&'a str>, &'a Ron)>,
+    /// Names that were asked for, known thereby.
+    asked: Vec<&'static str>,
+    /// Required names that are not there.
+    missing: Vec<&'static str>,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of `(a: 1)`, `Word(a: 1)`, `{"a": 1}` or `()`. `what` is the whole in messages, with its article:
+    /// `a node`.
+    pub fn of(value: &'a Ron, what: &'a str, diags: &mut Diagnostics) -> Option<Fields<'a>> {
+        let entries = entries(value, what, diags)?;
+        Some(Fields { span: value.span, what, entries, asked: vec![], missing: vec![] })
+    }
+
+    /// The arguments of a choice such as `Uniform(-1, 1)` or `Uniform(low: -1, high: 1)`; `order` names them where
+    /// they stand without names. A word alone has none.
+    pub fn of_choice(
+        value: &'a Ron,
+        what: &'a str,
+        order: &[&'static str],
+        diags: &mut Diagnostics,
+    ) -> Option<Fields<'a>> {
+        let fields =
+            |entries| Some(Fields { span: value.span, what, entries, asked: vec![], missing: vec![] });
+        match &value.kind {
+            RonKind::Name(_) => fields(vec![]),
+            RonKind::Tuple { items, .. } if items.len() <= order.len() => fields(
+                order.iter().zip(items).map(|(&name, item)| (Spanned::new(item.span, name), item)).collect(),
+            ),
+            RonKind::Tuple { items, .. } => {
+                let too_many = items[order.len()].span;
+                let message = format!("{what} takes {} values at most", order.len());
+                diags.error(Code::E0012, too_many, message).help(match order {
+                    [] => "leave out the parentheses".to_owned(),
+                    _ => format!("it takes `({})`", order.join(", ")),
+                });
+                None
+            }
+            _ => Fields::of(value, what, diags),
+        }
+    }
+
+    /// The value of a field that must be there; of `Some(x)`, the x. [`Fields::finish`] reports its absence.
+    pub fn required(&mut self, name: &'static str) -> Option<&'a Ron> {
+        let found = self.get(name);
+        if found.is_none() {
+            self.missing.push(name);
+        }
+        found.map(|value| value.inner().unwrap_or(value))
+    }
+
+    /// The value of a field, if it is given and not `None`; of `Some(x)`, the x.
+    pub fn optional(&mut self, name: &'static str) -> Option<&'a Ron> {
+        self.get(name)?.inner()
+    }
+
+    fn get(&mut self, name: &'static str) -> Option<&'a Ron> {
+        if !self.asked.contains(&name) {
+            self.asked.push(name);
+        }
+        self.entries.iter().find(|(written, _)| written.value == name).map(|(_, value)| *value)
+    }
+
+    /// All fields that nobody has asked for yet; whoever takes them reports what is unknown.
+    pub fn rest(&mut self) -> Vec<(Spanned<&'a str>, &'a Ron)> {
+        let (known, rest) = std::mem::take(&mut self.entries)
+            .into_iter()
+            .partition(|(written, _)| self.asked.contains(&written.value));
+        self.entries = known;
+        rest
+    }
+
+    /// Reports the fields that nobody asked for, and the required ones that are missing.
+    pub fn finish(self, diags: &mut Diagnostics) {
+        let unknown = || self.entries.iter().filter(|(written, _)| !self.asked.contains(&written.value));
+        for name in &self.missing {
+            // A misspelling of it is reported below, and once is enough.
+            if !unknown().any(|(written, _)| nearest(written, [*name]).is_some()) {
+                diags
+                    .error(Code::E0011, self.span, format!("{} needs the field `{name}`", self.what))
+                    .help(format!("add `{name}: …`"));
+            }
+        }
+        for (written, _) in unknown() {
+            let help = suggestion(written, &self.asked, diags);
+            let message = format!("{} has no field `{}`", self.what, written.value);
+            diags.error(Code::E0012, written.span, message).help(help);
+        }
+    }
+}
+
+/// Names and values of a group of fields or of a map with names as keys, in order. `what` is the whole in messages,
+/// with its article. A name given twice is reported; the first counts.
+pub fn entries<'a>(
+    value: &'a Ron,
+    what: &str,
+    diags: &mut Diagnostics,
+) -> Option<Vec<(Spanned<&'a str>, &'a Ron)>> {
+    let all: Vec<_> = match &value.kind {
+        RonKind::Struct { fields, .. } => {
+            fields.iter().map(|(name, v)| (name.span, name.as_str(), v)).collect()
+        }
+        RonKind::Map(entries) => entries.iter().filter_map(|(key, v)| named_entry(key, v, diags)).collect(),
+        RonKind::Tuple { items, .. } if items.is_empty() => vec![],
+        _ => return wrong_kind(value, what, "written as fields, `(name: value, …)`", diags),
+    };
+    let mut first: HashMap<&str, Span> = HashMap::with_capacity(all.len());
+    let mut unique = Vec::with_capacity(all.len());
+    for (span, name, value) in all {
+        match first.get(name) {
+            None => {
+                first.insert(name, span);
+                unique.push((Spanned::new(span, name), value));
+            }
+            Some(&earlier) => {
+                diags
+                    .error(Code::E0013, span, format!("`{name}` is given twice"))
+                    .also(earlier, "first here");
+            }
+        }
+    }
+    Some(unique)
+}
+
+fn named_entry<'a>(
+    key: &'a Ron,
+    value: &'a Ron,
+    diags: &mut Diagnostics,
+) -> Option<(Span, &'a str, &'a Ron)> {
+    key.word("the key", diags).map(|word| (word.span, word.value, value))
+}
+
+impl Ron {
+    /// The value itself, or what `Some` holds; nothing for `None`.
+    fn inner(&self) -> Option<&Ron> {
+        match &self.kind {
+            RonKind::Option(inner) => inner.as_deref(),
+            _ => Some(self),
+        }
+    }
+
+    /// The word alone or before the parenthesis: `Auto`, `Adam(…)`.
+    pub fn head(&self) -> Option<Spanned<&str>> {
+        match &self.kind {
+            RonKind::Name(name) => Some(Spanned::new(self.span, name)),
+            RonKind::Struct { name: Some(name), .. } | RonKind::Tuple { name: Some(name), .. } => {
+                Some(Spanned::new(name.span, name.as_str()))
+            }
+            _ => None,
+        }
+    }
+
+    /// A string. Here and below, `what` is the value in messages: `` `path` ``.
+    pub fn string(&self, what: &str, diags: &mut Diagnostics) -> Option<&Text> {
+        match &self.kind {
+            RonKind::Str(text) => Some(text),
+            _ => wrong_kind(self, what, "a string", diags),
+        }
+    }
+
+    /// A name, with or without quotes.
+    pub fn word(&self, what: &str, diags: &mut Diagnostics) -> Option<Spanned<&str>> {
+        match &self.kind {
+            RonKind::Str(text) => Some(Spanned::new(text.whole(), &**text)),
+            RonKind::Name(name) => Some(Spanned::new(self.span, name)),
+            _ => wrong_kind(self, what, "a name", diags),
+        }
+    }
+
+    /// One of several words.
+    pub fn choice<T: Copy>(&self, what: &str, choices: &[(&str, T)], diags: &mut Diagnostics) -> Option<T> {
+        let word = self.word(what, diags)?;
+        let found = choices.iter().find(|(name, _)| *name == word.value);
+        if found.is_none() {
+            let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+            let help = suggestion(word.value, &names, diags);
+            diags.error(Code::E0014, word.span, format!("{what} cannot be `{}`", word.value)).help(help);
+        }
+        found.map(|(_, choice)| *choice)
+    }
+
+    /// A truth value.
+    pub fn boolean(&self, what: &str, diags: &mut Diagnostics) -> Option<bool> {
+        match self.kind {
+            RonKind::Bool(value) => Some(value),
+            _ => wrong_kind(self, what, "`true` or `false`", diags),
+        }
+    }
+
+    /// A number, whole or not.
+    pub fn number(&self, what: &str, diags: &mut Diagnostics) -> Option<f64> {
+        match self.kind {
+            RonKind::Float(value) => Some(value),
+            RonKind::Int(value) => Some(value as f64),
+            _ => wrong_kind(self, what, "a number", diags),
+        }
+    }
+
+    /// A number that stays whole if it is written so and has at most 64 bits.
+    pub fn literal(&self, what: &str, diags: &mut Diagnostics) -> Option<Literal> {
+        match self.kind {
+            RonKind::Int(value) if i64::try_from(value).is_ok() => Some(Literal::Int(value as i64)),
+            _ => self.number(what, diags).map(Literal::Float),
+        }
+    }
+
+    /// A whole number in `range`.
+    pub fn integer<T>(
+        &self,
+        what: &str,
+        range: std::ops::RangeInclusive<T>,
+        diags: &mut Diagnostics,
+    ) -> Option<T>
+    where
+        T: TryFrom<i128> + PartialOrd + std::fmt::Display,
+    {
+        let RonKind::Int(value) = self.kind else {
+            return wrong_kind(self, what, "a whole number", diags);
+        };
+        let fitting = T::try_from(value).ok().filter(|value| range.contains(value));
+        if fitting.is_none() {
+            diags.error(Code::E0015, self.span, format!("{what} cannot be {value}")).help(format!(
+                "it lies between {} and {}",
+                range.start(),
+                range.end()
+            ));
+        }
+        fitting
+    }
+
+    /// The items of a list, or of a group without a name.
+    pub fn items(&self, what: &str, diags: &mut Diagnostics) -> Option<&[Ron]> {
+        match &self.kind {
+            RonKind::List(items) | RonKind::Tuple { name: None, items } => Some(items),
+            _ => wrong_kind(self, what, "a list", diags),
+        }
+    }
+}
+
+/// Reports that a value is not what it must be.
+fn wrong_kind<T>(value: &Ron, what: &str, wanted: &str, diags: &mut Diagnostics) -> Option<T> {
+    if !value.is_error() {
+        let message = format!("{what} must be {wanted}, not {}", value.describe());
+        diags.error(Code::E0010, value.span, message);
+    }
+    None
+}
+
+/// A hint at the name that was probably meant, or at all there are.
+pub(super) fn suggestion(written: &str, known: &[&str], diags: &Diagnostics) -> String {
+    let meant = if diags.is_full() { None } else { nearest(written, known.iter().copied()) };
+    match meant {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!(
+            "known are {}",
+            known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::{Look, Sources};
+    use crate::front::parse_ron;
+    use expect_test::{Expect, expect};
+
+    fn check(text: &str, expected: Expect) {
+        expected.assert_eq(&stage_and_faults(text));
+    }
+
+    /// Reads a stage and shows what was read and what is wrong.
+    fn stage_and_faults(text: &str) -> String {
+        let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
+        let file = sources.add("stage.ron", text);
+        let value = parse_ron(file, text, &mut diags);
+        let stage = read_stage(&value, &mut diags).map_or("nothing".into(), |stage| format!("{stage:?}"));
+        format!("{stage}\n{}", diags.render(&sources, Look::Plain))
+    }
+
+    type Stage = (Option<String>, Option<u32>, Option<f64>, Option<bool>);
+
+    fn read_stage(value: &Ron, diags: &mut Diagnostics) -> Option<Stage> {
+        let mut fields = Fields::of(value, "a training stage", diags)?;
+        let loss =
+            fields.required("loss").and_then(|v| v.string("`loss`", diags)).map(|text| text.to_string());
+        let batch = fields.required("batch").and_then(|v| v.integer("`batch`", 1..=65536, diags));
+        let clip = fields.optional("clip_norm").and_then(|v| v.number("`clip_norm`", diags));
+        let policies = [("Drop", true), ("Short", false)];
+        let drop_last =
+            fields.optional("last_batch").and_then(|v| v.choice("`last_batch`", &policies, diags));
+        fields.finish(diags);
+        Some((loss, batch, clip, drop_last))
+    }
+
+    #[test]
+    fn a_group_a_named_group_and_a_map_read_alike() {
+        let group = "(loss: \"ce\", batch: 128, last_batch: Drop, clip_norm: None)";
+        check(
+            group,
+            expect![[r#"
+            (Some("ce"), Some(128), None, Some(true))
+        "#]],
+        );
+        for other in [
+            "Train(loss: Some(\"ce\"), batch: 128, last_batch: Drop)",
+            "{\"loss\": \"ce\", \"batch\": 128, \"last_batch\": \"Drop\"}",
+        ] {
+            assert_eq!(stage_and_faults(other), stage_and_faults(group));
+        }
+        check(
+            "(loss: \"ce\", batch: 128, clip_norm: Some(1))",
+            expect![[r#"
+            (Some("ce"), Some(128), Some(1.0), None)
+        "#]],
+        );
+    }
+
+    #[test]
+    fn unknown_missing_and_repeated_fields() {
+        check(
+            "(los: \"ce\", batch: 128, bacth: 64, epochs: 3, batch: 1)",
+            expect![[r#"
+            (None, Some(128), None, None)
+            error[E0012]: a training stage has no field `los`
+              ┌─ stage.ron:1:2
+              │
+            1 │ (los: "ce", batch: 128, bacth: 64, epochs: 3, batch: 1)
+              │  ^^^
+              │
+              = help: did you mean `loss`?
+
+            error[E0012]: a training stage has no field `bacth`
+              ┌─ stage.ron:1:25
+              │
+            1 │ (los: "ce", batch: 128, bacth: 64, epochs: 3, batch: 1)
+              │                         ^^^^^
+              │
+              = help: did you mean `batch`?
+
+            error[E0012]: a training stage has no field `epochs`
+              ┌─ stage.ron:1:36
+              │
+            1 │ (los: "ce", batch: 128, bacth: 64, epochs: 3, batch: 1)
+              │                                    ^^^^^^
+              │
+              = help: known are `loss`, `batch`, `clip_norm`, `last_batch`
+
+            error[E0013]: `batch` is given twice
+              ┌─ stage.ron:1:47
+              │
+            1 │ (los: "ce", batch: 128, bacth: 64, epochs: 3, batch: 1)
+              │             -----                             ^^^^^
+              │             │
+              │             first here
+        "#]],
+        );
+        check(
+            "(batch: 128)",
+            expect![[r#"
+            (None, Some(128), None, None)
+            error[E0011]: a training stage needs the field `loss`
+              ┌─ stage.ron:1:1
+              │
+            1 │ (batch: 128)
+              │ ^^^^^^^^^^^^
+              │
+              = help: add `loss: …`
+        "#]],
+        );
+        check(
+            "()",
+            expect![[r#"
+            (None, None, None, None)
+            error[E0011]: a training stage needs the field `loss`
+              ┌─ stage.ron:1:1
+              │
+            1 │ ()
+              │ ^^
+              │
+              = help: add `loss: …`
+
+            error[E0011]: a training stage needs the field `batch`
+              ┌─ stage.ron:1:1
+              │
+            1 │ ()
+              │ ^^
+              │
+              = help: add `batch: …`
+        "#]],
+        );
+    }
+
+    #[test]
+    fn wrong_kinds_and_choices() {
+        check(
+            "(loss: ce, batch: \"128\", clip_norm: [1], last_batch: Shrot)",
+            expect![[r#"
+            (None, None, None, None)
+            error[E0010]: `loss` must be a string, not a word
+              ┌─ stage.ron:1:8
+              │
+            1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
+              │        ^^
+
+            error[E0010]: `batch` must be a whole number, not a string
+              ┌─ stage.ron:1:19
+              │
+            1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
+              │                   ^^^^^
+
+            error[E0010]: `clip_norm` must be a number, not a list
+              ┌─ stage.ron:1:37
+              │
+            1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
+              │                                     ^^^
+
+            error[E0014]: `last_batch` cannot be `Shrot`
+              ┌─ stage.ron:1:54
+              │
+            1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
+              │                                                      ^^^^^
+              │
+              = help: did you mean `Short`?
+        "#]],
+        );
+        check(
+            "(loss: \"ce\", batch: 0, last_batch: 3)",
+            expect![[r#"
+            (Some("ce"), None, None, None)
+            error[E0015]: `batch` cannot be 0
+              ┌─ stage.ron:1:21
+              │
+            1 │ (loss: "ce", batch: 0, last_batch: 3)
+              │                     ^
+              │
+              = help: it lies between 1 and 65536
+
+            error[E0010]: `last_batch` must be a name, not a whole number
+              ┌─ stage.ron:1:36
+              │
+            1 │ (loss: "ce", batch: 0, last_batch: 3)
+              │                                    ^
+        "#]],
+        );
+        check(
+            "(loss: \"ce\", batch: 99999999999999999999)",
+            expect![[r#"
+            (Some("ce"), None, None, None)
+            error[E0015]: `batch` cannot be 99999999999999999999
+              ┌─ stage.ron:1:21
+              │
+            1 │ (loss: "ce", batch: 99999999999999999999)
+              │                     ^^^^^^^^^^^^^^^^^^^^
+              │
+              = help: it lies between 1 and 65536
+        "#]],
+        );
+        check(
+            "[1, 2]",
+            expect![[r#"
+            nothing
+            error[E0010]: a training stage must be written as fields, `(name: value, …)`, not a list
+              ┌─ stage.ron:1:1
+              │
+            1 │ [1, 2]
+              │ ^^^^^^
+        "#]],
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_parsed_is_reported_once() {
+        check(
+            "(loss: %, batch: 128)",
+            expect![[r#"
+            (None, Some(128), None, None)
+            error[E0002]: expected a value, found `%`
+              ┌─ stage.ron:1:8
+              │
+            1 │ (loss: %, batch: 128)
+              │        ^
+        "#]],
+        );
+    }
+}

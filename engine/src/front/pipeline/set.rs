@@ -1,0 +1,105 @@
+//! `--set train.epochs=1`: values of the command line take the place of values of the file.
+
+use crate::diag::{Code, Diagnostics, Sources, Span, Spanned, nearest};
+use crate::front::{Ron, RonKind, Text, parse_ron};
+
+/// Replaces fields by path. A stage goes by its name: `train.epochs` is `stages.train.epochs`.
+pub(super) fn apply(
+    root: &mut Ron,
+    overrides: &[(String, String)],
+    sources: &mut Sources,
+    diags: &mut Diagnostics,
+) {
+    for (path, written) in overrides {
+        let file = sources.add(format!("--set {path}"), written.clone());
+        let mut steps: Vec<&str> = path.split('.').collect();
+        if field(root, steps[0]).is_none() && stage(root, steps[0]) {
+            steps.insert(0, "stages");
+        }
+        let span = Span::new(file, 0, written.len());
+        if let Some(place) = find(root, &steps, span, diags) {
+            let quoted = ["\"", "r\"", "r#"].iter().any(|quote| written.starts_with(quote));
+            *place = match (&place.kind, quoted) {
+                // Quotes are for the shell to eat.
+                (RonKind::Str(_), false) => {
+                    Ron { span, kind: RonKind::Str(Text::verbatim(file, 0, written)) }
+                }
+                _ => parse_ron(file, written, diags),
+            };
+        }
+    }
+}
+
+fn stage(root: &mut Ron, name: &str) -> bool {
+    field(root, "stages").is_some_and(|stages| field(stages, name).is_some())
+}
+
+/// The value at a path. The last step may name a field that is not there yet; it is made, and whether it is known shows
+/// when the value is read.
+fn find<'r>(root: &'r mut Ron, steps: &[&str], span: Span, diags: &mut Diagnostics) -> Option<&'r mut Ron> {
+    let mut place = root;
+    for (i, step) in steps.iter().enumerate() {
+        let last = i + 1 == steps.len();
+        if field(place, step).is_none() && !(last && add(place, step, span)) {
+            let known = names(place);
+            let help = match nearest(step, known.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}` for `{step}`?"),
+                None if known.is_empty() => "there are no settings below it".to_owned(),
+                None => format!("known here are `{}`", known.join("`, `")),
+            };
+            diags.error(Code::E0208, span, format!("there is no setting `{}`", steps.join("."))).help(help);
+            return None;
+        }
+        place = field(place, step)?;
+    }
+    Some(place)
+}
+
+fn field<'r>(value: &'r mut Ron, name: &str) -> Option<&'r mut Ron> {
+    match &mut value.kind {
+        RonKind::Struct { fields, .. } => {
+            fields.iter_mut().find(|(n, _)| n.value == name).map(|(_, value)| value)
+        }
+        RonKind::Map(entries) => {
+            entries.iter_mut().find(|(key, _)| is_key(key, name)).map(|(_, value)| value)
+        }
+        RonKind::Option(Some(inner)) => field(inner, name),
+        _ => None,
+    }
+}
+
+fn is_key(key: &Ron, name: &str) -> bool {
+    match &key.kind {
+        RonKind::Str(text) => text.value == name,
+        RonKind::Name(word) => word == name,
+        _ => false,
+    }
+}
+
+fn names(value: &Ron) -> Vec<String> {
+    match &value.kind {
+        RonKind::Struct { fields, .. } => fields.iter().map(|(name, _)| name.value.clone()).collect(),
+        RonKind::Map(entries) => {
+            let names = entries.iter().filter_map(|(key, _)| match &key.kind {
+                RonKind::Str(text) => Some(text.value.clone()),
+                RonKind::Name(word) => Some(word.clone()),
+                _ => None,
+            });
+            names.collect()
+        }
+        RonKind::Option(Some(inner)) => names(inner),
+        _ => vec![],
+    }
+}
+
+/// Adds a field without a value yet; whether the value at hand can have fields.
+fn add(value: &mut Ron, name: &str, span: Span) -> bool {
+    let empty = Ron { span, kind: RonKind::Error };
+    match &mut value.kind {
+        RonKind::Struct { fields, .. } => fields.push((Spanned::new(span, name.to_owned()), empty)),
+        RonKind::Map(entries) => entries.push((Ron { span, kind: RonKind::Name(name.to_owned()) }, empty)),
+        RonKind::Option(Some(inner)) => return add(inner, name, span),
+        _ => return false,
+    }
+    true
+}

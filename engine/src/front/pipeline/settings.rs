@@ -1,0 +1,195 @@
+//! The settings (attributes) of a call, as its op's form wants them.
+
+use super::literals::{fold_binary, fold_unary, is_sound};
+use super::types::{Dims, named_dim};
+use super::typing::{Meaning, Names};
+use crate::diag::{Code, Diagnostics, Span, Spanned};
+use crate::front::expr::{Expr, ExprKind};
+use crate::ir::{Attr, Attrs, DType, Dim, Literal, Symbol};
+use crate::op::{AttrKind, AttrSpec, OpForm};
+use std::collections::HashMap;
+
+/// Reads the settings of a call and fills in defaults. `span` is where to say that one is missing.
+pub(super) fn read(
+    form: &OpForm,
+    given: &[(Spanned<String>, Expr)],
+    span: Span,
+    names: &Names,
+    dims: &Dims,
+    diags: &mut Diagnostics,
+) -> Option<Attrs> {
+    let mut reader = Reader { form, names, dims, diags };
+    let mut attrs = Attrs::default();
+    let mut sound = true;
+    let mut first: HashMap<&str, Span> = HashMap::new();
+    for (name, value) in given {
+        let earlier = *first.entry(name).or_insert(name.span);
+        let attr = match earlier == name.span {
+            true => reader.setting(name, value),
+            false => reader.repeated(name, earlier),
+        };
+        sound &= attr.is_some();
+        attrs.0.extend(attr.map(|attr| (Symbol::from(name.as_str()), attr)));
+    }
+    for spec in form.attrs.iter().filter(|spec| spec.default.is_none()) {
+        if !first.contains_key(spec.name.as_str()) {
+            sound = false;
+            let message = format!("`{}` needs the setting `{}`", form.name, spec.name);
+            reader
+                .diags
+                .error(Code::E0109, span, message)
+                .help(format!("add `{}=…`: {}", spec.name, spec.doc));
+        }
+    }
+    sound.then(|| form.fill_attrs(attrs))
+}
+
+struct Reader<'a> {
+    form: &'a OpForm,
+    names: &'a Names,
+    dims: &'a Dims,
+    diags: &'a mut Diagnostics,
+}
+
+impl Reader<'_> {
+    fn repeated(&mut self, name: &Spanned<String>, earlier: Span) -> Option<Attr> {
+        self.diags
+            .error(Code::E0013, name.span, format!("`{}` is given twice", name.value))
+            .also(earlier, "first here");
+        None
+    }
+
+    fn setting(&mut self, name: &Spanned<String>, value: &Expr) -> Option<Attr> {
+        let Some(spec) = self.form.attrs.iter().find(|spec| spec.name == name.value) else {
+            return self.unknown(name);
+        };
+        let attr = self.attr(spec, value);
+        if attr.is_none() {
+            let message = format!("`{}` must be {}", spec.name, spec.kind);
+            self.diags.error(Code::E0108, value.span, message).help(format!("`{}`: {}", spec.name, spec.doc));
+        }
+        if let (Some(attr), Some(range)) = (&attr, spec.range)
+            && spec.is_out_of_range(attr)
+        {
+            let message = format!("`{}` cannot be {attr}", spec.name);
+            self.diags.error(Code::E0015, value.span, message).help(format!("it is {range}"));
+            return None;
+        }
+        attr
+    }
+
+    fn unknown(&mut self, name: &Spanned<String>) -> Option<Attr> {
+        let help = self.form.other_setting(name);
+        let message = format!("`{}` has no setting `{}`", self.form.name, name.value);
+        self.diags.error(Code::E0107, name.span, message).help(help);
+        None
+    }
+
+    /// The value of a setting, or nothing if it is of the wrong kind.
+    fn attr(&self, spec: &AttrSpec, value: &Expr) -> Option<Attr> {
+        if matches!(&value.kind, ExprKind::Name(name) if name == "none") {
+            return (spec.default == Some(Attr::None)).then_some(Attr::None);
+        }
+        match &spec.kind {
+            AttrKind::Int => self.int(value).map(|n| Attr::Lit(Literal::Int(n))),
+            AttrKind::Float => match self.literal(value)? {
+                Literal::Bool(_) => None,
+                number => Some(Attr::Lit(Literal::Float(number.as_f64()))),
+            },
+            AttrKind::Bool | AttrKind::Mode => match self.literal(value)? {
+                Literal::Bool(b) => Some(Attr::Lit(Literal::Bool(b))),
+                _ => None,
+            },
+            AttrKind::Element => self.literal(value).map(Attr::Lit),
+            AttrKind::Bound => self.literal(value).filter(|n| !matches!(n, Literal::Bool(_))).map(Attr::Lit),
+            AttrKind::Str => self.word(value).map(|word| Attr::Str(word.as_str().into())),
+            AttrKind::Choice(choices) => self
+                .word(value)
+                .filter(|word| choices.contains(word))
+                .map(|word| Attr::Str(word.as_str().into())),
+            AttrKind::DType => self.dtype(value),
+            AttrKind::Ints => self.ints(value).map(Attr::Ints),
+            AttrKind::Shape => self.shape(value).map(Attr::Shape),
+        }
+    }
+
+    /// A setting of the function around, if the value is its name.
+    fn outer(&self, value: &Expr) -> Option<&Attr> {
+        match &value.kind {
+            ExprKind::Name(name) => match self.names.get(name.as_str()) {
+                Some(Meaning::Setting(attr)) => Some(attr),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn literal(&self, value: &Expr) -> Option<Literal> {
+        match &value.kind {
+            ExprKind::Bool(b) => Some(Literal::Bool(*b)),
+            ExprKind::Int(n) => Some(Literal::Int(*n)),
+            ExprKind::Float(x) => Some(Literal::Float(*x)),
+            ExprKind::Unary(op, x) => fold_unary(*op, self.literal(x)?),
+            ExprKind::Binary { op, left, right } => {
+                let (left, right) = (self.literal(left)?, self.literal(right)?);
+                fold_binary(op.value, left, right).filter(|folded| is_sound([left, right], *folded))
+            }
+            ExprKind::Name(name) => match self.outer(value) {
+                Some(Attr::Lit(literal)) => Some(*literal),
+                Some(_) => None,
+                None => self.dims.get(name).map(|&extent| Literal::Int(extent as i64)),
+            },
+            _ => None,
+        }
+    }
+
+    fn int(&self, value: &Expr) -> Option<i64> {
+        match self.literal(value)? {
+            Literal::Int(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    fn word(&self, value: &Expr) -> Option<String> {
+        match (&value.kind, self.outer(value)) {
+            (_, Some(Attr::Str(word))) => Some(word.to_string()),
+            (_, Some(_)) => None,
+            (ExprKind::Str(word) | ExprKind::Name(word), None) => Some(word.clone()),
+            _ => None,
+        }
+    }
+
+    fn dtype(&self, value: &Expr) -> Option<Attr> {
+        if let Some(Attr::DType(dtype)) = self.outer(value) {
+            return Some(Attr::DType(*dtype));
+        }
+        let word = self.word(value)?;
+        DType::from_name(&word).map(Attr::DType)
+    }
+
+    fn ints(&self, value: &Expr) -> Option<Vec<i64>> {
+        match (&value.kind, self.outer(value)) {
+            (_, Some(Attr::Ints(items))) => Some(items.clone()),
+            (ExprKind::List(items), _) => items.iter().map(|item| self.int(item)).collect(),
+            _ => self.int(value).map(|n| vec![n]),
+        }
+    }
+
+    fn shape(&self, value: &Expr) -> Option<Vec<Dim>> {
+        match (&value.kind, self.outer(value)) {
+            (_, Some(Attr::Shape(dims))) => Some(dims.clone()),
+            (_, Some(Attr::Ints(items))) => {
+                items.iter().map(|&n| usize::try_from(n).ok().map(Dim::Fixed)).collect()
+            }
+            (ExprKind::List(items), _) => items.iter().map(|item| self.dim(item)).collect(),
+            _ => None,
+        }
+    }
+
+    fn dim(&self, value: &Expr) -> Option<Dim> {
+        if let Some(n) = self.int(value) {
+            return usize::try_from(n).ok().map(Dim::Fixed);
+        }
+        self.word(value).map(|name| named_dim(&name, self.dims))
+    }
+}

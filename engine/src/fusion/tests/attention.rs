@@ -1,0 +1,298 @@
+//! Attention: what becomes one kernel, and what does not.
+
+use super::*;
+use crate::ir::{Dim, E, NodeOp};
+
+fn batched(pair: (usize, usize)) -> Contract {
+    Contract { batch: vec![(0, 0)], contracted: vec![pair] }
+}
+
+fn softmax(b: &mut Builder, x: Value) -> (Value, Value) {
+    let axis = b.ty(x).rank() - 1;
+    let m = b.reduce(Monoid::Max, x, &[axis]);
+    let spread = b.unreduce(m, &[axis], x);
+    let shifted = b.sub(x, spread);
+    let e = b.unary(Unary::Exp, shifted);
+    let s = b.sum(e, &[axis]);
+    let log = b.unary(Unary::Log, s);
+    let lse = b.add(log, m);
+    let s = b.unreduce(s, &[axis], x);
+    (b.div(e, s), lse)
+}
+
+fn inputs(b: &mut Builder, extents: [usize; 3]) -> [Value; 3] {
+    ["q", "k", "v"].map(|name| b.input(name, InputKind::Data, f32s(&extents)))
+}
+
+#[test]
+fn a_causal_chain_is_one_kernel_that_reads_no_mask() {
+    let graph = with_builder(|b| {
+        let [q, k, v] = inputs(b, [6, 512, 64]);
+        let scores = b.contract(q, k, batched((2, 2)));
+        let scores = b.scale(scores, 0.125);
+        let extents: [usize; 2] = [512, 512];
+        let ty = Type::new(DType::I32, &extents);
+        let (row, column) = (b.iota(0, ty.clone()), b.iota(1, ty));
+        let seen = b.binary(Binary::Le, column, row);
+        let shape = b.ty(scores).shape.clone();
+        let seen = b.broadcast_dims(seen, &shape);
+        let hidden = b.full_like(scores, f64::NEG_INFINITY);
+        let scores = b.scalar(crate::ir::Scalar::Select, &[seen, scores, hidden]);
+        let (weights, lse) = softmax(b, scores);
+        let y = b.contract(weights, v, batched((2, 1)));
+        output(b, "y", y);
+        output(b, "lse", lse);
+    });
+    let kernels = fuse(&graph, true).kernels;
+    expect![[r#"
+        attend t.16  # gemm mul select reduce_max sub exp reduce_sum log add div gemm
+          reads 2359296 B, writes 798720 B, 413669376 flop
+          read @0 q: f32[6, 512, 64]
+          read @1 k: f32[6, 512, 64]
+          read @2 v: f32[6, 512, 64]
+          write @3 t.16: f32[6, 512]
+          write @4 t.19: f32[6, 512, 64]
+          batch 6 m 512 n 512 k 64 width 64 f32
+          query %0
+            points [3072, 64, 1]
+            %0: f32 element = @0[196608:1]
+          key %0
+            points [3072, 64, 1]
+            %0: f32 element = @1[196608:1]
+          value %0
+            points [3072, 64, 1]
+            %0: f32 element = @2[196608:1]
+          rows of scores, weight %12
+            points [3072, 512, 1]
+            %0: i32 element = point[3072:0, 512:1]
+            %1: i32 row = point[6:0, 512:1]
+            %2: bool element = le(%0, %1)
+            %3: f32 element = accumulator
+            %4: f32 uniform = 0.125
+            %5: f32 element = mul(%3, %4)
+            %6: f32 uniform = -inf
+            %7: f32 element = select(%2, %5, %6)
+            %8: f32 row = reduce_max(%7)
+            %9: f32 element = sub(%7, %8)
+            %10: f32 element = exp(%9)
+            %11: f32 row = reduce_sum(%10)
+            %12: f32 element = div(%10, %11)
+            %13: f32 row = log(%11)
+            %14: f32 row = add(%13, %8)
+            @3[3072:1] = %14
+          end
+            points [3072, 64, 1]
+            %0: f32 element = accumulator
+            @4[196608:1] = %0
+    "#]]
+    .assert_eq(&kernels[0].describe(&graph));
+    check(
+        graph,
+        expect![[r#"
+        attend: q k v -> t.16 t.19
+    "#]],
+    );
+}
+
+#[test]
+fn selected_keys_are_read_through_their_indices() {
+    let graph = with_builder(|b| {
+        let q = b.input("q", InputKind::Data, f32s(&[1000, 64]));
+        let k = b.input("k", InputKind::Data, f32s(&[5000, 64]));
+        let v = b.input("v", InputKind::Data, f32s(&[5000, 32]));
+        let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[1000, 128]));
+        let idx = b.check_index(idx, 5000);
+        let (k, v) = (b.gather(k, idx, 0, 0), b.gather(v, idx, 0, 0));
+        let scores = b.contract(k, q, Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] });
+        let (weights, _) = softmax(b, scores);
+        let y = b.contract(weights, v, Contract { batch: vec![(0, 0)], contracted: vec![(1, 1)] });
+        output(b, "y", y);
+    });
+    let kernels = fuse(&graph, true).kernels;
+    expect![[r#"
+        attend t.14  # check gather gather gemm reduce_max sub exp reduce_sum log add div gemm
+          reads 2688000 B, writes 128000 B, 25216000 flop
+          read @0 q: f32[1000, 64]
+          read @1 idx: i32[1000, 128]
+          read @2 k: f32[5000, 64]
+          read @3 v: f32[5000, 32]
+          write @4 t.14: f32[1000, 32]
+          batch 1000 m 1 n 128 k 64 width 32 f32
+          query %0
+            points [1000, 64, 1]
+            %0: f32 element = @0[64000:1]
+          key %2
+            points [128000, 64, 1]
+            %0: i32 row = @1[128000:1]
+            %1: i32 row = check(%0, bound=5000)
+            %2: f32 element = @2[128000:0, 64:1] + %1*64
+          value %2
+            points [128000, 32, 1]
+            %0: i32 row = @1[128000:1]
+            %1: i32 row = check(%0, bound=5000)
+            %2: f32 element = @3[128000:0, 32:1] + %1*32
+          rows of scores, weight %5
+            points [1000, 128, 1]
+            %0: f32 element = accumulator
+            %1: f32 row = reduce_max(%0)
+            %2: f32 element = sub(%0, %1)
+            %3: f32 element = exp(%2)
+            %4: f32 row = reduce_sum(%3)
+            %5: f32 element = div(%3, %4)
+          end
+            points [1000, 32, 1]
+            %0: f32 element = accumulator
+            @4[32000:1] = %0
+    "#]]
+    .assert_eq(&kernels[0].describe(&graph));
+}
+
+#[test]
+fn a_product_of_rows_without_a_reduction_stays_two_products() {
+    let graph = with_builder(|b| {
+        let [q, k, v] = inputs(b, [2, 40, 16]);
+        let scores = b.contract(q, k, batched((2, 2)));
+        let h = b.unary(Unary::Tanh, scores);
+        let y = b.contract(h, v, batched((2, 1)));
+        output(b, "y", y);
+    });
+    check(
+        graph,
+        expect![[r#"
+        contract: q k -> t.2
+        contract: t.2 v -> t.3
+    "#]],
+    );
+}
+
+#[test]
+fn keys_of_which_others_need_the_selection_are_read_through_it_all_the_same() {
+    let graph = with_builder(|b| {
+        let q = b.input("q", InputKind::Data, f32s(&[300, 8]));
+        let k = b.input("k", InputKind::Data, f32s(&[50, 8]));
+        let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[300, 70]));
+        let k = b.gather(k, idx, 0, 0);
+        let scores = b.contract(q, k, Contract { batch: vec![(0, 0)], contracted: vec![(1, 2)] });
+        let (weights, _) = softmax(b, scores);
+        let y = b.contract(weights, k, Contract { batch: vec![(0, 0)], contracted: vec![(1, 1)] });
+        output(b, "y", y);
+        output(b, "k", k);
+    });
+    check(
+        graph,
+        expect![[r#"
+        map: idx k -> t.1
+        attend: q idx k -> t.12
+    "#]],
+    );
+}
+
+/// What chooses them is computed and read in one kernel, which has to hand it on all the same.
+#[test]
+fn what_chooses_keys_that_others_need_is_in_memory() {
+    let graph = with_builder(|b| {
+        let x = b.input("x", InputKind::Data, f32s(&[4, 4]));
+        let numbers = b.cast(x, DType::I32);
+        let largest = b.reduce(Monoid::Max, numbers, &[1]);
+        let chosen = b.check_index(largest, 4);
+        let keys = b.gather(x, chosen, 0, 0);
+        let by_rows = Contract { batch: vec![], contracted: vec![(1, 1)] };
+        let by_columns = Contract { batch: vec![], contracted: vec![(1, 0)] };
+        let scores = b.contract(x, keys, by_rows);
+        let (weights, _) = softmax(b, scores);
+        let y = b.contract(weights, x, by_columns);
+        let others = b.add(keys, x);
+        output(b, "y", y);
+        output(b, "others", others);
+    });
+    for most_operands in [3, 4, 5, 12] {
+        let abilities = Abilities { most_operands, ..Abilities::default() };
+        let kernels = fuse_with(&graph, &Settings { abilities, ..Settings::default() }).kernels;
+        assert_eq!(verify(&graph, &kernels), Vec::<String>::new());
+        assert!(kernels.iter().any(|kernel| kernel.kind() == "attend"));
+        assert!(kernels.iter().all(|kernel| kernel.operands.len() <= most_operands), "{kernels:#?}");
+    }
+}
+
+/// What is light would be computed inside, were it not also the rows that scores choose from.
+#[test]
+fn what_scores_choose_from_is_in_memory() {
+    let graph = with_builder(|b| {
+        let x = b.input("x", InputKind::Data, f32s(&[300, 300]));
+        let by_columns = || Contract { batch: vec![], contracted: vec![(1, 0)] };
+        let scores = b.contract(x, x, by_columns());
+        let numbers = b.cast(scores, DType::I32);
+        let largest = b.reduce(Monoid::Max, numbers, &[1]);
+        let chosen = b.check_index(largest, 300);
+        let twice = b.add(x, x);
+        let weights = b.gather(twice, chosen, 0, 0);
+        let y = b.contract(weights, twice, by_columns());
+        output(b, "y", y);
+    });
+    let kernels = fuse(&graph, true).kernels;
+    assert_eq!(verify(&graph, &kernels), Vec::<String>::new());
+}
+
+#[test]
+fn scores_that_a_gradient_needs_are_made_again() {
+    let graph = with_builder(|b| {
+        let [q, k, v] = inputs(b, [2, 300, 16]);
+        let scores = b.contract(q, k, batched((2, 2)));
+        let scores = b.scale(scores, 0.25);
+        let (weights, lse) = softmax(b, scores);
+        let y = b.contract(weights, v, batched((2, 1)));
+        output(b, "y", y);
+        let lse = b.unreduce(lse, &[2], scores);
+        let again = b.map(&[scores, lse], |v: &[E]| (v[0] - v[1]).exp());
+        let dv = b.contract(again, y, batched((1, 1)));
+        output(b, "dv", dv);
+    });
+    let registry = Registry::new();
+    let graph = crate::lower::primitives(&graph, &registry);
+    let separated = separate_scores(&graph);
+    assert_eq!(crate::ir::verify(&separated, crate::ir::Level::Primitive), Ok(()));
+    check(
+        separated,
+        expect![[r#"
+        attend: q k v -> t.10 t.13
+        contract: q k t.10 -> t.15
+        contract: t.15 t.13 -> t.16
+    "#]],
+    );
+}
+
+#[test]
+fn a_kernel_between_scores_and_weights_keeps_them_apart() {
+    let graph = with_builder(|b| {
+        let [q, k, v] = inputs(b, [1, 40, 16]);
+        let scores = b.contract(q, k, batched((2, 2)));
+        let turned = b.permute(scores, &[0, 2, 1]);
+        let turned = b.unary(Unary::Exp, turned);
+        let scores = b.add(scores, turned);
+        let (weights, _) = softmax(b, scores);
+        let y = b.contract(weights, v, batched((2, 1)));
+        output(b, "y", y);
+    });
+    let kinds: Vec<&str> = fuse(&graph.pruned(), true).kernels.iter().map(|kernel| kernel.kind()).collect();
+    assert!(!kinds.contains(&"attend"), "{kinds:?}");
+}
+
+#[test]
+fn heads_that_share_keys_copy_none() {
+    let graph = with_builder(|b| {
+        let q = b.input("q", InputKind::Data, f32s(&[8, 20, 16]));
+        let k = b.input("k", InputKind::Data, f32s(&[2, 30, 16]));
+        let shape: Vec<Dim> = [2, 4, 30, 16].map(Dim::Fixed).to_vec();
+        let k = b.broadcast_axes(k, &[0, 2, 3], &shape);
+        let k = b.push(NodeOp::View(crate::ir::View::Reshape), vec![k], f32s(&[8, 30, 16]));
+        let scores = b.contract(q, k, batched((2, 2)));
+        let (weights, _) = softmax(b, scores);
+        let y = b.contract(weights, k, batched((2, 1)));
+        output(b, "y", y);
+    });
+    let kernels = fuse(&graph, true).kernels;
+    let KernelBody::Attention(body) = &kernels[0].body else { panic!("{}", kernels[0].kind()) };
+    let window = body.key.window(30).unwrap();
+    assert_eq!((kernels.len(), window.strides, window.index), (1, [16, 1], None));
+    assert_eq!([0, 3, 4, 7].map(|head| window.access.at(head * 30 * 16)), [0, 0, 480, 480].map(Ok));
+}
