@@ -107,6 +107,7 @@ fn values_are_kept_of_the_step_whose_loss_is_not_a_number() {
         "run", "tiny.ron", "--device", "cpu", "--dump", "h", "--dump", "d.h", "--dump", "d.w1", "--dump",
         "d.x",
     ]);
+    refused(r#"["d.w", "other", "d.w"]"#, "error[E0013]: `d.w` is given twice");
     check_failure(&ended, 1, "error[E0606]: stage `train`: the loss is not finite from step ");
     let step = ended.errors.split("from step ").nth(1).unwrap().split(' ').next().unwrap();
     assert!(ended.errors.contains(&format!("train: `d.h` of step {step}, ")), "{}", ended.errors);

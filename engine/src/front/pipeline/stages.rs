@@ -373,25 +373,30 @@ impl Reader<'_> {
     }
 
     fn metrics(&mut self, value: &Ron) -> Option<Vec<Named>> {
-        self.named(value, "`metrics`", |reader, value| reader.scalar(value, "a metric"))
+        self.named(value, "`metrics`", "", |reader, value| reader.scalar(value, "a metric"))
     }
 
     fn outputs(&mut self, value: &Ron) -> Option<Vec<Named>> {
-        self.named(value, "`outputs`", Reader::node)
+        self.named(value, "`outputs`", "", Reader::node)
     }
 
-    /// `{"accuracy": "acc"}`, or `["acc"]` for nodes under their own names.
+    /// `{"accuracy": "acc"}`, or `["acc"]` for nodes under their own names, which `prefix` stands before.
     fn named(
         &mut self,
         value: &Ron,
         what: &str,
+        prefix: &str,
         mut read: impl FnMut(&mut Self, &Ron) -> Option<Value>,
     ) -> Option<Vec<Named>> {
         if let RonKind::List(items) = &value.kind {
             let nodes: Vec<_> =
                 items.iter().map(|item| read(self, item).map(|node| self.symbol(node))).collect();
-            self.report_repeated(items, &nodes);
-            return nodes.into_iter().map(|node| node.map(|node| (node.clone(), node))).collect();
+            let named: Vec<Option<Named>> = nodes
+                .into_iter()
+                .map(|node| node.map(|node| (format!("{prefix}{node}").into(), node)))
+                .collect();
+            self.report_repeated(items, &named);
+            return named.into_iter().collect();
         }
         let entries = entries(value, what, self.diags)?;
         let nodes: Vec<_> =
@@ -399,18 +404,18 @@ impl Reader<'_> {
         nodes.into_iter().map(|(name, node)| node.map(|node| (name.into(), self.symbol(node)))).collect()
     }
 
-    /// Reports items of a list that name one node.
-    fn report_repeated(&mut self, items: &[Ron], nodes: &[Option<Symbol>]) {
+    /// Reports items of a list that have one name.
+    fn report_repeated(&mut self, items: &[Ron], named: &[Option<Named>]) {
         let mut first = HashMap::new();
-        for (item, node) in items.iter().zip(nodes) {
-            let Some(node) = node else { continue };
-            let earlier = *first.entry(node).or_insert(item.span);
+        for (item, named) in items.iter().zip(named) {
+            let Some((name, _)) = named else { continue };
+            let earlier = *first.entry(name).or_insert(item.span);
             if earlier != item.span {
                 self.diags
-                    .error(Code::E0013, item.span, format!("`{node}` is given twice"))
+                    .error(Code::E0013, item.span, format!("`{name}` is given twice"))
                     .also(earlier, "first here")
                     .help(format!(
-                        "leave one of them out, or write `{{\"…\": \"{node}\"}}` for another name"
+                        "leave one of them out, or write `{{\"…\": \"{name}\"}}` for another name"
                     ));
             }
         }

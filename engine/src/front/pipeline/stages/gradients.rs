@@ -34,9 +34,8 @@ impl Reader<'_> {
     }
 
     fn gradients(&mut self, value: &Ron, has_loss: bool) -> Option<Vec<Named>> {
-        let is_list = matches!(value.kind, RonKind::List(_));
         let mut first = None;
-        let named = self.named(value, "`outputs`", |reader, item| {
+        let named = self.named(value, "`outputs`", GRADIENT, |reader, item| {
             let node = reader.gradient(item)?;
             first.get_or_insert_with(|| item.clone());
             reader.node(&node)
@@ -48,11 +47,7 @@ impl Reader<'_> {
                 .help("add `loss: \"…\"`, a scalar node that depends on it");
             return None;
         }
-        let gradient = |(name, node): Named| match is_list {
-            true => (format!("{GRADIENT}{node}").into(), node),
-            false => (name, node),
-        };
-        Some(named.into_iter().map(gradient).collect())
+        Some(named)
     }
 
     /// The node whose gradient is meant, at its place: `w` of `d.w`, unless a node itself is called `d.w`.
