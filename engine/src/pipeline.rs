@@ -26,8 +26,22 @@ pub struct Pipeline {
     pub params: Vec<ParamDecl>,
     /// All nodes, typed; extents such as `B` may be named. Inputs of the graph are `inputs` and `params`.
     pub graph: Graph,
+    /// Paths of the first of several results, each with the name of its node: `t.values` is `t`.
+    pub first_results: Vec<(Symbol, Symbol)>,
     /// What to do, in order.
     pub stages: Vec<Stage>,
+}
+
+impl Pipeline {
+    /// The name that the graphs of stages have for the value at a path: a node, or the gradient `d.NODE` of one.
+    pub fn name_at(&self, path: &str) -> Symbol {
+        let node = |path: &str| self.first_results.iter().find(|(known, _)| **known == *path);
+        match (node(path), path.strip_prefix("d.").and_then(node)) {
+            (Some((_, name)), _) => name.clone(),
+            (None, Some((_, name))) => format!("d.{name}").into(),
+            (None, None) => path.into(),
+        }
+    }
 }
 
 /// A data source.

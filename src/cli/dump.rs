@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use engine_core::compile::Compiled;
 use engine_core::diag::{Code, Diagnostic, Sources as Texts};
 use engine_core::ir::{Graph, NodeOp, Symbol};
+use engine_core::pipeline::Pipeline;
 use engine_runtime::data::npy;
 use engine_runtime::files::Overwrite;
 use engine_runtime::session::{Event, Fault};
@@ -61,21 +62,31 @@ fn path_of(args: &RunArgs, stage: &str, node: &str, step: u64) -> PathBuf {
 }
 
 /// Fails unless the values of these nodes can be written for every stage that computes them.
-pub(super) fn expect_room(args: &RunArgs, stages: &[(Symbol, Compiled)]) -> Result<(), Failure> {
+pub(super) fn expect_room(
+    args: &RunArgs,
+    pipeline: &Pipeline,
+    stages: &[(Symbol, Compiled)],
+) -> Result<(), Failure> {
     for (stage, compiled) in stages {
-        for node in args.dump.iter().filter(|node| compiled.typed.find(node).is_some()) {
+        let is_computed = |path: &&String| compiled.typed.find(&pipeline.name_at(path)).is_some();
+        for node in args.dump.iter().filter(is_computed) {
             file::expect_room(&path_of(args, stage, node, 0), &ARRAY, args.force.overwrite())?;
         }
     }
     Ok(())
 }
 
-/// Fails unless every node is computed by some stage.
-pub(super) fn expect_nodes(nodes: &[String], stages: &[(Symbol, Compiled)]) -> Result<(), Failure> {
+/// Fails unless the value at every path is computed by some stage.
+pub(super) fn expect_nodes(
+    paths: &[String],
+    pipeline: &Pipeline,
+    stages: &[(Symbol, Compiled)],
+) -> Result<(), Failure> {
     let graphs: Vec<&Graph> = stages.iter().map(|(_, compiled)| &compiled.typed).collect();
-    for wanted in nodes {
+    for wanted in paths {
+        let name = pipeline.name_at(wanted);
         let found: Vec<&NodeOp> =
-            graphs.iter().filter_map(|graph| Some(&graph.nodes[graph.find(wanted)?.node].op)).collect();
+            graphs.iter().filter_map(|graph| Some(&graph.nodes[graph.find(&name)?.node].op)).collect();
         if found.is_empty() {
             return Err(unknown_node(wanted, &graphs));
         }

@@ -76,10 +76,10 @@ pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     let opened = open(&args.pipeline.graph, &mut registry)?;
     let options = compile_options_of(&CompileArgs::default(), args.device)?;
     let stages = compile_stages(&opened, registry, &sources, args.pipeline.data_dir(), options, None, &[])?;
+    let (from, to) = (&opened.pipeline.name_at(&args.from), &opened.pipeline.name_at(&args.to));
     let answers: Vec<String> =
-        stages.iter().filter_map(|(name, compiled)| answer(name, compiled, &args.from, &args.to)).collect();
+        stages.iter().filter_map(|(name, compiled)| answer(name, compiled, from, to)).collect();
     if answers.is_empty() {
-        let (from, to) = (&args.from, &args.to);
         let graphs: Vec<&Graph> = stages.iter().map(|(_, compiled)| &compiled.simplified).collect();
         for name in [from, to] {
             if graphs.iter().all(|graph| graph.find(name).is_none()) {

@@ -43,8 +43,8 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
             compile_stages(&opened, registry.clone(), &sources, data_dir, options, None, &args.dump)?;
         stages
             .retain(|(name, _)| opened.pipeline.stages.iter().any(|s| s.name == *name && !is_prediction(s)));
-        expect_nodes(&args.dump, &stages)?;
-        expect_room(args, &stages)?;
+        expect_nodes(&args.dump, &opened.pipeline, &stages)?;
+        expect_room(args, &opened.pipeline, &stages)?;
     }
     if opened.pipeline.stages.iter().all(is_prediction) && !args.quiet {
         remark("note: there is no stage to run; `engine predict` computes outputs for rows of a file");

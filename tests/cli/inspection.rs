@@ -61,6 +61,27 @@ fn values_of_nodes_go_to_files() {
     check_failure(&desk.engine(&["run", "tiny.ron", "--dump-every", "3"]), 2, "--dump <NODE>");
 }
 
+/// Dumps take the paths that stages take, among them those of first results.
+#[test]
+fn the_first_of_several_results_is_kept_by_its_path() {
+    let desk = Desk::new();
+    let graph = r#"(
+      functions: {"split": (inputs: ["x"], nodes: {"a": "x * 3", "b": "x + 1"}, outputs: {"o": "a * a", "z": "b"})},
+      params: {"w": (type: "f32[2]", init: 2)},
+      nodes: {"x1": "split(w)", "t": "topk(w, k=1)", "loss": "sum(x1 + x1.z) + sum(t)"},
+      stages: {"go": Run(outputs: {"loss": "loss", "o": "x1.o", "v": "t.values"}, loss: "loss")},
+    )"#;
+    desk.write("tiny.ron", graph);
+    let paths = ["x1.o", "x1", "x1.z", "t.values", "d.x1.o", "d.x1"];
+    let dump: Vec<&str> = paths.iter().flat_map(|path| ["--dump", path]).collect();
+    let report = desk.report(&dump);
+    assert_eq!(report["outputs"]["o"]["values"], serde_json::json!([36.0, 36.0]));
+    for (path, expected) in paths.iter().zip([36.0, 36.0, 3.0, 2.0, 1.0, 1.0]) {
+        let kept = npy::read(&desk.path(&format!("dump/go.{path}.npy"))).unwrap().to_f64();
+        assert!(!kept.is_empty() && kept.iter().all(|value| *value == expected), "{path}: {kept:?}");
+    }
+}
+
 /// The gradients of `sum(h * h)` with `h = 3 w` and `w = 2`.
 const SLOPES: &str = r#"(
   params: {"w": (type: "f32[2]", init: 2), "free": (type: "f32[2]", init: 1)},

@@ -127,7 +127,7 @@ fn read_pipeline(
         scope.input(&mut builder, (name, Some(*span)), kind, param.as_ref().map(|param| &param.ty), diags);
     }
     scope.nodes(&mut builder, nodes, &dims, &functions, diags);
-    scope.first_results(&builder.graph);
+    let first_results = scope.first_results(&builder.graph);
     let Inlined { graph, map } = inline(builder.graph, registry, &scope.places, diags);
     scope.move_values(&map);
     let mut pipeline = Pipeline {
@@ -139,6 +139,7 @@ fn read_pipeline(
         data,
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),
         params: params.into_iter().filter_map(|(.., param)| param).collect(),
+        first_results: scope.names_at(first_results, &graph),
         graph,
         stages: vec![],
     };
@@ -176,16 +177,28 @@ impl Scope {
         Some(())
     }
 
-    /// Lets stages name the first of several results as they name the others: `t.values` is `t`.
-    fn first_results(&mut self, graph: &Graph) {
+    /// Lets stages name the first of several results as they name the others: `t.values` is `t`. The paths of all.
+    fn first_results(&mut self, graph: &Graph) -> Vec<Symbol> {
+        let mut paths = vec![];
         for (id, node) in graph.nodes.iter().enumerate() {
             if let NodeOp::Call(call) = &node.op
                 && let [first, _, ..] = &call.form.outputs[..]
             {
                 let path = Symbol::from(format!("{}.{first}", node.name()));
-                self.names.entry(path).or_insert(Meaning::Value(Value::of(id)));
+                self.names.entry(path.clone()).or_insert(Meaning::Value(Value::of(id)));
+                paths.push(path);
             }
         }
+        paths
+    }
+
+    /// The paths with the names of the values that they stand for.
+    fn names_at(&self, paths: Vec<Symbol>, graph: &Graph) -> Vec<(Symbol, Symbol)> {
+        let name = |path: Symbol| match self.names.get(&path) {
+            Some(Meaning::Value(value)) => Some((path, graph.name_of(*value).clone())),
+            _ => None,
+        };
+        paths.into_iter().filter_map(name).collect()
     }
 
     /// Lets names stand for values at other places, by node and port.

@@ -59,6 +59,7 @@ fn pipeline(registry: &Registry) -> Pipeline {
         inputs: vec![input("x"), input("t")],
         params: vec![w],
         graph: parse(text, registry).unwrap(),
+        first_results: vec![],
         stages: vec![],
     }
 }

@@ -10,7 +10,7 @@ use engine_core::op::Registry;
 use engine_core::pipeline::{Evaluation, Mode, Pipeline, RunStage, TrainStage};
 use engine_core::plan::Plan;
 use engine_core::stage::{self, Rows, SplitShape, StageGraph, StageIssue};
-use indexmap::IndexSet;
+use indexmap::IndexMap;
 
 use super::error::PlanError;
 use super::plan::{Planner, StagePlan, Sum};
@@ -20,7 +20,8 @@ pub struct CompilingPlanner {
     pipeline: Arc<Pipeline>,
     registry: Registry,
     options: Options,
-    kept: IndexSet<Symbol>,
+    /// By path: the name of the node.
+    kept: IndexMap<Symbol, Symbol>,
 }
 
 /// What the output of a stage is called that shows the node of this name.
@@ -53,13 +54,14 @@ impl Error for StageFault {}
 impl CompilingPlanner {
     /// A compiler for the stages of this pipeline.
     pub fn new(pipeline: Arc<Pipeline>, registry: Registry, options: Options) -> Self {
-        CompilingPlanner { pipeline, registry, options, kept: IndexSet::new() }
+        CompilingPlanner { pipeline, registry, options, kept: IndexMap::new() }
     }
 
-    /// Lets every stage that computes one of these nodes keep its value, gradients among them: they are
-    /// outputs of its plans, called `kept.NODE`.
-    pub fn keeping(self, nodes: Vec<Symbol>) -> Self {
-        CompilingPlanner { kept: nodes.into_iter().collect(), ..self }
+    /// Lets every stage that computes the value at one of these paths keep it, gradients among them: they are
+    /// outputs of its plans, called `kept.PATH`.
+    pub fn keeping(self, paths: Vec<Symbol>) -> Self {
+        let kept = paths.into_iter().map(|path| (path.clone(), self.pipeline.name_at(&path))).collect();
+        CompilingPlanner { kept, ..self }
     }
 
     /// One training step.
@@ -127,17 +129,20 @@ impl CompilingPlanner {
 
     /// The outputs (name, node) of kept gradients `d.NODE` with respect to nodes and inputs.
     fn kept_gradients(&self) -> Vec<(Symbol, Symbol)> {
-        let by =
-            |name: &Symbol| Some((format!("{KEPT}{name}").into(), Symbol::from(name.strip_prefix("d.")?)));
-        self.kept.iter().filter(|name| self.pipeline.graph.find(name).is_none()).filter_map(by).collect()
+        let by = |(path, name): (&Symbol, &Symbol)| {
+            Some((format!("{KEPT}{path}").into(), Symbol::from(name.strip_prefix("d.")?)))
+        };
+        self.kept.iter().filter(|(_, name)| self.pipeline.graph.find(name).is_none()).filter_map(by).collect()
     }
 
     fn compile_graph(&self, graph: &Graph) -> Compiled {
         let deterministic = self.pipeline.deterministic || self.options.deterministic;
         let Pipeline { matmul, numerics, .. } = *self.pipeline;
         let options = Options { matmul, numerics, deterministic, ..self.options.clone() };
-        let kept =
-            self.kept.iter().filter_map(|name| Some((format!("{KEPT}{name}").into(), graph.find(name)?)));
+        let kept = self
+            .kept
+            .iter()
+            .filter_map(|(path, name)| Some((format!("{KEPT}{path}").into(), graph.find(name)?)));
         let is_new = |(name, _): &(Symbol, Value)| graph.outputs.iter().all(|(known, _)| known != name);
         let kept: Vec<_> = kept.filter(is_new).collect();
         let mut graph = graph.clone();

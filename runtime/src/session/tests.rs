@@ -360,6 +360,7 @@ fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
             span: None,
         }],
         graph,
+        first_results: vec![],
         stages: stages.collect(),
     }
 }
