@@ -8,8 +8,9 @@ use crate::autotune::Tuning;
 use crate::tensor::HostTensor;
 use engine_core::codegen::{CodegenError, FailedAssertion};
 use engine_core::diag::Span;
+use engine_core::codegen::{CodegenError, FailedAssertion};
 use engine_core::fusion::Abilities;
-use engine_core::ir::Requirement;
+use engine_core::ir::{Requirement, written_path};
 use engine_core::plan::{Buffer, Plan};
 use std::any::Any;
 use std::fmt;
@@ -490,7 +491,7 @@ fn by_size(plan: &Plan) -> Vec<&Buffer> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
     /// An index is out of range, or an integer is divided by zero.
-    #[error("`{node}`: {}", .requirement.fault(*.value, *.position))]
+    #[error("`{}`: {}", written_path(.node), .requirement.fault(*.value, *.position))]
     Assertion {
         /// The node that checks.
         node: String,

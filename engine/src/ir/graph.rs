@@ -292,3 +292,37 @@ impl Graph {
         pruned
     }
 }
+
+/// The path that a user knows a node by whose name may be derived: `z` of `z.1`, `loss` of
+/// `loss/cross_entropy_rows3.1`. No path ends in a number or
+/// has a slash.
+pub fn written_path(name: &str) -> &str {
+    let mut path = name.split('/').next().unwrap_or(name);
+    while let Some((outer, last)) = path.rsplit_once('.')
+        && last.parse::<usize>().is_ok()
+    {
+        path = outer;
+    }
+    if path.is_empty() { name } else { path }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::written_path;
+
+    #[test]
+    fn derived_names_lead_back_to_paths() {
+        let cases = [
+            ("z", "z"),
+            ("z.1", "z"),
+            ("loss/cross_entropy_rows3.1", "loss"),
+            ("y.1.gate.2", "y.1.gate"),
+            ("y.1/gather2.1", "y"),
+            ("d.w.3.1", "d.w"),
+            (".1", ".1"),
+        ];
+        for (name, path) in cases {
+            assert_eq!(written_path(name), path);
+        }
+    }
+}

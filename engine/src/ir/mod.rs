@@ -15,7 +15,7 @@ pub use attrs::{Attr, Attrs, Literal};
 pub use body::{Body, E, Inst, Reg};
 pub use builder::{Builder, broadcast_shapes, stream_of};
 pub use dtype::DType;
-pub use graph::{Call, Graph, InputKind, Node, NodeId, NodeOp, Output, StateLink, Value};
+pub use graph::{Call, Graph, InputKind, Node, NodeId, NodeOp, Output, StateLink, Value, written_path};
 pub use prim::{Combine, Contract, Monoid, Requirement, View};
 pub use scalar::{Binary, Foreign, Scalar, Unary};
 pub(crate) use text::NodeText;

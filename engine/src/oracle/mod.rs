@@ -14,7 +14,7 @@ pub use tensor::{Elements, OracleTensor, Precision};
 use crate::bind::unroll;
 use crate::ir::{
     Call, Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeId, NodeOp, Requirement, Symbol,
-    Type, Value, View, dense_strides,
+    Type, Value, View, dense_strides, written_path,
 };
 
 use crate::lower::primitives;
@@ -43,7 +43,7 @@ pub enum OracleError {
         expected: Type,
     },
     /// An index is out of range, or an integer is divided by zero.
-    #[error("`{node}`: {}", .requirement.fault(*.value, *.position))]
+    #[error("`{}`: {}", written_path(.node), .requirement.fault(*.value, *.position))]
     Assertion {
         /// The node that checks, or uses the index.
         node: Symbol,

@@ -185,7 +185,7 @@ fn a_bad_index_names_node_position_and_value() {
         b.set_scope("rows", None);
         b.check_index(x[0], 4)
     });
-    assert_eq!(error.unwrap_err().to_string(), "`rows.1`: index 4 at position 1 is not in 0..4");
+    assert_eq!(error.unwrap_err().to_string(), "`rows`: index 4 at position 1 is not in 0..4");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use engine_core::diag::{Code, Diagnostic, Span};
-use engine_core::ir::Symbol;
+use engine_core::ir::{Symbol, written_path};
 use engine_core::pipeline::{Pipeline, StageKind};
 use thiserror::Error;
 
@@ -262,7 +262,7 @@ impl SessionError {
                 Some((decl.span?, format!("`{data}` comes from here")))
             }
             SessionError::Run { source: RunError::Assertion { node, span: Some(span), .. }, .. } => {
-                Some((*span, format!("`{node}` is part of this")))
+                Some((*span, format!("this is part of `{}`", written_path(node))))
             }
             SessionError::Device(error) => error.place().or_else(|| declared(error, pipeline)),
             SessionError::Run { stage, source: RunError::Device(error) } => {
