@@ -212,7 +212,7 @@ impl Cells {
                 _ => Err(CellFault::Missing(text.to_string())),
             };
         }
-        if let Ok(n) = text.parse::<i128>() {
+        if let Some(n) = text.parse::<i128>().ok().or_else(|| whole(text)) {
             return Ok(Number::Whole(n));
         }
         let number = text.parse::<f64>().map_err(|_| CellFault::NotANumber(shortened(text)))?;
@@ -295,6 +295,22 @@ enum Number {
     Float(f64),
 }
 
+/// The whole number that is written as a float with all its digits: `16777217.0` or `1.6777217e7`, but not `2e7`, which
+/// may be rounded already. Zero is left to floats, which have its sign.
+fn whole(text: &str) -> Option<i128> {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (start, fraction) = mantissa.split_once('.')?;
+    let (end, rest) = fraction.split_at_checked(exponent.parse().ok()?)?;
+    if rest.bytes().any(|digit| digit != b'0') {
+        return None;
+    }
+    let number: i128 = match end {
+        "" => start.parse().ok()?,
+        _ => format!("{start}{end}").parse().ok()?,
+    };
+    (number != 0).then_some(number)
+}
+
 fn as_int<T: TryFrom<i128>>(whole: Option<i128>) -> Option<T> {
     T::try_from(whole?).ok()
 }
@@ -358,14 +374,38 @@ mod tests {
         assert_eq!(cells.rounded_note().unwrap(), said);
     }
 
+    #[test]
+    fn whole_numbers_are_whole_however_they_are_written() {
+        let is_told = |dtype, text: &str| {
+            let mut cells = Cells::new(dtype, Policy::default());
+            push(&mut cells, text).unwrap();
+            cells.rounded_note().is_some()
+        };
+        for text in
+            ["16777217.0", "-16777217.", "+16777217.000", "1.6777217e7", "1.677721700e+07", "16777217.0E0"]
+        {
+            assert!(is_told(DType::F32, text), "{text}");
+            assert!(!is_told(DType::F64, text), "{text}");
+        }
+        for text in ["16777216.0", "16777217.5", "0.1", "1e30", "6.02e23", "-0.0", "1.6777217e-7"] {
+            assert!(!is_told(DType::F32, text), "{text}");
+        }
+        assert!(is_told(DType::F64, "9007199254740993.0"));
+        let held = read(DType::I64, Policy::default(), "9007199254740993.0").unwrap();
+        assert_eq!(held.as_slice::<i64>().unwrap(), [9007199254740993]);
+        assert!(read(DType::F32, Policy::default(), "-0.0").unwrap().to_f64()[0].is_sign_negative());
+    }
+
     proptest! {
         /// A number is either held as it is written, or told of, or refused.
         #[test]
-        fn no_whole_number_changes_in_silence(n: i64, small in -70_000i64..70_000, pick: bool) {
+        fn no_whole_number_changes_in_silence(
+            n: i64, small in -70_000i64..70_000, pick: bool, tail in prop::sample::select(vec!["", ".", ".0", ".00e0"])
+        ) {
             let n = if pick { n } else { small };
             for dtype in DType::ALL {
                 let mut cells = Cells::new(dtype, Policy::default());
-                if push(&mut cells, &n.to_string()).is_err() {
+                if push(&mut cells, &format!("{n}{tail}")).is_err() {
                     continue;
                 }
                 let is_told = cells.rounded_note().is_some();

@@ -60,6 +60,8 @@ fn from_elements(elements: &[Literal], ty: &Type) -> Result<HostTensor, GivenFau
         let is_truth = matches!(element, Literal::Bool(_));
         let text = match element {
             Literal::Bool(truth) => u8::from(*truth).to_string(),
+            // With as many digits as it needs, so that 1e15 is not taken for a whole number of 16.
+            Literal::Float(x) => format!("{x:e}"),
             number => number.to_string(),
         };
         let fits = is_truth == (ty.dtype == DType::Bool);
@@ -93,6 +95,7 @@ mod tests {
         );
         assert_eq!(given("[true, false]", DType::Bool, &[2]).unwrap().to_f64(), [1.0, 0.0]);
         assert_eq!(given("7", DType::U8, &[]).unwrap().to_f64(), [7.0]);
+        assert_eq!(given("[1e15]", DType::F32, &[1]).unwrap().to_f64(), [f64::from(1e15f32)]);
         let exact = given("[9007199254740993]", DType::I64, &[1]).unwrap();
         assert_eq!(exact.as_slice::<i64>().unwrap(), [9_007_199_254_740_993]);
     }
@@ -104,6 +107,7 @@ mod tests {
         assert_eq!(refused("[300]", DType::U8, &[1]), "it is u8[1], and 300 is no u8");
         assert_eq!(refused("[0.5]", DType::I32, &[1]), "it is i32[1], and 0.5 is no i32");
         assert_eq!(refused("[16777217]", DType::F32, &[1]), "it is f32[1], and 16777217 is no f32");
+        assert_eq!(refused("[16777217.0]", DType::F32, &[1]), "it is f32[1], and 16777217.0 is no f32");
         assert_eq!(refused("[true]", DType::F32, &[1]), "it is f32[1], and true is no f32");
         assert_eq!(
             refused("[[1], [2, 3]]", DType::F32, &[2, 1]),
