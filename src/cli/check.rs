@@ -1,5 +1,7 @@
 //! `engine check`.
 
+use std::collections::HashSet;
+
 use engine_core::pipeline::{Given, Pipeline};
 use engine_runtime::data::source::{DataSet, LoadContext, Sources};
 use engine_runtime::diagnostic::Coded;
@@ -65,6 +67,12 @@ impl InputArgs {
     }
 
     /// Nothing if all names are those of inputs of the graph.
+    /// The first input that is given more than once.
+    pub(super) fn repeated(&self) -> Option<&str> {
+        let mut names = HashSet::new();
+        self.input.iter().map(|(name, _)| name.as_str()).find(|name| !names.insert(*name))
+    }
+
     pub(super) fn expect_known(&self, pipeline: &Pipeline) -> Result<(), Failure> {
         let known = || pipeline.inputs.iter().map(|input| &*input.name);
         match self.input.iter().find(|(name, _)| !known().any(|input| input == name)) {

@@ -111,12 +111,16 @@ struct Arguments {
 impl Arguments {
     /// The arguments, if they go together.
     fn checked(self) -> Result<Self, clap::Error> {
-        match &self.command {
-            Command::Verify(args) => match args.misuse() {
-                Some(why) => Err(Arguments::command().error(ErrorKind::ArgumentConflict, why)),
-                None => Ok(self),
-            },
-            _ => Ok(self),
+        let misuse = match &self.command {
+            Command::Verify(args) => args.misuse().map(str::to_string),
+            Command::Run(RunArgs { inputs, .. }) | Command::Check(CheckArgs { inputs, .. }) => {
+                inputs.repeated().map(|name| format!("--input {name} is given twice: leave one of them out"))
+            }
+            _ => None,
+        };
+        match misuse {
+            Some(why) => Err(Arguments::command().error(ErrorKind::ArgumentConflict, why)),
+            None => Ok(self),
         }
     }
 }

@@ -147,6 +147,9 @@ fn inputs_of_a_run_are_given_on_the_command_line_or_in_the_file() {
     check_failure(&run(&["--input", "x=none.npy"]), 1, "error[E0501]: input `x`: none.npy: cannot be read");
     check_failure(&run(&["--input", "rows=[1]"]), 1, "there is no input `rows`; the inputs are x");
     check_failure(&run(&["--input", "x=[1, "]), 2, "`[` is not closed");
+    let twice = ["--input", "x=x.npy", "--input", "x=[[1, 2], [3, 4]]"];
+    check_failure(&run(&twice), 2, "--input x is given twice: leave one of them out");
+    check_failure(&desk.engine(&[&["check", "g.ron"], &twice[..]].concat()), 2, "--input x is given twice");
     let checked = desk.engine(&["check", "g.ron"]);
     assert_eq!(checked.code, 0, "{}", checked.errors);
     assert!(checked.errors.contains("note: input `x`: nothing is given for it"), "{}", checked.errors);
