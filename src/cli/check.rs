@@ -30,7 +30,8 @@ pub(super) fn check(engine: Engine, args: &CheckArgs) -> Result<(), Failure> {
         let help = missing.help().unwrap_or_default();
         remark(format!("note: {missing}; {help}"));
     }
-    check_files(&pipeline.stages, Overwrite::Own).map_err(|error| opened.failure(error))?;
+    let overwrite = if args.force { Overwrite::Any } else { Overwrite::Own };
+    check_files(&pipeline.stages, overwrite).map_err(|error| opened.failure(error))?;
     let (n_nodes, n_params, n_stages) =
         (pipeline.graph.nodes.len(), pipeline.params.len(), pipeline.stages.len());
     print(format!(
@@ -66,13 +67,13 @@ impl InputArgs {
         self.input.iter().map(|(name, value)| (name.as_str().into(), value.clone())).collect()
     }
 
-    /// Nothing if all names are those of inputs of the graph.
     /// The first input that is given more than once.
     pub(super) fn repeated(&self) -> Option<&str> {
         let mut names = HashSet::new();
         self.input.iter().map(|(name, _)| name.as_str()).find(|name| !names.insert(*name))
     }
 
+    /// Nothing if all names are those of inputs of the graph.
     pub(super) fn expect_known(&self, pipeline: &Pipeline) -> Result<(), Failure> {
         let known = || pipeline.inputs.iter().map(|input| &*input.name);
         match self.input.iter().find(|(name, _)| !known().any(|input| input == name)) {

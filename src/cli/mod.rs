@@ -311,6 +311,9 @@ struct CheckArgs {
     pipeline: PipelineArgs,
     #[command(flatten)]
     inputs: InputArgs,
+    /// Check for `run --force`, which replaces files that this program has not written
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Args)]

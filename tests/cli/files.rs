@@ -177,6 +177,10 @@ fn a_checkpoint_goes_through_links_and_replaces_nothing_else() {
     );
     assert!(refused.errors.contains("replace the file with `--force`"), "{}", refused.errors);
     assert_eq!(fs::read_to_string(desk.path("tiny.ron")).unwrap(), GRAPH);
+    // `check` knows what either run does.
+    let check = ["check", "tiny.ron", "--set", "train.checkpoint.path=\"tiny.ron\""];
+    check_failure(&desk.engine(&check), 1, "error[E0505]: checkpoint tiny.ron: is there already");
+    assert_eq!(desk.engine(&[&check[..], &["--force"]].concat()).code, 0);
     check_failure(&run("/dev/null", &[]), 1, "checkpoint /dev/null: is a device, not a regular file");
     check_failure(&run("far", &[]), 1, "checkpoint far: is a folder, not a regular file");
     check_failure(&run("tiny.ron/a.ckpt", &[]), 3, "cannot be written: `tiny.ron` is not a folder");
