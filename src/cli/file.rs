@@ -38,16 +38,25 @@ fn starts_with(file: &mut File, start: &[u8]) -> io::Result<bool> {
     Ok(found == start)
 }
 
-/// Fails unless a file that is to be written when all is done could be written now. Its folder is there already.
-pub(super) fn expect_writable(path: &Path, format: &Format, overwrite: Overwrite) -> Result<(), Failure> {
+/// Fails unless a file that is to be written when all is done could be written now. Its folder is there already. A
+/// device or a pipe is opened, and stays so until what is returned is dropped.
+pub(super) fn expect_writable(
+    path: &Path,
+    format: &Format,
+    overwrite: Overwrite,
+) -> Result<Option<File>, Failure> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
         let message = format!("there is no folder {}", folder.display());
         return Err(Failure::unwritable(path, &io::Error::new(io::ErrorKind::NotFound, message)));
     }
-    expect_room(path, format, overwrite)
+    let probed = Target::new(path, format, overwrite).and_then(|target| {
+        target.probe()?;
+        target.hold()
+    });
+    probed.map_err(|refusal| refused(path, &refusal))
 }
 
-/// The same of a file whose folder may have to be made.
+/// Fails unless a file could be written now, whose folder may have to be made.
 pub(super) fn expect_room(path: &Path, format: &Format, overwrite: Overwrite) -> Result<(), Failure> {
     let probed = Target::new(path, format, overwrite).and_then(|target| target.probe());
     probed.map_err(|refusal| refused(path, &refusal))

@@ -3,7 +3,7 @@
 mod classes;
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
     let opened = open(&args.graph, &mut registry)?;
     let (name, stage) = predict_stage(&opened)?;
     expect_checkpoint(&opened, args)?;
-    check_output(&opened, args, stage.outputs.len())?;
+    let _held = check_output(&opened, args, stage.outputs.len())?;
     let fed = prediction(&opened.pipeline, stage)
         .map_err(|issue| opened.stage_failure(name, &StageFault(issue)))?;
     let trained = args.load.as_ref().map_or_else(DataNames::new, |path| data_names(path));
@@ -141,8 +141,8 @@ fn joined(parts: &[HostTensor]) -> Result<HostTensor, Failure> {
     HostTensor::from_bytes(parts[0].dtype(), &shape, &bytes).map_err(Failure::graph)
 }
 
-/// Nothing if a file of that name can hold so many outputs.
-fn check_output(opened: &Opened, args: &PredictArgs, n_outputs: usize) -> Result<(), Failure> {
+/// Fails unless a file of that name can hold so many outputs and be written; see [`file::expect_writable`].
+fn check_output(opened: &Opened, args: &PredictArgs, n_outputs: usize) -> Result<Option<File>, Failure> {
     let path = &args.output;
     if n_outputs != 1 && path.extension().is_some_and(|extension| extension == "npy") {
         return Err(Failure::graph(format!(
@@ -150,7 +150,7 @@ fn check_output(opened: &Opened, args: &PredictArgs, n_outputs: usize) -> Result
         )));
     }
     if is_standard(path) {
-        return Ok(());
+        return Ok(None);
     }
     let mut sources: Vec<&Path> = vec![&args.graph.graph, &args.input];
     sources.extend(args.load.as_deref());

@@ -19,7 +19,8 @@ const WARMUP: usize = 10;
 
 pub(super) fn profile(engine: Engine, args: &ProfileArgs) -> Result<(), Failure> {
     let overwrite = args.force.overwrite();
-    args.trace.iter().try_for_each(|path| file::expect_writable(path, &TRACE, overwrite))?;
+    let trace = args.trace.as_ref();
+    let _held = trace.map(|path| file::expect_writable(path, &TRACE, overwrite)).transpose()?;
     let loaded = Loaded::new(&engine, &args.pipeline)?;
     let effort = Effort { warmup: WARMUP, steps: args.steps, at_once: 1, profiled: args.steps };
     let (name, measured, ceiling) = on_device(&args.machine.place, |device| {

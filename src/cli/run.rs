@@ -1,7 +1,7 @@
 //! `engine run`.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine_core::compile::Options;
@@ -25,15 +25,15 @@ use super::html;
 use super::open::{Opened, open};
 use super::output::{Failure, complain, remark};
 use super::progress::Progress;
-use super::signals::interrupt_by;
+use super::signals::{end_at_once, interrupt_by};
 use crate::Engine;
 
 pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.pipeline.graph, &mut registry)?;
-    if let Some(path) = &args.report {
-        file::expect_writable(path, report_format(path), args.force.overwrite())?;
-    }
+    let report = args.report.as_ref();
+    let expect = |path: &PathBuf| file::expect_writable(path, report_format(path), args.force.overwrite());
+    let held = report.map(expect).transpose()?.flatten();
     args.inputs.expect_known(&opened.pipeline)?;
     let mut progress = Progress::new(args.quiet);
     let is_prediction = |stage: &Stage| matches!(stage.kind, StageKind::Predict(_));
@@ -51,6 +51,10 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     }
     let mut ran = None;
     let ended = run_stages(&opened, registry.clone(), &sources, args, (&mut progress, &mut ran));
+    // What is written into a pipe may wait for its reader for ever.
+    if held.is_some() {
+        end_at_once();
+    }
     let reported = match (&args.report, ran) {
         (Some(path), Some(ran)) => write_report(path, ran, args, &opened, registry, &sources),
         _ => Ok(()),

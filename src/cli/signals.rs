@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::output::remark;
 
+/// What asks the session that runs to stop.
+static CURRENT: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
+
 /// The first Ctrl-C, `SIGTERM` or `SIGHUP` asks the session to stop after its step, a second one ends the program at once.
 pub(super) fn interrupt_by(flag: Arc<AtomicBool>) {
-    static CURRENT: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
     let is_first = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).replace(flag).is_none();
     if !is_first {
         return;
@@ -21,6 +23,13 @@ pub(super) fn interrupt_by(flag: Arc<AtomicBool>) {
     };
     if let Err(error) = keeping_hangups_ignored(|| ctrlc::set_handler(handler)) {
         remark(format!("note: Ctrl-C will stop the program at once: {error}"));
+    }
+}
+
+/// No step is left that a signal could wait for: the next one ends the program at once.
+pub(super) fn end_at_once() {
+    if let Some(flag) = &*CURRENT.lock().unwrap_or_else(PoisonError::into_inner) {
+        flag.store(true, Ordering::Relaxed);
     }
 }
 

@@ -244,6 +244,58 @@ fn reports_traces_and_dumps_replace_their_own_kind_only() {
     assert_eq!(engine(&dump).code, 0);
 }
 
+/// Results of more bytes than a pipe holds.
+const LONG: &str = r#"(
+  nodes: {"a": "full(value=0.123456789, shape=[1024])"},
+  stages: {"go": Run(outputs: {"a": "a", "b": "a", "c": "a", "d": "a", "e": "a", "f": "a", "g": "a", "h": "a"})},
+)"#;
+
+#[cfg(unix)]
+#[test]
+fn a_report_goes_into_a_pipe_that_is_read_only() {
+    use std::io::Read;
+    use std::process::Stdio;
+
+    let desk = Desk::new();
+    desk.write("long.ron", LONG);
+    let fifo = |name: &str| {
+        assert!(Command::new("mkfifo").arg(desk.path(name)).status().unwrap().success());
+    };
+    fifo("unread.json");
+    let run = |report: &str| ["run", "long.ron", "--device", "cpu", "--report", report].map(str::to_string);
+    let arguments = |run: &[String]| desk.command(&run.iter().map(String::as_str).collect::<Vec<_>>());
+    let ended = |report: &str| Ended::from(arguments(&run(report)).output().unwrap());
+    let said = "error[E0505]: unread.json is a pipe that no program reads";
+    check_failure(&ended("unread.json"), 1, said);
+    let _socket = std::os::unix::net::UnixListener::bind(desk.path("socket.json")).unwrap();
+    check_failure(&ended("socket.json"), 1, "socket.json is a socket, not a regular file");
+
+    // Opened for both, a pipe has a reader at once.
+    let open = |name: &str| {
+        fifo(name);
+        fs::OpenOptions::new().read(true).write(true).open(desk.path(name)).unwrap()
+    };
+    let mut reader = open("read.json");
+    let mut running = arguments(&run("read.json")).stdout(Stdio::null()).spawn().unwrap();
+    let mut text = vec![];
+    while !text.ends_with(b"\n}\n") {
+        let mut part = [0; 4096];
+        let n_bytes = reader.read(&mut part).unwrap();
+        text.extend_from_slice(&part[..n_bytes]);
+    }
+    assert!(running.wait().unwrap().success());
+    let report: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(report["end"], "complete");
+
+    // A reader that has stopped reading keeps no program from ending.
+    let mut reader = open("full.json");
+    let mut command = arguments(&run("full.json"));
+    let running = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    reader.read_exact(&mut [0]).unwrap();
+    assert!(Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap().success());
+    assert_eq!(Ended::from(running.wait_with_output().unwrap()).code, 130);
+}
+
 #[test]
 fn predictions_do_not_replace_what_they_are_made_of() {
     let desk = Desk::new();

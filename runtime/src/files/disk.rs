@@ -12,7 +12,7 @@ pub(crate) trait Disk: Send + Sync {
     fn create_folder(&self, folder: &Path) -> io::Result<()>;
     /// A new file that is to be called `name` when it is complete.
     fn create_temporary(&self, folder: &Path, name: &str) -> io::Result<TemporaryFile>;
-    /// Opens a device or a pipe.
+    /// Opens a device or a pipe, as [`open_special`].
     fn open_special(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Removes temporary files of `name` whose writers have died.
     fn remove_stale(&self, folder: &Path, name: &str);
@@ -64,7 +64,7 @@ impl Disk for RealDisk {
     }
 
     fn open_special(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(Special(OpenOptions::new().write(true).open(path)?)))
+        Ok(Box::new(Special(open_special(path)?)))
     }
 
     fn remove_stale(&self, folder: &Path, name: &str) {
@@ -105,6 +105,34 @@ impl Disk for RealDisk {
             outcome => outcome,
         }
     }
+}
+
+/// Opens a device, or a pipe that a program reads. Opening a pipe without a reader would wait for one.
+#[cfg(unix)]
+pub(super) fn open_special(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+
+    use nix::errno::Errno;
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+    let no_wait = OFlag::O_NONBLOCK;
+    let opened = OpenOptions::new().write(true).custom_flags(no_wait.bits()).open(path);
+    let is_pipe = || fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(code) if code == Errno::ENXIO as i32 && is_pipe() => {
+            io::Error::new(io::ErrorKind::BrokenPipe, "no program reads it")
+        }
+        _ => error,
+    })?;
+    // What is written waits for the reader.
+    let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
+    fcntl(&file, FcntlArg::F_SETFL(flags - no_wait))?;
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+pub(super) fn open_special(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
 }
 
 impl DiskFile for File {

@@ -99,7 +99,10 @@ fn kind_of(found: FileType) -> &'static str {
         if found.is_socket() {
             return "a socket";
         }
-        if found.is_char_device() || found.is_block_device() {
+        if found.is_block_device() {
+            return "a block device";
+        }
+        if found.is_char_device() {
             return "a device";
         }
     }

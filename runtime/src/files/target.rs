@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::disk::open_special;
 use super::{Disk, RealDisk, kind_of};
 
 /// What may be overwritten.
@@ -15,7 +16,7 @@ pub enum Overwrite {
     /// Files of the format that is written, as this program writes it.
     #[default]
     Own,
-    /// Any regular file; devices and pipes are written into.
+    /// Any regular file; devices and pipes are written into, block devices among them.
     Any,
 }
 
@@ -42,6 +43,9 @@ pub enum Refusal {
         /// With its article.
         what: &'static str,
     },
+    /// Nothing would take what is written.
+    #[error("is a pipe that no program reads")]
+    NoReader,
     /// A file is there that this program has not written.
     #[error("is there already, and is not {format} of this program")]
     Foreign {
@@ -69,6 +73,7 @@ impl Refusal {
             Refusal::NoFileName => "end the path with a file name",
             Refusal::NotRegular { what: "a folder" } => "add a file name to the path",
             Refusal::NotRegular { .. } => "choose another path",
+            Refusal::NoReader => "start the program that reads it first, or choose another path",
             Refusal::Taken => "choose another file for `best`",
             Refusal::Foreign { .. } => "choose another path, or replace the file with `--force`",
             Refusal::NoFolder { .. } | Refusal::Unwritable(_) => "make room or choose another folder",
@@ -104,8 +109,12 @@ impl Target {
             Err(error) => return Err(Refusal::Unwritable(error)),
         };
         if !found.is_file() {
-            let is_taken = !found.is_dir() && (format.into_special || is_forced);
             let what = kind_of(found.file_type());
+            let is_taken = match what {
+                "a folder" | "a socket" => false,
+                "a block device" => is_forced,
+                _ => format.into_special || is_forced,
+            };
             return is_taken.then(|| Target::at(path, name, true)).ok_or(Refusal::NotRegular { what });
         }
         if is_stream(path) && format.into_special {
@@ -146,6 +155,18 @@ impl Target {
         let temporary =
             RealDisk.create_temporary(existing(&self.folder), &self.name).map_err(Refusal::Unwritable)?;
         RealDisk.remove(&temporary.path).map_err(Refusal::Unwritable)
+    }
+
+    /// Opens a device or a pipe that is to be written later. The reader of a pipe stays as long as that file is open.
+    ///
+    /// # Errors
+    /// If it cannot be opened, as a pipe without a reader.
+    pub fn hold(&self) -> Result<Option<File>, Refusal> {
+        let opened = self.is_special.then(|| open_special(&self.path)).transpose();
+        opened.map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Refusal::NoReader,
+            _ => Refusal::Unwritable(error),
+        })
     }
 
     /// Whether what is written to both would end in one regular file.

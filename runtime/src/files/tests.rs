@@ -225,13 +225,17 @@ mod unix {
             assert!(Target::new(path, &OPEN_NOTE, Overwrite::Own).unwrap().is_special());
             assert!(Target::new(path, &NOTE, Overwrite::Any).unwrap().is_special());
         }
-        let reader = std::thread::spawn({
-            let pipe = pipe.clone();
-            move || fs::read_to_string(pipe).unwrap()
-        });
         let target = Target::new(&pipe, &OPEN_NOTE, Overwrite::Own).unwrap();
-        write(&target, &|file| file.write_all(b"through")).unwrap();
-        assert_eq!(reader.join().unwrap(), "through");
+        let through = || write(&target, &|file| file.write_all(b"through"));
+        assert!(matches!(target.hold(), Err(Refusal::NoReader)));
+        assert_eq!(through().unwrap_err().into_error().to_string(), "no program reads it");
+        // Opened for both, the pipe has a reader at once.
+        let mut reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        assert!(target.hold().unwrap().is_some());
+        through().unwrap();
+        let mut text = [0; 7];
+        io::Read::read_exact(&mut reader, &mut text).unwrap();
+        assert_eq!(&text, b"through");
         assert!(!fs::metadata(&pipe).unwrap().is_file());
         write(&Target::new(&null, &NOTE, Overwrite::Any).unwrap(), &|file| file.write_all(b"gone")).unwrap();
         assert_eq!(open(&pipe).unwrap_err().to_string(), "it is a pipe, not a regular file");
