@@ -303,6 +303,7 @@ codes! {
     E0608 "a kernel does not compile"
     E0609 "the device was lost"
     E0610 "the device cannot run a kernel"
+    E0611 "a metric is not finite"
 }
 
 impl fmt::Display for Code {

@@ -457,6 +457,8 @@ fn an_early_stop_says_that_no_epoch_was_finite() {
         "tiny.ron",
         text.replace("epochs: 3,", "epochs: 3, monitor: Max(\"accuracy\"), early_stop: 1,"),
     );
-    let ended = desk.run(&[]);
+    let ended = desk.engine(&["run", "tiny.ron", "--device", "cpu"]);
     assert!(ended.results.contains("the monitored metric was finite in no epoch"), "{}", ended.results);
+    assert_eq!(ended.code, 1, "{}", ended.errors);
+    assert!(ended.errors.contains("stage `train`: the metric `accuracy` is "), "{}", ended.errors);
 }

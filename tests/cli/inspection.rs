@@ -107,6 +107,7 @@ fn a_run_stage_reports_gradients_of_its_loss() {
         check_failure(&desk.engine(&["check", "tiny.ron"]), 1, said);
     };
     refused(r#"["d.ww", "other"]"#, "error[E0101]: no node is called `ww`");
+    refused(r#"["d.w", "other", "d.w"]"#, "error[E0013]: `d.w` is given twice");
     refused(r#"["d.i", "other"]"#, "error[E0115]: stage `slopes`: `i` is i32[2], only floats have gradients");
     refused(
         r#"["d.free", "other"]"#,
@@ -128,7 +129,6 @@ fn values_are_kept_of_the_step_whose_loss_is_not_a_number() {
         "run", "tiny.ron", "--device", "cpu", "--dump", "h", "--dump", "d.h", "--dump", "d.w1", "--dump",
         "d.x",
     ]);
-    refused(r#"["d.w", "other", "d.w"]"#, "error[E0013]: `d.w` is given twice");
     check_failure(&ended, 1, "error[E0606]: stage `train`: the loss is not finite from step ");
     let step = ended.errors.split("from step ").nth(1).unwrap().split(' ').next().unwrap();
     assert!(ended.errors.contains(&format!("train: `d.h` of step {step}, ")), "{}", ended.errors);
@@ -143,6 +143,34 @@ fn values_are_kept_of_the_step_whose_loss_is_not_a_number() {
         |(&h, &slope): (&f64, &f64)| (slope / expected(h) - 1.0).abs() < 1e-2 || (h - late).abs() < 1e-6;
     assert!(h.iter().zip(&slope).all(is_near), "{slope:?}");
     assert!(array("d.w1").to_f64().iter().all(|slope| slope.is_finite()));
+}
+
+/// As a loss that is not finite does; but first the later stages run, one of which may save what was trained.
+#[test]
+fn a_metric_that_is_not_finite_fails_the_run_when_all_stages_are_done() {
+    let desk = Desk::new();
+    let test = (r#""loss": "loss"}"#, r#""odd": "odd"}"#);
+    let epoch = (r#"metrics: {"accuracy": "accuracy"}"#, r#"metrics: {"odd": "odd"}"#);
+    let training = (r#"loss: "loss","#, r#"loss: "loss", metrics: ["odd"],"#);
+    let cases = [
+        ("mean(log(x - x))", test, "stage `test`: the metric `odd` is -inf"),
+        ("mean(log(-1.0 - x))", test, "stage `test`: the metric `odd` is NaN"),
+        ("mean(log(x - x))", epoch, "stage `train`: the metric `odd` is -inf"),
+        ("mean(log(x - x))", training, "stage `train`: the metric `train odd` is -inf"),
+    ];
+    for (node, (place, with), said) in cases {
+        let text = GRAPH.replace("\"class\": \"arg", &format!("\"odd\": \"{node}\",\n    \"class\": \"arg"));
+        let keep = "\"keep\": Save(path: \"kept.ckpt\"),\n    \"predict\":";
+        desk.write("odd.ron", text.replace(place, with).replace("\"predict\":", keep));
+        let run = ["run", "odd.ron", "--device", "cpu", "--set", "train.epochs=1", "--report", "a.json"];
+        let ended = desk.engine(&run);
+        assert_eq!(ended.code, 1, "{}", ended.errors);
+        assert!(ended.errors.contains(&format!("error[E0611]: {said}")), "{}", ended.errors);
+        assert!(ended.errors.contains(&format!("\"odd\": \"{node}\"")), "{}", ended.errors);
+        assert!(ended.results.contains("test: accuracy 0."), "{}", ended.results);
+        assert!(fs::read_to_string(desk.path("a.json")).unwrap().contains("\"end\": \"failed\""));
+        fs::remove_file(desk.path("kept.ckpt")).unwrap();
+    }
 }
 
 /// Tables in the text of a comparison of devices: the rows of each, by title.

@@ -10,6 +10,7 @@ use engine_core::pipeline::{Pipeline, StageKind};
 use thiserror::Error;
 
 use super::compiling::StageFault;
+use super::report::TRAINING;
 use super::trace::{Origin, OriginNode};
 use crate::checkpoint::{CheckpointError, Mismatch};
 use crate::data::npz::NpzError;
@@ -114,6 +115,16 @@ pub enum SessionError {
         /// The first step with such a loss, counted from 0.
         step: u64,
     },
+    /// What a stage has measured at its end is NaN or infinite.
+    #[error("stage `{stage}`: the metric `{metric}` is {value}")]
+    Metric {
+        /// The stage.
+        stage: Symbol,
+        /// The metric, as the stage's line calls it.
+        metric: String,
+        /// NaN or an infinity.
+        value: f64,
+    },
     /// A node has made a NaN or an infinity, and somebody wanted to know.
     #[error("stage `{stage}`: {origin}")]
     NotFinite {
@@ -215,6 +226,7 @@ impl SessionError {
             | SessionError::Mismatch { .. }
             | SessionError::CannotResume { .. }
             | SessionError::NotANumber { .. }
+            | SessionError::Metric { .. }
             | SessionError::NotFinite { .. }
             | SessionError::Archive(_)
             | SessionError::Names { .. }
@@ -284,6 +296,11 @@ impl SessionError {
                 let loss = pipeline.graph.find(&train.loss)?;
                 Some((pipeline.graph.nodes[loss.node].span?, "this is the loss".to_string()))
             }
+            SessionError::Metric { stage, metric, .. } => {
+                let stage = pipeline.stages.iter().find(|known| known.name == *stage)?;
+                let value = pipeline.graph.find(measured_node(&stage.kind, metric)?)?;
+                Some((pipeline.graph.nodes[value.node].span?, "this is measured".to_string()))
+            }
             SessionError::Input { input, .. }
             | SessionError::NoInput { input, .. }
             | SessionError::InputFile { input, .. } => {
@@ -307,6 +324,7 @@ impl Coded for SessionError {
             SessionError::Mismatch { .. } | SessionError::CannotResume { .. } => Some(Code::E0504),
             SessionError::NotANumber { .. } => Some(Code::E0606),
             SessionError::NotFinite { .. } => Some(Code::E0607),
+            SessionError::Metric { .. } => Some(Code::E0611),
             SessionError::Archive(_) => Some(Code::E0503),
             SessionError::Names { .. } | SessionError::TooLarge { .. } => Some(Code::E0504),
             SessionError::Rows { .. } | SessionError::Input { .. } | SessionError::NoInput { .. } => {
@@ -351,6 +369,9 @@ impl Coded for SessionError {
                 let help = "`--trace-nan` finds where it comes from; a smaller learning rate or `clip_norm: 1.0` may help";
                 Some(help.to_string())
             }
+            SessionError::Metric { .. } => {
+                Some("`--trace-nan` finds the node that makes the first such number".to_string())
+            }
             SessionError::Rows { .. } => Some("choose another `batch`".to_string()),
             SessionError::NoInput { input, .. } => Some(format!(
                 "give it in the stage, `inputs: {{\"{input}\": \"FILE.npy\"}}`, or by `--input {input}=FILE.npy`"
@@ -360,6 +381,23 @@ impl Coded for SessionError {
             _ => None,
         }
     }
+}
+
+/// The node behind a metric of a stage, by the name that [`StageReport::measured`](super::StageReport) gives it.
+fn measured_node<'s>(stage: &'s StageKind, metric: &str) -> Option<&'s Symbol> {
+    let (evaluation, training) = match stage {
+        StageKind::Evaluate(evaluation) => (Some(evaluation), None),
+        StageKind::Train(train) => (train.evaluate.as_ref(), Some(train)),
+        _ => return None,
+    };
+    let of = |metrics: &'s [(Symbol, Symbol)], metric: &str| {
+        metrics.iter().find(|(name, _)| **name == *metric).map(|(_, node)| node)
+    };
+    let measured_in_training = || {
+        let (train, metric) = (training?, metric.strip_prefix(TRAINING)?);
+        of(&train.metrics, metric).or((metric == "loss").then_some(&train.loss))
+    };
+    evaluation.and_then(|evaluation| of(&evaluation.metrics, metric)).or_else(measured_in_training)
 }
 
 /// The place of a parameter that no buffer holds: those are allocated before there is a plan.

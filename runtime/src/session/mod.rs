@@ -228,6 +228,9 @@ impl Session {
 
     /// Runs all stages but `Predict` ones, in order, or goes on from a checkpoint: at the stage that wrote it, as if it
     /// had never stopped.
+    ///
+    /// # Errors
+    /// If a stage fails or is interrupted, or, when all have run, if one has measured a NaN or an infinity.
     pub fn run_stages(
         &mut self,
         resume: Option<&Path>,
@@ -241,7 +244,7 @@ impl Session {
     /// The same; `report` is made whole while the stages run, so that a run that does not come to its end has one, too.
     ///
     /// # Errors
-    /// If a stage fails or is interrupted.
+    /// As for [`Session::run_stages`].
     pub fn report_stages(
         &mut self,
         resume: Option<&Path>,
@@ -272,6 +275,8 @@ impl Session {
         }
         let first = resume.as_ref().map_or(0, |resume| resume.stage_idx);
         saving::check_files(&pipeline.stages[first..], self.overwrite)?;
+        // Stages after a metric that is not finite still run: one of them may save what was trained.
+        let mut not_finite = None;
         for stage in &pipeline.stages[first..] {
             let done = self.run_stage(stage, resume.take(), &mut report.outputs, tell);
             self.device.take_notes().iter().for_each(|note| tell(&Event::Note(note)));
@@ -279,6 +284,7 @@ impl Session {
                 Ok(None) => {}
                 Ok(Some(done)) => {
                     tell(&Event::StageDone { report: &done });
+                    not_finite = not_finite.or_else(|| done.not_finite());
                     report.stages.push(done);
                 }
                 Err(Stopped { error, report: begun }) => {
@@ -287,7 +293,7 @@ impl Session {
                 }
             }
         }
-        Ok(())
+        not_finite.map_or(Ok(()), Err)
     }
 
     /// Lets choices of the run that wrote a checkpoint stand, where they can.

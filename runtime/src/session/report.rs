@@ -3,9 +3,12 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use crate::autotune::Tuning;
+use super::error::SessionError;
 use crate::data::source::DataSet;
 use crate::tensor::HostTensor;
+
+/// What stands before the name of a metric that training measured on the way.
+pub(super) const TRAINING: &str = "train ";
 
 /// A whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -77,6 +80,27 @@ impl From<&DataSet> for DataReport {
             synthetic: set.is_synthetic(),
             stands_in_for: set.stands_in_for().map(str::to_string),
             note: set.note.clone(),
+
+    /// What the stage has measured at its end. A restored epoch is finite, whatever came after it.
+    fn measured(&self) -> Vec<(String, f64)> {
+        let is_restored = self.end.iter().flat_map(|end| &end.best).any(|best| best.is_restored);
+        if is_restored {
+            return vec![];
+        }
+        let last = self.epochs.last();
+        let in_training = last.into_iter().flat_map(|epoch| {
+            let loss = [("loss", epoch.train_loss)].into_iter();
+            loss.chain(epoch.train_metrics.iter().map(|(name, value)| (name.as_str(), *value)))
+        });
+        let in_training = in_training.map(|(name, value)| (format!("{TRAINING}{name}"), value));
+        in_training.chain(self.metrics.iter().map(|(name, value)| (name.clone(), *value))).collect()
+    }
+
+    /// The failure of a stage that has measured a NaN or an infinity.
+    pub(super) fn not_finite(&self) -> Option<SessionError> {
+        let (metric, value) = self.measured().into_iter().find(|(_, value)| !value.is_finite())?;
+        Some(SessionError::Metric { stage: self.name.as_str().into(), metric, value })
+    }
             rows: set.splits.iter().map(|(name, split)| (name.clone(), split.n_rows())).collect(),
         }
     }
