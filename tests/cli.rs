@@ -217,6 +217,8 @@ fn the_report_has_what_was_measured() {
         assert!(train[number].as_f64().unwrap() > 0.0, "{number}");
     }
     check_memory(train);
+    let peaks = report["stages"].as_array().unwrap().iter().map(|stage| stage["peak_bytes"].as_u64());
+    assert_eq!(report["peak_bytes"].as_u64(), peaks.max().unwrap());
     assert_eq!(train["epochs"][1]["metrics"]["accuracy"], report["stages"][1]["metrics"]["accuracy"]);
 }
 

@@ -52,7 +52,11 @@ text.end{text-anchor:end}text.middle{text-anchor:middle}\n\
 .note{color:var(--peak)}";
 
 fn facts(report: &Report) -> String {
-    let mut text = format!("<p>Device {}, seed {}.</p>\n", escaped(&report.device), report.seed);
+    let (device, most) = (escaped(&report.device), bytes(report.peak_bytes as u64));
+    let largest = report.stages.iter().max_by_key(|stage| stage.peak_bytes);
+    let most = largest
+        .map_or(String::new(), |stage| format!(" Most memory {most}, in stage {}.", escaped(&stage.name)));
+    let mut text = format!("<p>Device {device}, seed {}.{most}</p>\n", report.seed);
     match report.end {
         RunEnd::Complete => {}
         RunEnd::Interrupted => text.push_str("<p class=\"note\">The run was interrupted.</p>\n"),

@@ -7,6 +7,7 @@ fn the_report_can_be_a_page_that_needs_nothing_else() {
     let desk = Desk::new();
     desk.run(&["--report", "report.html"]);
     let page = fs::read_to_string(desk.path("report.html")).unwrap();
+    assert!(page.contains(" in stage train.</p>"), "the stage of most memory is named");
     for part in
         ["training loss by epoch", "accuracy by epoch", "Kernels of a step", "Memory over the launches"]
     {

@@ -285,10 +285,10 @@ impl Session {
                 Ok(Some(done)) => {
                     tell(&Event::StageDone { report: &done });
                     not_finite = not_finite.or_else(|| done.not_finite());
-                    report.stages.push(done);
+                    report.add(done);
                 }
                 Err(Stopped { error, report: begun }) => {
-                    report.stages.extend(begun.map(|begun| *begun));
+                    begun.into_iter().for_each(|begun| report.add(*begun));
                     return Err(*error);
                 }
             }

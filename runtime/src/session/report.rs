@@ -24,6 +24,8 @@ pub struct Report {
     /// Whether a data set could not be had and one of the program's own making stands in for it: numbers that are measured
     /// on that say nothing about the real task.
     pub stand_in: bool,
+    /// The most memory that a stage needs of the device, in bytes.
+    pub peak_bytes: usize,
     /// The data sets by their name in the pipeline.
     pub data: IndexMap<String, DataReport>,
     /// The stages that ran, in order.
@@ -65,21 +67,19 @@ pub struct DataReport {
     pub rows: IndexMap<String, usize>,
 }
 
+impl Report {
+    /// Appends a stage.
+    pub(super) fn add(&mut self, stage: StageReport) {
+        self.peak_bytes = self.peak_bytes.max(stage.peak_bytes);
+        self.stages.push(stage);
+    }
+}
+
 impl StageReport {
     /// The same with what it needs of memory.
     pub(super) fn with_memory(self, memory: MemoryReport) -> Self {
         StageReport { peak_bytes: memory.total(), memory, ..self }
     }
-}
-
-impl From<&DataSet> for DataReport {
-    fn from(set: &DataSet) -> Self {
-        DataReport {
-            name: set.name.clone(),
-            provenance: set.provenance.to_string(),
-            synthetic: set.is_synthetic(),
-            stands_in_for: set.stands_in_for().map(str::to_string),
-            note: set.note.clone(),
 
     /// What the stage has measured at its end. A restored epoch is finite, whatever came after it.
     fn measured(&self) -> Vec<(String, f64)> {
@@ -101,6 +101,16 @@ impl From<&DataSet> for DataReport {
         let (metric, value) = self.measured().into_iter().find(|(_, value)| !value.is_finite())?;
         Some(SessionError::Metric { stage: self.name.as_str().into(), metric, value })
     }
+}
+
+impl From<&DataSet> for DataReport {
+    fn from(set: &DataSet) -> Self {
+        DataReport {
+            name: set.name.clone(),
+            provenance: set.provenance.to_string(),
+            synthetic: set.is_synthetic(),
+            stands_in_for: set.stands_in_for().map(str::to_string),
+            note: set.note.clone(),
             rows: set.splits.iter().map(|(name, split)| (name.clone(), split.n_rows())).collect(),
         }
     }
