@@ -8,7 +8,6 @@ use crate::autotune::Tuning;
 use crate::tensor::HostTensor;
 use engine_core::codegen::{CodegenError, FailedAssertion};
 use engine_core::diag::Span;
-use engine_core::codegen::{CodegenError, FailedAssertion};
 use engine_core::fusion::Abilities;
 use engine_core::ir::{Requirement, written_path};
 use engine_core::plan::{Buffer, Plan};

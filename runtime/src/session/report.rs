@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::error::SessionError;
+use crate::autotune::Tuning;
 use crate::data::source::DataSet;
 use crate::tensor::HostTensor;
 

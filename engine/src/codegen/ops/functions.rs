@@ -9,7 +9,7 @@ use crate::codegen::ir::builder::{Code, F32, F64, I32, U32, U64};
 use crate::codegen::ops::doubles;
 use crate::codegen::ops::large_angles;
 use crate::ir::Unary;
-use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};
+use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable};
 
 /// Whether it is one of the functions here.
 pub fn has(op: Unary) -> bool {
@@ -421,6 +421,28 @@ pub fn times_zero(code: &mut Code, x: Variable, zero: Variable) -> Variable {
     code.select(is_undefined, nan, signed)
 }
 
+/// `a/b` of `f32`. WGSL promises a quotient only for divisors up to 2¹²⁶: beyond, the inverse of a divisor is subnormal, and
+/// a GPU that multiplies by it may say 0. Both are scaled by a quarter there.
+pub fn quotient(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    if is_below(b, LARGEST_DIVISOR) {
+        return code.bin(Arithmetic::Div, a, b);
+    }
+    let [largest, quarter, one] = [LARGEST_DIVISOR, 0.25, 1.0].map(|value| code.float(F32, value));
+    let size = code.un(Arithmetic::Abs, b);
+    let is_large = code.cmp(Comparison::Greater, size, largest);
+    let scale = code.select(is_large, quarter, one);
+    let [a, b] = [a, b].map(|x| code.bin(Arithmetic::Mul, x, scale));
+    code.bin(Arithmetic::Div, a, b)
+}
+
+/// 2¹²⁶
+const LARGEST_DIVISOR: f64 = 8.507_059_173_023_462e37;
+
+/// Whether it is a constant of at most that size.
+fn is_below(x: Variable, size: f64) -> bool {
+    matches!(x.as_const(), Some(ConstantValue::Float(value)) if value.abs() <= size)
+}
+
 /// `x/0` for a constant zero of either sign, which a language may take for anything: infinite, NaN for 0 and NaN.
 pub fn over_zero(code: &mut Code, x: Variable, zero: Variable) -> Variable {
     let zero = code.mutable(zero);
@@ -518,8 +540,8 @@ fn digits_divided(
 }
 
 /// `dividend · 2^distance mod divisor` by long division, one bit at a time, of a dividend of `n_bits` bits. Kernels with
-/// [`digits_divided`] in words of 64 bits ran without end through NVIDIA's Vulkan driver (580, on an H100). The cause is
-/// not known, and this form has not been tried on that driver yet.
+/// [`digits_divided`] in words of 64 bits ran without end through NVIDIA's Vulkan driver (580, on an H100), for a cause that
+/// is not known. This form ends there and is right at the ends of the type.
 fn bits_divided(
     code: &mut Code,
     dividend: Variable,

@@ -4,6 +4,14 @@ use crate::codegen::ir::builder::{Code, I64, U32, U64};
 use crate::ir::Binary;
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable};
 
+/// What is left of a divided by b, with the sign of a, for signed numbers. SPIR-V's own remainder is undefined where a
+/// number is negative: NVIDIA's driver says that -1 % -2 is 1. Its division is defined.
+pub fn remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
+    let quotient = code.bin(Arithmetic::Div, a, b);
+    let multiple = code.bin(Arithmetic::Mul, quotient, b);
+    code.bin(Arithmetic::Sub, a, multiple)
+}
+
 /// aᵇ by repeated squaring; products wrap. For a negative exponent it is the inverse, truncated; that of 0 is 0.
 pub fn power(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let (elem, word) = (a.elem_type(), word_of(a));

@@ -171,8 +171,12 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         Binary::Mul if is_zero(a) && !code.target.has_exact_functions => functions::times_zero(code, b, a),
         Binary::Mul => code.bin(Arithmetic::Mul, a, b),
         Binary::Div if is_zero(b) && !code.target.has_exact_functions => functions::over_zero(code, a, b),
+        Binary::Div if a.elem_type() == F32 && !code.target.has_exact_functions => {
+            functions::quotient(code, a, b)
+        }
         Binary::Div => code.bin(Arithmetic::Div, a, b),
         Binary::Rem if float => functions::remainder(code, a, b),
+        Binary::Rem if is_signed(a) && !code.target.has_exact_functions => integers::remainder(code, a, b),
         // CubeCL's `Modulo` is C's `%`: the sign of a.
         Binary::Rem => code.bin(Arithmetic::Modulo, a, b),
         Binary::Pow if float && !code.target.has_exact_functions => functions::pow(code, a, b),
@@ -186,6 +190,10 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         Binary::Xor => code.bit(Bitwise::BitwiseXor, a, b),
         Binary::Shl | Binary::Shr => integers::shift(code, op, a, b),
     })
+}
+
+fn is_signed(x: Variable) -> bool {
+    matches!(x.elem_type(), ElemType::Int(_))
 }
 
 /// a ≠ b, also if either is NaN, which a language may take for equal.
