@@ -1,20 +1,22 @@
 //! From kernels to a plan: state in place, streams, then memory.
 
-use super::memory::{Need, place};
-use super::schedule::{Before, Scheduled, dependencies, finished_before, schedule};
-use super::{Assertion, Buffer, BufferId, Launch, Place, Plan, Precision};
+use super::memory::{Life, Need, place};
+use super::schedule::{Before, Clocks, Scheduled, after, schedule};
+use super::slots::Slots;
+use super::users::Users;
+use super::{Buffer, BufferId, Assertion, Launch, Place, Plan, Precision};
 use crate::diag::Span;
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, Use};
 use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
 use crate::rules::Numerics;
-use petgraph::graph::NodeIndex;
-use petgraph::visit::Dfs;
+use crate::work::steps;
 use std::collections::{HashMap, HashSet};
 
 /// Plans the kernels of a simplified primitive graph for `n_streams` streams.
 pub fn plan(graph: &Graph, kernels: Vec<Kernel>, n_streams: usize) -> Plan {
     let kernels: Vec<Kernel> = kernels.into_iter().filter(has_work).collect();
-    let mut planner = Planner { graph, kernels, in_place: HashMap::new() };
+    let users = Users::new(&kernels);
+    let mut planner = Planner { graph, kernels, users, in_place: HashMap::new() };
     planner.link_state();
     let before = planner.before();
     let order = schedule(&planner.kernels, &before, n_streams.max(1));
@@ -66,6 +68,7 @@ fn has_work(kernel: &Kernel) -> bool {
 struct Planner<'g> {
     graph: &'g Graph,
     kernels: Vec<Kernel>,
+    users: Users,
     /// Next states that take the place of the state they follow.
     in_place: HashMap<Value, Value>,
 }
@@ -74,59 +77,51 @@ impl Planner<'_> {
     // ---- State.
 
     fn link_state(&mut self) {
+        let mut after = after(&self.before());
         for link in &self.graph.state {
-            if self.updates_in_place(link) {
-                self.in_place.insert(link.next, Value::of(link.input));
-            }
+            let Some(writer) = self.updates_in_place(link, &after) else { continue };
+            self.in_place.insert(link.next, Value::of(link.input));
+            self.first(writer, Value::of(link.input)).for_each(|first| after[first].push(writer));
         }
-        let copies: Vec<Kernel> = self
-            .graph
-            .state
-            .iter()
-            .filter(|link| link.next != Value::of(link.input))
-            .filter(|link| self.in_place.get(&link.next) != Some(&Value::of(link.input)))
-            .map(|link| self.copy(link))
-            .collect();
-        self.kernels.extend(copies);
+        let copied = self.graph.state.iter().filter(|link| {
+            let state = Value::of(link.input);
+            link.next != state && self.in_place.get(&link.next) != Some(&state)
+        });
+        for copy in copied.map(|link| self.copy(link)).collect::<Vec<_>>() {
+            self.users.add(self.kernels.len(), &copy);
+            self.kernels.push(copy);
+        }
     }
 
-    /// Whether the next state can be written over the old one: its kernel reads at most its own elements of the old
-    /// one, and whoever else reads the old one, or checks anything, can do so before.
-    fn updates_in_place(&self, link: &StateLink) -> bool {
+    /// The kernel that writes the next state, if it can write over the old one: it reads at most its own elements of the
+    /// old one, and all others that read the old one, or check anything, can run before. `after` says which kernels wait
+    /// for each, with the orders that in-place updates have imposed so far.
+    fn updates_in_place(&self, link: &StateLink, after: &[Vec<usize>]) -> Option<usize> {
         let state = Value::of(link.input);
-        let Some(writer) = self.writer(link.next) else { return false };
-        let readers = self.readers(state);
+        let writer = self.users.writer(link.next)?;
+        let is_reader = self.users.readers(state).contains(&writer);
         if self.in_place.contains_key(&link.next)
-            || (readers.contains(&writer) && !reads_own_elements(&self.kernels[writer], state, link.next))
+            || (is_reader && !reads_own_elements(&self.kernels[writer], state, link.next))
         {
-            return false;
+            return None;
         }
-        let is_after = self.after(writer);
-        !readers.into_iter().chain(self.checkers()).any(|id| id != writer && is_after[id])
-    }
-
-    /// Kernels that may end the run: what they find must not come after a state has been overwritten.
-    fn checkers(&self) -> impl Iterator<Item = usize> {
-        (0..self.kernels.len()).filter(|&id| self.kernels[id].has_checks())
-    }
-
-    fn writer(&self, value: Value) -> Option<usize> {
-        self.kernels.iter().position(|kernel| uses(kernel, value, Use::Write))
-    }
-
-    fn readers(&self, value: Value) -> Vec<usize> {
-        (0..self.kernels.len()).filter(|&id| uses(&self.kernels[id], value, Use::Read)).collect()
-    }
-
-    /// By kernel: whether it is this one or must run after it, with the orders that in-place updates have imposed so far.
-    fn after(&self, kernel: usize) -> Vec<bool> {
-        let before = dependencies(&self.before());
-        let mut is_after = vec![false; self.kernels.len()];
-        let mut search = Dfs::new(&before, NodeIndex::new(kernel));
-        while let Some(found) = search.next(&before) {
-            is_after[found.index()] = true;
+        let first: HashSet<usize> = self.first(writer, state).collect();
+        let (mut open, mut seen) = (vec![writer], HashSet::from([writer]));
+        while let Some(kernel) = open.pop() {
+            steps(1);
+            if first.contains(&kernel) {
+                return None;
+            }
+            open.extend(after[kernel].iter().filter(|&&next| seen.insert(next)));
         }
-        is_after
+        Some(writer)
+    }
+
+    /// Kernels that must run before `writer` overwrites a state: those that read it, and those that may end the run, since
+    /// what they find must not come after a state has been overwritten.
+    fn first(&self, writer: usize, state: Value) -> impl Iterator<Item = usize> {
+        let first = self.users.readers(state).iter().chain(self.users.checkers());
+        first.copied().filter(move |&kernel| kernel != writer)
     }
 
     /// A kernel that copies a next state to where the state lives, after all who read the old one.
@@ -158,18 +153,19 @@ impl Planner<'_> {
         for (id, kernel) in self.kernels.iter().enumerate() {
             for operand in &kernel.operands {
                 match operand.usage {
-                    Use::Read => before[id].extend(
-                        self.writer(operand.value).filter(|&w| w != id && !self.is_state(operand.value)),
-                    ),
+                    Use::Read => {
+                        let writer = self.users.writer(operand.value);
+                        before[id].extend(writer.filter(|&w| w != id && !self.is_state(operand.value)));
+                    }
                     Use::Write => {
                         let old = self.in_place.get(&operand.value).copied().unwrap_or(operand.value);
                         if self.is_state(old) {
-                            let first = self.readers(old).into_iter().chain(self.checkers());
-                            before[id].extend(first.filter(|&other| other != id));
+                            before[id].extend(self.first(id, old));
                         }
                     }
                 }
             }
+            steps(before[id].len());
             before[id].sort_unstable();
             before[id].dedup();
         }
@@ -183,30 +179,27 @@ impl Planner<'_> {
     // ---- Buffers.
 
     fn finish(self, order: Vec<Scheduled>, n_streams: usize) -> Plan {
-        let finished = finished_before(&order);
-        let mut slots = self.slots(&order);
-        self.reuse_dying(&order, &finished, &mut slots);
-        let workspaces = order.iter().enumerate().map(|(at, launch)| self.workspace(at, launch.kernel));
+        let clocks = Clocks::new(&order, n_streams);
+        let mut slots = self.slots(&order, &clocks);
+        self.reuse_dying(&order, &clocks, &mut slots);
+        let workspaces =
+            order.iter().enumerate().map(|(at, launch)| self.workspace(at, launch.kernel, &clocks));
         let needs: Vec<Need> =
             slots.needs.iter().map(|(_, need)| need.clone()).chain(workspaces.clone()).collect();
-        let (offsets, arena_bytes) = place(&needs, &finished);
+        let (offsets, arena_bytes) = place(&needs, &clocks);
         let (offsets, workspace_offsets) = offsets.split_at(slots.needs.len());
         let last = order.len().saturating_sub(1);
         let mut buffers: Vec<Buffer> = vec![];
         let mut id_of_slot = vec![];
         for ((value, need), &offset) in slots.needs.iter().zip(offsets) {
-            let end = if need.is_output { last } else { need.uses.iter().copied().max().unwrap_or(0) };
-            let life = (need.uses.iter().copied().min().unwrap_or(0), end);
+            let (start, end) = need.life.span.unwrap_or((0, 0));
+            let life = (start, if need.is_output { last } else { end });
             id_of_slot.push(buffers.len());
             let (name, ty) = (self.graph.name_of(*value).clone(), self.graph.ty(*value).clone());
             buffers.push(Buffer { name, ty, place: Place::Arena(offset), life });
         }
-        let mut values: Vec<(Value, BufferId)> = slots
-            .of
-            .iter()
-            .filter(|(_, slot)| slot.1)
-            .map(|(value, slot)| (*value, id_of_slot[slot.0]))
-            .collect();
+        let mut values: Vec<(Value, BufferId)> =
+            slots.of.iter().map(|(value, &slot)| (*value, id_of_slot[slot])).collect();
         for (node, kind) in self.graph.inputs() {
             let name = self.graph.nodes[node].name().clone();
             let ty = self.graph.ty(Value::of(node)).clone();
@@ -255,92 +248,63 @@ impl Planner<'_> {
     }
 
     /// Scratch that a kernel needs at its launch and never again.
-    fn workspace(&self, at: usize, kernel: usize) -> Need {
-        Need { bytes: self.kernels[kernel].workspace_bytes(), uses: vec![at], is_output: false }
+    fn workspace(&self, at: usize, kernel: usize, clocks: &Clocks) -> Need {
+        let mut life = Life::unused(clocks.launches.len());
+        life.extend(at, clocks);
+        Need { bytes: self.kernels[kernel].workspace_bytes(), life, is_output: false }
     }
 
     /// One slot of the arena for every value that a kernel writes elsewhere than over a state.
-    fn slots(&self, order: &[Scheduled]) -> Slots {
-        let mut slots = Slots::default();
+    fn slots(&self, order: &[Scheduled], clocks: &Clocks) -> Slots {
+        let outputs: HashSet<Value> = self.graph.outputs.iter().map(|(_, value)| *value).collect();
+        let mut slots = Slots::new(clocks.launches.len());
         for (at, launch) in order.iter().enumerate() {
             for operand in &self.kernels[launch.kernel].operands {
                 let value = operand.value;
                 if self.is_state(value) || self.in_place.contains_key(&value) {
                     continue;
                 }
-                let is_output = self.graph.outputs.iter().any(|(_, output)| *output == value);
-                let slot = slots.of.entry(value).or_insert_with(|| {
-                    let need = Need { bytes: operand.ty.bytes(), uses: vec![], is_output };
-                    slots.needs.push((value, need));
-                    (slots.needs.len() - 1, true)
-                });
-                slots.needs[slot.0].1.uses.push(at);
+                let slot = slots.slot_of(value, operand.ty.bytes(), outputs.contains(&value));
+                slots.needs[slot].1.life.extend(at, clocks);
             }
         }
         // An empty output is not written by any kernel but still has a name.
         for (_, output) in &self.graph.outputs {
-            if !slots.of.contains_key(output)
-                && !self.is_state(*output)
-                && !self.in_place.contains_key(output)
-            {
-                slots.of.insert(*output, (slots.needs.len(), true));
-                slots.needs.push((*output, Need { bytes: 0, uses: vec![], is_output: true }));
+            if !self.is_state(*output) && !self.in_place.contains_key(output) {
+                slots.slot_of(*output, 0, true);
             }
         }
         slots
     }
 
     /// A map that is the last to use one of its operands writes its result over it.
-    fn reuse_dying(&self, order: &[Scheduled], finished: &[Vec<bool>], slots: &mut Slots) {
+    fn reuse_dying(&self, order: &[Scheduled], clocks: &Clocks, slots: &mut Slots) {
         for (at, launch) in order.iter().enumerate() {
             let kernel = &self.kernels[launch.kernel];
             for written in kernel.operands.iter().filter(|operand| operand.usage == Use::Write) {
-                let Some(&(target, _)) = slots.of.get(&written.value) else { continue };
-                let dying =
-                    kernel.operands.iter().filter(|operand| operand.usage == Use::Read).find_map(|operand| {
-                        let &(slot, _) = slots.of.get(&operand.value)?;
-                        let need = &slots.needs[slot].1;
-                        let is_last =
-                            !need.is_output && need.uses.iter().all(|&u| u == at || finished[at][u]);
-                        let fits = slot != target && need.bytes == written.ty.bytes() && need.bytes > 0;
-                        // Outputs are read back by the type of their buffer, which is that of its first value.
-                        let is_typed = !slots.needs[target].1.is_output
-                            || *self.graph.ty(slots.needs[slot].0) == written.ty;
-                        (is_last
-                            && fits
-                            && is_typed
-                            && operand.ty.dtype.size() == written.ty.dtype.size()
-                            && reads_own_elements(kernel, operand.value, written.value))
-                        .then_some(slot)
-                    });
+                let Some(&target) = slots.of.get(&written.value) else { continue };
+                let mut reads = kernel.operands.iter().filter(|operand| operand.usage == Use::Read);
+                let dying = reads.find_map(|operand| {
+                    let &slot = slots.of.get(&operand.value)?;
+                    let need = &slots.needs[slot].1;
+                    let is_last = !need.is_output && need.life.ends_with(at, clocks);
+                    let fits = slot != target && need.bytes == written.ty.bytes() && need.bytes > 0;
+                    // Outputs are read back by the type of their buffer, which is that of its first value.
+                    let is_typed =
+                        !slots.needs[target].1.is_output || *self.graph.ty(slots.needs[slot].0) == written.ty;
+                    (is_last
+                        && fits
+                        && is_typed
+                        && operand.ty.dtype.size() == written.ty.dtype.size()
+                        && reads_own_elements(kernel, operand.value, written.value))
+                    .then_some(slot)
+                });
                 if let Some(slot) = dying {
                     slots.join(slot, target);
                 }
             }
         }
     }
-}
-
-/// Arena slots under construction: by value, its slot and whether it holds data.
-#[derive(Default)]
-struct Slots {
-    of: HashMap<Value, (usize, bool)>,
-    needs: Vec<(Value, Need)>,
-}
-
-impl Slots {
-    /// `target` moves into `slot`; its own becomes empty.
-    fn join(&mut self, slot: usize, target: usize) {
-        let need =
-            std::mem::replace(&mut self.needs[target].1, Need { bytes: 0, uses: vec![], is_output: false });
-        self.needs[slot].1.uses.extend(need.uses);
-        self.needs[slot].1.is_output |= need.is_output;
-        self.of.values_mut().filter(|known| known.0 == target).for_each(|known| known.0 = slot);
-    }
-}
-
-fn uses(kernel: &Kernel, value: Value, usage: Use) -> bool {
-    kernel.operands.iter().any(|operand| operand.value == value && operand.usage == usage)
 }
 
 /// Whether each point of a map that reads an element of `value` writes that element of `written`, and nothing reads

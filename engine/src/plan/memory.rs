@@ -1,61 +1,182 @@
 //! Memory: one arena, placed by liveness over the partial order of launches.
 
+use super::intervals::Intervals;
+use super::occupied::Occupied;
+use super::schedule::Clocks;
+use std::ops::Range;
+
 /// Offsets are multiples of this: a GPU's widest loads and a CPU's cache lines want it.
 pub const ALIGNMENT: usize = 256;
 
-/// A buffer to be placed: its size and the launches that touch it.
+/// A buffer to be placed.
 #[derive(Clone, Debug)]
 pub struct Need {
     /// Bytes.
     pub bytes: usize,
-    /// Launches that write or read it; the first writes it.
-    pub uses: Vec<usize>,
+    /// When it is used.
+    pub life: Life,
     /// Whether it must survive the last launch.
     pub is_output: bool,
 }
 
-/// Byte offsets for all needs, and the bytes of the arena. `finished[i][j]` says that launch j has finished before
-/// launch i starts: only then may i overwrite what j was the last to use.
-pub fn place(needs: &[Need], finished: &[Vec<bool>]) -> (Vec<usize>, usize) {
+/// The launches that write or read a buffer, as far as others have to be before or after them all.
+#[derive(Clone, Debug)]
+pub struct Life {
+    /// First and last launch; the first writes it. None if no launch uses it.
+    pub span: Option<(usize, usize)>,
+    /// By stream: how many launches have finished when all uses have.
+    end: Vec<usize>,
+    /// By stream: how many launches have finished before any use starts.
+    start: Vec<usize>,
+}
+
+impl Life {
+    /// Of a buffer that no launch uses.
+    pub fn unused(n_streams: usize) -> Life {
+        Life { span: None, end: vec![0; n_streams], start: vec![usize::MAX; n_streams] }
+    }
+
+    /// A launch uses the buffer, too.
+    pub fn extend(&mut self, at: usize, clocks: &Clocks) {
+        let (stream, number) = clocks.place[at];
+        self.end[stream] = self.end[stream].max(number + 1);
+        self.start.iter_mut().zip(&clocks.finished[at]).for_each(|(slot, &n)| *slot = n.min(*slot));
+        self.span = Some(self.span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
+    }
+
+    /// What uses the other buffer uses this one, too.
+    pub fn join(&mut self, other: &Life) {
+        self.end.iter_mut().zip(&other.end).for_each(|(slot, &n)| *slot = n.max(*slot));
+        self.start.iter_mut().zip(&other.start).for_each(|(slot, &n)| *slot = n.min(*slot));
+        self.span = match (self.span, other.span) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (span, None) | (None, span) => span,
+        };
+    }
+
+    /// Whether all uses but launch `at` itself have finished before that launch.
+    pub fn ends_with(&self, at: usize, clocks: &Clocks) -> bool {
+        let (own, number) = clocks.place[at];
+        let before = clocks.finished[at].iter().enumerate();
+        before
+            .map(|(stream, &n)| if stream == own { number + 1 } else { n })
+            .zip(&self.end)
+            .all(|(n, &end)| end <= n)
+    }
+
+    /// Whether all uses have finished before any of the other's starts.
+    fn is_before(&self, other: &Life) -> bool {
+        self.end.iter().zip(&other.start).all(|(end, start)| end <= start)
+    }
+
+    /// The first launch that may run while the buffer is in use or before.
+    fn earliest(&self, clocks: &Clocks) -> usize {
+        let firsts = self.start.iter().zip(&clocks.launches).filter_map(|(&n, launches)| launches.get(n));
+        firsts.min().copied().unwrap_or(usize::MAX)
+    }
+}
+
+/// Byte offsets for all needs, and the bytes of the arena. A buffer may lie over another one whose last use has finished
+/// before.
+pub fn place(needs: &[Need], clocks: &Clocks) -> (Vec<usize>, usize) {
     let bytes: Vec<usize> = needs.iter().map(|need| need.bytes).collect();
-    let offsets = offsets(&bytes, |a, b| conflict(&needs[a], &needs[b], finished), usize::MAX);
+    let mut arena = Arena::new(needs, clocks);
+    let mut offsets = vec![0; needs.len()];
+    for buffer in largest_first(&bytes) {
+        let taken = arena.taken(buffer, &offsets);
+        offsets[buffer] = best_gap(taken, bytes[buffer], usize::MAX);
+        arena.add(buffer, offsets[buffer]);
+    }
     let end = offsets.iter().zip(bytes).map(|(offset, bytes)| offset + bytes).max().unwrap_or(0);
     (offsets, end)
+}
+
+/// What has been placed so far. Buffers that have a launch between their first and last uses in common conflict; others do
+/// if the streams leave open which is used first.
+struct Arena<'n> {
+    needs: &'n [Need],
+    /// By buffer: its first and last launch; the end of the plan for outputs.
+    spans: Vec<(usize, usize)>,
+    /// By buffer: the launches before its first that may run beside it.
+    beside: Vec<Range<usize>>,
+    by_span: Occupied,
+    by_end: Intervals,
+    by_beside: Intervals,
+}
+
+impl Arena<'_> {
+    fn new<'n>(needs: &'n [Need], clocks: &Clocks) -> Arena<'n> {
+        let n_launches = clocks.place.len();
+        let span = |need: &Need| {
+            let (first, last) = need.life.span.unwrap_or((0, 0));
+            (first, if need.is_output { n_launches.saturating_sub(1) } else { last })
+        };
+        let spans: Vec<(usize, usize)> = needs.iter().map(span).collect();
+        let beside = needs.iter().zip(&spans).map(|(need, span)| need.life.earliest(clocks)..span.0);
+        let beside: Vec<Range<usize>> = beside.collect();
+        let ends: Vec<(usize, usize)> = spans.iter().map(|&(_, last)| (last, last)).collect();
+        let times: Vec<(usize, usize)> =
+            beside.iter().map(|launches| (launches.start, launches.end.saturating_sub(1))).collect();
+        let (by_end, by_beside) = (Intervals::new(&ends), Intervals::new(&times));
+        Arena { needs, spans, beside, by_span: Occupied::new(n_launches), by_end, by_beside }
+    }
+
+    /// Ranges that a buffer cannot have.
+    fn taken(&self, buffer: usize, offsets: &[usize]) -> Vec<(usize, usize)> {
+        let mut taken = self.by_span.during(self.spans[buffer]);
+        let (last, beside) = (self.spans[buffer].1, &self.beside[buffer]);
+        let mut unsure = self.by_beside.meeting((last, last));
+        if !beside.is_empty() {
+            unsure.extend(self.by_end.meeting((beside.start, beside.end - 1)));
+        }
+        let needs = &self.needs;
+        unsure.retain(|&other| conflict(&needs[buffer], &needs[other]));
+        taken.extend(unsure.iter().map(|&other| (offsets[other], offsets[other] + needs[other].bytes)));
+        taken
+    }
+
+    fn add(&mut self, buffer: usize, offset: usize) {
+        self.by_span.add(self.spans[buffer], (offset, offset + self.needs[buffer].bytes));
+        self.by_end.add(buffer);
+        if !self.beside[buffer].is_empty() {
+            self.by_beside.add(buffer);
+        }
+    }
 }
 
 /// Byte offsets for buffers of so many bytes, those that conflict apart. None reaches over a multiple of `page`, itself one
 /// of [`ALIGNMENT`], except what is larger than a page.
 pub fn offsets(bytes: &[usize], conflict: impl Fn(usize, usize) -> bool, page: usize) -> Vec<usize> {
-    let mut by_size: Vec<usize> = (0..bytes.len()).collect();
-    by_size.sort_by_key(|&i| std::cmp::Reverse(bytes[i]));
     let mut offsets = vec![0; bytes.len()];
     let mut placed: Vec<usize> = vec![];
-    for buffer in by_size {
-        let mut taken: Vec<(usize, usize)> = placed
-            .iter()
-            .filter(|&&other| bytes[other] > 0 && conflict(buffer, other))
-            .map(|&other| (offsets[other], offsets[other] + bytes[other]))
-            .collect();
-        taken.sort_unstable();
-        offsets[buffer] = best_gap(&taken, bytes[buffer], page);
+    for buffer in largest_first(bytes) {
+        let others = placed.iter().filter(|&&other| conflict(buffer, other));
+        let taken = others.map(|&other| (offsets[other], offsets[other] + bytes[other])).collect();
+        offsets[buffer] = best_gap(taken, bytes[buffer], page);
         placed.push(buffer);
     }
     offsets
 }
 
+/// Buffers that are not empty, in the order in which they get a place.
+fn largest_first(bytes: &[usize]) -> Vec<usize> {
+    let mut buffers: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] > 0).collect();
+    buffers.sort_by_key(|&i| std::cmp::Reverse(bytes[i]));
+    buffers
+}
+
 /// Whether two buffers may be alive at the same time.
-fn conflict(a: &Need, b: &Need, finished: &[Vec<bool>]) -> bool {
-    let over_before = |x: &Need, y: &Need| {
-        !x.is_output && x.uses.iter().all(|&last| y.uses.iter().all(|&first| finished[first][last]))
-    };
+fn conflict(a: &Need, b: &Need) -> bool {
+    let over_before = |x: &Need, y: &Need| !x.is_output && x.life.is_before(&y.life);
     !over_before(a, b) && !over_before(b, a)
 }
 
 /// The smallest gap between taken ranges that is large enough, else the first place past them all.
-fn best_gap(taken: &[(usize, usize)], bytes: usize, page: usize) -> usize {
+fn best_gap(mut taken: Vec<(usize, usize)>, bytes: usize, page: usize) -> usize {
+    taken.sort_unstable();
     let mut best: Option<(usize, usize)> = None;
     let mut start = 0;
-    for &(low, high) in taken {
+    for (low, high) in taken {
         let at = within_page(start, bytes, page);
         if low >= at + bytes && best.is_none_or(|(gap, _)| low - start < gap) {
             best = Some((low - start, at));

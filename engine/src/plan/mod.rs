@@ -1,11 +1,15 @@
 //! The plan: kernels in launch order on streams, and one arena for all intermediate buffers.
 
 mod build;
+mod intervals;
 mod memory;
+mod occupied;
 mod schedule;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod text;
+mod users;
 mod verify;
 
 pub use build::{plan, separate_states};

@@ -1,8 +1,8 @@
 //! Launch order: list scheduling over the kernel DAG by critical path.
 
 use crate::fusion::Kernel;
-use petgraph::algo::toposort;
-use petgraph::graph::{DiGraph, NodeIndex};
+use crate::work::steps;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Dependencies between kernels: by kernel, which must have finished before.
 pub type Before = Vec<Vec<usize>>;
@@ -25,12 +25,16 @@ const SECONDS_PER_LAUNCH: f64 = 2e-6;
 
 /// Orders the kernels and spreads them over streams.
 pub fn schedule(kernels: &[Kernel], before: &Before, n_streams: usize) -> Vec<Scheduled> {
-    let urgency = critical_paths(kernels, before);
+    let after = after(before);
+    let urgency = critical_paths(kernels, before, &after);
+    let mut waiting: Vec<usize> = before.iter().map(Vec::len).collect();
+    let mut ready = Ready::default();
+    (0..kernels.len()).filter(|&kernel| waiting[kernel] == 0).for_each(|kernel| ready.add(kernel, &urgency));
     let mut done_at = vec![f64::NAN; kernels.len()];
     let mut position = vec![usize::MAX; kernels.len()];
     let mut free_at = vec![0.0f64; n_streams];
     let mut order: Vec<Scheduled> = vec![];
-    while let Some(kernel) = most_urgent(&urgency, before, &done_at) {
+    while let Some(kernel) = ready.take_most_urgent() {
         let ready_at = before[kernel].iter().map(|&b| done_at[b]).fold(0.0, f64::max);
         let stream = best_stream(kernel, before, &order, &position, &free_at, ready_at);
         let start = ready_at.max(free_at[stream]);
@@ -39,8 +43,62 @@ pub fn schedule(kernels: &[Kernel], before: &Before, n_streams: usize) -> Vec<Sc
         position[kernel] = order.len();
         let waits = waits(kernel, stream, before, &order, &position);
         order.push(Scheduled { kernel, stream, waits });
+        for &next in &after[kernel] {
+            waiting[next] -= 1;
+            if waiting[next] == 0 {
+                ready.add(next, &urgency);
+            }
+        }
     }
     order
+}
+
+/// Dependencies the other way round: by kernel, those that wait for it, ascending.
+pub fn after(before: &Before) -> Vec<Vec<usize>> {
+    let mut after = vec![vec![]; before.len()];
+    for (kernel, list) in before.iter().enumerate() {
+        list.iter().for_each(|&b| after[b].push(kernel));
+    }
+    after
+}
+
+/// Kernels that could start, by urgency. Urgencies are positive, so their bits ascend as they do.
+#[derive(Default)]
+struct Ready(BTreeMap<u64, BTreeSet<usize>>);
+
+impl Ready {
+    fn add(&mut self, kernel: usize, urgency: &[f64]) {
+        self.0.entry(urgency[kernel].to_bits()).or_default().insert(kernel);
+    }
+
+    /// Takes the first kernel that no later one exceeds in urgency by more than rounding: the order must not depend on
+    /// rounding elsewhere.
+    fn take_most_urgent(&mut self) -> Option<usize> {
+        // Only the first kernel of each urgency counts, and only urgencies without a gap up to the largest.
+        let mut near: Vec<(usize, f64)> = vec![];
+        for (&bits, kernels) in self.0.iter().rev() {
+            let urgency = f64::from_bits(bits);
+            if near.last().is_some_and(|&(_, last)| exceeds(last, urgency)) {
+                break;
+            }
+            near.extend(kernels.first().map(|&kernel| (kernel, urgency)));
+            steps(1);
+        }
+        near.sort_unstable_by_key(|&(kernel, _)| kernel);
+        let most_urgent =
+            |best: (usize, f64), next: (usize, f64)| if exceeds(next.1, best.1) { next } else { best };
+        let (kernel, urgency) = near.into_iter().reduce(most_urgent)?;
+        let kernels = self.0.get_mut(&urgency.to_bits())?;
+        kernels.remove(&kernel);
+        if kernels.is_empty() {
+            self.0.remove(&urgency.to_bits());
+        }
+        Some(kernel)
+    }
+}
+
+fn exceeds(urgency: f64, other: f64) -> bool {
+    urgency > other * (1.0 + 1e-9)
 }
 
 fn seconds(kernel: &Kernel) -> f64 {
@@ -49,35 +107,27 @@ fn seconds(kernel: &Kernel) -> f64 {
 }
 
 /// By kernel: time from its start to the end of the longest chain that it begins.
-fn critical_paths(kernels: &[Kernel], before: &Before) -> Vec<f64> {
-    let after = dependencies(before);
-    let order = toposort(&after, None).unwrap_or_else(|circle| {
-        crate::bug!("kernels wait for each other, {:?} for itself", circle.node_id())
-    });
+fn critical_paths(kernels: &[Kernel], before: &Before, after: &[Vec<usize>]) -> Vec<f64> {
     let mut path = vec![0.0; kernels.len()];
-    for kernel in order.into_iter().rev() {
-        let rest = after.neighbors(kernel).map(|next| path[next.index()]).fold(0.0, f64::max);
-        path[kernel.index()] = seconds(&kernels[kernel.index()]) + rest;
+    let mut waiting: Vec<usize> = after.iter().map(Vec::len).collect();
+    let mut open: Vec<usize> = (0..kernels.len()).filter(|&kernel| waiting[kernel] == 0).collect();
+    let mut n_done = 0;
+    while let Some(kernel) = open.pop() {
+        let rest = after[kernel].iter().map(|&next| path[next]).fold(0.0, f64::max);
+        path[kernel] = seconds(&kernels[kernel]) + rest;
+        n_done += 1;
+        for &first in &before[kernel] {
+            waiting[first] -= 1;
+            if waiting[first] == 0 {
+                open.push(first);
+            }
+        }
+    }
+    if n_done < kernels.len() {
+        let in_circle = waiting.iter().position(|&n| n > 0).map(|kernel| &kernels[kernel].name);
+        crate::bug!("kernels wait for each other, {in_circle:?} for itself");
     }
     path
-}
-
-/// The kernels as a graph whose edges lead to those that have to wait.
-pub fn dependencies(before: &Before) -> DiGraph<(), ()> {
-    let mut graph = DiGraph::new();
-    let nodes: Vec<NodeIndex> = before.iter().map(|_| graph.add_node(())).collect();
-    for (kernel, list) in before.iter().enumerate() {
-        list.iter().for_each(|&b| _ = graph.add_edge(nodes[b], nodes[kernel], ()));
-    }
-    graph
-}
-
-fn most_urgent(urgency: &[f64], before: &Before, done_at: &[f64]) -> Option<usize> {
-    let ready =
-        |&kernel: &usize| done_at[kernel].is_nan() && before[kernel].iter().all(|&b| !done_at[b].is_nan());
-    let ready = (0..urgency.len()).filter(ready);
-    // Ties go to the earlier kernel: the order must not depend on rounding elsewhere.
-    ready.reduce(|best, next| if urgency[next] > urgency[best] * (1.0 + 1e-9) { next } else { best })
 }
 
 /// The stream that can start soonest; among equals the one of the latest dependency, which needs no event.
@@ -121,19 +171,37 @@ fn waits(
     latest
 }
 
-/// By position: whether another position is certain to have finished before it starts. Row `i`, column `j`: j before i.
-pub fn finished_before(order: &[Scheduled]) -> Vec<Vec<bool>> {
-    let mut finished: Vec<Vec<bool>> = vec![];
-    for (at, launch) in order.iter().enumerate() {
-        let mut row = vec![false; order.len()];
-        let on_stream = (0..at).rev().find(|&other| order[other].stream == launch.stream);
-        for previous in on_stream.into_iter().chain(launch.waits.iter().copied()) {
-            row[previous] = true;
-            for (slot, &known) in row.iter_mut().zip(&finished[previous]) {
-                *slot |= known;
+/// When launches have finished, as far as streams and waits tell: a vector clock for each launch.
+///
+/// Launches of a stream run one after the other. So a number for each stream says all: how many of its launches have
+/// finished.
+pub struct Clocks {
+    /// By launch: its stream, and how many launches of the stream come before it.
+    pub place: Vec<(usize, usize)>,
+    /// By launch and stream: how many launches of the stream have finished before it starts.
+    pub finished: Vec<Vec<usize>>,
+    /// By stream: its launches.
+    pub launches: Vec<Vec<usize>>,
+}
+
+impl Clocks {
+    /// The clocks of launches in their order.
+    pub fn new(order: &[Scheduled], n_streams: usize) -> Clocks {
+        let (place, finished) = Default::default();
+        let mut clocks = Clocks { place, finished, launches: vec![vec![]; n_streams] };
+        for (at, launch) in order.iter().enumerate() {
+            let on_stream = clocks.launches[launch.stream].last().copied();
+            let mut clock = vec![0; n_streams];
+            for previous in on_stream.into_iter().chain(launch.waits.iter().copied()) {
+                let known = clocks.finished[previous].iter();
+                clock.iter_mut().zip(known).for_each(|(slot, &known)| *slot = known.max(*slot));
+                let (stream, number) = clocks.place[previous];
+                clock[stream] = clock[stream].max(number + 1);
             }
+            clocks.place.push((launch.stream, clocks.launches[launch.stream].len()));
+            clocks.launches[launch.stream].push(at);
+            clocks.finished.push(clock);
         }
-        finished.push(row);
+        clocks
     }
-    finished
 }

@@ -2,7 +2,7 @@
 
 use super::Plan;
 use crate::fusion::Use;
-use crate::ir::{Graph, NodeOp, Value};
+use crate::ir::{Graph, NodeOp, Symbol, Value};
 use std::collections::HashSet;
 
 /// Checks that every kernel is launched once, that launches wait for earlier ones only, that each value is written
@@ -33,9 +33,10 @@ pub fn verify(graph: &Graph, plan: &Plan) -> Vec<String> {
     }
     let idle = launched.iter().position(|launched| !launched);
     problems.extend(idle.map(|kernel| format!("kernel `{}` is never launched", plan.kernels[kernel].name)));
+    let outputs: HashSet<&Symbol> = plan.outputs.iter().map(|(name, _)| name).collect();
     for (name, value) in &graph.outputs {
         let is_input = matches!(graph.nodes[value.node].op, NodeOp::Input(_));
-        if !is_input && !plan.outputs.iter().any(|(known, _)| known == name) {
+        if !is_input && !outputs.contains(name) {
             problems.push(format!("output `{name}` has no buffer"));
         }
     }

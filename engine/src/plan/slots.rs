@@ -1,0 +1,45 @@
+//! Which values share a place in the arena.
+
+use super::memory::{Life, Need};
+use crate::ir::Value;
+use std::collections::HashMap;
+
+/// Slots of the arena under construction.
+pub struct Slots {
+    /// By value: its slot.
+    pub of: HashMap<Value, usize>,
+    /// By slot: the value that it was made for, and what it needs; nothing once it has been joined to another.
+    pub needs: Vec<(Value, Need)>,
+    /// By slot: the values that it holds, one after the other.
+    values: Vec<Vec<Value>>,
+    n_streams: usize,
+}
+
+impl Slots {
+    /// None yet.
+    pub fn new(n_streams: usize) -> Slots {
+        Slots { of: HashMap::new(), needs: vec![], values: vec![], n_streams }
+    }
+
+    /// The slot of a value, which is made if it is new.
+    pub fn slot_of(&mut self, value: Value, bytes: usize, is_output: bool) -> usize {
+        if let Some(&slot) = self.of.get(&value) {
+            return slot;
+        }
+        self.needs.push((value, Need { bytes, life: Life::unused(self.n_streams), is_output }));
+        self.values.push(vec![value]);
+        self.of.insert(value, self.needs.len() - 1);
+        self.needs.len() - 1
+    }
+
+    /// `target` moves into `slot`; its own becomes empty.
+    pub fn join(&mut self, slot: usize, target: usize) {
+        let empty = Need { bytes: 0, life: Life::unused(self.n_streams), is_output: false };
+        let need = std::mem::replace(&mut self.needs[target].1, empty);
+        self.needs[slot].1.life.join(&need.life);
+        self.needs[slot].1.is_output |= need.is_output;
+        let values = std::mem::take(&mut self.values[target]);
+        values.iter().for_each(|&value| _ = self.of.insert(value, slot));
+        self.values[slot].extend(values);
+    }
+}
