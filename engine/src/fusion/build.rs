@@ -4,6 +4,7 @@ use super::attention;
 use super::body::BodyBuilder;
 use super::edges::{RealGraph, contract_extents};
 use super::groups::{FusionGroups, Kind, Place, row_domain};
+use super::order::GroupOrder;
 use super::scatter;
 use super::{
     Access, Class, Domain, FusedBody, FusedOp, Kernel, KernelBody, MatmulBody, MatrixOperand, OpaqueBody,
@@ -12,7 +13,7 @@ use super::{
 use crate::ir::{Contract, Graph, Literal, NodeId, NodeOp, Symbol, Value};
 use crate::op::KernelCall;
 use indexmap::IndexMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// One kernel per cluster, in an order that respects dependencies. Maps that differ only in their tensors become one
 /// segmented map if the settings say so.
@@ -346,47 +347,28 @@ struct Shape {
 }
 
 fn segmented(real: &RealGraph, kernels: Vec<Kernel>) -> Vec<Kernel> {
-    let successors = successors(&kernels);
-    // By kernel: the first kernel of the group that it belongs to.
-    let mut group: Vec<usize> = (0..kernels.len()).collect();
-    let mut heads: IndexMap<Shape, Vec<usize>> = IndexMap::new();
+    let mut order = GroupOrder::new(successors(&kernels));
+    // By shape: the first kernel of each group. Each of them needs the one before or is needed by it, or they would be
+    // one group.
+    let mut chains: HashMap<Shape, Vec<usize>> = HashMap::new();
     for (id, kernel) in kernels.iter().enumerate() {
         let Some(shape) = shape(real, kernel) else { continue };
-        let heads = heads.entry(shape).or_default();
-        match heads.iter().find(|&&head| !depends(&successors, &group, head, id)) {
-            Some(&head) => group[id] = head,
-            None => heads.push(id),
+        let chain = chains.entry(shape).or_default();
+        let start = chain.partition_point(|&head| order.leads(head, id));
+        let end = start + chain[start..].partition_point(|&head| !order.leads(id, head));
+        match chain[start..end].iter().min() {
+            Some(&head) => order.merge(&[head, id], head),
+            None => chain.insert(start, id),
         }
     }
     let mut groups: IndexMap<usize, Vec<Kernel>> = IndexMap::new();
-    for (id, kernel) in kernels.into_iter().enumerate() {
-        groups.entry(group[id]).or_default().push(kernel);
+    for (&group, kernel) in order.groups().iter().zip(kernels) {
+        groups.entry(group).or_default().push(kernel);
     }
     let join = |mut members: Vec<Kernel>| {
         if members.len() == 1 { members.remove(0) } else { join_segments(members) }
     };
     groups.into_values().map(join).collect()
-}
-
-/// Whether the group of `head` needs kernel `id` or the other way round, directly or through other groups.
-fn depends(successors: &[Vec<usize>], group: &[usize], head: usize, id: usize) -> bool {
-    let reaches = |from: usize, to: usize| {
-        let mut stack = vec![from];
-        let mut seen = vec![false; group.len()];
-        while let Some(current) = stack.pop() {
-            let members = (0..group.len()).filter(|&kernel| group[kernel] == current);
-            for next in members.flat_map(|kernel| &successors[kernel]).map(|&next| group[next]) {
-                if next == to {
-                    return true;
-                }
-                if !std::mem::replace(&mut seen[next], true) {
-                    stack.push(next);
-                }
-            }
-        }
-        false
-    };
-    reaches(head, id) || reaches(id, head)
 }
 
 /// The shape of a map whose points read and write only their own elements; nothing else can be segmented.
@@ -501,7 +483,7 @@ fn successors(kernels: &[Kernel]) -> Vec<Vec<usize>> {
             writer.insert(operand.value, id);
         }
     }
-    let mut successors = vec![vec![]; kernels.len()];
+    let mut successors: Vec<Vec<usize>> = vec![vec![]; kernels.len()];
     for (id, kernel) in kernels.iter().enumerate() {
         for operand in kernel.operands.iter().filter(|operand| operand.usage == Use::Read) {
             if let Some(&from) = writer.get(&operand.value) {

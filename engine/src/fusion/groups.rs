@@ -6,6 +6,7 @@
 
 use super::attention::{self, Attention};
 use super::edges::{Edge, RealGraph, contract_extents};
+use super::order::GroupOrder;
 use super::scatter::{self, Producers};
 use super::{Access, Domain, RowConsumer, RowFolds, Settings};
 use crate::ir::{Monoid, NodeId, NodeOp, Symbol, Value};
@@ -85,19 +86,28 @@ pub struct FusionGroups<'r, 'g> {
     kept: BTreeSet<NodeId>,
     /// By node: its cluster, if it is real.
     pub of: Vec<Option<usize>>,
-    /// FusionGroups; merged ones are empty.
+    /// Groups; merged ones are empty.
     pub clusters: Vec<Cluster>,
+    /// Which clusters need which others.
+    order: GroupOrder,
+    /// By node: whether it draws random numbers or depends on a real node that does.
+    random: Vec<bool>,
     settings: Settings,
 }
 
 impl<'r, 'g> FusionGroups<'r, 'g> {
     /// Every real node apart.
     pub fn new(real: &'r RealGraph<'g>, settings: Settings) -> FusionGroups<'r, 'g> {
-        let of = vec![None; real.graph.nodes.len()];
+        let nodes: Vec<NodeId> = (0..real.graph.nodes.len()).filter(|&node| real.real[node]).collect();
+        let mut of = vec![None; real.graph.nodes.len()];
+        nodes.iter().enumerate().for_each(|(id, &node)| of[node] = Some(id));
+        let readers = |&node: &NodeId| real.users[node].iter().filter_map(|&user| of[user]).collect();
+        let order = GroupOrder::new(nodes.iter().map(readers).collect());
+        let random = random(real);
         let (attentions, borrowed, kept, clusters) = Default::default();
-        let mut clusters = FusionGroups { real, attentions, borrowed, kept, of, clusters, settings };
-        for node in (0..real.graph.nodes.len()).filter(|&node| real.real[node]) {
-            clusters.of[node] = Some(clusters.clusters.len());
+        let mut clusters =
+            FusionGroups { real, attentions, borrowed, kept, of, clusters, order, random, settings };
+        for node in nodes {
             let (kind, place) = clusters.initial(node);
             clusters.clusters.push(Cluster { kind, members: vec![(node, place)] });
         }
@@ -159,9 +169,11 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
                 attention.borrowed.clear();
             }
             let fits = self.fit_one_kernel(&all, &attention.borrowed).is_ok();
-            let is_whole = are_single && are_free && !self.surrounds(&parts) && fits;
+            let parts: Vec<usize> = parts.into_iter().collect();
+            let is_whole = are_single && are_free && !self.order.surrounds(&parts) && fits;
             let Some(to) = self.of[node].filter(|_| is_whole) else { continue };
             self.settings.fuel -= 1;
+            self.order.merge(&parts, to);
             for part in parts {
                 self.clusters[part].members.clear();
             }
@@ -173,24 +185,6 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
             self.kept.extend(attention.kept(self.real));
             self.attentions.push(attention);
         }
-    }
-
-    /// Whether a path leads from some of these clusters to others of them through a cluster that is not one of them.
-    fn surrounds(&self, parts: &BTreeSet<usize>) -> bool {
-        let mut stack: Vec<usize> = parts.iter().flat_map(|&part| self.successors(part)).collect();
-        stack.retain(|next| !parts.contains(next));
-        let mut seen: HashSet<usize> = stack.iter().copied().collect();
-        while let Some(cluster) = stack.pop() {
-            for next in self.successors(cluster) {
-                if parts.contains(&next) {
-                    return true;
-                }
-                if seen.insert(next) {
-                    stack.push(next);
-                }
-            }
-        }
-        false
     }
 
     fn grow_epilogues(&mut self) {
@@ -208,18 +202,31 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
     /// Takes in the chain of maps that starts at a contraction, as long as each value has the next map for its only
     /// user. A chain that ends at a map which cannot join is left to that map's kernel: it would save nothing.
     fn grow_epilogue(&mut self, id: usize, anchor: NodeId) {
-        let apart = (self.of.clone(), self.clusters.clone());
+        let before = self.clusters[id].clone();
+        let mut taken: Vec<(usize, Cluster)> = vec![];
         let mut end = anchor;
         while let Some(next) = self.only_map_user(end) {
             let from = self.of[next].unwrap_or(id);
-            if self.clusters[from].members.len() > 1 || self.can_join(id, from).is_err() {
-                (self.of, self.clusters) = apart;
+            let is_single = self.clusters[from].members.len() == 1;
+            // Only the map reads what the chain makes, so no third kernel stands between them.
+            let joined =
+                if is_single { self.can_join_neighbour(id, from) } else { Err("it is part of a kernel") };
+            if joined.is_err() {
+                taken.into_iter().for_each(|(from, cluster)| self.put_back(from, cluster));
+                self.clusters[id] = before;
                 return;
             }
-            self.merge(from, id, self.clusters[id].kind, |_| Place::Element);
+            taken.push((from, self.clusters[from].clone()));
+            self.take_in(from, id, self.clusters[id].kind, |_| Place::Element);
             end = next;
         }
         self.settings.fuel -= (end != anchor) as usize;
+        taken.iter().for_each(|&(from, _)| self.order.merge(&[from, id], id));
+    }
+
+    fn put_back(&mut self, id: usize, cluster: Cluster) {
+        cluster.members.iter().for_each(|&(node, _)| self.of[node] = Some(id));
+        self.clusters[id] = cluster;
     }
 
     /// The map that alone uses a node; the chain ends at the border of a node that is kept apart.
@@ -303,7 +310,7 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
             let is_contract = matches!(self.clusters[target].kind, Kind::Contract(..));
             let all = merged(&self.clusters[id], &self.clusters[target]);
             let fits = is_alone && is_contract && self.fits_one_kernel(&all).is_ok();
-            if is_free && fits && !self.cycle(id, target) && !self.cycle(target, id) {
+            if is_free && fits && !self.order.surrounds(&[id, target]) {
                 self.settings.fuel -= 1;
                 self.merge(id, target, self.clusters[target].kind, |_| Place::Side);
             }
@@ -360,8 +367,9 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
             }
             self.settings.fuel -= !(own.is_empty() && borrowed.is_empty()) as usize;
             let parts: Vec<usize> = own.into_iter().filter_map(|node| self.of[node]).collect();
+            self.order.merge(&[&parts[..], &[id]].concat(), id);
             for part in parts {
-                self.merge(part, id, Kind::Scatter(node), |_| Place::Element);
+                self.take_in(part, id, Kind::Scatter(node), |_| Place::Element);
             }
             self.borrowed.insert(id, borrowed);
         }
@@ -420,31 +428,29 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
         !is_contract(from) && (!is_contract(to) || self.clusters[from].members.iter().all(only_there))
     }
 
-    /// FusionGroups over the same points that read a tensor in common read it once.
+    /// Groups over the same points that read a tensor in common read it once.
     fn join_siblings(&mut self) {
         for value in 0..self.of.len() {
-            let users: BTreeSet<usize> =
-                self.real.users[value].iter().filter_map(|&user| self.of[user]).collect();
-            let users: Vec<usize> = users.into_iter().collect();
-            for (i, &a) in users.iter().enumerate() {
-                for &b in &users[i + 1..] {
-                    if self.worth_pairing(a, b, value) {
-                        let _ = self.join(a, b);
-                    }
-                }
+            let n_points = self.real.graph.ty(Value::of(value)).numel();
+            let users = self.real.users[value].iter().filter_map(|&user| self.of[user]);
+            // Joining changes no number of points.
+            let users: BTreeSet<usize> = users.filter(|&user| self.visits(user, n_points)).collect();
+            let chains = self.order.chains(&users);
+            for &user in &users {
+                let near = self.order.near(&chains, user);
+                let mut later = near.range(user + 1..).copied();
+                let _ = later.find(|&other| self.join(user, other).is_ok());
             }
         }
     }
 
-    fn worth_pairing(&self, a: usize, b: usize, value: NodeId) -> bool {
-        let (a, b) = (&self.clusters[a], &self.clusters[b]);
-        let n_points = |cluster: &Cluster| match cluster.kind {
-            Kind::Map(n) => Some(n),
-            Kind::Row(domain) => Some(domain.points(super::Class::Element)),
-            _ => None,
-        };
-        let whole = Some(self.real.graph.ty(Value::of(value)).numel());
-        !a.members.is_empty() && !b.members.is_empty() && n_points(a) == whole && n_points(b) == whole
+    /// Whether a cluster of maps or rows is over so many points.
+    fn visits(&self, id: usize, n_points: usize) -> bool {
+        match self.clusters[id].kind {
+            Kind::Map(n) => n == n_points,
+            Kind::Row(domain) => domain.points(super::Class::Element) == n_points,
+            _ => false,
+        }
     }
 
     fn join(&mut self, from: usize, to: usize) -> Result<(), Refusal> {
@@ -462,6 +468,12 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
     }
 
     fn merge(&mut self, from: usize, to: usize, kind: Kind, place: impl Fn(NodeId) -> Place) {
+        self.order.merge(&[from, to], to);
+        self.take_in(from, to, kind, place);
+    }
+
+    /// Moves all members of one cluster to another.
+    fn take_in(&mut self, from: usize, to: usize, kind: Kind, place: impl Fn(NodeId) -> Place) {
         let mut members = std::mem::take(&mut self.clusters[from].members);
         let is_contract = matches!(kind, Kind::Contract(..));
         let kept = std::mem::take(&mut self.clusters[to].members);
@@ -483,9 +495,19 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
             return Err(KEPT_APART);
         }
         let joined = self.shape_of_join(from, to)?;
-        if self.cycle(from, to) || self.cycle(to, from) {
+        if self.order.surrounds(&[from, to]) {
             return Err("a third kernel stands between them");
         }
+        self.fits_one_kernel(&merged(&self.clusters[from], &self.clusters[to]))?;
+        Ok(joined)
+    }
+
+    /// The same if it is known that no path leads from one to the other through a third.
+    fn can_join_neighbour(&self, from: usize, to: usize) -> Result<Joined, Refusal> {
+        if self.apart(from) != self.apart(to) {
+            return Err(KEPT_APART);
+        }
+        let joined = self.shape_of_join(from, to)?;
         self.fits_one_kernel(&merged(&self.clusters[from], &self.clusters[to]))?;
         Ok(joined)
     }
@@ -580,7 +602,7 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
         // Many paths may lead to one map: each is looked at once.
         let (mut open, mut seen) = (vec![node], HashSet::from([node]));
         while let Some(node) = open.pop() {
-            if !is_map(node) {
+            if !self.random[node] || !is_map(node) {
                 continue;
             }
             if matches!(self.real.graph.nodes[node].op, NodeOp::Random { .. }) {
@@ -619,11 +641,14 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
             }
         };
         let members: Vec<NodeId> = merged(a, b);
-        let mut places: HashMap<NodeId, Place> = HashMap::new();
+        let sides = a.members.iter().chain(&b.members).filter(|member| member.1 == Place::Side);
+        let mut places: HashMap<NodeId, Place> = sides.copied().collect();
         for &node in &members {
-            let place = self
-                .natural_place(node, kind, domain, a, b)
-                .ok_or("they visit different numbers of points")?;
+            if places.contains_key(&node) {
+                continue;
+            }
+            let place =
+                self.natural_place(node, kind, domain).ok_or("they visit different numbers of points")?;
             places.insert(node, place);
         }
         for &node in &members {
@@ -638,18 +663,7 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
         Ok(places)
     }
 
-    fn natural_place(
-        &self,
-        node: NodeId,
-        kind: Kind,
-        domain: Domain,
-        a: &Cluster,
-        b: &Cluster,
-    ) -> Option<Place> {
-        let side = a.members.iter().chain(&b.members).any(|&(m, place)| m == node && place == Place::Side);
-        if side {
-            return Some(Place::Side);
-        }
+    fn natural_place(&self, node: NodeId, kind: Kind, domain: Domain) -> Option<Place> {
         if matches!(self.real.graph.nodes[node].op, NodeOp::Reduce { .. }) {
             return Some(Place::Row);
         }
@@ -701,7 +715,9 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
             .filter(|value| !inside.contains(&value.node) && !borrowed.contains(&value.node))
             .collect();
         // Sums beside a contraction are stored for its epilogue, too.
-        let is_side = |node: NodeId| members.iter().any(|&anchor| self.side_of(anchor, node).is_some());
+        let is_contract = |node: &&NodeId| matches!(self.real.graph.nodes[**node].op, NodeOp::Contract(_));
+        let anchors: Vec<NodeId> = members.iter().filter(is_contract).copied().collect();
+        let is_side = |node: NodeId| anchors.iter().any(|&anchor| self.side_of(anchor, node).is_some());
         let written = members.iter().filter(|&&node| self.is_written(node, &inside) || is_side(node));
         let n_writes: usize = written.map(|&node| self.real.graph.nodes[node].outputs.len()).sum();
         match reads.len() + n_writes <= self.settings.abilities.most_operands {
@@ -725,35 +741,12 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
         borrowed.is_some_and(|borrowed| borrowed.contains(&node))
     }
 
-    /// Whether a path leads from `from` to `to` through a third cluster.
-    fn cycle(&self, from: usize, to: usize) -> bool {
-        let mut stack: Vec<usize> =
-            self.successors(from).into_iter().filter(|&next| next != to && next != from).collect();
-        let mut seen: HashSet<usize> = stack.iter().copied().collect();
-        while let Some(cluster) = stack.pop() {
-            for next in self.successors(cluster) {
-                if next == to {
-                    return true;
-                }
-                if next != from && seen.insert(next) {
-                    stack.push(next);
-                }
-            }
-        }
-        false
-    }
-
-    /// FusionGroups that read from this one.
-    fn successors(&self, cluster: usize) -> BTreeSet<usize> {
-        let users = self.clusters[cluster].members.iter().flat_map(|&(node, _)| &self.real.users[node]);
-        users.filter_map(|&user| self.of[user]).filter(|&next| next != cluster).collect()
-    }
-
     /// Every edge between two kernels, with the reason why it stayed one.
     pub fn not_fused(&self) -> Vec<NotFused> {
         let mut edges = vec![];
         for node in 0..self.of.len() {
             let Some(to) = self.of[node] else { continue };
+            let first = edges.len();
             for edge in &self.real.edges[node] {
                 let Some(from) = self.of[edge.producer.node] else { continue };
                 let is_read_through = matches!(self.clusters[to].kind, Kind::Attention(number)
@@ -761,7 +754,7 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
                 if from != to
                     && !is_read_through
                     && !self.is_borrowed(edge.producer.node, node)
-                    && !edges.iter().any(|e: &NotFused| e.from == edge.producer && e.to == node)
+                    && !edges[first..].iter().any(|e: &NotFused| e.from == edge.producer)
                 {
                     edges.push(self.reason(edge, node, from, to));
                 }
@@ -796,6 +789,16 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
 struct Joined {
     kind: Kind,
     places: HashMap<NodeId, Place>,
+}
+
+/// By node: whether it draws random numbers or depends on a real node that does.
+fn random(real: &RealGraph) -> Vec<bool> {
+    let mut random = vec![false; real.graph.nodes.len()];
+    for (node, edges) in real.edges.iter().enumerate() {
+        random[node] = matches!(real.graph.nodes[node].op, NodeOp::Random { .. })
+            || edges.iter().any(|edge| random[edge.producer.node]);
+    }
+    random
 }
 
 fn merged(a: &Cluster, b: &Cluster) -> Vec<NodeId> {

@@ -11,6 +11,7 @@ mod build;
 mod edges;
 mod groups;
 mod kernel;
+mod order;
 mod scatter;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use super::memory::{Life, Need, place};
 use super::schedule::{Before, Clocks, Scheduled, after, schedule};
 use super::slots::Slots;
 use super::users::Users;
-use super::{Buffer, BufferId, Assertion, Launch, Place, Plan, Precision};
+use super::{Assertion, Buffer, BufferId, Launch, Place, Plan, Precision};
 use crate::diag::Span;
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, Use};
 use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};

@@ -2,6 +2,8 @@
 
 use crate::fusion::Kernel;
 use crate::work::steps;
+use petgraph::algo::toposort;
+use petgraph::graph::{DiGraph, NodeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Dependencies between kernels: by kernel, which must have finished before.
@@ -26,7 +28,7 @@ const SECONDS_PER_LAUNCH: f64 = 2e-6;
 /// Orders the kernels and spreads them over streams.
 pub fn schedule(kernels: &[Kernel], before: &Before, n_streams: usize) -> Vec<Scheduled> {
     let after = after(before);
-    let urgency = critical_paths(kernels, before, &after);
+    let urgency = critical_paths(kernels, &after);
     let mut waiting: Vec<usize> = before.iter().map(Vec::len).collect();
     let mut ready = Ready::default();
     (0..kernels.len()).filter(|&kernel| waiting[kernel] == 0).for_each(|kernel| ready.add(kernel, &urgency));
@@ -107,25 +109,19 @@ fn seconds(kernel: &Kernel) -> f64 {
 }
 
 /// By kernel: time from its start to the end of the longest chain that it begins.
-fn critical_paths(kernels: &[Kernel], before: &Before, after: &[Vec<usize>]) -> Vec<f64> {
+fn critical_paths(kernels: &[Kernel], after: &[Vec<usize>]) -> Vec<f64> {
+    let edges =
+        after.iter().enumerate().flat_map(|(kernel, list)| list.iter().map(move |&next| (kernel, next)));
+    let mut graph = DiGraph::<(), (), usize>::default();
+    kernels.iter().for_each(|_| _ = graph.add_node(()));
+    graph.extend_with_edges(edges);
+    let order = toposort(&graph, None).unwrap_or_else(|circle| {
+        crate::bug!("kernels wait for each other, {:?} for itself", circle.node_id())
+    });
     let mut path = vec![0.0; kernels.len()];
-    let mut waiting: Vec<usize> = after.iter().map(Vec::len).collect();
-    let mut open: Vec<usize> = (0..kernels.len()).filter(|&kernel| waiting[kernel] == 0).collect();
-    let mut n_done = 0;
-    while let Some(kernel) = open.pop() {
+    for kernel in order.into_iter().rev().map(NodeIndex::index) {
         let rest = after[kernel].iter().map(|&next| path[next]).fold(0.0, f64::max);
         path[kernel] = seconds(&kernels[kernel]) + rest;
-        n_done += 1;
-        for &first in &before[kernel] {
-            waiting[first] -= 1;
-            if waiting[first] == 0 {
-                open.push(first);
-            }
-        }
-    }
-    if n_done < kernels.len() {
-        let in_circle = waiting.iter().position(|&n| n > 0).map(|kernel| &kernels[kernel].name);
-        crate::bug!("kernels wait for each other, {in_circle:?} for itself");
     }
     path
 }

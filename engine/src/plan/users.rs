@@ -1,6 +1,6 @@
 //! Which kernels write and read each value.
 
-use crate::fuse::{Kernel, Use};
+use crate::fusion::{Kernel, Use};
 use crate::ir::Value;
 use std::collections::HashMap;
 
