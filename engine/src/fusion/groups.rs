@@ -10,7 +10,9 @@ use super::order::GroupOrder;
 use super::scatter::{self, Producers};
 use super::{Access, Domain, RowConsumer, RowFolds, Settings};
 use crate::ir::{Monoid, NodeId, NodeOp, Symbol, Value};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use crate::work::steps;
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// What a cluster will become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +92,9 @@ pub struct FusionGroups<'r, 'g> {
     pub clusters: Vec<Cluster>,
     /// Which clusters need which others.
     order: GroupOrder,
-    /// By node: whether it draws random numbers or depends on a real node that does.
-    random: Vec<bool>,
+    /// By node: whether it may read from maps that draw random numbers. A node that does not never will: no kernel becomes
+    /// a map.
+    random: Vec<Cell<bool>>,
     settings: Settings,
 }
 
@@ -599,10 +602,11 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
     fn draws(&self, node: NodeId) -> bool {
         let is_map =
             |node: NodeId| self.of[node].is_some_and(|id| matches!(self.clusters[id].kind, Kind::Map(_)));
-        // Many paths may lead to one map: each is looked at once.
-        let (mut open, mut seen) = (vec![node], HashSet::from([node]));
-        while let Some(node) = open.pop() {
-            if !self.random[node] || !is_map(node) {
+        // Many paths may lead to one map: each is looked at once, the nearest first.
+        let (mut open, mut seen) = (VecDeque::from([node]), HashSet::from([node]));
+        while let Some(node) = open.pop_front() {
+            steps(1);
+            if !self.random[node].get() || !is_map(node) {
                 continue;
             }
             if matches!(self.real.graph.nodes[node].op, NodeOp::Random { .. }) {
@@ -611,6 +615,7 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
             let producers = self.real.edges[node].iter().map(|edge| edge.producer.node);
             open.extend(producers.filter(|&producer| seen.insert(producer)));
         }
+        seen.into_iter().for_each(|node| self.random[node].set(false));
         false
     }
 
@@ -792,11 +797,11 @@ struct Joined {
 }
 
 /// By node: whether it draws random numbers or depends on a real node that does.
-fn random(real: &RealGraph) -> Vec<bool> {
-    let mut random = vec![false; real.graph.nodes.len()];
+fn random(real: &RealGraph) -> Vec<Cell<bool>> {
+    let mut random: Vec<Cell<bool>> = vec![];
     for (node, edges) in real.edges.iter().enumerate() {
-        random[node] = matches!(real.graph.nodes[node].op, NodeOp::Random { .. })
-            || edges.iter().any(|edge| random[edge.producer.node]);
+        let draws = matches!(real.graph.nodes[node].op, NodeOp::Random { .. });
+        random.push(Cell::new(draws || edges.iter().any(|edge| random[edge.producer.node].get())));
     }
     random
 }
