@@ -159,3 +159,6 @@ impl Signature {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
