@@ -46,10 +46,10 @@ struct Prepared {
 }
 
 enum Body {
-    FusedBody(BodyLaunch),
+    MapOrRow(BodyLaunch),
     Segments(SegmentLaunch),
-    Contract(Box<MatmulLaunch>),
-    Attend(Box<AttentionLaunch>),
+    Matmul(Box<MatmulLaunch>),
+    Attention(Box<AttentionLaunch>),
     Scatter(Box<ScatterLaunch>),
     Scan { monoid: Monoid, domain: Domain, dtype: DType },
     Opaque(OpaqueLaunch),
@@ -202,17 +202,15 @@ impl Prepared {
         let workspace = arena.start().wrapping_add(launch.workspace.start);
         assert_inside(kernel);
         let body = match &kernel.body {
-            KernelBody::Map(tile) | KernelBody::Row(tile) => {
-                Body::FusedBody(BodyLaunch::new(tile, &sharing)?)
-            }
+            KernelBody::Map(tile) | KernelBody::Row(tile) => Body::MapOrRow(BodyLaunch::new(tile, &sharing)?),
             KernelBody::Segmented { tile, segments } => {
                 Body::Segments(SegmentLaunch::new(tile, segments, &sharing)?)
             }
             KernelBody::Matmul(body) => {
                 let launch = MatmulLaunch::new(body, &kernel.operands, &sharing, workspace)?;
-                Body::Contract(Box::new(launch))
+                Body::Matmul(Box::new(launch))
             }
-            KernelBody::Attention(body) => Body::Attend(Box::new(AttentionLaunch::new(body, &sharing)?)),
+            KernelBody::Attention(body) => Body::Attention(Box::new(AttentionLaunch::new(body, &sharing)?)),
             KernelBody::Scatter(body) => {
                 let dtype = kernel.operands[body.result].ty.dtype;
                 Body::Scatter(Box::new(ScatterLaunch::new(body, dtype, &sharing)?))
@@ -235,10 +233,10 @@ impl Prepared {
 
     fn scratch(&self) -> ScratchSize {
         let own = match &self.body {
-            Body::FusedBody(tile) => tile.scratch(),
+            Body::MapOrRow(tile) => tile.scratch(),
             Body::Segments(segments) => segments.scratch(),
-            Body::Contract(contract) => contract.scratch(),
-            Body::Attend(attend) => attend.scratch(),
+            Body::Matmul(contract) => contract.scratch(),
+            Body::Attention(attend) => attend.scratch(),
             Body::Scatter(scatter) => scatter.scratch(),
             Body::Scan { .. } | Body::Opaque(_) => ScratchSize::default(),
         };
@@ -247,14 +245,14 @@ impl Prepared {
 
     fn tile_bytes(&self) -> usize {
         match &self.body {
-            Body::Contract(contract) => contract.tile_bytes(),
+            Body::Matmul(contract) => contract.tile_bytes(),
             _ => 0,
         }
     }
 
     fn source_size(&self) -> MatrixSourceSize {
         match &self.body {
-            Body::Attend(attend) => attend.source_size(),
+            Body::Attention(attend) => attend.source_size(),
             Body::Scatter(scatter) => scatter.source_size(),
             _ => MatrixSourceSize::default(),
         }
@@ -262,7 +260,7 @@ impl Prepared {
 
     fn attention_size(&self) -> AttentionSize {
         match &self.body {
-            Body::Attend(attend) => attend.attention_size(),
+            Body::Attention(attend) => attend.attention_size(),
             _ => AttentionSize::default(),
         }
     }
@@ -303,10 +301,10 @@ impl Prepared {
         // SAFETY: the caller's.
         unsafe {
             match &mut self.body {
-                Body::FusedBody(tile) => tile.run(pool, workers, call),
+                Body::MapOrRow(tile) => tile.run(pool, workers, call),
                 Body::Segments(segments) => segments.run(pool, workers, call),
-                Body::Contract(contract) => contract.run(pool, workers, call),
-                Body::Attend(attend) => attend.run(pool, workers, call),
+                Body::Matmul(contract) => contract.run(pool, workers, call),
+                Body::Attention(attend) => attend.run(pool, workers, call),
                 Body::Scatter(scatter) => scatter.run(pool, workers, call),
                 Body::Scan { monoid, domain, dtype } => {
                     run_scan(*monoid, *domain, *dtype, pool, workers, &self.buffers);
