@@ -99,7 +99,7 @@ impl MatmulLaunch {
     /// Runs a contraction that folds its rows.
     ///
     /// # Safety
-    /// As for [`MatmulLaunch::run`]; nobody else may use the workspace.
+    /// As for [`MatmulLaunch::run`]; no other launch may use the workspace meanwhile.
     pub(super) unsafe fn run_folded(
         &self,
         rows: &RowsLaunch,
@@ -167,7 +167,7 @@ impl MatmulLaunch {
     /// Merges the pieces of each row and writes the results.
     ///
     /// # Safety
-    /// As for [`MatmulLaunch::run`]; nobody else may use the workspace.
+    /// As for [`MatmulLaunch::run`]; no other launch may use the workspace meanwhile.
     pub(super) unsafe fn finish_rows(&self, rows: &mut RowsLaunch, pool: &mut Pool, buffers: &[Buffer]) {
         for (memory, &operand) in rows.results.iter_mut().zip(&rows.body.results) {
             memory.start = buffers[operand].start;
