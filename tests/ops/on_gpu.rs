@@ -21,7 +21,7 @@ use std::collections::HashMap;
 #[allow(dead_code, reason = "the plugin registers more than is called here")]
 mod running_median;
 
-#[path = "../../engine/src/codegen/on_host.rs"]
+#[path = "../../engine/src/codegen/tests/on_host.rs"]
 #[allow(dead_code, reason = "the tests of the core use the rest")]
 mod on_host;
 
@@ -92,15 +92,15 @@ fn launches(kernel: &Kernel, target: Target) -> Vec<KernelSpec> {
 /// A folded product, panel by panel.
 fn run_panels(kernel: &Kernel, body: &MatmulBody, given: &[Vec<u8>], bytes: usize) -> Option<Vec<Vec<u8>>> {
     let rows = body.rows.as_ref().unwrap();
-    let PanelFold { panels, step, finish, state_bytes, .. } =
-        KernelSpec::panel_fold(kernel, body, rows, bytes).unwrap();
+    let fold = KernelSpec::panel_fold(kernel, body, rows, bytes).unwrap();
+    let PanelFold { ref panels, ref step, ref finish, state_bytes, .. } = fold;
     let factors = [body.lhs.operand, body.rhs.operand].map(|operand| {
         let floats = given[operand].chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()));
         floats.collect::<Vec<f32>>()
     });
     let mut memory = HostMemory::new(kernel, given);
     let source = step.cuda_source().unwrap();
-    for panel in &panels {
+    for panel in panels {
         let mut product = vec![];
         for row in panel.rows[0]..panel.rows[0] + panel.rows[1] {
             for column in panel.columns[0]..panel.columns[0] + panel.columns[1] {
@@ -116,7 +116,7 @@ fn run_panels(kernel: &Kernel, body: &MatmulBody, given: &[Vec<u8>], bytes: usiz
         }
         memory.workspace.resize(memory.workspace.len().max(state_bytes + product.len()), 0xAA);
         memory.workspace[state_bytes..state_bytes + product.len()].copy_from_slice(&product);
-        let (n_blocks, info) = step.panel_info(body, panel, 0);
+        let (n_blocks, info) = fold.launch(body, panel, 0);
         memory.launch(&source, n_blocks, &info)?;
     }
     if let Some(finish) = finish {

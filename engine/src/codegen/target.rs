@@ -1,10 +1,12 @@
 //! What differs between the languages that kernels are compiled to.
 
-use crate::codegen::ir::builder::{BF16, BOOL, F16, F32, F64, I32, I64, U8, U32};
-use crate::codegen::schedule::row::PLANE;
+use crate::codegen::ir::types::{BF16, BOOL, F16, F32, F64, I32, I64, U8, U32};
 use crate::ir::DType;
 use crate::op::gpu::GpuLimits;
 use cubecl_core::ir::ElemType;
+
+/// Threads of a warp on CUDA, and threads that share a short row everywhere.
+pub const PLANE: usize = 32;
 
 /// A language with what its devices can do. One definition of a kernel serves all; what a language lacks is made of what
 /// it has.
@@ -135,6 +137,14 @@ impl Target {
             DType::F16 => F16,
             DType::BF16 => BF16,
             other => self.register(other),
+        }
+    }
+
+    /// The type in which values of a dtype are exchanged between threads: narrow integers travel as words.
+    pub fn carried(dtype: DType) -> ElemType {
+        match Target::CUDA.register(dtype) {
+            BOOL | U8 => U32,
+            elem => elem,
         }
     }
 

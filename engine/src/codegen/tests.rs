@@ -2,11 +2,15 @@
 //! Texts of hand-built kernels, and what they compute when a C++ compiler stands in for the GPU.
 
 use super::*;
-use crate::codegen::schedule::{row, scatter, scatter_sorted};
-use crate::fusion::{Access, Class, Domain, FusedInst, Settings, fuse_with};
+use crate::codegen::render::ordered::with_vectors_in_order;
+use crate::codegen::schedule::{row_plan, scatter, scatter_sorted};
+use crate::fusion::{
+    Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, Segment, Settings,
+    Use, fuse_with,
+};
 use crate::ir::{
-    Binary, Builder, Combine, Foreign, Graph, InputKind, Monoid, Requirement, Scalar, Type as TensorType,
-    Unary, Value, View,
+    Binary, Builder, Combine, DType, Foreign, Graph, InputKind, Literal, Monoid, Requirement, Scalar,
+    Type as TensorType, Unary, Value, View,
 };
 use crate::op::Registry;
 use assertion::finding;
@@ -17,6 +21,7 @@ use expect_test::{Expect, expect, expect_file};
 mod assertion;
 mod attention;
 mod nan;
+mod on_host;
 mod products;
 mod rows;
 mod scatters;

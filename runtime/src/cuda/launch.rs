@@ -395,7 +395,7 @@ impl Drafts<'_> {
         }
         // Bad indices are found before anything is written.
         if let [only] = &launches[..]
-            && only.looks_first()
+            && only.checks_before_writing()
         {
             return self.push_kernel(&only.clone().guarded(), product);
         }

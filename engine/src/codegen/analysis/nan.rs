@@ -3,19 +3,19 @@
 //! A largest element that is NaN if any element is costs a language without such an instruction many operations. In a softmax
 //! nobody needs it: whatever is stored is NaN through the sum of the exponentials anyway.
 
-use crate::codegen::ops::body::operands;
+use crate::codegen::analysis::operands::operands;
 use crate::fusion::{Class, FusedBody, FusedOp, Reg};
 use crate::ir::{Binary, Monoid, Scalar, Unary};
 
-/// Whether an extreme may be that of the numbers alone where some elements are NaN, because nothing that leaves the tile tells
+/// Whether an extreme may be that of the numbers alone where some elements are NaN, because nothing that leaves the body tells
 /// the difference: it is NaN through a sum over all elements.
-pub fn may_forget_nan(tile: &FusedBody, extreme: Reg) -> bool {
-    let FusedOp::Reduce { monoid: Monoid::Max | Monoid::Min, value } = tile.insts[extreme].op else {
+pub fn may_forget_nan(body: &FusedBody, extreme: Reg) -> bool {
+    let FusedOp::Reduce { monoid: Monoid::Max | Monoid::Min, value } = body.insts[extreme].op else {
         return false;
     };
-    let mut known = vec![Known::Same; tile.insts.len()];
+    let mut known = vec![Known::Same; body.insts.len()];
     known[value] = Known::SameAndNanThere;
-    for (reg, inst) in tile.insts.iter().enumerate().filter(|(reg, _)| *reg != value) {
+    for (reg, inst) in body.insts.iter().enumerate().filter(|(reg, _)| *reg != value) {
         let of: Vec<Known> = operands(&inst.op).into_iter().map(|operand| known[operand]).collect();
         known[reg] = match &inst.op {
             _ if reg == extreme => Known::Differs,
@@ -30,7 +30,7 @@ pub fn may_forget_nan(tile: &FusedBody, extreme: Reg) -> bool {
                     Known::Same
                 }
             }
-            // What leaves the tile, or decides what is read.
+            // What leaves the body, or decides what is read.
             _ if of.iter().any(|known| known.differs()) => return false,
             _ => Known::Same,
         };

@@ -2,26 +2,16 @@
 //!
 //! Every value is an immutable local of the kernel (`const float l_7 = ...`), so the text reads like the tile does.
 
+pub use crate::codegen::ir::types::{BOOL, F32, F64, I32, I64, U8, U32, U64};
 use crate::codegen::target::Target;
 use cubecl_core::ir::{
     Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, ElemType,
-    FloatKind, FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, IntKind, Loop, Operation,
-    Operator, Plane, RangeLoop, Scope, Select, StorageType, Switch, Synchronization, Type, UIntKind,
-    UnaryOperator, Variable, VectorInitOperator,
+    FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, Loop, Operation, Operator, Plane,
+    RangeLoop, Scope, Select, StorageType, Switch, Synchronization, Type, UnaryOperator, Variable,
+    VectorInitOperator,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
-
-pub const BOOL: ElemType = ElemType::Bool;
-pub const U8: ElemType = ElemType::UInt(UIntKind::U8);
-pub const U32: ElemType = ElemType::UInt(UIntKind::U32);
-pub const U64: ElemType = ElemType::UInt(UIntKind::U64);
-pub const I32: ElemType = ElemType::Int(IntKind::I32);
-pub const I64: ElemType = ElemType::Int(IntKind::I64);
-pub const F16: ElemType = ElemType::Float(FloatKind::F16);
-pub const BF16: ElemType = ElemType::Float(FloatKind::BF16);
-pub const F32: ElemType = ElemType::Float(FloatKind::F32);
-pub const F64: ElemType = ElemType::Float(FloatKind::F64);
 
 /// Appends instructions to one block of a kernel.
 pub struct Code<'s> {

@@ -1,47 +1,32 @@
-//! The instructions of a tile at one point of its domain.
+//! The instructions of a body at one point of its domain.
 
-use crate::codegen::ir::builder::{BOOL, Code, F32, U32, U64};
+use crate::codegen::analysis::operands::operands;
+use crate::codegen::error::CodegenError;
+use crate::codegen::ir::builder::{Code, F32, I32, U8, U32, U64};
 use crate::codegen::ops::access::{Element, element};
 use crate::codegen::ops::assertion::raise;
+use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::fast_math;
 use crate::codegen::ops::packed_types::high_half;
 use crate::codegen::ops::philox;
 use crate::codegen::ops::scalar::{literal, narrowed, quotient_by, scalar, widened};
 use crate::codegen::ops::vector_group::Group;
-use crate::codegen::target::Target;
-use crate::codegen::{Buffers, CodegenError};
 use crate::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Reg};
 use crate::ir::{Binary, DType, NodeId, Requirement, Scalar};
 use cubecl_core::ir::{Bitwise, Comparison, ElemType, Variable};
 
-/// What the registers of a tile hold at one point; none yet where it was not computed.
+/// What the registers of a body hold at one point; none yet where it was not computed.
 pub type Registers = Vec<Option<Variable>>;
 
-/// A tile with the buffers it works on.
+/// A body with the buffers it works on.
 #[derive(Clone, Copy)]
 pub struct BodyCode<'t> {
     /// The program.
-    pub tile: &'t FusedBody,
+    pub body: &'t FusedBody,
     /// Where its operands lie.
     pub buffers: &'t dyn Memory,
     /// Error flag and seed.
     pub shared: &'t Buffers,
-}
-
-/// How a tile reaches its operands.
-pub trait Memory {
-    /// Whether an operand has no elements.
-    fn is_empty(&self, operand: usize) -> bool;
-    /// The element as it lies in memory.
-    fn load(&self, code: &mut Code, operand: usize, index: Variable) -> Variable;
-    /// Writes an element as it lies in memory.
-    fn store(&self, code: &mut Code, operand: usize, index: Variable, value: Variable);
-    /// The `width` elements from `first` on, which is a multiple of that.
-    fn load_vector(&self, code: &mut Code, operand: usize, first: Variable, width: usize) -> Vec<Variable>;
-    /// Writes elements side by side from `first` on, which is a multiple of their number.
-    fn store_vector(&self, code: &mut Code, operand: usize, first: Variable, values: &[Variable]);
-    /// The tile's `n`-th constant, if it is not the same everywhere.
-    fn constant(&self, n: usize) -> Option<Variable>;
 }
 
 impl BodyCode<'_> {
@@ -67,7 +52,7 @@ impl BodyCode<'_> {
         point: Variable,
         registers: &Registers,
     ) -> Result<Option<Variable>, CodegenError> {
-        let inst = &self.tile.insts[reg];
+        let inst = &self.body.insts[reg];
         let get = |reg: Reg| {
             registers[reg].unwrap_or_else(|| crate::bug!("register {reg} is used before it is computed"))
         };
@@ -97,12 +82,12 @@ impl BodyCode<'_> {
                 quotient_by(code, get(args[0]), get(args[1]))
             }
             FusedOp::Scalar(Scalar::Unary(_), args)
-                if let Some(value) = fast_math::unary(code, self.tile, reg, get(args[0])) =>
+                if let Some(value) = fast_math::unary(code, self.body, reg, get(args[0])) =>
             {
                 value
             }
             FusedOp::Scalar(op, args) => {
-                let from = args.first().map_or(inst.dtype, |&arg| self.tile.insts[arg].dtype);
+                let from = args.first().map_or(inst.dtype, |&arg| self.body.insts[arg].dtype);
                 let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
                 scalar(code, op, &args, from, inst.dtype)?
             }
@@ -126,17 +111,17 @@ impl BodyCode<'_> {
 
     /// Whether a division has its divisor in common with others of its row.
     fn has_shared_divisor(&self, code: &Code, inst: &FusedInst, divisor: Reg) -> bool {
-        let divisor = &self.tile.insts[divisor];
+        let divisor = &self.body.insts[divisor];
         let is_single = [inst, divisor].map(|inst| code.target.register(inst.dtype)) == [F32, F32];
         is_single && inst.class == Class::Element && divisor.class != Class::Element
     }
 
     /// What to store for a value: a store rounds by itself, so what was rounded to the narrow type is taken from before.
     pub fn unrounded(&self, code: &Code, value: Reg) -> Reg {
-        let inst = &self.tile.insts[value];
+        let inst = &self.body.insts[value];
         match &inst.op {
             FusedOp::Scalar(Scalar::Cast(DType::F16 | DType::BF16), args) => {
-                let source = &self.tile.insts[args[0]];
+                let source = &self.body.insts[args[0]];
                 // Where elements lie packed, the bits of a rounded one are taken as they are.
                 let is_wide = code.target.lanes(inst.dtype) == 1
                     && code.target.register(source.dtype) == F32
@@ -148,7 +133,7 @@ impl BodyCode<'_> {
     }
 
     fn constant_number(&self, reg: Reg) -> usize {
-        self.tile.insts[..reg].iter().filter(|inst| matches!(inst.op, FusedOp::Const(_))).count()
+        self.body.insts[..reg].iter().filter(|inst| matches!(inst.op, FusedOp::Const(_))).count()
     }
 
     fn load(
@@ -160,7 +145,7 @@ impl BodyCode<'_> {
         index: Option<(Variable, i64)>,
         point: Variable,
     ) -> Variable {
-        let inst = &self.tile.insts[reg];
+        let inst = &self.body.insts[reg];
         if self.buffers.is_empty(operand) {
             let nothing = code.constant(code.target.register(inst.dtype), 0.0);
             return element(code, access, point).filled(code, inst.dtype, nothing);
@@ -173,7 +158,7 @@ impl BodyCode<'_> {
 
     /// A register from what was loaded.
     fn loaded(&self, code: &mut Code, reg: Reg, element: &Element, stored: Variable) -> Variable {
-        let dtype = self.tile.insts[reg].dtype;
+        let dtype = self.body.insts[reg].dtype;
         if self.keeps_bits(reg) {
             return stored;
         }
@@ -182,7 +167,7 @@ impl BodyCode<'_> {
     }
 
     fn stored(&self, code: &mut Code, inst: &FusedInst, value: Reg, register: Variable) -> Variable {
-        let source = &self.tile.insts[value];
+        let source = &self.body.insts[value];
         let is_rounded =
             matches!(source.op, FusedOp::Scalar(Scalar::Cast(_), _)) && source.dtype == inst.dtype;
         match inst.dtype {
@@ -194,12 +179,12 @@ impl BodyCode<'_> {
 
     /// Whether a register holds bits as they lie in memory: narrow elements that are only copied.
     fn keeps_bits(&self, reg: Reg) -> bool {
-        let inst = &self.tile.insts[reg];
+        let inst = &self.body.insts[reg];
         let is_unguarded =
             |access: &Access| access.normalized().levels.iter().all(|level| level.guards.is_empty());
         let FusedOp::Load { operand, access, .. } = &inst.op else { return false };
         let users: Vec<&FusedInst> =
-            self.tile.insts.iter().filter(|inst| operands(&inst.op).contains(&reg)).collect();
+            self.body.insts.iter().filter(|inst| operands(&inst.op).contains(&reg)).collect();
         let is_stored =
             |user: &&FusedInst| matches!(user.op, FusedOp::Store { .. }) && user.dtype == inst.dtype;
         let is_narrow = inst.dtype.is_float() && inst.dtype.size() < 4;
@@ -341,8 +326,8 @@ fn violates(code: &mut Code, value: Variable, requirement: Requirement) -> Varia
 
 fn is_at_least(code: &mut Code, index: Variable, bound: usize) -> Variable {
     let largest = match index.elem_type() {
-        crate::codegen::ir::builder::U8 => u64::from(u8::MAX),
-        crate::codegen::ir::builder::I32 => i32::MAX as u64,
+        U8 => u64::from(u8::MAX),
+        I32 => i32::MAX as u64,
         U32 => u64::from(u32::MAX),
         _ => i64::MAX as u64,
     };
@@ -351,26 +336,4 @@ fn is_at_least(code: &mut Code, index: Variable, bound: usize) -> Variable {
     }
     let bound = code.int(index.elem_type(), bound as i64);
     code.cmp(Comparison::GreaterEqual, index, bound)
-}
-
-/// The registers that an instruction reads.
-pub fn operands(op: &FusedOp) -> Vec<Reg> {
-    match op {
-        FusedOp::Load { index, .. } => index.iter().map(|&(reg, _)| reg).collect(),
-        FusedOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
-        FusedOp::Scalar(_, args) => args.clone(),
-        FusedOp::Check { value, .. }
-        | FusedOp::Reduce { value, .. }
-        | FusedOp::Store { value, .. }
-        | FusedOp::Fold { value } => vec![*value],
-        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => vec![],
-    }
-}
-
-/// Whether a dtype can be reduced as it is held; narrow ones are carried as words between threads.
-pub fn carried_type(dtype: DType) -> ElemType {
-    match Target::CUDA.register(dtype) {
-        BOOL | crate::codegen::ir::builder::U8 => U32,
-        elem => elem,
-    }
 }

@@ -3,11 +3,11 @@
 pub mod access;
 pub mod assertion;
 pub mod body;
-pub mod doubles;
+pub mod body_group;
+pub mod buffers;
 pub mod fast_math;
 pub mod functions;
 pub mod integers;
-pub mod large_angles;
 pub mod packed_types;
 pub mod philox;
 pub mod reduction;

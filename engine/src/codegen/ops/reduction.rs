@@ -1,8 +1,8 @@
 //! What a reduction knows so far: how it is combined, how it goes from thread to thread, and where NaN stays in it.
 
 use crate::codegen::ir::builder::{Code, F32, F64, U32, U64};
-use crate::codegen::ops::body::carried_type;
 use crate::codegen::ops::scalar::{Extreme, extremum, int_range, within_type};
+use crate::codegen::target::Target;
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};
 
@@ -25,7 +25,7 @@ pub struct State {
 impl State {
     /// Neutral; for an index reduction a position behind all others.
     pub fn identity(code: &mut Code, monoid: Monoid, dtype: DType) -> State {
-        let elem = carried_type(dtype);
+        let elem = Target::carried(dtype);
         let lowest = |code: &mut Code| match elem {
             F32 | F64 => code.float(elem, f64::NEG_INFINITY),
             _ => code.int(elem, int_range(dtype).0 as i64),
@@ -49,7 +49,7 @@ impl State {
     }
 
     pub fn of(code: &mut Code, monoid: Monoid, dtype: DType, value: Variable, position: Variable) -> State {
-        let mut parts = vec![code.cast(carried_type(dtype), value)];
+        let mut parts = vec![code.cast(Target::carried(dtype), value)];
         if monoid.is_index() {
             parts.push(code.cast(U32, position));
         }

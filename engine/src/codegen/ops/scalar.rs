@@ -2,11 +2,11 @@
 //!
 //! Half-precision registers are held in `f32` and rounded where they are stored or cast; bytes are computed as bytes.
 
-use crate::codegen::CodegenError;
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{BOOL, Code, F32, F64, U32};
 use crate::codegen::ir::intrinsics::Intrinsic;
-use crate::codegen::ops::doubles;
 use crate::codegen::ops::functions;
+use crate::codegen::ops::functions::{division, doubles};
 use crate::codegen::ops::integers;
 use crate::codegen::ops::packed_types;
 use crate::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
@@ -167,15 +167,15 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         _ if bool => return Err(unsupported(op.name(), a)),
         Binary::Add => code.bin(Arithmetic::Add, a, b),
         Binary::Sub => code.bin(Arithmetic::Sub, a, b),
-        Binary::Mul if is_zero(b) && !code.target.has_exact_functions => functions::times_zero(code, a, b),
-        Binary::Mul if is_zero(a) && !code.target.has_exact_functions => functions::times_zero(code, b, a),
+        Binary::Mul if is_zero(b) && !code.target.has_exact_functions => division::times_zero(code, a, b),
+        Binary::Mul if is_zero(a) && !code.target.has_exact_functions => division::times_zero(code, b, a),
         Binary::Mul => code.bin(Arithmetic::Mul, a, b),
-        Binary::Div if is_zero(b) && !code.target.has_exact_functions => functions::over_zero(code, a, b),
+        Binary::Div if is_zero(b) && !code.target.has_exact_functions => division::over_zero(code, a, b),
         Binary::Div if a.elem_type() == F32 && !code.target.has_exact_functions => {
-            functions::quotient(code, a, b)
+            division::quotient(code, a, b)
         }
         Binary::Div => code.bin(Arithmetic::Div, a, b),
-        Binary::Rem if float => functions::remainder(code, a, b),
+        Binary::Rem if float => division::remainder(code, a, b),
         Binary::Rem if is_signed(a) && !code.target.has_exact_functions => integers::remainder(code, a, b),
         // CubeCL's `Modulo` is C's `%`: the sign of a.
         Binary::Rem => code.bin(Arithmetic::Modulo, a, b),

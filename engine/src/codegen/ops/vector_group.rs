@@ -3,11 +3,7 @@
 //!
 //! A group starts at a multiple of its width, so whether an access moves evenly along it is known when the text is made.
 
-use crate::codegen::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::ops::access::element;
-use crate::codegen::ops::body::{BodyCode, Registers};
-use crate::codegen::ops::philox;
 use crate::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Level, Reg};
 use cubecl_core::ir::Variable;
 
@@ -47,9 +43,9 @@ fn level_step(level: &Level, width: usize) -> Step {
 /// The widest vector that a thread reads or writes at once.
 pub const VECTOR_BYTES: usize = 16;
 
-/// Points of a group: as many as fill a vector of the largest type that is read or written along the tile's points, if a
+/// Points of a group: as many as fill a vector of the largest type that is read or written along the body's points, if a
 /// run of `length` points is made of whole groups.
-pub fn width(tile: &FusedBody, length: usize) -> usize {
+pub fn width(body: &FusedBody, length: usize) -> usize {
     let of = |inst: &FusedInst| match &inst.op {
         FusedOp::Load { access, .. } | FusedOp::Store { access, .. } if inst.class == Class::Element => {
             let widest = VECTOR_BYTES / inst.dtype.size();
@@ -57,7 +53,7 @@ pub fn width(tile: &FusedBody, length: usize) -> usize {
         }
         _ => None,
     };
-    let mut width = tile.insts.iter().filter_map(of).min().unwrap_or(1);
+    let mut width = body.insts.iter().filter_map(of).min().unwrap_or(1);
     while !length.is_multiple_of(width) {
         width /= 2;
     }
@@ -65,9 +61,9 @@ pub fn width(tile: &FusedBody, length: usize) -> usize {
 }
 
 /// By register: whether it is the same at all points of a group.
-pub fn same(tile: &FusedBody, width: usize) -> Vec<bool> {
+pub fn same(body: &FusedBody, width: usize) -> Vec<bool> {
     let mut same: Vec<bool> = vec![];
-    for inst in &tile.insts {
+    for inst in &body.insts {
         let is_same = |access: &Access| step(access, width) == Step::Same;
         let value = match &inst.op {
             FusedOp::Store { .. } => false,
@@ -97,14 +93,14 @@ pub fn is_vector(inst: &FusedInst, width: usize, same: &[bool]) -> bool {
     }
 }
 
-/// Whether all that a tile reads or writes of an operand are such vectors, but for what is read once a row.
-pub fn is_all_vectors(tile: &FusedBody, operand: usize, width: usize) -> bool {
-    let same = same(tile, width);
+/// Whether all that a body reads or writes of an operand are such vectors, but for what is read once a row.
+pub fn is_all_vectors(body: &FusedBody, operand: usize, width: usize) -> bool {
+    let same = same(body, width);
     let is_used = |inst: &&FusedInst| match inst.op {
         FusedOp::Load { operand: used, .. } | FusedOp::Store { operand: used, .. } => used == operand,
         _ => false,
     };
-    let uses = || tile.insts.iter().filter(is_used);
+    let uses = || body.insts.iter().filter(is_used);
     let is_vector = |inst: &FusedInst| is_vector(inst, width, &same);
     let is_seldom =
         |inst: &FusedInst| matches!(inst.op, FusedOp::Load { .. }) && inst.class != Class::Element;
@@ -132,89 +128,13 @@ impl Group {
         self.points[0]
     }
 
-    fn width(&self) -> usize {
+    /// How many there are.
+    pub fn width(&self) -> usize {
         self.points.len()
     }
 }
 
-impl BodyCode<'_> {
-    /// Instructions `regs`, in order, at all points of a group; `registers` are those of each point.
-    pub fn run_group(
-        &self,
-        code: &mut Code,
-        regs: impl IntoIterator<Item = Reg>,
-        group: &Group,
-        registers: &mut [Registers],
-    ) -> Result<(), CodegenError> {
-        if let ([point], [registers]) = (&group.points[..], &mut *registers) {
-            return self.run(code, regs, *point, registers);
-        }
-        let same = same(self.tile, group.width());
-        for reg in regs {
-            if same[reg] {
-                self.run(code, [reg], group.points[0], &mut registers[0])?;
-                let value = registers[0][reg];
-                registers.iter_mut().for_each(|registers| registers[reg] = value);
-            } else if !self.run_at_once(code, reg, group, registers, &same) {
-                for (&point, registers) in group.points.iter().zip(&mut *registers) {
-                    self.run(code, [reg], point, registers)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// One instruction for the whole group, if it can be told at once.
-    fn run_at_once(
-        &self,
-        code: &mut Code,
-        reg: Reg,
-        group: &Group,
-        registers: &mut [Registers],
-        same: &[bool],
-    ) -> bool {
-        let inst = &self.tile.insts[reg];
-        let width = group.width();
-        let is_next = |access: &Access| inst.class == Class::Element && step(access, width) == Step::Next;
-        let values = match &inst.op {
-            FusedOp::Load { operand, access, index }
-                if is_vector(inst, width, same) && !self.buffers.is_empty(*operand) =>
-            {
-                let index = index.and_then(|(reg, stride)| Some((registers[0][reg]?, stride)));
-                self.load_vector(code, reg, (*operand, access, index), group)
-            }
-            FusedOp::Store { operand, access, value } if is_vector(inst, width, same) => {
-                let values: Option<Vec<Variable>> = {
-                    let value = self.unrounded(code, *value);
-                    registers.iter().map(|registers| registers[value]).collect()
-                };
-                let Some(values) = values else { return false };
-                self.store_vector(code, inst, (*operand, access, *value), &values, group);
-                return true;
-            }
-            FusedOp::Random { stream, step, iteration, access }
-                if is_next(access) && width.is_multiple_of(philox::WORDS) =>
-            {
-                let Some(step) = registers[0][*step] else { return false };
-                let iteration = iteration.and_then(|reg| registers[0][reg]);
-                let first = element(code, access, group.points[0]);
-                let words = (0..width / philox::WORDS).flat_map(|block| {
-                    let offset = code.at((block * philox::WORDS) as i64);
-                    let first = code.add_at(first.index, offset);
-                    self.random_block(code, *stream, step, iteration, first)
-                });
-                let words: Vec<Variable> = words.collect();
-                words.into_iter().map(|word| first.filled(code, inst.dtype, word)).collect()
-            }
-            _ => return false,
-        };
-        registers.iter_mut().zip(values).for_each(|(registers, value)| registers[reg] = Some(value));
-        true
-    }
-}
-
-/// Points that are read at once of an operand along rows of so many points, if nothing else is read of it.
-pub fn vector_of(tile: &FusedBody, operand: usize, length: usize) -> usize {
-    let width = width(tile, length);
-    if is_all_vectors(tile, operand, width) { width } else { 1 }
+/// The width that every access to an operand takes, if all of them take as many elements as the group has points; else 1.
+pub fn shared_width(body: &FusedBody, operand: usize, width: usize) -> usize {
+    if is_all_vectors(body, operand, width) { width } else { 1 }
 }

@@ -1,3 +1,4 @@
 //! Kernel definitions as text.
 
+pub mod cuda;
 pub mod ordered;

@@ -1,18 +1,22 @@
 //! Attention where each query has keys of its own, or few queries share them: a block per row of scores.
 //!
 //! The planes of a block share out the keys: each multiplies a key with the query, which lies in the block's memory, as do
-//! the scores. The tile over the row then makes weights of them in place, and the planes share out the values, each with
+//! the scores. The body over the row then makes weights of them in place, and the planes share out the values, each with
 //! sums of its own, which are added up at the end. Nothing but the result goes to memory.
 
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32, U32};
-use crate::codegen::ops::body::{BodyCode, Memory, Registers};
+use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule};
+use crate::codegen::ops::body::{BodyCode, Registers};
+use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::reduction::{State, butterfly};
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::ops::vector_group::{self, Group};
 use crate::codegen::schedule::map::at_point;
-use crate::codegen::schedule::row::{RowPlan, SharedWords, n_shared_words, row_by};
+use crate::codegen::schedule::row_emit::row_by;
+use crate::codegen::schedule::row_exchange::{SharedWords, n_shared_words};
+use crate::codegen::schedule::row_plan::RowPlan;
 use crate::codegen::target::Target;
-use crate::codegen::{Buffers, CodegenError, Form, KernelSpec, operand_forms};
 use crate::fusion::{
     Access, AttentionBody, Class, FusedBody, FusedInst, FusedOp, Kernel, MAX_DEPTH, Reg, Source,
 };
@@ -37,13 +41,13 @@ pub fn most_keys(target: &Target) -> usize {
 }
 
 /// Threads of a block.
-pub fn threads(target: Target) -> usize {
+fn threads(target: Target) -> usize {
     PLANES * target.plane
 }
 
 /// What is attended to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct AttentionForm {
+pub struct AttentionByBlock {
     m: usize,
     n: usize,
     k: usize,
@@ -56,13 +60,13 @@ pub struct AttentionForm {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SourceForm {
-    tile: FusedBody,
+    body: FusedBody,
     value: Reg,
 }
 
 impl From<&Source> for SourceForm {
     fn from(source: &Source) -> SourceForm {
-        SourceForm { tile: source.tile.clone(), value: source.value }
+        SourceForm { body: source.tile.clone(), value: source.value }
     }
 }
 
@@ -77,7 +81,7 @@ fn scores(kernel: &Kernel) -> usize {
 /// If a block has not the memory for it, or if it is in double precision.
 pub fn launch(kernel: &Kernel, body: &AttentionBody, target: Target) -> Result<KernelSpec, CodegenError> {
     let AttentionBody { m, n, k, width, .. } = *body;
-    let form = AttentionForm {
+    let form = AttentionByBlock {
         m,
         n,
         k,
@@ -87,15 +91,14 @@ pub fn launch(kernel: &Kernel, body: &AttentionBody, target: Target) -> Result<K
         value: (&body.value).into(),
         end: body.end.clone(),
     };
-    let tile = over_scores(body, scores(kernel));
+    let scores_body = over_scores(body, scores(kernel));
     // Indices of 64 bits are numbers like others: they stay in registers.
-    let is_double = body.tiles().iter().any(|tile| tile.insts.iter().any(|inst| inst.dtype == DType::F64));
-    let has_room = 4 * form.layout(&tile, target).n_words <= target.shared_bytes && width <= MAX_DEPTH;
+    let is_double = body.tiles().iter().any(|part| part.insts.iter().any(|inst| inst.dtype == DType::F64));
+    let has_room = 4 * form.layout(&scores_body, target).n_words <= target.shared_bytes && width <= MAX_DEPTH;
     if is_double || !has_room || target.plane == 1 {
         return Err(CodegenError::Attend);
     }
-    let operands = operand_forms(kernel);
-    Ok(KernelSpec { tile, form: Form::Attention(Box::new(form)), operands, is_guarded: false, target })
+    Ok(KernelSpec::new(scores_body, form, OperandForm::of(kernel)).on(target))
 }
 
 /// Reads scores from where they are, and writes weights over them.
@@ -124,29 +127,22 @@ struct Layout {
     n_words: usize,
 }
 
-impl AttentionForm {
-    /// The tiles beside the one over scores.
-    pub fn tiles(&self) -> [&FusedBody; 4] {
-        [&self.query.tile, &self.key.tile, &self.value.tile, &self.end]
-    }
-
-    /// Lets the end write nothing.
-    pub fn without_stores(&mut self) {
-        self.end.insts.retain(|inst| !matches!(inst.op, FusedOp::Store { .. }));
-    }
-
+impl AttentionByBlock {
     /// Elements of an operand that are read at once, if it is read so by keys, or by values, and by nobody else.
-    pub fn vector_width(&self, rows: &FusedBody, operand: usize) -> usize {
+    fn width_of_operand(&self, rows: &FusedBody, operand: usize) -> usize {
+        let width_of = |(body, length): (&FusedBody, usize)| {
+            vector_group::shared_width(body, operand, vector_group::width(body, length))
+        };
         let is_it = |inst: &FusedInst| match inst.op {
             FusedOp::Load { operand: used, .. } | FusedOp::Store { operand: used, .. } => used == operand,
             _ => false,
         };
-        let is_read = |tile: &FusedBody| tile.insts.iter().any(is_it);
-        let (keys, values) = ((&self.key.tile, self.k), (&self.value.tile, self.width));
-        let others = [&self.query.tile, &self.end, rows].into_iter().any(is_read);
-        match [keys, values].map(|(tile, _)| is_read(tile)) {
-            [true, false] if !others => vector_group::vector_of(keys.0, operand, keys.1),
-            [false, true] if !others => vector_group::vector_of(values.0, operand, values.1),
+        let is_read = |body: &FusedBody| body.insts.iter().any(is_it);
+        let (keys, values) = ((&self.key.body, self.k), (&self.value.body, self.width));
+        let others = [&self.query.body, &self.end, rows].into_iter().any(is_read);
+        match [keys, values].map(|(body, _)| is_read(body)) {
+            [true, false] if !others => width_of(keys),
+            [false, true] if !others => width_of(values),
             _ => 1,
         }
     }
@@ -166,49 +162,75 @@ impl AttentionForm {
     }
 }
 
-/// Emits an attention; `rows` is the tile over scores.
-pub fn attend(
-    code: &mut Code,
-    form: &AttentionForm,
-    rows: &FusedBody,
-    buffers: &Buffers,
-    n_rows: Variable,
-) -> Result<(), CodegenError> {
-    let target = code.target;
-    let layout = form.layout(rows, target);
-    let words = code.shared(U32, layout.n_words);
-    let unit = code.builtin(Builtin::UnitPosX);
-    let cube = code.builtin(Builtin::CubePos);
-    // Past the last row, its work is done once more and not written.
-    let is_row = (!target.has_exact_grid).then(|| code.less(cube, n_rows));
-    let row = is_row.map_or(cube, |is_row| {
-        let nowhere = code.at(0);
-        code.select(is_row, cube, nowhere)
-    });
-    let memory = BlockMemory { buffers, words, scores: buffers.operands.len() };
-    let block = Block {
-        form,
-        layout,
-        memory: &memory,
-        unit,
-        plane: code.divided(unit, target.plane),
-        lane: code.modulo(unit, target.plane),
-        row,
-        matrix: code.divided(row, form.m),
-    };
-    block.load_query(code)?;
-    code.sync();
-    block.score(code)?;
-    code.sync();
-    let shared = SharedWords { array: words, start: block.layout.exchange };
-    row_by(code, block.tile(rows), form.plan(target), Some(shared), n_rows)?;
-    code.sync();
-    block.weigh(code)?;
-    code.sync();
-    let Some(is_row) = is_row else { return block.finish(code) };
-    let mut result = Ok(());
-    code.when(is_row, |code| result = block.finish(code));
-    result
+impl Schedule for AttentionByBlock {
+    fn entry(&self) -> &'static str {
+        "attend"
+    }
+
+    fn threads(&self, kernel: &KernelSpec) -> usize {
+        threads(kernel.target())
+    }
+
+    fn blocks(&self, _: &KernelSpec, n_rows: usize) -> usize {
+        n_rows
+    }
+
+    fn n_points(&self, kernel: &KernelSpec) -> usize {
+        kernel.body.domain.points(Class::Row)
+    }
+
+    fn vector_width(&self, kernel: &KernelSpec, operand: usize) -> usize {
+        self.width_of_operand(&kernel.body, operand)
+    }
+
+    fn more_bodies(&self) -> Vec<&FusedBody> {
+        vec![&self.query.body, &self.key.body, &self.value.body, &self.end]
+    }
+
+    fn without_stores(&self, kernel: &KernelSpec) -> Option<KernelSpec> {
+        let mut checks = self.clone();
+        checks.end.insts.retain(|inst| !matches!(inst.op, FusedOp::Store { .. }));
+        Some(kernel.without_stores().with_schedule(checks))
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let (rows, buffers, n_rows) = (&kernel.kernel.body, kernel.buffers, kernel.points());
+        let target = code.target;
+        let layout = self.layout(rows, target);
+        let words = code.shared(U32, layout.n_words);
+        let unit = code.builtin(Builtin::UnitPosX);
+        let cube = code.builtin(Builtin::CubePos);
+        // Past the last row, its work is done once more and not written.
+        let is_row = (!target.has_exact_grid).then(|| code.less(cube, n_rows));
+        let row = is_row.map_or(cube, |is_row| {
+            let nowhere = code.at(0);
+            code.select(is_row, cube, nowhere)
+        });
+        let memory = BlockMemory { buffers, words, scores: buffers.operands.len() };
+        let block = Block {
+            form: self,
+            layout,
+            memory: &memory,
+            unit,
+            plane: code.divided(unit, target.plane),
+            lane: code.modulo(unit, target.plane),
+            row,
+            matrix: code.divided(row, self.m),
+        };
+        block.load_query(code)?;
+        code.sync();
+        block.score(code)?;
+        code.sync();
+        let shared = SharedWords { array: words, start: block.layout.exchange };
+        row_by(code, block.body(rows), self.plan(target), Some(shared), n_rows)?;
+        code.sync();
+        block.weigh(code)?;
+        code.sync();
+        let Some(is_row) = is_row else { return block.finish(code) };
+        let mut result = Ok(());
+        code.when(is_row, |code| result = block.finish(code));
+        result
+    }
 }
 
 /// The operands, and the scores of the block.
@@ -261,7 +283,7 @@ impl Memory for BlockMemory<'_> {
 
 /// A block of threads at its row of scores.
 struct Block<'k> {
-    form: &'k AttentionForm,
+    form: &'k AttentionByBlock,
     layout: Layout,
     memory: &'k BlockMemory<'k>,
     unit: Variable,
@@ -273,12 +295,12 @@ struct Block<'k> {
 }
 
 impl<'k> Block<'k> {
-    fn tile(&self, tile: &'k FusedBody) -> BodyCode<'k> {
-        BodyCode { tile, buffers: self.memory, shared: self.memory.buffers }
+    fn body(&self, body: &'k FusedBody) -> BodyCode<'k> {
+        BodyCode { body, buffers: self.memory, shared: self.memory.buffers }
     }
 
     fn load_query(&self, code: &mut Code) -> Result<(), CodegenError> {
-        let AttentionForm { k, query, .. } = self.form;
+        let AttentionByBlock { k, query, .. } = self.form;
         let row = self.row_of(code, query, self.row)?;
         self.each(code, self.unit, *k, threads(code.target), |code, column| {
             let value = self.elements(code, query, (self.row, &row), column, 1)?[0];
@@ -291,8 +313,8 @@ impl<'k> Block<'k> {
 
     /// Each plane multiplies keys of its own with the query.
     fn score(&self, code: &mut Code) -> Result<(), CodegenError> {
-        let AttentionForm { k, key, .. } = self.form;
-        let width = vector_group::width(&key.tile, *k);
+        let AttentionByBlock { k, key, .. } = self.form;
+        let width = vector_group::width(&key.body, *k);
         let plane = code.target.plane;
         self.each_of_plane(code, |code, items| {
             let zero = code.float(F32, 0.0);
@@ -328,8 +350,8 @@ impl<'k> Block<'k> {
 
     /// Each plane adds up values of its own, times their weights.
     fn weigh(&self, code: &mut Code) -> Result<(), CodegenError> {
-        let AttentionForm { width: n_columns, value, .. } = self.form;
-        let width = vector_group::width(&value.tile, *n_columns);
+        let AttentionByBlock { width: n_columns, value, .. } = self.form;
+        let width = vector_group::width(&value.body, *n_columns);
         let first = code.scaled(self.lane, width as i64);
         let plane = code.target.plane;
         let columns: Vec<Variable> = (0..n_columns.div_ceil(plane * width))
@@ -384,8 +406,8 @@ impl<'k> Block<'k> {
 
     /// Adds up what the planes have, and runs the end at each column.
     fn finish(&self, code: &mut Code) -> Result<(), CodegenError> {
-        let AttentionForm { width, end, .. } = self.form;
-        let tile = self.tile(end);
+        let AttentionByBlock { width, end, .. } = self.form;
+        let body = self.body(end);
         self.each(code, self.unit, *width, threads(code.target), |code, column| {
             let start = code.at(self.layout.sums as i64);
             let first = code.add_at(start, column);
@@ -400,7 +422,7 @@ impl<'k> Block<'k> {
             let registers = end.insts.iter().map(|inst| is_sum(inst).then_some(total)).collect();
             let before = code.scaled(self.row, *width as i64);
             let point = code.add_at(before, column);
-            at_point(code, &tile, point, registers)
+            at_point(code, &body, point, registers)
         })
     }
 
@@ -413,10 +435,10 @@ impl<'k> Block<'k> {
         source: &'k SourceForm,
         row: Variable,
     ) -> Result<Registers, CodegenError> {
-        let insts = &source.tile.insts;
+        let insts = &source.body.insts;
         let mut base = vec![None; insts.len()];
         let once = (0..insts.len()).filter(|&reg| insts[reg].class != Class::Element);
-        self.tile(&source.tile).run(code, once, row, &mut base)?;
+        self.body(&source.body).run(code, once, row, &mut base)?;
         Ok(base)
     }
 
@@ -429,13 +451,13 @@ impl<'k> Block<'k> {
         column: Variable,
         width: usize,
     ) -> Result<Vec<Variable>, CodegenError> {
-        let insts = &source.tile.insts;
-        let before = code.scaled(row, source.tile.domain.row as i64);
+        let insts = &source.body.insts;
+        let before = code.scaled(row, source.body.domain.row as i64);
         let first = code.add_at(before, column);
         let group = Group::from(code, first, width);
         let mut registers = vec![base.clone(); width];
         let each = (0..insts.len()).filter(|&reg| insts[reg].class == Class::Element);
-        self.tile(&source.tile).run_group(code, each, &group, &mut registers)?;
+        self.body(&source.body).run_group(code, each, &group, &mut registers)?;
         let dtype = insts[source.value].dtype;
         let value = |registers: &Registers| {
             let value = registers[source.value].unwrap_or_else(|| crate::bug!("a source without its value"));

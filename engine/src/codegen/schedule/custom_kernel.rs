@@ -1,26 +1,22 @@
 //! Launches that ops bring along.
 
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
+use crate::codegen::kernel::{KernelCode, KernelSpec, LARGEST_NARROW, OperandForm, Schedule};
 use crate::codegen::schedule::unpack::Copies;
 use crate::codegen::target::Target;
-use crate::codegen::{Buffers, CodegenError, Form, KernelSpec, LARGEST_NARROW, OperandForm, operand_forms};
-use crate::fusion::{Domain, FusedBody, Kernel};
+use crate::fusion::Kernel;
 use crate::op::gpu::{CustomLaunch, GpuArgument, GpuArguments, View};
 use crate::op::{GpuForm, KernelCall};
-use cubecl_core::ir::Variable;
 
 /// The launches that an op brings along.
-pub fn custom_launches(
-    kernel: &Kernel,
-    call: &KernelCall,
-    target: Target,
-) -> Result<Vec<KernelSpec>, CodegenError> {
+pub fn launches(kernel: &Kernel, call: &KernelCall, target: Target) -> Result<Vec<KernelSpec>, CodegenError> {
     let name = &call.call.form.name;
     let ready = match &call.form().gpu {
         GpuForm::None { why } => return Err(CodegenError::Opaque { op: name.clone(), why }),
         GpuForm::Launches(make_ready) => make_ready(call, &target.limits()),
     };
-    let forms = operand_forms(kernel);
+    let forms = OperandForm::of(kernel);
     let viewed = |operand: usize, view: View| {
         let as_bits = view == View::Bits;
         let is_wide = as_bits && kernel.operands[operand].ty.bytes() / 4 > LARGEST_NARROW;
@@ -40,24 +36,51 @@ pub fn custom_launches(
             GpuArgument::Output(output, view) => seen(call.inputs.len() + output, view),
             GpuArgument::Workspace { start, n_words } => OperandForm::words(start, n_words),
         });
-        let operands = operands.collect();
-        let tile = FusedBody { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
         let identity = format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
-        KernelSpec {
-            tile,
-            form: Form::Custom(CustomLaunch { identity, launch }),
-            operands,
-            is_guarded: false,
-            target,
-        }
+        let schedule = Custom(CustomLaunch { identity, launch: launch.clone() });
+        KernelSpec::without_body(schedule, operands.collect()).on(target)
     });
     let own: Vec<KernelSpec> = fused.collect();
     Ok(copies.before().into_iter().chain(own).chain(copies.after()).collect())
 }
 
-/// All threads see the same error flag, so none waits for another that has left.
-pub fn custom_body(code: &mut Code, own: &CustomLaunch, buffers: &Buffers, scalars: Vec<Variable>) {
-    let (index, target) = (code.index, code.target);
-    let arguments = GpuArguments { buffers: buffers.operands.clone(), scalars, index, target };
-    buffers.unless_raised(code, |code| (own.launch.body)(code.scope, &arguments));
+/// What an op brings along.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Custom(CustomLaunch);
+
+impl Schedule for Custom {
+    fn entry(&self) -> &'static str {
+        self.0.launch.name
+    }
+
+    fn threads(&self, _: &KernelSpec) -> usize {
+        self.0.launch.threads
+    }
+
+    fn blocks(&self, _: &KernelSpec, n_blocks: usize) -> usize {
+        n_blocks
+    }
+
+    fn n_points(&self, _: &KernelSpec) -> usize {
+        self.0.launch.cubes
+    }
+
+    fn n_scalars(&self) -> usize {
+        self.0.launch.scalars.len()
+    }
+
+    fn scalars(&self, _: usize) -> Vec<usize> {
+        self.0.launch.scalars.clone()
+    }
+
+    /// All threads read the same error flag, so no thread waits at a barrier for one that has left.
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        kernel.in_grid(code, |code| {
+            let (index, target) = (code.index, code.target);
+            let (buffers, scalars) = (kernel.buffers.operands.clone(), kernel.scalars.to_vec());
+            let arguments = GpuArguments { buffers, scalars, index, target };
+            kernel.buffers.unless_raised(code, |code| (self.0.launch.body)(code.scope, &arguments));
+            Ok(())
+        })
+    }
 }

@@ -3,14 +3,17 @@
 //! A row that takes all registers of a processor leaves no room for a second block, so its loads, its arithmetic and its
 //! stores would take turns. A block goes over many rows then, and the copy of the next one goes on beside the arithmetic.
 
-use crate::codegen::CodegenError;
+use crate::codegen::analysis::cost::is_compute_bound;
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
 use crate::codegen::ir::intrinsics::{Intrinsic, Word};
 use crate::codegen::ops::body::BodyCode;
-use crate::codegen::ops::fast_math::is_bound_by_arithmetic;
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::ops::vector_group;
-use crate::codegen::schedule::row::{Place, RowCode, RowPlan, SharedWords};
+use crate::codegen::schedule::row_code::RowCode;
+use crate::codegen::schedule::row_exchange::SharedWords;
+use crate::codegen::schedule::row_place::Place;
+use crate::codegen::schedule::row_plan::RowPlan;
 use crate::codegen::target::Target;
 use crate::fusion::{Class, FusedBody, FusedOp, Reg};
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
@@ -30,23 +33,23 @@ pub struct DoubleBuffer {
 
 impl DoubleBuffer {
     /// None if it cannot be, or does not pay: memory alone keeps a processor busy.
-    pub fn of(tile: &FusedBody, plan: RowPlan, target: Target) -> Option<DoubleBuffer> {
+    pub fn of(body: &FusedBody, plan: RowPlan, target: Target) -> Option<DoubleBuffer> {
         let n_groups = plan.groups?;
         let is_alone = plan.threads == target.most_threads && n_groups * plan.width >= FEWEST_HELD;
-        let n_points = tile.domain.points(Class::Element);
-        let same = vector_group::same(tile, plan.width);
-        let is_copied = |reg: &Reg| match &tile.insts[*reg].op {
+        let n_points = body.domain.points(Class::Element);
+        let same = vector_group::same(body, plan.width);
+        let is_copied = |reg: &Reg| match &body.insts[*reg].op {
             FusedOp::Load { access, index: None, .. } => {
-                vector_group::is_vector(&tile.insts[*reg], plan.width, &same)
+                vector_group::is_vector(&body.insts[*reg], plan.width, &same)
                     && access.is_identity(n_points)
-                    && plan.width * tile.insts[*reg].dtype.size() == COPY_BYTES
+                    && plan.width * body.insts[*reg].dtype.size() == COPY_BYTES
             }
             _ => false,
         };
-        let loads: Vec<Reg> = (0..tile.insts.len()).filter(is_copied).collect();
+        let loads: Vec<Reg> = (0..body.insts.len()).filter(is_copied).collect();
         let bytes = loads.len() * n_groups * plan.threads * COPY_BYTES;
         let is_room = (1..=target.double_buffer_bytes).contains(&bytes);
-        (is_alone && is_room && is_bound_by_arithmetic(tile, target)).then_some(DoubleBuffer {
+        (is_alone && is_room && is_compute_bound(body, target)).then_some(DoubleBuffer {
             loads,
             plan,
             n_groups,
@@ -57,40 +60,40 @@ impl DoubleBuffer {
     pub fn rows(
         &self,
         code: &mut Code,
-        tile: BodyCode,
+        body: BodyCode,
         shared: Option<SharedWords>,
         n_rows: Variable,
     ) -> Result<(), CodegenError> {
-        let elem = |reg: Reg| code.target.memory(tile.tile.insts[reg].dtype);
+        let elem = |reg: Reg| code.target.memory(body.body.insts[reg].dtype);
         let elems: Vec<_> = self.loads.iter().map(|&reg| elem(reg)).collect();
         let length = self.n_groups * self.plan.threads;
         let arrays: Vec<Variable> =
             elems.into_iter().map(|elem| code.shared_vectors(elem, self.plan.width, length)).collect();
         let [first, step] = [Builtin::CubePos, Builtin::CubeCount].map(|builtin| code.builtin(builtin));
-        self.copy(code, &tile, &arrays, first);
+        self.copy(code, &body, &arrays, first);
         let mut result = Ok(());
         code.range_by(first, n_rows, Some(step), |code, row| {
             code.perform(Intrinsic::AwaitCopies, &[]);
-            let place = Place::at_row(code, self.plan, &tile.tile.domain, row);
-            let mut rows = RowCode::new(code, tile, self.plan, place, shared);
+            let place = Place::at_row(code, self.plan, &body.body.domain, row);
+            let mut rows = RowCode::new(code, body, self.plan, place, shared);
             self.read(code, &mut rows, &arrays);
             let next = code.bin(Arithmetic::Add, row, step);
             let is_row = code.less(next, n_rows);
-            code.when(is_row, |code| self.copy(code, &rows.tile, &arrays, next));
+            code.when(is_row, |code| self.copy(code, &rows.body, &arrays, next));
             result = rows.emit(code);
         });
         result
     }
 
     /// Starts to copy a row. What a thread copies, nobody else reads.
-    fn copy(&self, code: &mut Code, tile: &BodyCode, arrays: &[Variable], row: Variable) {
-        let place = Place::at_row(code, self.plan, &tile.tile.domain, row);
+    fn copy(&self, code: &mut Code, body: &BodyCode, arrays: &[Variable], row: Variable) {
+        let place = Place::at_row(code, self.plan, &body.body.domain, row);
         for k in 0..self.n_groups {
             let group = place.held(code, k, 0);
             let slot = self.slot(code, &place, k);
             for (&reg, &array) in self.loads.iter().zip(arrays) {
-                let FusedOp::Load { operand, .. } = tile.tile.insts[reg].op else { continue };
-                let from = Word::Place(tile.shared.operands[operand].array, group.first_point());
+                let FusedOp::Load { operand, .. } = body.body.insts[reg].op else { continue };
+                let from = Word::Place(body.shared.operands[operand].array, group.first_point());
                 code.perform(Intrinsic::CopyAsync, &[Word::Place(array, slot), from]);
             }
         }
@@ -101,7 +104,7 @@ impl DoubleBuffer {
         for k in 0..self.n_groups {
             let slot = self.slot(code, &rows.place, k);
             for (&reg, &array) in self.loads.iter().zip(arrays) {
-                let dtype = rows.tile.tile.insts[reg].dtype;
+                let dtype = rows.body.body.insts[reg].dtype;
                 let values = code.load_components(array, slot, self.plan.width);
                 let values: Vec<Variable> = values.into_iter().map(|x| widened(code, dtype, x)).collect();
                 rows.give(k, reg, &values);

@@ -1,32 +1,30 @@
 //! Map kernels: a thread per group of points.
 
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule, THREADS};
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::vector_group::{self, Group};
-use crate::codegen::{Buffers, CodegenError};
 use crate::fusion::{Class, Domain, FusedBody, FusedInst};
 use cubecl_core::ir::{Builtin, Variable};
-
-/// Threads per cube.
-pub const THREADS: usize = 256;
 
 /// The fewest threads that points are gathered into groups for: fewer do not fill a GPU.
 const FEWEST_THREADS: usize = 1 << 15;
 
 /// Points of a thread; all in one row if something is there once per row.
-pub fn width(tile: &FusedBody) -> usize {
-    let Domain { row, inner, .. } = tile.domain;
-    let n_points = tile.domain.points(Class::Element);
-    let length = match has_rows(tile) {
+pub fn width(body: &FusedBody) -> usize {
+    let Domain { row, inner, .. } = body.domain;
+    let n_points = body.domain.points(Class::Element);
+    let length = match has_rows(body) {
         false => n_points,
         true if inner == 1 => row,
         true => 1,
     };
-    wide_enough(vector_group::width(tile, length), n_points)
+    wide_enough(vector_group::width(body, length), n_points)
 }
 
-fn has_rows(tile: &FusedBody) -> bool {
-    tile.insts.iter().any(|inst| inst.class == Class::Row)
+fn has_rows(body: &FusedBody) -> bool {
+    body.insts.iter().any(|inst| inst.class == Class::Row)
 }
 
 /// At most `width`, so that there are enough threads.
@@ -37,65 +35,72 @@ pub fn wide_enough(mut width: usize, n_points: usize) -> usize {
     width
 }
 
-/// Emits a map over `n_points` points.
-pub fn map(
-    code: &mut Code,
-    tile: &FusedBody,
-    buffers: &Buffers,
-    n_points: Variable,
-) -> Result<(), CodegenError> {
-    let width = width(tile);
-    let thread = code.builtin(Builtin::AbsolutePos);
-    let first = code.scaled(thread, width as i64);
-    let is_point = code.less(first, n_points);
-    let tile_code = BodyCode { tile, buffers, shared: buffers };
-    let mut result = Ok(());
-    code.when(is_point, |code| {
-        result = match width {
-            1 => at_point(code, &tile_code, first, vec![None; tile.insts.len()]),
-            width => at_group(code, &tile_code, first, width),
-        };
-    });
-    result
+/// A thread per group of points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Map;
+
+impl Schedule for Map {
+    fn entry(&self) -> &'static str {
+        "map"
+    }
+
+    fn blocks(&self, kernel: &KernelSpec, n_points: usize) -> usize {
+        n_points.div_ceil(THREADS * width(&kernel.body))
+    }
+
+    fn vector_width(&self, kernel: &KernelSpec, operand: usize) -> usize {
+        vector_group::shared_width(&kernel.body, operand, width(&kernel.body))
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let body = kernel.body();
+        let width = width(body.body);
+        let thread = code.builtin(Builtin::AbsolutePos);
+        let first = code.scaled(thread, width as i64);
+        let is_point = code.less(first, kernel.points());
+        let mut result = Ok(());
+        code.when(is_point, |code| {
+            result = match width {
+                1 => at_point(code, &body, first, vec![None; body.body.insts.len()]),
+                width => at_group(code, &body, first, width),
+            };
+        });
+        result
+    }
 }
 
-/// The whole tile at the points of a group.
-pub fn at_group(
-    code: &mut Code,
-    tile_code: &BodyCode,
-    first: Variable,
-    width: usize,
-) -> Result<(), CodegenError> {
+/// The whole body at the points of a group.
+pub fn at_group(code: &mut Code, body: &BodyCode, first: Variable, width: usize) -> Result<(), CodegenError> {
     let group = Group::from(code, first, width);
-    registers_of_group(code, tile_code, &group, vec![None; tile_code.tile.insts.len()]).map(drop)
+    registers_of_group(code, body, &group, vec![None; body.body.insts.len()]).map(drop)
 }
 
-/// The whole tile at one point; what is there once per row is computed at each point. Registers that are there already
+/// The whole body at one point; what is there once per row is computed at each point. Registers that are there already
 /// stay.
 pub fn at_point(
     code: &mut Code,
-    tile_code: &BodyCode,
+    body: &BodyCode,
     point: Variable,
     registers: Registers,
 ) -> Result<(), CodegenError> {
-    registers_at_point(code, tile_code, point, registers).map(|_| ())
+    registers_at_point(code, body, point, registers).map(|_| ())
 }
 
 /// The same, and what the registers hold then.
 pub fn registers_at_point(
     code: &mut Code,
-    tile_code: &BodyCode,
+    body: &BodyCode,
     point: Variable,
     mut registers: Registers,
 ) -> Result<Registers, CodegenError> {
-    let FusedBody { domain, insts } = tile_code.tile;
-    let row = has_rows(tile_code.tile).then(|| row_of(code, domain, point));
+    let FusedBody { domain, insts } = body.body;
+    let row = has_rows(body.body).then(|| row_of(code, domain, point));
     for (reg, inst) in insts.iter().enumerate() {
         if registers[reg].is_some() {
             continue;
         }
         let point = if inst.class == Class::Row { row.unwrap_or(point) } else { point };
-        tile_code.run(code, [reg], point, &mut registers)?;
+        body.run(code, [reg], point, &mut registers)?;
     }
     Ok(registers)
 }
@@ -103,23 +108,23 @@ pub fn registers_at_point(
 /// The same at the points of a group, which lie in one row.
 pub fn registers_of_group(
     code: &mut Code,
-    tile_code: &BodyCode,
+    body: &BodyCode,
     group: &Group,
     registers: Registers,
 ) -> Result<Vec<Registers>, CodegenError> {
-    let FusedBody { domain, insts } = tile_code.tile;
+    let FusedBody { domain, insts } = body.body;
     let is_row = |inst: &FusedInst| inst.class == Class::Row;
-    let row = has_rows(tile_code.tile).then(|| row_of(code, domain, group.first()));
+    let row = has_rows(body.body).then(|| row_of(code, domain, group.first()));
     let missing: Vec<usize> = (0..insts.len()).filter(|&reg| registers[reg].is_none()).collect();
     let mut registers = vec![registers; group.points.len()];
     for reg in missing {
         match row.filter(|_| is_row(&insts[reg])) {
             Some(row) => {
-                tile_code.run(code, [reg], row, &mut registers[0])?;
+                body.run(code, [reg], row, &mut registers[0])?;
                 let value = registers[0][reg];
                 registers.iter_mut().for_each(|registers| registers[reg] = value);
             }
-            None => tile_code.run_group(code, [reg], group, &mut registers)?,
+            None => body.run_group(code, [reg], group, &mut registers)?,
         }
     }
     Ok(registers)

@@ -2,14 +2,15 @@
 //! matrices go through shared memory, so that each element is fetched once for a whole row or column of the rectangle; the
 //! next slices are fetched while these are multiplied, and a thread takes several elements out of them at once.
 
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::ops::body::{BodyCode, Memory};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::schedule::map::at_point;
-use crate::codegen::schedule::matmul::{ProductForm, multiplied_and_added};
+use crate::codegen::schedule::matmul_point::{ProductForm, multiplied_and_added};
 use crate::codegen::target::Target;
-use crate::codegen::{Buffers, CodegenError};
-use crate::fusion::{FusedBody, FusedInst, FusedOp, MatrixOperand};
+use crate::fusion::{FusedInst, FusedOp, MatrixOperand};
 use cubecl_core::ir::{Builtin, ElemType, Variable};
 
 /// Threads along each side of a tile.
@@ -105,44 +106,47 @@ impl Tiling {
     }
 }
 
-/// Cubes for so many points.
-pub fn cubes(form: &ProductForm, each: [usize; 2], n_points: usize) -> usize {
-    let n_tiles = [(form.m, each[0]), (form.n, each[1])].map(|(extent, each)| extent.div_ceil(SIDE * each));
-    n_points / (form.m * form.n).max(1) * n_tiles[0] * n_tiles[1]
+/// A matmul whose blocks compute tiles of the result.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MatmulBlocked {
+    /// What is multiplied.
+    pub product: ProductForm,
+    /// Matrices of the result.
+    pub n_batches: usize,
+    /// Points of a thread along each axis.
+    pub each: [usize; 2],
 }
 
-/// Emits a product, `each` points of a thread along each axis, and its epilogue `tile` at each of its `n_points` points.
-pub fn product(
-    code: &mut Code,
-    form: &ProductForm,
-    tile: &FusedBody,
-    buffers: &Buffers,
-    (each, n_points): ([usize; 2], Variable),
-) -> Result<(), CodegenError> {
-    let tiling = Tiling::of(form, each, code.target);
-    let elem = code.target.register(form.dtype.accumulator());
-    let unit = code.builtin(Builtin::UnitPosX);
-    let cube = code.builtin(Builtin::CubePos);
-    let [n_rows, n_columns] = tiling.axes.map(|axis| axis.n_tiles());
-    let (rest, column) = (code.divided(cube, n_columns), code.modulo(cube, n_columns));
-    let (batch, row) = (code.divided(rest, n_rows), code.modulo(rest, n_rows));
-    let corner =
-        [(row, 0), (column, 1)].map(|(number, axis)| code.scaled(number, tiling.axes[axis].side() as i64));
-    let first_point = code.scaled(batch, (form.m * form.n) as i64);
-    let is_batch = code.less(first_point, n_points);
-    let thread = [code.divided(unit, SIDE), code.modulo(unit, SIDE)];
-    let square = Square { form, tiling, elem, unit, thread, batch, corner, is_batch };
-    let sums = square.sums(code, buffers)?;
-    let tile_code = BodyCode { tile, buffers, shared: buffers };
-    let mut result = Ok(());
-    for (point, sum) in square.points(code, first_point).into_iter().zip(sums) {
-        code.when(point.is_inside, |code| {
-            let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
-            let registers = tile.insts.iter().map(|inst| is_sum(inst).then_some(sum)).collect();
-            result = result.clone().and(at_point(code, &tile_code, point.number, registers));
-        });
+impl Schedule for MatmulBlocked {
+    fn entry(&self) -> &'static str {
+        "contract"
     }
-    result
+
+    fn threads(&self, _: &KernelSpec) -> usize {
+        THREADS
+    }
+
+    fn blocks(&self, _: &KernelSpec, n_points: usize) -> usize {
+        let ProductForm { m, n, .. } = self.product;
+        let n_tiles =
+            [(m, self.each[0]), (n, self.each[1])].map(|(extent, each)| extent.div_ceil(SIDE * each));
+        n_points / (m * n).max(1) * n_tiles[0] * n_tiles[1]
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let body = kernel.body();
+        let square = Square::new(code, self, kernel.points());
+        let sums = square.sums(code, kernel.buffers)?;
+        let mut result = Ok(());
+        for (point, sum) in square.points(code).into_iter().zip(sums) {
+            code.when(point.is_inside, |code| {
+                let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
+                let registers = body.body.insts.iter().map(|inst| is_sum(inst).then_some(sum)).collect();
+                result = result.clone().and(at_point(code, &body, point.number, registers));
+            });
+        }
+        result
+    }
 }
 
 /// A tile of the result.
@@ -158,6 +162,8 @@ struct Square<'k> {
     batch: Variable,
     /// Its first row and column.
     corner: [Variable; 2],
+    /// The first point of the pair's result.
+    first_point: Variable,
     is_batch: Variable,
 }
 
@@ -193,7 +199,25 @@ struct Group {
     is_across: Vec<Option<Variable>>,
 }
 
-impl Square<'_> {
+impl<'k> Square<'k> {
+    /// The tile of this block.
+    fn new(code: &mut Code, matmul: &'k MatmulBlocked, n_points: Variable) -> Square<'k> {
+        let form = &matmul.product;
+        let tiling = Tiling::of(form, matmul.each, code.target);
+        let elem = code.target.register(form.dtype.accumulator());
+        let unit = code.builtin(Builtin::UnitPosX);
+        let cube = code.builtin(Builtin::CubePos);
+        let [n_rows, n_columns] = tiling.axes.map(|axis| axis.n_tiles());
+        let (rest, column) = (code.divided(cube, n_columns), code.modulo(cube, n_columns));
+        let (batch, row) = (code.divided(rest, n_rows), code.modulo(rest, n_rows));
+        let corner = [(row, 0), (column, 1)]
+            .map(|(number, axis)| code.scaled(number, tiling.axes[axis].side() as i64));
+        let first_point = code.scaled(batch, (form.m * form.n) as i64);
+        let is_batch = code.less(first_point, n_points);
+        let thread = [code.divided(unit, SIDE), code.modulo(unit, SIDE)];
+        Square { form, tiling, elem, unit, thread, batch, corner, first_point, is_batch }
+    }
+
     /// The sums of this thread, row by row.
     fn sums(&self, code: &mut Code, buffers: &Buffers) -> Result<Vec<Variable>, CodegenError> {
         let Tiling { axes, depth, is_double } = self.tiling;
@@ -357,12 +381,12 @@ impl Square<'_> {
     }
 
     /// The points of this thread, in the order of its sums.
-    fn points(&self, code: &mut Code, first: Variable) -> Vec<Point> {
+    fn points(&self, code: &mut Code) -> Vec<Point> {
         let [rows, columns] = [0, 1].map(|number| self.lines(code, number));
         let mut points = vec![];
         for (row, is_row) in rows {
             let before = code.scaled(row, self.form.n as i64);
-            let before = code.add_at(first, before);
+            let before = code.add_at(self.first_point, before);
             for &(column, is_column) in &columns {
                 let checks = [is_row, is_column].into_iter().flatten();
                 let is_inside = checks.fold(self.is_batch, |all, check| code.and(all, check));

@@ -4,16 +4,17 @@
 //! epilogue on it and takes in what comes before the k-th best of a row so far. What the library does not take is added
 //! up by a launch that goes along whole rows.
 
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
+use crate::codegen::kernel::{Argument, KernelCode, KernelSpec, OperandForm, Schedule};
 use crate::codegen::ops::body::{BodyCode, Registers};
+use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::ops::vector_group::Group;
-use crate::codegen::schedule::matmul::ProductForm;
+use crate::codegen::schedule::matmul_point::ProductForm;
 use crate::codegen::schedule::topk::{
     Filter, Memory, SelectForm, Worst, can_select, columns_of_piece, merge, pieces, select_by,
 };
-use crate::codegen::target::Target;
-use crate::codegen::{Argument, Buffers, CodegenError, Form, KernelSpec, OperandForm, operand_forms};
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowsBody};
 use crate::ir::DType;
 use crate::op::Selected;
@@ -22,7 +23,7 @@ use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 
 /// A fold of rows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct FoldForm {
+pub struct MatmulFold {
     select: SelectForm,
     /// The register that holds what is folded; none in a launch that merges pieces.
     value: Option<Reg>,
@@ -61,8 +62,9 @@ pub struct Panel {
 pub struct PanelFold {
     /// In their order.
     pub panels: Vec<Panel>,
-    /// Takes in a panel; what a launch of it is given says [`KernelSpec::panel_info`].
+    /// Takes in a panel; [`PanelFold::launch`] says what a launch of it is given.
     pub step: KernelSpec,
+    fold: MatmulFold,
     /// Writes the results in the end; none if each panel has whole rows.
     pub finish: Option<KernelSpec>,
     /// Bytes of what is known of the rows, at the start of the workspace.
@@ -100,10 +102,10 @@ fn panels([batch, m, n]: [usize; 3], n_elements: usize) -> Vec<Panel> {
     panels
 }
 
-/// The same tile over the columns of one row, if nothing in it tells one row from another: then points stay small numbers.
-fn by_column(tile: &FusedBody) -> Option<FusedBody> {
-    let n = tile.domain.row;
-    let mut insts = tile.insts.clone();
+/// The same body over the columns of one row, if nothing in it tells one row from another: then points stay small numbers.
+fn by_column(body: &FusedBody) -> Option<FusedBody> {
+    let n = body.domain.row;
+    let mut insts = body.insts.clone();
     for inst in insts.iter_mut().filter(|inst| inst.class == Class::Element) {
         if let FusedOp::Load { access, .. } | FusedOp::Coord(access) | FusedOp::Random { access, .. } =
             &mut inst.op
@@ -113,7 +115,7 @@ fn by_column(tile: &FusedBody) -> Option<FusedBody> {
             return None;
         }
     }
-    Some(FusedBody { domain: Domain { outer: 1, ..tile.domain }, insts })
+    Some(FusedBody { domain: Domain { outer: 1, ..body.domain }, insts })
 }
 
 fn along_columns(access: &Access, n: usize) -> Option<Access> {
@@ -130,7 +132,7 @@ fn along_columns(access: &Access, n: usize) -> Option<Access> {
     level.guards.is_empty().then_some(along)
 }
 
-/// The launches of a fold that adds up its own products.
+/// The launches of a fold that adds up its own products, without the sums beside it.
 ///
 /// # Errors
 /// If the fold is no selection that a device has kernels for.
@@ -146,7 +148,7 @@ pub fn launches(
     let states = fold.states(n_rows * n_pieces);
     let is_kept = n_pieces > 1;
     let by_column = by_column(&body.epilogue);
-    let form = FoldForm {
+    let form = MatmulFold {
         select: fold.select.clone().kept(is_kept),
         product: Some(ProductForm::of(body)),
         states: is_kept.then_some(kernel.operands.len()),
@@ -159,8 +161,7 @@ pub fn launches(
     let more = is_kept.then_some(states).into_iter().collect();
     let step = fold.kernel(form, by_column.unwrap_or_else(|| body.epilogue.clone()), more);
     let finish = is_kept.then(|| fold.merge(n_rows, n_pieces));
-    let sums = KernelSpec::side_sums(kernel);
-    Ok([step].into_iter().chain(finish).chain(sums).collect())
+    Ok([step].into_iter().chain(finish).collect())
 }
 
 impl KernelSpec {
@@ -199,7 +200,7 @@ impl KernelSpec {
             ..OperandForm::words(0, 0)
         };
         let by_column = by_column(&body.epilogue);
-        let form = FoldForm {
+        let form = MatmulFold {
             select: fold.select.clone().kept(is_kept).resumed(is_kept),
             panel: Some(kernel.operands.len()),
             states: is_kept.then_some(kernel.operands.len() + 1),
@@ -210,20 +211,21 @@ impl KernelSpec {
             ..fold.form()
         };
         let more = [panel].into_iter().chain(is_kept.then_some(states)).collect();
-        let step = fold.kernel(form, by_column.unwrap_or_else(|| body.epilogue.clone()), more);
+        let step = fold.kernel(form.clone(), by_column.unwrap_or_else(|| body.epilogue.clone()), more);
         let finish = is_kept.then(|| fold.merge(n_rows, n_pieces));
-        Ok(PanelFold { panels, step, finish, state_bytes, panel_bytes })
+        Ok(PanelFold { panels, fold: form, step, finish, state_bytes, panel_bytes })
     }
+}
 
+impl PanelFold {
     /// Blocks that take in a panel, and what they are given.
-    pub fn panel_info(&self, body: &MatmulBody, panel: &Panel, seed: u32) -> (usize, Vec<u64>) {
-        let Form::MatmulFold(form) = &self.form else { crate::bug!("panels of what is no fold") };
+    pub fn launch(&self, body: &MatmulBody, panel: &Panel, seed: u32) -> (usize, Vec<u64>) {
         let Panel { batch, rows: [row, n_rows], columns: [column, n_columns] } = *panel;
-        let round = form.select.round();
-        let length = n_columns.div_ceil(form.n_pieces).next_multiple_of(round);
+        let MatmulFold { n_pieces, ref select, .. } = self.fold;
+        let length = n_columns.div_ceil(n_pieces).next_multiple_of(select.round());
         let first_row = batch * body.m + row;
-        let scalars = [first_row, column, n_columns, length, form.n_pieces, usize::from(column == 0)];
-        (n_rows * form.n_pieces, self.info_of(&scalars, seed))
+        let scalars = [first_row, column, n_columns, length, n_pieces, usize::from(column == 0)];
+        (n_rows * n_pieces, self.step.info_of(&scalars, seed))
     }
 }
 
@@ -265,8 +267,8 @@ impl<'k> Fold<'k> {
         })
     }
 
-    fn form(&self) -> FoldForm {
-        FoldForm {
+    fn form(&self) -> MatmulFold {
+        MatmulFold {
             select: self.select.clone(),
             value: Some(self.value),
             accumulator: self.accumulator,
@@ -288,7 +290,7 @@ impl<'k> Fold<'k> {
 
     fn merge(&self, n_rows: usize, n_pieces: usize) -> KernelSpec {
         let (k, order) = self.select.selected();
-        let form = FoldForm {
+        let form = MatmulFold {
             select: SelectForm::merge(k, order, n_pieces, &self.limits),
             value: None,
             states: Some(self.kernel.operands.len()),
@@ -296,104 +298,104 @@ impl<'k> Fold<'k> {
             scalars: vec![n_pieces],
             ..self.form()
         };
-        let tile = FusedBody { domain: Domain { outer: n_rows, row: 1, inner: 1 }, insts: vec![] };
-        self.kernel(form, tile, vec![self.states(n_rows * n_pieces)])
+        let body = FusedBody { domain: Domain { outer: n_rows, row: 1, inner: 1 }, insts: vec![] };
+        self.kernel(form, body, vec![self.states(n_rows * n_pieces)])
     }
 
-    fn kernel(&self, form: FoldForm, tile: FusedBody, more: Vec<OperandForm>) -> KernelSpec {
-        let mut operands = operand_forms(self.kernel);
+    fn kernel(&self, form: MatmulFold, body: FusedBody, more: Vec<OperandForm>) -> KernelSpec {
+        let mut operands = OperandForm::of(self.kernel);
         operands.extend(more);
-        KernelSpec {
-            tile,
-            form: Form::MatmulFold(Box::new(form)),
-            operands,
-            is_guarded: false,
-            target: Target::CUDA,
-        }
+        KernelSpec::new(body, form, operands)
     }
 }
 
-impl FoldForm {
-    /// Blocks of a launch on all columns.
-    pub fn n_blocks(&self) -> usize {
-        self.n_rows * self.n_pieces
+impl Schedule for MatmulFold {
+    fn entry(&self) -> &'static str {
+        "fold"
     }
 
-    /// Threads of a block.
-    pub fn threads(&self) -> usize {
+    fn threads(&self, _: &KernelSpec) -> usize {
         self.select.threads()
     }
 
-    /// What a launch on all columns is given.
-    pub fn scalars(&self) -> &[usize] {
-        &self.scalars
+    fn blocks(&self, _: &KernelSpec, n_blocks: usize) -> usize {
+        n_blocks
     }
 
-    /// How many numbers a launch is given.
-    pub fn n_scalars(&self) -> usize {
+    /// Blocks of a launch on all columns.
+    fn n_points(&self, _: &KernelSpec) -> usize {
+        self.n_rows * self.n_pieces
+    }
+
+    fn n_scalars(&self) -> usize {
         if self.value.is_some() { 6 } else { 1 }
+    }
+
+    fn scalars(&self, _: usize) -> Vec<usize> {
+        self.scalars.clone()
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        kernel.in_grid(code, |code| self.block(code, kernel))
     }
 }
 
-/// Emits a fold.
-pub fn fold(
-    code: &mut Code,
-    form: &FoldForm,
-    tile: &FusedBody,
-    buffers: &Buffers,
-    scalars: &[Variable],
-) -> Result<(), CodegenError> {
-    let buffer = |operand: usize| buffers.operands[operand].array;
-    let result = |&(what, to, dtype): &(Selected, usize, DType)| (what, buffers.operands[to].clone(), dtype);
-    let results = form.results.iter().map(result).collect();
-    let states = form.states.map(buffer);
-    let cube = code.builtin(Builtin::CubePos);
-    let (value, states) = match (form.value, states) {
-        (Some(value), states) => (value, states),
-        (None, Some(states)) => {
-            merge(code, &form.select, states, cube, scalars[0], results);
-            return Ok(());
-        }
-        (None, None) => crate::bug!("pieces of rows without memory"),
-    };
-    let &[first_row, first_column, n_columns, length, n_pieces, is_first] = scalars else {
-        crate::bug!("a fold is given {} numbers", scalars.len())
-    };
-    let panel_row = code.bin(Arithmetic::Div, cube, n_pieces);
-    let piece = code.bin(Arithmetic::Modulo, cube, n_pieces);
-    let row = code.add_at(first_row, panel_row);
-    let columns = columns_of_piece(code, piece, length, n_columns);
-    let state = states.map(|states| {
-        let before = code.bin(Arithmetic::Mul, row, n_pieces);
-        (states, code.add_at(before, piece))
-    });
-    let memory = Memory { state, is_first: Some(is_first), results };
-    let tile_code = BodyCode { tile, buffers, shared: buffers };
-    let mut base = vec![None; tile.insts.len()];
-    let of_rows = (0..tile.insts.len()).filter(|&reg| tile.insts[reg].class != Class::Element);
-    tile_code.run(code, of_rows, row, &mut base)?;
-    let start = if form.is_by_column { code.at(0) } else { code.scaled(row, tile.domain.row as i64) };
-    let panel_start = code.bin(Arithmetic::Mul, panel_row, n_columns);
-    let rows = FoldRows { form, value, tile_code, buffers, row, base };
-    let place = |code: &mut Code, column: Variable| {
-        let in_row = code.add_at(first_column, column);
-        [in_row, code.add_at(start, in_row), code.add_at(panel_start, column)]
-    };
-    let mut filter = |code: &mut Code| rows.any_may_pass(code, &memory, columns, &place);
-    let filter: Option<Filter<CodegenError>> = if form.n_looks > 0 { Some(&mut filter) } else { None };
-    select_by(code, &form.select, &memory, row, columns, filter, &mut |code, select, column| {
-        let place = place(code, column);
-        let values = rows.values(code, place)?;
-        select.offer_values(code, &values, place[0]);
-        Ok(())
-    })
+impl MatmulFold {
+    fn block(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let (body, buffers, scalars) = (&kernel.kernel.body, kernel.buffers, kernel.scalars);
+        let buffer = |operand: usize| buffers.operands[operand].array;
+        let result =
+            |&(what, to, dtype): &(Selected, usize, DType)| (what, buffers.operands[to].clone(), dtype);
+        let results = self.results.iter().map(result).collect();
+        let states = self.states.map(buffer);
+        let cube = code.builtin(Builtin::CubePos);
+        let (value, states) = match (self.value, states) {
+            (Some(value), states) => (value, states),
+            (None, Some(states)) => {
+                merge(code, &self.select, states, cube, scalars[0], results);
+                return Ok(());
+            }
+            (None, None) => crate::bug!("pieces of rows without memory"),
+        };
+        let &[first_row, first_column, n_columns, length, n_pieces, is_first] = scalars else {
+            crate::bug!("a fold is given {} numbers", scalars.len())
+        };
+        let panel_row = code.bin(Arithmetic::Div, cube, n_pieces);
+        let piece = code.bin(Arithmetic::Modulo, cube, n_pieces);
+        let row = code.add_at(first_row, panel_row);
+        let columns = columns_of_piece(code, piece, length, n_columns);
+        let state = states.map(|states| {
+            let before = code.bin(Arithmetic::Mul, row, n_pieces);
+            (states, code.add_at(before, piece))
+        });
+        let memory = Memory { state, is_first: Some(is_first), results };
+        let body_code = BodyCode { body, buffers, shared: buffers };
+        let mut base = vec![None; body.insts.len()];
+        let of_rows = (0..body.insts.len()).filter(|&reg| body.insts[reg].class != Class::Element);
+        body_code.run(code, of_rows, row, &mut base)?;
+        let start = if self.is_by_column { code.at(0) } else { code.scaled(row, body.domain.row as i64) };
+        let panel_start = code.bin(Arithmetic::Mul, panel_row, n_columns);
+        let rows = FoldRows { form: self, value, body_code, buffers, row, base };
+        let place = |code: &mut Code, column: Variable| {
+            let in_row = code.add_at(first_column, column);
+            [in_row, code.add_at(start, in_row), code.add_at(panel_start, column)]
+        };
+        let mut filter = |code: &mut Code| rows.any_may_pass(code, &memory, columns, &place);
+        let filter: Option<Filter<CodegenError>> = if self.n_looks > 0 { Some(&mut filter) } else { None };
+        select_by(code, &self.select, &memory, row, columns, filter, &mut |code, select, column| {
+            let place = place(code, column);
+            let values = rows.values(code, place)?;
+            select.offer_values(code, &values, place[0]);
+            Ok(())
+        })
+    }
 }
 
 /// The rows of a product, as a selection looks at them.
 struct FoldRows<'k> {
-    form: &'k FoldForm,
+    form: &'k MatmulFold,
     value: Reg,
-    tile_code: BodyCode<'k>,
+    body_code: BodyCode<'k>,
     buffers: &'k Buffers,
     /// The row of the block.
     row: Variable,
@@ -418,7 +420,7 @@ impl FoldRows<'_> {
         let first = code.add_at(start, own);
         let mut any = worst.is_open();
         for look in 0..self.form.n_looks {
-            let offset = code.at((look * width * self.form.threads()) as i64);
+            let offset = code.at((look * width * self.form.select.threads()) as i64);
             let column = code.add_at(first, offset);
             let is_inside = code.less(column, end);
             // Outside, the panel's first columns are looked at: at worst the block does what it need not.
@@ -442,7 +444,7 @@ impl FoldRows<'_> {
         let width = self.form.select.neighbours();
         let group = Group::from(code, point, width);
         let products = self.products(code, width, [column, in_panel]);
-        let insts = &self.tile_code.tile.insts;
+        let insts = &self.body_code.body.insts;
         let mut registers: Vec<Registers> = vec![];
         for product in products {
             let mut own = self.base.clone();
@@ -457,13 +459,13 @@ impl FoldRows<'_> {
             insts[reg].class == Class::Element
                 && !matches!(insts[reg].op, FusedOp::Accumulator | FusedOp::Fold { .. })
         });
-        self.tile_code.run_group(code, elements, &group, &mut registers)?;
+        self.body_code.run_group(code, elements, &group, &mut registers)?;
         let missing = || crate::bug!("what is folded is not computed");
         Ok(registers.iter().map(|own| own[self.value].unwrap_or_else(missing)).collect())
     }
 
     fn products(&self, code: &mut Code, width: usize, [column, in_panel]: [Variable; 2]) -> Vec<Variable> {
-        let FoldForm { accumulator, product, panel, .. } = self.form;
+        let MatmulFold { accumulator, product, panel, .. } = self.form;
         let product_behind = |code: &mut Code, product: &ProductForm, i: usize| {
             let column = code.at_offset(column, i);
             product.in_row(code, self.buffers, self.row, column)

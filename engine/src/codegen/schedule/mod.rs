@@ -3,17 +3,53 @@
 pub mod attention;
 pub mod custom_kernel;
 pub mod double_buffer;
+pub mod epilogue;
 pub mod map;
 pub mod matmul;
 pub mod matmul_blocked;
 pub mod matmul_fold;
+pub mod matmul_point;
 pub mod radix_sort;
 pub mod row;
+pub mod row_code;
+pub mod row_emit;
+pub mod row_exchange;
+pub mod row_place;
+pub mod row_plan;
+pub mod row_reduce;
 pub mod scan;
 pub mod scatter;
 pub mod scatter_sorted;
+pub mod scatter_update;
 pub mod segmented;
 pub mod split_k;
 pub mod topk;
 pub mod topk_buffer;
 pub mod unpack;
+
+use crate::codegen::error::CodegenError;
+use crate::codegen::kernel::{KernelSpec, OperandForm};
+use crate::codegen::target::Target;
+use crate::fusion::{Kernel, KernelBody};
+use map::Map;
+use row::Row;
+
+impl KernelSpec {
+    /// The launches that make up a kernel, in their order, where no library takes part.
+    ///
+    /// # Errors
+    /// If the target has no kernel for it.
+    pub fn launches(kernel: &Kernel, target: Target) -> Result<Vec<KernelSpec>, CodegenError> {
+        let operands = || OperandForm::of(kernel);
+        Ok(match &kernel.body {
+            KernelBody::Map(body) => vec![KernelSpec::new(body.clone(), Map, operands()).on(target)],
+            KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands()).on(target)],
+            KernelBody::Segmented { tile, segments } => segmented::launches(kernel, tile, segments, target),
+            KernelBody::Attention(body) => vec![attention::launch(kernel, body, target)?],
+            KernelBody::Matmul(body) => matmul::launches(kernel, body, target)?,
+            KernelBody::Scatter(body) => scatter::launches(kernel, body, target),
+            KernelBody::Scan { monoid, domain } => vec![scan::launch(kernel, *monoid, *domain).on(target)],
+            KernelBody::Opaque(body) => custom_kernel::launches(kernel, &body.call, target)?,
+        })
+    }
+}

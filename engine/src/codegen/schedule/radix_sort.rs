@@ -9,10 +9,11 @@
 // The macro of the kernel language makes a module of each function, and leaves its documentation behind.
 #![allow(missing_docs)]
 
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
+use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule};
 use crate::codegen::schedule::topk::native;
-use crate::codegen::{Form, KernelSpec, OperandForm, Target};
-use crate::fusion::{Domain, FusedBody};
+use crate::codegen::target::Target;
 use crate::op::gpu::{Shape, WORKSPACE_ALIGNMENT, put, put_last, sort};
 use cubecl_core as cubecl;
 use cubecl_core::ir::{Arithmetic, AtomicOp, Bitwise, Builtin, Comparison, Variable};
@@ -35,12 +36,10 @@ const MOST_BY_BLOCK: usize = 1024;
 
 /// One launch of a sort.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RadixForm {
+pub struct RadixSort {
     step: Step,
-    /// Blocks.
-    pub cubes: usize,
-    /// What is passed by value.
-    pub scalars: Vec<usize>,
+    blocks: usize,
+    scalars: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,9 +86,7 @@ impl Sorted {
     /// The launches, after that which writes the keys.
     pub fn launches(&self, target: Target) -> Vec<KernelSpec> {
         let launch = |step: Step, cubes: usize, scalars: Vec<usize>, operands: Vec<OperandForm>| {
-            let form = Form::RadixSort(RadixForm { step, cubes, scalars });
-            let tile = FusedBody { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
-            KernelSpec { tile, form, operands, is_guarded: false, target }
+            KernelSpec::without_body(RadixSort { step, blocks: cubes, scalars }, operands).on(target)
         };
         let n = self.n;
         if self.n_digits == 0 {
@@ -135,9 +132,8 @@ fn read(operand: OperandForm) -> OperandForm {
     OperandForm { is_written: false, may_share: false, ..operand }
 }
 
-impl RadixForm {
-    /// Threads of a block.
-    pub fn threads(&self) -> usize {
+impl Schedule for RadixSort {
+    fn threads(&self, _: &KernelSpec) -> usize {
         match self.step {
             Step::Count { .. } | Step::Sum => THREADS,
             Step::Place { .. } => LANES,
@@ -145,8 +141,7 @@ impl RadixForm {
         }
     }
 
-    /// What its kernel is called.
-    pub fn entry(&self) -> &'static str {
+    fn entry(&self) -> &'static str {
         match self.step {
             Step::Count { .. } => "count_digits",
             Step::Sum => "sum_counts",
@@ -155,9 +150,39 @@ impl RadixForm {
         }
     }
 
-    /// Emits it.
-    pub fn emit(&self, code: &mut Code, arrays: &[Variable], scalars: &[Variable]) {
-        match (self.step, arrays, scalars) {
+    fn blocks(&self, _: &KernelSpec, n_blocks: usize) -> usize {
+        n_blocks
+    }
+
+    fn n_points(&self, _: &KernelSpec) -> usize {
+        self.blocks
+    }
+
+    fn n_scalars(&self) -> usize {
+        self.scalars.len()
+    }
+
+    fn scalars(&self, _: usize) -> Vec<usize> {
+        self.scalars.clone()
+    }
+
+    /// A sort runs also after a failed assertion: later launches read the order.
+    fn writes_tensors(&self) -> bool {
+        false
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let arrays: Vec<Variable> = kernel.buffers.operands.iter().map(|operand| operand.array).collect();
+        kernel.in_grid(code, |code| {
+            self.step.emit(code, &arrays, kernel.scalars);
+            Ok(())
+        })
+    }
+}
+
+impl Step {
+    fn emit(self, code: &mut Code, arrays: &[Variable], scalars: &[Variable]) {
+        match (self, arrays, scalars) {
             (Step::Count { bits }, &[keys, counts], &[n, n_chunks, shift]) => count_digits::expand(
                 code.scope,
                 native(keys),

@@ -6,17 +6,19 @@
 //! floats, of which the second one holds what the first one has lost to rounding. What is combined with what depends on
 //! the length of the row and on how its elements lie alone.
 
-use crate::codegen::Buffers;
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32, U32};
-use crate::codegen::ops::body::{Memory, carried_type};
+use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule};
+use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::reduction::{State, bits_type, from_word, to_word};
 use crate::codegen::ops::scalar::{narrowed, widened};
-use crate::fusion::{Domain, Kernel};
+use crate::codegen::target::Target;
+use crate::fusion::{Class, Domain, FusedBody, Kernel};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, Variable};
 
 /// Threads of a cube.
-pub const THREADS: usize = 128;
+const THREADS: usize = 128;
 /// Neighbours that a thread combines.
 const EACH: usize = 8;
 /// The longest row that one thread scans, if its elements are neighbours.
@@ -25,16 +27,41 @@ const LONGEST_ALONE: usize = 64;
 /// Mesa's software Vulkan ends the loops of a thread after 65,535 rounds.
 const LONGEST_APART: usize = 4096;
 
-/// What is scanned.
+/// A scan of operand 0 into operand 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ScanForm {
+pub struct RowScan {
     monoid: Monoid,
     dtype: DType,
 }
 
-impl ScanForm {
-    pub fn of(kernel: &Kernel, monoid: Monoid) -> ScanForm {
-        ScanForm { monoid, dtype: kernel.operands[0].ty.dtype }
+/// The launch of a scan.
+pub fn launch(kernel: &Kernel, monoid: Monoid, domain: Domain) -> KernelSpec {
+    let schedule = RowScan { monoid, dtype: kernel.operands[0].ty.dtype };
+    KernelSpec::new(FusedBody { domain, insts: vec![] }, schedule, OperandForm::of(kernel))
+}
+
+impl Schedule for RowScan {
+    fn entry(&self) -> &'static str {
+        "scan"
+    }
+
+    fn threads(&self, _: &KernelSpec) -> usize {
+        THREADS
+    }
+
+    fn blocks(&self, kernel: &KernelSpec, n_rows: usize) -> usize {
+        if is_alone(&kernel.body.domain) { n_rows.div_ceil(THREADS) } else { n_rows }
+    }
+
+    fn n_points(&self, kernel: &KernelSpec) -> usize {
+        kernel.body.domain.points(Class::Row)
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let (domain, n_rows) = (&kernel.kernel.body.domain, kernel.points());
+        let scan = Scan { form: self, domain, buffers: kernel.buffers, n_rows };
+        scan.emit(code);
+        Ok(())
     }
 }
 
@@ -43,35 +70,28 @@ fn is_alone(domain: &Domain) -> bool {
     domain.row <= longest
 }
 
-/// Cubes for so many rows.
-pub fn cubes(domain: &Domain, n_rows: usize) -> usize {
-    if is_alone(domain) { n_rows.div_ceil(THREADS) } else { n_rows }
-}
-
-/// Emits a scan of operand 0 into operand 1.
-pub fn scan(code: &mut Code, form: &ScanForm, domain: &Domain, buffers: &Buffers, n_rows: Variable) {
-    let scan = Scan { form, domain, buffers, n_rows };
-    if !is_alone(domain) {
-        let row = code.builtin(Builtin::CubePos);
-        if code.target.has_exact_grid {
-            return scan.by_cube(code, row);
-        }
-        let is_row = code.less(row, n_rows);
-        return code.when(is_row, |code| scan.by_cube(code, row));
-    }
-    let row = code.builtin(Builtin::AbsolutePos);
-    let is_row = code.less(row, n_rows);
-    code.when(is_row, |code| scan.by_thread(code, row));
-}
-
 struct Scan<'k> {
-    form: &'k ScanForm,
+    form: &'k RowScan,
     domain: &'k Domain,
     buffers: &'k Buffers,
     n_rows: Variable,
 }
 
 impl Scan<'_> {
+    fn emit(&self, code: &mut Code) {
+        if !is_alone(self.domain) {
+            let row = code.builtin(Builtin::CubePos);
+            if code.target.has_exact_grid {
+                return self.by_cube(code, row);
+            }
+            let is_row = code.less(row, self.n_rows);
+            return code.when(is_row, |code| self.by_cube(code, row));
+        }
+        let row = code.builtin(Builtin::AbsolutePos);
+        let is_row = code.less(row, self.n_rows);
+        code.when(is_row, |code| self.by_thread(code, row));
+    }
+
     fn by_thread(&self, code: &mut Code, row: Variable) {
         let first = self.first_point(code, row);
         let total = self.identity(code).map(|x| code.mutable(x));
@@ -88,7 +108,7 @@ impl Scan<'_> {
     fn by_cube(&self, code: &mut Code, row: Variable) {
         let first = self.first_point(code, row);
         let unit = code.builtin(Builtin::UnitPosX);
-        let elem = carried_type(self.form.dtype);
+        let elem = Target::carried(self.form.dtype);
         let shared = code.shared(bits_type(elem), 2 * THREADS);
         let carry = self.identity(code).map(|x| code.mutable(x));
         let lost = self.lost(code);
@@ -119,7 +139,7 @@ impl Scan<'_> {
     /// What a total loses to rounding, if that is kept: of sums of `f32` in long rows.
     fn lost(&self, code: &mut Code) -> Option<Variable> {
         let is_kept = self.form.monoid == Monoid::Sum
-            && carried_type(self.form.dtype) == F32
+            && Target::carried(self.form.dtype) == F32
             && self.domain.row > LONGEST_ALONE;
         is_kept.then(|| {
             let zero = code.float(F32, 0.0);
@@ -253,7 +273,7 @@ impl Scan<'_> {
         let start = code.at((half * THREADS) as i64);
         let place = code.add_at(unit, start);
         let word = code.load(shared, place);
-        let value = from_word(code, carried_type(self.form.dtype), word);
+        let value = from_word(code, Target::carried(self.form.dtype), word);
         State { monoid: self.form.monoid, parts: vec![value], forgets_nan: false }
     }
 

@@ -6,17 +6,20 @@
 //! are taken in pieces of that many, and the sum of each is added to memory at once: one row with all updates would keep
 //! a single block busy otherwise.
 
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
-use crate::codegen::ops::body::{BodyCode, Memory, operands};
+use crate::codegen::kernel::{Argument, KernelCode, KernelSpec, OperandForm, Schedule, THREADS, needed_by};
+use crate::codegen::ops::body::BodyCode;
+use crate::codegen::ops::buffers::Memory;
 use crate::codegen::ops::scalar::narrowed;
 use crate::codegen::ops::vector_group::{self, Group};
-use crate::codegen::schedule::map::{registers_at_point, registers_of_group, wide_enough};
-use crate::codegen::schedule::matmul::{with_operands, with_used_operands};
+use crate::codegen::schedule::map::{Map, registers_at_point, registers_of_group, wide_enough};
 use crate::codegen::schedule::radix_sort::Sorted;
-use crate::codegen::schedule::scatter::{Index, add_at_once, added_at_once, computed, is_in_any_order, sum};
+use crate::codegen::schedule::scatter_update::{
+    Index, add_at_once, added_at_once, computed, is_in_any_order, sum,
+};
 use crate::codegen::target::Target;
-use crate::codegen::{Buffers, CodegenError, Form, KernelSpec, operand_forms};
-use crate::fusion::{FusedBody, FusedInst, Kernel, Reg, ScatterBody};
+use crate::fusion::{FusedBody, Kernel, Reg, ScatterBody};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 
@@ -30,18 +33,18 @@ const SHORTEST_ROW: usize = 128;
 const PIECE: usize = 64;
 /// Updates that are fetched together.
 const TOGETHER: usize = 4;
-/// Instructions of a tile, at most, for which that is worth its text.
+/// Instructions of a body, at most, for which that is worth its text.
 const MOST_INSTRUCTIONS: usize = 64;
 
 /// One launch of a scatter by rows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ScatterSortedForm {
+pub struct ScatterSorted {
     step: Step,
     extents: Extents,
     /// Neighbours of a thread.
-    pub width: usize,
+    width: usize,
     /// Threads times neighbours.
-    pub n_points: usize,
+    n_points: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,11 +108,8 @@ pub fn sorted_launches(
     let sorted = Sorted::new(extents.n, extents.n_rows as u32);
     let mut launches = vec![keys(kernel, body, extents, &sorted)];
     launches.extend(sorted.launches(target));
-    launches.push(combining(kernel, body, extents, &sorted, is_cut, Step::Rows));
-    if is_cut {
-        let pieces = combining(kernel, body, extents, &sorted, is_cut, Step::Pieces);
-        launches.push(pieces.adding_at_once(target));
-    }
+    launches.push(rows(kernel, body, extents, &sorted, is_cut));
+    launches.extend(is_cut.then(|| pieces(kernel, body, extents, &sorted, target)));
     // The error flag, to raise and to heed, is counted apart.
     let fits = |fused: &KernelSpec| {
         fused.clone().guarded().arguments().len() <= target.most_tensors.saturating_add(2)
@@ -121,76 +121,70 @@ pub fn sorted_launches(
 fn keys(kernel: &Kernel, body: &ScatterBody, extents: Extents, sorted: &Sorted) -> KernelSpec {
     let insts = body.updates.insts[..=body.index].to_vec();
     let step = Step::Keys { index: Index::of(body), indices: body.extents[3] };
-    let form = Form::ScatterSorted(ScatterSortedForm { step, extents, width: 1, n_points: extents.n });
-    let tile = FusedBody { insts, ..body.updates.clone() };
-    let mut keys = with_used_operands(tile, form, operand_forms(kernel));
+    let schedule = ScatterSorted { step, extents, width: 1, n_points: extents.n };
+    let of_index = FusedBody { insts, ..body.updates.clone() };
+    let mut keys = KernelSpec::of_used_operands(of_index, schedule, OperandForm::of(kernel));
     keys.operands.push(sorted.unsorted_keys());
     keys
 }
 
-fn combining(
+fn rows(kernel: &Kernel, body: &ScatterBody, extents: Extents, sorted: &Sorted, is_cut: bool) -> KernelSpec {
+    let n_points = extents.n * extents.after;
+    let dtype = kernel.operands[body.result].ty.dtype;
+    let (updates, _) = needed_by(&body.updates, body.update);
+    let width = vector_group::width(&updates, extents.after).min(vector_group::VECTOR_BYTES / dtype.size());
+    let schedule = |combining: Combining| ScatterSorted {
+        step: Step::Rows(combining),
+        extents,
+        width: wide_enough(width, n_points),
+        n_points,
+    };
+    combining(kernel, body, (sorted, is_cut), schedule)
+}
+
+/// Pieces of rows, whose sums are added to memory atomically.
+fn pieces(
     kernel: &Kernel,
     body: &ScatterBody,
     extents: Extents,
     sorted: &Sorted,
-    is_cut: bool,
-    step: fn(Combining) -> Step,
+    target: Target,
 ) -> KernelSpec {
-    let (tile, update) = needed(&body.updates, body.update);
-    let forms = operand_forms(kernel);
+    let dtype = kernel.operands[body.result].ty.dtype;
+    let schedule = |combining: Combining| ScatterSorted {
+        step: Step::Pieces(combining),
+        extents,
+        width: added_at_once(dtype, extents.after, target),
+        n_points: extents.n.div_ceil(PIECE) * extents.after,
+    };
+    let mut pieces = combining(kernel, body, (sorted, true), schedule);
+    let result = pieces.operands.len() - 3;
+    pieces.operands[result].is_atomic = true;
+    pieces
+}
+
+/// A launch that computes updates in the order of their rows. Behind the operands of the updates stand the result, the
+/// sorted keys and the numbers of the updates.
+fn combining(
+    kernel: &Kernel,
+    body: &ScatterBody,
+    (sorted, is_cut): (&Sorted, bool),
+    schedule: impl FnOnce(Combining) -> ScatterSorted,
+) -> KernelSpec {
+    let (updates, update) = needed_by(&body.updates, body.update);
+    let forms = OperandForm::of(kernel);
     let result = forms[body.result];
-    let (n_points, dtype) = (extents.n * extents.after, result.dtype);
-    let width = vector_group::width(&tile, extents.after).min(vector_group::VECTOR_BYTES / dtype.size());
-    let width = wide_enough(width, n_points);
-    let mut fused = with_used_operands(tile, Form::Map, forms);
-    let combining = Combining { update, combine: body.combine, dtype, result: fused.operands.len(), is_cut };
-    fused.form = Form::ScatterSorted(ScatterSortedForm { step: step(combining), extents, width, n_points });
-    fused.operands.push(result);
-    fused.operands.extend(sorted.keys_and_numbers());
-    fused
+    let launch = KernelSpec::of_used_operands(updates, Map, forms);
+    let (dtype, combine, place) = (result.dtype, body.combine, launch.operands.len());
+    let mut launch =
+        launch.with_schedule(schedule(Combining { update, combine, dtype, result: place, is_cut }));
+    launch.operands.push(result);
+    launch.operands.extend(sorted.keys_and_numbers());
+    launch
 }
 
-/// The instructions that a register needs, and where it is among them.
-fn needed(tile: &FusedBody, reg: Reg) -> (FusedBody, Reg) {
-    let mut is_needed = vec![false; tile.insts.len()];
-    is_needed[reg] = true;
-    for reg in (0..=reg).rev() {
-        if is_needed[reg] {
-            operands(&tile.insts[reg].op).into_iter().for_each(|operand| is_needed[operand] = true);
-        }
-    }
-    let renamed = |reg: Reg| is_needed[..reg].iter().filter(|&&is_needed| is_needed).count();
-    let kept = tile.insts.iter().zip(&is_needed).filter(|(_, is_needed)| **is_needed);
-    let insts = kept.map(|(inst, _)| FusedInst { op: with_operands(&inst.op, renamed), ..inst.clone() });
-    (FusedBody { insts: insts.collect(), ..tile.clone() }, renamed(reg))
-}
-
-impl KernelSpec {
-    /// The same, but it only computes the updates; none where nothing is written, or where another launch does so.
-    pub fn sorted_checks(&self) -> Option<KernelSpec> {
-        let Form::ScatterSorted(form) = &self.form else { return None };
-        let Step::Rows(combining) = form.step else { return None };
-        let Extents { n, after, .. } = form.extents;
-        let form = ScatterSortedForm { step: Step::Checks, width: 1, n_points: n * after, ..form.clone() };
-        let operands = self.operands[..combining.result].to_vec();
-        Some(KernelSpec { form: Form::ScatterSorted(form), operands, ..self.clone() })
-    }
-
-    /// Pieces, which add what they come to to memory at once.
-    fn adding_at_once(mut self, target: Target) -> KernelSpec {
-        let Form::ScatterSorted(form) = &mut self.form else { return self };
-        let Step::Pieces(Combining { result, dtype, .. }) = form.step else { return self };
-        let Extents { n, after, .. } = form.extents;
-        form.width = added_at_once(dtype, after, target);
-        form.n_points = n.div_ceil(PIECE) * after;
-        self.operands[result].is_atomic = true;
-        self
-    }
-}
-
-impl ScatterSortedForm {
-    /// What its kernel is called.
-    pub fn entry(&self) -> &'static str {
+impl Schedule for ScatterSorted {
+    fn entry(&self) -> &'static str {
         match self.step {
             Step::Keys { .. } => "scatter_keys",
             Step::Checks => "scatter_checks",
@@ -199,46 +193,65 @@ impl ScatterSortedForm {
         }
     }
 
-    /// Whether it writes tensors, not only what is forgotten after the launch.
-    pub fn writes_tensors(&self) -> bool {
+    fn blocks(&self, _: &KernelSpec, n_points: usize) -> usize {
+        n_points.div_ceil(THREADS * self.width)
+    }
+
+    fn n_points(&self, _: &KernelSpec) -> usize {
+        self.n_points
+    }
+
+    fn vector_width(&self, kernel: &KernelSpec, operand: usize) -> usize {
+        match kernel.operands[operand].argument {
+            Argument::Operand(_) => vector_group::shared_width(&kernel.body, operand, self.width),
+            _ => 1,
+        }
+    }
+
+    fn writes_tensors(&self) -> bool {
         matches!(self.step, Step::Rows(_) | Step::Pieces(_))
     }
 
-    /// Emits it for `n_points`.
-    pub fn emit(
-        &self,
-        code: &mut Code,
-        tile: &FusedBody,
-        buffers: &Buffers,
-        n_points: Variable,
-    ) -> Result<(), CodegenError> {
-        let tile = BodyCode { tile, buffers, shared: buffers };
+    /// Indices are checked by the launch that makes keys of them. Of the others, one computes all updates.
+    fn without_stores(&self, kernel: &KernelSpec) -> Option<KernelSpec> {
+        let Step::Rows(combining) = self.step else { return None };
+        let Extents { n, after, .. } = self.extents;
+        let checks = ScatterSorted { step: Step::Checks, width: 1, n_points: n * after, ..self.clone() };
+        let mut kernel = kernel.clone().with_schedule(checks);
+        kernel.operands.truncate(combining.result);
+        Some(kernel)
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let body = kernel.body();
         let thread = code.builtin(Builtin::AbsolutePos);
         let point = code.scaled(thread, self.width as i64);
-        let is_point = code.less(point, n_points);
+        let is_point = code.less(point, kernel.points());
         let mut result = Ok(());
         code.when(is_point, |code| {
             result = match self.step {
-                Step::Keys { index, indices } => self.key(code, &tile, (index, indices), point),
+                Step::Keys { index, indices } => self.key(code, &body, (index, indices), point),
                 Step::Checks => {
-                    registers_at_point(code, &tile, point, vec![None; tile.tile.insts.len()]).map(drop)
+                    registers_at_point(code, &body, point, vec![None; body.body.insts.len()]).map(drop)
                 }
-                Step::Rows(combining) => self.combining(combining, &tile).row(code, point),
-                Step::Pieces(combining) => self.combining(combining, &tile).piece(code, point),
+                Step::Rows(combining) => self.combining(combining, &body).row(code, point),
+                Step::Pieces(combining) => self.combining(combining, &body).piece(code, point),
             };
         });
         result
     }
+}
 
+impl ScatterSorted {
     fn key(
         &self,
         code: &mut Code,
-        tile: &BodyCode,
+        body: &BodyCode,
         (index, indices): (Index, usize),
         row: Variable,
     ) -> Result<(), CodegenError> {
-        let registers = index.registers(code, tile, row)?;
-        let (index_there, is_inside) = index.of_registers(code, tile, &registers);
+        let registers = index.registers(code, body, row)?;
+        let (index_there, is_inside) = index.of_registers(code, body, &registers);
         let index_there = code.cast(U32, index_there);
         let lead = code.divided(row, indices);
         let first = code.scaled(lead, index.extent as i64);
@@ -247,15 +260,15 @@ impl ScatterSortedForm {
         let nowhere = code.int(U32, self.extents.n_rows as i64);
         let key = code.select(is_inside, key, nowhere);
         // The keys are the last operand.
-        if let Some(keys) = tile.shared.operands.last() {
+        if let Some(keys) = body.shared.operands.last() {
             code.store(keys.array, row, key);
         }
         Ok(())
     }
 
-    fn combining<'t>(&self, form: Combining, tile: &'t BodyCode<'t>) -> Rows<'t> {
-        let [keys, numbers] = [1, 2].map(|i| tile.shared.operands[form.result + i].array);
-        Rows { form, extents: self.extents, width: self.width, tile, keys, numbers }
+    fn combining<'t>(&self, form: Combining, body: &'t BodyCode<'t>) -> Rows<'t> {
+        let [keys, numbers] = [1, 2].map(|i| body.shared.operands[form.result + i].array);
+        Rows { form, extents: self.extents, width: self.width, body, keys, numbers }
     }
 }
 
@@ -264,7 +277,7 @@ struct Rows<'t> {
     form: Combining,
     extents: Extents,
     width: usize,
-    tile: &'t BodyCode<'t>,
+    body: &'t BodyCode<'t>,
     /// The row of the result that each place in the order belongs to.
     keys: Variable,
     /// The row of updates there.
@@ -347,8 +360,8 @@ impl Rows<'_> {
     fn sum(&self, code: &mut Code, run: &Run) -> Result<(), CodegenError> {
         let element = self.element(code, run);
         let old = match self.width {
-            1 => vec![self.tile.shared.load(code, self.form.result, element)],
-            width => self.tile.shared.load_vector(code, self.form.result, element, width),
+            1 => vec![self.body.shared.load(code, self.form.result, element)],
+            width => self.body.shared.load_vector(code, self.form.result, element, width),
         };
         let sums = self.with_updates(code, run, &old)?;
         self.store(code, run, &sums);
@@ -357,7 +370,7 @@ impl Rows<'_> {
 
     fn store(&self, code: &mut Code, run: &Run, values: &[Variable]) {
         let element = self.element(code, run);
-        let buffers = self.tile.shared;
+        let buffers = self.body.shared;
         buffers.unless_raised(code, |code| match values {
             &[value] => buffers.store(code, self.form.result, element, value),
             values => buffers.store_vector(code, self.form.result, element, values),
@@ -385,7 +398,7 @@ impl Rows<'_> {
             let zero = code.constant(code.target.register(self.form.dtype), 0.0);
             result = self.with_updates(code, &run, &vec![zero; self.width]).map(|sums| {
                 let element = self.element(code, &run);
-                let buffers = self.tile.shared;
+                let buffers = self.body.shared;
                 buffers.unless_raised(code, |code| {
                     add_at_once(code, buffers, (self.form.result, element), &sums);
                 });
@@ -403,7 +416,7 @@ impl Rows<'_> {
     ) -> Result<Vec<Variable>, CodegenError> {
         let sums: Vec<Variable> = old.iter().map(|&old| code.mutable(old)).collect();
         let (place, number) = (code.mutable(run.start), code.mutable(run.number));
-        let together = if self.tile.tile.insts.len() <= MOST_INSTRUCTIONS { TOGETHER } else { 1 };
+        let together = if self.body.body.insts.len() <= MOST_INSTRUCTIONS { TOGETHER } else { 1 };
         let mut result = Ok(());
         code.forever(|code| {
             let here = code.snapshot(place);
@@ -480,12 +493,12 @@ impl Rows<'_> {
         let start = code.scaled(row, self.extents.after as i64);
         let point = code.add_at(start, column);
         code.note_place(point, self.extents.after, row, column);
-        let registers = vec![None; self.tile.tile.insts.len()];
+        let registers = vec![None; self.body.body.insts.len()];
         let registers = match self.width {
-            1 => vec![registers_at_point(code, self.tile, point, registers)?],
+            1 => vec![registers_at_point(code, self.body, point, registers)?],
             width => {
                 let group = Group::from(code, point, width);
-                registers_of_group(code, self.tile, &group, registers)?
+                registers_of_group(code, self.body, &group, registers)?
             }
         };
         Ok(registers.iter().map(|registers| computed(registers, self.form.update)).collect())

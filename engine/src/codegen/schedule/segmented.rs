@@ -3,20 +3,44 @@
 //! A cube works on one segment, so all its threads take the same branch where an operand is chosen. Only loads and
 //! stores are written out per segment.
 
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
-use crate::codegen::ops::body::{BodyCode, Memory};
+use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule, THREADS};
+use crate::codegen::ops::body::BodyCode;
+use crate::codegen::ops::buffers::Buffers;
+use crate::codegen::ops::buffers::Memory;
 use crate::codegen::ops::scalar::literal;
 use crate::codegen::ops::vector_group;
-use crate::codegen::schedule::map::{THREADS, at_group, at_point, wide_enough};
+use crate::codegen::schedule::map::{at_group, at_point, wide_enough};
 use crate::codegen::target::Target;
-use crate::codegen::{Buffers, CodegenError, Form, KernelSpec, SegmentForm, operand_forms};
-use crate::fusion::{FusedBody, FusedInst, FusedOp, Kernel};
+use crate::fusion::{FusedBody, FusedInst, FusedOp, Kernel, Segment};
 use crate::ir::{DType, Literal};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
 use std::collections::BTreeSet;
 
+/// A share of the blocks for each segment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Segmented {
+    segments: Vec<SegmentForm>,
+}
+
+/// One tensor's part of the map.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct SegmentForm {
+    operands: Vec<usize>,
+    points: usize,
+    constants: Vec<Literal>,
+}
+
+impl From<&Segment> for SegmentForm {
+    fn from(segment: &Segment) -> SegmentForm {
+        let Segment { operands, points, constants } = segment.clone();
+        SegmentForm { operands, points, constants }
+    }
+}
+
 /// Points of a thread. The last group of a segment may be short.
-pub fn width(tile: &FusedBody, segments: &[SegmentForm]) -> usize {
+fn width(body: &FusedBody, segments: &[SegmentForm]) -> usize {
     let n_points = segments.iter().map(|segment| segment.points).sum();
     let is_linear = |inst: &FusedInst| match &inst.op {
         FusedOp::Load { access, .. } | FusedOp::Store { access, .. } | FusedOp::Coord(access) => {
@@ -26,12 +50,12 @@ pub fn width(tile: &FusedBody, segments: &[SegmentForm]) -> usize {
         _ => true,
     };
     // The segments have different extents, so only what does not depend on them can be told for all.
-    let width = if tile.insts.iter().all(is_linear) { vector_group::width(tile, 0) } else { 1 };
+    let width = if body.insts.iter().all(is_linear) { vector_group::width(body, 0) } else { 1 };
     wide_enough(width, n_points)
 }
 
-/// By segment: cubes up to its end.
-pub fn cubes(segments: &[SegmentForm], width: usize) -> Vec<usize> {
+/// By segment: blocks up to its end.
+fn blocks_up_to(segments: &[SegmentForm], width: usize) -> Vec<usize> {
     let counts = segments.iter().map(|segment| segment.points.div_ceil(THREADS * width));
     counts
         .scan(0, |total, count| {
@@ -42,14 +66,9 @@ pub fn cubes(segments: &[SegmentForm], width: usize) -> Vec<usize> {
 }
 
 /// As few launches as reach all segments, if a launch can be given only so many tensors.
-pub fn launches(
-    kernel: &Kernel,
-    tile: &FusedBody,
-    segments: Vec<SegmentForm>,
-    target: Target,
-) -> Vec<KernelSpec> {
+pub fn launches(kernel: &Kernel, body: &FusedBody, segments: &[Segment], target: Target) -> Vec<KernelSpec> {
     let mut launches: Vec<(BTreeSet<usize>, Vec<SegmentForm>)> = vec![];
-    for segment in segments {
+    for segment in segments.iter().map(SegmentForm::from) {
         let own: BTreeSet<usize> = segment.operands.iter().copied().collect();
         match launches.last_mut() {
             Some((used, together)) if used.union(&own).count() <= target.most_tensors => {
@@ -59,67 +78,76 @@ pub fn launches(
             _ => launches.push((own, vec![segment])),
         }
     }
-    let all = operand_forms(kernel);
+    let all = OperandForm::of(kernel);
     let launch = |(used, mut segments): (BTreeSet<usize>, Vec<SegmentForm>)| {
         let used: Vec<usize> = used.into_iter().collect();
         for operand in segments.iter_mut().flat_map(|segment| &mut segment.operands) {
             *operand = used.binary_search(operand).unwrap_or_default();
         }
         let operands = used.into_iter().map(|operand| all[operand]).collect();
-        KernelSpec {
-            tile: tile.clone(),
-            form: Form::Segmented(segments),
-            operands,
-            is_guarded: false,
-            target,
-        }
+        KernelSpec::new(body.clone(), Segmented { segments }, operands).on(target)
     };
     launches.into_iter().map(launch).collect()
 }
 
-/// Emits a segmented map.
-pub fn map(
-    code: &mut Code,
-    tile: &FusedBody,
-    buffers: &Buffers,
-    segments: &[SegmentForm],
-) -> Result<(), CodegenError> {
-    let cube = code.builtin(Builtin::CubePos);
-    let unit = code.builtin(Builtin::UnitPosX);
-    let width = width(tile, segments);
-    let ends = cubes(segments, width);
-    let segment = segment_of(code, cube, &ends);
-    let starts: Vec<i64> = [0].into_iter().chain(ends.iter().map(|&end| end as i64)).collect();
-    let start = chosen(code, segment, starts[..segments.len()].iter().copied(), |code, start| code.at(start));
-    let within = code.bin(Arithmetic::Sub, cube, start);
-    let before = code.scaled(within, THREADS as i64);
-    let group = code.bin(Arithmetic::Add, before, unit);
-    let first = code.scaled(group, width as i64);
-    let sizes = segments.iter().map(|segment| segment.points as i64);
-    let n_points = chosen(code, segment, sizes, |code, points| code.at(points));
-    let constants = constants(code, tile, segment, segments);
-    let memory = Slots { tile, buffers, segments, segment, constants };
-    let tile_code = BodyCode { tile, buffers: &memory, shared: buffers };
-    let mut result = Ok(());
-    if width > 1 {
-        let end = code.at(width as i64);
-        let end = code.add_at(first, end);
-        let is_whole = code.cmp(Comparison::LowerEqual, end, n_points);
-        code.when(is_whole, |code| result = at_group(code, &tile_code, first, width));
-        let is_short = code.not(is_whole);
-        code.when(is_short, |code| {
-            code.range(first, n_points, 1, |code, point| {
-                let registers = vec![None; tile.insts.len()];
-                result = result.clone().and(at_point(code, &tile_code, point, registers));
-            });
-        });
-        return result;
+impl Schedule for Segmented {
+    fn entry(&self) -> &'static str {
+        "segmented_map"
     }
-    let is_point = code.less(first, n_points);
-    code.when(is_point, |code| {
-        result = at_point(code, &tile_code, first, vec![None; tile.insts.len()]);
-    });
-    result
+
+    fn blocks(&self, kernel: &KernelSpec, _: usize) -> usize {
+        let width = width(&kernel.body, &self.segments);
+        blocks_up_to(&self.segments, width).last().copied().unwrap_or(0)
+    }
+
+    fn n_scalars(&self) -> usize {
+        0
+    }
+
+    fn scalars(&self, _: usize) -> Vec<usize> {
+        vec![]
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let (body, buffers, segments) = (&kernel.kernel.body, kernel.buffers, &self.segments[..]);
+        let cube = code.builtin(Builtin::CubePos);
+        let unit = code.builtin(Builtin::UnitPosX);
+        let width = width(body, segments);
+        let ends = blocks_up_to(segments, width);
+        let segment = segment_of(code, cube, &ends);
+        let starts: Vec<i64> = [0].into_iter().chain(ends.iter().map(|&end| end as i64)).collect();
+        let start =
+            chosen(code, segment, starts[..segments.len()].iter().copied(), |code, start| code.at(start));
+        let within = code.bin(Arithmetic::Sub, cube, start);
+        let before = code.scaled(within, THREADS as i64);
+        let group = code.bin(Arithmetic::Add, before, unit);
+        let first = code.scaled(group, width as i64);
+        let sizes = segments.iter().map(|segment| segment.points as i64);
+        let n_points = chosen(code, segment, sizes, |code, points| code.at(points));
+        let constants = constants(code, body, segment, segments);
+        let memory = Slots { body, buffers, segments, segment, constants };
+        let body_code = BodyCode { body, buffers: &memory, shared: buffers };
+        let mut result = Ok(());
+        if width > 1 {
+            let end = code.at(width as i64);
+            let end = code.add_at(first, end);
+            let is_whole = code.cmp(Comparison::LowerEqual, end, n_points);
+            code.when(is_whole, |code| result = at_group(code, &body_code, first, width));
+            let is_short = code.not(is_whole);
+            code.when(is_short, |code| {
+                code.range(first, n_points, 1, |code, point| {
+                    let registers = vec![None; body.insts.len()];
+                    result = result.clone().and(at_point(code, &body_code, point, registers));
+                });
+            });
+            return result;
+        }
+        let is_point = code.less(first, n_points);
+        code.when(is_point, |code| {
+            result = at_point(code, &body_code, first, vec![None; body.insts.len()]);
+        });
+        result
+    }
 }
 
 /// The number of segments that end at or before this cube.
@@ -155,14 +183,14 @@ fn chosen<T: PartialEq + Copy>(
     result
 }
 
-/// The tile's constants, one per `Const` in order, where segments bring their own.
+/// The body's constants, one per `Const` in order, where segments bring their own.
 fn constants(
     code: &mut Code,
-    tile: &FusedBody,
+    body: &FusedBody,
     segment: Variable,
     segments: &[SegmentForm],
 ) -> Vec<Variable> {
-    let consts = tile.insts.iter().filter(|inst| matches!(inst.op, FusedOp::Const(_)));
+    let consts = body.insts.iter().filter(|inst| matches!(inst.op, FusedOp::Const(_)));
     let dtypes: Vec<DType> = consts.map(|inst| inst.dtype).collect();
     let n_constants = segments.iter().map(|segment| segment.constants.len()).min().unwrap_or(0);
     let mut constants = vec![];
@@ -175,7 +203,7 @@ fn constants(
 
 /// Operands by slot and segment.
 struct Slots<'t> {
-    tile: &'t FusedBody,
+    body: &'t FusedBody,
     buffers: &'t Buffers,
     segments: &'t [SegmentForm],
     segment: Variable,
@@ -184,7 +212,7 @@ struct Slots<'t> {
 
 impl Slots<'_> {
     fn memory_type(&self, code: &Code, slot: usize) -> ElemType {
-        let inst = self.tile.insts.iter().find(|inst| match inst.op {
+        let inst = self.body.insts.iter().find(|inst| match inst.op {
             FusedOp::Load { operand, .. } | FusedOp::Store { operand, .. } => operand == slot,
             _ => false,
         });

@@ -1,11 +1,12 @@
 //! Products in tiles, cut along the contracted axis as well: a result of few tiles and long sums would leave most of a GPU
 //! idle. Each part of the sums is a product of its own, and the epilogue adds the parts up in their order.
 
-use crate::codegen::schedule::matmul;
-use crate::codegen::schedule::matmul::{ProductForm, with_operands, with_used_operands};
-use crate::codegen::schedule::matmul_blocked::{DEPTH, MOST_EACH, SIDE, fitting};
+use crate::codegen::kernel::{Argument, KernelSpec, LARGEST_NARROW, OperandForm, with_registers};
+use crate::codegen::schedule::epilogue::matmul_body;
+use crate::codegen::schedule::map::Map;
+use crate::codegen::schedule::matmul_blocked::{DEPTH, MOST_EACH, MatmulBlocked, SIDE, fitting};
+use crate::codegen::schedule::matmul_point::ProductForm;
 use crate::codegen::target::Target;
-use crate::codegen::{Argument, Form, KernelSpec, LARGEST_NARROW, OperandForm, operand_forms};
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, MatrixOperand, Reg,
 };
@@ -82,9 +83,8 @@ fn allowed_parts(body: &MatmulBody, target: Target) -> Vec<usize> {
 pub fn launches(kernel: &Kernel, body: &MatmulBody, cut: SplitK) -> Vec<KernelSpec> {
     let product = ProductForm::of(body);
     if cut.parts == 1 {
-        let form = Form::MatmulBlocked { product, n_batches: body.batch, each: cut.each };
-        let (tile, operands) = (body.epilogue.clone(), operand_forms(kernel));
-        return vec![KernelSpec { tile, form, operands, is_guarded: false, target: Target::CUDA }];
+        let schedule = MatmulBlocked { product, n_batches: body.batch, each: cut.each };
+        return vec![KernelSpec::new(body.epilogue.clone(), schedule, OperandForm::of(kernel))];
     }
     vec![parts(kernel, body, cut), sum_of_parts(kernel, body, cut.parts)]
 }
@@ -107,20 +107,19 @@ fn parts(kernel: &Kernel, body: &MatmulBody, SplitK { each, parts }: SplitK) -> 
     let n_points = parts * m * n;
     let inst = |op: FusedOp| FusedInst { op, dtype: dtype.accumulator(), class: Class::Element };
     let store = FusedOp::Store { operand: 2, access: Access::strided(&[n_points], &[1]), value: 0 };
-    let tile = FusedBody {
+    let sums = FusedBody {
         domain: Domain { outer: parts * m, row: n, inner: 1 },
         insts: vec![inst(FusedOp::Accumulator), inst(store)],
     };
-    let of_kernel = operand_forms(kernel);
+    let of_kernel = OperandForm::of(kernel);
     let operands =
         vec![of_kernel[lhs.operand], of_kernel[rhs.operand], kept(dtype.accumulator(), n_points, true)];
-    let form = Form::MatmulBlocked { product, n_batches: parts, each };
-    KernelSpec { tile, form, operands, is_guarded: false, target: Target::CUDA }
+    KernelSpec::new(sums, MatmulBlocked { product, n_batches: parts, each }, operands)
 }
 
 /// The epilogue at the sums of the parts.
 fn sum_of_parts(kernel: &Kernel, body: &MatmulBody, parts: usize) -> KernelSpec {
-    let mut operands = operand_forms(kernel);
+    let mut operands = OperandForm::of(kernel);
     let (domain, dtype) = (body.epilogue.domain, body.dtype.accumulator());
     let n_points = domain.points(Class::Element);
     let inst = |op: FusedOp| FusedInst { op, dtype, class: Class::Element };
@@ -142,10 +141,10 @@ fn sum_of_parts(kernel: &Kernel, body: &MatmulBody, parts: usize) -> KernelSpec 
     let renamed = |reg: Reg| if is_sum(reg) { n_own - 1 } else { reg + n_own };
     insts.extend(body.epilogue.insts.iter().map(|epilogue| match &epilogue.op {
         FusedOp::Accumulator => inst(FusedOp::Scalar(Scalar::Cast(dtype), vec![n_own - 1])),
-        op => FusedInst { op: with_operands(op, renamed), ..epilogue.clone() },
+        op => FusedInst { op: with_registers(op, renamed), ..epilogue.clone() },
     }));
     operands.push(kept(dtype, parts * n_points, false));
-    with_used_operands(FusedBody { domain, insts }, Form::Map, operands)
+    KernelSpec::of_used_operands(FusedBody { domain, insts }, Map, operands)
 }
 
 /// Parts of sums, in the workspace.
@@ -193,7 +192,7 @@ impl KernelSpec {
     /// # Panics
     /// If the kernel is no contraction.
     pub fn split_for_library(kernel: &Kernel, parts: usize) -> (MatmulBody, KernelSpec) {
-        let body = matmul::contract_body(kernel);
+        let body = matmul_body(kernel);
         (in_parts(body, parts), sum_of_parts(kernel, body, parts))
     }
 
@@ -202,7 +201,7 @@ impl KernelSpec {
     /// # Panics
     /// If the kernel is no contraction.
     pub fn split_k_product(kernel: &Kernel, target: Target, cut: SplitK) -> Vec<KernelSpec> {
-        let launches = launches(kernel, matmul::contract_body(kernel), cut);
+        let launches = launches(kernel, matmul_body(kernel), cut);
         launches.into_iter().map(|fused| fused.on(target)).collect()
     }
 }

@@ -1,11 +1,11 @@
 //! Copies of operands for what an op brings along, where narrow elements lie packed in words: an element to each word, and
 //! back.
 
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
+use crate::codegen::kernel::{KernelCode, KernelSpec, LARGEST_NARROW, OperandForm, Schedule, THREADS};
 use crate::codegen::ops::packed_types::{Buffer, narrowed, widened};
 use crate::codegen::target::Target;
-use crate::codegen::{Buffers, Form, KernelSpec, LARGEST_NARROW, OperandForm};
-use crate::fusion::{Domain, FusedBody};
 use crate::ir::DType;
 use crate::op::gpu::{View, WORKSPACE_ALIGNMENT};
 use cubecl_core::ir::{Builtin, Variable};
@@ -23,10 +23,32 @@ pub struct Unpack {
     is_back: bool,
 }
 
-impl Unpack {
-    /// Words of the packed operand: what there is a thread for.
-    pub fn n_words(&self) -> usize {
+impl Schedule for Unpack {
+    fn entry(&self) -> &'static str {
+        "repack"
+    }
+
+    fn blocks(&self, _: &KernelSpec, n_words: usize) -> usize {
+        n_words.div_ceil(THREADS)
+    }
+
+    /// Words of the packed operand, each of which has a thread.
+    fn n_points(&self, _: &KernelSpec) -> usize {
         self.n.div_ceil(self.lanes)
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let thread = code.builtin(Builtin::AbsolutePos);
+        let is_word = code.less(thread, kernel.points());
+        let [packed, copy] = [0, 1].map(|operand| &kernel.buffers.operands[operand]);
+        code.when(is_word, |code| {
+            let first = code.scaled(thread, self.lanes as i64);
+            match self.is_back {
+                true => kernel.buffers.unless_raised(code, |code| pack(code, self, packed, copy, first)),
+                false => unpack(code, self, packed, copy, first),
+            }
+        });
+        Ok(())
     }
 }
 
@@ -83,28 +105,10 @@ impl<'o> Copies<'o> {
         let packed = self.operands[operand];
         let (dtype, n, lanes) = (packed.dtype, self.counts[operand], self.target.lanes(packed.dtype));
         let is_wide = packed.is_wide || n > LARGEST_NARROW;
-        KernelSpec {
-            tile: FusedBody { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] },
-            form: Form::Unpack(Unpack { dtype, view, n, lanes, is_back }),
-            operands: vec![OperandForm { is_wide, ..packed }, copy],
-            is_guarded: false,
-            target: self.target,
-        }
+        let schedule = Unpack { dtype, view, n, lanes, is_back };
+        let operands = vec![OperandForm { is_wide, ..packed }, copy];
+        KernelSpec::without_body(schedule, operands).on(self.target)
     }
-}
-
-/// Emits a copy: a thread for each word of the packed operand.
-pub fn repack(code: &mut Code, form: &Unpack, buffers: &Buffers, n_words: Variable) {
-    let thread = code.builtin(Builtin::AbsolutePos);
-    let is_word = code.less(thread, n_words);
-    let [packed, copy] = [0, 1].map(|operand| &buffers.operands[operand]);
-    code.when(is_word, |code| {
-        let first = code.scaled(thread, form.lanes as i64);
-        match form.is_back {
-            true => buffers.unless_raised(code, |code| pack(code, form, packed, copy, first)),
-            false => unpack(code, form, packed, copy, first),
-        }
-    });
 }
 
 fn unpack(code: &mut Code, form: &Unpack, packed: &Buffer, copy: &Buffer, first: Variable) {

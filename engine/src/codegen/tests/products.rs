@@ -1,6 +1,7 @@
 //! Products: on their own, in tiles, in parts, and what a library takes over of them.
 
 use super::*;
+use crate::codegen::schedule::matmul_blocked::MatmulBlocked;
 use crate::fusion::{MatmulBody, MatrixOperand, Side, SideSum};
 
 /// `tanh(lhs · rhs + bias)` and the sums of both factors along the contracted axis, from factors that lie as said.
@@ -122,7 +123,7 @@ fn a_large_product_is_computed_in_tiles() {
     let larger = product(1, [400, 300, 20], [false, false], false);
     for product in ragged.into_iter().chain([larger]) {
         let fused = KernelSpec::own_product(&product.kernel());
-        assert!(matches!(fused.form, Form::MatmulBlocked { .. }));
+        assert!(fused.schedule.as_any().is::<MatmulBlocked>());
         let inputs = product.inputs();
         let buffers = inputs.each_ref().map(|input| bytes(input));
         let Some(buffers) = on_host::run(&product.kernel(), &buffers, 0) else { return };

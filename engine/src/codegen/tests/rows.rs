@@ -190,7 +190,7 @@ fn few_short_rows_go_to_as_many_processors_as_there_are() {
         let best = s.reduce(Monoid::Max, x);
         let y = s.binary(Binary::Sub, x, best);
         s.store(y);
-        row::RowPlan::of(&s.tile, Target::CUDA).rows
+        row_plan::RowPlan::of(&s.tile, Target::CUDA).rows
     };
     let of_rows = |columns: usize| [1, 128, 512, 2048, 100_000].map(|rows| rows_of_block(rows, columns));
     assert_eq!(of_rows(256), [2, 2, 4, 16, 16], "16 threads each");
@@ -206,7 +206,7 @@ fn long_rows_that_are_read_once_are_not_held() {
         let best = s.reduce(Monoid::Max, x);
         let y = if is_read_again { s.binary(Binary::Sub, x, best) } else { best };
         s.store(y);
-        row::RowPlan::of(&s.tile, target).groups
+        row_plan::RowPlan::of(&s.tile, target).groups
     };
     let wgsl = Target { most_threads: 1024, ..Target::WGSL };
     assert_eq!(held(32768, false, wgsl), None);
@@ -248,7 +248,7 @@ fn long_rows_of_packed_elements_are_read_again_rather_than_held() {
     let target = Target { most_threads: 1024, ..Target::WGSL };
     let is_held = |kernel: &Kernel, target: Target| {
         let KernelBody::Row(tile) = &kernel.body else { unreachable!() };
-        row::RowPlan::of(tile, target).groups.is_some()
+        row_plan::RowPlan::of(tile, target).groups.is_some()
     };
     assert!(!is_held(&softmax(DType::BF16, 5, 32000), target));
     assert!(!is_held(&softmax(DType::F16, 5, 32768), target));

@@ -2,6 +2,7 @@
 
 use super::assertion::{clear_flag, finding};
 use super::*;
+use crate::codegen::schedule::radix_sort::RadixSort;
 
 /// `base; out[idx] += 2·updates`, with the indices checked inside.
 fn checked_sum(n_rows: usize, after: usize) -> Kernel {
@@ -43,7 +44,7 @@ fn a_sum_into_state_looks_at_all_indices_before_it_writes() {
     let (n_rows, after) = (600, 4);
     let kernel = checked_sum(n_rows, after);
     let updates = KernelSpec::launches(&kernel, Target::CUDA).unwrap().remove(1);
-    assert!(updates.looks_first());
+    assert!(updates.checks_before_writing());
     let [guarded, checks] = [updates.clone().guarded(), updates.checks_only().unwrap()];
     let run = |fused: &KernelSpec, bad: Option<usize>, raised: u8| {
         let mut idx: Vec<i32> = (0..n_rows as i32).map(|i| i % 10).collect();
@@ -340,7 +341,7 @@ fn the_text_of_a_row_with_its_updates() {
 fn the_texts_of_a_sort_by_digits() {
     let kernel = Case { extents: [1, 1, 300, 1100, 3], ..ADDED }.kernel();
     let launches = KernelSpec::launches(&kernel, Target::CUDA).unwrap();
-    let of_sort = launches.iter().filter(|fused| matches!(fused.form, Form::RadixSort(_)));
+    let of_sort = launches.iter().filter(|fused| fused.schedule.as_any().is::<RadixSort>());
     let texts: Vec<String> = of_sort.map(function_text).collect();
     let [first, second] = [&texts[..3], &texts[3..]];
     assert_eq!(first[..2], second[..2], "counted and summed up as the second is");

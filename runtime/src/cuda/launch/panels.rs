@@ -125,8 +125,8 @@ impl Drafts<'_> {
         most_panels: usize,
     ) -> Result<Option<Prepared>, DeviceError> {
         let fold = KernelSpec::panel_fold(self.kernel, body, rows, PANEL_BYTES / way.n_places());
-        let PanelFold { panels, step, finish, state_bytes, panel_bytes } =
-            fold.map_err(|error| self.not_emitted(&error))?;
+        let fold = fold.map_err(|error| self.not_emitted(&error))?;
+        let PanelFold { ref panels, ref step, state_bytes, panel_bytes, .. } = fold;
         let mut products: Vec<([usize; 2], Product)> = vec![];
         let mut launches = vec![];
         for panel in panels.iter().take(most_panels) {
@@ -140,13 +140,13 @@ impl Drafts<'_> {
                     products.len() - 1
                 }
             };
-            let (blocks, info) = step.panel_info(body, panel, self.seed as u32);
+            let (blocks, info) = fold.launch(body, panel, self.seed as u32);
             let offsets = panel_offsets(body, panel);
             launches.push(PanelLaunch { product: number, offsets, blocks, info });
         }
         let Some((_, product)) = products.first() else { return Ok(None) };
         let factors = product.operands().map(|operand| self.launch.buffers[operand]);
-        let step = self.kernel_part(&step, ProductPlace::Scratch)?;
+        let step = self.kernel_part(step, ProductPlace::Scratch)?;
         let places = (0..way.n_places()).map(|place| {
             let start = state_bytes + place * panel_bytes;
             let moved = |pointer: &Pointer| match pointer {
@@ -159,7 +159,7 @@ impl Drafts<'_> {
         let part = PanelPart { products, panels: launches, factors, step, places };
         self.prepared.parts.push(Part::Panels(Box::new(part)));
         self.prepared.scratch_bytes = state_bytes + way.n_places() * panel_bytes;
-        self.kernels(finish.into_iter().collect(), ProductPlace::Scratch)?;
+        self.kernels(fold.finish.into_iter().collect(), ProductPlace::Scratch)?;
         self.side_sums().map(Some)
     }
 

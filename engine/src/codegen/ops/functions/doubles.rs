@@ -1,15 +1,15 @@
 //! Functions of `f64` out of sums and products, for languages that have none: WGSL's extensions add and multiply doubles,
 //! and take roots.
 //!
-//! Reductions are as those of [`functions`]. Exponentials are Taylor sums; the coefficients of the others, and those
+//! Reductions are as those of `f32`. Exponentials are Taylor sums; the coefficients of the others, and those
 //! of `erf` by its pieces, are those of FDLIBM (Sun Microsystems, 1993).
 
 use crate::codegen::ir::builder::{Code, F64, I64, U64};
-use crate::codegen::ops::functions;
+use crate::codegen::ops::functions::parts::{log_ends, quarter_wave};
 use crate::ir::Unary;
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, Variable};
 
-/// A function of [`functions::has`], but for the root.
+/// A function of `f64`.
 pub fn unary(code: &mut Code, op: Unary, x: Variable) -> Variable {
     match op {
         Unary::Exp => exp(code, x),
@@ -190,7 +190,7 @@ fn log(code: &mut Code, x: Variable) -> Variable {
     let one = number(code, 1.0);
     let f = code.minus(m, one);
     let value = log_reduced(code, f, exponent);
-    functions::log_ends(code, x, value)
+    log_ends(code, x, value)
 }
 
 /// ln(1 + x); error below 2 ULP, as in [`functions`].
@@ -214,7 +214,7 @@ fn log1p(code: &mut Code, x: Variable) -> Variable {
     let divisor = code.select(is_large, x, divisor);
     let ratio = code.over(x, divisor);
     let value = code.times(log, ratio);
-    let value = functions::log_ends(code, total, value);
+    let value = log_ends(code, total, value);
     code.select(is_nothing, x, value)
 }
 
@@ -268,7 +268,7 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     let quadrant = code.cast(I64, n);
     let shift = code.int(I64, quarters);
     let quadrant = code.plus(quadrant, shift);
-    let wave = functions::quarter_wave(code, quadrant, r, [&SINE, &COSINE]);
+    let wave = quarter_wave(code, quadrant, r, [&SINE, &COSINE]);
     let [infinity, nan] = [f64::INFINITY, f64::NAN].map(|value| number(code, value));
     let is_finite = code.less(size, infinity);
     let value = code.select(is_finite, wave, nan);

@@ -1,0 +1,40 @@
+//! Cost of a body's instructions, and whether a kernel is compute-bound.
+
+use crate::codegen::target::Target;
+use crate::fusion::{Class, FusedBody, FusedInst, FusedOp};
+use crate::ir::{Scalar, Unary};
+
+/// How many additions' time a byte takes, about.
+const COST_OF_BYTE: usize = 4;
+/// How long a function takes, and a random number, in additions.
+const COST_OF_SLOW: usize = 12;
+/// How long a function takes that is made of sums and products.
+const COST_OF_MADE: usize = 30;
+
+/// Whether arithmetic takes longer than memory: by the additions that a point is worth, and the bytes that it moves.
+pub fn is_compute_bound(body: &FusedBody, target: Target) -> bool {
+    let elements = || body.insts.iter().filter(|inst| inst.class == Class::Element);
+    let cost: usize = elements().map(|inst| cost(inst, target)).sum();
+    let n_sums = body.insts.iter().filter(|inst| matches!(inst.op, FusedOp::Reduce { .. })).count();
+    let bytes: usize = elements().filter(|inst| is_memory(&inst.op)).map(|inst| inst.dtype.size()).sum();
+    cost + n_sums > COST_OF_BYTE * bytes
+}
+
+fn is_memory(op: &FusedOp) -> bool {
+    matches!(op, FusedOp::Load { .. } | FusedOp::Store { .. })
+}
+
+/// How long an instruction takes, in additions.
+pub fn cost(inst: &FusedInst, target: Target) -> usize {
+    use Unary::{Abs, Neg, Not, Recip, Sqrt};
+    match &inst.op {
+        FusedOp::Random { .. } => COST_OF_SLOW,
+        FusedOp::Scalar(Scalar::Unary(Abs | Neg | Not | Recip | Sqrt), _) => 1,
+        FusedOp::Scalar(Scalar::Unary(_) | Scalar::Foreign(_), _) => match target.has_exact_functions {
+            true => COST_OF_SLOW,
+            false => COST_OF_MADE,
+        },
+        FusedOp::Const(_) => 0,
+        _ => 1,
+    }
+}

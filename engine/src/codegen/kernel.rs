@@ -1,0 +1,592 @@
+//! A kernel of a GPU as data: a body, operands, and the schedule that divides its points among blocks and threads.
+//!
+//! [`KernelSpec`] is what CubeCL compiles. [`Schedule`] is what differs between forms of kernels: a file of
+//! [`crate::codegen::schedule`] implements it, and nothing else names these files.
+
+use crate::codegen::analysis::operands::operands;
+use crate::codegen::error::CodegenError;
+use crate::codegen::ir::builder::{Code, U32, U64};
+use crate::codegen::ops::assertion;
+use crate::codegen::ops::body::BodyCode;
+use crate::codegen::ops::buffers::Buffers;
+use crate::codegen::ops::packed_types::Buffer;
+use crate::codegen::target::Target;
+use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, Operand, Reg, Use};
+use crate::ir::DType;
+use crate::op::gpu::View;
+use cubecl_core::codegen::{InfoBuilder, KernelSettings};
+use cubecl_core::compute::KernelBuilder;
+use cubecl_core::ir::{AddressType, Builtin, ElemType, StorageType, Type, UIntKind, Variable};
+use cubecl_core::prelude::{CubeDim, CubeKernel, KernelDefinition, KernelId, KernelMetadata};
+use std::any::{Any, TypeId};
+use std::fmt::Debug;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Threads of a block, unless a schedule says otherwise.
+pub const THREADS: usize = 256;
+/// The most elements that are counted in 32 bits. Threads past the end must not wrap around to the first points.
+pub const LARGEST_NARROW: usize = u32::MAX as usize - THREADS;
+
+/// What a pointer of a launch points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Argument {
+    /// An operand of the kernel.
+    Operand(usize),
+    /// The product of a matmul that a library has computed: dense, in the accumulator type.
+    Product,
+    /// Part of a workspace that all launches of the kernel share.
+    Workspace {
+        /// Where it starts, in bytes; a multiple of 16.
+        start: usize,
+        /// How long it is.
+        bytes: usize,
+    },
+    /// The error flag, in which failed assertions are recorded.
+    Flag,
+    /// The error flag, which a guarded kernel reads before it writes, and closes if an assertion failed.
+    Guard,
+}
+
+/// An operand as the kernel sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OperandForm {
+    /// What its pointer points to.
+    pub argument: Argument,
+    /// Type of its elements.
+    pub dtype: DType,
+    /// Whether the kernel writes it.
+    pub is_written: bool,
+    /// Whether it has no elements.
+    pub is_empty: bool,
+    /// Whether its elements are counted in 64 bits.
+    pub is_wide: bool,
+    /// Whether a written operand may share its memory.
+    pub may_share: bool,
+    /// Whether threads add to the same elements.
+    pub is_atomic: bool,
+    /// Whether the kernel sees the bits of elements, as unsigned integers.
+    pub as_bits: bool,
+}
+
+impl OperandForm {
+    /// Words of the workspace.
+    pub fn words(start: usize, n_words: usize) -> OperandForm {
+        OperandForm {
+            argument: Argument::Workspace { start, bytes: 4 * n_words },
+            dtype: DType::U32,
+            is_written: true,
+            is_empty: false,
+            is_wide: n_words > LARGEST_NARROW,
+            may_share: true,
+            is_atomic: false,
+            as_bits: false,
+        }
+    }
+
+    /// The operands of a fused kernel, in order.
+    pub fn of(kernel: &Kernel) -> Vec<OperandForm> {
+        let operands = kernel.operands.iter().enumerate();
+        operands.map(|(i, operand)| OperandForm::of_operand(i, operand, &kernel.operands)).collect()
+    }
+
+    fn of_operand(i: usize, operand: &Operand, all: &[Operand]) -> OperandForm {
+        let n = operand.ty.numel();
+        let may_share =
+            all.iter().any(|other| other.usage == Use::Write && other.ty.bytes() == operand.ty.bytes());
+        OperandForm {
+            argument: Argument::Operand(i),
+            dtype: operand.ty.dtype,
+            is_written: operand.usage == Use::Write,
+            is_empty: n == 0,
+            is_wide: n > LARGEST_NARROW,
+            may_share,
+            is_atomic: false,
+            as_bits: false,
+        }
+    }
+
+    /// The type that a kernel sees in memory.
+    fn element(&self, target: Target) -> ElemType {
+        if self.as_bits { View::bits(self.dtype).0 } else { target.memory(self.dtype) }
+    }
+}
+
+/// How the points of a kernel are divided among blocks and threads.
+pub trait Schedule: Identity + Debug + Send + Sync {
+    /// The name of the kernel's entry point. Kernels of one schedule share it, so that equal kernels have equal texts.
+    fn entry(&self) -> &'static str;
+
+    /// Threads of a block.
+    fn threads(&self, _kernel: &KernelSpec) -> usize {
+        THREADS
+    }
+
+    /// Blocks for so many points.
+    fn blocks(&self, kernel: &KernelSpec, n_points: usize) -> usize;
+
+    /// Points that are shared among threads.
+    fn n_points(&self, kernel: &KernelSpec) -> usize {
+        kernel.body.domain.points(Class::Element)
+    }
+
+    /// How many numbers a launch passes by value.
+    fn n_scalars(&self) -> usize {
+        1
+    }
+
+    /// The numbers that a launch on so many points passes by value.
+    fn scalars(&self, n_points: usize) -> Vec<usize> {
+        vec![n_points]
+    }
+
+    /// Neighbouring elements that every access to an operand takes together; 1 if accesses differ.
+    fn vector_width(&self, _kernel: &KernelSpec, _operand: usize) -> usize {
+        1
+    }
+
+    /// Whether approximate functions may be used where the target has them.
+    fn allows_fast_math(&self, _kernel: &KernelSpec) -> bool {
+        false
+    }
+
+    /// Bodies beside that of the kernel.
+    fn more_bodies(&self) -> Vec<&FusedBody> {
+        vec![]
+    }
+
+    /// Whether the launch writes tensors, rather than the workspace alone.
+    fn writes_tensors(&self) -> bool {
+        true
+    }
+
+    /// The kernel without its stores, to find failed assertions before anything is written. None if an earlier launch
+    /// of the fused kernel finds them.
+    fn without_stores(&self, kernel: &KernelSpec) -> Option<KernelSpec> {
+        Some(kernel.without_stores())
+    }
+
+    /// Whether each block checks everything itself before it writes.
+    fn checks_before_writing(&self) -> bool {
+        false
+    }
+
+    /// Emits the kernel.
+    ///
+    /// # Errors
+    /// If the target cannot compute something.
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError>;
+}
+
+/// Comparison of schedules of any type.
+pub trait Identity {
+    /// For downcasts.
+    fn as_any(&self) -> &dyn Any;
+    /// Whether the other one is of this type and equal.
+    fn is_equal(&self, other: &dyn Schedule) -> bool;
+    /// Feeds type and value to a hasher.
+    fn hash_into(&self, state: &mut dyn Hasher);
+}
+
+impl<S: Schedule + Eq + Hash + 'static> Identity for S {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn is_equal(&self, other: &dyn Schedule) -> bool {
+        other.as_any().downcast_ref::<S>().is_some_and(|other| self == other)
+    }
+
+    fn hash_into(&self, mut state: &mut dyn Hasher) {
+        TypeId::of::<S>().hash(&mut state);
+        self.hash(&mut state);
+    }
+}
+
+/// A schedule of any type.
+#[derive(Clone, Debug)]
+pub struct AnySchedule(Arc<dyn Schedule>);
+
+impl Deref for AnySchedule {
+    type Target = dyn Schedule;
+
+    fn deref(&self) -> &(dyn Schedule + 'static) {
+        &*self.0
+    }
+}
+
+impl PartialEq for AnySchedule {
+    fn eq(&self, other: &AnySchedule) -> bool {
+        self.is_equal(&**other)
+    }
+}
+
+impl Eq for AnySchedule {}
+
+impl Hash for AnySchedule {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hash_into(state);
+    }
+}
+
+/// What a schedule emits code from.
+pub struct KernelCode<'k> {
+    /// The kernel.
+    pub kernel: &'k KernelSpec,
+    /// Its arguments.
+    pub buffers: &'k Buffers,
+    /// The numbers that a launch passes by value.
+    pub scalars: &'k [Variable],
+}
+
+impl<'k> KernelCode<'k> {
+    /// The first number, which is that of points unless the schedule says otherwise.
+    pub fn points(&self) -> Variable {
+        self.scalars.first().copied().unwrap_or_else(|| crate::bug!("a kernel without its number of points"))
+    }
+
+    /// The body with the operands that it reads and writes.
+    pub fn body(&self) -> BodyCode<'k> {
+        BodyCode { body: &self.kernel.body, buffers: self.buffers, shared: self.buffers }
+    }
+
+    /// Emits `body` for the blocks that were asked for, where a launch may have more.
+    pub fn in_grid(
+        &self,
+        code: &mut Code,
+        body: impl FnOnce(&mut Code) -> Result<(), CodegenError>,
+    ) -> Result<(), CodegenError> {
+        if code.target.has_exact_grid {
+            return body(code);
+        }
+        let block = code.builtin(Builtin::CubePos);
+        let n_blocks = code.at(self.kernel.n_points() as i64);
+        let is_one = code.less(block, n_blocks);
+        let mut result = Ok(());
+        code.when(is_one, |code| result = body(code));
+        result
+    }
+}
+
+/// A kernel as CubeCL takes it: a description, from which the definition is made where it is compiled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KernelSpec {
+    /// The instructions at a point.
+    pub body: FusedBody,
+    /// How points are divided.
+    pub schedule: AnySchedule,
+    /// Its operands, in the order of its arguments.
+    pub operands: Vec<OperandForm>,
+    is_guarded: bool,
+    target: Target,
+}
+
+impl KernelSpec {
+    /// A kernel for CUDA that writes whatever assertions fail.
+    pub fn new(body: FusedBody, schedule: impl Schedule + 'static, operands: Vec<OperandForm>) -> KernelSpec {
+        KernelSpec {
+            body,
+            schedule: AnySchedule(Arc::new(schedule)),
+            operands,
+            is_guarded: false,
+            target: Target::CUDA,
+        }
+    }
+
+    /// A kernel of the operands that its body names: equal launches have equal texts, whatever the fused kernel has
+    /// beside them.
+    pub fn of_used_operands(
+        mut body: FusedBody,
+        schedule: impl Schedule + 'static,
+        operands: Vec<OperandForm>,
+    ) -> KernelSpec {
+        let mut used: Vec<usize> =
+            body.insts.iter_mut().filter_map(|inst| operand_of(inst).copied()).collect();
+        used.sort_unstable();
+        used.dedup();
+        for operand in body.insts.iter_mut().filter_map(operand_of) {
+            *operand = used.binary_search(operand).unwrap_or_default();
+        }
+        let operands = used.into_iter().map(|operand| operands[operand]).collect();
+        KernelSpec::new(body, schedule, operands)
+    }
+
+    /// A kernel without a body, whose schedule emits all of it.
+    pub fn without_body(schedule: impl Schedule + 'static, operands: Vec<OperandForm>) -> KernelSpec {
+        let body = FusedBody { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
+        KernelSpec::new(body, schedule, operands)
+    }
+
+    /// The same with another schedule.
+    pub fn with_schedule(self, schedule: impl Schedule + 'static) -> KernelSpec {
+        KernelSpec { schedule: AnySchedule(Arc::new(schedule)), ..self }
+    }
+
+    /// The same for another target.
+    pub fn on(self, target: Target) -> KernelSpec {
+        KernelSpec { target, ..self }
+    }
+
+    /// The same, but it writes no tensor once an assertion has failed.
+    pub fn guarded(self) -> KernelSpec {
+        let is_guarded = self.schedule.writes_tensors();
+        KernelSpec { is_guarded, ..self }
+    }
+
+    /// The kernel without its stores, which finds failed assertions before anything is written. None if it has no
+    /// assertion.
+    pub fn checks_only(&self) -> Option<KernelSpec> {
+        self.schedule.without_stores(self).filter(KernelSpec::has_assertions)
+    }
+
+    /// The same with a body that stores nothing. Stores are last, so registers keep their numbers.
+    pub(crate) fn without_stores(&self) -> KernelSpec {
+        let mut checks = self.clone();
+        checks.body.insts.retain(|inst| !matches!(inst.op, FusedOp::Store { .. }));
+        checks
+    }
+
+    // ---- Launches.
+
+    /// Blocks to launch for so many points or rows.
+    pub fn cube_count_for(&self, points: usize) -> usize {
+        self.schedule.blocks(self, points)
+    }
+
+    /// Points of a map, or rows of a row kernel.
+    pub fn n_points(&self) -> usize {
+        self.schedule.n_points(self)
+    }
+
+    /// Bytes of workspace that the launch reaches.
+    pub fn workspace_bytes(&self) -> usize {
+        let ends = self.operands.iter().filter_map(|operand| match operand.argument {
+            Argument::Workspace { start, bytes } => Some(start + bytes),
+            _ => None,
+        });
+        ends.max().unwrap_or(0)
+    }
+
+    /// What a launch passes by value.
+    pub fn info(&self, points: usize, seed: u32) -> Vec<u64> {
+        self.info_of(&self.schedule.scalars(points), seed)
+    }
+
+    /// The same for numbers that the schedule does not know.
+    pub fn info_of(&self, scalars: &[usize], seed: u32) -> Vec<u64> {
+        let mut info = InfoBuilder::default();
+        for &scalar in scalars {
+            match self.address() {
+                AddressType::U32 => info.scalars.push(scalar as u32),
+                AddressType::U64 => info.scalars.push(scalar as u64),
+            }
+        }
+        if self.is_random() {
+            info.scalars.push(seed);
+        }
+        for _ in self.arguments() {
+            info.metadata.register_array(0, 0, self.address());
+        }
+        info.finish(self.address()).data
+    }
+
+    /// What the pointers of a launch point to.
+    pub fn arguments(&self) -> Vec<Argument> {
+        let mut arguments: Vec<Argument> = self.operands.iter().map(|operand| operand.argument).collect();
+        arguments.extend(self.has_assertions().then_some(Argument::Flag));
+        arguments.extend(self.is_guarded.then_some(Argument::Guard));
+        arguments
+    }
+
+    // ---- Properties.
+
+    /// The name of its entry point.
+    pub fn entry(&self) -> &'static str {
+        self.schedule.entry()
+    }
+
+    /// Whether each block checks everything itself before it writes.
+    pub fn checks_before_writing(&self) -> bool {
+        self.schedule.checks_before_writing()
+    }
+
+    /// Whether the seed is an argument.
+    pub fn is_random(&self) -> bool {
+        self.any_inst(|op| matches!(op, FusedOp::Random { .. }))
+    }
+
+    fn has_assertions(&self) -> bool {
+        self.any_inst(|op| matches!(op, FusedOp::Check { .. }))
+    }
+
+    fn any_inst(&self, is_wanted: impl Fn(&FusedOp) -> bool) -> bool {
+        self.bodies().any(|body| body.insts.iter().any(|inst| is_wanted(&inst.op)))
+    }
+
+    fn bodies(&self) -> impl Iterator<Item = &FusedBody> {
+        [&self.body].into_iter().chain(self.schedule.more_bodies())
+    }
+
+    /// The type of its element numbers.
+    pub fn address(&self) -> AddressType {
+        let of_bodies =
+            self.bodies().map(|FusedBody { domain, .. }| domain.outer * domain.row * domain.inner).max();
+        let n_points = of_bodies.max(Some(self.n_points()));
+        let is_wide = n_points.is_some_and(|n| n > LARGEST_NARROW)
+            || self.operands.iter().any(|operand| operand.is_wide);
+        if is_wide { AddressType::U64 } else { AddressType::U32 }
+    }
+
+    /// The device model that it is made for.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    fn n_threads(&self) -> u32 {
+        self.schedule.threads(self) as u32
+    }
+
+    // ---- The definition.
+
+    /// What CubeCL compiles.
+    ///
+    /// # Errors
+    /// If it computes something that its target cannot.
+    pub fn try_define(&self) -> Result<KernelDefinition, CodegenError> {
+        self.check_types()?;
+        let mut builder = KernelBuilder::new();
+        self.address().register(&mut builder.scope);
+        let index = if self.address() == AddressType::U64 { U64 } else { U32 };
+        let buffers = self.buffers(&mut builder);
+        let n_scalars = self.schedule.n_scalars();
+        let scalars: Vec<Variable> = (0..n_scalars).map(|_| builder.scalar(index.into()).consume()).collect();
+        let seed = self.is_random().then(|| builder.scalar(U32.into()).consume());
+        let mut code = Code::new(&mut builder.scope, index, self.target);
+        code.target.has_fast_math &= self.schedule.allows_fast_math(self);
+        let guard = buffers.guard.filter(|_| !self.schedule.checks_before_writing());
+        let is_clear = guard.map(|flag| assertion::is_clear(&mut code, flag));
+        let buffers = Buffers { seed, is_clear, ..buffers };
+        self.schedule.emit(&mut code, &KernelCode { kernel: self, buffers: &buffers, scalars: &scalars })?;
+        let settings = KernelSettings::default()
+            .cube_dim(CubeDim::new_1d(self.n_threads()))
+            .address_type(self.address());
+        Ok(builder.build(settings.kernel_name(self.schedule.entry())))
+    }
+
+    fn check_types(&self) -> Result<(), CodegenError> {
+        let of_bodies = self.bodies().flat_map(|body| body.insts.iter().map(|inst| inst.dtype));
+        let mut dtypes = of_bodies.chain(self.operands.iter().map(|operand| operand.dtype));
+        match dtypes.find(|&dtype| !self.target.has(dtype)) {
+            Some(dtype) => Err(CodegenError::Type { dtype }),
+            None if self.address() == AddressType::U64 && !self.target.has_i64 => Err(CodegenError::Wide),
+            None => Ok(()),
+        }
+    }
+
+    /// Words of the vectors that an operand is declared as an array of; 1 if it is not, or if the language takes vectors
+    /// out of any array.
+    fn vector_words(&self, i: usize, form: &OperandForm) -> usize {
+        let words = self.schedule.vector_width(self, i) / self.target.lanes(form.dtype);
+        let is_told = !self.target.has_narrow && !form.is_empty && words <= 4;
+        if is_told { words.max(1) } else { 1 }
+    }
+
+    fn buffers(&self, builder: &mut KernelBuilder) -> Buffers {
+        let mut operands = vec![];
+        for (i, form) in self.operands.iter().enumerate() {
+            let elem = form.element(self.target);
+            let lanes = if form.as_bits { 1 } else { self.target.lanes(form.dtype) };
+            let width = self.vector_words(i, form);
+            // Threads that write single elements share words.
+            let is_atomic = form.is_atomic || (lanes > 1 && form.is_written && width == 1);
+            let storage = if is_atomic { StorageType::Atomic(elem) } else { StorageType::Scalar(elem) };
+            let ty = Type::new(storage).with_vector_size(width);
+            // CUDA inputs become `const __restrict__`, which would be a lie for shared memory.
+            let is_plain = form.is_written || form.may_share;
+            let buffer = if is_plain { builder.output_array(ty) } else { builder.input_array(ty) };
+            operands.push(Buffer {
+                array: buffer.consume(),
+                is_empty: form.is_empty,
+                lanes,
+                is_atomic,
+                width,
+            });
+        }
+        let word = Type::new(StorageType::Atomic(ElemType::UInt(UIntKind::U32)));
+        let flag = self.has_assertions().then(|| builder.output_array(word).consume());
+        let guard = self.is_guarded.then(|| builder.output_array(Type::scalar(U32)).consume());
+        Buffers { operands, flag, guard, is_clear: None, seed: None }
+    }
+}
+
+fn operand_of(inst: &mut FusedInst) -> Option<&mut usize> {
+    match &mut inst.op {
+        FusedOp::Load { operand, .. } | FusedOp::Store { operand, .. } => Some(operand),
+        _ => None,
+    }
+}
+
+/// The instructions that a register needs, and where it is among them.
+pub fn needed_by(body: &FusedBody, reg: Reg) -> (FusedBody, Reg) {
+    let mut is_needed = vec![false; body.insts.len()];
+    is_needed[reg] = true;
+    for reg in (0..=reg).rev() {
+        if is_needed[reg] {
+            operands(&body.insts[reg].op).into_iter().for_each(|operand| is_needed[operand] = true);
+        }
+    }
+    let renamed = |reg: Reg| is_needed[..reg].iter().filter(|&&is_needed| is_needed).count();
+    let needed = body.insts.iter().zip(&is_needed).filter(|(_, is_needed)| **is_needed);
+    let insts = needed.map(|(inst, _)| FusedInst { op: with_registers(&inst.op, renamed), ..inst.clone() });
+    (FusedBody { insts: insts.collect(), ..body.clone() }, renamed(reg))
+}
+
+/// The same instruction with other registers.
+pub fn with_registers(op: &FusedOp, renamed: impl Fn(Reg) -> Reg) -> FusedOp {
+    let mut op = op.clone();
+    match &mut op {
+        FusedOp::Load { index, .. } => {
+            if let Some((reg, _)) = index {
+                *reg = renamed(*reg);
+            }
+        }
+        FusedOp::Random { step, iteration, .. } => {
+            *step = renamed(*step);
+            if let Some(iteration) = iteration {
+                *iteration = renamed(*iteration);
+            }
+        }
+        FusedOp::Scalar(_, args) => args.iter_mut().for_each(|arg| *arg = renamed(*arg)),
+        FusedOp::Check { value: reg, .. }
+        | FusedOp::Reduce { value: reg, .. }
+        | FusedOp::Fold { value: reg }
+        | FusedOp::Store { value: reg, .. } => {
+            *reg = renamed(*reg);
+        }
+        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => {}
+    }
+    op
+}
+
+impl KernelMetadata for KernelSpec {
+    fn name(&self) -> &'static str {
+        self.schedule.entry()
+    }
+
+    fn id(&self) -> KernelId {
+        KernelId::new::<KernelSpec>().info(self.clone()).cube_dim(CubeDim::new_1d(self.n_threads()))
+    }
+
+    fn address_type(&self) -> StorageType {
+        self.address().unsigned_type()
+    }
+}
+
+impl CubeKernel for KernelSpec {
+    /// # Panics
+    /// If [`KernelSpec::try_define`] would fail.
+    fn define(&self) -> KernelDefinition {
+        self.try_define().unwrap_or_else(|error| crate::bug!("{error}"))
+    }
+}

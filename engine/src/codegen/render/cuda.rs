@@ -1,0 +1,108 @@
+//! CUDA C++ of a kernel, which needs no GPU.
+//!
+//! What the text expects of a launch:
+//!
+//! - one pointer per entry of [`KernelSource::arguments`], then the struct that [`KernelSource::info`] packs, by value;
+//! - [`KernelSource::cube_count_for`] blocks of [`KernelSource::cube_dim`] threads and `shared_bytes` of dynamic shared
+//!   memory; a launch of 0 blocks is left out;
+//! - `bool` in memory as bytes 0 and 1;
+//! - an error flag of [`crate::codegen::assertion_words`] words `u32`, zero before the run.
+//!
+//! CubeCL 0.10 pitfalls that shaped this module: its C++ printer numbers temporaries by a global counter (texts are made
+//! under a lock), declares pooled mutable locals in the order of a hash map (none are pooled here), prints `inf` and `NaN`
+//! literals that are not C++ (those are made from bits), has `max` and `min` that drop NaN, and knows no `expm1` and no
+//! remainder of floats with C's sign. `&&` evaluates both sides, so guarded addresses are selected before they are used.
+
+use crate::codegen::error::CodegenError;
+use crate::codegen::ir::intrinsics::with_calls;
+use crate::codegen::kernel::{Argument, KernelSpec};
+use crate::codegen::render::ordered::{
+    with_declarations_in_order, with_shared_in_order, with_vectors_in_order,
+};
+use crate::codegen::target::Target;
+use crate::fusion::Kernel;
+use cubecl_core::prelude::{ExecutionMode, KernelMetadata};
+use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
+use cubecl_cpp::shared::{CompilationOptions, CppCompiler};
+use cubecl_runtime::compiler::CubeTask;
+use cubecl_runtime::kernel::KernelTask;
+use std::sync::{Mutex, PoisonError};
+
+/// Translates a kernel to CUDA C++: a text for each of its launches. Equal kernels give equal texts.
+///
+/// # Errors
+/// If it computes something that CUDA C++ through CubeCL cannot.
+pub fn cuda_sources(kernel: &Kernel) -> Result<Vec<KernelSource>, CodegenError> {
+    KernelSpec::launches(kernel, Target::CUDA)?.iter().map(KernelSpec::cuda_source).collect()
+}
+
+type CudaCompiler = CppCompiler<CudaDialect<CudaWmmaCompiler>>;
+
+/// CubeCL's C++ printer numbers its temporaries by a global counter.
+static PRINTING: Mutex<()> = Mutex::new(());
+
+/// The CUDA C++ of a kernel, with what a launch has to know. See the module for the calling convention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelSource {
+    /// The translation unit.
+    pub text: String,
+    /// Name of its `extern "C"` function.
+    pub entry: String,
+    /// Threads per block, by axis.
+    pub cube_dim: [u32; 3],
+    /// Bytes of dynamic shared memory per block.
+    pub shared_bytes: usize,
+    /// What its pointers point to, in order.
+    pub arguments: Vec<Argument>,
+    /// Whether the seed is an argument.
+    pub random: bool,
+    /// Points (of a map) or rows (of a row kernel) of this kernel.
+    pub points: usize,
+    kernel: KernelSpec,
+}
+
+impl KernelSource {
+    /// Blocks to launch for so many points of a map or rows of a row kernel.
+    pub fn cube_count_for(&self, points: usize) -> usize {
+        self.kernel.cube_count_for(points)
+    }
+
+    /// The last argument, to be passed by value: the number of points or rows, the seed, and lengths that the text
+    /// does not read.
+    pub fn info(&self, points: usize, seed: u32) -> Vec<u64> {
+        self.kernel.info(points, seed)
+    }
+}
+
+impl KernelSpec {
+    /// The CUDA C++ of the kernel, with what a launch has to know.
+    ///
+    /// # Errors
+    /// If it computes something that CUDA C++ through CubeCL cannot.
+    pub fn cuda_source(&self) -> Result<KernelSource, CodegenError> {
+        // `define` cannot fail, so failures are found before.
+        self.try_define()?;
+        let mut options = CompilationOptions::default();
+        options.supports_features.grid_constants = true;
+        let task = KernelTask::<CudaCompiler, _>::new(self.clone());
+        let compiled = {
+            let _turn = PRINTING.lock().unwrap_or_else(PoisonError::into_inner);
+            let address = self.address_type();
+            task.compile(&mut CudaCompiler::default(), &options, ExecutionMode::Unchecked, address)
+        };
+        let compiled = compiled.map_err(|error| CodegenError::Compiler(error.to_string()))?;
+        let text = with_declarations_in_order(&with_vectors_in_order(&compiled.source));
+        let (text, shared_bytes) = with_shared_in_order(&with_calls(&text));
+        let said = || compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size());
+        Ok(KernelSource {
+            shared_bytes: shared_bytes.unwrap_or_else(said),
+            text,
+            entry: compiled.entrypoint_name,
+            cube_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
+            arguments: self.arguments(),
+            random: self.is_random(),
+            points: self.n_points(),
+            kernel: self.clone(),
+        })
+    }
+}

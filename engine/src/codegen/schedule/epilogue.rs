@@ -1,0 +1,89 @@
+//! Kernels beside a matmul: the epilogue on a product in memory, and sums of an operand.
+
+use crate::codegen::kernel::{Argument, KernelSpec, LARGEST_NARROW, OperandForm};
+use crate::codegen::schedule::map::Map;
+use crate::codegen::schedule::row::Row;
+use crate::fusion::{
+    Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, Side, SideSum,
+};
+use crate::ir::Monoid;
+
+impl KernelSpec {
+    /// The epilogue of a contraction whose product a library computes: it reads that from [`Argument::Product`], which
+    /// may be the memory of a result.
+    ///
+    /// # Panics
+    /// If the kernel is no contraction.
+    pub fn epilogue(kernel: &Kernel) -> KernelSpec {
+        let body = matmul_body(kernel);
+        let mut operands = OperandForm::of(kernel);
+        let domain = body.epilogue.domain;
+        let (n_points, dtype) = (domain.points(Class::Element), body.dtype.accumulator());
+        let access = Access::strided(&[n_points], &[1]);
+        let load = FusedOp::Load { operand: operands.len(), access, index: None };
+        operands.push(OperandForm {
+            argument: Argument::Product,
+            dtype,
+            is_written: false,
+            is_empty: n_points == 0,
+            is_wide: n_points > LARGEST_NARROW,
+            may_share: true,
+            is_atomic: false,
+            as_bits: false,
+        });
+        operands.iter_mut().for_each(|operand| operand.may_share |= operand.is_written);
+        let insts = body.epilogue.insts.iter().map(|inst| match inst.op {
+            FusedOp::Accumulator => FusedInst { op: load.clone(), dtype, class: Class::Element },
+            _ => inst.clone(),
+        });
+        let fused = FusedBody { domain, insts: insts.collect() };
+        KernelSpec::of_used_operands(fused, Map, operands)
+    }
+
+    /// The sums beside a contraction, each a launch of its own.
+    ///
+    /// # Panics
+    /// If the kernel is no contraction.
+    pub fn side_sums(kernel: &Kernel) -> Vec<KernelSpec> {
+        let body = matmul_body(kernel);
+        body.side_sums.iter().map(|sum| side_sum(kernel, body, sum)).collect()
+    }
+}
+
+/// What a contraction computes.
+///
+/// # Panics
+/// If the kernel is none.
+pub fn matmul_body(kernel: &Kernel) -> &MatmulBody {
+    match &kernel.body {
+        KernelBody::Matmul(body) => body,
+        _ => crate::bug!("`{}` is no contraction", kernel.name),
+    }
+}
+
+fn side_sum(kernel: &Kernel, body: &MatmulBody, sum: &SideSum) -> KernelSpec {
+    let &MatmulBody { batch, m, n, k, dtype, .. } = body;
+    let (matrix, domain, extents, strides) = match sum.side {
+        Side::Lhs => {
+            let matrix = body.lhs;
+            let domain = Domain { outer: batch * m, row: k, inner: 1 };
+            (matrix, domain, [batch, m, k], [matrix.batch, matrix.row, matrix.col])
+        }
+        Side::Rhs => {
+            let matrix = body.rhs;
+            let domain = Domain { outer: batch, row: k, inner: n };
+            (matrix, domain, [batch, k, n], [matrix.batch, matrix.row, matrix.col])
+        }
+    };
+    let mut access = Access::strided(&extents, &strides);
+    access.levels[0].offset = matrix.offset;
+    let inst = |op: FusedOp, class: Class| FusedInst { op, dtype, class };
+    let n_rows = domain.points(Class::Row);
+    let result = Access::strided(&[n_rows], &[1]);
+    let insts = vec![
+        inst(FusedOp::Load { operand: matrix.operand, access, index: None }, Class::Element),
+        inst(FusedOp::Reduce { monoid: Monoid::Sum, value: 0 }, Class::Row),
+        inst(FusedOp::Store { operand: sum.operand, access: result, value: 1 }, Class::Row),
+    ];
+    KernelSpec::of_used_operands(FusedBody { domain, insts }, Row, OperandForm::of(kernel))
+}

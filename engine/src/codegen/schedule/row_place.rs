@@ -1,0 +1,155 @@
+//! Place of a thread in a row kernel: its row, and the groups of neighbours that it holds.
+
+use crate::codegen::ir::builder::Code;
+use crate::codegen::ops::body::Registers;
+use crate::codegen::ops::vector_group::Group;
+use crate::codegen::schedule::row_plan::RowPlan;
+use crate::fusion::Domain;
+use cubecl_core::ir::{Arithmetic, Builtin, Variable};
+
+/// Where this thread stands.
+pub struct Place {
+    /// The points of the kernel.
+    pub domain: Domain,
+    /// How rows are shared.
+    plan: RowPlan,
+    /// The row, the last one at most.
+    pub row: Variable,
+    /// Whether there is such a row; none if always.
+    pub is_row: Option<Variable>,
+    /// Number of the thread within its row.
+    pub lane: Variable,
+    /// The point of the row's first element.
+    first: Variable,
+    /// The number of the row's first group among those of all rows, where rows are whole groups: from it, vectors lie at
+    /// known distances.
+    first_group: Option<Variable>,
+}
+
+/// Neighbours in the row, with what is known of them.
+pub struct Held {
+    /// Their positions in the row.
+    pub positions: Vec<Variable>,
+    /// Their points in the domain.
+    pub group: Group,
+    /// Whether the row is that long; none if always.
+    pub is_inside: Option<Variable>,
+    /// Element registers of each.
+    pub registers: Vec<Registers>,
+}
+
+impl Place {
+    /// The thread's row of a grid of blocks.
+    pub fn new(code: &mut Code, plan: RowPlan, domain: &Domain, n_rows: Variable) -> Place {
+        let unit = code.builtin(Builtin::UnitPosX);
+        let cube = code.builtin(Builtin::CubePos);
+        let (lane, within) = lane_and_row(code, plan, unit);
+        let (row, is_row) = if plan.rows == 1 && code.target.has_exact_grid {
+            (cube, None)
+        } else {
+            let before = code.scaled(cube, plan.rows as i64);
+            let row = code.bin(Arithmetic::Add, before, within);
+            let is_row = code.less(row, n_rows);
+            // Threads past the last row stay on it: they take part in shuffles but store nothing.
+            let one = code.at(1);
+            let last = code.bin(Arithmetic::Sub, n_rows, one);
+            (code.select(is_row, row, last), Some(is_row))
+        };
+        Place::of(code, plan, domain, row, (is_row, lane))
+    }
+
+    /// On a row that is there, which the whole cube shares.
+    pub fn at_row(code: &mut Code, plan: RowPlan, domain: &Domain, row: Variable) -> Place {
+        let lane = code.builtin(Builtin::UnitPosX);
+        Place::of(code, plan, domain, row, (None, lane))
+    }
+
+    fn of(
+        code: &mut Code,
+        plan: RowPlan,
+        domain: &Domain,
+        row: Variable,
+        (is_row, lane): (Option<Variable>, Variable),
+    ) -> Place {
+        let first = if domain.inner == 1 {
+            code.scaled(row, domain.row as i64)
+        } else {
+            let outer = code.divided(row, domain.inner);
+            let inner = code.modulo(row, domain.inner);
+            let start = code.scaled(outer, (domain.row * domain.inner) as i64);
+            code.add_at(start, inner)
+        };
+        let is_even = domain.inner == 1 && plan.width > 1 && domain.row.is_multiple_of(plan.width);
+        let first_group = is_even.then(|| code.scaled(row, (domain.row / plan.width) as i64));
+        Place { domain: *domain, plan, row, is_row, lane, first, first_group }
+    }
+
+    /// The `k`-th group of this thread, nothing known yet.
+    pub fn held(&self, code: &mut Code, k: usize, n_registers: usize) -> Held {
+        let RowPlan { threads, width, .. } = self.plan;
+        let offset = code.at((k * threads) as i64);
+        let number = code.add_at(self.lane, offset);
+        let position = code.scaled(number, width as i64);
+        let group = self.first_group.map(|first| {
+            let group = code.add_at(first, self.lane);
+            code.add_at(group, offset)
+        });
+        let (position, group, is_inside) = if (k + 1) * threads * width <= self.domain.row {
+            (position, group, None)
+        } else {
+            let end = code.at(self.domain.row as i64);
+            let is_inside = code.less(position, end);
+            let start = code.at(0);
+            let group = group.zip(self.first_group);
+            let group = group.map(|(group, first)| code.select(is_inside, group, first));
+            (code.select(is_inside, position, start), group, Some(is_inside))
+        };
+        let (positions, group) = self.neighbours(code, position, group);
+        Held { positions, group, is_inside, registers: vec![vec![None; n_registers]; width] }
+    }
+
+    /// The group that starts at a position, as positions and as points; `number` is its own among all groups.
+    pub fn neighbours(
+        &self,
+        code: &mut Code,
+        position: Variable,
+        number: Option<Variable>,
+    ) -> (Vec<Variable>, Group) {
+        let width = self.plan.width;
+        let positions = Group::from(code, position, width).points;
+        let first = self.point(code, position);
+        if let Some(number) = number {
+            let start = code.at(0);
+            code.note_place(first, width, number, start);
+        }
+        let group = Group::from(code, first, width);
+        if self.domain.inner == 1 {
+            for (&point, &position) in group.points.iter().zip(&positions) {
+                code.note_place(point, self.domain.row, self.row, position);
+            }
+        }
+        (positions, group)
+    }
+
+    fn point(&self, code: &mut Code, position: Variable) -> Variable {
+        let step = code.scaled(position, self.domain.inner as i64);
+        code.add_at(self.first, step)
+    }
+}
+
+/// The number of a thread within its row, and of its row within the cube.
+fn lane_and_row(code: &mut Code, plan: RowPlan, unit: Variable) -> (Variable, Variable) {
+    match (plan.threads, plan.rows, plan.is_across) {
+        (1, _, _) => (code.at(0), unit),
+        (_, 1, _) => (unit, code.at(0)),
+        (_, rows, true) => (code.divided(unit, rows), code.modulo(unit, rows)),
+        (threads, _, false) => (code.modulo(unit, threads), code.divided(unit, threads)),
+    }
+}
+
+impl Held {
+    /// The point of its first element.
+    pub fn first_point(&self) -> Variable {
+        self.group.first()
+    }
+}

@@ -1,0 +1,109 @@
+//! Steps that all scatters share: the index of an update, and its combination with an element in memory.
+
+use crate::codegen::error::CodegenError;
+use crate::codegen::ir::builder::{Code, I32, I64};
+use crate::codegen::ir::intrinsics::{Intrinsic, Word};
+use crate::codegen::ops::body::{BodyCode, Registers};
+use crate::codegen::ops::buffers::Buffers;
+use crate::codegen::ops::packed_types::narrowed_on_the_way;
+use crate::codegen::ops::scalar::{narrowed, widened, within_type};
+use crate::codegen::target::Target;
+use crate::fusion::{Reg, ScatterBody};
+use crate::ir::{Combine, DType};
+use cubecl_core::ir::{Arithmetic, Comparison, ElemType, Variable};
+
+/// Whether the device adds updates to memory at once. Sums of integers are the same in any order.
+pub fn is_in_any_order(body: &ScatterBody, dtype: DType, target: Target) -> bool {
+    body.combine == Combine::Add && target.adds(dtype) && (dtype.is_int() || !body.in_order)
+}
+
+/// Neighbours in rows of `after` that are added at once.
+pub fn added_at_once(dtype: DType, after: usize, target: Target) -> usize {
+    if target.adds_four && dtype == DType::F32 && after.is_multiple_of(4) { 4 } else { 1 }
+}
+
+/// Adds neighbours to those in memory.
+pub fn add_at_once(
+    code: &mut Code,
+    buffers: &Buffers,
+    (result, element): (usize, Variable),
+    updates: &[Variable],
+) {
+    if let &[update] = updates {
+        let place = buffers.place(code, result, element);
+        code.atomic_add(place, update);
+        return;
+    }
+    let place = Word::Place(buffers.operands[result].array, element);
+    let words = updates.iter().map(|&update| Word::Value(update));
+    let words: Vec<Word> = [place].into_iter().chain(words).collect();
+    code.perform(Intrinsic::AddFour, &words);
+}
+
+/// What an element becomes, as both lie in memory.
+pub fn sum(code: &mut Code, dtype: DType, old: Variable, update: Variable) -> Variable {
+    let old = widened(code, dtype, old);
+    let sum = match dtype {
+        DType::Bool => code.or(old, update),
+        _ => code.bin(Arithmetic::Add, old, update),
+    };
+    let sum = within_type(code, dtype, sum);
+    match code.target.lanes(dtype) {
+        1 => narrowed(code, dtype, sum),
+        _ => narrowed_on_the_way(code, dtype, sum),
+    }
+}
+
+/// Where an index of a row of updates comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Index {
+    reg: Reg,
+    /// The extent of the axis that it is of.
+    pub extent: usize,
+}
+
+impl Index {
+    pub fn of(body: &ScatterBody) -> Index {
+        Index { reg: body.index, extent: body.extents[2] }
+    }
+
+    /// Computes it, with what else is the same all along the row.
+    pub fn registers(
+        &self,
+        code: &mut Code,
+        body: &BodyCode,
+        row: Variable,
+    ) -> Result<Registers, CodegenError> {
+        let mut registers = vec![None; body.body.insts.len()];
+        body.run(code, 0..=self.reg, row, &mut registers)?;
+        Ok(registers)
+    }
+
+    /// The index, and whether there is such a row.
+    pub fn of_registers(
+        &self,
+        code: &mut Code,
+        body: &BodyCode,
+        registers: &Registers,
+    ) -> (Variable, Variable) {
+        let elem = self.elem(code, body);
+        let index = code.cast(elem, computed(registers, self.reg));
+        let (zero, extent) = (code.int(elem, 0), code.int(elem, self.extent as i64));
+        let is_above = code.cmp(Comparison::GreaterEqual, index, zero);
+        let is_below = code.less(index, extent);
+        (index, code.and(is_above, is_below))
+    }
+
+    /// The signed type that indices and bounds are compared in. Where there is no wider one, what does not fit is
+    /// negative, and so outside.
+    pub fn elem(&self, code: &Code, body: &BodyCode) -> ElemType {
+        let fits = matches!(body.body.insts[self.reg].dtype, DType::I32 | DType::U8);
+        let is_short = fits && i32::try_from(self.extent).is_ok();
+        if is_short || !code.target.has_i64 { I32 } else { I64 }
+    }
+}
+
+/// What a register holds.
+pub fn computed(registers: &Registers, reg: Reg) -> Variable {
+    registers[reg].unwrap_or_else(|| crate::bug!("register {reg} of a scatter was not computed"))
+}
