@@ -117,7 +117,7 @@ impl Engine {
     ) -> Result<Session, SessionError> {
         let pipeline = Arc::new(pipeline);
         let sets = session::load_data(&pipeline, &self.sources, data, tell)?;
-        let options = Options { abilities: device.abilities(), n_streams: device.n_streams(), ..options };
+        let options = Options { device: device.model(), ..options };
         let planner = CompilingPlanner::new(Arc::clone(&pipeline), self.registry, options);
         Session::new(pipeline, Arc::new(planner), device, sets)
     }

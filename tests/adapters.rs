@@ -4,15 +4,15 @@
 //! than WebGPU's least is promised; and that kernels are the same on all devices.
 
 use engine::Engine;
-use engine::core::codegen::{CodegenError, KernelSpec, Target};
+use engine::core::codegen::{CodegenError, KernelSpec};
 use engine::core::compile::{Compiled, Options};
-use engine::core::fusion::{Abilities, Kernel, MAX_OPERANDS};
+use engine::core::device_model::DeviceModel;
+use engine::core::fusion::Kernel;
 use engine::core::ir::{DType, Type};
 use engine::core::pipeline::{Evaluation, Pipeline, SplitRef, StageKind};
 use engine::core::plan::{Launch, Plan};
 use engine::core::stage::{Rows, SplitShape, search_extents};
 use engine::runtime::session::CompilingPlanner;
-use engine::runtime::wgpu;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,12 +62,12 @@ fn batches(batch: usize) -> Rows {
     Rows::Batches { batch, per_epoch: ROWS / batch }
 }
 
-/// All stages of a pipeline that compute something, as they are compiled for a device of these abilities.
-fn stages(file: &str, text: &str, abilities: Abilities) -> Vec<(String, Compiled)> {
+/// All stages of a pipeline that compute something, as they are compiled for a device.
+fn stages(file: &str, text: &str, device: DeviceModel) -> Vec<(String, Compiled)> {
     let mut engine = Engine::new();
     let pipeline = engine.read(file, text);
     let pipeline = Arc::new(pipeline.unwrap_or_else(|faults| panic!("{faults}")));
-    let options = Options { abilities, ..Options::default() };
+    let options = Options { device, ..Options::default() };
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, options);
     let compiled = pipeline.stages.iter().flat_map(|stage| {
         let parts = parts(&planner, &pipeline, &stage.name, &stage.kind);
@@ -99,7 +99,7 @@ fn parts(planner: &CompilingPlanner, pipeline: &Pipeline, name: &str, kind: &Sta
 }
 
 /// All that a launch of a plan may come to on a GPU, whichever way is taken for a product.
-fn forms(plan: &Plan, launch: &Launch, target: Target) -> Result<Vec<KernelSpec>, CodegenError> {
+fn forms(plan: &Plan, launch: &Launch, target: DeviceModel) -> Result<Vec<KernelSpec>, CodegenError> {
     let kernel = &plan.kernels[launch.kernel];
     let splits = KernelSpec::splits(kernel, target);
     let mut forms: Vec<KernelSpec> =
@@ -118,15 +118,15 @@ fn forms(plan: &Plan, launch: &Launch, target: Target) -> Result<Vec<KernelSpec>
 }
 
 /// Every launch of all shipped pipelines on a GPU, each with what it is called.
-fn each_form(target: Target, mut look: impl FnMut(&str, &KernelSpec)) {
+fn each_form(target: DeviceModel, mut look: impl FnMut(&str, &KernelSpec)) {
     for (file, text) in shipped() {
         each_form_of(&file, &text, target, &mut look);
     }
 }
 
 /// The same of one pipeline.
-fn each_form_of(file: &str, text: &str, target: Target, mut look: impl FnMut(&str, &KernelSpec)) {
-    for (stage, compiled) in stages(file, text, wgpu::abilities(&target)) {
+fn each_form_of(file: &str, text: &str, target: DeviceModel, mut look: impl FnMut(&str, &KernelSpec)) {
+    for (stage, compiled) in stages(file, text, target.with_kernel_limits()) {
         for launch in &compiled.plan.launches {
             let kernel = &compiled.plan.kernels[launch.kernel];
             let name = format!("{stage}, {}", kernel.label());
@@ -147,7 +147,7 @@ const LEAST_BINDINGS: usize = 8;
 fn no_kernel_takes_more_buffers_than_every_gpu_binds() {
     let mut most = 0;
     let mut refused = vec![];
-    each_form(Target::WGSL, |name, fused| {
+    each_form(DeviceModel::WEBGPU, |name, fused| {
         let n_bindings = fused.arguments().len() + 1;
         most = most.max(n_bindings);
         if n_bindings > LEAST_BINDINGS {
@@ -175,17 +175,15 @@ fn kernels(compiled: &Compiled) -> Vec<String> {
 /// Only attention of more queries than its kernel takes is apart on GPUs: products are faster for it.
 #[test]
 fn gpus_fuse_as_the_cpu_does() {
-    // A GPU that binds as many tensors, and shares as much memory, as NVIDIA's do.
-    let usual = Target { most_tensors: MAX_OPERANDS, shared_bytes: 48 << 10, ..wgpu::USUAL };
-    check_fusion("wgpu", wgpu::abilities(&usual));
+    check_fusion("wgpu", DeviceModel::DESKTOP);
     #[cfg(feature = "cuda")]
-    check_fusion("cuda", engine::runtime::cuda::abilities());
+    check_fusion("cuda", DeviceModel { n_streams: 1, ..DeviceModel::H200 });
 }
 
-fn check_fusion(device: &str, abilities: Abilities) {
+fn check_fusion(name: &str, device: DeviceModel) {
     let mut with_attention = vec![];
     for (file, text) in shipped() {
-        let [on_cpu, on_gpu] = [Abilities::default(), abilities].map(|able| stages(&file, &text, able));
+        let [on_cpu, on_gpu] = [DeviceModel::CPU, device].map(|device| stages(&file, &text, device));
         for ((stage, cpu), (_, gpu)) in on_cpu.iter().zip(&on_gpu) {
             let [cpu, gpu] = [cpu, gpu].map(kernels);
             if cpu == gpu {
@@ -199,11 +197,11 @@ fn check_fusion(device: &str, abilities: Abilities) {
                 && of_gpu
                     .iter()
                     .all(|kernel| kernel.starts_with("contract [") || kernel.starts_with("row ["));
-            assert!(is_apart, "{stage} on {device}: {gpu:#?} instead of {cpu:#?}");
+            assert!(is_apart, "{stage} on {name}: {gpu:#?} instead of {cpu:#?}");
             with_attention.push(stage.clone());
         }
         assert_eq!(on_cpu.len(), on_gpu.len());
     }
     let expected = ["attention.ron, dense", "attention.ron, causal", "sparse_attention.ron, compare"];
-    assert_eq!(with_attention, expected, "{device}");
+    assert_eq!(with_attention, expected, "{name}");
 }

@@ -188,10 +188,10 @@ impl Case {
     }
 
     fn plan(&self, device: &dyn Device, fuse: bool) -> Arc<Plan> {
-        let (abilities, n_streams) = (device.abilities(), device.n_streams());
+        let model = device.model();
         let deterministic = self.is_in_order;
         let matmul = self.matmul;
-        let options = Options { fuse, abilities, n_streams, deterministic, matmul, ..Options::default() };
+        let options = Options { fuse, device: model, deterministic, matmul, ..Options::default() };
         Arc::new(compile(&self.graph, &Engine::new().registry, &options).plan)
     }
 
@@ -685,8 +685,8 @@ fn training(file: &str, fuse: bool, device: &dyn Device) -> (Compiled, Pipeline)
     let digits = SplitShape { data: "digits".into(), n_rows: ROWS, n_held: ROWS, fields };
     let rows = Rows::Batches { batch: 128, per_epoch: ROWS.div_ceil(128) };
     let step = stage::training(&pipeline, train_stage(&pipeline), &digits, rows, &registry).unwrap();
-    let (abilities, n_streams) = (device.abilities(), device.n_streams());
-    let options = Options { fuse, abilities, n_streams, ..Options::default() };
+    let model = device.model();
+    let options = Options { fuse, device: model, ..Options::default() };
     (compile(&step.graph, &registry, &options), pipeline)
 }
 

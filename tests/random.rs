@@ -136,8 +136,8 @@ fn on_gpus() -> Vec<Way> {
 }
 
 fn plan_for(graph: &Graph, registry: &Registry, (device, fuse): &Way) -> Arc<Plan> {
-    let (abilities, n_streams) = (device.abilities(), device.n_streams());
-    let options = Options { fuse: *fuse, abilities, n_streams, ..Options::default() };
+    let model = device.model();
+    let options = Options { fuse: *fuse, device: model, ..Options::default() };
     Arc::new(compile(graph, registry, &options).plan)
 }
 

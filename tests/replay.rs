@@ -18,10 +18,10 @@ struct Recorded {
     forms: [&'static str; 2],
 }
 
-/// WGSL is generated from the kernels of the CPU, since the kernels of wgpu depend on the GPU at hand.
-const RECORDED: [Recorded; 2] = [
+const RECORDED: [Recorded; 3] = [
     Recorded { device: "cpu", forms: ["kernels", "wgsl"] },
     Recorded { device: "cuda", forms: ["kernels", "source"] },
+    Recorded { device: "wgpu", forms: ["kernels", "wgsl"] },
 ];
 
 #[test]

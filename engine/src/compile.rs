@@ -1,6 +1,7 @@
 //! The pipeline of passes: from a bound graph to a plan, with every stage kept for printing. Each pass is verified.
 
-use crate::fusion::{self, Abilities, NotFused, fuse_with, separate_scores};
+use crate::device_model::DeviceModel;
+use crate::fusion::{self, NotFused, fuse_with, separate_scores};
 use crate::ir::{Graph, Level, Symbol};
 use crate::lower::primitives;
 use crate::op::Registry;
@@ -19,10 +20,8 @@ pub struct Options {
     pub without: Vec<String>,
     /// At most so many rewrites and joins of kernels, in the order in which they are made: bisects a miscompile.
     pub fuel: usize,
-    /// What the device's kernels can do.
-    pub abilities: Abilities,
-    /// Streams of the device.
-    pub n_streams: usize,
+    /// The device to compile for.
+    pub device: DeviceModel,
     /// How matrices are multiplied.
     pub matmul: Precision,
     /// Whether the same bits come out each time, even where the device has a faster way.
@@ -36,8 +35,7 @@ impl Default for Options {
             fuse: true,
             without: vec![],
             fuel: usize::MAX,
-            abilities: Abilities::default(),
-            n_streams: 1,
+            device: DeviceModel::default(),
             matmul: Precision::default(),
             deterministic: false,
         }
@@ -86,11 +84,11 @@ pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compile
         true => pass("separate-scores", &simplified, &mut separate_scores),
         false => simplified,
     };
-    let (fuse, without, abilities) = (options.fuse, options.without.clone(), options.abilities);
+    let (fuse, without, abilities) = (options.fuse, options.without.clone(), options.device.kernels);
     let settings = fusion::Settings { fuse, without, fuel, abilities, deterministic: options.deterministic };
     let fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fusion::verify(&simplified, &fused.kernels));
-    let plan = plan(&simplified, fused.kernels, options.n_streams);
+    let plan = plan(&simplified, fused.kernels, options.device.n_streams);
     let plan = Plan { matmul: options.matmul, numerics: options.numerics, ..plan };
     expect_none("plan", plan::verify(&simplified, &plan));
     Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused }

@@ -5,6 +5,7 @@
 pub mod bind;
 pub mod codegen;
 pub mod compile;
+pub mod device_model;
 pub mod diag;
 pub mod front;
 pub mod fusion;

@@ -7,8 +7,8 @@
 use crate::autotune::Tuning;
 use crate::tensor::HostTensor;
 use engine_core::codegen::{CodegenError, FailedAssertion};
+use engine_core::device_model::DeviceModel;
 use engine_core::diag::Span;
-use engine_core::fusion::Abilities;
 use engine_core::ir::{Requirement, written_path};
 use engine_core::plan::{Buffer, Plan};
 use std::any::Any;
@@ -22,19 +22,9 @@ pub trait Device: Send + Sync {
     /// What the device is.
     fn info(&self) -> DeviceInfo;
 
-    /// What its kernels can do: plans for it are compiled with that.
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
-    }
-
-    /// Whether its arithmetic may take subnormal numbers for zeros.
-    fn may_flush(&self) -> bool {
-        false
-    }
-
-    /// Streams that plans for it are made for.
-    fn n_streams(&self) -> usize {
-        1
+    /// The device as the compiler sees it: plans for it are compiled with that.
+    fn model(&self) -> DeviceModel {
+        DeviceModel::CPU
     }
 
     /// New memory, all zeros, at an address that is a multiple of 64.
@@ -47,11 +37,6 @@ pub trait Device: Send + Sync {
     /// Nobody may write it.
     fn share(&self, _tensor: &HostTensor) -> Option<DeviceBuffer> {
         None
-    }
-
-    /// Bytes of a split that are kept on the device; rows of larger ones come to it as steps need them.
-    fn most_resident_bytes(&self) -> u64 {
-        u64::MAX
     }
 
     /// Host memory from which the device fetches by itself while steps run: so many slots of so many bytes. None if it has

@@ -5,8 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use engine_core::compile::Options;
-#[cfg(feature = "cuda")]
-use engine_runtime::cuda;
+use engine_core::device_model::DeviceModel;
 use engine_runtime::device::Device;
 
 use super::output::{Failure, remark};
@@ -74,23 +73,22 @@ fn tell_device(opened: &Opened, quiet: bool) {
 
 /// How to compile for a device.
 pub(super) fn compile_options_for(args: &CompileArgs, device: &dyn Device) -> Options {
-    Options { abilities: device.abilities(), n_streams: device.n_streams(), ..compile_options(args) }
+    Options { device: device.model(), ..compile_options(args) }
 }
 
-/// How to compile for the device of a choice, which is opened only where its kernels depend on what it is: not `cuda`.
+/// How to compile for the device of a choice, by a typical model of it: no device is opened.
 pub(super) fn compile_options_of(args: &CompileArgs, choice: Choice) -> Result<Options, Failure> {
-    match choice {
-        Choice::Cpu => Ok(compile_options(args)),
-        #[cfg(feature = "cuda")]
-        Choice::Cuda(_) => {
-            Ok(Options { abilities: cuda::abilities(), n_streams: cuda::N_STREAMS, ..compile_options(args) })
-        }
-        _ => {
+    let device = match choice {
+        Choice::Cpu => DeviceModel::CPU,
+        Choice::Cuda(_) => DeviceModel::H200,
+        Choice::Wgpu(_) => DeviceModel::DESKTOP,
+        Choice::Auto | Choice::Software => {
             let opened = devices::open(choice, None)?;
             tell_device(&opened, false);
-            Ok(compile_options_for(args, &*opened.device))
+            opened.device.model()
         }
-    }
+    };
+    Ok(Options { device, ..compile_options(args) })
 }
 
 /// How to compile for the CPU, and where kernels do not matter.

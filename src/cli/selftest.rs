@@ -134,9 +134,9 @@ fn run(example: &Example, registry: &Registry, device: &Arc<dyn Device>, form: F
     };
     let exact = Oracle::rounded(registry).run(&graph, &case.inputs, 0, 0);
     let exact = exact.map_err(|error| Fault::Wrong(error.to_string()))?;
-    let (abilities, n_streams) = (device.abilities(), device.n_streams());
+    let model = device.model();
     let fuse = !matches!(form, Form::Apart);
-    let options = Options { fuse, abilities, n_streams, ..Options::default() };
+    let options = Options { fuse, device: model, ..Options::default() };
     let plan = Arc::new(compile(&graph, registry, &options).plan);
     let mut once = Once::new(device, plan, &case.inputs, 0)?;
     once.run(0)?;

@@ -9,11 +9,11 @@ use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, 
 use std::collections::HashSet;
 
 /// A Mac: `f32` in memory can be added to, there are no doubles, and wgpu does not tell how many threads make a plane.
-const METAL: Target = Target { has_i64: true, adds_f32: true, ..HALVES };
+const METAL: DeviceModel = DeviceModel { has_i64: true, adds_f32: true, ..HALVES };
 /// DX12 with Microsoft's new compiler, on a GPU whose planes have 32 threads.
-const DX12: Target = Target { has_i64: true, plane: 32, ..HALVES };
+const DX12: DeviceModel = DeviceModel { has_i64: true, plane: 32, ..HALVES };
 /// Halves in words are read and written at once, as trying finds on most GPUs.
-const HALVES: Target = Target { reads_halves: true, writes_halves: true, ..Target::WGSL };
+const HALVES: DeviceModel = DeviceModel { reads_halves: true, writes_halves: true, ..DeviceModel::WEBGPU };
 
 /// What wgpu tells of every GPU through Metal and DX12: halves in words.
 const ALWAYS: Capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
@@ -36,7 +36,7 @@ fn kernels_translate_for_dx12() {
 /// Older Macs have no 64-bit integers, and add in a loop; so do GPUs through DX12's old compiler.
 #[test]
 fn kernels_without_features_translate_for_both() {
-    check(Target::WGSL, Capabilities::empty(), |module, info| {
+    check(DeviceModel::WEBGPU, Capabilities::empty(), |module, info| {
         direct(module, info, hlsl::ShaderModel::V5_1)?;
         metal(module, info)
     });
@@ -77,14 +77,14 @@ fn wide_kernels_translate_where_there_are_64_bits_and_are_refused_elsewhere() {
     }
     assert!(n_wide >= 6, "{n_wide} kernels count in 64 bits");
     let mut n_refused = 0;
-    each_form_of("wide.ron", WIDE, Target::WGSL, |_, fused| {
+    each_form_of("wide.ron", WIDE, DeviceModel::WEBGPU, |_, fused| {
         n_refused += usize::from(text(fused) == Err(CodegenError::Wide));
     });
     assert!(2 * n_refused >= n_wide, "{n_refused} kernels are refused");
 }
 
 /// Every kernel is valid with these abilities, and is translated.
-fn check(target: Target, capabilities: Capabilities, translate: Translate) {
+fn check(target: DeviceModel, capabilities: Capabilities, translate: Translate) {
     let mut known = HashSet::new();
     let mut faults = vec![];
     each_form(target, |name, fused| {

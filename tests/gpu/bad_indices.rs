@@ -100,8 +100,7 @@ fn a_bad_index_that_no_state_depends_on_leaves_it_alone() {
     let graph = builder.graph.pruned();
     let f32s = |n: usize, value: f64| tensor(&Type::new(DType::F32, &[n]), (0..n).map(|_| value));
     for device in gpus().iter().cloned().chain([cpu()]) {
-        let options =
-            Options { abilities: device.abilities(), n_streams: device.n_streams(), ..Options::default() };
+        let options = Options { device: device.model(), ..Options::default() };
         let plan = Arc::new(compile(&graph, &registry, &options).plan);
         let (mut executable, buffers) = bound(&*device, &plan, 1, |name| match name {
             "table" => Some(f32s(10_000, 1.0)),
@@ -149,8 +148,7 @@ fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
     };
     let mut errors = vec![];
     for device in gpus().iter().cloned().chain([cpu()]) {
-        let options =
-            Options { abilities: device.abilities(), n_streams: device.n_streams(), ..Options::default() };
+        let options = Options { device: device.model(), ..Options::default() };
         let plan = Arc::new(compile(&graph, &registry, &options).plan);
         let (mut executable, buffers) = bound(&*device, &plan, 1, |name| match name {
             "index" => Some(indices(1000.0)),
@@ -195,8 +193,8 @@ fn errors_of(
     for (device, fuse) in
         gpus().iter().cloned().chain([cpu()]).flat_map(|device| [(device.clone(), true), (device, false)])
     {
-        let (abilities, n_streams) = (device.abilities(), device.n_streams());
-        let options = Options { fuse, abilities, n_streams, ..Options::default() };
+        let model = device.model();
+        let options = Options { fuse, device: model, ..Options::default() };
         let plan = Arc::new(compile(graph, &registry, &options).plan);
         let (mut executable, _) = bound(&*device, &plan, 1, |name| value(name, &ty(name))).unwrap();
         for _ in 0..3 {

@@ -42,8 +42,8 @@ fn session(device: &Arc<dyn Device>, epochs: usize, max_steps: Option<usize>, ch
         }
     }
     let pipeline = Arc::new(pipeline);
-    let (abilities, n_streams) = (device.abilities(), device.n_streams());
-    let options = Options { abilities, n_streams, ..Options::default() };
+    let model = device.model();
+    let options = Options { device: model, ..Options::default() };
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options);
     Session::new(pipeline, Arc::new(planner), Arc::clone(device), noise_digits()).unwrap()
 }

@@ -3,10 +3,11 @@
 use super::bytes_of;
 use engine::Engine;
 use engine::core::codegen::{
-    Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelFold, Target, assertion_words, most_selected,
+    Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelFold, assertion_words, most_selected,
 };
 use engine::core::compile::{Options, compile};
-use engine::core::fusion::{Abilities, Kernel, KernelBody, MatmulBody, RowFolds, Use};
+use engine::core::device_model::{DeviceModel, KernelLimits, RowFolds};
+use engine::core::fusion::{Kernel, KernelBody, MatmulBody, Use};
 use engine::core::ir::{DType, Graph, parse};
 use engine::core::op::testing;
 use engine::core::op::{Registry, TypeRule};
@@ -31,7 +32,7 @@ enum Products {
     /// By the kernel itself.
     Own,
     /// The same in another language.
-    In(Target),
+    In(DeviceModel),
     /// Elsewhere, in panels of so many bytes.
     Panels(usize),
 }
@@ -43,10 +44,11 @@ fn run(
     inputs: &HashMap<String, OracleTensor>,
     products: Products,
 ) -> Option<HashMap<String, Vec<f64>>> {
-    let target = if let Products::In(target) = products { target } else { Target::CUDA };
-    let row_folds = RowFolds::Selections { most: most_selected(&target.limits()) };
-    let abilities = Abilities { row_folds, ..Abilities::default() };
-    let compiled = compile(graph, registry, &Options { abilities, ..Options::default() });
+    let target = if let Products::In(target) = products { target } else { DeviceModel::H200 };
+    let row_folds = RowFolds::Selections { most: most_selected(&target) };
+    let device =
+        DeviceModel { kernels: KernelLimits { row_folds, ..KernelLimits::default() }, ..DeviceModel::CPU };
+    let compiled = compile(graph, registry, &Options { device, ..Options::default() });
     let plan = &compiled.plan;
     let mut memory: Vec<Vec<u8>> = vec![];
     for buffer in &plan.buffers {
@@ -80,7 +82,7 @@ fn run(
 }
 
 /// The launches of a kernel, none of which takes more memory of a block than there is.
-fn launches(kernel: &Kernel, target: Target) -> Vec<KernelSpec> {
+fn launches(kernel: &Kernel, target: DeviceModel) -> Vec<KernelSpec> {
     let launches = KernelSpec::launches(kernel, target).unwrap();
     for launch in &launches {
         let shared_bytes = launch.cuda_source().unwrap().shared_bytes;
@@ -206,18 +208,18 @@ fn check_rows_by(
 
 /// CUDA C++ with nothing that WGSL lacks, and so many KiB of memory for a block.
 fn poor(shared_kib: usize) -> Products {
-    Products::In(Target {
+    Products::In(DeviceModel {
         has_narrow: false,
         plane: 1,
         has_exact_functions: false,
-        has_library: false,
+        library: None,
         has_extremes: false,
         double_buffer_bytes: 0,
         adds_four: false,
         has_exact_grid: false,
         most_threads: 256,
         shared_bytes: shared_kib << 10,
-        ..Target::CUDA
+        ..DeviceModel::H200
     })
 }
 
@@ -249,7 +251,7 @@ fn selections_take_no_more_memory_than_a_block_has() {
     }
     let most = |kib: usize| {
         let Products::In(target) = poor(kib) else { unreachable!() };
-        most_selected(&target.limits())
+        most_selected(&target)
     };
     assert_eq!([16, 32, 48].map(most), [768, 1024, 1024]);
 }
@@ -393,7 +395,9 @@ fn text(nodes: &str, products: Products) -> String {
     let graph = parse(&format!("graph test {{\n{nodes}\n}}\n"), &registry).unwrap();
     let compiled = compile(&graph, &registry, &Options::default());
     let step = compiled.plan.kernels.iter().find_map(|kernel| match (&kernel.body, products) {
-        (KernelBody::Opaque(_), _) => Some(KernelSpec::launches(kernel, Target::CUDA).unwrap().remove(0)),
+        (KernelBody::Opaque(_), _) => {
+            Some(KernelSpec::launches(kernel, DeviceModel::H200).unwrap().remove(0))
+        }
         (KernelBody::Matmul(body), Products::Panels(bytes)) => {
             let rows = body.rows.as_ref()?;
             Some(KernelSpec::panel_fold(kernel, body, rows, bytes).unwrap().step)

@@ -2,8 +2,8 @@
 
 use super::*;
 use engine::core::codegen::KernelSpec;
+use engine::core::device_model::DeviceModel;
 use engine::core::fusion::KernelBody;
-use engine::runtime::cuda;
 
 /// Rows that draw, rows of halves, a scan, a product with an epilogue, attention, a sum by indices.
 const KINDS: &str = r#"(
@@ -33,7 +33,7 @@ fn each_kind_of_kernel_has_a_text() {
     let outputs = ["drawn", "halves", "scanned", "layer", "attended", "added"];
     let wanted: Vec<_> = outputs.iter().map(|&name| (name.into(), name.into())).collect();
     let graph = stage::inference(&pipeline, &wanted, &[], Mode::Eval).unwrap();
-    let options = Options { abilities: cuda::abilities(), ..Options::default() };
+    let options = Options { device: DeviceModel { n_streams: 1, ..DeviceModel::H200 }, ..Options::default() };
     let compiled = compile(&graph, &registry, &options);
     for name in outputs {
         let makes = |kernel: &&Kernel| {

@@ -10,7 +10,7 @@ use crate::codegen::ops::assertion;
 use crate::codegen::ops::body::BodyCode;
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::packed_types::Buffer;
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, Operand, Reg, Use};
 use crate::ir::DType;
 use crate::op::gpu::View;
@@ -108,8 +108,8 @@ impl OperandForm {
     }
 
     /// The type that a kernel sees in memory.
-    fn element(&self, target: Target) -> ElemType {
-        if self.as_bits { View::bits(self.dtype).0 } else { target.memory(self.dtype) }
+    fn element(&self, device: DeviceModel) -> ElemType {
+        if self.as_bits { View::bits(self.dtype).0 } else { device.memory(self.dtype) }
     }
 }
 
@@ -146,7 +146,7 @@ pub trait Schedule: Identity + Debug + Send + Sync {
         1
     }
 
-    /// Whether approximate functions may be used where the target has them.
+    /// Whether approximate functions may be used where the device has them.
     fn allows_fast_math(&self, _kernel: &KernelSpec) -> bool {
         false
     }
@@ -175,7 +175,7 @@ pub trait Schedule: Identity + Debug + Send + Sync {
     /// Emits the kernel.
     ///
     /// # Errors
-    /// If the target cannot compute something.
+    /// If the device cannot compute something.
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError>;
 }
 
@@ -257,7 +257,7 @@ impl<'k> KernelCode<'k> {
         code: &mut Code,
         body: impl FnOnce(&mut Code) -> Result<(), CodegenError>,
     ) -> Result<(), CodegenError> {
-        if code.target.has_exact_grid {
+        if code.device.has_exact_grid {
             return body(code);
         }
         let block = code.builtin(Builtin::CubePos);
@@ -279,7 +279,7 @@ pub struct KernelSpec {
     /// Its operands, in the order of its arguments.
     pub operands: Vec<OperandForm>,
     is_guarded: bool,
-    target: Target,
+    device: DeviceModel,
 }
 
 impl KernelSpec {
@@ -290,7 +290,7 @@ impl KernelSpec {
             schedule: AnySchedule(Arc::new(schedule)),
             operands,
             is_guarded: false,
-            target: Target::CUDA,
+            device: DeviceModel::H200,
         }
     }
 
@@ -323,9 +323,9 @@ impl KernelSpec {
         KernelSpec { schedule: AnySchedule(Arc::new(schedule)), ..self }
     }
 
-    /// The same for another target.
-    pub fn on(self, target: Target) -> KernelSpec {
-        KernelSpec { target, ..self }
+    /// The same for another device.
+    pub fn on(self, device: DeviceModel) -> KernelSpec {
+        KernelSpec { device, ..self }
     }
 
     /// The same, but it writes no tensor once an assertion has failed.
@@ -439,8 +439,8 @@ impl KernelSpec {
     }
 
     /// The device model that it is made for.
-    pub fn target(&self) -> Target {
-        self.target
+    pub fn device(&self) -> DeviceModel {
+        self.device
     }
 
     fn n_threads(&self) -> u32 {
@@ -452,7 +452,7 @@ impl KernelSpec {
     /// What CubeCL compiles.
     ///
     /// # Errors
-    /// If it computes something that its target cannot.
+    /// If it computes something that its device cannot.
     pub fn try_define(&self) -> Result<KernelDefinition, CodegenError> {
         self.check_types()?;
         let mut builder = KernelBuilder::new();
@@ -462,8 +462,8 @@ impl KernelSpec {
         let n_scalars = self.schedule.n_scalars();
         let scalars: Vec<Variable> = (0..n_scalars).map(|_| builder.scalar(index.into()).consume()).collect();
         let seed = self.is_random().then(|| builder.scalar(U32.into()).consume());
-        let mut code = Code::new(&mut builder.scope, index, self.target);
-        code.target.has_fast_math &= self.schedule.allows_fast_math(self);
+        let mut code = Code::new(&mut builder.scope, index, self.device);
+        code.device.has_fast_math &= self.schedule.allows_fast_math(self);
         let guard = buffers.guard.filter(|_| !self.schedule.checks_before_writing());
         let is_clear = guard.map(|flag| assertion::is_clear(&mut code, flag));
         let buffers = Buffers { seed, is_clear, ..buffers };
@@ -477,9 +477,9 @@ impl KernelSpec {
     fn check_types(&self) -> Result<(), CodegenError> {
         let of_bodies = self.bodies().flat_map(|body| body.insts.iter().map(|inst| inst.dtype));
         let mut dtypes = of_bodies.chain(self.operands.iter().map(|operand| operand.dtype));
-        match dtypes.find(|&dtype| !self.target.has(dtype)) {
+        match dtypes.find(|&dtype| !self.device.has(dtype)) {
             Some(dtype) => Err(CodegenError::Type { dtype }),
-            None if self.address() == AddressType::U64 && !self.target.has_i64 => Err(CodegenError::Wide),
+            None if self.address() == AddressType::U64 && !self.device.has_i64 => Err(CodegenError::Wide),
             None => Ok(()),
         }
     }
@@ -487,16 +487,16 @@ impl KernelSpec {
     /// Words of the vectors that an operand is declared as an array of; 1 if it is not, or if the language takes vectors
     /// out of any array.
     fn vector_words(&self, i: usize, form: &OperandForm) -> usize {
-        let words = self.schedule.vector_width(self, i) / self.target.lanes(form.dtype);
-        let is_told = !self.target.has_narrow && !form.is_empty && words <= 4;
+        let words = self.schedule.vector_width(self, i) / self.device.lanes(form.dtype);
+        let is_told = !self.device.has_narrow && !form.is_empty && words <= 4;
         if is_told { words.max(1) } else { 1 }
     }
 
     fn buffers(&self, builder: &mut KernelBuilder) -> Buffers {
         let mut operands = vec![];
         for (i, form) in self.operands.iter().enumerate() {
-            let elem = form.element(self.target);
-            let lanes = if form.as_bits { 1 } else { self.target.lanes(form.dtype) };
+            let elem = form.element(self.device);
+            let lanes = if form.as_bits { 1 } else { self.device.lanes(form.dtype) };
             let width = self.vector_words(i, form);
             // Threads that write single elements share words.
             let is_atomic = form.is_atomic || (lanes > 1 && form.is_written && width == 1);

@@ -16,12 +16,13 @@ mod error;
 mod ir;
 mod kernel;
 mod library;
+mod limits;
 mod ops;
 mod render;
 mod schedule;
-mod target;
 #[cfg(test)]
 mod tests;
+mod types;
 
 pub use error::CodegenError;
 pub use kernel::{Argument, KernelSpec};
@@ -29,10 +30,7 @@ pub use library::{Activation, LibraryEpilogue, LibraryMatrix, absorbed, library_
 pub use ops::assertion::{ASSERTION_WORDS, FailedAssertion, assertion_words, first_failure};
 pub(crate) use ops::packed_types::Buffer;
 pub use render::cuda::{KernelSource, cuda_sources};
-pub use schedule::attention::most_keys;
 pub use schedule::matmul_fold::{PANEL_BYTES, Panel, PanelFold};
 pub use schedule::row_plan::RowPlan;
-pub use schedule::scatter::MOST_ROWS_CHECKED;
 pub use schedule::split_k::SplitK;
 pub use schedule::topk::{can_select, most_selected, select_rows};
-pub use target::Target;

@@ -4,6 +4,7 @@
 use super::*;
 use crate::codegen::render::ordered::with_vectors_in_order;
 use crate::codegen::schedule::{row_plan, scatter, scatter_sorted};
+use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, Segment, Settings,
     Use, fuse_with,
@@ -962,13 +963,13 @@ fn rate_of(segment: usize) -> f64 {
 }
 
 fn check_descent(lengths: &[usize]) {
-    check_descent_on(Target::CUDA, lengths);
+    check_descent_on(DeviceModel::H200, lengths);
 }
 
-fn check_descent_on(target: Target, lengths: &[usize]) {
+fn check_descent_on(device: DeviceModel, lengths: &[usize]) {
     let n = lengths.len();
     let inputs: Vec<Vec<u8>> = (0..2 * n).map(|i| bytes(&numbers(lengths[i % n] + i)[i..])).collect();
-    let Some(buffers) = on_host::run_on(&step_of_descent(lengths), target, &inputs, 0) else { return };
+    let Some(buffers) = on_host::run_on(&step_of_descent(lengths), device, &inputs, 0) else { return };
     for i in 0..n {
         let (p, g) = (f32s(&inputs[i]), f32s(&inputs[n + i]));
         let expected = p.iter().zip(g).map(|(&p, g)| p as f64 - rate_of(i) * g as f64);

@@ -70,7 +70,7 @@ fn unrolled(n_steps: usize, trains: bool) -> Graph {
 fn work_grows_as_the_graph_does() {
     let registry = Registry::new();
     for (trains, n_streams, most) in [(false, 1, 2.3), (false, 3, 2.3), (true, 1, 2.3), (true, 3, 3.3)] {
-        let options = Options { n_streams, ..Options::default() };
+        let options = Options { device: DeviceModel { n_streams, ..DeviceModel::CPU }, ..Options::default() };
         let works = [25, 50, 100].map(|n_steps| {
             let graph = unrolled(n_steps, trains);
             work_of(|| assert!(compile(&graph, &registry, &options).plan.launches.len() > 2 * n_steps))

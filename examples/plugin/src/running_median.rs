@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use engine::core::cubecl;
 use engine::core::cubecl::prelude::*;
+use engine::core::device_model::DeviceModel;
 use engine::core::ir::{Combine, DType};
-use engine::core::op::gpu::{GpuArgument, GpuKernel, GpuLaunch, GpuLimits, View};
+use engine::core::op::gpu::{GpuArgument, GpuKernel, GpuLaunch, View};
 use engine::core::op::kernel::{KernelCall, Lent};
 use engine::core::op::{
     Example, GpuForm, Grad, GradCheck, HostKernel, InputSpec, KernelForm, Lower, OpForm, Role, TypeIssue,
@@ -101,7 +102,7 @@ fn host(call: &KernelCall) -> HostKernel {
 /// Threads of a block: each takes one element.
 const THREADS: usize = 256;
 
-fn gpu(call: &KernelCall, _: &GpuLimits) -> GpuKernel {
+fn gpu(call: &KernelCall, _: &DeviceModel) -> GpuKernel {
     let (n_rows, n) = call.rows();
     let (input, output) = (GpuArgument::Input(0, View::Elements), |i| GpuArgument::Output(i, View::Elements));
     let launch = GpuLaunch {

@@ -7,10 +7,11 @@
 use crate::axis::dtype;
 use engine_core::cubecl;
 use engine_core::cubecl::prelude::*;
+use engine_core::device_model::DeviceModel;
 use engine_core::op::KernelCall;
 use engine_core::op::gpu::{
-    CubeBody, GpuArgument, GpuKernel, GpuLaunch, GpuLimits, Order, Shape, View, WORKSPACE_ALIGNMENT, high_of,
-    high_rank, low_of, low_rank, put, put_last, sort,
+    CubeBody, GpuArgument, GpuKernel, GpuLaunch, Order, Shape, View, WORKSPACE_ALIGNMENT, high_of, high_rank,
+    low_of, low_rank, put, put_last, sort,
 };
 use std::sync::Arc;
 
@@ -37,24 +38,24 @@ struct Sort {
 }
 
 /// The launches that sort the rows of a call's operand and write the first `count` of each, with their indices.
-pub fn sorted(call: &KernelCall, is_descending: bool, count: usize, limits: &GpuLimits) -> GpuKernel {
+pub fn sorted(call: &KernelCall, is_descending: bool, count: usize, device: &DeviceModel) -> GpuKernel {
     let (n_rows, n) = call.rows();
     let order = Order { dtype: dtype(call), is_descending, is_nan_first: false };
     let is_wide = order.is_wide();
     let longest = if is_wide { WIDE_CAPACITY } else { CAPACITY };
-    let longest = fitting(longest, if is_wide { 12 } else { 8 }, limits);
+    let longest = fitting(longest, if is_wide { 12 } else { 8 }, device);
     let run = n.max(count).next_power_of_two().clamp(2, longest);
-    let threads = THREADS.min(limits.threads);
+    let threads = THREADS.min(device.most_threads);
     let shape = Shape { capacity: run.max(SHORT_CAPACITY), is_wide, threads };
-    let sort = Sort { order, n, count, shape, size: limits.bits_size(order.dtype), run };
+    let sort = Sort { order, n, count, shape, size: device.bits_size(order.dtype), run };
     if n.max(count) <= run { sort.whole_rows(n_rows) } else { sort.long_rows(n_rows) }
 }
 
 /// The most entries of so many bytes, `longest` or a half, a quarter … of it, that a block has room for beside what little
 /// else it keeps.
-fn fitting(longest: usize, bytes: usize, limits: &GpuLimits) -> usize {
+fn fitting(longest: usize, bytes: usize, device: &DeviceModel) -> usize {
     let mut longest = longest;
-    while longest > SHORT_CAPACITY && longest * bytes + 1024 > limits.shared_bytes {
+    while longest > SHORT_CAPACITY && longest * bytes + 1024 > device.shared_bytes {
         longest /= 2;
     }
     longest

@@ -27,8 +27,8 @@ pub fn sort_rows() -> OpForm {
         lower: Lower::Kernel(KernelForm {
             host: Arc::new(host),
             oracle: Arc::new(|call, args| ordered(call, args[0], call.attrs().bool("descending"), None)),
-            gpu: GpuForm::Launches(Arc::new(|call, limits| {
-                sort_gpu::sorted(call, call.attrs().bool("descending"), call.rows().1, limits)
+            gpu: GpuForm::Launches(Arc::new(|call, device| {
+                sort_gpu::sorted(call, call.attrs().bool("descending"), call.rows().1, device)
             })),
         }),
         grad: Grad::rule(|b, call| {

@@ -20,9 +20,9 @@ use std::sync::Arc;
 /// goes to the elements that were taken.
 pub fn topk_rows() -> OpForm {
     let monoid = RowReduction::new(fold).selecting(selection);
-    let gpu = GpuForm::Launches(Arc::new(|call, limits| match selection(call) {
-        selection if can_select(&selection, limits) => select_rows(&selection, call, limits),
-        Selection { k, order, .. } => sort_gpu::sorted(call, order.is_descending, k, limits),
+    let gpu = GpuForm::Launches(Arc::new(|call, device| match selection(call) {
+        selection if can_select(&selection, device) => select_rows(&selection, call, device),
+        Selection { k, order, .. } => sort_gpu::sorted(call, order.is_descending, k, device),
     }));
     OpForm {
         name: "topk_rows".into(),

@@ -9,7 +9,7 @@ use crate::device::DeviceError;
 use cudarc::driver::result::{DriverError, mem_get_info};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
-use engine_core::codegen::Target;
+use engine_core::device_model::DeviceModel;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -38,7 +38,7 @@ pub struct Context {
     driver: i32,
     capability: (i32, i32),
     /// What its kernels can do.
-    pub target: Target,
+    pub model: DeviceModel,
 }
 
 /// How many GPUs the driver sees.
@@ -60,18 +60,20 @@ impl Context {
         let name = format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(said)?);
         let kernels = Kernels::new(libraries.compiler, known, capability, driver)?;
         let library = Library::new(libraries.products)?;
+        let memory_bytes = cuda.total_mem().map_err(said)? as u64;
         Ok(Arc::new(Context {
             ordinal,
             tuner: Tuner::new(format!("cuBLASLt {} {name}", library.version_text())),
             name,
-            memory_bytes: cuda.total_mem().map_err(said)? as u64,
+            memory_bytes,
             is_awake: AtomicBool::new(false),
             copies: cuda.new_stream().map_err(said)?,
             library,
-            target: target(
+            model: model(
                 kernels.architecture.capability,
                 attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
                 n_processors,
+                memory_bytes,
             ),
             kernels,
             cuda,
@@ -131,11 +133,17 @@ fn compiler_text(kernels: &Kernels) -> String {
     }
 }
 
-fn target(capability: (i32, i32), most_shared_bytes: i32, n_processors: i32) -> Target {
-    // What a block shares beside the rows that are copied ahead.
+/// The model of a GPU; half of its memory is left for parameters and intermediate values.
+fn model(
+    capability: (i32, i32),
+    most_shared_bytes: i32,
+    n_processors: i32,
+    memory_bytes: u64,
+) -> DeviceModel {
+    // Shared memory of a block beside the rows that are copied ahead.
     let beside = 8 << 10;
     let is_ampere = capability >= (8, 0);
-    Target {
+    DeviceModel {
         has_extremes: is_ampere,
         double_buffer_bytes: if is_ampere {
             usize::try_from(most_shared_bytes - beside).unwrap_or(0)
@@ -144,7 +152,8 @@ fn target(capability: (i32, i32), most_shared_bytes: i32, n_processors: i32) -> 
         },
         n_processors: usize::try_from(n_processors).unwrap_or(1),
         adds_four: capability >= (9, 0),
-        ..Target::CUDA
+        most_resident_bytes: memory_bytes / 2,
+        ..DeviceModel::H200
     }
 }
 

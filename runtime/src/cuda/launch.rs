@@ -12,9 +12,8 @@ use crate::autotune::Choice;
 use crate::device::DeviceError;
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::codegen::{
-    Argument, CodegenError, KernelSource, KernelSpec, Target, absorbed, assertion_words,
-};
+use engine_core::codegen::{Argument, CodegenError, KernelSource, KernelSpec, absorbed, assertion_words};
+use engine_core::device_model::DeviceModel;
 use engine_core::fusion::{Class, FusedOp, Kernel, KernelBody, MatmulBody};
 use engine_core::ir::Type;
 use engine_core::plan::{BufferId, Launch, Plan, Precision};
@@ -429,10 +428,10 @@ impl Drafts<'_> {
         Ok(KernelPart { source, function: None, pointers, info })
     }
 
-    fn target(&self) -> Target {
-        let target = self.context.target;
+    fn target(&self) -> DeviceModel {
+        let target = self.context.model;
         let has_fast_math = target.has_fast_math && self.plan.numerics != Numerics::Strict;
-        Target { has_fast_math, ..target }
+        DeviceModel { has_fast_math, ..target }
     }
 
     fn not_emitted(&self, error: &CodegenError) -> DeviceError {

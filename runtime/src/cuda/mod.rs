@@ -26,29 +26,12 @@ use crate::autotune::Tuning;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, Staging};
 use compile::Known;
 use context::Context;
-use engine_core::codegen::{MOST_ROWS_CHECKED, Target, most_keys, most_selected};
-use engine_core::fusion::{Abilities, MAX_OPERANDS, RowFolds};
-use engine_core::op::gpu::GpuLimits;
+use engine_core::device_model::DeviceModel;
 use engine_core::plan::Plan;
 use executable::CudaExecutable;
 use memory::Memory;
 use staging::CudaStaging;
 use std::sync::Arc;
-
-/// What its kernels can do, whichever GPU it is.
-pub fn abilities() -> Abilities {
-    Abilities {
-        most_queries: 8,
-        most_keys: most_keys(&Target::CUDA),
-        attention_in_f64: false,
-        most_rows_checked: MOST_ROWS_CHECKED,
-        row_folds: RowFolds::Selections { most: most_selected(&GpuLimits::CUDA) },
-        most_operands: MAX_OPERANDS,
-    }
-}
-
-/// Streams that it has: small kernels run side by side, and more streams than branches help nobody.
-pub const N_STREAMS: usize = 3;
 
 /// An NVIDIA GPU.
 pub struct CudaDevice {
@@ -94,21 +77,12 @@ impl Device for CudaDevice {
         }
     }
 
-    fn abilities(&self) -> Abilities {
-        abilities()
-    }
-
-    fn n_streams(&self) -> usize {
-        N_STREAMS
+    fn model(&self) -> DeviceModel {
+        self.context.model
     }
 
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
         Ok(DeviceBuffer::new(bytes, Arc::new(Memory::new(&self.context, bytes)?)))
-    }
-
-    /// Half of the memory: the rest is for parameters and intermediate values.
-    fn most_resident_bytes(&self) -> u64 {
-        self.context.memory_bytes / 2
     }
 
     fn staging(&self, n_slots: usize, slot_bytes: usize) -> Result<Option<Box<dyn Staging>>, DeviceError> {

@@ -5,7 +5,7 @@
 use super::compile::{compile, version};
 use super::libraries::open_beside;
 use engine_core::codegen::KernelSpec;
-use engine_core::codegen::Target;
+use engine_core::device_model::DeviceModel;
 use engine_core::fusion::{Kernel, KernelBody, fuse};
 use engine_core::ir::*;
 use engine_core::op::Registry;
@@ -55,7 +55,7 @@ fn the_compiler_takes_the_emitted_texts() {
     }
     for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
         for kernel in kernels(dtype) {
-            let mut launches = KernelSpec::launches(&kernel, Target::CUDA).unwrap();
+            let mut launches = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap();
             if let KernelBody::Matmul(_) = kernel.body {
                 launches.push(KernelSpec::epilogue(&kernel));
             }

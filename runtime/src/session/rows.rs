@@ -29,7 +29,7 @@ pub(super) enum DataInputs<'a> {
 impl Session {
     /// Whether the rows of a split are kept on the device.
     pub(super) fn is_resident(&self, split: &SplitRef) -> Result<bool, SessionError> {
-        let most = self.most_resident_bytes.unwrap_or_else(|| self.device.most_resident_bytes());
+        let most = self.most_resident_bytes.unwrap_or_else(|| self.device.model().most_resident_bytes);
         Ok(self.resident.bytes(split)? as u64 <= most)
     }
 

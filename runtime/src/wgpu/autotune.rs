@@ -94,9 +94,10 @@ fn subject(kernel: &Kernel) -> String {
 
 /// The ways that are worth trying, the most likely one first.
 fn ways(context: &Context, kernel: &Kernel) -> Vec<Variant> {
-    let blocks = if context.has_matrix_units { matrix::blocks(kernel, &context.limits) } else { vec![] };
+    let blocks =
+        if context.model.has_matrix_units { matrix::blocks(kernel, &context.limits) } else { vec![] };
     let matrices = blocks.into_iter().map(Variant::Matrices);
-    matrices.chain(KernelSpec::splits(kernel, context.target).into_iter().map(Variant::Tiles)).collect()
+    matrices.chain(KernelSpec::splits(kernel, context.model).into_iter().map(Variant::Tiles)).collect()
 }
 
 /// The fastest of some ways; what the GPU refuses is none.

@@ -44,7 +44,7 @@ pub struct Pipeline {
 pub fn text(fused: &KernelSpec) -> Result<Source, CodegenError> {
     // `compile` cannot fail gently, so failures are found before.
     fused.try_define()?;
-    let options = WgpuCompilationOptions { supports_u64: fused.target().has_i64, ..Default::default() };
+    let options = WgpuCompilationOptions { supports_u64: fused.device().has_i64, ..Default::default() };
     let task = KernelTask::<WgslCompiler, _>::new(fused.clone());
     let address = fused.address().unsigned_type();
     let compiled = task.compile(&mut WgslCompiler::default(), &options, ExecutionMode::Unchecked, address);

@@ -9,7 +9,7 @@ use crate::autotune::Tuner;
 use crate::cache::DiskCache;
 use crate::device::DeviceError;
 use crate::panics::caught;
-use engine_core::codegen::Target;
+use engine_core::device_model::DeviceModel;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub struct Context {
     /// What it takes at most.
     pub limits: wgpu::Limits,
     /// What its kernels can do.
-    pub target: Target,
+    pub model: DeviceModel,
     /// Compiled kernels.
     pub pipelines: Pipelines,
     /// What its driver has made of kernels in earlier runs, if it tells.
@@ -39,8 +39,6 @@ pub struct Context {
     pub is_worth_trying: bool,
     /// Whether it has been kept busy for a while.
     pub is_awake: AtomicBool,
-    /// Whether planes multiply squares of 16 by 16 halves at once, and add up in `f32`.
-    pub has_matrix_units: bool,
     /// Whether the time of a launch can be measured on it.
     pub has_timestamps: bool,
     info: wgpu::AdapterInfo,
@@ -198,7 +196,7 @@ impl Context {
             *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(lost);
         });
         let mut context = Arc::new(Context {
-            target: target(features, &limits),
+            model: model(features, &limits),
             has_timestamps,
             pipelines: Pipelines::default(),
             kept: Kept::of(features, &info),
@@ -206,7 +204,6 @@ impl Context {
             choices: DiskCache::from_env("wgpu", "choice"),
             is_worth_trying: has_timestamps && info.device_type != DeviceType::Cpu,
             is_awake: AtomicBool::new(false),
-            has_matrix_units: false,
             name,
             device,
             queue,
@@ -216,10 +213,10 @@ impl Context {
             failure,
         });
         if is_tried {
-            let target = probe::found(&context, context.plane(features))?;
+            let model = probe::found(&context, context.plane(features))?;
             if let Some(context) = Arc::get_mut(&mut context) {
-                context.target = target;
-                context.has_matrix_units = !matrices.is_empty() && target.plane == matrix::PLANE;
+                let has_matrix_units = !matrices.is_empty() && model.plane == matrix::PLANE;
+                context.model = DeviceModel { has_matrix_units, ..model };
             }
         }
         Ok(context)
@@ -241,14 +238,14 @@ impl Context {
                 "driver".to_string(),
                 format!("{} {}", self.info.driver, self.info.driver_info).trim().to_string(),
             ),
-            ("f64".to_string(), has(self.target.has_f64)),
-            ("i64".to_string(), has(self.target.has_i64)),
-            ("float atomics".to_string(), has(self.target.adds_f32)),
-            ("threads of a plane".to_string(), self.target.plane.to_string()),
-            ("matrix units for halves".to_string(), has(self.has_matrix_units)),
+            ("f64".to_string(), has(self.model.has_f64)),
+            ("i64".to_string(), has(self.model.has_i64)),
+            ("float atomics".to_string(), has(self.model.adds_f32)),
+            ("threads of a plane".to_string(), self.model.plane.to_string()),
+            ("matrix units for halves".to_string(), has(self.model.has_matrix_units)),
             (
                 "halves at once".to_string(),
-                match (self.target.reads_halves, self.target.writes_halves) {
+                match (self.model.reads_halves, self.model.writes_halves) {
                     (true, true) => "read and written".to_string(),
                     (true, false) => "read".to_string(),
                     (false, true) => "written".to_string(),
@@ -257,7 +254,7 @@ impl Context {
             ),
             ("largest binding".to_string(), format!("{} MiB", limits.max_storage_buffer_binding_size >> 20)),
             ("bindings of a kernel".to_string(), limits.max_storage_buffers_per_shader_stage.to_string()),
-            ("threads of a block".to_string(), self.target.most_threads.to_string()),
+            ("threads of a block".to_string(), self.model.most_threads.to_string()),
         ]
     }
 
@@ -401,9 +398,9 @@ fn matrix_features(adapter: &wgpu::Adapter) -> Features {
     if has_all { wanted } else { Features::empty() }
 }
 
-fn target(features: Features, limits: &wgpu::Limits) -> Target {
+fn model(features: Features, limits: &wgpu::Limits) -> DeviceModel {
     let most_threads = limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x);
-    Target {
+    let model = DeviceModel {
         has_i64: features.contains(Features::SHADER_INT64),
         // Their functions look at the bits.
         has_f64: features.contains(Features::SHADER_F64 | Features::SHADER_INT64),
@@ -412,8 +409,13 @@ fn target(features: Features, limits: &wgpu::Limits) -> Target {
         // Three more are for scalars and the error flag.
         most_tensors: (limits.max_storage_buffers_per_shader_stage as usize).saturating_sub(3),
         shared_bytes: limits.max_compute_workgroup_storage_size as usize,
-        ..Target::WGSL
-    }
+        most_blocks: limits.max_compute_workgroups_per_dimension as usize,
+        most_tensor_bytes: limits.max_storage_buffer_binding_size,
+        // A kernel could not read a row of a longer split.
+        most_resident_bytes: limits.max_storage_buffer_binding_size,
+        ..DeviceModel::WEBGPU
+    };
+    model.with_kernel_limits()
 }
 
 #[cfg(test)]

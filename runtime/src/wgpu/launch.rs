@@ -5,7 +5,8 @@ use super::compile::{self, Pipeline, Source};
 use super::context::Context;
 use super::matrix::Block;
 use crate::device::DeviceError;
-use engine_core::codegen::{Argument, KernelSpec, SplitK, Target};
+use engine_core::codegen::{Argument, KernelSpec, SplitK};
+use engine_core::device_model::DeviceModel;
 use engine_core::fusion::{Kernel, KernelBody};
 use engine_core::plan::{BufferId, Plan};
 use engine_core::rules::Numerics;
@@ -137,10 +138,10 @@ impl Draft<'_> {
     }
 
     /// What the pipeline allows of what the GPU can do.
-    fn target(self) -> Target {
-        let target = self.context.target;
+    fn target(self) -> DeviceModel {
+        let target = self.context.model;
         let is_strict = self.plan.is_some_and(|plan| plan.numerics == Numerics::Strict);
-        Target { has_fast_math: target.has_fast_math && !is_strict, ..target }
+        DeviceModel { has_fast_math: target.has_fast_math && !is_strict, ..target }
     }
 
     fn push_all(self, launches: Vec<KernelSpec>, dispatches: &mut Vec<Dispatch>) -> Result<(), DeviceError> {

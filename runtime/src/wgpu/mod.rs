@@ -26,8 +26,9 @@ use crate::autotune::Tuning;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 use crate::panics::caught;
 use context::{Asked, Context};
-use engine_core::codegen::{CodegenError, KernelSpec, Target, most_keys, most_selected};
-use engine_core::fusion::{Abilities, Kernel, MAX_OPERANDS, RowFolds};
+use engine_core::codegen::{CodegenError, KernelSpec};
+use engine_core::device_model::DeviceModel;
+use engine_core::fusion::Kernel;
 use engine_core::plan::Plan;
 use executable::WgpuExecutable;
 use memory::Memory;
@@ -43,35 +44,12 @@ pub enum Adapter {
     Software,
 }
 
-/// A GPU with the extensions that most have.
-pub const USUAL: Target = Target {
-    has_i64: true,
-    has_f64: true,
-    adds_f32: true,
-    plane: 32,
-    reads_halves: true,
-    writes_halves: true,
-    ..Target::WGSL
-};
-
-/// What kernels for such a GPU can do; needs no GPU.
-pub fn abilities(target: &Target) -> Abilities {
-    Abilities {
-        most_queries: 8,
-        most_keys: most_keys(target),
-        attention_in_f64: false,
-        most_rows_checked: 0,
-        row_folds: RowFolds::Selections { most: most_selected(&target.limits()) },
-        most_operands: target.most_tensors.min(MAX_OPERANDS),
-    }
-}
-
 /// The WGSL of a kernel's launches, for a GPU with the extensions that most have; needs no GPU.
 ///
 /// # Errors
 /// If it computes something that such a GPU, or WGSL, cannot.
 pub fn texts(kernel: &Kernel) -> Result<Vec<String>, CodegenError> {
-    KernelSpec::launches(kernel, USUAL)?.iter().map(text).collect()
+    KernelSpec::launches(kernel, DeviceModel::DESKTOP)?.iter().map(text).collect()
 }
 
 /// The WGSL of a launch, for the GPU that it was made for; needs no GPU.
@@ -130,22 +108,12 @@ impl Device for WgpuDevice {
         }
     }
 
-    fn abilities(&self) -> Abilities {
-        abilities(&self.context.target)
-    }
-
-    /// As WGSL leaves open.
-    fn may_flush(&self) -> bool {
-        true
+    fn model(&self) -> DeviceModel {
+        self.context.model
     }
 
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
         Ok(DeviceBuffer::new(bytes, Arc::new(Memory::new(&self.context, bytes)?)))
-    }
-
-    /// What one binding reaches: of more, a kernel could not read a row.
-    fn most_resident_bytes(&self) -> u64 {
-        self.context.limits.max_storage_buffer_binding_size
     }
 
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {

@@ -8,19 +8,20 @@ use super::context::Context;
 use super::executable::whole;
 use super::memory::Memory;
 use crate::device::DeviceError;
-use engine_core::codegen::Target;
+use engine_core::device_model::DeviceModel;
 use half::f16;
 use std::sync::Arc;
 
 /// What the kernels of a GPU can do, given how many threads a plane has by its word.
-pub fn found(context: &Arc<Context>, plane: Option<usize>) -> Result<Target, DeviceError> {
+pub fn found(context: &Arc<Context>, plane: Option<usize>) -> Result<DeviceModel, DeviceError> {
     let plane = match plane {
         Some(plane) if is_so(is_plane(context, plane))? => plane,
         _ => 1,
     };
     let [reads_halves, writes_halves] = [is_so(reads_halves(context))?, is_so(writes_halves(context))?];
     let exp_keeps_nan = is_so(exp_keeps_nan(context))?;
-    Ok(Target { plane, reads_halves, writes_halves, exp_keeps_nan, ..context.target })
+    let model = DeviceModel { plane, reads_halves, writes_halves, exp_keeps_nan, ..context.model };
+    Ok(model.with_kernel_limits())
 }
 
 /// What a trial has answered. One that does not compile or run says no; a GPU that is lost says nothing at all.

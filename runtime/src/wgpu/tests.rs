@@ -4,6 +4,7 @@
 use super::launch::Variant;
 use super::memory::Staging;
 use super::*;
+
 use crate::autotune::Choice;
 use crate::cache::DiskCache;
 use crate::cpu::CpuDevice;
@@ -74,7 +75,7 @@ fn a_lost_gpu_is_told_of_by_every_call() {
     let Some(gpu) = gpu() else { return };
     let buffer = gpu.allocate(16).unwrap();
     let tensors = |unary| {
-        planned(&Abilities::default(), |b| {
+        planned(&DeviceModel::CPU, |b| {
             let x = square(b, "x", 8);
             vec![b.unary(unary, x)]
         })
@@ -267,7 +268,7 @@ fn a_function_that_wgsl_lacks_is_told_of() {
         partials: |_| vec![],
         cube: |scope, x| foreign::as_bf16::expand(scope, x[0].clone()),
     };
-    let plan = planned(&gpu.abilities(), |b| {
+    let plan = planned(&gpu.model(), |b| {
         let x = square(b, "x", 8);
         vec![b.scalar(Scalar::Foreign(Arc::new(rounded)), &[x])]
     });
@@ -331,7 +332,7 @@ fn the_fastest_of_some_ways_is_one_of_them() {
     let Some(gpu) = gpu() else { return };
     let kernel = product(DType::F32, [128, 160, 512]);
     let ways: Vec<Variant> =
-        KernelSpec::splits(&kernel, gpu.context.target).into_iter().map(Variant::Tiles).collect();
+        KernelSpec::splits(&kernel, gpu.context.model).into_iter().map(Variant::Tiles).collect();
     assert!(ways.len() > 2);
     let found = autotune::fastest(&gpu.context, &kernel, &ways).unwrap();
     assert!(ways.contains(&found));
@@ -344,7 +345,7 @@ fn the_fastest_of_some_ways_is_one_of_them() {
 fn the_most_likely_way_is_taken_where_trying_has_no_memory() {
     let kernel = product(DType::F32, [128, 160, 512]);
     let ways: Vec<Variant> =
-        KernelSpec::splits(&kernel, Target::WGSL).into_iter().map(Variant::Tiles).collect();
+        KernelSpec::splits(&kernel, DeviceModel::WEBGPU).into_iter().map(Variant::Tiles).collect();
     let full = DeviceError::out_of_memory("a GPU", 1 << 40, None);
     assert_eq!(autotune::settled(Err(full), &ways), Ok(Some(ways[0])));
     assert_eq!(autotune::settled(Ok(autotune::Chosen::of(ways[1])), &ways), Ok(Some(ways[1])));
@@ -358,7 +359,7 @@ fn ways_are_kept_as_text() {
     let Some(gpu) = gpu() else { return };
     let kernel = product(DType::F32, [128, 160, 512]);
     let ways: Vec<Variant> =
-        KernelSpec::splits(&kernel, gpu.context.target).into_iter().map(Variant::Tiles).collect();
+        KernelSpec::splits(&kernel, gpu.context.model).into_iter().map(Variant::Tiles).collect();
     for &way in &ways {
         let chosen = autotune::Chosen::from_text(&autotune::Chosen::of(way).to_text()).unwrap();
         assert_eq!(chosen.way(&ways), Some(way));
@@ -395,7 +396,7 @@ fn chosen_with(adopted: Option<&Tuning>, plan: &Arc<Plan>) -> Option<(Tuning, bo
 /// what another model has chosen, it finds anew.
 #[test]
 fn ways_of_a_checkpoint_are_adopted_by_another_gpu_of_the_model() {
-    let plan = planned(&Abilities::default(), |b| {
+    let plan = planned(&DeviceModel::CPU, |b| {
         let ty = |extents: &[usize]| Type::new(DType::F32, extents);
         let lhs = b.input("lhs", InputKind::Data, ty(&[128, 512]));
         let rhs = b.input("rhs", InputKind::Data, ty(&[512, 160]));
@@ -403,7 +404,7 @@ fn ways_of_a_checkpoint_are_adopted_by_another_gpu_of_the_model() {
     });
     let Some((found, has_tried)) = chosen_with(None, &plan) else { return };
     assert!(has_tried);
-    let ways = KernelSpec::splits(&plan.kernels[0], gpu().unwrap().context.target);
+    let ways = KernelSpec::splits(&plan.kernels[0], gpu().unwrap().context.model);
     let texts: Vec<String> =
         ways.into_iter().map(|cut| autotune::Chosen::of(Variant::Tiles(cut)).to_text()).collect();
     let choosing = |text: &str| {
@@ -474,7 +475,7 @@ fn matrix_units_are_offered_what_a_gpu_has_room_for() {
 #[test]
 fn slow_steps_have_the_results_of_quick_ones() {
     let Some(gpu) = gpu() else { return };
-    let plan = planned_steps(&gpu.abilities());
+    let plan = planned_steps(&gpu.model());
     let state = |step_time: Option<f64>| {
         let mut executable = WgpuExecutable::new(&gpu.context, Arc::clone(&plan), 1).unwrap();
         let memory = gpu.allocate(4 * 64).unwrap();
@@ -494,7 +495,7 @@ fn slow_steps_have_the_results_of_quick_ones() {
 }
 
 /// A step of several launches, some of which draw by the number of the step.
-fn planned_steps(abilities: &Abilities) -> Arc<Plan> {
+fn planned_steps(device: &DeviceModel) -> Arc<Plan> {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("steps"), &registry);
     let x = b.input("x", InputKind::State, Type::new(DType::F32, &[8, 8]));
@@ -506,21 +507,21 @@ fn planned_steps(abilities: &Abilities) -> Arc<Plan> {
     let next = b.unary(Unary::Tanh, sum);
     b.graph.state = vec![StateLink { input: x.node, next }];
     let graph = b.graph.pruned();
-    let settings = engine_core::fusion::Settings { abilities: *abilities, ..Default::default() };
+    let settings = engine_core::fusion::Settings { abilities: device.kernels, ..Default::default() };
     Arc::new(plan(&graph, fuse_with(&graph, &settings).kernels, 1))
 }
 
 // ---- Small GPUs.
 
 /// A plan for a device that can do so much; outputs are `out0` and so on.
-fn planned(abilities: &Abilities, build: impl FnOnce(&mut Builder) -> Vec<Value>) -> Arc<Plan> {
+fn planned(device: &DeviceModel, build: impl FnOnce(&mut Builder) -> Vec<Value>) -> Arc<Plan> {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("small"), &registry);
     let outputs = build(&mut b);
     let numbered = outputs.into_iter().enumerate();
     b.graph.outputs = numbered.map(|(i, value)| (format!("out{i}").into(), value)).collect();
     let graph = b.graph.pruned();
-    let settings = engine_core::fusion::Settings { abilities: *abilities, ..Default::default() };
+    let settings = engine_core::fusion::Settings { abilities: device.kernels, ..Default::default() };
     Arc::new(plan(&graph, fuse_with(&graph, &settings).kernels, 1))
 }
 
@@ -569,7 +570,7 @@ fn an_arena_of_several_buffers_holds_what_one_would() {
         ..wgpu::Limits::default()
     };
     let Some(gpu) = gpu_within(limits) else { return };
-    let plan = planned(&gpu.abilities(), sums_of_sums);
+    let plan = planned(&gpu.model(), sums_of_sums);
     assert!(plan.arena_bytes > 3 * (16 << 10), "{plan}");
     let expected = outputs(&CpuDevice::new(Some(1)).unwrap(), &plan);
     for (found, expected) in outputs(&gpu, &plan).iter().zip(&expected) {
@@ -586,7 +587,7 @@ fn kernels_agree_where_an_axis_takes_few_blocks() {
     let Some(gpu) = gpu_within(few) else { return };
     let cpu = CpuDevice::new(Some(1)).unwrap();
     for (name, form) in forms() {
-        let [plan, on_cpu] = [gpu.abilities(), cpu.abilities()].map(|abilities| planned(&abilities, form));
+        let [plan, on_cpu] = [gpu.model(), cpu.model()].map(|device| planned(&device, form));
         let dispatches = launch::dispatches(&gpu.context, &plan, 1).unwrap();
         let grids: Vec<[u32; 3]> = dispatches.iter().map(|dispatch| dispatch.grid).collect();
         assert!(grids.iter().any(|&[_, rows, layers]| rows > 1 && layers > 1), "{name}: {grids:?}");
@@ -663,20 +664,20 @@ fn what_a_small_gpu_has_no_room_for_is_named() {
         vec![sum]
     };
     check(
-        planned(&Abilities::default(), wide),
+        planned(&DeviceModel::CPU, wide),
         "it reads and writes 11 tensors, and at most 7 can be bound at once",
     );
     let double = |b: &mut Builder| {
         let x = b.input("x", InputKind::Data, Type::new(DType::F64, &[8]));
         vec![b.unary(Unary::Exp, x)]
     };
-    check(planned(&gpu.abilities(), double), "the device has no f64");
+    check(planned(&gpu.model(), double), "the device has no f64");
     let long = |b: &mut Builder| {
         let x = square(b, "x", 60);
         vec![b.unary(Unary::Exp, x)]
     };
     let said = "`x` takes 14400 bytes, and a kernel reaches at most 8192 bytes of a tensor";
-    check(planned(&gpu.abilities(), long), said);
+    check(planned(&gpu.model(), long), said);
 }
 
 #[test]
@@ -687,7 +688,7 @@ fn a_tensor_that_is_no_buffer_is_named() {
         ..wgpu::Limits::default()
     };
     let Some(gpu) = gpu_within(limits) else { return };
-    let plan = planned(&gpu.abilities(), |b| {
+    let plan = planned(&gpu.model(), |b| {
         let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[60]));
         let x = b.broadcast_dims(x, &[Dim::Fixed(60), Dim::Fixed(60)]);
         vec![b.unary(Unary::Exp, x)]
@@ -703,7 +704,7 @@ fn more_than_a_block_shares_is_named() {
     let limits = wgpu::Limits { max_compute_workgroup_storage_size: 1 << 10, ..wgpu::Limits::default() };
     let Some(gpu) = gpu_within(limits) else { return };
     let kernel = product(DType::F32, [128, 128, 128]);
-    let fused = KernelSpec::launches(&kernel, Target::WGSL).unwrap().remove(0);
+    let fused = KernelSpec::launches(&kernel, DeviceModel::WEBGPU).unwrap().remove(0);
     let shared = compile::text(&fused).unwrap().shared_bytes;
     let error = compile::source(&gpu.context, "product y", &fused).map(drop).unwrap_err().to_string();
     let name = &gpu.context.name;

@@ -58,7 +58,7 @@ pub(super) fn compare(
                 }
                 None => attempt(expected, &[]),
             };
-            if counted.is_err() && device.may_flush() && source.is_none() {
+            if counted.is_err() && device.model().may_flush && source.is_none() {
                 counted = attempt(&nearer(found, expected, &run(Precision::Flushed)?[name]), &[]);
             }
             if let Err(why) = counted {

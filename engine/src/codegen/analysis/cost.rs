@@ -1,6 +1,6 @@
 //! Cost of a body's instructions, and whether a kernel is compute-bound.
 
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{Class, FusedBody, FusedInst, FusedOp};
 use crate::ir::{Scalar, Unary};
 
@@ -12,9 +12,9 @@ const COST_OF_SLOW: usize = 12;
 const COST_OF_MADE: usize = 30;
 
 /// Whether arithmetic takes longer than memory: by the additions that a point is worth, and the bytes that it moves.
-pub fn is_compute_bound(body: &FusedBody, target: Target) -> bool {
+pub fn is_compute_bound(body: &FusedBody, device: DeviceModel) -> bool {
     let elements = || body.insts.iter().filter(|inst| inst.class == Class::Element);
-    let cost: usize = elements().map(|inst| cost(inst, target)).sum();
+    let cost: usize = elements().map(|inst| cost(inst, device)).sum();
     let n_sums = body.insts.iter().filter(|inst| matches!(inst.op, FusedOp::Reduce { .. })).count();
     let bytes: usize = elements().filter(|inst| is_memory(&inst.op)).map(|inst| inst.dtype.size()).sum();
     cost + n_sums > COST_OF_BYTE * bytes
@@ -25,12 +25,12 @@ fn is_memory(op: &FusedOp) -> bool {
 }
 
 /// How long an instruction takes, in additions.
-pub fn cost(inst: &FusedInst, target: Target) -> usize {
+pub fn cost(inst: &FusedInst, device: DeviceModel) -> usize {
     use Unary::{Abs, Neg, Not, Recip, Sqrt};
     match &inst.op {
         FusedOp::Random { .. } => COST_OF_SLOW,
         FusedOp::Scalar(Scalar::Unary(Abs | Neg | Not | Recip | Sqrt), _) => 1,
-        FusedOp::Scalar(Scalar::Unary(_) | Scalar::Foreign(_), _) => match target.has_exact_functions {
+        FusedOp::Scalar(Scalar::Unary(_) | Scalar::Foreign(_), _) => match device.has_exact_functions {
             true => COST_OF_SLOW,
             false => COST_OF_MADE,
         },

@@ -3,7 +3,7 @@
 //! Every value is an immutable local of the kernel (`const float l_7 = ...`), so the text reads like the tile does.
 
 pub use crate::codegen::ir::types::{BOOL, F32, F64, I32, I64, U8, U32, U64};
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use cubecl_core::ir::{
     Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, ElemType,
     FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, Loop, Operation, Operator, Plane,
@@ -20,7 +20,7 @@ pub struct Code<'s> {
     /// The type of element numbers: `u32`, or `u64` where a buffer has more elements than that.
     pub index: ElemType,
     /// What it is compiled to.
-    pub target: Target,
+    pub device: DeviceModel,
     /// Points whose rows are known, in all blocks.
     known: Rc<RefCell<Vec<KnownPoint>>>,
 }
@@ -35,8 +35,8 @@ struct KnownPoint {
 
 impl<'s> Code<'s> {
     /// Appends to the outermost block.
-    pub fn new(scope: &'s mut Scope, index: ElemType, target: Target) -> Code<'s> {
-        Code { scope, index, target, known: Rc::default() }
+    pub fn new(scope: &'s mut Scope, index: ElemType, device: DeviceModel) -> Code<'s> {
+        Code { scope, index, device, known: Rc::default() }
     }
 }
 
@@ -125,7 +125,7 @@ impl Code<'_> {
     /// A language that evaluates constants itself refuses `0/0` and what overflows: one of two is kept from it.
     fn evaluated_there(&mut self, x: Variable, other: Variable) -> Variable {
         let both = x.as_const().is_some() && other.as_const().is_some();
-        if self.target.has_exact_functions || !both { x } else { self.mutable(x) }
+        if self.device.has_exact_functions || !both { x } else { self.mutable(x) }
     }
 
     pub fn bit(&mut self, op: fn(BinaryOperator) -> Bitwise, lhs: Variable, rhs: Variable) -> Variable {
@@ -167,7 +167,7 @@ impl Code<'_> {
     /// `x ≠ x`, or by its bits where comparisons do not know NaN; not `isnan`, whose name differs between devices.
     pub fn is_nan(&mut self, x: Variable) -> Variable {
         let (word, masks) = match x.elem_type() {
-            _ if self.target.has_exact_functions => return self.cmp(Comparison::NotEqual, x, x),
+            _ if self.device.has_exact_functions => return self.cmp(Comparison::NotEqual, x, x),
             F32 => (U32, [0x7FFF_FFFF, 0x7F80_0000]),
             F64 => (U64, [i64::MAX, 0x7FF0 << 48]),
             _ => return self.cmp(Comparison::NotEqual, x, x),
@@ -192,7 +192,7 @@ impl Code<'_> {
             return x;
         }
         // Naga's SPIR-V extends the sign of an unsigned word that becomes a signed one of another width.
-        if x.elem_type() == U32 && elem == I64 && !self.target.has_exact_functions {
+        if x.elem_type() == U32 && elem == I64 && !self.device.has_exact_functions {
             let wide = self.out(U64, Operator::Cast(UnaryOperator { input: x }));
             return self.out(I64, Operator::Cast(UnaryOperator { input: wide }));
         }
@@ -276,7 +276,7 @@ impl Code<'_> {
 
     /// The `width` elements from `first` on, read at once; `first` is a multiple of that.
     pub fn load_vector(&mut self, buffer: Variable, first: Variable, width: usize) -> Vec<Variable> {
-        if !self.target.has_narrow {
+        if !self.device.has_narrow {
             return (0..width)
                 .map(|i| {
                     let index = self.at_offset(first, i);
@@ -329,7 +329,7 @@ impl Code<'_> {
 
     /// Writes values side by side at once; `first` is a multiple of their number.
     pub fn store_vector(&mut self, buffer: Variable, first: Variable, values: &[Variable]) {
-        if !self.target.has_narrow {
+        if !self.device.has_narrow {
             for (i, &value) in values.iter().enumerate() {
                 let index = self.at_offset(first, i);
                 self.store(buffer, index, value);
@@ -428,7 +428,7 @@ impl Code<'_> {
     // ---- Control flow.
 
     fn block<'b>(&self, scope: &'b mut Scope) -> Code<'b> {
-        Code { scope, index: self.index, target: self.target, known: Rc::clone(&self.known) }
+        Code { scope, index: self.index, device: self.device, known: Rc::clone(&self.known) }
     }
 
     pub fn when(&mut self, cond: Variable, then: impl FnOnce(&mut Code)) {

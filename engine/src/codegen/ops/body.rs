@@ -68,7 +68,7 @@ impl BodyCode<'_> {
             }
             FusedOp::Coord(access) => {
                 let element = element(code, access, point);
-                let value = code.cast(code.target.register(inst.dtype), element.index);
+                let value = code.cast(code.device.register(inst.dtype), element.index);
                 element.filled(code, inst.dtype, value)
             }
             FusedOp::Random { stream, step, iteration, access } => {
@@ -112,7 +112,7 @@ impl BodyCode<'_> {
     /// Whether a division has its divisor in common with others of its row.
     fn has_shared_divisor(&self, code: &Code, inst: &FusedInst, divisor: Reg) -> bool {
         let divisor = &self.body.insts[divisor];
-        let is_single = [inst, divisor].map(|inst| code.target.register(inst.dtype)) == [F32, F32];
+        let is_single = [inst, divisor].map(|inst| code.device.register(inst.dtype)) == [F32, F32];
         is_single && inst.class == Class::Element && divisor.class != Class::Element
     }
 
@@ -123,8 +123,8 @@ impl BodyCode<'_> {
             FusedOp::Scalar(Scalar::Cast(DType::F16 | DType::BF16), args) => {
                 let source = &self.body.insts[args[0]];
                 // Where elements lie packed, the bits of a rounded one are taken as they are.
-                let is_wide = code.target.lanes(inst.dtype) == 1
-                    && code.target.register(source.dtype) == F32
+                let is_wide = code.device.lanes(inst.dtype) == 1
+                    && code.device.register(source.dtype) == F32
                     && source.class == inst.class;
                 if is_wide { args[0] } else { value }
             }
@@ -147,7 +147,7 @@ impl BodyCode<'_> {
     ) -> Variable {
         let inst = &self.body.insts[reg];
         if self.buffers.is_empty(operand) {
-            let nothing = code.constant(code.target.register(inst.dtype), 0.0);
+            let nothing = code.constant(code.device.register(inst.dtype), 0.0);
             return element(code, access, point).filled(code, inst.dtype, nothing);
         }
         let element = self.indexed(code, access, index, point);
@@ -172,7 +172,7 @@ impl BodyCode<'_> {
             matches!(source.op, FusedOp::Scalar(Scalar::Cast(_), _)) && source.dtype == inst.dtype;
         match inst.dtype {
             _ if self.keeps_bits(value) => register,
-            DType::BF16 if is_rounded && code.target.lanes(inst.dtype) > 1 => high_half(code, register),
+            DType::BF16 if is_rounded && code.device.lanes(inst.dtype) > 1 => high_half(code, register),
             dtype => narrowed(code, dtype, register),
         }
     }

@@ -22,7 +22,7 @@ pub fn unary(code: &mut Code, body: &FusedBody, reg: Reg, x: Variable) -> Option
     let inst = &body.insts[reg];
     let FusedOp::Scalar(Scalar::Unary(op), args) = &inst.op else { return None };
     let is_element = inst.class == Class::Element && inst.dtype == DType::F32;
-    if !is_element || !code.target.has_fast_math {
+    if !is_element || !code.device.has_fast_math {
         return None;
     }
     match op {
@@ -41,9 +41,9 @@ pub fn unary(code: &mut Code, body: &FusedBody, reg: Reg, x: Variable) -> Option
 }
 
 fn exp(code: &mut Code, x: Variable) -> Variable {
-    if !code.target.has_exact_functions {
+    if !code.device.has_exact_functions {
         let power = code.un(Arithmetic::Exp, x);
-        if code.target.exp_keeps_nan {
+        if code.device.exp_keeps_nan {
             return power;
         }
         let is_nan = code.is_nan(x);
@@ -55,7 +55,7 @@ fn exp(code: &mut Code, x: Variable) -> Variable {
 }
 
 fn by_log2(code: &mut Code, x: Variable) -> Variable {
-    if !code.target.has_exact_functions {
+    if !code.device.has_exact_functions {
         return code.un(Arithmetic::Log, x);
     }
     let log = code.call(Intrinsic::Log2, &[x]);

@@ -203,7 +203,7 @@ fn half_sign(code: &mut Code, bits: Variable) -> Variable {
 }
 
 fn from_half(code: &mut Code, bits: Variable) -> Variable {
-    if code.target.reads_halves {
+    if code.device.reads_halves {
         return code.first_half(bits);
     }
     let [size_mask, mantissa_mask, sign_mask] = [0x7FFF, 0x3FF, 0x8000].map(|word| code.int(U32, word));
@@ -231,7 +231,7 @@ fn from_half(code: &mut Code, bits: Variable) -> Variable {
 }
 
 fn to_half(code: &mut Code, x: Variable) -> Variable {
-    if code.target.writes_halves {
+    if code.device.writes_halves {
         let bits = code.as_half(x);
         // A compiler may take a number that is made a half and a number again for the number itself.
         let mask = code.int(U32, 0xFFFF);

@@ -2,7 +2,7 @@
 
 use crate::codegen::ir::builder::{Code, F32, F64, U32, U64};
 use crate::codegen::ops::scalar::{Extreme, extremum, int_range, within_type};
-use crate::codegen::target::Target;
+use crate::codegen::types::carried_type;
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};
 
@@ -25,7 +25,7 @@ pub struct State {
 impl State {
     /// Neutral; for an index reduction a position behind all others.
     pub fn identity(code: &mut Code, monoid: Monoid, dtype: DType) -> State {
-        let elem = Target::carried(dtype);
+        let elem = carried_type(dtype);
         let lowest = |code: &mut Code| match elem {
             F32 | F64 => code.float(elem, f64::NEG_INFINITY),
             _ => code.int(elem, int_range(dtype).0 as i64),
@@ -49,7 +49,7 @@ impl State {
     }
 
     pub fn of(code: &mut Code, monoid: Monoid, dtype: DType, value: Variable, position: Variable) -> State {
-        let mut parts = vec![code.cast(Target::carried(dtype), value)];
+        let mut parts = vec![code.cast(carried_type(dtype), value)];
         if monoid.is_index() {
             parts.push(code.cast(U32, position));
         }
@@ -102,9 +102,9 @@ impl State {
 
     pub fn result(&self, code: &mut Code, dtype: DType) -> Variable {
         match self.monoid.is_index() {
-            true => code.cast(code.target.register(dtype), self.parts[1]),
+            true => code.cast(code.device.register(dtype), self.parts[1]),
             false => {
-                let value = code.cast(code.target.register(dtype), self.parts[0]);
+                let value = code.cast(code.device.register(dtype), self.parts[0]);
                 within_type(code, dtype, value)
             }
         }
@@ -114,7 +114,7 @@ impl State {
 /// Whether an extreme of many is cheaper without NaN, which is looked for by bits.
 pub fn knows_nan_by_bits(code: &Code, monoid: Monoid, state: &State) -> bool {
     let is_extreme = !matches!(monoid, Monoid::Sum | Monoid::Prod);
-    is_extreme && !code.target.has_exact_functions && state.parts[0].elem_type() == F32
+    is_extreme && !code.device.has_exact_functions && state.parts[0].elem_type() == F32
 }
 
 /// Whether `new` beats `old`: NaN beats all numbers, and among equals the first wins.
@@ -156,7 +156,7 @@ pub struct Wanted {
 impl Wanted {
     /// Prepares to look for it.
     pub fn new(code: &mut Code, number: Variable) -> Wanted {
-        let by_bits = !code.target.has_exact_functions && number.elem_type() == F32;
+        let by_bits = !code.device.has_exact_functions && number.elem_type() == F32;
         let above = by_bits.then(|| {
             let is_nan = code.is_nan(number);
             let [infinity, all] = [INFINITY_BITS, 0xFFFF_FFFF].map(|word| code.int(U32, word));

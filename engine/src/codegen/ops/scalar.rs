@@ -20,22 +20,22 @@ pub fn widened(code: &mut Code, dtype: DType, x: Variable) -> Variable {
             let zero = code.int(x.elem_type(), 0);
             code.cmp(Comparison::NotEqual, x, zero)
         }
-        _ if code.target.lanes(dtype) > 1 => packed_types::widened(code, dtype, x),
-        _ => code.cast(code.target.register(dtype), x),
+        _ if code.device.lanes(dtype) > 1 => packed_types::widened(code, dtype, x),
+        _ => code.cast(code.device.register(dtype), x),
     }
 }
 
 /// From a register to memory.
 pub fn narrowed(code: &mut Code, dtype: DType, x: Variable) -> Variable {
-    if code.target.lanes(dtype) > 1 {
+    if code.device.lanes(dtype) > 1 {
         return packed_types::narrowed(code, dtype, x);
     }
-    code.cast(code.target.memory(dtype), x)
+    code.cast(code.device.memory(dtype), x)
 }
 
 /// A literal in a register.
 pub fn literal(code: &mut Code, dtype: DType, value: Literal) -> Variable {
-    match code.target.register(dtype) {
+    match code.device.register(dtype) {
         elem @ ElemType::Float(_) => code.float(elem, value.as_f64()),
         ElemType::Bool => code.bool(value.as_f64() != 0.0),
         elem => code.int(elem, value.as_i64()),
@@ -60,7 +60,7 @@ pub fn scalar(
             code.bin(Arithmetic::Add, product, c)
         }
         (Scalar::Cast(_), &[x]) => cast(code, x, from, to),
-        (Scalar::Foreign(foreign), args) => foreign_call(code, foreign, args, code.target.register(to)),
+        (Scalar::Foreign(foreign), args) => foreign_call(code, foreign, args, code.device.register(to)),
         (other, args) => crate::bug!("`{}` does not take {} operands", other.name(), args.len()),
     };
     Ok(within_type(code, to, value))
@@ -95,7 +95,7 @@ fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, CodegenErr
         Unary::Abs => code.un(Arithmetic::Abs, x),
         Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round if !float => x,
         _ if !float => return Err(unsupported(op.name(), x)),
-        _ if !code.target.has_exact_functions && functions::has(op) => functions::unary(code, op, x),
+        _ if !code.device.has_exact_functions && functions::has(op) => functions::unary(code, op, x),
         Unary::Exp => code.un(Arithmetic::Exp, x),
         Unary::Expm1 => expm1(code, x),
         Unary::Log => code.un(Arithmetic::Log, x),
@@ -110,7 +110,7 @@ fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, CodegenErr
         Unary::Floor => code.un(Arithmetic::Floor, x),
         Unary::Ceil => code.un(Arithmetic::Ceil, x),
         Unary::Trunc => code.un(Arithmetic::Trunc, x),
-        Unary::Round if elem == F64 && !code.target.has_exact_functions => doubles::round(code, x),
+        Unary::Round if elem == F64 && !code.device.has_exact_functions => doubles::round(code, x),
         Unary::Round => code.un(Arithmetic::Round, x),
         Unary::Not => return Err(unsupported(op.name(), x)),
     })
@@ -167,19 +167,19 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         _ if bool => return Err(unsupported(op.name(), a)),
         Binary::Add => code.bin(Arithmetic::Add, a, b),
         Binary::Sub => code.bin(Arithmetic::Sub, a, b),
-        Binary::Mul if is_zero(b) && !code.target.has_exact_functions => division::times_zero(code, a, b),
-        Binary::Mul if is_zero(a) && !code.target.has_exact_functions => division::times_zero(code, b, a),
+        Binary::Mul if is_zero(b) && !code.device.has_exact_functions => division::times_zero(code, a, b),
+        Binary::Mul if is_zero(a) && !code.device.has_exact_functions => division::times_zero(code, b, a),
         Binary::Mul => code.bin(Arithmetic::Mul, a, b),
-        Binary::Div if is_zero(b) && !code.target.has_exact_functions => division::over_zero(code, a, b),
-        Binary::Div if a.elem_type() == F32 && !code.target.has_exact_functions => {
+        Binary::Div if is_zero(b) && !code.device.has_exact_functions => division::over_zero(code, a, b),
+        Binary::Div if a.elem_type() == F32 && !code.device.has_exact_functions => {
             division::quotient(code, a, b)
         }
         Binary::Div => code.bin(Arithmetic::Div, a, b),
         Binary::Rem if float => division::remainder(code, a, b),
-        Binary::Rem if is_signed(a) && !code.target.has_exact_functions => integers::remainder(code, a, b),
+        Binary::Rem if is_signed(a) && !code.device.has_exact_functions => integers::remainder(code, a, b),
         // CubeCL's `Modulo` is C's `%`: the sign of a.
         Binary::Rem => code.bin(Arithmetic::Modulo, a, b),
-        Binary::Pow if float && !code.target.has_exact_functions => functions::pow(code, a, b),
+        Binary::Pow if float && !code.device.has_exact_functions => functions::pow(code, a, b),
         Binary::Pow if float => code.bin(Arithmetic::Powf, a, b),
         Binary::Max => extremum(code, Extreme::Largest, a, b),
         Binary::Min => extremum(code, Extreme::Smallest, a, b),
@@ -198,7 +198,7 @@ fn is_signed(x: Variable) -> bool {
 
 /// a ≠ b, also if either is NaN, which a language may take for equal.
 fn not_equal(code: &mut Code, a: Variable, b: Variable) -> Variable {
-    if !is_float(a) || code.target.has_exact_functions {
+    if !is_float(a) || code.device.has_exact_functions {
         return code.cmp(Comparison::NotEqual, a, b);
     }
     let is_equal = code.cmp(Comparison::Equal, a, b);
@@ -232,7 +232,7 @@ pub fn extremum(code: &mut Code, which: Extreme, a: Variable, b: Variable) -> Va
             Extreme::Smallest => code.bin(Arithmetic::Min, a, b),
         };
     }
-    if code.target.has_extremes && a.elem_type() == F32 {
+    if code.device.has_extremes && a.elem_type() == F32 {
         return match which {
             Extreme::Largest => code.call(Intrinsic::Largest, &[a, b]),
             Extreme::Smallest => code.call(Intrinsic::Smallest, &[a, b]),
@@ -248,7 +248,7 @@ pub fn extremum(code: &mut Code, which: Extreme, a: Variable, b: Variable) -> Va
         is_b = code.or(is_b, is_nan);
     }
     let value = code.select(is_b, b, a);
-    if code.target.has_exact_functions {
+    if code.device.has_exact_functions {
         return value;
     }
     // The device's compiler may take this for its own function: NaN is kept by its bits.
@@ -291,7 +291,7 @@ fn is_zero(x: Variable) -> bool {
 
 /// Float to integer truncates and saturates, NaN becomes 0; to bool is `x ≠ 0`; the rest is as in C++.
 fn cast(code: &mut Code, x: Variable, from: DType, to: DType) -> Variable {
-    let (source, target) = (code.target.register(from), code.target.register(to));
+    let (source, device) = (code.device.register(from), code.device.register(to));
     match (from, to) {
         (_, DType::Bool) if from != DType::Bool => {
             let zero = code.constant(source, 0.0);
@@ -300,28 +300,28 @@ fn cast(code: &mut Code, x: Variable, from: DType, to: DType) -> Variable {
         (_, DType::F16) if from != DType::F16 => rounded(code, x, DType::F16),
         (_, DType::BF16) if from != DType::BF16 => rounded(code, x, DType::BF16),
         _ if from.is_float() && to.is_int() => saturated(code, x, to),
-        _ => code.cast(target, x),
+        _ => code.cast(device, x),
     }
 }
 
 fn rounded(code: &mut Code, x: Variable, to: DType) -> Variable {
     let single = code.cast(F32, x);
-    if code.target.lanes(to) > 1 {
+    if code.device.lanes(to) > 1 {
         let bits = packed_types::narrowed(code, to, single);
         return packed_types::widened(code, to, bits);
     }
-    let half = code.target.memory(to);
+    let half = code.device.memory(to);
     let half = code.cast(half, single);
     code.cast(F32, half)
 }
 
 fn saturated(code: &mut Code, x: Variable, to: DType) -> Variable {
-    let (source, target) = (x.elem_type(), code.target.register(to));
+    let (source, device) = (x.elem_type(), code.device.register(to));
     let (low, high) = int_range(to);
     // Both bounds are powers of two or 0, so they are exact in every float type.
     let first_above = code.float(source, (high + 1) as f64);
     let lowest = code.float(source, low as f64);
-    let [minimum, maximum, zero] = [low, high, 0].map(|value| code.int(target, value as i64));
+    let [minimum, maximum, zero] = [low, high, 0].map(|value| code.int(device, value as i64));
     let is_above = code.cmp(Comparison::GreaterEqual, x, first_above);
     let is_below = code.cmp(Comparison::LowerEqual, x, lowest);
     let is_nan = code.is_nan(x);
@@ -330,7 +330,7 @@ fn saturated(code: &mut Code, x: Variable, to: DType) -> Variable {
     // The conversion of what is out of range is undefined: convert 0 instead.
     let nothing = code.float(source, 0.0);
     let safe = code.select(is_outside, nothing, x);
-    let inside = code.cast(target, safe);
+    let inside = code.cast(device, safe);
     let inside = code.select(is_below, minimum, inside);
     let inside = code.select(is_above, maximum, inside);
     code.select(is_nan, zero, inside)

@@ -19,7 +19,7 @@ use crate::codegen::kernel::{Argument, KernelSpec};
 use crate::codegen::render::ordered::{
     with_declarations_in_order, with_shared_in_order, with_vectors_in_order,
 };
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::Kernel;
 use cubecl_core::prelude::{ExecutionMode, KernelMetadata};
 use cubecl_cpp::cuda::{CudaDialect, mma::CudaWmmaCompiler};
@@ -33,7 +33,7 @@ use std::sync::{Mutex, PoisonError};
 /// # Errors
 /// If it computes something that CUDA C++ through CubeCL cannot.
 pub fn cuda_sources(kernel: &Kernel) -> Result<Vec<KernelSource>, CodegenError> {
-    KernelSpec::launches(kernel, Target::CUDA)?.iter().map(KernelSpec::cuda_source).collect()
+    KernelSpec::launches(kernel, DeviceModel::H200)?.iter().map(KernelSpec::cuda_source).collect()
 }
 
 type CudaCompiler = CppCompiler<CudaDialect<CudaWmmaCompiler>>;

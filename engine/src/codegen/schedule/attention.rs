@@ -16,7 +16,7 @@ use crate::codegen::schedule::map::at_point;
 use crate::codegen::schedule::row_emit::row_by;
 use crate::codegen::schedule::row_exchange::{SharedWords, n_shared_words};
 use crate::codegen::schedule::row_plan::RowPlan;
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, AttentionBody, Class, FusedBody, FusedInst, FusedOp, Kernel, MAX_DEPTH, Reg, Source,
 };
@@ -36,13 +36,13 @@ const WORDS_BESIDE_SCORES: usize = (1 + PLANES) * MAX_DEPTH + 512;
 
 /// The most keys of a query, whose scores lie in the memory of a block beside what else has to; none where threads cannot
 /// exchange values.
-pub fn most_keys(target: &Target) -> usize {
-    if target.plane == 1 { 0 } else { (target.shared_bytes / 4).saturating_sub(WORDS_BESIDE_SCORES) }
+pub fn most_keys(device: &DeviceModel) -> usize {
+    if device.plane == 1 { 0 } else { (device.shared_bytes / 4).saturating_sub(WORDS_BESIDE_SCORES) }
 }
 
 /// Threads of a block.
-fn threads(target: Target) -> usize {
-    PLANES * target.plane
+fn threads(device: DeviceModel) -> usize {
+    PLANES * device.plane
 }
 
 /// What is attended to.
@@ -79,7 +79,11 @@ fn scores(kernel: &Kernel) -> usize {
 ///
 /// # Errors
 /// If a block has not the memory for it, or if it is in double precision.
-pub fn launch(kernel: &Kernel, body: &AttentionBody, target: Target) -> Result<KernelSpec, CodegenError> {
+pub fn launch(
+    kernel: &Kernel,
+    body: &AttentionBody,
+    device: DeviceModel,
+) -> Result<KernelSpec, CodegenError> {
     let AttentionBody { m, n, k, width, .. } = *body;
     let form = AttentionByBlock {
         m,
@@ -94,11 +98,11 @@ pub fn launch(kernel: &Kernel, body: &AttentionBody, target: Target) -> Result<K
     let scores_body = over_scores(body, scores(kernel));
     // Indices of 64 bits are numbers like others: they stay in registers.
     let is_double = body.tiles().iter().any(|part| part.insts.iter().any(|inst| inst.dtype == DType::F64));
-    let has_room = 4 * form.layout(&scores_body, target).n_words <= target.shared_bytes && width <= MAX_DEPTH;
-    if is_double || !has_room || target.plane == 1 {
+    let has_room = 4 * form.layout(&scores_body, device).n_words <= device.shared_bytes && width <= MAX_DEPTH;
+    if is_double || !has_room || device.plane == 1 {
         return Err(CodegenError::Attend);
     }
-    Ok(KernelSpec::new(scores_body, form, OperandForm::of(kernel)).on(target))
+    Ok(KernelSpec::new(scores_body, form, OperandForm::of(kernel)).on(device))
 }
 
 /// Reads scores from where they are, and writes weights over them.
@@ -147,18 +151,18 @@ impl AttentionByBlock {
         }
     }
 
-    fn layout(&self, rows: &FusedBody, target: Target) -> Layout {
+    fn layout(&self, rows: &FusedBody, device: DeviceModel) -> Layout {
         let query = self.n.next_multiple_of(ALIGNED);
         let sums = (query + self.k).next_multiple_of(ALIGNED);
         let exchange = (sums + PLANES * self.width).next_multiple_of(ALIGNED);
-        let n_exchanged = n_shared_words(rows, self.plan(target), target).map_or(0, |(_, n_words)| n_words);
+        let n_exchanged = n_shared_words(rows, self.plan(device), device).map_or(0, |(_, n_words)| n_words);
         Layout { query, sums, exchange, n_words: exchange + n_exchanged }
     }
 
-    fn plan(&self, target: Target) -> RowPlan {
-        let n_each = self.n.div_ceil(threads(target));
+    fn plan(&self, device: DeviceModel) -> RowPlan {
+        let n_each = self.n.div_ceil(threads(device));
         let groups = (n_each <= MOST_HELD).then_some(n_each);
-        RowPlan { threads: threads(target), rows: 1, width: 1, groups, is_across: false }
+        RowPlan { threads: threads(device), rows: 1, width: 1, groups, is_across: false }
     }
 }
 
@@ -168,7 +172,7 @@ impl Schedule for AttentionByBlock {
     }
 
     fn threads(&self, kernel: &KernelSpec) -> usize {
-        threads(kernel.target())
+        threads(kernel.device())
     }
 
     fn blocks(&self, _: &KernelSpec, n_rows: usize) -> usize {
@@ -195,13 +199,13 @@ impl Schedule for AttentionByBlock {
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let (rows, buffers, n_rows) = (&kernel.kernel.body, kernel.buffers, kernel.points());
-        let target = code.target;
-        let layout = self.layout(rows, target);
+        let device = code.device;
+        let layout = self.layout(rows, device);
         let words = code.shared(U32, layout.n_words);
         let unit = code.builtin(Builtin::UnitPosX);
         let cube = code.builtin(Builtin::CubePos);
         // Past the last row, its work is done once more and not written.
-        let is_row = (!target.has_exact_grid).then(|| code.less(cube, n_rows));
+        let is_row = (!device.has_exact_grid).then(|| code.less(cube, n_rows));
         let row = is_row.map_or(cube, |is_row| {
             let nowhere = code.at(0);
             code.select(is_row, cube, nowhere)
@@ -212,8 +216,8 @@ impl Schedule for AttentionByBlock {
             layout,
             memory: &memory,
             unit,
-            plane: code.divided(unit, target.plane),
-            lane: code.modulo(unit, target.plane),
+            plane: code.divided(unit, device.plane),
+            lane: code.modulo(unit, device.plane),
             row,
             matrix: code.divided(row, self.m),
         };
@@ -222,7 +226,7 @@ impl Schedule for AttentionByBlock {
         block.score(code)?;
         code.sync();
         let shared = SharedWords { array: words, start: block.layout.exchange };
-        row_by(code, block.body(rows), self.plan(target), Some(shared), n_rows)?;
+        row_by(code, block.body(rows), self.plan(device), Some(shared), n_rows)?;
         code.sync();
         block.weigh(code)?;
         code.sync();
@@ -302,7 +306,7 @@ impl<'k> Block<'k> {
     fn load_query(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { k, query, .. } = self.form;
         let row = self.row_of(code, query, self.row)?;
-        self.each(code, self.unit, *k, threads(code.target), |code, column| {
+        self.each(code, self.unit, *k, threads(code.device), |code, column| {
             let value = self.elements(code, query, (self.row, &row), column, 1)?[0];
             let start = code.at(self.layout.query as i64);
             let place = code.add_at(start, column);
@@ -315,7 +319,7 @@ impl<'k> Block<'k> {
     fn score(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { k, key, .. } = self.form;
         let width = vector_group::width(&key.body, *k);
-        let plane = code.target.plane;
+        let plane = code.device.plane;
         self.each_of_plane(code, |code, items| {
             let zero = code.float(F32, 0.0);
             let sums: Vec<Variable> = items.iter().map(|_| code.mutable(zero)).collect();
@@ -353,7 +357,7 @@ impl<'k> Block<'k> {
         let AttentionByBlock { width: n_columns, value, .. } = self.form;
         let width = vector_group::width(&value.body, *n_columns);
         let first = code.scaled(self.lane, width as i64);
-        let plane = code.target.plane;
+        let plane = code.device.plane;
         let columns: Vec<Variable> = (0..n_columns.div_ceil(plane * width))
             .map(|round| {
                 let offset = code.at((round * plane * width) as i64);
@@ -408,7 +412,7 @@ impl<'k> Block<'k> {
     fn finish(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { width, end, .. } = self.form;
         let body = self.body(end);
-        self.each(code, self.unit, *width, threads(code.target), |code, column| {
+        self.each(code, self.unit, *width, threads(code.device), |code, column| {
             let start = code.at(self.layout.sums as i64);
             let first = code.add_at(start, column);
             let mut total = self.memory.word(code, first);
@@ -462,7 +466,7 @@ impl<'k> Block<'k> {
         let value = |registers: &Registers| {
             let value = registers[source.value].unwrap_or_else(|| crate::bug!("a source without its value"));
             // What nothing is computed of was left as it lies in memory.
-            let is_wide = value.elem_type() == code.target.register(dtype);
+            let is_wide = value.elem_type() == code.device.register(dtype);
             let value = if is_wide { value } else { widened(code, dtype, value) };
             code.cast(F32, value)
         };

@@ -4,17 +4,21 @@ use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
 use crate::codegen::kernel::{KernelCode, KernelSpec, LARGEST_NARROW, OperandForm, Schedule};
 use crate::codegen::schedule::unpack::Copies;
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::Kernel;
 use crate::op::gpu::{CustomLaunch, GpuArgument, GpuArguments, View};
 use crate::op::{GpuForm, KernelCall};
 
 /// The launches that an op brings along.
-pub fn launches(kernel: &Kernel, call: &KernelCall, target: Target) -> Result<Vec<KernelSpec>, CodegenError> {
+pub fn launches(
+    kernel: &Kernel,
+    call: &KernelCall,
+    device: DeviceModel,
+) -> Result<Vec<KernelSpec>, CodegenError> {
     let name = &call.call.form.name;
     let ready = match &call.form().gpu {
         GpuForm::None { why } => return Err(CodegenError::Opaque { op: name.clone(), why }),
-        GpuForm::Launches(make_ready) => make_ready(call, &target.limits()),
+        GpuForm::Launches(make_ready) => make_ready(call, &device),
     };
     let forms = OperandForm::of(kernel);
     let viewed = |operand: usize, view: View| {
@@ -23,8 +27,8 @@ pub fn launches(kernel: &Kernel, call: &KernelCall, target: Target) -> Result<Ve
         OperandForm { as_bits, is_wide: is_wide || forms[operand].is_wide, ..forms[operand] }
     };
     let counts: Vec<usize> = kernel.operands.iter().map(|operand| operand.ty.numel()).collect();
-    let mut copies = Copies::new(&forms, &counts, target, ready.workspace_bytes);
-    let mut seen = |operand: usize, view: View| match target.lanes(forms[operand].dtype) {
+    let mut copies = Copies::new(&forms, &counts, device, ready.workspace_bytes);
+    let mut seen = |operand: usize, view: View| match device.lanes(forms[operand].dtype) {
         1 => viewed(operand, view),
         _ if view == View::Stored => forms[operand],
         _ => copies.of(operand, view),
@@ -38,7 +42,7 @@ pub fn launches(kernel: &Kernel, call: &KernelCall, target: Target) -> Result<Ve
         });
         let identity = format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
         let schedule = Custom(CustomLaunch { identity, launch: launch.clone() });
-        KernelSpec::without_body(schedule, operands.collect()).on(target)
+        KernelSpec::without_body(schedule, operands.collect()).on(device)
     });
     let own: Vec<KernelSpec> = fused.collect();
     Ok(copies.before().into_iter().chain(own).chain(copies.after()).collect())
@@ -76,9 +80,9 @@ impl Schedule for Custom {
     /// All threads read the same error flag, so no thread waits at a barrier for one that has left.
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         kernel.in_grid(code, |code| {
-            let (index, target) = (code.index, code.target);
+            let (index, device) = (code.index, code.device);
             let (buffers, scalars) = (kernel.buffers.operands.clone(), kernel.scalars.to_vec());
-            let arguments = GpuArguments { buffers, scalars, index, target };
+            let arguments = GpuArguments { buffers, scalars, index, device };
             kernel.buffers.unless_raised(code, |code| (self.0.launch.body)(code.scope, &arguments));
             Ok(())
         })

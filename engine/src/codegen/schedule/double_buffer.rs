@@ -14,7 +14,7 @@ use crate::codegen::schedule::row_code::RowCode;
 use crate::codegen::schedule::row_exchange::SharedWords;
 use crate::codegen::schedule::row_place::Place;
 use crate::codegen::schedule::row_plan::RowPlan;
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{Class, FusedBody, FusedOp, Reg};
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 
@@ -33,9 +33,9 @@ pub struct DoubleBuffer {
 
 impl DoubleBuffer {
     /// None if it cannot be, or does not pay: memory alone keeps a processor busy.
-    pub fn of(body: &FusedBody, plan: RowPlan, target: Target) -> Option<DoubleBuffer> {
+    pub fn of(body: &FusedBody, plan: RowPlan, device: DeviceModel) -> Option<DoubleBuffer> {
         let n_groups = plan.groups?;
-        let is_alone = plan.threads == target.most_threads && n_groups * plan.width >= FEWEST_HELD;
+        let is_alone = plan.threads == device.most_threads && n_groups * plan.width >= FEWEST_HELD;
         let n_points = body.domain.points(Class::Element);
         let same = vector_group::same(body, plan.width);
         let is_copied = |reg: &Reg| match &body.insts[*reg].op {
@@ -48,8 +48,8 @@ impl DoubleBuffer {
         };
         let loads: Vec<Reg> = (0..body.insts.len()).filter(is_copied).collect();
         let bytes = loads.len() * n_groups * plan.threads * COPY_BYTES;
-        let is_room = (1..=target.double_buffer_bytes).contains(&bytes);
-        (is_alone && is_room && is_compute_bound(body, target)).then_some(DoubleBuffer {
+        let is_room = (1..=device.double_buffer_bytes).contains(&bytes);
+        (is_alone && is_room && is_compute_bound(body, device)).then_some(DoubleBuffer {
             loads,
             plan,
             n_groups,
@@ -64,7 +64,7 @@ impl DoubleBuffer {
         shared: Option<SharedWords>,
         n_rows: Variable,
     ) -> Result<(), CodegenError> {
-        let elem = |reg: Reg| code.target.memory(body.body.insts[reg].dtype);
+        let elem = |reg: Reg| code.device.memory(body.body.insts[reg].dtype);
         let elems: Vec<_> = self.loads.iter().map(|&reg| elem(reg)).collect();
         let length = self.n_groups * self.plan.threads;
         let arrays: Vec<Variable> =

@@ -8,7 +8,7 @@ use crate::codegen::schedule::matmul_fold;
 use crate::codegen::schedule::matmul_point::{MatmulByPoint, ProductForm};
 use crate::codegen::schedule::row::Row;
 use crate::codegen::schedule::split_k;
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, MatmulBody, MatrixOperand, Reg,
 };
@@ -21,19 +21,23 @@ const LONGEST_ALONE: usize = 32;
 ///
 /// # Errors
 /// If its rows are folded by something that has no kernel.
-pub fn launches(kernel: &Kernel, body: &MatmulBody, target: Target) -> Result<Vec<KernelSpec>, CodegenError> {
-    let launches = match (&body.rows, split_k::splits(body, target).first()) {
-        (Some(rows), _) => matmul_fold::launches(kernel, body, rows, &target.limits())?,
+pub fn launches(
+    kernel: &Kernel,
+    body: &MatmulBody,
+    device: DeviceModel,
+) -> Result<Vec<KernelSpec>, CodegenError> {
+    let launches = match (&body.rows, split_k::splits(body, device).first()) {
+        (Some(rows), _) => matmul_fold::launches(kernel, body, rows, &device)?,
         (None, Some(&cut)) => split_k::launches(kernel, body, cut),
-        (None, None) => vec![own_product(kernel, body, target)],
+        (None, None) => vec![own_product(kernel, body, device)],
     };
     let launches = launches.into_iter().chain(KernelSpec::side_sums(kernel));
-    Ok(launches.map(|launch| launch.on(target)).collect())
+    Ok(launches.map(|launch| launch.on(device)).collect())
 }
 
 /// The product with its epilogue as one launch, without the sums beside it.
-fn own_product(kernel: &Kernel, body: &MatmulBody, target: Target) -> KernelSpec {
-    if let Some(cut) = split_k::splits(body, Target { has_library: true, ..target }).first()
+fn own_product(kernel: &Kernel, body: &MatmulBody, device: DeviceModel) -> KernelSpec {
+    if let Some(cut) = split_k::splits(body, device).first()
         && let Some(fused) = split_k::launches(kernel, body, *cut).pop()
     {
         return fused;
@@ -82,6 +86,6 @@ impl KernelSpec {
     /// # Panics
     /// If the kernel is no contraction.
     pub fn own_product(kernel: &Kernel) -> KernelSpec {
-        own_product(kernel, matmul_body(kernel), Target::CUDA)
+        own_product(kernel, matmul_body(kernel), DeviceModel::H200)
     }
 }

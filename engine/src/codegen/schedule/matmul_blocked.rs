@@ -9,7 +9,7 @@ use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::schedule::map::at_point;
 use crate::codegen::schedule::matmul_point::{ProductForm, multiplied_and_added};
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{FusedInst, FusedOp, MatrixOperand};
 use cubecl_core::ir::{Builtin, ElemType, Variable};
 
@@ -92,13 +92,13 @@ struct Tiling {
 }
 
 impl Tiling {
-    fn of(form: &ProductForm, each: [usize; 2], target: Target) -> Tiling {
-        let elem = target.register(form.dtype.accumulator());
+    fn of(form: &ProductForm, each: [usize; 2], device: DeviceModel) -> Tiling {
+        let elem = device.register(form.dtype.accumulator());
         let axes = [Axis::of(form.m, each[0], elem), Axis::of(form.n, each[1], elem)];
         // As many groups as there are threads, about.
         let depth = if each.into_iter().any(|each| each > MOST_EACH / 2) { DEPTH / 2 } else { DEPTH };
         let words = axes.iter().map(|axis| depth * axis.pitch() * axis.lanes).sum::<usize>();
-        Tiling { axes, depth, is_double: 2 * words * elem.size() <= target.shared_bytes }
+        Tiling { axes, depth, is_double: 2 * words * elem.size() <= device.shared_bytes }
     }
 
     fn n_slices(&self) -> usize {
@@ -203,8 +203,8 @@ impl<'k> Square<'k> {
     /// The tile of this block.
     fn new(code: &mut Code, matmul: &'k MatmulBlocked, n_points: Variable) -> Square<'k> {
         let form = &matmul.product;
-        let tiling = Tiling::of(form, matmul.each, code.target);
-        let elem = code.target.register(form.dtype.accumulator());
+        let tiling = Tiling::of(form, matmul.each, code.device);
+        let elem = code.device.register(form.dtype.accumulator());
         let unit = code.builtin(Builtin::UnitPosX);
         let cube = code.builtin(Builtin::CubePos);
         let [n_rows, n_columns] = tiling.axes.map(|axis| axis.n_tiles());

@@ -15,10 +15,10 @@ use crate::codegen::schedule::matmul_point::ProductForm;
 use crate::codegen::schedule::topk::{
     Filter, Memory, SelectForm, Worst, can_select, columns_of_piece, merge, pieces, select_by,
 };
+use crate::device_model::DeviceModel;
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowsBody};
 use crate::ir::DType;
 use crate::op::Selected;
-use crate::op::gpu::GpuLimits;
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 
 /// A fold of rows.
@@ -140,9 +140,9 @@ pub fn launches(
     kernel: &Kernel,
     body: &MatmulBody,
     rows: &RowsBody,
-    limits: &GpuLimits,
+    device: &DeviceModel,
 ) -> Result<Vec<KernelSpec>, CodegenError> {
-    let fold = Fold::new(kernel, body, rows, limits)?;
+    let fold = Fold::new(kernel, body, rows, device)?;
     let n_rows = body.batch * body.m;
     let [n_pieces, length] = pieces(n_rows, body.n, fold.select.round());
     let states = fold.states(n_rows * n_pieces);
@@ -176,7 +176,7 @@ impl KernelSpec {
         rows: &RowsBody,
         bytes: usize,
     ) -> Result<PanelFold, CodegenError> {
-        let fold = Fold::new(kernel, body, rows, &GpuLimits::CUDA)?;
+        let fold = Fold::new(kernel, body, rows, &DeviceModel::H200)?;
         let dtype = body.dtype.accumulator();
         let panels = panels([body.batch, body.m, body.n], bytes / dtype.size());
         let Some(&Panel { rows: [_, most_rows], columns: [_, most_columns], .. }) = panels.first() else {
@@ -232,7 +232,7 @@ impl PanelFold {
 /// A fold about to become launches.
 struct Fold<'k> {
     kernel: &'k Kernel,
-    limits: GpuLimits,
+    device: DeviceModel,
     select: SelectForm,
     value: Reg,
     accumulator: DType,
@@ -244,9 +244,9 @@ impl<'k> Fold<'k> {
         kernel: &'k Kernel,
         body: &MatmulBody,
         rows: &RowsBody,
-        limits: &GpuLimits,
+        device: &DeviceModel,
     ) -> Result<Fold<'k>, CodegenError> {
-        let selection = rows.consumer.selection().filter(|selection| can_select(selection, limits));
+        let selection = rows.consumer.selection().filter(|selection| can_select(selection, device));
         let selection = selection.ok_or(CodegenError::Fold)?;
         let insts = &body.epilogue.insts;
         if insts.iter().any(|inst| matches!(inst.op, FusedOp::Store { .. })) {
@@ -259,8 +259,8 @@ impl<'k> Fold<'k> {
         let results = selection.results.iter().zip(&rows.results);
         Ok(Fold {
             kernel,
-            limits: *limits,
-            select: SelectForm::new(selection.k, selection.order, body.n, body.n, limits),
+            device: *device,
+            select: SelectForm::new(selection.k, selection.order, body.n, body.n, device),
             value: folded.unwrap_or_else(|| crate::bug!("`{}` folds nothing", kernel.name)),
             accumulator: body.dtype.accumulator(),
             results: results.map(|(&what, &to)| (what, to, kernel.operands[to].ty.dtype)).collect(),
@@ -291,7 +291,7 @@ impl<'k> Fold<'k> {
     fn merge(&self, n_rows: usize, n_pieces: usize) -> KernelSpec {
         let (k, order) = self.select.selected();
         let form = MatmulFold {
-            select: SelectForm::merge(k, order, n_pieces, &self.limits),
+            select: SelectForm::merge(k, order, n_pieces, &self.device),
             value: None,
             states: Some(self.kernel.operands.len()),
             n_rows,

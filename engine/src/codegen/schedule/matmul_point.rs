@@ -41,7 +41,7 @@ impl ProductForm {
     /// The same at a column of a row; rows are counted through all matrices.
     pub fn in_row(&self, code: &mut Code, buffers: &Buffers, row: Variable, column: Variable) -> Variable {
         let (batch, row) = (code.divided(row, self.m), code.modulo(row, self.m));
-        let elem = code.target.register(self.dtype.accumulator());
+        let elem = code.device.register(self.dtype.accumulator());
         let zero = code.constant(elem, 0.0);
         let total = code.mutable(zero);
         let lhs = first(code, &self.lhs, [(batch, self.lhs.batch), (row, self.lhs.row)]);
@@ -68,7 +68,7 @@ impl ProductForm {
         let index = code.add_at(first, along);
         let stored = buffers.load(code, matrix.operand, index);
         let value = widened(code, self.dtype, stored);
-        code.cast(code.target.register(self.dtype.accumulator()), value)
+        code.cast(code.device.register(self.dtype.accumulator()), value)
     }
 }
 

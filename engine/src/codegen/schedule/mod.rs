@@ -29,7 +29,7 @@ pub mod unpack;
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::kernel::{KernelSpec, OperandForm};
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{Kernel, KernelBody};
 use map::Map;
 use row::Row;
@@ -38,18 +38,18 @@ impl KernelSpec {
     /// The launches that make up a kernel, in their order, where no library takes part.
     ///
     /// # Errors
-    /// If the target has no kernel for it.
-    pub fn launches(kernel: &Kernel, target: Target) -> Result<Vec<KernelSpec>, CodegenError> {
+    /// If the device has no kernel for it.
+    pub fn launches(kernel: &Kernel, device: DeviceModel) -> Result<Vec<KernelSpec>, CodegenError> {
         let operands = || OperandForm::of(kernel);
         Ok(match &kernel.body {
-            KernelBody::Map(body) => vec![KernelSpec::new(body.clone(), Map, operands()).on(target)],
-            KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands()).on(target)],
-            KernelBody::Segmented { tile, segments } => segmented::launches(kernel, tile, segments, target),
-            KernelBody::Attention(body) => vec![attention::launch(kernel, body, target)?],
-            KernelBody::Matmul(body) => matmul::launches(kernel, body, target)?,
-            KernelBody::Scatter(body) => scatter::launches(kernel, body, target),
-            KernelBody::Scan { monoid, domain } => vec![scan::launch(kernel, *monoid, *domain).on(target)],
-            KernelBody::Opaque(body) => custom_kernel::launches(kernel, &body.call, target)?,
+            KernelBody::Map(body) => vec![KernelSpec::new(body.clone(), Map, operands()).on(device)],
+            KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands()).on(device)],
+            KernelBody::Segmented { tile, segments } => segmented::launches(kernel, tile, segments, device),
+            KernelBody::Attention(body) => vec![attention::launch(kernel, body, device)?],
+            KernelBody::Matmul(body) => matmul::launches(kernel, body, device)?,
+            KernelBody::Scatter(body) => scatter::launches(kernel, body, device),
+            KernelBody::Scan { monoid, domain } => vec![scan::launch(kernel, *monoid, *domain).on(device)],
+            KernelBody::Opaque(body) => custom_kernel::launches(kernel, &body.call, device)?,
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
 use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule};
 use crate::codegen::schedule::topk::native;
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::op::gpu::{Shape, WORKSPACE_ALIGNMENT, put, put_last, sort};
 use cubecl_core as cubecl;
 use cubecl_core::ir::{Arithmetic, AtomicOp, Bitwise, Builtin, Comparison, Variable};
@@ -84,14 +84,14 @@ impl Sorted {
     }
 
     /// The launches, after that which writes the keys.
-    pub fn launches(&self, target: Target) -> Vec<KernelSpec> {
+    pub fn launches(&self, device: DeviceModel) -> Vec<KernelSpec> {
         let launch = |step: Step, cubes: usize, scalars: Vec<usize>, operands: Vec<OperandForm>| {
-            KernelSpec::without_body(RadixSort { step, blocks: cubes, scalars }, operands).on(target)
+            KernelSpec::without_body(RadixSort { step, blocks: cubes, scalars }, operands).on(device)
         };
         let n = self.n;
         if self.n_digits == 0 {
             let capacity = n.next_power_of_two().max(2 * LANES);
-            let threads = (capacity / 2).min(target.most_threads).min(THREADS);
+            let threads = (capacity / 2).min(device.most_threads).min(THREADS);
             let shape = Shape { capacity, is_wide: false, threads };
             let operands = vec![read(self.half(0)[0]), self.half(1)[0], self.half(1)[1]];
             return vec![launch(Step::Whole(shape), 1, vec![n], operands)];

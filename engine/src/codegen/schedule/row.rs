@@ -26,8 +26,8 @@ impl Schedule for Row {
 
     fn blocks(&self, kernel: &KernelSpec, n_rows: usize) -> usize {
         let plan = plan(kernel);
-        match DoubleBuffer::of(&kernel.body, plan, kernel.target()) {
-            Some(_) => n_rows.min(kernel.target().n_processors),
+        match DoubleBuffer::of(&kernel.body, plan, kernel.device()) {
+            Some(_) => n_rows.min(kernel.device().n_processors),
             None => n_rows.div_ceil(plan.rows),
         }
     }
@@ -42,14 +42,14 @@ impl Schedule for Row {
 
     /// Exact functions cost nothing where a kernel is memory-bound.
     fn allows_fast_math(&self, kernel: &KernelSpec) -> bool {
-        is_compute_bound(&kernel.body, kernel.target())
+        is_compute_bound(&kernel.body, kernel.device())
     }
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let (body, n_rows) = (kernel.body(), kernel.points());
-        let plan = RowPlan::of(body.body, code.target);
+        let plan = RowPlan::of(body.body, code.device);
         let shared = SharedWords::of(code, body.body, plan);
-        match DoubleBuffer::of(body.body, plan, code.target) {
+        match DoubleBuffer::of(body.body, plan, code.device) {
             Some(buffer) => buffer.rows(code, body, shared, n_rows),
             None => row_by(code, body, plan, shared, n_rows),
         }
@@ -57,5 +57,5 @@ impl Schedule for Row {
 }
 
 fn plan(kernel: &KernelSpec) -> RowPlan {
-    RowPlan::of(&kernel.body, kernel.target())
+    RowPlan::of(&kernel.body, kernel.device())
 }

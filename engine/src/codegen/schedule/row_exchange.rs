@@ -3,7 +3,9 @@
 use crate::codegen::ir::builder::Code;
 use crate::codegen::ops::reduction::{State, bits_type, butterfly, from_word, to_word};
 use crate::codegen::schedule::row_plan::RowPlan;
-use crate::codegen::target::{PLANE, Target};
+use crate::codegen::types::PLANE;
+use crate::codegen::types::carried_type;
+use crate::device_model::DeviceModel;
 use crate::fusion::{FusedBody, FusedOp};
 use cubecl_core::ir::{Bitwise, Builtin, Comparison, ElemType, Variable};
 
@@ -19,7 +21,7 @@ pub struct SharedWords {
 impl SharedWords {
     /// One array of words for all reductions: CubeCL declares several arrays in the order of a hash map.
     pub fn of(code: &mut Code, body: &FusedBody, plan: RowPlan) -> Option<SharedWords> {
-        let (word, length) = n_shared_words(body, plan, code.target)?;
+        let (word, length) = n_shared_words(body, plan, code.device)?;
         Some(SharedWords { array: code.shared(word, length), start: 0 })
     }
 }
@@ -40,7 +42,7 @@ impl Exchange {
         if self.plan.is_across {
             return self.across_planes(code, state);
         }
-        let width = code.target.plane;
+        let width = code.device.plane;
         if width == 1 {
             return self.by_memory(code, state);
         }
@@ -145,17 +147,17 @@ fn part_place(code: &mut Code, place: Variable, offset: usize) -> Variable {
 }
 
 /// The type of the words that threads of a row exchange, and how many; none if they need none.
-pub fn n_shared_words(body: &FusedBody, plan: RowPlan, target: Target) -> Option<(ElemType, usize)> {
+pub fn n_shared_words(body: &FusedBody, plan: RowPlan, device: DeviceModel) -> Option<(ElemType, usize)> {
     let n_places = match (plan.is_across, plan.threads) {
         (_, 1) => return None,
         (true, _) => plan.block_threads(),
-        (false, _) if target.plane == 1 => plan.block_threads(),
-        (false, threads) if threads <= target.plane => return None,
-        (false, _) => plan.block_threads() / target.plane,
+        (false, _) if device.plane == 1 => plan.block_threads(),
+        (false, threads) if threads <= device.plane => return None,
+        (false, _) => plan.block_threads() / device.plane,
     };
     let reduced = body.insts.iter().filter_map(|inst| match inst.op {
         FusedOp::Reduce { monoid, value } => {
-            Some((bits_type(Target::carried(body.insts[value].dtype)), 1 + monoid.is_index() as usize))
+            Some((bits_type(carried_type(body.insts[value].dtype)), 1 + monoid.is_index() as usize))
         }
         _ => None,
     });

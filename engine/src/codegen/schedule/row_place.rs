@@ -44,7 +44,7 @@ impl Place {
         let unit = code.builtin(Builtin::UnitPosX);
         let cube = code.builtin(Builtin::CubePos);
         let (lane, within) = lane_and_row(code, plan, unit);
-        let (row, is_row) = if plan.rows == 1 && code.target.has_exact_grid {
+        let (row, is_row) = if plan.rows == 1 && code.device.has_exact_grid {
             (cube, None)
         } else {
             let before = code.scaled(cube, plan.rows as i64);

@@ -7,7 +7,8 @@
 use crate::codegen::analysis::cost::cost;
 use crate::codegen::analysis::operands::operands;
 use crate::codegen::ops::vector_group;
-use crate::codegen::target::{PLANE, Target};
+use crate::codegen::types::PLANE;
+use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp};
 
 /// The longest row that is held in registers.
@@ -44,12 +45,12 @@ pub struct RowPlan {
 impl RowPlan {
     /// By the length of the row: up to a plane of threads for a short one, a block for a longer one. Neighbours read
     /// neighbours, so a plane goes across rows that are not contiguous.
-    pub fn of(body: &FusedBody, target: Target) -> RowPlan {
+    pub fn of(body: &FusedBody, device: DeviceModel) -> RowPlan {
         let Domain { row, inner, .. } = body.domain;
         if inner > 1 {
             let threads = row.div_ceil(MOST_COPIES).next_power_of_two();
             let width = if row < LONG_COLUMN { PLANE } else { NEIGHBOURS };
-            let threads = threads.min(target.most_threads / width).min(MOST_THREADS / width);
+            let threads = threads.min(device.most_threads / width).min(MOST_THREADS / width);
             let rows = if threads == 1 { 128 } else { width };
             let groups = (row <= MOST_COPIES * PLANE).then_some(row.div_ceil(threads));
             return RowPlan { threads, rows, width: 1, groups, is_across: true };
@@ -59,13 +60,13 @@ impl RowPlan {
         let copies = MOST_COPIES.max(VECTORS * width);
         let threads = match row {
             0..=256 => n_groups.div_ceil(groups_of_short(body, n_groups)).next_power_of_two().min(PLANE),
-            _ => row.div_ceil(copies).next_power_of_two().min(target.most_threads).min(target.row_threads),
+            _ => row.div_ceil(copies).next_power_of_two().min(device.most_threads).min(device.row_threads),
         };
-        let is_held = row <= LONGEST_HELD.min(MOST_HELD * target.most_threads)
-            && (row <= MOST_HELD * threads || !(is_read_once(body) || is_packed(body, target)));
+        let is_held = row <= LONGEST_HELD.min(MOST_HELD * device.most_threads)
+            && (row <= MOST_HELD * threads || !(is_read_once(body) || is_packed(body, device)));
         let groups = is_held.then_some(n_groups.div_ceil(threads));
         // A long row is a block's own: what its planes talk through belongs to one row.
-        let rows = if threads <= PLANE { rows_of_block(body, target, threads) } else { 1 };
+        let rows = if threads <= PLANE { rows_of_block(body, device, threads) } else { 1 };
         RowPlan { threads, rows, width, groups, is_across: false }
     }
 
@@ -77,9 +78,9 @@ impl RowPlan {
 
 /// Short rows of a block of 256 threads, or of fewer, a plane at least, if there are so few rows that processors would go
 /// without one: next to nothing but waiting for memory remains then, and each processor waits for less.
-fn rows_of_block(body: &FusedBody, target: Target, threads: usize) -> usize {
-    let share = body.domain.points(Class::Row).div_ceil(target.n_processors).next_power_of_two();
-    share.clamp(target.plane.max(PLANE) / threads, 256 / threads)
+fn rows_of_block(body: &FusedBody, device: DeviceModel, threads: usize) -> usize {
+    let share = body.domain.points(Class::Row).div_ceil(device.n_processors).next_power_of_two();
+    share.clamp(device.plane.max(PLANE) / threads, 256 / threads)
 }
 
 /// Whether nothing is computed of a row's elements once something of the whole row is known.
@@ -90,13 +91,13 @@ fn is_read_once(body: &FusedBody) -> bool {
 
 /// Whether what is read of a row's elements before anything of the whole row is known lies packed in memory, where it
 /// takes half of the registers' room or less, and nothing slow is computed of it, which each pass would compute again.
-fn is_packed(body: &FusedBody, target: Target) -> bool {
+fn is_packed(body: &FusedBody, device: DeviceModel) -> bool {
     let first = body.insts.iter().zip(passes(body)).filter(|&(_, pass)| pass == 0).map(|(inst, _)| inst);
     let elements: Vec<&FusedInst> = first.filter(|inst| inst.class == Class::Element).collect();
     let is_load = |inst: &FusedInst| matches!(inst.op, FusedOp::Load { .. });
     let is_cheap = |inst: &FusedInst| match is_load(inst) {
-        true => target.lanes(inst.dtype) > 1,
-        false => cost(inst, target) <= 1,
+        true => device.lanes(inst.dtype) > 1,
+        false => cost(inst, device) <= 1,
     };
     elements.iter().any(|inst| is_load(inst)) && elements.iter().all(|inst| is_cheap(inst))
 }

@@ -8,7 +8,7 @@ use crate::codegen::ops::reduction::{
     INFINITY_BITS, NOWHERE, State, Wanted, is_same, knows_nan_by_bits, size_bits,
 };
 use crate::codegen::schedule::row_code::RowCode;
-use crate::codegen::target::Target;
+use crate::codegen::types::carried_type;
 use crate::fusion::{FusedOp, Reg};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Comparison, Variable};
@@ -77,7 +77,7 @@ impl RowCode<'_> {
                 for (&position, registers) in held.positions.iter().zip(&held.registers).rev() {
                     let value =
                         registers[value].unwrap_or_else(|| crate::bug!("register {value} is not held"));
-                    let value = code.cast(Target::carried(dtype), value);
+                    let value = code.cast(carried_type(dtype), value);
                     let is_it = wanted.is(code, value);
                     let is_it = held.is_inside.map_or(is_it, |inside| code.and(is_it, inside));
                     let position = code.cast(U32, position);
@@ -93,7 +93,7 @@ impl RowCode<'_> {
 
     /// A state that keeps NaN where somebody needs it. One instruction may do both.
     fn as_needed(&self, code: &Code, reg: Reg, state: State) -> State {
-        let forgets_nan = !code.target.has_extremes
+        let forgets_nan = !code.device.has_extremes
             && state.parts[0].elem_type() == F32
             && may_forget_nan(self.body.body, reg);
         State { forgets_nan, ..state }

@@ -12,7 +12,7 @@ use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule};
 use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::reduction::{State, bits_type, from_word, to_word};
 use crate::codegen::ops::scalar::{narrowed, widened};
-use crate::codegen::target::Target;
+use crate::codegen::types::carried_type;
 use crate::fusion::{Class, Domain, FusedBody, Kernel};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, Variable};
@@ -81,7 +81,7 @@ impl Scan<'_> {
     fn emit(&self, code: &mut Code) {
         if !is_alone(self.domain) {
             let row = code.builtin(Builtin::CubePos);
-            if code.target.has_exact_grid {
+            if code.device.has_exact_grid {
                 return self.by_cube(code, row);
             }
             let is_row = code.less(row, self.n_rows);
@@ -108,7 +108,7 @@ impl Scan<'_> {
     fn by_cube(&self, code: &mut Code, row: Variable) {
         let first = self.first_point(code, row);
         let unit = code.builtin(Builtin::UnitPosX);
-        let elem = Target::carried(self.form.dtype);
+        let elem = carried_type(self.form.dtype);
         let shared = code.shared(bits_type(elem), 2 * THREADS);
         let carry = self.identity(code).map(|x| code.mutable(x));
         let lost = self.lost(code);
@@ -139,7 +139,7 @@ impl Scan<'_> {
     /// What a total loses to rounding, if that is kept: of sums of `f32` in long rows.
     fn lost(&self, code: &mut Code) -> Option<Variable> {
         let is_kept = self.form.monoid == Monoid::Sum
-            && Target::carried(self.form.dtype) == F32
+            && carried_type(self.form.dtype) == F32
             && self.domain.row > LONGEST_ALONE;
         is_kept.then(|| {
             let zero = code.float(F32, 0.0);
@@ -189,7 +189,7 @@ impl Scan<'_> {
     /// The same number, of which a compiler that takes `(a + b) - a` for `b` knows nothing: its bits with a bit of the
     /// number of rows that is never set.
     fn opaque(&self, code: &mut Code, x: Variable) -> Variable {
-        if code.target.has_exact_functions {
+        if code.device.has_exact_functions {
             return x;
         }
         let n_rows = code.cast(U32, self.n_rows);
@@ -273,7 +273,7 @@ impl Scan<'_> {
         let start = code.at((half * THREADS) as i64);
         let place = code.add_at(unit, start);
         let word = code.load(shared, place);
-        let value = from_word(code, Target::carried(self.form.dtype), word);
+        let value = from_word(code, carried_type(self.form.dtype), word);
         State { monoid: self.form.monoid, parts: vec![value], forgets_nan: false }
     }
 

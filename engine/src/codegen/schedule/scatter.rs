@@ -17,7 +17,7 @@ use crate::codegen::schedule::scatter_sorted;
 use crate::codegen::schedule::scatter_update::{
     Index, add_at_once, added_at_once, computed, is_in_any_order, sum,
 };
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, Reg, ScatterBody};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
@@ -51,16 +51,16 @@ pub struct ScatterByUpdate {
 }
 
 impl ScatterByUpdate {
-    fn of(kernel: &Kernel, body: &ScatterBody, target: Target) -> ScatterByUpdate {
+    fn of(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> ScatterByUpdate {
         let [batch, before, indexed, indices, after] = body.extents;
         let dtype = kernel.operands[body.result].ty.dtype;
         let n_columns = batch * before * after;
-        let parts = match is_in_any_order(body, dtype, target) {
+        let parts = match is_in_any_order(body, dtype, device) {
             true => None,
             false => Some((ENOUGH_THREADS / n_columns.max(1)).clamp(1, indexed.max(1))),
         };
         let n_points = n_columns * parts.unwrap_or(indices);
-        let width = if parts.is_none() { added_at_once(dtype, after, target) } else { 1 };
+        let width = if parts.is_none() { added_at_once(dtype, after, device) } else { 1 };
         let ScatterBody { update, result, combine, .. } = *body;
         let checks = body.updates.insts.iter().any(|inst| matches!(inst.op, FusedOp::Check { .. }));
         let rows_checked = if checks && parts.is_none() { batch * before * indices } else { 0 };
@@ -264,15 +264,15 @@ impl ScatterByUpdate {
 }
 
 /// The base, and the updates.
-pub fn launches(kernel: &Kernel, body: &ScatterBody, target: Target) -> Vec<KernelSpec> {
-    let base = KernelSpec::of_used_operands(by_point(&body.base), Map, OperandForm::of(kernel)).on(target);
-    if let Some(by_row) = scatter_sorted::launches(kernel, body, target) {
+pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Vec<KernelSpec> {
+    let base = KernelSpec::of_used_operands(by_point(&body.base), Map, OperandForm::of(kernel)).on(device);
+    if let Some(by_row) = scatter_sorted::launches(kernel, body, device) {
         return [base].into_iter().chain(by_row).collect();
     }
-    let schedule = ScatterByUpdate::of(kernel, body, target);
+    let schedule = ScatterByUpdate::of(kernel, body, device);
     let mut operands = OperandForm::of(kernel);
     operands[body.result].is_atomic = schedule.parts.is_none();
-    vec![base, KernelSpec::new(body.updates.clone(), schedule, operands).on(target)]
+    vec![base, KernelSpec::new(body.updates.clone(), schedule, operands).on(device)]
 }
 
 /// The same body, where a row is a point: neighbours are in different rows then, and nothing is there once for a group of them.

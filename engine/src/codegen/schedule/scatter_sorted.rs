@@ -18,7 +18,7 @@ use crate::codegen::schedule::radix_sort::Sorted;
 use crate::codegen::schedule::scatter_update::{
     Index, add_at_once, added_at_once, computed, is_in_any_order, sum,
 };
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{FusedBody, Kernel, Reg, ScatterBody};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
@@ -81,17 +81,17 @@ struct Combining {
 }
 
 /// The updates of a scatter by rows; none if they are faster without.
-pub fn launches(kernel: &Kernel, body: &ScatterBody, target: Target) -> Option<Vec<KernelSpec>> {
+pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Option<Vec<KernelSpec>> {
     let [batch, before, _, indices, after] = body.extents;
-    let is_cut = is_in_any_order(body, kernel.operands[body.result].ty.dtype, target);
+    let is_cut = is_in_any_order(body, kernel.operands[body.result].ty.dtype, device);
     let is_worth_it = match is_cut {
         true => {
             let n_elements = batch * before * indices * after;
-            !target.adds_four && after >= SHORTEST_ROW && n_elements >= FEWEST_ELEMENTS
+            !device.adds_four && after >= SHORTEST_ROW && n_elements >= FEWEST_ELEMENTS
         }
         false => indices >= FEWEST_IN_ORDER && after > 0,
     };
-    is_worth_it.then(|| sorted_launches(kernel, body, is_cut, target)).flatten()
+    is_worth_it.then(|| sorted_launches(kernel, body, is_cut, device)).flatten()
 }
 
 /// The same, however long it takes; none if there are too many numbers for a word, or tensors for a launch. If `is_cut`, updates
@@ -100,22 +100,22 @@ pub fn sorted_launches(
     kernel: &Kernel,
     body: &ScatterBody,
     is_cut: bool,
-    target: Target,
+    device: DeviceModel,
 ) -> Option<Vec<KernelSpec>> {
     let [batch, before, indexed, indices, after] = body.extents;
     let extents = Extents { n: batch * before * indices, after, n_rows: batch * before * indexed };
     let largest = u32::try_from(extents.n_rows.max(extents.n)).ok()?;
     let sorted = Sorted::new(extents.n, extents.n_rows as u32);
     let mut launches = vec![keys(kernel, body, extents, &sorted)];
-    launches.extend(sorted.launches(target));
+    launches.extend(sorted.launches(device));
     launches.push(rows(kernel, body, extents, &sorted, is_cut));
-    launches.extend(is_cut.then(|| pieces(kernel, body, extents, &sorted, target)));
+    launches.extend(is_cut.then(|| pieces(kernel, body, extents, &sorted, device)));
     // The error flag, to raise and to heed, is counted apart.
     let fits = |fused: &KernelSpec| {
-        fused.clone().guarded().arguments().len() <= target.most_tensors.saturating_add(2)
+        fused.clone().guarded().arguments().len() <= device.most_tensors.saturating_add(2)
     };
     let is_possible = largest < u32::MAX && launches.iter().all(fits);
-    is_possible.then(|| launches.into_iter().map(|fused| fused.on(target)).collect())
+    is_possible.then(|| launches.into_iter().map(|fused| fused.on(device)).collect())
 }
 
 fn keys(kernel: &Kernel, body: &ScatterBody, extents: Extents, sorted: &Sorted) -> KernelSpec {
@@ -148,13 +148,13 @@ fn pieces(
     body: &ScatterBody,
     extents: Extents,
     sorted: &Sorted,
-    target: Target,
+    device: DeviceModel,
 ) -> KernelSpec {
     let dtype = kernel.operands[body.result].ty.dtype;
     let schedule = |combining: Combining| ScatterSorted {
         step: Step::Pieces(combining),
         extents,
-        width: added_at_once(dtype, extents.after, target),
+        width: added_at_once(dtype, extents.after, device),
         n_points: extents.n.div_ceil(PIECE) * extents.after,
     };
     let mut pieces = combining(kernel, body, (sorted, true), schedule);
@@ -395,7 +395,7 @@ impl Rows<'_> {
         let run = Run { key, column, start, limit, number };
         let mut result = Ok(());
         code.when(is_own, |code| {
-            let zero = code.constant(code.target.register(self.form.dtype), 0.0);
+            let zero = code.constant(code.device.register(self.form.dtype), 0.0);
             result = self.with_updates(code, &run, &vec![zero; self.width]).map(|sums| {
                 let element = self.element(code, &run);
                 let buffers = self.body.shared;

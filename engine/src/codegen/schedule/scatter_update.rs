@@ -7,19 +7,19 @@ use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::packed_types::narrowed_on_the_way;
 use crate::codegen::ops::scalar::{narrowed, widened, within_type};
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{Reg, ScatterBody};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Comparison, ElemType, Variable};
 
 /// Whether the device adds updates to memory at once. Sums of integers are the same in any order.
-pub fn is_in_any_order(body: &ScatterBody, dtype: DType, target: Target) -> bool {
-    body.combine == Combine::Add && target.adds(dtype) && (dtype.is_int() || !body.in_order)
+pub fn is_in_any_order(body: &ScatterBody, dtype: DType, device: DeviceModel) -> bool {
+    body.combine == Combine::Add && device.adds(dtype) && (dtype.is_int() || !body.in_order)
 }
 
 /// Neighbours in rows of `after` that are added at once.
-pub fn added_at_once(dtype: DType, after: usize, target: Target) -> usize {
-    if target.adds_four && dtype == DType::F32 && after.is_multiple_of(4) { 4 } else { 1 }
+pub fn added_at_once(dtype: DType, after: usize, device: DeviceModel) -> usize {
+    if device.adds_four && dtype == DType::F32 && after.is_multiple_of(4) { 4 } else { 1 }
 }
 
 /// Adds neighbours to those in memory.
@@ -48,7 +48,7 @@ pub fn sum(code: &mut Code, dtype: DType, old: Variable, update: Variable) -> Va
         _ => code.bin(Arithmetic::Add, old, update),
     };
     let sum = within_type(code, dtype, sum);
-    match code.target.lanes(dtype) {
+    match code.device.lanes(dtype) {
         1 => narrowed(code, dtype, sum),
         _ => narrowed_on_the_way(code, dtype, sum),
     }
@@ -99,7 +99,7 @@ impl Index {
     pub fn elem(&self, code: &Code, body: &BodyCode) -> ElemType {
         let fits = matches!(body.body.insts[self.reg].dtype, DType::I32 | DType::U8);
         let is_short = fits && i32::try_from(self.extent).is_ok();
-        if is_short || !code.target.has_i64 { I32 } else { I64 }
+        if is_short || !code.device.has_i64 { I32 } else { I64 }
     }
 }
 

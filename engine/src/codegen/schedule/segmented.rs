@@ -12,7 +12,7 @@ use crate::codegen::ops::buffers::Memory;
 use crate::codegen::ops::scalar::literal;
 use crate::codegen::ops::vector_group;
 use crate::codegen::schedule::map::{at_group, at_point, wide_enough};
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{FusedBody, FusedInst, FusedOp, Kernel, Segment};
 use crate::ir::{DType, Literal};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
@@ -66,12 +66,17 @@ fn blocks_up_to(segments: &[SegmentForm], width: usize) -> Vec<usize> {
 }
 
 /// As few launches as reach all segments, if a launch can be given only so many tensors.
-pub fn launches(kernel: &Kernel, body: &FusedBody, segments: &[Segment], target: Target) -> Vec<KernelSpec> {
+pub fn launches(
+    kernel: &Kernel,
+    body: &FusedBody,
+    segments: &[Segment],
+    device: DeviceModel,
+) -> Vec<KernelSpec> {
     let mut launches: Vec<(BTreeSet<usize>, Vec<SegmentForm>)> = vec![];
     for segment in segments.iter().map(SegmentForm::from) {
         let own: BTreeSet<usize> = segment.operands.iter().copied().collect();
         match launches.last_mut() {
-            Some((used, together)) if used.union(&own).count() <= target.most_tensors => {
+            Some((used, together)) if used.union(&own).count() <= device.most_tensors => {
                 used.extend(own);
                 together.push(segment);
             }
@@ -85,7 +90,7 @@ pub fn launches(kernel: &Kernel, body: &FusedBody, segments: &[Segment], target:
             *operand = used.binary_search(operand).unwrap_or_default();
         }
         let operands = used.into_iter().map(|operand| all[operand]).collect();
-        KernelSpec::new(body.clone(), Segmented { segments }, operands).on(target)
+        KernelSpec::new(body.clone(), Segmented { segments }, operands).on(device)
     };
     launches.into_iter().map(launch).collect()
 }
@@ -216,7 +221,7 @@ impl Slots<'_> {
             FusedOp::Load { operand, .. } | FusedOp::Store { operand, .. } => operand == slot,
             _ => false,
         });
-        code.target.memory(inst.map_or(DType::F32, |inst| inst.dtype))
+        code.device.memory(inst.map_or(DType::F32, |inst| inst.dtype))
     }
 
     /// The operand, if it is the same in all segments.

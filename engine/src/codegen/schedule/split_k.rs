@@ -6,7 +6,7 @@ use crate::codegen::schedule::epilogue::matmul_body;
 use crate::codegen::schedule::map::Map;
 use crate::codegen::schedule::matmul_blocked::{DEPTH, MOST_EACH, MatmulBlocked, SIDE, fitting};
 use crate::codegen::schedule::matmul_point::ProductForm;
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, MatrixOperand, Reg,
 };
@@ -35,16 +35,16 @@ const LIBRARY_TILE: usize = 128;
 const MOST_KEPT: usize = 1 << 24;
 
 /// The ways to cut a contraction that are worth trying, the most likely one first; none if it is not worth it.
-pub fn splits(body: &MatmulBody, target: Target) -> Vec<SplitK> {
+pub fn splits(body: &MatmulBody, device: DeviceModel) -> Vec<SplitK> {
     let &MatmulBody { batch, m, n, k, dtype, .. } = body;
-    let shortest = if target.has_library { DEPTH } else { DEPTH / 2 };
+    let shortest = if device.library.is_some() { DEPTH } else { DEPTH / 2 };
     if k < shortest || m.min(n) < SIDE / 2 {
         return vec![];
     }
     // Eight by eight sums of 64 bits are more than a thread can hold.
     let widest = if dtype.accumulator().size() > 4 { MOST_EACH / 2 } else { MOST_EACH };
     let n_tiles = |[rows, columns]: [usize; 2]| m.div_ceil(SIDE * rows) * n.div_ceil(SIDE * columns) * batch;
-    let parts = allowed_parts(body, target);
+    let parts = allowed_parts(body, device);
     let mut splits = vec![];
     // More points than an axis has would be computed for nobody.
     let needed = [m, n].map(|extent| extent.div_ceil(SIDE).next_power_of_two());
@@ -68,11 +68,11 @@ pub fn splits(body: &MatmulBody, target: Target) -> Vec<SplitK> {
 }
 
 /// Into how many parts sums can be cut, in rising order.
-fn allowed_parts(body: &MatmulBody, target: Target) -> Vec<usize> {
+fn allowed_parts(body: &MatmulBody, device: DeviceModel) -> Vec<usize> {
     let &MatmulBody { batch, m, n, k, dtype, .. } = body;
     let is_checked = body.epilogue.has_checks();
     // Where there is a library, it has long sums; checks run before anything is multiplied.
-    let is_whole = target.has_library || batch != 1 || is_checked || dtype.accumulator().size() != 4;
+    let is_whole = device.library.is_some() || batch != 1 || is_checked || dtype.accumulator().size() != 4;
     let is_allowed =
         |&parts: &usize| k.is_multiple_of(parts) && k / parts >= SHORTEST_PART && parts * m * n <= MOST_KEPT;
     let more = [2, 4, 8, 16, 32, 64].into_iter().filter(is_allowed).take(if is_whole { 0 } else { 6 });
@@ -164,16 +164,16 @@ fn kept(dtype: DType, n: usize, is_written: bool) -> OperandForm {
 impl KernelSpec {
     /// The ways to cut a kernel's product that are worth trying, the most likely one first; none if it has none that is
     /// worth it.
-    pub fn splits(kernel: &Kernel, target: Target) -> Vec<SplitK> {
+    pub fn splits(kernel: &Kernel, device: DeviceModel) -> Vec<SplitK> {
         match &kernel.body {
-            KernelBody::Matmul(body) if body.rows.is_none() => splits(body, target),
+            KernelBody::Matmul(body) if body.rows.is_none() => splits(body, device),
             _ => vec![],
         }
     }
 
     /// Into how many parts a library's sums are worth being cut, in rising order: a result of fewer tiles than there are
     /// processors, by long sums. None where something has to be checked before anything is written.
-    pub fn library_splits(kernel: &Kernel, target: Target) -> Vec<usize> {
+    pub fn library_splits(kernel: &Kernel, device: DeviceModel) -> Vec<usize> {
         let KernelBody::Matmul(body) = &kernel.body else { return vec![] };
         let &MatmulBody { batch, m, n, k, dtype, .. } = body;
         let n_tiles = m.div_ceil(LIBRARY_TILE) * n.div_ceil(LIBRARY_TILE);
@@ -182,7 +182,7 @@ impl KernelSpec {
         }
         let is_worth_it = |&parts: &usize| {
             let is_long = k.is_multiple_of(parts) && k / parts >= SHORTEST_LIBRARY_PART;
-            is_long && n_tiles * parts < 4 * target.n_processors && parts * m * n <= MOST_KEPT
+            is_long && n_tiles * parts < 4 * device.n_processors && parts * m * n <= MOST_KEPT
         };
         [4, 8, 16, 32].into_iter().filter(is_worth_it).collect()
     }
@@ -200,8 +200,8 @@ impl KernelSpec {
     ///
     /// # Panics
     /// If the kernel is no contraction.
-    pub fn split_k_product(kernel: &Kernel, target: Target, cut: SplitK) -> Vec<KernelSpec> {
+    pub fn split_k_product(kernel: &Kernel, device: DeviceModel, cut: SplitK) -> Vec<KernelSpec> {
         let launches = launches(kernel, matmul_body(kernel), cut);
-        launches.into_iter().map(|fused| fused.on(target)).collect()
+        launches.into_iter().map(|fused| fused.on(device)).collect()
     }
 }

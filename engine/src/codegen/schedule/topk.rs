@@ -10,10 +10,11 @@ use crate::codegen::ops::packed_types::Buffer;
 use crate::codegen::schedule::topk_buffer::{
     BOUND, COUNT, LOADED, N_CONTROLS, STORED, count, keep, load, lower, offer, resume, start, tidy,
 };
+use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use crate::op::gpu::{
-    CubeBody, GpuArgument, GpuArguments, GpuKernel, GpuLaunch, GpuLimits, Order, Shape, View, high_of,
-    high_rank, low_of, low_rank,
+    CubeBody, GpuArgument, GpuArguments, GpuKernel, GpuLaunch, Order, Shape, View, high_of, high_rank,
+    low_of, low_rank,
 };
 use crate::op::{KernelCall, Selected, Selection};
 use cubecl_core::ir::{
@@ -27,15 +28,15 @@ use std::sync::Arc;
 const MOST_SELECTED: usize = 1024;
 
 /// The most elements of a row, of whatever type, that are selected with what a block has.
-pub fn most_selected(limits: &GpuLimits) -> usize {
-    let fits = |k: &usize| [true, false].into_iter().all(|is_wide| fewest(*k, is_wide).fits(limits));
+pub fn most_selected(device: &DeviceModel) -> usize {
+    let fits = |k: &usize| [true, false].into_iter().all(|is_wide| fewest(*k, is_wide).fits(device));
     (1..=MOST_SELECTED).rev().find(fits).unwrap_or(0)
 }
 
 /// Whether a block has what a selection takes.
-pub fn can_select(selection: &Selection, limits: &GpuLimits) -> bool {
+pub fn can_select(selection: &Selection, device: &DeviceModel) -> bool {
     let Selection { k, order, .. } = selection;
-    *k <= MOST_SELECTED && fewest(*k, order.is_wide()).fits(limits)
+    *k <= MOST_SELECTED && fewest(*k, order.is_wide()).fits(device)
 }
 
 /// A selection by as few threads as may be.
@@ -53,8 +54,8 @@ fn width_of(element_bytes: usize) -> usize {
 
 impl Shape {
     /// Whether a block has room for it, and for the words beside it.
-    fn fits(self, limits: &GpuLimits) -> bool {
-        4 * (self.n_words() + N_CONTROLS + 1).next_multiple_of(4) <= limits.shared_bytes
+    fn fits(self, device: &DeviceModel) -> bool {
+        4 * (self.n_words() + N_CONTROLS + 1).next_multiple_of(4) <= device.shared_bytes
     }
 }
 
@@ -88,12 +89,12 @@ const NEWCOMERS: usize = 128;
 
 impl SelectForm {
     /// From rows of `n` elements, of which `aligned` neighbours never reach over the end of a row.
-    pub fn new(k: usize, order: Order, n: usize, aligned: usize, limits: &GpuLimits) -> SelectForm {
+    pub fn new(k: usize, order: Order, n: usize, aligned: usize, device: &DeviceModel) -> SelectForm {
         let is_wide = order.is_wide();
         let most = if is_wide { WIDE_THREADS } else { THREADS };
         let width = width_of(order.dtype.size());
         let mut threads = n.div_ceil(width).next_power_of_two().clamp(FEWEST_THREADS, most);
-        while threads > FEWEST_THREADS && !shape(k, is_wide, threads, width).fits(limits) {
+        while threads > FEWEST_THREADS && !shape(k, is_wide, threads, width).fits(device) {
             threads /= 2;
         }
         let shape = shape(k, is_wide, threads, width);
@@ -156,10 +157,10 @@ const BLOCKS: usize = 512;
 const SHORTEST_PIECE: usize = 1 << 14;
 
 /// The launches that select from the rows of a call's only operand.
-pub fn select_rows(selection: &Selection, call: &KernelCall, limits: &GpuLimits) -> GpuKernel {
+pub fn select_rows(selection: &Selection, call: &KernelCall, device: &DeviceModel) -> GpuKernel {
     let (n_rows, n) = call.rows();
     let Selection { k, order, results } = selection;
-    let form = SelectForm::new(*k, *order, n, n, limits);
+    let form = SelectForm::new(*k, *order, n, n, device);
     let [n_pieces, length] = pieces(n_rows, n, form.round());
     let outputs = || (0..results.len()).map(|result| GpuArgument::Output(result, View::Stored));
     let dtypes: Vec<DType> = call.outputs.iter().map(|output| output.dtype).collect();
@@ -180,7 +181,7 @@ pub fn select_rows(selection: &Selection, call: &KernelCall, limits: &GpuLimits)
     let pieces = form.kept(true);
     let (arguments, scalars) = (vec![input, states], vec![n, length, n_pieces]);
     let first = launch(pieces, "select_pieces", n_rows * n_pieces, arguments, scalars, select_in_memory);
-    let merge = SelectForm::merge(*k, *order, n_pieces, limits);
+    let merge = SelectForm::merge(*k, *order, n_pieces, device);
     let arguments = [states].into_iter().chain(outputs()).collect();
     let second = launch(merge, "merge_pieces", n_rows, arguments, vec![n_pieces], merge_in_memory);
     GpuKernel { workspace_bytes: 4 * n_words, launches: vec![first, second] }
@@ -190,8 +191,8 @@ type BodyFn = fn(&mut Scope, &GpuArguments, &SelectForm, &Writes);
 
 impl SelectForm {
     /// Of what was selected from pieces of a row.
-    pub fn merge(k: usize, order: Order, n_pieces: usize, limits: &GpuLimits) -> SelectForm {
-        SelectForm::new(k, order, k * n_pieces, 1, limits)
+    pub fn merge(k: usize, order: Order, n_pieces: usize, device: &DeviceModel) -> SelectForm {
+        SelectForm::new(k, order, k * n_pieces, 1, device)
     }
 }
 
@@ -202,7 +203,7 @@ struct Writes {
 }
 
 fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
-    let code = &mut Code::new(scope, arguments.index, arguments.target);
+    let code = &mut Code::new(scope, arguments.index, arguments.device);
     let [n, length, n_pieces] = [0, 1, 2].map(|number| arguments.scalars[number]);
     let cube = code.builtin(Builtin::CubePos);
     let row = code.bin(Arithmetic::Div, cube, n_pieces);
@@ -235,7 +236,7 @@ pub fn columns_of_piece(code: &mut Code, piece: Variable, length: Variable, n: V
 }
 
 fn merge_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
-    let code = &mut Code::new(scope, arguments.index, arguments.target);
+    let code = &mut Code::new(scope, arguments.index, arguments.device);
     let row = code.builtin(Builtin::CubePos);
     merge(code, form, arguments.buffers[0].array, row, arguments.scalars[0], results(arguments, writes));
 }
@@ -620,10 +621,10 @@ impl Block<'_> {
         let indices = code.at(self.form.shape.indices() as i64);
         let place = code.add_at(place, indices);
         let index = code.load(self.words, place);
-        let index = code.cast(code.target.register(dtype), index);
-        let none = code.int(code.target.register(dtype), -1);
+        let index = code.cast(code.device.register(dtype), index);
+        let none = code.int(code.device.register(dtype), -1);
         let index = code.select(is_there, index, none);
-        code.cast(code.target.memory(dtype), index)
+        code.cast(code.device.memory(dtype), index)
     }
 }
 
@@ -656,7 +657,7 @@ fn words_of(code: &mut Code, value: Variable) -> [Variable; 2] {
 
 /// The element of such words, as it lies in memory.
 fn of_words(code: &mut Code, dtype: DType, [high, low]: [Variable; 2]) -> Variable {
-    let elem = code.target.memory(dtype);
+    let elem = code.device.memory(dtype);
     match elem.size() {
         1 => code.cast(elem, high),
         2 => {

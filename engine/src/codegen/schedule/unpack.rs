@@ -5,7 +5,7 @@ use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
 use crate::codegen::kernel::{KernelCode, KernelSpec, LARGEST_NARROW, OperandForm, Schedule, THREADS};
 use crate::codegen::ops::packed_types::{Buffer, narrowed, widened};
-use crate::codegen::target::Target;
+use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use crate::op::gpu::{View, WORKSPACE_ALIGNMENT};
 use cubecl_core::ir::{Builtin, Variable};
@@ -57,15 +57,20 @@ pub struct Copies<'o> {
     operands: &'o [OperandForm],
     /// Elements of the operands.
     counts: &'o [usize],
-    target: Target,
+    device: DeviceModel,
     end: usize,
     made: Vec<(usize, View, OperandForm)>,
 }
 
 impl<'o> Copies<'o> {
     /// None yet; `end` is that of the workspace so far.
-    pub fn new(operands: &'o [OperandForm], counts: &'o [usize], target: Target, end: usize) -> Copies<'o> {
-        Copies { operands, counts, target, end, made: vec![] }
+    pub fn new(
+        operands: &'o [OperandForm],
+        counts: &'o [usize],
+        device: DeviceModel,
+        end: usize,
+    ) -> Copies<'o> {
+        Copies { operands, counts, device, end, made: vec![] }
     }
 
     /// What stands for an operand that is seen so: the copy that it has already, or one more.
@@ -74,7 +79,7 @@ impl<'o> Copies<'o> {
         if let Some((_, _, copy)) = known {
             return *copy;
         }
-        let lanes = self.target.lanes(self.operands[operand].dtype);
+        let lanes = self.device.lanes(self.operands[operand].dtype);
         let start = self.end.next_multiple_of(WORKSPACE_ALIGNMENT);
         // Whole words are unpacked, and what is empty has a place, too.
         let n_words = self.counts[operand].next_multiple_of(lanes).max(1);
@@ -103,11 +108,11 @@ impl<'o> Copies<'o> {
 
     fn launch(&self, operand: usize, view: View, copy: OperandForm, is_back: bool) -> KernelSpec {
         let packed = self.operands[operand];
-        let (dtype, n, lanes) = (packed.dtype, self.counts[operand], self.target.lanes(packed.dtype));
+        let (dtype, n, lanes) = (packed.dtype, self.counts[operand], self.device.lanes(packed.dtype));
         let is_wide = packed.is_wide || n > LARGEST_NARROW;
         let schedule = Unpack { dtype, view, n, lanes, is_back };
         let operands = vec![OperandForm { is_wide, ..packed }, copy];
-        KernelSpec::without_body(schedule, operands).on(self.target)
+        KernelSpec::without_body(schedule, operands).on(self.device)
     }
 }
 

@@ -17,7 +17,7 @@ fn the_first_label_out_of_range_raises_the_flag() {
 fn of_many_labels_out_of_range_the_first_one_is_told() {
     let n = 600;
     let kernel = cross_entropy(n, 10);
-    let fused = KernelSpec::launches(&kernel, Target::CUDA).unwrap().remove(0);
+    let fused = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(0);
     let x = bytes(&numbers(10 * n));
     let all_bad = |from: usize| (0..n).map(|i| if i < from { 3 } else { 10 + (i % 90) as u8 }).collect();
     // Of a later node, so many were found that there is room for two more; the third is where the first was.
@@ -52,8 +52,9 @@ fn of_many_labels_out_of_range_the_first_one_is_told() {
 #[test]
 fn what_steps_find_after_the_flag_was_heeded_is_not_told() {
     let kernel = cross_entropy(4, 10);
-    let checks = KernelSpec::launches(&kernel, Target::CUDA).unwrap().remove(0).checks_only().unwrap();
-    let writes = KernelSpec::launches(&softmax(DType::F32, 3, 40), Target::CUDA).unwrap().remove(0).guarded();
+    let checks = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(0).checks_only().unwrap();
+    let writes =
+        KernelSpec::launches(&softmax(DType::F32, 3, 40), DeviceModel::H200).unwrap().remove(0).guarded();
     let find = |labels: [u8; 4], flag: Vec<u8>| {
         let outputs = kernel.operands[2..].iter().map(|operand| vec![0; operand.ty.bytes()]);
         let buffers = [bytes(&numbers(40)), labels.to_vec()].into_iter().chain(outputs).chain([flag]);
@@ -79,7 +80,8 @@ pub fn finding(flag: &[u8]) -> Option<FailedAssertion> {
 
 #[test]
 fn a_guarded_kernel_writes_nothing_while_the_flag_stands() {
-    let fused = KernelSpec::launches(&softmax(DType::F32, 3, 40), Target::CUDA).unwrap().remove(0).guarded();
+    let fused =
+        KernelSpec::launches(&softmax(DType::F32, 3, 40), DeviceModel::H200).unwrap().remove(0).guarded();
     assert_eq!(fused.arguments().last(), Some(&Argument::Guard));
     let x = bytes(&numbers(120));
     for (flag, is_written) in [(0u8, true), (1, false)] {
@@ -92,7 +94,7 @@ fn a_guarded_kernel_writes_nothing_while_the_flag_stands() {
 #[test]
 fn checks_alone_write_nothing_but_the_flag() {
     let kernel = cross_entropy(4, 10);
-    let fused = KernelSpec::launches(&kernel, Target::CUDA).unwrap().remove(0).checks_only().unwrap();
+    let fused = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(0).checks_only().unwrap();
     let labels = vec![1, 12, 3, 4];
     let untouched = |bytes: usize| vec![0xAA; bytes];
     let buffers =
@@ -101,7 +103,7 @@ fn checks_alone_write_nothing_but_the_flag() {
     assert!(buffers[2..5].iter().flatten().all(|&byte| byte == 0xAA));
     assert_eq!(finding(&buffers[5]), Some(FailedAssertion { site: 41, position: 1, value: 12 }));
     assert_eq!(
-        KernelSpec::launches(&softmax(DType::F32, 3, 40), Target::CUDA).unwrap().remove(0).checks_only(),
+        KernelSpec::launches(&softmax(DType::F32, 3, 40), DeviceModel::H200).unwrap().remove(0).checks_only(),
         None
     );
 }

@@ -66,7 +66,8 @@ fn a_largest_keeps_nan_where_somebody_looks() {
 #[test]
 fn rows_with_nan_are_nan_as_a_whole() {
     // Held in registers, through memory, and read again in each pass.
-    for (columns, target) in [(40, POOR), (300, POOR), (9000, POOR), (300, Target { plane: 32, ..POOR })] {
+    for (columns, device) in [(40, POOR), (300, POOR), (9000, POOR), (300, DeviceModel { plane: 32, ..POOR })]
+    {
         let mut s = Sketch::new(4, columns, 1);
         let [.., sum, y] = steps_of_softmax(&mut s);
         let best = s.reduce(Monoid::ArgMax, y);
@@ -75,9 +76,9 @@ fn rows_with_nan_are_nan_as_a_whole() {
         (x[3], x[columns + columns - 2]) = (f32::NAN, -f32::NAN);
         x[2 * columns..][..columns / 2].fill(f32::NEG_INFINITY);
         let kernel = s.row();
-        let text = KernelSpec::launches(&kernel, target).unwrap().remove(0).cuda_source().unwrap().text;
+        let text = KernelSpec::launches(&kernel, device).unwrap().remove(0).cuda_source().unwrap().text;
         assert!(text.contains(" = max("), "{text}");
-        let Some(buffers) = on_host::run_on(&kernel, target, &[bytes(&x)], 0) else { return };
+        let Some(buffers) = on_host::run_on(&kernel, device, &[bytes(&x)], 0) else { return };
         let expected = x.chunks(columns).flat_map(|row| {
             let row: Vec<f64> = row.iter().map(|&x| f64::from(x)).collect();
             let m = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);

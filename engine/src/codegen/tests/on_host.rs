@@ -11,12 +11,12 @@ use std::process::Command;
 /// What the operands, and then the error flag, hold after all launches; `inputs` are the operands that are read. None, with
 /// a note, if the machine has no C++ compiler.
 pub fn run(kernel: &Kernel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
-    run_on(kernel, Target::CUDA, inputs, seed)
+    run_on(kernel, DeviceModel::H200, inputs, seed)
 }
 
 /// The same of a kernel that is defined for another language.
-pub fn run_on(kernel: &Kernel, target: Target, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
-    run_launches(kernel, &KernelSpec::launches(kernel, target).unwrap(), inputs, seed)
+pub fn run_on(kernel: &Kernel, device: DeviceModel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
+    run_launches(kernel, &KernelSpec::launches(kernel, device).unwrap(), inputs, seed)
 }
 
 /// The same of some launches of a kernel.

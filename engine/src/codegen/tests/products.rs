@@ -143,7 +143,7 @@ fn the_text_of_a_product_in_tiles() {
 /// Few points and long sums: parts of them are added up by the epilogue.
 #[test]
 fn a_product_is_the_same_however_it_is_cut() {
-    let no_library = Target { has_library: false, ..Target::CUDA };
+    let no_library = DeviceModel { library: None, ..DeviceModel::H200 };
     let long = [[false, false], [true, true]].map(|turned| product(1, [80, 70, 512], turned, turned[0]));
     let whole = product(2, [90, 100, 37], [false, true], true);
     // Tiles of 128 rows would be used by less than nine tenths.

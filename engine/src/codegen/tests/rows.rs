@@ -3,12 +3,12 @@
 use super::*;
 
 /// The kernel on the host, for a GPU of so many processors.
-fn run_for(kernel: &Kernel, target: Target, inputs: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
-    on_host::run_on(kernel, target, inputs, 5)
+fn run_for(kernel: &Kernel, device: DeviceModel, inputs: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
+    on_host::run_on(kernel, device, inputs, 5)
 }
 
-fn text_for(kernel: &Kernel, target: Target) -> String {
-    KernelSpec::launches(kernel, target).unwrap().remove(0).cuda_source().unwrap().text
+fn text_for(kernel: &Kernel, device: DeviceModel) -> String {
+    KernelSpec::launches(kernel, device).unwrap().remove(0).cuda_source().unwrap().text
 }
 
 /// A softmax of something that takes long to compute.
@@ -33,7 +33,7 @@ fn slow_softmax(dtype: DType, rows: usize, columns: usize) -> Kernel {
 fn long_rows_that_arithmetic_bounds_are_copied_ahead() {
     // The last group of the second length is not full.
     for columns in [32768, 32000] {
-        let (rows, few) = (5, Target { n_processors: 2, ..Target::CUDA });
+        let (rows, few) = (5, DeviceModel { n_processors: 2, ..DeviceModel::H200 });
         let kernel = slow_softmax(DType::F32, rows, columns);
         let fused = KernelSpec::launches(&kernel, few).unwrap().remove(0);
         assert_eq!(fused.cube_count_for(rows), 2, "blocks go over several rows");
@@ -58,23 +58,23 @@ fn long_rows_that_arithmetic_bounds_are_copied_ahead() {
 #[test]
 fn only_what_pays_is_copied_ahead() {
     let is_double_buffered =
-        |kernel: &Kernel, target: Target| text_for(kernel, target).contains("copy_async(");
+        |kernel: &Kernel, device: DeviceModel| text_for(kernel, device).contains("copy_async(");
     let slow = slow_softmax(DType::F32, 5, 32768);
-    assert!(is_double_buffered(&slow, Target::CUDA));
+    assert!(is_double_buffered(&slow, DeviceModel::H200));
     assert!(
-        !is_double_buffered(&slow, Target { double_buffer_bytes: 0, ..Target::CUDA }),
+        !is_double_buffered(&slow, DeviceModel { double_buffer_bytes: 0, ..DeviceModel::H200 }),
         "nothing copies beside other work"
     );
     assert!(
-        !is_double_buffered(&slow, Target { double_buffer_bytes: 100 << 10, ..Target::CUDA }),
+        !is_double_buffered(&slow, DeviceModel { double_buffer_bytes: 100 << 10, ..DeviceModel::H200 }),
         "a row of 128 KiB"
     );
     assert!(
-        !is_double_buffered(&slow_softmax(DType::F32, 5, 8192), Target::CUDA),
+        !is_double_buffered(&slow_softmax(DType::F32, 5, 8192), DeviceModel::H200),
         "several blocks share a processor"
     );
-    assert!(!is_double_buffered(&softmax(DType::F32, 5, 32768), Target::CUDA), "memory bounds it");
-    assert!(is_double_buffered(&slow_softmax(DType::BF16, 5, 32768), Target::CUDA));
+    assert!(!is_double_buffered(&softmax(DType::F32, 5, 32768), DeviceModel::H200), "memory bounds it");
+    assert!(is_double_buffered(&slow_softmax(DType::BF16, 5, 32768), DeviceModel::H200));
 }
 
 /// With the instruction that copies, in all: it stands before the kernel. The shortest of such rows, of which three vectors
@@ -91,7 +91,8 @@ fn the_text_of_rows_that_are_copied_ahead() {
     let log = s.unary(Unary::Log, sum);
     let y = s.binary(Binary::Add, log, m);
     s.store(y);
-    expect_file!["../../../../tests/golden/double_buffer.cu"].assert_eq(&text_for(&s.row(), Target::CUDA));
+    expect_file!["../../../../tests/golden/double_buffer.cu"]
+        .assert_eq(&text_for(&s.row(), DeviceModel::H200));
 }
 
 /// Uniform u with `-ln u`, or with `sin x - ln(-ln u)` and where that is largest.
@@ -128,7 +129,7 @@ fn rough_logarithms_are_within_what_they_promise() {
     let n = 200_000;
     let inputs = [vec![0; 4 * n], 0i32.to_le_bytes().to_vec()];
     for is_added in [false, true] {
-        let Some(buffers) = run_for(&noisy(n, is_added), Target::CUDA, &inputs) else { return };
+        let Some(buffers) = run_for(&noisy(n, is_added), DeviceModel::H200, &inputs) else { return };
         let [u, y] = [2, 3].map(|i| f32s(&buffers[i]));
         for (u, y) in u.iter().zip(&y) {
             let (e, y) = (-f64::from(*u).ln(), f64::from(*y));
@@ -145,20 +146,20 @@ fn rough_logarithms_are_within_what_they_promise() {
 
 #[test]
 fn functions_are_exact_where_that_costs_nothing_or_was_asked_for() {
-    let exact = Target { has_fast_math: false, ..Target::CUDA };
+    let exact = DeviceModel { has_fast_math: false, ..DeviceModel::H200 };
     let is_fast = |text: String| text.contains("rough_log2(") || text.contains("rough_exp2(");
-    assert!(is_fast(text_for(&noisy(100, true), Target::CUDA)));
+    assert!(is_fast(text_for(&noisy(100, true), DeviceModel::H200)));
     assert!(!is_fast(text_for(&noisy(100, true), exact)));
-    assert!(!is_fast(text_for(&softmax(DType::F32, 3, 40), Target::CUDA)), "memory bounds it");
+    assert!(!is_fast(text_for(&softmax(DType::F32, 3, 40), DeviceModel::H200)), "memory bounds it");
 }
 
 /// Held by threads, or read along; with extremes that know NaN, or by bits.
 #[test]
 fn the_first_extreme_of_a_long_row_is_found() {
     let poor = super::targets::POOR;
-    for (target, columns) in [Target::CUDA, poor]
+    for (device, columns) in [DeviceModel::H200, poor]
         .into_iter()
-        .flat_map(|target| [300, 1000, 5000, 9000, 40000].map(|columns| (target, columns)))
+        .flat_map(|device| [300, 1000, 5000, 9000, 40000].map(|columns| (device, columns)))
     {
         let mut s = Sketch::new(4, columns, 1);
         let x = s.input(DType::F32, Class::Element);
@@ -170,7 +171,7 @@ fn the_first_extreme_of_a_long_row_is_found() {
         (x[columns + 33], x[2 * columns - 2], x[columns + 4]) = (f32::NAN, f32::NAN, 9.0);
         x[2 * columns..3 * columns].fill(f32::NEG_INFINITY);
         x[3 * columns..].fill(f32::INFINITY);
-        let Some(buffers) = run_for(&s.row(), target, &[bytes(&x)]) else { return };
+        let Some(buffers) = run_for(&s.row(), device, &[bytes(&x)]) else { return };
         assert_eq!(i32s(&buffers[1]), [7, 33, 0, 0], "{columns} columns");
         assert_eq!(i32s(&buffers[2]), [90, 33, 0, 0], "{columns} columns");
         for (values, of_the_first) in [(&buffers[3], 2.0), (&buffers[4], -1.0)] {
@@ -190,7 +191,7 @@ fn few_short_rows_go_to_as_many_processors_as_there_are() {
         let best = s.reduce(Monoid::Max, x);
         let y = s.binary(Binary::Sub, x, best);
         s.store(y);
-        row_plan::RowPlan::of(&s.tile, Target::CUDA).rows
+        row_plan::RowPlan::of(&s.tile, DeviceModel::H200).rows
     };
     let of_rows = |columns: usize| [1, 128, 512, 2048, 100_000].map(|rows| rows_of_block(rows, columns));
     assert_eq!(of_rows(256), [2, 2, 4, 16, 16], "16 threads each");
@@ -200,19 +201,19 @@ fn few_short_rows_go_to_as_many_processors_as_there_are() {
 
 #[test]
 fn long_rows_that_are_read_once_are_not_held() {
-    let held = |row: usize, is_read_again: bool, target: Target| {
+    let held = |row: usize, is_read_again: bool, device: DeviceModel| {
         let mut s = Sketch::new(4, row, 1);
         let x = s.input(DType::F32, Class::Element);
         let best = s.reduce(Monoid::Max, x);
         let y = if is_read_again { s.binary(Binary::Sub, x, best) } else { best };
         s.store(y);
-        row_plan::RowPlan::of(&s.tile, target).groups
+        row_plan::RowPlan::of(&s.tile, device).groups
     };
-    let wgsl = Target { most_threads: 1024, ..Target::WGSL };
+    let wgsl = DeviceModel { most_threads: 1024, ..DeviceModel::WEBGPU };
     assert_eq!(held(32768, false, wgsl), None);
     assert_eq!(held(32768, true, wgsl), Some(16));
     assert_eq!(held(16384, false, wgsl), Some(8));
-    assert_eq!(held(32768, false, Target::CUDA), Some(8));
+    assert_eq!(held(32768, false, DeviceModel::H200), Some(8));
 }
 
 #[test]
@@ -245,15 +246,15 @@ fn what_is_stored_in_half_precision_is_rounded_once() {
 /// What is packed in memory takes more room in registers than in cache.
 #[test]
 fn long_rows_of_packed_elements_are_read_again_rather_than_held() {
-    let target = Target { most_threads: 1024, ..Target::WGSL };
-    let is_held = |kernel: &Kernel, target: Target| {
+    let device = DeviceModel { most_threads: 1024, ..DeviceModel::WEBGPU };
+    let is_held = |kernel: &Kernel, device: DeviceModel| {
         let KernelBody::Row(tile) = &kernel.body else { unreachable!() };
-        row_plan::RowPlan::of(tile, target).groups.is_some()
+        row_plan::RowPlan::of(tile, device).groups.is_some()
     };
-    assert!(!is_held(&softmax(DType::BF16, 5, 32000), target));
-    assert!(!is_held(&softmax(DType::F16, 5, 32768), target));
-    assert!(is_held(&softmax(DType::BF16, 5, 16384), target), "there are registers enough");
-    assert!(is_held(&softmax(DType::F32, 5, 32000), target));
-    assert!(is_held(&softmax(DType::BF16, 5, 32000), Target::CUDA));
-    assert!(is_held(&slow_softmax(DType::BF16, 5, 32000), target), "what is slow would be computed again");
+    assert!(!is_held(&softmax(DType::BF16, 5, 32000), device));
+    assert!(!is_held(&softmax(DType::F16, 5, 32768), device));
+    assert!(is_held(&softmax(DType::BF16, 5, 16384), device), "there are registers enough");
+    assert!(is_held(&softmax(DType::F32, 5, 32000), device));
+    assert!(is_held(&softmax(DType::BF16, 5, 32000), DeviceModel::H200));
+    assert!(is_held(&slow_softmax(DType::BF16, 5, 32000), device), "what is slow would be computed again");
 }

@@ -22,17 +22,17 @@ fn checked_sum(n_rows: usize, after: usize) -> Kernel {
 
 #[test]
 fn four_neighbours_are_added_at_once_where_they_lie_side_by_side() {
-    let adds = |after: usize, target: Target| {
-        let updates = KernelSpec::launches(&checked_sum(6, after), target).unwrap().remove(1);
+    let adds = |after: usize, device: DeviceModel| {
+        let updates = KernelSpec::launches(&checked_sum(6, after), device).unwrap().remove(1);
         let text = updates.cuda_source().unwrap().text;
         // The error flag counts in whole numbers.
         let adds_floats =
             text.lines().any(|line| line.starts_with("const float") && line.contains("= atomicAdd("));
         [text.contains("add_four("), adds_floats]
     };
-    assert_eq!(adds(8, Target::CUDA), [true, false]);
-    assert_eq!(adds(6, Target::CUDA), [false, true]);
-    assert_eq!(adds(8, Target { adds_four: false, ..Target::CUDA }), [false, true]);
+    assert_eq!(adds(8, DeviceModel::H200), [true, false]);
+    assert_eq!(adds(6, DeviceModel::H200), [false, true]);
+    assert_eq!(adds(8, DeviceModel { adds_four: false, ..DeviceModel::H200 }), [false, true]);
     for after in [3, 4, 8, 300] {
         check_scatter([1, 1, 10, 6, after], Combine::Add, false);
         check_scatter([2, 3, 4, 5, after], Combine::Add, false);
@@ -43,7 +43,7 @@ fn four_neighbours_are_added_at_once_where_they_lie_side_by_side() {
 fn a_sum_into_state_looks_at_all_indices_before_it_writes() {
     let (n_rows, after) = (600, 4);
     let kernel = checked_sum(n_rows, after);
-    let updates = KernelSpec::launches(&kernel, Target::CUDA).unwrap().remove(1);
+    let updates = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(1);
     assert!(updates.checks_before_writing());
     let [guarded, checks] = [updates.clone().guarded(), updates.checks_only().unwrap()];
     let run = |fused: &KernelSpec, bad: Option<usize>, raised: u8| {
@@ -94,7 +94,7 @@ struct Case {
     extents: [usize; 5],
     combine: Combine,
     dtype: DType,
-    target: Target,
+    device: DeviceModel,
     /// Whether updates may be added in any order.
     is_cut: bool,
 }
@@ -103,12 +103,12 @@ const ADDED: Case = Case {
     extents: [1, 1, 10, 100, 3],
     combine: Combine::Add,
     dtype: DType::F32,
-    target: Target::CUDA,
+    device: DeviceModel::H200,
     is_cut: false,
 };
 
 /// A GPU that has elements in words and knows no planes.
-const WORDS: Target = Target { adds_f32: true, most_tensors: 5, ..Target::WGSL };
+const WORDS: DeviceModel = DeviceModel { adds_f32: true, most_tensors: 5, ..DeviceModel::WEBGPU };
 
 impl Case {
     fn kernel(&self) -> Kernel {
@@ -177,9 +177,9 @@ impl Case {
         let [batch, before, indexed, n_indices, after] = self.extents;
         let kernel = self.kernel();
         let KernelBody::Scatter(body) = &kernel.body else { unreachable!() };
-        let mut launches = scatter::launches(&kernel, body, self.target);
+        let mut launches = scatter::launches(&kernel, body, self.device);
         launches.truncate(1);
-        launches.extend(scatter_sorted::sorted_launches(&kernel, body, self.is_cut, self.target).unwrap());
+        launches.extend(scatter_sorted::sorted_launches(&kernel, body, self.is_cut, self.device).unwrap());
         let numbers =
             |n: usize, from: usize| -> Vec<f64> { (from..from + n).map(|i| self.number(i)).collect() };
         let leads = batch * before;
@@ -221,7 +221,7 @@ fn rows_take_their_updates_in_order() {
         Case { dtype, ..ADDED }.check(spread(10));
     }
     for dtype in [DType::F32, DType::F16, DType::I32, DType::U8] {
-        Case { dtype, target: WORDS, ..ADDED }.check(spread(10));
+        Case { dtype, device: WORDS, ..ADDED }.check(spread(10));
     }
     for combine in [Combine::Add, Combine::Set] {
         Case { extents: [2, 3, 7, 64, 4], combine, ..ADDED }.check(spread(7));
@@ -233,8 +233,8 @@ fn rows_take_their_updates_in_order() {
 
 #[test]
 fn neighbours_in_a_row_are_read_and_written_at_once() {
-    for (dtype, target) in [(DType::F32, Target::CUDA), (DType::F32, WORDS), (DType::F16, WORDS)] {
-        let case = Case { extents: [1, 1, 40, 1000, 264], dtype, target, ..ADDED };
+    for (dtype, device) in [(DType::F32, DeviceModel::H200), (DType::F32, WORDS), (DType::F16, WORDS)] {
+        let case = Case { extents: [1, 1, 40, 1000, 264], dtype, device, ..ADDED };
         case.check(|i| (i % 50) as i32);
     }
 }
@@ -243,7 +243,7 @@ fn neighbours_in_a_row_are_read_and_written_at_once() {
 fn many_indices_are_sorted_digit_by_digit() {
     Case { extents: [1, 1, 70_000, 1600, 1], ..ADDED }.check(spread(70_000));
     Case { extents: [1, 1, 1, 1025, 2], ..ADDED }.check(|_| 0);
-    Case { extents: [3, 1, 300, 700, 3], combine: Combine::Set, target: WORDS, ..ADDED }.check(spread(300));
+    Case { extents: [3, 1, 300, 700, 3], combine: Combine::Set, device: WORDS, ..ADDED }.check(spread(300));
     // More chunks than threads sum up.
     Case { extents: [1, 1, 500, 140_000, 1], dtype: DType::I32, ..ADDED }.check(spread(500));
 }
@@ -252,8 +252,8 @@ fn many_indices_are_sorted_digit_by_digit() {
 fn pieces_of_long_rows_are_added_in_any_order() {
     let lengths = [1, 63, 64, 65, 3, 127, 128, 129, 200, 2, 256, 190];
     let rows: Vec<i32> = (0..).zip(lengths).flat_map(|(row, n)| vec![row; n]).collect();
-    for target in [Target::CUDA, WORDS] {
-        let case = Case { is_cut: true, target, extents: [1, 1, 12, 1000, 4], ..ADDED };
+    for device in [DeviceModel::H200, WORDS] {
+        let case = Case { is_cut: true, device, extents: [1, 1, 12, 1000, 4], ..ADDED };
         case.check(|i| rows[i * 7 % 1000]);
         case.check(|_| 5);
         Case { extents: [1, 1, 12, 1000, 3], dtype: DType::I32, ..case }.check(|i| rows[i * 7 % 1000]);
@@ -264,16 +264,16 @@ fn pieces_of_long_rows_are_added_in_any_order() {
 
 #[test]
 fn updates_are_sorted_where_that_is_faster() {
-    let launches_on = |target: Target, extents: [usize; 5], dtype: DType, deterministic: bool| {
+    let launches_on = |device: DeviceModel, extents: [usize; 5], dtype: DType, deterministic: bool| {
         let case = Case { extents, dtype, ..ADDED };
         let mut kernel = case.kernel();
         let KernelBody::Scatter(body) = &mut kernel.body else { unreachable!() };
         body.in_order = deterministic;
-        let launches = KernelSpec::launches(&kernel, target).unwrap();
+        let launches = KernelSpec::launches(&kernel, device).unwrap();
         launches.iter().map(KernelSpec::entry).collect::<Vec<_>>()
     };
     let launches = |extents: [usize; 5], dtype: DType, deterministic: bool| {
-        launches_on(Target::CUDA, extents, dtype, deterministic)
+        launches_on(DeviceModel::H200, extents, dtype, deterministic)
     };
     let [in_place, by_block] =
         [vec!["map", "scatter"], vec!["map", "scatter_keys", "sort_keys", "scatter_rows"]];
@@ -302,7 +302,7 @@ fn summed_by_row(bad: Option<usize>, raised: u32) -> Option<(Vec<f32>, Vec<u8>)>
     let mut kernel = checked_sum(n_rows, after);
     let KernelBody::Scatter(body) = &mut kernel.body else { unreachable!() };
     body.in_order = true;
-    let mut launches = KernelSpec::launches(&kernel, Target::CUDA).unwrap();
+    let mut launches = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap();
     launches.remove(0);
     assert!(launches.iter().all(|fused| fused.checks_only().is_none()), "the first one checks");
     let mut idx: Vec<i32> = (0..n_rows as i32).map(|i| i % 10).collect();
@@ -332,7 +332,7 @@ fn summed_by_row(bad: Option<usize>, raised: u32) -> Option<(Vec<f32>, Vec<u8>)>
 #[test]
 fn the_text_of_a_row_with_its_updates() {
     let kernel = Case { extents: [1, 1, 10, 64, 3], ..ADDED }.kernel();
-    let rows = KernelSpec::launches(&kernel, Target::CUDA).unwrap().pop().unwrap();
+    let rows = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().pop().unwrap();
     expect_file!["../../../../tests/golden/scatter.cu"].assert_eq(&function_text(&rows));
 }
 
@@ -340,7 +340,7 @@ fn the_text_of_a_row_with_its_updates() {
 #[test]
 fn the_texts_of_a_sort_by_digits() {
     let kernel = Case { extents: [1, 1, 300, 1100, 3], ..ADDED }.kernel();
-    let launches = KernelSpec::launches(&kernel, Target::CUDA).unwrap();
+    let launches = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap();
     let of_sort = launches.iter().filter(|fused| fused.schedule.as_any().is::<RadixSort>());
     let texts: Vec<String> = of_sort.map(function_text).collect();
     let [first, second] = [&texts[..3], &texts[3..]];
@@ -420,11 +420,11 @@ fn updates_are_computed_where_they_are_added() {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("lookup"), &registry);
     let table = b.input("table", InputKind::Param, TensorType::new(DType::F32, &[100, 64]));
-    let target = b.input("target", InputKind::Data, TensorType::new(DType::F32, &[32, 64]));
+    let device = b.input("device", InputKind::Data, TensorType::new(DType::F32, &[32, 64]));
     let idx = b.input("idx", InputKind::Data, TensorType::new(DType::I32, &[32]));
     let idx = b.check_index(idx, 100);
     let row = b.gather(table, idx, 0, 0);
-    let off = b.sub(row, target);
+    let off = b.sub(row, device);
     let updates = b.scale(off, 2.0);
     let zeros = b.full_like(table, 0.0);
     let gradient = b.scatter(zeros, idx, updates, 0, 0, Combine::Add);

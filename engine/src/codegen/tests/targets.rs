@@ -5,18 +5,18 @@ use super::*;
 use half::{bf16, f16};
 
 /// CUDA C++ with nothing that WGSL lacks.
-pub const POOR: Target = Target {
+pub const POOR: DeviceModel = DeviceModel {
     has_narrow: false,
     plane: 1,
     has_exact_functions: false,
-    has_library: false,
+    library: None,
     has_extremes: false,
     exp_keeps_nan: false,
     double_buffer_bytes: 0,
     adds_four: false,
     has_exact_grid: false,
     most_threads: 256,
-    ..Target::CUDA
+    ..DeviceModel::H200
 };
 
 type Widen = fn(u16) -> f32;
@@ -180,7 +180,7 @@ fn functions_hold_their_errors() {
 fn segments_are_shared_out_where_a_launch_takes_few_tensors() {
     let lengths = [3, 600, 40, 77];
     let kernel = step_of_descent(&lengths);
-    let few = Target { most_tensors: 7, ..POOR };
+    let few = DeviceModel { most_tensors: 7, ..POOR };
     let launches = KernelSpec::launches(&kernel, few).unwrap();
     assert!(
         launches.len() > 1 && launches.iter().all(|fused| fused.arguments().len() <= 7),

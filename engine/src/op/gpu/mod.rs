@@ -9,7 +9,8 @@ mod entries;
 pub use entries::{Order, Shape, before, high_of, high_rank, low_of, low_rank, put, put_last, sort};
 
 use super::kernel::KernelCall;
-use crate::codegen::{Buffer, Target};
+use crate::codegen::Buffer;
+use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use cubecl_core::ir::{ElemType, ManagedVariable, Scope, UIntKind, Variable};
 use cubecl_core::prelude::{Array, CubePrimitive, NativeExpand};
@@ -18,31 +19,10 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The signature of what makes a call of known shapes ready for a GPU.
-pub type GpuFn = Arc<dyn Fn(&KernelCall, &GpuLimits) -> GpuKernel + Send + Sync>;
+pub type GpuFn = Arc<dyn Fn(&KernelCall, &DeviceModel) -> GpuKernel + Send + Sync>;
 
 /// The signature of the body of a kernel.
 pub type CubeBody = Arc<dyn Fn(&mut Scope, &GpuArguments) + Send + Sync>;
-
-/// What a block of a device has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GpuLimits {
-    /// Most threads.
-    pub threads: usize,
-    /// Bytes of shared memory.
-    pub shared_bytes: usize,
-    /// Whether there are elements of 8 and 16 bits. If not, they lie packed in words, and bodies see what [`View`] says.
-    pub has_narrow: bool,
-}
-
-impl GpuLimits {
-    /// What every NVIDIA GPU has without being asked for more.
-    pub const CUDA: GpuLimits = GpuLimits { threads: 1024, shared_bytes: 48 << 10, has_narrow: true };
-
-    /// Bytes of the unsigned integers that [`View::Bits`] shows elements of a type as.
-    pub fn bits_size(&self, dtype: DType) -> usize {
-        if self.has_narrow { dtype.size().min(4) } else { 4 }
-    }
-}
 
 /// A kernel made ready for one call: launches, one after the other.
 #[derive(Clone, Debug)]
@@ -126,7 +106,7 @@ pub struct GpuArguments {
     pub(crate) buffers: Vec<Buffer>,
     pub(crate) scalars: Vec<Variable>,
     pub(crate) index: ElemType,
-    pub(crate) target: Target,
+    pub(crate) device: DeviceModel,
 }
 
 impl GpuArguments {

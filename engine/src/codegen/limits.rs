@@ -1,0 +1,41 @@
+//! Limits of the kernels that code generation has for a device.
+
+use crate::codegen::schedule::attention::most_keys;
+use crate::codegen::schedule::scatter::MOST_ROWS_CHECKED;
+use crate::codegen::schedule::topk::most_selected;
+use crate::device_model::{DeviceModel, KernelLimits, MAX_OPERANDS, RowFolds};
+
+/// Most queries that share the keys of an attention kernel; for more, two matmuls are faster (decision 019).
+const MOST_QUERIES: usize = 8;
+
+/// The limits of a GPU's kernels, by its shared memory and the tensors that a launch takes. Blocks of an inexact grid
+/// cannot check indices before they write, as CUDA's do.
+fn kernel_limits(device: &DeviceModel) -> KernelLimits {
+    KernelLimits {
+        most_queries: MOST_QUERIES,
+        most_keys: most_keys(device),
+        attention_in_f64: false,
+        most_rows_checked: if device.has_exact_grid { MOST_ROWS_CHECKED } else { 0 },
+        row_folds: RowFolds::Selections { most: most_selected(device) },
+        most_operands: device.most_tensors.min(MAX_OPERANDS),
+    }
+}
+
+impl DeviceModel {
+    /// The same GPU with the limits of its kernels, once its other limits are known.
+    pub fn with_kernel_limits(self) -> DeviceModel {
+        DeviceModel { kernels: kernel_limits(&self), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_presets_have_the_limits_of_their_kernels() {
+        for device in [DeviceModel::H200, DeviceModel::WEBGPU, DeviceModel::DESKTOP] {
+            assert_eq!(device.kernels, kernel_limits(&device));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Types that a device holds, stores and computes elements in.
+
+use crate::codegen::ir::types::{BF16, BOOL, F16, F32, F64, I32, I64, U8, U32};
+use crate::device_model::DeviceModel;
+use crate::ir::DType;
+use cubecl_core::ir::ElemType;
+
+/// Threads of a warp on CUDA, and threads that share a short row everywhere.
+pub const PLANE: usize = 32;
+
+/// The type in which values of a dtype are exchanged between threads: narrow integers travel as words.
+pub fn carried_type(dtype: DType) -> ElemType {
+    match dtype {
+        DType::Bool | DType::U8 | DType::U32 => U32,
+        DType::I32 => I32,
+        DType::I64 => I64,
+        DType::F16 | DType::BF16 | DType::F32 => F32,
+        DType::F64 => F64,
+    }
+}
+
+impl DeviceModel {
+    /// The type in which registers of a dtype are held.
+    pub fn register(&self, dtype: DType) -> ElemType {
+        match dtype {
+            DType::Bool => BOOL,
+            DType::U8 if self.has_narrow => U8,
+            DType::U8 | DType::U32 => U32,
+            DType::I32 => I32,
+            DType::I64 => I64,
+            DType::F16 | DType::BF16 | DType::F32 => F32,
+            DType::F64 => F64,
+        }
+    }
+
+    /// The type in which an element is handed to memory and back: its bits in the low end of a word where it is packed.
+    pub fn memory(&self, dtype: DType) -> ElemType {
+        match dtype {
+            _ if self.lanes(dtype) > 1 => U32,
+            DType::Bool => U8,
+            DType::F16 => F16,
+            DType::BF16 => BF16,
+            other => self.register(other),
+        }
+    }
+
+    /// Elements of a word in memory.
+    pub fn lanes(&self, dtype: DType) -> usize {
+        if self.has_narrow { 1 } else { 4 / dtype.size().min(4) }
+    }
+
+    /// Whether values of a type can be computed with.
+    pub fn has(&self, dtype: DType) -> bool {
+        match dtype {
+            DType::I64 => self.has_i64,
+            DType::F64 => self.has_f64,
+            _ => true,
+        }
+    }
+
+    /// Whether a number of a type in memory can be added to at once.
+    pub fn adds(&self, dtype: DType) -> bool {
+        match dtype {
+            DType::I32 | DType::U32 => true,
+            DType::F32 => self.adds_f32,
+            DType::F64 => self.adds_f64,
+            _ => false,
+        }
+    }
+}
