@@ -17,6 +17,7 @@ pub mod oracle;
 pub mod pass;
 pub mod pipeline;
 pub mod plan;
+pub mod program;
 pub mod rules;
 pub mod stage;
 mod work;

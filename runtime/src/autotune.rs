@@ -6,6 +6,7 @@
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 use crate::cache::DiskCache;
 use crate::device::DeviceError;
+use engine_core::program::TuneKey;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -59,18 +60,17 @@ impl Tuner {
         &self.device
     }
 
-    /// What was chosen before for the same thing, if that can still be had, or what `find` finds. `subject` is for people,
-    /// and `details` are all that the choice depends on. Of threads that find at once, the first one's choice stands for all.
+    /// What was chosen before for the same thing, if that can still be had, or what `find` finds. Of threads that find at once, the first one's choice stands for all.
     ///
     /// # Errors
     /// Those of `find`.
     pub fn choose<T: Choice>(
         &self,
-        (subject, details): (&str, &str),
+        key: &TuneKey,
         is_possible: impl Fn(&T) -> bool,
         find: impl FnOnce() -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
-        let name = format!("{subject} #{:016x}", fnv1a(details.as_bytes()));
+        let name = key.name();
         let known = |choices: &BTreeMap<String, String>| {
             choices.get(&name).and_then(|text| T::from_text(text)).filter(&is_possible)
         };
@@ -102,12 +102,12 @@ impl Tuner {
     pub(crate) fn recall<T: Choice>(
         &self,
         disk: &DiskCache,
-        (subject, details): (&str, &str),
+        key: &TuneKey,
         is_possible: impl Fn(&T) -> bool,
         find: impl FnOnce() -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
-        self.choose((subject, details), &is_possible, || {
-            let key = format!("{}\n{details}", self.device);
+        self.choose(key, &is_possible, || {
+            let key = format!("{}\n{}", self.device, key.details);
             let known = disk.read(&key).and_then(|bytes| T::from_text(str::from_utf8(&bytes).ok()?));
             if let Some(known) = known.filter(&is_possible) {
                 return Ok(known);
@@ -138,13 +138,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), 64 bits.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -159,8 +152,12 @@ mod tests {
         }
     }
 
+    fn key(details: &str) -> TuneKey {
+        TuneKey { subject: "product".to_string(), details: details.to_string() }
+    }
+
     fn choose(tuner: &Tuner, details: &str, found: u32) -> u32 {
-        tuner.choose(("product", details), |&known| known < 100, || Ok(found)).unwrap()
+        tuner.choose(&key(details), |&known| known < 100, || Ok(found)).unwrap()
     }
 
     #[test]
@@ -193,18 +190,14 @@ mod tests {
                 both_try.wait();
                 Ok(found)
             };
-            tuner.choose(("product", "2x2"), |_| true, find).unwrap()
+            tuner.choose(&key("2x2"), |_| true, find).unwrap()
         };
         let (a, b) = std::thread::scope(|scope| {
             let a = scope.spawn(|| choose(7));
             (choose(8), a.join().unwrap())
         });
         assert_eq!(a, b);
-        assert_eq!(
-            tuner.choose(("product", "2x2"), |_| true, || Ok(9)).unwrap(),
-            a,
-            "nothing is tried again"
-        );
+        assert_eq!(tuner.choose(&key("2x2"), |_| true, || Ok(9)).unwrap(), a, "nothing is tried again");
         assert_eq!(tuner.tuning().unwrap().choices.into_values().collect::<Vec<_>>(), [a.to_string()]);
     }
 
@@ -228,7 +221,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let recall = |device: &str, details: &str, found: u32| {
             let (tuner, disk) = (Tuner::new(device.into()), DiskCache::within(folder.path()));
-            tuner.recall(&disk, ("product", details), |&chosen| chosen < 10, || Ok(found)).unwrap()
+            tuner.recall(&disk, &key(details), |&chosen| chosen < 10, || Ok(found)).unwrap()
         };
         assert_eq!(recall("model", "wide", 3), 3);
         assert_eq!(recall("model", "wide", 4), 3);
@@ -242,7 +235,7 @@ mod tests {
     #[test]
     fn what_fails_is_no_choice() {
         let tuner = Tuner::new("A".into());
-        let failed = tuner.choose(("product", ""), |_: &u32| true, || Err(DeviceError::ForeignBuffer));
+        let failed = tuner.choose(&key(""), |_: &u32| true, || Err(DeviceError::ForeignBuffer));
         assert_eq!((failed, tuner.tuning()), (Err(DeviceError::ForeignBuffer), None));
     }
 }

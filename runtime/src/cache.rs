@@ -3,7 +3,7 @@
 //! An entry holds all that it was made from, its own checksum and the machine code. Whatever does not match to the last
 //! byte is not used: it is compiled again and written over.
 
-use crate::autotune::fnv1a;
+use engine_core::program::fnv1a;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -19,6 +19,8 @@ pub mod diagnostic;
 pub mod files;
 #[cfg(test)]
 mod fuzz;
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+mod gpu;
 pub mod panics;
 pub mod philox;
 pub mod plan_runner;

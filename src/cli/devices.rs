@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine_core::ir::DType;
 use engine_core::plan::Precision;
 use engine_runtime::device::{Device, DeviceKind};
+use serde_json::{Map, Value, json};
 
 use super::DevicesArgs;
 use super::ceiling::{self, Measured};
@@ -12,6 +13,13 @@ use super::output::{Failure, print};
 use crate::devices::{OpenError, all};
 
 pub(super) fn devices(args: &DevicesArgs) -> Result<(), Failure> {
+    if args.models {
+        let usable = all().into_iter().filter_map(|(choice, device)| Some((choice, device.ok()?)));
+        let models: Map<String, Value> =
+            usable.map(|(choice, device)| (choice.to_string(), json!(device.model()))).collect();
+        print(format!("{:#}", Value::Object(models)));
+        return Ok(());
+    }
     for (choice, device) in all() {
         let device = match device {
             Ok(device) => device,

@@ -1,16 +1,19 @@
 //! `engine explain` and `engine why`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::ValueEnum;
 use engine_core::codegen::cuda_sources;
 use engine_core::compile::{Compiled, Options};
+use engine_core::device_model::DeviceModel;
 use engine_core::diag::{Code, Diagnostic, Sources as Texts, nearest};
 use engine_core::fusion::Kernel;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
 use engine_core::pipeline::{SplitRef, StageKind};
+use engine_core::program::{NoProgram, Recorded, Refusal};
 use engine_core::stage::{Rows, SplitShape, prediction, search_extents};
 use engine_runtime::data::source::{LoadContext, Sources};
 use engine_runtime::session::{CompilingPlanner, Fault, StageFault, load_data, split_shape};
@@ -38,6 +41,8 @@ pub(super) enum Form {
     Kernels,
     /// Launches and memory
     Plan,
+    /// What a GPU does for each launch: kernels, library calls and workspaces; needs no GPU
+    Programs,
     /// The kernels as CUDA C++; needs no GPU
     Source,
     /// The kernels as WGSL; needs no GPU
@@ -51,24 +56,58 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
         print(&opened.pipeline.graph);
         return Ok(());
     }
-    let stages = compile_stages(
-        &opened,
-        registry,
-        &sources,
-        args.pipeline.data_dir(),
-        compile_options_of(&args.compile, args.device)?,
-        None,
-        &[],
-    )?;
+    let mut options = compile_options_of(&args.compile, args.device)?;
+    if let Some(file) = &args.model {
+        options.device = read_model(file)?;
+    }
+    let target = Target { device: options.device, choices: read_choices(args.choices.as_deref())? };
+    let data_dir = args.pipeline.data_dir();
+    let stages = compile_stages(&opened, registry, &sources, data_dir, options, None, &[])?;
     if args.json {
         let stages: Vec<Value> = stages.iter().map(|(name, compiled)| stage_json(name, compiled)).collect();
         print(format!("{:#}", json!({ "stages": stages })));
         return Ok(());
     }
     for (name, compiled) in &stages {
-        print(format!("# stage {name}\n{}", form_text(args.stage, compiled)));
+        print(format!("# stage {name}\n{}", form_text(args.stage, compiled, &target)));
     }
     Ok(())
+}
+
+/// What programs are made for.
+struct Target {
+    device: DeviceModel,
+    choices: Recorded,
+}
+
+/// A device model from a file: one model, or an object with one.
+fn read_model(file: &Path) -> Result<DeviceModel, Failure> {
+    let value = read_json(file)?;
+    let only = value.as_object().filter(|models| models.len() == 1).and_then(|models| models.values().next());
+    let model = only.unwrap_or(&value);
+    serde_json::from_value::<DeviceModel>(model.clone()).map_err(|error| {
+        Failure::graph(format!(
+            "{} is no device model, as `engine devices --models` prints it: {error}",
+            file.display()
+        ))
+    })
+}
+
+/// The choices of a report, or of its part `tuning`; none without a file.
+fn read_choices(file: Option<&Path>) -> Result<Recorded, Failure> {
+    let Some(file) = file else { return Ok(Recorded::default()) };
+    let value = read_json(file)?;
+    let choices = &value.get("tuning").unwrap_or(&value)["choices"];
+    let choices = serde_json::from_value::<BTreeMap<String, String>>(choices.clone()).map_err(|error| {
+        Failure::graph(format!("{} holds no autotuned choices, as reports do: {error}", file.display()))
+    })?;
+    Ok(Recorded(choices))
+}
+
+fn read_json(file: &Path) -> Result<Value, Failure> {
+    let refused = |why: String| Failure::graph(format!("{} cannot be read: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
 }
 
 pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
@@ -174,15 +213,31 @@ fn batches(shape: &SplitShape, batch: usize) -> Rows {
     Rows::Batches { batch, per_epoch: (shape.n_rows / batch).max(1) }
 }
 
-fn form_text(form: Form, compiled: &Compiled) -> String {
+fn form_text(form: Form, compiled: &Compiled, target: &Target) -> String {
     match form {
         Form::Typed | Form::Grad => compiled.typed.to_string(),
         Form::Primitive => compiled.primitives.to_string(),
         Form::Simplified => compiled.simplified.to_string(),
         Form::Kernels => compiled.kernels_text(),
         Form::Plan => compiled.plan.to_string(),
+        Form::Programs => programs_text(compiled, target),
         Form::Source => source_text(compiled, cuda_texts),
         Form::Wgsl => source_text(compiled, wgsl_texts),
+    }
+}
+
+fn programs_text(compiled: &Compiled, Target { device, choices }: &Target) -> String {
+    if *device == DeviceModel::CPU {
+        return "the CPU runs the kernels of its plan as they are; see `--device cuda` or `--device wgpu`\n"
+            .to_string();
+    }
+    match compiled.plan.programs(device, choices) {
+        Ok(programs) => programs.describe(&compiled.plan, device),
+        Err(NoProgram { launch, refusal: Refusal::Codegen(error) }) => {
+            let kernel = &compiled.plan.kernels[compiled.plan.launches[launch].kernel];
+            format!("no program for `{}`: {error}\n", kernel.name)
+        }
+        Err(NoProgram { refusal: Refusal::Tuner(never), .. }) => match never {},
     }
 }
 

@@ -341,9 +341,15 @@ struct ExplainArgs {
     /// The form to print
     #[arg(long, default_value = "kernels")]
     stage: explain::Form,
-    /// The device to compile for, as `run --device` takes it; `cuda` need not be there
+    /// The device to compile for, as `run --device` takes it; `cuda` and `wgpu` need not be there
     #[arg(long, default_value = "cpu", value_name = "DEVICE")]
     device: Choice,
+    /// Compile for the device that this file describes, as `devices --models` prints it
+    #[arg(long, value_name = "FILE", conflicts_with = "device")]
+    model: Option<PathBuf>,
+    /// Show the programs that these autotuned choices make: a report, or the `tuning` of one
+    #[arg(long, value_name = "FILE")]
+    choices: Option<PathBuf>,
     #[command(flatten)]
     compile: CompileArgs,
     /// Print kernels and memory as JSON
@@ -371,6 +377,9 @@ struct DevicesArgs {
     /// Measure what each can do at most: a copy in its memory, and products; takes some seconds
     #[arg(long)]
     measure: bool,
+    /// Print each device as the compiler sees it, as JSON, for `explain --model`
+    #[arg(long, conflicts_with = "measure")]
+    models: bool,
 }
 
 #[derive(Args)]

@@ -94,7 +94,7 @@ fn launches(kernel: &Kernel, target: DeviceModel) -> Vec<KernelSpec> {
 /// A folded product, panel by panel.
 fn run_panels(kernel: &Kernel, body: &MatmulBody, given: &[Vec<u8>], bytes: usize) -> Option<Vec<Vec<u8>>> {
     let rows = body.rows.as_ref().unwrap();
-    let fold = KernelSpec::panel_fold(kernel, body, rows, bytes).unwrap();
+    let fold = KernelSpec::panel_fold(kernel, body, rows, &DeviceModel::H200, bytes).unwrap();
     let PanelFold { ref panels, ref step, ref finish, state_bytes, .. } = fold;
     let factors = [body.lhs.operand, body.rhs.operand].map(|operand| {
         let floats = given[operand].chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()));
@@ -118,7 +118,8 @@ fn run_panels(kernel: &Kernel, body: &MatmulBody, given: &[Vec<u8>], bytes: usiz
         }
         memory.workspace.resize(memory.workspace.len().max(state_bytes + product.len()), 0xAA);
         memory.workspace[state_bytes..state_bytes + product.len()].copy_from_slice(&product);
-        let (n_blocks, info) = fold.launch(body, panel, 0);
+        let (n_blocks, scalars) = fold.launch(body, panel);
+        let info = step.info_of(&scalars, 0);
         memory.launch(&source, n_blocks, &info)?;
     }
     if let Some(finish) = finish {
@@ -400,7 +401,7 @@ fn text(nodes: &str, products: Products) -> String {
         }
         (KernelBody::Matmul(body), Products::Panels(bytes)) => {
             let rows = body.rows.as_ref()?;
-            Some(KernelSpec::panel_fold(kernel, body, rows, bytes).unwrap().step)
+            Some(KernelSpec::panel_fold(kernel, body, rows, &DeviceModel::H200, bytes).unwrap().step)
         }
         _ => None,
     });

@@ -15,7 +15,6 @@ mod analysis;
 mod error;
 mod ir;
 mod kernel;
-mod library;
 mod limits;
 mod ops;
 mod render;
@@ -26,7 +25,6 @@ mod types;
 
 pub use error::CodegenError;
 pub use kernel::{Argument, KernelSpec};
-pub use library::{Activation, LibraryEpilogue, LibraryMatrix, absorbed, library_matrices};
 pub use ops::assertion::{ASSERTION_WORDS, FailedAssertion, assertion_words, first_failure};
 pub(crate) use ops::packed_types::Buffer;
 pub use render::cuda::{KernelSource, cuda_sources};

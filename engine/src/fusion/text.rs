@@ -27,6 +27,13 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    /// The body alone: operands by number, without names.
+    pub fn body_text(&self) -> String {
+        body_lines(&self.body).join("\n")
+    }
+}
+
 fn body_lines(body: &KernelBody) -> Vec<String> {
     match body {
         KernelBody::Map(tile) | KernelBody::Row(tile) => tile.to_string().lines().map(String::from).collect(),

@@ -1,71 +1,110 @@
-//! FailedAssertion the fastest of a library's algorithms by trying them, on tensors of the right sizes filled with noise: the speed of
-//! a product depends on its data. What was found is kept on disk, as the library can read its algorithms again.
+//! The clock of autotuning on CUDA: programs and products on memory full of noise, many turns in one captured graph.
 
 use super::compile::Text;
 use super::context::{Context, failed};
 use super::event::Event;
 use super::graph::{apart_from_captures, capture};
 use super::memory::Memory;
-use super::product::{Places, Product, WORKSPACE_BYTES};
-use crate::autotune::Choice;
+use super::product::Product;
+use super::steps::{Addresses, Prepared};
+use super::streams::PlanStreams;
+use crate::autotune::Tuner;
+use crate::cache::DiskCache;
 use crate::device::DeviceError;
-use crate::tensor::HostTensor;
-use cudarc::cublaslt::sys::cublasLtMatmulAlgo_t;
+use crate::gpu::autotune::Bench;
 use cudarc::driver::CudaStream;
 use cudarc::driver::result::launch_kernel;
+use cudarc::driver::sys::CUdeviceptr;
+use engine_core::codegen::assertion_words;
+use engine_core::fusion::Kernel;
 use engine_core::ir::DType;
+use engine_core::program::{Capability, MatmulCall, Multiplier, Program};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// What is chosen for: a few words for people, and all that it depends on.
-pub struct TuneKey {
-    pub subject: String,
-    pub details: String,
+/// A GPU that times programs.
+pub struct CudaBench<'c>(pub &'c Arc<Context>);
+
+/// A program on memory of its own.
+pub struct ProgramTrial {
+    prepared: Prepared,
+    streams: PlanStreams,
+    workspace: Memory,
+    library: Memory,
+    assertions: Memory,
 }
 
-/// As [`crate::autotune::Tuner::recall`], beside the compiled kernels.
-pub fn recall<T: Choice>(
-    context: &Context,
-    question: &TuneKey,
-    is_possible: impl Fn(&T) -> bool,
-    find: impl FnOnce() -> Result<T, DeviceError>,
-) -> Result<T, DeviceError> {
-    let TuneKey { subject, details } = question;
-    context.tuner.recall(&context.kernels.disk, (subject, details), is_possible, find)
-}
+impl Bench for CudaBench<'_> {
+    type Operands = Vec<Memory>;
+    type Trial = ProgramTrial;
 
-/// The one of `choices` that `seconds` tells is the fastest, each by the least of some times; one that does not run is
-/// none.
-pub fn fastest<T: Copy>(
-    context: &Arc<Context>,
-    choices: &[T],
-    mut seconds: impl FnMut(T) -> Result<f64, DeviceError>,
-) -> Result<T, DeviceError> {
-    wake(context)?;
-    let mut least = vec![f64::INFINITY; choices.len()];
-    let mut refused = None;
-    for _ in 0..N_ROUNDS {
-        for (&choice, least) in choices.iter().zip(&mut least) {
-            match seconds(choice) {
-                Ok(time) => *least = least.min(time),
-                Err(error) => refused = Some(error),
-            }
+    fn tuner(&self) -> &Tuner {
+        &self.0.tuner
+    }
+
+    fn disk(&self) -> &DiskCache {
+        &self.0.kernels.disk
+    }
+
+    fn can_time(&self) -> bool {
+        true
+    }
+
+    fn capability(&self, call: &MatmulCall) -> Result<Capability, DeviceError> {
+        if call.multiplier != Multiplier::Library {
+            return Ok(Capability::None);
         }
+        let product = Product::new(self.0, call)?;
+        Ok(product.map_or(Capability::None, |product| Capability::Algorithm(product.algorithm_text())))
     }
-    let best = (0..choices.len()).min_by(|&a, &b| least[a].total_cmp(&least[b]));
-    match (best.filter(|&best| least[best].is_finite()), refused) {
-        (Some(best), _) => Ok(choices[best]),
-        (None, Some(error)) => Err(error),
-        (None, None) => engine_core::bug!("nothing to choose from"),
+
+    fn operands(&self, kernel: &Kernel) -> Result<Vec<Memory>, DeviceError> {
+        wake(self.0)?;
+        let operands = kernel.operands.iter().map(|operand| {
+            let memory = Memory::new(self.0, operand.ty.bytes().next_multiple_of(16))?;
+            if operand.ty.dtype.is_float() {
+                fill(self.0, &memory, operand.ty.dtype)?;
+            }
+            Ok(memory)
+        });
+        operands.collect()
+    }
+
+    fn trial(&self, kernel: &Kernel, program: Program) -> Result<ProgramTrial, DeviceError> {
+        let context = self.0;
+        context.enter()?;
+        let mut prepared = Prepared::new(context, &kernel.name, &program, 0)?;
+        let texts: Vec<Text> = prepared.texts(&kernel.name).collect();
+        let functions = context.kernels.load(&texts)?;
+        prepared.take(&mut functions.into_iter());
+        let library = context.model.library.filter(|_| program.calls_library());
+        Ok(ProgramTrial {
+            prepared,
+            streams: PlanStreams::new(context, 1)?,
+            workspace: Memory::new(context, program.workspace_bytes)?,
+            library: Memory::new(context, library.map_or(0, |library| library.workspace_bytes))?,
+            assertions: Memory::new(context, 4 * assertion_words(kernel.assertions()))?,
+        })
+    }
+
+    fn seconds(&self, operands: &Vec<Memory>, trial: &ProgramTrial, _: f64) -> Result<f64, DeviceError> {
+        let operands: Vec<CUdeviceptr> = operands.iter().map(Memory::start).collect();
+        // Of rows whose panels are not tried, nothing is known.
+        trial.workspace.clear()?;
+        let addresses = Addresses {
+            operands: &operands,
+            workspace: trial.workspace.start(),
+            library: trial.library.range(),
+            assertions: trial.assertions.start(),
+            stream: trial.streams.stream(0),
+        };
+        seconds(trial.streams.main(), || trial.prepared.enqueue(&addresses))
     }
 }
 
-/// Times of each choice, by turns: what slows the device for a while then slows all of them.
-const N_ROUNDS: usize = 3;
-
-/// An idle GPU runs at a fraction of its clock, and takes a while to get up to it.
-fn wake(context: &Arc<Context>) -> Result<(), DeviceError> {
+/// Keeps the GPU busy until it runs at its speed, once: an idle GPU runs at a fraction of its clock, and takes a while to get up to it.
+pub fn wake(context: &Arc<Context>) -> Result<(), DeviceError> {
     if context.is_awake.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
@@ -100,131 +139,6 @@ pub fn seconds(
 
 /// Turns of a measurement, launched at once.
 const N_TURNS: usize = 16;
-
-/// What the library computes a product with; none if it cannot.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Algorithm(pub Option<cublasLtMatmulAlgo_t>);
-
-/// Its words in hexadecimal.
-impl Choice for Algorithm {
-    fn to_text(&self) -> String {
-        let Some(algorithm) = self.0 else { return NO_ALGORITHM.to_string() };
-        let words: Vec<String> = algorithm.data.iter().map(|word| format!("{word:x}")).collect();
-        words.join(" ")
-    }
-
-    fn from_text(text: &str) -> Option<Algorithm> {
-        if text == NO_ALGORITHM {
-            return Some(Algorithm(None));
-        }
-        let words = text.split(' ').map(|word| u64::from_str_radix(word, 16));
-        let words: Vec<u64> = words.collect::<Result<_, _>>().ok()?;
-        Some(Algorithm(Some(cublasLtMatmulAlgo_t { data: words.try_into().ok()? })))
-    }
-}
-
-const NO_ALGORITHM: &str = "none";
-
-/// How large the tensors of a product are.
-pub struct Tensors {
-    /// The types of the factors and of the result.
-    pub elements: [DType; 2],
-    /// In the library's order.
-    pub factor_bytes: [usize; 2],
-    pub result_bytes: usize,
-    pub bias_bytes: usize,
-}
-
-/// A product's tensors, to be tried on.
-pub struct Trial {
-    context: Arc<Context>,
-    elements: [DType; 2],
-    factors: [Memory; 2],
-    result: Memory,
-    result_bytes: usize,
-    bias: Memory,
-    workspace: Memory,
-}
-
-impl Trial {
-    /// All zeros.
-    pub fn new(context: &Arc<Context>, tensors: &Tensors) -> Result<Trial, DeviceError> {
-        let memory = |bytes: usize| Memory::new(context, bytes.next_multiple_of(16));
-        Ok(Trial {
-            context: Arc::clone(context),
-            elements: tensors.elements,
-            factors: [memory(tensors.factor_bytes[0])?, memory(tensors.factor_bytes[1])?],
-            result: memory(tensors.result_bytes)?,
-            result_bytes: tensors.result_bytes,
-            bias: memory(tensors.bias_bytes)?,
-            workspace: memory(WORKSPACE_BYTES)?,
-        })
-    }
-
-    /// Fills the factors with noise.
-    pub fn fill(&self) -> Result<(), DeviceError> {
-        self.factors.iter().try_for_each(|factor| fill(&self.context, factor, self.elements[0]))
-    }
-
-    /// The algorithms whose result is NaN wherever a factor is.
-    pub fn those_that_keep_nan(
-        &self,
-        product: &Product,
-        algorithms: Vec<cublasLtMatmulAlgo_t>,
-    ) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
-        // NaN in every type.
-        self.factors[0].set(0xFF)?;
-        let mut kept = vec![];
-        for algorithm in algorithms {
-            if self.keeps_nan(product, &algorithm)? {
-                kept.push(algorithm);
-            }
-        }
-        Ok(kept)
-    }
-
-    /// One that does not run keeps nothing.
-    fn keeps_nan(&self, product: &Product, algorithm: &cublasLtMatmulAlgo_t) -> Result<bool, DeviceError> {
-        self.result.clear()?;
-        let stream = self.context.new_stream()?;
-        {
-            let _apart = apart_from_captures();
-            if product.launch_by(algorithm, self.places(), &self.workspace, stream.cu_stream()).is_err() {
-                return Ok(false);
-            }
-        }
-        stream.synchronize().map_err(|error| failed("trying a product", &error))?;
-        // Results are made tile by tile: the first and the last ones.
-        let n_bytes = self.result_bytes.min(MOST_BYTES_LOOKED_AT);
-        for start in [0, self.result_bytes - n_bytes] {
-            let mut result = HostTensor::zeros(self.elements[1], &[n_bytes / self.elements[1].size()])
-                .map_err(|error| DeviceError::Failed(error.to_string()))?;
-            self.result.read(start, result.bytes_mut())?;
-            if !result.to_f64().iter().all(|element| element.is_nan()) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The time of a product by an algorithm.
-    pub fn seconds(&self, product: &Product, algorithm: &cublasLtMatmulAlgo_t) -> Result<f64, DeviceError> {
-        let stream = self.context.new_stream()?;
-        let places = self.places();
-        seconds(&stream, || product.launch_by(algorithm, places, &self.workspace, stream.cu_stream()))
-    }
-
-    fn places(&self) -> Places {
-        Places {
-            factors: [self.factors[0].start(), self.factors[1].start()],
-            result: self.result.start(),
-            bias: Some(self.bias.start()),
-        }
-    }
-}
-
-/// Of each end of a result, when it is looked at; a multiple of the size of every element.
-const MOST_BYTES_LOOKED_AT: usize = 1 << 20;
 
 /// Fills memory with numbers of both signs between a half and one.
 pub fn fill(context: &Arc<Context>, memory: &Memory, element: DType) -> Result<(), DeviceError> {
@@ -271,20 +185,3 @@ extern "C" __global__ void fill(
     }
 }
 "#;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_algorithm_reads_as_it_prints() {
-        let algorithm = Algorithm(Some(cublasLtMatmulAlgo_t { data: [0, 1, u64::MAX, 3, 4, 5, 6, 0xabc] }));
-        assert_eq!(algorithm.to_text(), "0 1 ffffffffffffffff 3 4 5 6 abc");
-        for algorithm in [algorithm, Algorithm(None)] {
-            assert_eq!(Algorithm::from_text(&algorithm.to_text()), Some(algorithm));
-        }
-        for damaged in ["", "0 1 2 3 4 5 6", "0 1 2 3 4 5 6 x", "0 1 2 3 4 5 6 7 8"] {
-            assert!(Algorithm::from_text(damaged).is_none(), "{damaged}");
-        }
-    }
-}

@@ -1,16 +1,18 @@
 //! A plan on a GPU: kernels loaded, memory allocated, steps captured.
 
 use super::autotune;
+use super::autotune::CudaBench;
 use super::compile::{Function, Text};
 use super::context::{Context, failed};
 use super::event::Event;
 use super::graph::{apart_from_captures, capture};
-use super::launch::{Addresses, Prepared};
 use super::memory::{Memory, Pinned};
-use super::product::WORKSPACE_BYTES;
-use super::streams::PlanStreams;
+use super::steps::{Addresses, Prepared};
+use super::streams::{PlanStream, PlanStreams};
 use crate::bindings;
 use crate::device::{Arrival, DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
+use crate::gpu;
+use crate::gpu::autotune::Timed;
 use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -18,6 +20,7 @@ use engine_core::codegen::{ASSERTION_WORDS, assertion_words, first_failure};
 use engine_core::fusion::{Operand, Use};
 use engine_core::ir::InputKind;
 use engine_core::plan::{BufferId, Place, Plan};
+use engine_core::program::{Programs, Workspaces};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +39,10 @@ const TIMES_TO_PAY: usize = 16;
 pub struct CudaExecutable {
     context: Arc<Context>,
     plan: Arc<Plan>,
-    lanes: PlanStreams,
+    streams: PlanStreams,
+    /// The workspaces of all launches.
+    workspace: Memory,
+    workspaces: Workspaces,
     arena: Memory,
     flag: Memory,
     /// The flag as of the end of the last run.
@@ -73,21 +79,15 @@ unsafe impl Send for CudaExecutable {}
 
 impl CudaExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<CudaExecutable, DeviceError> {
-        let has_checks = !plan.assertions.is_empty();
-        let prepare =
-            |launch| Prepared::new(context, &plan, launch, seed, has_checks && plan.writes_state(launch));
-        let mut launches = plan.launches.iter().map(prepare).collect::<Result<Vec<_>, DeviceError>>()?;
-        let number_steps = compile_all(context, &plan, &mut launches)?;
-        let n_lanes = plan.launches.iter().map(|launch| launch.stream + 1).max().unwrap_or(1);
-        let mut scratch_bytes = vec![0; n_lanes];
-        for (launch, prepared) in plan.launches.iter().zip(&launches) {
-            // A profile runs everything on the first lane.
-            for lane in [0, launch.stream] {
-                scratch_bytes[lane] = prepared.scratch_bytes.max(scratch_bytes[lane]);
-            }
+        let programs = plan.programs(&context.model, &Timed(CudaBench(context)));
+        let Programs { programs, workspaces } =
+            programs.map_err(|error| gpu::no_program(&context.name, &plan, error))?;
+        let mut launches = vec![];
+        for (launch, program) in plan.launches.iter().zip(&programs) {
+            launches.push(Prepared::new(context, &plan.kernels[launch.kernel].name, program, seed)?);
         }
-        let has_product = launches.iter().any(Prepared::has_product);
-        let workspace_bytes = if has_product { WORKSPACE_BYTES } else { 0 };
+        let number_steps = compile_all(context, &plan, &mut launches)?;
+        let n_streams = plan.launches.iter().map(|launch| launch.stream + 1).max().unwrap_or(1);
         let done = (0..plan.launches.len()).map(|launch| {
             let is_awaited = plan.launches.iter().any(|other| other.waits.contains(&launch));
             is_awaited.then(Event::new).transpose().map_err(|error| failed("making an event", &error))
@@ -97,7 +97,9 @@ impl CudaExecutable {
         let lengths = lengths(launches.iter().map(Prepared::n_starts).sum());
         let reads_steps = plan.buffers.iter().any(|buffer| buffer.place == Place::Input(InputKind::Step));
         let mut executable = CudaExecutable {
-            lanes: PlanStreams::new(context, &scratch_bytes, workspace_bytes)?,
+            streams: PlanStreams::new(context, n_streams)?,
+            workspace: Memory::new(context, workspaces.bytes)?,
+            workspaces,
             arena: Memory::new(context, plan.arena_bytes)?,
             flag: Memory::new(context, 4 * assertion_words(plan.check_nodes()))?,
             flag_on_host: Pinned::new(context, ASSERTION_WORDS)?,
@@ -140,7 +142,7 @@ impl CudaExecutable {
     // ---- Steps.
 
     fn stream(&self) -> CUstream {
-        self.lanes.main().cu_stream()
+        self.streams.main().cu_stream()
     }
 
     /// Numbers the steps that are enqueued next, from `first` on, unless they are numbered so already.
@@ -175,19 +177,39 @@ impl CudaExecutable {
 
     fn enqueue_step(&self, i: usize) -> Result<(), DeviceError> {
         let buffers = self.addresses_of_step(i);
-        self.lanes.begin()?;
-        for (number, launch) in self.launches.iter().enumerate() {
-            let lane = self.lanes.lane(self.plan.launches[number].stream);
+        self.streams.begin()?;
+        for number in 0..self.launches.len() {
+            let stream = self.streams.stream(self.plan.launches[number].stream);
             let waits = &self.plan.launches[number].waits;
             for event in waits.iter().filter_map(|&before| self.done[before].as_ref()) {
-                lane.wait(event)?;
+                stream.wait(event)?;
             }
-            launch.enqueue(&Addresses { buffers: &buffers, lane, flag: &self.flag })?;
+            self.enqueue_launch(number, &buffers, stream)?;
             if let Some(event) = &self.done[number] {
-                lane.record(event)?;
+                stream.record(event)?;
             }
         }
-        self.lanes.end()
+        self.streams.end()
+    }
+
+    /// Enqueues the program of a launch on a stream.
+    fn enqueue_launch(
+        &self,
+        number: usize,
+        buffers: &[CUdeviceptr],
+        stream: &PlanStream,
+    ) -> Result<(), DeviceError> {
+        let launch = &self.plan.launches[number];
+        let operands: Vec<CUdeviceptr> = launch.buffers.iter().map(|&buffer| buffers[buffer]).collect();
+        let start = self.workspace.start();
+        let library = &self.workspaces.library[launch.stream];
+        self.launches[number].enqueue(&Addresses {
+            operands: &operands,
+            workspace: start + self.workspaces.launches[number].start as u64,
+            library: start + library.start as u64..start + library.end as u64,
+            assertions: self.flag.start(),
+            stream,
+        })
     }
 
     fn addresses_of_step(&self, i: usize) -> Vec<CUdeviceptr> {
@@ -248,7 +270,7 @@ impl CudaExecutable {
 
     fn replay(&mut self, n_steps: usize) -> Result<(), DeviceError> {
         if !self.graphs.contains_key(&n_steps) {
-            let graph = capture(self.lanes.main(), || self.enqueue(n_steps))?;
+            let graph = capture(self.streams.main(), || self.enqueue(n_steps))?;
             self.graphs.insert(n_steps, graph);
         }
         self.graphs[&n_steps].launch().map_err(|error| failed("launching a step", &error))
@@ -276,7 +298,7 @@ impl Executable for CudaExecutable {
     }
 
     fn scratch_bytes(&self) -> usize {
-        self.lanes.bytes()
+        self.workspace.bytes()
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
@@ -334,8 +356,8 @@ impl Executable for CudaExecutable {
         // One after the other, so that each has the whole device.
         let buffers = self.addresses_of_step(0);
         let apart = apart_from_captures();
-        for (launch, after) in self.launches.iter().zip(&events[1..]) {
-            launch.enqueue(&Addresses { buffers: &buffers, lane: self.lanes.lane(0), flag: &self.flag })?;
+        for (number, after) in events[1..].iter().enumerate() {
+            self.enqueue_launch(number, &buffers, self.streams.stream(0))?;
             after.record(self.stream()).map_err(said)?;
         }
         drop(apart);
@@ -359,11 +381,10 @@ impl CudaExecutable {
     fn measure_short(&mut self, step: u32, times: &mut [KernelTime]) -> Result<(), RunError> {
         self.number_from(step)?;
         let buffers = self.addresses_of_step(0);
-        let places = || Addresses { buffers: &buffers, lane: self.lanes.lane(0), flag: &self.flag };
         for (number, time) in times.iter_mut().enumerate() {
-            let enqueue = || self.launches[number].enqueue(&places());
+            let enqueue = || self.enqueue_launch(number, &buffers, self.streams.stream(0));
             if time.seconds < SHORT_SECONDS && !self.writes_over_integers(number) {
-                time.seconds = autotune::seconds(self.lanes.main(), enqueue)?;
+                time.seconds = autotune::seconds(self.streams.main(), enqueue)?;
             } else {
                 let _apart = apart_from_captures();
                 enqueue()?;
@@ -396,7 +417,7 @@ const SHORT_SECONDS: f64 = 200e-6;
 impl Drop for CudaExecutable {
     fn drop(&mut self) {
         // Memory must not be freed under a kernel. A failure has been told by the run that it belongs to.
-        let _ = self.lanes.main().synchronize();
+        let _ = self.streams.main().synchronize();
     }
 }
 

@@ -4,6 +4,7 @@ use super::context::{Context, failed, free_bytes};
 use crate::device::DeviceError;
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Zeroed bytes on a GPU, at a multiple of 256.
@@ -35,6 +36,11 @@ impl Memory {
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// All of its addresses.
+    pub fn range(&self) -> Range<CUdeviceptr> {
+        self.start..self.start + self.bytes as u64
     }
 
     pub fn is_of(&self, context: &Arc<Context>) -> bool {

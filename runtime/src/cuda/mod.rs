@@ -1,22 +1,23 @@
 //! The CUDA device: emitted kernels through NVRTC, products through cuBLASLt, a step as one CUDA graph.
 //!
 //! All three libraries (the driver, NVRTC, cuBLASLt) are opened when a device is: a program that never asks for one
-//! starts without them. From the inside out: `libraries` opens them, `context` owns the GPU's context, `memory` what is allocated in it,
-//! `compile` and `cache` turn texts into loaded kernels, `product` wraps the library's matrix products (`trial` finds the fastest of its
-//! algorithms), `launch` is one
-//! launch of a plan made ready, `lanes` are the streams they run on, `staging` brings rows to them from the host, `graph` a captured run of steps, `executable` runs a plan.
+//! starts without them. From the inside out: `libraries` opens them, `context` owns the GPU's context, `memory` its allocations,
+//! `compile` and `cache` turn texts into loaded kernels, `product` describes the library's matmuls, `algorithm` finds the
+//! fastest of its algorithms, `steps` makes programs ready, `streams` are what they run on, `autotune` times them, `staging`
+//! copies rows from the host, `graph` is a captured run of steps, `executable` runs a plan.
 
+mod algorithm;
 mod autotune;
 mod compile;
 mod context;
 mod event;
 mod executable;
 mod graph;
-mod launch;
 mod libraries;
 mod memory;
 mod product;
 mod staging;
+mod steps;
 mod streams;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Matrix products by cuBLASLt.
 
-use super::autotune::{self, Algorithm, Tensors, Trial, TuneKey};
+use super::algorithm::{Algorithm, AlgorithmTrial, Tensors, fastest};
 use super::context::{Context, no_room_for};
-use super::memory::Memory;
+use crate::autotune::Choice;
 use crate::device::DeviceError;
 use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys::{
@@ -11,16 +11,15 @@ use cudarc::cublaslt::sys::{
     cublasLtReductionScheme_t, cudaDataType,
 };
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::codegen::{Activation, LibraryEpilogue, LibraryMatrix, library_matrices};
-use engine_core::fusion::{MatmulBody, MatrixOperand};
+use engine_core::device_model::DeviceModel;
+use engine_core::fusion::MatrixOperand;
 use engine_core::ir::DType;
 use engine_core::plan::{ALIGNMENT, Precision};
+use engine_core::program::{Activation, Epilogue, LibraryMatrix, MatmulCall};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::sync::Arc;
-
-/// Scratch that algorithms may use; what NVIDIA recommends for Hopper.
-pub const WORKSPACE_BYTES: usize = 32 << 20;
 
 /// The library, open.
 pub struct Library {
@@ -97,74 +96,54 @@ pub struct Places {
 }
 
 impl Product {
-    /// The product of a contraction in `dtype`, with an epilogue if one is given; none if the library cannot compute that, or
-    /// not as it should be.
-    pub fn new(
-        context: &Arc<Context>,
-        body: &MatmulBody,
-        dtype: DType,
-        epilogue: Option<LibraryEpilogue>,
-        precision: Precision,
-    ) -> Result<Option<Product>, DeviceError> {
+    /// The product of a call; none if the library cannot compute it, or not as it should be.
+    pub fn new(context: &Arc<Context>, call: &MatmulCall) -> Result<Option<Product>, DeviceError> {
         context.enter()?;
-        let Some(factors) = library_matrices(body) else { return Ok(None) };
+        let Some(factors) = call.matrices() else { return Ok(None) };
         let said = |error| failed("describing a matrix product", error);
-        let matmul = Matmul::new(body.dtype, &factors, epilogue, precision).map_err(said)?;
-        let [first, second] = &factors;
+        let matmul = Matmul::new(call, &factors).map_err(said)?;
+        let MatmulCall { batch, m, n, k, result, .. } = *call;
         let layouts = [
-            Layout::of_factor(body, first, [body.n, body.k]).map_err(said)?,
-            Layout::of_factor(body, second, [body.k, body.m]).map_err(said)?,
-            Layout::new(dtype, [body.n, body.m], body.n as i64, body.batch, (body.m * body.n) as i64)
-                .map_err(said)?,
+            Layout::of_factor(call, &factors[0], [n, k]).map_err(said)?,
+            Layout::of_factor(call, &factors[1], [k, m]).map_err(said)?,
+            Layout::new(result, [n, m], n as i64, batch, (m * n) as i64).map_err(said)?,
         ];
-        let element_bytes = body.dtype.size() as i64;
-        let alignments = [first, second].map(|factor| alignment(factor, element_bytes));
         let product = Product {
             context: Arc::clone(context),
-            has_bias: epilogue.is_some_and(|epilogue| epilogue.bias.is_some()),
-            is_double: body.dtype == DType::F64,
+            has_bias: call.epilogue.has_bias,
+            is_double: call.dtype == DType::F64,
             matmul,
             layouts,
             algorithm: cublasLtMatmulAlgo_t { data: [0; 8] },
             factors,
-            element_bytes,
+            element_bytes: call.dtype.size() as i64,
         };
+        Ok(product.chosen(call)?.map(|algorithm| Product { algorithm, ..product }))
+    }
+
+    /// The algorithm that is recorded for a call, or the fastest; none if the library has none.
+    fn chosen(&self, call: &MatmulCall) -> Result<Option<cublasLtMatmulAlgo_t>, DeviceError> {
         // Some of the library's algorithms turn NaN into 0 there.
-        let clamps = epilogue.is_some_and(|epilogue| epilogue.activation == Activation::Relu);
-        let question = TuneKey {
-            subject: format!("algorithm of {}", text(body, precision)),
-            details: format!("{body:?} {dtype} {epilogue:?} {precision:?} {RULES}"),
-        };
-        let tensors = Tensors {
-            elements: [body.dtype, dtype],
-            factor_bytes: [
-                matrix_bytes(&body.rhs, [body.batch, body.k, body.n], body.dtype),
-                matrix_bytes(&body.lhs, [body.batch, body.m, body.k], body.dtype),
-            ],
-            result_bytes: body.batch * body.m * body.n * dtype.size(),
-            bias_bytes: body.n * dtype.size(),
-        };
-        let (matmul, layouts) = (&product.matmul, &product.layouts);
-        let is_possible = |Algorithm(known): &Algorithm| {
-            known.is_none_or(|known| is_possible(&context.library, matmul, layouts, &known))
-        };
+        let clamps = call.epilogue.activation == Activation::Relu;
+        let is_possible = |Algorithm(known): &Algorithm| known.is_none_or(|known| self.is_possible(&known));
         // The library's advice on the first product takes as long as all else, so it is asked for where nothing is known.
-        let advised = || algorithms(&context.library, matmul, layouts, alignments, dtype);
-        let chosen = autotune::recall(context, &question, is_possible, || {
+        let advised = || self.advised(call.result);
+        let (tuner, disk) = (&self.context.tuner, &self.context.kernels.disk);
+        let chosen = tuner.recall(disk, &call.key(), is_possible, || {
             let mut algorithms = advised()?;
             if algorithms.len() < 2 && !clamps {
                 return Ok(Algorithm(algorithms.first().copied()));
             }
-            let trial = Trial::new(context, &tensors)?;
+            let trial = AlgorithmTrial::new(&self.context, &tensors(call))?;
             if clamps {
-                algorithms = trial.those_that_keep_nan(&product, algorithms)?;
+                algorithms = trial.those_that_keep_nan(self, algorithms)?;
             }
             if let [] | [_] = algorithms[..] {
                 return Ok(Algorithm(algorithms.first().copied()));
             }
             trial.fill()?;
-            let seconds = |algorithm| trial.seconds(&product, &algorithm);
-            Ok(Algorithm(Some(autotune::fastest(context, &algorithms, seconds)?)))
+            let seconds = |algorithm| trial.seconds(self, &algorithm);
+            Ok(Algorithm(Some(fastest(&self.context, &algorithms, seconds)?)))
         });
         let Algorithm(chosen) = match chosen {
             // There is no room to try any.
@@ -172,16 +151,21 @@ impl Product {
             Err(DeviceError::OutOfMemory { .. }) => Algorithm(advised()?.first().copied()),
             chosen => chosen?,
         };
-        Ok(chosen.map(|algorithm| Product { algorithm, ..product }))
+        Ok(chosen)
     }
 
-    /// The kernel's operands that are multiplied, in the library's order.
-    pub fn operands(&self) -> [usize; 2] {
-        self.factors.map(|factor| factor.operand)
+    /// The text of its algorithm.
+    pub fn algorithm_text(&self) -> String {
+        Algorithm(Some(self.algorithm)).to_text()
     }
 
     /// Starts the product on a stream.
-    pub fn launch(&self, places: Places, workspace: &Memory, stream: CUstream) -> Result<(), DeviceError> {
+    pub fn launch(
+        &self,
+        places: Places,
+        workspace: &Range<CUdeviceptr>,
+        stream: CUstream,
+    ) -> Result<(), DeviceError> {
         self.launch_by(&self.algorithm, places, workspace, stream)
     }
 
@@ -190,7 +174,7 @@ impl Product {
         &self,
         algorithm: &cublasLtMatmulAlgo_t,
         places: Places,
-        workspace: &Memory,
+        workspace: &Range<CUdeviceptr>,
         stream: CUstream,
     ) -> Result<(), DeviceError> {
         let (one, zero) = (1f64, 0f64);
@@ -227,8 +211,8 @@ impl Product {
                     target,
                     result.0,
                     &raw const *algorithm,
-                    workspace.start() as *mut c_void,
-                    workspace.bytes(),
+                    workspace.start as *mut c_void,
+                    (workspace.end - workspace.start) as usize,
                     stream.cast(),
                 )
             })
@@ -237,16 +221,26 @@ impl Product {
     }
 }
 
-/// A product in a few words: `f32 128x784 @ 784x256 in tf32`.
-pub fn text(body: &MatmulBody, precision: Precision) -> String {
-    let MatmulBody { batch, m, n, k, dtype, .. } = body;
-    let batches = if *batch > 1 { format!("{batch} of ") } else { String::new() };
-    let precision = match precision {
-        Precision::Tf32 if *dtype == DType::F32 => " in tf32",
-        _ => "",
-    };
-    format!("{batches}{dtype} {m}x{k} @ {k}x{n}{precision}")
+/// The tensors of a call.
+fn tensors(call: &MatmulCall) -> Tensors {
+    let &MatmulCall { batch, m, n, k, dtype, result, .. } = call;
+    Tensors {
+        elements: [dtype, result],
+        factor_bytes: [
+            matrix_bytes(&call.rhs, [batch, k, n], dtype),
+            matrix_bytes(&call.lhs, [batch, m, k], dtype),
+        ],
+        result_bytes: call.result_bytes(),
+        bias_bytes: n * result.size(),
+        workspace_bytes: LIBRARY.workspace_bytes,
+    }
 }
+
+/// Limits of the library on all devices.
+const LIBRARY: engine_core::device_model::Library = match DeviceModel::H200.library {
+    Some(library) => library,
+    None => panic!("CUDA without a library"),
+};
 
 const BIAS_POINTER: cublasLtMatmulDescAttributes_t =
     cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
@@ -264,95 +258,90 @@ fn matrix_bytes(matrix: &MatrixOperand, extents: [usize; 3], dtype: DType) -> us
     (matrix.offset + last + 1) as usize * dtype.size()
 }
 
-/// What an algorithm has to observe; another text whenever that changes, for what was chosen by others does not stand then.
-const RULES: &str = "parts of sums in f32, NaN through ReLU";
-
 /// Algorithms that are asked for.
 const MOST_ALGORITHMS: usize = 16;
 
-/// What the library can compute it with; what it takes to be the fastest comes first.
-fn algorithms(
-    library: &Library,
-    matmul: &Matmul,
-    [first, second, result]: &[Layout; 3],
-    [first_alignment, second_alignment]: [u32; 2],
-    dtype: DType,
-) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
-    use cublasLtMatmulPreferenceAttributes_t as Attribute;
-    use cublasLtReductionScheme_t as Reduction;
-    // Parts of a sum that are kept in the type of the result lose digits in half precision, and overflow where the sum does not.
-    let reductions = match dtype == dtype.accumulator() {
-        true => Reduction::CUBLASLT_REDUCTION_SCHEME_MASK,
-        false => Reduction::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
-    };
-    let said = |error| failed("choosing a matrix product", error);
-    let preference = Preference::new().map_err(said)?;
-    let mut found = [const { MaybeUninit::<cublasLtMatmulHeuristicResult_t>::zeroed() }; MOST_ALGORITHMS];
-    let mut n_found = 0;
-    // SAFETY: all descriptions live, the attributes have these types, and there is room for so many results.
-    let status = unsafe {
-        preference
-            .set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &WORKSPACE_BYTES)
-            .and_then(|()| {
-                preference.set(Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &first_alignment)
-            })
-            .and_then(|()| {
-                preference.set(Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &second_alignment)
-            })
-            .and_then(|()| {
-                preference.set(Attribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &(reductions as u32))
-            })
-            .map_err(said)?;
-        sys::cublasLtMatmulAlgoGetHeuristic(
-            library.handle,
-            matmul.0,
-            first.0,
-            second.0,
-            result.0,
-            result.0,
-            preference.0,
-            MOST_ALGORITHMS as c_int,
-            found.as_mut_ptr().cast(),
-            &raw mut n_found,
-        )
-    };
-    match status.result() {
-        Ok(()) => {}
-        Err(CublasError(
-            sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
-            | sys::cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE,
-        )) => return Ok(vec![]),
-        Err(error) => return Err(said(error)),
+impl Product {
+    /// What the library can compute it with; what it takes to be the fastest comes first.
+    fn advised(&self, dtype: DType) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
+        let Product { matmul, layouts: [first, second, result], .. } = self;
+        let library = &self.context.library;
+        let [first_alignment, second_alignment] =
+            self.factors.map(|factor| alignment(&factor, self.element_bytes));
+        use cublasLtMatmulPreferenceAttributes_t as Attribute;
+        use cublasLtReductionScheme_t as Reduction;
+        // Parts of a sum that are kept in the type of the result lose digits in half precision, and overflow where the sum does not.
+        let reductions = match dtype == dtype.accumulator() {
+            true => Reduction::CUBLASLT_REDUCTION_SCHEME_MASK,
+            false => Reduction::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
+        };
+        let said = |error| failed("choosing a matrix product", error);
+        let preference = Preference::new().map_err(said)?;
+        let mut found = [const { MaybeUninit::<cublasLtMatmulHeuristicResult_t>::zeroed() }; MOST_ALGORITHMS];
+        let mut n_found = 0;
+        // SAFETY: all descriptions live, the attributes have these types, and there is room for so many results.
+        let status = unsafe {
+            preference
+                .set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &LIBRARY.workspace_bytes)
+                .and_then(|()| {
+                    preference.set(Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &first_alignment)
+                })
+                .and_then(|()| {
+                    preference.set(Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &second_alignment)
+                })
+                .and_then(|()| {
+                    preference
+                        .set(Attribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &(reductions as u32))
+                })
+                .map_err(said)?;
+            sys::cublasLtMatmulAlgoGetHeuristic(
+                library.handle,
+                matmul.0,
+                first.0,
+                second.0,
+                result.0,
+                result.0,
+                preference.0,
+                MOST_ALGORITHMS as c_int,
+                found.as_mut_ptr().cast(),
+                &raw mut n_found,
+            )
+        };
+        match status.result() {
+            Ok(()) => {}
+            Err(CublasError(
+                sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
+                | sys::cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE,
+            )) => return Ok(vec![]),
+            Err(error) => return Err(said(error)),
+        }
+        // SAFETY: the library has written so many of them.
+        let found = found[..n_found as usize].iter().map(|result| unsafe { result.assume_init_ref() });
+        let usable = found.filter(|result| result.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
+        Ok(usable.map(|result| result.algo).collect())
     }
-    // SAFETY: the library has written so many of them.
-    let found = found[..n_found as usize].iter().map(|result| unsafe { result.assume_init_ref() });
-    let usable = found.filter(|result| result.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
-    Ok(usable.map(|result| result.algo).collect())
-}
 
-/// Whether the library still knows an algorithm, and has the scratch for it.
-fn is_possible(
-    library: &Library,
-    matmul: &Matmul,
-    [first, second, result]: &[Layout; 3],
-    algorithm: &cublasLtMatmulAlgo_t,
-) -> bool {
-    let mut found = MaybeUninit::<cublasLtMatmulHeuristicResult_t>::zeroed();
-    // SAFETY: all descriptions live, and there is room for what is found, of which zeros are a value.
-    let (status, found) = unsafe {
-        let status = sys::cublasLtMatmulAlgoCheck(
-            library.handle,
-            matmul.0,
-            first.0,
-            second.0,
-            result.0,
-            result.0,
-            &raw const *algorithm,
-            found.as_mut_ptr(),
-        );
-        (status, found.assume_init())
-    };
-    status == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS && found.workspaceSize <= WORKSPACE_BYTES
+    /// Whether the library still knows an algorithm, and has the scratch for it.
+    fn is_possible(&self, algorithm: &cublasLtMatmulAlgo_t) -> bool {
+        let Product { matmul, layouts: [first, second, result], .. } = self;
+        let library = &self.context.library;
+        let mut found = MaybeUninit::<cublasLtMatmulHeuristicResult_t>::zeroed();
+        // SAFETY: all descriptions live, and there is room for what is found, of which zeros are a value.
+        let (status, found) = unsafe {
+            let status = sys::cublasLtMatmulAlgoCheck(
+                library.handle,
+                matmul.0,
+                first.0,
+                second.0,
+                result.0,
+                result.0,
+                &raw const *algorithm,
+                found.as_mut_ptr(),
+            );
+            (status, found.assume_init())
+        };
+        status == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS && found.workspaceSize <= LIBRARY.workspace_bytes
+    }
 }
 
 fn data_type(dtype: DType) -> cudaDataType {
@@ -369,12 +358,8 @@ fn data_type(dtype: DType) -> cudaDataType {
 struct Matmul(sys::cublasLtMatmulDesc_t);
 
 impl Matmul {
-    fn new(
-        dtype: DType,
-        factors: &[LibraryMatrix; 2],
-        epilogue: Option<LibraryEpilogue>,
-        precision: Precision,
-    ) -> Result<Matmul, CublasError> {
+    fn new(call: &MatmulCall, factors: &[LibraryMatrix; 2]) -> Result<Matmul, CublasError> {
+        let &MatmulCall { dtype, precision, epilogue, .. } = call;
         use cublasLtMatmulDescAttributes_t as Attribute;
         let (compute, scale) = match dtype {
             DType::F64 => (cublasComputeType_t::CUBLAS_COMPUTE_64F, DType::F64),
@@ -389,12 +374,12 @@ impl Matmul {
         unsafe {
             matmul.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &operation(&factors[0]))?;
             matmul.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, &operation(&factors[1]))?;
-            if let Some(epilogue) = epilogue {
+            if epilogue != Epilogue::default() {
                 matmul.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue_code(epilogue))?;
-                if epilogue.bias.is_some() {
-                    // An algorithm is chosen by how the bias is aligned; where it lies is known at the launch.
-                    matmul.set(BIAS_POINTER, &(ALIGNMENT as CUdeviceptr))?;
-                }
+            }
+            if epilogue.has_bias {
+                // An algorithm is chosen by how the bias is aligned; where it lies is known at the launch.
+                matmul.set(BIAS_POINTER, &(ALIGNMENT as CUdeviceptr))?;
             }
         }
         Ok(matmul)
@@ -410,12 +395,12 @@ impl Matmul {
     }
 }
 
-fn epilogue_code(epilogue: LibraryEpilogue) -> cublasLtEpilogue_t {
-    match (epilogue.bias, epilogue.activation) {
-        (None, Activation::Identity) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
-        (Some(_), Activation::Identity) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
-        (None, Activation::Relu) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU,
-        (Some(_), Activation::Relu) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU_BIAS,
+fn epilogue_code(epilogue: Epilogue) -> cublasLtEpilogue_t {
+    match (epilogue.has_bias, epilogue.activation) {
+        (false, Activation::Identity) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
+        (true, Activation::Identity) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
+        (false, Activation::Relu) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU,
+        (true, Activation::Relu) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU_BIAS,
     }
 }
 
@@ -432,12 +417,12 @@ struct Layout(sys::cublasLtMatrixLayout_t);
 impl Layout {
     /// `[rows, columns]` are those of the factor as it is multiplied.
     fn of_factor(
-        body: &MatmulBody,
+        call: &MatmulCall,
         factor: &LibraryMatrix,
         [rows, columns]: [usize; 2],
     ) -> Result<Layout, CublasError> {
         let shape = if factor.is_transposed { [columns, rows] } else { [rows, columns] };
-        Layout::new(body.dtype, shape, factor.leading, body.batch, factor.batch)
+        Layout::new(call.dtype, shape, factor.leading, call.batch, factor.batch)
     }
 
     fn new(

@@ -1,9 +1,7 @@
-//! The streams of a plan: each with scratch of its own, and a stream beside it for parts of a launch that wait for nothing
-//! else in it.
+//! The streams of a plan, each with one beside it for steps that wait for nothing else in their launch.
 
 use super::context::{Context, failed};
 use super::event::Event;
-use super::memory::Memory;
 use crate::device::DeviceError;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUstream;
@@ -11,90 +9,65 @@ use std::sync::Arc;
 
 /// The streams of a plan; the first is the main one, where steps begin and end.
 pub struct PlanStreams {
-    lanes: Vec<PlanStream>,
-    /// The main lane has come to the beginning of a step.
+    streams: Vec<PlanStream>,
+    /// The main stream has reached the beginning of a step.
     begun: Event,
 }
 
-/// A stream with its own.
+/// A stream with the one beside it.
 pub struct PlanStream {
     stream: Arc<CudaStream>,
-    /// Where products go that have no place of their own.
-    pub scratch: Memory,
-    /// Scratch of the library.
-    pub workspace: Memory,
     beside: Arc<CudaStream>,
     forked: Event,
     joined: Event,
-    /// What goes through each of two slots is there, and has been taken.
-    made: [Event; 2],
-    taken: [Event; 2],
-    /// The lane has come to the end of a step.
+    /// The stream has reached the end of a step.
     ended: Event,
 }
 
 impl PlanStreams {
-    /// A lane for each size of scratch.
-    pub fn new(
-        context: &Arc<Context>,
-        scratch_bytes: &[usize],
-        workspace_bytes: usize,
-    ) -> Result<PlanStreams, DeviceError> {
-        let lane = |&scratch_bytes: &usize| PlanStream::new(context, scratch_bytes, workspace_bytes);
-        let lanes = scratch_bytes.iter().map(lane).collect::<Result<_, _>>()?;
-        Ok(PlanStreams { lanes, begun: new_event()? })
+    /// So many streams.
+    pub fn new(context: &Arc<Context>, n_streams: usize) -> Result<PlanStreams, DeviceError> {
+        let streams = (0..n_streams).map(|_| PlanStream::new(context)).collect::<Result<_, _>>()?;
+        Ok(PlanStreams { streams, begun: new_event()? })
     }
 
-    /// The lane of that number.
-    pub fn lane(&self, number: usize) -> &PlanStream {
-        &self.lanes[number]
+    /// The stream of that number.
+    pub fn stream(&self, number: usize) -> &PlanStream {
+        &self.streams[number]
     }
 
-    /// The main lane's stream.
+    /// The main stream.
     pub fn main(&self) -> &Arc<CudaStream> {
-        &self.lanes[0].stream
+        &self.streams[0].stream
     }
 
-    /// Lets the other lanes begin a step when the main one does.
+    /// Lets the other streams begin a step when the main one does.
     pub fn begin(&self) -> Result<(), DeviceError> {
-        let [main, others @ ..] = &self.lanes[..] else { return Ok(()) };
+        let [main, others @ ..] = &self.streams[..] else { return Ok(()) };
         if others.is_empty() {
             return Ok(());
         }
         main.record(&self.begun)?;
-        others.iter().try_for_each(|lane| lane.wait(&self.begun))
+        others.iter().try_for_each(|stream| stream.wait(&self.begun))
     }
 
-    /// Lets the main lane go on when all others have come to the end of a step.
+    /// Lets the main stream wait for the end of the step on all others.
     pub fn end(&self) -> Result<(), DeviceError> {
-        let [main, others @ ..] = &self.lanes[..] else { return Ok(()) };
-        others.iter().try_for_each(|lane| {
-            lane.record(&lane.ended)?;
-            main.wait(&lane.ended)
+        let [main, others @ ..] = &self.streams[..] else { return Ok(()) };
+        others.iter().try_for_each(|stream| {
+            stream.record(&stream.ended)?;
+            main.wait(&stream.ended)
         })
-    }
-
-    /// Scratch of all lanes.
-    pub fn bytes(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.scratch.bytes() + lane.workspace.bytes()).sum()
     }
 }
 
 impl PlanStream {
-    fn new(
-        context: &Arc<Context>,
-        scratch_bytes: usize,
-        workspace_bytes: usize,
-    ) -> Result<PlanStream, DeviceError> {
+    fn new(context: &Arc<Context>) -> Result<PlanStream, DeviceError> {
         Ok(PlanStream {
             stream: context.new_stream()?,
-            scratch: Memory::new(context, scratch_bytes)?,
-            workspace: Memory::new(context, workspace_bytes)?,
             beside: context.new_stream()?,
             forked: new_event()?,
             joined: new_event()?,
-            made: [new_event()?, new_event()?],
-            taken: [new_event()?, new_event()?],
             ended: new_event()?,
         })
     }
@@ -103,7 +76,7 @@ impl PlanStream {
         self.stream.cu_stream()
     }
 
-    /// Notes a point of the lane.
+    /// Notes a point of the stream.
     pub fn record(&self, event: &Event) -> Result<(), DeviceError> {
         record(event, self.stream())
     }
@@ -113,43 +86,20 @@ impl PlanStream {
         wait(self.stream(), event)
     }
 
-    /// Starts both, the second on the stream beside: neither waits for the other, and what comes next waits for both.
-    pub fn side_by_side(
-        &self,
-        first: impl FnOnce(CUstream) -> Result<(), DeviceError>,
-        second: impl FnOnce(CUstream) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        self.record(&self.forked)?;
-        wait(self.beside.cu_stream(), &self.forked)?;
-        first(self.stream())?;
-        second(self.beside.cu_stream())?;
-        record(&self.joined, self.beside.cu_stream())?;
-        self.wait(&self.joined)
+    /// The stream beside it.
+    pub fn beside(&self) -> CUstream {
+        self.beside.cu_stream()
     }
 
-    /// Starts `make` for each of `n` numbers, and `take` on the stream beside once that is done: while one number is taken
-    /// the next is made. Two numbers of the same parity never overlap.
-    pub fn pipelined(
-        &self,
-        n: usize,
-        mut make: impl FnMut(usize, CUstream) -> Result<(), DeviceError>,
-        mut take: impl FnMut(usize, CUstream) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        let (here, beside) = (self.stream(), self.beside.cu_stream());
+    /// Lets the stream beside go on from here.
+    pub fn fork(&self) -> Result<(), DeviceError> {
         self.record(&self.forked)?;
-        wait(beside, &self.forked)?;
-        for number in 0..n {
-            let slot = number % 2;
-            if number >= 2 {
-                wait(here, &self.taken[slot])?;
-            }
-            make(number, here)?;
-            record(&self.made[slot], here)?;
-            wait(beside, &self.made[slot])?;
-            take(number, beside)?;
-            record(&self.taken[slot], beside)?;
-        }
-        record(&self.joined, beside)?;
+        wait(self.beside(), &self.forked)
+    }
+
+    /// Lets this stream wait for the one beside.
+    pub fn join(&self) -> Result<(), DeviceError> {
+        record(&self.joined, self.beside())?;
         self.wait(&self.joined)
     }
 }
@@ -158,10 +108,12 @@ fn new_event() -> Result<Event, DeviceError> {
     Event::new().map_err(|error| failed("making an event", &error))
 }
 
-fn record(event: &Event, stream: CUstream) -> Result<(), DeviceError> {
+/// Notes a point of a stream.
+pub fn record(event: &Event, stream: CUstream) -> Result<(), DeviceError> {
     event.record(stream).map_err(|error| failed("recording an event", &error))
 }
 
-fn wait(stream: CUstream, event: &Event) -> Result<(), DeviceError> {
+/// Lets a stream wait for a point.
+pub fn wait(stream: CUstream, event: &Event) -> Result<(), DeviceError> {
     event.hold(stream).map_err(|error| failed("waiting for an event", &error))
 }

@@ -22,6 +22,7 @@ use crate::data::shuffle::epoch_order;
 use crate::data::source::{Provenance, Split};
 use crate::device::{DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, KernelTime, RunError};
 use crate::tensor::HostTensor;
+use engine_core::program::TuneKey;
 
 /// Plans `w += 0.5·(mean of the batch − w)`, with a slot that counts rows; measures the loss `(mean − w)²`.
 /// Evaluates `|x − w|`. Infers `y = x·w`.
@@ -190,7 +191,8 @@ impl Device for FakeDevice {
         self.0.n_prepared.fetch_add(1, Ordering::Relaxed);
         if let Some(tuner) = &self.0.tuner {
             let found = || Ok(self.0.found.clone());
-            tuner.choose((&plan.name, ""), |_: &String| true, found)?;
+            let key = TuneKey { subject: plan.name.clone(), details: String::new() };
+            tuner.choose(&key, |_: &String| true, found)?;
         }
         let rows = self.0.rows.lock().unwrap().get(&plan.name).copied();
         let fake = Arc::clone(&self.0);

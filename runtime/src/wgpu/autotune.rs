@@ -1,25 +1,23 @@
-//! FailedAssertion the fastest way to compute a product by trying some, on tensors of the right sizes filled with noise: the speed of
-//! a product depends on its data. What was found is kept on disk, and goes into checkpoints: another way adds up in another
-//! order.
+//! The clock of autotuning through wgpu: programs on memory full of noise, by the timestamps of the GPU.
 
 use super::context::Context;
-use super::executable::{bind, infos, scratch_bytes};
-use super::launch::{Bound, Dispatch, Draft, Variant, load};
-use super::matrix;
+use super::executable::{bind, infos};
 use super::memory::{Memory, Staging};
+use super::steps::{Bound, Dispatch, dispatches_of};
 use super::submission::fitting;
-use crate::autotune::Choice;
+use crate::autotune::Tuner;
+use crate::cache::DiskCache;
 use crate::device::DeviceError;
-use engine_core::codegen::{KernelSpec, assertion_words};
-use engine_core::fusion::{Kernel, KernelBody, MatmulBody};
+use crate::gpu::autotune::Bench;
+use engine_core::codegen::assertion_words;
+use engine_core::fusion::Kernel;
 use engine_core::ir::{DType, Type};
+use engine_core::program::{Capability, MatmulCall, Multiplier, Program};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Times of each way, by turns; the least counts.
-const N_ROUNDS: usize = 3;
 /// A measurement is at least so long, in seconds: what the ends of one take is long beside a short kernel.
 const LEAST_SECONDS: f64 = 300e-6;
 /// Turns of a measurement, unless a submission may not be so long.
@@ -29,106 +27,63 @@ const WAKING: Duration = Duration::from_millis(60);
 /// Words of noise, which is the same over and over.
 const NOISE_WORDS: usize = 1 << 20;
 
-/// How a kernel's product is computed here; none if there is but one way, or nothing to multiply.
-pub fn way(context: &Arc<Context>, kernel: &Kernel) -> Result<Option<Variant>, DeviceError> {
-    let ways = ways(context, kernel);
-    if ways.len() < 2 || !context.is_worth_trying {
-        return Ok(ways.first().copied());
-    }
-    let details = format!("{:?}", kernel.body);
-    let chosen = context.tuner.recall(
-        &context.choices,
-        (&subject(kernel), &details),
-        |chosen: &Chosen| chosen.way(&ways).is_some(),
-        || Ok(Chosen::of(fastest(context, kernel, &ways)?)),
-    );
-    settled(chosen, &ways)
+/// A GPU that times programs.
+pub struct WgpuBench<'c>(pub &'c Arc<Context>);
+
+/// Memory that the programs of a kernel work on.
+pub struct TrialMemory {
+    operands: Vec<Memory>,
+    flag: Memory,
 }
 
-/// What trying has come to: the most likely way where it did not have the memory, as the plan may have it without.
-pub fn settled(
-    chosen: Result<Chosen, DeviceError>,
-    ways: &[Variant],
-) -> Result<Option<Variant>, DeviceError> {
-    match chosen {
-        Err(DeviceError::OutOfMemory { .. }) => Ok(ways.first().copied()),
-        chosen => Ok(chosen?.way(ways)),
-    }
+/// A program that is compiled, with its scalars and its workspace.
+pub struct Trial {
+    dispatches: Vec<Dispatch>,
+    infos: Memory,
+    scratch: Memory,
 }
 
-/// A way, in words.
-pub struct Chosen(String);
+impl Bench for WgpuBench<'_> {
+    type Operands = TrialMemory;
+    type Trial = Trial;
 
-impl Chosen {
-    /// The words for a way.
-    pub fn of(way: Variant) -> Chosen {
-        Chosen(format!("{way:?}"))
-    }
-
-    /// The one of some ways that it names.
-    pub fn way(&self, ways: &[Variant]) -> Option<Variant> {
-        ways.iter().copied().find(|&way| Chosen::of(way).0 == self.0)
-    }
-}
-
-impl Choice for Chosen {
-    fn to_text(&self) -> String {
-        self.0.clone()
+    fn tuner(&self) -> &Tuner {
+        &self.0.tuner
     }
 
-    fn from_text(text: &str) -> Option<Chosen> {
-        Some(Chosen(text.to_string()))
+    fn disk(&self) -> &DiskCache {
+        &self.0.choices
     }
-}
 
-/// What is multiplied, for people.
-fn subject(kernel: &Kernel) -> String {
-    match &kernel.body {
-        KernelBody::Matmul(body) => {
-            let MatmulBody { batch, m, n, k, dtype, .. } = body;
-            format!("product of {batch} x {m} x {n} x {k} {dtype}")
-        }
-        _ => kernel.name.to_string(),
+    fn can_time(&self) -> bool {
+        self.0.is_worth_trying
     }
-}
 
-/// The ways that are worth trying, the most likely one first.
-fn ways(context: &Context, kernel: &Kernel) -> Vec<Variant> {
-    let blocks =
-        if context.model.has_matrix_units { matrix::blocks(kernel, &context.limits) } else { vec![] };
-    let matrices = blocks.into_iter().map(Variant::Matrices);
-    matrices.chain(KernelSpec::splits(kernel, context.model).into_iter().map(Variant::Tiles)).collect()
-}
+    fn capability(&self, call: &MatmulCall) -> Result<Capability, DeviceError> {
+        Ok(match call.multiplier {
+            Multiplier::MatrixUnits(_) if self.0.model.has_matrix_units => Capability::Open,
+            _ => Capability::None,
+        })
+    }
 
-/// The fastest of some ways; what the GPU refuses is none.
-pub fn fastest(context: &Arc<Context>, kernel: &Kernel, ways: &[Variant]) -> Result<Variant, DeviceError> {
-    let mut trials = vec![];
-    for &way in ways {
-        let buffers: Vec<usize> = (0..kernel.operands.len()).collect();
-        let mut dispatches = vec![];
-        let (launch, seed) = (0, 0);
-        let draft = Draft { context, plan: None, kernel, buffers: &buffers, launch, seed, is_guarded: false };
-        if draft.product(way, &mut dispatches).is_ok() {
-            trials.push((way, dispatches));
-        }
+    fn operands(&self, kernel: &Kernel) -> Result<TrialMemory, DeviceError> {
+        let operands = kernel.operands.iter().map(|operand| noisy(self.0, &operand.ty));
+        let operands = operands.collect::<Result<_, _>>()?;
+        let flag = Memory::new(self.0, 4 * assertion_words(kernel.assertions()))?;
+        Ok(TrialMemory { operands, flag })
     }
-    load_all(context, kernel, &mut trials)?;
-    let operands = kernel.operands.iter().map(|operand| noisy(context, &operand.ty));
-    let operands = operands.collect::<Result<_, _>>()?;
-    let flag = Memory::new(context, 4 * assertion_words(kernel.assertions()))?;
-    let memory = TrialMemory { operands, flag };
-    if let Some((_, dispatches)) = trials.first() {
-        wake(context, &memory, dispatches)?;
+
+    fn trial(&self, kernel: &Kernel, program: Program) -> Result<Trial, DeviceError> {
+        let dispatches = dispatches_of(self.0, kernel, &program)?;
+        let infos = infos(self.0, &dispatches)?;
+        Ok(Trial { infos, scratch: Memory::new(self.0, program.workspace_bytes)?, dispatches })
     }
-    let mut least = vec![f64::INFINITY; trials.len()];
-    for _ in 0..N_ROUNDS {
-        for ((_, dispatches), least) in trials.iter().zip(&mut least) {
-            let known = if least.is_finite() { *least } else { seconds(context, &memory, dispatches, 1)? };
-            *least = least.min(seconds(context, &memory, dispatches, n_turns(known))?);
-        }
+
+    fn seconds(&self, memory: &TrialMemory, trial: &Trial, least: f64) -> Result<f64, DeviceError> {
+        wake(self.0, memory, trial)?;
+        let known = if least.is_finite() { least } else { seconds(self.0, memory, trial, 1)? };
+        seconds(self.0, memory, trial, n_turns(known))
     }
-    let best = (0..trials.len()).min_by(|&a, &b| least[a].total_cmp(&least[b]));
-    Ok(best.map_or(ways[0], |best| trials[best].0))
 }
 
 /// Turns of a measurement of what takes about so many seconds. One more goes before them.
@@ -137,21 +92,6 @@ fn n_turns(seconds: f64) -> usize {
     let most = usize::try_from(fitting(time)).unwrap_or(usize::MAX).saturating_sub(1);
     let n_turns = (LEAST_SECONDS / seconds.max(1e-9)) as usize;
     n_turns.clamp(*TURNS.start(), *TURNS.end()).min(most.max(1))
-}
-
-fn load_all(
-    context: &Context,
-    kernel: &Kernel,
-    trials: &mut [(Variant, Vec<Dispatch>)],
-) -> Result<(), DeviceError> {
-    let all = trials.iter_mut().flat_map(|(_, dispatches)| dispatches.iter_mut());
-    load(context, all.map(|dispatch| (kernel.name.to_string(), dispatch)).collect())
-}
-
-/// What the dispatches of all ways work on.
-struct TrialMemory {
-    operands: Vec<Memory>,
-    flag: Memory,
 }
 
 /// Memory of a tensor, full of numbers of both signs between a half and one; indices are all the first.
@@ -184,14 +124,14 @@ fn mixed(x: u32) -> u32 {
 }
 
 /// Keeps the GPU busy until it runs at its speed, once.
-fn wake(context: &Arc<Context>, memory: &TrialMemory, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
+fn wake(context: &Arc<Context>, memory: &TrialMemory, trial: &Trial) -> Result<(), DeviceError> {
     if context.is_awake.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
     let start = Instant::now();
     let mut n = 1;
     while start.elapsed() < WAKING {
-        n = n_turns(seconds(context, memory, dispatches, n)?);
+        n = n_turns(seconds(context, memory, trial, n)?);
     }
     Ok(())
 }
@@ -200,19 +140,18 @@ fn wake(context: &Arc<Context>, memory: &TrialMemory, dispatches: &[Dispatch]) -
 fn seconds(
     context: &Arc<Context>,
     memory: &TrialMemory,
-    dispatches: &[Dispatch],
+    trial: &Trial,
     n_turns: usize,
 ) -> Result<f64, DeviceError> {
-    let infos = infos(context, dispatches)?;
-    let scratch = Memory::new(context, scratch_bytes(dispatches))?;
+    let Trial { dispatches, infos, scratch } = trial;
     let TrialMemory { operands, flag } = memory;
     let place = |bound: Bound| match bound {
         Bound::Flag => (flag, 0, flag.bytes()),
-        Bound::Scratch { start, bytes } => (&scratch, start, bytes),
+        Bound::Scratch { start, bytes } => (scratch, start, bytes),
         Bound::Buffer(operand) => (&operands[operand], 0, operands[operand].bytes()),
     };
     let groups: Vec<wgpu::BindGroup> =
-        (0..dispatches.len()).map(|number| bind(context, dispatches, number, &infos, place)).collect();
+        (0..dispatches.len()).map(|number| bind(context, dispatches, number, infos, place)).collect();
     let set = context.device.create_query_set(&wgpu::QuerySetDescriptor {
         label: None,
         ty: wgpu::QueryType::Timestamp,

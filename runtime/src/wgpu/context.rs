@@ -2,7 +2,6 @@
 
 use super::Adapter;
 use super::compile::Pipelines;
-use super::matrix;
 use super::pipeline_cache::Kept;
 use super::probe;
 use crate::autotune::Tuner;
@@ -10,6 +9,7 @@ use crate::cache::DiskCache;
 use crate::device::DeviceError;
 use crate::panics::caught;
 use engine_core::device_model::DeviceModel;
+use engine_core::program::matrix_units::PLANE;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -215,7 +215,7 @@ impl Context {
         if is_tried {
             let model = probe::found(&context, context.plane(features))?;
             if let Some(context) = Arc::get_mut(&mut context) {
-                let has_matrix_units = !matrices.is_empty() && model.plane == matrix::PLANE;
+                let has_matrix_units = !matrices.is_empty() && model.plane == PLANE;
                 context.model = DeviceModel { has_matrix_units, ..model };
             }
         }

@@ -2,8 +2,8 @@
 
 use super::arena::Arena;
 use super::context::Context;
-use super::launch::{Bound, Dispatch, dispatches};
 use super::memory::{Memory, Staging, VECTOR};
+use super::steps::{Bound, Dispatch, dispatches};
 use super::submission::{MOST_STEPS, Portion};
 use crate::bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
@@ -42,11 +42,11 @@ pub struct WgpuExecutable {
 
 impl WgpuExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<WgpuExecutable, DeviceError> {
-        let dispatches = dispatches(context, &plan, seed)?;
+        let (dispatches, workspace_bytes) = dispatches(context, &plan, seed)?;
         let steps = Memory::new(context, MOST_STEPS as usize * ALIGNMENT)?;
         let flag = Memory::new(context, 4 * assertion_words(plan.check_nodes()))?;
         let infos = infos(context, &dispatches)?;
-        let scratch = Memory::new(context, scratch_bytes(&dispatches));
+        let scratch = Memory::new(context, workspace_bytes);
         let scratch = scratch.map_err(|error| error.of_buffer(&scratch_name(&plan, &dispatches)))?;
         Ok(WgpuExecutable {
             arena: Arena::new(context, &plan)?,
@@ -392,19 +392,13 @@ pub fn infos(context: &Arc<Context>, dispatches: &[Dispatch]) -> Result<Memory, 
     Ok(memory)
 }
 
-/// Bytes of scratch that dispatches need, one after the other.
-pub fn scratch_bytes(dispatches: &[Dispatch]) -> usize {
-    let bound = dispatches.iter().flat_map(|dispatch| &dispatch.arguments);
-    let ends = bound.map(|bound| match *bound {
-        Bound::Scratch { start, bytes } => start + bytes,
-        _ => 0,
-    });
-    ends.max().unwrap_or(0)
-}
-
 /// What the kernel is called that needs the most scratch.
 fn scratch_name(plan: &Plan, dispatches: &[Dispatch]) -> String {
-    let most = dispatches.iter().max_by_key(|dispatch| scratch_bytes(std::slice::from_ref(*dispatch)));
+    let end = |bound: &Bound| match *bound {
+        Bound::Scratch { start, bytes } => start + bytes,
+        _ => 0,
+    };
+    let most = dispatches.iter().max_by_key(|dispatch| dispatch.arguments.iter().map(end).max());
     let kernel = most.map(|dispatch| &plan.kernels[plan.launches[dispatch.launch].kernel]);
     format!("scratch of {}", kernel.map_or("no kernel", |kernel| &*kernel.name))
 }

@@ -3,7 +3,7 @@
 //! CubeCL is the compiler here as well, not the executor: its client plans memory anew at each launch, while a plan here
 //! has one arena, and a step is a list of dispatches whose bindings never change. From the inside out: `context` owns the
 //! GPU, `memory` what is allocated on it, `probe` tries what it can do, `compile` turns kernels into pipelines, `kept` is
-//! what is known of them from earlier runs, `launch` is one launch of a plan made ready, `trial` finds the fastest way for a
+//! what is known of them from earlier runs, `steps` makes programs ready, `trial` finds the fastest way for a
 //! product, `matrix` is that on matrix units, `arena` a plan's memory, `pace` says how much is handed in at once,
 //! `executable` runs a plan.
 
@@ -12,11 +12,11 @@ mod autotune;
 mod compile;
 mod context;
 mod executable;
-mod launch;
 mod matrix;
 mod memory;
 mod pipeline_cache;
 mod probe;
+mod steps;
 mod submission;
 
 #[cfg(test)]

@@ -1,18 +1,20 @@
 #![allow(clippy::unwrap_used)]
 //! What memory of a GPU does by itself. Results of kernels are compared in `tests/gpu.rs` of the root package.
 
-use super::launch::Variant;
+use super::autotune::WgpuBench;
 use super::memory::Staging;
 use super::*;
 
-use crate::autotune::Choice;
 use crate::cache::DiskCache;
 use crate::cpu::CpuDevice;
 use crate::device::RunError;
+use crate::gpu::autotune::Timed;
 use engine_core::fusion::{fuse, fuse_with};
 use engine_core::ir::*;
 use engine_core::op::Registry;
 use engine_core::plan::{Place, plan};
+use engine_core::program::Variant;
+use engine_core::program::matrix_units::BLOCKS;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -326,47 +328,28 @@ fn product(dtype: DType, [m, n, k]: [usize; 3]) -> Kernel {
     fuse(&graph, true).kernels.remove(0)
 }
 
-/// All ways run; which is the fastest is the GPU's affair.
+/// All variants run; which is the fastest depends on the GPU.
 #[test]
-fn the_fastest_of_some_ways_is_one_of_them() {
-    let Some(gpu) = gpu() else { return };
-    let kernel = product(DType::F32, [128, 160, 512]);
-    let ways: Vec<Variant> =
-        KernelSpec::splits(&kernel, gpu.context.model).into_iter().map(Variant::Tiles).collect();
-    assert!(ways.len() > 2);
-    let found = autotune::fastest(&gpu.context, &kernel, &ways).unwrap();
-    assert!(ways.contains(&found));
-    // Nothing is tried where all are slow.
-    assert_eq!(autotune::way(&gpu.context, &kernel).unwrap(), Some(ways[0]));
-}
-
-/// Trying takes memory beside the plan's, which may be all that the plan needs.
-#[test]
-fn the_most_likely_way_is_taken_where_trying_has_no_memory() {
-    let kernel = product(DType::F32, [128, 160, 512]);
-    let ways: Vec<Variant> =
-        KernelSpec::splits(&kernel, DeviceModel::WEBGPU).into_iter().map(Variant::Tiles).collect();
-    let full = DeviceError::out_of_memory("a GPU", 1 << 40, None);
-    assert_eq!(autotune::settled(Err(full), &ways), Ok(Some(ways[0])));
-    assert_eq!(autotune::settled(Ok(autotune::Chosen::of(ways[1])), &ways), Ok(Some(ways[1])));
-    let lost = DeviceError::Lost { device: "a GPU".into(), why: "unplugged".into() };
-    assert_eq!(autotune::settled(Err(lost.clone()), &ways), Err(lost));
-}
-
-/// A run that is resumed makes the choices of the run before, if it can.
-#[test]
-fn ways_are_kept_as_text() {
-    let Some(gpu) = gpu() else { return };
-    let kernel = product(DType::F32, [128, 160, 512]);
-    let ways: Vec<Variant> =
-        KernelSpec::splits(&kernel, gpu.context.model).into_iter().map(Variant::Tiles).collect();
-    for &way in &ways {
-        let chosen = autotune::Chosen::from_text(&autotune::Chosen::of(way).to_text()).unwrap();
-        assert_eq!(chosen.way(&ways), Some(way));
-        assert_eq!(chosen.way(&[]), None);
-    }
-    assert_eq!(gpu.tuning(), None);
-    assert!(!gpu.adopt(&Tuning::default()));
+fn every_variant_of_a_product_can_be_timed() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(gpu) = gpu_that_tries(&folder) else { return };
+    let plan = planned(&gpu.model(), |b| {
+        let ty = |extents: &[usize]| Type::new(DType::F32, extents);
+        let lhs = b.input("lhs", InputKind::Data, ty(&[128, 512]));
+        let rhs = b.input("rhs", InputKind::Data, ty(&[512, 160]));
+        let y = b.matmul(lhs, rhs);
+        vec![b.unary(Unary::Tanh, y)]
+    });
+    let timed = plan.programs(&gpu.model(), &Timed(WgpuBench(&gpu.context))).unwrap();
+    let chosen = timed.programs[0].chosen.clone().unwrap();
+    assert!(chosen.is_tuned && chosen.variants.len() > 2 && chosen.variants.contains(&chosen.variant));
+    // Nothing is timed where all variants are slow.
+    let Some(slow) = self::gpu() else { return };
+    let untimed = plan.programs(&slow.model(), &Timed(WgpuBench(&slow.context))).unwrap();
+    let chosen = untimed.programs[0].chosen.clone().unwrap();
+    assert_eq!((chosen.is_tuned, chosen.variant), (false, chosen.variants[0]));
+    assert_eq!(slow.tuning(), None);
+    assert!(!slow.adopt(&Tuning::default()));
 }
 
 /// A GPU that tries the ways of products although all are slow, and keeps what it finds in this folder.
@@ -405,8 +388,7 @@ fn ways_of_a_checkpoint_are_adopted_by_another_gpu_of_the_model() {
     let Some((found, has_tried)) = chosen_with(None, &plan) else { return };
     assert!(has_tried);
     let ways = KernelSpec::splits(&plan.kernels[0], gpu().unwrap().context.model);
-    let texts: Vec<String> =
-        ways.into_iter().map(|cut| autotune::Chosen::of(Variant::Tiles(cut)).to_text()).collect();
+    let texts: Vec<String> = ways.into_iter().map(|cut| Variant::Blocked(cut).to_string()).collect();
     let choosing = |text: &str| {
         let choices = found.choices.keys().map(|subject| (subject.clone(), text.to_string()));
         Tuning { choices: choices.collect(), ..found.clone() }
@@ -421,52 +403,11 @@ fn ways_of_a_checkpoint_are_adopted_by_another_gpu_of_the_model() {
         let (tuning, has_tried) = chosen_with(Some(&adopted), &plan).unwrap();
         has_tried && tuning.choices.values().all(|text| texts.contains(text))
     };
-    let block = matrix::blocks(&product(DType::F16, [256, 256, 64]), &roomy())[0];
-    let impossible = autotune::Chosen::of(Variant::Matrices(block)).to_text();
-    for text in [&impossible, "Tiles("] {
+    let impossible = Variant::MatrixUnits(BLOCKS[0]).to_string();
+    for text in [&impossible, "blocked"] {
         assert!(is_found_anew(choosing(text)), "{text}");
     }
     assert!(is_found_anew(Tuning { device: "another model".into(), ..choosing(&texts[0]) }));
-}
-
-/// Rests would have to be masked, and other types are not for matrix units.
-#[test]
-fn matrix_units_are_for_halves_in_whole_blocks() {
-    let limits = roomy();
-    let n_blocks = |dtype, shape| matrix::blocks(&product(dtype, shape), &limits).len();
-    assert!(n_blocks(DType::F16, [256, 256, 64]) > n_blocks(DType::F16, [64, 64, 64]));
-    assert_eq!(n_blocks(DType::F16, [64, 64, 64]), 1);
-    for (dtype, shape) in
-        [(DType::F16, [256, 250, 64]), (DType::F16, [256, 256, 40]), (DType::F32, [256, 256, 64])]
-    {
-        assert_eq!(n_blocks(dtype, shape), 0, "{dtype} {shape:?}");
-    }
-}
-
-/// Limits of a GPU with matrix units.
-fn roomy() -> wgpu::Limits {
-    wgpu::Limits {
-        max_compute_workgroup_storage_size: 48 << 10,
-        max_compute_invocations_per_workgroup: 1024,
-        max_compute_workgroup_size_x: 1024,
-        ..wgpu::Limits::default()
-    }
-}
-
-#[test]
-fn matrix_units_are_offered_what_a_gpu_has_room_for() {
-    let kernel = product(DType::F16, [256, 256, 64]);
-    let blocks = |limits: &wgpu::Limits| matrix::blocks(&kernel, limits);
-    let all = blocks(&roomy());
-    let shared = wgpu::Limits { max_compute_workgroup_storage_size: 16 << 10, ..roomy() };
-    let threads = wgpu::Limits { max_compute_invocations_per_workgroup: 128, ..roomy() };
-    let across = wgpu::Limits { max_compute_workgroups_per_dimension: 3, ..roomy() };
-    for limits in [shared, threads, across] {
-        let some = blocks(&limits);
-        assert!(!some.is_empty() && some.len() < all.len(), "{some:?} of {all:?}");
-        assert!(some.iter().all(|block| all.contains(block)));
-    }
-    assert_eq!(blocks(&wgpu::Limits { max_compute_workgroups_per_dimension: 1, ..roomy() }), []);
 }
 
 // ---- Steps.
@@ -588,7 +529,7 @@ fn kernels_agree_where_an_axis_takes_few_blocks() {
     let cpu = CpuDevice::new(Some(1)).unwrap();
     for (name, form) in forms() {
         let [plan, on_cpu] = [gpu.model(), cpu.model()].map(|device| planned(&device, form));
-        let dispatches = launch::dispatches(&gpu.context, &plan, 1).unwrap();
+        let (dispatches, _) = steps::dispatches(&gpu.context, &plan, 1).unwrap();
         let grids: Vec<[u32; 3]> = dispatches.iter().map(|dispatch| dispatch.grid).collect();
         assert!(grids.iter().any(|&[_, rows, layers]| rows > 1 && layers > 1), "{name}: {grids:?}");
         for (found, expected) in outputs(&gpu, &plan).iter().zip(&outputs(&cpu, &on_cpu)) {

@@ -174,9 +174,10 @@ impl KernelSpec {
         kernel: &Kernel,
         body: &MatmulBody,
         rows: &RowsBody,
+        device: &DeviceModel,
         bytes: usize,
     ) -> Result<PanelFold, CodegenError> {
-        let fold = Fold::new(kernel, body, rows, &DeviceModel::H200)?;
+        let fold = Fold::new(kernel, body, rows, device)?;
         let dtype = body.dtype.accumulator();
         let panels = panels([body.batch, body.m, body.n], bytes / dtype.size());
         let Some(&Panel { rows: [_, most_rows], columns: [_, most_columns], .. }) = panels.first() else {
@@ -218,14 +219,14 @@ impl KernelSpec {
 }
 
 impl PanelFold {
-    /// Blocks that take in a panel, and what they are given.
-    pub fn launch(&self, body: &MatmulBody, panel: &Panel, seed: u32) -> (usize, Vec<u64>) {
+    /// Blocks that fold a panel, and the numbers that the launch passes by value.
+    pub fn launch(&self, body: &MatmulBody, panel: &Panel) -> (usize, Vec<usize>) {
         let Panel { batch, rows: [row, n_rows], columns: [column, n_columns] } = *panel;
         let MatmulFold { n_pieces, ref select, .. } = self.fold;
         let length = n_columns.div_ceil(n_pieces).next_multiple_of(select.round());
         let first_row = batch * body.m + row;
-        let scalars = [first_row, column, n_columns, length, n_pieces, usize::from(column == 0)];
-        (n_rows * n_pieces, self.step.info_of(&scalars, seed))
+        let scalars = vec![first_row, column, n_columns, length, n_pieces, usize::from(column == 0)];
+        (n_rows * n_pieces, scalars)
     }
 }
 

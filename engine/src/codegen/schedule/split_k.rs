@@ -11,6 +11,7 @@ use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, MatrixOperand, Reg,
 };
 use crate::ir::{Binary, DType, Scalar};
+use std::fmt;
 
 /// How a product is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +20,14 @@ pub struct SplitK {
     each: [usize; 2],
     /// Parts of the contracted axis.
     parts: usize,
+}
+
+/// `8x4, split 16`
+impl fmt::Display for SplitK {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SplitK { each: [rows, columns], parts } = self;
+        write!(f, "{rows}x{columns}, split {parts}")
+    }
 }
 
 /// Tiles that fill a GPU; with fewer, smaller ones or shorter sums are faster.

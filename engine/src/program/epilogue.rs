@@ -1,69 +1,22 @@
-//! What a library that multiplies column-major matrices can take over of a contraction, as data.
-//!
-//! A row-major matrix is the column-major transpose of itself, and the transpose of a product is the product of the
-//! transposes in reverse order: such a library computes `resultᵀ = rhsᵀ · lhsᵀ`, so the right matrix comes first.
+//! How much of a kernel's epilogue a library can run.
 
-use crate::fusion::{Access, Class, FusedInst, FusedOp, Kernel, MatmulBody, MatrixOperand, Reg};
+use super::library::{Activation, Epilogue};
+use crate::fusion::{Access, Class, FusedInst, FusedOp, Kernel, MatmulBody, Reg};
 use crate::ir::{Binary, Scalar};
 
-/// A matrix as a library takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LibraryMatrix {
-    /// Index into the kernel's operands.
-    pub operand: usize,
-    /// Elements before the first.
-    pub offset: i64,
-    /// Elements from one matrix of the batch to the next.
-    pub batch: i64,
-    /// Elements from one column to the next.
-    pub leading: i64,
-    /// Whether it is to be transposed before it is multiplied.
-    pub is_transposed: bool,
-}
-
-/// What a library does to an element after the bias.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Activation {
-    /// Nothing.
-    Identity,
-    /// max(x, 0).
-    Relu,
-}
-
-/// An epilogue that a library can run: `result = activation(product + bias)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LibraryEpilogue {
-    /// Index into the kernel's operands: the result, dense.
+/// A kernel's whole epilogue, as a library runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absorbed {
+    /// The operand of the result, dense.
     pub result: usize,
-    /// Index into the kernel's operands: one value per column, of the type of the result.
+    /// The operand of the bias.
     pub bias: Option<usize>,
-    /// What is done last.
-    pub activation: Activation,
+    /// What the call does.
+    pub epilogue: Epilogue,
 }
 
-/// The first and the second factor for a library; none if the type is not its own, or a stride is in the way.
-pub fn library_matrices(body: &MatmulBody) -> Option<[LibraryMatrix; 2]> {
-    let is_empty = [body.batch, body.m, body.n, body.k].contains(&0);
-    let first = library_matrix(&body.rhs, body.k, body.n)?;
-    let second = library_matrix(&body.lhs, body.m, body.k)?;
-    (body.dtype.is_float() && !is_empty).then_some([first, second])
-}
-
-fn library_matrix(matrix: &MatrixOperand, rows: usize, columns: usize) -> Option<LibraryMatrix> {
-    let &MatrixOperand { operand, offset, batch, row, col } = matrix;
-    let leading = |fast: (usize, i64), slow: (usize, i64)| {
-        let is_dense = fast.0 == 1 || fast.1 == 1;
-        let leading = if slow.0 == 1 { fast.0 as i64 } else { slow.1 };
-        (is_dense && leading >= fast.0 as i64).then_some(leading)
-    };
-    let (rows, columns) = ((rows, row), (columns, col));
-    let as_it_lies = leading(columns, rows).map(|leading| (leading, false));
-    let (leading, is_transposed) = as_it_lies.or_else(|| Some((leading(rows, columns)?, true)))?;
-    Some(LibraryMatrix { operand, offset, batch, leading, is_transposed })
-}
-
-/// The whole epilogue of a contraction, if a library can run it.
-pub fn absorbed(kernel: &Kernel, body: &MatmulBody) -> Option<LibraryEpilogue> {
+/// The whole epilogue of a matmul, if a library can run it.
+pub fn absorbed(kernel: &Kernel, body: &MatmulBody) -> Option<Absorbed> {
     let insts = &body.epilogue.insts;
     let (store, rest) = insts.split_last()?;
     let FusedOp::Store { operand: result, access, value } = &store.op else { return None };
@@ -77,7 +30,8 @@ pub fn absorbed(kernel: &Kernel, body: &MatmulBody) -> Option<LibraryEpilogue> {
     let bias = chain.bias(body.n);
     let is_all = chain.ends_in_the_product() && chain.used.iter().all(|&used| used);
     let fits = bias.is_none_or(|bias| kernel.operands[bias].ty.dtype == dtype);
-    (is_all && fits).then_some(LibraryEpilogue { result: *result, bias, activation })
+    let epilogue = Epilogue { has_bias: bias.is_some(), activation };
+    (is_all && fits).then_some(Absorbed { result: *result, bias, epilogue })
 }
 
 /// From the stored value back to the product.

@@ -1,0 +1,214 @@
+//! Programs of matmuls: the library with as much of the epilogue as it can run, the library on parts of long sums, a kernel
+//! on matrix units, or kernels of code generation; and the sums beside the product.
+
+use super::choice::{Chosen, Refusal, TuneKey, Tuner, Variant};
+use super::epilogue::absorbed;
+use super::kernels::kernels;
+use super::library::{MatmulCall, Multiplier};
+use super::matrix_units;
+use super::site::Site;
+use super::{Action, Capability, MatmulStep, Place, Program};
+use crate::codegen::{CodegenError, KernelSpec};
+use crate::fusion::{Class, FusedOp, MatmulBody};
+use std::sync::Arc;
+
+/// The program of a matmul, by the fastest variant.
+pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Program, Refusal<T::Error>> {
+    let variants = variants(site, body);
+    let mut of = |variant: Variant| of_variant(site, body, variant, tuner);
+    let most_likely = match variants.first() {
+        None => None,
+        Some(&first) => of(first)?,
+    };
+    let Some(most_likely) = most_likely else { return Ok(without_choice(site)?) };
+    if let [_] = variants[..] {
+        return Ok(most_likely);
+    }
+    let key = key(site, body, &variants);
+    let fastest = tuner.fastest(site.kernel, &key, &variants, &mut of)?;
+    let variant = variants[fastest.unwrap_or(0)];
+    let chosen = Chosen { variant, variants, is_tuned: fastest.is_some() };
+    let program = if fastest.unwrap_or(0) == 0 { None } else { of(variant)? };
+    Ok(Program { chosen: Some(chosen), ..program.unwrap_or(most_likely) })
+}
+
+/// A matmul too small for a library, or one that no library computes.
+fn without_choice(site: &Site) -> Result<Program, CodegenError> {
+    match site.device.library {
+        Some(_) => own_kernel(site),
+        None => site.own_kernels(),
+    }
+}
+
+/// The variants that are worth trying, the most likely one first; none if there is nothing to choose.
+fn variants(site: &Site, body: &MatmulBody) -> Vec<Variant> {
+    let Some(library) = site.device.library else {
+        let blocks = matrix_units::blocks(body, &site.device).into_iter().map(Variant::MatrixUnits);
+        let cuts = KernelSpec::splits(site.kernel, site.device).into_iter().map(Variant::Blocked);
+        return blocks.chain(cuts).collect();
+    };
+    let n_flops = 2 * body.batch * body.m * body.n * body.k;
+    if n_flops < library.fewest_flops {
+        return vec![];
+    }
+    let parts = KernelSpec::library_splits(site.kernel, site.device);
+    let parts = parts.into_iter().map(Variant::LibraryInParts);
+    let own = (n_flops <= library.most_own_flops).then_some(Variant::OwnKernel);
+    [Variant::Library].into_iter().chain(parts).chain(own).collect()
+}
+
+fn key(site: &Site, body: &MatmulBody, variants: &[Variant]) -> TuneKey {
+    let call = MatmulCall::new(body, site.precision);
+    let operands: Vec<String> = site.kernel.operands.iter().map(|operand| operand.ty.to_string()).collect();
+    let variants: Vec<String> = variants.iter().map(Variant::to_string).collect();
+    let guard = if site.is_guarded { ", guarded" } else { "" };
+    TuneKey {
+        subject: format!("variant of {}", call.shape()),
+        details: format!(
+            "{call}{guard}\n{}\n{}\n{}",
+            operands.join(", "),
+            variants.join(", "),
+            site.kernel.body_text()
+        ),
+    }
+}
+
+/// The program of a variant; none if the device does not compute it.
+fn of_variant<T: Tuner>(
+    site: &Site,
+    body: &MatmulBody,
+    variant: Variant,
+    tuner: &T,
+) -> Result<Option<Program>, Refusal<T::Error>> {
+    let program = match variant {
+        Variant::Library => library(site, body, tuner)?,
+        Variant::LibraryInParts(parts) => in_parts(site, parts, tuner)?,
+        Variant::OwnKernel => return Ok(Some(own_kernel(site)?)),
+        Variant::Blocked(cut) => {
+            let mut program = Program::default();
+            kernels(site, &mut program, KernelSpec::split_k_product(site.kernel, site.device, cut), None);
+            Some(program)
+        }
+        Variant::MatrixUnits(block) => {
+            let call = MatmulCall::new(body, site.precision);
+            on_units(site, MatmulCall { multiplier: Multiplier::MatrixUnits(block), ..call }, tuner)?
+        }
+        Variant::PanelsInTurn | Variant::PanelsOverlapped => None,
+    };
+    Ok(program.map(|program| with_side_sums(site, program)))
+}
+
+/// One kernel that adds up its own products, with the sums beside it. A guarded launch checks for all of it first.
+fn own_kernel(site: &Site) -> Result<Program, CodegenError> {
+    if site.is_guarded {
+        return site.own_kernels();
+    }
+    let mut program = Program::default();
+    kernels(site, &mut program, vec![KernelSpec::own_product(site.kernel)], None);
+    Ok(with_side_sums(site, program))
+}
+
+/// Appends the sums beside a product: on the other branch, unless they have to wait for checks.
+pub fn with_side_sums(site: &Site, mut program: Program) -> Program {
+    let n_before = program.steps.len();
+    kernels(site, &mut program, KernelSpec::side_sums(site.kernel), None);
+    if !site.is_guarded && site.device.n_streams > 1 {
+        program.steps[n_before..].iter_mut().for_each(|step| step.branch = 1);
+    }
+    program
+}
+
+/// The library with all of the epilogue, or with a kernel behind it.
+fn library<T: Tuner>(
+    site: &Site,
+    body: &MatmulBody,
+    tuner: &T,
+) -> Result<Option<Program>, Refusal<T::Error>> {
+    let call = MatmulCall::new(body, site.precision);
+    // A library does not know of failed assertions.
+    let whole = if site.is_guarded { None } else { absorbed(site.kernel, body) };
+    if let Some(whole) = whole {
+        let result = site.kernel.operands[whole.result].ty.dtype;
+        let call = MatmulCall { result, epilogue: whole.epilogue, ..call.clone() };
+        let places = (Place::operand(whole.result), whole.bias.map(Place::operand));
+        if let Some(step) = matmul_step(call, places, tuner)? {
+            let mut program = Program::default();
+            program.push(Action::Matmul(step));
+            return Ok(Some(program));
+        }
+    }
+    let result = place_of_product(site, body);
+    let product = result.unwrap_or(Place::Workspace { start: 0, bytes: call.result_bytes() });
+    with_kernels(call, product, tuner, |program| {
+        kernels(site, program, vec![KernelSpec::epilogue(site.kernel)], Some(product));
+    })
+}
+
+/// The library on parts of the contracted axis, summed by the epilogue.
+fn in_parts<T: Tuner>(site: &Site, parts: usize, tuner: &T) -> Result<Option<Program>, Refusal<T::Error>> {
+    let (body, sum) = KernelSpec::split_for_library(site.kernel, parts);
+    let call = MatmulCall::new(&body, site.precision);
+    let product = Place::Workspace { start: 0, bytes: call.result_bytes() };
+    with_kernels(call, product, tuner, |program| kernels(site, program, vec![sum], Some(product)))
+}
+
+/// Matrix units, with the epilogue behind them.
+fn on_units<T: Tuner>(
+    site: &Site,
+    call: MatmulCall,
+    tuner: &T,
+) -> Result<Option<Program>, Refusal<T::Error>> {
+    let product = Place::Workspace { start: 0, bytes: call.result_bytes() };
+    with_kernels(call, product, tuner, |program| {
+        kernels(site, program, vec![KernelSpec::epilogue(site.kernel)], Some(product));
+    })
+}
+
+/// A call whose result goes to `product`, and the kernels behind it.
+fn with_kernels<T: Tuner>(
+    call: MatmulCall,
+    product: Place,
+    tuner: &T,
+    append: impl FnOnce(&mut Program),
+) -> Result<Option<Program>, Refusal<T::Error>> {
+    let Some(step) = matmul_step(call, (product, None), tuner)? else { return Ok(None) };
+    let mut program = Program::default();
+    if let Place::Workspace { start, bytes } = product {
+        program.workspace_bytes = start + bytes;
+    }
+    program.push(Action::Matmul(step));
+    append(&mut program);
+    Ok(Some(program))
+}
+
+/// The step of a call; none if the device does not compute it.
+pub fn matmul_step<T: Tuner>(
+    call: MatmulCall,
+    (result, bias): (Place, Option<Place>),
+    tuner: &T,
+) -> Result<Option<MatmulStep>, Refusal<T::Error>> {
+    let algorithm = match tuner.capability(&call).map_err(Refusal::Tuner)? {
+        Capability::None => return Ok(None),
+        Capability::Open => None,
+        Capability::Algorithm(text) => Some(text),
+    };
+    let factors = [call.lhs.operand, call.rhs.operand].map(Place::operand);
+    Ok(Some(MatmulStep { call: Arc::new(call), factors, result, bias, algorithm }))
+}
+
+/// The first result of the product's type and size, unless it must not be written before the checks, or is read as well.
+fn place_of_product(site: &Site, body: &MatmulBody) -> Option<Place> {
+    let n_points = body.batch * body.m * body.n;
+    let dtype = body.dtype.accumulator();
+    let mut results = body.epilogue.insts.iter().filter_map(|inst| match &inst.op {
+        FusedOp::Store { operand, access, .. } if inst.class == Class::Element && inst.dtype == dtype => {
+            access.is_identity(n_points).then_some(*operand)
+        }
+        _ => None,
+    });
+    let is_alone = |operand: &usize| {
+        let buffer = site.buffers[*operand];
+        site.buffers.iter().filter(|&&used| used == buffer).count() == 1
+    };
+    results.find(is_alone).filter(|_| !site.is_guarded).map(Place::operand)
+}

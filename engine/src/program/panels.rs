@@ -1,0 +1,168 @@
+//! Programs of matmuls whose rows are folded: panels of the library's product that stay in the device's cache, each folded by
+//! a kernel before its memory is needed again.
+
+use super::choice::{Chosen, Refusal, TuneKey, Tuner, Variant};
+use super::kernels::{arguments, kernels};
+use super::library::MatmulCall;
+use super::matmul::{matmul_step, with_side_sums};
+use super::site::Site;
+use super::{Action, KernelStep, MatmulStep, Place, Program, Step};
+use crate::codegen::{KernelSpec, PANEL_BYTES, Panel, PanelFold};
+use crate::fusion::{MatmulBody, RowsBody};
+use std::sync::Arc;
+
+/// The first panels, on which both variants are timed.
+const TRIED_PANELS: usize = 24;
+
+/// The program of a matmul whose rows are folded.
+pub fn program<T: Tuner>(
+    site: &Site,
+    body: &MatmulBody,
+    rows: &RowsBody,
+    tuner: &T,
+) -> Result<Program, Refusal<T::Error>> {
+    let n_flops = 2 * body.batch * body.m * body.n * body.k;
+    let in_turn = match site.device.library {
+        Some(library) if n_flops >= library.fewest_flops => {
+            of_variant(site, (body, rows), Variant::PanelsInTurn, usize::MAX, tuner)?
+        }
+        _ => None,
+    };
+    let Some(in_turn) = in_turn else { return Ok(site.own_kernels()?) };
+    let n_bytes = body.batch * body.m * body.n * body.dtype.accumulator().size();
+    if n_bytes < TRIED_PANELS * PANEL_BYTES {
+        return Ok(in_turn);
+    }
+    let variants = vec![Variant::PanelsInTurn, Variant::PanelsOverlapped];
+    let mut first_panels =
+        |variant: Variant| of_variant(site, (body, rows), variant, TRIED_PANELS * n_places(variant), tuner);
+    let fastest = tuner.fastest(site.kernel, &key(site, body), &variants, &mut first_panels)?;
+    let variant = variants[fastest.unwrap_or(0)];
+    let program = match variant {
+        Variant::PanelsOverlapped => of_variant(site, (body, rows), variant, usize::MAX, tuner)?,
+        _ => None,
+    };
+    let chosen = Chosen { variant, variants, is_tuned: fastest.is_some() };
+    Ok(Program { chosen: Some(chosen), ..program.unwrap_or(in_turn) })
+}
+
+fn key(site: &Site, body: &MatmulBody) -> TuneKey {
+    let call = MatmulCall::new(body, site.precision);
+    let operands: Vec<String> = site.kernel.operands.iter().map(|operand| operand.ty.to_string()).collect();
+    TuneKey {
+        subject: format!("panels of {}", call.shape()),
+        details: format!("panels {call}\n{}\n{}", operands.join(", "), site.kernel.body_text()),
+    }
+}
+
+/// Places of panels in the workspace: two if one is multiplied while the other is folded.
+fn n_places(variant: Variant) -> usize {
+    if variant == Variant::PanelsOverlapped { 2 } else { 1 }
+}
+
+/// The fold of at most so many panels; none if the device does not compute it.
+fn of_variant<T: Tuner>(
+    site: &Site,
+    (body, rows): (&MatmulBody, &RowsBody),
+    variant: Variant,
+    most_panels: usize,
+    tuner: &T,
+) -> Result<Option<Program>, Refusal<T::Error>> {
+    let n_places = n_places(variant);
+    let fold = KernelSpec::panel_fold(site.kernel, body, rows, &site.device, PANEL_BYTES / n_places)?;
+    let mut shapes: Vec<([usize; 2], MatmulStep)> = vec![];
+    let kernel = Arc::new(fold.step.clone().on(site.device));
+    let mut panels = Panels { body, fold: &fold, kernel, n_places, program: Program::default() };
+    for (number, panel) in fold.panels.iter().take(most_panels).enumerate() {
+        let shape = [panel.rows[1], panel.columns[1]];
+        let known = shapes.iter().find(|(known, _)| *known == shape).map(|(_, step)| step.clone());
+        let step = match known {
+            Some(step) => step,
+            None => {
+                let Some(step) = matmul_step(panel_call(site, body, shape), (panels.place(0), None), tuner)?
+                else {
+                    return Ok(None);
+                };
+                shapes.push((shape, step.clone()));
+                step
+            }
+        };
+        panels.push(number, panel, step);
+    }
+    if shapes.is_empty() {
+        return Ok(None);
+    }
+    let mut program = panels.program;
+    let n_steps = program.steps.len();
+    kernels(site, &mut program, fold.finish.clone().into_iter().collect(), None);
+    if n_places > 1 {
+        // The rest reads what the last fold on the other branch has written.
+        program.steps[n_steps..].iter_mut().for_each(|step| step.waits = vec![n_steps - 1]);
+    }
+    program.workspace_bytes = fold.state_bytes + n_places * fold.panel_bytes;
+    Ok(Some(with_side_sums(site, program)))
+}
+
+/// The product of a panel of that shape, wherever it lies.
+fn panel_call(site: &Site, body: &MatmulBody, [m, n]: [usize; 2]) -> MatmulCall {
+    MatmulCall { batch: 1, m, n, ..MatmulCall::new(body, site.precision) }
+}
+
+/// Panels on their way into a program.
+struct Panels<'p> {
+    body: &'p MatmulBody,
+    fold: &'p PanelFold,
+    kernel: Arc<KernelSpec>,
+    n_places: usize,
+    program: Program,
+}
+
+impl Panels<'_> {
+    /// Where the panel of a number lies.
+    fn place(&self, number: usize) -> Place {
+        let bytes = self.fold.panel_bytes;
+        Place::Workspace { start: self.fold.state_bytes + number % self.n_places * bytes, bytes }
+    }
+
+    /// Appends a panel: its product, then its fold. With two places, folds run on the other branch; a product waits for
+    /// the fold that frees its place.
+    fn push(&mut self, number: usize, panel: &Panel, step: MatmulStep) {
+        let is_overlapped = self.n_places > 1;
+        let at = self.program.steps.len();
+        let offsets = panel_offsets(self.body, panel);
+        let factors = [0, 1].map(|i| match step.factors[i] {
+            Place::Operand { operand, .. } => Place::Operand { operand, offset: offsets[i] },
+            place => place,
+        });
+        let result = self.place(number);
+        let frees = is_overlapped && number >= self.n_places;
+        let waits = if frees { vec![at + 1 - 2 * self.n_places] } else { vec![] };
+        self.program.steps.push(Step {
+            action: Action::Matmul(MatmulStep { factors, result, ..step }),
+            branch: 0,
+            waits,
+        });
+        let (blocks, scalars) = self.fold.launch(self.body, panel);
+        // The kernel names the first place; the panel may lie on the second.
+        let first = self.place(0);
+        let arguments = arguments(&self.kernel, None);
+        let arguments = arguments.into_iter().map(|place| if place == first { result } else { place });
+        let kernel = KernelStep {
+            kernel: Arc::clone(&self.kernel),
+            arguments: arguments.collect(),
+            grid: [blocks, 1, 1],
+            scalars,
+        };
+        let (branch, waits) = if is_overlapped { (1, vec![at]) } else { (0, vec![]) };
+        self.program.steps.push(Step { action: Action::Kernel(kernel), branch, waits });
+    }
+}
+
+/// Bytes from the start of the left and of the right operand to what a panel needs.
+fn panel_offsets(body: &MatmulBody, panel: &Panel) -> [usize; 2] {
+    let size = body.dtype.size() as i64;
+    let (batch, row, column) = (panel.batch as i64, panel.rows[0] as i64, panel.columns[0] as i64);
+    let left = body.lhs.batch * batch + body.lhs.row * row;
+    let right = body.rhs.batch * batch + body.rhs.col * column;
+    [left, right].map(|elements| (elements * size) as usize)
+}

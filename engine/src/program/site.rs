@@ -1,0 +1,49 @@
+//! A launch of a plan, as its program is made from it.
+
+use super::Program;
+use super::kernels::kernels;
+use crate::codegen::{CodegenError, KernelSpec};
+use crate::device_model::DeviceModel;
+use crate::fusion::Kernel;
+use crate::plan::{BufferId, Plan, Precision};
+use crate::rules::Numerics;
+
+/// A launch, with all that its program depends on.
+pub struct Site<'p> {
+    pub kernel: &'p Kernel,
+    /// Buffers by operand.
+    pub buffers: &'p [BufferId],
+    /// Whether nothing is written after a failed assertion.
+    pub is_guarded: bool,
+    /// Whether a scatter's base lies where its result goes, so that there is nothing to copy.
+    pub is_in_place: bool,
+    pub precision: Precision,
+    /// The device, as far as the plan's numerics allow.
+    pub device: DeviceModel,
+}
+
+impl<'p> Site<'p> {
+    pub fn new(plan: &'p Plan, launch: usize, device: &DeviceModel) -> Site<'p> {
+        let launch = &plan.launches[launch];
+        let has_fast_math = device.has_fast_math && plan.numerics != Numerics::Strict;
+        Site {
+            kernel: &plan.kernels[launch.kernel],
+            buffers: &launch.buffers,
+            is_guarded: !plan.assertions.is_empty() && plan.writes_state(launch),
+            is_in_place: plan.scatters_in_place(launch),
+            precision: plan.matmul,
+            device: DeviceModel { has_fast_math, ..*device },
+        }
+    }
+
+    /// The program without a library.
+    pub fn own_kernels(&self) -> Result<Program, CodegenError> {
+        let mut launches = KernelSpec::launches(self.kernel, self.device)?;
+        if self.is_in_place {
+            launches.remove(0);
+        }
+        let mut program = Program::default();
+        kernels(self, &mut program, launches, None);
+        Ok(program)
+    }
+}

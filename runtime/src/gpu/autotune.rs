@@ -1,0 +1,250 @@
+//! Autotuning of programs: the variants of a kernel are timed by turns, on operands full of noise, and the fastest is recorded.
+//!
+//! The speed of a matmul depends on its data, so operands are noise. Another variant adds up in another order, so choices are
+//! kept on disk and go into checkpoints.
+
+use crate::autotune::{Choice, Tuner};
+use crate::cache::DiskCache;
+use crate::device::DeviceError;
+use engine_core::fusion::Kernel;
+use engine_core::program::{self, Capability, MatmulCall, Program, Refusal, TuneKey, Variant};
+
+/// Times of each variant, by turns: what slows the device for a while then slows all of them. The least counts.
+const N_ROUNDS: usize = 3;
+
+/// A device that times programs.
+pub trait Bench {
+    /// Memory of a kernel's operands.
+    type Operands;
+    /// A program that is compiled.
+    type Trial;
+
+    /// The choices of the device.
+    fn tuner(&self) -> &Tuner;
+
+    /// Where choices are kept between runs.
+    fn disk(&self) -> &DiskCache;
+
+    /// Whether the device has a clock that is worth trusting.
+    fn can_time(&self) -> bool;
+
+    /// Whether the device computes a call, and how.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn capability(&self, call: &MatmulCall) -> Result<Capability, DeviceError>;
+
+    /// Operands full of noise; indices are all 0.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    fn operands(&self, kernel: &Kernel) -> Result<Self::Operands, DeviceError>;
+
+    /// Compiles a program.
+    ///
+    /// # Errors
+    /// If the device does not take it.
+    fn trial(&self, kernel: &Kernel, program: Program) -> Result<Self::Trial, DeviceError>;
+
+    /// Seconds of a program. `least` is its least time so far; infinite at first.
+    ///
+    /// # Errors
+    /// If it does not run.
+    fn seconds(&self, operands: &Self::Operands, trial: &Self::Trial, least: f64)
+    -> Result<f64, DeviceError>;
+}
+
+/// The tuner of a device that times programs.
+pub struct Timed<B>(pub B);
+
+impl<B: Bench> program::Tuner for Timed<B> {
+    type Error = DeviceError;
+
+    fn capability(&self, call: &MatmulCall) -> Result<Capability, DeviceError> {
+        self.0.capability(call)
+    }
+
+    fn fastest(
+        &self,
+        kernel: &Kernel,
+        key: &TuneKey,
+        variants: &[Variant],
+        program: &mut dyn FnMut(Variant) -> Result<Option<Program>, Refusal<DeviceError>>,
+    ) -> Result<Option<usize>, Refusal<DeviceError>> {
+        if !self.0.can_time() {
+            return Ok(None);
+        }
+        let is_possible = |known: &Recorded| known.position(variants).is_some();
+        let found = self.0.tuner().recall(self.0.disk(), key, is_possible, || {
+            let mut programs = vec![];
+            for &variant in variants {
+                programs.push(match program(variant) {
+                    Ok(program) => program,
+                    Err(Refusal::Codegen(_)) => None,
+                    Err(Refusal::Tuner(error)) => return Err(error),
+                });
+            }
+            Ok(Recorded(variants[fastest(&self.0, kernel, programs)?].to_string()))
+        });
+        match found {
+            // The plan may fit where it cannot be tried beside operands full of noise.
+            Err(DeviceError::OutOfMemory { .. }) => Ok(None),
+            found => Ok(found.map_err(Refusal::Tuner)?.position(variants)),
+        }
+    }
+}
+
+/// The position of the fastest program. One that the device does not take, or does not run, is none.
+///
+/// # Errors
+/// If no program runs.
+pub fn fastest<B: Bench>(
+    bench: &B,
+    kernel: &Kernel,
+    programs: Vec<Option<Program>>,
+) -> Result<usize, DeviceError> {
+    let operands = bench.operands(kernel)?;
+    let mut refused = None;
+    let mut noted = |result: Result<f64, DeviceError>| {
+        result.unwrap_or_else(|error| {
+            refused = Some(error);
+            f64::INFINITY
+        })
+    };
+    let mut trials = vec![];
+    for program in programs {
+        let trial = program.map(|program| bench.trial(kernel, program)).transpose();
+        trials.push(match trial {
+            Ok(trial) => trial,
+            Err(error) => {
+                noted(Err(error));
+                None
+            }
+        });
+    }
+    let mut least = vec![f64::INFINITY; trials.len()];
+    for _ in 0..N_ROUNDS {
+        for (trial, least) in trials.iter().zip(&mut least) {
+            if let Some(trial) = trial {
+                *least = least.min(noted(bench.seconds(&operands, trial, *least)));
+            }
+        }
+    }
+    let best = (0..least.len()).min_by(|&a, &b| least[a].total_cmp(&least[b]));
+    match (best.filter(|&best| least[best].is_finite()), refused) {
+        (Some(best), _) => Ok(best),
+        (None, Some(error)) => Err(error),
+        (None, None) => engine_core::bug!("no variant to choose from"),
+    }
+}
+
+/// The text of a variant, as it is recorded.
+struct Recorded(String);
+
+impl Recorded {
+    fn position(&self, variants: &[Variant]) -> Option<usize> {
+        variants.iter().position(|variant| variant.to_string() == self.0)
+    }
+}
+
+impl Choice for Recorded {
+    fn to_text(&self) -> String {
+        self.0.clone()
+    }
+
+    fn from_text(text: &str) -> Option<Recorded> {
+        Some(Recorded(text.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use engine_core::fusion::fuse;
+    use engine_core::ir::{Builder, DType, Graph, InputKind, Type, Unary};
+    use engine_core::op::Registry;
+    use engine_core::program::Tuner as _;
+    use std::cell::Cell;
+
+    /// A bench that takes the bytes of a program's workspace for its seconds, and fails as it is told.
+    struct Fake {
+        tuner: Tuner,
+        disk: DiskCache,
+        error: Option<DeviceError>,
+        n_timed: Cell<usize>,
+    }
+
+    impl Bench for Fake {
+        type Operands = ();
+        type Trial = usize;
+        fn tuner(&self) -> &Tuner {
+            &self.tuner
+        }
+        fn disk(&self) -> &DiskCache {
+            &self.disk
+        }
+        fn can_time(&self) -> bool {
+            true
+        }
+        fn capability(&self, _: &MatmulCall) -> Result<Capability, DeviceError> {
+            Ok(Capability::Open)
+        }
+        fn operands(&self, _: &Kernel) -> Result<(), DeviceError> {
+            self.error.clone().map_or(Ok(()), Err)
+        }
+        fn trial(&self, _: &Kernel, program: Program) -> Result<usize, DeviceError> {
+            Ok(program.workspace_bytes)
+        }
+        fn seconds(&self, (): &(), bytes: &usize, _: f64) -> Result<f64, DeviceError> {
+            self.n_timed.set(self.n_timed.get() + 1);
+            Ok(*bytes as f64)
+        }
+    }
+
+    fn fake(folder: &tempfile::TempDir, error: Option<DeviceError>) -> Timed<Fake> {
+        let (tuner, disk) = (Tuner::new("model".into()), DiskCache::within(folder.path()));
+        Timed(Fake { tuner, disk, error, n_timed: Cell::new(0) })
+    }
+
+    const VARIANTS: [Variant; 3] = [Variant::Library, Variant::LibraryInParts(4), Variant::OwnKernel];
+
+    /// The position that is chosen of programs that take 3, 1 and 2 seconds, of which the device refuses the third.
+    fn chosen(timed: &Timed<Fake>) -> Result<Option<usize>, Refusal<DeviceError>> {
+        let registry = Registry::new();
+        let mut b = Builder::new(Graph::new("map"), &registry);
+        let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[8]));
+        let y = b.unary(Unary::Exp, x);
+        b.graph.outputs = vec![("y".into(), y)];
+        let kernel = fuse(&b.graph.pruned(), true).kernels.remove(0);
+        let key = TuneKey { subject: "product".into(), details: "2x2".into() };
+        timed.fastest(&kernel, &key, &VARIANTS, &mut |variant| {
+            let bytes =
+                [Some(3), Some(1), None][VARIANTS.iter().position(|&known| known == variant).unwrap()];
+            Ok(bytes.map(|workspace_bytes| Program { workspace_bytes, ..Program::default() }))
+        })
+    }
+
+    #[test]
+    fn the_fastest_variant_is_recorded_and_timed_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let timed = fake(&folder, None);
+        assert_eq!(chosen(&timed), Ok(Some(1)));
+        assert_eq!(timed.0.n_timed.get(), 2 * N_ROUNDS);
+        let texts: Vec<String> = timed.0.tuner.tuning().unwrap().choices.into_values().collect();
+        assert_eq!(texts, ["library in parts: 4"]);
+        let later = fake(&folder, None);
+        assert_eq!((chosen(&later), later.0.n_timed.get()), (Ok(Some(1)), 0));
+    }
+
+    /// Timing takes memory beside the plan's, which may be all that the plan needs.
+    #[test]
+    fn without_memory_nothing_is_timed_and_other_failures_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let full = DeviceError::out_of_memory("a GPU", 1 << 40, None);
+        let timed = fake(&folder, Some(full));
+        assert_eq!((chosen(&timed), timed.0.tuner.tuning()), (Ok(None), None));
+        let lost = DeviceError::Lost { device: "a GPU".into(), why: "unplugged".into() };
+        assert_eq!(chosen(&fake(&folder, Some(lost.clone()))), Err(Refusal::Tuner(lost)));
+    }
+}
