@@ -170,7 +170,7 @@ impl DeviceModel {
         // The longest key and selection that fit into 48 KiB; code generation has a test of both.
         kernels: KernelLimits {
             most_queries: 8,
-            most_keys: 9472,
+            most_keys: 7168,
             attention_in_f64: false,
             most_rows_checked: 1024,
             row_folds: RowFolds::Selections { most: 1024 },
@@ -232,7 +232,7 @@ impl DeviceModel {
         most_resident_bytes: 2 << 30,
         shared_bytes: 48 << 10,
         kernels: KernelLimits {
-            most_keys: 9472,
+            most_keys: 7168,
             row_folds: RowFolds::Selections { most: 1024 },
             most_operands: MAX_OPERANDS,
             ..DeviceModel::WEBGPU.kernels

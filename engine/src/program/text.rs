@@ -1,8 +1,8 @@
 //! Programs as text.
 //!
 //! ```text
-//! 3 contract h  # stream 0, variant library (of library | own kernel)
-//!   matmul f32 128x784 @ 784x256 + bias, relu -> @3, algorithm: tuned on device
+//!    3 contract h  # stream 0, variant library (of library | own kernel)
+//!        matmul f32 128x784 @ 784x256 + bias, relu -> @3, algorithm: tuned on device
 //! ```
 
 use super::library::Multiplier;
@@ -38,7 +38,7 @@ impl Programs {
             self.workspaces.library.iter().enumerate().filter(|(_, range)| !range.is_empty())
         {
             let (bytes, start) = (range.len(), range.start);
-            let _ = writeln!(text, "  library workspace of stream {stream}: {bytes} B at {start}");
+            let _ = writeln!(text, "     library workspace of stream {stream}: {bytes} B at {start}");
         }
         text
     }
@@ -61,9 +61,9 @@ fn steps_text(program: &Program, device: &DeviceModel) -> String {
     let (mut text, mut at) = (String::new(), 0);
     while at < lines.len() {
         let [length, times] = repetition(&lines[at..]);
-        let indent = if times > 1 { "    " } else { "  " };
+        let indent = if times > 1 { "         " } else { "       " };
         if times > 1 {
-            let _ = writeln!(text, "  {times} times");
+            let _ = writeln!(text, "       {times} times");
         }
         for [line, _] in &lines[at..at + length] {
             let _ = writeln!(text, "{indent}{line}");
