@@ -1,0 +1,67 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+//! `explain --stage programs`, on a machine without a GPU: from a device model and the choices of a run on an H200, from that
+//! model alone, and for the presets.
+//!
+//! `tests/golden/h200.json` is what `engine devices --models` printed there, and `tests/golden/h200_choices.json` the
+//! `tuning` of reports of `engine run`. `UPDATE_EXPECT=1` records the texts anew.
+
+use expect_test::expect_file;
+use std::process::Command;
+
+/// The last stage of a graph that trains or searches, or all stages.
+fn explain(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
+    // Without a data folder the rows of MNIST are the built-in ones.
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).env("ENGINE_OFFLINE", "1").env_remove("ENGINE_DATA_DIR");
+    let output = command.arg("explain").args(arguments).args(["--stage", "programs"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const RECORDED: [&str; 4] = ["--model", "tests/golden/h200.json", "--choices", "tests/golden/h200_choices.json"];
+
+#[test]
+fn mnist_calls_the_library_by_recorded_algorithms() {
+    let text = explain(&[&["graphs/mnist.ron"], &RECORDED[..]].concat());
+    assert!(text.contains("matmul f32 128x784 @ 784x256 + bias, relu"), "{text}");
+    assert!(text.contains("algorithm: id ") && !text.contains("algorithm: tuned on device"), "{text}");
+    expect_file!["golden/programs_mnist.txt"].assert_eq(&text);
+}
+
+#[test]
+fn a_search_goes_panel_by_panel() {
+    let text = explain(&[&["graphs/search.ron"], &RECORDED[..]].concat());
+    expect_file!["golden/programs_search.txt"].assert_eq(&text);
+}
+
+/// Without recorded choices, the text names the variants and the workspace that is reserved.
+#[test]
+fn without_choices_the_device_has_to_tune() {
+    let text = explain(&["graphs/mnist.ron", "--device", "cuda"]);
+    assert!(text.contains("algorithm: tuned on device, workspace at most 33554432 B"), "{text}");
+    assert!(text.contains("variant: tuned on device (library | own kernel)"), "{text}");
+    expect_file!["golden/programs_mnist_open.txt"].assert_eq(&text);
+    expect_file!["golden/programs_mnist_wgpu.txt"]
+        .assert_eq(&explain(&["graphs/mnist.ron", "--device", "wgpu"]));
+    let text = explain(&["graphs/mnist.ron", "--device", "cpu"]);
+    assert!(text.contains("the CPU runs the kernels of its plan as they are"), "{text}");
+}
+
+#[test]
+fn files_that_are_no_model_and_no_choices_are_refused() {
+    for (flag, file, expected) in [
+        ("--model", "Cargo.toml", "cannot be read"),
+        ("--model", "tests/golden/h200_choices.json", "is no device model, as `engine devices --models` prints it"),
+        ("--choices", "tests/golden/h200.json", "holds no autotuned choices, as reports do"),
+        ("--choices", "no-such-file", "cannot be read"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
+        command.current_dir(env!("CARGO_MANIFEST_DIR"));
+        let output = command
+            .args(["explain", "graphs/mnist.ron", "--stage", "programs", flag, file])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(expected), "{flag} {file}: {said}");
+    }
+}
