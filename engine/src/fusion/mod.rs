@@ -8,6 +8,7 @@ mod access;
 mod attention;
 mod body;
 mod build;
+mod domain;
 mod edges;
 mod groups;
 mod kernel;
@@ -22,12 +23,15 @@ pub use abilities::{Abilities, MAX_OPERANDS, RowFolds};
 pub use access::{Access, Axis, Guard, Level};
 pub use attention::{MAX_DEPTH, separate_scores};
 pub use build::op_name;
+pub use domain::{Class, Domain};
 pub use groups::NotFused;
-pub use kernel::{
-    AttentionBody, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody,
-    MatrixOperand, OpaqueBody, Operand, Reg, RowConsumer, RowsBody, ScatterBody, Segment, Side, SideSum,
-    Source, Use, Window,
-};
+pub use kernel::attention::{AttentionBody, Source, Window};
+pub use kernel::body::{FusedBody, FusedInst, FusedOp, Reg};
+pub use kernel::matmul::{MatmulBody, MatrixOperand, Side, SideSum};
+pub use kernel::operand::{Operand, Use};
+pub use kernel::row_fold::{RowConsumer, RowsBody};
+pub use kernel::scatter::ScatterBody;
+pub use kernel::{Kernel, KernelBody, OpaqueBody, Segment};
 pub use verify::verify;
 
 use crate::ir::Graph;
