@@ -13,7 +13,7 @@ use crate::op::KernelCall;
 use attention::AttentionBody;
 use body::FusedBody;
 use matmul::MatmulBody;
-use operand::Operand;
+use operand::{Operand, Use};
 use scatter::ScatterBody;
 
 /// One tensor of a segmented map.
@@ -76,6 +76,21 @@ pub enum KernelBody {
     Opaque(OpaqueBody),
 }
 
+impl KernelBody {
+    /// The bodies, in the order in which they run.
+    pub fn bodies(&self) -> Vec<&FusedBody> {
+        match self {
+            KernelBody::Map(body) | KernelBody::Row(body) | KernelBody::Segmented { tile: body, .. } => {
+                vec![body]
+            }
+            KernelBody::Matmul(body) => vec![&body.epilogue],
+            KernelBody::Attention(body) => body.tiles().to_vec(),
+            KernelBody::Scatter(body) => vec![&body.base, &body.updates],
+            KernelBody::Scan { .. } | KernelBody::Opaque(_) => vec![],
+        }
+    }
+}
+
 /// One launch, or one parallel region on the CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
@@ -105,15 +120,12 @@ impl Kernel {
 
     /// Its bodies, in the order in which they run.
     pub fn tiles(&self) -> Vec<&FusedBody> {
-        match &self.body {
-            KernelBody::Map(body) | KernelBody::Row(body) | KernelBody::Segmented { tile: body, .. } => {
-                vec![body]
-            }
-            KernelBody::Matmul(body) => vec![&body.epilogue],
-            KernelBody::Attention(body) => body.tiles().to_vec(),
-            KernelBody::Scatter(body) => vec![&body.base, &body.updates],
-            KernelBody::Scan { .. } | KernelBody::Opaque(_) => vec![],
-        }
+        self.body.bodies()
+    }
+
+    /// Its operands of one usage.
+    pub fn uses(&self, usage: Use) -> impl Iterator<Item = &Operand> {
+        self.operands.iter().filter(move |operand| operand.usage == usage)
     }
 
     /// Whether any of its bodies has assertions.

@@ -1,6 +1,6 @@
 //! The buffers of a kernel.
 
-use crate::ir::{Type, Value};
+use crate::ir::{Graph, NodeId, Type, Value};
 
 /// How a kernel uses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,4 +21,21 @@ pub struct Operand {
     pub ty: Type,
     /// Read or written.
     pub usage: Use,
+}
+
+impl Operand {
+    /// A value that a kernel reads.
+    pub fn read(graph: &Graph, value: Value) -> Operand {
+        Operand { value, ty: graph.ty(value).clone(), usage: Use::Read }
+    }
+
+    /// A value that a kernel writes.
+    pub fn write(graph: &Graph, value: Value) -> Operand {
+        Operand { value, ty: graph.ty(value).clone(), usage: Use::Write }
+    }
+
+    /// All results of a node, written.
+    pub fn results(graph: &Graph, node: NodeId) -> impl Iterator<Item = Operand> {
+        (0..graph.nodes[node].outputs.len()).map(move |port| Operand::write(graph, Value { node, port }))
+    }
 }
