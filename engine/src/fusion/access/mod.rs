@@ -12,7 +12,7 @@ mod tests;
 pub struct Axis {
     /// Number of points.
     pub extent: usize,
-    /// Distance of neighbours, in elements of what the level maps to.
+    /// Distance of neighbours, in elements that the level maps to.
     pub stride: i64,
 }
 
@@ -25,7 +25,7 @@ pub struct Guard {
     pub low: usize,
     /// First coordinate past the inside.
     pub high: usize,
-    /// What points outside hold.
+    /// The value of points outside.
     pub fill: Literal,
 }
 
@@ -36,7 +36,7 @@ pub struct Level {
     pub offset: i64,
     /// Axes, outermost first; their extents multiply to the number of points.
     pub axes: Vec<Axis>,
-    /// What lies outside.
+    /// The guards of points outside.
     pub guards: Vec<Guard>,
 }
 
@@ -145,8 +145,14 @@ impl Access {
         Some(rows.normalized())
     }
 
-    /// Strides of the last axes of the domain, if it ends in axes of these extents that are strided evenly, whatever
-    /// comes before them.
+    /// Whether all points of a row read the row's own element.
+    pub fn is_row_pattern(&self, domain: Domain) -> bool {
+        let own = Access::strided(&[domain.outer, domain.row, domain.inner], &[domain.inner as i64, 0, 1]);
+        self.normalized() == own.normalized()
+    }
+
+    /// Strides of the last axes of the domain, if it ends in axes of these extents with even strides. The axes before
+    /// them may be uneven.
     pub fn trailing_strides(&self, extents: &[usize]) -> Option<Vec<i64>> {
         let access = self.normalized();
         let [level] = &access.levels[..] else { return None };
@@ -191,7 +197,7 @@ impl Access {
     }
 }
 
-/// The first two levels that are one, and that one.
+/// The first two levels that can be one, and their joined level.
 fn first_joined(levels: &[Level]) -> Option<(usize, Level)> {
     levels.windows(2).enumerate().find_map(|(at, pair)| Some((at, pair[0].joined(&pair[1])?)))
 }

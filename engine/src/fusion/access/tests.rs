@@ -23,7 +23,7 @@ fn a_reshaped_transpose_needs_a_second_level() {
     assert_eq!(elements(&access, 3), [5, 4, 3].map(Some));
 }
 
-/// Rows that were picked for each query of a head, taken as columns and back: a head's rows, whatever the query.
+/// Rows that were picked for each query of a head, taken as columns and back: the rows of a head are the same for all queries.
 #[test]
 fn levels_that_move_whole_axes_are_one() {
     let picked = Access::strided(&[2, 3, 4, 5], &[100, 0, 0, 1]);
@@ -83,7 +83,7 @@ fn a_pad_reads_its_fill_outside() {
 }
 
 #[test]
-fn what_is_the_same_along_a_row_is_read_once_a_row() {
+fn an_access_that_is_constant_along_a_row_is_one_of_rows() {
     let access = Access::strided(&[2, 3, 4], &[0, 1, 0]);
     let rows = access.along_rows(Domain { outer: 6, row: 4, inner: 1 }).unwrap();
     assert_eq!(elements(&rows, 6), [0, 1, 2, 0, 1, 2].map(Some));
