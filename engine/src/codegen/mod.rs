@@ -283,7 +283,7 @@ impl KernelSpec {
         Ok(match &kernel.body {
             KernelBody::Map(tile) => vec![whole(tile, Form::Map)],
             KernelBody::Row(tile) => vec![whole(tile, Form::Row)],
-            KernelBody::Segmented { tile, segments } => schedule::segmented::launches(
+            KernelBody::Segmented { body: tile, segments } => schedule::segmented::launches(
                 kernel,
                 tile,
                 segments.iter().map(segment_form).collect(),

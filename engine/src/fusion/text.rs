@@ -34,7 +34,7 @@ impl Kernel {
 fn body_lines(body: &KernelBody) -> Vec<String> {
     match body {
         KernelBody::Map(body) | KernelBody::Row(body) => lines_of(body),
-        KernelBody::Segmented { tile: body, segments } => {
+        KernelBody::Segmented { body, segments } => {
             let table =
                 segments.iter().map(|s| format!("segment of {}: operands {:?}", s.points, s.operands));
             table.chain(lines_of(body)).collect()
@@ -90,7 +90,7 @@ fn attention_lines(body: &AttentionBody) -> Vec<String> {
     let AttentionBody { batch, m, n, k, width, dtype, query, key, value, rows, weight, end } = body;
     let mut lines = vec![format!("batch {batch} m {m} n {n} k {k} width {width} {dtype}")];
     for (name, source) in [("query", query), ("key", key), ("value", value)] {
-        lines.extend(titled(format!("{name} %{}", source.value), &source.tile));
+        lines.extend(titled(format!("{name} %{}", source.value), &source.body));
     }
     lines.extend(titled(format!("rows of scores, weight %{weight}"), rows));
     lines.extend(titled("end".into(), end));

@@ -62,7 +62,7 @@ struct SourceForm {
 
 impl From<&Source> for SourceForm {
     fn from(source: &Source) -> SourceForm {
-        SourceForm { tile: source.tile.clone(), value: source.value }
+        SourceForm { tile: source.body.clone(), value: source.value }
     }
 }
 
@@ -89,7 +89,7 @@ pub fn launch(kernel: &Kernel, body: &AttentionBody, target: Target) -> Result<K
     };
     let tile = over_scores(body, scores(kernel));
     // Indices of 64 bits are numbers like others: they stay in registers.
-    let is_double = body.tiles().iter().any(|tile| tile.insts.iter().any(|inst| inst.dtype == DType::F64));
+    let is_double = body.bodies().iter().any(|tile| tile.insts.iter().any(|inst| inst.dtype == DType::F64));
     let has_room = 4 * form.layout(&tile, target).n_words <= target.shared_bytes && width <= MAX_DEPTH;
     if is_double || !has_room || target.plane == 1 {
         return Err(CodegenError::Attend);

@@ -71,5 +71,5 @@ fn source(
     let value = builder.value(value, vec![(View::Permute { perm }, shape)]);
     let body;
     (body, *operands) = builder.finish(vec![]);
-    Source { tile: body, value }
+    Source { body, value }
 }

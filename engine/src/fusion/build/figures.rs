@@ -57,9 +57,9 @@ pub fn flops(body: &KernelBody) -> u64 {
     let of_bodies: u64 = body.bodies().into_iter().map(|body| body_flops(body, body.domain)).sum();
     match body {
         KernelBody::Map(_) | KernelBody::Row(_) => of_bodies,
-        KernelBody::Segmented { tile, segments } => {
+        KernelBody::Segmented { body, segments } => {
             let points: u64 = segments.iter().map(|segment| segment.points as u64).sum();
-            body_flops(tile, Domain::flat(1)) * points
+            body_flops(body, Domain::flat(1)) * points
         }
         KernelBody::Matmul(c) => 2 * (c.batch * c.m * c.n * c.k) as u64 + of_bodies,
         KernelBody::Attention(a) => 2 * (a.batch * a.m * a.n * (a.k + a.width)) as u64 + of_bodies,

@@ -11,7 +11,7 @@ use crate::ir::DType;
 pub struct Source {
     /// Runs at each of the `batch · rows · columns` points (domain `outer = batch · rows`, `row = columns`); without
     /// reductions and stores.
-    pub tile: FusedBody,
+    pub body: FusedBody,
     /// The register that holds an element of the matrix.
     pub value: Reg,
 }
@@ -34,14 +34,14 @@ impl Source {
     /// the index, if there is one.
     pub fn window(&self, rows: usize) -> Option<Window> {
         let FusedInst { op: FusedOp::Load { operand, access, index }, class: Class::Element, .. } =
-            &self.tile.insts[self.value]
+            &self.body.insts[self.value]
         else {
             return None;
         };
-        if index.is_some_and(|(index, _)| self.tile.insts[index].class == Class::Element) {
+        if index.is_some_and(|(index, _)| self.body.insts[index].class == Class::Element) {
             return None;
         }
-        let strides = access.trailing_strides(&[rows, self.tile.domain.row])?;
+        let strides = access.trailing_strides(&[rows, self.body.domain.row])?;
         Some(Window {
             operand: *operand,
             access: access.clone(),
@@ -84,7 +84,7 @@ pub struct AttentionBody {
 
 impl AttentionBody {
     /// All bodies, in the order in which they run.
-    pub fn tiles(&self) -> [&FusedBody; 5] {
-        [&self.query.tile, &self.key.tile, &self.value.tile, &self.rows, &self.end]
+    pub fn bodies(&self) -> [&FusedBody; 5] {
+        [&self.query.body, &self.key.body, &self.value.body, &self.rows, &self.end]
     }
 }

@@ -55,7 +55,7 @@ pub enum KernelBody {
     /// Accesses of the body are identity (`Element`) or uniform.
     Segmented {
         /// The program; `Load`/`Store` accesses are identities over the segment's own points.
-        tile: FusedBody,
+        body: FusedBody,
         /// The table.
         segments: Vec<Segment>,
     },
@@ -80,11 +80,11 @@ impl KernelBody {
     /// The bodies, in the order in which they run.
     pub fn bodies(&self) -> Vec<&FusedBody> {
         match self {
-            KernelBody::Map(body) | KernelBody::Row(body) | KernelBody::Segmented { tile: body, .. } => {
+            KernelBody::Map(body) | KernelBody::Row(body) | KernelBody::Segmented { body, .. } => {
                 vec![body]
             }
             KernelBody::Matmul(body) => vec![&body.epilogue],
-            KernelBody::Attention(body) => body.tiles().to_vec(),
+            KernelBody::Attention(body) => body.bodies().to_vec(),
             KernelBody::Scatter(body) => vec![&body.base, &body.updates],
             KernelBody::Scan { .. } | KernelBody::Opaque(_) => vec![],
         }
@@ -119,7 +119,7 @@ impl Kernel {
     }
 
     /// Its bodies, in the order in which they run.
-    pub fn tiles(&self) -> Vec<&FusedBody> {
+    pub fn bodies(&self) -> Vec<&FusedBody> {
         self.body.bodies()
     }
 
@@ -135,7 +135,7 @@ impl Kernel {
 
     /// The nodes of its assertions.
     pub fn assertions(&self) -> impl Iterator<Item = NodeId> {
-        self.tiles().into_iter().flat_map(FusedBody::assertions)
+        self.bodies().into_iter().flat_map(FusedBody::assertions)
     }
 
     /// Bytes of the workspace that the plan places for the kernel.

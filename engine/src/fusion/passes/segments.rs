@@ -132,7 +132,7 @@ fn join_segments(members: Vec<Kernel>) -> Kernel {
         flops: members.iter().map(|kernel| kernel.flops).sum(),
         ops: members[0].ops.clone(),
         nodes,
-        body: KernelBody::Segmented { tile: body, segments },
+        body: KernelBody::Segmented { body, segments },
         operands,
     }
 }
