@@ -9,17 +9,17 @@ use crate::ir::{Binary, Node, NodeOp, Scalar, Unary};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostModel {
     /// Bytes that a device moves in the time of one launch.
-    pub launch_bytes: usize,
+    launch_bytes: usize,
     /// Operations that one division or transcendental costs.
-    pub slow_op: usize,
+    slow_op: usize,
     /// Most operations per point that a kernel computes again.
-    pub ops_again: usize,
+    ops_again: usize,
     /// Most elements of a node that is recomputed from inputs.
-    pub recomputed_elements: usize,
+    recomputed_elements: usize,
     /// Most tensors of the result's size that an epilogue reads besides the accumulator.
-    pub epilogue_reads: usize,
+    epilogue_reads: usize,
     /// Shortest row that a matmul passes to a row reduction.
-    pub folded_row: usize,
+    folded_row: usize,
     /// Most tensors that a scatter reads to compute its operands.
     pub scatter_reads: usize,
 }
@@ -47,7 +47,8 @@ const FOLDED_ROW: usize = 256;
 /// Not measured. The scatters of docs/decisions/039-scatter-fusion.md were measured with it.
 const SCATTER_READS: usize = 16;
 
-/// Longest query, key or value of an attention: a kernel keeps a block of them and of as long sums in fast memory.
+/// Longest query, key or value of an attention: a kernel keeps a block of them and of as long sums in fast memory. Not
+/// measured.
 pub const MAX_DEPTH: usize = 512;
 
 /// Most nodes that a search for the scores of an attention visits. Without a bound, each matmul of a long recurrence
@@ -87,6 +88,16 @@ impl CostModel {
     pub fn pays(&self, change: Change) -> bool {
         let bytes_saved = change.bytes_saved + self.launch_bytes * change.launches_saved;
         change.ops_added <= self.ops_again && change.bytes_added <= bytes_saved
+    }
+
+    /// Whether an epilogue is worth so many loads of tensors of the result's size, besides the accumulator.
+    pub fn epilogue_pays(&self, n_reads: usize) -> bool {
+        n_reads <= self.epilogue_reads
+    }
+
+    /// Whether a matmul should pass rows of such a length to a row reduction instead of storing them.
+    pub fn fold_pays(&self, row: usize) -> bool {
+        row >= self.folded_row
     }
 
     /// Operations per point of a primitive, where an addition is 1. Views only change addresses.

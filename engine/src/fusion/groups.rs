@@ -27,7 +27,7 @@ pub enum Kind {
     /// A scatter (that node) with the producers of its operands.
     Scatter(NodeId),
     /// A scan, which is always a kernel of its own.
-    Alone,
+    Scan,
     /// An op that brings its own kernel.
     Opaque,
 }
@@ -58,7 +58,7 @@ impl Group {
     }
 }
 
-/// The state of fusion: the groups, and what they share.
+/// The state of fusion: the groups and the paths between them.
 pub struct FusionGroups<'r, 'g> {
     /// The graph.
     pub graph: &'r FusionGraph<'g>,
@@ -178,7 +178,7 @@ fn initial(graph: &FusionGraph, node: NodeId) -> Group {
             (Kind::Contract(node, Domain { outer: batch * m, row: n, inner: 1 }), Place::Element)
         }
         NodeOp::Scatter { .. } => (Kind::Scatter(node), Place::Element),
-        NodeOp::Scan { .. } => (Kind::Alone, Place::Element),
+        NodeOp::Scan { .. } => (Kind::Scan, Place::Element),
         NodeOp::Call(_) => (Kind::Opaque, Place::Element),
         _ => (Kind::Map(graph.numel(node)), Place::Element),
     };

@@ -71,7 +71,7 @@ fn joined_kind(groups: &FusionGroups, from: usize, to: usize) -> Result<Kind, Re
         (_, Kind::Scatter(_)) => Err(
             "a scatter takes in maps that have no other user, or whose inputs are smaller than their result",
         ),
-        (Kind::Alone, _) | (_, Kind::Alone) => Err("a scan is always a kernel of its own"),
+        (Kind::Scan, _) | (_, Kind::Scan) => Err("a scan is always a kernel of its own"),
         (Kind::Attention(_), _) | (_, Kind::Attention(_)) => {
             Err("an attention takes in its scores, weights and operands only")
         }
@@ -120,7 +120,7 @@ fn epilogue(
     if maps().any(|node| draws(groups, node)) {
         return Err("a library matmul draws no random numbers");
     }
-    match result_sized_reads(groups, matmul, other, n_points) <= graph.cost.epilogue_reads {
+    match graph.cost.epilogue_pays(result_sized_reads(groups, matmul, other, n_points)) {
         true => Ok(Kind::Contract(anchor, domain)),
         false => Err("the epilogue would read more tensors than it saves"),
     }
@@ -262,7 +262,7 @@ pub fn can_fold(groups: &FusionGroups, id: usize, node: NodeId) -> Result<(), Re
     if rows != domain || edge.indexed || !edge.access.is_identity(domain.points(Class::Element)) {
         return Err("its rows are not those of the product");
     }
-    if domain.row < graph.cost.folded_row {
+    if !graph.cost.fold_pays(domain.row) {
         return Err("rows this short are faster to store and read from cache");
     }
     if ty.dtype.accumulator() != ty.dtype {

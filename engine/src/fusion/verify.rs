@@ -13,7 +13,7 @@ pub fn verify(graph: &Graph, kernels: &[Kernel]) -> Vec<String> {
     for kernel in kernels {
         let problem = check_kernel(graph, kernel, &written);
         problems.extend(problem.map(|problem| format!("kernel `{}`: {problem}", kernel.name)));
-        for operand in kernel.operands.iter().filter(|operand| operand.usage == Use::Write) {
+        for operand in kernel.uses(Use::Write) {
             if !written.insert(operand.value) {
                 problems.push(format!("`{}` is written twice", graph.name_of(operand.value)));
             }

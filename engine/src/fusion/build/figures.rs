@@ -1,7 +1,7 @@
 //! The bytes and operations of a kernel.
 
 use crate::fusion::access::Access;
-use crate::fusion::domain::{Class, Domain};
+use crate::fusion::domain::Class;
 use crate::fusion::kernel::KernelBody;
 use crate::fusion::kernel::body::{FusedBody, FusedOp};
 use crate::fusion::kernel::operand::{Operand, Use};
@@ -54,27 +54,24 @@ fn distinct(access: &Access) -> usize {
 
 /// Floating-point operations of a kernel; a transcendental counts as one.
 pub fn flops(body: &KernelBody) -> u64 {
-    let of_bodies: u64 = body.bodies().into_iter().map(|body| body_flops(body, body.domain)).sum();
+    let of_bodies: u64 = body.bodies().into_iter().map(body_flops).sum();
     match body {
         KernelBody::Map(_) | KernelBody::Row(_) => of_bodies,
-        KernelBody::Segmented { body, segments } => {
-            let points: u64 = segments.iter().map(|segment| segment.points as u64).sum();
-            body_flops(body, Domain::flat(1)) * points
-        }
         KernelBody::Matmul(c) => 2 * (c.batch * c.m * c.n * c.k) as u64 + of_bodies,
         KernelBody::Attention(a) => 2 * (a.batch * a.m * a.n * (a.k + a.width)) as u64 + of_bodies,
         KernelBody::Scatter(s) => s.updates.domain.points(Class::Element) as u64 + of_bodies,
         KernelBody::Scan { domain, .. } => domain.points(Class::Element) as u64,
         // An opaque op does not declare its operations. Most are comparisons.
         KernelBody::Opaque(_) => 0,
+        KernelBody::Segmented { .. } => crate::bug!("its operations are those of its maps"),
     }
 }
 
-fn body_flops(body: &FusedBody, domain: Domain) -> u64 {
+fn body_flops(body: &FusedBody) -> u64 {
     let insts = body.insts.iter().filter(|inst| inst.dtype.is_float());
     let flops = insts.map(|inst| match inst.op {
-        FusedOp::Reduce { .. } => domain.points(Class::Element),
-        FusedOp::Scalar(..) => domain.points(inst.class),
+        FusedOp::Reduce { .. } => body.domain.points(Class::Element),
+        FusedOp::Scalar(..) => body.domain.points(inst.class),
         _ => 0,
     });
     flops.map(|flops| flops as u64).sum()

@@ -2,7 +2,7 @@
 
 mod attention;
 mod body;
-mod figures;
+pub mod figures;
 mod matmul;
 pub mod names;
 mod scatter;
@@ -35,7 +35,7 @@ fn build(groups: &FusionGroups, id: usize) -> Kernel {
         builder.finish(stores)
     };
     let (body, operands) = match group.kind {
-        Kind::Alone => scan(graph, group.members[0].0),
+        Kind::Scan => scan(graph, group.members[0].0),
         Kind::Scatter(node) => {
             let duplicated = groups.duplicated.get(&id).into_iter().flatten();
             let computed = inside.iter().chain(duplicated).copied().collect();

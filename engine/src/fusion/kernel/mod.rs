@@ -94,7 +94,7 @@ impl KernelBody {
 /// One launch, or one parallel region on the CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
-    /// Unique in its list; from the names of what it writes.
+    /// Unique in its list; the name of a tensor that it writes.
     pub name: String,
     /// Its work.
     pub body: KernelBody,

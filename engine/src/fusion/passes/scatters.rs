@@ -153,7 +153,7 @@ impl Search<'_, '_> {
         let Producers { own, duplicated, .. } = self.producers();
         let ops_added = duplicated.difference(before).map(|&node| graph.cost.ops(graph.op(node))).sum();
         let reads = self.reads();
-        // The kernels of own nodes would have read what only own nodes read.
+        // A tensor that only own nodes read would have been read by their kernels.
         let is_moved = |node: NodeId| graph.users[node].iter().all(|user| own.contains(user));
         let again = reads.iter().filter(|(value, _)| !is_moved(value.node));
         let bytes_added = again.map(|(_, bytes)| bytes).sum();
@@ -194,7 +194,7 @@ impl Search<'_, '_> {
         let inside = self.taken.iter().chain([&self.node]);
         let indexed = inside.flat_map(|&node| &self.groups.graph.edges[node]).filter(|edge| edge.indexed);
         let sources: BTreeSet<NodeId> = indexed.map(|edge| edge.producer.node).collect();
-        // Users come after what they use.
+        // Users come after their producers.
         for &node in self.taken.iter().rev() {
             let is_own = |user: &NodeId| *user == self.node || found.own.contains(user);
             match !sources.contains(&node) && self.groups.graph.users[node].iter().all(is_own) {

@@ -2,6 +2,7 @@
 
 use super::pass::{Example, FusionPass};
 use crate::fusion::access::Access;
+use crate::fusion::build::figures::{bytes_read, bytes_written};
 use crate::fusion::build::sequence::readers;
 use crate::fusion::domain::{Class, Domain};
 use crate::fusion::graph::FusionGraph;
@@ -123,16 +124,15 @@ fn join_segments(members: Vec<Kernel>) -> Kernel {
     let body = unstrided(FusedBody { domain: Domain::flat(longest), ..map_body(&members[0]).clone() });
     let mut nodes: Vec<NodeId> = members.iter().flat_map(|kernel| kernel.nodes.clone()).collect();
     nodes.sort_unstable();
-    let bytes = |operand: &Operand| operand.ty.bytes() as u64;
-    let sum = |usage: Use| operands.iter().filter(|operand| operand.usage == usage).map(bytes).sum();
+    let body = KernelBody::Segmented { body, segments };
     Kernel {
         name: String::new(),
-        bytes_read: sum(Use::Read),
-        bytes_written: sum(Use::Write),
+        bytes_read: bytes_read(&body, &operands),
+        bytes_written: bytes_written(&operands),
         flops: members.iter().map(|kernel| kernel.flops).sum(),
         ops: members[0].ops.clone(),
         nodes,
-        body: KernelBody::Segmented { body, segments },
+        body,
         operands,
     }
 }

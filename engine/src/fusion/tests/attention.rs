@@ -90,12 +90,7 @@ fn a_causal_chain_is_one_kernel_that_reads_no_mask() {
             @4[196608:1] = %0
     "#]]
     .assert_eq(&kernels[0].describe(&graph));
-    check(
-        graph,
-        expect![[r#"
-        attend: q k v -> t.16 t.19
-    "#]],
-    );
+    assert_eq!(kernels.len(), 1);
 }
 
 #[test]
