@@ -45,7 +45,7 @@ impl Default for Options {
 /// What can be switched off by name: rules of the simplifier, and passes of the fuser.
 pub fn switches() -> Vec<&'static str> {
     let optional = rules().into_iter().filter(|rule| !rule.is_needed).map(|rule| rule.name);
-    optional.chain(fusion::PASSES).collect()
+    optional.chain(fusion::PASSES.iter().map(|pass| pass.name())).collect()
 }
 
 /// What became of a graph, stage by stage.

@@ -203,7 +203,7 @@ impl Prepared {
         assert_inside(kernel);
         let body = match &kernel.body {
             KernelBody::Map(tile) | KernelBody::Row(tile) => Body::MapOrRow(BodyLaunch::new(tile, &sharing)?),
-            KernelBody::Segmented { tile, segments } => {
+            KernelBody::Segmented { body: tile, segments } => {
                 Body::Segments(SegmentLaunch::new(tile, segments, &sharing)?)
             }
             KernelBody::Matmul(body) => {
@@ -222,7 +222,7 @@ impl Prepared {
         };
         let writes_state = writes_state(plan, launch, kernel);
         let nowhere = Buffer { start: std::ptr::null_mut(), len: 0, size: 1 };
-        let precheck = match kernel.tiles()[..] {
+        let precheck = match kernel.bodies()[..] {
             [tile] if writes_state && kernel.has_checks() => {
                 Some(BodyLaunch::new(&checks_only(tile), &sharing)?)
             }
@@ -320,7 +320,7 @@ impl Prepared {
 fn assert_inside(kernel: &Kernel) {
     // Segments are looked at by who runs them: their tile knows no operands.
     if !matches!(kernel.body, KernelBody::Segmented { .. }) {
-        kernel.tiles().into_iter().for_each(|tile| assert_tile_inside(kernel, tile));
+        kernel.bodies().into_iter().for_each(|tile| assert_tile_inside(kernel, tile));
     }
 }
 

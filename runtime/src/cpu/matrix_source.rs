@@ -137,12 +137,12 @@ impl MatrixSource {
         dtype: DType,
         sharing: &[Sharing],
     ) -> Result<MatrixSource, DeviceError> {
-        let is_plain = source.tile.insts[source.value].dtype == dtype;
+        let is_plain = source.body.insts[source.value].dtype == dtype;
         match source.window(rows).filter(|_| is_plain) {
             Some(window) => match window.index {
                 None => Ok(MatrixSource::Window(window)),
-                Some((index, _)) if window.strides[1] == 1 || source.tile.domain.row == 1 => {
-                    Ok(MatrixSource::Picked(window, BodyRun::of_indices(&source.tile, index, sharing)?))
+                Some((index, _)) if window.strides[1] == 1 || source.body.domain.row == 1 => {
+                    Ok(MatrixSource::Picked(window, BodyRun::of_indices(&source.body, index, sharing)?))
                 }
                 Some(_) => MatrixSource::computed(source, dtype, sharing),
             },
@@ -151,7 +151,7 @@ impl MatrixSource {
     }
 
     fn computed(source: &Source, dtype: DType, sharing: &[Sharing]) -> Result<MatrixSource, DeviceError> {
-        let tile = with_store(&source.tile, source.value, dtype, sharing.len());
+        let tile = with_store(&source.body, source.value, dtype, sharing.len());
         Ok(MatrixSource::Computed(BodyRun::new(&tile, sharing, dtype)?))
     }
 

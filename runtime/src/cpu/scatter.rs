@@ -63,7 +63,7 @@ impl ScatterLaunch {
             None => Base::Computed(Box::new(BodyRun::new(&body.base, sharing, dtype)?)),
         };
         let (tile, value) = value_only(&body.updates, body.update);
-        let window = Source { tile, value }.window(body.extents[3]);
+        let window = Source { body: tile, value }.window(body.extents[3]);
         let updates = match window.filter(|window| window.index.is_none() && window.strides[1] == 1) {
             Some(window) => Updates::Read(window),
             None => Updates::Computed(Box::new(BodyRun::of_value(&body.updates, body.update, sharing)?)),

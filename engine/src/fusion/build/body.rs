@@ -1,21 +1,29 @@
-//! From a cluster of nodes to a tile: one straight-line program.
+//! The builder of bodies: one straight-line program per kernel.
 //!
-//! Values are emitted on demand, from what the kernel stores back to what it loads. A request names a value and the
-//! views between it and the points of the kernel; whatever turns out to vary only by row, or not at all, is computed
-//! once per row or once per kernel.
+//! Values are emitted on demand, from the stores of a kernel back to its loads. A request names a value and the views
+//! between it and the points of the kernel. A value that varies only by row, or not at all, is computed once per row or
+//! once per kernel.
 
-use super::edges::{RealGraph, gather_index_view, through};
-use super::groups::is_row_pattern;
-use super::{Access, Class, Domain, FusedBody, FusedInst, FusedOp, Operand, Reg, Use};
+use crate::fusion::access::Access;
+use crate::fusion::domain::{Class, Domain};
+use crate::fusion::graph::{FusionGraph, through};
+use crate::fusion::groups::FusionGroups;
+use crate::fusion::kernel::body::{FusedBody, FusedInst, FusedOp, Reg};
+use crate::fusion::kernel::operand::{Operand, Use};
+use crate::fusion::place::Place;
+use crate::fusion::shapes::gather_index_view;
 use crate::ir::{Binary, DType, Graph, Literal, NodeId, NodeOp, Scalar, Value, View};
 use std::collections::{HashMap, HashSet};
 
 /// Views between a value and the points of the kernel, the one nearest to the points first.
 pub type Chain = Vec<(View, Vec<usize>)>;
 
-/// A tile under construction, with the operands it has met.
+/// A stored value: its register, and the elements that the points of its class write.
+pub type Store = (Value, Reg, Access, Class);
+
+/// A body under construction, with the operands so far.
 pub struct BodyBuilder<'r, 'g> {
-    real: &'r RealGraph<'g>,
+    graph: &'r FusionGraph<'g>,
     members: &'r HashSet<NodeId>,
     anchor: Option<NodeId>,
     domain: Domain,
@@ -27,15 +35,15 @@ pub struct BodyBuilder<'r, 'g> {
 }
 
 impl<'r, 'g> BodyBuilder<'r, 'g> {
-    /// For the nodes of one cluster; `anchor` is its contraction, if it has one.
+    /// For the nodes of one group; `anchor` is its matmul, if it has one.
     pub fn new(
-        real: &'r RealGraph<'g>,
+        graph: &'r FusionGraph<'g>,
         members: &'r HashSet<NodeId>,
         anchor: Option<NodeId>,
         domain: Domain,
     ) -> BodyBuilder<'r, 'g> {
         let (insts, memo, known, operands) = Default::default();
-        BodyBuilder { real, members, anchor, domain, insts, memo, known, operands }
+        BodyBuilder { graph, members, anchor, domain, insts, memo, known, operands }
     }
 
     /// Computes `value`, behind views, at every point.
@@ -54,7 +62,24 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
         (reg, Access::strided(&[self.domain.points(class)], &[1]))
     }
 
-    /// Computes `value` at every point and hands it to what folds the rows.
+    /// Computes and collects the stores of all members that leave the kernel.
+    pub fn stores(&mut self, groups: &FusionGroups, members: &[(NodeId, Place)]) -> Vec<Store> {
+        let mut stores = vec![];
+        for &(node, place) in members {
+            let class = match place {
+                Place::Element => Class::Element,
+                Place::Row => Class::Row,
+                Place::Side | Place::Fold => continue,
+            };
+            if groups.is_written(node, self.members) {
+                let (reg, access) = self.store(Value::of(node), class);
+                stores.push((Value::of(node), reg, access, class));
+            }
+        }
+        stores
+    }
+
+    /// Computes `value` at every point for the row reduction of a matmul fold.
     pub fn fold(&mut self, value: Value) {
         let reg = self.emit(Class::Element, value, &vec![]);
         let value = self.at_element(reg);
@@ -62,13 +87,12 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
         self.push(FusedOp::Fold { value }, dtype, Class::Element);
     }
 
-    /// The tile, with the stores last: in place updates must not be seen by later loads.
-    pub fn finish(mut self, stores: Vec<(Value, Reg, Access, Class)>) -> (FusedBody, Vec<Operand>) {
+    /// The body, with the stores last: no load may read an update in place.
+    pub fn finish(mut self, stores: Vec<Store>) -> (FusedBody, Vec<Operand>) {
         for (value, reg, access, class) in stores {
             let operand = self.operands.len();
-            let ty = self.real.graph.ty(value).clone();
-            let dtype = ty.dtype;
-            self.operands.push(Operand { value, ty, usage: Use::Write });
+            self.operands.push(Operand::write(self.ir(), value));
+            let dtype = self.operands[operand].ty.dtype;
             self.insts.push(FusedInst { op: FusedOp::Store { operand, access, value: reg }, dtype, class });
         }
         (FusedBody { domain: self.domain, insts: self.insts }, self.operands)
@@ -79,13 +103,13 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
         let found =
             self.operands.iter().position(|operand| operand.value == value && operand.usage == Use::Read);
         found.unwrap_or_else(|| {
-            self.operands.push(Operand { value, ty: self.real.graph.ty(value).clone(), usage: Use::Read });
+            self.operands.push(Operand::read(self.ir(), value));
             self.operands.len() - 1
         })
     }
 
-    fn graph(&self) -> &'g Graph {
-        self.real.graph
+    fn ir(&self) -> &'g Graph {
+        self.graph.ir
     }
 
     fn push(&mut self, op: FusedOp, dtype: DType, class: Class) -> Reg {
@@ -99,7 +123,7 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
     }
 
     fn emit(&mut self, class: Class, value: Value, chain: &Chain) -> Reg {
-        let extents = self.graph().ty(value).extents();
+        let extents = self.ir().ty(value).extents();
         let access =
             through(&extents, chain.iter().rev().map(|(view, shape)| (view, &shape[..]))).normalized();
         if class != Class::Uniform
@@ -109,9 +133,7 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
         {
             return self.emit(Class::Uniform, value, &vec![]);
         }
-        if class == Class::Element
-            && self.domain.points(Class::Row) > 1
-            && is_row_pattern(&access, self.domain)
+        if class == Class::Element && self.domain.points(Class::Row) > 1 && access.is_row_pattern(self.domain)
         {
             return self.emit(Class::Row, value, &vec![]);
         }
@@ -127,28 +149,25 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
         reg
     }
 
-    /// A member that lives once per row in a kernel of a single row.
+    /// Whether a value is a member at the place of a row, in a kernel of a single row.
     fn is_row_scalar(&self, value: Value) -> bool {
         self.domain.points(Class::Row) == 1
             && self.members.contains(&value.node)
-            && self.graph().ty(value).numel() == 1
+            && self.ir().ty(value).numel() == 1
     }
 
-    /// Whether a value of one element can be computed before the kernel's points: nothing that the kernel reduces
-    /// goes into it.
+    /// Whether a value of one element can be computed before the kernel's points, since it depends on no reduction of the
+    /// kernel.
     fn is_free(&self, value: Value) -> bool {
         !self.members.contains(&value.node)
-            && (self.real.is_input(value.node)
-                || self.real.real[value.node]
-                || self.graph().nodes[value.node].inputs.iter().all(|&input| self.is_free(input)))
+            && (!self.graph.is_recomputed(value.node)
+                || self.ir().nodes[value.node].inputs.iter().all(|&input| self.is_free(input)))
     }
 
     fn emit_node(&mut self, class: Class, value: Value, chain: &Chain, access: &Access) -> Reg {
-        let node = &self.graph().nodes[value.node];
-        let dtype = self.graph().ty(value).dtype;
-        let outside = self.real.is_input(value.node)
-            || (self.real.real[value.node] && !self.members.contains(&value.node));
-        if outside {
+        let node = &self.ir().nodes[value.node];
+        let dtype = self.ir().ty(value).dtype;
+        if self.is_outside(value) {
             let operand = self.read(value);
             return self.push(FusedOp::Load { operand, access: access.clone(), index: None }, dtype, class);
         }
@@ -159,7 +178,7 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
             NodeOp::Const(literal) => self.push(FusedOp::Const(*literal), dtype, Class::Uniform),
             NodeOp::Iota { axis } => {
                 let access = self.along(value, chain, |i| (i == *axis) as i64);
-                // A coordinate that is the same along a row is one of the row.
+                // A coordinate that is constant along a row is computed once per row.
                 match access.along_rows(self.domain).filter(|_| class == Class::Element) {
                     Some(access) => self.push(FusedOp::Coord(access), dtype, Class::Row),
                     None => self.push(FusedOp::Coord(access), dtype, class),
@@ -167,15 +186,11 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
             }
             NodeOp::View(View::Pad { low, high, fill }) if !self.is_memory(node.inputs[0]) => {
                 let inside = View::Pad { low: low.clone(), high: high.clone(), fill: Literal::Int(0) };
-                self.emit_padded(
-                    class,
-                    value,
-                    &pushed(chain, inside, self.graph().ty(value).extents()),
-                    *fill,
-                )
+                let inner = pushed(chain, inside, self.ir().ty(value).extents());
+                self.emit_padded(class, value, &inner, *fill)
             }
             NodeOp::View(view) => {
-                let inner = pushed(chain, view.clone(), self.graph().ty(value).extents());
+                let inner = pushed(chain, view.clone(), self.ir().ty(value).extents());
                 self.emit(class, node.inputs[0], &inner)
             }
             NodeOp::Scalar(scalar) => {
@@ -186,13 +201,9 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
             }
             NodeOp::Check(requirement) => {
                 let checked = self.emit(class, node.inputs[0], chain);
-                let class = self.insts[checked].class;
                 let (requirement, access) = (*requirement, access.clone());
-                self.push(
-                    FusedOp::Check { value: checked, requirement, site: value.node, access },
-                    dtype,
-                    class,
-                )
+                let check = FusedOp::Check { value: checked, requirement, site: value.node, access };
+                self.push(check, dtype, self.insts[checked].class)
             }
             NodeOp::Gather { axis, batch } => self.emit_gather(class, value, chain, *axis, *batch),
             NodeOp::Random { stream } => {
@@ -206,22 +217,25 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
                 let value = self.at_element(reg);
                 self.push(FusedOp::Reduce { monoid: *monoid, value }, dtype, Class::Row)
             }
-            other => crate::bug!("`{}` cannot stand inside a tile: {other:?}", node.name()),
+            other => crate::bug!("`{}` cannot be part of a body: {other:?}", node.name()),
         }
     }
 
-    /// Whether a value is read from memory, through views at most: then the read itself knows what to fill in.
-    fn is_memory(&self, value: Value) -> bool {
-        let node = &self.graph().nodes[value.node];
-        let outside = self.real.is_input(value.node)
-            || (self.real.real[value.node] && !self.members.contains(&value.node));
-        outside || matches!(&node.op, NodeOp::View(_)) && self.is_memory(node.inputs[0])
+    /// Whether a value is stored outside of the kernel.
+    fn is_outside(&self, value: Value) -> bool {
+        !self.graph.is_recomputed(value.node) && !self.members.contains(&value.node)
     }
 
-    /// The fill where a pad is, else what is computed from zeros there: a function of the fill is not the fill.
+    /// Whether a value is read from memory, through views at most: then the guards of the load fill in pads.
+    fn is_memory(&self, value: Value) -> bool {
+        let node = &self.ir().nodes[value.node];
+        self.is_outside(value) || matches!(&node.op, NodeOp::View(_)) && self.is_memory(node.inputs[0])
+    }
+
+    /// Selects the fill in the pad, and elsewhere the computed value: a function of the fill is not the fill.
     fn emit_padded(&mut self, class: Class, value: Value, inner: &Chain, fill: Literal) -> Reg {
-        let node = &self.graph().nodes[value.node];
-        let dtype = self.graph().ty(value).dtype;
+        let node = &self.ir().nodes[value.node];
+        let dtype = self.ir().ty(value).dtype;
         let computed = self.emit(class, node.inputs[0], inner);
         let mut ones = self.along(node.inputs[0], inner, |_| 0);
         if let Some(last) = ones.levels.last_mut() {
@@ -235,32 +249,32 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
         self.push(FusedOp::Scalar(Scalar::Select, vec![is_inside, computed, fill]), dtype, class)
     }
 
-    /// A reduction runs over elements: what does not vary along the row is repeated first, by a copy.
+    /// A register at every point. A value that is constant along the row is copied first.
     fn at_element(&mut self, reg: Reg) -> Reg {
         let FusedInst { dtype, class, .. } = self.insts[reg].clone();
         if class == Class::Element {
             return reg;
         }
-        let copy = FusedOp::Scalar(crate::ir::Scalar::Cast(dtype), vec![reg]);
+        let copy = FusedOp::Scalar(Scalar::Cast(dtype), vec![reg]);
         self.push(copy, dtype, Class::Element)
     }
 
     /// The map from points to `Σ coordinate·weight` of a value behind a chain of views.
     fn along(&self, value: Value, chain: &Chain, weight: impl Fn(usize) -> i64) -> Access {
-        let extents = self.graph().ty(value).extents();
+        let extents = self.ir().ty(value).extents();
         let weights: Vec<i64> = (0..extents.len()).map(weight).collect();
         let base = Access::strided(&extents, &weights);
         chain.iter().rev().fold(base, |access, (view, shape)| access.then(view, shape)).normalized()
     }
 
     fn emit_gather(&mut self, class: Class, value: Value, chain: &Chain, axis: usize, batch: usize) -> Reg {
-        let node = &self.graph().nodes[value.node];
+        let node = &self.ir().nodes[value.node];
         let (source, window) = self
-            .real
+            .graph
             .strided(node.inputs[0])
             .unwrap_or_else(|| crate::bug!("the source of `{}` is not in memory", node.name()));
         let axes = &window.levels[0].axes;
-        let n_index_axes = self.graph().ty(node.inputs[1]).rank() - batch;
+        let n_index_axes = self.ir().ty(node.inputs[1]).rank() - batch;
         let stride = axes[axis].stride;
         let mut access = self.along(value, chain, |i| match i {
             i if i < axis => axes[i].stride,
@@ -270,11 +284,10 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
         if let Some(last) = access.levels.last_mut() {
             last.offset += window.levels[0].offset;
         }
-        let laid_out = gather_index_view(self.graph(), value.node, axis, batch);
-        let index =
-            self.emit(class, node.inputs[1], &pushed(chain, laid_out, self.graph().ty(value).extents()));
+        let laid_out = gather_index_view(self.ir(), value.node, axis, batch);
+        let index = self.emit(class, node.inputs[1], &pushed(chain, laid_out, self.ir().ty(value).extents()));
         let operand = self.read(source);
-        let dtype = self.graph().ty(value).dtype;
+        let dtype = self.ir().ty(value).dtype;
         self.push(FusedOp::Load { operand, access, index: Some((index, stride)) }, dtype, class)
     }
 }
