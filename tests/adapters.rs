@@ -192,11 +192,9 @@ fn check_fusion(name: &str, device: DeviceModel) {
             let [of_cpu, of_gpu] = [(&cpu, &gpu), (&gpu, &cpu)].map(|(these, others)| {
                 these.iter().filter(|kernel| !others.contains(kernel)).collect::<Vec<_>>()
             });
-            let is_apart = of_cpu.iter().all(|kernel| kernel.starts_with("attend ["))
+            let is_apart = of_cpu.iter().all(|kernel| kernel.starts_with("attention ["))
                 && of_gpu.len() == 3 * of_cpu.len()
-                && of_gpu
-                    .iter()
-                    .all(|kernel| kernel.starts_with("contract [") || kernel.starts_with("row ["));
+                && of_gpu.iter().all(|kernel| kernel.starts_with("matmul [") || kernel.starts_with("row ["));
             assert!(is_apart, "{stage} on {name}: {gpu:#?} instead of {cpu:#?}");
             with_attention.push(stage.clone());
         }

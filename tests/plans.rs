@@ -151,7 +151,7 @@ fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_traini
     let compiled = compile(&forward, &registry, &Options::default());
     // Logits, noise, softmax and the weighed values are an attention over the items.
     let row = compiled.plan.kernels.iter().find(|kernel| kernel.ops.contains(&"random".to_string())).unwrap();
-    assert_eq!(row.kind(), "attend");
+    assert_eq!(row.kind(), "attention");
     assert!(
         ["log", "exp", "reduce_sum", "reduce_max"].iter().all(|op| row.ops.contains(&op.to_string())),
         "{:?}",
@@ -168,13 +168,13 @@ fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_traini
         compiled.plan.launches.iter().map(|l| compiled.plan.kernels[l.kernel].kind()).collect();
     expect![[r#"
         [
-            "contract",
+            "matmul",
             "row",
-            "contract",
+            "matmul",
             "row",
-            "contract",
+            "matmul",
             "row",
-            "contract",
+            "matmul",
         ]
     "#]]
     .assert_debug_eq(&kinds);

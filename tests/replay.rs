@@ -128,7 +128,7 @@ fn kernels(text: &str) -> Vec<Section> {
     })
 }
 
-const KINDS: [&str; 8] = ["map", "row", "segmented map", "contract", "scatter", "scan", "attend", "kernel"];
+const KINDS: [&str; 8] = ["map", "row", "segmented map", "matmul", "scatter", "scan", "attention", "kernel"];
 
 /// A space and one word.
 fn is_name(rest: &str) -> bool {

@@ -84,8 +84,8 @@ pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compile
         true => pass("separate-scores", &simplified, &mut separate_scores),
         false => simplified,
     };
-    let (fuse, without, abilities) = (options.fuse, options.without.clone(), options.device.kernels);
-    let settings = fusion::Settings { fuse, without, fuel, abilities, deterministic: options.deterministic };
+    let (fuse, without, device) = (options.fuse, options.without.clone(), options.device);
+    let settings = fusion::Settings { fuse, without, fuel, device, deterministic: options.deterministic };
     let fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fusion::verify(&simplified, &fused.kernels));
     let plan = plan(&simplified, fused.kernels, options.device.n_streams);

@@ -139,7 +139,7 @@ fn the_first_of_a_product_are_selected_without_storing_it() {
          }",
         false,
     );
-    assert_eq!(kinds(&compiled), ["contract"]);
+    assert_eq!(kinds(&compiled), ["matmul"]);
     let kernel = &compiled.plan.kernels[compiled.plan.launches[0].kernel];
     assert_eq!(kernel.bytes_written, 130 * 10 * 8);
     assert!(compiled.plan.arena_bytes < 130 * 5000, "{}", compiled.plan);
@@ -193,6 +193,6 @@ fn a_search_is_a_product_that_is_never_stored() {
     let registry = Engine::new().registry;
     let compiled = compile(&parse(text, &registry).unwrap(), &registry, &Options::default());
     // Squared norms; product and candidates; their order; their distances; the best of them.
-    assert_eq!(kinds(&compiled), ["row", "contract", "kernel", "row", "kernel", "map"]);
+    assert_eq!(kinds(&compiled), ["row", "matmul", "kernel", "row", "kernel", "map"]);
     assert!(compiled.plan.arena_bytes < 4 << 20, "{}", compiled.plan);
 }

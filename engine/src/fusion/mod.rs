@@ -2,7 +2,6 @@
 //!
 //! Decisions follow kinds and properties (numbers of points, access maps, the limits of a library matmul), never op names.
 
-mod abilities;
 mod access;
 mod attention;
 mod build;
@@ -24,7 +23,6 @@ mod tests;
 mod text;
 mod verify;
 
-pub use abilities::{Abilities, MAX_OPERANDS, RowFolds};
 pub use access::{Access, Axis, Guard, Level};
 pub use build::names::op_name;
 pub use cost::MAX_DEPTH;

@@ -1,10 +1,10 @@
 //! The settings of fusion, and the limits of the device that it fuses for.
 //!
-//! This is the only file of the folder that reads fields of [`Abilities`].
+//! This is the only file of the folder that reads the device model.
 
-use super::abilities::{Abilities, RowFolds};
 use super::cost::CostModel;
 use super::kernel::row_fold::RowConsumer;
+use crate::device_model::{DeviceModel, RowFolds};
 
 /// How far fusion goes.
 #[derive(Clone, Debug)]
@@ -16,15 +16,20 @@ pub struct Settings {
     /// Most joins of groups: bisects a wrong fusion.
     pub fuel: usize,
     /// The limits of the device.
-    pub abilities: Abilities,
+    pub device: DeviceModel,
     /// Whether sums have a fixed order on every device, at any price.
     pub deterministic: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        let abilities = Abilities::default();
-        Settings { fuse: true, without: vec![], fuel: usize::MAX, abilities, deterministic: false }
+        Settings {
+            fuse: true,
+            without: vec![],
+            fuel: usize::MAX,
+            device: DeviceModel::CPU,
+            deterministic: false,
+        }
     }
 }
 
@@ -41,22 +46,22 @@ impl Settings {
 
     /// Most buffers of a kernel.
     pub fn most_operands(&self) -> usize {
-        self.abilities.most_operands
+        self.device.kernels.most_operands
     }
 
     /// Whether the device has an attention kernel for so many queries and keys.
     pub fn has_attention(&self, n_queries: usize, n_keys: usize) -> bool {
-        n_queries <= self.abilities.most_queries && n_keys <= self.abilities.most_keys
+        n_queries <= self.device.kernels.most_queries && n_keys <= self.device.kernels.most_keys
     }
 
     /// Whether the attention kernel of the device computes in `f64`.
     pub fn has_attention_in_f64(&self) -> bool {
-        self.abilities.attention_in_f64
+        self.device.kernels.attention_in_f64
     }
 
     /// Whether the device can fuse a row reduction into a matmul.
     pub fn can_fold(&self, consumer: &RowConsumer) -> bool {
-        match self.abilities.row_folds {
+        match self.device.kernels.row_folds {
             RowFolds::Any => true,
             RowFolds::Selections { most } => {
                 consumer.selection().is_some_and(|selection| selection.k <= most)
@@ -66,6 +71,6 @@ impl Settings {
 
     /// Most rows of a scatter into state that checks its own indices.
     pub fn most_rows_checked(&self) -> usize {
-        if self.deterministic { 0 } else { self.abilities.most_rows_checked }
+        if self.deterministic { 0 } else { self.device.kernels.most_rows_checked }
     }
 }

@@ -3,7 +3,8 @@
 //! have been made, before they are overwritten.
 
 use super::{Launch, Place, Plan, plan, separate_states};
-use crate::fusion::{Abilities, KernelBody, Settings, Use, fuse, fuse_with, verify};
+use crate::device_model::{DeviceModel, KernelLimits};
+use crate::fusion::{KernelBody, Settings, Use, fuse, fuse_with, verify};
 use crate::ir::{Binary, Builder, DType, Graph, InputKind, Monoid, NodeOp, StateLink, Type, Unary, Value};
 use crate::op::Registry;
 use proptest::prelude::*;
@@ -207,7 +208,7 @@ proptest! {
         most_operands in 4usize..8,
     ) {
         let graph = grown(&steps, n_states, extent);
-        let settings = Settings { abilities: Abilities { most_operands, ..Default::default() }, ..Default::default() };
+        let settings = Settings { device: DeviceModel { kernels: KernelLimits { most_operands, ..Default::default() }, ..DeviceModel::CPU }, ..Default::default() };
         let fused = fuse_with(&graph, &settings);
         prop_assert_eq!(verify(&graph, &fused.kernels), Vec::<String>::new());
         for kernel in fused.kernels.iter().filter(|kernel| !matches!(kernel.body, KernelBody::Segmented { .. })) {

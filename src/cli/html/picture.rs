@@ -68,7 +68,7 @@ fn class(kind: &str) -> &'static str {
     match kind {
         "map" | "segmented map" => "map",
         "row" | "scan" => "rows",
-        "contract" => "contract",
+        "matmul" => "matmul",
         _ => "other",
     }
 }

@@ -224,9 +224,9 @@ impl Programs {
     fn of_part(part: &Graph, compiled: &Compiled, is_ordered: bool, peers: &[Peer]) -> Programs {
         let planned = |peer: &Peer| {
             let Options { fuse, without, fuel, device, .. } = peer.options.clone();
-            let abilities = device.kernels;
-            let settings = fusion::Settings { fuse, without, fuel, abilities, deterministic: is_ordered };
-            let plan = plan(part, fuse_with(part, &settings).kernels, device.n_streams);
+            let n_streams = device.n_streams;
+            let settings = fusion::Settings { fuse, without, fuel, device, deterministic: is_ordered };
+            let plan = plan(part, fuse_with(part, &settings).kernels, n_streams);
             Plan { matmul: compiled.plan.matmul, numerics: compiled.plan.numerics, ..plan }
         };
         Programs::new(part, peers.iter().map(planned))

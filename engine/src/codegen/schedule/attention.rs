@@ -168,7 +168,7 @@ impl AttentionByBlock {
 
 impl Schedule for AttentionByBlock {
     fn entry(&self) -> &'static str {
-        "attend"
+        "attention"
     }
 
     fn threads(&self, kernel: &KernelSpec) -> usize {

@@ -1,6 +1,7 @@
 //! Attention: graphs that become one kernel, and graphs that do not.
 
 use super::*;
+use crate::device_model::{DeviceModel, KernelLimits};
 use crate::ir::{Dim, E, NodeOp};
 
 fn batched(pair: (usize, usize)) -> Contract {
@@ -205,10 +206,11 @@ fn indices_of_keys_with_other_users_are_stored() {
         output(b, "others", others);
     });
     for most_operands in [3, 4, 5, 12] {
-        let abilities = Abilities { most_operands, ..Abilities::default() };
-        let kernels = fuse_with(&graph, &Settings { abilities, ..Settings::default() }).kernels;
+        let kernels = KernelLimits { most_operands, ..KernelLimits::default() };
+        let device = DeviceModel { kernels, ..DeviceModel::CPU };
+        let kernels = fuse_with(&graph, &Settings { device, ..Settings::default() }).kernels;
         assert_eq!(verify(&graph, &kernels), Vec::<String>::new());
-        assert!(kernels.iter().any(|kernel| kernel.kind() == "attend"));
+        assert!(kernels.iter().any(|kernel| kernel.kind() == "attention"));
         assert!(kernels.iter().all(|kernel| kernel.operands.len() <= most_operands), "{kernels:#?}");
     }
 }
@@ -273,7 +275,7 @@ fn a_kernel_between_scores_and_weights_prevents_attention() {
         output(b, "y", y);
     });
     let kinds: Vec<&str> = fuse(&graph.pruned(), true).kernels.iter().map(|kernel| kernel.kind()).collect();
-    assert!(!kinds.contains(&"attend"), "{kinds:?}");
+    assert!(!kinds.contains(&"attention"), "{kinds:?}");
 }
 
 #[test]
