@@ -11,6 +11,7 @@ use engine_runtime::session::{self, CompilingPlanner, Effort, Session, StageMeas
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+use super::compare::Earlier;
 use super::device::{compile_options_for, on_device};
 use super::open::{Opened, open};
 use super::output::{Failure, print};
@@ -19,6 +20,9 @@ use crate::Engine;
 
 pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
     let loaded = Loaded::new(&engine, &args.pipeline)?;
+    if let Some(file) = &args.compare {
+        return compare(&loaded, args, &Earlier::read(file)?);
+    }
     let (name, measured, price) = on_device(&args.machine.place, |device| {
         let mut session = loaded.session(&args.machine.compile, device)?;
         args.residency.apply(&mut session);
@@ -52,6 +56,23 @@ pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
     }
     price.lines().into_iter().for_each(print);
     Ok(())
+}
+
+/// Measures as often as before, and compares.
+fn compare(loaded: &Loaded, args: &BenchArgs, earlier: &Earlier) -> Result<(), Failure> {
+    let runs = on_device(&args.machine.place, |device| {
+        let mut session = loaded.session(&args.machine.compile, device)?;
+        args.residency.apply(&mut session);
+        let effort = Effort { warmup: args.warmup, steps: args.steps, at_once: args.at_once, profiled: 0 };
+        let mut runs = vec![];
+        for _ in 0..earlier.n_runs() {
+            let measured = measure(&loaded.opened, &mut session, args.stage.as_deref(), effort)?;
+            let median = |stage: &StageMeasure| (stage.name.to_string(), Times::of(&stage.steps).median);
+            runs.push(measured.iter().map(median).collect());
+        }
+        Ok(runs)
+    })?;
+    earlier.compare(&runs)
 }
 
 /// Times that are taken of the other way.

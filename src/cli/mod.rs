@@ -3,6 +3,7 @@
 mod run;
 
 mod check;
+mod compare;
 mod data;
 mod dump;
 mod explain;
@@ -506,6 +507,10 @@ struct BenchArgs {
     /// Print the numbers as JSON
     #[arg(long)]
     json: bool,
+    /// Measure as often as the runs in this file, each printed by `bench --json`, and compare the medians; a stage fails
+    /// if the interval of its ratio lies above 1.03
+    #[arg(long, value_name = "OLD.json", conflicts_with = "json")]
+    compare: Option<PathBuf>,
 }
 
 #[derive(Args)]
