@@ -1,8 +1,8 @@
-//! Diagnostics: places in source files and what to say about them.
+//! Diagnostics: errors and warnings with places in source files.
 //!
-//! A [`Diagnostic`] is plain data; text is made of it only at the edge, by [`Diagnostics::render`], which makes visible
-//! what would be a command to the terminal and cuts what is long. Messages are lower case without a full stop, call things
-//! as the file does, and give one concrete thing to do as help.
+//! A [`Diagnostic`] is plain data. [`Diagnostics::render`] turns it into text: it escapes terminal commands and cuts
+//! long texts. Messages are lower case without a full stop, use the file's own names, and give one concrete fix as
+//! help.
 
 pub mod legible;
 
@@ -50,9 +50,9 @@ impl Span {
 /// A value and where it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Spanned<T> {
-    /// Where.
+    /// The place.
     pub span: Span,
-    /// What.
+    /// The value.
     pub value: T,
 }
 
@@ -81,7 +81,7 @@ pub struct Sources {
 struct SourceFile {
     name: String,
     text: String,
-    /// Name and text as they are shown; none of a text that is shown as it is.
+    /// Name and text as they are shown. The shown text is `None` if the text is shown unchanged.
     shown_name: String,
     shown_text: Option<String>,
     line_starts: Vec<usize>,
@@ -126,7 +126,7 @@ impl Sources {
         file
     }
 
-    /// What a file is called.
+    /// The name of a file.
     pub fn name(&self, file: FileId) -> &str {
         &self.file(file).name
     }
@@ -136,7 +136,7 @@ impl Sources {
         &self.file(file).text
     }
 
-    /// The text at a place; shortened where the span leaves the file.
+    /// The text at a place. A span that leaves the file is shortened.
     pub fn slice(&self, span: Span) -> &str {
         &self.text(span.file)[self.range(span)]
     }
@@ -152,7 +152,7 @@ impl Sources {
         &self.files[file.0 as usize]
     }
 
-    /// The span as offsets that can slice the text, whatever the span says.
+    /// The span as offsets that are valid for slicing the text, even if the span lies outside it.
     fn range(&self, span: Span) -> Range<usize> {
         let text = self.text(span.file);
         let start = text.floor_char_boundary(span.start as usize);
@@ -160,7 +160,7 @@ impl Sources {
         start..end.max(start)
     }
 
-    /// The part of a span that lies on its first line. Carets under a whole block hide more than they show.
+    /// The part of a span that lies on its first line, since carets under a whole block hide it.
     fn first_line(&self, span: Span) -> Range<usize> {
         let range = self.range(span);
         let line = &self.text(span.file)[range.clone()];
@@ -195,12 +195,12 @@ impl<'a> Files<'a> for Sources {
     }
 }
 
-/// How bad it is.
+/// Whether a diagnostic keeps the pipeline from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
     /// The pipeline cannot run.
     Error,
-    /// It runs, but probably not as meant.
+    /// The pipeline runs, but probably not as meant.
     Warning,
 }
 
@@ -219,7 +219,7 @@ macro_rules! codes {
             /// Every code, in order.
             pub const ALL: &[Code] = &[$(Code::$code),*];
 
-            /// One line on what it stands for.
+            /// One line that describes the error.
             pub const fn title(self) -> &'static str {
                 match self { $(Code::$code => $title,)* }
             }
@@ -312,18 +312,18 @@ impl fmt::Display for Code {
     }
 }
 
-/// One thing to say about the sources.
+/// One error or warning with its places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Which kind of fault it is.
+    /// The kind of fault.
     pub code: Code,
-    /// How bad it is.
+    /// Error or warning.
     pub severity: Severity,
     /// The fact: lower case, no full stop.
     pub message: String,
-    /// Places with a remark each, the main one first.
+    /// Places with a remark each. The first is the main place.
     pub labels: Vec<(Span, String)>,
-    /// One concrete thing to do.
+    /// One concrete fix.
     pub help: Option<String>,
 }
 
@@ -338,13 +338,13 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, message) }
     }
 
-    /// Points at a place; the first one is the main one.
+    /// Adds a place with a remark. The first place is the main place.
     pub fn at(mut self, span: Span, remark: impl Into<String>) -> Diagnostic {
         self.also(span, remark);
         self
     }
 
-    /// Says something at the main place.
+    /// Sets the remark at the main place.
     pub fn here(&mut self, remark: impl Into<String>) -> &mut Diagnostic {
         if let Some((_, text)) = self.labels.first_mut() {
             *text = remark.into();
@@ -352,58 +352,58 @@ impl Diagnostic {
         self
     }
 
-    /// Points at one more place.
+    /// Adds one more place with a remark.
     pub fn also(&mut self, span: Span, remark: impl Into<String>) -> &mut Diagnostic {
         self.labels.push((span, remark.into()));
         self
     }
 
-    /// Gives one concrete thing to do.
+    /// Sets the help: one concrete fix.
     pub fn help(&mut self, help: impl Into<String>) -> &mut Diagnostic {
         self.help = Some(help.into());
         self
     }
 
-    /// Where it comes in the order of the text: by main place, those without one first.
+    /// The main place, by which diagnostics are sorted. Diagnostics without a place come first.
     fn place(&self) -> Option<Span> {
         self.labels.first().map(|(span, _)| *span)
     }
 }
 
-/// How many errors, and how many warnings, are kept; the rest is only counted.
+/// The maximum number of errors, and of warnings, that are kept. Further ones are only counted.
 pub const MAX_SHOWN: usize = 50;
 
-/// Whether text is coloured for a terminal.
+/// Whether rendered text has ANSI colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Text alone: for files, pipes and golden tests.
+    /// No colours: for files, pipes and golden tests.
     Plain,
     /// With ANSI colours.
     Coloured,
 }
 
-/// A list of diagnostics; front-end passes add to it and go on.
+/// A list of diagnostics. Front-end passes add to it and continue.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     kept: Vec<Diagnostic>,
     n_errors: usize,
     n_warnings: usize,
-    /// The latest one beyond the limit, so that there is something to add remarks to.
+    /// The latest diagnostic beyond the limit, so that its caller can still add remarks to it.
     spilled: Option<Box<Diagnostic>>,
 }
 
 impl Diagnostics {
-    /// Nothing to say yet.
+    /// An empty list.
     pub fn new() -> Diagnostics {
         Diagnostics::default()
     }
 
-    /// Adds an error; remarks and help can be added to the result.
+    /// Adds an error. The caller can add remarks and help to the result.
     pub fn error(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Diagnostic {
         self.push(Diagnostic::error(code, message).at(span, ""))
     }
 
-    /// Adds a warning; remarks and help can be added to the result.
+    /// Adds a warning. The caller can add remarks and help to the result.
     pub fn warning(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Diagnostic {
         self.push(Diagnostic::warning(code, message).at(span, ""))
     }
@@ -423,7 +423,7 @@ impl Diagnostics {
         &mut self.kept[last]
     }
 
-    /// Whether there is anything that keeps the pipeline from running.
+    /// Whether the list has an error, so that the pipeline cannot run.
     pub fn has_errors(&self) -> bool {
         self.n_errors > 0
     }
@@ -438,19 +438,19 @@ impl Diagnostics {
         self.n_warnings
     }
 
-    /// Whether further errors are only counted: no need to search for a good hint then.
+    /// Whether further errors are only counted. Callers then skip the search for a good hint.
     pub fn is_full(&self) -> bool {
         self.n_errors >= MAX_SHOWN
     }
 
-    /// The diagnostics that are kept, by place.
+    /// The kept diagnostics, sorted by place.
     pub fn sorted(&self) -> Vec<&Diagnostic> {
         let mut sorted: Vec<_> = self.kept.iter().collect();
         sorted.sort_by_key(|diagnostic| diagnostic.place());
         sorted
     }
 
-    /// The text a user reads: each diagnostic with its lines of source, by place, and how many more there are.
+    /// The text for the user: each diagnostic with its source lines, sorted by place, then the number of further ones.
     pub fn render(&self, sources: &Sources, look: Look) -> String {
         let shown: Vec<_> =
             self.sorted().into_iter().map(|diagnostic| render(sources, diagnostic, look)).collect();
@@ -465,7 +465,7 @@ impl Diagnostics {
     }
 }
 
-/// The candidate that `name` was probably meant to be: equal but for case, or few edits away.
+/// The candidate that `name` was probably meant to be: equal except for case, or a few edits away.
 pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     const LONGEST: usize = 64;
     let name = name.to_lowercase();
@@ -482,16 +482,16 @@ pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Lines longer than this are not shown: nobody reads a file that a program wrote on one line.
+/// Longer source lines are not shown. A program wrote such a file, and its user cannot read the line.
 const LONGEST_LINE: usize = 400;
 
-/// Bytes of a diagnostic's parts; together with the names of files they stay below [`legible::MOST_BYTES`].
+/// Limits in bytes for the parts of a diagnostic. With file names, the parts stay below [`legible::MOST_BYTES`].
 const LONGEST_MESSAGE: usize = 1200;
 const LONGEST_HELP: usize = 600;
 const LONGEST_REMARK: usize = 200;
 const MOST_LABELS: usize = 5;
 
-/// The same diagnostic with parts that may be shown.
+/// The diagnostic with each part cut to its limit.
 fn bounded(diagnostic: &Diagnostic) -> Diagnostic {
     let remark = |(span, remark): &(Span, String)| (*span, legible::message(remark, LONGEST_REMARK));
     Diagnostic {
@@ -512,7 +512,8 @@ fn render(sources: &Sources, diagnostic: &Diagnostic, look: Look) -> String {
     }
 }
 
-/// As many whole lines as fit [`legible::MOST_BYTES`]: each line of a note is indented, so many short lines grow.
+/// As many whole lines as fit [`legible::MOST_BYTES`]. Each line of a note is indented, so a note of many short lines
+/// grows.
 fn cut_to_lines(text: String, look: Look) -> String {
     let rest = match look {
         Look::Plain => "\n…\n",
@@ -551,7 +552,7 @@ fn line_len(sources: &Sources, span: Span) -> usize {
     line.and_then(|line| sources.line_range(span.file, line)).map_or(0, |range| range.len())
 }
 
-/// Remarks become notes where the lines that they would stand at are not shown.
+/// Converts a diagnostic. Remarks become notes if their source lines are not shown.
 fn to_codespan(sources: &Sources, d: &Diagnostic, shows_lines: bool) -> codespan::Diagnostic<FileId> {
     let severity = match d.severity {
         Severity::Error => codespan::Severity::Error,

@@ -1,10 +1,10 @@
-//! The verifier: what every graph holds to, whatever made it.
+//! The verifier: the invariants of every graph, checked after each pass.
 //!
 //! At every level:
 //! - names of values are unique in their graph, names of outputs among the outputs; a graph has at most one step;
 //! - operands, outputs and next states refer to results that exist, operands to results of earlier nodes;
 //! - a state link starts at a `param` or `state` input, at most once each, and keeps its type;
-//! - each node has the number of operands, results and regions that its operation asks for;
+//! - each node has the number of operands, results and regions that its operation requires;
 //! - calls have exactly the attributes of their form, of the form's kinds, and the types that the form's rule gives;
 //! - scalar bodies use earlier steps only, have as many parameters and results as their node has operands and
 //!   results, operands that broadcast, and element types that every step takes;
@@ -23,25 +23,25 @@ use crate::op::{Lower, TypeIssue};
 use std::collections::HashSet;
 use std::fmt;
 
-/// How far a graph has come.
+/// The form of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Calls, scalar bodies and primitives; extents may be named.
     Typed,
-    /// The same with all extents known.
+    /// `Typed` with all extents known.
     Bound,
     /// Primitives only, all extents known.
     Primitive,
 }
 
-/// One thing that does not hold.
+/// One violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The graph or region.
     pub graph: String,
-    /// The line at fault, if it is a matter of one line.
+    /// The line at fault, if the problem concerns one line.
     pub line: Option<String>,
-    /// What is wrong: lower case, no full stop.
+    /// The fault: lower case, no full stop.
     pub message: String,
 }
 
@@ -56,8 +56,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Checks all of what this module lists, at a level; regions included. A node's first problem is reported, and all
-/// nodes are looked at.
+/// Checks all invariants of this module at a level, regions included. It reports the first problem of every node.
 pub fn verify(graph: &Graph, level: Level) -> Result<(), Vec<Problem>> {
     let mut problems = vec![];
     check_graph(graph, level, &mut problems);
@@ -136,7 +135,7 @@ fn check_operands(graph: &Graph, id: usize, node: &Node) -> Check {
     ensure(!node.outputs.is_empty(), || "a node without results".into())
 }
 
-/// Everything about one node whose operands exist.
+/// Checks one node whose operands exist.
 fn check_node(graph: &Graph, node: &Node, level: Level) -> Check {
     let inputs: Vec<Type> = node.inputs.iter().map(|&value| graph.ty(value).clone()).collect();
     let outputs: Vec<Type> = node.outputs.iter().map(|output| output.ty.clone()).collect();
@@ -151,12 +150,12 @@ fn check_node(graph: &Graph, node: &Node, level: Level) -> Check {
     }
 }
 
-/// Numbers of operands, results and regions.
+/// Checks the numbers of operands, results and regions.
 fn check_counts(node: &Node) -> Check {
     let n_inputs = match &node.op {
         NodeOp::Input(_) | NodeOp::Const(_) | NodeOp::Iota { .. } => Some(0),
         NodeOp::Check(_) | NodeOp::View(_) | NodeOp::Reduce { .. } | NodeOp::Scan { .. } => Some(1),
-        // The step, and in an unrolled loop the number of the trip.
+        // The step, and in an unrolled loop the trip number.
         NodeOp::Random { .. } => Some(node.inputs.len().clamp(1, 2)),
         NodeOp::Gather { .. } | NodeOp::Contract(_) => Some(2),
         NodeOp::Scatter { .. } => Some(3),
@@ -227,7 +226,7 @@ fn check_map(body: &Body, inputs: &[Type], outputs: &[Type]) -> Check {
     same_types(&expected, outputs)
 }
 
-/// That a body's steps use what comes before them.
+/// Checks that each step of a body uses earlier steps only.
 fn check_steps_of(body: &Body) -> Check {
     for (reg, inst) in body.insts.iter().enumerate() {
         let fits = match inst {
@@ -246,7 +245,7 @@ fn check_steps_of(body: &Body) -> Check {
     })
 }
 
-/// That a scalar primitive takes operands of these element types.
+/// Checks that a scalar primitive accepts operands of these element types.
 fn check_scalar_dtypes(scalar: &Scalar, dtypes: &[DType]) -> Check {
     let same = |dtypes: &[DType]| dtypes.windows(2).all(|pair| pair[0] == pair[1]);
     let takes = match scalar {
@@ -279,7 +278,7 @@ fn binary_takes(op: Binary, dtype: DType) -> bool {
     }
 }
 
-/// Operations that are neither calls nor maps and own no regions; they have one result.
+/// Checks operations with one result that are neither calls nor maps and have no regions.
 fn check_primitive(op: &NodeOp, inputs: &[Type], output: &Type) -> Check {
     match op {
         NodeOp::Input(InputKind::Step) => same_type(Type::scalar(DType::I32), output),
@@ -342,7 +341,7 @@ fn check_axis(axis: usize, ty: &Type) -> Check {
     ensure(axis < ty.rank(), || format!("{ty} has no axis {axis}"))
 }
 
-/// That axes exist and ascend.
+/// Checks that axes exist and ascend.
 fn check_axes(axes: &[usize], ty: &Type) -> Check {
     axes.iter().try_for_each(|&axis| check_axis(axis, ty))?;
     ensure(axes.windows(2).all(|pair| pair[0] < pair[1]), || format!("axes {axes:?} do not ascend"))
@@ -371,7 +370,7 @@ fn check_view(view: &View, input: &Type, output: &Type) -> Check {
     }
 }
 
-/// The number of elements: product of the known extents and the names of the others.
+/// The number of elements: the product of the known extents, and the names of the others.
 fn size(ty: &Type) -> (usize, Vec<&Dim>) {
     let mut named: Vec<&Dim> = ty.shape.iter().filter(|dim| dim.fixed().is_none()).collect();
     named.sort_by_key(|dim| dim.to_string());
@@ -441,7 +440,7 @@ fn check_reduce(monoid: Monoid, axes: &[usize], input: &Type, output: &Type) -> 
     ensure(!is_empty || has_neutral, || format!("`{}` of nothing has no value", monoid.name()))
 }
 
-/// The type of what a gather reads and a scatter combines: `[B…, P…, I…, Q…]`.
+/// The type of a gather's result and a scatter's updates: `[B…, P…, I…, Q…]`.
 fn gathered(src: &Type, idx: &Type, axis: usize, batch: usize) -> Result<Type, TypeIssue> {
     check_axis(axis, src)?;
     check_index(idx)?;
@@ -462,7 +461,7 @@ fn check_contract(contract: &Contract, lhs: &Type, rhs: &Type, output: &Type) ->
     }
     let dtype = lhs.dtype;
     ensure(dtype == rhs.dtype && dtype != DType::Bool, || format!("no contraction of {lhs} with {rhs}"))?;
-    // Sums of small floats may stay as wide as they were added up.
+    // Sums of small floats may keep the accumulator type.
     let dtype = if output.dtype == dtype.accumulator() { output.dtype } else { dtype };
     same_type(Type { dtype, shape: contract.shape(lhs, rhs) }, output)
 }
@@ -489,7 +488,8 @@ fn check_branch(region: &Graph, inputs: &[Type], outputs: &[Type]) -> Check {
     check_region(region, expected, outputs)
 }
 
-/// The signature of a region. The step may stand among its inputs: it is the same for the whole program.
+/// Checks the signature of a region. The step may be one of its inputs, since it is constant during a run of the
+/// program.
 fn check_region(region: &Graph, inputs: &[Type], outputs: &[Type]) -> Check {
     let name = &region.name;
     let mut given = vec![];

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-//! Each fault in a graph of its own.
+//! One graph per fault.
 
 use super::*;
 use crate::ir::{Attr, Attrs, E, NodeId, parse};
@@ -50,7 +50,7 @@ fn faults(graph: &Graph, level: Level) -> String {
     problems.iter().map(|problem| format!("{problem}\n")).collect()
 }
 
-/// The problem of each line, one graph for each.
+/// The problem of each line, each in a graph of its own.
 fn check_lines(lines: &[&str], expected: Expect) {
     let mut found = String::new();
     for line in lines {
@@ -409,7 +409,7 @@ fn names_are_bound_and_ops_lowered_where_they_must_be() {
     .assert_eq(&faults(&bound, Level::Primitive));
 }
 
-/// What no text can say.
+/// Broken references, which the text form cannot express.
 #[test]
 fn broken_references_are_found() {
     let check = |damage: fn(&mut Graph, NodeId), expected: Expect| {
