@@ -11,7 +11,7 @@ use expect_test::expect;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-// ---- A few forms, as plugins would bring them.
+// ---- A few forms, as a plugin defines them.
 
 fn form(name: &str, lower: Lower, grad: Grad) -> OpForm {
     let input = InputSpec::required("x", "the operand");
@@ -35,7 +35,7 @@ fn registry() -> Registry {
     let mut registry = Registry::new();
     registry.add(form("silu", Lower::map(1, |x| x[0] / (1.0 + (-x[0]).exp())), Grad::Derive));
     registry.add(form("softmax", Lower::expand(|b, call| vec![softmax(b, call.inputs[0])]), Grad::Derive));
-    // Calls other ops, and draws random numbers.
+    // Calls other ops and draws random numbers.
     registry.add(form(
         "noisy",
         Lower::expand(|b, call| {
@@ -54,7 +54,7 @@ fn registry() -> Registry {
         }),
         Grad::Derive,
     ));
-    // Random numbers behind a rule of its own.
+    // Random numbers in an op with a gradient rule of its own.
     let masked = |b: &mut Builder, x: Value| {
         let extents = b.extents(x);
         let u = b.random_uniform("u", &extents);
@@ -106,12 +106,12 @@ fn call(b: &mut Builder, op: &str, x: Value) -> Value {
 /// Operands: extents and elements.
 type Operands<'o> = &'o [(&'o [usize], &'o [f64])];
 
-/// Some numbers, none of them equal, zero or near a half.
+/// Distinct numbers, none of them zero or near a half.
 fn numbers(count: usize) -> Vec<f64> {
     (0..count).map(|i| ((i * 37 + 11) % 101) as f64 * 0.037 - 1.83).collect()
 }
 
-/// The graph of a function of parameters `x0`, `x1`, ..., made scalar by fixed weights.
+/// The graph of a function of parameters `x0`, `x1`, ..., reduced to a scalar with fixed weights.
 fn graph(
     registry: &Registry,
     operands: Operands,
@@ -149,7 +149,7 @@ fn run(registry: &Registry, graph: &Graph, inputs: &HashMap<String, OracleTensor
     run.outputs.values().map(OracleTensor::to_f64).collect()
 }
 
-/// A graph whose outputs are the gradients of another's first output by all its parameters.
+/// A graph whose outputs are the gradients of another graph's first output with respect to all its parameters.
 fn gradient_graph(registry: &Registry, graph: &Graph) -> Graph {
     let wrt: Vec<Value> =
         graph.inputs().filter(|(_, kind)| *kind == InputKind::Param).map(|(id, _)| Value::of(id)).collect();
@@ -182,7 +182,8 @@ fn differences(registry: &Registry, graph: &Graph, operands: Operands) -> Vec<Ve
     (0..operands.len()).map(|o| (0..count(o)).map(|i| slope(o, i)).collect()).collect()
 }
 
-/// First derivatives against central differences of the function, second ones against those of the first.
+/// Checks first derivatives against central differences of the function, and second derivatives against those of the
+/// first.
 fn check(operands: Operands, function: impl Fn(&mut Builder, &[Value]) -> Value) {
     let registry = registry();
     let first = graph(&registry, operands, &function);
@@ -386,7 +387,7 @@ fn a_small_network() {
 fn random_numbers_are_the_same_before_and_after_differentiation() {
     check_one(&[2, 3], |b, x| call(b, "noisy", x));
     check_one(&[2, 3], |b, x| call(b, "nested", x));
-    // The rule of `drop` divides by its operand and is right to first order alone.
+    // The rule of `drop` divides by its operand, so its gradient is right only to first order.
     let registry = registry();
     let x = numbers(6);
     let operands: Operands = &[(&[2, 3], &x)];
@@ -486,7 +487,7 @@ fn the_gradient_of_a_dense_layer_as_text() {
 
 // ---- Conditions.
 
-/// `c ? log(x)·k : k²·x`, two results, and a condition within the condition.
+/// `c ? log(x)·k : k²·x`: two results, and a nested condition.
 const CONDITION: &str = "
     graph g {
       input c: bool[]
@@ -552,7 +553,7 @@ fn the_gradient_of_a_condition_is_that_of_the_side_taken() {
 fn what_the_side_not_taken_makes_of_its_operands_leaks_nowhere() {
     let registry = Registry::new();
     let grads = gradient_graph(&registry, &parse(CONDITION, &registry).unwrap());
-    // The logarithm of 0 and of -1, and their slopes, are infinite and NaN; so is the root of -1.5 further in.
+    // The logarithms of 0 and -1 and their slopes are infinite or NaN. So is the root of -1.5 in the nested condition.
     let (x, k) = ([0.0, -1.0], [3.0, -1.5]);
     let found = run(&registry, &grads, &condition(0.0, &x, &k));
     assert_close(&found[0], &[0, 1].map(|i| 2.0 * k[i] * k[i] * x[i]), "x");

@@ -1,4 +1,4 @@
-//! Ops as forms: one value says all there is to say about an op.
+//! Ops as forms: one value is the complete definition of an op.
 
 mod alias;
 mod elementwise;
