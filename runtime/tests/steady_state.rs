@@ -1,5 +1,4 @@
-//! A plan that has warmed up takes its steps without asking the system for memory; through wgpu, without asking for more
-//! than wgpu itself does.
+//! A warm plan runs its steps without allocating. Through wgpu, it allocates no more than wgpu itself.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,19 +23,19 @@ mod bare;
 struct Counting;
 
 static N_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-/// Tests take turns: all threads are counted.
+/// Serializes the tests, since the counter includes all threads.
 static TURN: Mutex<()> = Mutex::new(());
 
-// SAFETY: the system's allocator, with a count.
+// SAFETY: it is the system's allocator with a counter.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         N_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's.
+        // SAFETY: required of the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: required of the caller.
         unsafe { System.dealloc(start, layout) }
     }
 }
@@ -44,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The largest element of each row, as an op that brings its own kernel.
+/// The largest element of each row, as an op with a kernel of its own.
 fn largest() -> OpForm {
     let fold = |_: &KernelCall| extreme_fold(Monoid::Max, DType::F32).unwrap();
     let oracle = |_: &KernelCall, _: &[&OracleTensor]| unreachable!("nothing is compared here");
@@ -66,8 +65,8 @@ fn largest() -> OpForm {
     }
 }
 
-/// One of each kind of kernel: gather, map, row, contraction with epilogue and side sum, contraction that folds its rows,
-/// scatter, scan, update, opaque.
+/// One kernel of each kind: gather, map, row, contraction with epilogue and side sum, matmul fold, scatter, scan,
+/// update, opaque.
 fn step() -> Graph {
     let mut registry = Registry::new();
     registry.add(largest());
@@ -123,8 +122,8 @@ fn steps_allocate_nothing() {
     assert_eq!(N_ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
 }
 
-/// Encoders, passes and submissions of wgpu allocate; what is between them and the caller does not, so a step asks for as
-/// much as its dispatches do with nobody around them.
+/// Encoders, passes and submissions of wgpu allocate, but our code around them does not. So a step allocates as much as
+/// bare dispatches do.
 #[cfg(feature = "wgpu")]
 #[test]
 fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
@@ -150,7 +149,7 @@ fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
     let total = b.broadcast_like(total, table);
     let small = b.scale(total, 1e-3);
     let next = b.sub(table, small);
-    // Whoever draws reads the number of the step, which is written before each submission.
+    // Random nodes read the step number, which is written before each submission.
     let drawn = b.random_bits("drawn", &[100, 64]);
     let drawn = b.cast(drawn, DType::F32);
     let drawn = b.scale(drawn, 1e-12);
@@ -186,6 +185,6 @@ fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
         each(theirs)
     );
     assert!(each(ours) <= 1.1 * each(theirs), "{ours:?} and {theirs:?}");
-    // Waiting, and reading the error flag.
+    // The surplus is for waiting and reading the error flag.
     assert!(ours[0] <= theirs[0] + 96, "{ours:?} and {theirs:?}");
 }

@@ -89,7 +89,8 @@ pub(super) fn round(x: f64, dtype: DType) -> f64 {
     }
 }
 
-/// Zero of the same sign for what is subnormal in the arithmetic of a GPU, which is that of f32 for all but f64.
+/// Flushes a number that is subnormal in GPU arithmetic to a zero of the same sign. That arithmetic is f64 for f64 and
+/// f32 for all other types.
 pub(super) fn flushed(x: f64, dtype: DType) -> f64 {
     let is_subnormal = dtype != DType::F64 && x.abs() < f64::from(f32::MIN_POSITIVE);
     if is_subnormal { 0f64.copysign(x) } else { x }
@@ -177,7 +178,8 @@ fn binary_int(op: Binary, a: i64, b: i64, dtype: DType) -> i64 {
     }
 }
 
-/// Repeated multiplication, wrapping; for a negative exponent the inverse truncated to an integer, 0 for that of 0.
+/// Repeated wrapping multiplication. A negative exponent gives the inverse truncated to an integer, and 0 for the
+/// inverse of 0.
 fn power(a: i64, b: i64) -> i64 {
     match (a, b) {
         (_, 0..) => (0..64 - b.leading_zeros()).rev().fold(1i64, |y, bit| {
@@ -190,7 +192,7 @@ fn power(a: i64, b: i64) -> i64 {
     }
 }
 
-/// Shifts by the width or more leave nothing but the sign.
+/// Shifts by the width or more keep only the sign.
 fn shift(a: i64, b: i64, dtype: DType, by: fn(i64, i64) -> i64) -> i64 {
     let width = 8 * dtype.size() as i64;
     match b {
@@ -200,7 +202,7 @@ fn shift(a: i64, b: i64, dtype: DType, by: fn(i64, i64) -> i64) -> i64 {
     }
 }
 
-/// What a reduction starts from.
+/// The initial value of a reduction.
 pub(super) fn neutral(monoid: Monoid, dtype: DType) -> Literal {
     let (low, high) = match dtype {
         DType::Bool => (0, 1),
@@ -241,7 +243,7 @@ pub(super) fn combine_ints(monoid: Monoid, a: i64, b: i64) -> i64 {
     }
 }
 
-/// Whether element `i` takes the place of an earlier element `best`: NaN beats all, the first of equals stays.
+/// Whether element `i` replaces an earlier element `best`. NaN replaces every number, and the first of equals stays.
 pub(super) fn beats(monoid: Monoid, x: &OracleTensor, i: usize, best: usize) -> bool {
     match (&x.elements, monoid) {
         (Elements::Float(x), _) if x[best].is_nan() => false,

@@ -3,26 +3,26 @@
 use super::scalar;
 use crate::ir::{DType, Literal, Monoid, Type, dense_strides};
 
-/// Whether results are rounded.
+/// The rounding of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// Every float is an `f64`, whatever its type says.
+    /// Every float is an `f64`, independent of its type.
     F64,
     /// The result of every primitive is rounded to its type.
     Rounded,
-    /// The same, and subnormal numbers are zeros.
+    /// Like `Rounded`, with subnormal numbers flushed to zero.
     Flushed,
-    /// Nothing is rounded, but each float result of arithmetic is moved by up to 4 units in the last place of its type, as
-    /// this seed draws. How far results move shows how much roundings on the way amount to.
+    /// No rounding, but each float result of arithmetic moves by up to 4 units in the last place of its type. The seed
+    /// determines the moves. The effect on the results shows their sensitivity to rounding.
     Perturbed(u64),
 }
 
 /// Elements in row-major order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elements {
-    /// Of a float type.
+    /// Elements of a float type.
     Float(Vec<f64>),
-    /// Of an integer type, or truth values as 0 and 1.
+    /// Elements of an integer type, or truth values as 0 and 1.
     Int(Vec<i64>),
 }
 
@@ -33,7 +33,7 @@ pub struct OracleTensor {
     pub dtype: DType,
     /// Extents, outermost first.
     pub extents: Vec<usize>,
-    /// Elements; of the kind that `dtype` calls for.
+    /// Elements of the kind that `dtype` requires.
     pub elements: Elements,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Element {
 }
 
 impl OracleTensor {
-    /// A tensor of any type from numbers; integers are truncated and stop at the ends of their type, truth values are `x != 0`.
+    /// A tensor of any type from numbers. Integers are truncated and saturate, and truth values are `x != 0`.
     ///
     /// # Panics
     /// If the number of elements does not fit the extents.
@@ -83,7 +83,7 @@ impl OracleTensor {
         }
     }
 
-    /// Its type.
+    /// The type.
     pub fn ty(&self) -> Type {
         Type::new(self.dtype, &self.extents)
     }
@@ -96,7 +96,7 @@ impl OracleTensor {
         }
     }
 
-    /// Whether there are no elements.
+    /// Whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -114,7 +114,7 @@ impl OracleTensor {
         }
     }
 
-    /// An element as an integer; floats are truncated.
+    /// An element as an integer. Floats are truncated.
     pub fn int(&self, i: usize) -> i64 {
         match &self.elements {
             Elements::Float(elements) => elements[i] as i64,
@@ -122,7 +122,7 @@ impl OracleTensor {
         }
     }
 
-    /// The same tensor with its elements rounded to their type, if `precision` asks for that.
+    /// This tensor with its elements rounded to their type, if `precision` requires it.
     pub(super) fn rounded(mut self, precision: Precision) -> OracleTensor {
         let dtype = self.dtype;
         let held = |x: f64| match precision {
@@ -136,10 +136,10 @@ impl OracleTensor {
         self
     }
 
-    /// The same tensor with each float moved by up to 4 units in the last place of its type.
+    /// This tensor with each float moved by up to 4 units in the last place of its type.
     pub(super) fn perturbed(mut self, seed: u64) -> OracleTensor {
         let most = 4.0 * self.dtype.epsilon();
-        // SplitMix64: one number for each element.
+        // SplitMix64: one number per element.
         let draw = |i: usize| {
             let mixed = (seed ^ i as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -175,7 +175,7 @@ impl OracleTensor {
         }
     }
 
-    /// Combines an element with one of another tensor: `self[to] = self[to] · src[from]`.
+    /// Combines an element with an element of another tensor: `self[to] = self[to] · src[from]`.
     pub(super) fn combine(&mut self, monoid: Monoid, to: usize, src: &OracleTensor, from: usize) {
         self.combine_value(monoid, to, src.clone_element(from));
     }
@@ -192,7 +192,7 @@ impl OracleTensor {
         }
     }
 
-    /// Sets an element to the dot product of two lists of elements, each a start and steps from there.
+    /// Sets an element to the dot product of two lists of elements. Each list is a start with strides.
     pub(super) fn set_dot(
         &mut self,
         to: usize,
@@ -213,7 +213,7 @@ impl OracleTensor {
     }
 }
 
-/// Strides, by axis of the result, of a broadcast operand.
+/// Strides of a broadcast operand, by axis of the result.
 pub(super) fn broadcast_strides(extents: &[usize], axes: &[usize], rank: usize) -> Vec<i64> {
     let mut strides = vec![0; rank];
     for ((&axis, stride), &extent) in axes.iter().zip(dense_strides(extents)).zip(extents) {
@@ -222,7 +222,7 @@ pub(super) fn broadcast_strides(extents: &[usize], axes: &[usize], rank: usize) 
     strides
 }
 
-/// Offsets in another tensor of all elements of a dense one, in row-major order.
+/// Offsets in another tensor of all elements of a dense tensor, in row-major order.
 pub(super) struct Offsets {
     extents: Vec<usize>,
     strides: Vec<i64>,

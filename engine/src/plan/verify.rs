@@ -1,4 +1,4 @@
-//! What every plan holds to.
+//! The invariants of every plan.
 
 use super::Plan;
 use crate::fusion::Use;
@@ -6,7 +6,7 @@ use crate::ir::{Graph, NodeOp, Symbol, Value};
 use std::collections::HashSet;
 
 /// Checks that every kernel is launched once, that launches wait for earlier ones only, that each value is written
-/// before it is read, and that the outputs of the graph are there. What does not hold.
+/// before it is read, and that the outputs of the graph exist. Returns the violations.
 pub fn verify(graph: &Graph, plan: &Plan) -> Vec<String> {
     let mut problems = vec![];
     let mut launched = vec![false; plan.kernels.len()];

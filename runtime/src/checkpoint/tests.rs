@@ -66,7 +66,7 @@ fn the_same_checkpoint_is_the_same_bytes() {
     assert_eq!(bytes_of(&small(1)), bytes_of(&small(1)));
 }
 
-/// The reference implementation of the format reads ours, and finds every tensor aligned.
+/// The reference implementation of the format reads our files, and finds every tensor aligned.
 #[test]
 fn other_tools_read_our_files() {
     let bytes = bytes_of(&small(17));
@@ -101,7 +101,7 @@ fn we_read_files_of_other_tools() {
     assert!(matches!(error.fact, CheckpointFact::NoChecksum), "{error}");
 }
 
-/// What else is there is neither a checkpoint nor replaced by one.
+/// Files in other formats are neither read as checkpoints nor replaced by one.
 #[test]
 fn only_checkpoints_are_replaced() {
     let dir = tempfile::tempdir().unwrap();
@@ -238,8 +238,8 @@ fn headers_that_lie_are_refused() {
     );
 }
 
-/// Whatever the damage, the reader answers with an error or with the undamaged checkpoint: no panic, and no
-/// allocation beyond the size of the file.
+/// For every damage, the reader returns an error or the undamaged checkpoint. It does not panic, and allocates no more
+/// than the size of the file.
 #[test]
 fn survives_a_second_of_random_damage() {
     let original = bytes_of(&small(17));
@@ -250,7 +250,7 @@ fn survives_a_second_of_random_damage() {
             Ok(checkpoint) => assert!(checkpoint == small(17) && bytes == original),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
-        // Without checksums, damage gets further.
+        // Without checksums, more damage passes.
         if let Ok(weights) = Weights::parse(Path::new("damaged"), &bytes) {
             let n_data: usize = weights.tensors.values().map(|tensor| tensor.bytes().len()).sum();
             assert!(n_data < bytes.len());
@@ -267,7 +267,7 @@ fn damage(bytes: &mut Vec<u8>, stream: &mut WordStream) {
             2 if bytes.len() > 8 => {
                 bytes[stream.below(8) as usize] = [0, 1, 0x7f, 0xff][stream.below(4) as usize]
             }
-            // Another digit or letter keeps the JSON sound more often than another bit does.
+            // Replacing a digit or letter by another keeps the JSON valid more often than flipping a bit.
             3 if place < bytes.len() => bytes[place] = b"0123456789abFU[]{}\","[stream.below(20) as usize],
             _ if place < bytes.len() => bytes[place] ^= 1 << stream.below(8),
             _ => {}

@@ -1,4 +1,4 @@
-//! Writing: all or nothing.
+//! Writing checkpoints and archives, each as an atomic replacement of a file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,20 +15,20 @@ use crate::data::npz;
 use crate::files::{self, Content, Disk, Format, Overwrite, Target, WriteFault};
 use crate::tensor::HostTensor;
 
-/// Checkpoints as files.
+/// The format of checkpoints.
 pub const CHECKPOINT: Format = Format {
     name: "a checkpoint",
     is_own: |file| holds(file, SeekFrom::Start(8), HEADER_START),
     into_special: false,
 };
-/// Archives of arrays as files.
+/// The format of archives of arrays.
 pub const ARCHIVE: Format = Format {
     name: "an archive",
     is_own: |file| holds(file, SeekFrom::End(-(npz::COMMENT.len() as i64)), npz::COMMENT),
     into_special: false,
 };
 
-/// Whether a text stands at a place of a file.
+/// Whether a file has this text at this place.
 fn holds(file: &mut File, place: SeekFrom, text: &str) -> io::Result<bool> {
     // A file that is too short has no such place.
     if file.seek(place).is_err() {
@@ -52,7 +52,7 @@ pub(crate) fn write_on(
     write_file(disk, (path, &CHECKPOINT, overwrite), &|file| write_content(checkpoint, file))
 }
 
-/// Writes tensors as an archive of NumPy's.
+/// Writes tensors as a NumPy archive.
 pub(crate) fn write_arrays_on(
     disk: &dyn Disk,
     tensors: &IndexMap<String, HostTensor>,

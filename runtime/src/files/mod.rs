@@ -1,4 +1,4 @@
-//! Files: those that are read must be regular ones, those that are written are whole or not there at all.
+//! Files: input files must be regular files, and output files appear whole or not at all.
 
 mod disk;
 mod target;
@@ -14,8 +14,8 @@ use std::fs::{self, File, FileType};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Opens a file to read, and says how many bytes it has. Only regular files are opened: to open a pipe may take for
-/// ever, and a device has no size.
+/// Opens a file for reading, and returns its size in bytes. Only regular files are opened: opening a pipe may block
+/// forever, and a device has no size.
 ///
 /// # Errors
 /// If it cannot be opened or is no regular file.
@@ -33,7 +33,7 @@ pub fn open(path: &Path) -> io::Result<(File, u64)> {
 /// Why a file is not written.
 #[derive(Debug)]
 pub enum WriteFault {
-    /// What was there before is untouched.
+    /// Not written. The previous file is unchanged.
     Unwritable(io::Error),
     /// The file is complete, but a power failure might still undo it.
     Unflushed(io::Error),
@@ -48,18 +48,18 @@ impl WriteFault {
     }
 }
 
-/// What goes into a file.
+/// Writes the content of a file.
 pub type Content<'c> = dyn Fn(&mut dyn Write) -> io::Result<()> + 'c;
 
-/// Writes a file: under a temporary name, which it gives up for its own when all of it is on the disk.
+/// Writes a file under a temporary name, and renames it when all its bytes are on the disk.
 ///
 /// # Errors
-/// If it cannot be written; then nothing has changed.
+/// If it cannot be written. Then nothing has changed.
 pub fn write(target: &Target, content: &Content<'_>) -> Result<(), WriteFault> {
     write_on(&RealDisk, target, content)
 }
 
-/// The same on a disk that may fail.
+/// Like [`write`], on a disk that may fail.
 pub(crate) fn write_on(disk: &dyn Disk, target: &Target, content: &Content<'_>) -> Result<(), WriteFault> {
     if target.is_special() {
         return disk
@@ -75,7 +75,7 @@ pub(crate) fn write_on(disk: &dyn Disk, target: &Target, content: &Content<'_>) 
         .and_then(|()| temporary.file.sync())
         .and_then(|()| disk.rename(&temporary.path, target.path()));
     if let Err(error) = outcome {
-        // If the temporary file cannot be removed either, the first error is still the one to tell.
+        // If the temporary file cannot be removed either, the first error is reported.
         drop(disk.remove(&temporary.path));
         return Err(unwritable(error));
     }
@@ -88,7 +88,7 @@ fn fill(file: &mut dyn disk::DiskFile, content: &Content<'_>) -> io::Result<()> 
     buffered.flush()
 }
 
-/// What a file is that is no regular one.
+/// The kind of a file that is not a regular file.
 fn kind_of(found: FileType) -> &'static str {
     #[cfg(unix)]
     {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Notes, as this program writes them.
+/// Notes, a format of these tests.
 const NOTE: Format = Format {
     name: "a note",
     is_own: |file| {
@@ -23,7 +23,7 @@ fn target(path: &Path) -> Result<Target, Refusal> {
 }
 
 fn write_note(disk: &dyn Disk, path: &Path, text: &str) -> Result<(), WriteFault> {
-    // In pieces, of which each reaches the disk.
+    // The content is written in pieces, each of which reaches the disk.
     let content = |file: &mut dyn Write| {
         ["note: ", text]
             .iter()
@@ -41,7 +41,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A disk with room for so many bytes, or one that fails at a later point.
+/// A disk with limited room, or with a failure at a later point.
 struct BadDisk {
     room: Arc<AtomicUsize>,
     fails_at: &'static str,
@@ -229,7 +229,7 @@ mod unix {
         let through = || write(&target, &|file| file.write_all(b"through"));
         assert!(matches!(target.hold(), Err(Refusal::NoReader)));
         assert_eq!(through().unwrap_err().into_error().to_string(), "no program reads it");
-        // Opened for both, the pipe has a reader at once.
+        // The pipe is opened for reading and writing, so it has a reader at once.
         let mut reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         assert!(target.hold().unwrap().is_some());
         through().unwrap();
