@@ -36,7 +36,7 @@ pub(super) fn devices(args: &DevicesArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line for each figure; one that cannot be had says why.
+/// Prints a line for each figure, or the reason why it cannot be measured.
 fn measure(device: &Arc<dyn Device>) {
     let line = |name: &str, text: Result<String, _>| match text {
         Ok(text) => print(format!("  {name}: {text}")),

@@ -28,7 +28,7 @@ use crate::Engine;
 pub(super) enum Form {
     /// The pipeline's graph as it was read
     Typed,
-    /// What one step computes: with data, gradients and updates
+    /// The graph of one step: with data, gradients and updates
     Grad,
     /// Lowered to primitives
     Primitive,
@@ -94,7 +94,7 @@ pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// No stage has a node of that name.
+/// The failure for a name that no stage has a node of.
 pub(super) fn unknown_node(name: &str, graphs: &[&Graph]) -> Failure {
     let names = graphs.iter().flat_map(|graph| &graph.nodes).flat_map(|node| &node.outputs);
     let mut diagnostic = Diagnostic::error(Code::E0101, format!("no stage has a node `{name}`"));
@@ -105,8 +105,7 @@ pub(super) fn unknown_node(name: &str, graphs: &[&Graph]) -> Failure {
     Failure::diagnostic(Fault::Graph, diagnostic, &Texts::new())
 }
 
-/// Every stage that computes something, compiled for whole batches.
-/// `most_rows` makes data sets no longer than that.
+/// Every stage that computes something, compiled for whole batches. `most_rows` limits the length of data sets.
 pub(super) fn compile_stages(
     opened: &Opened,
     registry: Registry,
@@ -117,7 +116,7 @@ pub(super) fn compile_stages(
     kept: &[String],
 ) -> Result<Vec<(Symbol, Compiled)>, Failure> {
     let pipeline = &opened.pipeline;
-    // Rows are counted, so the data is needed, but no more of it than is at hand.
+    // The data is needed to count rows, but nothing is downloaded for it.
     let context = LoadContext { offline: true, ..LoadContext::from_env(data_dir) };
     let sets = load_data(pipeline, sources, &context, &mut |_| {}).map_err(|error| opened.failure(error))?;
     let shape = |split: &SplitRef| -> Result<SplitShape, Failure> {
@@ -168,7 +167,7 @@ pub(super) fn compile_stages(
     Ok(stages)
 }
 
-/// The whole batches of an epoch; what is left over is a graph of its own.
+/// The whole batches of an epoch. The remainder is a graph of its own.
 fn batches(shape: &SplitShape, batch: usize) -> Rows {
     let batch = batch.clamp(1, shape.n_rows.max(1));
     Rows::Batches { batch, per_epoch: (shape.n_rows / batch).max(1) }
@@ -235,7 +234,7 @@ fn stage_json(name: &str, compiled: &Compiled) -> Value {
     })
 }
 
-/// Why the two are apart in this stage, or in which kernel they are together; none if one does not use the other.
+/// Why two nodes are not fused in this stage, or the kernel that they share. `None` if neither uses the other.
 fn answer(stage: &str, compiled: &Compiled, from: &str, to: &str) -> Option<String> {
     let graph = &compiled.simplified;
     let (from_node, to_node) = (graph.find(from)?.node, graph.find(to)?.node);
@@ -255,7 +254,8 @@ fn answer(stage: &str, compiled: &Compiled, from: &str, to: &str) -> Option<Stri
             kernel.name
         ));
     }
-    // They are not neighbours after lowering: say what keeps apart the kernels on the way from one to the other.
+    // The nodes are not adjacent after lowering: list the reasons between the kernels on the paths from one to the
+    // other.
     let on_the_way = between(graph, from_node, to_node)?;
     let apart = compiled.not_fused.iter().filter(|edge| on_the_way[edge.from.node] && on_the_way[edge.to]);
     let lines = apart.map(|edge| {
@@ -267,7 +267,7 @@ fn answer(stage: &str, compiled: &Compiled, from: &str, to: &str) -> Option<Stri
     Some(format!("{stage}: between `{from}` and `{to}`:{lines}"))
 }
 
-/// Which nodes lie on a way from one node to another, both included; none if there is no way.
+/// Marks the nodes on paths from one node to another, both included. `None` if there is no path.
 fn between(graph: &Graph, from: NodeId, to: NodeId) -> Option<Vec<bool>> {
     let mut reached = vec![false; graph.nodes.len()];
     reached[from] = true;

@@ -44,14 +44,14 @@ use crate::devices::Choice;
 use engine_runtime::files::Overwrite;
 use output::{Failure, complain, expect_printed, printed};
 
-/// The whole program: reads the arguments, does what they ask for, and returns the exit code.
+/// Runs the command line: reads the arguments, runs the command, and returns the exit code.
 ///
-/// `setup` adds what a program brings along: `main_with(|engine| engine.plugin(MyOps))`.
+/// `setup` adds a program's own parts: `main_with(|engine| engine.plugin(MyOps))`.
 pub fn main_with(setup: impl FnOnce(Engine) -> Engine) -> ExitCode {
     let arguments = match Arguments::try_parse().and_then(Arguments::checked) {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => {
-            // If even this cannot be printed, there is no one to tell.
+            // If the error cannot be printed either, there is no place to report it.
             drop(error.print());
             return ExitCode::from(2);
         }
@@ -60,7 +60,7 @@ pub fn main_with(setup: impl FnOnce(Engine) -> Engine) -> ExitCode {
     ended(dispatch(setup(Engine::new()), arguments.command).and_then(|()| expect_printed()))
 }
 
-/// Tells how the program has ended.
+/// Prints the failure, if any, and returns the exit code.
 fn ended(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -109,7 +109,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    /// The arguments, if they go together.
+    /// The arguments, if they are consistent.
     fn checked(self) -> Result<Self, clap::Error> {
         let misuse = match &self.command {
             Command::Verify(args) => args.misuse().map(str::to_string),
@@ -131,9 +131,9 @@ enum Command {
     Run(RunArgs),
     /// Compute outputs for every row of a file with a trained graph
     Predict(PredictArgs),
-    /// Check a pipeline without running it, with the data that is at hand
+    /// Check a pipeline without running it, with the data that is present
     Check(CheckArgs),
-    /// Print what a pipeline becomes on its way to kernels
+    /// Print a form of a pipeline on its way to kernels
     Explain(ExplainArgs),
     /// Say why two nodes are not one kernel
     Why(WhyArgs),
@@ -155,7 +155,7 @@ enum Command {
     New(NewArgs),
 }
 
-/// A pipeline with what changes it.
+/// A pipeline and its overrides.
 #[derive(Args, Clone)]
 struct GraphArgs {
     /// The pipeline file
@@ -165,7 +165,7 @@ struct GraphArgs {
     changes: ChangeArgs,
 }
 
-/// What changes a pipeline.
+/// Overrides and plugins of a pipeline.
 #[derive(Args, Clone)]
 struct ChangeArgs {
     /// Override a field by its path, such as seed=1 or train.epochs=2
@@ -176,12 +176,12 @@ struct ChangeArgs {
     plugin: Vec<PathBuf>,
 }
 
-/// A pipeline and where its data is.
+/// A pipeline and the place of its data.
 #[derive(Args, Clone)]
 struct PipelineArgs {
     #[command(flatten)]
     graph: GraphArgs,
-    /// A folder with data sets, looked into first
+    /// A folder with data sets, searched first
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
@@ -192,7 +192,7 @@ impl PipelineArgs {
     }
 }
 
-/// Where to run.
+/// The device of a command.
 #[derive(Args)]
 struct DeviceArgs {
     /// auto, cpu, cuda, cuda:N, wgpu, wgpu:N or wgpu:software
@@ -203,7 +203,7 @@ struct DeviceArgs {
     threads: Option<usize>,
 }
 
-/// Where and how to run.
+/// Device and settings of a run.
 #[derive(Args)]
 struct MachineArgs {
     #[command(flatten)]
@@ -212,11 +212,11 @@ struct MachineArgs {
     compile: CompileArgs,
 }
 
-/// Where the rows of stages are.
+/// The residency of rows.
 #[derive(Args, Clone, Copy)]
 struct ResidencyArgs {
-    /// Keep splits of at most so many MiB on the device; rows of larger ones come to it as steps need them, with the same
-    /// results. Left out: half of a GPU's memory, the largest binding through wgpu, and no limit on the CPU
+    /// Keep splits of at most so many MiB on the device; rows of larger ones are copied as steps need them, with the
+    /// same results. Default: half of a GPU's memory, the largest binding through wgpu, and no limit on the CPU
     #[arg(long, value_name = "N")]
     resident_mib: Option<u32>,
 }
@@ -229,7 +229,7 @@ impl ResidencyArgs {
     }
 }
 
-/// What happens to files that are in the way.
+/// The treatment of existing files.
 #[derive(Args, Clone, Copy)]
 struct ForceArgs {
     /// Replace files that this program has not written, and write into devices
@@ -243,7 +243,7 @@ impl ForceArgs {
     }
 }
 
-/// What the compiler is kept from, for finding out which of its steps is wrong.
+/// Restrictions of the compiler, for finding a faulty pass.
 #[derive(Args, Default)]
 struct CompileArgs {
     /// Make every node a kernel of its own
@@ -252,7 +252,7 @@ struct CompileArgs {
     /// Switch off a rewrite rule or a pass of the fuser
     #[arg(long, value_name = "NAME", value_parser = parse_switch)]
     without: Vec<String>,
-    /// Make only so many rewrites and joins of kernels
+    /// Make at most so many rewrites and joins of kernels
     #[arg(long, value_name = "N")]
     fuel: Option<usize>,
 }
@@ -267,27 +267,27 @@ struct RunArgs {
     residency: ResidencyArgs,
     #[command(flatten)]
     inputs: InputArgs,
-    /// Write what was measured to a file: JSON, or one HTML page with curves, kernels and memory
+    /// Write the measurements to a file: JSON, or one HTML page with curves, kernels and memory
     #[arg(long, value_name = "FILE.json|FILE.html")]
     report: Option<PathBuf>,
-    /// Fail where a data set cannot be had, instead of running on data of the program's own making
+    /// Fail if a data set is missing, instead of running on generated data
     #[arg(long)]
     no_stand_in: bool,
-    /// Go on from a checkpoint as if the run had never stopped
+    /// Resume from a checkpoint as if the run had never stopped
     #[arg(long, value_name = "CKPT")]
     resume: Option<PathBuf>,
-    /// Stop at the first NaN or infinity and say which node made it, of which operands; steps take longer
+    /// Stop at the first NaN or infinity, and name its node and operands; steps take longer
     #[arg(long)]
     trace_nan: bool,
     /// Write the value of a node, or of a gradient of the loss (d.w1 for parameter w1, d.h for node h), to
-    /// STAGE.NODE.npy: that of each stage's last step, which is the step at fault if the loss is not a number;
-    /// `explain --stage grad` names all nodes
+    /// STAGE.NODE.npy. The value is that of each stage's last step, which is the step at fault if the loss is not a
+    /// number; `explain --stage grad` names all nodes
     #[arg(long, value_name = "NODE")]
     dump: Vec<String>,
     /// Write values every so many steps instead, as STAGE.NODE.STEP.npy
     #[arg(long, value_name = "N", requires = "dump", value_parser = parse_every)]
     dump_every: Option<u64>,
-    /// The folder that values go to
+    /// The folder for values
     #[arg(long, value_name = "DIR", requires = "dump", default_value = "dump")]
     dump_dir: PathBuf,
     #[command(flatten)]
@@ -300,7 +300,7 @@ struct RunArgs {
 /// Values of inputs of `Run` stages.
 #[derive(Args, Clone)]
 struct InputArgs {
-    /// Give an input of `Run` stages its value: a file, as in x=values.npy, or numbers, as in x=[1,2,3]
+    /// Set an input of `Run` stages: to a file, as in x=values.npy, or to numbers, as in x=[1,2,3]
     #[arg(long, value_name = "NAME=FILE|VALUE", value_parser = parse_input)]
     input: Vec<(String, Given)>,
 }
@@ -322,14 +322,14 @@ struct PredictArgs {
     graph: GraphArgs,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Trained parameters: a checkpoint, a safetensors file or an .npz archive; needed if there are parameters
+    /// Trained parameters: a checkpoint, a safetensors file or an .npz archive; required if there are parameters
     #[arg(long, value_name = "CKPT")]
     load: Option<PathBuf>,
-    /// The rows: IDX (gzipped or not), .npy, ARCHIVE.npz/ARRAY, .fvecs, .ivecs, .bvecs or .csv, whose columns are found by
-    /// the names that they had in training
+    /// The rows: IDX (gzipped or not), .npy, ARCHIVE.npz/ARRAY, .fvecs, .ivecs, .bvecs or .csv; columns of .csv are
+    /// found by their names in training
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
-    /// Where results go: an .npz, .npy (of one output) or .csv file, or - for CSV on the standard output
+    /// The file for results: .npz, .npy (of one output) or .csv, or - for CSV on the standard output
     #[arg(long, default_value = "-", value_name = "FILE")]
     output: PathBuf,
 }
@@ -341,7 +341,7 @@ struct ExplainArgs {
     /// The form to print
     #[arg(long, default_value = "kernels")]
     stage: explain::Form,
-    /// The device to compile for, as `run --device` takes it; `cuda` need not be there
+    /// The device to compile for, as in `run --device`; `cuda` need not be present
     #[arg(long, default_value = "cpu", value_name = "DEVICE")]
     device: Choice,
     #[command(flatten)]
@@ -355,20 +355,20 @@ struct ExplainArgs {
 struct WhyArgs {
     #[command(flatten)]
     pipeline: PipelineArgs,
-    /// The node that makes a value
+    /// The node that produces a value
     #[arg(value_name = "NODE")]
     from: String,
-    /// The node that uses it
+    /// The node that uses the value
     #[arg(value_name = "NODE")]
     to: String,
-    /// The device to compile for, as `run --device` takes it; `cuda` need not be there
+    /// The device to compile for, as in `run --device`; `cuda` need not be present
     #[arg(long, default_value = "cpu", value_name = "DEVICE")]
     device: Choice,
 }
 
 #[derive(Args)]
 struct DevicesArgs {
-    /// Measure what each can do at most: a copy in its memory, and products; takes some seconds
+    /// Measure the ceilings of each device: a copy in its memory, and matmuls; takes some seconds
     #[arg(long)]
     measure: bool,
 }
@@ -388,7 +388,7 @@ struct DataArgs {
     /// The source to load
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// A folder with data sets, looked into first
+    /// A folder with data sets, searched first
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
@@ -424,15 +424,15 @@ enum NewWhat {
 
 #[derive(Args)]
 struct VerifyArgs {
-    /// The pipeline files; with several devices, none stands for all ops
+    /// The pipeline files; with several devices, all ops if there are none
     #[arg(value_name = "GRAPH")]
     graphs: Vec<PathBuf>,
     #[command(flatten)]
     changes: ChangeArgs,
-    /// A folder with data sets, looked into first
+    /// A folder with data sets, searched first
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Where to run: any that `run --device` takes. Several, such as cuda,wgpu,cpu, are compared with the first of them
+    /// The device, as in `run --device`. Several, such as cuda,wgpu,cpu, are compared with the first of them
     #[arg(long, default_value = "auto", value_name = "DEVICE,...", value_delimiter = ',')]
     device: Vec<Choice>,
     /// Threads of the CPU device; one a core if left out
@@ -440,10 +440,10 @@ struct VerifyArgs {
     threads: Option<usize>,
     #[command(flatten)]
     compile: CompileArgs,
-    /// Compare devices on all ops, besides the graphs that are given
+    /// Compare devices on all ops, in addition to the given graphs
     #[arg(long)]
     all: bool,
-    /// Of the ops, only those whose name contains this
+    /// Compare only ops whose name contains this
     #[arg(long, value_name = "NAME")]
     filter: Option<String>,
     /// Print the comparison of devices as Markdown, with the machine
@@ -461,7 +461,7 @@ impl VerifyArgs {
         self.device.iter().map(|choice| device::open_device(&place(choice))).collect()
     }
 
-    /// What the parser cannot say by itself.
+    /// Faults that the parser cannot find by itself.
     fn misuse(&self) -> Option<&'static str> {
         let is_single = self.device.len() == 1;
         if is_single && (self.all || self.markdown || self.filter.is_some()) {
@@ -488,10 +488,10 @@ struct BenchArgs {
     /// Steps before the clock starts
     #[arg(long, default_value_t = 20, value_name = "N")]
     warmup: usize,
-    /// Times that are taken
+    /// Number of timings
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = parse_steps)]
     steps: usize,
-    /// Steps that the device is given at once; a time is their mean
+    /// Steps that are submitted together; a time is their mean
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = parse_steps)]
     at_once: usize,
     /// Print the numbers as JSON
@@ -508,7 +508,7 @@ struct ProfileArgs {
     /// Measure this stage alone
     #[arg(long, value_name = "NAME")]
     stage: Option<String>,
-    /// Steps of which every kernel is timed
+    /// Steps in which every kernel is timed
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = parse_steps)]
     steps: usize,
     /// Write the steps as a trace for chrome://tracing or Perfetto

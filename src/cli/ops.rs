@@ -60,7 +60,7 @@ fn unknown(registry: &Registry, name: &str) -> Failure {
     Failure::graph(format!("there is no op `{name}`; {hint}"))
 }
 
-/// How the parts of a page are set.
+/// The layout of a page.
 struct Layout {
     title: fn(&str) -> String,
     item: fn(&str, &str) -> String,

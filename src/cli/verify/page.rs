@@ -13,13 +13,13 @@ use super::parity::Peer;
 pub(super) struct Row {
     /// Its name.
     pub(super) name: String,
-    /// Types of its results.
+    /// Types of the results.
     pub(super) dtypes: BTreeSet<DType>,
-    /// Elements that the first device has computed.
+    /// The number of elements that the first device has computed.
     pub(super) n: usize,
-    /// Why that is none.
+    /// Why that number is zero.
     pub(super) note: Option<String>,
-    /// The devices beside the first one.
+    /// The differences of the other devices.
     pub(super) cells: Vec<Apart>,
 }
 
@@ -64,7 +64,7 @@ fn heads(peers: &[Peer]) -> Vec<String> {
     first.into_iter().chain(peers[1..].iter().map(Peer::name)).collect()
 }
 
-/// What the page is, how to make it anew, and what machine and devices its figures are of.
+/// The head of the page: its meaning, the command that makes it, and the machine and devices of its figures.
 pub(super) fn head(peers: &[Peer]) -> String {
     let words: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
     let devices: Vec<String> = peers.iter().map(|peer| format!("- {}", described(peer))).collect();

@@ -30,7 +30,7 @@ use crate::cli::output::{Failure, print};
 use crate::cli::selftest::{Fault, tolerance};
 use crate::devices::Choice;
 
-/// A device, by what it was asked for as.
+/// A device and its name on the command line.
 pub(super) struct Peer {
     choice: Choice,
     /// The device.
@@ -73,7 +73,7 @@ pub(super) fn compare_devices(
     verdict.finish()
 }
 
-/// What is beyond the tolerances.
+/// Violations of the tolerances.
 #[derive(Default)]
 struct Verdict {
     n_rows: usize,
@@ -132,7 +132,7 @@ fn op_row(form: &OpForm, registry: &Registry, peers: &[Peer]) -> Result<Row, Fai
     Ok(row)
 }
 
-/// An example as it stands and with larger operands, as its op takes them.
+/// Compares an example as it is and with larger operands, if its op accepts them.
 fn compare_example(
     case: &Case,
     title: &str,
@@ -143,7 +143,7 @@ fn compare_example(
     let example = Trial { inputs: case.inputs.clone(), step: STEP, sort: title };
     Programs::of_calls(&case.graph, registry, peers).compare([example].into_iter(), peers, row)?;
     let Some(larger) = enlarged(&case.graph) else { return Ok(()) };
-    // Each at a step of its own, for what is drawn.
+    // Each trial has a step of its own, for random numbers.
     let trials = (STEP..).zip(Sort::ALL).map(|(step, sort)| {
         let inputs = enlarged_operands(case, &larger, sort);
         Trial { inputs, step, sort: sort.text() }
@@ -196,11 +196,11 @@ fn kernel_row(
 
 // ---- Running on all.
 
-/// Operands to compare on.
+/// Operands of a comparison.
 struct Trial<'t> {
     inputs: HashMap<String, OracleTensor>,
     step: u32,
-    /// What they are, for messages.
+    /// The sort of operands, for messages.
     sort: &'t str,
 }
 
@@ -208,7 +208,7 @@ struct Trial<'t> {
 struct Programs {
     plans: Vec<Arc<Plan>>,
     n_summed: usize,
-    /// Results that are drawn, and so the same bits everywhere.
+    /// Random results, which must be bit-identical everywhere.
     drawn: Vec<Symbol>,
 }
 
@@ -220,7 +220,7 @@ impl Programs {
         Programs::new(&simplified, compiled.into_iter().map(|compiled| compiled.plan))
     }
 
-    /// Of a part of a simplified graph, which is cut into kernels as each device likes it.
+    /// The programs for a part of a simplified graph. Each device cuts it into kernels in its own way.
     fn of_part(part: &Graph, compiled: &Compiled, is_ordered: bool, peers: &[Peer]) -> Programs {
         let planned = |peer: &Peer| {
             let Options { fuse, without, fuel, abilities, n_streams, .. } = peer.options.clone();
@@ -244,8 +244,8 @@ impl Programs {
         }
     }
 
-    /// Adds what comes of all trials to a row. Operands that the first device refuses, as an index may be out of range
-    /// that is computed from them, are passed over.
+    /// Adds the results of all trials to a row. Operands that the first device refuses are skipped: a computed index
+    /// may be out of range.
     ///
     /// # Errors
     /// If a device is lost or has no memory.
@@ -302,10 +302,10 @@ fn refuse(cell: &mut Apart, error: RunError, sort: &str) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Why a device did not run something, and whether that is because it cannot.
+/// Why a device did not run a program, and whether it does not support it.
 ///
 /// # Errors
-/// If it is lost or has no memory, which says nothing of what it computes.
+/// If the device is lost or has no memory, which does not judge its computation.
 fn reason(error: RunError) -> Result<(String, bool), Failure> {
     if let RunError::Device(DeviceError::Unsupported { reason, .. }) = error {
         return Ok((reason, true));
@@ -321,8 +321,8 @@ fn empty_row(name: &str, peers: &[Peer]) -> Row {
     Row { name: name.to_string(), dtypes: BTreeSet::new(), n: 0, note: None, cells }
 }
 
-/// Whether a value is made of random bits and constants alone, without a float function that devices may round as they
-/// like: uniform numbers are, normal ones are not.
+/// Whether a value depends on random bits and constants alone, without a float function that devices may round
+/// differently. This holds for uniform numbers, but not for normal ones.
 fn is_drawn(graph: &Graph, value: Value) -> bool {
     let (mut stack, mut is_random) = (vec![value], false);
     while let Some(value) = stack.pop() {
