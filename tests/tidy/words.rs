@@ -72,23 +72,30 @@ pub fn hits(text: &str, first_line: usize) -> Vec<Hit> {
     hits
 }
 
-/// The words of a text in lower case with their lines.
+/// The words of a text in lower case with their lines. Code in backticks, which may span lines, is one word.
 fn words(text: &str, first_line: usize) -> Vec<(String, usize)> {
     let mut words = Vec::new();
+    let mut is_code = false;
     for (i, line) in text.lines().enumerate() {
         let line = line.trim_start().trim_start_matches(['/', '!', '*']);
+        // An empty line ends a paragraph, and with it code that a stray backtick has opened.
+        is_code &= !line.trim().is_empty();
         for (nth, part) in line.split('`').enumerate() {
-            if nth % 2 == 1 {
+            if nth > 0 {
+                is_code = !is_code;
                 words.push(("`".to_string(), first_line + i));
-                continue;
             }
-            // Punctuation ends a phrase: it stays as a word of its own.
-            let spaced = part.replace(['.', ',', ';', ':', '(', ')'], " . ");
-            let split = spaced.split(|c: char| !c.is_alphanumeric() && c != '.' && c != '_');
-            words.extend(
-                split.filter(|word| !word.is_empty()).map(|word| (word.to_lowercase(), first_line + i)),
-            );
+            if !is_code {
+                words.extend(words_of(part).map(|word| (word, first_line + i)));
+            }
         }
     }
     words
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = String> {
+    // Punctuation ends a phrase: it stays as a word of its own.
+    let spaced = text.to_lowercase().replace(['.', ',', ';', ':', '(', ')'], " . ");
+    let split = spaced.split(|c: char| !c.is_alphanumeric() && c != '.' && c != '_');
+    split.filter(|word| !word.is_empty()).map(String::from).collect::<Vec<_>>().into_iter()
 }

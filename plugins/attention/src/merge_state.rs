@@ -3,9 +3,9 @@
 use engine_core::ir::{Builder, DType, E, Type, Value};
 use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
 
-/// Attention to two sets of keys from attention to each: with `m` the larger of `lse` and `lse2`,
-/// `lse' = m + ln(exp(lse - m) + exp(lse2 - m))` and `y' = exp(lse - lse')·y + exp(lse2 - lse')·y2`. Associative, so any
-/// number of parts may be merged in any grouping. A part that saw nothing (-inf) changes nothing.
+/// Attention to two sets of keys from attention to each. With `m` the larger of `lse` and `lse2`,
+/// `lse' = m + ln(exp(lse - m) + exp(lse2 - m))` and `y' = exp(lse - lse')·y + exp(lse2 - lse')·y2`. It is associative,
+/// so any number of parts may be merged in any grouping. A part without keys (-inf) changes nothing.
 pub fn merge_state() -> OpForm {
     OpForm {
         name: "merge_state".into(),
@@ -73,7 +73,7 @@ pub fn merge_state() -> OpForm {
     }
 }
 
-/// Nothing if operands `first` and the next one are results of the same queries as the first two.
+/// Checks that operands `first` and the next one are results of the same queries as the first two.
 fn expect_pair(types: &[Type], first: usize) -> Result<(), TypeIssue> {
     let (y, lse) = (&types[first], &types[first + 1]);
     let fits = *y == types[0]

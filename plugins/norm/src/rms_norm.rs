@@ -45,7 +45,7 @@ pub fn rms_norm() -> OpForm {
     }
 }
 
-/// [`rms_norm`] of `x + residual`, together with that sum, from which a network goes on.
+/// [`rms_norm`] of `x + residual`, together with that sum, which a network uses further.
 pub fn residual_rms_norm() -> OpForm {
     OpForm {
         name: "residual_rms_norm".into(),

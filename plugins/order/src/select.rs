@@ -1,20 +1,20 @@
-//! The first k of a row, kept while the row goes by.
+//! Streaming selection of the first k elements of a row.
 //!
-//! A state holds the k best entries seen so far and room for as many newcomers; when it is full, the best k of it are
-//! selected and the rest forgotten. The k-th best is a threshold that few elements of a long row pass, so most are
-//! looked at once, in a loop that compares a block with it.
+//! A state holds the k best entries so far and room for as many new ones. When it is full, the best k are selected and
+//! the others dropped. The k-th best is a threshold that few elements of a long row pass. So most elements are read
+//! only once, in a loop that compares a block with the threshold.
 
 use crate::rank::{Entry, Ranked};
 use engine_core::op::RowFold;
 use engine_core::op::kernel::{Elements, Share};
 use std::marker::PhantomData;
 
-/// Newcomers that are collected at least before the best are selected.
+/// The minimum number of new entries between selections.
 const NEWCOMERS: usize = 32;
-/// Elements that are compared with the threshold at a time.
+/// Elements per comparison with the threshold.
 const BLOCK: usize = 64;
 
-/// The first `k` in order, as a row monoid. Where a row has fewer, the rest is index -1 and the value that comes last.
+/// The first `k` in order, as a row reduction. In a shorter row, the rest has index -1 and the value that comes last.
 pub struct Select<T, E> {
     k: usize,
     descending: bool,
@@ -22,10 +22,10 @@ pub struct Select<T, E> {
     types: PhantomData<(T, E)>,
 }
 
-/// A state taken apart.
+/// The parts of a state.
 struct Kept<'s, E> {
     n: &'s mut u64,
-    /// 1 once the best have been selected: from then on the k-th best is a threshold.
+    /// 1 after the first selection. From then on, the k-th best is a threshold.
     has_threshold: &'s mut u64,
     entries: &'s mut [E],
 }
@@ -50,7 +50,8 @@ impl<T: Ranked, E: Entry> Select<T, E> {
         }
     }
 
-    /// The rank that an element must be below. Equal elements come later than the one that set the threshold.
+    /// The exclusive upper bound for the rank of a new entry. An element equal to the threshold comes later than the
+    /// element that set it.
     fn threshold(&self, kept: &Kept<E>) -> Option<u64> {
         (*kept.has_threshold == 1).then(|| kept.entries[self.k - 1].rank())
     }
@@ -116,10 +117,10 @@ impl<T: Ranked, E: Entry> RowFold for Select<T, E> {
     }
 }
 
-/// Whether any element may come before `worst`: any may if that is NaN, and NaN itself never does.
+/// Whether any element of a block comes before `worst`. If `worst` is NaN, any number does; NaN never does.
 fn any_before<T: Ranked>(block: &[T], worst: T, descending: bool) -> bool {
     let is_nan = worst.partial_cmp(&worst).is_none();
-    // Without a way out, so that the loop compares many elements at a time.
+    // The loop has no early exit, so that it is vectorized.
     match descending {
         true => block.iter().fold(is_nan, |any, &x| any | (x > worst)),
         false => block.iter().fold(is_nan, |any, &x| any | (x < worst)),
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
     use engine_core::ir::DType;
 
-    /// The state after these pieces of a row, merged in their order.
+    /// The state after these pieces of a row, merged in order.
     fn selected(k: usize, pieces: &[&[f32]]) -> Vec<(f32, usize)> {
         let select = Select::<f32, u64>::new(k, true);
         let mut state = vec![u64::MAX; select.state_words()];

@@ -7,7 +7,7 @@ use engine_core::op::{
     AttrSpec, Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// A stable sort along an axis: the values in order and where each was.
+/// A stable sort along an axis: the values in order and their former indices.
 pub fn sort() -> OpForm {
     OpForm {
         name: "sort".into(),

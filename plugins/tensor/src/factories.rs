@@ -1,4 +1,4 @@
-//! Tensors out of nothing: `zeros`, `ones`, `full`, `arange`.
+//! Tensors without operands: `zeros`, `ones`, `full`, `arange`.
 
 use engine_core::ir::{Attrs, Builder, DType, Dim, Literal, Type, Value};
 use engine_core::op::{

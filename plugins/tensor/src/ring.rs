@@ -5,8 +5,8 @@ use engine_core::op::{
     Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// The buffer with `item` at place `count % n` of its first axis, which overwrites the oldest of n items, and `count + 1`.
-/// Places fill up from the first, so that the first `min(count, n)` hold something.
+/// The buffer with `item` at place `count % n` of its first axis, which overwrites the oldest of n items, and
+/// `count + 1`. Places fill up from the first, so the first `min(count, n)` are valid.
 pub fn ring_push() -> OpForm {
     OpForm {
         name: "ring_push".into(),

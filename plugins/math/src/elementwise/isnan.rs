@@ -3,7 +3,7 @@
 use engine_core::ir::DType;
 use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
 
-/// True where x is NaN. `x != x` says the same.
+/// True where x is NaN, like `x != x`.
 pub fn isnan() -> OpForm {
     OpForm {
         name: "isnan".into(),

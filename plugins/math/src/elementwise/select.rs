@@ -3,8 +3,8 @@
 use engine_core::ir::{DType, E, Type, broadcast_shapes};
 use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
 
-/// `a` where the condition holds, else `b`. What is not chosen has no influence: its NaN does not leak, its gradient
-/// is 0.
+/// `a` where the condition holds, else `b`. The unselected operand has no influence: its NaN does not propagate, and
+/// its gradient is 0.
 pub fn select() -> OpForm {
     OpForm {
         name: "where".into(),
