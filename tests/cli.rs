@@ -1,4 +1,4 @@
-//! The `engine` command as its users see it: what it prints where, what it leaves behind, and how it ends.
+//! The `engine` command from the outside: its output, its files and its exit codes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -67,7 +67,7 @@ const GRAPH: &str = r#"(
   },
 )"#;
 
-/// A folder to run in, with `tiny.ron` in it.
+/// A folder with `tiny.ron` to run in.
 struct Desk {
     dir: tempfile::TempDir,
 }
@@ -101,7 +101,7 @@ impl Desk {
         Ended::from(self.command(arguments).output().unwrap())
     }
 
-    /// Runs `tiny.ron` on the CPU, which must succeed.
+    /// Runs `tiny.ron` on the CPU. The run must succeed.
     #[track_caller]
     fn run(&self, arguments: &[&str]) -> Ended {
         let ended = self.engine(&[&["run", "tiny.ron", "--device", "cpu"], arguments].concat());
@@ -120,7 +120,7 @@ impl Desk {
     }
 }
 
-/// What a command printed and how it ended.
+/// The output and the exit code of a command.
 struct Ended {
     code: i32,
     results: String,
@@ -222,7 +222,8 @@ fn the_report_has_what_was_measured() {
     assert_eq!(train["epochs"][1]["metrics"]["accuracy"], report["stages"][1]["metrics"]["accuracy"]);
 }
 
-/// What takes memory: the parameters as declared, twice as much for Adam's moments, all rows, and something for steps.
+/// The report lists memory: the parameters as declared, twice as much for Adam's moments, all rows, and buffers of
+/// steps.
 fn check_memory(train: &Value) {
     let bytes = |what: &str| train["memory"][what].as_u64().unwrap();
     let parameters = 4 * (784 * 16 + 16 + 16 * 10);
@@ -321,7 +322,8 @@ fn every_node_a_kernel_of_its_own_learns_the_same() {
     assert!(few * 2 < many, "{few} {many}");
 }
 
-/// After every whole epoch and in the middle of one: 500 rows make 8 steps an epoch, the last of them short.
+/// Runs are resumed after every epoch and in the middle of one. 500 rows make 8 steps per epoch, the last of them
+/// short.
 #[test]
 fn a_resumed_run_ends_with_the_same_bits() {
     let desk = Desk::new();
@@ -390,7 +392,7 @@ fn a_checkpoint_of_another_graph_is_a_named_difference() {
     assert!(ended.errors.contains("is damaged: its checksum is "), "{}", ended.errors);
 }
 
-/// What `predict` says about the test images agrees with the accuracy that the run has measured.
+/// The predictions for the test images agree with the accuracy that the run has measured.
 #[test]
 fn predictions_are_those_of_the_evaluation() {
     let desk = Desk::new();
@@ -594,7 +596,7 @@ fn ops_devices_and_data_are_listed() {
     check_failure_after_results(&desk.engine(&["data", "mnist"]), "stand in for `mnist`");
 }
 
-/// `data` shows what a run would use, and fails if that is not what was asked for.
+/// `data` shows the data that a run would use, and fails if it differs from the request.
 #[track_caller]
 fn check_failure_after_results(ended: &Ended, said: &str) {
     assert_eq!(ended.code, 1);
@@ -622,7 +624,7 @@ fn the_ops_test_themselves() {
     assert_eq!((ended.code, ended.errors.as_str()), (0, ""));
     assert!(ended.results.ends_with(" checks on cpu: all passed, 0 skipped\n"), "{}", ended.results);
     check_failure(&desk.engine(&["selftest", "--filter", "rely"]), 1, "no op has a name like that");
-    // What indexes and what copies wrote over its own operands once.
+    // Ops that index, and ops whose copies once overwrote their own operands.
     for op in ["gather", "sum", "cross_entropy", "reshape"] {
         let ended = desk.engine(&["selftest", "--filter", op, "--device", "cpu"]);
         assert_eq!(ended.code, 0, "{}{}", ended.results, ended.errors);
@@ -675,8 +677,8 @@ fn steps_and_kernels_are_timed() {
     check_failure(&desk.engine(&["bench", "tiny.ron", "--stage", "predict"]), 1, "`predict` takes no steps");
 }
 
-/// Complete events as the trace event format has them: each with its name, its time and a lane that has a name as well,
-/// and in a lane one after the other.
+/// The trace consists of complete events of the trace event format: each has a name, a time and a named lane. Events of
+/// a lane do not overlap.
 fn check_trace(events: &[Value]) {
     let number = |event: &Value, key: &str| event[key].as_f64().unwrap_or_else(|| panic!("{key}: {event}"));
     let lane = |event: &Value| (number(event, "pid") as u64, number(event, "tid") as u64);
@@ -735,8 +737,8 @@ fn new_graphs_and_plugins_work_as_they_are() {
     check_failure(&desk.engine(&["new", "plugin", "mine"]), 1, "mine is there already");
 }
 
-/// What `new plugin` makes is the example that is built and tested with the workspace, under another name: its manifest
-/// alone says more, where the engine is and that it is a workspace of its own.
+/// The output of `new plugin` is the example that is built and tested with the workspace, under another name. Only its
+/// manifest differs: it names the engine's path and is a workspace of its own.
 #[test]
 fn a_new_plugin_is_the_tested_example() {
     let desk = Desk::new();
@@ -754,7 +756,7 @@ fn a_new_plugin_is_the_tested_example() {
     assert!(made.starts_with(&engine), "{made}");
 }
 
-/// All files of a folder by their paths in it, but for what is built there.
+/// All files of a folder by relative path, without build outputs.
 fn texts_below(folder: &Path) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {

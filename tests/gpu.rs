@@ -1,8 +1,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! Plans on GPUs against the same plans on the CPU, through CUDA and through wgpu; for want of a real GPU, wgpu takes one
-//! that is emulated on the processor. Where there is none, each test says that it is skipped, and fails if
-//! `ENGINE_REQUIRE` names `cuda` or `wgpu`. Graphs are looked for in the working folder, so that the binary can be
-//! carried.
+//! Plans on GPUs compared with the CPU, through CUDA and through wgpu. Without a real GPU, wgpu uses one that is
+//! emulated on the CPU. Without any, each test prints that it is skipped, and fails if `ENGINE_REQUIRE` names `cuda` or
+//! `wgpu`. Graphs are read from the working folder, so that the binary can run on another machine.
 #![cfg(all(feature = "cuda", feature = "wgpu"))]
 
 use engine::Engine;
@@ -44,7 +43,7 @@ mod sessions;
 #[path = "gpu/types.rs"]
 mod types;
 
-/// The GPUs that can be used, with a note on those that cannot.
+/// The usable GPUs, with a note on the others.
 fn gpus() -> &'static [Arc<dyn Device>] {
     static GPUS: OnceLock<Vec<Arc<dyn Device>>> = OnceLock::new();
     GPUS.get_or_init(|| {
@@ -55,13 +54,13 @@ fn gpus() -> &'static [Arc<dyn Device>] {
     })
 }
 
-/// What wgpu takes, used without what WGSL leaves open.
+/// The GPU of wgpu, used without the optional features of WGSL.
 fn plain_gpu() -> Option<Arc<dyn Device>> {
     let gpu = WgpuDevice::plain(Adapter::Gpu(0)).or_else(|_| WgpuDevice::plain(Adapter::Software));
     usable("wgpu", gpu.map(|device| Arc::new(device) as Arc<dyn Device>))
 }
 
-/// What wgpu takes, used as the least that WebGPU promises.
+/// The GPU of wgpu, used with the least limits that WebGPU promises.
 fn least_gpu() -> Option<Arc<dyn Device>> {
     let gpu = WgpuDevice::least(Adapter::Gpu(0)).or_else(|_| WgpuDevice::least(Adapter::Software));
     usable("wgpu", gpu.map(|device| Arc::new(device) as Arc<dyn Device>))
@@ -85,7 +84,7 @@ fn cpu() -> Arc<dyn Device> {
 
 // ---- Small graphs.
 
-/// Deterministic numbers of both signs that look like nothing.
+/// Deterministic noise of both signs.
 fn noise(n: usize, seed: u32) -> impl Iterator<Item = f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
     (0..n).map(move |_| {
@@ -111,7 +110,8 @@ fn tensor(ty: &Type, values: impl Iterator<Item = f64>) -> Vec<u8> {
         .collect()
 }
 
-/// Rounds a normal number down to a 16-bit float of so many exponent and mantissa bits; small numbers become 0.
+/// Rounds a normal number down to a 16-bit float with these numbers of exponent and mantissa bits. Small numbers become
+/// 0.
 fn half_bits(x: f64, exponent_bits: u32, mantissa_bits: u32) -> u16 {
     let bits = x.to_bits();
     let bias = (1i64 << (exponent_bits - 1)) - 1;
@@ -123,23 +123,24 @@ fn half_bits(x: f64, exponent_bits: u32, mantissa_bits: u32) -> u16 {
     (((bits >> 63) as u16) << 15) | ((exponent as u16) << mantissa_bits) | mantissa as u16
 }
 
-/// How far apart two devices may be: `|a - b| ≤ tolerance · (1 + |b|)`.
+/// The tolerance between devices: `|a - b| ≤ tolerance · (1 + |b|)`.
 #[derive(Clone, Copy)]
 struct Closeness(f64);
 
 impl Closeness {
-    /// Of a sum of `n` fractions, or products of such, in `f32` in any order. One after the other, the i-th addition rounds
-    /// something of size √(i/3) by some 0.4·2⁻²⁴ of itself; n of these make 2⁻²⁴·n/6, on two devices 2⁻²⁴·n/4. That is a
-    /// tenth of 10⁻⁵·√n for 4500 numbers, and a third for 40 000; in several partial sums it is less.
+    /// The tolerance for a sum of `n` fractions, or products of such, in `f32` in any order. In sequence, the i-th
+    /// addition rounds a number of size √(i/3) by some 0.4·2⁻²⁴ of itself. The n roundings sum to 2⁻²⁴·n/6, on two
+    /// devices 2⁻²⁴·n/4. That is a tenth of 10⁻⁵·√n for 4500 numbers, and a third for 40 000. Several partial sums have
+    /// a smaller error.
     fn of_sum(n: usize) -> Closeness {
         Closeness(1e-5 * (n as f64).sqrt())
     }
 
-    /// Of a sum of `k` products of fractions.
+    /// The tolerance for a sum of `k` products of fractions.
     ///
-    /// Halves are added up in `f32` and rounded once, so devices have neighbours at most, in bf16 2⁻⁷ of themselves; unfused,
-    /// a bias of at most 1 is added after that, and rounded again: 2⁻⁶ of 1 + |b| together. That is less than 0.02; in f16,
-    /// which has three more bits, an eighth is.
+    /// Halves are summed in `f32` and rounded once, so results are adjacent halves at most: in bf16, they differ by 2⁻⁷
+    /// of themselves. Unfused, a bias of at most 1 is added afterwards, and the result is rounded again: 2⁻⁶ of 1 + |b|
+    /// together. That is less than 0.02. In f16, which has three more bits, it is an eighth.
     fn of_product(dtype: DType, k: usize) -> Closeness {
         match dtype {
             DType::F16 => Closeness(2e-2 / 8.0),
@@ -160,7 +161,7 @@ impl Closeness {
 struct Case {
     graph: Graph,
     inputs: HashMap<String, Vec<u8>>,
-    /// Whether sums by indices are taken in their order.
+    /// Whether updates with equal indices are added in their order.
     is_in_order: bool,
     matmul: Precision,
 }
@@ -200,8 +201,8 @@ impl Case {
         self.runs(device, fuse, 1).map(|mut runs| runs.remove(0))
     }
 
-    /// The outputs of the same step, first by itself; then, where CUDA replays it, as one captured graph, and as the last
-    /// of a graph of many.
+    /// The outputs of the step, run several times: first by itself. Where CUDA replays it, then as one captured graph,
+    /// and as the last step of a graph of many.
     fn runs(&self, device: &dyn Device, fuse: bool, n_runs: usize) -> Result<Vec<Vec<Vec<f64>>>, RunError> {
         let plan = self.plan(device, fuse);
         let (mut executable, _) = bound(device, &plan, 7, |name| self.inputs.get(name).cloned())?;
@@ -219,12 +220,12 @@ impl Case {
         Ok(runs)
     }
 
-    /// Compares each GPU with the CPU, fused and not, all outputs within the same bound.
+    /// Compares each GPU with the CPU, fused and not, with one tolerance for all outputs.
     fn check(&self, tolerance: f64) {
         self.check_within(gpus().iter(), &vec![Closeness(tolerance); self.graph.outputs.len()]);
     }
 
-    /// Compares GPUs with the CPU, fused and not, each output within its bound; NaN equals NaN.
+    /// Compares GPUs with the CPU, fused and not, with a tolerance per output. NaN equals NaN.
     fn check_within<'g>(&self, gpus: impl Iterator<Item = &'g Arc<dyn Device>>, bounds: &[Closeness]) {
         assert_eq!(self.graph.outputs.len(), bounds.len());
         for (gpu, fuse) in gpus.flat_map(|gpu| [(gpu, true), (gpu, false)]) {
@@ -248,10 +249,10 @@ impl Case {
     }
 }
 
-/// A plan made ready, and what is bound to it.
+/// A compiled plan and its bindings.
 type Bound = (Box<dyn Executable>, HashMap<String, DeviceBuffer>);
 
-/// A plan made ready, with all that is bound to it, by name; what `value` does not know is zero.
+/// A compiled plan with all its bindings, by name. An input without a `value` is zero.
 fn bound(
     device: &dyn Device,
     plan: &Arc<Plan>,
@@ -327,7 +328,7 @@ fn rows_of_all_lengths(check: impl Fn(&Case, &[Closeness])) {
     }
 }
 
-/// Infinities and NaN times zero are NaN, also where a compiler may take all that is multiplied by zero for zero.
+/// Infinities and NaN times zero are NaN, although a compiler may assume that a product with zero is zero.
 #[test]
 fn a_product_by_a_constant_zero_is_no_constant() {
     for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
@@ -341,7 +342,7 @@ fn a_product_by_a_constant_zero_is_no_constant() {
     }
 }
 
-/// What matrix units take, where there are any.
+/// Shapes that tensor cores support.
 #[test]
 fn products_of_halves_in_whole_blocks_agree() {
     for (lhs_transposed, rhs_transposed) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -380,10 +381,10 @@ fn products_of_all_layouts_and_types_agree() {
     }
 }
 
-/// A batch is an axis of the grid, of which there is a most.
+/// The batch is a grid axis, whose extent is limited.
 #[test]
 fn a_product_of_many_small_ones_agrees() {
-    // Neighbours in f16 are 2⁻¹⁰ of themselves apart.
+    // Adjacent f16 numbers differ by 2⁻¹⁰ of themselves.
     for (dtype, bound) in [(DType::F32, Closeness::of_sum(3)), (DType::F16, Closeness(2e-3))] {
         Case::new(|b| {
             let (lhs, rhs) = (data(b, "lhs", dtype, &[70_000, 2, 3]), data(b, "rhs", dtype, &[70_000, 3, 2]));
@@ -403,10 +404,11 @@ fn epilogues_and_sums_beside_products_agree() {
     }
 }
 
-/// Of a product with a bias, the tangent of one that is scaled to about one, one along the other axis, and sums along that.
+/// The tolerances of four outputs: a matmul with a bias, the tangent of one that is scaled to about one, one along the
+/// other axis, and sums along that axis.
 ///
-/// The second has the scale of a product along nine. Unfused, three nodes before it are rounded: in bf16 devices are 2⁻⁷ of
-/// them apart at most, of which |x|/cosh²x < 0.45 goes on, so 0.011, and its own neighbours are 2⁻⁸ apart.
+/// The second has the scale of a matmul with nine terms. Unfused, three nodes before it are rounded. In bf16, devices
+/// then differ by at most 2⁻⁷, of which |x|/cosh²x < 0.45 remains, so 0.011. Its own neighbours differ by 2⁻⁸.
 fn bounds_of_epilogues(dtype: DType, [m, k, _]: [usize; 3]) -> [Closeness; 4] {
     [k, 9, m, m].map(|n| Closeness::of_product(dtype, n))
 }
@@ -432,13 +434,13 @@ fn epilogues_beside_products(dtype: DType, [m, k, n]: [usize; 3]) -> Case {
     })
 }
 
-/// Ten bits of each factor's mantissa, summed in f32.
+/// Factors have ten bits of mantissa, and sums are in f32.
 #[test]
 fn products_in_tf32_agree_as_far_as_that_goes() {
     for [m, k, n] in [[128, 784, 256], [300, 64, 72]] {
         let case = Case::new(|b| {
             let (x, w) = (data(b, "x", DType::F32, &[m, k]), data(b, "w", DType::F32, &[k, n]));
-            // The largest of these sums are about one, of which a thousandth is allowed: factors lose up to 2⁻¹⁰ each.
+            // The largest of these sums are about one, with a tolerance of a thousandth: factors lose up to 2⁻¹⁰ each.
             let product = b.matmul(x, w);
             vec![b.scale(product, 0.7 / (k as f64).sqrt())]
         });
@@ -446,7 +448,7 @@ fn products_in_tf32_agree_as_far_as_that_goes() {
     }
 }
 
-/// Each has its memory, kernels and streams; what one has allocated is no memory of the other.
+/// Each device has its own memory, kernels and streams. An allocation of one does not count for the other.
 #[test]
 fn devices_of_one_process_share_nothing() {
     for gpu in gpus() {
@@ -472,7 +474,7 @@ fn devices_of_one_process_share_nothing() {
     }
 }
 
-/// By the engine's own kernels, which take small products, and by a library, of whose algorithms some turn NaN into 0.
+/// The relu runs in our own kernels for small matmuls, and in a library, some of whose algorithms turn NaN into 0.
 #[test]
 fn a_relu_beside_a_product_keeps_nan() {
     let types = [
@@ -497,7 +499,7 @@ fn a_relu_beside_a_product_keeps_nan() {
     }
 }
 
-/// A library may split long sums, and must not keep the parts as halves: these overflow, and cancel each other.
+/// A library may split long sums, and must not store the parts as halves: they overflow and cancel each other.
 #[test]
 fn parts_of_sums_of_halves_are_kept_in_single_precision() {
     for [m, k, n] in [[64, 8192, 64], [40, 1028, 1028], [256, 4096, 32]] {
@@ -534,7 +536,7 @@ fn linear_with_relu(dtype: DType, [m, k, n]: [usize; 3], is_biased: bool, nan_ro
         let zero = b.full_like(product, 0.0);
         vec![b.binary(Binary::Max, product, zero)]
     });
-    // Of all ones, every float is NaN.
+    // A float with all bits set is NaN.
     let element = nan_row * k * dtype.size();
     case.inputs.get_mut("x").unwrap()[element..][..dtype.size()].fill(0xFF);
     case
@@ -607,7 +609,7 @@ fn rows_of_a_product_are_folded_panel_by_panel() {
             let products = b.contract(q, x, Contract { batch: vec![(0, 0)], contracted: vec![(2, 2)] });
             let squares = b.broadcast_like(squares, products);
             let scores = b.map(&[products, squares], |v| v[1] - 2.0 * v[0]);
-            // Products are rounded differently, so neighbours may change places: their values may not.
+            // Matmuls are rounded differently, so neighbours may change places, but their values must agree.
             let best =
                 called(b, "topk_rows", scores, &[("k", Attr::from(18)), ("largest", Attr::from(false))]);
             vec![best[0]]
@@ -634,7 +636,7 @@ fn random_bits_are_the_same() {
 
 // ---- Indices.
 
-/// Few and many of them, of few and many rows, more than one of which has most.
+/// Few and many updates, of few and many rows. Several rows have the maximum number of updates.
 #[test]
 fn updates_in_the_order_of_their_indices_have_the_bits_of_the_cpu() {
     for [n_rows, n, columns] in [[10, 200, 48], [70_000, 3000, 3], [300, 70_000, 1], [40, 5000, 64]] {
@@ -690,7 +692,7 @@ fn training(file: &str, fuse: bool, device: &dyn Device) -> (Compiled, Pipeline)
     (compile(&step.graph, &registry, &options), pipeline)
 }
 
-/// A training stage made ready on a device.
+/// A training stage, compiled for a device.
 struct Trainer {
     executable: Box<dyn Executable>,
     buffers: HashMap<String, DeviceBuffer>,
@@ -746,8 +748,8 @@ fn training_steps_have_the_losses_of_the_cpu() {
         for (gpu, fuse) in gpus().iter().flat_map(|gpu| [(gpu, true), (gpu, false)]) {
             let on_gpu = Trainer::new(file, fuse, Arc::clone(gpu)).losses(20);
             let on_cpu = Trainer::new(file, fuse, cpu()).losses(20);
-            // What a product over 784 is allowed: 1e-5·√784. Adam makes steps of the rate out of the smallest differences, so
-            // later losses part.
+            // The tolerance of a matmul over 784 is 1e-5·√784. Adam turns the smallest differences into steps of the
+            // rate, so later losses diverge.
             assert_close(&on_gpu, &on_cpu, 2.8e-4);
         }
     }
@@ -766,7 +768,7 @@ fn many_steps_at_once_are_many_steps() {
     }
 }
 
-/// Thousands, for which CUDA makes graphs of hundreds.
+/// Thousands of steps, for which CUDA makes graphs of hundreds.
 #[test]
 fn every_one_of_thousands_of_steps_has_its_number() {
     let case = Case::of({
@@ -788,7 +790,8 @@ fn every_one_of_thousands_of_steps_has_its_number() {
         device.read(&buffers["sum"], 0, &mut bytes).unwrap();
         bytes
     };
-    // Going back ends it: what comes next is not always what was numbered ahead. Runs that end alike get a graph for that.
+    // Going back ends a sequence of steps: the following step is not always the next number. Sequences with equal ends
+    // share a graph.
     let by_sixteen: Vec<_> = (0..375).map(|i| (16 * i, 16)).chain([(3, 320), (323, 20)]).collect();
     let by_hundred: Vec<_> = (0..60).map(|i| (100 * i, 100)).chain([(3, 340)]).collect();
     for gpu in gpus() {
@@ -805,7 +808,7 @@ fn a_profile_names_every_launch() {
         trainer.executable.run(0, 3).unwrap();
         let times = trainer.executable.profile(3).unwrap();
         assert_eq!(times.len(), training("mnist.ron", true, &**gpu).0.plan.launches.len());
-        // The emulated ones are slow.
+        // Emulated GPUs are slow.
         assert!(times.iter().all(|time| time.seconds > 0.0 && time.seconds < 5.0), "{times:?}");
     }
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! Random pipelines, executed as they are planned: what they give out equals what the interpreter computes in double
-//! precision, fused and unfused, whatever the number of threads.
+//! Random pipelines, executed as they are planned. Their results equal those of the interpreter in double precision,
+//! fused and unfused, for any number of threads.
 //!
 //! `PROPTEST_CASES=5000 cargo test --release --test random` runs many.
 
@@ -32,12 +32,12 @@ use generate::{Numbers, Recipe, Written, recipe};
 
 const SEED: u64 = 3;
 
-/// As many cases as `PROPTEST_CASES` says, drawn anew, else a few that are always the same ones.
+/// `PROPTEST_CASES` random cases, or a few fixed ones by default.
 fn few(cases: u32) -> ProptestConfig {
     let many = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     let rng_seed = if many.is_some() { RngSeed::Random } else { RngSeed::Fixed(3) };
     let cases = many.unwrap_or(cases);
-    // A case that fails is told after a minute, however small it has become by then.
+    // A failing case is reported after a minute of shrinking.
     ProptestConfig { cases, rng_seed, max_shrink_time: 60_000, ..ProptestConfig::default() }
 }
 
@@ -104,7 +104,7 @@ fn graph_of(written: &Written) -> (Graph, Registry) {
     (stage::running(&pipeline, run, &registry).unwrap(), registry)
 }
 
-/// What the states hold at first.
+/// The initial states.
 fn first_states(recipe: &Recipe, written: &Written) -> HashMap<String, OracleTensor> {
     let number = |salt: usize, i: usize| {
         let mixed = ((i * 31 + salt * 17 + 7) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -180,15 +180,15 @@ fn check(recipe: &Recipe, ways: &[Way]) -> TestCaseResult {
     Ok(())
 }
 
-/// Numbers, and how far others may be from them.
+/// Numbers and their tolerances.
 struct Near {
     expected: Vec<f64>,
     allowed: f64,
 }
 
 impl Near {
-    /// Small integers are exact. Other numbers may be off by some roundings: how much these amount to shows where the
-    /// interpreter is off by a few units in the last place on the way.
+    /// Small integers are exact. Other numbers may be off by some roundings. Their effect is measured by runs of the
+    /// interpreter whose arithmetic is off by a few units in the last place.
     fn to<'t>(recipe: &Recipe, exact: &OracleTensor, moved: impl Iterator<Item = &'t OracleTensor>) -> Near {
         let expected = exact.to_f64();
         let allowed = match recipe.numbers {
@@ -214,8 +214,8 @@ impl Near {
 
 // ---- Gradients.
 
-/// Gradients of a weighted sum of all outputs: as planned they are what the interpreter computes, and that is what finite
-/// differences say.
+/// Gradients of a weighted sum of all outputs. The plan's gradients equal the interpreter's, and those agree with
+/// finite differences.
 fn check_gradient(recipe: &Recipe) -> TestCaseResult {
     let written = recipe.write();
     let (graph, registry) = graph_of(&written);
@@ -259,7 +259,7 @@ fn check_gradient(recipe: &Recipe) -> TestCaseResult {
         let along: f64 = gradient.iter().enumerate().map(|(i, g)| g * direction(i)).sum();
         let size: f64 = gradient.iter().map(|g| g.abs()).sum::<f64>() + 1.0;
         let difference = |h: f64| (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h);
-        // A loss that bends sharply, as norms of vectors near zero do, takes smaller steps.
+        // A loss with strong curvature, such as norms of vectors near zero, needs smaller steps.
         let steps = [1e-4, 1e-5, 1e-6];
         prop_assert!(
             steps.into_iter().any(|h| (difference(h) - along).abs() <= 1e-5 * size),

@@ -12,13 +12,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is recorded for a device: its name, and the stages of `engine explain` that have a section per kernel.
+/// The recording for a device: its name, and the stages of `engine explain` with a section per kernel.
 struct Recorded {
     device: &'static str,
     forms: [&'static str; 2],
 }
 
-/// WGSL is generated from the kernels of the CPU, since the kernels of wgpu depend on the GPU at hand.
+/// WGSL is generated from the kernels of the CPU, since the kernels of wgpu depend on the GPU.
 const RECORDED: [Recorded; 2] = [
     Recorded { device: "cpu", forms: ["kernels", "wgsl"] },
     Recorded { device: "cuda", forms: ["kernels", "source"] },

@@ -1,5 +1,5 @@
-//! Machines on which something is wrong: a clear message with its code, exit code 3, and under `auto` the next device.
-//! What is wrong with CUDA is shown by libraries that do nothing but fail (`stub/cuda.c`); no GPU is needed.
+//! Faulty machines: the command prints a message with its code, and exits with code 3. Under `auto`, it uses the next
+//! device. CUDA's faults are simulated by libraries that only fail (`stub/cuda.c`), so no GPU is needed.
 
 use super::*;
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ const WIDE: &str = r#"(
   stages: {"go": Run(outputs: ["y", "z"])},
 )"#;
 
-/// A folder with these libraries; none, with a note, where there is no C compiler.
+/// A folder with these libraries. `None`, with a note, if there is no C compiler.
 fn stub(libraries: &[&str]) -> Option<tempfile::TempDir> {
     static COMPILED: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let compiled = COMPILED.get_or_init(|| {
@@ -35,7 +35,7 @@ fn stub(libraries: &[&str]) -> Option<tempfile::TempDir> {
 
 const ALL: [&str; 3] = ["libcuda.so", "libnvrtc.so", "libcublasLt.so"];
 
-/// Runs `wide.ron` where CUDA is these libraries, and nothing else is a GPU.
+/// Runs `wide.ron` with these libraries as CUDA, and without any other GPU.
 fn run(desk: &Desk, stub: &Path, settings: &[(&str, &str)], device: &str) -> Ended {
     run_graph(desk, WIDE, stub, settings, device)
 }
@@ -48,19 +48,19 @@ fn run_graph(desk: &Desk, graph: &str, stub: &Path, settings: &[(&str, &str)], d
     Ended::from(command.output().unwrap())
 }
 
-/// Lets Vulkan's loader know no driver.
+/// Hides all drivers from Vulkan's loader.
 fn without_vulkan() -> [(&'static str, &'static str); 2] {
     [("VK_DRIVER_FILES", "/none.json"), ("VK_ICD_FILENAMES", "/none.json")]
 }
 
-/// Where the stub does nothing, the run goes through.
+/// If the stub does not fail, the run succeeds.
 #[test]
 fn the_stub_stands_in_for_cuda() {
     let Some(stub) = stub(&ALL) else { return };
     let desk = Desk::new();
     let ended = run(&desk, stub.path(), &[], "cuda");
     assert_eq!(ended.code, 0, "{}", ended.errors);
-    // What is there is taken without being named, and said with its versions and memory.
+    // `auto` chooses a present device, and reports its versions and memory.
     assert_eq!(report(&desk, stub.path(), "auto")["device"], "Stub GPU (1 multiprocessors)");
     let mut list = desk.command(&["devices"]);
     let list = Ended::from(list.env("LD_LIBRARY_PATH", stub.path()).envs(without_vulkan()).output().unwrap());
@@ -85,8 +85,8 @@ fn report(desk: &Desk, stub: &Path, device: &str) -> serde_json::Value {
     serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap()
 }
 
-/// More queries than a GPU attends with in one kernel, which the CPU does with any number; too few for the library of
-/// products.
+/// More queries than the attention kernel of a GPU supports. The CPU supports any number, and they are too few for the
+/// matmul library.
 const ATTENTION: &str = r#"(
   params: {"q": "f32[16, 8]", "k": "f32[16, 8]", "v": "f32[16, 8]"},
   nodes: {"y": "softmax(q @ transpose(k), axis=1) @ v"},
@@ -109,7 +109,7 @@ fn the_page_of_a_run_shows_the_kernels_of_the_device_that_ran() {
     }
 }
 
-/// What CUDA would make of a graph is explained where there is no CUDA.
+/// Plans for CUDA are explained on machines without CUDA.
 #[test]
 fn plans_are_explained_for_other_devices() {
     let desk = Desk::new();
@@ -151,7 +151,7 @@ fn what_is_wrong_with_cuda_is_said_and_auto_goes_on() {
     }
 }
 
-/// Then the driver compiles the rest of the way.
+/// The driver compiles the PTX to machine code.
 #[test]
 fn a_gpu_that_is_newer_than_the_compiler_runs_what_is_compiled_for_the_newest_it_knows() {
     let Some(stub) = stub(&ALL) else { return };
@@ -169,7 +169,7 @@ fn a_gpu_that_is_newer_than_the_compiler_runs_what_is_compiled_for_the_newest_it
 #[test]
 fn missing_libraries_are_named() {
     let Some(neither) = stub(&ALL[..1]) else { return };
-    // Where the machine has the libraries themselves, they are found.
+    // On a machine with the real libraries, these are found.
     if !has_library("libnvrtc.so") {
         check_device_is_left(
             neither.path(),
@@ -193,7 +193,7 @@ fn has_library(name: &str) -> bool {
     listed.is_ok_and(|listed| String::from_utf8_lossy(&listed.stdout).contains(name))
 }
 
-/// The device that is asked for does not start; `auto` and the list of devices say so and go on.
+/// Checks that the requested device does not start, and that `auto` and the list of devices report it and continue.
 #[track_caller]
 fn check_device_is_left(stub: &Path, settings: &[(&str, &str)], said: &str) {
     let desk = Desk::new();
@@ -243,7 +243,7 @@ fn what_fails_later_is_said_as_well_and_auto_starts_over() {
             vec!["stage `go`: the GPU was lost: running a step: ", "unspecified launch failure", "--resume"],
         ),
         ("memory", "E0604", vec!["Stub GPU (1 multiprocessors) has no ", ", 5 MiB are free", no_room]),
-        // Twice as many rows: there is not even room for what the plan is given.
+        // With twice as many rows, even the inputs of the plan do not fit.
         (
             "memory",
             "E0604",
@@ -271,7 +271,7 @@ fn what_fails_later_is_said_as_well_and_auto_starts_over() {
     }
 }
 
-/// The toolkit's headers define halves; without them all else still runs.
+/// The toolkit's headers define halves. Without them, all other types still run.
 #[test]
 fn missing_headers_are_named_where_halves_need_them() {
     let Some(stub) = stub(&ALL) else { return };
@@ -300,7 +300,7 @@ fn missing_headers_are_named_where_halves_need_them() {
     assert!(auto.errors.contains(said) && auto.errors.contains("device: cpu"), "{}", auto.errors);
 }
 
-/// Whatever runs a graph starts over on the next device, not `run` alone.
+/// Every command that runs a graph starts over on the next device, not only `run`.
 #[test]
 fn all_commands_go_on_to_the_next_device() {
     let Some(stub) = stub(&ALL) else { return };
@@ -317,7 +317,7 @@ fn all_commands_go_on_to_the_next_device() {
     for (command, fault) in commands.iter().flat_map(|&command| [(command, "compile"), (command, "lost")]) {
         let on = |device: &str| {
             let mut engine = desk.command(&[command, &["--device", device]].concat());
-            // What was compiled once is no fault any more.
+            // A compiled kernel in the cache needs no compiler.
             engine.env("LD_LIBRARY_PATH", stub.path()).env("ENGINE_CACHE_DIR", desk.path(fault));
             Ended::from(engine.envs(without_vulkan()).env("STUB_FAULT", fault).output().unwrap())
         };
@@ -334,7 +334,7 @@ fn all_commands_go_on_to_the_next_device() {
     }
 }
 
-/// Damaged files of the cache, and whole ones that the driver refuses, are replaced.
+/// Damaged files of the cache, and valid ones that the driver refuses, are replaced.
 #[test]
 fn a_damaged_cache_is_compiled_again() {
     let Some(stub) = stub(&ALL) else { return };
@@ -378,7 +378,7 @@ fn a_machine_without_vulkan_is_told_of() {
     check_auto_goes_on(&desk, no_driver(), |command| command.envs(without_vulkan()));
 }
 
-/// What is said of a loader without drivers; where wgpu need not be tested, there may be no loader either.
+/// The message for a loader without drivers. On machines without wgpu tests, the loader may be missing as well.
 fn no_driver() -> &'static str {
     let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
     match required.split(',').any(|device| device == "wgpu") {
@@ -387,7 +387,7 @@ fn no_driver() -> &'static str {
     }
 }
 
-/// Without a GPU through CUDA, `auto` takes the processor, and says what was wrong with wgpu.
+/// Without a GPU through CUDA, `auto` chooses the CPU, and reports the fault of wgpu.
 fn check_auto_goes_on(desk: &Desk, why: &str, set_up: impl FnOnce(&mut Command) -> &mut Command) {
     let mut command = desk.command(&["run", "tiny.ron"]);
     command.env("CUDA_VISIBLE_DEVICES", "-1");
@@ -397,7 +397,7 @@ fn check_auto_goes_on(desk: &Desk, why: &str, set_up: impl FnOnce(&mut Command) 
     assert!(ended.errors.contains(&format!(", and no GPU is found: {why}")), "{}", ended.errors);
 }
 
-/// A loader that is no loader.
+/// A file in place of the loader that is no library.
 #[test]
 fn a_broken_vulkan_loader_is_told_of() {
     let Some(stub) = stub(&["libvulkan.so.1", "libvulkan.so"]) else { return };
@@ -413,7 +413,7 @@ fn a_broken_vulkan_loader_is_told_of() {
     check_auto_goes_on(&desk, why, |command| command.env("LD_LIBRARY_PATH", stub.path()));
 }
 
-/// Whether this machine has an emulated GPU, and no real one that would be taken first.
+/// Whether this machine has an emulated GPU, and no real one that would be chosen first.
 fn is_emulated() -> bool {
     let listed = Desk::new().engine(&["devices"]).results;
     let has_software = !listed.contains("wgpu:software: not usable");
@@ -439,7 +439,7 @@ fn a_software_adapter_is_taken_only_if_asked_for() {
     assert!(auto.errors.contains("there is only a software adapter, "), "{}", auto.errors);
 }
 
-/// Every op has kernels there.
+/// Every op has kernels for wgpu.
 #[test]
 fn the_selftest_of_a_software_adapter_skips_nothing() {
     if !is_emulated() {
@@ -450,7 +450,7 @@ fn the_selftest_of_a_software_adapter_skips_nothing() {
     assert!(ended.results.trim_end().ends_with(": all passed, 0 skipped"), "{}", ended.results);
 }
 
-/// What no buffer can hold is named, and shown in the pipeline, before it is computed.
+/// A value that exceeds the buffer limit is reported before it is computed, with its place in the pipeline.
 #[test]
 fn a_limit_that_a_graph_exceeds_is_named() {
     if !is_emulated() {
@@ -478,7 +478,7 @@ fn a_limit_that_a_graph_exceeds_is_named() {
     check_place(&large, "large.ron:2:", "`x` is declared here");
 }
 
-/// A message points at this place of a pipeline.
+/// Checks that a message points at this place of a pipeline.
 #[track_caller]
 fn check_place(ended: &Ended, place: &str, remark: &str) {
     for part in [place, remark] {
@@ -486,7 +486,7 @@ fn check_place(ended: &Ended, place: &str, remark: &str) {
     }
 }
 
-/// Where a process may take no more memory, as where a GPU has none, the message says what takes the most.
+/// If the process may not allocate more, the message names the largest uses of memory, as on a GPU without memory.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_that_an_adapter_does_not_grant_is_told_of() {
@@ -519,7 +519,7 @@ fn memory_that_an_adapter_does_not_grant_is_told_of() {
     check_place(&ended, "many.ron:3:", "the largest tensor is part of this");
 }
 
-/// What the driver tells of kernels is kept; damaged files are replaced.
+/// The driver's kernel cache is kept, and damaged files of it are replaced.
 #[test]
 fn a_damaged_cache_of_wgpu_does_no_harm() {
     if !is_emulated() {

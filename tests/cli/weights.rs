@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A network whose weights PyTorch has written, and what PyTorch computes with them.
+/// A network with weights from PyTorch, and PyTorch's results for it.
 #[test]
 fn weights_of_other_tools_are_loaded_by_name() {
     let desk = Desk::new();
@@ -39,7 +39,7 @@ fn weights_of_other_tools_are_loaded_by_name() {
         assert_eq!(ended.code, 0, "{}", ended.errors);
         assert!(ended.errors.contains(said), "{}", ended.errors);
         assert_eq!(ended.errors.contains("note: "), !said.is_empty(), "{}", ended.errors);
-        // What is kept can be loaded again, as a checkpoint and as plain arrays.
+        // Saved parameters can be loaded again, as a checkpoint and as plain arrays.
         for kept in ["kept.ckpt", "kept.npz"] {
             let predict = ["predict", "torch.ron", "--device", "cpu", "--load", kept, "--input", "x.npy"];
             let ended = desk.engine(&[&predict[..], &["--output", "y.npy"]].concat());
@@ -78,7 +78,7 @@ fn weights_of_other_tools_are_loaded_by_name() {
     refused("weights.safetensors", "none.npz", "error[E0503]: weights ");
 }
 
-/// A parameter of fewer bits takes what it can hold, and what it cannot is named.
+/// A parameter of a smaller type takes the values in its range. A value outside is reported.
 #[test]
 fn a_weight_that_is_too_large_for_its_parameter_is_refused() {
     let desk = Desk::new();
@@ -102,7 +102,7 @@ fn a_weight_that_is_too_large_for_its_parameter_is_refused() {
     let said =
         "error[E0504]: weights w.npz:\n  `w: f16[3]` cannot hold 1e6 of f32\n = help: declare them with";
     check_failure(&ended, 1, said);
-    // Between integers nothing is converted.
+    // Integers are not converted.
     let ended = run([0.1, -2.0, 1.0], HostTensor::scalar(7i64));
     check_failure(&ended, 1, "`n: i32[]` is i64[] in the file");
 }

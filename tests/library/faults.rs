@@ -1,4 +1,4 @@
-//! What a program that puts graphs and pipelines together does wrong is told in errors with a code, never by a panic.
+//! Mistakes of a program that builds graphs and pipelines are reported as errors with a code, never by a panic.
 
 use engine::core::diag::Code;
 use engine::core::ir::{Attr, Attrs, Builder, DType, Graph, InputKind, Literal, Type};
@@ -50,7 +50,7 @@ fn device() -> Arc<dyn Device> {
     devices::open(Choice::Cpu, Some(1)).unwrap().device
 }
 
-/// What a session of a changed pipeline says, whenever it does.
+/// The error of a session of a changed pipeline, at any time.
 fn told(change: impl Fn(&mut Pipeline)) -> (Option<Code>, String) {
     let mut engine = Engine::new();
     let mut pipeline = engine.read("tiny.ron", GRAPH).unwrap();
@@ -125,7 +125,7 @@ fn what_a_stage_names_and_nobody_has_is_told() {
     assert_eq!(message, "stage `train`: `adam` of `w`: `adam` has no setting `beta`; did you mean `beta1`?");
 }
 
-/// The compiler looks for itself: not every program has a session.
+/// The compiler checks by itself, since not every program has a session.
 #[test]
 fn the_compiler_refuses_what_a_session_would() {
     let mut engine = Engine::new();
@@ -139,7 +139,7 @@ fn the_compiler_refuses_what_a_session_would() {
     assert_eq!(code, Code::E0206);
 }
 
-/// A session may be made of sets that lack one.
+/// A session may be made of data sets of which one is missing.
 #[test]
 fn data_that_the_session_was_not_given_is_told() {
     let mut engine = Engine::new();
