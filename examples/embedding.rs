@@ -97,6 +97,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".to_string())))
             .sum::<Result<usize, String>>()
     })?;
-    println!("accuracy {accuracy:.3} on rows kept apart, {hits} of 400 points by four threads");
+    println!("accuracy {accuracy:.3} on held-out rows, {hits} of 400 points by four threads");
     Ok(())
 }

@@ -158,7 +158,7 @@ fn training_through_functions_with_two_named_nodes() {
 // ---- Nodes that are fused into a scatter and also gathered from.
 
 #[test]
-fn a_scatter_gathers_from_what_it_also_computes() {
+fn a_scatter_gathers_from_a_tensor_that_it_also_computes() {
     check(
         r#"(
           params: {"rows": (type: "f32[2, 1]", init: Ones, state: true)},
@@ -176,7 +176,7 @@ fn a_scatter_gathers_from_what_it_also_computes() {
 
 /// Many paths lead to one map before a matmul's result: 2^48 here. Compiling must not follow each path.
 #[test]
-fn many_paths_to_one_map_are_compiled_in_no_time() {
+fn many_paths_to_one_map_compile_in_linear_time() {
     let links: String = (0..48).map(|i| format!(r#""a{}": "tanh(a{i}) * a{i}", "#, i + 1)).collect();
     let text = format!(
         r#"(
@@ -195,7 +195,7 @@ fn many_paths_to_one_map_are_compiled_in_no_time() {
 // ---- Numbers keep their digits, and have no more digits than their type.
 
 #[test]
-fn constants_beside_halves_are_halves() {
+fn constants_combined_with_halves_are_halves() {
     // The half nearest to 0.1 is 0.0999755859375, and the one nearest to 0.3 is 0.300048828125.
     let text = r#"(
       params: {"x": (type: "TYPE[2]", init: 0.1), "nine": (type: "TYPE[1]", init: 9)},

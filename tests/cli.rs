@@ -146,7 +146,7 @@ fn check_failure(ended: &Ended, code: i32, said: &str) {
 }
 
 #[test]
-fn a_run_prints_its_results_and_says_what_they_were_measured_on() {
+fn a_run_prints_its_results_and_their_data() {
     let desk = Desk::new();
     let ended = desk.run(&[]);
     let lines: Vec<&str> = ended.results.lines().collect();
@@ -196,7 +196,7 @@ fn a_missing_set_is_replaced_with_a_note_that_even_quiet_runs_print() {
 }
 
 #[test]
-fn the_report_has_what_was_measured() {
+fn the_report_has_all_measurements() {
     let report = Desk::new().report(&["--set", "train.epochs=2"]);
     assert_eq!(
         (&report["graph"], &report["device"], &report["seed"]),
@@ -236,7 +236,7 @@ fn check_memory(train: &Value) {
 }
 
 #[test]
-fn whose_fault_it_is_decides_the_exit_code() {
+fn the_exit_code_depends_on_the_fault() {
     let desk = Desk::new();
     desk.write("broken.ron", GRAPH.replace("x @ w1", "x @ w3"));
     desk.write("nan.ron", GRAPH.replace("lr: 3e-3", "lr: 1e30"));
@@ -317,8 +317,8 @@ fn every_node_a_kernel_of_its_own_learns_the_same() {
             report["stages"][0]["kernels_per_step"].as_u64().unwrap(),
         )
     };
-    let ((fused, few), (apart, many)) = (loss(&[]), loss(&["--no-fuse"]));
-    assert!((fused - apart).abs() < 1e-3, "{fused} {apart}");
+    let ((fused, few), (unfused, many)) = (loss(&[]), loss(&["--no-fuse"]));
+    assert!((fused - unfused).abs() < 1e-3, "{fused} {unfused}");
     assert!(few * 2 < many, "{few} {many}");
 }
 
@@ -507,12 +507,12 @@ fn every_form_of_a_pipeline_can_be_printed() {
         }
     }
     let n_kernels = |json: &Value| json["stages"][0]["kernels"].as_array().unwrap().len();
-    let apart: Value = serde_json::from_str(&explain(&["--json", "--no-fuse"])).unwrap();
-    assert!(n_kernels(&json) * 2 < n_kernels(&apart));
+    let unfused: Value = serde_json::from_str(&explain(&["--json", "--no-fuse"])).unwrap();
+    assert!(n_kernels(&json) * 2 < n_kernels(&unfused));
 }
 
 #[test]
-fn what_keeps_two_nodes_apart_is_said() {
+fn why_prints_the_reason_against_fusion() {
     let desk = Desk::new();
     let ended = desk.engine(&["why", "tiny.ron", "h", "loss"]);
     assert_eq!(ended.code, 0, "{}", ended.errors);
@@ -535,7 +535,7 @@ fn what_keeps_two_nodes_apart_is_said() {
 }
 
 #[test]
-fn a_node_that_is_kept_apart_has_a_kernel_of_its_own() {
+fn a_node_with_fuse_never_has_its_own_kernel() {
     let desk = Desk::new();
     let mixed = GRAPH.replace("nodes: {", "nodes: [{").replace(
         "    \"h\": \"relu(x @ w1 + b1)\",\n",
@@ -545,8 +545,8 @@ fn a_node_that_is_kept_apart_has_a_kernel_of_its_own() {
         "    \"accuracy\": \"mean(class == target)\",\n  },",
         "    \"accuracy\": \"mean(class == target)\",\n  }],",
     );
-    desk.write("apart.ron", &mixed);
-    let ended = desk.engine(&["why", "apart.ron", "x", "h"]);
+    desk.write("mixed.ron", &mixed);
+    let ended = desk.engine(&["why", "mixed.ron", "x", "h"]);
     assert_eq!(ended.code, 0, "{}", ended.errors);
     assert!(ended.results.contains("`fuse: Never` keeps them apart"), "{}", ended.results);
     let run = |graph: &str| {
@@ -556,8 +556,8 @@ fn a_node_that_is_kept_apart_has_a_kernel_of_its_own() {
             serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap();
         report["stages"][1]["metrics"]["loss"].as_f64().unwrap()
     };
-    let (free, apart) = (run("tiny.ron"), run("apart.ron"));
-    assert!((free - apart).abs() < 1e-4 * free, "{free} and {apart}");
+    let (free, unfused) = (run("tiny.ron"), run("mixed.ron"));
+    assert!((free - unfused).abs() < 1e-4 * free, "{free} and {unfused}");
 }
 
 #[test]

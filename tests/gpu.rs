@@ -395,11 +395,11 @@ fn a_product_of_many_small_ones_agrees() {
 }
 
 #[test]
-fn epilogues_and_sums_beside_products_agree() {
+fn epilogues_and_side_sums_agree() {
     for dtype in [DType::F32, DType::F16, DType::BF16] {
         for shape in [[128, 96, 40], [256, 512, 384]] {
             let bounds = bounds_of_epilogues(dtype, shape);
-            epilogues_beside_products(dtype, shape).check_within(gpus().iter(), &bounds);
+            epilogues_and_side_sums(dtype, shape).check_within(gpus().iter(), &bounds);
         }
     }
 }
@@ -413,7 +413,7 @@ fn bounds_of_epilogues(dtype: DType, [m, k, _]: [usize; 3]) -> [Closeness; 4] {
     [k, 9, m, m].map(|n| Closeness::of_product(dtype, n))
 }
 
-fn epilogues_beside_products(dtype: DType, [m, k, n]: [usize; 3]) -> Case {
+fn epilogues_and_side_sums(dtype: DType, [m, k, n]: [usize; 3]) -> Case {
     Case::new(|b| {
         let x = data(b, "x", dtype, &[m, k]);
         let w = data(b, "w", dtype, &[k, n]);
@@ -459,7 +459,7 @@ fn devices_of_one_process_share_nothing() {
             ),
         };
         let shape = [128, 96, 40];
-        let case = epilogues_beside_products(DType::F32, shape);
+        let case = epilogues_and_side_sums(DType::F32, shape);
         std::thread::scope(|scope| {
             for device in [gpu, &again] {
                 let case = &case;
@@ -476,7 +476,7 @@ fn devices_of_one_process_share_nothing() {
 
 /// The relu runs in our own kernels for small matmuls, and in a library, some of whose algorithms turn NaN into 0.
 #[test]
-fn a_relu_beside_a_product_keeps_nan() {
+fn a_relu_in_an_epilogue_keeps_nan() {
     let types = [
         (DType::F32, Precision::F32),
         (DType::F32, Precision::Tf32),
@@ -501,7 +501,7 @@ fn a_relu_beside_a_product_keeps_nan() {
 
 /// A library may split long sums, and must not store the parts as halves: they overflow and cancel each other.
 #[test]
-fn parts_of_sums_of_halves_are_kept_in_single_precision() {
+fn partial_sums_of_halves_are_in_single_precision() {
     for [m, k, n] in [[64, 8192, 64], [40, 1028, 1028], [256, 4096, 32]] {
         for has_relu in [true, false] {
             let mut case = Case::new(|b| {

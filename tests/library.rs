@@ -129,7 +129,7 @@ fn several_threads_are_served_at_once() {
 }
 
 #[test]
-fn a_text_that_is_no_pipeline_is_told_with_its_places() {
+fn errors_of_a_malformed_pipeline_have_places() {
     let error = Engine::new().read("mine.ron", &GRAPH.replace("+ b\"", "+ c\"")).unwrap_err();
     assert!(error.contains("mine.ron:11:"), "{error}");
 }

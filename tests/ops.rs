@@ -188,7 +188,7 @@ fn gumbel_noise_is_finite_for_all_of_two_to_the_23_uniform_numbers() {
 
 /// A pad holds its fill, and the padded computation must not change it.
 #[test]
-fn a_pad_of_what_is_computed_on_the_fly_holds_its_fill() {
+fn a_pad_of_a_recomputed_value_holds_its_fill() {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("pad"), &registry);
     let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[2]));

@@ -235,11 +235,11 @@ fn the_gradient_of_attention_to_selected_keys_is_the_same_unfused() {
         ["dq", "dk", "dv"].map(read)
     };
     let fused = gradients(&Options::default());
-    let apart = gradients(&Options { fuse: false, ..Options::default() });
-    for (fused, apart) in fused.iter().zip(&apart) {
-        let size = apart.iter().fold(0f32, |most, x| most.max(x.abs()));
+    let unfused = gradients(&Options { fuse: false, ..Options::default() });
+    for (fused, unfused) in fused.iter().zip(&unfused) {
+        let size = unfused.iter().fold(0f32, |most, x| most.max(x.abs()));
         let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * size;
-        assert!(size > 0.0 && fused.iter().zip(apart).all(is_near));
+        assert!(size > 0.0 && fused.iter().zip(unfused).all(is_near));
     }
 }
 

@@ -45,12 +45,12 @@ proptest! {
     #![proptest_config(few(48))]
 
     #[test]
-    fn plans_give_out_what_the_interpreter_computes(recipe in recipe(Numbers::Exact, 60, false)) {
+    fn plans_agree_with_the_interpreter(recipe in recipe(Numbers::Exact, 60, false)) {
         check(&recipe, on_cpu())?;
     }
 
     #[test]
-    fn state_machines_give_out_what_the_interpreter_computes(recipe in recipe(Numbers::Exact, 24, true)) {
+    fn state_machines_agree_with_the_interpreter(recipe in recipe(Numbers::Exact, 24, true)) {
         check(&recipe, on_cpu())?;
     }
 
@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(few(6))]
 
     #[test]
-    fn gpus_give_out_what_the_interpreter_computes(recipe in recipe(Numbers::Exact, 24, true)) {
+    fn gpus_agree_with_the_interpreter(recipe in recipe(Numbers::Exact, 24, true)) {
         check(&recipe, &on_gpus())?;
     }
 
@@ -121,27 +121,27 @@ fn first_states(recipe: &Recipe, written: &Written) -> HashMap<String, OracleTen
 }
 
 /// A device, and whether kernels are fused for it.
-type Way = (Arc<dyn Device>, bool);
+type Setup = (Arc<dyn Device>, bool);
 
 /// Fused and unfused, on some threads.
-fn on_cpu() -> &'static [Way] {
-    static WAYS: LazyLock<Vec<Way>> =
+fn on_cpu() -> &'static [Setup] {
+    static SETUPS: LazyLock<Vec<Setup>> =
         LazyLock::new(|| vec![(present::cpu(1), true), (present::cpu(3), true), (present::cpu(2), false)]);
-    &WAYS
+    &SETUPS
 }
 
 /// Fused and unfused, on each GPU that is present.
-fn on_gpus() -> Vec<Way> {
+fn on_gpus() -> Vec<Setup> {
     present::gpus().iter().flat_map(|gpu| [(Arc::clone(gpu), true), (Arc::clone(gpu), false)]).collect()
 }
 
-fn plan_for(graph: &Graph, registry: &Registry, (device, fuse): &Way) -> Arc<Plan> {
+fn plan_for(graph: &Graph, registry: &Registry, (device, fuse): &Setup) -> Arc<Plan> {
     let (abilities, n_streams) = (device.abilities(), device.n_streams());
     let options = Options { fuse: *fuse, abilities, n_streams, ..Options::default() };
     Arc::new(compile(graph, registry, &options).plan)
 }
 
-fn check(recipe: &Recipe, ways: &[Way]) -> TestCaseResult {
+fn check(recipe: &Recipe, setups: &[Setup]) -> TestCaseResult {
     let written = recipe.write();
     let (graph, registry) = graph_of(&written);
     let states = first_states(recipe, &written);
@@ -156,13 +156,13 @@ fn check(recipe: &Recipe, ways: &[Way]) -> TestCaseResult {
     };
     let exact = steps(Oracle::new(&registry));
     let moved = [1, 2, 3].map(|seed| steps(Oracle::perturbed(&registry, seed)));
-    for way in ways {
-        let plan = plan_for(&graph, &registry, way);
-        let mut once = Once::new(&way.0, plan, &states, SEED).unwrap();
+    for setup in setups {
+        let plan = plan_for(&graph, &registry, setup);
+        let mut once = Once::new(&setup.0, plan, &states, SEED).unwrap();
         for (step, exact) in exact.iter().enumerate() {
             once.run(step as u32).unwrap();
             let outputs = once.outputs().unwrap();
-            let place = format!("step {step}, fuse {}, {}", way.1, way.0.info().name);
+            let place = format!("step {step}, fuse {}, {}", setup.1, setup.0.info().name);
             for (name, expected) in &exact.outputs {
                 let near = Near::to(recipe, expected, moved.iter().map(|run| &run[step].outputs[name]));
                 near.check(&format!("{name} of {place}"), &outputs[name].to_f64(), &written)?;
@@ -232,13 +232,13 @@ fn check_gradient(recipe: &Recipe) -> TestCaseResult {
     let exact = Oracle::new(&registry).run(&both, &states, SEED, 0).unwrap();
     let moved =
         [1, 2, 3].map(|seed| Oracle::perturbed(&registry, seed).run(&both, &states, SEED, 0).unwrap());
-    for way in on_cpu() {
-        let plan = plan_for(&both, &registry, way);
-        let mut once = Once::new(&way.0, plan, &states, SEED).unwrap();
+    for setup in on_cpu() {
+        let plan = plan_for(&both, &registry, setup);
+        let mut once = Once::new(&setup.0, plan, &states, SEED).unwrap();
         once.run(0).unwrap();
         for (name, found) in once.outputs().unwrap() {
             let near = Near::to(recipe, &exact.outputs[&name], moved.iter().map(|run| &run.outputs[&name]));
-            near.check(&format!("{name}, fuse {}", way.1), &found.to_f64(), &written)?;
+            near.check(&format!("{name}, fuse {}", setup.1), &found.to_f64(), &written)?;
         }
     }
     let mut only_loss = graph.clone();

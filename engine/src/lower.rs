@@ -105,7 +105,7 @@ fn inline(builder: &mut Builder, region: &Graph, args: &[Value]) -> Vec<Value> {
             }
             op @ NodeOp::Call(_) => {
                 let inputs: Vec<Value> = node.inputs.iter().map(|input| map[input]).collect();
-                kept(builder, op, &inputs)
+                unchanged(builder, op, &inputs)
             }
             op => {
                 let inputs = node.inputs.iter().map(|input| map[input]).collect();
@@ -128,7 +128,7 @@ fn lower_node(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value
                 let values = expand(builder, &Call { form: form.clone(), attrs: attrs.clone() }, inputs);
                 lower_from(builder, first, values)
             }
-            Lower::Kernel(_) => kept(builder, op, inputs),
+            Lower::Kernel(_) => unchanged(builder, op, inputs),
         },
         NodeOp::Map(body) => lower_body(builder, body, inputs),
         _ => crate::bug!("{op:?} needs no lowering"),
@@ -136,7 +136,7 @@ fn lower_node(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value
 }
 
 /// Copies an opaque call.
-fn kept(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value> {
+fn unchanged(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value> {
     let NodeOp::Call(Call { form, attrs }) = op else { crate::bug!("{op:?} is no call") };
     let types: Vec<Type> = inputs.iter().map(|&input| builder.ty(input).clone()).collect();
     let types = form
@@ -154,7 +154,7 @@ pub fn expand(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Value
     match &call.form.lower {
         Lower::Expand(rule) => rule(builder, &Lowering { inputs, attrs: &call.attrs }),
         Lower::Map(body) => builder.map_body(inputs, std::sync::Arc::new(body(&call.attrs))),
-        Lower::Kernel(_) => kept(builder, &NodeOp::Call(call.clone()), inputs),
+        Lower::Kernel(_) => unchanged(builder, &NodeOp::Call(call.clone()), inputs),
     }
 }
 
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operand_that_is_handed_through_keeps_its_own_name() {
+    fn an_operand_that_is_passed_through_keeps_its_name() {
         check(
             "graph g {\n input x: f32[2]\n h: f32[2] = same(x)\n output y = h\n}",
             expect![[r#"

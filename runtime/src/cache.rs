@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again_and_nothing_else() {
+    fn entries_read_back_and_damaged_ones_do_not() {
         let dir = tempfile::tempdir().unwrap();
         let cache = DiskCache::within(dir.path());
         assert_eq!(cache.read("a"), None);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_panic_says_is_returned() {
+    fn a_panic_message_is_returned() {
         assert_eq!(caught(|| 1), Ok(1));
         assert_eq!(caught(|| -> u8 { panic!("no driver") }), Err("no driver".to_string()));
         let number = 2;

@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_kept_move_together() {
+    fn kept_rows_are_moved_in_place() {
         let tensor = HostTensor::from_slice(&[4, 2], &[1u8, 2, 3, 4, 5, 6, 7, 8]).unwrap();
         for rows in [&[][..], &[0], &[1, 3], &[0, 1, 2, 3]] {
             assert_eq!(tensor.clone().keep_rows(rows), tensor.select_rows(rows).unwrap(), "{rows:?}");

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_price_of_order_is_said_by_stage() {
+    fn the_price_of_order_is_printed_by_stage() {
         let paid = OrderPrice::Paid(vec![("train".into(), [150e-6, 100e-6])]);
         let line = "sums where indices meet: `train` takes 1.50 times as long with `deterministic: true` \
                     (150.0 to 100.0 µs)";

@@ -50,7 +50,7 @@ pub(super) fn open_device(args: &DeviceArgs) -> Result<Arc<dyn Device>, Failure>
 
 /// Starts the requested device while `work` runs, since a GPU takes some tenths of a second. A missing device is
 /// reported before.
-pub(super) fn open_beside<T>(args: &DeviceArgs, work: impl FnOnce() -> T) -> Result<(Opened, T), Failure> {
+pub(super) fn open_during<T>(args: &DeviceArgs, work: impl FnOnce() -> T) -> Result<(Opened, T), Failure> {
     const SOON: Duration = Duration::from_millis(10);
     let &DeviceArgs { device, threads } = args;
     thread::scope(|scope| {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_device_might_do_is_tried_there() {
+    fn work_that_another_device_might_do_is_tried_there() {
         let [device, why] = ["a GPU", "unplugged"].map(String::from);
         let (buffer, kernel, reason) = ("x".to_string(), "y".to_string(), "no f64".to_string());
         let errors = [
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_device_can_do_is_not_tried_again() {
+    fn work_that_no_device_can_do_is_not_tried_again() {
         let (done, n_tried) = tried(|| Failure::graph("no such row"));
         assert_eq!((done.unwrap_err().text.as_str(), n_tried), ("error: no such row", 1));
     }

@@ -17,7 +17,7 @@ use engine_runtime::session::{
 use indexmap::IndexMap;
 
 use super::RunArgs;
-use super::device::{compile_options, compile_options_for, on_opened, open_beside};
+use super::device::{compile_options, compile_options_for, on_opened, open_during};
 use super::dump::{Dumps, expect_nodes, expect_room};
 use super::explain::compile_stages;
 use super::file::{self, PAGE, REPORT};
@@ -107,7 +107,7 @@ fn run_stages(
     let context = LoadContext::from_env(args.pipeline.data_dir());
     let context = LoadContext { say: |line| remark(line), stand_in: !args.no_stand_in, ..context };
     let load = || session::load_data(&opened.pipeline, sources, &context, &mut |event| progress.show(event));
-    let (used, sets) = open_beside(&args.machine.place, load)?;
+    let (used, sets) = open_during(&args.machine.place, load)?;
     let sets = sets.map_err(|error| opened.failure(error))?;
     // Faults that a later stage would report are reported before the first step.
     if args.resume.is_none() {

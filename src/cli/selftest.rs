@@ -19,7 +19,7 @@ use crate::Engine;
 #[derive(Clone, Copy)]
 enum Form {
     /// Every node is a kernel of its own.
-    Apart,
+    Unfused,
     /// Fused.
     Fused,
     /// Fused with a map over every float result.
@@ -83,12 +83,14 @@ impl Count {
         registry: &Registry,
         device: &Arc<dyn Device>,
     ) -> Result<(), Failure> {
-        for (way, text) in
-            [(Form::Apart, "apart"), (Form::Fused, "fused"), (Form::Followed, "fused with a map after it")]
-        {
+        for (run_as, text) in [
+            (Form::Unfused, "unfused"),
+            (Form::Fused, "fused"),
+            (Form::Followed, "fused with a map after it"),
+        ] {
             let place = format!("{}, {:?}, {text}", form.name, example.title);
             self.n_checks += 1;
-            match run(example, registry, device, way) {
+            match run(example, registry, device, run_as) {
                 Ok(()) => {}
                 Err(Fault::Unsupported(why)) => self.skipped.push(format!("{place}: {why}")),
                 Err(Fault::Wrong(why)) => self.failures.push(format!("{place}: {why}")),
@@ -131,12 +133,12 @@ fn run(example: &Example, registry: &Registry, device: &Arc<dyn Device>, form: F
     let case = testing::case(example, registry).map_err(Fault::Wrong)?;
     let graph = match form {
         Form::Followed => followed(case.graph, registry),
-        Form::Apart | Form::Fused => case.graph,
+        Form::Unfused | Form::Fused => case.graph,
     };
     let exact = Oracle::rounded(registry).run(&graph, &case.inputs, 0, 0);
     let exact = exact.map_err(|error| Fault::Wrong(error.to_string()))?;
     let (abilities, n_streams) = (device.abilities(), device.n_streams());
-    let fuse = !matches!(form, Form::Apart);
+    let fuse = !matches!(form, Form::Unfused);
     let options = Options { fuse, abilities, n_streams, ..Options::default() };
     let plan = Arc::new(compile(&graph, registry, &options).plan);
     let mut once = Once::new(device, plan, &case.inputs, 0)?;

@@ -1,8 +1,8 @@
 //! `engine verify`: compares every kernel with the interpreter, or all ops and kernels of one device with those of
 //! others.
 
-mod apart;
 mod compare;
+mod difference;
 mod errors;
 mod operands;
 mod page;

@@ -127,7 +127,7 @@ fn plans_are_explained_for_other_devices() {
 }
 
 #[test]
-fn what_is_wrong_with_cuda_is_said_and_auto_goes_on() {
+fn faults_of_cuda_are_reported_and_auto_continues() {
     let broken = [
         ("no_gpu", "the NVIDIA driver sees no GPU"),
         (
@@ -153,7 +153,7 @@ fn what_is_wrong_with_cuda_is_said_and_auto_goes_on() {
 
 /// The driver compiles the PTX to machine code.
 #[test]
-fn a_gpu_that_is_newer_than_the_compiler_runs_what_is_compiled_for_the_newest_it_knows() {
+fn a_gpu_newer_than_the_compiler_runs_ptx_for_the_newest_known_one() {
     let Some(stub) = stub(&ALL) else { return };
     let settings = [("STUB_FAULT", "new_gpu")];
     let desk = Desk::new();
@@ -214,7 +214,7 @@ fn check_device_is_left(stub: &Path, settings: &[(&str, &str)], said: &str) {
 }
 
 #[test]
-fn what_fails_later_is_said_as_well_and_auto_starts_over() {
+fn later_faults_are_reported_and_auto_starts_over() {
     let Some(stub) = stub(&ALL) else { return };
     let no_room = "; the largest tensors of `";
     let faults = [
@@ -364,7 +364,7 @@ fn a_damaged_cache_is_compiled_again() {
 // ---- wgpu.
 
 #[test]
-fn a_machine_without_vulkan_is_told_of() {
+fn a_machine_without_vulkan_is_reported() {
     let desk = Desk::new();
     let ended = |device: &str| {
         let mut command = desk.command(&["run", "tiny.ron", "--quiet", "--device", device]);
@@ -399,7 +399,7 @@ fn check_auto_goes_on(desk: &Desk, why: &str, set_up: impl FnOnce(&mut Command) 
 
 /// A file in place of the loader that is no library.
 #[test]
-fn a_broken_vulkan_loader_is_told_of() {
+fn a_broken_vulkan_loader_is_reported() {
     let Some(stub) = stub(&["libvulkan.so.1", "libvulkan.so"]) else { return };
     let desk = Desk::new();
     let mut command = desk.command(&["run", "tiny.ron", "--quiet", "--device", "wgpu"]);
@@ -489,7 +489,7 @@ fn check_place(ended: &Ended, place: &str, remark: &str) {
 /// If the process may not allocate more, the message names the largest uses of memory, as on a GPU without memory.
 #[test]
 #[cfg(target_os = "linux")]
-fn memory_that_an_adapter_does_not_grant_is_told_of() {
+fn an_allocation_that_an_adapter_refuses_is_reported() {
     if !is_emulated() {
         return;
     }

@@ -297,7 +297,7 @@ fn a_report_goes_into_a_pipe_that_is_read_only() {
 }
 
 #[test]
-fn predictions_do_not_replace_what_they_are_made_of() {
+fn predictions_do_not_replace_their_sources() {
     let desk = Desk::new();
     desk.run(&["--set", "train.epochs=1"]);
     save_npy(&desk.path("images.npy"), &digits::draw(digits::DEFAULT_SEED, Part::Test, 3).unwrap().images);
@@ -403,7 +403,7 @@ fn files_tell_the_terminal_nothing() {
 
 /// A run that cannot finish does not start training, and `check` reports it as well.
 #[test]
-fn what_a_later_stage_refuses_is_refused_before_the_first_step() {
+fn errors_of_later_stages_come_before_the_first_step() {
     let desk = Desk::new();
     desk.run(&["--set", "train.epochs=1"]);
     let narrow = GRAPH.replace("16", "8").replace("latest.ckpt", "narrow.ckpt");

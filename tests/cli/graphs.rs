@@ -95,7 +95,7 @@ fn check_near(what: &str, expected: &Value, found: &Value) {
 
 /// Settings are reduced; other tests check the results of longer runs. A new graph must be added to the list.
 #[test]
-fn every_shipped_graph_comes_to_the_same_numbers_on_every_device() {
+fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
     let graphs: [(&str, &[&str]); 8] = [
         ("embedding.ron", &digits),

@@ -63,7 +63,7 @@ fn values_of_nodes_go_to_files() {
 
 /// `--dump` accepts the paths that stages accept, including paths of first results.
 #[test]
-fn the_first_of_several_results_is_kept_by_its_path() {
+fn the_first_of_several_results_is_dumped_by_its_path() {
     let desk = Desk::new();
     let graph = r#"(
       functions: {"split": (inputs: ["x"], nodes: {"a": "x * 3", "b": "x + 1"}, outputs: {"o": "a * a", "z": "b"})},
@@ -120,7 +120,7 @@ fn a_run_stage_reports_gradients_of_its_loss() {
 
 /// The origin of a NaN is found in the step that produced it. So dumps show that step, including gradients of nodes.
 #[test]
-fn values_are_kept_of_the_step_whose_loss_is_not_a_number() {
+fn values_are_dumped_of_the_step_whose_loss_is_nan() {
     let desk = Desk::new();
     let loss = "\"loss\": \"mean(log(h - 1.0e-3 * cast(step, dtype=f32)))\"";
     let spoilt = GRAPH.replace("\"loss\": \"cross_entropy(logits, target)\"", loss);

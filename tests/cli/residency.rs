@@ -25,7 +25,7 @@ fn a_run_on_rows_from_the_host_has_the_same_bits() {
 }
 
 #[test]
-fn whose_rows_stay_on_the_host_is_told() {
+fn splits_that_stay_on_the_host_are_reported() {
     let desk = Desk::new();
     let ended = desk.run(&["--resident-mib", "0", "--set", "train.epochs=1"]);
     let note = "`digits.train` stays on the host (1 MiB); its rows come to the device 32 steps ahead";

@@ -34,7 +34,7 @@ fn search_desk() -> Desk {
 }
 
 #[test]
-fn a_search_tells_its_recall_and_writes_what_it_found() {
+fn a_search_reports_recall_and_writes_its_results() {
     let desk = search_desk();
     let run = ["run", "search.ron", "--device", "cpu", "--report", "report.json"];
     let ended = desk.engine(&run);

@@ -101,7 +101,7 @@ fn products_agree() {
         }
     }
     let shape = [128, 96, 40];
-    check_within(epilogues_beside_products(DType::F32, shape), &bounds_of_epilogues(DType::F32, shape));
+    check_within(epilogues_and_side_sums(DType::F32, shape), &bounds_of_epilogues(DType::F32, shape));
 }
 
 #[test]

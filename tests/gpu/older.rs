@@ -21,7 +21,7 @@ fn rows_and_products_through_ptx_agree() {
     for dtype in [DType::F32, DType::BF16] {
         let shape = [128, 96, 40];
         let bounds = bounds_of_epilogues(dtype, shape);
-        epilogues_beside_products(dtype, shape).check_within([&gpu].into_iter(), &bounds);
+        epilogues_and_side_sums(dtype, shape).check_within([&gpu].into_iter(), &bounds);
     }
 }
 

@@ -105,7 +105,7 @@ fn a_resumed_run_multiplies_as_before() {
 
 /// An error of memory names the largest uses, and the device stays usable.
 #[test]
-fn what_does_not_fit_is_named() {
+fn allocations_that_do_not_fit_are_named() {
     let registry = Registry::new();
     for gpu in gpus().iter().filter(|gpu| gpu.info().kind == DeviceKind::Cuda) {
         let mut builder = Builder::new(Graph::new("large"), &registry);

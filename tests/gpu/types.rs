@@ -8,13 +8,13 @@ const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 const INTEGERS: [DType; 4] = [DType::U8, DType::I32, DType::U32, DType::I64];
 
 #[test]
-fn what_the_processor_runs_gpus_run_in_every_type() {
+fn gpus_run_every_type_that_the_cpu_runs() {
     let found = compared(gpus(), |_| false);
     assert!(found.n_run > 1500 * gpus().len(), "{} were run", found.n_run);
 }
 
 #[test]
-fn what_the_processor_runs_the_least_gpu_runs_unless_it_lacks_a_type() {
+fn the_least_gpu_runs_every_type_that_it_has() {
     let Some(gpu) = least_gpu() else { return };
     let found = compared(&[gpu], |error| {
         let reasons = ["the device has no f64", "the device has no i64", "can be bound at once"];

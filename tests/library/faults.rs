@@ -21,7 +21,7 @@ fn called(name: &str, attrs: Attrs) -> (String, Option<String>) {
 }
 
 #[test]
-fn a_call_that_fits_no_op_is_told() {
+fn a_call_that_fits_no_op_is_an_error() {
     let number = |n| Attr::Lit(Literal::Int(n));
     let cases = [
         (called("sofmax", Attrs::default()), "there is no op `sofmax`", "did you mean `softmax`?"),
@@ -67,7 +67,7 @@ fn train(pipeline: &mut Pipeline) -> &mut TrainStage {
 }
 
 #[test]
-fn declarations_that_do_not_go_together_are_told() {
+fn inconsistent_declarations_are_errors() {
     let says = |change: fn(&mut Pipeline), code: Code, message: &str| {
         assert_eq!(told(change), (Some(code), message.to_string()));
     };
@@ -108,7 +108,7 @@ fn declarations_that_do_not_go_together_are_told() {
 }
 
 #[test]
-fn what_a_stage_names_and_nobody_has_is_told() {
+fn unknown_names_of_a_stage_are_errors() {
     let (_, message) = told(|pipeline| train(pipeline).loss = "los".into());
     assert_eq!(message, "stage `train`: there is no node `los`");
     let (_, message) = told(|pipeline| {
@@ -141,7 +141,7 @@ fn the_compiler_refuses_what_a_session_would() {
 
 /// A session may be made of data sets of which one is missing.
 #[test]
-fn data_that_the_session_was_not_given_is_told() {
+fn missing_data_of_a_session_is_an_error() {
     let mut engine = Engine::new();
     let pipeline = Arc::new(engine.read("tiny.ron", GRAPH).unwrap());
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, Options::default());

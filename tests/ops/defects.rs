@@ -22,11 +22,11 @@ fn found(
         let compiled = compile(&graph, &registry, &Options { fuse, ..Options::default() });
         run(&device, &compiled, &case.inputs)
     };
-    let (fused, apart) = (run_as(true), run_as(false));
-    match (&fused, &apart) {
-        (Ok(fused), Ok(apart)) => fused.iter().for_each(|(name, x)| assert_near(x, &apart[name])),
+    let (fused, unfused) = (run_as(true), run_as(false));
+    match (&fused, &unfused) {
+        (Ok(fused), Ok(unfused)) => fused.iter().for_each(|(name, x)| assert_near(x, &unfused[name])),
         (Err(_), Err(_)) => {}
-        _ => panic!("{call}: {fused:?} and {apart:?}"),
+        _ => panic!("{call}: {fused:?} and {unfused:?}"),
     }
     fused
 }
@@ -127,7 +127,7 @@ fn d6_squares_of_halves_are_added_up_in_single_precision() {
 
 /// D7, a nucleus that was never cut, concerns the distribution of `sample_logits`. A row of -inf alone draws no token.
 #[test]
-fn d7_a_nucleus_is_cut_and_a_row_without_a_distribution_is_told() {
+fn d7_a_nucleus_is_cut_and_a_row_without_a_distribution_draws_no_token() {
     let least = f64::NEG_INFINITY;
     let inputs: [Tensor; 2] = [
         ("f32[3, 3]", &[0.0, 3.0, 2.9, least, least, least, 3.0, 0.0, 2.0]),

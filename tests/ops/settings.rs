@@ -214,7 +214,7 @@ fn all_numeric_settings_are_in_the_table() {
 }
 
 #[test]
-fn a_number_that_is_no_element_is_told_at_its_place() {
+fn an_invalid_element_is_reported_at_its_place() {
     let said = |nodes: &str, params: &str| {
         let text = format!(
             "(\n params: {{{params}}},\n nodes: {{{nodes}}},\n stages: {{\"go\": Run(outputs: [\"y\"])}},\n)"

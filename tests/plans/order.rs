@@ -170,7 +170,7 @@ fn the_search_graph_finds_all_true_neighbours() {
 }
 
 #[test]
-fn batches_do_not_change_what_is_found() {
+fn batches_do_not_change_the_results_of_a_search() {
     let dir = tempfile::tempdir().unwrap();
     let file = |batch: usize| {
         let path = dir.path().join(format!("{batch}.npy"));

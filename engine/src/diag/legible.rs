@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut() {
+    fn long_texts_are_cut() {
         let long = "x".repeat(300);
         let quoted = message(&format!("there is no `{long}`; there are others"), 1000);
         assert_eq!(quoted, format!("there is no `{}…{}`; there are others", &long[..157], &long[..40]));

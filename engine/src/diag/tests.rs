@@ -73,7 +73,7 @@ fn places_order_the_list_and_blocks_are_marked_on_their_first_line() {
 }
 
 #[test]
-fn what_is_beyond_the_limit_is_counted() {
+fn diagnostics_beyond_the_limit_are_counted() {
     let (sources, file) = sources();
     let mut diags = Diagnostics::new();
     for i in 0..MAX_SHOWN + 3 {

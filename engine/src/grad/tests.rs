@@ -404,7 +404,7 @@ fn a_rule_wins_over_the_lowering() {
 }
 
 #[test]
-fn what_has_no_gradient_says_why() {
+fn an_op_without_gradient_states_its_reason() {
     let registry = registry();
     let graph = graph(&registry, &[(&[2], &[1.0, 2.0])], &|b, x| call(b, "opaque", x[0]));
     let issue = differentiate(&graph, &registry, graph.outputs[0].1, &[Value::of(0)]).unwrap_err();
@@ -422,7 +422,7 @@ fn integers_pass_nothing_on() {
 }
 
 #[test]
-fn what_the_loss_does_not_depend_on_has_gradient_zero() {
+fn values_without_influence_on_the_loss_have_gradient_zero() {
     let registry = registry();
     let operands: Operands = &[(&[2], &[1.0, 2.0]), (&[3], &[1.0, 2.0, 3.0])];
     let graph = graph(&registry, operands, &|b, x| b.mul(x[0], x[0]));
@@ -550,7 +550,7 @@ fn the_gradient_of_a_condition_is_that_of_the_side_taken() {
 }
 
 #[test]
-fn what_the_side_not_taken_makes_of_its_operands_leaks_nowhere() {
+fn values_of_the_side_not_taken_do_not_leak() {
     let registry = Registry::new();
     let grads = gradient_graph(&registry, &parse(CONDITION, &registry).unwrap());
     // The logarithms of 0 and -1 and their slopes are infinite or NaN. So is the root of -1.5 in the nested condition.

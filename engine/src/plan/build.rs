@@ -316,7 +316,7 @@ fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
     };
     let Some(operand) = position(value, Use::Read) else { return true };
     let target = position(written, Use::Write);
-    let tile = match &kernel.body {
+    let body = match &kernel.body {
         // Each slot of a segmented map reads its own elements by construction, but other segments may run earlier.
         KernelBody::Segmented { segments, .. } => {
             return segments.iter().filter(|segment| segment.operands.contains(&operand)).all(|segment| {
@@ -324,33 +324,33 @@ fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
                 is_target && kernel.operands[operand].ty.numel() == segment.points
             });
         }
-        KernelBody::Map(tile) | KernelBody::Row(tile) => tile,
+        KernelBody::Map(body) | KernelBody::Row(body) => body,
         // The base may share memory with the result if no computation uses the base.
         KernelBody::Scatter(body) => {
             return body.copied_base() == Some(operand) && !loads(&body.updates, operand);
         }
         _ => return false,
     };
-    tile.insts.iter().all(|inst| match &inst.op {
+    body.insts.iter().all(|inst| match &inst.op {
         FusedOp::Load { operand: o, access, index } if *o == operand => {
-            index.is_none() && is_own(tile, inst.class, access)
+            index.is_none() && is_own(body, inst.class, access)
         }
         _ => true,
     })
 }
 
-fn loads(tile: &FusedBody, operand: usize) -> bool {
-    tile.insts.iter().any(|inst| matches!(inst.op, FusedOp::Load { operand: o, .. } if o == operand))
+fn loads(body: &FusedBody, operand: usize) -> bool {
+    body.insts.iter().any(|inst| matches!(inst.op, FusedOp::Load { operand: o, .. } if o == operand))
 }
 
 /// Whether a load reads each point's own element before any other point can write it. This holds for the points of a
 /// map, and for the row of a kernel with a single row. A row kernel may read its elements again after a store.
-fn is_own(tile: &FusedBody, class: Class, access: &Access) -> bool {
-    let n_rows = tile.domain.points(Class::Row);
+fn is_own(body: &FusedBody, class: Class, access: &Access) -> bool {
+    let n_rows = body.domain.points(Class::Row);
     match class {
         Class::Element => {
-            let has_rows = tile.insts.iter().any(|inst| inst.class == Class::Row);
-            !has_rows && access.is_identity(tile.domain.points(Class::Element))
+            let has_rows = body.insts.iter().any(|inst| inst.class == Class::Row);
+            !has_rows && access.is_identity(body.domain.points(Class::Element))
         }
         Class::Row | Class::Uniform => n_rows == 1 && access.is_uniform(),
     }

@@ -198,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_gap_at_the_end_of_a_page_is_left_to_what_fits() {
+    fn a_gap_at_the_end_of_a_page_is_left_to_small_buffers() {
         let all = |_, _| true;
         assert_eq!(offsets(&[700, 600, 200], all, 1024), [0, 1024, 768]);
         assert_eq!(offsets(&[700, 600, 200], all, usize::MAX), [0, 768, 1536]);
@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_conflicts_lies_apart_and_within_pages(
+        fn conflicting_buffers_are_disjoint_and_within_pages(
             needs in prop::collection::vec((0usize..5000, 0usize..40, 0usize..10), 0..40),
             page in (20usize..60).prop_map(|n| n * ALIGNMENT),
         ) {

@@ -218,7 +218,7 @@ proptest! {
 }
 
 #[test]
-fn an_arena_is_reused_by_what_comes_later() {
+fn later_buffers_reuse_the_arena() {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("chain"), &registry);
     let mut x = b.input("x", InputKind::Data, Type::new(DType::F32, &[256, 256]));
@@ -231,7 +231,7 @@ fn an_arena_is_reused_by_what_comes_later() {
 }
 
 #[test]
-fn a_segment_does_not_write_over_what_another_one_reads() {
+fn a_segment_does_not_overwrite_the_operand_of_another() {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("segments"), &registry);
     let ty = Type::new(DType::F32, &[300, 300]);

@@ -206,7 +206,7 @@ fn after(graph: &Graph, rules: &[Rule]) -> Graph {
 }
 
 #[test]
-fn every_rule_does_what_its_example_says() {
+fn every_rule_matches_its_example() {
     for rule in rules() {
         let (from, to) = rule.example;
         // The right side may be a constant or commute, so both sides pass the constructor, without rules.
@@ -318,7 +318,7 @@ fn rules_that_later_passes_rely_on_cannot_be_switched_off() {
 }
 
 #[test]
-fn no_rule_reaches_into_a_node_that_is_kept_apart() {
+fn no_rule_reaches_across_fuse_never() {
     let text = |mark: &str| {
         format!(
             "graph g {{

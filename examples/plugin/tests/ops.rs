@@ -6,7 +6,7 @@ use engine::Engine;
 use engine::core::op::testing;
 
 #[test]
-fn the_forms_say_what_the_ops_do() {
+fn the_ops_match_their_forms() {
     let engine = my_plugin::with_ops(Engine::new());
     for name in ["softsign", "bessel_j0", "running_median"] {
         let form = engine.registry.op(name).unwrap_or_else(|| panic!("no op {name}"));

@@ -17,7 +17,10 @@ pub fn gather() -> OpForm {
         summary: "Reads one element per index along an axis, all other coordinates kept.".into(),
         inputs: vec![
             InputSpec::required("src", "what is read"),
-            InputSpec::required("idx", "positions along the axis; shaped like the source, except along that axis"),
+            InputSpec::required(
+                "idx",
+                "positions along the axis; shaped like the source, except along that axis",
+            ),
         ],
         outputs: vec!["y".into()],
         attrs: [axis].into_iter().chain(policy()).collect(),

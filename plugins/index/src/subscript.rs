@@ -69,7 +69,7 @@ impl Subscript {
             )));
         }
         let items = spelled_out(items, x, text)?;
-        let indices = broadcast_shapes(operands).ok_or_else(|| apart(operands))?;
+        let indices = broadcast_shapes(operands).ok_or_else(|| mismatch(operands))?;
         let mut placed = place(&items, x, &indices)?;
         placed.drop_whole_tail(x);
         Ok(placed)
@@ -134,7 +134,7 @@ fn spelled_out(items: Vec<Item>, x: &Type, text: &str) -> Result<Vec<Item>, Type
     Ok(all)
 }
 
-fn apart(operands: &[Type]) -> TypeIssue {
+fn mismatch(operands: &[Type]) -> TypeIssue {
     let types: Vec<String> = operands.iter().map(Type::to_string).collect();
     TypeIssue::new(format!("index operands {} do not broadcast", types.join(" and ")))
         .help("trailing axes must agree or be 1")

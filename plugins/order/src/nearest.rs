@@ -180,7 +180,7 @@ fn inverse_norms(b: &mut Builder, x: Value) -> Value {
 /// `Σ (q - x)²`, `[m, count]`.
 fn squared_distances(b: &mut Builder, queries: Value, base: Value, candidates: Value) -> Value {
     let rows = b.gather(base, candidates, 0, 0);
-    let queries = beside(b, queries, rows);
+    let queries = paired(b, queries, rows);
     let squares = b.map(&[queries, rows], |v| (v[0] - v[1]) * (v[0] - v[1]));
     b.sum(squares, &[2])
 }
@@ -192,7 +192,7 @@ fn cosine_distances(b: &mut Builder, queries: Value, base: Value, candidates: Va
     let of_rows = b.gather(of_rows, candidates, 0, 0);
     let of_queries = inverse_norms(b, queries);
     let of_queries = b.unreduce(of_queries, &[1], candidates);
-    let [q, i, j] = [beside(b, queries, rows), of_queries, of_rows];
+    let [q, i, j] = [paired(b, queries, rows), of_queries, of_rows];
     let [i_all, j_all] = [i, j].map(|norms| b.unreduce(norms, &[2], rows));
     let squares = b.map(&[q, i_all, rows, j_all], |v| {
         let difference = v[0] * v[1] - v[2] * v[3];
@@ -203,7 +203,7 @@ fn cosine_distances(b: &mut Builder, queries: Value, base: Value, candidates: Va
 }
 
 /// Each query paired with each of its rows.
-fn beside(b: &mut Builder, queries: Value, rows: Value) -> Value {
+fn paired(b: &mut Builder, queries: Value, rows: Value) -> Value {
     let shape = b.ty(rows).shape.clone();
     b.broadcast_axes(queries, &[0, 2], &shape)
 }

@@ -23,7 +23,7 @@ pub struct Select<T, E> {
 }
 
 /// The parts of a state.
-struct Kept<'s, E> {
+struct State<'s, E> {
     n: &'s mut u64,
     /// 1 after the first selection. From then on, the k-th best is a threshold.
     has_threshold: &'s mut u64,
@@ -36,29 +36,29 @@ impl<T: Ranked, E: Entry> Select<T, E> {
         Select { k, descending, capacity: k + k.max(NEWCOMERS), types: PhantomData }
     }
 
-    fn kept<'s>(&self, state: &'s mut [u64]) -> Kept<'s, E> {
+    fn parts<'s>(&self, state: &'s mut [u64]) -> State<'s, E> {
         let ([n, has_threshold], words) = state.split_first_chunk_mut().unwrap_or_else(|| no_state());
-        Kept { n, has_threshold, entries: &mut E::slice(words)[..self.capacity] }
+        State { n, has_threshold, entries: &mut E::slice(words)[..self.capacity] }
     }
 
-    fn push(&self, kept: &mut Kept<E>, entry: E) {
-        kept.entries[*kept.n as usize] = entry;
-        *kept.n += 1;
-        if *kept.n as usize == self.capacity {
-            kept.entries.select_nth_unstable(self.k - 1);
-            (*kept.n, *kept.has_threshold) = (self.k as u64, 1);
+    fn push(&self, parts: &mut State<E>, entry: E) {
+        parts.entries[*parts.n as usize] = entry;
+        *parts.n += 1;
+        if *parts.n as usize == self.capacity {
+            parts.entries.select_nth_unstable(self.k - 1);
+            (*parts.n, *parts.has_threshold) = (self.k as u64, 1);
         }
     }
 
     /// The exclusive upper bound for the rank of a new entry. An element equal to the threshold comes later than the
     /// element that set it.
-    fn threshold(&self, kept: &Kept<E>) -> Option<u64> {
-        (*kept.has_threshold == 1).then(|| kept.entries[self.k - 1].rank())
+    fn threshold(&self, parts: &State<E>) -> Option<u64> {
+        (*parts.has_threshold == 1).then(|| parts.entries[self.k - 1].rank())
     }
 
-    fn offer(&self, kept: &mut Kept<E>, rank: u64, index: usize) {
-        if self.threshold(kept).is_none_or(|threshold| rank < threshold) {
-            self.push(kept, E::new(rank, index));
+    fn offer(&self, parts: &mut State<E>, rank: u64, index: usize) {
+        if self.threshold(parts).is_none_or(|threshold| rank < threshold) {
+            self.push(parts, E::new(rank, index));
         }
     }
 }
@@ -78,34 +78,34 @@ impl<T: Ranked, E: Entry> RowFold for Select<T, E> {
 
     fn step(&self, state: &mut [u64], first: usize, piece: Elements) {
         let row = piece.get::<T>();
-        let mut kept = self.kept(state);
+        let mut parts = self.parts(state);
         for (number, block) in row.chunks(BLOCK).enumerate() {
-            let worst = self.threshold(&kept).map(|rank| T::of_rank(rank, self.descending));
+            let worst = self.threshold(&parts).map(|rank| T::of_rank(rank, self.descending));
             if worst.is_some_and(|worst| !any_before(block, worst, self.descending)) {
                 continue;
             }
             for (i, x) in block.iter().enumerate() {
-                self.offer(&mut kept, x.rank(self.descending), first + number * BLOCK + i);
+                self.offer(&mut parts, x.rank(self.descending), first + number * BLOCK + i);
             }
         }
     }
 
     fn merge(&self, state: &mut [u64], later: &[u64]) {
-        let mut kept = self.kept(state);
+        let mut parts = self.parts(state);
         let n_words = size_of::<E>() / 8;
         for entry in later[2..].chunks_exact(n_words).take(later[0] as usize) {
             let entry = E::read(entry);
-            self.offer(&mut kept, entry.rank(), entry.index());
+            self.offer(&mut parts, entry.rank(), entry.index());
         }
     }
 
     fn finish(&self, state: &mut [u64], results: &mut Share) {
-        let kept = self.kept(state);
-        let n = *kept.n as usize;
+        let parts = self.parts(state);
+        let n = *parts.n as usize;
         if n > self.k {
-            kept.entries[..n].select_nth_unstable(self.k - 1);
+            parts.entries[..n].select_nth_unstable(self.k - 1);
         }
-        let best = &mut kept.entries[..n.min(self.k)];
+        let best = &mut parts.entries[..n.min(self.k)];
         best.sort_unstable();
         let (values, indices) = (results.take::<T>(0), results.take::<i32>(1));
         for (entry, (value, index)) in best.iter().zip(values.iter_mut().zip(indices.iter_mut())) {
@@ -145,8 +145,8 @@ mod tests {
             select.merge(&mut state, &later);
             first += piece.len();
         }
-        let kept = select.kept(&mut state);
-        let mut entries = kept.entries[..*kept.n as usize].to_vec();
+        let parts = select.parts(&mut state);
+        let mut entries = parts.entries[..*parts.n as usize].to_vec();
         entries.sort_unstable();
         entries.truncate(k);
         entries.into_iter().map(|entry| (f32::of_rank(entry.rank(), true), entry.index())).collect()

@@ -97,14 +97,14 @@ fn joined(types: &[Type], axis: usize) -> Result<Type, TypeIssue> {
         let fits = ty.dtype == whole.dtype && ty.rank() == whole.rank() && (0..ty.rank()).all(alike);
         let extent = match (fits, whole.shape.get(axis), ty.shape.get(axis)) {
             (true, Some(Dim::Fixed(n)), Some(Dim::Fixed(more))) => n + more,
-            _ => return Err(apart(types, i, axis)),
+            _ => return Err(mismatch(types, i, axis)),
         };
         whole.shape[axis] = Dim::Fixed(extent);
     }
     Ok(whole)
 }
 
-fn apart(types: &[Type], i: usize, axis: usize) -> TypeIssue {
+fn mismatch(types: &[Type], i: usize, axis: usize) -> TypeIssue {
     TypeIssue::new(format!("{} cannot follow {} along axis {axis}", types[i], types[0]))
         .at(i, format!("this is {}", types[i]))
         .help("types must agree except in that extent, which must be a number")

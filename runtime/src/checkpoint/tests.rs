@@ -47,7 +47,7 @@ fn file(header: &str, n_data: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_checkpoint_reads_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("new/folder/a.ckpt");
     small(17).write(&path).unwrap();
@@ -154,7 +154,7 @@ fn every_truncation_and_every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn damage_is_reported_with_its_place() {
     let bytes = bytes_of(&small(17));
     let n_bytes = bytes.len();
     let n_header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;

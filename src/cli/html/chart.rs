@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_spans_its_frame_and_skips_what_is_no_number() {
+    fn a_curve_spans_its_frame_and_skips_nan() {
         let svg = curve("loss <1>", &[2.0, f64::NAN, 1.0]);
         assert!(svg.contains("loss &lt;1&gt;") && svg.contains("points=\"74.0,40.0 478.0,168.0\""), "{svg}");
         assert_eq!(curve("nothing", &[f64::NAN]), "");

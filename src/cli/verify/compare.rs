@@ -172,8 +172,8 @@ impl<'r> Spread<'r> {
                 for (most, (a, b)) in
                     spread.entry(name).or_default().iter_mut().zip(exact.into_iter().zip(moved))
                 {
-                    let apart = if a == b || a.is_nan() && b.is_nan() { 0.0 } else { (a - b).abs() };
-                    *most = if apart.is_nan() { f64::INFINITY } else { most.max(apart) };
+                    let difference = if a == b || a.is_nan() && b.is_nan() { 0.0 } else { (a - b).abs() };
+                    *most = if difference.is_nan() { f64::INFINITY } else { most.max(difference) };
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 
 use engine_core::ir::DType;
 
-use super::apart::Apart;
+use super::difference::Difference;
 use super::parity::Peer;
 
 /// An op or a kernel.
@@ -20,7 +20,7 @@ pub(super) struct Row {
     /// Why that number is zero.
     pub(super) note: Option<String>,
     /// The differences of the other devices.
-    pub(super) cells: Vec<Apart>,
+    pub(super) cells: Vec<Difference>,
 }
 
 impl Row {

@@ -16,8 +16,8 @@ use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
-use super::apart::{Allowed, Apart};
 use super::compare::longest_sum;
+use super::difference::{Allowed, Difference};
 use super::operands::{Sort, enlarged, enlarged_operands, operands};
 use super::page::{self, Row};
 use super::{Edges, MOST_ROWS, SEED, STEP, edges_of, part};
@@ -275,7 +275,7 @@ impl Programs {
         Ok(())
     }
 
-    fn see(&self, found: &Results, expected: &Results, sort: &str, cell: &mut Apart) {
+    fn see(&self, found: &Results, expected: &Results, sort: &str, cell: &mut Difference) {
         for (name, expected) in expected {
             let Some(found) = found.get(name) else { continue };
             let place = format!("of {sort}, `{name}`");
@@ -294,7 +294,7 @@ impl Programs {
 /// Results by name.
 type Results = IndexMap<Symbol, HostTensor>;
 
-fn refuse(cell: &mut Apart, error: RunError, sort: &str) -> Result<(), Failure> {
+fn refuse(cell: &mut Difference, error: RunError, sort: &str) -> Result<(), Failure> {
     match reason(error)? {
         (why, true) => _ = cell.unable.get_or_insert(why),
         (why, false) => cell.exceed(f64::INFINITY, format!("of {sort}, {why}")),
@@ -317,7 +317,7 @@ fn reason(error: RunError) -> Result<(String, bool), Failure> {
 }
 
 fn empty_row(name: &str, peers: &[Peer]) -> Row {
-    let cells = vec![Apart::default(); peers.len() - 1];
+    let cells = vec![Difference::default(); peers.len() - 1];
     Row { name: name.to_string(), dtypes: BTreeSet::new(), n: 0, note: None, cells }
 }
 
@@ -353,7 +353,7 @@ mod tests {
     use crate::devices;
 
     #[test]
-    fn a_device_that_is_gone_or_full_is_not_apart() {
+    fn a_lost_or_full_device_has_no_differences() {
         let registry = Engine::new().registry;
         let form = registry.ops().find(|form| form.name.contains("softmax")).unwrap();
         for (device, code) in failing() {

@@ -175,7 +175,7 @@ fn a_plan_that_overflows_later_than_its_graph_is_right() {
 
 /// All elements are rounding residues of terms that cancel, so no element is large compared with its error.
 #[test]
-fn what_roundings_leave_is_not_wrong() {
+fn rounding_residues_are_within_tolerance() {
     for z in
         ["1.0 - square(tanh(x * 20.0))", "(x * 1e7) % 0.7", "(x + 1e4) - 1e4 - x", "exp(x) / exp(x) - 1.0"]
     {

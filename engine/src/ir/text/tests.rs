@@ -141,7 +141,7 @@ fn check_faults(texts: &[&str], expected: Expect) {
 }
 
 #[test]
-fn what_is_no_graph_says_where_and_why() {
+fn errors_of_a_malformed_graph_have_a_place_and_a_reason() {
     check_faults(
         &[
             "",

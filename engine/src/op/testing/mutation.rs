@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_from_the_original_survives() {
+    fn equivalent_mutants_survive() {
         // |a - b| is |b - a|.
         let body = "distance, lowering: `|a, b| abs(a - b)` with";
         let equal = [

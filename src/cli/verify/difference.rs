@@ -7,7 +7,7 @@ use super::errors::{Near, is_equal, smallest_normal, units_between};
 
 /// The differences of a device from the first one, over all results of an op or a kernel.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Apart {
+pub(super) struct Difference {
     /// Elements compared.
     n: usize,
     /// Elements with different bits.
@@ -35,7 +35,7 @@ pub(super) enum Allowed {
     Share(f64),
 }
 
-impl Apart {
+impl Difference {
     /// Compares a result. `place` names it.
     pub(super) fn see(&mut self, found: &HostTensor, expected: &HostTensor, allowed: Allowed, place: &str) {
         let (dtype, size) = (expected.dtype(), expected.dtype().size());
@@ -120,42 +120,46 @@ mod tests {
 
     use super::*;
 
-    fn apart<T: engine_runtime::tensor::Element>(found: &[T], expected: &[T], allowed: Allowed) -> Apart {
+    fn difference<T: engine_runtime::tensor::Element>(
+        found: &[T],
+        expected: &[T],
+        allowed: Allowed,
+    ) -> Difference {
         let tensor = |elements: &[T]| HostTensor::from_slice(&[elements.len()], elements).unwrap();
-        let mut apart = Apart::default();
-        apart.see(&tensor(found), &tensor(expected), allowed, "`y`");
-        apart
+        let mut difference = Difference::default();
+        difference.see(&tensor(found), &tensor(expected), allowed, "`y`");
+        difference
     }
 
     #[test]
     fn distances_are_said_as_they_are() {
         let share = Allowed::Share(1e-5);
         let near = [1.0f32, 2.0 + 2.0 * 2.0 * f32::EPSILON];
-        assert_eq!(apart(&near, &near, Allowed::Nothing).text("b"), "same bits");
-        assert_eq!(apart(&near, &[1.0, 2.0], share).text("b"), "2 ULP (2e-7)");
-        assert_eq!(apart(&[-0.0f32], &[0.0], share).text("b"), "0 ULP");
+        assert_eq!(difference(&near, &near, Allowed::Nothing).text("b"), "same bits");
+        assert_eq!(difference(&near, &[1.0, 2.0], share).text("b"), "2 ULP (2e-7)");
+        assert_eq!(difference(&[-0.0f32], &[0.0], share).text("b"), "0 ULP");
         assert_eq!(
-            apart(&[f32::INFINITY, 0.0], &[3e38, 1e-40], share).text("b"),
+            difference(&[f32::INFINITY, 0.0], &[3e38, 1e-40], share).text("b"),
             "0 ULP; 2 over- or underflow on one alone"
         );
         assert_eq!(
-            apart(&[1i32, 2], &[1, 3], share).text("b"),
+            difference(&[1i32, 2], &[1, 3], share).text("b"),
             "1 of 2 differ; BEYOND TOLERANCE: `y`[1] is 2 instead of 3"
         );
         // A result that must be bit-identical violates its tolerance even if it is near.
-        assert!(apart(&near, &[1.0, 2.0], share).beyond.is_none());
-        assert!(apart(&near, &[1.0, 2.0], Allowed::Nothing).beyond.is_some());
-        assert!(apart(&[f32::NAN], &[1.0], share).beyond.is_some());
+        assert!(difference(&near, &[1.0, 2.0], share).beyond.is_none());
+        assert!(difference(&near, &[1.0, 2.0], Allowed::Nothing).beyond.is_some());
+        assert!(difference(&[f32::NAN], &[1.0], share).beyond.is_some());
     }
 
     #[test]
-    fn the_worst_is_kept() {
-        let mut apart = Apart::default();
+    fn the_largest_violation_is_recorded() {
+        let mut difference = Difference::default();
         let wrong = HostTensor::from_slice(&[3], &[1.0f32, 3.0, 2.0]).unwrap();
         let right = HostTensor::from_slice(&[3], &[1.5f32, 1.0, 2.0]).unwrap();
-        apart.see(&wrong, &right, Allowed::Share(1e-5), "`y`");
-        assert_eq!(apart.beyond.unwrap().1, "`y`[1] is 3.0 instead of 1.0");
-        let unable = Apart { unable: Some("no f64".to_string()), ..Apart::default() };
+        difference.see(&wrong, &right, Allowed::Share(1e-5), "`y`");
+        assert_eq!(difference.beyond.unwrap().1, "`y`[1] is 3.0 instead of 1.0");
+        let unable = Difference { unable: Some("no f64".to_string()), ..Difference::default() };
         assert_eq!(unable.text("gpu"), "not on gpu: no f64");
     }
 }
