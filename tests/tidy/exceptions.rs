@@ -47,9 +47,6 @@ pub const LONG_FILES: &[(&str, &str)] = &[
     ("runtime/src/tensor.rs", "being split"),
     ("runtime/src/wgpu/tests.rs", "being split"),
     ("src/cli/mod.rs", "being split"),
-    ("tests/cli.rs", "being split"),
-    ("tests/cli/faults.rs", "being split"),
-    ("tests/gpu.rs", "being split"),
 ];
 
 /// Functions of more than 60 lines, as `path: name`.
