@@ -25,6 +25,7 @@
 //! or addresses. Places in source files are not part of the text; all else reads back from a printed graph.
 
 mod call;
+mod error;
 mod formula;
 mod parse;
 mod piece;
@@ -35,7 +36,8 @@ mod tests;
 use crate::front::lex::{is_name_char, is_name_start};
 use std::borrow::Cow;
 
-pub use parse::{TextError, parse};
+pub use error::TextError;
+pub use parse::parse;
 pub(crate) use print::NodeText;
 
 /// A name as it stands in the text.

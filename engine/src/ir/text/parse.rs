@@ -1,5 +1,6 @@
 //! Reads graphs from text. This file reads lines and names. Types, settings and scalar bodies are expressions.
 
+use super::error::TextError;
 use super::is_plain_name;
 use super::piece::{Fault, Piece, at, first_fault, lines};
 use crate::diag::{Diagnostics, FileId, Sources};
@@ -12,18 +13,6 @@ use std::sync::Arc;
 
 /// The maximum nesting of regions.
 const MAX_REGIONS: usize = 32;
-
-/// Why a text is no graph, and the place of the fault.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}:{column}: {message}")]
-pub struct TextError {
-    /// Line, counted from 1.
-    pub line: usize,
-    /// Character of the line, counted from 1.
-    pub column: usize,
-    /// The fault: lower case, no full stop.
-    pub message: String,
-}
 
 /// Reads one graph in the text form. Calls are of the registry's ops. The result is well-formed as a text: each name is
 /// defined once, before its use. [`verify`](crate::ir::verify) checks that its types agree.

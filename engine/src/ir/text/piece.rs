@@ -1,6 +1,6 @@
 //! Parts of a text with their places, and faults at a place.
 
-use super::TextError;
+use super::error::TextError;
 use crate::diag::{Diagnostics, Span};
 
 /// A part of the text with its place.

@@ -65,10 +65,8 @@ fn check_round_trip(text: &str) -> Graph {
     graph
 }
 
-#[test]
-fn every_kind_of_line_reads_back() {
-    let graph = check_round_trip(
-        r#"graph "all kinds" {
+/// A line of each kind.
+const ALL_KINDS: &str = r#"graph "all kinds" {
   input x: f32[B, 4]
   param w: f32[4]
   state w.m: f32[4]
@@ -127,8 +125,11 @@ fn every_kind_of_line_reads_back() {
   output out = carried
   output "an odd name" = n.1
 }
-"#,
-    );
+"#;
+
+#[test]
+fn every_kind_of_line_reads_back() {
+    let graph = check_round_trip(ALL_KINDS);
     assert_eq!(graph.nodes.len(), 34);
 }
 
