@@ -3,6 +3,7 @@
 //! It knows only primitives: calls and bodies are lowered first. Nothing is updated in place: next states are returned
 //! with the outputs.
 
+mod number;
 mod philox;
 mod scalar;
 mod tensor;

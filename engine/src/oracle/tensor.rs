@@ -1,6 +1,6 @@
 //! Tensors of the oracle: floats are `f64`, integers and truth values `i64`.
 
-use super::scalar;
+use super::number;
 use crate::ir::{DType, Literal, Monoid, Type, dense_strides};
 
 /// The rounding of results.
@@ -66,7 +66,7 @@ impl OracleTensor {
     /// A tensor of an integer or boolean type.
     pub fn ints(dtype: DType, extents: &[usize], elements: Vec<i64>) -> OracleTensor {
         assert_eq!(elements.len(), extents.iter().product::<usize>(), "elements of {extents:?}");
-        let elements = elements.into_iter().map(|x| scalar::wrap(x, dtype)).collect();
+        let elements = elements.into_iter().map(|x| number::wrap(x, dtype)).collect();
         OracleTensor { dtype, extents: extents.to_vec(), elements: Elements::Int(elements) }
     }
 
@@ -127,8 +127,8 @@ impl OracleTensor {
         let dtype = self.dtype;
         let held = |x: f64| match precision {
             Precision::F64 | Precision::Perturbed(_) => x,
-            Precision::Rounded => scalar::round(x, dtype),
-            Precision::Flushed => scalar::flushed(scalar::round(x, dtype), dtype),
+            Precision::Rounded => number::round(x, dtype),
+            Precision::Flushed => number::flushed(number::round(x, dtype), dtype),
         };
         if let Elements::Float(elements) = &mut self.elements {
             elements.iter_mut().for_each(|x| *x = held(*x));
@@ -183,10 +183,10 @@ impl OracleTensor {
     pub(super) fn combine_value(&mut self, monoid: Monoid, to: usize, value: Element) {
         match (&mut self.elements, value) {
             (Elements::Float(elements), Element::Float(x)) => {
-                elements[to] = scalar::combine_floats(monoid, elements[to], x);
+                elements[to] = number::combine_floats(monoid, elements[to], x);
             }
             (Elements::Int(elements), Element::Int(x)) => {
-                elements[to] = scalar::wrap(scalar::combine_ints(monoid, elements[to], x), self.dtype);
+                elements[to] = number::wrap(number::combine_ints(monoid, elements[to], x), self.dtype);
             }
             (_, value) => crate::bug!("{value:?} meets a tensor of {}", self.dtype),
         }
@@ -206,7 +206,7 @@ impl OracleTensor {
             }
             (Elements::Int(elements), Elements::Int(l), Elements::Int(r)) => {
                 let products = steps.map(|(i, j)| l[a + i].wrapping_mul(r[b + j]));
-                elements[to] = scalar::wrap(products.fold(0, i64::wrapping_add), self.dtype);
+                elements[to] = number::wrap(products.fold(0, i64::wrapping_add), self.dtype);
             }
             _ => crate::bug!("a product of {} and {}", lhs.dtype, rhs.dtype),
         }

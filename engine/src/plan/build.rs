@@ -190,26 +190,7 @@ impl Planner<'_> {
         let (offsets, arena_bytes) = place(&needs, &clocks);
         let (offsets, workspace_offsets) = offsets.split_at(slots.needs.len());
         let last = order.len().saturating_sub(1);
-        let mut buffers: Vec<Buffer> = vec![];
-        let mut id_of_slot = vec![];
-        for ((value, need), &offset) in slots.needs.iter().zip(offsets) {
-            let (start, end) = need.life.span.unwrap_or((0, 0));
-            let life = (start, if need.is_output { last } else { end });
-            id_of_slot.push(buffers.len());
-            let (name, ty) = (self.graph.name_of(*value).clone(), self.graph.ty(*value).clone());
-            buffers.push(Buffer { name, ty, place: Place::Arena(offset), life });
-        }
-        let mut values: Vec<(Value, BufferId)> =
-            slots.of.iter().map(|(value, &slot)| (*value, id_of_slot[slot])).collect();
-        for (node, kind) in self.graph.inputs() {
-            let name = self.graph.nodes[node].name().clone();
-            let ty = self.graph.ty(Value::of(node)).clone();
-            values.push((Value::of(node), buffers.len()));
-            buffers.push(Buffer { name, ty, place: Place::Input(kind), life: (0, last) });
-        }
-        let inputs: HashMap<Value, BufferId> = values.iter().copied().collect();
-        values.extend(self.in_place.iter().map(|(next, state)| (*next, inputs[state])));
-        values.sort_unstable();
+        let (buffers, values) = self.buffers(&slots, offsets, last);
         let buffer_of: HashMap<Value, BufferId> = values.iter().copied().collect();
         let launches = order
             .iter()
@@ -246,6 +227,37 @@ impl Planner<'_> {
             numerics: Numerics::default(),
             values,
         }
+    }
+
+    /// The buffers of a plan whose last launch is `last`: slots of the arena at these offsets, then the inputs. Also the
+    /// buffer of each value.
+    fn buffers(
+        &self,
+        slots: &Slots,
+        offsets: &[usize],
+        last: usize,
+    ) -> (Vec<Buffer>, Vec<(Value, BufferId)>) {
+        let mut buffers: Vec<Buffer> = vec![];
+        let mut id_of_slot = vec![];
+        for ((value, need), &offset) in slots.needs.iter().zip(offsets) {
+            let (start, end) = need.life.span.unwrap_or((0, 0));
+            let life = (start, if need.is_output { last } else { end });
+            id_of_slot.push(buffers.len());
+            let (name, ty) = (self.graph.name_of(*value).clone(), self.graph.ty(*value).clone());
+            buffers.push(Buffer { name, ty, place: Place::Arena(offset), life });
+        }
+        let mut values: Vec<(Value, BufferId)> =
+            slots.of.iter().map(|(value, &slot)| (*value, id_of_slot[slot])).collect();
+        for (node, kind) in self.graph.inputs() {
+            let name = self.graph.nodes[node].name().clone();
+            let ty = self.graph.ty(Value::of(node)).clone();
+            values.push((Value::of(node), buffers.len()));
+            buffers.push(Buffer { name, ty, place: Place::Input(kind), life: (0, last) });
+        }
+        let inputs: HashMap<Value, BufferId> = values.iter().copied().collect();
+        values.extend(self.in_place.iter().map(|(next, state)| (*next, inputs[state])));
+        values.sort_unstable();
+        (buffers, values)
     }
 
     /// The workspace of a kernel, which is used only during its launch.

@@ -1,12 +1,9 @@
 //! Memory: one arena, placed by liveness over the partial order of launches.
 
 use super::intervals::Intervals;
-use super::occupied::Occupied;
+use super::occupied::{ALIGNMENT, Occupied};
 use super::schedule::Clocks;
 use std::ops::Range;
-
-/// Offsets are multiples of this. A GPU's widest loads and a CPU's cache lines require it.
-pub const ALIGNMENT: usize = 256;
 
 /// A buffer to be placed.
 #[derive(Clone, Debug)]

@@ -13,7 +13,8 @@ mod users;
 mod verify;
 
 pub use build::{plan, separate_states};
-pub use memory::{ALIGNMENT, offsets};
+pub use memory::offsets;
+pub use occupied::ALIGNMENT;
 pub use verify::verify;
 
 use crate::diag::Span;

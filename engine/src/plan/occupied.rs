@@ -1,8 +1,10 @@
 //! The ranges of an arena that are occupied during some launches.
 
-use super::ALIGNMENT;
 use crate::work::steps;
 use std::collections::BTreeMap;
+
+/// Offsets are multiples of this. A GPU's widest loads and a CPU's cache lines require it.
+pub const ALIGNMENT: usize = 256;
 
 /// Byte ranges by the launches during which they are occupied: a segment tree over launches. Adjacent ranges are
 /// merged, so the adjacent buffers of a long chain count as one.

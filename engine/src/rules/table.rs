@@ -76,8 +76,13 @@ fn needed(name: &'static str, rewrite: Native, example: (&'static str, &'static 
 
 /// All rules in the order in which they are tried. The inputs of examples are `x`, `y`: f32[4, 8], `c`: bool[4, 8],
 /// `v`: f32[8], `i`: i32[4, 1], `u`: f32[4, 1], `t`: f32[2, 3, 4] and `l`: f32[131072].
-#[rustfmt::skip]
 pub fn rules() -> Vec<Rule> {
+    [scalar_rules(), structure_rules()].into_iter().flatten().collect()
+}
+
+/// Rules on scalar primitives alone.
+#[rustfmt::skip]
+fn scalar_rules() -> Vec<Rule> {
     use Class::*;
     vec![
         // Neutral elements. Only -0.0 is bit-exactly neutral: -0.0 + 0.0 is +0.0.
@@ -103,7 +108,14 @@ pub fn rules() -> Vec<Rule> {
             (".mul(x, .cast(c, dtype=f32))", ".select(c, x, 0.0)")),
         text("mask-left", Real, ".mul(.cast_float(!c), x)", ".select(c, x, 0.0)",
             (".mul(.cast(c, dtype=f32), x)", ".select(c, x, 0.0)")),
+    ]
+}
 
+/// Rules on reductions, views, indexing and contractions.
+#[rustfmt::skip]
+fn structure_rules() -> Vec<Rule> {
+    use Class::*;
+    vec![
         // Exponentials that would overflow are computed relative to the row's maximum, or to 0 where that is infinite,
         // so that no ∞ - ∞ arises. The examples name that guarded maximum `m`.
         native("stable-log-sum-exp", Real, structure::stable_log_sum_exp,
