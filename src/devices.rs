@@ -114,7 +114,7 @@ impl Coded for OpenError {
     }
 
     fn help(&self) -> Option<String> {
-        Some("`engine devices` lists what can be used; `--device cpu` always works".to_string())
+        Some("`engine devices` lists usable devices; `--device cpu` always works".to_string())
     }
 }
 

@@ -42,7 +42,7 @@ impl DiskCache {
         let path = self.path(key)?;
         let bytes = fs::read(&path).ok()?;
         let Some((found, code)) = whole(&bytes) else {
-            self.note(&format!("{} is damaged; what was in it is found anew", path.display()));
+            self.note(&format!("{} is damaged; its content is computed again", path.display()));
             return None;
         };
         (found == key.as_bytes()).then(|| code.to_vec())
@@ -147,7 +147,7 @@ mod tests {
             fs::write(&file, &whole[..i]).unwrap();
             assert_eq!(cache.read("key"), None, "{i} bytes");
         }
-        let note = format!("{} is damaged; what was in it is found anew", file.display());
+        let note = format!("{} is damaged; its content is computed again", file.display());
         assert_eq!((cache.take_notes(), cache.take_notes()), (vec![note], vec![]));
         cache.write("key", b"machine code");
         assert_eq!(cache.read("key"), Some(b"machine code".to_vec()));

@@ -69,8 +69,7 @@ impl Coded for DataError {
                 "fetch the file again, or move the set away".to_string()
             }
             DataError::NoStandIn { .. } => {
-                "put it there; without `--no-stand-in`, data of the program's own making stands in for it"
-                    .to_string()
+                "put it there; without `--no-stand-in`, generated data replaces it".to_string()
             }
             DataError::NotFound { .. } => "put it there, or name its folder with `--data-dir`".to_string(),
             DataError::Table(error) => return error.help(),

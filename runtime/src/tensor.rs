@@ -1,11 +1,16 @@
 //! Host tensors: the output of data sources and initializers, and the content of checkpoints.
 
-use std::alloc::{self, Layout};
+mod element;
+mod storage;
+
+pub use element::Element;
+
 use std::fmt;
 use std::sync::Arc;
 
 use engine_core::ir::DType;
 use half::{bf16, f16};
+use storage::{ALIGNMENT, AlignedBytes};
 use thiserror::Error;
 
 // Files are little-endian, and tensors are written to them as they lie in memory.
@@ -44,7 +49,7 @@ pub enum TensorError {
         found: usize,
     },
     /// The view has another element type than the tensor.
-    #[error("the tensor holds {found}, a view as {expected} was asked for")]
+    #[error("the tensor holds {found}, a view as {expected} was requested")]
     WrongType {
         /// Element type of the view.
         expected: DType,
@@ -109,7 +114,7 @@ impl HostTensor {
 
     /// A tensor of rank 0 with one element.
     pub fn scalar<T: Element>(element: T) -> Self {
-        let mut storage = AlignedBytes { lines: vec![Line([0; ALIGNMENT])], len: T::DTYPE.size() };
+        let mut storage = AlignedBytes::one_line(T::DTYPE.size());
         storage.as_mut_slice::<T>()[0] = element;
         HostTensor { dtype: T::DTYPE, shape: vec![], storage: Arc::new(storage) }
     }
@@ -312,105 +317,6 @@ fn check_length(
     Err(TensorError::WrongLength { dtype, shape: shape.to_vec(), unit, expected, found })
 }
 
-/// A Rust type whose slices view a tensor in place. [`DType::Bool`] is viewed as `u8`.
-///
-/// # Safety
-/// The type has no padding, accepts every bit pattern, is `DTYPE.size()` bytes long, and has an alignment of at most 64
-/// bytes.
-pub unsafe trait Element: Copy + 'static {
-    /// The element type of tensors made from this type.
-    const DTYPE: DType;
-}
-
-// SAFETY: plain numbers whose sizes are those of `DType::size`.
-unsafe impl Element for u8 {
-    const DTYPE: DType = DType::U8;
-}
-// SAFETY: as above.
-unsafe impl Element for i32 {
-    const DTYPE: DType = DType::I32;
-}
-// SAFETY: as above.
-unsafe impl Element for i64 {
-    const DTYPE: DType = DType::I64;
-}
-// SAFETY: as above.
-unsafe impl Element for u32 {
-    const DTYPE: DType = DType::U32;
-}
-// SAFETY: as above; `f16` wraps a `u16` transparently.
-unsafe impl Element for f16 {
-    const DTYPE: DType = DType::F16;
-}
-// SAFETY: as above; `bf16` wraps a `u16` transparently.
-unsafe impl Element for bf16 {
-    const DTYPE: DType = DType::BF16;
-}
-// SAFETY: as above.
-unsafe impl Element for f32 {
-    const DTYPE: DType = DType::F32;
-}
-// SAFETY: as above.
-unsafe impl Element for f64 {
-    const DTYPE: DType = DType::F64;
-}
-
-const ALIGNMENT: usize = 64;
-
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; ALIGNMENT]);
-
-#[derive(Clone)]
-struct AlignedBytes {
-    lines: Vec<Line>,
-    len: usize,
-}
-
-impl AlignedBytes {
-    /// Zeros, in pages that the system allocates on the first write. `None` if there is no memory.
-    fn zeroed(len: usize) -> Option<Self> {
-        let n_lines = len.div_ceil(ALIGNMENT);
-        if n_lines == 0 {
-            return Some(AlignedBytes { lines: vec![], len });
-        }
-        let layout = Layout::array::<Line>(n_lines).ok()?;
-        // SAFETY: the layout is not empty.
-        let start = unsafe { alloc::alloc_zeroed(layout) }.cast::<Line>();
-        if start.is_null() {
-            return None;
-        }
-        // SAFETY: the memory comes from the global allocator with the layout of `n_lines` lines, and zeros are valid
-        // lines.
-        let lines = unsafe { Vec::from_raw_parts(start, n_lines, n_lines) };
-        Some(AlignedBytes { lines, len })
-    }
-
-    /// Drops all bytes except the first `len`.
-    fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-        self.lines.truncate(self.len.div_ceil(ALIGNMENT));
-        self.lines.shrink_to_fit();
-    }
-
-    fn as_slice<T: Element>(&self) -> &[T] {
-        // SAFETY: `lines` owns at least `len` initialised bytes at a 64-byte boundary; `T` is an `Element`.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len / size_of::<T>()) }
-    }
-
-    fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
-        // SAFETY: as in `as_slice`, and the borrow is unique.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len / size_of::<T>()) }
-    }
-}
-
-impl PartialEq for AlignedBytes {
-    /// Equality of bits: a NaN equals itself, and the two zeros differ.
-    fn eq(&self, other: &Self) -> bool {
-        self.as_slice::<u8>() == other.as_slice::<u8>()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -475,7 +381,7 @@ mod tests {
         let tensor = HostTensor::zeros(DType::Bool, &[2]).unwrap();
         assert_eq!(tensor.as_slice::<u8>().unwrap(), [0, 0]);
         let view = tensor.as_slice::<f32>().unwrap_err();
-        assert_eq!(view.to_string(), "the tensor holds bool, a view as f32 was asked for");
+        assert_eq!(view.to_string(), "the tensor holds bool, a view as f32 was requested");
         let short = HostTensor::from_slice(&[2, 3], &[0.0f64; 5]).unwrap_err();
         assert_eq!(short.to_string(), "f64[2,3] needs 6 elements, 5 were given");
         let bytes = HostTensor::from_bytes(DType::U32, &[2], &[0; 9]).unwrap_err();

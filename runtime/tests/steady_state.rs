@@ -122,21 +122,9 @@ fn steps_allocate_nothing() {
     assert_eq!(N_ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
 }
 
-/// Encoders, passes and submissions of wgpu allocate, but our code around them does not. So a step allocates as much as
-/// bare dispatches do.
+/// A step with a check, a matmul, a sum, an update and random numbers.
 #[cfg(feature = "wgpu")]
-#[test]
-fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
-    use engine_runtime::wgpu::{Adapter, WgpuDevice};
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let device = match WgpuDevice::new(Adapter::Gpu(0)).or_else(|_| WgpuDevice::new(Adapter::Software)) {
-        Ok(device) => device,
-        Err(error) => {
-            let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
-            assert!(!required.split(',').any(|device| device == "wgpu"), "{error}");
-            return eprintln!("skipped: {error}");
-        }
-    };
+fn drawing_step() -> Graph {
     let registry = Registry::new();
     let mut builder = Builder::new(Graph::new("step"), &registry);
     let b = &mut builder;
@@ -155,7 +143,25 @@ fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
     let drawn = b.scale(drawn, 1e-12);
     let next = b.add(next, drawn);
     b.graph.state = vec![StateLink { input: table.node, next }];
-    let graph = builder.graph.pruned();
+    builder.graph.pruned()
+}
+
+/// Encoders, passes and submissions of wgpu allocate, but our code around them does not. So a step allocates as much as
+/// bare dispatches do.
+#[cfg(feature = "wgpu")]
+#[test]
+fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
+    use engine_runtime::wgpu::{Adapter, WgpuDevice};
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = match WgpuDevice::new(Adapter::Gpu(0)).or_else(|_| WgpuDevice::new(Adapter::Software)) {
+        Ok(device) => device,
+        Err(error) => {
+            let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|device| device == "wgpu"), "{error}");
+            return eprintln!("skipped: {error}");
+        }
+    };
+    let graph = drawing_step();
     let plan = Arc::new(plan(&graph, fuse(&graph, true).kernels, 1));
     let n_launches = plan.launches.len();
     let mut executable = device.prepare(plan, 1).unwrap();

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::args::{NewArgs, NewWhat};
 use super::output::{Failure, print};
-use super::{NewArgs, NewWhat};
 
 /// The placeholder for the name in the templates.
 const NAME: &str = "NAME";
@@ -89,5 +89,5 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn exists(path: &Path) -> Failure {
-    Failure::graph(format!("{} is there already", path.display()))
+    Failure::graph(format!("{} already exists", path.display()))
 }

@@ -354,7 +354,7 @@ fn a_damaged_cache_is_compiled_again() {
         fs::write(path, bytes).unwrap();
     }
     let errors = run(&[]);
-    assert!(errors.contains(".cubin is damaged; what was in it is found anew"), "{errors}");
+    assert!(errors.contains(".cubin is damaged; its content is computed again"), "{errors}");
     assert!(entries().map(|path| fs::read(path).unwrap()).eq(whole));
     let errors = run(&[("STUB_CODE", "other code"), ("STUB_REFUSES", "code")]);
     assert!(errors.contains("the driver refuses a kernel of the cache; it was compiled again"), "{errors}");

@@ -184,6 +184,6 @@ fn a_damaged_cache_of_wgpu_does_no_harm() {
         fs::write(path, bytes).unwrap();
     }
     let errors = run();
-    assert!(errors.contains(".pipeline is damaged; what was in it is found anew"), "{errors}");
+    assert!(errors.contains(".pipeline is damaged; its content is computed again"), "{errors}");
     assert!(entries().map(|path| fs::read(path).unwrap()).eq(whole));
 }

@@ -173,13 +173,13 @@ fn a_checkpoint_goes_through_links_and_replaces_nothing_else() {
     check_failure(
         &refused,
         1,
-        "error[E0505]: checkpoint tiny.ron: is there already, and is not a checkpoint of this",
+        "error[E0505]: checkpoint tiny.ron: already exists, and is not a checkpoint of this",
     );
     assert!(refused.errors.contains("replace the file with `--force`"), "{}", refused.errors);
     assert_eq!(fs::read_to_string(desk.path("tiny.ron")).unwrap(), GRAPH);
     // `check` predicts the outcome of both runs.
     let check = ["check", "tiny.ron", "--set", "train.checkpoint.path=\"tiny.ron\""];
-    check_failure(&desk.engine(&check), 1, "error[E0505]: checkpoint tiny.ron: is there already");
+    check_failure(&desk.engine(&check), 1, "error[E0505]: checkpoint tiny.ron: already exists");
     assert_eq!(desk.engine(&[&check[..], &["--force"]].concat()).code, 0);
     check_failure(&run("/dev/null", &[]), 1, "checkpoint /dev/null: is a device, not a regular file");
     check_failure(&run("far", &[]), 1, "checkpoint far: is a folder, not a regular file");
@@ -224,7 +224,7 @@ fn reports_traces_and_dumps_replace_their_own_kind_only() {
     ];
     for command in commands {
         let ended = engine(command);
-        check_failure(&ended, 1, "is there already, and is not a ");
+        check_failure(&ended, 1, "already exists, and is not a ");
         assert_eq!(fs::read_to_string(desk.path("mine.json")).unwrap(), "{\"mine\": 1}");
     }
     assert_eq!(engine(&["run", "tiny.ron", "--report", "mine.json", "--force"]).code, 0);
@@ -234,7 +234,7 @@ fn reports_traces_and_dumps_replace_their_own_kind_only() {
     desk.write("dump/test.loss.npy", "mine");
     let dump = ["run", "tiny.ron", "--dump", "loss"];
     let ended = engine(&dump);
-    check_failure(&ended, 1, "test.loss.npy is there already, and is not an array");
+    check_failure(&ended, 1, "test.loss.npy already exists, and is not an array");
     check_failure(
         &engine(&[&dump[..], &["--dump-dir", "mine.json"]].concat()),
         3,

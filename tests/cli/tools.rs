@@ -138,7 +138,7 @@ fn new_graphs_and_plugins_work_as_they_are() {
     let few = few.iter().flat_map(|setting| ["--set", setting]);
     let run: Vec<&str> = ["run", "first.ron", "--device", "cpu"].into_iter().chain(few).collect();
     assert_eq!(desk.engine(&run).code, 0);
-    check_failure(&desk.engine(&["new", "graph", "first"]), 1, "first.ron is there already");
+    check_failure(&desk.engine(&["new", "graph", "first"]), 1, "first.ron already exists");
     check_failure(&desk.engine(&["new", "graph", "no/name"]), 1, "`no/name` is no name");
 
     assert_eq!(desk.engine(&["new", "plugin", "mine"]).code, 0);
@@ -146,7 +146,7 @@ fn new_graphs_and_plugins_work_as_they_are() {
     assert!(manifest.contains("name = \"mine\"") && !manifest.contains("my_plugin"), "{manifest}");
     let checked = desk.engine(&["check", "first.ron", "--plugin", "mine/functions.ron"]);
     assert_eq!((checked.code, checked.errors.as_str()), (0, note));
-    check_failure(&desk.engine(&["new", "plugin", "mine"]), 1, "mine is there already");
+    check_failure(&desk.engine(&["new", "plugin", "mine"]), 1, "mine already exists");
 }
 
 /// The output of `new plugin` is the example that is built and tested with the workspace, under another name. Only its

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::{MAX_HEADER_BYTES, METADATA};
+use super::format::{MAX_HEADER_BYTES, METADATA};
 use crate::files::Refusal;
 use crate::tensor::TensorError;
 
@@ -26,7 +26,7 @@ pub enum CheckpointFact {
     #[error("cannot be read: {0}")]
     Unreadable(io::Error),
     /// The file cannot be written; the previous one is untouched.
-    #[error("cannot be written, what was there before is untouched: {0}")]
+    #[error("cannot be written; the previous file is unchanged: {0}")]
     Unwritable(io::Error),
     /// The file is complete, but a power failure might still undo it.
     #[error("was written, but its folder cannot be flushed to disk: {0}")]

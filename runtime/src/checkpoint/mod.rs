@@ -9,6 +9,7 @@
 //! unless the caller allows more.
 
 mod error;
+mod format;
 mod mismatch;
 mod read;
 #[cfg(test)]
@@ -21,11 +22,8 @@ pub use read::{Weights, read_extra, read_tensors};
 pub use write::{ARCHIVE, CHECKPOINT};
 pub(crate) use write::{write_arrays_on, write_on};
 
-use std::path::Path;
-
 use indexmap::IndexMap;
 
-use crate::files::{Overwrite, RealDisk};
 use crate::tensor::HostTensor;
 
 /// The complete state of a run, from which it can be resumed with identical results.
@@ -52,35 +50,4 @@ pub struct Cursor {
     pub epoch: u64,
     /// Rows of the current epoch already used.
     pub row: u64,
-}
-
-impl Checkpoint {
-    /// Writes the checkpoint to `path`, in place of an existing one. The folder is created if it is missing.
-    ///
-    /// # Errors
-    /// If `path` is a file that is no checkpoint, or cannot be written. Then the file at `path` is unchanged, and no
-    /// other file is left in the folder.
-    pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
-        write_on(&RealDisk, self, path, Overwrite::Own)
-    }
-}
-
-const METADATA: &str = "__metadata__";
-const EXTRA_PREFIX: &str = "extra.";
-const TENSOR_SUM_PREFIX: &str = "crc32.";
-/// Every header starts with these bytes, followed by the eight digits of its own checksum. The checksum is computed
-/// with zeros in their place.
-const HEADER_START: &str = r#"{"__metadata__":{"header_crc32":""#;
-const NO_SUM: &str = "00000000";
-/// The limit of the reference implementation.
-const MAX_HEADER_BYTES: u64 = 100_000_000;
-/// The data starts at a multiple of this.
-const DATA_ALIGNMENT: usize = 64;
-
-/// Tensors in descending order of element size, so that every tensor in a file is aligned for its type. Some readers
-/// require it.
-fn in_file_order(tensors: &IndexMap<String, HostTensor>) -> Vec<(&String, &HostTensor)> {
-    let mut sorted: Vec<_> = tensors.iter().collect();
-    sorted.sort_by_key(|(_, tensor)| std::cmp::Reverse(tensor.dtype().size()));
-    sorted
 }

@@ -11,10 +11,10 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{
-    Checkpoint, CheckpointError, CheckpointFact, Cursor, EXTRA_PREFIX, HEADER_START, MAX_HEADER_BYTES,
-    METADATA, NO_SUM, TENSOR_SUM_PREFIX, TensorType, in_file_order,
+use super::format::{
+    EXTRA_PREFIX, HEADER_START, MAX_HEADER_BYTES, METADATA, NO_SUM, TENSOR_SUM_PREFIX, in_file_order,
 };
+use super::{Checkpoint, CheckpointError, CheckpointFact, Cursor, TensorType};
 use crate::files;
 use crate::tensor::{HostTensor, byte_len};
 

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::path::Path;
 
 use half::{bf16, f16};
 use safetensors::SafeTensors;
@@ -8,8 +9,10 @@ use safetensors::tensor::TensorView;
 
 use engine_core::ir::DType;
 
+use super::format::METADATA;
 use super::mismatch::tensor_type;
 use super::*;
+use crate::files::{Overwrite, RealDisk};
 use crate::fuzz::many_times;
 use crate::philox::WordStream;
 
@@ -111,7 +114,7 @@ fn only_checkpoints_are_replaced() {
         fs::write(&path, foreign).unwrap();
         let error = small(1).write(&path).unwrap_err().to_string();
         assert!(
-            error.ends_with("a.ckpt: is there already, and is not a checkpoint of this program"),
+            error.ends_with("a.ckpt: already exists, and is not a checkpoint of this program"),
             "{error}"
         );
         assert!(arrays(Overwrite::Own).is_err());
@@ -121,7 +124,7 @@ fn only_checkpoints_are_replaced() {
     small(2).write(&path).unwrap();
     assert_eq!(Checkpoint::read(&path).unwrap(), small(2));
     let error = arrays(Overwrite::Own).unwrap_err().to_string();
-    assert!(error.ends_with("is there already, and is not an archive of this program"), "{error}");
+    assert!(error.ends_with("already exists, and is not an archive of this program"), "{error}");
     arrays(Overwrite::Any).unwrap();
     arrays(Overwrite::Own).unwrap();
     assert!(small(1).write(&path).is_err());

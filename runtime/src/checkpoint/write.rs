@@ -7,12 +7,12 @@ use std::path::Path;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::{
-    Checkpoint, CheckpointError, CheckpointFact, DATA_ALIGNMENT, EXTRA_PREFIX, HEADER_START, METADATA,
-    NO_SUM, TENSOR_SUM_PREFIX, in_file_order,
+use super::format::{
+    DATA_ALIGNMENT, EXTRA_PREFIX, HEADER_START, METADATA, NO_SUM, TENSOR_SUM_PREFIX, in_file_order,
 };
+use super::{Checkpoint, CheckpointError, CheckpointFact};
 use crate::data::npz;
-use crate::files::{self, Content, Disk, Format, Overwrite, Target, WriteFault};
+use crate::files::{self, Content, Disk, Format, Overwrite, RealDisk, Target, WriteFault};
 use crate::tensor::HostTensor;
 
 /// The format of checkpoints.
@@ -37,6 +37,17 @@ fn holds(file: &mut File, place: SeekFrom, text: &str) -> io::Result<bool> {
     let mut found = vec![];
     file.take(text.len() as u64).read_to_end(&mut found)?;
     Ok(found == text.as_bytes())
+}
+
+impl Checkpoint {
+    /// Writes the checkpoint to `path`, in place of an existing one. The folder is created if it is missing.
+    ///
+    /// # Errors
+    /// If `path` is a file that is no checkpoint, or cannot be written. Then the file at `path` is unchanged, and no
+    /// other file is left in the folder.
+    pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
+        write_on(&RealDisk, self, path, Overwrite::Own)
+    }
 }
 
 /// Writes a checkpoint.

@@ -1,6 +1,7 @@
 //! Files: input files must be regular files, and output files appear whole or not at all.
 
 mod disk;
+mod kind;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -10,7 +11,8 @@ pub(crate) use disk::{Disk, RealDisk};
 pub(crate) use disk::{DiskFile, TemporaryFile};
 pub use target::{Format, Overwrite, Refusal, Target};
 
-use std::fs::{self, File, FileType};
+use kind::kind_of;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -86,25 +88,4 @@ fn fill(file: &mut dyn disk::DiskFile, content: &Content<'_>) -> io::Result<()> 
     let mut buffered = BufWriter::with_capacity(1 << 16, file);
     content(&mut buffered)?;
     buffered.flush()
-}
-
-/// The kind of a file that is not a regular file.
-fn kind_of(found: FileType) -> &'static str {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt;
-        if found.is_fifo() {
-            return "a pipe";
-        }
-        if found.is_socket() {
-            return "a socket";
-        }
-        if found.is_block_device() {
-            return "a block device";
-        }
-        if found.is_char_device() {
-            return "a device";
-        }
-    }
-    if found.is_dir() { "a folder" } else { "something special" }
 }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::disk::open_special;
-use super::{Disk, RealDisk, kind_of};
+use super::disk::{Disk, RealDisk};
+use super::kind::kind_of;
 
 /// The files that may be overwritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub enum Refusal {
     #[error("is a pipe that no program reads")]
     NoReader,
     /// The path is a file that this program has not written.
-    #[error("is there already, and is not {format} of this program")]
+    #[error("already exists, and is not {format} of this program")]
     Foreign {
         /// The format of the new file.
         format: &'static str,
