@@ -11,10 +11,10 @@ use engine_runtime::session::{self, CompilingPlanner, Effort, Session, StageMeas
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+use super::args::{BenchArgs, CompileArgs, PipelineArgs};
 use super::device::{compile_options_for, on_device};
 use super::open::{Opened, open};
 use super::output::{Failure, print};
-use super::{BenchArgs, CompileArgs, PipelineArgs};
 use crate::Engine;
 
 pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {

@@ -12,9 +12,9 @@ use indexmap::IndexMap;
 use engine_core::diag::Code;
 use engine_core::ir::Symbol;
 
+use super::args::{CheckArgs, InputArgs};
 use super::open::{Opened, open};
 use super::output::{Failure, print, remark};
-use super::{CheckArgs, InputArgs};
 use crate::Engine;
 
 pub(super) fn check(engine: Engine, args: &CheckArgs) -> Result<(), Failure> {

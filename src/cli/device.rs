@@ -9,8 +9,8 @@ use engine_core::compile::Options;
 use engine_runtime::cuda;
 use engine_runtime::device::Device;
 
+use super::args::{CompileArgs, DeviceArgs, VerifyArgs};
 use super::output::{Failure, remark};
-use super::{CompileArgs, DeviceArgs};
 use crate::devices::{self, Choice, Opened};
 
 /// Does `work` on the requested device. Under `auto`, it starts over on the next device if one fails.
@@ -69,6 +69,14 @@ pub(super) fn open_during<T>(args: &DeviceArgs, work: impl FnOnce() -> T) -> Res
 fn tell_device(opened: &Opened, quiet: bool) {
     if let Some(why) = opened.why.as_ref().filter(|_| !quiet) {
         remark(format!("device: {why}"));
+    }
+}
+
+impl VerifyArgs {
+    /// Starts the devices to compare.
+    pub(super) fn open_devices(&self) -> Result<Vec<Arc<dyn Device>>, Failure> {
+        let place = |&device: &Choice| DeviceArgs { device, threads: self.threads };
+        self.device.iter().map(|choice| open_device(&place(choice))).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use engine_core::ir::DType;
 use engine_core::plan::Precision;
 use engine_runtime::device::{Device, DeviceKind};
 
-use super::DevicesArgs;
+use super::args::DevicesArgs;
 use super::ceiling::{self, Measured};
 use super::output::{Failure, print};
 use crate::devices::{OpenError, all};

@@ -11,7 +11,7 @@ use engine_runtime::files::Overwrite;
 use engine_runtime::session::{Event, Fault};
 use engine_runtime::tensor::HostTensor;
 
-use super::RunArgs;
+use super::args::RunArgs;
 use super::explain::unknown_node;
 use super::file::{self, ARRAY};
 use super::output::{Failure, remark};

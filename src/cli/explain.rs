@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use engine_core::codegen::cuda_sources;
 use engine_core::compile::{Compiled, Options};
 use engine_core::diag::{Code, Diagnostic, Sources as Texts, nearest};
@@ -17,32 +16,12 @@ use engine_runtime::session::{CompilingPlanner, Fault, StageFault, load_data, sp
 use indexmap::{IndexMap, IndexSet};
 use serde_json::{Value, json};
 
+use super::args::{CompileArgs, ExplainArgs, WhyArgs};
 use super::device::compile_options_of;
+use super::form::Form;
 use super::open::{Opened, open};
 use super::output::{Failure, print};
-use super::{CompileArgs, ExplainArgs, WhyArgs};
 use crate::Engine;
-
-/// The forms of a stage on its way to a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Form {
-    /// The pipeline's graph as it was read
-    Typed,
-    /// The graph of one step: with data, gradients and updates
-    Grad,
-    /// Lowered to primitives
-    Primitive,
-    /// After the rules
-    Simplified,
-    /// Fused kernels
-    Kernels,
-    /// Launches and memory
-    Plan,
-    /// The kernels as CUDA C++; needs no GPU
-    Source,
-    /// The kernels as WGSL; needs no GPU
-    Wgsl,
-}
 
 pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;

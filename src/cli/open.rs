@@ -11,7 +11,7 @@ use engine_core::op::Registry;
 use engine_core::pipeline::Pipeline;
 use engine_runtime::session::{SessionError, StageFault};
 
-use super::GraphArgs;
+use super::args::GraphArgs;
 use super::output::{Failure, complain, render};
 
 /// A limit above the size of any graph, since a device never ends.

@@ -19,7 +19,7 @@ use engine_runtime::session::{CompilingPlanner, DataNames, Session, StageFault, 
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
-use super::PredictArgs;
+use super::args::PredictArgs;
 use super::device::{compile_options_for, on_device};
 use super::file::{self, RESULTS};
 use super::open::{Opened, open};

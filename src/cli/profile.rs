@@ -7,7 +7,7 @@ use engine_runtime::files::Overwrite;
 use engine_runtime::session::{Effort, Fault, StageMeasure};
 use serde_json::{Value, json};
 
-use super::ProfileArgs;
+use super::args::ProfileArgs;
 use super::bench::{Loaded, Times, measure};
 use super::device::on_device;
 use super::file::{self, TRACE};

@@ -99,7 +99,9 @@ impl Ceiling {
         }
         match self.raised.is_empty() {
             true => text,
-            false => format!("{text}\nraised to what kernels of this run reach: {}", self.raised.join(", ")),
+            false => {
+                format!("{text}\nraised to the rates of kernels of this run: {}", self.raised.join(", "))
+            }
         }
     }
 
@@ -237,7 +239,7 @@ mod tests {
         all().for_each(|(kernel, seconds)| ceiling.raise(kernel, seconds));
         assert!(all().all(|(kernel, seconds)| ceiling.limit(kernel, seconds).0 <= 1.0 + 1e-9));
         assert!(
-            ceiling.text().contains("\nraised to what kernels of this run reach: "),
+            ceiling.text().contains("\nraised to the rates of kernels of this run: "),
             "{}",
             ceiling.text()
         );

@@ -16,7 +16,7 @@ use engine_runtime::session::{
 };
 use indexmap::IndexMap;
 
-use super::RunArgs;
+use super::args::RunArgs;
 use super::device::{compile_options, compile_options_for, on_opened, open_during};
 use super::dump::{Dumps, expect_nodes, expect_room};
 use super::explain::compile_stages;

@@ -10,7 +10,7 @@ use engine_runtime::device::{Device, DeviceError, RunError};
 use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
 
-use super::SelftestArgs;
+use super::args::SelftestArgs;
 use super::device::open_device;
 use super::output::{Failure, print};
 use crate::Engine;

@@ -18,7 +18,7 @@ use engine_core::ir::{Graph, InputKind, Node, NodeOp, Value};
 use engine_core::plan::{ALIGNMENT, Buffer, Launch, Place, Plan, plan};
 use engine_runtime::device::Device;
 
-use super::VerifyArgs;
+use super::args::VerifyArgs;
 use super::device::compile_options_for;
 use super::explain::compile_stages;
 use super::open::open;
@@ -166,8 +166,8 @@ fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<Edges> {
     (!results.iter().any(is_input)).then_some(Edges { sources, results })
 }
 
-/// The smallest wrong part of a wrong kernel: the nodes up to the first whose own value is wrong when it is fused with
-/// its sources.
+/// The smallest wrong part of a wrong kernel. It consists of the nodes up to the first whose value is wrong when it is
+/// fused with its sources.
 fn shrink(compiled: &Compiled, kernel: &Kernel, sources: &[Value], device: &Arc<dyn Device>) -> Vec<String> {
     let graph = &compiled.simplified;
     let wrong = kernel.nodes.iter().position(|&node| {

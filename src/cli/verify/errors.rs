@@ -81,8 +81,8 @@ impl Histogram {
         counts.join(" ")
     }
 
-    /// Counts all elements. Fails with the first whose error exceeds `allowed` of itself and of the largest element,
-    /// and also some multiple of its sensitivity `spread`, if that is known.
+    /// Counts all elements. Fails with the first whose error exceeds `allowed` of itself and of the largest element. If
+    /// the sensitivity `spread` is known, the error must also exceed some multiple of it.
     pub(super) fn count(
         &mut self,
         found: &HostTensor,

@@ -22,7 +22,7 @@ use super::operands::{Sort, enlarged, enlarged_operands, operands};
 use super::page::{self, Row};
 use super::{Edges, MOST_ROWS, SEED, STEP, edges_of, part};
 use crate::Engine;
-use crate::cli::VerifyArgs;
+use crate::cli::args::VerifyArgs;
 use crate::cli::device::compile_options_for;
 use crate::cli::explain::compile_stages;
 use crate::cli::open::open;
