@@ -20,8 +20,10 @@ pub fn index() -> OpForm {
     OpForm {
         name: "index".into(),
         family: "index".into(),
-        summary: "Reads what index operands name together, by numpy's rules of advanced indexing.".into(),
-        inputs: [InputSpec::required("x", "what is read")].into_iter().chain(index_operands()).collect(),
+        summary:
+            "Reads the elements that index operands name together, by numpy's rules of advanced indexing."
+                .into(),
+        inputs: [InputSpec::required("x", "the source")].into_iter().chain(index_operands()).collect(),
         outputs: vec!["y".into()],
         attrs: attrs(),
         types: TypeRule::custom(|types, attrs| {
@@ -56,18 +58,20 @@ pub fn index() -> OpForm {
 pub fn index_put() -> OpForm {
     let accumulate = AttrSpec::with_default(
         "accumulate",
-        "whether values are added to what is there",
+        "whether values are added to the present elements",
         AttrKind::Bool,
         false,
     );
     let fixed = [
-        InputSpec::required("x", "what is changed in part"),
-        InputSpec::required("values", "what is written; they broadcast to what `index` would read"),
+        InputSpec::required("x", "the base"),
+        InputSpec::required("values", "the new values; they broadcast to the result of `index`"),
     ];
     OpForm {
         name: "index_put".into(),
         family: "index".into(),
-        summary: "Writes what index operands name together, by numpy's rules of advanced indexing.".into(),
+        summary:
+            "Writes the elements that index operands name together, by numpy's rules of advanced indexing."
+                .into(),
         inputs: fixed.into_iter().chain(index_operands()).collect(),
         outputs: vec!["y".into()],
         attrs: attrs().into_iter().chain([accumulate]).collect(),
@@ -94,7 +98,7 @@ pub fn index_put() -> OpForm {
                 &[("f32[3]", &[1., 2., 8.])],
             ),
             Example::new(
-                "what meets adds up",
+                "updates of one element add up",
                 "index_put(a, b, c, accumulate=true)",
                 &[("f32[3]", &[1., 2., 3.]), ("f32[2]", &[7., 8.]), ("i32[2]", &[-1., 2.])],
                 &[("f32[3]", &[1., 2., 18.])],
@@ -254,5 +258,5 @@ fn expect_values(x: &Type, values: &Type, wanted: Vec<Dim>) -> Result<(), TypeIs
     }
     Err(TypeIssue::new(format!("{values} cannot be put where {wanted} stands"))
         .at(1, format!("this is {values}"))
-        .help("values must broadcast to what is replaced, in the same element type"))
+        .help("values must broadcast to the replaced elements, in the same element type"))
 }

@@ -16,7 +16,7 @@ pub fn gather() -> OpForm {
         family: "index".into(),
         summary: "Reads one element per index along an axis, all other coordinates kept.".into(),
         inputs: vec![
-            InputSpec::required("src", "what is read"),
+            InputSpec::required("src", "the source"),
             InputSpec::required(
                 "idx",
                 "positions along the axis; shaped like the source, except along that axis",

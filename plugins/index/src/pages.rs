@@ -55,7 +55,7 @@ pub fn paged_scatter() -> OpForm {
             InputSpec::required("pages", "[P, S, …], pages of S positions"),
             InputSpec::required("table", "[B, N], the pages of each sequence, in order"),
             InputSpec::required("positions", "[B], where each sequence is written"),
-            InputSpec::required("values", "[B, …], what is written"),
+            InputSpec::required("values", "[B, …], the new values"),
         ],
         outputs: vec!["pages_next".into()],
         attrs: vec![],

@@ -17,7 +17,7 @@ pub fn ragged_gather() -> OpForm {
         family: "index".into(),
         summary: "Reads the rows that lists of different lengths name, filled up to one length.".into(),
         inputs: vec![
-            InputSpec::required("src", "[N, …], what is read"),
+            InputSpec::required("src", "[N, …], the source"),
             InputSpec::required("lims", "[R + 1], where each list begins, and where the last one ends"),
             InputSpec::required("ids", "all lists, one after the other"),
         ],

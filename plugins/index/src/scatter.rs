@@ -15,8 +15,8 @@ use engine_core::op::{
 pub fn scatter_add() -> OpForm {
     form(
         "scatter_add",
-        "Adds updates to a tensor at indices along an axis; what meets adds up.",
-        "what is added to",
+        "Adds updates to a tensor at indices along an axis; updates of one element add up.",
+        "the base",
         Combine::Add,
         vec![
             Example::new(
@@ -44,8 +44,8 @@ pub fn scatter_add() -> OpForm {
 pub fn scatter() -> OpForm {
     form(
         "scatter",
-        "Replaces what stands at indices along an axis; where they meet, the last one wins.",
-        "what is replaced in part",
+        "Replaces elements at indices along an axis; among equal indices, the last one wins.",
+        "the base",
         Combine::Set,
         vec![
             Example::new(
@@ -73,7 +73,7 @@ fn form(name: &'static str, summary: &str, base: &str, combine: Combine, example
         inputs: vec![
             InputSpec::required("base", base),
             InputSpec::required("idx", "positions along the axis: a vector, or one for each update"),
-            InputSpec::required("updates", "what is written there"),
+            InputSpec::required("updates", "the new values"),
         ],
         outputs: vec!["y".into()],
         attrs: [axis].into_iter().chain(policy()).collect(),

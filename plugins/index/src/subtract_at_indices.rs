@@ -17,7 +17,7 @@ pub fn subtract_at_indices() -> OpForm {
         inputs: vec![
             InputSpec::required("data", "[…, V]"),
             InputSpec::required("idx", "[…], the element of each row"),
-            InputSpec::required("v", "what is subtracted: a scalar, or a number for each row"),
+            InputSpec::required("v", "the subtrahend: a scalar, or a number for each row"),
         ],
         outputs: vec!["y".into()],
         attrs: policy(),

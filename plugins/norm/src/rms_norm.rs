@@ -54,7 +54,7 @@ pub fn residual_rms_norm() -> OpForm {
             .into(),
         inputs: [
             InputSpec::required("x", "rows along the axis"),
-            InputSpec::required("residual", "what is added first, of the same type"),
+            InputSpec::required("residual", "the first summand, of the same type"),
         ]
         .into_iter()
         .chain(per_element())

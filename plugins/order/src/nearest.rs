@@ -37,7 +37,7 @@ pub fn nearest() -> OpForm {
             ),
             AttrSpec::with_default(
                 "margin",
-                "candidates beyond k whose distances are computed anew; not for ip, which does not cancel",
+                "candidates beyond k whose distances are recomputed; not for ip, which does not cancel",
                 AttrKind::Int,
                 8i64,
             ),

@@ -19,7 +19,8 @@ pub fn sort_rows() -> OpForm {
     OpForm {
         name: "sort_rows".into(),
         family: "order".into(),
-        summary: "Sorts each row along the last axis, stably, and says where each element was.".into(),
+        summary: "Sorts each row along the last axis, stably, and returns the former index of each element."
+            .into(),
         inputs: operand(),
         outputs: vec!["values".into(), "indices".into()],
         attrs: attrs(),

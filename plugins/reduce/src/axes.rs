@@ -5,7 +5,7 @@ use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue, checked};
 
 /// The operand of most reductions.
 pub fn operand() -> Vec<InputSpec> {
-    vec![InputSpec::required("x", "what is reduced")]
+    vec![InputSpec::required("x", "the operand")]
 }
 
 /// `axis` as a list, all axes by default, and `keepdim`.

@@ -19,7 +19,7 @@ pub fn cross_entropy() -> OpForm {
         inputs: vec![
             InputSpec::required("logits", "scores, classes along the last axis"),
             InputSpec::required("targets", "one class per row"),
-            InputSpec::optional("token_bytes", "what each class weighs, for `reduction=byte_mean` alone"),
+            InputSpec::optional("token_bytes", "the weight of each class, for `reduction=byte_mean` alone"),
         ],
         outputs: vec!["loss".into()],
         attrs: attrs(&["mean", "sum", "none", "byte_mean"]),

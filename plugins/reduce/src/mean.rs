@@ -38,7 +38,7 @@ pub fn mean() -> OpForm {
                 &[("f32[2]", &[2., 3.5])],
             ),
             Example::new(
-                "the share of what holds",
+                "the share of true elements",
                 "mean(a)",
                 &[("bool[4]", &[1., 0., 1., 1.])],
                 &[("f32[]", &[0.75])],

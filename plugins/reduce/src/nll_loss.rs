@@ -14,7 +14,7 @@ pub fn nll_loss() -> OpForm {
         inputs: vec![
             InputSpec::required("log_probs", "log-probabilities, classes along the last axis"),
             InputSpec::required("targets", "one class per row"),
-            InputSpec::optional("weight", "what each class weighs in the mean"),
+            InputSpec::optional("weight", "the weight of each class in the mean"),
         ],
         outputs: vec!["loss".into()],
         attrs: attrs(&["mean", "sum", "none"]),

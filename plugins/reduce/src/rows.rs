@@ -7,7 +7,12 @@ use engine_core::op::{AttrKind, AttrSpec, TypeIssue};
 pub fn attrs(reductions: &[&str]) -> Vec<AttrSpec> {
     vec![
         ignore_index(),
-        AttrSpec::with_default("reduction", "what becomes of the rows", AttrKind::choice(reductions), "mean"),
+        AttrSpec::with_default(
+            "reduction",
+            "the reduction of the rows",
+            AttrKind::choice(reductions),
+            "mean",
+        ),
         AttrSpec::with_default(
             "empty",
             "the mean if no row counts",

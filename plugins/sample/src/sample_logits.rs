@@ -26,7 +26,7 @@ pub fn sample_logits() -> OpForm {
         attrs: vec![
             AttrSpec::with_default(
                 "temperature",
-                "what logits are divided by, 0 or more",
+                "the divisor of the logits, 0 or more",
                 AttrKind::Float,
                 1.0,
             ),
@@ -48,43 +48,47 @@ pub fn sample_logits() -> OpForm {
         lower: Lower::expand(|b, call| vec![drawn(b, call)]),
         grad: Grad::None { why: "a token is piecewise constant; `gumbel_softmax` has a gradient" },
         check: GradCheck::None { why: "there is no gradient" },
-        examples: vec![
-            Example::new(
-                "one fifth, three fifths and one fifth",
-                "sample_logits(a, b, num_samples=3)",
-                &[("f32[1, 3]", &[0., 1.0986123, 0.]), ("f32[1, 3]", &[0.19, 0.21, 0.81])],
-                &[("i32[1, 3]", &[0., 1., 2.])],
-            ),
-            Example::new(
-                "the two largest alone",
-                "sample_logits(a, b, top_k=2)",
-                &[("f32[2, 3]", &[0., 1., 1., 0., 1., 1.]), ("f32[2, 1]", &[0.49, 0.51])],
-                &[("i32[2, 1]", &[1., 2.])],
-            ),
-            Example::new(
-                "rows without a distribution",
-                "sample_logits(a, b)",
-                &[
-                    ("f32[3, 2]", &[f64::NEG_INFINITY, f64::NEG_INFINITY, f64::NAN, 0., 0., f64::INFINITY]),
-                    ("f32[3, 1]", &[0.5, 0.5, 0.5]),
-                ],
-                &[("i32[3, 1]", &[-1., -1., -1.])],
-            ),
-            Example::new(
-                "a number that rounds to 1 takes the last token that weighs something",
-                "sample_logits(a, b)",
-                &[("f32[1, 3]", &[0., 0., f64::NEG_INFINITY]), ("f64[1, 1]", &[1.0 - 1e-12])],
-                &[("i32[1, 1]", &[1.])],
-            ),
-            Example::new(
-                "NaN among logits that are cut away",
-                "sample_logits(a, b, top_k=1)",
-                &[("f32[1, 3]", &[0., 1., f64::NAN]), ("f32[1, 1]", &[0.5])],
-                &[("i32[1, 1]", &[-1.])],
-            ),
-        ],
+        examples: examples(),
         role: Role::Plain,
     }
+}
+
+fn examples() -> Vec<Example> {
+    vec![
+        Example::new(
+            "one fifth, three fifths and one fifth",
+            "sample_logits(a, b, num_samples=3)",
+            &[("f32[1, 3]", &[0., 1.0986123, 0.]), ("f32[1, 3]", &[0.19, 0.21, 0.81])],
+            &[("i32[1, 3]", &[0., 1., 2.])],
+        ),
+        Example::new(
+            "the two largest alone",
+            "sample_logits(a, b, top_k=2)",
+            &[("f32[2, 3]", &[0., 1., 1., 0., 1., 1.]), ("f32[2, 1]", &[0.49, 0.51])],
+            &[("i32[2, 1]", &[1., 2.])],
+        ),
+        Example::new(
+            "rows without a distribution",
+            "sample_logits(a, b)",
+            &[
+                ("f32[3, 2]", &[f64::NEG_INFINITY, f64::NEG_INFINITY, f64::NAN, 0., 0., f64::INFINITY]),
+                ("f32[3, 1]", &[0.5, 0.5, 0.5]),
+            ],
+            &[("i32[3, 1]", &[-1., -1., -1.])],
+        ),
+        Example::new(
+            "a number that rounds to 1 takes the last token that weighs something",
+            "sample_logits(a, b)",
+            &[("f32[1, 3]", &[0., 0., f64::NEG_INFINITY]), ("f64[1, 1]", &[1.0 - 1e-12])],
+            &[("i32[1, 1]", &[1.])],
+        ),
+        Example::new(
+            "NaN among logits that are cut away",
+            "sample_logits(a, b, top_k=1)",
+            &[("f32[1, 3]", &[0., 1., f64::NAN]), ("f32[1, 1]", &[0.5])],
+            &[("i32[1, 1]", &[-1.])],
+        ),
+    ]
 }
 
 fn token_type(types: &[Type], attrs: &Attrs) -> Result<Type, TypeIssue> {

@@ -22,7 +22,7 @@ pub fn sigmoid_bernoulli() -> OpForm {
         ],
         outputs: vec!["y".into()],
         attrs: vec![
-            AttrSpec::with_default("scale", "what logits are multiplied by first", AttrKind::Float, 2.0),
+            AttrSpec::with_default("scale", "the factor of the logits", AttrKind::Float, 2.0),
             AttrSpec::with_default(
                 "out",
                 "`bits` are 0 and 1, `spins` are -1 and 1",

@@ -16,7 +16,7 @@ pub fn gemm() -> OpForm {
         inputs: vec![
             InputSpec::required("a", "[m, k], or [k, m] if transposed"),
             InputSpec::required("b", "[k, n], or [n, k] if transposed"),
-            InputSpec::optional("c", "what is added; broadcasts to [m, n]"),
+            InputSpec::optional("c", "the addend; it broadcasts to [m, n]"),
         ],
         outputs: vec!["y".into()],
         attrs: vec![
@@ -66,7 +66,7 @@ pub fn addmm() -> OpForm {
         family: "tensor".into(),
         summary: "Adds a matrix product to a tensor.".into(),
         inputs: vec![
-            InputSpec::required("c", "what is added to; broadcasts to [m, n]"),
+            InputSpec::required("c", "the base; it broadcasts to [m, n]"),
             InputSpec::required("a", "[m, k]"),
             InputSpec::required("b", "[k, n]"),
         ],
@@ -100,7 +100,7 @@ fn alpha() -> AttrSpec {
 }
 
 fn beta() -> AttrSpec {
-    AttrSpec::with_default("beta", "factor of what is added", AttrKind::Float, 1.0)
+    AttrSpec::with_default("beta", "factor of the addend", AttrKind::Float, 1.0)
 }
 
 fn oriented(op: &str, operand: usize, ty: &Type, transposed: bool) -> Result<Type, TypeIssue> {

@@ -14,7 +14,7 @@ pub fn ring_push() -> OpForm {
         summary: "Writes an item over the oldest one of a buffer, and counts it.".into(),
         inputs: vec![
             InputSpec::required("buffer", "[n, …], the last n items"),
-            InputSpec::required("item", "[…], what is written"),
+            InputSpec::required("item", "[…], the new item"),
             InputSpec::required("count", "`i32[]`, how many have been written before"),
         ],
         outputs: vec!["buffer_next".into(), "count_next".into()],
@@ -28,7 +28,7 @@ pub fn ring_push() -> OpForm {
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![
             Example::new(
-                "the fourth item takes the place of the first",
+                "the fourth item replaces the first",
                 "ring_push(a, b, c)",
                 &[("f32[3]", &[1., 2., 3.]), ("f32[]", &[4.]), ("i32[]", &[3.])],
                 &[("f32[3]", &[4., 2., 3.]), ("i32[]", &[4.])],

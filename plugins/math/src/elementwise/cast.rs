@@ -43,7 +43,7 @@ pub fn cast() -> OpForm {
                 outputs: vec![("f16[3]", vec![1.0, f64::INFINITY, f64::NEG_INFINITY])],
             },
             Example {
-                title: "unless told to saturate",
+                title: "without saturation",
                 call: "cast(a, dtype=f16, saturate=true)",
                 inputs: vec![("f32[3]", vec![1.0, 65520.0, -1e6])],
                 outputs: vec![("f16[3]", vec![1.0, 65504.0, -65504.0])],

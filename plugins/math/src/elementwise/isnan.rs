@@ -8,7 +8,7 @@ pub fn isnan() -> OpForm {
     OpForm {
         name: "isnan".into(),
         family: "elementwise".into(),
-        summary: "Tells where elements are not numbers.".into(),
+        summary: "Marks the elements that are NaN.".into(),
         inputs: vec![InputSpec::required("x", "floats of any shape")],
         outputs: vec!["y".into()],
         attrs: vec![],

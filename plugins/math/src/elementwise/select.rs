@@ -22,7 +22,7 @@ pub fn select() -> OpForm {
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![Example {
-            title: "what is not chosen does not leak",
+            title: "the unselected operand does not leak",
             call: "where(a, b, c)",
             inputs: vec![
                 ("bool[3]", vec![1.0, 0.0, 1.0]),
