@@ -80,7 +80,7 @@ fn a_trained_session_serves_batches_of_any_size() {
     assert_eq!(format!("{:?}", few["logits"]), "f32[3,10]");
 }
 
-/// Four batches of 25 make the same step as one batch of 100: the losses, the number of steps and the learning rates
+/// Four batches of 25 make the same step as one batch of 100. The losses, the number of steps and the learning rates
 /// are equal, and the parameters nearly so.
 #[test]
 fn gradients_of_several_batches_make_the_step_of_one_large_batch() {

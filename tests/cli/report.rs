@@ -22,8 +22,8 @@ fn the_report_can_be_a_page_that_needs_nothing_else() {
     assert!(page.contains("on the built-in") || page.contains("synthetic"), "a stand-in is named");
 }
 
-/// Inspects the page after its layout: pairs of overlapping texts in a picture, texts outside their picture or box, and
-/// the count of each kind of element.
+/// Inspects the page after its layout. It finds overlapping texts in a picture, and texts outside their picture or box.
+/// It counts each kind of element.
 const LOOK: &str = r#"<script>
 const of = (e, s) => [...e.querySelectorAll(s)];
 const box = e => e.getBoundingClientRect();

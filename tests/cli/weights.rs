@@ -2,26 +2,29 @@
 
 use super::*;
 
-/// A network with weights from PyTorch, and PyTorch's results for it.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/examples/");
+
+/// A network with weights in `FILE`, which PyTorch has written.
+const TORCH: &str = r#"(
+  inputs: {"x": "f32[B, 3]"},
+  params: {"w1": "f32[3, 4]", "b1": "f32[4]", "w2": "f32[4, 2]", "b2": "f32[2]", "own": (type: "f32[]", init: 1)},
+  nodes: {"y": "(gelu(x @ w1 + b1) @ w2 + b2) * own"},
+  stages: {
+    "weights": Load(path: "FILE", names: {
+      "w1": Transposed("fc1.weight"), "b1": "fc1.bias", "w2": Transposed("fc2.weight"), "b2": "fc2.bias",
+    }),
+    "keep": Save(path: "kept.ckpt"),
+    "arrays": Save(path: "kept.npz"),
+    "predict": Predict(batch: 4, outputs: {"y": "y"}),
+  },
+)"#;
+
+/// The results of the network are those of PyTorch.
 #[test]
 fn weights_of_other_tools_are_loaded_by_name() {
     let desk = Desk::new();
-    let graph = r#"(
-      inputs: {"x": "f32[B, 3]"},
-      params: {"w1": "f32[3, 4]", "b1": "f32[4]", "w2": "f32[4, 2]", "b2": "f32[2]", "own": (type: "f32[]", init: 1)},
-      nodes: {"y": "(gelu(x @ w1 + b1) @ w2 + b2) * own"},
-      stages: {
-        "weights": Load(path: "FILE", names: {
-          "w1": Transposed("fc1.weight"), "b1": "fc1.bias", "w2": Transposed("fc2.weight"), "b2": "fc2.bias",
-        }),
-        "keep": Save(path: "kept.ckpt"),
-        "arrays": Save(path: "kept.npz"),
-        "predict": Predict(batch: 4, outputs: {"y": "y"}),
-      },
-    )"#;
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/examples/");
     let recorded: Value =
-        serde_json::from_slice(&fs::read(format!("{folder}weights.json")).unwrap()).unwrap();
+        serde_json::from_slice(&fs::read(format!("{FOLDER}weights.json")).unwrap()).unwrap();
     let numbers = |key: &str| -> Vec<f32> {
         recorded[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect()
     };
@@ -34,7 +37,7 @@ fn weights_of_other_tools_are_loaded_by_name() {
         ("weights_f64.safetensors", "results_f64", "4 tensors are f64 and rounded to f32\n"),
     ];
     for (file, expected, said) in kinds {
-        desk.write("torch.ron", graph.replace("FILE", &format!("{folder}{file}")));
+        desk.write("torch.ron", TORCH.replace("FILE", &format!("{FOLDER}{file}")));
         let ended = desk.engine(&["run", "torch.ron", "--device", "cpu"]);
         assert_eq!(ended.code, 0, "{}", ended.errors);
         assert!(ended.errors.contains(said), "{}", ended.errors);
@@ -50,9 +53,13 @@ fn weights_of_other_tools_are_loaded_by_name() {
             }
         }
     }
+}
 
+#[test]
+fn weights_that_do_not_fit_are_refused() {
+    let desk = Desk::new();
     let refused = |from: &str, to: &str, said: &str| {
-        let graph = graph.replace("FILE", &format!("{folder}weights.safetensors"));
+        let graph = TORCH.replace("FILE", &format!("{FOLDER}weights.safetensors"));
         assert!(graph.contains(from));
         desk.write("torch.ron", graph.replace(from, to));
         check_failure(&desk.engine(&["run", "torch.ron", "--device", "cpu"]), 1, said);

@@ -116,20 +116,17 @@ fn a_bad_index_that_no_state_depends_on_leaves_it_alone() {
     }
 }
 
-/// The last of many indices is bad. At the same time, a matmul, a sum and a scatter write state, on as many streams as
-/// there are.
-#[test]
-fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
-    const N: usize = 50_000;
-    let registry = Engine::new().registry;
-    let mut builder = Builder::new(Graph::new("case"), &registry);
+const STATES: [(&str, &[usize]); 3] = [("table", &[1000, 16]), ("w", &[64, 16]), ("sums", &[16])];
+
+/// A matmul, a sum and a scatter that write state, with `n` checked indices.
+fn updates_of_all_kinds(registry: &Registry, n: usize) -> Graph {
+    let mut builder = Builder::new(Graph::new("case"), registry);
     let b = &mut builder;
-    let all = [("table", vec![1000, 16]), ("w", vec![64, 16]), ("sums", vec![16])];
     let [table, w, sums] =
-        all.each_ref().map(|(name, extents)| b.input(name, InputKind::Param, Type::new(DType::F32, extents)));
-    let index = data(b, "index", DType::I32, &[N]);
-    let updates = data(b, "updates", DType::F32, &[N, 16]);
-    let x = data(b, "x", DType::F32, &[64, N]);
+        STATES.map(|(name, extents)| b.input(name, InputKind::Param, Type::new(DType::F32, extents)));
+    let index = data(b, "index", DType::I32, &[n]);
+    let updates = data(b, "updates", DType::F32, &[n, 16]);
+    let x = data(b, "x", DType::F32, &[64, n]);
     let checked = b.check_index(index, 1000);
     let taken = b.gather(table, checked, 0, 0);
     let product = b.matmul(x, taken);
@@ -140,7 +137,16 @@ fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
     b.graph.state = [(table, next_table), (w, next_w), (sums, next_sums)]
         .map(|(input, next)| StateLink { input: input.node, next })
         .to_vec();
-    let graph = builder.graph.pruned();
+    builder.graph.pruned()
+}
+
+/// The last of many indices is bad. At the same time, a matmul, a sum and a scatter write state, on as many streams as
+/// there are.
+#[test]
+fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
+    const N: usize = 50_000;
+    let registry = Engine::new().registry;
+    let graph = updates_of_all_kinds(&registry, N);
     let initial = |name: &str, n: usize| -> Vec<u8> {
         tensor(&Type::new(DType::F32, &[n]), noise(n, name.len() as u32))
     };
@@ -167,13 +173,13 @@ fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
             bytes
         };
         errors.push(executable.run(0, 3).unwrap_err().to_string());
-        for (name, extents) in &all {
+        for (name, extents) in STATES {
             let is_same = read(name, extents) == initial(name, extents.iter().product());
             assert!(is_same, "{name} on {}", device.info().name);
         }
         device.write(&buffers["index"], 0, &indices(999.0)).unwrap();
         executable.run(0, 1).unwrap();
-        for (name, extents) in &all {
+        for (name, extents) in STATES {
             let is_same = read(name, extents) == initial(name, extents.iter().product());
             assert!(!is_same, "{name} on {} does not go on", device.info().name);
         }

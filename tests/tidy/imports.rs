@@ -226,7 +226,11 @@ impl Reader<'_> {
                 self.module.globs.push(path.clone());
             }
             // An export alone makes no module depend on another: those who import the name do.
-            let is_used = || tokens[..at].iter().chain(&tokens[end..]).any(|token| token.text == alias);
+            let is_used = || {
+                let outside = (0..at).chain(end..tokens.len());
+                let names = outside.filter(|&i| i == 0 || text(tokens, i - 1) != "mod");
+                names.into_iter().any(|i| text(tokens, i) == alias)
+            };
             if !is_export || is_used() {
                 self.module.paths.insert(path.clone());
             }
