@@ -1,11 +1,11 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! What depends on what, as ARCHITECTURE.md promises.
+//! The dependencies between crates that ARCHITECTURE.md promises.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Dependencies of the workspace's packages, development ones left out: package to names.
+/// Dependencies of the workspace's packages without development dependencies: package to names.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! `docs/ops.md` is generated, the plugin guide quotes a file: this holds both to the source. `UPDATE_EXPECT=1 cargo test`
-//! writes the former anew.
+//! `docs/ops.md` is generated, and the plugin guide quotes a file. This test compares both with their sources.
+//! `UPDATE_EXPECT=1 cargo test` writes `docs/ops.md` anew.
 
 use std::process::Command;
 

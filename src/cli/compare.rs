@@ -19,7 +19,8 @@ pub(super) struct Earlier {
 impl Earlier {
     /// The runs of a file, each printed by `engine bench --json`, one after the other.
     pub(super) fn read(file: &Path) -> Result<Earlier, Failure> {
-        let refused = |why: String| Failure::graph(format!("{} cannot be compared with: {why}", file.display()));
+        let refused =
+            |why: String| Failure::graph(format!("{} cannot be compared with: {why}", file.display()));
         let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
         let mut runs = vec![];
         for run in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
@@ -61,7 +62,9 @@ impl Earlier {
         }
         match slower.is_empty() {
             true => Ok(()),
-            false => Err(Failure::machine(format!("slower than before by more than 3 %: {}", slower.join(", ")))),
+            false => {
+                Err(Failure::machine(format!("slower than before by more than 3 %: {}", slower.join(", "))))
+            }
         }
     }
 }
@@ -113,7 +116,9 @@ mod tests {
         let earlier = Earlier::read(&file).unwrap();
         assert_eq!(earlier.n_runs(), 11);
         let now = |factor: f64| -> Vec<IndexMap<String, f64>> {
-            (0..11).map(|i| IndexMap::from([("train".to_string(), factor * (100.0 + f64::from(i)) * 1e-6)])).collect()
+            (0..11)
+                .map(|i| IndexMap::from([("train".to_string(), factor * (100.0 + f64::from(i)) * 1e-6)]))
+                .collect()
         };
         assert!(earlier.compare(&now(1.02)).is_ok());
         assert!(earlier.compare(&now(1.04)).is_err());

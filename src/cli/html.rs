@@ -1,4 +1,4 @@
-//! A report as one page of HTML that needs nothing else: curves, the fused graph, its kernels and its memory.
+//! A report as one self-contained HTML page: curves, the fused graph, its kernels and its memory.
 
 mod chart;
 mod picture;
@@ -33,7 +33,7 @@ pub(super) fn page(report: &Report, compiled: &[(Symbol, Compiled)]) -> String {
     )
 }
 
-/// Colours are named once for light and once for dark surroundings.
+/// Colours are defined once for light and once for dark themes.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--page:#fff;--ink:#222;--soft:#5d6470;--rule:#dcdfe4;--axis:#98a0ab;--line:#1f5fa8;\
 --bar:#8fb0c9;--peak:#b3372f;--map:#e4eefc;--row:#e3f4e1;--matmul:#fdeccf;--other:#f3e3f5}\n\
@@ -124,17 +124,17 @@ fn table(plan: &Plan) -> String {
     text + "</table></div>\n"
 }
 
-/// Bytes with three digits or so.
+/// Bytes with about three digits.
 fn bytes(bytes: u64) -> String {
     scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
 
-/// Operations with three digits or so.
+/// Operations with about three digits.
 fn operations(count: u64) -> String {
     scaled(count, 1000.0, &["", "k", "M", "G", "T"]).trim_end().to_string()
 }
 
-/// A whole number in the first unit, or three digits or so in a larger one, of `base` of the one before.
+/// A whole number in the first unit, or about three digits in a larger unit. Each unit is `base` times the one before.
 fn scaled(count: u64, base: f64, units: &[&str]) -> String {
     if (count as f64) < base {
         return format!("{count} {}", units[0]);

@@ -1,10 +1,10 @@
-//! `engine run` of a search: recall, files of results, and vectors that do not fit.
+//! `engine run` of a search: recall, files of results, and vectors of a wrong shape.
 
 use engine::runtime::data::{vecs, vectors};
 
 use super::*;
 
-/// Five vectors on a line; the truth for two queries.
+/// Five vectors on a line, and the ground truth for two queries.
 const SEARCH: &str = r#"(
   data: {"points": (source: "vectors", base: "base.fvecs", queries: "q.npy", truth: "truth.ivecs")},
   inputs: {
@@ -34,7 +34,7 @@ fn search_desk() -> Desk {
 }
 
 #[test]
-fn a_search_tells_its_recall_and_writes_what_it_found() {
+fn a_search_reports_recall_and_writes_its_results() {
     let desk = search_desk();
     let run = ["run", "search.ron", "--device", "cpu", "--report", "report.json"];
     let ended = desk.engine(&run);
@@ -49,7 +49,7 @@ fn a_search_tells_its_recall_and_writes_what_it_found() {
     let report: Value = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
     assert_eq!(report["stages"][0]["metrics"]["recall@1"], 1.0);
 
-    // Without a truth there is no recall, and one query at a time finds the same.
+    // Without ground truth there is no recall. A query by itself gives the results of the batch.
     let without = SEARCH
         .replace(", truth: \"truth.ivecs\"", "")
         .replace("search\": Search(", "search\": Search(batch: 1,");

@@ -6,7 +6,7 @@ use engine::devices::{self, Choice};
 use engine::runtime::data::source::LoadContext;
 use proptest::prelude::*;
 
-/// As many cases as `PROPTEST_CASES` says, else a few.
+/// `PROPTEST_CASES` random cases, or a few by default.
 fn few(cases: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(cases);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
@@ -34,7 +34,7 @@ const GRAPH: &str = r#"(
     stages: {STAGES},
 )"#;
 
-/// Reads and, if it is sound, runs a pipeline.
+/// Reads a pipeline, and runs it if it is valid.
 fn attempt(text: &str) {
     let mut engine = Engine::new();
     let Ok(pipeline) = engine.read("random.ron", text) else { return };
@@ -255,7 +255,7 @@ fn file() -> BoxedStrategy<String> {
     words(&["\"a.ckpt\"", "\"b.ckpt\"", "\"./a.ckpt\"", "\"no/folder/c.ckpt\"", "\"\"", "\"d.npz\"", "3"])
 }
 
-/// `Head(field: value, …)` with some of the fields, each as often as it says.
+/// `Head(field: value, …)` with some of the fields, each repeated as listed.
 fn group(
     head: &'static str,
     fields: Vec<(&'static str, f64, BoxedStrategy<String>)>,

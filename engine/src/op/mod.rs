@@ -1,10 +1,12 @@
-//! Ops as forms: one value says all there is to say about an op.
+//! Ops as forms: one value is the complete definition of an op.
 
 mod alias;
+mod attr;
 mod elementwise;
 mod extreme;
 mod form;
 pub mod gpu;
+mod issue;
 pub mod kernel;
 mod parts;
 mod range;
@@ -12,12 +14,11 @@ mod registry;
 pub mod rows;
 pub mod testing;
 
+pub use attr::{AttrKind, AttrRange, AttrSpec};
 pub use elementwise::{Binary, Unary};
 pub use extreme::extreme_fold;
-pub use form::{
-    AttrKind, AttrRange, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm,
-    Role, TypeIssue, TypeRule,
-};
+pub use form::{Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule};
+pub use issue::TypeIssue;
 pub use kernel::{GpuForm, HostKernel, KernelCall, KernelForm};
 pub use parts::checked;
 pub use range::Range;

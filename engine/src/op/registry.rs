@@ -1,4 +1,4 @@
-//! The registry: which ops there are.
+//! The registry: all known ops.
 
 use super::{OpForm, TypeIssue};
 use indexmap::IndexMap;
@@ -27,7 +27,7 @@ impl Registry {
     /// Adds a family.
     ///
     /// # Panics
-    /// If an op of that name is there already: two plugins that disagree are a bug of whoever puts them together.
+    /// If an op of that name exists. Two plugins with the same op name are a bug of the program that combines them.
     pub fn plugin(&mut self, plugin: &dyn Plugin) -> &mut Registry {
         for op in plugin.ops() {
             self.add(op);
@@ -43,22 +43,22 @@ impl Registry {
         }
     }
 
-    /// The same ops with one of them replaced by a form of its name.
+    /// The registry with one op replaced by a form of the same name.
     pub fn replaced(&self, op: OpForm) -> Registry {
         let mut ops = self.ops.clone();
         ops.insert(op.name.clone(), Arc::new(op));
         Registry { ops }
     }
 
-    /// The op of that name.
+    /// The op with that name.
     pub fn op(&self, name: &str) -> Option<Arc<OpForm>> {
         self.ops.get(name).cloned()
     }
 
-    /// The op of that name.
+    /// The op with that name.
     ///
     /// # Errors
-    /// If there is none, with the name that was probably meant.
+    /// If it is unknown, with the name that was probably meant.
     pub fn expect_op(&self, name: &str) -> Result<Arc<OpForm>, TypeIssue> {
         self.op(name).ok_or_else(|| {
             let issue = TypeIssue::new(format!("there is no op `{name}`"));
@@ -74,13 +74,13 @@ impl Registry {
         self.ops.values()
     }
 
-    /// A registry of those of the named ops that exist.
+    /// A registry of the named ops, as far as they exist.
     pub fn subset<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Registry {
         let named = names.into_iter().filter_map(|name| self.ops.get_key_value(name));
         Registry { ops: named.map(|(name, op)| (name.clone(), op.clone())).collect() }
     }
 
-    /// The known name nearest to `name`, if one is near.
+    /// The known name closest to `name`, if one is close.
     pub fn nearest(&self, name: &str) -> Option<&str> {
         let near = |known: &&String| strsim::jaro_winkler(known, name) > 0.8;
         let score = |known: &&String| (strsim::jaro_winkler(known, name) * 1e6) as u64;

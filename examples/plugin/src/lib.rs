@@ -1,5 +1,4 @@
-//! Ops of all levels: a function in RON, a scalar body, one that calls a function which the language of bodies lacks, and
-//! a kernel.
+//! Ops of all levels: a function in RON, a scalar body, a body with a foreign function, and a kernel.
 
 mod bessel;
 mod running_median;

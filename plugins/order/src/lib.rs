@@ -1,7 +1,7 @@
 //! Sorting and selecting along an axis, and search.
 //!
-//! One order rules them all: numbers as they compare, in either direction; -0 and 0 are equal; NaN comes after every
-//! number in both directions; equal elements keep their order.
+//! All ops share one order: numbers as they compare, in either direction. -0 and 0 are equal. NaN comes after every
+//! number in both directions. Equal elements keep their order.
 
 mod axis;
 mod nearest;

@@ -1,42 +1,42 @@
-//! How far the results of one device are from those of another.
+//! Differences between the results of two devices.
 
 use engine_core::ir::DType;
 use engine_runtime::tensor::HostTensor;
 
 use super::errors::{Near, is_equal, smallest_normal, units_between};
 
-/// What is known of a device beside the first one, over all results of an op or a kernel.
+/// The differences of a device from the first one, over all results of an op or a kernel.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Apart {
+pub(super) struct Difference {
     /// Elements compared.
     n: usize,
-    /// Those with other bits.
+    /// Elements with different bits.
     n_unlike: usize,
-    /// Those of them that are integers or truth values.
+    /// Integers and truth values among them.
     n_unlike_integers: usize,
-    /// Floats that overflow, or vanish below the normal numbers, on one of the devices alone; they have no distance.
+    /// Floats that overflow or underflow on one device only. They have no distance.
     n_lost: usize,
     /// The largest difference in units in the last place.
     units: f64,
     /// The largest difference relative to the largest magnitude of its result.
     relative: f64,
-    /// What is more than allowed: by how many times, and where.
+    /// The largest violation of the tolerance: its factor, and its place.
     pub(super) beyond: Option<(f64, String)>,
     /// Why the device does not run all of it.
     pub(super) unable: Option<String>,
 }
 
-/// How near results must be.
+/// The tolerance of results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Allowed {
-    /// The same bits.
+    /// Identical bits.
     Nothing,
-    /// So much of an element and of the largest one; integers are the same.
+    /// A share of an element and of the largest element. Integers must be equal.
     Share(f64),
 }
 
-impl Apart {
-    /// Compares a result; `place` says which it is.
+impl Difference {
+    /// Compares a result. `place` names it.
     pub(super) fn see(&mut self, found: &HostTensor, expected: &HostTensor, allowed: Allowed, place: &str) {
         let (dtype, size) = (expected.dtype(), expected.dtype().size());
         let (a, b) = (found.to_f64(), expected.to_f64());
@@ -56,7 +56,7 @@ impl Apart {
         }
     }
 
-    /// Something is more than allowed by so many times.
+    /// Records a violation of the tolerance by a factor.
     pub(super) fn exceed(&mut self, excess: f64, why: String) {
         if self.beyond.as_ref().is_none_or(|(most, _)| excess > *most) {
             self.beyond = Some((excess, why));
@@ -81,7 +81,7 @@ impl Apart {
         }
     }
 
-    /// As in `2 ULP (1e-7)`; `device` is its name.
+    /// Prints like `2 ULP (1e-7)`. `device` is its name.
     pub(super) fn text(&self, device: &str) -> String {
         let mut facts = vec![];
         if self.n > 0 || (self.unable.is_none() && self.beyond.is_none()) {
@@ -120,42 +120,46 @@ mod tests {
 
     use super::*;
 
-    fn apart<T: engine_runtime::tensor::Element>(found: &[T], expected: &[T], allowed: Allowed) -> Apart {
+    fn difference<T: engine_runtime::tensor::Element>(
+        found: &[T],
+        expected: &[T],
+        allowed: Allowed,
+    ) -> Difference {
         let tensor = |elements: &[T]| HostTensor::from_slice(&[elements.len()], elements).unwrap();
-        let mut apart = Apart::default();
-        apart.see(&tensor(found), &tensor(expected), allowed, "`y`");
-        apart
+        let mut difference = Difference::default();
+        difference.see(&tensor(found), &tensor(expected), allowed, "`y`");
+        difference
     }
 
     #[test]
     fn distances_are_said_as_they_are() {
         let share = Allowed::Share(1e-5);
         let near = [1.0f32, 2.0 + 2.0 * 2.0 * f32::EPSILON];
-        assert_eq!(apart(&near, &near, Allowed::Nothing).text("b"), "same bits");
-        assert_eq!(apart(&near, &[1.0, 2.0], share).text("b"), "2 ULP (2e-7)");
-        assert_eq!(apart(&[-0.0f32], &[0.0], share).text("b"), "0 ULP");
+        assert_eq!(difference(&near, &near, Allowed::Nothing).text("b"), "same bits");
+        assert_eq!(difference(&near, &[1.0, 2.0], share).text("b"), "2 ULP (2e-7)");
+        assert_eq!(difference(&[-0.0f32], &[0.0], share).text("b"), "0 ULP");
         assert_eq!(
-            apart(&[f32::INFINITY, 0.0], &[3e38, 1e-40], share).text("b"),
+            difference(&[f32::INFINITY, 0.0], &[3e38, 1e-40], share).text("b"),
             "0 ULP; 2 over- or underflow on one alone"
         );
         assert_eq!(
-            apart(&[1i32, 2], &[1, 3], share).text("b"),
+            difference(&[1i32, 2], &[1, 3], share).text("b"),
             "1 of 2 differ; BEYOND TOLERANCE: `y`[1] is 2 instead of 3"
         );
-        // What must be the same bits is beyond when it is near.
-        assert!(apart(&near, &[1.0, 2.0], share).beyond.is_none());
-        assert!(apart(&near, &[1.0, 2.0], Allowed::Nothing).beyond.is_some());
-        assert!(apart(&[f32::NAN], &[1.0], share).beyond.is_some());
+        // A result that must be bit-identical violates its tolerance even if it is near.
+        assert!(difference(&near, &[1.0, 2.0], share).beyond.is_none());
+        assert!(difference(&near, &[1.0, 2.0], Allowed::Nothing).beyond.is_some());
+        assert!(difference(&[f32::NAN], &[1.0], share).beyond.is_some());
     }
 
     #[test]
-    fn the_worst_is_kept() {
-        let mut apart = Apart::default();
+    fn the_largest_violation_is_recorded() {
+        let mut difference = Difference::default();
         let wrong = HostTensor::from_slice(&[3], &[1.0f32, 3.0, 2.0]).unwrap();
         let right = HostTensor::from_slice(&[3], &[1.5f32, 1.0, 2.0]).unwrap();
-        apart.see(&wrong, &right, Allowed::Share(1e-5), "`y`");
-        assert_eq!(apart.beyond.unwrap().1, "`y`[1] is 3.0 instead of 1.0");
-        let unable = Apart { unable: Some("no f64".to_string()), ..Apart::default() };
+        difference.see(&wrong, &right, Allowed::Share(1e-5), "`y`");
+        assert_eq!(difference.beyond.unwrap().1, "`y`[1] is 3.0 instead of 1.0");
+        let unable = Difference { unable: Some("no f64".to_string()), ..Difference::default() };
         assert_eq!(unable.text("gpu"), "not on gpu: no f64");
     }
 }
