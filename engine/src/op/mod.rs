@@ -4,6 +4,7 @@ mod alias;
 mod elementwise;
 mod extreme;
 mod form;
+mod forms;
 pub mod gpu;
 pub mod kernel;
 mod parts;
@@ -18,6 +19,7 @@ pub use form::{
     AttrKind, AttrRange, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm,
     Role, TypeIssue, TypeRule,
 };
+pub use forms::Form;
 pub use kernel::{GpuForm, HostKernel, KernelCall, KernelForm};
 pub use parts::checked;
 pub use range::Range;
