@@ -11,7 +11,7 @@ use engine::core::diag::{Diagnostics, Look, Sources};
 use engine::core::front;
 use engine::core::ir::*;
 use engine::core::op::Registry;
-use engine::core::pipeline::{Pipeline, StageKind, TrainStage};
+use engine::core::pipeline::{Pipeline, Stage, TrainStage};
 use engine::core::plan::{Place, Plan, Precision};
 use engine::core::stage::{self, Rows, SplitShape};
 use engine::runtime::cpu::CpuDevice;
@@ -671,11 +671,7 @@ fn load(file: &str) -> (Pipeline, Registry) {
 }
 
 fn train_stage(pipeline: &Pipeline) -> &TrainStage {
-    let train = pipeline.stages.iter().find_map(|stage| match &stage.kind {
-        StageKind::Train(train) => Some(&**train),
-        _ => None,
-    });
-    train.unwrap()
+    pipeline.stages.iter().find_map(Stage::get).unwrap()
 }
 
 fn training(file: &str, fuse: bool, device: &dyn Device) -> (Compiled, Pipeline) {

@@ -15,7 +15,7 @@ mod tests;
 mod types;
 mod typing;
 
-pub use stages::given_text;
+pub use stages::{Feeds, StageFields, StageForm, StageReader, given_text};
 
 use super::{Fields, Ron, RonKind, entries, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Sources, Span, Spanned};

@@ -137,22 +137,6 @@ fn neighbours(base: &[f32], queries: &[f32], dim: usize) -> Vec<i32> {
     queries.chunks_exact(dim).flat_map(nearest).collect()
 }
 
-/// The share of the true neighbours among those found, for the first `k` of both; rows are queries.
-///
-/// # Errors
-/// If one of them is no matrix of `i32`.
-pub fn recall(found: &HostTensor, truth: &HostTensor, k: usize) -> Result<f64, crate::tensor::TensorError> {
-    let width = |tensor: &HostTensor| tensor.shape().get(1).copied().unwrap_or(1).max(1);
-    let (found_rows, true_rows) = (found.as_slice::<i32>()?, truth.as_slice::<i32>()?);
-    let rows = found_rows.chunks_exact(width(found)).zip(true_rows.chunks_exact(width(truth)));
-    let n_rows = rows.len();
-    let hits = |(found, truth): (&[i32], &[i32])| {
-        let truth = &truth[..k.min(truth.len())];
-        found[..k.min(found.len())].iter().filter(|id| truth.contains(id)).count()
-    };
-    Ok(rows.map(hits).sum::<usize>() as f64 / (n_rows * k).max(1) as f64)
-}
-
 /// Writes a matrix in the format that the file's name asks for: `.npy`, or vectors with their lengths.
 ///
 /// # Errors
@@ -225,15 +209,12 @@ mod tests {
         );
         assert_eq!(set.splits["base"].field("base").unwrap().shape(), [N_BASE, DEFAULT_DIM]);
         let truth = set.splits["queries"].field("neighbours").unwrap();
-        assert_eq!(recall(truth, truth, 100).unwrap(), 1.0);
+        assert_eq!(truth.shape(), [N_QUERIES, N_NEIGHBOURS]);
     }
 
     #[test]
-    fn recall_counts_what_both_have_among_their_first() {
+    fn the_name_of_a_file_must_fit_the_elements() {
         let found = HostTensor::from_slice(&[2, 3], &[1i32, 2, 3, 4, 5, 6]).unwrap();
-        let truth = HostTensor::from_slice(&[2, 4], &[3i32, 2, 1, 0, 4, 9, 9, 6]).unwrap();
-        assert_eq!(recall(&found, &truth, 1).unwrap(), 0.5);
-        assert_eq!(recall(&found, &truth, 3).unwrap(), 4.0 / 6.0);
         let wrong = write(&found, Path::new("found.fvecs")).unwrap_err().to_string();
         assert!(wrong.contains("i32[2,3] goes to a .npy file"), "{wrong}");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine_core::ir::Symbol;
 use engine_core::pipeline::LastBatch;
 use engine_core::plan::Plan;
-use engine_core::stage::Rows;
+use engine_core::stage::{Rows, SplitShape};
 
 use super::compiling::KEPT;
 use super::error::SessionError;
@@ -52,6 +52,12 @@ impl Layout {
             return Err(rows_error(format!("the data has {n_rows} rows, which make {wanted}")));
         }
         Ok(layout)
+    }
+
+    /// The whole batches of an epoch.
+    pub(super) fn whole(shape: &SplitShape, batch: usize) -> Rows {
+        let batch = batch.clamp(1, shape.n_rows.max(1));
+        Rows::Batches { batch, per_epoch: (shape.n_rows / batch).max(1) }
     }
 
     /// Batches, the short one included.

@@ -57,6 +57,11 @@ impl CompilingPlanner {
         CompilingPlanner { pipeline, registry, options, kept: IndexMap::new() }
     }
 
+    /// The pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
     /// Lets every stage that computes the value at one of these paths keep it, gradients among them: they are
     /// outputs of its plans, called `kept.PATH`.
     pub fn keeping(self, paths: Vec<Symbol>) -> Self {
@@ -152,6 +157,10 @@ impl CompilingPlanner {
 }
 
 impl Planner for CompilingPlanner {
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     fn training(&self, stage: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError> {
         Ok(self.compile_training(stage, data, rows)?.into())
     }

@@ -6,28 +6,28 @@
 //!
 //! The calls block; an asynchronous program makes them on a thread of its own (`spawn_blocking`).
 
-mod train;
+pub mod stages;
 
-mod evaluate;
 mod inference;
 mod measure;
 
 mod background;
 mod batches;
-mod best;
 mod check;
 mod compiling;
 mod error;
 mod event;
 mod given;
+mod loading;
+mod memory;
 mod names;
 mod order;
 mod plan;
 mod report;
 mod resident;
+mod resume;
 mod rows;
 mod saving;
-mod search;
 mod state;
 mod trace;
 mod weights;
@@ -36,32 +36,32 @@ mod windows;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
-use engine_core::ir::{DType, InputKind, Symbol};
-use engine_core::pipeline::{DataDecl, Given, LoadName, LoadStage, Pipeline, SplitRef, Stage, StageKind};
-use engine_core::plan::{Place, Plan};
+use engine_core::ir::Symbol;
+use engine_core::pipeline::{Given, LoadName, Pipeline};
 use engine_core::stage::expect_declared;
 use indexmap::IndexMap;
 
 use crate::autotune::Tuning;
 use crate::checkpoint::{self, Checkpoint};
-use crate::data::source::{DataSet, LoadContext, Sources};
-use crate::device::{Device, Executable, largest_tensors};
+use crate::data::source::DataSet;
+use crate::device::Device;
 use crate::files::{Disk, Overwrite, RealDisk};
 use crate::tensor::HostTensor;
 use background::Background;
 use resident::Resident;
-use rows::DataInputs;
+use resume::{Resume, TUNING};
+use stages::{StageRun, Stopped, runnable};
 use state::State;
 
-pub use check::check_stages;
+pub use check::{Checking, check_stages};
 pub use compiling::{CompiledStage, CompilingPlanner, StageFault};
 pub use error::{Fault, PlanError, SessionError};
 pub use event::Event;
+pub use loading::{load_data, load_set};
 pub use measure::{Effort, StageMeasure};
 pub use names::{DataNames, data_names};
 pub use plan::{Planner, StagePlan, Sum};
@@ -120,47 +120,6 @@ struct Trained {
     /// The state that belongs to a checkpoint.
     names: Vec<Symbol>,
     extra: IndexMap<String, String>,
-}
-
-/// Loads the data sets of a pipeline, by their names in it.
-pub fn load_data(
-    pipeline: &Pipeline,
-    sources: &Sources,
-    context: &LoadContext,
-    tell: &mut Subscriber<'_>,
-) -> Result<IndexMap<Symbol, DataSet>, SessionError> {
-    let mut sets = IndexMap::new();
-    for decl in &pipeline.data {
-        let set = load_set(pipeline, decl, sources, context)?;
-        tell(&Event::DataLoaded { data: &decl.name, set: &set });
-        sets.insert(decl.name.clone(), set);
-    }
-    Ok(sets)
-}
-
-/// Loads one data set of a pipeline, in the types that its inputs declare where the source reads text.
-///
-/// # Errors
-/// If it cannot be had.
-pub fn load_set(
-    pipeline: &Pipeline,
-    decl: &DataDecl,
-    sources: &Sources,
-    context: &LoadContext,
-) -> Result<DataSet, SessionError> {
-    let (options, types) = (decl.options.clone(), declared_types(pipeline, &decl.name));
-    let context = LoadContext { options, types, ..context.clone() };
-    let set = sources.load(&decl.source, &context);
-    set.map_err(|source| SessionError::Data { data: decl.name.clone(), source: Box::new(source) })
-}
-
-/// The element types of the inputs that a data source feeds, by field.
-fn declared_types(pipeline: &Pipeline, data: &Symbol) -> Vec<(Symbol, DType)> {
-    let fed = pipeline.inputs.iter().filter_map(|input| {
-        let (_, field) = input.from.as_ref().filter(|(source, _)| source == data)?;
-        Some((field.clone(), pipeline.graph.ty(pipeline.graph.find(&input.name)?).dtype))
-    });
-    fed.collect()
 }
 
 impl Session {
@@ -269,16 +228,25 @@ impl Session {
         tell: &mut Subscriber<'_>,
     ) -> Result<(), SessionError> {
         let pipeline = Arc::clone(&self.pipeline);
-        let mut resume = resume.map(|path| Resume::read(path, &pipeline)).transpose()?;
+        let planner = Arc::clone(&self.planner);
+        let registry = planner.registry();
+        let mut resume = resume.map(|path| Resume::read(path, &pipeline, registry)).transpose()?;
         if let Some(resume) = &resume {
             self.adopt_tuning(&resume.checkpoint, tell);
         }
         let first = resume.as_ref().map_or(0, |resume| resume.stage_idx);
-        saving::check_files(&pipeline.stages[first..], self.overwrite)?;
+        saving::check_files(&pipeline.stages[first..], registry, self.overwrite)?;
         // Stages after a metric that is not finite still run: one of them may save what was trained.
         let mut not_finite = None;
         for stage in &pipeline.stages[first..] {
-            let done = self.run_stage(stage, resume.take(), &mut report.outputs, tell);
+            let run = StageRun {
+                session: self,
+                name: &stage.name,
+                tell,
+                resume: resume.take(),
+                outputs: &mut report.outputs,
+            };
+            let done = runnable(stage, registry).map_err(Stopped::from).and_then(|it| it.run(run));
             self.device.take_notes().iter().for_each(|note| tell(&Event::Note(note)));
             match done {
                 Ok(None) => {}
@@ -360,53 +328,6 @@ impl Session {
         }
     }
 
-    fn run_stage(
-        &mut self,
-        stage: &Stage,
-        resume: Option<Resume>,
-        outputs: &mut IndexMap<String, OutputReport>,
-        tell: &mut Subscriber<'_>,
-    ) -> Result<Option<StageReport>, Stopped> {
-        let done = match &stage.kind {
-            StageKind::Train(train) => self.train(&stage.name, train, resume, tell)?,
-            StageKind::Evaluate(evaluation) => self.evaluate_stage(&stage.name, evaluation, tell)?,
-            StageKind::Run(run) => self.running_stage(&stage.name, run, outputs, tell)?,
-            StageKind::Search(search) => self.search_stage(&stage.name, search, tell)?,
-            StageKind::Save { path } => self.save_stage(&stage.name, path.as_ref(), tell)?,
-            StageKind::Load(load) => self.load_stage(&stage.name, load, tell)?,
-            StageKind::Predict(_) => return Ok(None),
-        };
-        Ok(Some(done))
-    }
-
-    fn save_stage(
-        &mut self,
-        stage: &Symbol,
-        path: &Path,
-        tell: &mut Subscriber<'_>,
-    ) -> Result<StageReport, SessionError> {
-        let start = Instant::now();
-        self.save(path)?;
-        tell(&Event::CheckpointWritten { path });
-        Ok(short_report(stage, "save", start))
-    }
-
-    fn load_stage(
-        &mut self,
-        stage: &Symbol,
-        load: &LoadStage,
-        tell: &mut Subscriber<'_>,
-    ) -> Result<StageReport, SessionError> {
-        let (start, path) = (Instant::now(), Path::new(&load.path));
-        let remarks = match load.names.is_empty() {
-            true => self.load(path)?,
-            false => self.load_named(path, &load.names)?,
-        };
-        remarks.iter().for_each(|remark| tell(&Event::Note(remark)));
-        tell(&Event::CheckpointRead { path, step: 0 });
-        Ok(short_report(stage, "load", start))
-    }
-
     fn empty_report(&self) -> Report {
         Report {
             graph: self.pipeline.name.clone(),
@@ -433,69 +354,6 @@ impl Session {
         })
     }
 
-    /// Makes a plan ready to run, with its inputs bound: state by name, and data from where it is.
-    fn prepare(
-        &mut self,
-        stage: &Symbol,
-        plan: &Arc<Plan>,
-        data: DataInputs<'_>,
-    ) -> Result<Box<dyn Executable>, SessionError> {
-        // Before anything of that size is allocated.
-        self.check_memory(stage, &[], (plan, plan.arena_bytes))?;
-        self.state.ensure_all(plan).map_err(|error| error.of_plan(plan))?;
-        let executable = self.device.prepare(Arc::clone(plan), self.pipeline.seed);
-        let mut executable = executable.map_err(|error| error.of_plan(plan))?;
-        for (name, kind) in inputs(plan) {
-            let buffer = match kind {
-                InputKind::Step => continue,
-                InputKind::Param | InputKind::State => self.state.buffer(name),
-                InputKind::Data => match data {
-                    DataInputs::None => None,
-                    DataInputs::Ring(ring) => ring.get(name),
-                    DataInputs::Resident(_, order) if name == ORDER => order,
-                    DataInputs::Resident(split, _) => self.resident.buffer(split, name),
-                },
-            };
-            let Some(buffer) = buffer else {
-                engine_core::bug!("nothing is bound to `{name}` of `{}`", plan.name)
-            };
-            executable.bind(name, buffer)?;
-        }
-        Ok(executable)
-    }
-
-    /// What a stage takes of the device's memory, given what its plans take.
-    fn memory(&self, splits: &[&SplitRef], steps: usize) -> Result<MemoryReport, SessionError> {
-        let mut data = 0;
-        for split in splits {
-            if self.is_resident(split)? {
-                data += self.resident.bytes(split)?;
-            }
-        }
-        let params = self.pipeline.params.iter().filter(|param| param.kind == InputKind::Param);
-        let parameters = params.map(|param| param.ty.bytes()).sum();
-        Ok(MemoryReport { parameters, state: self.state.bytes().saturating_sub(parameters), data, steps })
-    }
-
-    /// What a stage takes of memory, given its largest plan and what all of them take; fails if that would not fit on the
-    /// device.
-    fn check_memory(
-        &self,
-        stage: &Symbol,
-        splits: &[&SplitRef],
-        (plan, plans): (&Plan, usize),
-    ) -> Result<MemoryReport, SessionError> {
-        let info = self.device.info();
-        let memory = self.memory(splits, plans)?;
-        let needed = memory.total() as u64;
-        // A device that does not know its memory says 0.
-        if info.memory_bytes == 0 || needed <= info.memory_bytes {
-            return Ok(memory);
-        }
-        let (stage, available, largest) = (stage.clone(), info.memory_bytes, largest_tensors(plan));
-        Err(SessionError::OutOfMemory { stage, needed, available, name: info.name, largest })
-    }
-
     /// Whether kept values are due after a step that was the `step`th, counted from 1.
     fn is_kept_after(&self, step: u64) -> bool {
         self.inspection.every.is_some_and(|every| step.is_multiple_of(every.max(1)))
@@ -517,66 +375,3 @@ impl Session {
 
 /// The input that holds the order in which training visits the rows.
 const ORDER: &str = "order";
-
-fn inputs(plan: &Plan) -> impl Iterator<Item = (&str, InputKind)> {
-    plan.buffers.iter().filter_map(|buffer| match buffer.place {
-        Place::Input(kind) => Some((&*buffer.name, kind)),
-        Place::Arena(_) => None,
-    })
-}
-
-fn short_report(stage: &Symbol, kind: &str, start: Instant) -> StageReport {
-    StageReport {
-        name: stage.to_string(),
-        kind: kind.to_string(),
-        seconds: start.elapsed().as_secs_f64(),
-        ..StageReport::default()
-    }
-}
-
-/// A stage that has not come to its end.
-struct Stopped {
-    error: Box<SessionError>,
-    /// What it has to show all the same.
-    report: Option<Box<StageReport>>,
-}
-
-impl From<SessionError> for Stopped {
-    fn from(error: SessionError) -> Self {
-        Stopped { error: Box::new(error), report: None }
-    }
-}
-
-/// A checkpoint to go on from.
-struct Resume {
-    path: PathBuf,
-    checkpoint: Checkpoint,
-    /// The stage that wrote it.
-    stage_idx: usize,
-}
-
-/// The entry of [`Checkpoint::extra`] that names the training stage.
-const STAGE: &str = "stage";
-/// The entry that holds what the device has found out by trying.
-const TUNING: &str = "tuning";
-
-impl Resume {
-    fn read(path: &Path, pipeline: &Pipeline) -> Result<Self, SessionError> {
-        let checkpoint = Checkpoint::read(path)?;
-        let cannot = |why: String| SessionError::CannotResume { path: path.to_path_buf(), why };
-        let Some(stage) = checkpoint.extra.get(STAGE) else {
-            return Err(cannot("it was not written by a training stage".to_string()));
-        };
-        let is_stage = |known: &Stage| *known.name == **stage && matches!(known.kind, StageKind::Train(_));
-        let Some(stage_idx) = pipeline.stages.iter().position(is_stage) else {
-            return Err(cannot(format!(
-                "it was written by stage `{stage}`, which is no training stage here"
-            )));
-        };
-        if checkpoint.seed != pipeline.seed {
-            let (was, is) = (checkpoint.seed, pipeline.seed);
-            return Err(cannot(format!("it was written with seed {was}, this run has seed {is}")));
-        }
-        Ok(Resume { path: path.to_path_buf(), checkpoint, stage_idx })
-    }
-}

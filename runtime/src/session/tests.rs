@@ -11,16 +11,17 @@ use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
-use engine_core::ir::{DType, Graph, Literal, Node, NodeOp, Output, Type};
+use engine_core::ir::{DType, Graph, InputKind, Literal, Node, NodeOp, Output, Type};
+use engine_core::op::Registry;
 use engine_core::pipeline::*;
-use engine_core::plan::{Buffer, Precision};
+use engine_core::plan::{Buffer, Place, Plan, Precision};
 use engine_core::stage::{Rows, SplitShape};
 
 use super::*;
-use crate::autotune::{Choice, Tuner};
+use crate::autotune::{Choice, Tuner, Tuning};
 use crate::data::shuffle::epoch_order;
 use crate::data::source::{Provenance, Split};
-use crate::device::{DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, KernelTime, RunError};
+use crate::device::{DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, KernelTime, RunError};
 use crate::tensor::HostTensor;
 
 /// Plans `w += 0.5·(mean of the batch − w)`, with a slot that counts rows; measures the loss `(mean − w)²`.
@@ -54,7 +55,7 @@ impl Choice for String {
 }
 
 struct FakeDevice(Arc<Fake>);
-struct FakePlanner(Arc<Fake>);
+struct FakePlanner(Arc<Fake>, Registry);
 type Memory = Mutex<Vec<u8>>;
 
 fn buffer(name: &str, kind: InputKind, dtype: DType, extents: &[usize]) -> Buffer {
@@ -96,6 +97,10 @@ impl FakePlanner {
 }
 
 impl Planner for FakePlanner {
+    fn registry(&self) -> &Registry {
+        &self.1
+    }
+
     fn training(&self, _: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError> {
         assert_eq!(data.fields, [("x".into(), Type::scalar(DType::F32))]);
         let buffers = vec![
@@ -338,7 +343,7 @@ fn evaluation() -> Evaluation {
     Evaluation { data: split("data", "test"), batch: 2, mode: Mode::Eval, metrics }
 }
 
-fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
+fn stages(kinds: Vec<(&str, Box<dyn StageKind>)>) -> Pipeline {
     let stages = kinds.into_iter().map(|(name, kind)| Stage { name: name.into(), kind, span: None });
     let x = Type { dtype: DType::F32, shape: vec![engine_core::ir::Dim::Named("B".into())] };
     let mut graph = Graph::new("tiny");
@@ -372,7 +377,7 @@ fn add_input(graph: &mut Graph, name: &str, kind: InputKind, ty: Type) {
 }
 
 fn training(stage: TrainStage) -> Pipeline {
-    stages(vec![("train", StageKind::Train(Box::new(stage)))])
+    stages(vec![("train", stage.into())])
 }
 
 /// Ten rows to learn from, five to judge by.
@@ -396,7 +401,7 @@ fn rows() -> IndexMap<Symbol, DataSet> {
 
 fn session(fake: &Arc<Fake>, pipeline: Pipeline) -> Session {
     let device = Arc::new(FakeDevice(Arc::clone(fake)));
-    let planner = Arc::new(FakePlanner(Arc::clone(fake)));
+    let planner = Arc::new(FakePlanner(Arc::clone(fake), Registry::new()));
     Session::new(Arc::new(pipeline), planner, device, rows()).unwrap()
 }
 
@@ -655,7 +660,7 @@ fn a_checkpoint_that_does_not_fit_says_why() {
         why(Pipeline { seed: 8, ..training(train_stage()) }),
         "it was written with seed 7, this run has seed 8"
     );
-    let other = stages(vec![("learn", StageKind::Train(Box::new(train_stage())))]);
+    let other = stages(vec![("learn", train_stage().into())]);
     assert_eq!(why(other), "it was written by stage `train`, which is no training stage here");
     let mut more = training(train_stage());
     more.params.push(ParamDecl { name: "b".into(), ..more.params[0].clone() });
@@ -669,9 +674,9 @@ fn stages_share_their_state_and_files() {
     let path = dir.path().join("w.ckpt").to_str().unwrap().to_string();
     let (report, state) = run(
         stages(vec![
-            ("train", StageKind::Train(Box::new(train_stage()))),
-            ("test", StageKind::Evaluate(evaluation())),
-            ("save", StageKind::Save { path: path.clone() }),
+            ("train", train_stage().into()),
+            ("test", evaluation().into()),
+            ("save", SaveStage { path: path.clone() }.into()),
         ]),
         None,
     );
@@ -679,10 +684,8 @@ fn stages_share_their_state_and_files() {
     assert_eq!(kinds, ["train", "evaluate", "save"]);
     assert_eq!(report.stages[0].metrics, report.stages[1].metrics);
 
-    let loaded = stages(vec![
-        ("load", StageKind::Load(LoadStage { path, names: vec![] })),
-        ("test", StageKind::Evaluate(evaluation())),
-    ]);
+    let loaded =
+        stages(vec![("load", LoadStage { path, names: vec![] }.into()), ("test", evaluation().into())]);
     let (again, loaded) = run(loaded, None);
     assert_eq!(again.stages[1].metrics, report.stages[1].metrics);
     assert_eq!(scalar(&loaded, "w"), scalar(&state, "w"));
@@ -771,7 +774,7 @@ fn a_run_stage_takes_its_inputs_from_the_data() {
         dims: vec![("B".into(), 3)],
         inputs: vec![],
     };
-    let (report, _) = run(stages(vec![("once", StageKind::Run(run_stage))]), None);
+    let (report, _) = run(stages(vec![("once", run_stage.into())]), None);
     assert_eq!(
         report.outputs["y"],
         OutputReport { ty: "f32[3]".to_string(), values: Values::Floats(vec![0.0, 0.25, 1.0]) }

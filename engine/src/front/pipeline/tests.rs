@@ -7,7 +7,7 @@ use super::*;
 use crate::diag::Look;
 use crate::ir::{Attr, DType, Dim, E, Literal};
 use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
-use crate::pipeline::StageKind;
+use crate::pipeline::{Schedule, TrainStage};
 use crate::work::counted::{assert_linear, work_of};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -232,9 +232,9 @@ fn mnist_as_a_pipeline() {
         ParamDecl { name: "b1", kind: Param, ty: Type { dtype: F32, shape: [Fixed(256)] }, init: Zeros
         ParamDecl { name: "w2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(256), Fixed(10)] }, init: Uniform { low: -0.1, high: 0.1 }
         ParamDecl { name: "b2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(10)] }, init: Zeros
-        Stage { name: "train", kind: Train(TrainStage { data: SplitRef { data: "digits", split: "train" }, batch: 128, accumulate: 1, epochs: 5, max_steps: None, loss: "loss", mode: Train, metrics: [("accuracy", "accuracy")], optimizer: Some(OptimizerDecl { op: "adam", attrs: Attrs({"beta1": Lit(Float(0.8)), "weight_decay": Lit(Float(0.0))}), lr: Cosine { start: 0.001, end: 1e-5, warmup: 10 }, decay_bias: true }), state: [], clip_norm: Some(1.0), last_batch: Drop, evaluate: Some(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, metrics: [("accuracy", "accuracy")] }), monitor: Some(Monitor { metric: "accuracy", goal: Max }), early_stop: Some(EarlyStop { patience: 3, min_delta: 0.0, restore_best: false }), checkpoint: Some(CheckpointDecl { path: "mnist.safetensors", every: 1, best: Some("best.safetensors") }) })
-        Stage { name: "test", kind: Evaluate(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, metrics: [("accuracy", "accuracy")] })
-        Stage { name: "save", kind: Save { path: "mnist.safetensors" }
+        Stage { name: "train", kind: TrainStage { data: SplitRef { data: "digits", split: "train" }, batch: 128, accumulate: 1, epochs: 5, max_steps: None, loss: "loss", mode: Train, metrics: [("accuracy", "accuracy")], optimizer: Some(OptimizerDecl { op: "adam", attrs: Attrs({"beta1": Lit(Float(0.8)), "weight_decay": Lit(Float(0.0))}), lr: Cosine { start: 0.001, end: 1e-5, warmup: 10.0 }, decay_bias: true }), state: [], clip_norm: Some(1.0), last_batch: Drop, evaluate: Some(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, metrics: [("accuracy", "accuracy")] }), monitor: Some(Monitor { metric: "accuracy", goal: Max }), early_stop: Some(EarlyStop { patience: 3, min_delta: 0.0, restore_best: false }), checkpoint: Some(CheckpointDecl { path: "mnist.safetensors", every: 1, best: Some("best.safetensors") }) }
+        Stage { name: "test", kind: Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, metrics: [("accuracy", "accuracy")] }
+        Stage { name: "save", kind: SaveStage { path: "mnist.safetensors" }
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }
 
@@ -485,9 +485,9 @@ fn the_command_line_replaces_fields() {
     let (pipeline, diags, sources) = read(MNIST, &overrides);
     assert_eq!(diags.render(&sources, Look::Plain), "");
     let pipeline = pipeline.unwrap();
-    let StageKind::Train(train) = &pipeline.stages[0].kind else { panic!() };
+    let train = pipeline.stages[0].get::<TrainStage>().unwrap();
     assert_eq!((pipeline.seed, train.epochs, train.max_steps), (7, 1, Some(20)));
-    assert_eq!(train.optimizer.as_ref().unwrap().lr, crate::pipeline::Schedule::Constant(0.01));
+    assert_eq!(train.optimizer.as_ref().unwrap().lr, Schedule::constant(0.01));
     assert_eq!(pipeline.data[0].source, "synthetic");
     assert!(pipeline.graph.to_string().contains("sigmoid"));
 }

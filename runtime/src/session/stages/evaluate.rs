@@ -1,58 +1,92 @@
 //! Evaluation: means of metrics over all rows of a split.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use engine_core::compile::Compiled;
 use engine_core::ir::Symbol;
 use engine_core::pipeline::{Evaluation, LastBatch};
-use engine_core::stage::SplitShape;
+use engine_core::stage::{self, SplitShape};
 use indexmap::IndexMap;
 
-use super::batches::{Batches, Layout};
-use super::error::SessionError;
-use super::event::{Event, tell_kept};
-use super::report::StageReport;
-use super::trace::traced_step;
-use super::{Session, Subscriber};
+use super::{Compiling, Runnable, StageRun, Steps, Stopped};
+use crate::session::batches::{Batches, Layout};
+use crate::session::check::Checking;
+use crate::session::error::SessionError;
+use crate::session::event::{Event, tell_kept};
+use crate::session::measure::BatchSteps;
+use crate::session::report::StageReport;
+use crate::session::trace::traced_step;
+use crate::session::{Session, Subscriber};
 
-/// Steps between looks at the flag that interrupts.
+/// Steps between two checks of the flag that interrupts.
 const SLICE: usize = 32;
 
-impl Session {
-    pub(super) fn evaluate_stage(
-        &mut self,
-        stage: &Symbol,
-        evaluation: &Evaluation,
-        tell: &mut Subscriber<'_>,
-    ) -> Result<StageReport, SessionError> {
+impl Runnable for Evaluation {
+    fn run(&self, run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
+        let StageRun { session, name, tell, .. } = run;
         let start = Instant::now();
-        let mut batches = self.prepare_evaluation(stage, stage, evaluation)?;
-        let memory = self.check_memory(stage, &[&evaluation.data], (&batches.plan, batches.bytes()))?;
+        let mut batches = session.prepare_evaluation(name, name, self)?;
+        let memory = session.check_memory(name, &[&self.data], (&batches.plan, batches.bytes()))?;
         let n_steps = batches.layout.steps() as u64;
-        tell(&Event::StageStarted { stage, kind: "evaluate", n_steps });
-        self.tell_of_windows(&evaluation.data, &batches, tell);
+        tell(&Event::StageStarted { stage: name, kind: "evaluate", n_steps });
+        session.tell_of_windows(&self.data, &batches, tell);
         let steps_start = Instant::now();
-        let metrics = self.evaluate(stage, (&mut batches, Some(evaluation)), tell)?;
+        let metrics = session.evaluate(name, (&mut batches, Some(self)), tell)?;
         let step_us = steps_start.elapsed().as_secs_f64() * 1e6 / n_steps as f64;
-        if let Some(set) = self.resident.set(&evaluation.data.data) {
-            tell(&Event::Evaluated { stage, metrics: &metrics, set });
+        if let Some(set) = session.resident.set(&self.data.data) {
+            tell(&Event::Evaluated { stage: name, metrics: &metrics, set });
         }
-        Ok(StageReport {
-            name: stage.to_string(),
+        let report = StageReport {
+            name: name.to_string(),
             kind: "evaluate".to_string(),
             seconds: start.elapsed().as_secs_f64(),
             steps: n_steps,
             step_us,
-            epochs: vec![],
-            end: None,
             metrics,
             kernels_per_step: batches.kernels_per_step,
             ..StageReport::default()
-        }
-        .with_memory(memory))
+        };
+        Ok(Some(report.with_memory(memory)))
     }
 
-    /// Plans an evaluation; `scope` keeps its sums apart from those of others.
-    pub(super) fn prepare_evaluation(
+    fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
+        check(self, checking.name, checking)?;
+        Ok(vec![])
+    }
+
+    fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
+        let shape = (compiling.shape)(&self.data)?;
+        let (name, rows) = (compiling.name, Layout::whole(&shape, self.batch));
+        let compiled = compiling.planner.compile_evaluation(name, self, &shape, rows);
+        compiled.map(|stage| Some(stage.compiled)).map_err(|fault| SessionError::plan(name, fault))
+    }
+
+    fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
+        let batches = session.prepare_evaluation(name, name, self)?;
+        Ok(Some(Box::new(BatchSteps { batches, _order: None })))
+    }
+}
+
+/// Makes the graphs of an evaluation for the available data; `scope` separates its sums from those of others.
+pub(super) fn check(
+    evaluation: &Evaluation,
+    scope: &str,
+    checking: &Checking<'_>,
+) -> Result<(), SessionError> {
+    let Some(shape) = checking.shape(&evaluation.data)? else { return Ok(()) };
+    let layout = Layout::new(checking.name, shape.n_rows, (evaluation.batch, 1), LastBatch::Short)?;
+    let (whole, last) = layout.ways();
+    for rows in [whole, last].into_iter().flatten() {
+        let (pipeline, registry) = (checking.pipeline, checking.registry);
+        checking.planned(stage::evaluation(pipeline, scope, evaluation, &shape, rows, registry))?;
+    }
+    Ok(())
+}
+
+impl Session {
+    /// Plans an evaluation; `scope` separates its sums from those of others.
+    pub(in crate::session) fn prepare_evaluation(
         &mut self,
         stage: &Symbol,
         scope: &str,
@@ -61,7 +95,7 @@ impl Session {
         self.prefetch(&evaluation.data)?;
         let shape = self.resident.shape(&evaluation.data)?;
         let layout = Layout::new(stage, shape.n_rows, (evaluation.batch, 1), LastBatch::Short)?;
-        let planner = std::sync::Arc::clone(&self.planner);
+        let planner = Arc::clone(&self.planner);
         self.resident.wait(&evaluation.data)?;
         let windows = self.windows(&evaluation.data, layout, false, layout.steps() as u64)?;
         let plan = |shape: &SplitShape, rows| {
@@ -71,9 +105,8 @@ impl Session {
         self.batches(stage, (&evaluation.data, &shape), (layout, windows), &plan, None)
     }
 
-    /// Runs a planned evaluation over all of its rows. One that is a stage of its own, and says which, may be interrupted
-    /// and looked at.
-    pub(super) fn evaluate(
+    /// Runs a planned evaluation over all of its rows. An evaluation that is its own stage may be interrupted and traced.
+    pub(in crate::session) fn evaluate(
         &self,
         stage: &Symbol,
         (batches, own): (&mut Batches, Option<&Evaluation>),
