@@ -3,6 +3,7 @@
 mod evaluate;
 mod feeds;
 mod fields;
+mod form;
 mod given;
 mod gradients;
 mod load;
@@ -16,26 +17,17 @@ mod train;
 
 pub use feeds::Feeds;
 pub use fields::StageFields;
+pub use form::StageForm;
 pub use given::given_text;
 pub use reader::StageReader;
 
-use super::Scope;
+use super::scope::Scope;
 use crate::diag::{Code, Diagnostics};
 use crate::front::fields::suggestion;
 use crate::front::{Ron, entries};
 use crate::op::{Form, Registry};
-use crate::pipeline::{Pipeline, Stage, StageKind};
+use crate::pipeline::{Pipeline, Stage};
 use std::collections::HashSet;
-
-/// How stages of one kind are read.
-pub struct StageForm {
-    /// The first word of such a stage: `Train`.
-    pub keyword: &'static str,
-    /// One sentence for listings.
-    pub summary: &'static str,
-    /// Reads a stage, the keyword included.
-    pub read: fn(&mut StageReader<'_>, &Ron) -> Option<Box<dyn StageKind>>,
-}
 
 impl Form for StageForm {
     const SET: &'static str = "stage kind";

@@ -5,7 +5,7 @@ mod expressions;
 
 use super::*;
 use crate::diag::Look;
-use crate::ir::{Attr, DType, Dim, E, Literal};
+use crate::ir::{Attr, DType, Dim, E, Literal, Type};
 use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
 use crate::pipeline::{Schedule, TrainStage};
 use crate::work::counted::{assert_linear, work_of};

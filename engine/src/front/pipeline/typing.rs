@@ -4,7 +4,9 @@
 //! where they are integers. A number that stands alone is `f32` if it has a fraction, else `i32`.
 
 use super::literals::{default_dtype, fit, fold_binary, fold_unary, is_sound};
+use super::names::{Meaning, Names};
 use super::nodes::split_port;
+use super::op_names::{op_name, unary_op_name};
 use super::settings;
 use super::types::{Dims, check_size};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
@@ -14,23 +16,8 @@ use crate::ir::{
     broadcast_shapes,
 };
 use crate::op::{OpForm, Registry, TypeIssue, TypeRule};
-use indexmap::IndexMap;
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// What a name stands for.
-#[derive(Clone, Debug)]
-pub(super) enum Meaning {
-    /// A tensor; of a node with several results, the first.
-    Value(Value),
-    /// A setting of the function around.
-    Setting(Attr),
-    /// Something faulty, which has been reported.
-    Faulty,
-}
-
-/// Names in scope, in order of definition.
-pub(super) type Names = IndexMap<Symbol, Meaning>;
 
 /// Makes nodes of expressions. Methods report what does not fit and yield `None`.
 pub(super) struct Typing<'t, 'r> {
@@ -468,34 +455,5 @@ fn code_of(form: &OpForm, types: &[Type]) -> Code {
         Code::E0102
     } else {
         Code::E0104
-    }
-}
-
-/// The op behind an operator.
-pub(super) fn op_name(op: BinaryOp) -> &'static str {
-    match op {
-        BinaryOp::Add => "add",
-        BinaryOp::Sub => "sub",
-        BinaryOp::Mul => "mul",
-        BinaryOp::Div => "div",
-        BinaryOp::Rem => "rem",
-        BinaryOp::MatMul => "matmul",
-        BinaryOp::Pow => "pow",
-        BinaryOp::Lt => "lt",
-        BinaryOp::Le => "le",
-        BinaryOp::Gt => "gt",
-        BinaryOp::Ge => "ge",
-        BinaryOp::Eq => "eq",
-        BinaryOp::Ne => "ne",
-        BinaryOp::And => "and",
-        BinaryOp::Or => "or",
-    }
-}
-
-/// The op behind an operator before its operand.
-pub(super) fn unary_op_name(op: UnaryOp) -> &'static str {
-    match op {
-        UnaryOp::Neg => "neg",
-        UnaryOp::Not => "not",
     }
 }

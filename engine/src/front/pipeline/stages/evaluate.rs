@@ -1,7 +1,8 @@
 //! `Evaluate` stages.
 
 use super::feeds::Feeds;
-use super::{StageForm, StageReader};
+use super::form::StageForm;
+use super::reader::StageReader;
 use crate::front::Ron;
 use crate::pipeline::{Evaluation, Mode};
 

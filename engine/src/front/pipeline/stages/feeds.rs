@@ -1,9 +1,9 @@
 //! Inputs that a stage needs.
 
-use super::StageReader;
+use super::reader::{StageReader, reached};
 use crate::diag::{Code, Span};
-use crate::ir::{Dim, InputKind, NodeId, Symbol, Value};
-use crate::pipeline::{Pipeline, SplitRef};
+use crate::ir::{Dim, InputKind, NodeId, Symbol};
+use crate::pipeline::SplitRef;
 
 /// Rows and extents that a stage provides for the inputs of the graph.
 pub struct Feeds<'f> {
@@ -87,16 +87,4 @@ impl StageReader<'_> {
             }
         }
     }
-}
-
-/// By node: whether one of these values depends on it.
-pub(super) fn reached(pipeline: &Pipeline, roots: Vec<Value>) -> Vec<bool> {
-    let mut live = vec![false; pipeline.graph.nodes.len()];
-    let mut open = roots;
-    while let Some(value) = open.pop() {
-        if !std::mem::replace(&mut live[value.node], true) {
-            open.extend(&pipeline.graph.nodes[value.node].inputs);
-        }
-    }
-    live
 }

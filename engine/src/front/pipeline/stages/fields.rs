@@ -1,7 +1,7 @@
 //! The fields of a stage, each read by a method of the reader.
 
 use super::reader::StageReader;
-use crate::diag::Span;
+use crate::diag::{Span, Spanned};
 use crate::front::{Fields, Ron};
 
 /// The fields of a group, to be read one by one. [`StageFields::finish`] must come last.
@@ -13,11 +13,24 @@ pub struct StageFields<'f, 'a> {
     pub reader: &'f mut StageReader<'a>,
 }
 
-impl<'f, 'a> StageFields<'f, 'a> {
-    pub(super) fn new(fields: Fields<'f>, reader: &'f mut StageReader<'a>) -> Self {
-        StageFields { fields, reader }
+impl<'a> StageReader<'a> {
+    /// The fields of a group: `Train(epochs: 5)`. `what` is the group in messages, with its article.
+    pub fn fields<'r>(&'r mut self, value: &'r Ron, what: &'r str) -> Option<StageFields<'r, 'a>> {
+        Some(StageFields { fields: Fields::of(value, what, self.diags)?, reader: self })
     }
 
+    /// The arguments of a choice: `Save("model.ckpt")`. `order` names arguments that stand without names.
+    pub fn choice<'r>(
+        &'r mut self,
+        value: &'r Ron,
+        what: &'r str,
+        order: &[&'static str],
+    ) -> Option<StageFields<'r, 'a>> {
+        Some(StageFields { fields: Fields::of_choice(value, what, order, self.diags)?, reader: self })
+    }
+}
+
+impl<'f, 'a> StageFields<'f, 'a> {
     /// The value of a field that must be there.
     pub fn required<T>(
         &mut self,
@@ -56,7 +69,7 @@ impl<'f, 'a> StageFields<'f, 'a> {
     }
 
     /// The fields that have not been read.
-    pub(super) fn rest(&mut self) -> Vec<(crate::diag::Spanned<&'f str>, &'f Ron)> {
+    pub(super) fn rest(&mut self) -> Vec<(Spanned<&'f str>, &'f Ron)> {
         self.fields.rest()
     }
 

@@ -1,7 +1,6 @@
 //! Gradients among the outputs of a `Run` stage.
 
-use super::StageReader;
-use super::reader::Named;
+use super::reader::{Named, StageReader};
 use crate::diag::{Code, Diagnostics, Spanned};
 use crate::front::{Ron, RonKind, Text};
 

@@ -1,6 +1,7 @@
 //! `Load` stages.
 
-use super::{StageForm, StageReader};
+use super::form::StageForm;
+use super::reader::StageReader;
 use crate::diag::Spanned;
 use crate::front::{Ron, entries};
 use crate::pipeline::{LoadName, LoadStage};

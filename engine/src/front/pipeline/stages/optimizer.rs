@@ -1,9 +1,8 @@
 //! Optimizers and schedules of learning rates.
 
-use super::super::typing::Names;
+use super::super::names::Names;
 use super::super::{nodes, settings};
-use super::StageReader;
-use super::reader::MANY;
+use super::reader::{MANY, StageReader};
 use crate::diag::Code;
 use crate::front::Ron;
 use crate::front::fields::suggestion;

@@ -1,9 +1,9 @@
 //! `Predict` stages.
 
-use super::super::read_path;
+use super::super::declarations::read_path;
 use super::feeds::Feeds;
-use super::reader::Named;
-use super::{StageForm, StageReader};
+use super::form::StageForm;
+use super::reader::{Named, StageReader};
 use crate::diag::Code;
 use crate::front::fields::suggestion;
 use crate::front::{Ron, entries};

@@ -1,12 +1,11 @@
 //! What a stage may name: splits, nodes, parameters, files, numbers.
 
-use super::super::typing::Meaning;
-use super::super::{Scope, read_path};
-use super::feeds::reached;
-use super::fields::StageFields;
+use super::super::declarations::read_path;
+use super::super::names::Meaning;
+use super::super::scope::Scope;
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
 use crate::front::fields::suggestion;
-use crate::front::{Fields, Ron, RonKind, entries};
+use crate::front::{Ron, RonKind, entries};
 use crate::ir::{Symbol, Value};
 use crate::op::Registry;
 use crate::pipeline::{Mode, Pipeline, SplitRef, Stage};
@@ -18,7 +17,7 @@ pub(super) const MANY: usize = 1 << 40;
 
 /// Reads the parts of stages. A method reports a value that does not fit and returns none.
 ///
-/// Methods with an argument `what` fit [`StageFields`], which passes the field's name in backticks.
+/// Methods with an argument `what` fit [`StageFields`](super::StageFields), which passes the field's name in backticks.
 pub struct StageReader<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) scope: &'a Scope,
@@ -33,22 +32,7 @@ pub struct StageReader<'a> {
 /// A name in a report and the node behind it.
 pub(super) type Named = (Symbol, Symbol);
 
-impl<'a> StageReader<'a> {
-    /// The fields of a group: `Train(epochs: 5)`. `what` is the group in messages, with its article.
-    pub fn fields<'r>(&'r mut self, value: &'r Ron, what: &'r str) -> Option<StageFields<'r, 'a>> {
-        Some(StageFields::new(Fields::of(value, what, self.diags)?, self))
-    }
-
-    /// The arguments of a choice: `Save("model.ckpt")`. `order` names arguments that stand without names.
-    pub fn choice<'r>(
-        &'r mut self,
-        value: &'r Ron,
-        what: &'r str,
-        order: &[&'static str],
-    ) -> Option<StageFields<'r, 'a>> {
-        Some(StageFields::new(Fields::of_choice(value, what, order, self.diags)?, self))
-    }
-
+impl StageReader<'_> {
     /// The pipeline, whose stages are not read yet.
     pub fn pipeline(&self) -> &Pipeline {
         self.pipeline
@@ -332,4 +316,16 @@ impl<'a> StageReader<'a> {
             }
         }
     }
+}
+
+/// By node: whether one of these values depends on it.
+pub(super) fn reached(pipeline: &Pipeline, roots: Vec<Value>) -> Vec<bool> {
+    let mut live = vec![false; pipeline.graph.nodes.len()];
+    let mut open = roots;
+    while let Some(value) = open.pop() {
+        if !std::mem::replace(&mut live[value.node], true) {
+            open.extend(&pipeline.graph.nodes[value.node].inputs);
+        }
+    }
+    live
 }

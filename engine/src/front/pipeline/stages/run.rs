@@ -1,9 +1,9 @@
 //! `Run` stages.
 
 use super::feeds::Feeds;
+use super::form::StageForm;
 use super::given::read_given;
-use super::reader::MANY;
-use super::{StageForm, StageReader};
+use super::reader::{MANY, StageReader};
 use crate::diag::Code;
 use crate::front::fields::suggestion;
 use crate::front::{Ron, entries};

@@ -1,6 +1,7 @@
 //! `Save` stages.
 
-use super::{StageForm, StageReader};
+use super::form::StageForm;
+use super::reader::StageReader;
 use crate::pipeline::SaveStage;
 
 pub(super) const SAVE: StageForm = StageForm {

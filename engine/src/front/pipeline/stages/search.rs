@@ -1,7 +1,8 @@
 //! `Search` stages.
 
 use super::feeds::Feeds;
-use super::{StageForm, StageReader};
+use super::form::StageForm;
+use super::reader::StageReader;
 use crate::diag::Code;
 use crate::front::Ron;
 use crate::ir::{DType, Symbol};

@@ -1,8 +1,9 @@
 //! Training stages.
 
 use super::feeds::Feeds;
-use super::reader::Named;
-use super::{StageFields, StageForm, StageReader};
+use super::fields::StageFields;
+use super::form::StageForm;
+use super::reader::{Named, StageReader};
 use crate::diag::{Code, Span};
 use crate::front::fields::suggestion;
 use crate::front::{Ron, RonKind};
