@@ -57,7 +57,7 @@ use resume::{Resume, TUNING};
 use stages::{StageRun, Stopped, runnable};
 use state::State;
 
-pub use check::{Checking, check_stages};
+pub use check::check_stages;
 pub use compiling::{CompiledStage, CompilingPlanner, StageFault};
 pub use error::{Fault, PlanError, SessionError};
 pub use event::Event;

@@ -9,12 +9,11 @@ use engine_core::pipeline::{Evaluation, LastBatch};
 use engine_core::stage::{self, SplitShape};
 use indexmap::IndexMap;
 
-use super::{Compiling, Runnable, StageRun, Steps, Stopped};
+use super::batch_steps::BatchSteps;
+use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
 use crate::session::batches::{Batches, Layout};
-use crate::session::check::Checking;
 use crate::session::error::SessionError;
 use crate::session::event::{Event, tell_kept};
-use crate::session::measure::BatchSteps;
 use crate::session::report::StageReport;
 use crate::session::trace::traced_step;
 use crate::session::{Session, Subscriber};

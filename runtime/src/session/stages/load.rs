@@ -6,9 +6,8 @@ use std::time::Instant;
 use engine_core::ir::Symbol;
 use engine_core::pipeline::{LoadStage, ParamDecl};
 
-use super::{Runnable, StageRun, Stopped, runnable};
+use super::runnable::{Checking, Runnable, StageRun, Stopped};
 use crate::checkpoint::TensorType;
-use crate::session::check::Checking;
 use crate::session::error::SessionError;
 use crate::session::event::Event;
 use crate::session::report::StageReport;
@@ -30,11 +29,8 @@ impl Runnable for LoadStage {
     /// Whether the file has the tensors that the stage names. An earlier stage may write the file.
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
         let path = Path::new(&self.path);
-        for stage in checking.before {
-            let written = runnable(stage, checking.registry)?.files();
-            if written.iter().any(|(written, _)| written.file_name() == path.file_name()) {
-                return Ok(vec![]);
-            }
+        if checking.written.iter().any(|written| written.file_name() == path.file_name()) {
+            return Ok(vec![]);
         }
         let params = &checking.pipeline.params;
         let tensors = weights::read(path)?;

@@ -6,8 +6,7 @@ use engine_core::pipeline::PredictStage;
 use engine_core::stage;
 use indexmap::IndexMap;
 
-use super::{Compiling, Runnable, StageRun, Stopped};
-use crate::session::check::Checking;
+use super::runnable::{Checking, Compiling, Runnable, StageRun, Stopped};
 use crate::session::compiling::StageFault;
 use crate::session::error::SessionError;
 use crate::session::report::StageReport;

@@ -10,11 +10,10 @@ use engine_core::stage;
 use indexmap::IndexMap;
 use std::sync::Arc;
 
-use super::{Compiling, Runnable, StageRun, Steps, Stopped};
+use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
 use crate::data::source::DataSet;
 use crate::device::{KernelTime, RunError};
 use crate::session::Session;
-use crate::session::check::Checking;
 use crate::session::error::SessionError;
 use crate::session::event::{Event, tell_kept};
 use crate::session::given::{GivenFault, tensor_of};

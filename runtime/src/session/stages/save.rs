@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use engine_core::pipeline::SaveStage;
 
-use super::{Runnable, StageRun, Stopped};
+use super::runnable::{Runnable, StageRun, Stopped};
 use crate::checkpoint::{ARCHIVE, CHECKPOINT};
 use crate::files::Format;
 use crate::session::event::Event;

@@ -11,12 +11,11 @@ use engine_core::plan::{Place, Plan};
 use engine_core::stage::{self, search_extents};
 use indexmap::IndexMap;
 
-use super::{Compiling, Runnable, StageRun, Steps, Stopped};
+use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
 use crate::data::vectors;
 use crate::device::{DeviceBuffer, Executable, KernelTime, RunError};
 use crate::files::Format;
 use crate::session::Session;
-use crate::session::check::Checking;
 use crate::session::error::SessionError;
 use crate::session::event::Event;
 use crate::session::report::StageReport;
