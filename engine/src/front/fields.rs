@@ -78,7 +78,7 @@ impl<'a> Fields<'a> {
         self.entries.iter().find(|(written, _)| written.value == name).map(|(_, value)| *value)
     }
 
-    /// All fields that nobody has asked for yet; whoever takes them reports what is unknown.
+    /// All fields that were not read yet. The caller reports unknown ones.
     pub fn rest(&mut self) -> Vec<(Spanned<&'a str>, &'a Ron)> {
         let (known, rest) = std::mem::take(&mut self.entries)
             .into_iter()
@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
         rest
     }
 
-    /// Reports the fields that nobody asked for, and the required ones that are missing.
+    /// Reports the fields that were not read, and the required ones that are missing.
     pub fn finish(self, diags: &mut Diagnostics) {
         let unknown = || self.entries.iter().filter(|(written, _)| !self.asked.contains(&written.value));
         for name in &self.missing {

@@ -76,7 +76,7 @@ pub struct EarlyStop {
     pub patience: usize,
     /// A smaller change is no improvement.
     pub min_delta: f64,
-    /// Whether the state of the best epoch comes back when training ends, for whatever reason.
+    /// Whether the state of the best epoch is restored when training ends, for any reason.
     pub restore_best: bool,
 }
 

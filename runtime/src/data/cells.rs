@@ -268,7 +268,7 @@ impl Cells {
         }
     }
 
-    /// What a user is told of whole numbers that the element type rounds.
+    /// The remark on whole numbers that the element type rounds.
     pub(super) fn rounded_note(&self) -> Option<String> {
         let first = self.rounded.as_ref()?;
         let more = match self.n_rounded {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     proptest! {
-        /// A number is either held as it is written, or told of, or refused.
+        /// A number is held exactly, or reported, or refused.
         #[test]
         fn no_whole_number_changes_in_silence(
             n: i64, small in -70_000i64..70_000, pick: bool, tail in prop::sample::select(vec!["", ".", ".0", ".00e0"])

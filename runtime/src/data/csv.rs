@@ -111,7 +111,7 @@ impl<'p, R: BufRead> Records<'p, R> {
 /// Where a record stands within its fields.
 #[derive(Clone, Copy, PartialEq)]
 enum Quoting {
-    /// Before a field, but for blanks.
+    /// Before a field, after blanks.
     FieldStart,
     /// In a field without quotes, or behind one.
     Plain,
@@ -287,7 +287,7 @@ pub fn parse(path: &Path, reader: impl BufRead, reading: &Reading) -> Result<Row
     Ok(Rows { tensor: cells.tensor(&[n_rows, taken.len()])?, columns, notes })
 }
 
-/// What a user is told of rows that were left out.
+/// The remark on rows that were left out.
 pub(super) fn dropped_note(path: &Path, n_dropped: usize) -> Vec<String> {
     let text = |n: usize| format!("{}: {n} rows with missing cells are left out", path.display());
     (n_dropped > 0).then(|| text(n_dropped)).into_iter().collect()

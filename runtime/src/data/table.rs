@@ -134,7 +134,7 @@ pub struct Rows {
     pub tensor: HostTensor,
     /// The columns, where the file is a text; none otherwise.
     pub columns: Columns,
-    /// What a user must be told of how they were read.
+    /// Remarks on how they were read.
     pub notes: Vec<String>,
 }
 

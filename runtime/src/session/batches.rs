@@ -269,7 +269,7 @@ impl Batches {
         self.apply.as_mut().map_or(Ok(()), |apply| take(apply, step as u32))
     }
 
-    /// What handing in the last run of whole or short batches took; none where no work is handed in.
+    /// Seconds that submitting the last run of whole or short batches took; none where no work is submitted.
     pub(super) fn host_seconds(&self) -> Option<f64> {
         self.latest()?.executable.host_seconds()
     }

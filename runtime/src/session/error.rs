@@ -133,7 +133,7 @@ pub enum SessionError {
         /// NaN or an infinity.
         value: f64,
     },
-    /// A node has made a NaN or an infinity, and somebody wanted to know.
+    /// A node has made a NaN or an infinity, which `--trace-nan` looks for.
     #[error("stage `{stage}`: {origin}")]
     NotFinite {
         /// The stage.
@@ -205,7 +205,7 @@ pub enum Fault {
     Graph,
     /// The machine's.
     Machine,
-    /// Nobody's: the user interrupted.
+    /// None: the user interrupted.
     Interrupt,
 }
 

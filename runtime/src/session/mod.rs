@@ -1,8 +1,8 @@
-//! Sessions: what runs the stages of a pipeline on a device.
+//! Sessions run the stages of a pipeline on a device.
 //!
 //! A session owns the parameters and other state; the plans of all stages share them. Data sets stay on the device
-//! for as long as the session lives. What the steps do not depend on at once (the next epoch's order, the upload of
-//! the evaluation's data, checkpoint files) happens beside the loop, and the loop allocates nothing while it runs.
+//! until the session ends. A background thread prepares the next epoch's order, uploads the evaluation's data and writes
+//! checkpoints. The training loop allocates nothing while it runs.
 //!
 //! The calls block; an asynchronous program makes them on a thread of its own (`spawn_blocking`).
 
@@ -73,7 +73,7 @@ pub use resident::split_shape;
 pub use saving::check_files;
 pub use trace::{Origin, OriginNode};
 
-/// Someone who is told what happens.
+/// Receives the events of a session.
 pub type Subscriber<'s> = dyn FnMut(&Event<'_>) + 's;
 
 /// A pipeline on a device, with its state.
@@ -87,27 +87,27 @@ pub struct Session {
     cancel: Arc<AtomicBool>,
     /// Of the pipeline's graph as text; tells a checkpoint whether it is of this graph.
     fingerprint: String,
-    /// What the last training stage left behind, for a stage that saves it.
+    /// The progress of the last training stage, for a stage that saves it.
     trained: Trained,
-    /// What columns and classes are called, of its data or as a file says that was loaded.
+    /// The names of columns and classes, from the data or from a loaded file.
     names: DataNames,
     /// Values of inputs of `Run` stages.
     given: IndexMap<Symbol, Given>,
     inferences: inference::Cache,
     inspection: Inspection,
-    /// Bytes of a split that are kept on the device; none: what the device says.
+    /// The most bytes of a split that are kept on the device; none: the device's limit.
     most_resident_bytes: Option<u64>,
     overwrite: Overwrite,
     /// Where checkpoints go.
     disk: Arc<dyn Disk>,
 }
 
-/// What a session looks at while its stages run.
+/// The values that a session inspects while its stages run.
 #[derive(Clone, Debug, Default)]
 pub struct Inspection {
-    /// Finds the node that first makes a NaN or an infinity; steps are taken one by one and are slower.
+    /// Finds the first node with a NaN or an infinity. Steps are taken one by one and are slower.
     pub trace_nan: bool,
-    /// Tells the values that the planner keeps ([`CompilingPlanner::keeping`]) every so many steps; none: after the last
+    /// Reports the values that the planner keeps ([`CompilingPlanner::keeping`]) every so many steps; none: after the last
     /// step of a stage.
     pub every: Option<u64>,
 }
@@ -126,7 +126,7 @@ impl Session {
     /// A session whose parameters have their initial values. Stages find their data in `sets`, by name.
     ///
     /// # Errors
-    /// If what the pipeline declares does not go together, or the device has no room for the parameters.
+    /// If the pipeline's declarations contradict each other, or the device has no memory for the parameters.
     pub fn new(
         pipeline: Arc<Pipeline>,
         planner: Arc<dyn Planner>,
@@ -158,14 +158,16 @@ impl Session {
         })
     }
 
-    /// Looks closer at the stages that run from now on.
+    /// Inspects the stages that run from now on.
     pub fn inspect(&mut self, inspection: Inspection) {
         self.inspection = inspection;
     }
 
-    /// Keeps at most so many bytes of a split on the device. Rows of larger ones stay on the host and come to the device
-    /// as steps need them; results are the same, bit for bit. Unless this is called, the device has a limit of its own: half
-    /// of a GPU's memory, the largest binding through wgpu, none on the CPU, which reads rows where they are.
+    /// Keeps at most so many bytes of a split on the device. Rows of larger splits stay on the host and stream to the
+    /// device; results are the same, bit for bit.
+    ///
+    /// The default is the device's limit: half of a GPU's memory, or the largest binding through wgpu. The CPU has none,
+    /// for it reads rows in place.
     pub fn keep_resident(&mut self, most_bytes: u64) {
         self.most_resident_bytes = Some(most_bytes);
     }
@@ -175,7 +177,7 @@ impl Session {
         &self.device
     }
 
-    /// What that device is called.
+    /// The name of that device.
     pub fn device_name(&self) -> String {
         self.device.info().name
     }
@@ -185,8 +187,8 @@ impl Session {
         Arc::clone(&self.cancel)
     }
 
-    /// Runs all stages but `Predict` ones, in order, or goes on from a checkpoint: at the stage that wrote it, as if it
-    /// had never stopped.
+    /// Runs all stages but `Predict` ones, in order. From a checkpoint, a run goes on in the stage that wrote it, with the
+    /// results of an uninterrupted run.
     ///
     /// # Errors
     /// If a stage fails or is interrupted, or, when all have run, if one has measured a NaN or an infinity.
@@ -200,7 +202,7 @@ impl Session {
         Ok(report)
     }
 
-    /// The same; `report` is made whole while the stages run, so that a run that does not come to its end has one, too.
+    /// As [`Session::run_stages`]. `report` is filled while the stages run, so that a run that fails has one, too.
     ///
     /// # Errors
     /// As for [`Session::run_stages`].
@@ -236,7 +238,7 @@ impl Session {
         }
         let first = resume.as_ref().map_or(0, |resume| resume.stage_idx);
         saving::check_files(&pipeline.stages[first..], registry, self.overwrite)?;
-        // Stages after a metric that is not finite still run: one of them may save what was trained.
+        // Stages after a metric that is not finite still run, for a later stage may save the parameters.
         let mut not_finite = None;
         for stage in &pipeline.stages[first..] {
             let run = StageRun {
@@ -264,7 +266,7 @@ impl Session {
         not_finite.map_or(Ok(()), Err)
     }
 
-    /// Lets choices of the run that wrote a checkpoint stand, where they can.
+    /// Adopts the autotuned choices of the run that wrote a checkpoint, if the device allows.
     fn adopt_tuning(&self, checkpoint: &Checkpoint, tell: &mut Subscriber<'_>) {
         let Some(tuning) = checkpoint.extra.get(TUNING).and_then(|text| Tuning::from_text(text)) else {
             return;
@@ -277,8 +279,8 @@ impl Session {
         }
     }
 
-    /// Takes over the pipeline's parameters from a checkpoint, or from a file of another tool (safetensors, `.npz`);
-    /// whatever else is in it does not matter. Floats of another type are converted; returns remarks on that.
+    /// Takes over the pipeline's parameters from a checkpoint, or from a file of another tool (safetensors, `.npz`).
+    /// Other tensors of the file are ignored. Floats of another type are converted; returns remarks on that.
     ///
     /// # Errors
     /// If the file is damaged, a parameter is missing or has another type, or a number is too large for its type.
@@ -315,8 +317,7 @@ impl Session {
         Ok(remarks)
     }
 
-    /// Writes the parameters, and what the last training stage needs to go on; as plain arrays if the name ends in
-    /// `.npz`.
+    /// Writes the parameters and the state of the last training stage; as plain arrays if the name ends in `.npz`.
     ///
     /// # Errors
     /// If the file cannot be written, or one is there that this program has not written.
@@ -339,7 +340,7 @@ impl Session {
         }
     }
 
-    /// All that is needed to go on from here.
+    /// The state of the run, from which another run can go on.
     fn checkpoint(&self) -> Result<Checkpoint, SessionError> {
         let mut extra = self.trained.extra.clone();
         extra.extend(self.device.tuning().map(|tuning| (TUNING.to_string(), tuning.to_text())));
@@ -359,7 +360,7 @@ impl Session {
         self.inspection.every.is_some_and(|every| step.is_multiple_of(every.max(1)))
     }
 
-    /// At most so many steps at once, so that none is missed that is looked at.
+    /// At most so many steps at once, so that inspected steps are the last of a call.
     fn steps_at_once(&self, step: u64, most: usize) -> usize {
         if self.inspection.trace_nan {
             return 1;

@@ -82,7 +82,7 @@ impl StageReport {
         StageReport { peak_bytes: memory.total(), memory, ..self }
     }
 
-    /// What the stage has measured at its end. A restored epoch is finite, whatever came after it.
+    /// The measures of the stage at its end. A restored epoch is finite.
     fn measured(&self) -> Vec<(String, f64)> {
         let is_restored = self.end.iter().flat_map(|end| &end.best).any(|best| best.is_restored);
         if is_restored {

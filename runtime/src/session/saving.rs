@@ -35,7 +35,7 @@ impl Session {
     }
 
     /// Makes the file of the best state that of the run which goes on from `state`, whose best state was that of step
-    /// `best_step`. A file of a later step is left as it is: the run comes to that step again.
+    /// `best_step`. A file of a later step stays, for the run reaches that step again.
     pub(super) fn repair_best(
         &self,
         decl: &CheckpointDecl,

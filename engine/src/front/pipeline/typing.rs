@@ -185,7 +185,7 @@ impl Typing<'_, '_> {
         span: Span,
         naming: Option<Naming>,
     ) -> Option<Operand> {
-        // Both sides are looked at before giving up, for their errors.
+        // Both sides are typed, so that the errors of both are reported.
         let [left, right] = operands.map(|operand| self.eval(operand, None));
         let (left, right) = (left?, right?);
         if let (Operand::Literal(l), Operand::Literal(r)) = (left, right)
@@ -429,7 +429,7 @@ enum Fault {
     Issue(TypeIssue, Vec<Type>),
 }
 
-/// Truth values keep their type whatever stands beside them.
+/// Truth values keep their type beside operands of any type.
 fn literal_dtype(literal: Literal, dtype: DType) -> DType {
     if matches!(literal, Literal::Bool(_)) { DType::Bool } else { dtype }
 }

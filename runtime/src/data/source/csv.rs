@@ -432,7 +432,7 @@ impl Kind {
         Ok(Kind::Numbers(dtype.unwrap_or(own)))
     }
 
-    /// The labels of a file, and what a user must be told of them.
+    /// The labels of a file, and remarks on them.
     fn tensor(&self, table: &Table, format: &Format) -> Result<(HostTensor, Option<String>), DataError> {
         let dtype = match self {
             Kind::Numbers(dtype) | Kind::Classes(_, dtype) => *dtype,

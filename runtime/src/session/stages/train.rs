@@ -125,7 +125,7 @@ impl Session {
         is_resident.then(|| Order::new(Arc::clone(&self.device), self.pipeline.seed, n_rows)).transpose()
     }
 
-    /// Plans the steps of a training stage, whose data is on the device or comes to it.
+    /// Plans the steps of a training stage, whose data is on the device or streams to it.
     fn prepare_training(
         &mut self,
         name: &Symbol,

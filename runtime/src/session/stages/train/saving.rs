@@ -34,7 +34,7 @@ impl Training<'_> {
     }
 
     /// Finds the state of the best epoch before a resumed checkpoint, if it is to come back. A file of a later step is as
-    /// good: the run comes to that step again.
+    /// good: the run reaches that step again.
     fn find_best_state(
         &mut self,
         resumed: &Checkpoint,
@@ -91,7 +91,7 @@ impl Training<'_> {
         let latest = (due || self.is_out_of_patience()).then_some(&checkpoint.path);
         let best = checkpoint.best.as_ref().filter(|_| improved);
         // The best state comes first: the latest one says which that is. A run that is killed between them goes on from
-        // the latest before, and comes to both again.
+        // the latest before, and writes both again.
         for path in [best, latest].into_iter().flatten() {
             let state = session.checkpoint()?;
             self.finish_saving(tell)?;
