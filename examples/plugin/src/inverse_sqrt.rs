@@ -2,7 +2,7 @@
 
 use engine::core::pipeline::{ScheduleForm, Setting, SettingKind};
 
-/// `InverseSqrt(1e-2, every: 100)`: `start / √(1 + s / every)` at step s.
+/// `InverseSqrt(start: 1e-2, every: 100)`: `start / √(1 + s / every)` at step s.
 pub const INVERSE_SQRT: ScheduleForm = ScheduleForm {
     name: "InverseSqrt",
     summary: "Falls with the square root of the step.",

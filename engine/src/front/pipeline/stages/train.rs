@@ -47,17 +47,11 @@ impl StageReader<'_> {
 
         let span = value.head().map_or(value.span, |head| head.span);
         let has_optimizer = optimizer != Some(None);
-        if has_optimizer != state.as_ref().is_some_and(Vec::is_empty) && state.is_some() {
-            self.one_way_to_learn(span, has_optimizer);
-        }
+        self.check_update(span, has_optimizer, state.as_ref().map(|state| !state.is_empty()));
         if !has_optimizer && accumulates {
             let message = "`accumulate` needs an optimizer, which the gradients go to";
-            self.error(
-                Code::E0206,
-                span,
-                message,
-                "add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`",
-            );
+            let help = "add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`";
+            self.error(Code::E0206, span, message, help);
         }
         let train = TrainStage {
             data: data?,
@@ -121,12 +115,16 @@ impl StageReader<'_> {
         Some(metrics)
     }
 
-    fn one_way_to_learn(&mut self, span: Span, both: bool) {
-        let (message, help) = match both {
-            true => ("the stage has an optimizer and updates of state", "leave one of them out"),
-            false => {
+    /// Reports a stage with both an optimizer and updates of state, or with neither. Unreadable updates count as either.
+    fn check_update(&mut self, span: Span, has_optimizer: bool, has_state: Option<bool>) {
+        let (message, help) = match (has_optimizer, has_state) {
+            (true, Some(true)) => {
+                ("the stage has an optimizer and updates of state", "leave one of them out")
+            }
+            (false, Some(false)) => {
                 ("the stage says nothing about how parameters change", "add `optimizer: Adam(lr: 1e-3)`")
             }
+            _ => return,
         };
         self.error(Code::E0206, span, message, help);
     }
