@@ -83,3 +83,8 @@ fn in_file_order(tensors: &IndexMap<String, HostTensor>) -> Vec<(&String, &HostT
     sorted.sort_by_key(|(_, tensor)| std::cmp::Reverse(tensor.dtype().size()));
     sorted
 }
+
+/// Whether the name of a file asks for an archive of NumPy's.
+pub(crate) fn is_archive(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "npz")
+}

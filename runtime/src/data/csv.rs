@@ -8,7 +8,19 @@ use engine_core::diag::nearest;
 use engine_core::ir::DType;
 
 use super::cells::{Cells, Missing, Place, Policy};
-use super::table::{Rows, TableError};
+use super::fault::TableError;
+use crate::tensor::HostTensor;
+
+/// Rows of a file.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// The numbers.
+    pub tensor: HostTensor,
+    /// The columns, where the file is a text; none otherwise.
+    pub columns: Columns,
+    /// Remarks on how they were read.
+    pub notes: Vec<String>,
+}
 
 /// How a text becomes rows of numbers.
 #[derive(Clone, Debug)]
@@ -298,7 +310,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::tensor::HostTensor;
 
     fn csv(text: &str) -> Result<HostTensor, TableError> {
         Ok(parse(Path::new("a.csv"), text.as_bytes(), &Reading::default())?.tensor)

@@ -1,5 +1,8 @@
 //! Data sets on the web.
 
+#[cfg(feature = "download")]
+mod download;
+
 use std::path::PathBuf;
 
 use super::source::LoadContext;
@@ -25,7 +28,7 @@ impl RemoteSet<'_> {
         #[cfg(feature = "download")]
         return match context.offline {
             true => Err("downloads are off".to_string()),
-            false => super::download::download(self, context),
+            false => download::download(self, context),
         };
         #[cfg(not(feature = "download"))]
         {

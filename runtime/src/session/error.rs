@@ -1,17 +1,17 @@
 //! What can go wrong in a session, and whose fault it is.
 
 use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use engine_core::diag::{Code, Diagnostic, Span};
 use engine_core::ir::{Symbol, written_path};
 use engine_core::pipeline::Pipeline;
+use engine_core::stage::StageIssue;
 use thiserror::Error;
 
-use super::compiling::StageFault;
-use super::report::TRAINING;
-use super::trace::{Origin, OriginNode};
+use super::origin::{Origin, OriginNode};
 use crate::checkpoint::{CheckpointError, Mismatch};
 use crate::data::npz::NpzError;
 use crate::data::source::DataError;
@@ -19,6 +19,22 @@ use crate::data::table::TableError;
 use crate::device::{DeviceError, RunError};
 use crate::diagnostic::Coded;
 use crate::tensor::TensorError;
+
+/// The prefix of metrics that training itself measured.
+pub(super) const TRAINING: &str = "train ";
+
+/// A stage that has no graph, by a fault of the pipeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageFault(pub StageIssue);
+
+impl fmt::Display for StageFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        self.0.help.as_ref().map_or(Ok(()), |help| write!(f, "; {help}"))
+    }
+}
+
+impl Error for StageFault {}
 
 /// Why a session stopped.
 #[derive(Debug, Error)]

@@ -18,10 +18,12 @@ mod compiling;
 mod error;
 mod event;
 mod given;
+mod layout;
 mod loading;
 mod memory;
 mod names;
 mod order;
+mod origin;
 mod plan;
 mod report;
 mod resident;
@@ -41,7 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine_core::ir::Symbol;
-use engine_core::pipeline::{Given, LoadName, Pipeline};
+use engine_core::pipeline::{Given, LoadName, Pipeline, Stage};
 use engine_core::stage::expect_declared;
 use indexmap::IndexMap;
 
@@ -58,12 +60,13 @@ use stages::{StageRun, Stopped, runnable};
 use state::State;
 
 pub use check::check_stages;
-pub use compiling::{CompiledStage, CompilingPlanner, StageFault};
-pub use error::{Fault, PlanError, SessionError};
+pub use compiling::{CompiledStage, CompilingPlanner};
+pub use error::{Fault, PlanError, SessionError, StageFault};
 pub use event::Event;
 pub use loading::{load_data, load_set};
 pub use measure::{Effort, StageMeasure};
 pub use names::{DataNames, data_names};
+pub use origin::{Origin, OriginNode};
 pub use plan::{Planner, StagePlan, Sum};
 pub use report::{
     BestEpoch, DataReport, EndReason, EpochReport, MemoryReport, OutputReport, Report, RunEnd, StageReport,
@@ -71,7 +74,6 @@ pub use report::{
 };
 pub use resident::split_shape;
 pub use saving::check_files;
-pub use trace::{Origin, OriginNode};
 
 /// Receives the events of a session.
 pub type Subscriber<'s> = dyn FnMut(&Event<'_>) + 's;
@@ -232,7 +234,8 @@ impl Session {
         let pipeline = Arc::clone(&self.pipeline);
         let planner = Arc::clone(&self.planner);
         let registry = planner.registry();
-        let mut resume = resume.map(|path| Resume::read(path, &pipeline, registry)).transpose()?;
+        let is_resumable = |stage: &Stage| runnable(stage, registry).is_ok_and(|kind| kind.is_resumable());
+        let mut resume = resume.map(|path| Resume::read(path, &pipeline, &is_resumable)).transpose()?;
         if let Some(resume) = &resume {
             self.adopt_tuning(&resume.checkpoint, tell);
         }
@@ -323,7 +326,7 @@ impl Session {
     /// If the file cannot be written, or one is there that this program has not written.
     pub fn save(&self, path: &Path) -> Result<(), SessionError> {
         let state = self.checkpoint()?;
-        match saving::is_archive(path) {
+        match checkpoint::is_archive(path) {
             true => Ok(checkpoint::write_arrays_on(&*self.disk, &state.tensors, path, self.overwrite)?),
             false => self.write_checkpoint(path, &state),
         }

@@ -3,13 +3,10 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::error::SessionError;
+use super::error::{SessionError, TRAINING};
 use crate::autotune::Tuning;
 use crate::data::source::DataSet;
 use crate::tensor::HostTensor;
-
-/// What stands before the name of a metric that training measured on the way.
-pub(super) const TRAINING: &str = "train ";
 
 /// A whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

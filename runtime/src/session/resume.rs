@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use engine_core::op::Registry;
 use engine_core::pipeline::{Pipeline, Stage};
 
 use super::error::SessionError;
-use super::stages::runnable;
 use crate::checkpoint::Checkpoint;
 
 /// A checkpoint to go on from.
@@ -23,15 +21,17 @@ pub(super) const STAGE: &str = "stage";
 pub(super) const TUNING: &str = "tuning";
 
 impl Resume {
-    pub(super) fn read(path: &Path, pipeline: &Pipeline, registry: &Registry) -> Result<Self, SessionError> {
+    pub(super) fn read(
+        path: &Path,
+        pipeline: &Pipeline,
+        is_resumable: &dyn Fn(&Stage) -> bool,
+    ) -> Result<Self, SessionError> {
         let checkpoint = Checkpoint::read(path)?;
         let cannot = |why: String| SessionError::CannotResume { path: path.to_path_buf(), why };
         let Some(stage) = checkpoint.extra.get(STAGE) else {
             return Err(cannot("it was not written by a training stage".to_string()));
         };
-        let is_stage = |known: &Stage| {
-            *known.name == **stage && runnable(known, registry).is_ok_and(|kind| kind.is_resumable())
-        };
+        let is_stage = |known: &Stage| *known.name == **stage && is_resumable(known);
         let Some(stage_idx) = pipeline.stages.iter().position(is_stage) else {
             return Err(cannot(format!(
                 "it was written by stage `{stage}`, which is no training stage here"

@@ -6,9 +6,10 @@ use engine_core::ir::{DType, Symbol};
 use engine_core::pipeline::SplitRef;
 use engine_core::stage::{Rows, SplitShape};
 
-use super::batches::{Batches, Layout};
+use super::batches::Batches;
 use super::error::SessionError;
 use super::event::Event;
+use super::layout::Layout;
 use super::plan::StagePlan;
 use super::windows::{Ring, Windows};
 use super::{ORDER, Session, Subscriber};

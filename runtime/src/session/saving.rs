@@ -99,8 +99,3 @@ fn checked_target(
         _ => Ok(target),
     }
 }
-
-/// Whether the name of a file asks for an archive of NumPy's.
-pub(super) fn is_archive(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "npz")
-}

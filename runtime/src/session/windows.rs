@@ -13,7 +13,7 @@ use engine_core::plan::{Place, Plan};
 use indexmap::IndexMap;
 
 use super::ORDER;
-use super::batches::{Layout, Size};
+use super::layout::{Layout, Size};
 use crate::data::source::Split;
 use crate::device::{Arrival, Device, DeviceBuffer, DeviceError, Executable};
 use crate::tensor::HostTensor;

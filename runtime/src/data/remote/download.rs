@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::remote::RemoteSet;
-use super::source::LoadContext;
+use super::RemoteSet;
+use crate::data::source::LoadContext;
 
 /// More than the largest file, so that a wrong address cannot fill the disk.
 const MOST_BYTES: u64 = 64 << 20;

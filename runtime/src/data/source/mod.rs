@@ -6,8 +6,10 @@
 mod csv;
 mod files;
 mod memory;
+mod numbers;
 mod text;
 mod validation;
+mod vectors;
 
 mod context;
 mod error;
@@ -25,12 +27,12 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::numbers::Numbers;
-use super::vectors::Vectors;
 use csv::Csv;
 use files::Files;
+use numbers::Numbers;
 use text::Text;
 use validation::VALIDATION;
+use vectors::Vectors;
 
 /// One way to get a data set. Programs register more in [`Sources`].
 pub trait Source: Send + Sync {

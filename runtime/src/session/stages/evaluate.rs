@@ -11,9 +11,10 @@ use indexmap::IndexMap;
 
 use super::batch_steps::BatchSteps;
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
-use crate::session::batches::{Batches, Layout};
+use crate::session::batches::Batches;
 use crate::session::error::SessionError;
 use crate::session::event::{Event, tell_kept};
+use crate::session::layout::Layout;
 use crate::session::report::StageReport;
 use crate::session::trace::traced_step;
 use crate::session::{Session, Subscriber};

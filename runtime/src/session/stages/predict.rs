@@ -7,8 +7,7 @@ use engine_core::stage;
 use indexmap::IndexMap;
 
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Stopped};
-use crate::session::compiling::StageFault;
-use crate::session::error::SessionError;
+use crate::session::error::{SessionError, StageFault};
 use crate::session::report::StageReport;
 
 impl Runnable for PredictStage {

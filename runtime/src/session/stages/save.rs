@@ -6,11 +6,10 @@ use std::time::Instant;
 use engine_core::pipeline::SaveStage;
 
 use super::runnable::{Runnable, StageRun, Stopped};
-use crate::checkpoint::{ARCHIVE, CHECKPOINT};
+use crate::checkpoint::{ARCHIVE, CHECKPOINT, is_archive};
 use crate::files::Format;
 use crate::session::event::Event;
 use crate::session::report::StageReport;
-use crate::session::saving::is_archive;
 
 impl Runnable for SaveStage {
     fn run(&self, run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {

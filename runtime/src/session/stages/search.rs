@@ -12,7 +12,7 @@ use engine_core::stage::{self, search_extents};
 use indexmap::IndexMap;
 
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
-use crate::data::vectors;
+use crate::data::results;
 use crate::device::{DeviceBuffer, Executable, KernelTime, RunError};
 use crate::files::Format;
 use crate::session::Session;
@@ -98,7 +98,7 @@ impl Runnable for SearchStage {
     }
 
     fn files(&self) -> Vec<(&Path, &'static Format)> {
-        self.write.iter().map(|(_, path)| (Path::new(path), &vectors::RESULTS)).collect()
+        self.write.iter().map(|(_, path)| (Path::new(path), &results::RESULTS)).collect()
     }
 }
 
@@ -314,5 +314,5 @@ fn expect_rows(input: &str, ty: &Type, row: &Type) -> Result<(), SessionError> {
 
 fn write(tensor: &HostTensor, path: &Path) -> Result<(), SessionError> {
     let failed = |source| SessionError::Output { path: path.to_path_buf(), source };
-    vectors::write(tensor, path).map_err(failed)
+    results::write(tensor, path).map_err(failed)
 }

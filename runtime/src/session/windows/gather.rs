@@ -11,7 +11,7 @@ use super::N_WINDOWS;
 use crate::data::shuffle::epoch_order;
 use crate::data::source::Split;
 use crate::device::{Arrival, Device, DeviceBuffer, DeviceError, Staging};
-use crate::session::batches::{Layout, Size};
+use crate::session::layout::{Layout, Size};
 use crate::tensor::HostTensor;
 
 /// Which rows make which window.
