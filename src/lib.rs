@@ -60,7 +60,11 @@ impl Engine {
 
     /// The built-in data sources without any op.
     pub fn bare() -> Self {
-        Engine { registry: Registry::new(), sources: Sources::with_builtin() }
+        let mut sources = Sources::default();
+        engine_digits::register(&mut sources)
+            .unwrap_or_else(|error| engine_core::bug!("built-in sources: {error}"));
+        sources.add_builtin();
+        Engine { registry: Registry::new(), sources }
     }
 
     /// Adds a family of ops.

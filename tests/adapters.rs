@@ -9,10 +9,11 @@ use engine::core::compile::{Compiled, Options};
 use engine::core::device_model::DeviceModel;
 use engine::core::fusion::Kernel;
 use engine::core::ir::{DType, Type};
-use engine::core::pipeline::{Evaluation, Pipeline, SplitRef, StageKind};
+use engine::core::pipeline::{PredictStage, SplitRef, Stage, TrainStage};
 use engine::core::plan::{Launch, Plan};
-use engine::core::stage::{Rows, SplitShape, search_extents};
+use engine::core::stage::{Rows, SplitShape};
 use engine::runtime::session::CompilingPlanner;
+use engine::runtime::session::stages::compile_stage;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,32 +71,24 @@ fn stages(file: &str, text: &str, device: DeviceModel) -> Vec<(String, Compiled)
     let options = Options { device, ..Options::default() };
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, options);
     let compiled = pipeline.stages.iter().flat_map(|stage| {
-        let parts = parts(&planner, &pipeline, &stage.name, &stage.kind);
+        let parts = parts(&planner, stage);
         parts.into_iter().map(|compiled| (format!("{file}, {}", stage.name), compiled))
     });
     compiled.collect()
 }
 
-fn parts(planner: &CompilingPlanner, pipeline: &Pipeline, name: &str, kind: &StageKind) -> Vec<Compiled> {
-    let evaluation = |evaluation: &Evaluation| {
-        let (shape, rows) = (shape(&evaluation.data), batches(evaluation.batch));
-        planner.compile_evaluation(name, evaluation, &shape, rows).unwrap().compiled
-    };
-    match kind {
-        StageKind::Train(train) => {
-            let step = planner.compile_training(train, &shape(&train.data), batches(train.batch));
-            [step.unwrap().compiled].into_iter().chain(train.evaluate.as_ref().map(evaluation)).collect()
-        }
-        StageKind::Evaluate(stage) => vec![evaluation(stage)],
-        StageKind::Run(run) => vec![planner.compile_running(run).unwrap()],
-        StageKind::Search(search) => {
-            let [_, queries] = search.splits();
-            let extents = search_extents(pipeline, &shape(&queries), ROWS, search.batch);
-            let outputs: Vec<_> = search.outputs().map(|node| (node.clone(), node.clone())).collect();
-            vec![planner.compile_inference(&outputs, &extents, search.mode).unwrap()]
-        }
-        StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load(_) => vec![],
+fn parts(planner: &CompilingPlanner, stage: &Stage) -> Vec<Compiled> {
+    if stage.get::<PredictStage>().is_some() {
+        return vec![];
     }
+    let mut parts: Vec<_> =
+        compile_stage(stage, planner, &|split| Ok(shape(split)), None).unwrap().into_iter().collect();
+    if let Some(evaluation) = stage.get::<TrainStage>().and_then(|train| train.evaluate.as_ref()) {
+        let (shape, rows) = (shape(&evaluation.data), batches(evaluation.batch));
+        let evaluation = planner.compile_evaluation(&stage.name, evaluation, &shape, rows);
+        parts.push(evaluation.unwrap().compiled);
+    }
+    parts
 }
 
 /// All kernels that a launch of a plan may use on a GPU, for every variant of a matmul.

@@ -39,7 +39,8 @@ fn plugins_know_the_core_alone() {
     let plugins: Vec<_> = all
         .iter()
         .filter(|(name, _)| {
-            name.starts_with("engine-") && !["engine-core", "engine-runtime"].contains(&name.as_str())
+            name.starts_with("engine-")
+                && !["engine-core", "engine-runtime", "engine-digits"].contains(&name.as_str())
         })
         .collect();
     assert!(plugins.len() >= 4);
@@ -51,7 +52,14 @@ fn plugins_know_the_core_alone() {
 }
 
 #[test]
-fn the_runtime_knows_no_op_family() {
+fn data_sources_know_the_core_and_the_runtime_alone() {
+    let all = dependencies();
+    let ours: Vec<&String> = all["engine-digits"].iter().filter(|d| d.starts_with("engine")).collect();
+    assert_eq!(ours, ["engine-core", "engine-runtime"]);
+}
+
+#[test]
+fn the_runtime_knows_no_op_family_and_no_source() {
     let ours: Vec<String> =
         dependencies()["engine-runtime"].iter().filter(|name| name.starts_with("engine")).cloned().collect();
     assert_eq!(ours, ["engine-core"]);

@@ -3,7 +3,7 @@
 
 use engine::Engine;
 use engine::core::compile::Options;
-use engine::core::pipeline::StageKind;
+use engine::core::pipeline::RunStage;
 use engine::runtime::data::source::LoadContext;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn outputs(text: &str) -> Vec<(String, Vec<f64>)> {
         let mut engine = Engine::new();
         let pipeline = engine.read("case.ron", text).unwrap();
         let last = pipeline.stages.last().unwrap();
-        let StageKind::Run(run) = &last.kind else { panic!("the last stage is no run") };
+        let run = last.get::<RunStage>().expect("the last stage is a run");
         let names: Vec<String> = run.outputs.iter().map(|(name, _)| name.to_string()).collect();
         let data = LoadContext::offline_in(Path::new("no/such/folder"));
         let options = Options { fuse, ..Options::default() };

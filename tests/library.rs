@@ -14,10 +14,10 @@ use engine::Engine;
 use engine::core::compile::Options;
 use engine::devices::{self, Choice};
 use engine::runtime::checkpoint::Checkpoint;
-use engine::runtime::data::digits::{self, Part};
 use engine::runtime::data::source::LoadContext;
 use engine::runtime::session::{Event, Session};
 use engine::runtime::tensor::HostTensor;
+use engine_digits::{self as digits, Part};
 use indexmap::IndexMap;
 
 #[path = "library/faults.rs"]

@@ -8,7 +8,7 @@ use engine::core::ir::{DType, Type};
 use engine::core::op::Registry;
 use engine::core::op::testing;
 use engine::core::oracle::{Oracle, OracleTensor};
-use engine::core::pipeline::{Pipeline, StageKind};
+use engine::core::pipeline::{Pipeline, TrainStage};
 use engine::core::stage::{self, Rows, SplitShape};
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ fn near(what: &str, found: &[f64], expected: &[f64]) -> Result<(), String> {
 fn check_training(registry: &mut Registry, recorded: &Json, case: &Json) -> Result<(), String> {
     let title = case["title"].as_str().unwrap();
     let pipeline = regression(registry, case["optimizer"].as_str().unwrap(), &case["clip_norm"]);
-    let StageKind::Train(train) = &pipeline.stages[0].kind else { panic!("no training stage") };
+    let train = pipeline.stages[0].get::<TrainStage>().unwrap();
     let fields = vec![("x".into(), Type::new(DType::F32, &[2])), ("t".into(), Type::new(DType::F32, &[3]))];
     let points = SplitShape { data: "points".into(), n_rows: 4, n_held: 4, fields };
     let rows = Rows::Batches { batch: 4, per_epoch: 1 };

@@ -9,7 +9,7 @@ use engine::core::front;
 use engine::core::fusion::{Kernel, Use};
 use engine::core::ir::{DType, InputKind, Type};
 use engine::core::op::Registry;
-use engine::core::pipeline::{Mode, Pipeline, StageKind, TrainStage};
+use engine::core::pipeline::{Mode, Pipeline, RunStage, Stage, TrainStage};
 use engine::core::plan::Place;
 use engine::core::stage::{self, Rows, SplitShape};
 use engine::runtime::cpu::CpuDevice;
@@ -47,14 +47,7 @@ fn digits() -> SplitShape {
 }
 
 fn train_stage(pipeline: &Pipeline) -> &TrainStage {
-    pipeline
-        .stages
-        .iter()
-        .find_map(|stage| match &stage.kind {
-            StageKind::Train(train) => Some(&**train),
-            _ => None,
-        })
-        .unwrap()
+    pipeline.stages.iter().find_map(Stage::get).unwrap()
 }
 
 fn training(file: &str, options: &Options) -> (Compiled, Pipeline) {
@@ -184,7 +177,7 @@ fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_traini
 fn running(file: &str, stage: &str, options: &Options) -> (Compiled, Pipeline) {
     let (pipeline, registry) = load(file);
     let found = pipeline.stages.iter().find(|found| &*found.name == stage).unwrap();
-    let StageKind::Run(run) = &found.kind else { panic!("`{stage}` is no run") };
+    let run = found.get::<RunStage>().unwrap();
     let graph = stage::running(&pipeline, run, &registry).unwrap();
     (compile(&graph, &registry, options), pipeline)
 }

@@ -11,7 +11,7 @@ use engine::core::grad::differentiate;
 use engine::core::ir::{Builder, DType, Graph, InputKind, Value};
 use engine::core::op::Registry;
 use engine::core::oracle::{Oracle, OracleRun, OracleTensor};
-use engine::core::pipeline::StageKind;
+use engine::core::pipeline::RunStage;
 use engine::core::plan::Plan;
 use engine::core::{front, stage};
 use engine::runtime::device::Device;
@@ -100,7 +100,7 @@ fn graph_of(written: &Written) -> (Graph, Registry) {
     let pipeline = front::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
     let pipeline =
         pipeline.unwrap_or_else(|| panic!("{}\n{}", written.text, diags.render(&sources, Look::Plain)));
-    let StageKind::Run(run) = &pipeline.stages[0].kind else { panic!("no run") };
+    let run = pipeline.stages[0].get::<RunStage>().unwrap();
     (stage::running(&pipeline, run, &registry).unwrap(), registry)
 }
 

@@ -3,7 +3,7 @@
 use engine_core::diag::{Code, Diagnostic};
 
 use crate::checkpoint::{CheckpointError, CheckpointFact};
-use crate::data::cells::shortened;
+use crate::data::fault::shortened;
 use crate::data::npz::{NpzError, NpzFact};
 use crate::data::source::DataError;
 use crate::data::table::{TableError, listed};

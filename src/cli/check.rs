@@ -31,7 +31,7 @@ pub(super) fn check(engine: Engine, args: &CheckArgs) -> Result<(), Failure> {
         remark(format!("note: {missing}; {help}"));
     }
     let overwrite = if args.force { Overwrite::Any } else { Overwrite::Own };
-    check_files(&pipeline.stages, overwrite).map_err(|error| opened.failure(error))?;
+    check_files(&pipeline.stages, &registry, overwrite).map_err(|error| opened.failure(error))?;
     let (n_nodes, n_params, n_stages) =
         (pipeline.graph.nodes.len(), pipeline.params.len(), pipeline.stages.len());
     print(format!(

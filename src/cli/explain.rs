@@ -11,12 +11,13 @@ use engine_core::diag::{Code, Diagnostic, Sources as Texts, nearest};
 use engine_core::fusion::Kernel;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
-use engine_core::pipeline::{SplitRef, StageKind};
+use engine_core::pipeline::SplitRef;
 use engine_core::program::{NoProgram, Recorded, Refusal};
-use engine_core::stage::{Rows, SplitShape, prediction, search_extents};
-use engine_runtime::data::source::{LoadContext, Sources};
-use engine_runtime::session::{CompilingPlanner, Fault, StageFault, load_data, split_shape};
-use indexmap::{IndexMap, IndexSet};
+use engine_core::stage::SplitShape;
+use engine_runtime::data::source::{DataError, LoadContext, Sources};
+use engine_runtime::session::stages::compile_stage;
+use engine_runtime::session::{CompilingPlanner, Fault, SessionError, load_data, split_shape};
+use indexmap::IndexSet;
 use serde_json::{Value, json};
 
 use super::args::{CompileArgs, ExplainArgs, WhyArgs};
@@ -135,11 +136,11 @@ pub(super) fn compile_stages(
     // The data is needed to count rows, but nothing is downloaded for it.
     let context = LoadContext { offline: true, ..LoadContext::from_env(data_dir) };
     let sets = load_data(pipeline, sources, &context, &mut |_| {}).map_err(|error| opened.failure(error))?;
-    let shape = |split: &SplitRef| -> Result<SplitShape, Failure> {
-        let Some(set) = sets.get(&split.data) else {
-            return Err(Failure::graph(format!("there is no data `{}`", split.data)));
-        };
-        let shape = split_shape(&split.data, set.split(&split.split)?);
+    let shape = |split: &SplitRef| {
+        let no_data = |source| SessionError::Data { data: split.data.clone(), source: Box::new(source) };
+        let set = sets.get(&split.data).ok_or_else(|| DataError::NoSet { data: split.data.to_string() });
+        let rows = set.and_then(|set| set.split(&split.split)).map_err(no_data)?;
+        let shape = split_shape(&split.data, rows);
         let n_rows = shape.n_rows.min(most_rows.unwrap_or(usize::MAX));
         Ok(SplitShape { n_rows, n_held: n_rows, ..shape })
     };
@@ -147,46 +148,11 @@ pub(super) fn compile_stages(
     let planner = CompilingPlanner::new(Arc::clone(pipeline), registry, options).keeping(kept);
     let mut stages = vec![];
     for stage in &pipeline.stages {
-        let failure = |fault: StageFault| opened.stage_failure(&stage.name, &fault);
-        let compiled = match &stage.kind {
-            StageKind::Train(train) => {
-                let shape = shape(&train.data)?;
-                let rows = batches(&shape, train.batch);
-                planner.compile_training(train, &shape, rows).map_err(failure)?.compiled
-            }
-            StageKind::Evaluate(evaluation) => {
-                let shape = shape(&evaluation.data)?;
-                let rows = batches(&shape, evaluation.batch);
-                planner.compile_evaluation(&stage.name, evaluation, &shape, rows).map_err(failure)?.compiled
-            }
-            StageKind::Run(run) => planner.compile_running(run).map_err(failure)?,
-            StageKind::Search(search) => {
-                let [base, queries] = search.splits();
-                let (base, queries) = (shape(&base)?, shape(&queries)?);
-                let n_rows = search.batch.min(queries.n_rows);
-                let extents = search_extents(pipeline, &queries, base.n_rows, n_rows);
-                let outputs: Vec<_> = search.outputs().map(|node| (node.clone(), node.clone())).collect();
-                planner.compile_inference(&outputs, &extents, search.mode).map_err(failure)?
-            }
-            StageKind::Predict(predict) => {
-                let fed = prediction(pipeline, predict).map_err(|issue| failure(StageFault(issue)))?;
-                let n_rows = predict.batch.clamp(1, most_rows.unwrap_or(usize::MAX));
-                let nodes = predict.outputs.iter().map(|(_, node)| (node.clone(), node.clone()));
-                let outputs: IndexMap<Symbol, Symbol> = nodes.collect();
-                let outputs: Vec<_> = outputs.into_iter().collect();
-                planner.compile_inference(&outputs, &[(fed.rows, n_rows)], predict.mode).map_err(failure)?
-            }
-            StageKind::Save { .. } | StageKind::Load(_) => continue,
-        };
-        stages.push((stage.name.clone(), compiled));
+        let compiled = compile_stage(stage, &planner, &shape, most_rows);
+        let compiled = compiled.map_err(|error| opened.failure(error))?;
+        stages.extend(compiled.map(|compiled| (stage.name.clone(), compiled)));
     }
     Ok(stages)
-}
-
-/// The whole batches of an epoch. The remainder is a graph of its own.
-fn batches(shape: &SplitShape, batch: usize) -> Rows {
-    let batch = batch.clamp(1, shape.n_rows.max(1));
-    Rows::Batches { batch, per_epoch: (shape.n_rows / batch).max(1) }
 }
 
 fn form_text(form: Form, compiled: &Compiled, target: &Target) -> String {

@@ -9,7 +9,7 @@ use super::output::{Failure, print};
 /// The placeholder for the name in the templates.
 const NAME: &str = "NAME";
 /// The files of the example plugin, which is the template, and its name in it.
-const PLUGIN: [(&str, &str); 9] = [
+const PLUGIN: [(&str, &str); 14] = [
     ("Cargo.toml", include_str!("../../examples/plugin/Cargo.toml")),
     ("functions.ron", include_str!("../../examples/plugin/functions.ron")),
     ("smooth.ron", include_str!("../../examples/plugin/smooth.ron")),
@@ -18,6 +18,11 @@ const PLUGIN: [(&str, &str); 9] = [
     ("src/softsign.rs", include_str!("../../examples/plugin/src/softsign.rs")),
     ("src/bessel.rs", include_str!("../../examples/plugin/src/bessel.rs")),
     ("src/running_median.rs", include_str!("../../examples/plugin/src/running_median.rs")),
+    ("src/log_cosh.rs", include_str!("../../examples/plugin/src/log_cosh.rs")),
+    ("src/norms.rs", include_str!("../../examples/plugin/src/norms.rs")),
+    ("src/inverse_sqrt.rs", include_str!("../../examples/plugin/src/inverse_sqrt.rs")),
+    ("src/reciprocal_rank.rs", include_str!("../../examples/plugin/src/reciprocal_rank.rs")),
+    ("tests/forms.rs", include_str!("../../examples/plugin/tests/forms.rs")),
     ("tests/ops.rs", include_str!("../../examples/plugin/tests/ops.rs")),
 ];
 const PLUGIN_NAME: &str = "my_plugin";

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::ir::{Attr, Symbol, Type};
-use engine_core::pipeline::{DataDecl, PredictStage, StageKind};
+use engine_core::pipeline::{DataDecl, PredictStage};
 use engine_core::stage::{Prediction, prediction};
 use engine_runtime::data::csv::Reading;
 use engine_runtime::data::source::reading_for;
@@ -87,10 +87,7 @@ fn read_rows(
 /// The first `Predict` stage, and its name.
 fn predict_stage(opened: &Opened) -> Result<(&Symbol, &PredictStage), Failure> {
     let stages = opened.pipeline.stages.iter();
-    let mut predicts = stages.filter_map(|stage| match &stage.kind {
-        StageKind::Predict(predict) => Some((&stage.name, predict)),
-        _ => None,
-    });
+    let mut predicts = stages.filter_map(|stage| Some((&stage.name, stage.get::<PredictStage>()?)));
     predicts.next().ok_or_else(|| {
         Failure::graph("the pipeline has no `Predict` stage; add one that names the outputs: \"predict\": Predict(outputs: {…})")
     })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine_core::compile::Options;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
-use engine_core::pipeline::{Stage, StageKind};
+use engine_core::pipeline::{PredictStage, Stage};
 use engine_runtime::data::source::{DataSet, LoadContext, Sources};
 use engine_runtime::device::Device;
 use engine_runtime::files::Format;
@@ -36,7 +36,7 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let held = report.map(expect).transpose()?.flatten();
     args.inputs.expect_known(&opened.pipeline)?;
     let mut progress = Progress::new(args.quiet);
-    let is_prediction = |stage: &Stage| matches!(stage.kind, StageKind::Predict(_));
+    let is_prediction = |stage: &Stage| stage.get::<PredictStage>().is_some();
     if !args.dump.is_empty() {
         let (data_dir, options) = (args.pipeline.data_dir(), compile_options(&args.machine.compile));
         let mut stages =

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use engine::runtime::checkpoint::Checkpoint;
-use engine::runtime::data::digits::{self, Part};
 use engine::runtime::data::{npy, npz};
 use engine::runtime::tensor::HostTensor;
+use engine_digits::{self as digits, Part};
 use indexmap::IndexMap;
 use serde_json::Value;
 

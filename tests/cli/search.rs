@@ -1,6 +1,6 @@
 //! `engine run` of a search: recall, files of results, and vectors of a wrong shape.
 
-use engine::runtime::data::{vecs, vectors};
+use engine::runtime::data::{results, vecs};
 
 use super::*;
 
@@ -26,10 +26,10 @@ fn search_desk() -> Desk {
     fs::create_dir(desk.path("data")).unwrap();
     let matrix = |n_rows, elements: &[f32]| HostTensor::from_slice(&[n_rows, 2], elements).unwrap();
     let base = matrix(5, &[0.0, 0.0, 1.0, 0.0, 2.0, 0.0, 4.0, 0.0, 8.0, 0.0]);
-    vectors::write(&base, &desk.path("data/base.fvecs")).unwrap();
-    vectors::write(&matrix(2, &[1.25, 0.0, 9.0, 0.0]), &desk.path("data/q.npy")).unwrap();
+    results::write(&base, &desk.path("data/base.fvecs")).unwrap();
+    results::write(&matrix(2, &[1.25, 0.0, 9.0, 0.0]), &desk.path("data/q.npy")).unwrap();
     let truth = HostTensor::from_slice(&[2, 2], &[1i32, 2, 4, 0]).unwrap();
-    vectors::write(&truth, &desk.path("data/truth.ivecs")).unwrap();
+    results::write(&truth, &desk.path("data/truth.ivecs")).unwrap();
     desk
 }
 

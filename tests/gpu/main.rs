@@ -10,7 +10,7 @@ use engine::core::diag::{Diagnostics, Look, Sources};
 use engine::core::front;
 use engine::core::ir::*;
 use engine::core::op::Registry;
-use engine::core::pipeline::{Pipeline, StageKind, TrainStage};
+use engine::core::pipeline::{Pipeline, Stage, TrainStage};
 use engine::core::plan::{Place, Plan, Precision};
 use engine::core::stage::{self, Rows, SplitShape};
 use engine::runtime::cpu::CpuDevice;

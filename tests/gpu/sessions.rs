@@ -1,7 +1,7 @@
 //! Whole sessions on GPUs.
 
 use super::*;
-use engine::core::pipeline::{CheckpointDecl, Schedule, Stage};
+use engine::core::pipeline::{CheckpointDecl, Schedule};
 use engine::runtime::autotune::Tuning;
 use engine::runtime::checkpoint::Checkpoint;
 use engine::runtime::data::source::{DataSet, Provenance, Split};
@@ -32,13 +32,13 @@ fn noise_digits() -> IndexMap<Symbol, DataSet> {
 /// A session of `mnist.ron` with `epochs` epochs, which writes a checkpoint after each.
 fn session(device: &Arc<dyn Device>, epochs: usize, max_steps: Option<usize>, checkpoint: &Path) -> Session {
     let (mut pipeline, registry) = load("mnist.ron");
-    for Stage { kind, .. } in &mut pipeline.stages {
-        if let StageKind::Train(train) = kind {
+    for stage in &mut pipeline.stages {
+        if let Some(train) = stage.get_mut::<TrainStage>() {
             let path = checkpoint.to_str().unwrap().to_string();
             train.checkpoint = Some(CheckpointDecl { path, every: 1, best: None });
             (train.epochs, train.max_steps, train.batch) = (epochs, max_steps, 16);
             // The shipped schedule depends on the number of steps.
-            train.optimizer.as_mut().unwrap().lr = Schedule::Constant(1e-3);
+            train.optimizer.as_mut().unwrap().lr = Schedule::constant(1e-3);
         }
     }
     let pipeline = Arc::new(pipeline);

@@ -14,11 +14,7 @@ pub fn load(file: &str) -> (Pipeline, Registry) {
 }
 
 fn train_stage(pipeline: &Pipeline) -> &TrainStage {
-    let train = pipeline.stages.iter().find_map(|stage| match &stage.kind {
-        StageKind::Train(train) => Some(&**train),
-        _ => None,
-    });
-    train.unwrap()
+    pipeline.stages.iter().find_map(Stage::get).unwrap()
 }
 
 fn training(file: &str, fuse: bool, device: &dyn Device) -> (Compiled, Pipeline) {

@@ -2,7 +2,7 @@
 
 use engine::core::diag::Code;
 use engine::core::ir::{Attr, Attrs, Builder, DType, Graph, InputKind, Literal, Type};
-use engine::core::pipeline::{Pipeline, SplitRef, StageKind, TrainStage};
+use engine::core::pipeline::{Pipeline, SplitRef, TrainStage};
 use engine::core::stage::{SplitShape, StageIssue};
 use engine::runtime::device::Device;
 use engine::runtime::diagnostic::Coded;
@@ -62,8 +62,7 @@ fn told(change: impl Fn(&mut Pipeline)) -> (Option<Code>, String) {
 }
 
 fn train(pipeline: &mut Pipeline) -> &mut TrainStage {
-    let StageKind::Train(train) = &mut pipeline.stages[0].kind else { panic!("the first stage trains") };
-    train
+    pipeline.stages[0].get_mut().expect("the first stage trains")
 }
 
 #[test]

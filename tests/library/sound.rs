@@ -4,7 +4,7 @@ use engine::runtime::data::source::{InMemory, LoadContext, Split};
 use engine::runtime::session::{CompilingPlanner, Fault, Session, check_stages, load_data};
 
 use super::*;
-use engine::core::pipeline::{Pipeline, StageKind};
+use engine::core::pipeline::{Pipeline, PredictStage};
 use engine::core::stage::prediction;
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ fn check(text: &str) -> bool {
 /// Asks a session like `engine predict`, for a whole batch and for a single row.
 fn ask(pipeline: &Pipeline, session: &Session, text: &str) {
     for stage in &pipeline.stages {
-        let StageKind::Predict(predict) = &stage.kind else { continue };
+        let Some(predict) = stage.get::<PredictStage>() else { continue };
         let fed = prediction(pipeline, predict).unwrap();
         let nodes: Vec<_> = predict.outputs.iter().map(|(_, node)| node.clone()).collect();
         for n_rows in [predict.batch, 1] {

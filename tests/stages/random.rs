@@ -52,21 +52,17 @@ fn attempt(text: &str) {
 
 /// Files of the stages, in the folder.
 fn random_paths(pipeline: &mut engine::core::pipeline::Pipeline, folder: &std::path::Path) {
-    use engine::core::pipeline::StageKind;
+    use engine::core::pipeline::{LoadStage, SaveStage, SearchStage, TrainStage};
     let moved = |path: &mut String| *path = folder.join(&*path).to_str().unwrap().to_string();
     for stage in &mut pipeline.stages {
-        match &mut stage.kind {
-            StageKind::Train(train) => {
-                if let Some(checkpoint) = &mut train.checkpoint {
-                    moved(&mut checkpoint.path);
-                    checkpoint.best.iter_mut().for_each(moved);
-                }
-            }
-            StageKind::Save { path } => moved(path),
-            StageKind::Load(load) => moved(&mut load.path),
-            StageKind::Search(search) => search.write.iter_mut().for_each(|(_, path)| moved(path)),
-            _ => {}
+        if let Some(TrainStage { checkpoint: Some(checkpoint), .. }) = stage.get_mut() {
+            moved(&mut checkpoint.path);
+            checkpoint.best.iter_mut().for_each(moved);
         }
+        stage.get_mut().into_iter().for_each(|SaveStage { path }| moved(path));
+        stage.get_mut().into_iter().for_each(|LoadStage { path, .. }| moved(path));
+        let search = stage.get_mut::<SearchStage>();
+        search.into_iter().flat_map(|search| &mut search.write).for_each(|(_, path)| moved(path));
     }
 }
 

@@ -23,6 +23,7 @@ pub use write::{ARCHIVE, CHECKPOINT};
 pub(crate) use write::{write_arrays_on, write_on};
 
 use indexmap::IndexMap;
+use std::path::Path;
 
 use crate::tensor::HostTensor;
 
@@ -50,4 +51,9 @@ pub struct Cursor {
     pub epoch: u64,
     /// Rows of the current epoch already used.
     pub row: u64,
+}
+
+/// Whether the name of a file asks for an archive of NumPy's.
+pub(crate) fn is_archive(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "npz")
 }

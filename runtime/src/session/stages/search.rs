@@ -4,106 +4,166 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use engine_core::compile::Compiled;
 use engine_core::ir::{Dim, InputKind, Symbol, Type};
-use engine_core::pipeline::{SearchStage, SplitRef};
+use engine_core::pipeline::{RowIds, SearchMetric, SearchStage, SplitRef};
 use engine_core::plan::{Place, Plan};
-use engine_core::stage::search_extents;
+use engine_core::stage::{self, search_extents};
 use indexmap::IndexMap;
 
-use super::error::SessionError;
-use super::event::Event;
-use super::report::StageReport;
-use super::{Session, Subscriber};
-use crate::data::vectors;
-use crate::device::{DeviceBuffer, Executable, RunError};
+use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
+use crate::data::results;
+use crate::device::{DeviceBuffer, Executable, KernelTime, RunError};
+use crate::files::Format;
+use crate::session::Session;
+use crate::session::error::SessionError;
+use crate::session::event::Event;
+use crate::session::report::StageReport;
 use crate::tensor::HostTensor;
 
-/// The field of true neighbours, and the counts that recall is told for.
-const NEIGHBOURS: &str = "neighbours";
-const RECALL_AT: [usize; 3] = [1, 10, 100];
-
-/// A plan for batches of one size.
-pub(super) struct Searcher {
-    pub(super) executable: Box<dyn Executable>,
-    /// Inputs that are fed anew with every batch: field, buffer, bytes of a row.
-    fed: Vec<(Symbol, DeviceBuffer, usize)>,
-    pub(super) plan: Arc<Plan>,
-}
-
-impl Searcher {
-    /// Takes steps. What a device sets up at the first ones may find no memory.
-    pub(super) fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
-        self.executable.run(first_step, n_steps).map_err(|error| error.of_plan(&self.plan))
-    }
-}
-
-impl Session {
-    pub(super) fn search_stage(
-        &mut self,
-        stage: &Symbol,
-        search: &SearchStage,
-        tell: &mut Subscriber<'_>,
-    ) -> Result<StageReport, SessionError> {
+impl Runnable for SearchStage {
+    fn run(&self, run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
+        let StageRun { session, name, tell, .. } = run;
         let start = Instant::now();
-        let [base, queries] = search.splits();
-        self.resident.prefetch(&base, &self.device, &self.background)?;
-        self.resident.wait(&base)?;
-        let n_queries = self.resident.shape(&queries)?.n_rows;
-        let batch = search.batch.min(n_queries.max(1));
-        tell(&Event::StageStarted { stage, kind: "search", n_steps: n_queries.div_ceil(batch) as u64 });
-        let mut results: IndexMap<Symbol, HostTensor> = IndexMap::new();
-        let mut searcher = self.searcher(stage, search, [&base, &queries], batch)?;
+        let [base, queries] = self.splits();
+        session.resident.prefetch(&base, &session.device, &session.background)?;
+        session.resident.wait(&base)?;
+        let n_queries = session.resident.shape(&queries)?.n_rows;
+        let batch = self.batch.min(n_queries.max(1));
+        let steps = n_queries.div_ceil(batch);
+        tell(&Event::StageStarted { stage: name, kind: "search", n_steps: steps as u64 });
+        let searcher = session.searcher(name, self, [&base, &queries], batch)?;
         let memory =
-            self.check_memory(stage, &[&base], (&searcher.plan, searcher.executable.arena_bytes()))?;
+            session.check_memory(name, &[&base], (&searcher.plan, searcher.executable.arena_bytes()))?;
         let n_kernels = searcher.plan.launches.len();
         let steps_start = Instant::now();
-        for (step, first) in (0..n_queries).step_by(batch).enumerate() {
-            let n_rows = batch.min(n_queries - first);
-            if n_rows < batch {
-                searcher = self.searcher(stage, search, [&base, &queries], n_rows)?;
-            }
-            self.feed_queries(&searcher, &queries, first, n_rows)?;
-            let ran = searcher.run(step as u32, 1);
-            ran.map_err(|source| SessionError::Run { stage: stage.clone(), source })?;
-            self.collect(&searcher, search, &mut results, [first, n_rows, n_queries])?;
-            if self.is_cancelled() {
-                return Err(SessionError::Interrupted { checkpoint: None });
-            }
-        }
+        let results = session.search_all(name, self, searcher, [batch, n_queries])?;
         let seconds = steps_start.elapsed().as_secs_f64();
-        let metrics = self.recalls(search, &queries, &results)?;
-        if let Some(set) = self.resident.set(&search.data) {
-            tell(&Event::Evaluated { stage, metrics: &metrics, set });
+        let metrics = session.measure_search(self, &queries, &results)?;
+        if let Some(set) = session.resident.set(&self.data) {
+            tell(&Event::Evaluated { stage: name, metrics: &metrics, set });
         }
-        for (node, path) in &search.write {
+        for (node, path) in &self.write {
             if let Some(tensor) = results.get(node) {
                 let path = Path::new(path);
                 write(tensor, path)?;
                 tell(&Event::ResultsWritten { path });
             }
         }
-        let steps = n_queries.div_ceil(batch);
-        Ok(StageReport {
-            name: stage.to_string(),
+        let report = StageReport {
+            name: name.to_string(),
             kind: "search".to_string(),
             seconds: start.elapsed().as_secs_f64(),
             steps: steps as u64,
             step_us: seconds * 1e6 / steps.max(1) as f64,
-            epochs: vec![],
-            end: None,
             metrics,
             kernels_per_step: n_kernels,
             ..StageReport::default()
-        }
-        .with_memory(memory))
+        };
+        Ok(Some(report.with_memory(memory)))
     }
 
-    /// A search of the first batch of queries.
-    pub(super) fn prepare_search(
+    fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
+        let [base, queries] = self.splits();
+        let (Some(base), Some(queries)) = (checking.shape(&base)?, checking.shape(&queries)?) else {
+            return Ok(vec![]);
+        };
+        let pipeline = checking.pipeline;
+        let batch = self.batch.min(queries.n_rows.max(1));
+        let extents = search_extents(pipeline, &queries, base.n_rows, batch);
+        let graph = checking.planned(stage::inference(pipeline, &named(self), &extents, self.mode))?;
+        for (id, _) in graph.inputs().filter(|(_, kind)| *kind == InputKind::Data) {
+            let output = &graph.nodes[id].outputs[0];
+            let decl = pipeline.inputs.iter().find(|decl| decl.name == output.name);
+            let field = decl.and_then(|decl| decl.from.as_ref()).map(|(_, field)| field);
+            let fields = queries.fields.iter().chain(&base.fields);
+            if let Some((_, row)) = fields.into_iter().find(|(name, _)| Some(name) == field) {
+                expect_rows(&output.name, &output.ty, row)?;
+            }
+        }
+        Ok(vec![])
+    }
+
+    fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
+        let [base, queries] = self.splits();
+        let (base, queries) = ((compiling.shape)(&base)?, (compiling.shape)(&queries)?);
+        let n_rows = self.batch.min(queries.n_rows);
+        let extents = search_extents(compiling.pipeline(), &queries, base.n_rows, n_rows);
+        let compiled = compiling.planner.compile_inference(&named(self), &extents, self.mode);
+        compiled.map(Some).map_err(|fault| SessionError::plan(compiling.name, fault))
+    }
+
+    fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
+        Ok(Some(Box::new(session.prepare_search(name, self)?)))
+    }
+
+    fn files(&self) -> Vec<(&Path, &'static Format)> {
+        self.write.iter().map(|(_, path)| (Path::new(path), &results::RESULTS)).collect()
+    }
+}
+
+/// The nodes of a search as outputs of their own names.
+fn named(search: &SearchStage) -> Vec<(Symbol, Symbol)> {
+    search.outputs().map(|node| (node.clone(), node.clone())).collect()
+}
+
+/// A plan for batches of one size.
+struct Searcher {
+    executable: Box<dyn Executable>,
+    /// Inputs that every batch feeds: field, buffer, bytes of a row.
+    fed: Vec<(Symbol, DeviceBuffer, usize)>,
+    plan: Arc<Plan>,
+}
+
+/// The first batch of queries, again and again.
+impl Steps for Searcher {
+    fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Memory may run out here, for a device may allocate at the first steps.
+    fn run(&mut self, step: u64, n_steps: usize) -> Result<(), RunError> {
+        self.executable.run(step as u32, n_steps as u32).map_err(|error| error.of_plan(&self.plan))
+    }
+
+    fn host_seconds(&self) -> Option<f64> {
+        self.executable.host_seconds()
+    }
+
+    fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError> {
+        self.executable.profile(step as u32)
+    }
+}
+
+impl Session {
+    /// The results of all queries, by node.
+    fn search_all(
         &mut self,
         stage: &Symbol,
         search: &SearchStage,
-    ) -> Result<Searcher, SessionError> {
+        mut searcher: Searcher,
+        [batch, n_queries]: [usize; 2],
+    ) -> Result<IndexMap<Symbol, HostTensor>, SessionError> {
+        let [base, queries] = search.splits();
+        let mut results = IndexMap::new();
+        for (step, first) in (0..n_queries).step_by(batch).enumerate() {
+            let n_rows = batch.min(n_queries - first);
+            if n_rows < batch {
+                searcher = self.searcher(stage, search, [&base, &queries], n_rows)?;
+            }
+            self.feed_queries(&searcher, &queries, first, n_rows)?;
+            let ran = searcher.run(step as u64, 1);
+            ran.map_err(|source| SessionError::Run { stage: stage.clone(), source })?;
+            self.collect(&searcher, search, &mut results, [first, n_rows, n_queries])?;
+            if self.is_cancelled() {
+                return Err(SessionError::Interrupted { checkpoint: None });
+            }
+        }
+        Ok(results)
+    }
+
+    /// A search of the first batch of queries.
+    fn prepare_search(&mut self, stage: &Symbol, search: &SearchStage) -> Result<Searcher, SessionError> {
         let [base, queries] = search.splits();
         self.resident.prefetch(&base, &self.device, &self.background)?;
         self.resident.wait(&base)?;
@@ -121,12 +181,10 @@ impl Session {
         [base, queries]: [&SplitRef; 2],
         n_rows: usize,
     ) -> Result<Searcher, SessionError> {
-        let outputs: Vec<(Symbol, Symbol)> =
-            search.outputs().map(|node| (node.clone(), node.clone())).collect();
         let (base_shape, queries) = (self.resident.shape(base)?, self.resident.shape(queries)?);
         let is_query = |field: &Symbol| queries.fields.iter().any(|(known, _)| known == field);
         let extents = search_extents(&self.pipeline, &queries, base_shape.n_rows, n_rows);
-        let plan = self.planner.inference(&outputs, &extents, search.mode);
+        let plan = self.planner.inference(&named(search), &extents, search.mode);
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
         self.state.ensure_all(&plan).map_err(|error| error.of_plan(&plan))?;
         let executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed);
@@ -212,22 +270,27 @@ impl Session {
         Ok(())
     }
 
-    fn recalls(
+    /// All registered metrics whose truth the data has.
+    fn measure_search(
         &self,
         search: &SearchStage,
         queries: &SplitRef,
         results: &IndexMap<Symbol, HostTensor>,
     ) -> Result<IndexMap<String, f64>, SessionError> {
+        let mut measured = IndexMap::new();
         let set = self.resident.set(&queries.data).and_then(|set| set.split(&queries.split).ok());
-        let truth = set.and_then(|split| split.field(NEIGHBOURS).ok());
-        let (Some(truth), Some(found)) = (truth, results.get(&search.ids)) else {
-            return Ok(IndexMap::new());
-        };
-        let width = |tensor: &HostTensor| tensor.shape().get(1).copied().unwrap_or(0);
-        let most = width(found).min(width(truth));
-        let told = RECALL_AT.into_iter().filter(|k| *k <= most);
-        told.map(|k| Ok((format!("recall@{k}"), vectors::recall(found, truth, k)?))).collect()
+        let (Some(split), Some(found)) = (set, results.get(&search.ids)) else { return Ok(measured) };
+        for metric in self.planner.registry().forms::<SearchMetric>() {
+            if let Ok(truth) = split.field(metric.truth) {
+                measured.extend((metric.measure)(row_ids(found)?, row_ids(truth)?));
+            }
+        }
+        Ok(measured)
     }
+}
+
+fn row_ids(tensor: &HostTensor) -> Result<RowIds<'_>, SessionError> {
+    Ok(RowIds { ids: tensor.as_slice()?, width: tensor.shape().get(1).copied().unwrap_or(0) })
 }
 
 /// All inputs but the step.
@@ -237,8 +300,8 @@ fn search_inputs(plan: &Plan) -> Vec<(&str, &Type)> {
     fed.map(|buffer| (&*buffer.name, &buffer.ty)).collect()
 }
 
-/// Nothing if the rows of a field are those of the input that it goes to.
-pub(super) fn expect_rows(input: &str, ty: &Type, row: &Type) -> Result<(), SessionError> {
+/// Checks that the rows of a field fit the input that they feed.
+fn expect_rows(input: &str, ty: &Type, row: &Type) -> Result<(), SessionError> {
     let wanted = Type { dtype: ty.dtype, shape: ty.shape.iter().skip(1).cloned().collect() };
     match row.dtype == wanted.dtype && row.numel() == wanted.numel() {
         true => Ok(()),
@@ -251,5 +314,5 @@ pub(super) fn expect_rows(input: &str, ty: &Type, row: &Type) -> Result<(), Sess
 
 fn write(tensor: &HostTensor, path: &Path) -> Result<(), SessionError> {
     let failed = |source| SessionError::Output { path: path.to_path_buf(), source };
-    vectors::write(tensor, path).map_err(failed)
+    results::write(tensor, path).map_err(failed)
 }

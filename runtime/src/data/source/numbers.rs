@@ -1,6 +1,6 @@
 //! The source `numbers`: rows that hold nothing but their number.
 
-use super::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
+use super::{DataError, DataSet, LoadContext, Provenance, Source, Split};
 use crate::tensor::HostTensor;
 use indexmap::IndexMap;
 

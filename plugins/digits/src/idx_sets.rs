@@ -1,78 +1,37 @@
-//! The sources that come along: sets in IDX files, and digits drawn by the program.
+//! The sources `mnist` and `fashion-mnist`, in IDX files.
 
 use std::path::{Path, PathBuf};
 
+use engine_runtime::data::idx;
+use engine_runtime::data::remote::RemoteSet;
+use engine_runtime::data::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
 use indexmap::IndexMap;
 
-use super::{DataError, DataSet, LoadContext, Provenance, Source, Split};
-use crate::data::digits::{self, Part};
-use crate::data::idx;
-use crate::tensor::HostTensor;
+use crate::drawing;
+use crate::synthetic::{MOST_ROWS, draw_digits, labelled};
 
-/// More rows than this are refused rather than drawn: they would fill gigabytes by a slip of the keyboard.
-const MOST_ROWS: usize = 1_000_000;
 const ROW_OPTIONS: [&str; 2] = ["n_train", "n_test"];
 
-/// The built-in digits, with options `n_train`, `n_test` and `seed`.
-pub(super) struct SyntheticDigits;
-
-impl Source for SyntheticDigits {
-    fn name(&self) -> &str {
-        "synthetic-digits"
-    }
-
-    fn summary(&self) -> &str {
-        "28×28 digits drawn by the program, 60,000 to learn from and 10,000 to judge by; needs no file"
-    }
-
-    fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
-        context.check_options(&["n_train", "n_test", "seed"])?;
-        let seed = context.count("seed", i64::MAX as usize)?.map_or(digits::DEFAULT_SEED, |seed| seed as u64);
-        draw_digits(seed, context, (Provenance::Synthetic, None))
-    }
-}
-
-fn draw_digits(
-    seed: u64,
-    context: &LoadContext,
-    (provenance, note): (Provenance, Option<String>),
-) -> Result<DataSet, DataError> {
-    let n_train = context.count("n_train", MOST_ROWS)?.unwrap_or(digits::N_TRAIN);
-    let n_test = context.count("n_test", MOST_ROWS)?.unwrap_or(digits::N_TEST);
-    let mut splits = IndexMap::new();
-    for (name, part, n_rows) in [("train", Part::Train, n_train), ("test", Part::Test, n_test)] {
-        let drawn = digits::draw(seed, part, n_rows)?;
-        splits.insert(name.to_string(), labelled(drawn.images, drawn.labels)?);
-    }
-    let (name, names) = (SyntheticDigits.name().to_string(), IndexMap::new());
-    Ok(DataSet { name, provenance, note, splits, names })
-}
-
-fn labelled(images: HostTensor, labels: HostTensor) -> Result<Split, DataError> {
-    Split::new(IndexMap::from([("images".to_string(), images), ("labels".to_string(), labels)]))
-}
-
 /// A set of 28×28 images in ten classes that is published as four gzipped IDX files.
-pub(in crate::data) struct IdxSet {
-    pub(in crate::data) name: &'static str,
-    pub(in crate::data) summary: &'static str,
+pub struct IdxSet {
+    name: &'static str,
+    summary: &'static str,
     /// Folders on the web that hold the four files.
-    #[cfg_attr(not(feature = "download"), expect(dead_code, reason = "read by the downloader alone"))]
-    pub(in crate::data) mirrors: &'static [&'static str],
+    mirrors: &'static [&'static str],
     /// SHA-256 of the four gzipped files, in the order of [`FILES`].
-    #[cfg_attr(not(feature = "download"), expect(dead_code, reason = "read by the downloader alone"))]
-    pub(in crate::data) sha256: [&'static str; 4],
+    sha256: [&'static str; 4],
 }
 
 /// The files of every such set: images and labels to learn from, then to judge by.
-pub(in crate::data) const FILES: [&str; 4] = [
+pub(crate) const FILES: [&str; 4] = [
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 ];
 
-pub(super) const MNIST: IdxSet = IdxSet {
+/// The handwritten digits by LeCun, Cortes and Burges.
+pub const MNIST: IdxSet = IdxSet {
     name: "mnist",
     summary: "handwritten digits by LeCun, Cortes and Burges: 28×28, 60,000 to learn from and 10,000 to judge by",
     mirrors: &[
@@ -87,7 +46,8 @@ pub(super) const MNIST: IdxSet = IdxSet {
     ],
 };
 
-pub(super) const FASHION_MNIST: IdxSet = IdxSet {
+/// The pictures of clothes by Zalando.
+pub const FASHION_MNIST: IdxSet = IdxSet {
     name: "fashion-mnist",
     summary: "pictures of clothes by Zalando, in the shape of mnist but harder",
     mirrors: &["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"],
@@ -127,7 +87,7 @@ impl Source for IdxSet {
                 let why = format!("it is not in {}, and {why}", folders.join(", "));
                 let (provenance, note) =
                     context.stand_in("the built-in synthetic digits", self.name, &why)?;
-                draw_digits(digits::DEFAULT_SEED, context, (provenance, Some(note)))
+                draw_digits(drawing::DEFAULT_SEED, context, (provenance, Some(note)))
             }
         }
     }
@@ -179,8 +139,8 @@ impl IdxSet {
         n_rows: Option<usize>,
     ) -> Result<Split, DataError> {
         let images = idx::read_images(images_at)?;
-        let labels = idx::read_labels(labels_at, digits::N_CLASSES)?;
-        if images.shape()[1..] != [digits::SIDE, digits::SIDE] {
+        let labels = idx::read_labels(labels_at, drawing::N_CLASSES)?;
+        if images.shape()[1..] != [drawing::SIDE, drawing::SIDE] {
             return Err(self.wrong_content(images_at, "u8[N,28,28]".to_string(), format!("{images:?}")));
         }
         if images.shape()[0] != labels.shape()[0] {
@@ -195,21 +155,13 @@ impl IdxSet {
         DataError::WrongContent { path: path.to_path_buf(), set: self.name.to_string(), expected, found }
     }
 
-    #[cfg(feature = "download")]
     fn download(&self, context: &LoadContext) -> Result<PathBuf, String> {
-        if context.offline {
-            return Err("downloads are off".to_string());
-        }
-        crate::data::download::download(self, context)
-    }
-
-    #[cfg(not(feature = "download"))]
-    fn download(&self, _: &LoadContext) -> Result<PathBuf, String> {
-        Err("this build cannot download".to_string())
+        let IdxSet { name, mirrors, sha256, .. } = self;
+        RemoteSet { name, files: &FILES, mirrors, sha256 }.fetch(context)
     }
 }
 
-/// The file under one of the names it is spread under: with a hyphen or a dot before `idx`, gzipped or not.
+/// The file under one of its usual names: with a hyphen or a dot before `idx`, gzipped or not.
 fn find_file(dir: &Path, file: &str) -> Option<PathBuf> {
     let dotted = file.replace("-idx", ".idx");
     let names = [file.to_string(), format!("{file}.gz"), dotted.clone(), format!("{dotted}.gz")];

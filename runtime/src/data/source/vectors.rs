@@ -1,16 +1,11 @@
 //! Vectors to search: a base, queries, and for each query its true neighbours, from files that the pipeline names.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use engine_core::ir::DType;
 use indexmap::IndexMap;
 
-use super::npy;
-use super::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
-use super::table;
-use super::vecs;
-use crate::files::{self, Format, Overwrite, Target, WriteFault};
+use super::{DataError, DataSet, LoadContext, Provenance, Source, Split};
+use crate::data::table;
 use crate::philox::WordStream;
 use crate::tensor::HostTensor;
 
@@ -137,51 +132,12 @@ fn neighbours(base: &[f32], queries: &[f32], dim: usize) -> Vec<i32> {
     queries.chunks_exact(dim).flat_map(nearest).collect()
 }
 
-/// The share of the true neighbours among those found, for the first `k` of both; rows are queries.
-///
-/// # Errors
-/// If one of them is no matrix of `i32`.
-pub fn recall(found: &HostTensor, truth: &HostTensor, k: usize) -> Result<f64, crate::tensor::TensorError> {
-    let width = |tensor: &HostTensor| tensor.shape().get(1).copied().unwrap_or(1).max(1);
-    let (found_rows, true_rows) = (found.as_slice::<i32>()?, truth.as_slice::<i32>()?);
-    let rows = found_rows.chunks_exact(width(found)).zip(true_rows.chunks_exact(width(truth)));
-    let n_rows = rows.len();
-    let hits = |(found, truth): (&[i32], &[i32])| {
-        let truth = &truth[..k.min(truth.len())];
-        found[..k.min(found.len())].iter().filter(|id| truth.contains(id)).count()
-    };
-    Ok(rows.map(hits).sum::<usize>() as f64 / (n_rows * k).max(1) as f64)
-}
-
-/// Writes a matrix in the format that the file's name asks for: `.npy`, or vectors with their lengths.
-///
-/// # Errors
-/// If the name or the element type does not fit a format, or the file cannot be written.
-pub fn write(tensor: &HostTensor, path: &Path) -> std::io::Result<()> {
-    let is_npy = path.extension().is_some_and(|extension| extension == "npy");
-    let fits = |dtype: DType| dtype == tensor.dtype() && tensor.shape().len() == 2;
-    if !is_npy && !vecs::dtype_of(path).is_some_and(fits) {
-        let message = format!(
-            "a {tensor:?} goes to a .npy file, an f32 matrix also to .fvecs, an i32 matrix to .ivecs"
-        );
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
-    }
-    let target = Target::new(path, &RESULTS, Overwrite::Own).map_err(io::Error::other)?;
-    let content = |file: &mut dyn Write| match is_npy {
-        true => npy::write(tensor, file),
-        false => vecs::write(tensor, file),
-    };
-    files::write(&target, &content).map_err(WriteFault::into_error)
-}
-
-/// Results of a search as files. Vectors have nothing by which to tell whose they are.
-pub const RESULTS: Format = Format { name: "a file of results", is_own: |_| Ok(true), into_special: true };
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::data::results::write;
     use engine_core::ir::Attr;
 
     fn context(dir: &Path, options: &[(&str, &str)]) -> LoadContext {
@@ -225,16 +181,6 @@ mod tests {
         );
         assert_eq!(set.splits["base"].field("base").unwrap().shape(), [N_BASE, DEFAULT_DIM]);
         let truth = set.splits["queries"].field("neighbours").unwrap();
-        assert_eq!(recall(truth, truth, 100).unwrap(), 1.0);
-    }
-
-    #[test]
-    fn recall_counts_what_both_have_among_their_first() {
-        let found = HostTensor::from_slice(&[2, 3], &[1i32, 2, 3, 4, 5, 6]).unwrap();
-        let truth = HostTensor::from_slice(&[2, 4], &[3i32, 2, 1, 0, 4, 9, 9, 6]).unwrap();
-        assert_eq!(recall(&found, &truth, 1).unwrap(), 0.5);
-        assert_eq!(recall(&found, &truth, 3).unwrap(), 4.0 / 6.0);
-        let wrong = write(&found, Path::new("found.fvecs")).unwrap_err().to_string();
-        assert!(wrong.contains("i32[2,3] goes to a .npy file"), "{wrong}");
+        assert_eq!(truth.shape(), [N_QUERIES, N_NEIGHBOURS]);
     }
 }

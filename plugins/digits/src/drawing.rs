@@ -11,8 +11,8 @@ use std::thread;
 
 use engine_core::ir::DType;
 
-use crate::philox::WordStream;
-use crate::tensor::{HostTensor, TensorError};
+use engine_runtime::philox::WordStream;
+use engine_runtime::tensor::{HostTensor, TensorError};
 
 /// Width and height of an image in pixels.
 pub const SIDE: usize = 28;

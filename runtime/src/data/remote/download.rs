@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::source::{FILES, IdxSet, LoadContext};
+use super::RemoteSet;
+use crate::data::source::LoadContext;
 
 /// More than the largest file, so that a wrong address cannot fill the disk.
 const MOST_BYTES: u64 = 64 << 20;
@@ -19,15 +20,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const FILE_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Fetches the files of the set into its folder under the first root, and returns that folder.
-pub(super) fn download(set: &IdxSet, context: &LoadContext) -> Result<PathBuf, String> {
+pub(super) fn download(set: &RemoteSet, context: &LoadContext) -> Result<PathBuf, String> {
     let root = context.roots.first().ok_or("there is no folder to download it to")?;
     let dir = root.join(set.name);
     (context.say)(&format!("downloading `{}` to {}", set.name, dir.display()));
-    // Those that are made here, the innermost first.
+    // The folders that the download makes, innermost first.
     let made: Vec<&Path> = dir.ancestors().take_while(|folder| !folder.exists()).collect();
     let fetched = fetch(set, &dir);
     if fetched.is_err() {
-        let empty = FILES.iter().map(|file| part(&dir, file)).filter(|part| length(part) == 0);
+        let empty = set.files.iter().map(|file| part(&dir, file)).filter(|part| length(part) == 0);
         empty.for_each(|part| drop(fs::remove_file(part)));
         // A folder that holds a part of a file stays, and so do those around it.
         made.iter().for_each(|folder| drop(fs::remove_dir(folder)));
@@ -35,14 +36,14 @@ pub(super) fn download(set: &IdxSet, context: &LoadContext) -> Result<PathBuf, S
     fetched.map(|()| dir.clone())
 }
 
-fn fetch(set: &IdxSet, dir: &Path) -> Result<(), String> {
+fn fetch(set: &RemoteSet, dir: &Path) -> Result<(), String> {
     let unwritable = |error: io::Error| format!("{} cannot be written: {error}", dir.display());
     fs::create_dir_all(dir).map_err(unwritable)?;
     let web = Web::new();
-    for (file, sha256) in FILES.iter().zip(set.sha256) {
+    for (file, sha256) in set.files.iter().zip(set.sha256) {
         web.fetch_checked(set.mirrors, file, sha256, &part(dir, file))?;
     }
-    FILES.iter().try_for_each(|file| fs::rename(part(dir, file), whole(dir, file))).map_err(unwritable)
+    set.files.iter().try_for_each(|file| fs::rename(part(dir, file), whole(dir, file))).map_err(unwritable)
 }
 
 fn whole(dir: &Path, file: &str) -> PathBuf {
@@ -86,7 +87,7 @@ impl Web {
         if is_right(part, sha256)? {
             return Ok(());
         }
-        // What cannot be removed will not be right the next time either, and is told then.
+        // A file that cannot be removed fails its checksum the next time, too.
         drop(fs::remove_file(part));
         // The beginning may have been that of another file.
         match has_beginning {
@@ -149,6 +150,13 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    const FILES: [&str; 4] = [
+        "train-images-idx3-ubyte",
+        "train-labels-idx1-ubyte",
+        "t10k-images-idx3-ubyte",
+        "t10k-labels-idx1-ubyte",
+    ];
 
     /// Every file of the sets here.
     const CONTENT: &str = "abcdefghijklmnopqrstuvwxyz";
@@ -214,9 +222,9 @@ mod tests {
         if path.contains("t10k-images") { whole[..whole.len() - 16].to_vec() } else { whole }
     }
 
-    fn set(mirrors: &[&str]) -> IdxSet {
+    fn set(mirrors: &[&str]) -> RemoteSet<'static> {
         let mirrors: Vec<&'static str> = mirrors.iter().map(|url| &*url.to_string().leak()).collect();
-        IdxSet { name: "mnist", summary: "", mirrors: mirrors.leak(), sha256: [SHA256; 4] }
+        RemoteSet { name: "mnist", files: &FILES, mirrors: mirrors.leak(), sha256: &[SHA256; 4] }
     }
 
     fn names(dir: &Path) -> Vec<String> {
