@@ -7,13 +7,13 @@
 
 use super::block::{ScratchSize, Worker};
 use super::body::Call;
-use super::gemm::{Matrix, Scratch, TileMut, gemm_tile};
+use super::gemm::{Matrix, Scratch, TileMut, gemm_tile, scores_of_row, weighted_sum};
 use super::matmul::{ProductScratch, plain_store};
 use super::matrix_source::{BodyRun, Given, MatrixSource, MatrixSourceSize, Reader, dense, with_store};
 use super::memory::Memory;
 use super::pool::Pool;
 use super::program::Sharing;
-use super::rows::{Element, scores_of_row, weighted_sum};
+use super::simd::isa::Float;
 use crate::device::DeviceError;
 use engine_core::fusion::{AttentionBody, Source};
 use engine_core::ir::DType;
@@ -195,7 +195,7 @@ impl AttentionLaunch {
         }
     }
 
-    unsafe fn run_block<T: Element>(
+    unsafe fn run_block<T: Float>(
         &self,
         mut reader: Reader,
         products: &mut Scratch<T>,
@@ -241,7 +241,7 @@ impl AttentionLaunch {
     }
 
     /// `out = query · keyᵀ`
-    unsafe fn score<T: Element>(
+    unsafe fn score<T: Float>(
         &self,
         products: &mut Scratch<T>,
         query: Matrix<T>,
@@ -251,7 +251,7 @@ impl AttentionLaunch {
         // SAFETY: the caller's: rows hold `k` elements.
         unsafe {
             match key {
-                Given::Matrix(key) => gemm_tile(products, query, key.transposed(), &mut out, false),
+                Given::Matrix(key) => gemm_tile(products, query, key.transposed(), &mut out),
                 Given::Rows(keys) => {
                     for row in 0..query.shape()[0] {
                         let query = std::slice::from_raw_parts(query.at(row, 0), self.body.k);
@@ -267,7 +267,7 @@ impl AttentionLaunch {
 ///
 /// # Safety
 /// Rows of values must be as long as those of `out`.
-unsafe fn weigh<T: Element>(
+unsafe fn weigh<T: Float>(
     products: &mut Scratch<T>,
     weights: Matrix<T>,
     value: &Given<T>,
@@ -277,7 +277,7 @@ unsafe fn weigh<T: Element>(
     // SAFETY: the caller's.
     unsafe {
         match value {
-            Given::Matrix(value) => gemm_tile(products, weights, *value, &mut out, false),
+            Given::Matrix(value) => gemm_tile(products, weights, *value, &mut out),
             Given::Rows(values) => {
                 for row in 0..n_rows {
                     weighted_sum(std::slice::from_raw_parts(weights.at(row, 0), n), *values, out.row(row));

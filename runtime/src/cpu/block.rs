@@ -3,10 +3,10 @@
 use super::address::{Address, Stretch};
 use super::memory::Memory;
 use super::philox::{philox_f32, philox_u32};
-use super::prefetch::Prefetch;
 use super::program::{Arg, Dest, Fetch, Index, Inst, Op, Pass, Program, Term};
 use super::reduce::{self, Fold, Foldable};
 use super::scalar::{MAX_ARITY, View, copy, literal_bits, run_scalar, slice_mut, with_size, with_type};
+use super::simd::prefetch::Prefetch;
 use super::slice::{Operand, affine_unary};
 use super::superinstruction::{Source, pair};
 use crate::device::DeviceError;

@@ -6,12 +6,12 @@
 //! the tile's domain alone.
 
 use super::block::{AssertionRecord, Buffer, Frame, ScratchSize, Span, Worker, row_pitch};
-use super::isa::SubnormalsAreZero;
 use super::matmul::ProductScratch;
 use super::memory::Memory;
 use super::pool::Pool;
 use super::program::{Dest, Inst, Layout, Op, Pass, Program, Sharing, Spread, compile};
 use super::scalar::View;
+use super::simd::subnormals::SubnormalsAreZero;
 use crate::device::DeviceError;
 use engine_core::fusion::{Class, Domain, FusedBody};
 use engine_core::ir::{DType, Literal};

@@ -11,6 +11,7 @@ use super::pool::Pool;
 use super::program::{Layout, Program, Sharing, Spread, compile};
 use super::reduce::{Fold, Foldable, combine, fold, fold_rows};
 use super::scalar::{View, cast, slice_mut, with_type};
+use super::simd::isa::Float;
 use crate::device::DeviceError;
 use engine_core::fusion::{FusedBody, FusedOp, MatmulBody, MatrixOperand, Operand, Side};
 use engine_core::ir::DType;
@@ -235,7 +236,7 @@ impl MatmulLaunch {
         }
     }
 
-    unsafe fn multiply<T: super::gemm::Scalar>(
+    unsafe fn multiply<T: Float>(
         &self,
         scratch: &mut Scratch<T>,
         buffers: &[Buffer],
@@ -249,7 +250,7 @@ impl MatmulLaunch {
             let b =
                 self.matrix::<T>(buffers, Side::Rhs, part.batch).part(0..self.body.k, part.columns.clone());
             let mut out = TileMut::from_raw(out, part.rows.len(), part.columns.len(), row_stride);
-            gemm_tile(scratch, a, b, &mut out, false);
+            gemm_tile(scratch, a, b, &mut out);
         }
     }
 

@@ -2,11 +2,11 @@
 
 use super::block::{Buffer, Frame, ScratchSize, Span, Worker, row_pitch};
 use super::body::Call;
-use super::gemm::Matrix;
+use super::gemm::{Matrix, Rows};
 use super::memory::Memory;
 use super::program::{Layout, Program, Sharing, Spread, compile, value_only};
-use super::rows::{Element, Rows};
 use super::scalar::View;
+use super::simd::isa::Float;
 use crate::device::DeviceError;
 use engine_core::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Reg, Source, Window};
 use engine_core::ir::{DType, Scalar};
@@ -168,7 +168,7 @@ impl MatrixSource {
     ///
     /// # Safety
     /// As for [`AttentionLaunch::run`]; what comes of it holds until the next read into the same scratch.
-    pub unsafe fn read<'a, T: Element>(
+    pub unsafe fn read<'a, T: Float>(
         &self,
         reader: &mut Reader<'_, 'a>,
         matrix: usize,
@@ -296,7 +296,7 @@ pub unsafe fn dense<'a, T>(start: *mut u8, n_rows: usize, columns: usize) -> Mat
     Matrix::row_major(elements, n_rows, columns)
 }
 
-unsafe fn copied<'a, T: Element>(rows: Rows<T>, target: *mut u8, columns: usize) -> Matrix<'a, T> {
+unsafe fn copied<'a, T: Float>(rows: Rows<T>, target: *mut u8, columns: usize) -> Matrix<'a, T> {
     // SAFETY: the caller's: the target has room for all rows.
     unsafe {
         for row in 0..rows.len() {

@@ -7,17 +7,15 @@
 //! of launch, `feed` and `rows` what those read through; `executable` runs a plan.
 
 pub mod gemm;
-pub mod isa;
-pub mod math;
+mod math;
 pub mod philox;
 pub mod pool;
 pub mod reduce;
+mod simd;
 pub mod slice;
 
 mod address;
 mod attention;
-#[cfg(target_arch = "x86_64")]
-mod avx512_math;
 mod block;
 mod body;
 mod executable;
@@ -26,9 +24,7 @@ mod matmul_fold;
 mod matrix_source;
 mod memory;
 mod opaque;
-mod prefetch;
 mod program;
-mod rows;
 mod scalar;
 mod scan;
 mod scatter;
@@ -41,9 +37,9 @@ use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, E
 use crate::tensor::HostTensor;
 use engine_core::plan::Plan;
 use executable::CpuExecutable;
-use isa::Level;
 use memory::Memory;
 use pool::Pool;
+use simd::isa::Level;
 use std::sync::{Arc, Mutex};
 
 /// The processor as a device.

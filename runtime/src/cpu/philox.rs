@@ -1,6 +1,6 @@
 //! Random words by the slice; see [`crate::philox`] for the generator.
 
-use super::isa::{Isa, Kernel, dispatch};
+use super::simd::isa::{Isa, Kernel, dispatch};
 use crate::philox::{philox_block, philox_blocks};
 
 /// Fills `out` with the random words of the elements `first_element..`: word i is lane `e mod 4` of the block with
@@ -86,7 +86,7 @@ impl Kernel for Blocks<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::isa::{Level, dispatch_on};
+    use super::super::simd::isa::{Level, dispatch_on};
     use super::*;
 
     /// Known answers published with the Random123 library (`kat_vectors`, philox4x32 10).

@@ -1,9 +1,10 @@
 //! Reductions of slices, in an order that depends on the length alone: the same bits on every instruction set and
 //! with any number of threads.
 
-use super::gemm::Lanes;
-use super::isa::{Isa, Kernel, dispatch};
-use super::prefetch::{Prefetch, Requests};
+use super::simd::isa::{Isa, Kernel, dispatch};
+use super::simd::lanes::Lanes;
+use super::simd::operation::{Add, Max, Min, Mul, Operation};
+use super::simd::prefetch::{Prefetch, Requests};
 
 /// How two partial results become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,10 +49,10 @@ pub(super) fn fold_with_prefetch<T: Foldable>(fold: Fold, x: &[T], ahead: Prefet
 /// `fold(a, b)` of two values.
 pub fn combine<T: Foldable>(fold: Fold, a: T, b: T) -> T {
     match fold {
-        Fold::Sum => Sum::apply(a, b),
-        Fold::Product => Product::apply(a, b),
-        Fold::Max => Max::apply(a, b),
-        Fold::Min => Min::apply(a, b),
+        Fold::Sum => Add::combine(a, b),
+        Fold::Product => Mul::combine(a, b),
+        Fold::Max => Max::combine(a, b),
+        Fold::Min => Min::combine(a, b),
     }
 }
 
@@ -85,68 +86,27 @@ const BLOCK: usize = 4096;
 
 /// A [`Fold`] as a type, so that a loop is compiled for each.
 #[doc(hidden)]
-pub trait Combine {
+pub trait Combine: Operation {
     const FOLD: Fold;
-    fn apply<T: Foldable>(a: T, b: T) -> T;
-    /// # Safety
-    /// As for [`Lanes`].
-    unsafe fn apply_lanes<V: Lanes>(a: V, b: V) -> V;
+    fn combine<T: Foldable>(a: T, b: T) -> T;
 }
 
-struct Sum;
-impl Combine for Sum {
-    const FOLD: Fold = Fold::Sum;
-    #[inline(always)]
-    fn apply<T: Foldable>(a: T, b: T) -> T {
-        T::plus(a, b)
-    }
-    #[inline(always)]
-    unsafe fn apply_lanes<V: Lanes>(a: V, b: V) -> V {
-        // SAFETY: the caller's.
-        unsafe { a.plus(b) }
-    }
+macro_rules! combine {
+    ($($operation:ident as $fold:ident: |$a:ident, $b:ident| $value:expr;)*) => { $(
+        impl Combine for $operation {
+            const FOLD: Fold = Fold::$fold;
+            #[inline(always)]
+            fn combine<T: Foldable>($a: T, $b: T) -> T {
+                $value
+            }
+        }
+    )* };
 }
-
-struct Product;
-impl Combine for Product {
-    const FOLD: Fold = Fold::Product;
-    #[inline(always)]
-    fn apply<T: Foldable>(a: T, b: T) -> T {
-        T::times(a, b)
-    }
-    #[inline(always)]
-    unsafe fn apply_lanes<V: Lanes>(a: V, b: V) -> V {
-        // SAFETY: the caller's.
-        unsafe { a.times(b) }
-    }
-}
-
-struct Max;
-impl Combine for Max {
-    const FOLD: Fold = Fold::Max;
-    #[inline(always)]
-    fn apply<T: Foldable>(a: T, b: T) -> T {
-        if a > b || is_nan(a) { a } else { b }
-    }
-    #[inline(always)]
-    unsafe fn apply_lanes<V: Lanes>(a: V, b: V) -> V {
-        // SAFETY: the caller's.
-        unsafe { a.larger(b) }
-    }
-}
-
-struct Min;
-impl Combine for Min {
-    const FOLD: Fold = Fold::Min;
-    #[inline(always)]
-    fn apply<T: Foldable>(a: T, b: T) -> T {
-        if a < b || is_nan(a) { a } else { b }
-    }
-    #[inline(always)]
-    unsafe fn apply_lanes<V: Lanes>(a: V, b: V) -> V {
-        // SAFETY: the caller's.
-        unsafe { a.smaller(b) }
-    }
+combine! {
+    Add as Sum: |a, b| T::plus(a, b);
+    Mul as Product: |a, b| T::times(a, b);
+    Max as Max: |a, b| if a > b || is_nan(a) { a } else { b };
+    Min as Min: |a, b| if a < b || is_nan(a) { a } else { b };
 }
 
 /// Not equal to itself: false for every integer.
@@ -167,8 +127,8 @@ impl<T: Foldable> Kernel for FoldSlice<'_, T> {
     #[inline(always)]
     fn run<I: Isa>(self) -> T {
         match self.fold {
-            Fold::Sum => fold_pairwise::<I, T, Sum>(self.x, self.ahead),
-            Fold::Product => fold_pairwise::<I, T, Product>(self.x, self.ahead),
+            Fold::Sum => fold_pairwise::<I, T, Add>(self.x, self.ahead),
+            Fold::Product => fold_pairwise::<I, T, Mul>(self.x, self.ahead),
             Fold::Max => fold_pairwise::<I, T, Max>(self.x, self.ahead),
             Fold::Min => fold_pairwise::<I, T, Min>(self.x, self.ahead),
         }
@@ -180,7 +140,7 @@ impl<T: Foldable> Kernel for FoldSlice<'_, T> {
 #[inline(always)]
 fn fold_pairwise<I: Isa, T: Foldable, C: Combine>(x: &[T], ahead: Prefetch) -> T {
     if x.len() < N_LANES / 2 {
-        return x.iter().fold(T::neutral(C::FOLD), |partial, &value| C::apply(partial, value));
+        return x.iter().fold(T::neutral(C::FOLD), |partial, &value| C::combine(partial, value));
     }
     let mut partials = [T::neutral(C::FOLD); usize::BITS as usize];
     let mut height = 0;
@@ -189,7 +149,7 @@ fn fold_pairwise<I: Isa, T: Foldable, C: Combine>(x: &[T], ahead: Prefetch) -> T
         let mut partial = fold_block::<I, T, C>(block, &mut requests);
         for _ in 0..block_idx.trailing_ones() {
             height -= 1;
-            partial = C::apply(partials[height], partial);
+            partial = C::combine(partials[height], partial);
         }
         partials[height] = partial;
         height += 1;
@@ -198,7 +158,7 @@ fn fold_pairwise<I: Isa, T: Foldable, C: Combine>(x: &[T], ahead: Prefetch) -> T
         .iter()
         .rev()
         .copied()
-        .reduce(|right, left| C::apply(left, right))
+        .reduce(|right, left| C::combine(left, right))
         .unwrap_or(T::neutral(C::FOLD))
 }
 
@@ -207,13 +167,13 @@ fn fold_block<I: Isa, T: Foldable, C: Combine>(x: &[T], requests: &mut Requests)
     let (rows, rest) = x.as_chunks::<N_LANES>();
     let mut lanes = T::fold_lanes::<I, C>(rows, requests);
     for (lane, &value) in lanes.iter_mut().zip(rest) {
-        *lane = C::apply(*lane, value);
+        *lane = C::combine(*lane, value);
     }
     let mut width = N_LANES;
     while width > 1 {
         width /= 2;
         for i in 0..width {
-            lanes[i] = C::apply(lanes[i], lanes[i + width]);
+            lanes[i] = C::combine(lanes[i], lanes[i + width]);
         }
     }
     lanes[0]
@@ -228,7 +188,7 @@ fn fold_array_lanes<T: Foldable, C: Combine>(
     let mut lanes = [T::neutral(C::FOLD); N_LANES];
     for row in rows {
         for (lane, &value) in lanes.iter_mut().zip(row) {
-            *lane = C::apply(*lane, value);
+            *lane = C::combine(*lane, value);
         }
     }
     lanes
@@ -251,7 +211,7 @@ fn fold_vector_lanes<V: Lanes<Scalar: Foldable>, C: Combine>(
         for row in rows {
             requests.step();
             for i in 0..N_LANES / V::N {
-                vectors[i] = C::apply_lanes(vectors[i], V::load(row.as_ptr().add(i * V::N)));
+                vectors[i] = C::apply(vectors[i], V::load(row.as_ptr().add(i * V::N)));
             }
         }
         for i in 0..N_LANES / V::N {
@@ -293,8 +253,8 @@ impl<T: Foldable> Kernel for FoldRows<'_, T> {
     #[inline(always)]
     fn run<I: Isa>(self) {
         match self.fold {
-            Fold::Sum => self.run_with::<Sum>(),
-            Fold::Product => self.run_with::<Product>(),
+            Fold::Sum => self.run_with::<Add>(),
+            Fold::Product => self.run_with::<Mul>(),
             Fold::Max => self.run_with::<Max>(),
             Fold::Min => self.run_with::<Min>(),
         }
@@ -312,7 +272,7 @@ impl<T: Foldable> FoldRows<'_, T> {
             for row_idx in 0..self.n_rows {
                 let row = &self.tile[row_idx * self.row_stride + strip_idx * N_LANES..][..N_LANES];
                 for (lane, &value) in lanes.iter_mut().zip(row) {
-                    *lane = C::apply(*lane, value);
+                    *lane = C::combine(*lane, value);
                 }
             }
             *strip = lanes;
@@ -320,7 +280,7 @@ impl<T: Foldable> FoldRows<'_, T> {
         for row_idx in 0..self.n_rows {
             let row = &self.tile[row_idx * self.row_stride + n_whole..][..rest.len()];
             for (lane, &value) in rest.iter_mut().zip(row) {
-                *lane = C::apply(*lane, value);
+                *lane = C::combine(*lane, value);
             }
         }
     }
@@ -370,7 +330,7 @@ foldable! {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::isa::{Level, dispatch_on};
+    use super::super::simd::isa::{Level, dispatch_on};
     use super::*;
 
     fn wave(len: usize) -> Vec<f32> {

@@ -1,6 +1,6 @@
 //! Scalar primitives on blocks whose element type is known only at run time.
 
-use super::prefetch::Prefetch;
+use super::simd::prefetch::Prefetch;
 use super::slice::{self, CastTo, Element, Operand};
 use engine_core::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use half::{bf16, f16};

@@ -6,9 +6,9 @@
 //! Booleans are `u8`, 0 or 1. f16 and bf16 are computed in
 //! f32 between two [`cast`]s.
 
-use super::isa::{Isa, Kernel, dispatch};
 use super::math;
-use super::prefetch::{CHUNK, Prefetch};
+use super::simd::isa::{Isa, Kernel, dispatch};
+use super::simd::prefetch::{CHUNK, Prefetch};
 use engine_core::ir::{Binary, Unary};
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 
@@ -116,15 +116,6 @@ pub fn cast<S: CastTo<D>, D>(x: &[S], out: &mut [D]) {
     S::cast_slice(x, out);
 }
 
-/// `out[i] = (k + ½)·2⁻²³` with k the top 23 bits of `bits[i]`: uniform on the open interval (0, 1).
-///
-/// # Panics
-/// If the lengths differ.
-pub fn uniform(bits: &[u32], out: &mut [f32]) {
-    assert_eq!(bits.len(), out.len());
-    dispatch(UniformKernel { bits, out });
-}
-
 impl<T> Operand<'_, T> {
     fn checked(self, len: usize) -> Self {
         if let Operand::Slice(values) = &self {
@@ -187,7 +178,7 @@ macro_rules! map_with_prefetch {
 
 /// A function of whole chunks, of `argument`.
 macro_rules! map_chunks {
-    ($x:expr, $out:expr, $ahead:expr, $v:ident => $function:path, $argument:expr) => {{
+    ($x:expr, $out:expr, $ahead:expr, $v:ident => $function:expr, $argument:expr) => {{
         let (chunks, rest) = $x.as_chunks::<CHUNK>();
         let (out_chunks, out_rest) = $out.as_chunks_mut::<CHUNK>();
         let mut requests = $ahead.over(chunks.len());
@@ -279,9 +270,9 @@ impl Kernel for AffineKernel<'_> {
             };
         }
         match op {
-            Unary::Exp => map_chunks!(x, out, ahead, v => I::exp, v * scale + shift),
+            Unary::Exp => map_chunks!(x, out, ahead, v => math::chunks::exp::<I>, v * scale + shift),
             Unary::Expm1 => affine!(math::expm1::<I>),
-            Unary::Log => map_chunks!(x, out, ahead, v => I::log, v * scale + shift),
+            Unary::Log => map_chunks!(x, out, ahead, v => math::chunks::log::<I>, v * scale + shift),
             Unary::Log1p => affine!(math::log1p::<I>),
             Unary::Tanh => affine!(math::tanh::<I>),
             Unary::Erf => affine!(math::erf::<I>),
@@ -386,18 +377,6 @@ impl<T: Element> Kernel for MulAddKernel<'_, T> {
     }
 }
 
-struct UniformKernel<'a> {
-    bits: &'a [u32],
-    out: &'a mut [f32],
-}
-impl Kernel for UniformKernel<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<I: Isa>(self) {
-        map!(self.bits, self.out, bits => math::uniform(bits));
-    }
-}
-
 impl Element for f32 {
     const IS_HOT: bool = true;
 
@@ -407,9 +386,9 @@ impl Element for f32 {
             Unary::Neg => map_with_prefetch!(x, out, ahead, v => -v),
             Unary::Abs => map_with_prefetch!(x, out, ahead, v => v.abs()),
             Unary::Sign => map_with_prefetch!(x, out, ahead, v => math::sign(v)),
-            Unary::Exp => map_chunks!(x, out, ahead, v => I::exp, v),
+            Unary::Exp => map_chunks!(x, out, ahead, v => math::chunks::exp::<I>, v),
             Unary::Expm1 => map_with_prefetch!(x, out, ahead, v => math::expm1::<I>(v)),
-            Unary::Log => map_chunks!(x, out, ahead, v => I::log, v),
+            Unary::Log => map_chunks!(x, out, ahead, v => math::chunks::log::<I>, v),
             Unary::Log1p => map_with_prefetch!(x, out, ahead, v => math::log1p::<I>(v)),
             Unary::Sqrt => map_with_prefetch!(x, out, ahead, v => v.sqrt()),
             Unary::Rsqrt => map_with_prefetch!(x, out, ahead, v => math::rsqrt(v)),
@@ -552,7 +531,7 @@ impl Element for f64 {
 
     #[inline(always)]
     fn mul_add<I: Isa>(a: f64, b: f64, c: f64) -> f64 {
-        if I::FMA { a.mul_add(b, c) } else { a * b + c }
+        math::fma_f64::<I>(a, b, c)
     }
 }
 

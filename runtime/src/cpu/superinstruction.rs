@@ -1,9 +1,10 @@
 //! Two arithmetic operations of f32 in one loop: half the loads and stores of a chain that goes through memory after
 //! each. The result may lie where an argument does.
 
-use super::gemm::Lanes;
-use super::isa::{Isa, Kernel, dispatch};
-use super::prefetch::{CHUNK, Prefetch};
+use super::simd::isa::{Isa, Kernel, dispatch};
+use super::simd::lanes::Lanes;
+use super::simd::operation::{Add, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
+use super::simd::prefetch::{CHUNK, Prefetch};
 use engine_core::ir::Binary;
 
 /// An operation that a pair is made of.
@@ -130,7 +131,7 @@ const WIDEST: usize = 16;
 
 impl Pair {
     #[inline(always)]
-    fn run_as<V: Lanes<Scalar = f32>, F: Apply, S: Apply>(self) {
+    fn run_as<V: Lanes<Scalar = f32>, F: Operation, S: Operation>(self) {
         let mut repeated = [[0f32; WIDEST]; 3];
         let [a, b, c] = &mut repeated;
         let streams = [(self.args[0], a), (self.args[1], b), (self.args[2], c)].map(|(source, repeated)| {
@@ -147,7 +148,7 @@ impl Pair {
                 requests.step();
                 let stop = n_whole.min(at + CHUNK);
                 while at < stop {
-                    F::then::<V, S>([streams[0].at(at), streams[1].at(at), streams[2].at(at)])
+                    then::<V, F, S>([streams[0].at(at), streams[1].at(at), streams[2].at(at)])
                         .store(out.add(at));
                     at += V::N;
                 }
@@ -156,11 +157,19 @@ impl Pair {
                 let rest = self.len - at;
                 let parts = streams.each_ref().map(|stream| stream.rest::<V>(at, rest));
                 let mut last = [0f32; WIDEST];
-                F::then::<V, S>(parts).store(last.as_mut_ptr());
+                then::<V, F, S>(parts).store(last.as_mut_ptr());
                 std::ptr::copy_nonoverlapping(last.as_ptr(), self.out.add(at), rest);
             }
         }
     }
+}
+
+/// # Safety
+/// As for [`Lanes`].
+#[inline(always)]
+unsafe fn then<V: Lanes, F: Operation, S: Operation>([a, b, c]: [V; 3]) -> V {
+    // SAFETY: the caller's.
+    unsafe { S::apply(F::apply(a, b), c) }
 }
 
 impl Stream<'_> {
@@ -195,47 +204,9 @@ impl Stream<'_> {
     }
 }
 
-/// An [`Arithmetic`] as a type, so that a loop is compiled for each.
-trait Apply {
-    /// # Safety
-    /// As for [`Lanes`].
-    unsafe fn apply<V: Lanes>(a: V, b: V) -> V;
-
-    /// # Safety
-    /// As for [`Lanes`].
-    #[inline(always)]
-    unsafe fn then<V: Lanes, S: Apply>([a, b, c]: [V; 3]) -> V {
-        // SAFETY: the caller's.
-        unsafe { S::apply(Self::apply(a, b), c) }
-    }
-}
-
-macro_rules! apply {
-    ($($name:ident: |$a:ident, $b:ident| $value:expr;)*) => { $(
-        struct $name;
-        impl Apply for $name {
-            #[inline(always)]
-            unsafe fn apply<V: Lanes>($a: V, $b: V) -> V {
-                // SAFETY: the caller's.
-                unsafe { $value }
-            }
-        }
-    )* };
-}
-apply! {
-    Add: |a, b| a.plus(b);
-    Sub: |a, b| a.minus(b);
-    SubFrom: |a, b| b.minus(a);
-    Mul: |a, b| a.times(b);
-    Div: |a, b| a.over(b);
-    DivInto: |a, b| b.over(a);
-    Max: |a, b| a.larger(b);
-    Min: |a, b| a.smaller(b);
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::isa::{Level, dispatch_on};
+    use super::super::simd::isa::{Level, dispatch_on};
     use super::super::slice::{Operand, binary};
     use super::*;
 

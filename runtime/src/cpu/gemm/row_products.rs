@@ -1,8 +1,8 @@
-//! Products of single rows with many, which need not lie evenly: where there is one query for its own keys, copying
-//! them for a matrix product would cost more than the product.
+//! Products of one row with many rows anywhere in memory. For a query with keys of its own, gathering the keys for a
+//! matrix product costs more than the product.
 
-use super::gemm::{Lanes, Scalar};
-use super::isa::{Isa, Kernel, dispatch};
+use super::super::simd::isa::{Float, Isa, Kernel, dispatch};
+use super::super::simd::lanes::Lanes;
 
 /// Rows in memory.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub enum Rows<T> {
 }
 
 impl<T> Rows<T> {
-    /// How many there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         match *self {
             Rows::Strided { n, .. } | Rows::Picked { n, .. } => n,
@@ -35,25 +35,11 @@ impl<T> Rows<T> {
     }
 }
 
-/// An element type, and its vectors.
-pub trait Element: Scalar + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self> {
-    /// A vector register's worth.
-    type Vector<I: Isa>: Lanes<Scalar = Self>;
-}
-
-impl Element for f32 {
-    type Vector<I: Isa> = I::F32;
-}
-
-impl Element for f64 {
-    type Vector<I: Isa> = I::F64;
-}
-
 /// `out[j] = Σ_d x[d] · rows[j][d]`
 ///
 /// # Safety
-/// There must be as many rows as results, each as long as `x`, and nobody may write them meanwhile.
-pub unsafe fn scores_of_row<T: Element>(x: &[T], rows: Rows<T>, out: &mut [T]) {
+/// There must be as many rows as results, each as long as `x`, and no thread may write them meanwhile.
+pub unsafe fn scores_of_row<T: Float>(x: &[T], rows: Rows<T>, out: &mut [T]) {
     assert_eq!(rows.len(), out.len());
     dispatch(Scores { x, rows, out });
 }
@@ -61,13 +47,13 @@ pub unsafe fn scores_of_row<T: Element>(x: &[T], rows: Rows<T>, out: &mut [T]) {
 /// `out[w] = Σ_j weights[j] · rows[j][w]`
 ///
 /// # Safety
-/// There must be as many rows as weights, each as long as `out`, and nobody may write them meanwhile.
-pub unsafe fn weighted_sum<T: Element>(weights: &[T], rows: Rows<T>, out: &mut [T]) {
+/// There must be as many rows as weights, each as long as `out`, and no thread may write them meanwhile.
+pub unsafe fn weighted_sum<T: Float>(weights: &[T], rows: Rows<T>, out: &mut [T]) {
     assert_eq!(rows.len(), weights.len());
     dispatch(Weighted { weights, rows, out });
 }
 
-/// Rows that are read side by side.
+/// Rows, or vectors of a row, that a loop reads together.
 const ABREAST: usize = 4;
 /// Widest vector, in elements, over all types and instruction sets.
 const WIDEST: usize = 16;
@@ -78,14 +64,14 @@ struct Scores<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Element> Kernel for Scores<'_, T> {
+impl<T: Float> Kernel for Scores<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let last = self.out.len().saturating_sub(1);
         for first in (0..self.out.len()).step_by(ABREAST) {
             // Past the end the last row is read again.
-            // SAFETY: rows exist and are as long as x, as the caller promises; the vectors are those of the set.
+            // SAFETY: rows exist and are as long as x, as the caller promises; the vectors belong to the instruction set.
             let sums = unsafe {
                 let rows: [*const T; ABREAST] = std::array::from_fn(|i| self.rows.row((first + i).min(last)));
                 dot::<T, T::Vector<I>>(self.x, rows)
@@ -97,12 +83,12 @@ impl<T: Element> Kernel for Scores<'_, T> {
 }
 
 #[inline(always)]
-unsafe fn dot<T: Element, V: Lanes<Scalar = T>>(x: &[T], rows: [*const T; ABREAST]) -> [T; ABREAST] {
+unsafe fn dot<T: Float, V: Lanes<Scalar = T>>(x: &[T], rows: [*const T; ABREAST]) -> [T; ABREAST] {
     let whole = x.len() / V::N * V::N;
-    let mut results = [T::ZERO; ABREAST];
+    let mut results = [T::default(); ABREAST];
     // SAFETY: the caller's.
     unsafe {
-        let mut sums = [V::splat(T::ZERO); ABREAST];
+        let mut sums = [V::splat(T::default()); ABREAST];
         for d in (0..whole).step_by(V::N) {
             let x = V::load(x.as_ptr().add(d));
             for (sum, row) in sums.iter_mut().zip(rows) {
@@ -110,7 +96,7 @@ unsafe fn dot<T: Element, V: Lanes<Scalar = T>>(x: &[T], rows: [*const T; ABREAS
             }
         }
         for ((result, sum), row) in results.iter_mut().zip(sums).zip(rows) {
-            let mut lanes = [T::ZERO; WIDEST];
+            let mut lanes = [T::default(); WIDEST];
             sum.store(lanes.as_mut_ptr());
             *result = halved(&mut lanes);
             for (d, &x) in x.iter().enumerate().skip(whole) {
@@ -121,9 +107,9 @@ unsafe fn dot<T: Element, V: Lanes<Scalar = T>>(x: &[T], rows: [*const T; ABREAS
     results
 }
 
-/// The sum of all lanes, half by half.
+/// The sum of all lanes: halves are added until one lane is left.
 #[inline(always)]
-fn halved<T: Element>(lanes: &mut [T; WIDEST]) -> T {
+fn halved<T: Float>(lanes: &mut [T; WIDEST]) -> T {
     let mut width = WIDEST / 2;
     while width > 0 {
         for lane in 0..width {
@@ -140,14 +126,14 @@ struct Weighted<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Element> Kernel for Weighted<'_, T> {
+impl<T: Float> Kernel for Weighted<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<I: Isa>(mut self) {
         let width = self.out.len();
         let step = ABREAST * <T::Vector<I> as Lanes>::N;
         let mut at = 0;
-        // SAFETY: rows exist and are as long as out, as the caller promises; the vectors are those of the set.
+        // SAFETY: rows exist and are as long as out, as the caller promises; the vectors belong to the instruction set.
         unsafe {
             while at + step <= width {
                 self.columns::<T::Vector<I>, ABREAST>(at);
@@ -158,7 +144,7 @@ impl<T: Element> Kernel for Weighted<'_, T> {
                 at += <T::Vector<I> as Lanes>::N;
             }
             for w in at..width {
-                let mut sum = T::ZERO;
+                let mut sum = T::default();
                 for (j, &weight) in self.weights.iter().enumerate() {
                     sum += weight * *self.rows.row(j).add(w);
                 }
@@ -168,13 +154,13 @@ impl<T: Element> Kernel for Weighted<'_, T> {
     }
 }
 
-impl<T: Element> Weighted<'_, T> {
+impl<T: Float> Weighted<'_, T> {
     /// `COUNT` vectors of the result.
     #[inline(always)]
     unsafe fn columns<V: Lanes<Scalar = T>, const COUNT: usize>(&mut self, at: usize) {
         // SAFETY: the caller's.
         unsafe {
-            let mut sums = [V::splat(T::ZERO); COUNT];
+            let mut sums = [V::splat(T::default()); COUNT];
             for (j, &weight) in self.weights.iter().enumerate() {
                 let (weight, row) = (V::splat(weight), self.rows.row(j).add(at));
                 for (i, sum) in sums.iter_mut().enumerate() {
@@ -197,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_anywhere_give_the_sums_of_products() {
+    fn strided_and_picked_rows_give_the_sums_of_products() {
         for (n, width) in [(1, 1), (3, 7), (4, 16), (5, 64), (9, 70), (2, 131), (0, 5)] {
             let (x, weights, data) = (numbers(width, 1), numbers(n, 2), numbers(2 * n * width, 3));
             let row = |j: usize| &data[2 * j * width..][..width];
@@ -205,7 +191,7 @@ mod tests {
             let strided = Rows::Strided { start: data.as_ptr(), stride: 2 * width as isize, n };
             for rows in [strided, Rows::Picked { first: pointers.as_ptr(), n }] {
                 let (mut scores, mut sum) = (vec![f32::NAN; n], vec![f32::NAN; width]);
-                // SAFETY: the rows are as many and as long as that.
+                // SAFETY: there are `n` rows of `width` elements.
                 unsafe {
                     scores_of_row(&x, rows, &mut scores);
                     weighted_sum(&weights, rows, &mut sum);

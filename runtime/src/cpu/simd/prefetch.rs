@@ -1,27 +1,27 @@
-//! Memory that loops ask for while they compute, so that memory works as long as the processor does.
+//! Prefetching: loops request the next block's memory while they compute the present one.
 
-/// Elements of f32 between two rounds of requests: so few that the requests do not wait for each other.
+/// Elements of f32 between two rounds of requests: few enough that requests do not queue.
 pub const CHUNK: usize = 64;
 
-/// Bytes that one request brings.
+/// Bytes of a cache line, which one request loads.
 const LINE: usize = 64;
 
-/// Most stretches that one loop asks for.
+/// The most stretches that one loop requests.
 const MOST: usize = 4;
 
-/// Stretches of memory that a loop is to ask for, evenly over its elements.
+/// Stretches of memory that a loop requests, evenly over its elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefetch {
-    /// First address of each, and its bytes.
+    /// The first address and the bytes of each.
     stretches: [(usize, usize); MOST],
     n: usize,
 }
 
 impl Prefetch {
-    /// None.
+    /// No requests.
     pub const NOTHING: Prefetch = Prefetch { stretches: [(0, 0); MOST], n: 0 };
 
-    /// One stretch more; those that are too many are left to chance.
+    /// Adds a stretch, if there is room for it.
     pub fn push(&mut self, start: *const u8, bytes: usize) {
         if self.n < MOST {
             self.stretches[self.n] = (start.addr(), bytes);
@@ -29,7 +29,7 @@ impl Prefetch {
         }
     }
 
-    /// Spread over so many chunks, all stretches at the same pace.
+    /// The requests spread over the chunks of a loop, all stretches at the same pace.
     #[inline(always)]
     pub fn over(&self, n_chunks: usize) -> Requests<'_> {
         let stretches = &self.stretches[..self.n];
@@ -39,7 +39,7 @@ impl Prefetch {
     }
 }
 
-/// What is still to be asked for: all from byte `at` of the stretches on.
+/// The requests that remain: all from byte `at` of the stretches on.
 pub struct Requests<'a> {
     stretches: &'a [(usize, usize)],
     at: usize,
@@ -48,7 +48,7 @@ pub struct Requests<'a> {
 }
 
 impl Requests<'_> {
-    /// Asks for the share of one chunk.
+    /// Requests the share of one chunk.
     #[inline(always)]
     pub fn step(&mut self) {
         let stop = self.bytes.min(self.at + self.per_chunk);
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_asked_for_within_the_loop() {
+    fn every_line_is_requested_within_the_loop() {
         for (bytes, n_chunks) in [(4096, 16), (4096, 7), (64, 100), (640, 3), (4000, 1)] {
             let values = vec![0u8; bytes];
             let mut ahead = Prefetch::NOTHING;

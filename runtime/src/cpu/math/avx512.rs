@@ -1,17 +1,18 @@
-//! Functions of 16 floats at a time, by instructions of AVX-512 that take apart and put together powers of two. They
-//! give the bits of their namesakes in [`super::math`], and NaN where those give NaN.
+//! exp and log of 16 floats by AVX-512 instructions that split floats into mantissa and exponent and scale by powers of
+//! two. The results have the bits of the portable functions, and are NaN where those are NaN.
 
-use super::math::{EXP_LIMITS, EXP_TAIL, LN2_HIGH, LN2_LOW, LOG_TAIL, ROUND};
-use super::prefetch::CHUNK;
+use super::super::simd::prefetch::CHUNK;
+use super::exponential::{EXP_LIMITS, EXP_TAIL, LN2_HIGH, LN2_LOW, ROUND};
+use super::logarithm::LOG_TAIL;
 use std::arch::x86_64::*;
 use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
-macro_rules! of_each {
+macro_rules! chunk_functions {
     ($($name:ident by $function:ident;)*) => { $(
-        /// The function of this name of each.
+        /// Applies the function to each value.
         ///
         /// # Safety
-        /// The machine must have AVX-512 F; inline it into a function that is compiled for that.
+        /// The machine must have AVX-512 F, and the caller must be compiled for it.
         #[inline(always)]
         pub unsafe fn $name(values: &mut [f32; CHUNK]) {
             for vector in values.as_chunks_mut::<16>().0 {
@@ -24,7 +25,7 @@ macro_rules! of_each {
         }
     )* };
 }
-of_each! {
+chunk_functions! {
     exp by exp_of;
     log by log_of;
 }
@@ -33,7 +34,7 @@ of_each! {
 unsafe fn exp_of(x: __m512) -> __m512 {
     // SAFETY: the caller's.
     unsafe {
-        // A comparison with NaN gives the second operand, which is NaN.
+        // Minimum and maximum yield the second operand where either is NaN.
         let x = _mm512_min_ps(_mm512_set1_ps(EXP_LIMITS[1]), x);
         let x = _mm512_max_ps(_mm512_set1_ps(EXP_LIMITS[0]), x);
         let round = _mm512_set1_ps(ROUND);
@@ -48,8 +49,8 @@ unsafe fn exp_of(x: __m512) -> __m512 {
 
 #[inline(always)]
 unsafe fn log_of(x: __m512) -> __m512 {
-    // By class of argument, from the lowest four bits up: NaN of two kinds as it is, 0 to -inf, 1 as computed, -inf to
-    // NaN, inf as it is, negative to NaN, positive as computed.
+    // Four bits for each class of argument, lowest first: quiet and signalling NaN stay, 0 becomes -inf, 1 keeps the
+    // result, -inf becomes NaN, inf stays, negative numbers become NaN, positive ones keep the result.
     const ENDS: i32 = 0x0353_0422;
     // SAFETY: the caller's.
     unsafe {
@@ -85,12 +86,12 @@ unsafe fn horner<const N: usize>(x: __m512, coefficients: [f32; N]) -> __m512 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::isa::{Isa, Kernel, Level, dispatch_on};
-    use super::super::math;
+    use super::super::super::simd::isa::{Isa, Kernel, Level, dispatch_on};
+    use super::super::{exponential, logarithm};
     use super::*;
 
-    /// Every 257th float (each exponent of both signs has 32,000 of them), each exponent with all ends of its mantissas,
-    /// and what lies around the limits.
+    /// Every 257th float (32,000 for each exponent and sign), the ends of the mantissas of each exponent, and the
+    /// neighbours of the limits.
     fn sample() -> Vec<f32> {
         let patterns = (0..=u32::MAX).step_by(257);
         let ends = (0..512u32).flat_map(|head| {
@@ -112,7 +113,7 @@ mod tests {
         #[inline(always)]
         fn run<I: Isa>(self) {
             for value in self.0 {
-                *value = if self.1 { math::exp::<I>(*value) } else { math::log::<I>(*value) };
+                *value = if self.1 { exponential::exp::<I>(*value) } else { logarithm::log::<I>(*value) };
             }
         }
     }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bits_are_those_of_the_portable_functions() {
+    fn results_have_the_bits_of_the_portable_functions() {
         if !Level::available().any(|level| level == Level::Avx512) {
             println!("skipped: the machine has no AVX-512");
             return;
