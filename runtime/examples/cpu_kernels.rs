@@ -3,10 +3,10 @@
 
 use engine_core::ir::{Binary, Unary};
 use engine_runtime::cpu::gemm::{Matrix, Scratch, TileMut, Tiles, gemm_tile};
-use engine_runtime::cpu::philox::philox_u32;
+use engine_runtime::cpu::loops::philox::philox_u32;
+use engine_runtime::cpu::loops::reduce::{Fold, argmax, fold, fold_rows};
+use engine_runtime::cpu::loops::{Operand, Prefetch, binary, mul_add, unary};
 use engine_runtime::cpu::pool::Pool;
-use engine_runtime::cpu::reduce::{Fold, argmax, fold, fold_rows};
-use engine_runtime::cpu::slice::{Operand, binary, mul_add, unary};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -81,11 +81,11 @@ fn measure_slices() {
     let report = |what: &str, time: f64| println!("{what}: {:.2} elements/ns", 1e-9 * N as f64 / time);
     use Unary::*;
     for op in [Neg, Abs, Exp, Expm1, Log, Log1p, Sqrt, Rsqrt, Sin, Cos, Tanh, Erf, Round, Recip] {
-        report(&format!("{op:?}"), seconds(|| unary(op, black_box(&x), &mut out)));
+        report(&format!("{op:?}"), seconds(|| unary(op, black_box(&x), &mut out, Prefetch::NOTHING)));
     }
     for op in [Binary::Add, Binary::Div, Binary::Max, Binary::Pow] {
         let (a, b) = (Operand::Slice(&x[..]), Operand::Scalar(black_box(1.7)));
-        report(&format!("{op:?}"), seconds(|| binary(op, black_box(a), b, &mut out)));
+        report(&format!("{op:?}"), seconds(|| binary(op, black_box(a), b, &mut out, Prefetch::NOTHING)));
     }
     let (b, c) = (Operand::Slice(&x[..]), Operand::Slice(&x[..]));
     report("MulAdd", seconds(|| mul_add(black_box(&x), b, c, &mut out)));

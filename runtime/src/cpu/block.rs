@@ -1,14 +1,13 @@
 //! Runs programs over blocks of points: each instruction is one loop over the block.
 
 use super::address::{Address, Stretch};
+use super::loops::philox::{philox_f32, philox_u32};
+use super::loops::reduce::{self, Fold, Foldable};
+use super::loops::{Operand, Source, affine, pair};
 use super::memory::Memory;
-use super::philox::{philox_f32, philox_u32};
 use super::program::{Arg, Dest, Fetch, Index, Inst, Op, Pass, Program, Term};
-use super::reduce::{self, Fold, Foldable};
 use super::scalar::{MAX_ARITY, View, copy, literal_bits, run_scalar, slice_mut, with_size, with_type};
 use super::simd::prefetch::Prefetch;
-use super::slice::{Operand, affine_unary};
-use super::superinstruction::{Source, pair};
 use crate::device::DeviceError;
 use engine_core::codegen::FailedAssertion;
 use engine_core::ir::{DType, Monoid, Requirement};
@@ -274,7 +273,7 @@ impl Frame<'_> {
             let (Op::Reduce { monoid, dtype, best, .. }, Dest::Row(row)) = (&inst.op, inst.dest) else {
                 continue;
             };
-            let fold = fold_of(*monoid);
+            let fold = Fold::of(*monoid);
             let values = if monoid.is_index() { place(*best) } else { place(row) };
             // SAFETY: the caller's.
             with_type!(*dtype, T => unsafe { slice_mut::<T>(values, lanes) }.fill(T::neutral(fold)));
@@ -359,7 +358,7 @@ impl Frame<'_> {
                     let x = self.view(worker, *x);
                     let n_computed = if is_full(&x) { len } else { 1 };
                     let ahead = self.ahead(worker, inst, span);
-                    affine_unary(*op, x.slice(n_computed), scale, shift, slice_mut(out, n_computed), ahead);
+                    affine(*op, x.slice(n_computed), [scale, shift], slice_mut(out, n_computed), ahead);
                     self.computed(inst, out, n_computed, len)
                 }
                 Op::Check { value, requirement, site, address } => {
@@ -539,7 +538,7 @@ impl Frame<'_> {
         ahead: Prefetch,
     ) {
         let out = accumulator.start.cast_mut();
-        let fold = fold_of(monoid);
+        let fold = Fold::of(monoid);
         // SAFETY: the caller's: accumulators for each row of the span.
         unsafe {
             match (monoid.is_index(), self.reduces_down) {
@@ -605,7 +604,7 @@ impl Frame<'_> {
             let (Op::Reduce { monoid, dtype, best, .. }, Dest::Row(row)) = (&inst.op, inst.dest) else {
                 continue;
             };
-            let fold = fold_of(*monoid);
+            let fold = Fold::of(*monoid);
             // SAFETY: the caller's.
             with_type!(*dtype, T => unsafe {
                 if monoid.is_index() {
@@ -622,15 +621,6 @@ impl Frame<'_> {
                 }
             });
         }
-    }
-}
-
-fn fold_of(monoid: Monoid) -> Fold {
-    match monoid {
-        Monoid::Sum => Fold::Sum,
-        Monoid::Prod => Fold::Product,
-        Monoid::Max | Monoid::ArgMax => Fold::Max,
-        Monoid::Min | Monoid::ArgMin => Fold::Min,
     }
 }
 

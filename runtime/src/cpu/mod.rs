@@ -7,12 +7,10 @@
 //! of launch, `feed` and `rows` what those read through; `executable` runs a plan.
 
 pub mod gemm;
+pub mod loops;
 mod math;
-pub mod philox;
 pub mod pool;
-pub mod reduce;
 mod simd;
-pub mod slice;
 
 mod address;
 mod attention;
@@ -28,7 +26,6 @@ mod program;
 mod scalar;
 mod scan;
 mod scatter;
-mod superinstruction;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Scalar primitives on blocks whose element type is known only at run time.
 
+use super::loops::{self, CastTo, Element, Operand};
 use super::simd::prefetch::Prefetch;
-use super::slice::{self, CastTo, Element, Operand};
 use engine_core::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use half::{bf16, f16};
 
@@ -129,7 +129,7 @@ pub unsafe fn run_scalar(
             Scalar::Select => with_size!(dtype.size(), T => {
                 let out = slice_mut::<T>(out, len);
                 match args[0].operand::<u8>(len) {
-                    Operand::Slice(c) => slice::select(c, args[1].operand(len), args[2].operand(len), out),
+                    Operand::Slice(c) => loops::select(c, args[1].operand(len), args[2].operand(len), out),
                     Operand::Scalar(c) => copy(if c != 0 { args[1] } else { args[2] }.operand(len), out),
                 }
             }),
@@ -174,10 +174,15 @@ unsafe fn run_unary(op: Unary, dtype: DType, x: View, out: *mut u8, len: usize, 
     // SAFETY: the caller's; a scalar view here has `len` 1, as blocks of scalars are computed once.
     unsafe {
         match op {
-            Unary::IsNan => with_type!(dtype, T => slice::is_nan(x.slice::<T>(len), slice_mut(out, len))),
-            Unary::Not if dtype == DType::Bool => slice::logical_not(x.slice(len), slice_mut(out, len)),
+            Unary::IsNan => with_type!(dtype, T => {
+                let x = x.slice::<T>(len);
+                loops::compare(Binary::Ne, Operand::Slice(x), Operand::Slice(x), slice_mut(out, len));
+            }),
+            Unary::Not if dtype == DType::Bool => {
+                loops::compare(Binary::Eq, x.operand::<u8>(len), Operand::Scalar(0), slice_mut(out, len));
+            }
             op => {
-                with_type!(dtype, T => slice::unary_with_prefetch(op, x.slice::<T>(len), slice_mut(out, len), ahead))
+                with_type!(dtype, T => loops::unary(op, x.slice::<T>(len), slice_mut(out, len), ahead))
             }
         }
     }
@@ -189,8 +194,8 @@ unsafe fn run_binary(op: Binary, dtype: DType, [a, b]: [View; 2], out: *mut u8, 
         with_type!(dtype, T => {
             let (a, b) = (a.operand::<T>(len), b.operand::<T>(len));
             match op.is_comparison() {
-                true => slice::compare(op, a, b, slice_mut(out, len)),
-                false => slice::binary_with_prefetch(op, a, b, slice_mut(out, len), ahead),
+                true => loops::compare(op, a, b, slice_mut(out, len)),
+                false => loops::binary(op, a, b, slice_mut(out, len), ahead),
             }
         })
     }
@@ -201,18 +206,18 @@ unsafe fn mul_add<T: Element>([a, b, c]: [View; 3], out: *mut u8, len: usize) {
     unsafe {
         let out = slice_mut::<T>(out, len);
         match (a.operand::<T>(len), b.operand::<T>(len), c.operand(len)) {
-            (Operand::Slice(a), b, c) => slice::mul_add(a, b, c, out),
-            (a, Operand::Slice(b), c) => slice::mul_add(b, a, c, out),
+            (Operand::Slice(a), b, c) => loops::mul_add(a, b, c, out),
+            (a, Operand::Slice(b), c) => loops::mul_add(b, a, c, out),
             // The product is one number: the sum, rounded once, is that of a slice of it.
             (Operand::Scalar(a), b, Operand::Slice(c)) => {
                 for (out, c) in out.chunks_mut(64).zip(c.chunks(64)) {
                     let n = out.len();
-                    slice::mul_add(&[a; 64][..n], b, Operand::Slice(c), out);
+                    loops::mul_add(&[a; 64][..n], b, Operand::Slice(c), out);
                 }
             }
             (Operand::Scalar(a), b, c) => {
                 let mut sum = [a];
-                slice::mul_add(&[a], b, c, &mut sum);
+                loops::mul_add(&[a], b, c, &mut sum);
                 out.fill(sum[0]);
             }
         }
@@ -253,7 +258,7 @@ unsafe fn run_foreign(foreign: &Foreign, dtype: DType, args: &[View], out: *mut 
     }
 }
 
-/// Converts a block, by the rules of [`slice::cast`]; to bool is `x != 0`.
+/// Converts a block, by the rules of [`loops::cast`]; to bool is `x != 0`.
 ///
 /// # Safety
 /// As for [`run_scalar`].
@@ -270,10 +275,10 @@ pub unsafe fn cast(from: DType, to: DType, x: View, out: *mut u8, len: usize) {
             (_, DType::BF16) => to_half::<bf16>(from, x, out, len),
             (_, DType::Bool) => with_type!(from, T => {
                 let zero = T::default();
-                slice::compare(Binary::Ne, x.operand::<T>(len), Operand::Scalar(zero), slice_mut(out, len))
+                loops::compare(Binary::Ne, x.operand::<T>(len), Operand::Scalar(zero), slice_mut(out, len))
             }),
             _ => {
-                with_type!(from, S => with_type!(to, D => slice::cast::<S, D>(x.slice(len), slice_mut(out, len))))
+                with_type!(from, S => with_type!(to, D => loops::cast::<S, D>(x.slice(len), slice_mut(out, len))))
             }
         }
     }
@@ -284,12 +289,12 @@ const HALF_BLOCK: usize = 512;
 unsafe fn from_half<H: CastTo<f32> + Copy>(to: DType, x: &[H], out: *mut u8) {
     if to == DType::F32 {
         // SAFETY: the caller's.
-        return unsafe { slice::cast(x, slice_mut(out, x.len())) };
+        return unsafe { loops::cast(x, slice_mut(out, x.len())) };
     }
     let mut wide = [0f32; HALF_BLOCK];
     for (i, x) in x.chunks(HALF_BLOCK).enumerate() {
         let wide = &mut wide[..x.len()];
-        slice::cast(x, wide);
+        loops::cast(x, wide);
         let view = View { start: wide.as_ptr().cast(), is_scalar: false };
         // SAFETY: the caller's; the part is inside.
         unsafe { cast(DType::F32, to, view, out.add(i * HALF_BLOCK * to.size()), x.len()) };
@@ -303,14 +308,14 @@ where
     // SAFETY: the caller's.
     unsafe {
         if from == DType::F32 {
-            return slice::cast::<f32, H>(x.slice(len), slice_mut(out, len));
+            return loops::cast::<f32, H>(x.slice(len), slice_mut(out, len));
         }
         let mut wide = [0f32; HALF_BLOCK];
         for start in (0..len).step_by(HALF_BLOCK) {
             let n = HALF_BLOCK.min(len - start);
             let part = View { start: x.start.add(start * from.size()), ..x };
             cast(from, DType::F32, part, wide.as_mut_ptr().cast(), n);
-            slice::cast::<f32, H>(&wide[..n], slice_mut(out.add(start * 2), n));
+            loops::cast::<f32, H>(&wide[..n], slice_mut(out.add(start * 2), n));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Launches of scans.
 
 use super::block::Buffer;
+use super::loops::reduce::{Fold, Foldable, combine};
 use super::pool::Pool;
-use super::reduce::{Fold, Foldable, combine};
 use super::scalar::{View, cast, with_type};
 use engine_core::fusion::Domain;
 use engine_core::ir::{DType, Monoid};
@@ -24,13 +24,8 @@ pub unsafe fn run_scan<S: Send>(
     scratch: &mut [S],
     buffers: &[Buffer],
 ) {
-    let fold = match monoid {
-        Monoid::Sum => Fold::Sum,
-        Monoid::Prod => Fold::Product,
-        Monoid::Max => Fold::Max,
-        Monoid::Min => Fold::Min,
-        Monoid::ArgMax | Monoid::ArgMin => panic!("bug: an index is not scanned for"),
-    };
+    assert!(!monoid.is_index(), "bug: a scan has no index monoid");
+    let fold = Fold::of(monoid);
     let n_column_chunks = domain.inner.div_ceil(COLUMNS);
     let [from, to] = [buffers[0], buffers[1]];
     pool.run_with(domain.outer * n_column_chunks, scratch, |chunk, _| {

@@ -6,11 +6,11 @@
 
 use super::block::{Buffer, ScratchSize, Worker};
 use super::body::Call;
+use super::loops::reduce::Foldable;
 use super::matmul::ProductScratch;
 use super::matrix_source::{BodyRun, MatrixSourceSize, Reader, offset};
 use super::pool::Pool;
 use super::program::{Sharing, value_only};
-use super::reduce::Foldable;
 use super::scalar::{View, cast, slice_mut, with_size, with_type};
 use crate::device::DeviceError;
 use engine_core::fusion::{ScatterBody, Source, Window};

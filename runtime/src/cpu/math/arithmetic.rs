@@ -50,12 +50,19 @@ pub fn quotient<I: Isa>(u: f32, v: f32, reciprocal: f32) -> f32 {
 
 /// The larger; NaN if either is NaN.
 #[inline(always)]
-pub fn max(a: f32, b: f32) -> f32 {
-    if a > b || a.is_nan() { a } else { b }
+pub fn larger<T: PartialOrd + Copy>(a: T, b: T) -> T {
+    if a > b || is_nan(a) { a } else { b }
 }
 
 /// The smaller; NaN if either is NaN.
 #[inline(always)]
-pub fn min(a: f32, b: f32) -> f32 {
-    if a < b || a.is_nan() { a } else { b }
+pub fn smaller<T: PartialOrd + Copy>(a: T, b: T) -> T {
+    if a < b || is_nan(a) { a } else { b }
+}
+
+/// Whether a value differs from itself; false for every integer.
+#[inline(always)]
+#[allow(clippy::eq_op)]
+pub fn is_nan<T: PartialOrd + Copy>(value: T) -> bool {
+    value != value
 }

@@ -18,7 +18,9 @@ mod special;
 #[cfg(test)]
 mod tests;
 
-pub use arithmetic::{has_plain_reciprocal, is_plain_dividend, max, min, quotient, rsqrt, sign};
+pub use arithmetic::{
+    has_plain_reciprocal, is_nan, is_plain_dividend, larger, quotient, rsqrt, sign, smaller,
+};
 pub use exponential::{expm1, tanh};
 pub use logarithm::log1p;
 pub use polynomial::{fma, fma_f64};

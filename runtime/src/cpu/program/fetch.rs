@@ -56,7 +56,7 @@ fn weight(inst: &Inst) -> usize {
         Op::Affine { .. } => SLOW,
         Op::Pair { .. } => 1,
         Op::Scalar { op: Scalar::Unary(op), dtype: DType::F32, .. } => match op {
-            op if super::loops::is_slow(*op) => SLOW,
+            op if super::super::loops::has_affine_loop(*op) => SLOW,
             Unary::Sin | Unary::Cos => SLOW,
             Unary::Neg | Unary::Abs | Unary::Sign | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => 1,
             _ => 0,

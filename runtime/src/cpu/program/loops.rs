@@ -1,6 +1,6 @@
 //! Instructions joined into one loop: what a chain of them would write and read again stays in registers.
 
-use super::super::superinstruction::Arithmetic;
+use super::super::loops::{Arithmetic, has_affine_loop};
 use super::{Arg, Dest, Inst, Op, Term};
 use engine_core::fusion::Reg;
 use engine_core::ir::{Binary, DType, Scalar, Unary};
@@ -103,7 +103,7 @@ impl Joiner<'_> {
     /// `slow(x · scale + shift)`
     fn join_affine(&mut self, at: usize) {
         let Op::Scalar { op: Scalar::Unary(op), args, .. } = &self.insts[at].op else { return };
-        if !is_slow(*op) {
+        if !has_affine_loop(*op) {
             return;
         }
         let (op, mut x) = (*op, args[0]);
@@ -149,9 +149,4 @@ impl Joiner<'_> {
             _ => None,
         }
     }
-}
-
-/// Functions that take their time, and that [`super::super::slice::affine_unary`] has loops for.
-pub(super) fn is_slow(op: Unary) -> bool {
-    matches!(op, Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Tanh | Unary::Erf)
 }

@@ -10,8 +10,8 @@ mod slots;
 mod widen;
 
 use super::address::Address;
+use super::loops::Arithmetic;
 use super::scalar::{MAX_ARITY, literal_bits};
-use super::superinstruction::Arithmetic;
 use engine_core::fusion::{Class, FusedBody, FusedInst, FusedOp, Reg};
 use engine_core::ir::{DType, Literal, Monoid, NodeId, Requirement, Scalar, Unary};
 pub use fetch::Fetch;

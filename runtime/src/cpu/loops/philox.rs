@@ -1,12 +1,12 @@
-//! Random words by the slice; see [`crate::philox`] for the generator.
+//! Slices of random words; [`crate::philox`] is the generator.
 
-use super::simd::isa::{Isa, Kernel, dispatch};
+use super::super::simd::isa::{Isa, Kernel, dispatch};
 use crate::philox::{philox_block, philox_blocks};
 
-/// Fills `out` with the random words of the elements `first_element..`: word i is lane `e mod 4` of the block with
+/// Fills `out` with the random words of the elements `first_element..`: word i is word `e mod 4` of the block with
 /// counter `[low half of e/4, high half of e/4, step, iteration]`, for `e = first_element + i`.
 pub fn philox_u32(out: &mut [u32], key: [u32; 2], first_element: u64, step: u32, iteration: u32) {
-    // Up to three words of a block begun elsewhere, then whole blocks.
+    // Up to three words of a block that begins before the slice, then whole blocks.
     let skipped = (first_element % 4) as usize;
     let (head, body) = out.split_at_mut(((4 - skipped) % 4).min(out.len()));
     if !head.is_empty() {
@@ -24,7 +24,7 @@ pub fn philox_f32(out: &mut [u32], shift: u32, key: [u32; 2], first_element: u64
     }
 }
 
-/// Words that become floats at a time, while they are at hand.
+/// Words that are converted to floats while they are in cache.
 const CONVERTED: usize = 1024;
 
 struct Shifted<'a>(&'a mut [u32], u32);
@@ -38,7 +38,7 @@ impl Kernel for Shifted<'_> {
     }
 }
 
-/// Blocks drawn at once.
+/// Blocks that are computed together.
 const N_PARALLEL: usize = 16;
 
 #[inline(always)]
@@ -68,9 +68,9 @@ impl Kernel for Blocks<'_> {
                 (*low, *high) = (block as u32, (block >> 32) as u32);
             }
             let words = philox_blocks(words, self.key);
-            for (lane, words) in words.iter().enumerate() {
+            for (at, words) in words.iter().enumerate() {
                 for (i, &word) in words.iter().enumerate() {
-                    group[4 * i + lane] = word;
+                    group[4 * i + at] = word;
                 }
             }
             block = block.wrapping_add(N_PARALLEL as u64);
@@ -86,7 +86,7 @@ impl Kernel for Blocks<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simd::isa::{Level, dispatch_on};
+    use super::super::super::simd::isa::{Level, dispatch_on};
     use super::*;
 
     /// Known answers published with the Random123 library (`kat_vectors`, philox4x32 10).
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_depends_on_its_element_and_not_on_where_the_slice_starts() {
+    fn a_word_depends_on_its_element_alone() {
         let key = [7, 11];
         let first = 4 * (u32::MAX as u64) - 100;
         let word = |e: u64| philox_block(counter(e / 4, 3, 5), key)[(e % 4) as usize];

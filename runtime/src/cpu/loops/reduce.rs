@@ -1,35 +1,49 @@
 //! Reductions of slices, in an order that depends on the length alone: the same bits on every instruction set and
 //! with any number of threads.
 
-use super::simd::isa::{Isa, Kernel, dispatch};
-use super::simd::lanes::Lanes;
-use super::simd::operation::{Add, Max, Min, Mul, Operation};
-use super::simd::prefetch::{Prefetch, Requests};
+use super::super::math::{is_nan, larger, smaller};
+use super::super::simd::isa::{Isa, Kernel, dispatch};
+use super::super::simd::lanes::Lanes;
+use super::super::simd::operation::{Add, Max, Min, Mul, Operation};
+use super::super::simd::prefetch::{Prefetch, Requests};
+use engine_core::ir::Monoid;
 
-/// How two partial results become one.
+/// An operation that combines two partial results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {
     /// Addition; integers wrap.
     Sum,
     /// Multiplication; integers wrap.
     Product,
-    /// The larger one; NaN if either is.
+    /// The larger; NaN if either is NaN.
     Max,
-    /// The smaller one; NaN if either is.
+    /// The smaller; NaN if either is NaN.
     Min,
+}
+
+impl Fold {
+    /// The fold of a monoid; for an index, the fold of its values.
+    pub fn of(monoid: Monoid) -> Fold {
+        match monoid {
+            Monoid::Sum => Fold::Sum,
+            Monoid::Prod => Fold::Product,
+            Monoid::Max | Monoid::ArgMax => Fold::Max,
+            Monoid::Min | Monoid::ArgMin => Fold::Min,
+        }
+    }
 }
 
 /// A type that can be folded.
 pub trait Foldable: Copy + PartialOrd + Send + Sync + 'static {
     /// Whether loops over the type are worth a version for each instruction set.
     const IS_HOT: bool = false;
-    /// What a fold starts from: 0, 1, and the ends of the type (±inf on floats).
+    /// The neutral element: 0, 1, or an end of the type (±inf on floats).
     fn neutral(fold: Fold) -> Self;
     /// `a + b`, wrapping on integers.
     fn plus(a: Self, b: Self) -> Self;
     /// `a · b`, wrapping on integers.
     fn times(a: Self, b: Self) -> Self;
-    /// The fold of rows of lanes, lane by lane.
+    /// The fold of each column of some rows.
     #[doc(hidden)]
     fn fold_lanes<I: Isa, C: Combine>(rows: &[[Self; N_LANES]], requests: &mut Requests) -> [Self; N_LANES];
 }
@@ -41,8 +55,8 @@ pub fn fold<T: Foldable>(fold: Fold, x: &[T]) -> T {
     fold_with_prefetch(fold, x, Prefetch::NOTHING)
 }
 
-/// Like [`fold`]; a loop over floats asks meanwhile for the memory in `ahead`.
-pub(super) fn fold_with_prefetch<T: Foldable>(fold: Fold, x: &[T], ahead: Prefetch) -> T {
+/// As [`fold`]; a loop over floats requests the memory in `ahead`.
+pub fn fold_with_prefetch<T: Foldable>(fold: Fold, x: &[T], ahead: Prefetch) -> T {
     dispatch(FoldSlice { fold, x, ahead })
 }
 
@@ -66,19 +80,19 @@ pub fn argmin<T: Foldable>(x: &[T]) -> Option<usize> {
     dispatch(FirstIndex { value: fold(Fold::Min, x), x })
 }
 
-/// Folds the rows of a tile into one row, in the order of the rows: `accumulator[j] = fold(accumulator[j], row[j])`.
-/// Row i of the tile is `tile[i·row_stride..][..accumulator.len()]`.
+/// Folds rows into one row, in their order: `accumulator[j] = fold(accumulator[j], row[j])`. Row i is
+/// `rows[i·row_stride..][..accumulator.len()]`.
 ///
 /// # Panics
-/// If the tile is shorter than its rows need.
+/// If the slice is too short for its rows.
 pub fn fold_rows<T: Foldable>(
     fold: Fold,
-    tile: &[T],
+    rows: &[T],
     n_rows: usize,
     row_stride: usize,
     accumulator: &mut [T],
 ) {
-    dispatch(FoldRows { fold, tile, n_rows, row_stride, accumulator });
+    dispatch(FoldRows { fold, rows, n_rows, row_stride, accumulator });
 }
 
 const N_LANES: usize = 64;
@@ -105,15 +119,8 @@ macro_rules! combine {
 combine! {
     Add as Sum: |a, b| T::plus(a, b);
     Mul as Product: |a, b| T::times(a, b);
-    Max as Max: |a, b| if a > b || is_nan(a) { a } else { b };
-    Min as Min: |a, b| if a < b || is_nan(a) { a } else { b };
-}
-
-/// Not equal to itself: false for every integer.
-#[inline(always)]
-#[allow(clippy::eq_op)]
-fn is_nan<T: PartialOrd>(value: T) -> bool {
-    value != value
+    Max as Max: |a, b| larger(a, b);
+    Min as Min: |a, b| smaller(a, b);
 }
 
 struct FoldSlice<'a, T> {
@@ -135,8 +142,8 @@ impl<T: Foldable> Kernel for FoldSlice<'_, T> {
     }
 }
 
-/// Blocks on a stack of partial results, merged like the carries of a binary counter: a balanced tree without
-/// recursion, which inlining would not survive.
+/// A balanced tree over blocks. Partial results are on a stack and merge like the carries of a binary counter, because
+/// a recursive function cannot be inlined.
 #[inline(always)]
 fn fold_pairwise<I: Isa, T: Foldable, C: Combine>(x: &[T], ahead: Prefetch) -> T {
     if x.len() < N_LANES / 2 {
@@ -179,7 +186,7 @@ fn fold_block<I: Isa, T: Foldable, C: Combine>(x: &[T], requests: &mut Requests)
     lanes[0]
 }
 
-/// Lanes of whatever the compiler makes of an array.
+/// Lanes in an array, which the compiler vectorises.
 #[inline(always)]
 fn fold_array_lanes<T: Foldable, C: Combine>(
     rows: &[[T; N_LANES]],
@@ -194,7 +201,7 @@ fn fold_array_lanes<T: Foldable, C: Combine>(
     lanes
 }
 
-/// Lanes held in vector registers: an array of so many would be kept in memory.
+/// Lanes in vector registers; an array of as many would stay in memory.
 // Indexed, not iterated: the count is a constant and the loops must unroll.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
@@ -205,7 +212,7 @@ fn fold_vector_lanes<V: Lanes<Scalar: Foldable>, C: Combine>(
     const MOST: usize = N_LANES / 2;
     let neutral = V::Scalar::neutral(C::FOLD);
     let mut lanes = [neutral; N_LANES];
-    // SAFETY: `V` belongs to the instruction set that this is compiled for; vectors stay inside rows.
+    // SAFETY: `V` belongs to the instruction set of the loop; vectors stay inside rows.
     unsafe {
         let mut vectors = [V::splat(neutral); MOST];
         for row in rows {
@@ -242,7 +249,7 @@ impl<T: Foldable> Kernel for FirstIndex<'_, T> {
 
 struct FoldRows<'a, T> {
     fold: Fold,
-    tile: &'a [T],
+    rows: &'a [T],
     n_rows: usize,
     row_stride: usize,
     accumulator: &'a mut [T],
@@ -270,7 +277,7 @@ impl<T: Foldable> FoldRows<'_, T> {
         for (strip_idx, strip) in strips.iter_mut().enumerate() {
             let mut lanes = *strip;
             for row_idx in 0..self.n_rows {
-                let row = &self.tile[row_idx * self.row_stride + strip_idx * N_LANES..][..N_LANES];
+                let row = &self.rows[row_idx * self.row_stride + strip_idx * N_LANES..][..N_LANES];
                 for (lane, &value) in lanes.iter_mut().zip(row) {
                     *lane = C::combine(*lane, value);
                 }
@@ -278,7 +285,7 @@ impl<T: Foldable> FoldRows<'_, T> {
             *strip = lanes;
         }
         for row_idx in 0..self.n_rows {
-            let row = &self.tile[row_idx * self.row_stride + n_whole..][..rest.len()];
+            let row = &self.rows[row_idx * self.row_stride + n_whole..][..rest.len()];
             for (lane, &value) in rest.iter_mut().zip(row) {
                 *lane = C::combine(*lane, value);
             }
@@ -330,7 +337,7 @@ foldable! {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::simd::isa::{Level, dispatch_on};
+    use super::super::super::simd::isa::{Level, dispatch_on};
     use super::*;
 
     fn wave(len: usize) -> Vec<f32> {
@@ -360,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_and_products_agree_with_the_obvious_loops() {
+    fn extremes_and_products_agree_with_plain_loops() {
         let x = wave(5000);
         assert_eq!(fold(Fold::Max, &x), x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
         assert_eq!(fold(Fold::Min, &x), x.iter().copied().fold(f32::INFINITY, f32::min));
@@ -391,14 +398,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_fold_onto_what_the_accumulator_held() {
+    fn rows_fold_onto_the_accumulator() {
         let (n_rows, n_columns, row_stride) = (9, 150, 160);
-        let tile = wave(n_rows * row_stride);
+        let rows = wave(n_rows * row_stride);
         for kind in [Fold::Sum, Fold::Product, Fold::Max, Fold::Min] {
             let mut accumulator = vec![0.25; n_columns];
-            fold_rows(kind, &tile, n_rows, row_stride, &mut accumulator);
+            fold_rows(kind, &rows, n_rows, row_stride, &mut accumulator);
             for (j, &got) in accumulator.iter().enumerate() {
-                let expected = (0..n_rows).fold(0.25, |sum, i| combine(kind, sum, tile[i * row_stride + j]));
+                let expected = (0..n_rows).fold(0.25, |sum, i| combine(kind, sum, rows[i * row_stride + j]));
                 assert_eq!(got, expected, "{kind:?} of column {j}");
             }
         }

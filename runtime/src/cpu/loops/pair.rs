@@ -1,13 +1,13 @@
-//! Two arithmetic operations of f32 in one loop: half the loads and stores of a chain that goes through memory after
-//! each. The result may lie where an argument does.
+//! Two arithmetic operations of f32 in one loop, which halves the loads and stores of two loops. The result may overwrite
+//! an argument.
 
-use super::simd::isa::{Isa, Kernel, dispatch};
-use super::simd::lanes::Lanes;
-use super::simd::operation::{Add, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
-use super::simd::prefetch::{CHUNK, Prefetch};
+use super::super::simd::isa::{Isa, Kernel, dispatch};
+use super::super::simd::lanes::Lanes;
+use super::super::simd::operation::{Add, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
+use super::super::simd::prefetch::{CHUNK, Prefetch};
 use engine_core::ir::Binary;
 
-/// An operation that a pair is made of.
+/// One operation of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     /// a + b
@@ -42,7 +42,7 @@ impl Arithmetic {
         })
     }
 
-    /// The same operation with its operands exchanged. An extreme keeps its order where it can be told, so it has none.
+    /// The operation with its operands exchanged; none for extremes, whose order decides between NaNs and zeros.
     pub fn flipped(self) -> Option<Arithmetic> {
         Some(match self {
             Arithmetic::Add | Arithmetic::Mul => self,
@@ -55,16 +55,16 @@ impl Arithmetic {
     }
 }
 
-/// An argument in memory: `len` values, or one for all.
+/// An argument in memory: `len` values, or one for all points.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
     /// The first value.
     pub start: *const f32,
-    /// Whether it stands for all.
+    /// Whether it is the value of all points.
     pub is_scalar: bool,
 }
 
-/// `out[i] = second(first(a[i], b[i]), c[i])`; asks meanwhile for the memory in `ahead`.
+/// `out[i] = second(first(a[i], b[i]), c[i])`; requests the memory in `ahead`.
 ///
 /// # Safety
 /// The sources must be valid for `len` values (one if scalar) and `out` for `len`. `out` may be the start of a source
@@ -88,45 +88,37 @@ struct Pair {
     ahead: Prefetch,
 }
 
+/// Binds `$T` to the type of an operation.
+macro_rules! with_operation {
+    ($operation:expr, $T:ident => $body:expr) => {
+        with_operation!($operation, $T => $body, Add Sub SubFrom Mul Div DivInto Max Min)
+    };
+    ($operation:expr, $T:ident => $body:expr, $($name:ident)*) => {
+        match $operation {
+            $(Arithmetic::$name => {
+                type $T = $name;
+                $body
+            })*
+        }
+    };
+}
+
 impl Kernel for Pair {
     type Output = ();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        macro_rules! with_second {
-            ($first:ty) => {
-                match self.second {
-                    Arithmetic::Add => self.run_as::<I::F32, $first, Add>(),
-                    Arithmetic::Sub => self.run_as::<I::F32, $first, Sub>(),
-                    Arithmetic::SubFrom => self.run_as::<I::F32, $first, SubFrom>(),
-                    Arithmetic::Mul => self.run_as::<I::F32, $first, Mul>(),
-                    Arithmetic::Div => self.run_as::<I::F32, $first, Div>(),
-                    Arithmetic::DivInto => self.run_as::<I::F32, $first, DivInto>(),
-                    Arithmetic::Max => self.run_as::<I::F32, $first, Max>(),
-                    Arithmetic::Min => self.run_as::<I::F32, $first, Min>(),
-                }
-            };
-        }
-        match self.first {
-            Arithmetic::Add => with_second!(Add),
-            Arithmetic::Sub => with_second!(Sub),
-            Arithmetic::SubFrom => with_second!(SubFrom),
-            Arithmetic::Mul => with_second!(Mul),
-            Arithmetic::Div => with_second!(Div),
-            Arithmetic::DivInto => with_second!(DivInto),
-            Arithmetic::Max => with_second!(Max),
-            Arithmetic::Min => with_second!(Min),
-        }
+        with_operation!(self.first, F => with_operation!(self.second, S => self.run_as::<I::F32, F, S>()));
     }
 }
 
-/// Values read in steps of a vector, or the same vector again and again: one loop serves both.
+/// Values read in steps of a vector, or one vector read repeatedly, for the same loop.
 struct Stream<'a> {
     start: *const f32,
     step: usize,
     repeated: &'a mut [f32; WIDEST],
 }
 
-/// Lanes of the widest vector.
+/// The lanes of the widest vector.
 const WIDEST: usize = 16;
 
 impl Pair {
@@ -135,7 +127,7 @@ impl Pair {
         let mut repeated = [[0f32; WIDEST]; 3];
         let [a, b, c] = &mut repeated;
         let streams = [(self.args[0], a), (self.args[1], b), (self.args[2], c)].map(|(source, repeated)| {
-            // SAFETY: the caller's of `pair`: at least one value, as nothing is computed for none.
+            // SAFETY: the caller's of `pair`: at least one value, unless the length is 0.
             unsafe { Stream::of(source, repeated, self.len) }
         });
         let n_whole = self.len / V::N * V::N;
@@ -187,7 +179,7 @@ impl Stream<'_> {
 
     #[inline(always)]
     unsafe fn at<V: Lanes<Scalar = f32>>(&self, at: usize) -> V {
-        // SAFETY: the caller's: a vector from there on is inside; repeated values are as many as the widest has.
+        // SAFETY: the caller's: the vector is inside; the widest vector has as many lanes as there are repeated values.
         unsafe { V::load(self.start.add(at * self.step)) }
     }
 
@@ -206,8 +198,8 @@ impl Stream<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simd::isa::{Level, dispatch_on};
-    use super::super::slice::{Operand, binary};
+    use super::super::super::simd::isa::{Level, dispatch_on};
+    use super::super::{Operand, binary};
     use super::*;
 
     const ALL: [Arithmetic; 8] = [
@@ -223,7 +215,8 @@ mod tests {
 
     fn one(op: Arithmetic, a: &[f32], b: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; a.len()];
-        let mut run = |op, a, b| binary(op, Operand::Slice(a), Operand::Slice(b), &mut out);
+        let mut run =
+            |op, a, b| binary(op, Operand::Slice(a), Operand::Slice(b), &mut out, Prefetch::NOTHING);
         match op {
             Arithmetic::Add => run(Binary::Add, a, b),
             Arithmetic::Sub => run(Binary::Sub, a, b),
@@ -252,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_its_two_operations_bit_for_bit_on_every_instruction_set() {
+    fn a_pair_has_the_bits_of_its_operations_on_every_instruction_set() {
         for len in [1, 15, 16, 37] {
             let [a, b, c] = [wave(len, 1), wave(len, 2), wave(len, 3)];
             for (first, second) in ALL.iter().flat_map(|&f| ALL.map(|s| (f, s))) {
@@ -271,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scalar_stands_for_all_and_the_result_may_lie_on_an_argument() {
+    fn a_scalar_is_repeated_and_the_result_may_overwrite_an_argument() {
         let (len, scalar) = (45, [2.5f32]);
         let (a, c) = (wave(len, 4), wave(len, 5));
         let expected = one(Arithmetic::SubFrom, &one(Arithmetic::Mul, &a, &vec![2.5; len]), &c);
