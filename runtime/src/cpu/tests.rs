@@ -59,7 +59,7 @@ fn numbers(name: &str, ty: &Type) -> Vec<f64> {
 
 /// Bytes of a tensor of numbers.
 fn bytes_of(ty: &Type, numbers: &[f64]) -> Vec<u8> {
-    let literal = |&x: &f64| super::scalar::literal_bits(&Literal::Float(x), ty.dtype).to_le_bytes();
+    let literal = |&x: &f64| super::interp::view::literal_bits(&Literal::Float(x), ty.dtype).to_le_bytes();
     numbers.iter().flat_map(|x| literal(x)[..ty.dtype.size()].to_vec()).collect()
 }
 

@@ -1,117 +1,18 @@
-//! Scalar primitives on blocks whose element type is known only at run time.
+//! Scalar primitives and conversions of blocks.
 
-use super::loops::{self, CastTo, Element, Operand};
-use super::simd::prefetch::Prefetch;
-use engine_core::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
+use super::super::loops::{self, CastTo, Element, Operand, Prefetch};
+use super::view::{View, copy, slice_mut, with_size, with_type};
+use engine_core::ir::{Binary, DType, Foreign, Scalar, Unary};
 use half::{bf16, f16};
-
-/// A block of values: one for each point, or one for all.
-#[derive(Clone, Copy, Debug)]
-pub struct View {
-    /// The first value.
-    pub start: *const u8,
-    /// Whether it stands for all points.
-    pub is_scalar: bool,
-}
-
-// SAFETY: a view is an address; reading through it is `unsafe` with its own argument.
-unsafe impl Send for View {}
-// SAFETY: as above.
-unsafe impl Sync for View {}
-
-impl View {
-    /// A view of nothing yet.
-    pub const UNSET: View = View { start: std::ptr::null(), is_scalar: true };
-
-    /// # Safety
-    /// The values must be of type `T`, `len` of them or one if scalar, and not written while the operand lives.
-    pub unsafe fn operand<'a, T: Copy>(self, len: usize) -> Operand<'a, T> {
-        // SAFETY: the caller's.
-        unsafe {
-            if self.is_scalar {
-                Operand::Scalar(*self.start.cast::<T>())
-            } else {
-                Operand::Slice(std::slice::from_raw_parts(self.start.cast(), len))
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`View::operand`]; the view must not be scalar, unless `len` is 1.
-    pub unsafe fn slice<'a, T>(self, len: usize) -> &'a [T] {
-        debug_assert!(!self.is_scalar || len == 1);
-        // SAFETY: the caller's.
-        unsafe { std::slice::from_raw_parts(self.start.cast(), len) }
-    }
-}
-
-/// Binds `$T` to the Rust type that a type is computed in; half precision is not computed in.
-macro_rules! with_type {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            DType::Bool | DType::U8 => {
-                type $T = u8;
-                $body
-            }
-            DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            DType::U32 => {
-                type $T = u32;
-                $body
-            }
-            DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            DType::F16 | DType::BF16 => panic!("bug: half precision is computed in f32"),
-        }
-    };
-}
-pub(super) use with_type;
-
-/// Binds `$T` to an unsigned type of so many bytes, to move elements whatever they mean.
-macro_rules! with_size {
-    ($size:expr, $T:ident => $body:expr) => {
-        match $size {
-            1 => {
-                type $T = u8;
-                $body
-            }
-            2 => {
-                type $T = u16;
-                $body
-            }
-            4 => {
-                type $T = u32;
-                $body
-            }
-            _ => {
-                type $T = u64;
-                $body
-            }
-        }
-    };
-}
-pub(super) use with_size;
 
 /// Most operands of a scalar primitive.
 pub const MAX_ARITY: usize = 8;
 
-/// Computes `op` of blocks of `dtype` (of the second operand, for a select) into `len` values at `out`; arithmetic
-/// of f32 asks meanwhile for the memory in `ahead`.
+/// Computes `op` of blocks of `dtype` into `len` values at `out`; of a select, `dtype` is the type of its choices.
+/// Arithmetic of f32 requests the memory in `ahead`.
 ///
 /// # Safety
-/// Views must hold values of that type (the condition of a select: bools); `out` must be valid for the results, and
+/// Views must hold values of that type, and bools for the condition of a select. `out` must be valid for the results and
 /// overlap no view.
 pub unsafe fn run_scalar(
     op: &Scalar,
@@ -140,38 +41,8 @@ pub unsafe fn run_scalar(
     }
 }
 
-/// The bytes of a literal in a type, in the low end.
-pub fn literal_bits(literal: &Literal, dtype: DType) -> u64 {
-    match dtype {
-        DType::Bool => (literal.as_f64() != 0.0) as u64,
-        DType::U8 => literal.as_i64() as u8 as u64,
-        DType::I32 => literal.as_i64() as i32 as u32 as u64,
-        DType::U32 => literal.as_i64() as u32 as u64,
-        DType::I64 => literal.as_i64() as u64,
-        DType::F16 => f16::from_f64(literal.as_f64()).to_bits() as u64,
-        DType::BF16 => bf16::from_f64(literal.as_f64()).to_bits() as u64,
-        DType::F32 => (literal.as_f64() as f32).to_bits() as u64,
-        DType::F64 => literal.as_f64().to_bits(),
-    }
-}
-
-/// # Safety
-/// `start` must be valid for `len` values that nothing else touches meanwhile.
-pub unsafe fn slice_mut<'a, T>(start: *mut u8, len: usize) -> &'a mut [T] {
-    // SAFETY: the caller's.
-    unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }
-}
-
-/// Repeats or copies an operand.
-pub fn copy<T: Copy>(from: Operand<T>, out: &mut [T]) {
-    match from {
-        Operand::Slice(values) => out.copy_from_slice(values),
-        Operand::Scalar(value) => out.fill(value),
-    }
-}
-
 unsafe fn run_unary(op: Unary, dtype: DType, x: View, out: *mut u8, len: usize, ahead: Prefetch) {
-    // SAFETY: the caller's; a scalar view here has `len` 1, as blocks of scalars are computed once.
+    // SAFETY: the caller's; a scalar view has `len` 1, because blocks of scalars are computed once.
     unsafe {
         match op {
             Unary::IsNan => with_type!(dtype, T => {
@@ -208,7 +79,7 @@ unsafe fn mul_add<T: Element>([a, b, c]: [View; 3], out: *mut u8, len: usize) {
         match (a.operand::<T>(len), b.operand::<T>(len), c.operand(len)) {
             (Operand::Slice(a), b, c) => loops::mul_add(a, b, c, out),
             (a, Operand::Slice(b), c) => loops::mul_add(b, a, c, out),
-            // The product is one number: the sum, rounded once, is that of a slice of it.
+            // The sum is rounded once, so one factor becomes a slice.
             (Operand::Scalar(a), b, Operand::Slice(c)) => {
                 for (out, c) in out.chunks_mut(64).zip(c.chunks(64)) {
                     let n = out.len();
@@ -258,7 +129,7 @@ unsafe fn run_foreign(foreign: &Foreign, dtype: DType, args: &[View], out: *mut 
     }
 }
 
-/// Converts a block, by the rules of [`loops::cast`]; to bool is `x != 0`.
+/// Converts a block by the rules of [`loops::cast`]; bool is `x != 0`.
 ///
 /// # Safety
 /// As for [`run_scalar`].

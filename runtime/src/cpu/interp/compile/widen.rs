@@ -1,15 +1,15 @@
-//! Half precision spelled out as casts.
+//! Half precision as casts to f32 and back.
 
-use super::with_args;
+use super::parts::with_args;
 use engine_core::fusion::{Class, FusedBody, FusedInst, FusedOp, Reg};
 use engine_core::ir::{DType, Monoid, Scalar};
 use std::collections::HashMap;
 
-/// Computes in f32 what the tile computes in half precision; each operation rounds to half again.
-pub(super) fn widened(tile: &FusedBody) -> FusedBody {
+/// The body with half precision computed in f32; each operation rounds to half again.
+pub(super) fn widened(body: &FusedBody) -> FusedBody {
     let mut widening = Widening { insts: vec![], renamed: vec![], wide: HashMap::new() };
-    tile.insts.iter().for_each(|inst| widening.push(inst));
-    FusedBody { insts: widening.insts, ..tile.clone() }
+    body.insts.iter().for_each(|inst| widening.push(inst));
+    FusedBody { insts: widening.insts, ..body.clone() }
 }
 
 struct Widening {

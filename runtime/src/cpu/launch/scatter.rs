@@ -1,31 +1,32 @@
 //! Launches of scatters.
 //!
-//! The result is cut into slabs, each of which one worker fills: it writes the base, then goes over all indices in
-//! their order and combines the updates that fall into it. So every sum has one order, whatever the number of threads.
-//! Updates that are computed are so a few rows at a time, where their index falls into the slab, and only there.
+//! The result is cut into slabs. One worker fills a slab: it writes the base, then walks all indices in their order and
+//! combines the updates that fall into the slab. So every sum has one order, whatever the number of threads. Computed
+//! updates are computed a few rows at a time, only by the worker whose slab they fall into.
 
-use super::block::{Buffer, ScratchSize, Worker};
-use super::body::Call;
-use super::loops::reduce::Foldable;
-use super::matmul::ProductScratch;
-use super::matrix_source::{BodyRun, MatrixSourceSize, Reader, offset};
-use super::pool::Pool;
-use super::program::{Sharing, value_only};
-use super::scalar::{View, cast, slice_mut, with_size, with_type};
+use super::super::interp::{
+    Buffer, ScratchSize, Sharing, View, cast, slice_mut, value_only, with_size, with_type,
+};
+use super::super::loops::reduce::Foldable;
+use super::super::pool::Pool;
+use super::body_run::BodyRun;
+use super::call::Call;
+use super::matrix_source::{NONE, Reader, offset};
+use super::scratch::{LaunchSize, MatrixSourceSize, WorkerScratch};
 use crate::device::DeviceError;
 use engine_core::fusion::{ScatterBody, Source, Window};
 use engine_core::ir::{Combine, DType};
 use std::ops::Range;
 
-/// Elements after the indexed axis that one slab takes of updates that are read.
+/// The elements after the indexed axis that one slab takes of read updates.
 const COLUMNS: usize = 256;
-/// Parts of the indexed axis, where nothing else is independent.
+/// The parts of the indexed axis, if there are too few other slabs.
 const N_RANGES: usize = 8;
-/// Rows shorter than this are computed all at once, wherever they fall, by a single worker.
+/// Rows shorter than this are computed by a single worker, wherever they fall.
 const SHORT_ROW: usize = 16;
-/// Indices that are looked at at a time.
+/// The indices that are computed at a time.
 const N_INDICES: usize = 1024;
-/// Elements of updates that are computed at a time, if they are not one row.
+/// The elements of updates that are computed at a time, if they are not one row.
 const N_COMPUTED: usize = 4096;
 
 /// A scatter, ready to run.
@@ -38,11 +39,11 @@ pub struct ScatterLaunch {
     n_operands: usize,
 }
 
-/// What the result is before the first update.
+/// The result before the first update.
 enum Base {
-    /// That operand.
+    /// An operand.
     Copied(usize),
-    /// Computed, and written by the tile.
+    /// Computed and written by a body.
     Computed(Box<BodyRun>),
 }
 
@@ -53,7 +54,7 @@ enum Updates {
 }
 
 impl ScatterLaunch {
-    /// Compiles a scatter into elements of that type; `sharing` tells by operand whether its memory is read as well.
+    /// Compiles a scatter into elements of type `dtype`; `sharing` is the memory that each operand shares.
     ///
     /// # Errors
     /// If memory does not suffice.
@@ -62,8 +63,8 @@ impl ScatterLaunch {
             Some(operand) => Base::Copied(operand),
             None => Base::Computed(Box::new(BodyRun::new(&body.base, sharing, dtype)?)),
         };
-        let (tile, value) = value_only(&body.updates, body.update);
-        let window = Source { tile, value }.window(body.extents[3]);
+        let (update, value) = value_only(&body.updates, body.update);
+        let window = Source { tile: update, value }.window(body.extents[3]);
         let updates = match window.filter(|window| window.index.is_none() && window.strides[1] == 1) {
             Some(window) => Updates::Read(window),
             None => Updates::Computed(Box::new(BodyRun::of_value(&body.updates, body.update, sharing)?)),
@@ -72,21 +73,20 @@ impl ScatterLaunch {
         Ok(ScatterLaunch { body: body.clone(), dtype, base, indices, updates, n_operands: sharing.len() })
     }
 
-    /// The scratch that a worker needs for its tiles.
-    pub fn scratch(&self) -> ScratchSize {
-        self.tile_runs().map(BodyRun::scratch).fold(ScratchSize::default(), ScratchSize::max)
-    }
-
-    /// The scratch that a worker needs for indices and updates.
-    pub fn source_size(&self) -> MatrixSourceSize {
+    /// The scratch that a worker needs.
+    pub fn size(&self) -> LaunchSize {
         let computed = match self.updates {
             Updates::Read(_) => 0,
             Updates::Computed(_) => self.rows_at_once() * self.n_after() * self.dtype.size(),
         };
-        MatrixSourceSize { row: 0, n_rows: N_INDICES, n_operands: self.n_operands, computed }
+        LaunchSize {
+            programs: self.body_runs().map(BodyRun::size).fold(ScratchSize::default(), ScratchSize::max),
+            source: MatrixSourceSize { row: 0, n_rows: N_INDICES, n_operands: self.n_operands, computed },
+            ..LaunchSize::default()
+        }
     }
 
-    fn tile_runs(&self) -> impl Iterator<Item = &BodyRun> {
+    fn body_runs(&self) -> impl Iterator<Item = &BodyRun> {
         let base = match &self.base {
             Base::Computed(run) => Some(&**run),
             Base::Copied(_) => None,
@@ -102,7 +102,7 @@ impl ScatterLaunch {
         self.body.extents[4]
     }
 
-    /// Rows of updates that are computed at a time.
+    /// The rows of updates that are computed at a time.
     fn rows_at_once(&self) -> usize {
         (N_COMPUTED / self.n_after()).clamp(1, N_INDICES)
     }
@@ -110,23 +110,24 @@ impl ScatterLaunch {
     /// Runs the kernel. An index that is out of range is skipped.
     ///
     /// # Safety
-    /// The buffers must be those of the kernel, and nobody else may use what it writes.
-    pub unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [(Worker, ProductScratch)], call: Call) {
+    /// The buffers must be those of the kernel, and the launch must be the only user of those that it writes.
+    pub unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
         let [n_batch, n_before, ..] = self.body.extents;
         let n_slabs = n_batch * n_before * self.column_chunks() * self.ranges();
         // SAFETY: the caller's; slabs are disjoint.
         unsafe {
-            for run in self.tile_runs() {
-                run.begin(call, &mut workers[0].0);
+            for run in self.body_runs() {
+                run.begin(call, &mut workers[0].worker);
             }
-            pool.run_with(n_slabs, workers, |number, (worker, scratch)| {
-                let reader = Reader { call, worker, scratch: &mut scratch.feed };
+            pool.run_with(n_slabs, workers, |number, scratch| {
+                let WorkerScratch { worker, source, .. } = scratch;
+                let reader = Reader { call, worker, scratch: source };
                 self.fill(&self.slab(number), reader);
             });
         }
     }
 
-    /// Parts of a row: what is computed, and written by a tile, is so in whole rows.
+    /// The parts of a row; a body computes and writes whole rows.
     fn column_chunks(&self) -> usize {
         match (&self.base, &self.updates) {
             (Base::Copied(_), Updates::Read(_)) => self.n_after().div_ceil(COLUMNS),
@@ -172,8 +173,7 @@ impl ScatterLaunch {
         match &self.base {
             // SAFETY: the caller's: these rows are the slab's.
             Base::Computed(run) => unsafe {
-                let nowhere = std::ptr::null_mut();
-                reader.run(run, first_row, slab.rows.len(), nowhere, nowhere);
+                reader.run(run, first_row..first_row + slab.rows.len(), NONE, NONE);
             },
             Base::Copied(operand) => {
                 let (from, to) = (reader.call.buffers[*operand], reader.call.buffers[self.body.result]);
@@ -189,15 +189,15 @@ impl ScatterLaunch {
         }
     }
 
-    /// The updates of the next few indices, run by run of neighbours that fall into the slab.
+    /// Adds the updates of the next few indices, in runs of neighbours that fall into the slab.
     unsafe fn add_updates(&self, slab: &Slab, reader: &mut Reader, first: usize) {
         let n_indices = self.body.extents[3];
         let n = N_INDICES.min(n_indices - first);
         let first_row = slab.lead * n_indices + first;
-        let indices = reader.scratch.indices();
+        let indices = reader.scratch.indices.start();
         // SAFETY: the caller's; there is room for as many indices.
         let indices = unsafe {
-            reader.run(&self.indices, first_row, n, std::ptr::null_mut(), indices);
+            reader.run(&self.indices, first_row..first_row + n, NONE, indices);
             std::slice::from_raw_parts(indices.cast::<i64>(), n)
         };
         let is_own = |index: &i64| usize::try_from(*index).is_ok_and(|row| slab.rows.contains(&row));
@@ -216,7 +216,7 @@ impl ScatterLaunch {
         }
     }
 
-    /// Rows of updates from `first_row` on, one for each index.
+    /// Combines the rows of updates from `first_row` on, one for each index.
     unsafe fn combine(&self, slab: &Slab, reader: &mut Reader, first_row: usize, indices: &[i64]) {
         let [_, _, n_indexed, n_indices, n_after] = self.body.extents;
         let size = self.dtype.size();
@@ -230,8 +230,8 @@ impl ScatterLaunch {
                     (buffer.start.wrapping_offset(start as isize * size as isize), window.strides[0] as isize)
                 }
                 Updates::Computed(run) => {
-                    let target = reader.scratch.computed();
-                    reader.run(run, first_row, indices.len(), std::ptr::null_mut(), target);
+                    let target = reader.scratch.computed.start();
+                    reader.run(run, first_row..first_row + indices.len(), NONE, target);
                     (target, n_after as isize)
                 }
             }
@@ -266,7 +266,7 @@ struct Slab {
     columns: Range<usize>,
 }
 
-/// Updates, and where they go: distances are in elements.
+/// Updates and their targets; distances are in elements.
 struct Rows {
     updates: *const u8,
     stride: isize,

@@ -1,25 +1,27 @@
-//! What loops ask memory for: while a block is computed, the next one is fetched, a share by each loop.
+//! Prefetching: while a block is computed, each loop requests a share of the next block.
 
+use super::super::super::loops::has_affine_loop;
 use super::super::address::Address;
-use super::{Dest, Inst, Op, Sharing};
-use engine_core::fusion::Access;
+use super::super::program::{Dest, Fetch, Inst, Layout, Op, Program, Sharing, Superinstruction};
+use engine_core::fusion::{Access, Class, FusedBody};
 use engine_core::ir::{Binary, DType, Scalar, Unary};
 
-/// A share of the elements that an operand has at the next block: those from `shares.0` to `shares.1`, of
-/// `shares.2`.
-#[derive(Clone, Debug)]
-pub struct Fetch {
-    /// The operand.
-    pub operand: usize,
-    /// Where the points of the block lie in it.
-    pub address: Address,
-    /// The share.
-    pub shares: [usize; 3],
+/// Spreads the requests over the loops that can prefetch, so that memory is as busy in a row's first pass as in its last.
+/// Passes over rows that are not resident read their memory anew, so each requests its own.
+pub(super) fn spread(program: &mut Program, body: &FusedBody, layout: Layout) {
+    if !layout.is_contiguous {
+        return;
+    }
+    let n_points = body.domain.points(Class::Element);
+    let passes = program.passes.iter_mut();
+    match layout.is_resident {
+        true => share(passes.flat_map(|pass| &mut pass.element).collect(), layout.sharing, n_points),
+        false => passes.for_each(|pass| share(pass.element.iter_mut().collect(), layout.sharing, n_points)),
+    }
 }
 
-/// Spreads what a block reads and writes over the loops that can fetch, by the time they take: memory then is as busy
-/// in a row's first pass as in its last.
-pub(super) fn spread(mut insts: Vec<&mut Inst>, sharing: &[Sharing], n_points: usize) {
+/// Gives each loop a share of all that the instructions read and write, by the time that it takes.
+fn share(mut insts: Vec<&mut Inst>, sharing: &[Sharing], n_points: usize) {
     let mut streams: Vec<(usize, Address)> = vec![];
     for inst in &insts {
         let stream = match (&inst.op, inst.dest) {
@@ -28,7 +30,7 @@ pub(super) fn spread(mut insts: Vec<&mut Inst>, sharing: &[Sharing], n_points: u
             (_, Dest::Operand(operand)) => Some((operand, Address::new(&Access::dense(&[n_points])))),
             _ => None,
         };
-        // What is written in place comes with what is read there.
+        // The operand that is read has the memory of the one that is written in place.
         let is_in_place = |operand: usize| matches!(sharing[operand], Sharing::InPlace(_));
         let is_new = |operand: usize| streams.iter().all(|(other, _)| *other != operand);
         streams.extend(stream.filter(|(operand, _)| !is_in_place(*operand) && is_new(*operand)));
@@ -50,13 +52,16 @@ pub(super) fn spread(mut insts: Vec<&mut Inst>, sharing: &[Sharing], n_points: u
     }
 }
 
-/// About how long a loop takes that can fetch; 0 for others.
+/// The weight of a slow function, next to arithmetic.
+const SLOW: usize = 3;
+
+/// The approximate duration of a loop that can prefetch; 0 for others.
 fn weight(inst: &Inst) -> usize {
     match &inst.op {
-        Op::Affine { .. } => SLOW,
-        Op::Pair { .. } => 1,
+        Op::Super(Superinstruction::Affine { .. }) => SLOW,
+        Op::Super(Superinstruction::Pair { .. }) => 1,
         Op::Scalar { op: Scalar::Unary(op), dtype: DType::F32, .. } => match op {
-            op if super::super::loops::has_affine_loop(*op) => SLOW,
+            op if has_affine_loop(*op) => SLOW,
             Unary::Sin | Unary::Cos => SLOW,
             Unary::Neg | Unary::Abs | Unary::Sign | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => 1,
             _ => 0,
@@ -70,6 +75,3 @@ fn weight(inst: &Inst) -> usize {
         _ => 0,
     }
 }
-
-/// What a slow function counts for, next to arithmetic.
-const SLOW: usize = 3;

@@ -1,21 +1,20 @@
 //! Launches of scans.
 
-use super::block::Buffer;
-use super::loops::reduce::{Fold, Foldable, combine};
-use super::pool::Pool;
-use super::scalar::{View, cast, with_type};
+use super::super::interp::{Buffer, View, cast, with_type};
+use super::super::loops::reduce::{Fold, Foldable, combine};
+use super::super::pool::Pool;
 use engine_core::fusion::Domain;
 use engine_core::ir::{DType, Monoid};
 use std::ops::Range;
 
-/// Elements after the scanned axis that one chunk takes.
+/// The elements after the scanned axis that one chunk takes.
 const COLUMNS: usize = 256;
 
 /// Runs an inclusive scan along the rows of a domain, from operand 0 to operand 1. Floats are combined in f64 and
 /// each result rounded.
 ///
 /// # Safety
-/// The buffers must be those of the kernel, of this type, and nobody else may use what it writes.
+/// The buffers must be those of the kernel, of this type, and the launch must be the only user of the result.
 pub unsafe fn run_scan<S: Send>(
     monoid: Monoid,
     domain: Domain,
@@ -41,8 +40,8 @@ pub unsafe fn run_scan<S: Send>(
     });
 }
 
-/// A type that is scanned, and the type of its running total: floats are added up in `f64`, so that the rounding of a
-/// total does not grow with the number of its terms.
+/// A scanned type and the type of its running total. Floats are added up in `f64`, so that the rounding error of a total
+/// does not grow with the number of its terms.
 trait Scanned: Copy {
     type Total: Foldable;
     fn wide(self) -> Self::Total;

@@ -1,27 +1,26 @@
 //! Launches of attention: scores of a block of queries, rows over them, and the weighted sum of values, all while the
-//! block is in the second-level cache.
+//! block is in the L2 cache.
 //!
 //! A block is a number of rows of scores, from one matrix or from several small ones; its size follows from the shape
-//! alone. Operands are read where they lie; rows picked by an index are read through their addresses, and copied only
-//! where many queries share them.
+//! alone. Operands are read in place. Rows picked by an index are read through their addresses, and copied only if many
+//! queries share them.
 
-use super::block::{ScratchSize, Worker};
-use super::body::Call;
-use super::gemm::{Matrix, Scratch, TileMut, gemm_tile, scores_of_row, weighted_sum};
-use super::matmul::{ProductScratch, plain_store};
-use super::matrix_source::{BodyRun, Given, MatrixSource, MatrixSourceSize, Reader, dense, with_store};
-use super::memory::Memory;
-use super::pool::Pool;
-use super::program::Sharing;
-use super::simd::isa::Float;
+use super::super::gemm::{Matrix, Scratch, TileMut, gemm_tile, scores_of_row, weighted_sum};
+use super::super::interp::{ScratchSize, Sharing, plain_store};
+use super::super::pool::Pool;
+use super::super::simd::isa::Float;
+use super::body_run::{BodyRun, with_store};
+use super::call::Call;
+use super::matrix_source::{Given, MatrixSource, NONE, Reader, dense};
+use super::scratch::{AttentionScratch, AttentionSize, LaunchSize, MatrixSourceSize, WorkerScratch};
 use crate::device::DeviceError;
 use engine_core::fusion::{AttentionBody, Source};
 use engine_core::ir::DType;
 use std::ops::Range;
 
-/// Bytes of scores and weights that a block may take, in the second-level cache.
+/// The bytes of L2 cache that the scores and weights of a block take.
 const BLOCK_BYTES: usize = 512 * 1024;
-/// Most rows of scores in a block.
+/// The most rows of scores in a block.
 const MOST_ROWS: usize = 128;
 /// Fewer rows than this are multiplied row by row.
 const FEW_ROWS: usize = 4;
@@ -29,77 +28,31 @@ const FEW_ROWS: usize = 4;
 /// An attention, ready to run.
 pub struct AttentionLaunch {
     body: AttentionBody,
-    /// The type that products are added up in.
+    /// The accumulator type.
     dtype: DType,
-    /// Rows of scores in a block.
+    /// The rows of scores in a block.
     block: usize,
     query: MatrixSource,
     key: MatrixSource,
     value: MatrixSource,
     rows: BodyRun,
     end: BodyRun,
-    /// The operand that the bare result goes to, if that is all there is to the end.
+    /// The operand that the bare result goes to, if the end does nothing else.
     plain: Option<usize>,
 }
 
-/// Scratch of one worker for attention.
-pub struct AttentionScratch {
-    scores: Memory,
-    weights: Memory,
-    query: Memory,
-    matrix: Memory,
-    end: Memory,
-}
-
-/// Bytes of scratch that attention needs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AttentionSize {
-    scores: usize,
-    query: usize,
-    matrix: usize,
-    end: usize,
-}
-
-impl AttentionSize {
-    /// Enough for both.
-    pub fn max(self, other: AttentionSize) -> AttentionSize {
-        AttentionSize {
-            scores: self.scores.max(other.scores),
-            query: self.query.max(other.query),
-            matrix: self.matrix.max(other.matrix),
-            end: self.end.max(other.end),
-        }
-    }
-}
-
-impl AttentionScratch {
-    /// Scratch of that size.
-    ///
-    /// # Errors
-    /// If memory does not suffice.
-    pub fn new(size: AttentionSize) -> Result<AttentionScratch, DeviceError> {
-        Ok(AttentionScratch {
-            scores: Memory::new(size.scores)?,
-            weights: Memory::new(size.scores)?,
-            query: Memory::new(size.query)?,
-            matrix: Memory::new(size.matrix)?,
-            end: Memory::new(size.end)?,
-        })
-    }
-}
-
 impl AttentionLaunch {
-    /// Compiles an attention; `sharing` tells by operand whether its memory is read as well.
+    /// Compiles an attention; `sharing` is the memory that each operand shares.
     ///
     /// # Errors
     /// If memory does not suffice.
     pub fn new(body: &AttentionBody, sharing: &[Sharing]) -> Result<AttentionLaunch, DeviceError> {
         let dtype = body.dtype.accumulator();
-        let feed = |source: &Source, rows: usize| MatrixSource::new(source, rows, dtype, sharing);
+        let matrix_source = |source: &Source, rows: usize| MatrixSource::new(source, rows, dtype, sharing);
         Ok(AttentionLaunch {
-            query: feed(&body.query, body.m)?,
-            key: feed(&body.key, body.n)?,
-            value: feed(&body.value, body.n)?,
+            query: matrix_source(&body.query, body.m)?,
+            key: matrix_source(&body.key, body.n)?,
+            value: matrix_source(&body.value, body.n)?,
             rows: BodyRun::new(&with_store(&body.rows, body.weight, dtype, sharing.len()), sharing, dtype)?,
             end: BodyRun::new(&body.end, sharing, dtype)?,
             plain: plain_store(&body.end, dtype),
@@ -109,54 +62,49 @@ impl AttentionLaunch {
         })
     }
 
-    /// The scratch that a worker needs for its tiles.
-    pub fn scratch(&self) -> ScratchSize {
-        let sizes = self.tile_runs().map(BodyRun::scratch);
-        sizes.fold(ScratchSize::default(), ScratchSize::max)
-    }
-
-    /// The scratch that a worker needs beyond that.
-    pub fn attention_size(&self) -> AttentionSize {
+    /// The scratch that a worker needs.
+    pub fn size(&self) -> LaunchSize {
         let AttentionBody { n, k, width, .. } = self.body;
         let size = self.dtype.size();
-        AttentionSize {
-            scores: self.block * n * size,
-            query: self.block * k * size,
-            matrix: n * k.max(width) * size,
-            end: self.block * width * size,
+        LaunchSize {
+            programs: self.body_runs().map(BodyRun::size).fold(ScratchSize::default(), ScratchSize::max),
+            attention: AttentionSize {
+                scores: self.block * n * size,
+                query: self.block * k * size,
+                matrix: n * k.max(width) * size,
+                end: self.block * width * size,
+            },
+            source: MatrixSourceSize {
+                row: k.max(width) * size,
+                n_rows: n,
+                n_operands: self.rows.n_operands(),
+                computed: 0,
+            },
+            tile: 0,
         }
     }
 
-    /// The scratch that a worker needs for its sources.
-    pub fn source_size(&self) -> MatrixSourceSize {
-        let AttentionBody { n, k, width, .. } = self.body;
-        let row = k.max(width) * self.dtype.size();
-        MatrixSourceSize { row, n_rows: n, n_operands: self.rows.n_operands(), computed: 0 }
-    }
-
-    fn tile_runs(&self) -> impl Iterator<Item = &BodyRun> {
-        let feeds = [&self.query, &self.key, &self.value].into_iter().filter_map(MatrixSource::tile_run);
-        feeds.chain([&self.rows, &self.end])
+    fn body_runs(&self) -> impl Iterator<Item = &BodyRun> {
+        let sources = [&self.query, &self.key, &self.value].into_iter().filter_map(MatrixSource::body_run);
+        sources.chain([&self.rows, &self.end])
     }
 
     /// Runs the kernel.
     ///
     /// # Safety
-    /// The buffers must be those of the kernel, and nobody else may use what it writes.
-    pub unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [(Worker, ProductScratch)], call: Call) {
+    /// The buffers must be those of the kernel, and the launch must be the only user of those that it writes.
+    pub unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
         // SAFETY: the caller's; blocks are disjoint.
         unsafe {
-            for run in self.tile_runs() {
-                run.begin(call, &mut workers[0].0);
+            for run in self.body_runs() {
+                run.begin(call, &mut workers[0].worker);
             }
-            pool.run_with(self.n_blocks(), workers, |block, (worker, scratch)| match self.dtype {
-                DType::F64 => {
-                    let reader = Reader { call, worker, scratch: &mut scratch.feed };
-                    self.run_block::<f64>(reader, &mut scratch.f64, &scratch.attend, block);
-                }
-                _ => {
-                    let reader = Reader { call, worker, scratch: &mut scratch.feed };
-                    self.run_block::<f32>(reader, &mut scratch.f32, &scratch.attend, block);
+            pool.run_with(self.n_blocks(), workers, |block, scratch| {
+                let WorkerScratch { worker, f32, f64, attention, source, .. } = scratch;
+                let reader = Reader { call, worker, scratch: source };
+                match self.dtype {
+                    DType::F64 => self.run_block::<f64>(reader, f64, attention, block),
+                    _ => self.run_block::<f32>(reader, f32, attention, block),
                 }
             });
         }
@@ -164,7 +112,7 @@ impl AttentionLaunch {
 
     // ---- Blocks.
 
-    /// Blocks of one matrix, if it has more rows than a block.
+    /// The blocks of one matrix, if it has more rows than a block.
     fn blocks_per_matrix(&self) -> Option<usize> {
         (self.body.m > self.block).then(|| self.body.m.div_ceil(self.block))
     }
@@ -205,7 +153,7 @@ impl AttentionLaunch {
         let AttentionBody { m, n, k, width, .. } = self.body;
         let (matrices, rows) = self.parts(block);
         let first_row = matrices.start * m + rows.start;
-        let n_rows = matrices.len() * rows.len();
+        let all_rows = first_row..first_row + matrices.len() * rows.len();
         let end = match self.plain {
             Some(operand) => {
                 let out = reader.call.buffers[operand];
@@ -220,13 +168,13 @@ impl AttentionLaunch {
             for (i, matrix) in matrices.clone().enumerate() {
                 let (queries, keys) = (scratch.query.start(), scratch.matrix.start());
                 let query = self.query.read::<T>(&mut reader, matrix, [m, k], rows.clone(), false, queries);
-                let Given::Matrix(query) = query else { panic!("bug: queries are a matrix") };
+                let Given::Matrix(query) = query else { panic!("bug: queries are no matrix") };
                 let by_row = by_row && (query.strides()[1] == 1 || k == 1);
                 let key = self.key.read(&mut reader, matrix, [n, k], 0..n, by_row, keys);
                 let out = TileMut::from_raw(scores.add(i * rows.len() * n), rows.len(), n, n);
                 self.score(products, query, &key, out);
             }
-            reader.run(&self.rows, first_row, n_rows, scores.cast(), weights.cast());
+            reader.run(&self.rows, all_rows.clone(), scores.cast(), weights.cast());
             for (i, matrix) in matrices.enumerate() {
                 let values = scratch.matrix.start();
                 let value = self.value.read(&mut reader, matrix, [n, width], 0..n, by_row, values);
@@ -235,7 +183,7 @@ impl AttentionLaunch {
                 weigh(products, weights, &value, TileMut::from_raw(out, rows.len(), width, width));
             }
             if self.plain.is_none() {
-                reader.run(&self.end, first_row, n_rows, end, std::ptr::null_mut());
+                reader.run(&self.end, all_rows, end, NONE);
             }
         }
     }
@@ -287,7 +235,7 @@ unsafe fn weigh<T: Float>(
     }
 }
 
-/// Rows of scores in a block: what the second-level cache holds, but blocks enough for many threads.
+/// The rows of scores in a block: as many as the L2 cache holds, but few enough that there are blocks for many threads.
 fn block_rows(body: &AttentionBody, dtype: DType) -> usize {
     let fitting = BLOCK_BYTES / (2 * body.n * dtype.size());
     let shared = (body.batch * body.m).div_ceil(8);

@@ -1,7 +1,7 @@
-//! Launches of opaque kernels: what an op brings along, with memory and threads lent to it.
+//! Launches of opaque kernels: an op's own kernel, with memory and threads lent to it.
 
-use super::block::Buffer;
-use super::pool::Pool;
+use super::super::interp::Buffer;
+use super::super::pool::Pool;
 use engine_core::fusion::{Kernel, OpaqueBody, Use};
 use engine_core::op::HostKernel;
 use engine_core::op::kernel::{Lent, Memory, Threads};
@@ -15,7 +15,7 @@ impl Threads for Pool {
 /// An opaque kernel, ready to run.
 pub struct OpaqueLaunch {
     kernel: HostKernel,
-    /// By kernel operand; where they lie is filled in at each run.
+    /// The memory of each kernel operand; each run sets the addresses.
     memory: Vec<Memory>,
     n_inputs: usize,
     workspace: *mut u64,
@@ -25,7 +25,7 @@ pub struct OpaqueLaunch {
 unsafe impl Send for OpaqueLaunch {}
 
 impl OpaqueLaunch {
-    /// Makes the kernel ready for its shapes; `workspace` is the scratch that the plan has set aside for it.
+    /// Prepares the kernel for its shapes; `workspace` is the kernel's workspace.
     pub fn new(body: &OpaqueBody, kernel: &Kernel, workspace: *mut u8) -> OpaqueLaunch {
         let operands = kernel.operands.iter();
         let memory = |ty: &engine_core::ir::Type| Memory {
@@ -44,14 +44,14 @@ impl OpaqueLaunch {
     /// Runs the kernel.
     ///
     /// # Safety
-    /// The buffers must be those of the kernel, and nobody else may use what it writes or its workspace.
+    /// The buffers must be those of the kernel, and the launch must be the only user of its results and its workspace.
     pub unsafe fn run(&mut self, pool: &mut Pool, buffers: &[Buffer]) {
         for (memory, buffer) in self.memory.iter_mut().zip(buffers) {
             memory.start = buffer.start;
         }
         let (inputs, outputs) = self.memory.split_at(self.n_inputs);
         let n_words = self.kernel.workspace_bytes / 8;
-        // SAFETY: the caller's; the plan keeps results and workspace apart from all else that is alive.
+        // SAFETY: the caller's; the plan keeps results and workspace apart from all other live buffers.
         unsafe {
             let workspace = std::slice::from_raw_parts_mut(self.workspace, n_words);
             (self.kernel.run)(&mut Lent::new(inputs, outputs, workspace, pool));
