@@ -1,38 +1,38 @@
-//! Accesses made ready to walk: from ranges of points to stretches of equally distant elements.
+//! Compiled access maps: from ranges of points to stretches of equally distant elements.
 
 use engine_core::fusion::{Access, Axis, Level};
 use engine_core::ir::Literal;
 
-/// Where consecutive points lie.
+/// The elements of consecutive points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stretch {
-    /// At `first`, `first + stride`, …
+    /// Elements `first`, `first + stride`, …
     Elements {
-        /// Element of the first point.
+        /// The element of the first point.
         first: i64,
-        /// Distance of neighbours.
+        /// The distance of neighbours.
         stride: i64,
     },
-    /// Outside: they all hold this.
+    /// The value of points outside the tensor.
     Fill(Literal),
 }
 
-/// A compiled access.
+/// A compiled access map.
 #[derive(Clone, Debug)]
 pub struct Address {
     access: Access,
 }
 
-/// Most axes that an access may have after joining what runs on.
+/// The most axes of a level that is walked with an odometer.
 const MAX_AXES: usize = 16;
 
 impl Address {
-    /// Joins the axes of an access.
+    /// Compiles an access map: axes that follow each other in memory become one.
     pub fn new(access: &Access) -> Address {
         Address { access: access.normalized() }
     }
 
-    /// The same with each fill as bits, which mean a value of the element's type.
+    /// Compiles an access map, with each fill value as the bits of the element type.
     pub fn with_fills(access: &Access, bits: impl Fn(&Literal) -> u64) -> Address {
         let mut address = Address::new(access);
         for guard in address.access.levels.iter_mut().flat_map(|level| &mut level.guards) {
@@ -41,7 +41,7 @@ impl Address {
         address
     }
 
-    /// The stretch that holds all points `start..start + len`, if one does.
+    /// The first element and the stride of the points `start..start + len`, if they are one stretch.
     pub fn single(&self, start: usize, len: usize) -> Option<(i64, i64)> {
         let [level] = &self.access.levels[..] else { return None };
         if !level.guards.is_empty() {
@@ -56,7 +56,7 @@ impl Address {
         Some((first, if len == 1 { 0 } else { last.stride }))
     }
 
-    /// The element of a point; none where a guard keeps the point out.
+    /// The element of a point, unless a guard excludes the point.
     pub fn element(&self, point: usize) -> Option<u64> {
         self.access.at(point).ok().map(|element| element as u64)
     }
@@ -66,7 +66,7 @@ impl Address {
         self.access.is_identity(n)
     }
 
-    /// Lowest and highest element that any point reads, where that is cheap to know; 0 and -1 if none is read.
+    /// The lowest and highest element that any point reads, if the access map has one level; 0 and -1 if none is read.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         let [level] = &self.access.levels[..] else { return None };
         let (mut low, mut high) = (level.offset, level.offset);
@@ -141,7 +141,7 @@ impl Odometer {
         odometer
     }
 
-    /// Goes on by `count` points, which do not pass the end of the last axis.
+    /// Advances by `count` points, which do not pass the end of the last axis.
     fn advance(&mut self, level: &Level, count: usize) {
         let mut i = level.axes.len() - 1;
         self.coordinates[i] += count;
@@ -156,8 +156,8 @@ impl Odometer {
     }
 }
 
-/// Splits a run along the last axis where a guard begins or ends to hold. As in [`Level::at`], the guards of inner axes
-/// go before those of outer ones.
+/// Splits a run along the last axis at the bounds of its guards. As in [`Level::at`], the guards of inner axes precede
+/// those of outer ones.
 fn guarded_run(
     level: &Level,
     odometer: &Odometer,
@@ -194,7 +194,7 @@ mod tests {
     use engine_core::ir::View;
     use proptest::prelude::*;
 
-    /// What a walk says about each point.
+    /// The result of a walk for each point.
     fn walked(access: &Access, start: usize, len: usize) -> Vec<Result<i64, Literal>> {
         let mut points = vec![];
         Address::new(access).walk(start, len, |at, count, stretch| {

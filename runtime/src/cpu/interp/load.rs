@@ -33,7 +33,7 @@ pub unsafe fn load(
     }
 }
 
-/// Reads rows with one index for each: every row is a plain load from elsewhere.
+/// Reads rows with one index for each: every row is a plain load at an offset.
 unsafe fn load_by_row(
     buffer: Buffer,
     address: &Address,

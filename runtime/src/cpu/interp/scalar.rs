@@ -5,7 +5,7 @@ use super::view::{View, copy, slice_mut, with_size, with_type};
 use engine_core::ir::{Binary, DType, Foreign, Scalar, Unary};
 use half::{bf16, f16};
 
-/// Most operands of a scalar primitive.
+/// The most operands of a scalar primitive.
 pub const MAX_ARITY: usize = 8;
 
 /// Computes `op` of blocks of `dtype` into `len` values at `out`; of a select, `dtype` is the type of its choices.

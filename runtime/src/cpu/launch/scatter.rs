@@ -1,7 +1,7 @@
 //! Launches of scatters.
 //!
 //! The result is cut into slabs. One worker fills a slab: it writes the base, then walks all indices in their order and
-//! combines the updates that fall into the slab. So every sum has one order, whatever the number of threads. Computed
+//! combines the updates that fall into the slab. So the order of each sum does not depend on the number of threads. Computed
 //! updates are computed a few rows at a time, only by the worker whose slab they fall into.
 
 use super::super::interp::{
@@ -259,7 +259,7 @@ impl ScatterLaunch {
     }
 }
 
-/// A part of the result: some rows along the indexed axis, some columns after it, at one place before it.
+/// A part of the result: rows along the indexed axis and columns after it, at one place before it.
 struct Slab {
     lead: usize,
     rows: Range<usize>,

@@ -48,9 +48,9 @@ pub trait Foldable: Copy + PartialOrd + Send + Sync + 'static {
     fn fold_lanes<I: Isa, C: Combine>(rows: &[[Self; N_LANES]], requests: &mut Requests) -> [Self; N_LANES];
 }
 
-/// The fold of a slice: 64 interleaved lanes over blocks of 4096 elements, halves merged pairwise, so that the error
-/// of a sum grows with the logarithm of the number of blocks; fewer than 32 elements in their order. An empty slice
-/// folds to the neutral element.
+/// The fold of a slice: 64 interleaved lanes over blocks of 4096 elements, merged pairwise. So the error of a sum grows
+/// with the logarithm of the number of blocks. Fewer than 32 elements are folded in their order. An empty slice folds to
+/// the neutral element.
 pub fn fold<T: Foldable>(fold: Fold, x: &[T]) -> T {
     fold_with_prefetch(fold, x, Prefetch::NOTHING)
 }
@@ -269,7 +269,7 @@ impl<T: Foldable> Kernel for FoldRows<'_, T> {
 }
 
 impl<T: Foldable> FoldRows<'_, T> {
-    /// Strips of 64 columns stay in registers down all rows.
+    /// Strips of 64 columns stay in registers over all rows.
     #[inline(always)]
     fn run_with<C: Combine>(self) {
         let (strips, rest) = self.accumulator.as_chunks_mut::<N_LANES>();
