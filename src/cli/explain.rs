@@ -118,7 +118,7 @@ pub(super) fn compile_stages(
     kept: &[String],
 ) -> Result<Vec<(Symbol, Compiled)>, Failure> {
     let pipeline = &opened.pipeline;
-    // Rows are counted, so the data is needed, but no more of it than is at hand.
+    // Rows are counted, so the stages need the data, but nothing is downloaded.
     let context = LoadContext { offline: true, ..LoadContext::from_env(data_dir) };
     let sets = load_data(pipeline, sources, &context, &mut |_| {}).map_err(|error| opened.failure(error))?;
     let shape = |split: &SplitRef| {
