@@ -133,7 +133,7 @@ pub(super) fn compile_stages(
     kept: &[String],
 ) -> Result<Vec<(Symbol, Compiled)>, Failure> {
     let pipeline = &opened.pipeline;
-    // The data is needed to count rows, but nothing is downloaded for it.
+    // Rows are counted, so the stages need the data, but nothing is downloaded.
     let context = LoadContext { offline: true, ..LoadContext::from_env(data_dir) };
     let sets = load_data(pipeline, sources, &context, &mut |_| {}).map_err(|error| opened.failure(error))?;
     let shape = |split: &SplitRef| {

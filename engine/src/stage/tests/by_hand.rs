@@ -3,7 +3,7 @@
 use super::*;
 
 /// The pipeline with the updates of its parameter and of a state written as nodes: w' = w - error₀, n' = n + 1, and the
-/// loss kept for whoever asks later.
+/// loss kept for later stages.
 fn by_hand_pipeline(registry: &Registry) -> Pipeline {
     let text = "
         graph fit {
@@ -45,7 +45,7 @@ fn updates_by_hand_take_the_place_of_an_optimizer() {
     let mistake: f64 = rows.iter().map(|&row| X[row] * 0.5 - T[row]).sum();
     assert_close(next.state["w"].float(0), 0.5 - 0.1 * mistake);
     assert_eq!(next.state["n"].int(0), 1);
-    // Nobody reads `last` in this stage, but another stage may.
+    // This stage does not read `last`, but another stage may.
     assert_close(next.state["last"].float(0), by_hand(&[2, 3], 0.5).0);
 }
 
