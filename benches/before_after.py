@@ -2,12 +2,13 @@
 """Times of two versions of the engine in turn: before_after.py BEFORE AFTER [--device D] [--turns N] [--small].
 
 Each graph of benches/ops and the MNIST step is timed by `engine bench` with both programs, one after the other, in every
-turn. Of each stage the table has the medians and the median of the ratios after / before by turn. Exit code 1 if a ratio is
-above 1.05 in the median and in every turn above 1.02: noise goes both ways. --small is for processors.
+turn. Of each stage the table has the medians, and the median of the ratios after / before by turn with its interval of 95 %.
+Exit code 1 if an interval lies above 1.03, the criterion of `engine bench --compare`. --small is for processors.
 """
 
 import argparse
 import json
+import math
 import pathlib
 import statistics
 import subprocess
@@ -55,17 +56,25 @@ def timed(engine, device, arguments):
     return {stage["name"]: stage["median_us"] for stage in json.loads(ended.stdout)["stages"]}
 
 
+def interval(numbers):
+    """The interval of 95 % of the median by order statistics; of fewer than six numbers, all of them."""
+    ordered, n, k, total = sorted(numbers), len(numbers), 0, 0.0
+    while k < n // 2 and (total := total + math.comb(n, k) / 2**n) <= 0.025:
+        k += 1
+    return ordered[max(k, 1) - 1], ordered[n - max(k, 1)]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("before")
     parser.add_argument("after")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=11)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     slower = []
-    print("| graph | stage | before, us | after, us | after / before | by turn |")
+    print("| graph | stage | before, us | after, us | after / before | interval |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, arguments in calls(HERE, options.small):
         if options.only not in name:
@@ -82,11 +91,11 @@ def main():
         for stage, both in pairs.items():
             ratios = [after / before for before, after in both]
             ratio = statistics.median(ratios)
-            if ratio > 1.05 and min(ratios) > 1.02:
+            low, high = interval(ratios)
+            if low > 1.03:
                 slower.append(f"{name} {stage}")
             before, after = (statistics.median(side) for side in zip(*both))
-            turns = " ".join(f"{ratio:.2f}" for ratio in ratios)
-            print(f"| {name} | {stage} | {before:.1f} | {after:.1f} | {ratio:.3f} | {turns} |", flush=True)
+            print(f"| {name} | {stage} | {before:.1f} | {after:.1f} | {ratio:.3f} | {low:.3f} to {high:.3f} |", flush=True)
     print(f"\nslower: {', '.join(slower) or 'none'}")
     return 1 if slower else 0
 

@@ -1,5 +1,5 @@
-//! The engine inside another program: data from memory, a graph as text, training with events, and a trained session that
-//! several threads ask at the same time.
+//! The engine inside another program: data from memory, a graph as text, training with events, and a trained session
+//! that several threads share.
 //!
 //!     cargo run --release --example embedding
 
@@ -15,7 +15,7 @@ use engine::runtime::session::Event;
 use engine::runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
-/// Which of two spirals a point lies on.
+/// Classifies points by the spiral, of two, on which they lie.
 const GRAPH: &str = r#"(
   name: "spirals",
   seed: 1,
@@ -45,7 +45,7 @@ const GRAPH: &str = r#"(
   },
 )"#;
 
-/// Point `i` of the spirals, and which of the two it lies on.
+/// Point `i`, and the spiral on which it lies.
 fn point(i: usize) -> ([f32; 2], f32) {
     let (spiral, t) = (i % 2, (i / 2) as f32 / 500.0);
     let angle = 9.0 * t + std::f32::consts::PI * spiral as f32;
@@ -53,7 +53,7 @@ fn point(i: usize) -> ([f32; 2], f32) {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Rows from any iterator become a data source that the graph names.
+    // Rows of any iterator become a data source that the graph names.
     let rows = (0..1000).map(|i| {
         let (place, spiral) = point(i);
         Ok([HostTensor::from_slice(&[2], &place)?, HostTensor::scalar(spiral)])
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     let accuracy = report.stages[0].metrics["accuracy"];
 
-    // A session is shared by reference. Batches of any size are served; each size is compiled once.
+    // Threads share a session by reference. Batches of any size are served, and each size is compiled once.
     let hits = thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|thread| {
@@ -97,6 +97,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".to_string())))
             .sum::<Result<usize, String>>()
     })?;
-    println!("accuracy {accuracy:.3} on rows kept apart, {hits} of 400 points by four threads");
+    println!("accuracy {accuracy:.3} on held-out rows, {hits} of 400 points by four threads");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Choosing a device by its name on the command line.
+//! The choice of a device by its name on the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use engine_runtime::panics::caught;
 use engine_runtime::wgpu::{Adapter, WgpuDevice};
 use thiserror::Error;
 
-/// What `--device` asks for.
+/// A value of `--device`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     /// CUDA, else a real GPU through wgpu, else the CPU.
@@ -23,11 +23,11 @@ pub enum Choice {
     Auto,
     /// The CPU.
     Cpu,
-    /// The NVIDIA GPU of this number.
+    /// The NVIDIA GPU with this number.
     Cuda(usize),
-    /// The GPU of this number through wgpu.
+    /// The GPU with this number through wgpu.
     Wgpu(usize),
-    /// One that wgpu emulates on the processor; never taken unless asked for.
+    /// A GPU that wgpu emulates on the CPU. It is used only on request.
     Software,
 }
 
@@ -65,17 +65,17 @@ impl fmt::Display for Choice {
     }
 }
 
-/// A device, and why it was taken.
+/// A device, and why it was chosen.
 pub struct Opened {
     /// The device.
     pub device: Arc<dyn Device>,
-    /// For `auto`: what was taken and why.
+    /// Under `auto`: the chosen device and the reason.
     pub why: Option<String>,
-    /// For `auto`: what can be tried where this one fails; for [`open_next`].
+    /// Under `auto`: the choices that remain if this device fails; see [`open_next`].
     pub next: Option<Next>,
 }
 
-/// What `auto` has not tried yet.
+/// The remaining choices of `auto`.
 pub struct Next {
     choices: &'static [Choice],
     threads: Option<usize>,
@@ -83,27 +83,27 @@ pub struct Next {
 
 #[cfg(test)]
 impl Next {
-    /// The CPU alone is left.
+    /// Only the CPU remains.
     pub(crate) fn cpu() -> Next {
         Next { choices: &[], threads: Some(1) }
     }
 }
 
-/// What `auto` tries before the CPU.
+/// The choices of `auto` before the CPU.
 const GPUS: &[Choice] = &[Choice::Cuda(0), Choice::Wgpu(0)];
 
-/// Why a device cannot be had.
+/// Why a device cannot be used.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// This build cannot drive such a device.
+    /// This build has no driver for the device.
     #[error("device `{0}` is not available: this build has no driver for it")]
     NoDriver(Choice),
     /// The device does not start.
     #[error("device `{choice}` does not start: {source}")]
     Failed {
-        /// What was asked for.
+        /// The choice.
         choice: Choice,
-        /// What happened.
+        /// The error.
         source: DeviceError,
     },
 }
@@ -114,11 +114,11 @@ impl Coded for OpenError {
     }
 
     fn help(&self) -> Option<String> {
-        Some("`engine devices` lists what can be used; `--device cpu` always works".to_string())
+        Some("`engine devices` lists usable devices; `--device cpu` always works".to_string())
     }
 }
 
-/// Starts the device of a choice. `threads` is for the CPU: none means one a core.
+/// Starts the device of a choice. `threads` applies to the CPU; `None` means one per core.
 pub fn open(choice: Choice, threads: Option<usize>) -> Result<Opened, OpenError> {
     match choice {
         Choice::Cpu => Ok(Opened::asked_for(cpu(choice, threads)?)),
@@ -134,7 +134,7 @@ impl Opened {
     }
 }
 
-/// The first that can be used, at last the CPU; says which and why.
+/// Starts the first usable device, finally the CPU, and reports which one and why.
 ///
 /// # Errors
 /// If not even the CPU starts.
@@ -163,7 +163,7 @@ fn cpu(choice: Choice, threads: Option<usize>) -> Result<Arc<dyn Device>, OpenEr
     started(choice, || CpuDevice::new(threads))
 }
 
-/// A device of a choice. That a driver panics is a way not to start.
+/// Starts a device of a choice. A panic of its driver is a failure to start.
 fn started<D: Device + 'static>(
     choice: Choice,
     start: impl FnOnce() -> Result<D, DeviceError>,
@@ -199,10 +199,10 @@ fn wgpu(choice: Choice) -> Result<Arc<dyn Device>, OpenError> {
     Err(OpenError::NoDriver(choice))
 }
 
-/// A device by its choice, or why it cannot be had.
+/// A choice with its device, or with the reason why it cannot be used.
 pub type Found = (Choice, Result<Arc<dyn Device>, OpenError>);
 
-/// All devices of the machine, those that cannot be used too.
+/// All devices of the machine, including unusable ones.
 pub fn all() -> Vec<Found> {
     let mut choices = vec![Choice::Cpu];
     choices.extend((0..n_gpus().max(1)).map(Choice::Cuda));
@@ -211,7 +211,7 @@ pub fn all() -> Vec<Found> {
     choices.into_iter().map(|choice| (choice, open(choice, None).map(|opened| opened.device))).collect()
 }
 
-/// 0 as well where the driver does not say.
+/// The number of GPUs, 0 if the driver does not report it.
 fn n_gpus() -> usize {
     #[cfg(feature = "cuda")]
     return CudaDevice::count().unwrap_or(0);
@@ -230,7 +230,7 @@ fn n_wgpu() -> usize {
 mod tests {
     use super::*;
 
-    /// So `auto` goes on to the next one, and the exit code is that of machines.
+    /// So `auto` continues with the next device, and the exit code is that of a machine fault.
     #[test]
     fn a_driver_that_panics_does_not_start() {
         let start = || -> Result<CpuDevice, DeviceError> { panic!("no such symbol") };

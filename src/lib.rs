@@ -1,7 +1,7 @@
 //! A compute-graph engine: pipelines written as RON graphs become fused kernels for training and retrieval.
 //!
-//! This crate puts the parts together: the op families that come along, the data sources, and the command line. A
-//! program with ops of its own adds them and keeps everything else:
+//! This crate combines the parts: the built-in op families, the data sources, and the command line. A program with its
+//! own ops adds them and keeps everything else:
 //!
 //! ```no_run
 //! # struct MyOps;
@@ -44,7 +44,7 @@ use engine_runtime::session::{self, CompilingPlanner, Session, SessionError};
 use engine_sample::Sample;
 use engine_tensor::Tensor;
 
-/// What pipelines can name: ops and data sources.
+/// The ops and data sources that pipelines can name.
 pub struct Engine {
     /// The ops.
     pub registry: Registry,
@@ -53,28 +53,33 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// All that comes along.
+    /// The built-in ops and data sources.
     pub fn new() -> Self {
         plugins().into_iter().fold(Engine::bare(), |engine, plugin| engine.plugin_ref(&*plugin))
     }
 
-    /// The built-in data sources, and no op at all.
+    /// The built-in data sources without any op.
     pub fn bare() -> Self {
-        Engine { registry: Registry::new(), sources: Sources::with_builtin() }
+        let mut sources = Sources::default();
+        engine_digits::register(&mut sources)
+            .unwrap_or_else(|error| engine_core::bug!("built-in sources: {error}"));
+        sources.add_builtin();
+        Engine { registry: Registry::new(), sources }
     }
 
     /// Adds a family of ops.
     ///
     /// # Panics
-    /// If one of its ops is there already.
+    /// If one of its ops exists already.
     pub fn plugin(self, plugin: impl Plugin) -> Self {
         self.plugin_ref(&plugin)
     }
 
-    /// Adds the ops that a text `(functions: {…})` defines out of others; `name` is what errors call it.
+    /// Adds the ops that a text `(functions: {…})` defines in terms of others. `name` is the name of the text in
+    /// errors.
     ///
     /// # Panics
-    /// If something is wrong with it. The message is what the command line would print.
+    /// If the text has an error. The message is the one that the command line would print.
     pub fn functions(mut self, name: &str, text: &str) -> Self {
         let mut files = engine_core::diag::Sources::new();
         let mut diagnostics = Diagnostics::new();
@@ -84,16 +89,16 @@ impl Engine {
         self
     }
 
-    /// Adds a data source; fails if its name is taken.
+    /// Adds a data source. Fails if its name is taken.
     pub fn source(mut self, source: impl Source + 'static) -> Result<Self, DataError> {
         self.sources.register(source)?;
         Ok(self)
     }
 
-    /// Reads a pipeline; `name` is what errors call the text. Functions that it defines become ops.
+    /// Reads a pipeline. `name` is the name of the text in errors. Functions of the pipeline become ops.
     ///
     /// # Errors
-    /// All that is wrong with it, as the command line would print it.
+    /// All errors of the text, as the command line would print them.
     pub fn read(&mut self, name: &str, text: &str) -> Result<Pipeline, String> {
         let mut files = engine_core::diag::Sources::new();
         let mut diagnostics = Diagnostics::new();
@@ -102,11 +107,11 @@ impl Engine {
             .ok_or_else(|| diagnostics.render(&files, Look::Plain))
     }
 
-    /// A session of a pipeline on a device, its data loaded. It is compiled with these options, for the abilities and
-    /// streams of the device.
+    /// A session of a pipeline on a device, with its data loaded. It is compiled with these options, for the abilities
+    /// and streams of the device.
     ///
     /// # Errors
-    /// If data cannot be had or the device has no room for the parameters.
+    /// If data is unavailable or the device has no room for the parameters.
     pub fn session(
         self,
         pipeline: Pipeline,
@@ -134,7 +139,7 @@ impl Default for Engine {
     }
 }
 
-/// The op families that come along, in the order of the reference.
+/// The built-in op families, in the order of the reference.
 fn plugins() -> Vec<Box<dyn Plugin>> {
     vec![
         Box::new(Math),

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 #![cfg(feature = "wgpu")]
-//! The kernels of all shipped pipelines as GPUs get them that are not here: through Metal, through DX12, and where no more
-//! than WebGPU's least is promised; and that kernels are the same on all devices.
+//! Kernels of all shipped pipelines for GPUs that tests cannot use: through Metal, through DX12, and on the least GPU
+//! that WebGPU promises. All devices have the same kernels.
 
 use engine::Engine;
 use engine::core::codegen::{CodegenError, KernelSpec};
@@ -9,10 +9,11 @@ use engine::core::compile::{Compiled, Options};
 use engine::core::device_model::DeviceModel;
 use engine::core::fusion::Kernel;
 use engine::core::ir::{DType, Type};
-use engine::core::pipeline::{Evaluation, Pipeline, SplitRef, StageKind};
+use engine::core::pipeline::{PredictStage, SplitRef, Stage, TrainStage};
 use engine::core::plan::{Launch, Plan};
-use engine::core::stage::{Rows, SplitShape, search_extents};
+use engine::core::stage::{Rows, SplitShape};
 use engine::runtime::session::CompilingPlanner;
+use engine::runtime::session::stages::compile_stage;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ mod languages;
 
 // ---- Pipelines.
 
-/// Rows of each split: as many as the pipelines' largest batches, and some.
+/// Rows of each split: more than the largest batch of any pipeline.
 const ROWS: usize = 5000;
 
 /// The files and their texts.
@@ -45,7 +46,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What a row of a data set of the shipped pipelines is; the data itself is not needed.
+/// The rows of a data set of the shipped pipelines. The data itself is not needed.
 fn shape(split: &SplitRef) -> SplitShape {
     let field = |name: &str, dtype, extents: &[usize]| (name.into(), Type::new(dtype, extents));
     let fields = match &*split.data {
@@ -62,7 +63,7 @@ fn batches(batch: usize) -> Rows {
     Rows::Batches { batch, per_epoch: ROWS / batch }
 }
 
-/// All stages of a pipeline that compute something, as they are compiled for a device.
+/// All stages of a pipeline that compute something, compiled for a device.
 fn stages(file: &str, text: &str, device: DeviceModel) -> Vec<(String, Compiled)> {
     let mut engine = Engine::new();
     let pipeline = engine.read(file, text);
@@ -70,35 +71,27 @@ fn stages(file: &str, text: &str, device: DeviceModel) -> Vec<(String, Compiled)
     let options = Options { device, ..Options::default() };
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, options);
     let compiled = pipeline.stages.iter().flat_map(|stage| {
-        let parts = parts(&planner, &pipeline, &stage.name, &stage.kind);
+        let parts = parts(&planner, stage);
         parts.into_iter().map(|compiled| (format!("{file}, {}", stage.name), compiled))
     });
     compiled.collect()
 }
 
-fn parts(planner: &CompilingPlanner, pipeline: &Pipeline, name: &str, kind: &StageKind) -> Vec<Compiled> {
-    let evaluation = |evaluation: &Evaluation| {
-        let (shape, rows) = (shape(&evaluation.data), batches(evaluation.batch));
-        planner.compile_evaluation(name, evaluation, &shape, rows).unwrap().compiled
-    };
-    match kind {
-        StageKind::Train(train) => {
-            let step = planner.compile_training(train, &shape(&train.data), batches(train.batch));
-            [step.unwrap().compiled].into_iter().chain(train.evaluate.as_ref().map(evaluation)).collect()
-        }
-        StageKind::Evaluate(stage) => vec![evaluation(stage)],
-        StageKind::Run(run) => vec![planner.compile_running(run).unwrap()],
-        StageKind::Search(search) => {
-            let [_, queries] = search.splits();
-            let extents = search_extents(pipeline, &shape(&queries), ROWS, search.batch);
-            let outputs: Vec<_> = search.outputs().map(|node| (node.clone(), node.clone())).collect();
-            vec![planner.compile_inference(&outputs, &extents, search.mode).unwrap()]
-        }
-        StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load(_) => vec![],
+fn parts(planner: &CompilingPlanner, stage: &Stage) -> Vec<Compiled> {
+    if stage.get::<PredictStage>().is_some() {
+        return vec![];
     }
+    let mut parts: Vec<_> =
+        compile_stage(stage, planner, &|split| Ok(shape(split)), None).unwrap().into_iter().collect();
+    if let Some(evaluation) = stage.get::<TrainStage>().and_then(|train| train.evaluate.as_ref()) {
+        let (shape, rows) = (shape(&evaluation.data), batches(evaluation.batch));
+        let evaluation = planner.compile_evaluation(&stage.name, evaluation, &shape, rows);
+        parts.push(evaluation.unwrap().compiled);
+    }
+    parts
 }
 
-/// All that a launch of a plan may come to on a GPU, whichever way is taken for a product.
+/// All kernels that a launch of a plan may use on a GPU, for every variant of a matmul.
 fn forms(plan: &Plan, launch: &Launch, target: DeviceModel) -> Result<Vec<KernelSpec>, CodegenError> {
     let kernel = &plan.kernels[launch.kernel];
     let splits = KernelSpec::splits(kernel, target);
@@ -112,19 +105,19 @@ fn forms(plan: &Plan, launch: &Launch, target: DeviceModel) -> Result<Vec<Kernel
     if plan.assertions.is_empty() || !plan.writes_state(launch) {
         return Ok(forms);
     }
-    // What writes state does so where nothing was wrong, and checks before.
+    // A kernel that writes state has a guard, and its checks run before.
     let checks: Vec<KernelSpec> = forms.iter().filter_map(KernelSpec::checks_only).collect();
     Ok(forms.into_iter().map(KernelSpec::guarded).chain(checks).collect())
 }
 
-/// Every launch of all shipped pipelines on a GPU, each with what it is called.
+/// Visits every launch of all shipped pipelines on a GPU, each with its name.
 fn each_form(target: DeviceModel, mut look: impl FnMut(&str, &KernelSpec)) {
     for (file, text) in shipped() {
         each_form_of(&file, &text, target, &mut look);
     }
 }
 
-/// The same of one pipeline.
+/// Visits every launch of one pipeline.
 fn each_form_of(file: &str, text: &str, target: DeviceModel, mut look: impl FnMut(&str, &KernelSpec)) {
     for (stage, compiled) in stages(file, text, target.with_kernel_limits()) {
         for launch in &compiled.plan.launches {
@@ -142,7 +135,7 @@ fn each_form_of(file: &str, text: &str, target: DeviceModel, mut look: impl FnMu
 /// Storage buffers of a kernel that WebGPU promises.
 const LEAST_BINDINGS: usize = 8;
 
-/// No kernel is refused because it takes too many tensors. One more binding holds its scalars.
+/// No kernel is refused for its number of tensors. One more binding holds its scalars.
 #[test]
 fn no_kernel_takes_more_buffers_than_every_gpu_binds() {
     let mut most = 0;
@@ -161,7 +154,7 @@ fn no_kernel_takes_more_buffers_than_every_gpu_binds() {
 
 // ---- The same kernels on all devices.
 
-/// What the kernels of a stage are, in their order: what they compute, read and write.
+/// The kernels of a stage in order: what each computes, reads and writes.
 fn kernels(compiled: &Compiled) -> Vec<String> {
     let plan = &compiled.plan;
     let line = |kernel: &Kernel| {
@@ -172,7 +165,8 @@ fn kernels(compiled: &Compiled) -> Vec<String> {
     plan.launches.iter().map(|launch| line(&plan.kernels[launch.kernel])).collect()
 }
 
-/// Only attention of more queries than its kernel takes is apart on GPUs: products are faster for it.
+/// GPUs compute attention of more queries than its kernel supports with separate kernels, since matmuls are faster
+/// there. All else fuses like on the CPU.
 #[test]
 fn gpus_fuse_as_the_cpu_does() {
     check_fusion("wgpu", DeviceModel::DESKTOP);
@@ -192,11 +186,9 @@ fn check_fusion(name: &str, device: DeviceModel) {
             let [of_cpu, of_gpu] = [(&cpu, &gpu), (&gpu, &cpu)].map(|(these, others)| {
                 these.iter().filter(|kernel| !others.contains(kernel)).collect::<Vec<_>>()
             });
-            let is_apart = of_cpu.iter().all(|kernel| kernel.starts_with("attend ["))
+            let is_apart = of_cpu.iter().all(|kernel| kernel.starts_with("attention ["))
                 && of_gpu.len() == 3 * of_cpu.len()
-                && of_gpu
-                    .iter()
-                    .all(|kernel| kernel.starts_with("contract [") || kernel.starts_with("row ["));
+                && of_gpu.iter().all(|kernel| kernel.starts_with("matmul [") || kernel.starts_with("row ["));
             assert!(is_apart, "{stage} on {name}: {gpu:#?} instead of {cpu:#?}");
             with_attention.push(stage.clone());
         }

@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! Small pipelines that once gave wrong results, with the right ones, as a run prints them.
+//! Small pipelines that once gave wrong results, with the expected results.
 
 use engine::Engine;
 use engine::core::compile::Options;
-use engine::core::pipeline::StageKind;
+use engine::core::pipeline::RunStage;
 use engine::runtime::data::source::LoadContext;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[path = "common/present.rs"]
 mod present;
 
-/// What the last stage of a pipeline gives out, fused and unfused on every device that is present; all alike.
+/// The outputs of the last stage of a pipeline. They must be equal, fused and unfused, on every present device.
 fn outputs(text: &str) -> Vec<(String, Vec<f64>)> {
     let mut found: Option<Vec<(String, Vec<f64>)>> = None;
     let cpus = [(true, present::cpu(1)), (true, present::cpu(2)), (false, present::cpu(2))];
@@ -21,7 +21,7 @@ fn outputs(text: &str) -> Vec<(String, Vec<f64>)> {
         let mut engine = Engine::new();
         let pipeline = engine.read("case.ron", text).unwrap();
         let last = pipeline.stages.last().unwrap();
-        let StageKind::Run(run) = &last.kind else { panic!("the last stage is no run") };
+        let run = last.get::<RunStage>().expect("the last stage is a run");
         let names: Vec<String> = run.outputs.iter().map(|(name, _)| name.to_string()).collect();
         let data = LoadContext::offline_in(Path::new("no/such/folder"));
         let options = Options { fuse, ..Options::default() };
@@ -37,7 +37,7 @@ fn outputs(text: &str) -> Vec<(String, Vec<f64>)> {
     found.unwrap()
 }
 
-/// The outputs are these.
+/// Checks the outputs.
 fn check(text: &str, expected: &[(&str, &[f64])]) {
     let found = outputs(text);
     let found: Vec<(&str, &[f64])> =
@@ -45,7 +45,7 @@ fn check(text: &str, expected: &[(&str, &[f64])]) {
     assert_eq!(found, expected);
 }
 
-// ---- A kernel that writes in place still reads what it writes over.
+// ---- A kernel that writes in place still reads the old values.
 
 #[test]
 fn a_value_that_is_written_over_is_copied_before() {
@@ -155,10 +155,10 @@ fn training_through_functions_with_two_named_nodes() {
     }
 }
 
-// ---- What a scatter computes inside, and also gathers from.
+// ---- Nodes that are fused into a scatter and also gathered from.
 
 #[test]
-fn a_scatter_gathers_from_what_it_also_computes() {
+fn a_scatter_gathers_from_a_tensor_that_it_also_computes() {
     check(
         r#"(
           params: {"rows": (type: "f32[2, 1]", init: Ones, state: true)},
@@ -174,9 +174,9 @@ fn a_scatter_gathers_from_what_it_also_computes() {
     );
 }
 
-/// A map before a product's result may be reached by many paths: 2^48 here, which compiling must not follow one by one.
+/// Many paths lead to one map before a matmul's result: 2^48 here. Compiling must not follow each path.
 #[test]
-fn many_paths_to_one_map_are_compiled_in_no_time() {
+fn many_paths_to_one_map_compile_in_linear_time() {
     let links: String = (0..48).map(|i| format!(r#""a{}": "tanh(a{i}) * a{i}", "#, i + 1)).collect();
     let text = format!(
         r#"(
@@ -192,11 +192,11 @@ fn many_paths_to_one_map_are_compiled_in_no_time() {
     check(&text, &[("y", &[8.0; 4])]);
 }
 
-// ---- Numbers keep their digits, and have no more than their type.
+// ---- Numbers keep their digits, and have no more digits than their type.
 
 #[test]
-fn constants_beside_halves_are_halves() {
-    // A half next to 0.1 is 0.0999755859375, one next to 0.3 is 0.300048828125.
+fn constants_combined_with_halves_are_halves() {
+    // The half nearest to 0.1 is 0.0999755859375, and the one nearest to 0.3 is 0.300048828125.
     let text = r#"(
       params: {"x": (type: "TYPE[2]", init: 0.1), "nine": (type: "TYPE[1]", init: 9)},
       nodes: {"equal": "x == 0.1", "below": "x < 0.1", "rest": "nine % 0.3"},
@@ -208,7 +208,7 @@ fn constants_beside_halves_are_halves() {
     }
 }
 
-// ---- Kernels that a device has no text for are not made.
+// ---- Kernels without a text for a device are not made.
 
 #[test]
 fn attention_in_halves_goes_on_in_doubles() {

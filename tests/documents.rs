@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! What the documents show is what the program does.
+//! The documents match the program.
 
 use engine_core::diag::{Code, Diagnostics, Look, Sources};
 use engine_core::front::load;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a pipeline file alone, or a run of it, cannot show.
+/// Codes that neither a pipeline file nor a run of it can show.
 const WITHOUT_EXAMPLE: &[Code] = &[Code::E0115, Code::E0608, Code::E0609, Code::E0610];
 
 #[test]
@@ -23,7 +23,7 @@ fn every_code_has_a_page_that_shows_its_message() {
     }
 }
 
-/// Whether a section of a page has an example, which must give the message that stands there.
+/// Checks the example of a page's section, if there is one: its message must be the one on the page.
 fn check_example(path: &Path, section: &str, code: Code) -> bool {
     match (block(section, "ron"), block(section, "sh")) {
         (file, Some(script)) => compare(path, section, code, &said(file, script)),
@@ -72,7 +72,7 @@ fn block<'p>(page: &'p str, kind: &str) -> Option<&'p str> {
     rest.split_once("```").map(|(content, _)| content)
 }
 
-/// The messages for the wrong file of a page, with the plugin file and the overrides that stand beside it.
+/// The messages for the faulty file of a page, with the plugin file and the overrides of the page.
 fn shown(file: &str, page: &str) -> String {
     let overrides: Vec<(String, String)> = block(page, "set")
         .into_iter()
@@ -83,7 +83,7 @@ fn shown(file: &str, page: &str) -> String {
     load_text(file, block(page, "ron plugin"), &overrides).0
 }
 
-/// What the commands of a page print on the standard error, run beside its file `graph.ron`. They end in a failure.
+/// The standard error of a page's commands, run next to its file `graph.ron`. They end in a failure.
 fn said(file: Option<&str>, script: &str) -> String {
     let desk = tempfile::tempdir().unwrap();
     if let Some(file) = file {
@@ -98,7 +98,7 @@ fn said(file: Option<&str>, script: &str) -> String {
     String::from_utf8(ended.stderr).unwrap()
 }
 
-/// What is said about a file, and whether it is refused.
+/// The messages for a file, and whether it is refused.
 fn load_text(text: &str, plugin: Option<&str>, overrides: &[(String, String)]) -> (String, bool) {
     let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
     let mut registry = engine::Engine::new().registry;
@@ -109,7 +109,7 @@ fn load_text(text: &str, plugin: Option<&str>, overrides: &[(String, String)]) -
     (diags.render(&sources, Look::Plain), pipeline.is_none())
 }
 
-/// Whether a message is that of the page, where `…` stands for what depends on the machine.
+/// Whether a message is that of the page, where `…` stands for parts that depend on the machine.
 fn is_like(page: &str, message: &str) -> bool {
     let mut parts = page.split('…');
     let first = parts.next().unwrap_or_default();

@@ -14,10 +14,10 @@ use engine::Engine;
 use engine::core::compile::Options;
 use engine::devices::{self, Choice};
 use engine::runtime::checkpoint::Checkpoint;
-use engine::runtime::data::digits::{self, Part};
 use engine::runtime::data::source::LoadContext;
 use engine::runtime::session::{Event, Session};
 use engine::runtime::tensor::HostTensor;
+use engine_digits::{self as digits, Part};
 use indexmap::IndexMap;
 
 #[path = "library/faults.rs"]
@@ -80,8 +80,8 @@ fn a_trained_session_serves_batches_of_any_size() {
     assert_eq!(format!("{:?}", few["logits"]), "f32[3,10]");
 }
 
-/// Four batches of 25 make the step that one batch of 100 makes: the same losses, the same number of steps, the same
-/// learning rates, nearly the same parameters.
+/// Four batches of 25 make the same step as one batch of 100. The losses, the number of steps and the learning rates
+/// are equal, and the parameters nearly so.
 #[test]
 fn gradients_of_several_batches_make_the_step_of_one_large_batch() {
     let dir = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ fn gradients_of_several_batches_make_the_step_of_one_large_batch() {
     }
 }
 
-/// Threads share one session; they get what a single thread gets, whatever they ask for at the same time.
+/// Threads share one session. Concurrent requests of any kind get the results that a single thread gets.
 #[test]
 fn several_threads_are_served_at_once() {
     let session = session(GRAPH);
@@ -129,12 +129,12 @@ fn several_threads_are_served_at_once() {
 }
 
 #[test]
-fn a_text_that_is_no_pipeline_is_told_with_its_places() {
+fn errors_of_a_malformed_pipeline_have_places() {
     let error = Engine::new().read("mine.ron", &GRAPH.replace("+ b\"", "+ c\"")).unwrap_err();
     assert!(error.contains("mine.ron:11:"), "{error}");
 }
 
-/// In the steady state, the thread that runs the loop allocates nothing from one slice of steps to the next.
+/// In the steady state, the thread of the training loop allocates nothing between progress events.
 #[test]
 fn the_training_loop_allocates_nothing() {
     let mut session = session(GRAPH);
@@ -143,7 +143,7 @@ fn the_training_loop_allocates_nothing() {
         .run_stages(None, &mut |event| {
             if let Event::Progress { epoch, .. } = event {
                 let count = N_ALLOCATIONS.get();
-                // What happens between epochs is another matter.
+                // Work between epochs may allocate.
                 let is_next = *epoch == epoch_now;
                 epoch_now = *epoch;
                 counts.push((is_next, count));
@@ -160,18 +160,18 @@ thread_local! {
     static N_ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting per thread.
+/// The system's allocator with a counter per thread.
 struct Counting;
 
-// SAFETY: everything is left to the system's allocator.
+// SAFETY: every call is passed to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         N_ALLOCATIONS.set(N_ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps to the contract, which is the same.
+        // SAFETY: required of the caller.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: required of the caller.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -179,7 +179,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A session can be moved to a thread of its own, as asynchronous programs do, and stopped from outside.
+/// A session can move to a thread of its own, as in asynchronous programs, and can be stopped from outside.
 #[test]
 fn a_session_runs_on_another_thread_until_it_is_cancelled() {
     let dir = tempfile::tempdir().unwrap();

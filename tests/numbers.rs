@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! Whole steps of training against PyTorch, and whether the tests of each op notice a small mistake in it.
+//! Whole steps of training compared with PyTorch, and a test that each op's tests notice small mistakes in it.
 
 use engine::Engine;
 use engine::core::diag::{Diagnostics, Look, Sources};
@@ -8,7 +8,7 @@ use engine::core::ir::{DType, Type};
 use engine::core::op::Registry;
 use engine::core::op::testing;
 use engine::core::oracle::{Oracle, OracleTensor};
-use engine::core::pipeline::{Pipeline, StageKind};
+use engine::core::pipeline::{Pipeline, TrainStage};
 use engine::core::stage::{self, Rows, SplitShape};
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -54,11 +54,11 @@ fn near(what: &str, found: &[f64], expected: &[f64]) -> Result<(), String> {
     }
 }
 
-/// Trains as the case says and compares all losses and the last parameters.
+/// Trains as in the case and compares all losses and the final parameters.
 fn check_training(registry: &mut Registry, recorded: &Json, case: &Json) -> Result<(), String> {
     let title = case["title"].as_str().unwrap();
     let pipeline = regression(registry, case["optimizer"].as_str().unwrap(), &case["clip_norm"]);
-    let StageKind::Train(train) = &pipeline.stages[0].kind else { panic!("no training stage") };
+    let train = pipeline.stages[0].get::<TrainStage>().unwrap();
     let fields = vec![("x".into(), Type::new(DType::F32, &[2])), ("t".into(), Type::new(DType::F32, &[3]))];
     let points = SplitShape { data: "points".into(), n_rows: 4, n_held: 4, fields };
     let rows = Rows::Batches { batch: 4, per_epoch: 1 };
@@ -93,7 +93,7 @@ fn ten_steps_of_every_optimizer_agree_with_pytorch() {
     }
 }
 
-/// Whether the recorded steps of an optimizer come out right; of other ops there are none.
+/// Whether the recorded steps of an optimizer are reproduced. Other ops have none.
 fn trains_well(registry: &Registry, op: &str) -> bool {
     let recorded: Json = serde_json::from_str(TRAINING).unwrap();
     let of_op = |case: &&Json| {
@@ -112,7 +112,7 @@ fn random_draws_are_those_of_another_implementation() {
 
 // ---- Mutants.
 
-/// Mutants that cannot be told from the original: the op, a part of the change, and why.
+/// Mutants that are equivalent to the original: the op, a part of the change, and the reason.
 const EXPLAINED: &[(&str, &str, &str)] = &[
     ("lerp", "with 0.5 negated", "both forms are the same line; the choice is one of rounding"),
     ("relu_squared", "step 2, max, negated", "a square has no sign"),

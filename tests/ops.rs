@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! Ops as kernels: every example and recorded case on the CPU, with its gradient, fused and unfused; and what the
-//! families of norms, indexing and sampling fuse to.
+//! Ops as kernels: every example and recorded case on the CPU, with its gradient, fused and unfused. Also the fusion of
+//! norms, indexing and sampling.
 
 use engine::Engine;
 use engine::core::compile::{Compiled, Options, compile};
@@ -51,16 +51,16 @@ fn examples_and_recorded_cases_hold_on_the_cpu_fused_and_unfused() {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Terms of a gradient that may cancel, at most.
+/// The maximum number of terms of a gradient that may cancel.
 const TERMS: f64 = 16.0;
 
-/// The largest of the gradients that are handed down to results: Σ (i + 1)·y_i has i + 1.
+/// The largest upstream gradient: Σ (i + 1)·y_i gives i + 1.
 fn largest_upstream(graph: &Graph) -> f64 {
     let floats = graph.outputs.iter().map(|(_, y)| graph.ty(*y)).filter(|ty| ty.dtype.is_float());
     floats.map(Type::numel).max().unwrap_or(0) as f64
 }
 
-/// The device against the oracle, which the recorded numbers have been compared with.
+/// Compares the device with the oracle, which the recorded numbers are compared with elsewhere.
 fn check(
     device: &CpuDevice,
     registry: &Registry,
@@ -80,8 +80,8 @@ fn check(
         };
         let wide = expected.to_f64();
         let size = wide.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
-        // A gradient is a sum of terms of the size of what is handed down, which may cancel: what is left of them is
-        // the rounding of each.
+        // A gradient is a sum of terms of the size of the upstream gradient. The terms may cancel, and leave the
+        // rounding of each.
         let cancelled = if name.starts_with("d_") { TERMS * noise * upstream } else { 0.0 };
         for (i, (a, b)) in found[&**name].iter().zip(wide).enumerate() {
             let is_near =
@@ -94,7 +94,7 @@ fn check(
     Ok(())
 }
 
-/// The same graph with gradients of Σ (i + 1)·y_i as further outputs, as far as there are any.
+/// The graph with gradients of Σ (i + 1)·y_i as further outputs, as far as there are any.
 fn with_gradients(graph: &Graph, registry: &Registry) -> Graph {
     let mut b = Builder::new(graph.clone(), registry);
     let mut loss: Option<Value> = None;
@@ -134,11 +134,11 @@ fn run(
         let bytes = bytes_of(tensor);
         let buffer = device.allocate(bytes.len()).unwrap();
         device.write(&buffer, 0, &bytes).unwrap();
-        // What the result does not depend on is no input of the plan.
+        // An operand that no result depends on is no input of the plan.
         let _ = executable.bind(name, &buffer);
     }
     executable.run(0, 1).map_err(|error| error.to_string())?;
-    // A buffer may have held something else first, so its type is not the output's.
+    // A buffer may have held another value first, so its type may differ from the output's.
     let ty_of = |wanted: &str| {
         let (_, value) = compiled.simplified.outputs.iter().find(|(name, _)| **name == *wanted).unwrap();
         compiled.simplified.ty(*value)
@@ -167,7 +167,7 @@ fn bytes_of(tensor: &OracleTensor) -> Vec<u8> {
     (0..tensor.len()).flat_map(bytes).collect()
 }
 
-/// Noise made from every uniform number that can be drawn, the smallest and the largest included.
+/// Noise from every possible uniform number, the smallest and the largest included.
 #[test]
 fn gumbel_noise_is_finite_for_all_of_two_to_the_23_uniform_numbers() {
     let registry = Registry::new();
@@ -186,9 +186,9 @@ fn gumbel_noise_is_finite_for_all_of_two_to_the_23_uniform_numbers() {
     );
 }
 
-/// A pad holds its fill, not what the padded computation makes of it.
+/// A pad holds its fill, and the padded computation must not change it.
 #[test]
-fn a_pad_of_what_is_computed_on_the_fly_holds_its_fill() {
+fn a_pad_of_a_recomputed_value_holds_its_fill() {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("pad"), &registry);
     let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[2]));
@@ -203,9 +203,9 @@ fn a_pad_of_what_is_computed_on_the_fly_holds_its_fill() {
     assert_eq!(found["ones"], [7.0, 1.0, 1.0, 7.0, 7.0]);
 }
 
-// ---- What fuses.
+// ---- Fusion.
 
-/// Kernel kinds of a graph, in launch order, and of what its gradients with respect to `wrt` add.
+/// Kernel kinds of a graph in launch order, then the kinds that its gradients with respect to `wrt` add.
 fn kinds(nodes: &str, wrt: &[&str]) -> String {
     let registry = Engine::new().registry;
     let graph = parse(&format!("graph test {{\n{nodes}\n}}\n"), &registry).unwrap();

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! What the shipped pipelines plan to, and that fused, unfused and spelled-out forms compute the same.
+//! The plans of the shipped pipelines, and a test that fused, unfused and decomposed forms give equal results.
 
 use engine::Engine;
 use engine::core::codegen::cuda_sources;
@@ -9,7 +9,7 @@ use engine::core::front;
 use engine::core::fusion::{Kernel, Use};
 use engine::core::ir::{DType, InputKind, Type};
 use engine::core::op::Registry;
-use engine::core::pipeline::{Mode, Pipeline, StageKind, TrainStage};
+use engine::core::pipeline::{Mode, Pipeline, RunStage, Stage, TrainStage};
 use engine::core::plan::Place;
 use engine::core::stage::{self, Rows, SplitShape};
 use engine::runtime::cpu::CpuDevice;
@@ -47,14 +47,7 @@ fn digits() -> SplitShape {
 }
 
 fn train_stage(pipeline: &Pipeline) -> &TrainStage {
-    pipeline
-        .stages
-        .iter()
-        .find_map(|stage| match &stage.kind {
-            StageKind::Train(train) => Some(&**train),
-            _ => None,
-        })
-        .unwrap()
+    pipeline.stages.iter().find_map(Stage::get).unwrap()
 }
 
 fn training(file: &str, options: &Options) -> (Compiled, Pipeline) {
@@ -83,7 +76,7 @@ fn a_training_step_of_mnist_is_nine_kernels() {
     expect_file!["golden/mnist_train.txt"].assert_eq(&table(&training("mnist.ron", &Options::default()).0));
 }
 
-/// The gradient of the lookups is computed from images and rows where it is added, and never stored.
+/// The gradient of the lookups is fused into its scatter, and never stored.
 #[test]
 fn the_gradient_of_a_lookup_is_added_where_it_is_computed() {
     expect![[r#"
@@ -149,9 +142,9 @@ fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_traini
         stage::inference(&pipeline, &[("loss".into(), "loss".into())], &[("B".into(), 256)], Mode::Eval)
             .unwrap();
     let compiled = compile(&forward, &registry, &Options::default());
-    // Logits, noise, softmax and the weighed values are an attention over the items.
+    // Logits, noise, softmax and the weighted values are an attention over the items.
     let row = compiled.plan.kernels.iter().find(|kernel| kernel.ops.contains(&"random".to_string())).unwrap();
-    assert_eq!(row.kind(), "attend");
+    assert_eq!(row.kind(), "attention");
     assert!(
         ["log", "exp", "reduce_sum", "reduce_max"].iter().all(|op| row.ops.contains(&op.to_string())),
         "{:?}",
@@ -168,13 +161,13 @@ fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_traini
         compiled.plan.launches.iter().map(|l| compiled.plan.kernels[l.kernel].kind()).collect();
     expect![[r#"
         [
-            "contract",
+            "matmul",
             "row",
-            "contract",
+            "matmul",
             "row",
-            "contract",
+            "matmul",
             "row",
-            "contract",
+            "matmul",
         ]
     "#]]
     .assert_debug_eq(&kinds);
@@ -184,7 +177,7 @@ fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_traini
 fn running(file: &str, stage: &str, options: &Options) -> (Compiled, Pipeline) {
     let (pipeline, registry) = load(file);
     let found = pipeline.stages.iter().find(|found| &*found.name == stage).unwrap();
-    let StageKind::Run(run) = &found.kind else { panic!("`{stage}` is no run") };
+    let run = found.get::<RunStage>().unwrap();
     let graph = stage::running(&pipeline, run, &registry).unwrap();
     (compile(&graph, &registry, options), pipeline)
 }
@@ -235,11 +228,11 @@ fn the_gradient_of_attention_to_selected_keys_is_the_same_unfused() {
         ["dq", "dk", "dv"].map(read)
     };
     let fused = gradients(&Options::default());
-    let apart = gradients(&Options { fuse: false, ..Options::default() });
-    for (fused, apart) in fused.iter().zip(&apart) {
-        let size = apart.iter().fold(0f32, |most, x| most.max(x.abs()));
+    let unfused = gradients(&Options { fuse: false, ..Options::default() });
+    for (fused, unfused) in fused.iter().zip(&unfused) {
+        let size = unfused.iter().fold(0f32, |most, x| most.max(x.abs()));
         let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * size;
-        assert!(size > 0.0 && fused.iter().zip(apart).all(is_near));
+        assert!(size > 0.0 && fused.iter().zip(unfused).all(is_near));
     }
 }
 
@@ -294,7 +287,7 @@ fn kernels_of_the_step_print_as_cuda_text() {
 
 // ---- Running.
 
-/// Images and labels that look like nothing, but are the same everywhere.
+/// Images and labels of deterministic noise.
 fn noise(n: usize, most: u32) -> Vec<u8> {
     let mut state = 0x2545_F491u32;
     (0..n)

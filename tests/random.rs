@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! Random pipelines, executed as they are planned: what they give out equals what the interpreter computes in double
-//! precision, fused and unfused, whatever the number of threads.
+//! Random pipelines, executed as they are planned. Their results equal those of the interpreter in double precision,
+//! fused and unfused, for any number of threads.
 //!
 //! `PROPTEST_CASES=5000 cargo test --release --test random` runs many.
 
@@ -11,7 +11,7 @@ use engine::core::grad::differentiate;
 use engine::core::ir::{Builder, DType, Graph, InputKind, Value};
 use engine::core::op::Registry;
 use engine::core::oracle::{Oracle, OracleRun, OracleTensor};
-use engine::core::pipeline::StageKind;
+use engine::core::pipeline::RunStage;
 use engine::core::plan::Plan;
 use engine::core::{front, stage};
 use engine::runtime::device::Device;
@@ -32,12 +32,12 @@ use generate::{Numbers, Recipe, Written, recipe};
 
 const SEED: u64 = 3;
 
-/// As many cases as `PROPTEST_CASES` says, drawn anew, else a few that are always the same ones.
+/// `PROPTEST_CASES` random cases, or a few fixed ones by default.
 fn few(cases: u32) -> ProptestConfig {
     let many = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     let rng_seed = if many.is_some() { RngSeed::Random } else { RngSeed::Fixed(3) };
     let cases = many.unwrap_or(cases);
-    // A case that fails is told after a minute, however small it has become by then.
+    // A failing case is reported after a minute of shrinking.
     ProptestConfig { cases, rng_seed, max_shrink_time: 60_000, ..ProptestConfig::default() }
 }
 
@@ -45,12 +45,12 @@ proptest! {
     #![proptest_config(few(48))]
 
     #[test]
-    fn plans_give_out_what_the_interpreter_computes(recipe in recipe(Numbers::Exact, 60, false)) {
+    fn plans_agree_with_the_interpreter(recipe in recipe(Numbers::Exact, 60, false)) {
         check(&recipe, on_cpu())?;
     }
 
     #[test]
-    fn state_machines_give_out_what_the_interpreter_computes(recipe in recipe(Numbers::Exact, 24, true)) {
+    fn state_machines_agree_with_the_interpreter(recipe in recipe(Numbers::Exact, 24, true)) {
         check(&recipe, on_cpu())?;
     }
 
@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(few(6))]
 
     #[test]
-    fn gpus_give_out_what_the_interpreter_computes(recipe in recipe(Numbers::Exact, 24, true)) {
+    fn gpus_agree_with_the_interpreter(recipe in recipe(Numbers::Exact, 24, true)) {
         check(&recipe, &on_gpus())?;
     }
 
@@ -100,11 +100,11 @@ fn graph_of(written: &Written) -> (Graph, Registry) {
     let pipeline = front::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
     let pipeline =
         pipeline.unwrap_or_else(|| panic!("{}\n{}", written.text, diags.render(&sources, Look::Plain)));
-    let StageKind::Run(run) = &pipeline.stages[0].kind else { panic!("no run") };
+    let run = pipeline.stages[0].get::<RunStage>().unwrap();
     (stage::running(&pipeline, run, &registry).unwrap(), registry)
 }
 
-/// What the states hold at first.
+/// The initial states.
 fn first_states(recipe: &Recipe, written: &Written) -> HashMap<String, OracleTensor> {
     let number = |salt: usize, i: usize| {
         let mixed = ((i * 31 + salt * 17 + 7) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -121,27 +121,27 @@ fn first_states(recipe: &Recipe, written: &Written) -> HashMap<String, OracleTen
 }
 
 /// A device, and whether kernels are fused for it.
-type Way = (Arc<dyn Device>, bool);
+type Setup = (Arc<dyn Device>, bool);
 
 /// Fused and unfused, on some threads.
-fn on_cpu() -> &'static [Way] {
-    static WAYS: LazyLock<Vec<Way>> =
+fn on_cpu() -> &'static [Setup] {
+    static SETUPS: LazyLock<Vec<Setup>> =
         LazyLock::new(|| vec![(present::cpu(1), true), (present::cpu(3), true), (present::cpu(2), false)]);
-    &WAYS
+    &SETUPS
 }
 
 /// Fused and unfused, on each GPU that is present.
-fn on_gpus() -> Vec<Way> {
+fn on_gpus() -> Vec<Setup> {
     present::gpus().iter().flat_map(|gpu| [(Arc::clone(gpu), true), (Arc::clone(gpu), false)]).collect()
 }
 
-fn plan_for(graph: &Graph, registry: &Registry, (device, fuse): &Way) -> Arc<Plan> {
+fn plan_for(graph: &Graph, registry: &Registry, (device, fuse): &Setup) -> Arc<Plan> {
     let model = device.model();
     let options = Options { fuse: *fuse, device: model, ..Options::default() };
     Arc::new(compile(graph, registry, &options).plan)
 }
 
-fn check(recipe: &Recipe, ways: &[Way]) -> TestCaseResult {
+fn check(recipe: &Recipe, setups: &[Setup]) -> TestCaseResult {
     let written = recipe.write();
     let (graph, registry) = graph_of(&written);
     let states = first_states(recipe, &written);
@@ -156,13 +156,13 @@ fn check(recipe: &Recipe, ways: &[Way]) -> TestCaseResult {
     };
     let exact = steps(Oracle::new(&registry));
     let moved = [1, 2, 3].map(|seed| steps(Oracle::perturbed(&registry, seed)));
-    for way in ways {
-        let plan = plan_for(&graph, &registry, way);
-        let mut once = Once::new(&way.0, plan, &states, SEED).unwrap();
+    for setup in setups {
+        let plan = plan_for(&graph, &registry, setup);
+        let mut once = Once::new(&setup.0, plan, &states, SEED).unwrap();
         for (step, exact) in exact.iter().enumerate() {
             once.run(step as u32).unwrap();
             let outputs = once.outputs().unwrap();
-            let place = format!("step {step}, fuse {}, {}", way.1, way.0.info().name);
+            let place = format!("step {step}, fuse {}, {}", setup.1, setup.0.info().name);
             for (name, expected) in &exact.outputs {
                 let near = Near::to(recipe, expected, moved.iter().map(|run| &run[step].outputs[name]));
                 near.check(&format!("{name} of {place}"), &outputs[name].to_f64(), &written)?;
@@ -180,15 +180,15 @@ fn check(recipe: &Recipe, ways: &[Way]) -> TestCaseResult {
     Ok(())
 }
 
-/// Numbers, and how far others may be from them.
+/// Numbers and their tolerances.
 struct Near {
     expected: Vec<f64>,
     allowed: f64,
 }
 
 impl Near {
-    /// Small integers are exact. Other numbers may be off by some roundings: how much these amount to shows where the
-    /// interpreter is off by a few units in the last place on the way.
+    /// Small integers are exact. Other numbers may be off by some roundings. Their effect is measured by runs of the
+    /// interpreter whose arithmetic is off by a few units in the last place.
     fn to<'t>(recipe: &Recipe, exact: &OracleTensor, moved: impl Iterator<Item = &'t OracleTensor>) -> Near {
         let expected = exact.to_f64();
         let allowed = match recipe.numbers {
@@ -214,8 +214,8 @@ impl Near {
 
 // ---- Gradients.
 
-/// Gradients of a weighted sum of all outputs: as planned they are what the interpreter computes, and that is what finite
-/// differences say.
+/// Gradients of a weighted sum of all outputs. The plan's gradients equal the interpreter's, and those agree with
+/// finite differences.
 fn check_gradient(recipe: &Recipe) -> TestCaseResult {
     let written = recipe.write();
     let (graph, registry) = graph_of(&written);
@@ -232,13 +232,13 @@ fn check_gradient(recipe: &Recipe) -> TestCaseResult {
     let exact = Oracle::new(&registry).run(&both, &states, SEED, 0).unwrap();
     let moved =
         [1, 2, 3].map(|seed| Oracle::perturbed(&registry, seed).run(&both, &states, SEED, 0).unwrap());
-    for way in on_cpu() {
-        let plan = plan_for(&both, &registry, way);
-        let mut once = Once::new(&way.0, plan, &states, SEED).unwrap();
+    for setup in on_cpu() {
+        let plan = plan_for(&both, &registry, setup);
+        let mut once = Once::new(&setup.0, plan, &states, SEED).unwrap();
         once.run(0).unwrap();
         for (name, found) in once.outputs().unwrap() {
             let near = Near::to(recipe, &exact.outputs[&name], moved.iter().map(|run| &run.outputs[&name]));
-            near.check(&format!("{name}, fuse {}", way.1), &found.to_f64(), &written)?;
+            near.check(&format!("{name}, fuse {}", setup.1), &found.to_f64(), &written)?;
         }
     }
     let mut only_loss = graph.clone();
@@ -259,7 +259,7 @@ fn check_gradient(recipe: &Recipe) -> TestCaseResult {
         let along: f64 = gradient.iter().enumerate().map(|(i, g)| g * direction(i)).sum();
         let size: f64 = gradient.iter().map(|g| g.abs()).sum::<f64>() + 1.0;
         let difference = |h: f64| (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h);
-        // A loss that bends sharply, as norms of vectors near zero do, takes smaller steps.
+        // A loss with strong curvature, such as norms of vectors near zero, needs smaller steps.
         let steps = [1e-4, 1e-5, 1e-6];
         prop_assert!(
             steps.into_iter().any(|h| (difference(h) - along).abs() <= 1e-5 * size),

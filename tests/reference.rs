@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! `docs/ops.md` is generated, the plugin guide quotes a file: this holds both to the source. `UPDATE_EXPECT=1 cargo test`
-//! writes the former anew.
+//! `docs/ops.md` is generated, and the plugin guide quotes a file. This test compares both with their sources.
+//! `UPDATE_EXPECT=1 cargo test` writes `docs/ops.md` anew.
 
 use std::process::Command;
 
@@ -12,8 +12,13 @@ fn the_op_reference_is_fresh() {
 }
 
 #[test]
-fn the_listing_of_the_plugin_guide_is_the_file_itself() {
+fn the_listings_of_the_plugin_guide_are_the_files_themselves() {
     let guide = include_str!("../docs/plugin-guide.md");
-    let listing = guide.split("<!-- listing -->\n```rust\n").nth(1).unwrap().split("```").next().unwrap();
-    assert_eq!(listing, include_str!("../plugins/math/src/activation/silu.rs"));
+    let listings: Vec<&str> = guide.split("<!-- listing ").skip(1).collect();
+    assert_eq!(listings.len(), 4);
+    for listing in listings {
+        let (path, rest) = listing.split_once(" -->\n```rust\n").unwrap();
+        let file = std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        assert_eq!(rest.split("```").next().unwrap(), file, "{path}");
+    }
 }

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is recorded for a device: its name, and the stages of `engine explain` that have a section per kernel.
+/// The recording for a device: its name, and the stages of `engine explain` with a section per kernel.
 struct Recorded {
     device: &'static str,
     forms: [&'static str; 2],
@@ -128,7 +128,7 @@ fn kernels(text: &str) -> Vec<Section> {
     })
 }
 
-const KINDS: [&str; 8] = ["map", "row", "segmented map", "contract", "scatter", "scan", "attend", "kernel"];
+const KINDS: [&str; 8] = ["map", "row", "segmented map", "matmul", "scatter", "scan", "attention", "kernel"];
 
 /// A space and one word.
 fn is_name(rest: &str) -> bool {

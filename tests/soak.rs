@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! Malformed inputs end with a message: no panic, no signal, at most 4 KB a message, no control characters.
+//! Malformed inputs end with a message: no panic, no signal, at most 4 KB per message, no control characters.
 //!
-//! `ENGINE_SOAK=6000 cargo test --test soak` runs so many cases, `ENGINE_SOAK_SEED` makes them other ones, and
-//! `ENGINE_SOAK_CASE` runs the one of that number alone. `benches/long.md` has the last result.
+//! `ENGINE_SOAK=6000 cargo test --test soak` runs that many cases. `ENGINE_SOAK_SEED` changes the cases, and
+//! `ENGINE_SOAK_CASE` runs only the case with that number. `benches/long.md` has the latest result.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -15,7 +15,7 @@ mod generate;
 
 use generate::Case;
 
-/// What is tested where nothing else is asked for.
+/// The default number of cases.
 const FEW: u64 = 60;
 
 const LONGEST_MESSAGE: usize = 4096;
@@ -24,7 +24,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-/// What is wrong with how the engine ended; nothing if all is well.
+/// The fault of the engine's end, if there is one.
 fn fault(output: &Output) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
@@ -54,7 +54,7 @@ fn run(case: &Case) -> (TempDir, Output) {
     (folder, output)
 }
 
-/// Runs a case, and counts it among those that ended with the code 0, 1, 2 or another.
+/// Runs a case, and counts its exit code: 0, 1, 2 or another.
 fn check(seed: u64, number: u64, n_ended: &[AtomicU64; 4]) -> Result<(), String> {
     let case = generate::case(seed, number);
     let (folder, output) = run(&case);
@@ -62,7 +62,7 @@ fn check(seed: u64, number: u64, n_ended: &[AtomicU64; 4]) -> Result<(), String>
     let Some(fault) = fault(&output) else { return Ok(()) };
     let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().take(2000).collect::<String>();
     let arguments: String = format!("{:?}", case.arguments).chars().take(500).collect();
-    // The folder stays for the repair.
+    // The folder is kept for debugging.
     let kept = folder.keep();
     let said = shown(&output.stderr);
     Err(format!("case {number} of seed {seed}: {fault}\nengine {arguments} in {}\n{said}", kept.display()))

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 //! Stages from their text to their results, on the CPU: modes, moments, names and ends.
 //!
-//! `PROPTEST_CASES=2000 cargo test --test stages random` runs many random stages; it takes some minutes.
+//! `PROPTEST_CASES=2000 cargo test --test stages random` runs many random stages, which takes some minutes.
 
 use engine::Engine;
 use engine::core::compile::Options;
@@ -28,12 +28,12 @@ fn run(text: &str) -> Result<Report, SessionError> {
     session(text, Options::default()).run_stages(None, &mut |_| {})
 }
 
-/// What the reader says against a text.
+/// The reader's errors for a text.
 fn refused(text: &str) -> String {
     Engine::new().read("stages.ron", text).expect_err(text)
 }
 
-/// A weight w that learns to be 2 from rows 0 to 31, with dropout on the way, once directly and once in functions.
+/// A weight w that learns to be 2 from rows 0 to 31, with dropout, once directly and once in functions.
 fn dropout(stages: &str) -> String {
     let text = r#"(
         name: "dropout", seed: 1,
@@ -114,7 +114,7 @@ fn the_mode_of_evaluations_and_predictions_is_their_own() {
     assert_ne!(direct(Mode::Train), [1.5; 8]);
 }
 
-/// In `Eval` nothing of dropout is left: no random numbers are drawn, and no kernel has a mask.
+/// In `Eval`, dropout leaves no trace: no random numbers are drawn, and no kernel has a mask.
 #[test]
 fn dropout_that_is_off_costs_nothing() {
     use engine::core::stage;
@@ -148,7 +148,7 @@ fn run_shows_the_moment_before_its_last_step() {
     )"#;
     let outputs = run(text).unwrap().outputs;
     let of = |name: &str| outputs[name].values.to_f64()[0];
-    // Steps leave 20, 40 and 80: the last begins at 40.
+    // The steps store 20, 40 and 80. The last one starts at 40.
     assert_eq!(["n", "same", "shifted", "view"].map(of), [40.0; 4]);
     assert_eq!(["triple", "next", "k", "more"].map(of), [120.0, 80.0, 2.0, 3.0]);
     assert_eq!(["now", "count"].map(of), [80.0, 3.0]);
@@ -182,7 +182,7 @@ fn names_given_twice_are_reported_before_the_run() {
     assert!(said.contains("error[E0302]: a metric is called `loss`"), "{said}");
 }
 
-/// The copies of the loss that tell the best epoch by themselves, and metrics that do not.
+/// Copies of the loss determine the best epoch by themselves, other metrics do not.
 #[test]
 fn copies_of_the_loss_are_lower_when_better() {
     let stages = |metric: &str| {
@@ -202,7 +202,7 @@ fn copies_of_the_loss_are_lower_when_better() {
     }
 }
 
-/// An error that falls is no reason to stop.
+/// A falling error does not stop training early.
 #[test]
 fn training_goes_on_while_an_error_falls() {
     let stages = |monitor: &str| {
@@ -228,7 +228,7 @@ fn an_infinite_loss_ends_the_training() {
 
 // ---- Numbers out of range.
 
-/// What the reader says against a graph of which `--set` replaces a field.
+/// The reader's errors for a graph with one field replaced by `--set`.
 fn refused_by(path: &str, value: &str) -> String {
     use engine::core::diag::{Diagnostics, Look, Sources};
     let stages = r#""train": Train(data: "rows.train", batch: 8, loss: "error", optimizer: AdamW(lr: 0.1)),"#;
@@ -265,7 +265,7 @@ fn settings_of_optimizers_have_ranges() {
     for optimizer in optimizers {
         let said = refused_by("train.optimizer", optimizer);
         assert!(said.starts_with("error[E0015]: `"), "{optimizer}: {said}");
-        // The place is the number, the last thing that is written.
+        // The place is the number, which is written last.
         let number = optimizer.trim_end_matches(')').rsplit([' ', '(']).next().unwrap();
         let carets = said.lines().find(|line| line.contains('^')).unwrap();
         assert_eq!(carets.matches('^').count(), number.len(), "{said}");
@@ -300,7 +300,7 @@ fn distributions_and_constants_make_sense() {
     }
 }
 
-/// An infinity that is written is meant, and ends of ranges belong to them.
+/// A written infinity is intended, and the ends of ranges belong to them.
 #[test]
 fn numbers_in_range_are_taken() {
     let stages = r#""train": Train(data: "rows.train", batch: 8, loss: "error", optimizer: OPTIMIZER),"#;

@@ -1,4 +1,4 @@
-//! Binding: named extents become numbers, loops of fixed trip count become straight lines.
+//! Binding: named extents become numbers, and loops of fixed trip count are unrolled.
 
 use crate::diag::Span;
 use crate::ir::{
@@ -6,19 +6,19 @@ use crate::ir::{
 };
 use crate::op::TypeIssue;
 
-/// Why extents cannot be bound: at which node, and what its type rule says.
+/// Why extents cannot be bound: the node, and the issue of its type rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BindIssue {
     /// The node's name.
     pub node: Symbol,
-    /// What does not fit.
+    /// The issue.
     pub issue: TypeIssue,
 }
 
 /// Replaces named extents everywhere and infers all types anew.
 ///
 /// # Errors
-/// If a call's operands do not fit once the numbers are known, or a name is left open.
+/// If a call's operands do not fit once the extents are known, or a name stays unbound.
 pub fn bind(graph: &Graph, dims: &[(Symbol, usize)]) -> Result<Graph, BindIssue> {
     let mut bound = graph.clone();
     for id in 0..bound.nodes.len() {
@@ -74,7 +74,7 @@ pub fn unroll(graph: &Graph) -> Graph {
     flat
 }
 
-/// Outputs and state of a graph whose nodes have been copied.
+/// Sets outputs and state of a graph whose nodes have been copied.
 fn connect(flat: &mut Graph, graph: &Graph, map: &[Vec<Value>]) {
     let moved = |value: &Value| map[value.node][value.port];
     flat.outputs = graph.outputs.iter().map(|(name, value)| (name.clone(), moved(value))).collect();
@@ -82,7 +82,7 @@ fn connect(flat: &mut Graph, graph: &Graph, map: &[Vec<Value>]) {
     flat.state = graph.state.iter().map(link).collect();
 }
 
-/// The region of a condition without loops. Within a loop, its random nodes take the number of the trip, too.
+/// Unrolls the loops in the region of a condition. Inside a loop, its random nodes also take the trip number.
 fn unroll_region(region: &Graph, trip: Option<Trip>, suffix: &str) -> Graph {
     let mut flat = Graph::new(region.name.clone());
     let inner = trip.map(|trip| {
@@ -94,17 +94,17 @@ fn unroll_region(region: &Graph, trip: Option<Trip>, suffix: &str) -> Graph {
     flat
 }
 
-/// Which trip of all loops around it a region is copied for.
+/// The trips of all enclosing loops for which a region is copied.
 #[derive(Clone, Copy)]
 struct Trip {
-    /// Counts the trips of the innermost loop through all trips of those around it.
+    /// The trip of the innermost loop, counted through all trips of the loops around it.
     number: usize,
     /// The number as an `i32[]`.
     value: Value,
 }
 
-/// Appends the nodes of `graph`; its inputs become `args` if given, the step apart. Names get `suffix`. Random nodes take
-/// the number of the trip as their second operand.
+/// Appends the nodes of `graph`. Its inputs become `args` if they are given, except the step. Names get `suffix`.
+/// Random nodes take the trip number as their second operand.
 fn copy_into(
     flat: &mut Graph,
     graph: &Graph,
@@ -149,7 +149,7 @@ fn copy_into(
     map
 }
 
-/// There is one step, whichever graph or region names it first.
+/// The step of the whole graph, shared by all regions.
 fn step_of(flat: &mut Graph, node: &Node) -> Value {
     let known = flat.inputs().find(|(_, kind)| *kind == InputKind::Step).map(|(id, _)| id);
     Value::of(known.unwrap_or_else(|| flat.push(node.clone())))
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!((&*issue.node, &*issue.issue.message), ("x", "the extent `B` has no value"));
     }
 
-    /// Three times: a ← 2·a + i, and the sum of uniform bits that each trip draws anew.
+    /// Three trips of a ← 2·a + i, and the sum of fresh uniform bits of each trip.
     const LOOP: &str = "
         graph g {
           input x: f32[2]

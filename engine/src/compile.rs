@@ -1,4 +1,4 @@
-//! The pipeline of passes: from a bound graph to a plan, with every stage kept for printing. Each pass is verified.
+//! Compilation: the passes from a bound graph to a plan. Each pass is verified, and each form is kept for printing.
 
 use crate::device_model::DeviceModel;
 use crate::fusion::{self, NotFused, fuse_with, separate_scores};
@@ -9,22 +9,23 @@ use crate::pass::checked;
 use crate::plan::{self, Plan, Precision, plan, separate_states};
 use crate::rules::{Numerics, Settings, rules, simplify_counting};
 
-/// How to compile.
+/// Settings of the compiler.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which rules the simplifier may apply.
+    /// The classes of rules that the simplifier applies.
     pub numerics: Numerics,
-    /// Whether nodes share kernels; off, every node that has work to do is a kernel.
+    /// Whether nodes are fused. If not, every materialized node is a kernel.
     pub fuse: bool,
     /// Names of [`switches`] that are off.
     pub without: Vec<String>,
-    /// At most so many rewrites and joins of kernels, in the order in which they are made: bisects a miscompile.
+    /// The maximum number of rewrites and joins of kernels, in the order in which they are made. It bisects a
+    /// miscompile.
     pub fuel: usize,
     /// The device to compile for.
     pub device: DeviceModel,
-    /// How matrices are multiplied.
+    /// The precision of matmuls.
     pub matmul: Precision,
-    /// Whether the same bits come out each time, even where the device has a faster way.
+    /// Whether results are bit-identical in each run, even if the device has a faster way.
     pub deterministic: bool,
 }
 
@@ -42,31 +43,31 @@ impl Default for Options {
     }
 }
 
-/// What can be switched off by name: rules of the simplifier, and passes of the fuser.
+/// Names that can be switched off: rules of the simplifier, and passes of the fuser.
 pub fn switches() -> Vec<&'static str> {
     let optional = rules().into_iter().filter(|rule| !rule.is_needed).map(|rule| rule.name);
-    optional.chain(fusion::PASSES).collect()
+    optional.chain(fusion::PASSES.iter().map(|pass| pass.name())).collect()
 }
 
-/// What became of a graph, stage by stage.
+/// The forms of a compiled graph.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// Bound and typed, with its gradient if it trains.
+    /// The bound and typed graph, with its gradient if it trains.
     pub typed: Graph,
-    /// Lowered.
+    /// The lowered graph.
     pub primitives: Graph,
-    /// Simplified.
+    /// The simplified graph.
     pub simplified: Graph,
     /// Kernels, launches and memory.
     pub plan: Plan,
-    /// Edges between kernels, with the reason why they are not one.
+    /// Edges between kernels, with the reason why they are not fused.
     pub not_fused: Vec<NotFused>,
 }
 
 /// Runs all passes on a bound graph.
 ///
 /// # Panics
-/// If a pass leaves a broken graph: it has a bug, and is named.
+/// If a pass yields an unsound graph. The message names the pass.
 pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compiled {
     let pass = |name, graph: &Graph, run: &mut dyn FnMut(&Graph) -> Graph| {
         checked(name, Level::Primitive, graph, run).unwrap_or_else(|broken| crate::bug!("{broken}"))
@@ -84,8 +85,8 @@ pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compile
         true => pass("separate-scores", &simplified, &mut separate_scores),
         false => simplified,
     };
-    let (fuse, without, abilities) = (options.fuse, options.without.clone(), options.device.kernels);
-    let settings = fusion::Settings { fuse, without, fuel, abilities, deterministic: options.deterministic };
+    let (fuse, without, device) = (options.fuse, options.without.clone(), options.device);
+    let settings = fusion::Settings { fuse, without, fuel, device, deterministic: options.deterministic };
     let fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fusion::verify(&simplified, &fused.kernels));
     let plan = plan(&simplified, fused.kernels, options.device.n_streams);
@@ -108,8 +109,8 @@ impl Compiled {
         texts.collect::<Vec<_>>().join("\n")
     }
 
-    /// One line per kernel: kind, what it reads and writes, bytes. Two graphs that plan alike have the same signature
-    /// up to names.
+    /// One line per kernel: its kind, its reads and writes, and bytes. Graphs with equal plans have equal signatures,
+    /// except for names.
     pub fn signature(&self) -> Vec<Signature> {
         let kernels = self.plan.launches.iter().map(|launch| &self.plan.kernels[launch.kernel]);
         kernels.map(Signature::of).collect()
@@ -121,7 +122,7 @@ impl Compiled {
     }
 }
 
-/// What a kernel is to memory: its kind, the types it reads and writes, and how many bytes.
+/// The memory traffic of a kernel: its kind, the types that it reads and writes, and bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Signature {
     /// The kernel kind.
@@ -141,7 +142,7 @@ impl Signature {
         use crate::fusion::Use;
         let types = |usage: Use| {
             let operands = kernel.operands.iter().filter(|operand| operand.usage == usage);
-            // Buffers are flat: a shape with an axis of extent 1 more is the same memory.
+            // Buffers are flat: an additional axis of extent 1 does not change the memory.
             let flat =
                 |operand: &crate::fusion::Operand| format!("{} x {}", operand.ty.dtype, operand.ty.numel());
             let mut types: Vec<String> = operands.map(flat).collect();

@@ -1,4 +1,4 @@
-//! Text in, fused kernels out: the graph, its gradient, its rules, its fusion and its plan.
+//! From text to fused kernels: the graph, its gradient, its rules, its fusion and its plan.
 //!
 //! This crate is pure: no device, no I/O, no clock, no thread. The modules stand in the order of a graph's life.
 
@@ -22,11 +22,11 @@ pub mod rules;
 pub mod stage;
 mod work;
 
-/// The kernel language, for functions that a plugin brings along (`use engine_core::cubecl`, since the macro `#[cube]`
-/// refers to it by that name).
+/// The kernel language, for the functions of plugins. They write `use engine_core::cubecl`, since the macro `#[cube]`
+/// refers to it by that name.
 pub use cubecl_core as cubecl;
 
-/// Panics with a message that says whose fault it is: ours.
+/// Panics with a message that names a bug of the engine, as opposed to a mistake of the user.
 #[macro_export]
 macro_rules! bug {
     ($($arg:tt)*) => { panic!("bug in the engine: {}", format_args!($($arg)*)) };

@@ -1,4 +1,4 @@
-//! Lowering: every op becomes what it is made of.
+//! Lowering: every op is expanded to primitives.
 
 use crate::ir::{
     Body, Builder, Call, DType, Graph, Inst, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value,
@@ -7,8 +7,8 @@ use crate::ir::{
 use crate::op::{Lower, Lowering, Registry};
 use std::collections::HashMap;
 
-/// A bound graph in primitives only: calls are expanded, bodies become one node per scalar primitive, and operands are
-/// broadcast explicitly. A name that a user gave stays on the value that replaces the node.
+/// A bound graph in primitives only: calls are expanded, bodies become one node per scalar primitive, and broadcasts
+/// become explicit. The value that replaces a node keeps the name that the user gave it.
 pub fn primitives(graph: &Graph, registry: &Registry) -> Graph {
     lowered(graph, registry).pruned()
 }
@@ -29,10 +29,10 @@ struct Inliner<'g> {
 
 impl<'g> Inliner<'g> {
     fn new(old: &'g Graph, registry: &'g Registry) -> Inliner<'g> {
-        // Names of the old graph are all reserved, so that derived ones cannot take them; see `Builder::reserve`.
+        // All names of the old graph are reserved, so that derived names differ from them; see `Builder::reserve`.
         let mut builder = Builder::new(Graph::new(old.name.clone()), registry);
         builder.reserve(old.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()));
-        // Made first, so that no expansion makes it in its midst; pruning drops it if nothing asks for it.
+        // The step is made first, so that no expansion makes it. Pruning drops an unused step.
         builder.step();
         Inliner { old, builder, map: vec![] }
     }
@@ -64,7 +64,7 @@ impl<'g> Inliner<'g> {
         (0..n_outputs).map(|port| Value { node: id, port }).collect()
     }
 
-    /// Both sides are computed, the condition selects: regions are pure.
+    /// Both sides are computed, since regions are pure. The condition selects.
     fn lower_cond(&mut self, node: &Node, inputs: Vec<Value>) -> Vec<Value> {
         let registry = self.builder.registry;
         let sides: Vec<Vec<Value>> = node
@@ -77,7 +77,7 @@ impl<'g> Inliner<'g> {
     }
 
     fn name(&mut self, value: Value, name: &Symbol, before: usize) {
-        // A lowering that hands an operand through makes nothing that could bear the name.
+        // A lowering that returns an operand unchanged makes no node that could have the name.
         if value.node >= before {
             self.builder.graph.nodes[value.node].outputs[value.port].name = name.clone();
         }
@@ -93,7 +93,7 @@ impl<'g> Inliner<'g> {
     }
 }
 
-/// Appends the nodes of a primitive region whose inputs are `args`; its results.
+/// Appends the nodes of a primitive region whose inputs are `args`, and returns its results.
 fn inline(builder: &mut Builder, region: &Graph, args: &[Value]) -> Vec<Value> {
     let mut args = args.iter();
     let mut map: HashMap<Value, Value> = HashMap::new();
@@ -105,7 +105,7 @@ fn inline(builder: &mut Builder, region: &Graph, args: &[Value]) -> Vec<Value> {
             }
             op @ NodeOp::Call(_) => {
                 let inputs: Vec<Value> = node.inputs.iter().map(|input| map[input]).collect();
-                kept(builder, op, &inputs)
+                unchanged(builder, op, &inputs)
             }
             op => {
                 let inputs = node.inputs.iter().map(|input| map[input]).collect();
@@ -118,7 +118,7 @@ fn inline(builder: &mut Builder, region: &Graph, args: &[Value]) -> Vec<Value> {
     region.outputs.iter().map(|(_, value)| map[value]).collect()
 }
 
-/// The primitives of one call or map; other nodes are primitives already.
+/// The primitives of one call or map. All other nodes are primitives already.
 fn lower_node(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value> {
     match op {
         NodeOp::Call(Call { form, attrs }) => match &form.lower {
@@ -128,15 +128,15 @@ fn lower_node(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value
                 let values = expand(builder, &Call { form: form.clone(), attrs: attrs.clone() }, inputs);
                 lower_from(builder, first, values)
             }
-            Lower::Kernel(_) => kept(builder, op, inputs),
+            Lower::Kernel(_) => unchanged(builder, op, inputs),
         },
         NodeOp::Map(body) => lower_body(builder, body, inputs),
         _ => crate::bug!("{op:?} needs no lowering"),
     }
 }
 
-/// An opaque call stays as it is.
-fn kept(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value> {
+/// Copies an opaque call.
+fn unchanged(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value> {
     let NodeOp::Call(Call { form, attrs }) = op else { crate::bug!("{op:?} is no call") };
     let types: Vec<Type> = inputs.iter().map(|&input| builder.ty(input).clone()).collect();
     let types = form
@@ -149,16 +149,16 @@ fn kept(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value> {
     (0..n_outputs).map(|port| Value { node, port }).collect()
 }
 
-/// One step of an expansion: what the op's form says it is made of.
+/// One step of an expansion, by the lowering in the op's form.
 pub fn expand(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Value> {
     match &call.form.lower {
         Lower::Expand(rule) => rule(builder, &Lowering { inputs, attrs: &call.attrs }),
         Lower::Map(body) => builder.map_body(inputs, std::sync::Arc::new(body(&call.attrs))),
-        Lower::Kernel(_) => kept(builder, &NodeOp::Call(call.clone()), inputs),
+        Lower::Kernel(_) => unchanged(builder, &NodeOp::Call(call.clone()), inputs),
     }
 }
 
-/// Lowers the nodes from `first` on, which an expansion has just appended.
+/// Lowers the nodes from `first` on, which an expansion has appended.
 fn lower_from(builder: &mut Builder, first: usize, values: Vec<Value>) -> Vec<Value> {
     let appended = builder.graph.nodes.split_off(first);
     let scope = builder.scope();
@@ -168,7 +168,7 @@ fn lower_from(builder: &mut Builder, first: usize, values: Vec<Value>) -> Vec<Va
         let inputs: Vec<Value> = node.inputs.iter().map(moved).collect();
         let lowered = match &node.op {
             NodeOp::Call(call) => {
-                // The path of names fixes the random streams of nested calls.
+                // The path of names determines the random streams of nested calls.
                 builder.set_scope(&nested_scope(&scope, node.name(), &call.form.name), node.span);
                 lower_node(builder, &node.op, &inputs)
             }
@@ -187,8 +187,8 @@ fn lower_from(builder: &mut Builder, first: usize, values: Vec<Value>) -> Vec<Va
     values.into_iter().map(|value| map.get(&value).copied().unwrap_or(value)).collect()
 }
 
-/// The scope of a call within an expansion: its own name if the expansion gave it one, else the outer scope with the op
-/// and the number of the node, which is unique there.
+/// The scope of a call within an expansion. It is the call's own name if the expansion gave it one. Otherwise it is the
+/// outer scope with the op and the node's number, which is unique there.
 pub(crate) fn nested_scope(outer: &str, node: &str, op: &str) -> String {
     let number = node.strip_prefix(outer).and_then(|rest| rest.strip_prefix('.'));
     match number.filter(|number| number.parse::<usize>().is_ok()) {
@@ -197,8 +197,9 @@ pub(crate) fn nested_scope(outer: &str, node: &str, op: &str) -> String {
     }
 }
 
-/// A body as nodes of one scalar primitive each. Small floats compute in `f32` and are rounded once at the end, and so
-/// constants beside them have the digits of `f32`, but for those of their own type where the last digit decides.
+/// A body as nodes of one scalar primitive each. Small floats compute in `f32` and are rounded once, at the end, so
+/// constants combined with them keep the digits of `f32`. If the body is discontinuous, constants among its inputs are
+/// first rounded to their own type, since the last digit can decide the result.
 fn lower_body(builder: &mut Builder, body: &Body, inputs: &[Value]) -> Vec<Value> {
     let types: Vec<Type> = inputs.iter().map(|&input| builder.ty(input).clone()).collect();
     let shape = broadcast_shapes(&types).unwrap_or_else(|| crate::bug!("operands of a map do not broadcast"));
@@ -218,7 +219,7 @@ fn lower_body(builder: &mut Builder, body: &Body, inputs: &[Value]) -> Vec<Value
                 let taken = body.operand_dtypes(op, args, &dtypes).into_iter().zip(args);
                 let args: Vec<Value> = taken
                     .map(|(dtype, &arg)| match body.insts[arg] {
-                        // A constant that meets operands of several types is a constant of each.
+                        // A constant that is used with several types becomes a constant of each.
                         Inst::Const(literal) if dtype != dtypes[arg] => {
                             builder.full(literal, Type { dtype, shape: shape.clone() })
                         }
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operand_that_is_handed_through_keeps_its_own_name() {
+    fn an_operand_that_is_passed_through_keeps_its_name() {
         check(
             "graph g {\n input x: f32[2]\n h: f32[2] = same(x)\n output y = h\n}",
             expect![[r#"

@@ -1,22 +1,22 @@
-//! Passes: a graph goes in, a graph comes out, and the verifier looks at it.
+//! Passes: a pass maps a graph to a graph, and the verifier checks the result.
 //!
-//! A pass that leaves an unsound graph, or one with other inputs, outputs or states, is a bug of the engine (or of the
-//! plugin whose lowering it ran). It is named at once, before a later pass trips over what it left.
+//! A pass that yields an unsound graph, or one with other inputs, outputs or states, has a bug. So has the plugin whose
+//! lowering it ran. The pass is named at once, before a later pass fails on its result.
 
 use crate::ir::{Graph, InputKind, Level, Problem, Symbol, Type, Value, verify};
 use std::collections::HashMap;
 use std::fmt;
 
-/// A pass and what it did wrong.
+/// A faulty pass and the invariants that its result violates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// The pass.
     pub pass: &'static str,
-    /// What does not hold any more; not empty.
+    /// The violated invariants; not empty.
     pub problems: Vec<Problem>,
 }
 
-/// Prints the first problem, and how many there are besides.
+/// Prints the first problem and the number of further ones.
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pass `{}` has left a broken graph: {}", self.pass, self.problems[0])?;
@@ -30,8 +30,8 @@ impl fmt::Display for Broken {
 /// Runs a pass that keeps inputs, outputs and states.
 ///
 /// # Errors
-/// If the result is not sound at `level`, or has another interface than `graph`. An input that nothing needs any more
-/// may go, and the step may come.
+/// If the result is unsound at `level`, or has another interface than `graph`. Unneeded inputs may vanish, and the step
+/// may be added.
 pub fn checked(
     pass: &'static str,
     level: Level,
@@ -47,10 +47,10 @@ pub fn checked(
     if problems.is_empty() { Ok(after) } else { Err(Broken { pass, problems }) }
 }
 
-/// The graph, if it is sound; for passes that are there to change inputs, outputs or states.
+/// The graph, if it is sound. This is for passes that change inputs, outputs or states on purpose.
 ///
 /// # Panics
-/// If it is not sound at `level`: `pass` has a bug.
+/// If the graph is unsound at `level`: `pass` has a bug.
 pub fn sound(pass: &'static str, level: Level, graph: Graph) -> Graph {
     match verify(&graph, level) {
         Ok(()) => graph,
@@ -111,7 +111,7 @@ mod tests {
           output y = y
         }";
 
-    /// What is said of a pass that does this to the graph.
+    /// The error for a pass that damages the graph in this way.
     fn fault(damage: fn(&mut Graph)) -> String {
         let graph = parse(GRAPH, &Registry::new()).unwrap();
         let broken = checked("damage", Level::Primitive, &graph, |graph| {

@@ -1,6 +1,6 @@
-//! Counts of work: by them, tests tell linear time from quadratic time without a clock.
+//! Counts of work, by which tests tell linear from quadratic growth without a clock.
 
-/// Counts `n` steps of this thread, such as characters, nodes or names looked at. Only tests keep the count.
+/// Counts `n` steps of this thread, such as visited characters, nodes or names. Only test builds keep the count.
 #[inline(always)]
 pub(crate) fn steps(n: usize) {
     #[cfg(test)]
@@ -23,14 +23,14 @@ pub(crate) mod counted {
         STEPS.set(STEPS.get() + n);
     }
 
-    /// The system's allocator, which also adds up the bytes that each thread asks for.
+    /// The system's allocator, which also counts the bytes that each thread requests.
     struct Counting;
 
     #[global_allocator]
     static ALLOCATOR: Counting = Counting;
 
     fn count_bytes(n: usize) {
-        // A thread that ends allocates after its counters are gone.
+        // A thread may allocate during its end, after its counters are gone.
         _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + n));
     }
 
@@ -54,12 +54,12 @@ pub(crate) mod counted {
         }
     }
 
-    /// What a piece of code did.
+    /// The work of a piece of code.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub(crate) struct Work {
-        /// Characters, nodes and names that it looked at, where the code counts them.
+        /// Visited characters, nodes and names, where the code counts them.
         pub(crate) steps: usize,
-        /// Bytes that it asked the allocator for.
+        /// Bytes requested from the allocator.
         pub(crate) bytes: usize,
     }
 
@@ -70,8 +70,8 @@ pub(crate) mod counted {
         Work { steps: STEPS.get() - steps, bytes: BYTES.get() - bytes }
     }
 
-    /// Asserts that eight times the input takes at most nine times the work: the surplus is for logarithms. `run` gets
-    /// each input, made beforehand from a size.
+    /// Asserts that an input of eight times the size causes at most nine times the work. The surplus allows for
+    /// logarithms. `run` gets each input, made beforehand from a size.
     pub(crate) fn assert_linear<T>(what: &str, size: usize, input: impl Fn(usize) -> T, run: impl Fn(&T)) {
         let [small, big] = [size, 8 * size].map(|size| {
             let input = input(size);

@@ -2,11 +2,11 @@
 //! small classifier, and the slice kernels. `cargo run --release -p engine-runtime --example cpu_kernels`
 
 use engine_core::ir::{Binary, Unary};
-use engine_runtime::cpu::gemm::{Matrix, Scratch, TileMut, Tiles, gemm};
-use engine_runtime::cpu::philox::philox_u32;
+use engine_runtime::cpu::gemm::{Matrix, Scratch, TileMut, Tiles, gemm_tile};
+use engine_runtime::cpu::loops::philox::philox_u32;
+use engine_runtime::cpu::loops::reduce::{Fold, argmax, fold, fold_rows};
+use engine_runtime::cpu::loops::{Operand, Prefetch, binary, mul_add, unary};
 use engine_runtime::cpu::pool::Pool;
-use engine_runtime::cpu::reduce::{Fold, argmax, fold, fold_rows};
-use engine_runtime::cpu::slice::{Operand, binary, mul_add, unary};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -48,9 +48,16 @@ fn measure_product(
     let (a_view, b_view) = (view(&a, m, k, a_is_transposed), view(&b, k, n, b_is_transposed));
     let tiles = Tiles::new(m, n, k, false);
     let mut scratch: Vec<_> = (0..pool.n_threads()).map(|_| Scratch::new()).collect();
+    let out = Output(out.as_mut_ptr());
+    let out = &out;
     let time = seconds(|| {
-        let out = TileMut::new(&mut out, m, n, n);
-        gemm(pool, &mut scratch, a_view, b_view, out, false, tiles, |_, _, _| {});
+        pool.run_with(tiles.len(), &mut scratch, |tile, scratch| {
+            let (rows, columns) = tiles.tile(tile);
+            let start = out.0.wrapping_add(rows.start * n + columns.start);
+            // SAFETY: tiles lie inside the output and do not overlap.
+            let mut tile = unsafe { TileMut::from_raw(start, rows.len(), columns.len(), n) };
+            gemm_tile(scratch, a_view.part(rows, 0..k), b_view.part(0..k, columns), &mut tile);
+        });
     });
     let transposes =
         format!("{}·{}", if a_is_transposed { "aᵀ" } else { "a" }, if b_is_transposed { "bᵀ" } else { "b" });
@@ -62,6 +69,11 @@ fn measure_product(
     );
 }
 
+/// The output that workers write tiles of.
+struct Output(*mut f32);
+// SAFETY: tiles do not overlap.
+unsafe impl Sync for Output {}
+
 fn measure_slices() {
     const N: usize = 4096;
     let x: Vec<f32> = (0..N).map(|i| 0.1 + i as f32 / 900.0).collect();
@@ -69,11 +81,11 @@ fn measure_slices() {
     let report = |what: &str, time: f64| println!("{what}: {:.2} elements/ns", 1e-9 * N as f64 / time);
     use Unary::*;
     for op in [Neg, Abs, Exp, Expm1, Log, Log1p, Sqrt, Rsqrt, Sin, Cos, Tanh, Erf, Round, Recip] {
-        report(&format!("{op:?}"), seconds(|| unary(op, black_box(&x), &mut out)));
+        report(&format!("{op:?}"), seconds(|| unary(op, black_box(&x), &mut out, Prefetch::NOTHING)));
     }
     for op in [Binary::Add, Binary::Div, Binary::Max, Binary::Pow] {
         let (a, b) = (Operand::Slice(&x[..]), Operand::Scalar(black_box(1.7)));
-        report(&format!("{op:?}"), seconds(|| binary(op, black_box(a), b, &mut out)));
+        report(&format!("{op:?}"), seconds(|| binary(op, black_box(a), b, &mut out, Prefetch::NOTHING)));
     }
     let (b, c) = (Operand::Slice(&x[..]), Operand::Slice(&x[..]));
     report("MulAdd", seconds(|| mul_add(black_box(&x), b, c, &mut out)));

@@ -1,10 +1,10 @@
-//! What the executables of all devices look at alike: inputs that are bound, outputs that are read.
+//! Bindings of inputs and outputs, checked in the same way for the executables of all devices.
 
 use crate::device::{DeviceBuffer, DeviceError, RunError};
 use engine_core::ir::InputKind;
 use engine_core::plan::{BufferId, Place, Plan};
 
-/// Whether somebody has to bind memory there; the step number belongs to the executable.
+/// Whether the caller must bind memory to an input. The step number belongs to the executable.
 fn is_bindable(place: &Place) -> bool {
     matches!(place, Place::Input(kind) if *kind != InputKind::Step)
 }

@@ -1,7 +1,7 @@
 //! Compiled kernels on disk, for devices whose compilers take a while.
 //!
-//! An entry holds all that it was made from, its own checksum and the machine code. Whatever does not match to the last
-//! byte is not used: it is compiled again and written over.
+//! An entry holds its complete key, the machine code and a checksum. An entry with any wrong byte is not used: its
+//! kernel is compiled again and the entry is overwritten.
 
 use engine_core::program::fnv1a;
 use std::fs;
@@ -12,17 +12,17 @@ use std::sync::{Mutex, PoisonError};
 
 const MAGIC: &[u8; 8] = b"engine\x01\n";
 
-/// A folder of compiled kernels; none if there is no place for it.
+/// A folder of compiled kernels. Without a folder, nothing is cached.
 pub struct DiskCache {
     folder: Option<PathBuf>,
-    /// The ending of its files.
+    /// The extension of its files.
     extension: &'static str,
-    /// What was wrong with it.
+    /// Notes about faults of the cache.
     notes: Mutex<Vec<String>>,
 }
 
 impl DiskCache {
-    /// A device's in `ENGINE_CACHE_DIR`, else in the user's folder of caches.
+    /// The cache of a device in `ENGINE_CACHE_DIR`, or else in the user's cache folder.
     pub fn from_env(device: &str, extension: &'static str) -> DiskCache {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -31,24 +31,24 @@ impl DiskCache {
         DiskCache { folder: folder.map(|folder| folder.join(device)), extension, notes: Mutex::default() }
     }
 
-    /// In a folder.
+    /// A cache in a folder.
     #[cfg(test)]
     pub fn within(folder: &Path) -> DiskCache {
         DiskCache { folder: Some(folder.to_path_buf()), extension: "code", notes: Mutex::default() }
     }
 
-    /// The machine code of a key, if a whole entry of it is there.
+    /// The machine code of a key, if the cache has a valid entry for it.
     pub fn read(&self, key: &str) -> Option<Vec<u8>> {
         let path = self.path(key)?;
         let bytes = fs::read(&path).ok()?;
         let Some((found, code)) = whole(&bytes) else {
-            self.note(&format!("{} is damaged; what was in it is found anew", path.display()));
+            self.note(&format!("{} is damaged; its content is computed again", path.display()));
             return None;
         };
         (found == key.as_bytes()).then(|| code.to_vec())
     }
 
-    /// Keeps something to be told.
+    /// Adds a note for the user.
     pub fn note(&self, text: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if !notes.iter().any(|known| known == text) {
@@ -56,12 +56,12 @@ impl DiskCache {
         }
     }
 
-    /// What is to be told.
+    /// Takes the notes for the user.
     pub fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Keeps the machine code of a key. A cache that cannot be written is no fault: the kernel is compiled again.
+    /// Stores the machine code of a key. A failed write is no error, since the kernel can be compiled again.
     pub fn write(&self, key: &str, code: &[u8]) {
         if let Some(path) = self.path(key) {
             // The next start will try again.
@@ -70,12 +70,12 @@ impl DiskCache {
     }
 
     fn path(&self, key: &str) -> Option<PathBuf> {
-        // The hash names an entry, whose key is compared in full.
+        // The file name is a hash of the key. The entry holds the whole key, which is compared.
         Some(self.folder.as_ref()?.join(format!("{:016x}.{}", fnv1a(key.as_bytes()), self.extension)))
     }
 }
 
-/// The key and the content of an entry; none if a byte of it is wrong.
+/// The key and the content of an entry. `None` if any byte is wrong.
 fn whole(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, rest) = bytes.split_at_checked(MAGIC.len() + 4)?;
     let (magic, sum) = head.split_at_checked(MAGIC.len())?;
@@ -98,7 +98,7 @@ fn entry(key: &str, code: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Under a name of its own first, so that no reader sees half an entry.
+/// Writes under a temporary name first, so that no reader sees a partial entry.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     static N_WRITTEN: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again_and_nothing_else() {
+    fn entries_read_back_and_damaged_ones_do_not() {
         let dir = tempfile::tempdir().unwrap();
         let cache = DiskCache::within(dir.path());
         assert_eq!(cache.read("a"), None);
@@ -147,7 +147,7 @@ mod tests {
             fs::write(&file, &whole[..i]).unwrap();
             assert_eq!(cache.read("key"), None, "{i} bytes");
         }
-        let note = format!("{} is damaged; what was in it is found anew", file.display());
+        let note = format!("{} is damaged; its content is computed again", file.display());
         assert_eq!((cache.take_notes(), cache.take_notes()), (vec![note], vec![]));
         cache.write("key", b"machine code");
         assert_eq!(cache.read("key"), Some(b"machine code".to_vec()));

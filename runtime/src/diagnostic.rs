@@ -1,9 +1,9 @@
-//! Errors of data, files and machines as users are told them: with a code, a place and one thing to do.
+//! Diagnostics for errors of data, files and machines: with a code, a place and a fix.
 
 use engine_core::diag::{Code, Diagnostic};
 
 use crate::checkpoint::{CheckpointError, CheckpointFact};
-use crate::data::cells::shortened;
+use crate::data::fault::shortened;
 use crate::data::npz::{NpzError, NpzFact};
 use crate::data::source::DataError;
 use crate::data::table::{TableError, listed};
@@ -15,13 +15,13 @@ use std::io;
 
 /// An error that `docs/errors/` explains.
 pub trait Coded: Display {
-    /// Which kind of fault it is; none for what no page explains.
+    /// The code of the error. `None` for an error that no page explains.
     fn code(&self) -> Option<Code>;
 
-    /// One concrete thing to do.
+    /// One concrete fix.
     fn help(&self) -> Option<String>;
 
-    /// What a user is told; whoever knows a place in the pipeline adds it.
+    /// The diagnostic for users. The caller adds the place in the pipeline, if it knows one.
     fn diagnostic(&self) -> Option<Diagnostic> {
         let mut diagnostic = Diagnostic::error(self.code()?, self.to_string());
         diagnostic.help = self.help();
@@ -69,8 +69,7 @@ impl Coded for DataError {
                 "fetch the file again, or move the set away".to_string()
             }
             DataError::NoStandIn { .. } => {
-                "put it there; without `--no-stand-in`, data of the program's own making stands in for it"
-                    .to_string()
+                "put it there; without `--no-stand-in`, generated data replaces it".to_string()
             }
             DataError::NotFound { .. } => "put it there, or name its folder with `--data-dir`".to_string(),
             DataError::Table(error) => return error.help(),
@@ -136,7 +135,7 @@ impl Coded for TableError {
     }
 }
 
-/// The names that were probably meant, or those there are.
+/// Help that names similar columns, or all columns if none is similar.
 fn missing_columns_help(missing: &[(String, Option<String>)], known: &[String]) -> String {
     let near = missing.iter().filter_map(|(name, near)| Some((name, near.as_ref()?)));
     let meant: Vec<String> =
@@ -179,7 +178,7 @@ impl Coded for DeviceError {
             DeviceError::Lost { .. } => Some(Code::E0609),
             DeviceError::Unsupported { .. } | DeviceError::TooLarge { .. } => Some(Code::E0610),
             DeviceError::Failed(_) => Some(Code::E0603),
-            // A program that uses the library has mixed something up.
+            // A mistake of the program that uses the library.
             DeviceError::UnknownInput { .. }
             | DeviceError::UnknownOutput { .. }
             | DeviceError::WrongSize { .. }

@@ -1,12 +1,12 @@
-//! How often and with which seed the mutation tests run: `ENGINE_FUZZ_SECONDS` (roughly) and `ENGINE_FUZZ_SEED` change it
-//! for runs by hand.
+//! The number of runs and the seed of mutation tests. `ENGINE_FUZZ_SECONDS` (roughly) and `ENGINE_FUZZ_SEED` change
+//! them for runs by hand.
 
 #![allow(clippy::unwrap_used)]
 
 use crate::philox::WordStream;
 
-/// Calls `run` so many times that it takes about a second, or as many times more as the environment says, and returns
-/// how often. The inputs are always the same ones unless the environment says otherwise.
+/// Calls `run` repeatedly for about a second, or for as long as the environment says, and returns the number of calls.
+/// The inputs are fixed unless the environment sets a seed.
 pub(crate) fn many_times(domain: u32, mut run: impl FnMut(&mut WordStream)) -> u64 {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let n_runs = 4_000 * number("ENGINE_FUZZ_SECONDS").unwrap_or(1);

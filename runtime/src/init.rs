@@ -1,7 +1,7 @@
 //! Initial values of parameters, computed on the host.
 //!
-//! Each parameter draws from Philox4x32-10 under the key (seed, stream of `init/NAME`), element by element, so its
-//! values depend on the seed, its name and its shape alone: not on other parameters, and not on the device.
+//! Each parameter draws from Philox4x32-10 under the key (seed, stream of `init/NAME`), element by element. So its
+//! values depend only on the seed, its name and its shape, and not on other parameters or the device.
 
 use std::f64::consts::TAU;
 
@@ -12,12 +12,12 @@ use half::{bf16, f16};
 use crate::philox::philox_block;
 use crate::tensor::{Element, HostTensor, TensorError};
 
-/// The values with which a parameter starts.
+/// The initial values of a parameter.
 ///
-/// Constants are elements of the parameter's type, as [`Literal::cast`] makes them. What is drawn is computed in f64 and
-/// rounded once to that type; integers and booleans are converted as Rust's `as` and `!= 0` do. With `fan_in` the product of all extents but the last and `fan_out` the last (for a vector, which has
-/// one axis only, both are its extent), `Xavier` is uniform within ±√(6 / (fan_in + fan_out)) and `Kaiming` within
-/// ±√(6 / fan_in).
+/// Constants are elements of the parameter's type, as [`Literal::cast`] makes them. Random values are computed in f64
+/// and rounded once to that type. Integers and booleans are converted like Rust's `as` and `!= 0`. `fan_in` is the
+/// product of all extents except the last, and `fan_out` the last. For a vector, both are its extent. `Xavier` is
+/// uniform within ±√(6 / (fan_in + fan_out)) and `Kaiming` within ±√(6 / fan_in).
 pub fn initial_values(param: &ParamDecl, seed: u64) -> Result<HostTensor, TensorError> {
     let extents = param.ty.extents();
     let draws = Draws::new(seed, &param.name);
@@ -56,7 +56,7 @@ fn fans(extents: &[usize]) -> (f64, f64) {
 
 fn constant(value: Literal, dtype: DType, extents: &[usize]) -> Result<HostTensor, TensorError> {
     match value.cast(dtype) {
-        // As a float, it may have more digits than that holds.
+        // The float may have more digits than an i64 can hold.
         Literal::Int(whole) if dtype == DType::I64 => {
             let mut tensor = HostTensor::zeros(dtype, extents)?;
             fill(&mut tensor, |_| whole)?;
@@ -89,12 +89,12 @@ fn fill<T: Element>(tensor: &mut HostTensor, value: impl Fn(usize) -> T) -> Resu
     Ok(())
 }
 
-/// The random numbers of one parameter by element.
+/// The random numbers of one parameter, by element.
 #[derive(Clone, Copy)]
 struct Draws {
     seed: u32,
     stream: u32,
-    /// A second stream, for laws that need two numbers an element.
+    /// A second stream, for distributions that need two numbers per element.
     angle: u32,
 }
 
@@ -107,7 +107,7 @@ impl Draws {
         }
     }
 
-    /// (k + ½)·2⁻²³ with k the upper 23 random bits: strictly between 0 and 1.
+    /// (k + ½)·2⁻²³ with k the upper 23 random bits, strictly between 0 and 1.
     fn uniform(&self, element: usize) -> f64 {
         self.uniform_of(self.stream, element)
     }
@@ -156,7 +156,8 @@ mod tests {
         gaps.fold(0.0, f64::max)
     }
 
-    /// Above this, 2,000 values follow another law with a certainty of 99.9 % (Kolmogorov and Smirnov).
+    /// Above this distance, 2,000 values follow another distribution with a certainty of 99.9 % (Kolmogorov and
+    /// Smirnov).
     const GREATEST_DISTANCE: f64 = 1.95 / 44.7;
 
     #[test]
@@ -168,7 +169,8 @@ mod tests {
     #[test]
     fn normal_values_follow_their_law() {
         let drawn = values("w", &[2000], Init::Normal { mean: 0.0, std: 1.0 }, 1);
-        // A logistic curve stands in for the normal law, which it meets within 0.0002 in this form (Page 1977).
+        // A logistic curve in place of the normal distribution, from which it differs by less than 0.0002 in this form
+        // (Page 1977).
         let law = |z: f64| 1.0 / (1.0 + (-1.5957691216 * z * (1.0 + 0.044715 * z * z)).exp());
         assert!(distance_from(&drawn, law) < GREATEST_DISTANCE);
         let shifted = values("w", &[2000], Init::Normal { mean: 5.0, std: 0.5 }, 1);
@@ -189,7 +191,7 @@ mod tests {
         check(&[600], Init::Kaiming, 0.1);
     }
 
-    /// The first values, from a separate Python implementation; a change would give every seed another meaning.
+    /// The first values, from a separate Python implementation. A change would change the meaning of every seed.
     #[test]
     fn values_are_fixed_for_good() {
         let drawn = values("w1", &[6], Init::Uniform { low: 0.0, high: 8_388_608.0 }, 0x1_0000_0002);

@@ -1,4 +1,4 @@
-//! All that touches a machine: devices, memory, sessions, data, checkpoints
+//! The parts that use a machine: devices, memory, sessions, data and checkpoints.
 
 pub mod session;
 

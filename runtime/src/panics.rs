@@ -1,4 +1,4 @@
-//! Drivers and compilers that panic: what they say becomes an error of whoever has called them.
+//! Drivers and compilers that panic: the panic message becomes an error of the caller.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether a panic of this thread is told of by somebody else.
+    /// Whether a panic of this thread will be reported as an error of its caller.
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `work` returns, or what it has said when it panicked; the caller tells of that, so it is not printed as a crash.
+/// The result of `work`, or its panic message. The caller reports the message, so it is not printed as a crash.
 ///
 /// # Errors
 /// If it panics.
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_panic_says_is_returned() {
+    fn a_panic_message_is_returned() {
         assert_eq!(caught(|| 1), Ok(1));
         assert_eq!(caught(|| -> u8 { panic!("no driver") }), Err("no driver".to_string()));
         let number = 2;

@@ -1,8 +1,7 @@
-//! Philox4x32-10, the generator behind everything random here.
+//! Philox4x32-10, the random number generator of the engine.
 //!
-//! The generator of J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel random numbers: as easy as 1, 2, 3"
-//! (SC 2011): a bijection of 128-bit counters, keyed with 64 bits, so that any block can be drawn without those
-//! before it.
+//! The generator of J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+//! It is a bijection of 128-bit counters with a 64-bit key, so any block can be drawn without the blocks before it.
 
 /// One block: four random words of a counter.
 #[inline(always)]
@@ -14,8 +13,8 @@ pub fn philox_block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 const MULTIPLIERS: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-/// `N` blocks, one per lane of the four counter words. Words are held in 64 bits, of which the upper half is noise: so
-/// products need no shuffling between lanes of 32 and of 64 bits.
+/// `N` blocks, one per lane of the four counter words. Words are held in 64 bits with an undefined upper half. So
+/// products need no shuffles between 32-bit and 64-bit lanes.
 #[inline(always)]
 pub fn philox_blocks<const N: usize>(counter: [[u32; N]; 4], key: [u32; 2]) -> [[u32; N]; 4] {
     // Loops rather than `map`, which is not inlined for arrays of this size.
@@ -47,10 +46,9 @@ pub fn philox_blocks<const N: usize>(counter: [[u32; N]; 4], key: [u32; 2]) -> [
     narrow
 }
 
-/// The words of successive blocks, for host code that draws a varying number of them.
+/// The words of successive blocks, for host code that draws a variable number of them.
 ///
-/// The key is the seed. The upper counter words say what the words are for, so that two uses of one seed never
-/// see the same words.
+/// The key is the seed. The upper counter words identify the use, so that two uses of one seed have different words.
 #[derive(Clone, Debug)]
 pub struct WordStream {
     key: [u32; 2],
@@ -67,7 +65,7 @@ impl WordStream {
         WordStream { key, counter, block: [0; 4], n_used: 4 }
     }
 
-    /// The next 32 random bits. A stream repeats itself after 2³⁴ words.
+    /// The next 32 random bits. A stream has a period of 2³⁴ words.
     pub fn word(&mut self) -> u32 {
         if self.n_used == 4 {
             self.block = philox_block(self.counter, self.key);
@@ -80,8 +78,8 @@ impl WordStream {
 
     /// An integer below `bound`, each with the same probability; `bound` must not be 0.
     ///
-    /// D. Lemire, "Fast random integer generation in an interval" (2019): the upper half of a product is the
-    /// result, and the few words that would favour some results are drawn again.
+    /// D. Lemire, "Fast random integer generation in an interval" (2019): the upper half of a product is the result,
+    /// and the few biased words are drawn again.
     pub fn below(&mut self, bound: u32) -> u32 {
         let mut product = u64::from(self.word()) * u64::from(bound);
         if (product as u32) < bound {
@@ -103,7 +101,7 @@ impl WordStream {
 mod tests {
     use super::*;
 
-    /// Known answers of the Random123 distribution.
+    /// Test vectors of the Random123 distribution.
     #[test]
     fn known_answers() {
         let all = u32::MAX;
@@ -123,7 +121,7 @@ mod tests {
         assert_eq!(words[4..], philox_block([1, 3, 8, 9], [5, 7]));
     }
 
-    /// With a bound of 3·2³⁰, taking words modulo the bound would give the lower third twice its share.
+    /// With a bound of 3·2³⁰, words modulo the bound would give the lower third twice its share.
     #[test]
     fn integers_below_a_bound_are_unbiased() {
         let mut stream = WordStream::new(1, 0, 0);

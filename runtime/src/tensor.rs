@@ -1,50 +1,55 @@
-//! Host tensors: what data sources produce, initialisers fill, and checkpoints carry.
+//! Host tensors: the output of data sources and initializers, and the content of checkpoints.
 
-use std::alloc::{self, Layout};
+mod element;
+mod storage;
+
+pub use element::Element;
+
 use std::fmt;
 use std::sync::Arc;
 
 use engine_core::ir::DType;
 use half::{bf16, f16};
+use storage::{ALIGNMENT, AlignedBytes};
 use thiserror::Error;
 
-// Files are little-endian and tensors are written to them as they lie in memory.
+// Files are little-endian, and tensors are written to them as they lie in memory.
 #[cfg(target_endian = "big")]
 compile_error!("big-endian machines are not supported");
 
-/// What is wrong with the shape or type asked of a [`HostTensor`].
+/// The fault of a requested [`HostTensor`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TensorError {
     /// The elements of the shape need more bytes than memory can address.
     #[error("a tensor of type {} is too large to address", type_text(*.dtype, .shape))]
     TooLarge {
-        /// Element type asked for.
+        /// Requested element type.
         dtype: DType,
-        /// Shape asked for.
+        /// Requested shape.
         shape: Vec<usize>,
     },
-    /// The host has no memory for it.
+    /// The host has not enough memory.
     #[error("the host has no {bytes} bytes of memory left")]
     NoMemory {
-        /// Bytes asked for.
+        /// Requested bytes.
         bytes: usize,
     },
-    /// The number of bytes or elements given is not the number that the shape needs.
+    /// The number of given bytes or elements differs from the number that the shape needs.
     #[error("{} needs {expected} {unit}, {found} were given", type_text(*.dtype, .shape))]
     WrongLength {
-        /// Element type asked for.
+        /// Requested element type.
         dtype: DType,
-        /// Shape asked for.
+        /// Requested shape.
         shape: Vec<usize>,
-        /// What is counted: bytes or elements.
+        /// The unit of the count: bytes or elements.
         unit: &'static str,
         /// The count that the shape needs.
         expected: usize,
         /// The count that was given.
         found: usize,
     },
-    /// A view of another element type was asked for.
-    #[error("the tensor holds {found}, a view as {expected} was asked for")]
+    /// The view has another element type than the tensor.
+    #[error("the tensor holds {found}, a view as {expected} was requested")]
     WrongType {
         /// Element type of the view.
         expected: DType,
@@ -55,8 +60,8 @@ pub enum TensorError {
 
 /// A dense, row-major tensor in host memory.
 ///
-/// Cloning shares the storage; the first write to a shared tensor copies it. The storage starts at a 64-byte
-/// boundary, so that any element type can be viewed in place and vector loads are aligned.
+/// Cloning shares the storage. The first write to a shared tensor copies it. The storage starts at a 64-byte boundary,
+/// so that any element type can be viewed in place and vector loads are aligned.
 #[derive(Clone, PartialEq)]
 pub struct HostTensor {
     dtype: DType,
@@ -65,7 +70,7 @@ pub struct HostTensor {
 }
 
 impl HostTensor {
-    /// A tensor of zeros (`false` for [`DType::Bool`]). Memory is taken as it is written.
+    /// A tensor of zeros (`false` for [`DType::Bool`]). The system allocates its pages on the first write.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
         let bytes = byte_len(dtype, shape)?;
         let storage = AlignedBytes::zeroed(bytes).ok_or(TensorError::NoMemory { bytes })?;
@@ -81,7 +86,7 @@ impl HostTensor {
         Ok(tensor)
     }
 
-    /// A tensor with the given bytes, which come in parts. Each is freed when it has been copied.
+    /// A tensor with the given bytes, which come in parts. Each part is freed after its copy.
     pub(crate) fn from_parts(
         dtype: DType,
         shape: &[usize],
@@ -109,7 +114,7 @@ impl HostTensor {
 
     /// A tensor of rank 0 with one element.
     pub fn scalar<T: Element>(element: T) -> Self {
-        let mut storage = AlignedBytes { lines: vec![Line([0; ALIGNMENT])], len: T::DTYPE.size() };
+        let mut storage = AlignedBytes::one_line(T::DTYPE.size());
         storage.as_mut_slice::<T>()[0] = element;
         HostTensor { dtype: T::DTYPE, shape: vec![], storage: Arc::new(storage) }
     }
@@ -124,7 +129,7 @@ impl HostTensor {
         &self.shape
     }
 
-    /// How many elements the tensor holds.
+    /// The number of elements.
     pub fn n_elements(&self) -> usize {
         self.storage.len / self.dtype.size()
     }
@@ -134,7 +139,7 @@ impl HostTensor {
         self.storage.as_slice()
     }
 
-    /// The bytes for writing; a [`DType::Bool`] tensor must keep to 0 and 1.
+    /// The bytes for writing. A [`DType::Bool`] tensor may only hold 0 and 1.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         Arc::make_mut(&mut self.storage).as_mut_slice()
     }
@@ -169,11 +174,11 @@ impl HostTensor {
         }
     }
 
-    /// The elements in another type, as Rust's `as` converts numbers: floats are rounded to the nearest, what is too large
-    /// becomes infinite or the last integer.
+    /// The elements in another type, converted like Rust's `as`. Floats are rounded to nearest. Numbers beyond the
+    /// range become infinite, or saturate in an integer type.
     ///
     /// # Errors
-    /// If it cannot be held twice.
+    /// If there is no memory for the copy.
     pub fn cast(&self, dtype: DType) -> Result<Self, TensorError> {
         fn of<T: Element>(
             from: &HostTensor,
@@ -199,14 +204,14 @@ impl HostTensor {
         }
     }
 
-    /// The same elements under another shape of the same size; the storage is shared.
+    /// The elements under another shape with the same number of elements. The storage is shared.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Self, TensorError> {
         let expected = byte_len(self.dtype, shape)? / self.dtype.size();
         check_length(self.dtype, shape, "elements", expected, self.n_elements())?;
         Ok(HostTensor { shape: shape.to_vec(), ..self.clone() })
     }
 
-    /// The first `n_rows` along the outermost axis (all, if there are fewer); a scalar is returned whole.
+    /// The first `n_rows` rows along the outermost axis, or all if there are fewer. A scalar is returned whole.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -220,10 +225,10 @@ impl HostTensor {
         }
     }
 
-    /// Some rows along the outermost axis, in this order; a row that there is not is a bug of the caller.
+    /// Some rows along the outermost axis, in this order. A missing row is a bug of the caller.
     ///
     /// # Errors
-    /// If so many rows cannot be held.
+    /// If there is no memory for them.
     pub fn select_rows(&self, rows: &[usize]) -> Result<Self, TensorError> {
         let Some((&n_rows, row)) = self.shape.split_first() else { return Ok(self.clone()) };
         let mut selected = HostTensor::zeros(self.dtype, &[&[rows.len()], row].concat())?;
@@ -234,8 +239,8 @@ impl HostTensor {
         Ok(selected)
     }
 
-    /// Some rows along the outermost axis, in ascending order, moved together where the tensor lies: a tensor that shares
-    /// its storage with no other takes no more memory for that.
+    /// Some rows along the outermost axis, in ascending order. The rows are moved in place, so a tensor with unshared
+    /// storage needs no more memory.
     pub fn keep_rows(mut self, rows: &[usize]) -> Self {
         let Some(n_rows) = self.shape.first_mut() else { return self };
         let storage = Arc::make_mut(&mut self.storage);
@@ -248,10 +253,10 @@ impl HostTensor {
         self
     }
 
-    /// A matrix with its axes exchanged; other ranks are a bug of the caller.
+    /// A matrix with its axes exchanged. Other ranks are a bug of the caller.
     ///
     /// # Errors
-    /// If it cannot be held twice.
+    /// If there is no memory for the copy.
     pub fn transposed(&self) -> Result<Self, TensorError> {
         let [n_rows, n_columns] = self.shape[..] else { engine_core::bug!("{self:?} is no matrix") };
         let mut transposed = HostTensor::zeros(self.dtype, &[n_columns, n_rows])?;
@@ -274,7 +279,7 @@ impl HostTensor {
 }
 
 impl fmt::Debug for HostTensor {
-    /// The type alone: `f32[64,10]`.
+    /// Prints the type alone: `f32[64,10]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&type_text(self.dtype, &self.shape))
     }
@@ -286,10 +291,10 @@ pub fn type_text(dtype: DType, shape: &[usize]) -> String {
     format!("{dtype}[{}]", extents.join(","))
 }
 
-/// Bytes that a dense tensor of this type occupies.
+/// Bytes of a dense tensor of this type.
 pub fn byte_len(dtype: DType, shape: &[usize]) -> Result<usize, TensorError> {
-    // A zero extent empties the tensor however large the others are, but the others must still multiply, or
-    // strides computed from them would overflow.
+    // A zero extent makes the tensor empty for any other extents. But the product of the others must not overflow, or
+    // strides would overflow as well.
     let n_bytes = shape.iter().try_fold(dtype.size(), |n, &extent| n.checked_mul(extent.max(1)));
     match n_bytes {
         Some(n_bytes) if n_bytes <= isize::MAX as usize - ALIGNMENT => {
@@ -310,104 +315,6 @@ fn check_length(
         return Ok(());
     }
     Err(TensorError::WrongLength { dtype, shape: shape.to_vec(), unit, expected, found })
-}
-
-/// A Rust type whose slices view a tensor in place. [`DType::Bool`] is viewed as `u8`.
-///
-/// # Safety
-/// The type has no padding, accepts every bit pattern, is `DTYPE.size()` bytes long, and is aligned to 64 bytes or
-/// less.
-pub unsafe trait Element: Copy + 'static {
-    /// The element type of tensors made from this type.
-    const DTYPE: DType;
-}
-
-// SAFETY: plain numbers whose sizes are those of `DType::size`.
-unsafe impl Element for u8 {
-    const DTYPE: DType = DType::U8;
-}
-// SAFETY: as above.
-unsafe impl Element for i32 {
-    const DTYPE: DType = DType::I32;
-}
-// SAFETY: as above.
-unsafe impl Element for i64 {
-    const DTYPE: DType = DType::I64;
-}
-// SAFETY: as above.
-unsafe impl Element for u32 {
-    const DTYPE: DType = DType::U32;
-}
-// SAFETY: as above; `f16` wraps a `u16` transparently.
-unsafe impl Element for f16 {
-    const DTYPE: DType = DType::F16;
-}
-// SAFETY: as above; `bf16` wraps a `u16` transparently.
-unsafe impl Element for bf16 {
-    const DTYPE: DType = DType::BF16;
-}
-// SAFETY: as above.
-unsafe impl Element for f32 {
-    const DTYPE: DType = DType::F32;
-}
-// SAFETY: as above.
-unsafe impl Element for f64 {
-    const DTYPE: DType = DType::F64;
-}
-
-const ALIGNMENT: usize = 64;
-
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; ALIGNMENT]);
-
-#[derive(Clone)]
-struct AlignedBytes {
-    lines: Vec<Line>,
-    len: usize,
-}
-
-impl AlignedBytes {
-    /// Zeros, from pages that the system hands out when they are first written; none if it has no more.
-    fn zeroed(len: usize) -> Option<Self> {
-        let n_lines = len.div_ceil(ALIGNMENT);
-        if n_lines == 0 {
-            return Some(AlignedBytes { lines: vec![], len });
-        }
-        let layout = Layout::array::<Line>(n_lines).ok()?;
-        // SAFETY: the layout is not empty.
-        let start = unsafe { alloc::alloc_zeroed(layout) }.cast::<Line>();
-        if start.is_null() {
-            return None;
-        }
-        // SAFETY: the memory comes from the global allocator with the layout of so many lines, and zeros are lines.
-        let lines = unsafe { Vec::from_raw_parts(start, n_lines, n_lines) };
-        Some(AlignedBytes { lines, len })
-    }
-
-    /// Gives back all but the first bytes.
-    fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-        self.lines.truncate(self.len.div_ceil(ALIGNMENT));
-        self.lines.shrink_to_fit();
-    }
-
-    fn as_slice<T: Element>(&self) -> &[T] {
-        // SAFETY: `lines` owns at least `len` initialised bytes at a 64-byte boundary; `T` is an `Element`.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len / size_of::<T>()) }
-    }
-
-    fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
-        // SAFETY: as in `as_slice`, and the borrow is unique.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len / size_of::<T>()) }
-    }
-}
-
-impl PartialEq for AlignedBytes {
-    /// Equality of bits: a NaN equals itself and the two zeros differ.
-    fn eq(&self, other: &Self) -> bool {
-        self.as_slice::<u8>() == other.as_slice::<u8>()
-    }
 }
 
 #[cfg(test)]
@@ -474,7 +381,7 @@ mod tests {
         let tensor = HostTensor::zeros(DType::Bool, &[2]).unwrap();
         assert_eq!(tensor.as_slice::<u8>().unwrap(), [0, 0]);
         let view = tensor.as_slice::<f32>().unwrap_err();
-        assert_eq!(view.to_string(), "the tensor holds bool, a view as f32 was asked for");
+        assert_eq!(view.to_string(), "the tensor holds bool, a view as f32 was requested");
         let short = HostTensor::from_slice(&[2, 3], &[0.0f64; 5]).unwrap_err();
         assert_eq!(short.to_string(), "f64[2,3] needs 6 elements, 5 were given");
         let bytes = HostTensor::from_bytes(DType::U32, &[2], &[0; 9]).unwrap_err();
@@ -503,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_kept_move_together() {
+    fn kept_rows_are_moved_in_place() {
         let tensor = HostTensor::from_slice(&[4, 2], &[1u8, 2, 3, 4, 5, 6, 7, 8]).unwrap();
         for rows in [&[][..], &[0], &[1, 3], &[0, 1, 2, 3]] {
             assert_eq!(tensor.clone().keep_rows(rows), tensor.select_rows(rows).unwrap(), "{rows:?}");

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! What it takes of memory to read a file: hardly more than what is read.
+//! The memory needed to read a file: hardly more than its content.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use flate2::write::GzEncoder;
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
-/// Counts the bytes that are held, and the most there ever were.
+/// Counts the allocated bytes and their peak.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -29,19 +29,19 @@ impl Counting {
     }
 }
 
-// SAFETY: all is handed on to the system's allocator.
+// SAFETY: every call is passed to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Counting::add(layout.size());
-        // SAFETY: as of the caller.
+        // SAFETY: required of the caller.
         unsafe { System.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         Counting::add(layout.size());
-        // SAFETY: as of the caller.
+        // SAFETY: required of the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
-    /// What grows may be there twice while it is copied; what shrinks stays where it is.
+    /// A growing allocation may exist twice while it is copied. A shrinking one stays in place.
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         match size > layout.size() {
             true => {
@@ -50,12 +50,12 @@ unsafe impl GlobalAlloc for Counting {
             }
             false => _ = HELD.fetch_sub(layout.size() - size, SeqCst),
         }
-        // SAFETY: as of the caller.
+        // SAFETY: required of the caller.
         unsafe { System.realloc(start, layout, size) }
     }
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), SeqCst);
-        // SAFETY: as of the caller.
+        // SAFETY: required of the caller.
         unsafe { System.dealloc(start, layout) }
     }
 }
@@ -63,10 +63,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Other tests would be counted as well.
+/// Serializes the tests, since the counter includes all threads.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The most bytes that were held at once during `work`, beyond those before.
+/// The peak of allocated bytes during `work`, beyond those before.
 fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     let before = HELD.load(SeqCst);
     MOST.store(before, SeqCst);
@@ -121,13 +121,13 @@ fn a_file_is_read_in_little_more_memory_than_its_content_takes() {
         assert_eq!(read.bytes(), tensor.bytes(), "{name}");
         assert!(peak < N_BYTES * 12 / 10, "{name}: {peak} bytes for {N_BYTES}");
     }
-    // The same by way of a pipeline's data.
+    // The same files, read as the data of a pipeline.
     let options = [("x", "a.npy"), ("y", "a.idx.gz")].map(|(name, file)| (name.into(), file.into())).to_vec();
     let context = LoadContext { options, ..LoadContext::offline_in(dir.path()) };
     let (peak, set) = self::peak(|| Sources::with_builtin().load("files", &context).unwrap());
     assert_eq!(set.splits["train"].n_rows(), N_ROWS);
     assert!(peak < 2 * N_BYTES * 12 / 10, "{peak} bytes for {}", 2 * N_BYTES);
-    // A text is read line by line. Its numbers are there twice while they are put together.
+    // A text is read line by line. Its numbers exist twice while columns are joined.
     let mut text = String::from("a,b,kind\n");
     (0..100_000).for_each(|i| text += &format!("{}.123456,{}.654321,{}\n", i % 1000, i % 777, i % 10));
     write("a.csv", &|file| file.write_all(text.as_bytes()).unwrap());
@@ -139,7 +139,7 @@ fn a_file_is_read_in_little_more_memory_than_its_content_takes() {
         assert_eq!(set.splits["train"].n_rows(), 100_000);
         assert!(peak < text.len() * 13 / 10, "{source}: {peak} bytes for {}", text.len());
     }
-    // A tenth of the rows, taken for validation, is there twice for a moment.
+    // The tenth of the rows that is split off for validation exists twice for a moment.
     let options = [("x".into(), "a.npy".into()), ("validation".into(), Attr::from(0.1))].to_vec();
     let context = LoadContext { options, ..LoadContext::offline_in(dir.path()) };
     let (peak, set) = self::peak(|| Sources::with_builtin().load("files", &context).unwrap());
@@ -147,7 +147,7 @@ fn a_file_is_read_in_little_more_memory_than_its_content_takes() {
     assert!(peak < N_BYTES * 13 / 10, "{peak} bytes for {N_BYTES} with validation");
 }
 
-/// A header is no reason to take memory: what it asks for is held against the file, and a failure is an error.
+/// A header causes no allocation by itself: its sizes are checked against the file, and a failure is an error.
 #[test]
 fn bombs_take_no_memory_before_they_are_found_out() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +159,7 @@ fn bombs_take_no_memory_before_they_are_found_out() {
         assert!(error.contains(said), "{error}");
         assert!(peak < N_BYTES, "{said}: {peak} bytes");
     };
-    // A hundred mebibytes of zeros behind a header of one row, and a header of terabytes before one.
+    // A hundred mebibytes of zeros after a header of one row, and a header of terabytes before one row.
     let zeros = vec![0; 100 << 20];
     refuse(
         &gzipped(&idx_of([1, 16], &zeros)),
@@ -173,7 +173,7 @@ fn bombs_take_no_memory_before_they_are_found_out() {
     let (peak, error) = peak(|| npz::read_only(&path).unwrap_err().to_string());
     assert!(error.contains("the header says 1 bytes of data but the file has 104857601"), "{error}");
     assert!(peak < N_BYTES, "{peak} bytes");
-    // What no machine has is an error, not the end of the process.
+    // An impossible allocation is an error and does not end the process.
     let wide = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({}, ), }}", 1u64 << 57);
     let header = [&b"\x93NUMPY\x01\x00"[..], &(wide.len() as u16).to_le_bytes(), wide.as_bytes()].concat();
     let error = npy::parse(&path, &header).unwrap_err().to_string();

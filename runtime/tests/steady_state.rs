@@ -1,5 +1,4 @@
-//! A plan that has warmed up takes its steps without asking the system for memory; through wgpu, without asking for more
-//! than wgpu itself does.
+//! A warm plan runs its steps without allocating. Through wgpu, it allocates no more than wgpu itself.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,19 +23,19 @@ mod bare;
 struct Counting;
 
 static N_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-/// Tests take turns: all threads are counted.
+/// Serializes the tests, since the counter includes all threads.
 static TURN: Mutex<()> = Mutex::new(());
 
-// SAFETY: the system's allocator, with a count.
+// SAFETY: it is the system's allocator with a counter.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         N_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's.
+        // SAFETY: required of the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: required of the caller.
         unsafe { System.dealloc(start, layout) }
     }
 }
@@ -44,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The largest element of each row, as an op that brings its own kernel.
+/// The largest element of each row, as an op with a kernel of its own.
 fn largest() -> OpForm {
     let fold = |_: &KernelCall| extreme_fold(Monoid::Max, DType::F32).unwrap();
     let oracle = |_: &KernelCall, _: &[&OracleTensor]| unreachable!("nothing is compared here");
@@ -66,8 +65,8 @@ fn largest() -> OpForm {
     }
 }
 
-/// One of each kind of kernel: gather, map, row, contraction with epilogue and side sum, contraction that folds its rows,
-/// scatter, scan, update, opaque.
+/// One kernel of each kind: gather, map, row, contraction with epilogue and side sum, matmul fold, scatter, scan,
+/// update, opaque.
 fn step() -> Graph {
     let mut registry = Registry::new();
     registry.add(largest());
@@ -123,8 +122,32 @@ fn steps_allocate_nothing() {
     assert_eq!(N_ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
 }
 
-/// Encoders, passes and submissions of wgpu allocate; what is between them and the caller does not, so a step asks for as
-/// much as its dispatches do with nobody around them.
+/// A step with a check, a matmul, a sum, an update and random numbers.
+#[cfg(feature = "wgpu")]
+fn drawing_step() -> Graph {
+    let registry = Registry::new();
+    let mut builder = Builder::new(Graph::new("step"), &registry);
+    let b = &mut builder;
+    let table = b.input("table", InputKind::Param, Type::new(DType::F32, &[100, 64]));
+    let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[200]));
+    let checked = b.check_index(idx, 100);
+    let x = b.gather(table, checked, 0, 0);
+    let product = b.contract(x, x, Contract { batch: vec![], contracted: vec![(0, 0)] });
+    let total = b.sum(product, &[0]);
+    let total = b.broadcast_like(total, table);
+    let small = b.scale(total, 1e-3);
+    let next = b.sub(table, small);
+    // Random nodes read the step number, which is written before each submission.
+    let drawn = b.random_bits("drawn", &[100, 64]);
+    let drawn = b.cast(drawn, DType::F32);
+    let drawn = b.scale(drawn, 1e-12);
+    let next = b.add(next, drawn);
+    b.graph.state = vec![StateLink { input: table.node, next }];
+    builder.graph.pruned()
+}
+
+/// Encoders, passes and submissions of wgpu allocate, but our code around them does not. So a step allocates as much as
+/// bare dispatches do.
 #[cfg(feature = "wgpu")]
 #[test]
 fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
@@ -138,25 +161,7 @@ fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
             return eprintln!("skipped: {error}");
         }
     };
-    let registry = Registry::new();
-    let mut builder = Builder::new(Graph::new("step"), &registry);
-    let b = &mut builder;
-    let table = b.input("table", InputKind::Param, Type::new(DType::F32, &[100, 64]));
-    let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[200]));
-    let checked = b.check_index(idx, 100);
-    let x = b.gather(table, checked, 0, 0);
-    let product = b.contract(x, x, Contract { batch: vec![], contracted: vec![(0, 0)] });
-    let total = b.sum(product, &[0]);
-    let total = b.broadcast_like(total, table);
-    let small = b.scale(total, 1e-3);
-    let next = b.sub(table, small);
-    // Whoever draws reads the number of the step, which is written before each submission.
-    let drawn = b.random_bits("drawn", &[100, 64]);
-    let drawn = b.cast(drawn, DType::F32);
-    let drawn = b.scale(drawn, 1e-12);
-    let next = b.add(next, drawn);
-    b.graph.state = vec![StateLink { input: table.node, next }];
-    let graph = builder.graph.pruned();
+    let graph = drawing_step();
     let plan = Arc::new(plan(&graph, fuse(&graph, true).kernels, 1));
     let n_launches = plan.launches.len();
     let mut executable = device.prepare(plan, 1).unwrap();
@@ -186,6 +191,6 @@ fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
         each(theirs)
     );
     assert!(each(ours) <= 1.1 * each(theirs), "{ours:?} and {theirs:?}");
-    // Waiting, and reading the error flag.
+    // The surplus is for waiting and reading the error flag.
     assert!(ours[0] <= theirs[0] + 96, "{ours:?} and {theirs:?}");
 }

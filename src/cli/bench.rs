@@ -1,4 +1,4 @@
-//! `engine bench`: how long steps take.
+//! `engine bench`: the time of steps.
 
 use std::sync::Arc;
 
@@ -11,14 +11,18 @@ use engine_runtime::session::{self, CompilingPlanner, Effort, Session, StageMeas
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+use super::args::{BenchArgs, CompileArgs, PipelineArgs};
+use super::compare::Earlier;
 use super::device::{compile_options_for, on_device};
 use super::open::{Opened, open};
 use super::output::{Failure, print};
-use super::{BenchArgs, CompileArgs, PipelineArgs};
 use crate::Engine;
 
 pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
     let loaded = Loaded::new(&engine, &args.pipeline)?;
+    if let Some(file) = &args.compare {
+        return compare(&loaded, args, &Earlier::read(file)?);
+    }
     let (name, measured, price) = on_device(&args.machine.place, |device| {
         let mut session = loaded.session(&args.machine.compile, device)?;
         args.residency.apply(&mut session);
@@ -54,20 +58,37 @@ pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Times that are taken of the other way.
+/// Measures as often as before, and compares.
+fn compare(loaded: &Loaded, args: &BenchArgs, earlier: &Earlier) -> Result<(), Failure> {
+    let runs = on_device(&args.machine.place, |device| {
+        let mut session = loaded.session(&args.machine.compile, device)?;
+        args.residency.apply(&mut session);
+        let effort = Effort { warmup: args.warmup, steps: args.steps, at_once: args.at_once, profiled: 0 };
+        let mut runs = vec![];
+        for _ in 0..earlier.n_runs() {
+            let measured = measure(&loaded.opened, &mut session, args.stage.as_deref(), effort)?;
+            let median = |stage: &StageMeasure| (stage.name.to_string(), Times::of(&stage.steps).median);
+            runs.push(measured.iter().map(median).collect());
+        }
+        Ok(runs)
+    })?;
+    earlier.compare(&runs)
+}
+
+/// The maximum number of timed steps in the other order of sums.
 const MOST_STEPS_AGAIN: usize = 5;
 
-/// What it costs that floats are added up in the order of their indices.
+/// The cost of adding floats in the order of their indices.
 enum OrderPrice {
-    /// No stage adds where indices meet.
+    /// No stage adds updates with equal indices.
     Nothing,
-    /// The device knows no other order.
+    /// The device always adds in order.
     Free,
     /// By stage: its name, and the medians in order and in any order, in seconds.
     Paid(Vec<(String, [f64; 2])>),
 }
 
-/// Measures the stages again, in order if they were not and the other way round, where the device has a choice.
+/// Measures the stages again in the other order of sums, if the device supports both.
 fn order_price(
     engine: &Engine,
     args: &BenchArgs,
@@ -89,7 +110,7 @@ fn order_price(
     let other = Loaded::new(engine, &pipeline)?;
     let mut session = other.session(&args.machine.compile, device)?;
     args.residency.apply(&mut session);
-    // The other way may be many times as slow.
+    // The other order may be many times slower.
     let steps = args.steps.min(MOST_STEPS_AGAIN);
     let effort = Effort { warmup: args.warmup, steps, at_once: args.at_once, profiled: 0 };
     let mut paid = vec![];
@@ -160,7 +181,7 @@ impl Loaded {
     }
 }
 
-/// What the stages measure; fails if there is none to measure.
+/// The measurements of the stages. Fails if there is no stage to measure.
 pub(super) fn measure(
     opened: &Opened,
     session: &mut Session,
@@ -196,7 +217,7 @@ impl Times {
     }
 }
 
-/// What handing in a step takes the host, as a median; none where it does the work itself.
+/// The median host time for submitting a step. `None` if the host computes the step itself.
 fn host_us(stage: &StageMeasure) -> Option<f64> {
     (!stage.host.is_empty()).then(|| Times::of(&stage.host).median * 1e6)
 }
@@ -220,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_price_of_order_is_said_by_stage() {
+    fn the_price_of_order_is_printed_by_stage() {
         let paid = OrderPrice::Paid(vec![("train".into(), [150e-6, 100e-6])]);
         let line = "sums where indices meet: `train` takes 1.50 times as long with `deterministic: true` \
                     (150.0 to 100.0 µs)";

@@ -1,5 +1,5 @@
-//! What a device can do at most, as measured by kernels of its own: bytes a second by a copy, operations a second by
-//! products.
+//! The ceilings of a device, measured with kernels of their own: bytes per second of a copy, operations per second of
+//! matmuls.
 
 use std::sync::Arc;
 
@@ -9,41 +9,41 @@ use engine_core::op::Registry;
 use engine_core::plan::{Place, Precision};
 use engine_runtime::device::{Device, RunError};
 
-/// A figure, with the size at which it was measured.
+/// A rate with the size at which it was measured.
 pub(super) struct Measured {
-    /// A second: bytes read and written, or floating-point operations.
+    /// Per second: bytes read and written, or floating-point operations.
     pub(super) rate: f64,
-    /// Elements that are copied, or each extent of the product.
+    /// Elements of the copy, or each extent of the matmul.
     pub(super) size: usize,
 }
 
-/// Elements of copies that stay in caches, a few KiB to some MiB.
+/// Elements of copies that fit into caches, a few KiB to some MiB.
 const CACHED: [usize; 4] = [1 << 12, 1 << 14, 1 << 17, 1 << 20];
-/// Elements of the copy: from more than caches hold up to what a fast GPU is busy with for a while.
+/// Elements of the copy: from more than caches hold to enough to keep a fast GPU busy.
 const COPIED: [usize; 3] = [1 << 24, 1 << 26, 1 << 28];
-/// Extents of the product: from what takes an emulated GPU a moment on.
+/// Extents of the matmul. The smallest takes an emulated GPU a moment.
 const EXTENTS: [usize; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
-/// What takes longer is large enough, unless what was smaller was much slower.
+/// A longer run is large enough, unless the smaller sizes were much slower.
 const LONG_ENOUGH: f64 = 2e-3;
-/// What takes longer is the last to be measured.
+/// No size after a run of this length is measured.
 const TOO_LONG: f64 = 5e-2;
-/// By how much a larger size is faster for an even larger one to be tried.
+/// The speedup of a size over the previous one for which a larger size is tried.
 const WORTH_MORE: f64 = 1.05;
-/// Runs of which the shortest counts.
+/// The number of runs, of which the shortest counts.
 const N_RUNS: u32 = 8;
 
-/// Bytes a second of a copy, those read and those written.
+/// Bytes per second of a copy, reads and writes counted.
 pub(super) fn copy(device: &Arc<dyn Device>) -> Result<Measured, RunError> {
     grow(&COPIED, |size| copied(device, size))
 }
 
-/// The same, and for copies that caches hold.
+/// The rates of [`copy`] and of copies that fit into caches.
 pub(super) fn copies(device: &Arc<dyn Device>) -> Result<Vec<Measured>, RunError> {
     let cached = CACHED.into_iter().map(|size| grow(&[size], |size| copied(device, size)));
     cached.chain([copy(device)]).collect()
 }
 
-/// Seconds and bytes of a copy of so many elements.
+/// Seconds and bytes of a copy of `size` elements.
 fn copied(device: &Arc<dyn Device>, size: usize) -> Result<(f64, f64), RunError> {
     let seconds = best_time(device, Precision::F32, |b| {
         let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[size]));
@@ -53,7 +53,7 @@ fn copied(device: &Arc<dyn Device>, size: usize) -> Result<(f64, f64), RunError>
     Ok((seconds, 8.0 * size as f64))
 }
 
-/// Operations a second of a square product of noise.
+/// Operations per second of a square matmul of noise.
 pub(super) fn product(
     device: &Arc<dyn Device>,
     dtype: DType,
@@ -70,8 +70,8 @@ pub(super) fn product(
     })
 }
 
-/// The best rate of sizes that grow until they take long enough and a larger one is no faster, given seconds and work by
-/// size.
+/// The best rate over growing sizes, given seconds and work by size. It stops when a size takes long enough and is no
+/// faster.
 fn grow(
     sizes: &[usize],
     mut measure: impl FnMut(usize) -> Result<(f64, f64), RunError>,
@@ -91,7 +91,7 @@ fn grow(
     Ok(best)
 }
 
-/// The shortest of some runs of a graph of one kernel on noise, in seconds.
+/// The shortest of several runs of a graph of one kernel on noise, in seconds.
 fn best_time(
     device: &Arc<dyn Device>,
     matmul: Precision,
@@ -121,7 +121,7 @@ fn best_time(
     Ok(best)
 }
 
-/// Some MiB of numbers of both signs between a half and one: how fast a product is depends on its bits.
+/// Some MiB of numbers of both signs between a half and one. The speed of a matmul depends on the bits of its factors.
 fn noise(dtype: DType) -> Vec<u8> {
     let (kept, set): (u32, u32) = match dtype {
         DType::F16 => (0x83ff_83ff, 0x3800_3800),
@@ -155,10 +155,10 @@ mod tests {
             let Measured { rate, size } = measured.unwrap();
             (rate.round(), size, asked.len())
         };
-        // 1000 takes long enough, and is no faster than 100.
+        // Size 1000 takes long enough, and is no faster than 100.
         assert_eq!(grown([1.0, 50.0, 80.0, 81.0, 900.0]), (81.0, 1000, 4));
         assert_eq!(grown([1.0, 50.0, 80.0, 70.0, 900.0]), (80.0, 100, 4));
-        // It is faster, so a larger one is tried, which takes too long for more.
+        // Size 1000 is faster, so a larger one is tried. That one takes too long for a further one.
         assert_eq!(grown([1.0, 50.0, 80.0, 90.0, 900.0]), (900.0, 10000, 5));
     }
 

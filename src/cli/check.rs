@@ -12,9 +12,9 @@ use indexmap::IndexMap;
 use engine_core::diag::Code;
 use engine_core::ir::Symbol;
 
+use super::args::{CheckArgs, InputArgs};
 use super::open::{Opened, open};
 use super::output::{Failure, print, remark};
-use super::{CheckArgs, InputArgs};
 use crate::Engine;
 
 pub(super) fn check(engine: Engine, args: &CheckArgs) -> Result<(), Failure> {
@@ -24,14 +24,14 @@ pub(super) fn check(engine: Engine, args: &CheckArgs) -> Result<(), Failure> {
     args.inputs.expect_known(pipeline)?;
     let context =
         LoadContext { offline: true, stand_in: false, ..LoadContext::from_env(args.pipeline.data_dir()) };
-    let sets = data_at_hand(&opened, &sources, &context)?;
+    let sets = available_data(&opened, &sources, &context)?;
     let open_inputs = check_stages(pipeline, &sets, &args.inputs.given(), &registry);
     for missing in open_inputs.map_err(|error| opened.failure(error))? {
         let help = missing.help().unwrap_or_default();
         remark(format!("note: {missing}; {help}"));
     }
     let overwrite = if args.force { Overwrite::Any } else { Overwrite::Own };
-    check_files(&pipeline.stages, overwrite).map_err(|error| opened.failure(error))?;
+    check_files(&pipeline.stages, &registry, overwrite).map_err(|error| opened.failure(error))?;
     let (n_nodes, n_params, n_stages) =
         (pipeline.graph.nodes.len(), pipeline.params.len(), pipeline.stages.len());
     print(format!(
@@ -42,8 +42,8 @@ pub(super) fn check(engine: Engine, args: &CheckArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The data sets that are there; of others, a note says that stages on them are checked without.
-fn data_at_hand(
+/// The available data sets. For each missing one, a note says that its stages are checked without it.
+fn available_data(
     opened: &Opened,
     sources: &Sources,
     context: &LoadContext,
@@ -73,7 +73,7 @@ impl InputArgs {
         self.input.iter().map(|(name, _)| name.as_str()).find(|name| !names.insert(*name))
     }
 
-    /// Nothing if all names are those of inputs of the graph.
+    /// Fails if a name is not an input of the graph.
     pub(super) fn expect_known(&self, pipeline: &Pipeline) -> Result<(), Failure> {
         let known = || pipeline.inputs.iter().map(|input| &*input.name);
         match self.input.iter().find(|(name, _)| !known().any(|input| input == name)) {

@@ -4,7 +4,7 @@ use engine_core::diag::{Code, Diagnostic, Sources as Texts};
 use engine_runtime::data::source::{LoadContext, Sources};
 use engine_runtime::session::Fault;
 
-use super::DataArgs;
+use super::args::DataArgs;
 use super::output::{Failure, print, remark};
 
 pub(super) fn data(sources: &Sources, args: &DataArgs) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! The device that commands run on, and under `auto` the next one where it cannot.
+//! The device of a command. Under `auto`, the next device replaces one that fails.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -8,11 +8,11 @@ use engine_core::compile::Options;
 use engine_core::device_model::DeviceModel;
 use engine_runtime::device::Device;
 
+use super::args::{CompileArgs, DeviceArgs, VerifyArgs};
 use super::output::{Failure, remark};
-use super::{CompileArgs, DeviceArgs};
 use crate::devices::{self, Choice, Opened};
 
-/// Does `work` on the device that is asked for; under `auto`, from its start on the next one where a device fails.
+/// Does `work` on the requested device. Under `auto`, it starts over on the next device if one fails.
 pub(super) fn on_device<T>(
     args: &DeviceArgs,
     work: impl FnMut(&Arc<dyn Device>) -> Result<T, Failure>,
@@ -20,7 +20,7 @@ pub(super) fn on_device<T>(
     on_opened(devices::open(args.device, args.threads)?, true, work)
 }
 
-/// The same from a device on that is open already; unless `quiet`, says which `auto` has taken.
+/// Like [`on_device`], from an open device on. Unless `quiet`, it prints the device that `auto` chose.
 pub(super) fn on_opened<T>(
     mut used: Opened,
     quiet: bool,
@@ -42,14 +42,14 @@ pub(super) fn on_opened<T>(
     }
 }
 
-/// Starts the device that is asked for, and no other.
+/// Starts the requested device, and no other.
 pub(super) fn open_device(args: &DeviceArgs) -> Result<Arc<dyn Device>, Failure> {
     Ok(devices::open(args.device, args.threads)?.device)
 }
 
-/// Starts the device that is asked for while `work` is done: a GPU takes some tenths of a second. That it is not there at
-/// all is told before.
-pub(super) fn open_beside<T>(args: &DeviceArgs, work: impl FnOnce() -> T) -> Result<(Opened, T), Failure> {
+/// Starts the requested device while `work` runs, since a GPU takes some tenths of a second. A missing device is
+/// reported before.
+pub(super) fn open_during<T>(args: &DeviceArgs, work: impl FnOnce() -> T) -> Result<(Opened, T), Failure> {
     const SOON: Duration = Duration::from_millis(10);
     let &DeviceArgs { device, threads } = args;
     thread::scope(|scope| {
@@ -71,12 +71,20 @@ fn tell_device(opened: &Opened, quiet: bool) {
     }
 }
 
-/// How to compile for a device.
+impl VerifyArgs {
+    /// Starts the devices to compare.
+    pub(super) fn open_devices(&self) -> Result<Vec<Arc<dyn Device>>, Failure> {
+        let place = |&device: &Choice| DeviceArgs { device, threads: self.threads };
+        self.device.iter().map(|choice| open_device(&place(choice))).collect()
+    }
+}
+
+/// The compiler settings for a device.
 pub(super) fn compile_options_for(args: &CompileArgs, device: &dyn Device) -> Options {
     Options { device: device.model(), ..compile_options(args) }
 }
 
-/// How to compile for the device of a choice, by a typical model of it: no device is opened.
+/// The compiler settings for a choice of device, by a typical model of it: no device is opened, except under `auto`.
 pub(super) fn compile_options_of(args: &CompileArgs, choice: Choice) -> Result<Options, Failure> {
     let device = match choice {
         Choice::Cpu => DeviceModel::CPU,
@@ -91,7 +99,7 @@ pub(super) fn compile_options_of(args: &CompileArgs, choice: Choice) -> Result<O
     Ok(Options { device, ..compile_options(args) })
 }
 
-/// How to compile for the CPU, and where kernels do not matter.
+/// The compiler settings for the CPU, and for uses where kernels do not matter.
 pub(super) fn compile_options(args: &CompileArgs) -> Options {
     let fuel = args.fuel.unwrap_or(usize::MAX);
     Options { fuse: !args.no_fuse, without: args.without.clone(), fuel, ..Options::default() }
@@ -105,7 +113,7 @@ mod tests {
     use engine_runtime::device::DeviceError;
     use engine_runtime::session::SessionError;
 
-    /// What `work` has come to, and how often it was done, where one more device can be tried.
+    /// The result of `work` if one more device can be tried, and the number of tries.
     fn tried(first: impl Fn() -> Failure) -> (Result<&'static str, Failure>, usize) {
         let opened = devices::open(Choice::Cpu, Some(1)).unwrap();
         let used = Opened { next: Some(Next::cpu()), ..opened };
@@ -118,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_device_might_do_is_tried_there() {
+    fn work_that_another_device_might_do_is_tried_there() {
         let [device, why] = ["a GPU", "unplugged"].map(String::from);
         let (buffer, kernel, reason) = ("x".to_string(), "y".to_string(), "no f64".to_string());
         let errors = [
@@ -140,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_device_can_do_is_not_tried_again() {
+    fn work_that_no_device_can_do_is_not_tried_again() {
         let (done, n_tried) = tried(|| Failure::graph("no such row"));
         assert_eq!((done.unwrap_err().text.as_str(), n_tried), ("error: no such row", 1));
     }

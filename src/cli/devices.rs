@@ -7,7 +7,7 @@ use engine_core::plan::Precision;
 use engine_runtime::device::{Device, DeviceKind};
 use serde_json::{Map, Value, json};
 
-use super::DevicesArgs;
+use super::args::DevicesArgs;
 use super::ceiling::{self, Measured};
 use super::output::{Failure, print};
 use crate::devices::{OpenError, all};
@@ -44,7 +44,7 @@ pub(super) fn devices(args: &DevicesArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line for each figure; one that cannot be had says why.
+/// Prints a line for each figure, or the reason why it cannot be measured.
 fn measure(device: &Arc<dyn Device>) {
     let line = |name: &str, text: Result<String, _>| match text {
         Ok(text) => print(format!("  {name}: {text}")),

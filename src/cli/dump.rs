@@ -11,12 +11,12 @@ use engine_runtime::files::Overwrite;
 use engine_runtime::session::{Event, Fault};
 use engine_runtime::tensor::HostTensor;
 
-use super::RunArgs;
+use super::args::RunArgs;
 use super::explain::unknown_node;
 use super::file::{self, ARRAY};
 use super::output::{Failure, remark};
 
-/// Writes what is told of nodes that are kept.
+/// Writes the reported values of dumped nodes.
 pub(super) struct Dumps<'a> {
     args: &'a RunArgs,
     failure: Option<Failure>,
@@ -27,7 +27,7 @@ impl<'a> Dumps<'a> {
         Dumps { args, failure: None }
     }
 
-    /// Writes the value that an event tells, if it tells one.
+    /// Writes the value of an event that reports one.
     pub(super) fn see(&mut self, event: &Event<'_>) {
         let Event::Kept { stage, step, node, value } = event else { return };
         if self.failure.is_some() {
@@ -53,15 +53,15 @@ fn write(path: &Path, value: &HostTensor, overwrite: Overwrite) -> Result<(), Fa
     file::write(path, (&ARRAY, overwrite), &|file| npy::write(value, file))
 }
 
-/// Where the value of a node after a step goes.
+/// The file for the value of a node after a step.
 fn path_of(args: &RunArgs, stage: &str, node: &str, step: u64) -> PathBuf {
     let number = args.dump_every.map_or(String::new(), |_| format!(".{step:06}"));
-    // Nodes of an op's own have its name before a slash.
+    // Names of nodes inside an op have a slash after the op's name.
     let name = node.replace('/', "_");
     args.dump_dir.join(format!("{stage}.{name}{number}.npy"))
 }
 
-/// Fails unless the values of these nodes can be written for every stage that computes them.
+/// Fails unless the values of these nodes can be written, for every stage that computes them.
 pub(super) fn expect_room(
     args: &RunArgs,
     pipeline: &Pipeline,
@@ -76,7 +76,7 @@ pub(super) fn expect_room(
     Ok(())
 }
 
-/// Fails unless the value at every path is computed by some stage.
+/// Fails unless some stage computes the value of every path.
 pub(super) fn expect_nodes(
     paths: &[String],
     pipeline: &Pipeline,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use engine_core::codegen::cuda_sources;
 use engine_core::compile::{Compiled, Options};
 use engine_core::device_model::DeviceModel;
@@ -12,42 +11,21 @@ use engine_core::diag::{Code, Diagnostic, Sources as Texts, nearest};
 use engine_core::fusion::Kernel;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
-use engine_core::pipeline::{SplitRef, StageKind};
+use engine_core::pipeline::SplitRef;
 use engine_core::program::{NoProgram, Recorded, Refusal};
-use engine_core::stage::{Rows, SplitShape, prediction, search_extents};
-use engine_runtime::data::source::{LoadContext, Sources};
-use engine_runtime::session::{CompilingPlanner, Fault, StageFault, load_data, split_shape};
-use indexmap::{IndexMap, IndexSet};
+use engine_core::stage::SplitShape;
+use engine_runtime::data::source::{DataError, LoadContext, Sources};
+use engine_runtime::session::stages::compile_stage;
+use engine_runtime::session::{CompilingPlanner, Fault, SessionError, load_data, split_shape};
+use indexmap::IndexSet;
 use serde_json::{Value, json};
 
+use super::args::{CompileArgs, ExplainArgs, WhyArgs};
 use super::device::compile_options_of;
+use super::form::Form;
 use super::open::{Opened, open};
 use super::output::{Failure, print};
-use super::{CompileArgs, ExplainArgs, WhyArgs};
 use crate::Engine;
-
-/// The forms of a stage on its way to a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Form {
-    /// The pipeline's graph as it was read
-    Typed,
-    /// What one step computes: with data, gradients and updates
-    Grad,
-    /// Lowered to primitives
-    Primitive,
-    /// After the rules
-    Simplified,
-    /// Fused kernels
-    Kernels,
-    /// Launches and memory
-    Plan,
-    /// What a GPU does for each launch: kernels, library calls and workspaces; needs no GPU
-    Programs,
-    /// The kernels as CUDA C++; needs no GPU
-    Source,
-    /// The kernels as WGSL; needs no GPU
-    Wgsl,
-}
 
 pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
@@ -133,7 +111,7 @@ pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// No stage has a node of that name.
+/// The failure for a name that no stage has a node of.
 pub(super) fn unknown_node(name: &str, graphs: &[&Graph]) -> Failure {
     let names = graphs.iter().flat_map(|graph| &graph.nodes).flat_map(|node| &node.outputs);
     let mut diagnostic = Diagnostic::error(Code::E0101, format!("no stage has a node `{name}`"));
@@ -144,8 +122,7 @@ pub(super) fn unknown_node(name: &str, graphs: &[&Graph]) -> Failure {
     Failure::diagnostic(Fault::Graph, diagnostic, &Texts::new())
 }
 
-/// Every stage that computes something, compiled for whole batches.
-/// `most_rows` makes data sets no longer than that.
+/// Every stage that computes something, compiled for whole batches. `most_rows` limits the length of data sets.
 pub(super) fn compile_stages(
     opened: &Opened,
     registry: Registry,
@@ -156,14 +133,14 @@ pub(super) fn compile_stages(
     kept: &[String],
 ) -> Result<Vec<(Symbol, Compiled)>, Failure> {
     let pipeline = &opened.pipeline;
-    // Rows are counted, so the data is needed, but no more of it than is at hand.
+    // Rows are counted, so the stages need the data, but nothing is downloaded.
     let context = LoadContext { offline: true, ..LoadContext::from_env(data_dir) };
     let sets = load_data(pipeline, sources, &context, &mut |_| {}).map_err(|error| opened.failure(error))?;
-    let shape = |split: &SplitRef| -> Result<SplitShape, Failure> {
-        let Some(set) = sets.get(&split.data) else {
-            return Err(Failure::graph(format!("there is no data `{}`", split.data)));
-        };
-        let shape = split_shape(&split.data, set.split(&split.split)?);
+    let shape = |split: &SplitRef| {
+        let no_data = |source| SessionError::Data { data: split.data.clone(), source: Box::new(source) };
+        let set = sets.get(&split.data).ok_or_else(|| DataError::NoSet { data: split.data.to_string() });
+        let rows = set.and_then(|set| set.split(&split.split)).map_err(no_data)?;
+        let shape = split_shape(&split.data, rows);
         let n_rows = shape.n_rows.min(most_rows.unwrap_or(usize::MAX));
         Ok(SplitShape { n_rows, n_held: n_rows, ..shape })
     };
@@ -171,46 +148,11 @@ pub(super) fn compile_stages(
     let planner = CompilingPlanner::new(Arc::clone(pipeline), registry, options).keeping(kept);
     let mut stages = vec![];
     for stage in &pipeline.stages {
-        let failure = |fault: StageFault| opened.stage_failure(&stage.name, &fault);
-        let compiled = match &stage.kind {
-            StageKind::Train(train) => {
-                let shape = shape(&train.data)?;
-                let rows = batches(&shape, train.batch);
-                planner.compile_training(train, &shape, rows).map_err(failure)?.compiled
-            }
-            StageKind::Evaluate(evaluation) => {
-                let shape = shape(&evaluation.data)?;
-                let rows = batches(&shape, evaluation.batch);
-                planner.compile_evaluation(&stage.name, evaluation, &shape, rows).map_err(failure)?.compiled
-            }
-            StageKind::Run(run) => planner.compile_running(run).map_err(failure)?,
-            StageKind::Search(search) => {
-                let [base, queries] = search.splits();
-                let (base, queries) = (shape(&base)?, shape(&queries)?);
-                let n_rows = search.batch.min(queries.n_rows);
-                let extents = search_extents(pipeline, &queries, base.n_rows, n_rows);
-                let outputs: Vec<_> = search.outputs().map(|node| (node.clone(), node.clone())).collect();
-                planner.compile_inference(&outputs, &extents, search.mode).map_err(failure)?
-            }
-            StageKind::Predict(predict) => {
-                let fed = prediction(pipeline, predict).map_err(|issue| failure(StageFault(issue)))?;
-                let n_rows = predict.batch.clamp(1, most_rows.unwrap_or(usize::MAX));
-                let nodes = predict.outputs.iter().map(|(_, node)| (node.clone(), node.clone()));
-                let outputs: IndexMap<Symbol, Symbol> = nodes.collect();
-                let outputs: Vec<_> = outputs.into_iter().collect();
-                planner.compile_inference(&outputs, &[(fed.rows, n_rows)], predict.mode).map_err(failure)?
-            }
-            StageKind::Save { .. } | StageKind::Load(_) => continue,
-        };
-        stages.push((stage.name.clone(), compiled));
+        let compiled = compile_stage(stage, &planner, &shape, most_rows);
+        let compiled = compiled.map_err(|error| opened.failure(error))?;
+        stages.extend(compiled.map(|compiled| (stage.name.clone(), compiled)));
     }
     Ok(stages)
-}
-
-/// The whole batches of an epoch; what is left over is a graph of its own.
-fn batches(shape: &SplitShape, batch: usize) -> Rows {
-    let batch = batch.clamp(1, shape.n_rows.max(1));
-    Rows::Batches { batch, per_epoch: (shape.n_rows / batch).max(1) }
 }
 
 fn form_text(form: Form, compiled: &Compiled, target: &Target) -> String {
@@ -290,7 +232,7 @@ fn stage_json(name: &str, compiled: &Compiled) -> Value {
     })
 }
 
-/// Why the two are apart in this stage, or in which kernel they are together; none if one does not use the other.
+/// Why two nodes are not fused in this stage, or the kernel that they share. `None` if neither uses the other.
 fn answer(stage: &str, compiled: &Compiled, from: &str, to: &str) -> Option<String> {
     let graph = &compiled.simplified;
     let (from_node, to_node) = (graph.find(from)?.node, graph.find(to)?.node);
@@ -310,7 +252,8 @@ fn answer(stage: &str, compiled: &Compiled, from: &str, to: &str) -> Option<Stri
             kernel.name
         ));
     }
-    // They are not neighbours after lowering: say what keeps apart the kernels on the way from one to the other.
+    // The nodes are not adjacent after lowering: list the reasons between the kernels on the paths from one to the
+    // other.
     let on_the_way = between(graph, from_node, to_node)?;
     let apart = compiled.not_fused.iter().filter(|edge| on_the_way[edge.from.node] && on_the_way[edge.to]);
     let lines = apart.map(|edge| {
@@ -322,7 +265,7 @@ fn answer(stage: &str, compiled: &Compiled, from: &str, to: &str) -> Option<Stri
     Some(format!("{stage}: between `{from}` and `{to}`:{lines}"))
 }
 
-/// Which nodes lie on a way from one node to another, both included; none if there is no way.
+/// Marks the nodes on paths from one node to another, both included. `None` if there is no path.
 fn between(graph: &Graph, from: NodeId, to: NodeId) -> Option<Vec<bool>> {
     let mut reached = vec![false; graph.nodes.len()];
     reached[from] = true;

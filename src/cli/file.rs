@@ -1,4 +1,4 @@
-//! Files that commands write: nothing else is replaced by them, unless `--force` says so.
+//! Output files of commands. They replace no other files unless `--force` is given.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use engine_runtime::session::Fault;
 
 use super::output::Failure;
 
-/// The first bytes of the page of a run.
+/// The first bytes of a report page.
 pub(super) const PAGE_START: &str = "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"generator\" content=\"engine\">";
 const REPORT_START: &str = "{\n  \"graph\": \"";
 const TRACE_START: &str = "{\"traceEvents\":[{\"name\":\"process_name\"";
@@ -25,10 +25,10 @@ pub(super) const REPORT: Format = Format {
 };
 pub(super) const TRACE: Format =
     Format { name: "a trace", is_own: |file| starts_with(file, TRACE_START.as_bytes()), into_special: true };
-/// An array that is dumped.
+/// The format of dumped arrays.
 pub(super) const ARRAY: Format =
     Format { name: "an array", is_own: |file| starts_with(file, npy::MAGIC), into_special: false };
-/// Results that are asked for by name: whatever they replace is theirs.
+/// The format of results. The user names their path, so any existing file there is replaced.
 pub(super) const RESULTS: Format =
     Format { name: "a file of results", is_own: |_| Ok(true), into_special: true };
 
@@ -38,8 +38,8 @@ fn starts_with(file: &mut File, start: &[u8]) -> io::Result<bool> {
     Ok(found == start)
 }
 
-/// Fails unless a file that is to be written when all is done could be written now. Its folder is there already. A
-/// device or a pipe is opened, and stays so until what is returned is dropped.
+/// Fails unless a file for the end of the command could be written now. Its folder must exist. A device or a pipe is
+/// opened, and stays open until the result is dropped.
 pub(super) fn expect_writable(
     path: &Path,
     format: &Format,
@@ -56,7 +56,7 @@ pub(super) fn expect_writable(
     probed.map_err(|refusal| refused(path, &refusal))
 }
 
-/// Fails unless a file could be written now, whose folder may have to be made.
+/// Fails unless a file could be written now. Its folder may be missing.
 pub(super) fn expect_room(path: &Path, format: &Format, overwrite: Overwrite) -> Result<(), Failure> {
     let probed = Target::new(path, format, overwrite).and_then(|target| target.probe());
     probed.map_err(|refusal| refused(path, &refusal))
@@ -69,7 +69,7 @@ fn refused(path: &Path, refusal: &Refusal) -> Failure {
     Failure::diagnostic(fault, diagnostic, &Sources::new())
 }
 
-/// Writes a whole file, or nothing.
+/// Writes a file as a whole.
 pub(super) fn write(
     path: &Path,
     (format, overwrite): (&Format, Overwrite),
@@ -79,7 +79,7 @@ pub(super) fn write(
     files::write(&target, content).map_err(|fault| Failure::unwritable(path, &fault.into_error()))
 }
 
-/// Fails if a file of results would replace one of those that they are made of.
+/// Fails if a file of results would replace one of its sources.
 pub(super) fn expect_other(path: &Path, sources: &[&Path]) -> Result<(), Failure> {
     let real = |path: &Path| fs::canonicalize(path).ok();
     let Some(found) = real(path) else { return Ok(()) };
@@ -91,7 +91,7 @@ pub(super) fn expect_other(path: &Path, sources: &[&Path]) -> Result<(), Failure
     }
 }
 
-/// The failure of results that would replace a file of data.
+/// The failure of results that would replace a data file.
 pub(super) fn of_data(path: &Path, data: &str) -> Failure {
     taken(format!("{} would replace a file of data `{data}`", path.display()))
 }

@@ -1,4 +1,4 @@
-//! A report as one page of HTML that needs nothing else: curves, the fused graph, its kernels and its memory.
+//! A report as one self-contained HTML page: curves, the fused graph, its kernels and its memory.
 
 mod chart;
 mod picture;
@@ -33,12 +33,12 @@ pub(super) fn page(report: &Report, compiled: &[(Symbol, Compiled)]) -> String {
     )
 }
 
-/// Colours are named once for light and once for dark surroundings.
+/// Colours are defined once for light and once for dark themes.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--page:#fff;--ink:#222;--soft:#5d6470;--rule:#dcdfe4;--axis:#98a0ab;--line:#1f5fa8;\
---bar:#8fb0c9;--peak:#b3372f;--map:#e4eefc;--row:#e3f4e1;--contract:#fdeccf;--other:#f3e3f5}\n\
+--bar:#8fb0c9;--peak:#b3372f;--map:#e4eefc;--row:#e3f4e1;--matmul:#fdeccf;--other:#f3e3f5}\n\
 @media(prefers-color-scheme:dark){:root{--page:#15181c;--ink:#e4e6ea;--soft:#9aa3af;--rule:#333941;--axis:#67707c;\
---line:#7db4f0;--bar:#47677f;--peak:#f08a80;--map:#20324c;--row:#203a24;--contract:#4a3a1a;--other:#41294a}}\n\
+--line:#7db4f0;--bar:#47677f;--peak:#f08a80;--map:#20324c;--row:#203a24;--matmul:#4a3a1a;--other:#41294a}}\n\
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;background:var(--page);color:var(--ink)}\n\
 h2{margin-top:2.5rem;border-bottom:1px solid var(--rule)}h2 small{font-weight:normal;color:var(--soft)}\n\
 table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .7rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}\n\
@@ -48,7 +48,7 @@ th{white-space:nowrap}td.n,th.n{text-align:right;white-space:nowrap;font-variant
 text.end{text-anchor:end}text.middle{text-anchor:middle}\n\
 .axis{stroke:var(--axis);fill:none}.edge{stroke:var(--axis);fill:none}.line{stroke:var(--line);stroke-width:2;fill:none}\
 .dot{fill:var(--line)}.bar{fill:var(--bar)}.peak{stroke:var(--peak);stroke-dasharray:4 3}\n\
-.box{stroke:var(--axis)}.map{fill:var(--map)}.rows{fill:var(--row)}.contract{fill:var(--contract)}.other{fill:var(--other)}\n\
+.box{stroke:var(--axis)}.map{fill:var(--map)}.rows{fill:var(--row)}.matmul{fill:var(--matmul)}.other{fill:var(--other)}\n\
 .note{color:var(--peak)}";
 
 fn facts(report: &Report) -> String {
@@ -124,17 +124,17 @@ fn table(plan: &Plan) -> String {
     text + "</table></div>\n"
 }
 
-/// Bytes with three digits or so.
+/// Bytes with about three digits.
 fn bytes(bytes: u64) -> String {
     scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
 
-/// Operations with three digits or so.
+/// Operations with about three digits.
 fn operations(count: u64) -> String {
     scaled(count, 1000.0, &["", "k", "M", "G", "T"]).trim_end().to_string()
 }
 
-/// A whole number in the first unit, or three digits or so in a larger one, of `base` of the one before.
+/// A whole number in the first unit, or about three digits in a larger unit. Each unit is `base` times the one before.
 fn scaled(count: u64, base: f64, units: &[&str]) -> String {
     if (count as f64) < base {
         return format!("{count} {}", units[0]);

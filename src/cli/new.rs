@@ -1,15 +1,15 @@
-//! `engine new`: a graph or a plugin to start from.
+//! `engine new`: a new graph or plugin from a template.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::args::{NewArgs, NewWhat};
 use super::output::{Failure, print};
-use super::{NewArgs, NewWhat};
 
-/// Stands for the name in the templates.
+/// The placeholder for the name in the templates.
 const NAME: &str = "NAME";
-/// The example of a plugin, which is the template, and its name in it.
-const PLUGIN: [(&str, &str); 9] = [
+/// The files of the example plugin, which is the template, and its name in it.
+const PLUGIN: [(&str, &str); 14] = [
     ("Cargo.toml", include_str!("../../examples/plugin/Cargo.toml")),
     ("functions.ron", include_str!("../../examples/plugin/functions.ron")),
     ("smooth.ron", include_str!("../../examples/plugin/smooth.ron")),
@@ -18,14 +18,19 @@ const PLUGIN: [(&str, &str); 9] = [
     ("src/softsign.rs", include_str!("../../examples/plugin/src/softsign.rs")),
     ("src/bessel.rs", include_str!("../../examples/plugin/src/bessel.rs")),
     ("src/running_median.rs", include_str!("../../examples/plugin/src/running_median.rs")),
+    ("src/log_cosh.rs", include_str!("../../examples/plugin/src/log_cosh.rs")),
+    ("src/norms.rs", include_str!("../../examples/plugin/src/norms.rs")),
+    ("src/inverse_sqrt.rs", include_str!("../../examples/plugin/src/inverse_sqrt.rs")),
+    ("src/reciprocal_rank.rs", include_str!("../../examples/plugin/src/reciprocal_rank.rs")),
+    ("tests/forms.rs", include_str!("../../examples/plugin/tests/forms.rs")),
     ("tests/ops.rs", include_str!("../../examples/plugin/tests/ops.rs")),
 ];
 const PLUGIN_NAME: &str = "my_plugin";
-/// Where the engine is, as the example's manifest has it.
+/// The path of the engine in the example's manifest.
 const IN_WORKSPACE: &str = "path = \"../..\" }";
-/// The library that plugins depend on, where this program was built.
+/// The library that plugins depend on, at its path when this program was built.
 const ENGINE: &str = env!("CARGO_MANIFEST_DIR");
-/// A workspace of its own, wherever it lies; numbers want optimised arithmetic in every profile.
+/// The plugin is a workspace of its own. Every profile optimizes arithmetic.
 const WORKSPACE: &str = "
 [workspace]
 
@@ -80,7 +85,7 @@ fn check_name(name: &str) -> Result<(), Failure> {
     }
 }
 
-/// Never over what is there.
+/// Fails if the file exists.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     match path.exists() {
         true => Err(exists(path)),
@@ -89,5 +94,5 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn exists(path: &Path) -> Failure {
-    Failure::graph(format!("{} is there already", path.display()))
+    Failure::graph(format!("{} already exists", path.display()))
 }

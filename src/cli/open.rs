@@ -11,10 +11,10 @@ use engine_core::op::Registry;
 use engine_core::pipeline::Pipeline;
 use engine_runtime::session::{SessionError, StageFault};
 
-use super::GraphArgs;
+use super::args::GraphArgs;
 use super::output::{Failure, complain, render};
 
-/// No graph is as long; a device never ends.
+/// A limit above the size of any graph, since a device never ends.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// A checked pipeline with the texts that its spans point into.
@@ -48,7 +48,7 @@ pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, 
 }
 
 impl Opened {
-    /// The failure of a session, with its place in the file where it has one.
+    /// The failure of a session, with its place in the pipeline file if it has one.
     pub(super) fn failure(&self, error: SessionError) -> Failure {
         if let SessionError::Plan { stage, source } = &error
             && let Some(fault) = source.downcast_ref::<StageFault>()
@@ -61,7 +61,7 @@ impl Opened {
         }
     }
 
-    /// The failure of a stage that is no graph, with its place in the file.
+    /// The failure of a stage that cannot become a graph, with its place in the file.
     pub(super) fn stage_failure(&self, stage: &str, fault: &StageFault) -> Failure {
         let StageFault(issue) = fault;
         let Some(span) = issue.span.or_else(|| self.stage_span(stage)) else {

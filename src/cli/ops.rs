@@ -5,7 +5,7 @@ use engine_core::op::{
 };
 use indexmap::IndexMap;
 
-use super::OpsArgs;
+use super::args::OpsArgs;
 use super::output::{Failure, print};
 
 pub(super) fn ops(registry: &Registry, args: &OpsArgs) -> Result<(), Failure> {
@@ -24,7 +24,7 @@ pub(super) fn ops(registry: &Registry, args: &OpsArgs) -> Result<(), Failure> {
 pub fn markdown(registry: &Registry) -> String {
     let mut text = "# Ops\n\nPrinted by `engine ops --markdown`; do not edit.\n".to_string();
     for (family, forms) in families(registry) {
-        text.push_str(&format!("\n## {family}\n\n| op | what it does |\n|---|---|\n"));
+        text.push_str(&format!("\n## {family}\n\n| op | effect |\n|---|---|\n"));
         for form in &forms {
             text.push_str(&format!("| [`{0}`](#{0}) | {1} |\n", form.name, form.summary));
         }
@@ -60,7 +60,7 @@ fn unknown(registry: &Registry, name: &str) -> Failure {
     Failure::graph(format!("there is no op `{name}`; {hint}"))
 }
 
-/// How the parts of a page are set.
+/// The layout of a page.
 struct Layout {
     title: fn(&str) -> String,
     item: fn(&str, &str) -> String,

@@ -1,4 +1,4 @@
-//! Printing and failing. Results go to the standard output, all else to the standard error.
+//! Output and failures. Results go to the standard output, everything else to the standard error.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -24,7 +24,7 @@ pub(super) fn print(text: impl fmt::Display) {
     show(|out| writeln!(out, "{}", legible(&text.to_string())));
 }
 
-/// Writes results to the standard output. That they cannot be written is told at the end, when all else is done.
+/// Writes results to the standard output. A failure is reported at the end of the command.
 pub(super) fn show(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     let mut out = io::stdout().lock();
     if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
@@ -37,7 +37,7 @@ pub(super) fn expect_printed() -> Result<(), Failure> {
     printed(UNPRINTED.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err))
 }
 
-/// Fails as printing has, unless the reader had enough.
+/// Fails if printing failed, unless the reader closed the pipe.
 pub(super) fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -47,48 +47,48 @@ pub(super) fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Prints diagnostics as they were rendered.
+/// Prints rendered diagnostics.
 pub(super) fn complain(text: &str) {
     drop(writeln!(io::stderr(), "{}", text.trim_end()));
 }
 
-/// Prints what is neither result nor error.
+/// Prints a remark, which is neither result nor error.
 pub(super) fn remark(text: impl fmt::Display) {
     drop(writeln!(io::stderr(), "{}", message(&text.to_string(), MOST_BYTES)));
 }
 
-/// Why the program ends without success.
+/// The failure of a command.
 #[derive(Debug)]
 pub(super) struct Failure {
     fault: Fault,
-    /// What to print.
+    /// The text to print.
     pub(super) text: String,
-    /// What a device has not done that another might do.
+    /// The fault of a device, if another device might do the work.
     pub(super) of_device: Option<String>,
 }
 
 impl Failure {
-    /// What a user is told where there is no diagnostic.
+    /// A failure that has no diagnostic.
     fn new(fault: Fault, text: &str) -> Self {
         Failure { fault, text: message(text, MOST_BYTES), of_device: None }
     }
 
-    /// What was rendered.
+    /// A failure with a rendered text.
     fn rendered(fault: Fault, text: String) -> Self {
         Failure { fault, text, of_device: None }
     }
 
-    /// The graph or its data is at fault.
+    /// A fault of the graph or its data.
     pub(super) fn graph(text: impl fmt::Display) -> Self {
         Failure::new(Fault::Graph, &format!("error: {text}"))
     }
 
-    /// The machine is at fault.
+    /// A fault of the machine.
     pub(super) fn machine(text: impl fmt::Display) -> Self {
         Failure::new(Fault::Machine, &format!("error: {text}"))
     }
 
-    /// Diagnostics, which say for themselves that they are errors.
+    /// Rendered diagnostics.
     pub(super) fn diagnostics(text: String) -> Self {
         Failure::rendered(Fault::Graph, text)
     }
@@ -100,7 +100,7 @@ impl Failure {
         Failure::rendered(fault, render(&diagnostics, sources))
     }
 
-    /// An error that has no place in any text.
+    /// An error without a place in a text.
     pub(super) fn coded(fault: Fault, error: &dyn Coded) -> Self {
         match error.diagnostic() {
             Some(diagnostic) => Failure::diagnostic(fault, diagnostic, &Sources::new()),
@@ -116,7 +116,7 @@ impl Failure {
         Failure::diagnostic(Fault::Machine, diagnostic, &Sources::new())
     }
 
-    /// The same, which this error is the cause of.
+    /// Adds the device fault of this error, which caused the failure.
     pub(super) fn by(self, error: &SessionError) -> Self {
         Failure { of_device: error.is_of_device().then(|| error.to_string()), ..self }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::ir::{Attr, Symbol, Type};
-use engine_core::pipeline::{DataDecl, PredictStage, StageKind};
+use engine_core::pipeline::{DataDecl, PredictStage};
 use engine_core::stage::{Prediction, prediction};
 use engine_runtime::data::csv::Reading;
 use engine_runtime::data::source::reading_for;
@@ -19,7 +19,7 @@ use engine_runtime::session::{CompilingPlanner, DataNames, Session, StageFault, 
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
-use super::PredictArgs;
+use super::args::PredictArgs;
 use super::device::{compile_options_for, on_device};
 use super::file::{self, RESULTS};
 use super::open::{Opened, open};
@@ -52,7 +52,7 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
     write(&args.output, &outputs, &classes)
 }
 
-/// Reads the rows in the type of the input that they go to, by the names of the columns that the graph was trained on.
+/// Reads the rows in the type of their input. Columns are found by their names in training.
 fn read_rows(
     opened: &Opened,
     args: &PredictArgs,
@@ -87,16 +87,13 @@ fn read_rows(
 /// The first `Predict` stage, and its name.
 fn predict_stage(opened: &Opened) -> Result<(&Symbol, &PredictStage), Failure> {
     let stages = opened.pipeline.stages.iter();
-    let mut predicts = stages.filter_map(|stage| match &stage.kind {
-        StageKind::Predict(predict) => Some((&stage.name, predict)),
-        _ => None,
-    });
+    let mut predicts = stages.filter_map(|stage| Some((&stage.name, stage.get::<PredictStage>()?)));
     predicts.next().ok_or_else(|| {
         Failure::graph("the pipeline has no `Predict` stage; add one that names the outputs: \"predict\": Predict(outputs: {…})")
     })
 }
 
-/// Without a checkpoint, parameters would have their initial values.
+/// Fails if there are parameters but no checkpoint, since they would have their initial values.
 fn expect_checkpoint(opened: &Opened, args: &PredictArgs) -> Result<(), Failure> {
     match args.load.is_none() && !opened.pipeline.params.is_empty() {
         true => {
@@ -141,7 +138,7 @@ fn joined(parts: &[HostTensor]) -> Result<HostTensor, Failure> {
     HostTensor::from_bytes(parts[0].dtype(), &shape, &bytes).map_err(Failure::graph)
 }
 
-/// Fails unless a file of that name can hold so many outputs and be written; see [`file::expect_writable`].
+/// Fails unless a file of that name can hold this number of outputs and be written; see [`file::expect_writable`].
 fn check_output(opened: &Opened, args: &PredictArgs, n_outputs: usize) -> Result<Option<File>, Failure> {
     let path = &args.output;
     if n_outputs != 1 && path.extension().is_some_and(|extension| extension == "npy") {
@@ -159,7 +156,7 @@ fn check_output(opened: &Opened, args: &PredictArgs, n_outputs: usize) -> Result
     file::expect_writable(path, &RESULTS, Overwrite::Own)
 }
 
-/// Fails if a file is there that is called like one of the graph's data, whose folder only a run knows.
+/// Fails if the path has the name of one of the graph's data files. Only a run knows their folder.
 fn expect_no_data(opened: &Opened, path: &Path) -> Result<(), Failure> {
     let Ok(path) = fs::canonicalize(path) else { return Ok(()) };
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -209,7 +206,7 @@ fn write(path: &Path, outputs: &IndexMap<String, HostTensor>, classes: &Classes)
     })
 }
 
-/// One line a row, under a line of names: `class,probability.0,probability.1`.
+/// One line per row, after a line of names: `class,probability.0,probability.1`.
 fn write_csv(
     outputs: &IndexMap<String, HostTensor>,
     classes: &Classes,
@@ -227,7 +224,7 @@ fn write_csv(
     to.flush()
 }
 
-/// An output on its way to CSV: as many columns as a row has elements.
+/// An output on its way to CSV, with a column per element of a row.
 struct Column<'o> {
     name: &'o str,
     values: Vec<f64>,
@@ -235,7 +232,7 @@ struct Column<'o> {
     is_single: bool,
     n_rows: usize,
     width: usize,
-    /// What the classes are called that the values, or the columns, stand for.
+    /// The names of the classes that the values, or the columns, stand for.
     classes: Option<&'o [String]>,
 }
 

@@ -1,4 +1,4 @@
-//! `engine profile`: what each kernel takes, and what limits it.
+//! `engine profile`: the time of each kernel, and its limit.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use engine_runtime::files::Overwrite;
 use engine_runtime::session::{Effort, Fault, StageMeasure};
 use serde_json::{Value, json};
 
-use super::ProfileArgs;
+use super::args::ProfileArgs;
 use super::bench::{Loaded, Times, measure};
 use super::device::on_device;
 use super::file::{self, TRACE};
@@ -87,8 +87,8 @@ fn line(kernel: &Kernel, seconds: f64, share: f64, ceiling: &Ceiling) -> String 
     )
 }
 
-/// One process a stage, one thread a stream; the steps follow each other.
-/// Stages are processes and streams their threads, counted from 1, as viewers take 0 for the system's own.
+/// Writes a trace: one process per stage and one thread per stream, steps in sequence. Processes and threads count from
+/// 1, since viewers use 0 for the system's own.
 fn write_trace(path: &Path, measured: &[StageMeasure], overwrite: Overwrite) -> Result<(), Failure> {
     let mut events: Vec<Value> = vec![];
     for (stage, process) in measured.iter().zip(1..) {
@@ -100,7 +100,7 @@ fn write_trace(path: &Path, measured: &[StageMeasure], overwrite: Overwrite) -> 
                 json!({"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": named}),
             );
         }
-        // Whole nanoseconds, so that each event starts where the one before has ended.
+        // Times are whole nanoseconds, so that each event starts at the end of the one before.
         let mut at = 0u64;
         let n_steps = stage.launches.first().map_or(0, Vec::len);
         for step in 0..n_steps {

@@ -1,4 +1,4 @@
-//! Showing what a session does: bars on a terminal, plain lines otherwise.
+//! Progress of a session: bars on a terminal, plain lines otherwise.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::output::{print, remark};
 
-/// Bytes of a stage's name beside its bar.
+/// The maximum bytes of a stage's name at its bar.
 const LONGEST_NAME: usize = 40;
 
 /// Shows events as they come.
@@ -24,11 +24,11 @@ pub(super) struct Progress {
     quiet: bool,
     /// The last line of an epoch, which is the result of a quiet run.
     last_epoch: Option<String>,
-    /// Checkpoints that the stage has written, some of them again and again.
+    /// Checkpoints that the stage has written, possibly several times.
     saved: IndexSet<PathBuf>,
     /// Where bars are drawn.
     target: Box<dyn Fn() -> ProgressDrawTarget>,
-    /// The bar of the stage that is under way; at other times there is none that could be drawn.
+    /// The bar of the running stage. Between stages, there is none.
     bar: Option<ProgressBar>,
 }
 
@@ -62,7 +62,7 @@ impl Progress {
                 self.result(&line, false);
                 self.last_epoch = Some(line);
             }
-            // A search without a truth measures nothing.
+            // A search without ground truth measures nothing.
             Event::Evaluated { metrics, .. } if metrics.is_empty() => {}
             Event::Evaluated { stage, metrics, set } => {
                 self.result(
@@ -75,7 +75,7 @@ impl Progress {
                     self.result(&format!("{stage}: {name}: {tensor:?} = {}", values_text(tensor)), true);
                 }
             }
-            // Goes to a file, not to the screen.
+            // The value goes to a file.
             Event::Kept { .. } => {}
             Event::CheckpointWritten { path } => _ = self.saved.insert(path.to_path_buf()),
             Event::ResultsWritten { path } => self.remark(&format!("wrote {}", path.display())),
@@ -105,7 +105,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -117,12 +117,12 @@ impl Progress {
         let rows: Vec<String> = rows.collect();
         self.remark(&format!("data `{data}`: {} ({}), rows: {}", set.name, set.provenance, rows.join(", ")));
         if let Some(note) = &set.note {
-            // Said even if quiet: numbers measured on a stand-in are not what they seem.
+            // Printed even if quiet, since numbers on generated data can mislead.
             self.above_bar(|| remark(format!("note: {note}")));
         }
     }
 
-    /// Why training ended, and its best epoch. If that is not how it was to end, a quiet run says so, too.
+    /// Prints why training ended, and its best epoch. A quiet run prints it only for an unexpected end.
     fn training_ended(&self, stage: &str, end: &TrainingEnd) {
         let TrainingEnd { epoch, n_epochs, best, .. } = end;
         let metric = best.as_ref().map_or("", |best| &best.metric);
@@ -153,7 +153,7 @@ impl Progress {
         self.bar = Some(bar);
     }
 
-    /// A line of the standard output; intermediate ones are left out if quiet.
+    /// Prints a line on the standard output. Quiet runs omit intermediate lines.
     fn result(&self, line: &str, is_final: bool) {
         if is_final || !self.quiet {
             self.above_bar(|| print(line));
@@ -174,7 +174,8 @@ impl Progress {
     }
 }
 
-/// `train` is what training measured on the way, while parameters changed; the split of the evaluation comes after it.
+/// The line of an epoch: the metrics of training, measured while parameters changed, then those of the evaluation's
+/// split.
 fn epoch_line(stage: &str, n_epochs: u64, report: &EpochReport, set: Option<&DataSet>) -> String {
     let mut parts = vec![format!("train loss {}", number(report.train_loss))];
     parts.extend(metric_texts("train ", &report.train_metrics));
@@ -189,7 +190,7 @@ fn metric_texts(prefix: &str, metrics: &IndexMap<String, f64>) -> Vec<String> {
     metrics.iter().map(|(name, value)| format!("{prefix}{name} {}", number(*value))).collect()
 }
 
-/// Said wherever a metric is printed that was measured on data of the program's own making.
+/// The remark for metrics on generated data.
 fn stand_in(set: &DataSet) -> String {
     match set.is_synthetic() {
         true => format!(" (on the built-in {}, not on real data)", set.name),
@@ -201,7 +202,7 @@ fn number(value: f64) -> String {
     format!("{value:.4}")
 }
 
-/// The first elements, each as short as its type allows.
+/// The first elements, each in the shortest form for its type.
 fn values_text(tensor: &HostTensor) -> String {
     const MOST: usize = 16;
     let shown: Vec<String> = match OutputReport::from(tensor).values {
@@ -275,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Remarks before a stage and between stages, and another device that starts over, draw nothing.
+    /// Remarks before and between stages, and a restart on another device, draw no bar.
     #[test]
     fn a_bar_is_drawn_while_a_stage_runs_only() {
         let drawn = Drawn::default();

@@ -1,5 +1,4 @@
-//! What limits a kernel: no kernel is faster than its bytes take at the speed of a copy, or its arithmetic at that of a
-//! product.
+//! The roofline of a kernel: its bytes at the rate of a copy, or its arithmetic at the rate of a matmul.
 
 use std::sync::Arc;
 
@@ -10,35 +9,35 @@ use engine_runtime::device::{Device, DeviceKind, RunError};
 
 use super::ceiling::{self, Measured};
 
-/// What the device can do.
+/// The ceilings of a device.
 pub(super) struct Ceiling {
-    /// Bytes a second, by how many are moved: what fits a cache moves faster.
+    /// Bytes per second, by the number of bytes moved. Data that fits into a cache moves faster.
     moved: Vec<Moved>,
-    /// By what is multiplied; there is one for each kernel.
+    /// Matmul rates by the types of factors. Every kernel has one.
     products: Vec<(Factors, Measured)>,
-    /// How products in `f32` are taken.
+    /// The precision of `f32` matmuls.
     matmul: Precision,
-    /// Kernels that were faster than what was measured.
+    /// Kernels that were faster than the measured ceiling.
     raised: Vec<String>,
 }
 
-/// A speed at which bytes were moved.
+/// A rate at which bytes were moved.
 struct Moved {
     bytes: u64,
     rate: f64,
 }
 
-/// What is multiplied, and how.
+/// The types of factors, and their precision.
 type Factors = (DType, Precision);
 
 impl Ceiling {
-    /// Products are measured in the types that kernels of these plans have.
+    /// Measures matmuls in the types of the kernels of these plans.
     pub(super) fn measure<'p>(
         device: &Arc<dyn Device>,
         plans: impl Iterator<Item = &'p Plan> + Clone,
     ) -> Result<Ceiling, RunError> {
         let is_tf32 = plans.clone().any(|plan| plan.matmul == Precision::Tf32);
-        // Other devices take them in `f32` all the same.
+        // Other devices compute them in `f32` anyway.
         let is_tf32 = is_tf32 && device.info().kind == DeviceKind::Cuda;
         let matmul = if is_tf32 { Precision::Tf32 } else { Precision::F32 };
         let moved = ceiling::copies(device)?.into_iter();
@@ -53,7 +52,7 @@ impl Ceiling {
         Ok(Ceiling { moved, products, matmul, raised: vec![] })
     }
 
-    /// Takes a kernel that is faster than what was measured for a measurement: the machine can do that, at least.
+    /// Raises the ceiling to a kernel that was faster: the device can do at least that.
     pub(super) fn raise(&mut self, kernel: &Kernel, seconds: f64) {
         let seconds = seconds.max(1e-12);
         let (bytes, factors) = (bytes(kernel), factors(kernel, self.matmul));
@@ -80,7 +79,7 @@ impl Ceiling {
         let mut text = String::new();
         let mut best = 0.0;
         for Moved { bytes, rate } in moved {
-            // Those alone that no larger one reaches.
+            // Keeps only rates that no larger copy reaches.
             if *rate > best {
                 let (shown, size) = (rate * 1e-9, size_text(bytes / 2));
                 text.push_str(&match text.is_empty() {
@@ -100,11 +99,14 @@ impl Ceiling {
         }
         match self.raised.is_empty() {
             true => text,
-            false => format!("{text}\nraised to what kernels of this run reach: {}", self.raised.join(", ")),
+            false => {
+                format!("{text}\nraised to the rates of kernels of this run: {}", self.raised.join(", "))
+            }
         }
     }
 
-    /// The most bytes a second of a kernel that moves so many: what moves more bytes shows what can be done with fewer.
+    /// The maximum bytes per second of a kernel that moves this many bytes. A larger copy shows a rate that a smaller
+    /// one can reach as well.
     fn memory(&self, bytes: u64) -> f64 {
         let as_large = self.moved.iter().filter(|moved| moved.bytes >= bytes).map(|moved| moved.rate);
         let largest =
@@ -112,14 +114,14 @@ impl Ceiling {
         as_large.fold(largest, f64::max)
     }
 
-    /// The most operations a second of what a kernel multiplies.
+    /// The maximum operations per second for the factors of a kernel.
     fn arithmetic(&self, kernel: &Kernel) -> f64 {
         let factors = factors(kernel, self.matmul);
         let product = self.products.iter().find(|(known, _)| *known == factors);
         product.map_or(f64::INFINITY, |(_, measured)| measured.rate)
     }
 
-    /// The share of the ceiling that a kernel reaches, and which ceiling that is.
+    /// The share of the ceiling that a kernel reaches, and the name of the ceiling.
     pub(super) fn limit(&self, kernel: &Kernel, seconds: f64) -> (f64, &'static str) {
         let bytes = bytes(kernel);
         limit(bytes as f64, kernel.flops as f64, seconds, [self.memory(bytes), self.arithmetic(kernel)])
@@ -135,7 +137,7 @@ fn size_text(bytes: u64) -> String {
     if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes.div_ceil(1 << 10)) }
 }
 
-/// What a kernel multiplies; one without a product computes in `f32`, as all but doubles do.
+/// The factors of a kernel. A kernel without a matmul computes in `f32`, unless its type is `f64`.
 fn factors(kernel: &Kernel, matmul: Precision) -> Factors {
     let dtype = match &kernel.body {
         KernelBody::Matmul(body) => body.dtype,
@@ -145,7 +147,7 @@ fn factors(kernel: &Kernel, matmul: Precision) -> Factors {
     (dtype, if dtype == DType::F32 { matmul } else { Precision::F32 })
 }
 
-/// `most`: bytes and operations a second.
+/// The share of a ceiling, where `most` holds bytes and operations per second.
 fn limit(bytes: f64, flops: f64, seconds: f64, most: [f64; 2]) -> (f64, &'static str) {
     let (moving, computing) = (bytes / most[0], flops / most[1]);
     let least = moving.max(computing);
@@ -175,7 +177,7 @@ mod tests {
         assert_eq!(limit(1e2, 0.0, 1e-5, most).1, "launching: too little work");
     }
 
-    /// The kernels of a product in a type, and of a map.
+    /// The kernels of a matmul in a type, and of a map.
     fn multiplied(dtype: DType) -> Plan {
         let registry = Registry::new();
         let mut b = Builder::new(Graph::new("g"), &registry);
@@ -237,7 +239,7 @@ mod tests {
         all().for_each(|(kernel, seconds)| ceiling.raise(kernel, seconds));
         assert!(all().all(|(kernel, seconds)| ceiling.limit(kernel, seconds).0 <= 1.0 + 1e-9));
         assert!(
-            ceiling.text().contains("\nraised to what kernels of this run reach: "),
+            ceiling.text().contains("\nraised to the rates of kernels of this run: "),
             "{}",
             ceiling.text()
         );

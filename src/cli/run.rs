@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine_core::compile::Options;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
-use engine_core::pipeline::{Stage, StageKind};
+use engine_core::pipeline::{PredictStage, Stage};
 use engine_runtime::data::source::{DataSet, LoadContext, Sources};
 use engine_runtime::device::Device;
 use engine_runtime::files::Format;
@@ -16,8 +16,8 @@ use engine_runtime::session::{
 };
 use indexmap::IndexMap;
 
-use super::RunArgs;
-use super::device::{compile_options, compile_options_for, on_opened, open_beside};
+use super::args::RunArgs;
+use super::device::{compile_options, compile_options_for, on_opened, open_during};
 use super::dump::{Dumps, expect_nodes, expect_room};
 use super::explain::compile_stages;
 use super::file::{self, PAGE, REPORT};
@@ -36,7 +36,7 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let held = report.map(expect).transpose()?.flatten();
     args.inputs.expect_known(&opened.pipeline)?;
     let mut progress = Progress::new(args.quiet);
-    let is_prediction = |stage: &Stage| matches!(stage.kind, StageKind::Predict(_));
+    let is_prediction = |stage: &Stage| stage.get::<PredictStage>().is_some();
     if !args.dump.is_empty() {
         let (data_dir, options) = (args.pipeline.data_dir(), compile_options(&args.machine.compile));
         let mut stages =
@@ -51,7 +51,7 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     }
     let mut ran = None;
     let ended = run_stages(&opened, registry.clone(), &sources, args, (&mut progress, &mut ran));
-    // What is written into a pipe may wait for its reader for ever.
+    // Writing into a pipe may block forever if its reader is slow.
     if held.is_some() {
         end_at_once();
     }
@@ -59,14 +59,14 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
         (Some(path), Some(ran)) => write_report(path, ran, args, &opened, registry, &sources),
         _ => Ok(()),
     };
-    // Both may have failed; the run is what was asked for.
+    // If both failed, the failure of the run is reported.
     if let (Err(_), Err(failure)) = (&ended, &reported) {
         complain(&failure.text);
     }
     ended.and(reported)
 }
 
-/// What a run has to show, also one that has failed or was interrupted, and how its stages were compiled.
+/// The report of a run, even a failed or interrupted one, and the compiler settings of its stages.
 type Ran = (Report, Options);
 
 fn is_page(path: &Path) -> bool {
@@ -96,7 +96,7 @@ fn write_report(
     file::write(path, (report_format(path), args.force.overwrite()), &write)
 }
 
-/// Runs the stages on the device that is asked for; under `auto`, on the next one where a device cannot.
+/// Runs the stages on the requested device. Under `auto`, the next device replaces one that fails.
 fn run_stages(
     opened: &Opened,
     registry: Registry,
@@ -107,9 +107,9 @@ fn run_stages(
     let context = LoadContext::from_env(args.pipeline.data_dir());
     let context = LoadContext { say: |line| remark(line), stand_in: !args.no_stand_in, ..context };
     let load = || session::load_data(&opened.pipeline, sources, &context, &mut |event| progress.show(event));
-    let (used, sets) = open_beside(&args.machine.place, load)?;
+    let (used, sets) = open_during(&args.machine.place, load)?;
     let sets = sets.map_err(|error| opened.failure(error))?;
-    // What a later stage would refuse is refused before the first step.
+    // Faults that a later stage would report are reported before the first step.
     if args.resume.is_none() {
         let open_inputs = check_stages(&opened.pipeline, &sets, &args.inputs.given(), &registry);
         if let Some(missing) = open_inputs.map_err(|error| opened.failure(error))?.into_iter().next() {

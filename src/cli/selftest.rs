@@ -10,28 +10,28 @@ use engine_runtime::device::{Device, DeviceError, RunError};
 use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
 
-use super::SelftestArgs;
+use super::args::SelftestArgs;
 use super::device::open_device;
 use super::output::{Failure, print};
 use crate::Engine;
 
-/// How a run on the device is made.
+/// The form in which an example runs on the device.
 #[derive(Clone, Copy)]
 enum Form {
-    /// Every node a kernel of its own.
-    Apart,
+    /// Every node is a kernel of its own.
+    Unfused,
     /// Fused.
     Fused,
     /// Fused with a map over every float result.
     Followed,
 }
 
-/// What was checked.
+/// The result of the checks.
 #[derive(Default)]
 struct Count {
     n_ops: usize,
     n_checks: usize,
-    /// What the device says that it cannot run.
+    /// Kernels that the device reports as unsupported.
     skipped: Vec<String>,
     failures: Vec<String>,
 }
@@ -46,7 +46,8 @@ pub(super) fn selftest(engine: Engine, args: &SelftestArgs) -> Result<(), Failur
         for example in &form.examples {
             count.check(form, example, registry, &device)?;
         }
-        // The numbers of the examples come from elsewhere; what the device was compared with must give them too.
+        // The numbers of the examples are independent of this engine. The interpreter, which devices are compared with,
+        // must reproduce them.
         let formal =
             testing::op_examples(form, registry).into_iter().chain(testing::op_gradients(form, registry));
         count.failures.extend(formal.map(|failure| failure.to_string()));
@@ -74,7 +75,7 @@ fn report(count: &Count, device: &str) -> Result<(), Failure> {
 }
 
 impl Count {
-    /// Fails only if nothing can be said of what the device computes.
+    /// Fails only if the computation of the device cannot be judged.
     fn check(
         &mut self,
         form: &OpForm,
@@ -82,12 +83,14 @@ impl Count {
         registry: &Registry,
         device: &Arc<dyn Device>,
     ) -> Result<(), Failure> {
-        for (way, text) in
-            [(Form::Apart, "apart"), (Form::Fused, "fused"), (Form::Followed, "fused with a map after it")]
-        {
+        for (run_as, text) in [
+            (Form::Unfused, "unfused"),
+            (Form::Fused, "fused"),
+            (Form::Followed, "fused with a map after it"),
+        ] {
             let place = format!("{}, {:?}, {text}", form.name, example.title);
             self.n_checks += 1;
-            match run(example, registry, device, way) {
+            match run(example, registry, device, run_as) {
                 Ok(()) => {}
                 Err(Fault::Unsupported(why)) => self.skipped.push(format!("{place}: {why}")),
                 Err(Fault::Wrong(why)) => self.failures.push(format!("{place}: {why}")),
@@ -98,13 +101,13 @@ impl Count {
     }
 }
 
-/// Why a device did not do what the interpreter does.
+/// Why a device differs from the interpreter.
 pub(super) enum Fault {
-    /// It cannot.
+    /// The device does not support it.
     Unsupported(String),
-    /// It failed, or computed something else.
+    /// The device failed or computed a wrong result.
     Wrong(String),
-    /// It is lost or has no memory, which says nothing of what it computes.
+    /// The device is lost or out of memory, which does not judge its computation.
     Machine(DeviceError),
 }
 
@@ -130,19 +133,19 @@ fn run(example: &Example, registry: &Registry, device: &Arc<dyn Device>, form: F
     let case = testing::case(example, registry).map_err(Fault::Wrong)?;
     let graph = match form {
         Form::Followed => followed(case.graph, registry),
-        Form::Apart | Form::Fused => case.graph,
+        Form::Unfused | Form::Fused => case.graph,
     };
     let exact = Oracle::rounded(registry).run(&graph, &case.inputs, 0, 0);
     let exact = exact.map_err(|error| Fault::Wrong(error.to_string()))?;
     let model = device.model();
-    let fuse = !matches!(form, Form::Apart);
+    let fuse = !matches!(form, Form::Unfused);
     let options = Options { fuse, device: model, ..Options::default() };
     let plan = Arc::new(compile(&graph, registry, &options).plan);
     let mut once = Once::new(device, plan, &case.inputs, 0)?;
     once.run(0)?;
     let found = once.outputs()?;
     for (name, expected) in &exact.outputs {
-        // A result that is an input, or nothing at all, needs no kernel and has no buffer of its own.
+        // A result that is an input or empty needs no kernel and has no buffer.
         if let Some(found) = found.get(name) {
             difference(name, found, expected).map_or(Ok(()), |why| Err(Fault::Wrong(why)))?;
         }
@@ -162,7 +165,7 @@ fn followed(graph: Graph, registry: &Registry) -> Graph {
     Graph { outputs, ..builder.graph }
 }
 
-/// The first element that is off by more than results of its type may be.
+/// The first element whose error exceeds the tolerance of its type.
 pub(super) fn difference(name: &str, found: &HostTensor, expected: &OracleTensor) -> Option<String> {
     let tolerance = tolerance(expected.dtype);
     let pairs = found.to_f64().into_iter().zip(expected.to_f64());
@@ -174,7 +177,7 @@ pub(super) fn difference(name: &str, found: &HostTensor, expected: &OracleTensor
     })
 }
 
-/// How far results of a type may be off, relative to them.
+/// The relative tolerance of a type.
 pub(super) fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 1e-2,
@@ -190,7 +193,7 @@ pub(super) mod tests {
     use engine_core::plan::Plan;
     use engine_runtime::device::{DeviceBuffer, DeviceInfo, DeviceKind, Executable};
 
-    /// A device on which nothing can be done, for this reason.
+    /// A device on which every operation fails, with this error.
     pub(in crate::cli) struct Failing(pub(in crate::cli) DeviceError);
 
     impl Device for Failing {
@@ -211,14 +214,14 @@ pub(super) mod tests {
         }
     }
 
-    /// Devices that are gone or full.
+    /// Devices that are lost or full.
     pub(in crate::cli) fn failing() -> [(Failing, &'static str); 2] {
         let (device, why) = ("a GPU".to_string(), "unplugged".to_string());
         let full = DeviceError::out_of_memory(&device, 1 << 40, None);
         [(Failing(DeviceError::Lost { device, why }), "E0609"), (Failing(full), "E0604")]
     }
 
-    /// Whether a machine is to blame, in a diagnostic of this code.
+    /// Whether a failure blames the machine, in a diagnostic of this code.
     pub(in crate::cli) fn is_of_machine(failure: &Failure, code: &str) -> bool {
         let exit_code = format!("{:?}", failure.exit_code());
         exit_code == format!("{:?}", std::process::ExitCode::from(3)) && failure.text.contains(code)

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::output::remark;
 
-/// What asks the session that runs to stop.
+/// The flag that asks the present session to stop.
 static CURRENT: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
 
-/// The first Ctrl-C, `SIGTERM` or `SIGHUP` asks the session to stop after its step, a second one ends the program at once.
+/// The first Ctrl-C, `SIGTERM` or `SIGHUP` asks the session to stop after its step. A second one ends the program at
+/// once.
 pub(super) fn interrupt_by(flag: Arc<AtomicBool>) {
     let is_first = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).replace(flag).is_none();
     if !is_first {
@@ -26,20 +27,20 @@ pub(super) fn interrupt_by(flag: Arc<AtomicBool>) {
     }
 }
 
-/// No step is left that a signal could wait for: the next one ends the program at once.
+/// The next signal ends the program at once, since no step is left to wait for.
 pub(super) fn end_at_once() {
     if let Some(flag) = &*CURRENT.lock().unwrap_or_else(PoisonError::into_inner) {
         flag.store(true, Ordering::Relaxed);
     }
 }
 
-/// Sets a handler; `SIGHUP` stays ignored if it was, as `nohup` asks for.
+/// Sets a handler. `SIGHUP` stays ignored if it was, as under `nohup`.
 #[cfg(unix)]
 fn keeping_hangups_ignored<T>(set: impl FnOnce() -> T) -> T {
     use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
     let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
-    // SAFETY: to ignore a signal runs no code.
+    // SAFETY: an ignored signal runs no code.
     let before = unsafe { sigaction(Signal::SIGHUP, &ignore) };
     let done = set();
     if before.is_ok_and(|before| matches!(before.handler(), SigHandler::SigIgn)) {

@@ -1,7 +1,8 @@
-//! `engine verify`: every kernel against the interpreter, or every op and kernel of one device against those of others.
+//! `engine verify`: compares every kernel with the interpreter, or all ops and kernels of one device with those of
+//! others.
 
-mod apart;
 mod compare;
+mod difference;
 mod errors;
 mod operands;
 mod page;
@@ -17,7 +18,7 @@ use engine_core::ir::{Graph, InputKind, Node, NodeOp, Value};
 use engine_core::plan::{ALIGNMENT, Buffer, Launch, Place, Plan, plan};
 use engine_runtime::device::Device;
 
-use super::VerifyArgs;
+use super::args::VerifyArgs;
 use super::device::compile_options_for;
 use super::explain::compile_stages;
 use super::open::open;
@@ -28,7 +29,7 @@ use compare::compare;
 use errors::Histogram;
 use operands::Sort;
 
-/// Data sets are taken to be no longer than this, as their rows are computed in double precision.
+/// The maximum length of data sets, since their rows are computed in double precision.
 const MOST_ROWS: usize = 4096;
 const SEED: u64 = 0x5eed;
 const STEP: u32 = 3;
@@ -77,7 +78,7 @@ fn verify_graph(
     Ok(())
 }
 
-/// How many were checked.
+/// The number of checks.
 #[derive(Default)]
 struct Tally {
     n: usize,
@@ -94,8 +95,8 @@ impl Tally {
     }
 }
 
-/// Runs a plan as a run does, in place and with memory used again, and compares only what it gives out. Kernels by
-/// themselves have a buffer for each value, so they do not show what one of them destroys for another.
+/// Runs a plan like a run, in place and with reused memory, and compares only its outputs and next states. A kernel by
+/// itself has a buffer per value, so it cannot show that it destroys the data of another.
 fn check_plan(compiled: &Compiled, device: &Arc<dyn Device>) -> Result<Checked, Failure> {
     let plan = Arc::new(compiled.plan.clone());
     let sorts = [Sort::Signed, Sort::Positive];
@@ -107,14 +108,14 @@ fn check_plan(compiled: &Compiled, device: &Arc<dyn Device>) -> Result<Checked, 
     }
 }
 
-/// What became of a kernel.
+/// The result of a check.
 enum Checked {
     Right(Histogram),
     Wrong {
         why: String,
         smallest: Vec<String>,
     },
-    /// The device cannot run it, or it has no result of its own.
+    /// The device does not support the kernel, or the kernel has no result of its own.
     Skipped(String),
 }
 
@@ -131,7 +132,7 @@ impl Checked {
     }
 }
 
-/// Fails only if nothing can be said of what the device computes.
+/// Fails only if the computation of the device cannot be judged.
 fn check(kernel: &Kernel, compiled: &Compiled, device: &Arc<dyn Device>) -> Result<Checked, Failure> {
     let graph = &compiled.simplified;
     let Some(Edges { sources, results }) = edges_of(kernel, graph) else {
@@ -150,13 +151,13 @@ fn check(kernel: &Kernel, compiled: &Compiled, device: &Arc<dyn Device>) -> Resu
     }
 }
 
-/// What a kernel reads and writes.
+/// The values that a kernel reads and writes.
 struct Edges {
     sources: Vec<Value>,
     results: Vec<Value>,
 }
 
-/// None for a kernel that computes nothing: it copies a state.
+/// `None` for a kernel that computes nothing and copies a state.
 fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<Edges> {
     let of = |usage: Use| kernel.operands.iter().filter(move |operand| operand.usage == usage);
     let values = |usage: Use| of(usage).map(|operand| operand.value).collect::<Vec<Value>>();
@@ -165,8 +166,8 @@ fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<Edges> {
     (!results.iter().any(is_input)).then_some(Edges { sources, results })
 }
 
-/// The nodes of the smallest part of a wrong kernel that is wrong by itself: those up to the first whose own value, fused
-/// with what it is computed from, is not as it should be.
+/// The smallest wrong part of a wrong kernel. It consists of the nodes up to the first whose value is wrong when it is
+/// fused with its sources.
 fn shrink(compiled: &Compiled, kernel: &Kernel, sources: &[Value], device: &Arc<dyn Device>) -> Vec<String> {
     let graph = &compiled.simplified;
     let wrong = kernel.nodes.iter().position(|&node| {

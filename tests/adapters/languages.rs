@@ -1,5 +1,5 @@
-//! Kernels in the languages of Metal and DX12, by the translator that wgpu has: WGSL that it does not take would be refused
-//! only there, where no test runs.
+//! Kernels in the languages of Metal and DX12, by the translator of wgpu. Invalid WGSL would otherwise fail only on
+//! those systems, where no test runs.
 
 use super::*;
 use engine::runtime::wgpu::text;
@@ -8,17 +8,17 @@ use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 use std::collections::HashSet;
 
-/// A Mac: `f32` in memory can be added to, there are no doubles, and wgpu does not tell how many threads make a plane.
+/// A Mac: it has atomic addition of `f32` and no doubles, and wgpu does not report the subgroup size.
 const METAL: DeviceModel = DeviceModel { has_i64: true, adds_f32: true, ..HALVES };
-/// DX12 with Microsoft's new compiler, on a GPU whose planes have 32 threads.
+/// DX12 with Microsoft's new compiler, on a GPU with subgroups of 32.
 const DX12: DeviceModel = DeviceModel { has_i64: true, plane: 32, ..HALVES };
-/// Halves in words are read and written at once, as trying finds on most GPUs.
+/// Halves in words are read and written at once, as probes find on most GPUs.
 const HALVES: DeviceModel = DeviceModel { reads_halves: true, writes_halves: true, ..DeviceModel::WEBGPU };
 
-/// What wgpu tells of every GPU through Metal and DX12: halves in words.
+/// The capabilities that wgpu reports for every GPU through Metal and DX12: halves in words.
 const ALWAYS: Capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
 
-/// What a translator makes of a module, or why not.
+/// Translates a module, or fails.
 type Translate = fn(&naga::Module, &ModuleInfo) -> Result<String, String>;
 
 #[test]
@@ -33,7 +33,7 @@ fn kernels_translate_for_dx12() {
     });
 }
 
-/// Older Macs have no 64-bit integers, and add in a loop; so do GPUs through DX12's old compiler.
+/// Older Macs have no 64-bit integers, and add atomically in a loop. So do GPUs through DX12's old compiler.
 #[test]
 fn kernels_without_features_translate_for_both() {
     check(DeviceModel::WEBGPU, Capabilities::empty(), |module, info| {
@@ -42,7 +42,7 @@ fn kernels_without_features_translate_for_both() {
     });
 }
 
-/// Kernels of more than 2³² points, of tensors that any GPU holds: their points are counted in 64 bits, memory is reached by
+/// Kernels of more than 2³² points on tensors that any GPU can hold. Points are counted in 64 bits, and addresses have
 /// 32.
 const WIDE: &str = r#"(
     name: "wide",
@@ -63,7 +63,7 @@ fn wide_kernels_translate_where_there_are_64_bits_and_are_refused_elsewhere() {
     let capabilities =
         Capabilities::SHADER_INT64 | Capabilities::SHADER_FLOAT32_ATOMIC | Capabilities::SUBGROUP;
     for target in [METAL, DX12] {
-        // What DX12 lacks is not in its texts.
+        // The texts must not contain functions that DX12 lacks.
         let translate: Translate = match target.adds_f32 {
             true => metal,
             false => |module, info| direct(module, info, hlsl::ShaderModel::V6_0),
@@ -83,7 +83,7 @@ fn wide_kernels_translate_where_there_are_64_bits_and_are_refused_elsewhere() {
     assert!(2 * n_refused >= n_wide, "{n_refused} kernels are refused");
 }
 
-/// Every kernel is valid with these abilities, and is translated.
+/// Checks that every kernel is valid with these abilities, and translates.
 fn check(target: DeviceModel, capabilities: Capabilities, translate: Translate) {
     let mut known = HashSet::new();
     let mut faults = vec![];
@@ -111,7 +111,7 @@ fn translated(text: &str, capabilities: Capabilities, translate: Translate) -> R
     translate(&module, &info)
 }
 
-/// As wgpu asks for it where kernels are trusted, as ours are.
+/// Translates to Metal like wgpu does for trusted kernels.
 fn metal(module: &naga::Module, info: &ModuleInfo) -> Result<String, String> {
     let unchecked = BoundsCheckPolicy::Unchecked;
     let options = msl::Options {
@@ -136,7 +136,7 @@ fn metal(module: &naga::Module, info: &ModuleInfo) -> Result<String, String> {
     Ok(text)
 }
 
-/// The same for DX12.
+/// Translates to HLSL like wgpu does for trusted kernels.
 fn direct(
     module: &naga::Module,
     info: &ModuleInfo,

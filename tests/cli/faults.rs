@@ -1,5 +1,5 @@
-//! Machines on which something is wrong: a clear message with its code, exit code 3, and under `auto` the next device.
-//! What is wrong with CUDA is shown by libraries that do nothing but fail (`stub/cuda.c`); no GPU is needed.
+//! Faulty machines: the command prints a message with its code, and exits with code 3. Under `auto`, it uses the next
+//! device. CUDA's faults are simulated by libraries that only fail (`stub/cuda.c`), so no GPU is needed.
 
 use super::*;
 use std::sync::OnceLock;
@@ -11,8 +11,8 @@ const WIDE: &str = r#"(
   stages: {"go": Run(outputs: ["y", "z"])},
 )"#;
 
-/// A folder with these libraries; none, with a note, where there is no C compiler.
-fn stub(libraries: &[&str]) -> Option<tempfile::TempDir> {
+/// A folder with these libraries. `None`, with a note, if there is no C compiler.
+pub(super) fn stub(libraries: &[&str]) -> Option<tempfile::TempDir> {
     static COMPILED: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let compiled = COMPILED.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
@@ -35,7 +35,7 @@ fn stub(libraries: &[&str]) -> Option<tempfile::TempDir> {
 
 const ALL: [&str; 3] = ["libcuda.so", "libnvrtc.so", "libcublasLt.so"];
 
-/// Runs `wide.ron` where CUDA is these libraries, and nothing else is a GPU.
+/// Runs `wide.ron` with these libraries as CUDA, and without any other GPU.
 fn run(desk: &Desk, stub: &Path, settings: &[(&str, &str)], device: &str) -> Ended {
     run_graph(desk, WIDE, stub, settings, device)
 }
@@ -48,19 +48,19 @@ fn run_graph(desk: &Desk, graph: &str, stub: &Path, settings: &[(&str, &str)], d
     Ended::from(command.output().unwrap())
 }
 
-/// Lets Vulkan's loader know no driver.
-fn without_vulkan() -> [(&'static str, &'static str); 2] {
+/// Hides all drivers from Vulkan's loader.
+pub(super) fn without_vulkan() -> [(&'static str, &'static str); 2] {
     [("VK_DRIVER_FILES", "/none.json"), ("VK_ICD_FILENAMES", "/none.json")]
 }
 
-/// Where the stub does nothing, the run goes through.
+/// If the stub does not fail, the run succeeds.
 #[test]
 fn the_stub_stands_in_for_cuda() {
     let Some(stub) = stub(&ALL) else { return };
     let desk = Desk::new();
     let ended = run(&desk, stub.path(), &[], "cuda");
     assert_eq!(ended.code, 0, "{}", ended.errors);
-    // What is there is taken without being named, and said with its versions and memory.
+    // `auto` chooses a present device, and reports its versions and memory.
     assert_eq!(report(&desk, stub.path(), "auto")["device"], "Stub GPU (1 multiprocessors)");
     let mut list = desk.command(&["devices"]);
     let list = Ended::from(list.env("LD_LIBRARY_PATH", stub.path()).envs(without_vulkan()).output().unwrap());
@@ -85,8 +85,8 @@ fn report(desk: &Desk, stub: &Path, device: &str) -> serde_json::Value {
     serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap()
 }
 
-/// More queries than a GPU attends with in one kernel, which the CPU does with any number; too few for the library of
-/// products.
+/// More queries than the attention kernel of a GPU supports. The CPU supports any number, and they are too few for the
+/// matmul library.
 const ATTENTION: &str = r#"(
   params: {"q": "f32[16, 8]", "k": "f32[16, 8]", "v": "f32[16, 8]"},
   nodes: {"y": "softmax(q @ transpose(k), axis=1) @ v"},
@@ -109,7 +109,7 @@ fn the_page_of_a_run_shows_the_kernels_of_the_device_that_ran() {
     }
 }
 
-/// What CUDA would make of a graph is explained where there is no CUDA.
+/// Plans for CUDA are explained on machines without CUDA.
 #[test]
 fn plans_are_explained_for_other_devices() {
     let desk = Desk::new();
@@ -127,7 +127,7 @@ fn plans_are_explained_for_other_devices() {
 }
 
 #[test]
-fn what_is_wrong_with_cuda_is_said_and_auto_goes_on() {
+fn faults_of_cuda_are_reported_and_auto_continues() {
     let broken = [
         ("no_gpu", "the NVIDIA driver sees no GPU"),
         (
@@ -151,9 +151,9 @@ fn what_is_wrong_with_cuda_is_said_and_auto_goes_on() {
     }
 }
 
-/// Then the driver compiles the rest of the way.
+/// The driver compiles the PTX to machine code.
 #[test]
-fn a_gpu_that_is_newer_than_the_compiler_runs_what_is_compiled_for_the_newest_it_knows() {
+fn a_gpu_newer_than_the_compiler_runs_ptx_for_the_newest_known_one() {
     let Some(stub) = stub(&ALL) else { return };
     let settings = [("STUB_FAULT", "new_gpu")];
     let desk = Desk::new();
@@ -169,7 +169,7 @@ fn a_gpu_that_is_newer_than_the_compiler_runs_what_is_compiled_for_the_newest_it
 #[test]
 fn missing_libraries_are_named() {
     let Some(neither) = stub(&ALL[..1]) else { return };
-    // Where the machine has the libraries themselves, they are found.
+    // On a machine with the real libraries, these are found.
     if !has_library("libnvrtc.so") {
         check_device_is_left(
             neither.path(),
@@ -193,7 +193,7 @@ fn has_library(name: &str) -> bool {
     listed.is_ok_and(|listed| String::from_utf8_lossy(&listed.stdout).contains(name))
 }
 
-/// The device that is asked for does not start; `auto` and the list of devices say so and go on.
+/// Checks that the requested device does not start, and that `auto` and the list of devices report it and continue.
 #[track_caller]
 fn check_device_is_left(stub: &Path, settings: &[(&str, &str)], said: &str) {
     let desk = Desk::new();
@@ -214,7 +214,7 @@ fn check_device_is_left(stub: &Path, settings: &[(&str, &str)], said: &str) {
 }
 
 #[test]
-fn what_fails_later_is_said_as_well_and_auto_starts_over() {
+fn later_faults_are_reported_and_auto_starts_over() {
     let Some(stub) = stub(&ALL) else { return };
     let no_room = "; the largest tensors of `";
     let faults = [
@@ -243,7 +243,7 @@ fn what_fails_later_is_said_as_well_and_auto_starts_over() {
             vec!["stage `go`: the GPU was lost: running a step: ", "unspecified launch failure", "--resume"],
         ),
         ("memory", "E0604", vec!["Stub GPU (1 multiprocessors) has no ", ", 5 MiB are free", no_room]),
-        // Twice as many rows: there is not even room for what the plan is given.
+        // With twice as many rows, even the inputs of the plan do not fit.
         (
             "memory",
             "E0604",
@@ -271,7 +271,7 @@ fn what_fails_later_is_said_as_well_and_auto_starts_over() {
     }
 }
 
-/// The toolkit's headers define halves; without them all else still runs.
+/// The toolkit's headers define halves. Without them, all other types still run.
 #[test]
 fn missing_headers_are_named_where_halves_need_them() {
     let Some(stub) = stub(&ALL) else { return };
@@ -300,7 +300,7 @@ fn missing_headers_are_named_where_halves_need_them() {
     assert!(auto.errors.contains(said) && auto.errors.contains("device: cpu"), "{}", auto.errors);
 }
 
-/// Whatever runs a graph starts over on the next device, not `run` alone.
+/// Every command that runs a graph starts over on the next device, not only `run`.
 #[test]
 fn all_commands_go_on_to_the_next_device() {
     let Some(stub) = stub(&ALL) else { return };
@@ -317,7 +317,7 @@ fn all_commands_go_on_to_the_next_device() {
     for (command, fault) in commands.iter().flat_map(|&command| [(command, "compile"), (command, "lost")]) {
         let on = |device: &str| {
             let mut engine = desk.command(&[command, &["--device", device]].concat());
-            // What was compiled once is no fault any more.
+            // A compiled kernel in the cache needs no compiler.
             engine.env("LD_LIBRARY_PATH", stub.path()).env("ENGINE_CACHE_DIR", desk.path(fault));
             Ended::from(engine.envs(without_vulkan()).env("STUB_FAULT", fault).output().unwrap())
         };
@@ -334,7 +334,7 @@ fn all_commands_go_on_to_the_next_device() {
     }
 }
 
-/// Damaged files of the cache, and whole ones that the driver refuses, are replaced.
+/// Damaged files of the cache, and valid ones that the driver refuses, are replaced.
 #[test]
 fn a_damaged_cache_is_compiled_again() {
     let Some(stub) = stub(&ALL) else { return };
@@ -354,196 +354,9 @@ fn a_damaged_cache_is_compiled_again() {
         fs::write(path, bytes).unwrap();
     }
     let errors = run(&[]);
-    assert!(errors.contains(".cubin is damaged; what was in it is found anew"), "{errors}");
+    assert!(errors.contains(".cubin is damaged; its content is computed again"), "{errors}");
     assert!(entries().map(|path| fs::read(path).unwrap()).eq(whole));
     let errors = run(&[("STUB_CODE", "other code"), ("STUB_REFUSES", "code")]);
     assert!(errors.contains("the driver refuses a kernel of the cache; it was compiled again"), "{errors}");
     assert!(!run(&[("STUB_REFUSES", "code")]).contains("refuses"));
-}
-
-// ---- wgpu.
-
-#[test]
-fn a_machine_without_vulkan_is_told_of() {
-    let desk = Desk::new();
-    let ended = |device: &str| {
-        let mut command = desk.command(&["run", "tiny.ron", "--quiet", "--device", device]);
-        Ended::from(command.envs(without_vulkan()).output().unwrap())
-    };
-    for device in ["wgpu", "wgpu:software"] {
-        check_failure(&ended(device), 3, &format!("error[E0603]: device `{device}"));
-        let ended = ended(device);
-        assert!(ended.errors.contains(&format!("no GPU is found: {}", no_driver())), "{}", ended.errors);
-    }
-    check_auto_goes_on(&desk, no_driver(), |command| command.envs(without_vulkan()));
-}
-
-/// What is said of a loader without drivers; where wgpu need not be tested, there may be no loader either.
-fn no_driver() -> &'static str {
-    let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
-    match required.split(',').any(|device| device == "wgpu") {
-        true => "Vulkan's loader (libvulkan.so.1) shows none; ",
-        false => "Vulkan's loader ",
-    }
-}
-
-/// Without a GPU through CUDA, `auto` takes the processor, and says what was wrong with wgpu.
-fn check_auto_goes_on(desk: &Desk, why: &str, set_up: impl FnOnce(&mut Command) -> &mut Command) {
-    let mut command = desk.command(&["run", "tiny.ron"]);
-    command.env("CUDA_VISIBLE_DEVICES", "-1");
-    let ended = Ended::from(set_up(&mut command).output().unwrap());
-    assert_eq!(ended.code, 0, "{}", ended.errors);
-    assert!(ended.errors.contains("\ndevice: cpu, because "), "{}", ended.errors);
-    assert!(ended.errors.contains(&format!(", and no GPU is found: {why}")), "{}", ended.errors);
-}
-
-/// A loader that is no loader.
-#[test]
-fn a_broken_vulkan_loader_is_told_of() {
-    let Some(stub) = stub(&["libvulkan.so.1", "libvulkan.so"]) else { return };
-    let desk = Desk::new();
-    let mut command = desk.command(&["run", "tiny.ron", "--quiet", "--device", "wgpu"]);
-    let ended = Ended::from(command.env("LD_LIBRARY_PATH", stub.path()).output().unwrap());
-    let why = "Vulkan's loader cannot be used (";
-    check_failure(
-        &ended,
-        3,
-        &format!("error[E0603]: device `wgpu:0` does not start: no GPU is found: {why}"),
-    );
-    check_auto_goes_on(&desk, why, |command| command.env("LD_LIBRARY_PATH", stub.path()));
-}
-
-/// Whether this machine has an emulated GPU, and no real one that would be taken first.
-fn is_emulated() -> bool {
-    let listed = Desk::new().engine(&["devices"]).results;
-    let has_software = !listed.contains("wgpu:software: not usable");
-    if !has_software || !listed.contains("wgpu:0: not usable") {
-        let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
-        assert!(has_software || !required.split(',').any(|device| device == "wgpu"), "{listed}");
-        eprintln!("skipped: no emulated GPU alone");
-        return false;
-    }
-    true
-}
-
-#[test]
-fn a_software_adapter_is_taken_only_if_asked_for() {
-    if !is_emulated() {
-        return;
-    }
-    let desk = Desk::new();
-    let said = "error[E0603]: device `wgpu:0` does not start: there is only a software adapter, ";
-    check_failure(&desk.engine(&["run", "tiny.ron", "--device", "wgpu"]), 3, said);
-    let auto = desk.engine(&["run", "tiny.ron", "--device", "auto", "--set", "train.epochs=1"]);
-    assert_eq!(auto.code, 0, "{}", auto.errors);
-    assert!(auto.errors.contains("there is only a software adapter, "), "{}", auto.errors);
-}
-
-/// Every op has kernels there.
-#[test]
-fn the_selftest_of_a_software_adapter_skips_nothing() {
-    if !is_emulated() {
-        return;
-    }
-    let ended = Desk::new().engine(&["selftest", "--device", "wgpu:software"]);
-    assert_eq!(ended.code, 0, "{}", ended.errors);
-    assert!(ended.results.trim_end().ends_with(": all passed, 0 skipped"), "{}", ended.results);
-}
-
-/// What no buffer can hold is named, and shown in the pipeline, before it is computed.
-#[test]
-fn a_limit_that_a_graph_exceeds_is_named() {
-    if !is_emulated() {
-        return;
-    }
-    let desk = Desk::new();
-    let run = |graph: &str| {
-        desk.write("large.ron", graph);
-        desk.engine(&["run", "large.ron", "--quiet", "--device", "wgpu:software"])
-    };
-    let wide = run(r#"(
-        params: {"x": "f32[40000]"},
-        nodes: {"wide": "softmax(reshape(x, shape=[40000, 1]) + reshape(x, shape=[1, 40000]), axis=0)"},
-        stages: {"go": Run(outputs: ["wide"])},
-    )"#);
-    check_failure(&wide, 3, "error[E0610]: ");
-    assert!(wide.errors.contains("`wide` takes 6103 MiB, and a kernel reaches at most "), "{}", wide.errors);
-    check_place(&wide, "large.ron:3:26", "`wide` is part of this");
-    let large = run(r#"(
-        params: {"x": "f32[40000, 40000]"},
-        nodes: {"y": "sum(x, axis=1)"},
-        stages: {"go": Run(outputs: ["y"])},
-    )"#);
-    check_failure(&large, 3, "error[E0610]: `x` takes 6400000000 bytes, and ");
-    check_place(&large, "large.ron:2:", "`x` is declared here");
-}
-
-/// A message points at this place of a pipeline.
-#[track_caller]
-fn check_place(ended: &Ended, place: &str, remark: &str) {
-    for part in [place, remark] {
-        assert!(ended.errors.contains(part), "`{part}` is missing in:\n{}", ended.errors);
-    }
-}
-
-/// Where a process may take no more memory, as where a GPU has none, the message says what takes the most.
-#[test]
-#[cfg(target_os = "linux")]
-fn memory_that_an_adapter_does_not_grant_is_told_of() {
-    if !is_emulated() {
-        return;
-    }
-    let outputs: Vec<String> = (0..60).map(|i| format!("\"y{i}\"")).collect();
-    let nodes: String = (0..60).map(|i| format!("\"y{i}\": \"exp(outer + {i}.0)\", ")).collect();
-    let graph = format!(
-        r#"(
-            params: {{"x": "f32[5000]"}},
-            nodes: {{"outer": "reshape(x, shape=[5000, 1]) * reshape(x, shape=[1, 5000])", {nodes}}},
-            stages: {{"go": Run(outputs: [{}])}},
-        )"#,
-        outputs.join(", ")
-    );
-    let desk = Desk::new();
-    desk.write("many.ron", graph);
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -v 4000000 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_engine")]);
-    command.args(["run", "many.ron", "--quiet", "--device", "wgpu:software"]);
-    command.current_dir(desk.dir.path()).env("ENGINE_OFFLINE", "1");
-    let ended = Ended::from(command.output().unwrap());
-    check_failure(&ended, 3, "error[E0604]: ");
-    let parts =
-        [" bytes of memory left; the largest tensors of `many` are `outer` (96 MiB), ", "`y0` (96 MiB)"];
-    for part in parts {
-        assert!(ended.errors.contains(part), "`{part}` is missing in:\n{}", ended.errors);
-    }
-    check_place(&ended, "many.ron:3:", "the largest tensor is part of this");
-}
-
-/// What the driver tells of kernels is kept; damaged files are replaced.
-#[test]
-fn a_damaged_cache_of_wgpu_does_no_harm() {
-    if !is_emulated() {
-        return;
-    }
-    let desk = Desk::new();
-    let run = || {
-        let mut command = desk.command(&["run", "tiny.ron", "--device", "wgpu:software"]);
-        command.args(["--set", "train.epochs=1"]).env("ENGINE_CACHE_DIR", desk.path("cache"));
-        let ended = Ended::from(command.output().unwrap());
-        assert_eq!(ended.code, 0, "{}", ended.errors);
-        ended.errors
-    };
-    let entries = || fs::read_dir(desk.path("cache/wgpu")).unwrap().map(|entry| entry.unwrap().path());
-    run();
-    let whole: Vec<_> = entries().map(|path| fs::read(path).unwrap()).collect();
-    assert!(!whole.is_empty());
-    assert!(!run().contains("damaged"));
-    for path in entries() {
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[30] ^= 1;
-        fs::write(path, bytes).unwrap();
-    }
-    let errors = run();
-    assert!(errors.contains(".pipeline is damaged; what was in it is found anew"), "{errors}");
-    assert!(entries().map(|path| fs::read(path).unwrap()).eq(whole));
 }

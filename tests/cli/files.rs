@@ -1,8 +1,8 @@
-//! What commands do to files, and what files may do to the terminal.
+//! Effects of commands on files, and of file contents on the terminal.
 
 use super::*;
 
-/// Whether a graph reads this data file, which is none.
+/// A graph whose data file is not a data file.
 const READER: &str = r#"(
   data: {"d": (source: "files", x: "FILE")},
   inputs: {"x": (type: "f32[B, 2]", from: "d.x")},
@@ -10,7 +10,7 @@ const READER: &str = r#"(
   stages: {"t": Evaluate(data: "d.train", batch: 1, metrics: ["m"])},
 )"#;
 
-/// Training that does not end by itself.
+/// Training without an end.
 fn endless() -> String {
     GRAPH.replace("epochs: 3", "epochs: 100000").replace("latest", "stopped")
 }
@@ -21,7 +21,7 @@ fn json(desk: &Desk, name: &str) -> Value {
 
 // ---- How runs end.
 
-/// Lets a program end by `SIGHUP`, also where the tests themselves ignore it, as under `nohup`.
+/// Lets `SIGHUP` end a program, even if the tests themselves ignore it, as under `nohup`.
 #[cfg(unix)]
 fn heed_hangup(command: &mut Command) {
     use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
@@ -71,7 +71,7 @@ fn every_signal_to_end_saves_the_state_and_writes_the_report() {
     }
 }
 
-/// `nohup` starts programs with that signal ignored, so that they outlive the terminal.
+/// `nohup` starts programs with that signal ignored, so that they survive the end of the terminal.
 #[cfg(unix)]
 #[test]
 fn a_run_under_nohup_outlives_a_hangup() {
@@ -89,7 +89,7 @@ fn a_run_under_nohup_outlives_a_hangup() {
         |signal: &str| Command::new("kill").args([signal, &running.id().to_string()]).status().unwrap();
     assert!(lines.next().unwrap().unwrap().starts_with("train: epoch 1/"));
     assert!(send("-HUP").success());
-    // Epochs go on.
+    // Training continues.
     for _ in 0..3 {
         assert!(lines.next().unwrap().unwrap().starts_with("train: epoch "));
     }
@@ -135,7 +135,7 @@ fn results_that_cannot_be_written_are_a_failure() {
         assert_eq!(full.code, 3, "{command:?}: {}", full.errors);
         let said = "error[E0505]: the standard output cannot be written: No space left on device";
         assert!(full.errors.contains(said), "{command:?}: {}", full.errors);
-        // A reader that has had enough is told nothing.
+        // A reader that has closed the pipe causes no message.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let closed = into(writer.into());
@@ -148,7 +148,7 @@ fn results_that_cannot_be_written_are_a_failure() {
     }
 }
 
-// ---- What is written where.
+// ---- Output files.
 
 #[cfg(unix)]
 #[test]
@@ -168,18 +168,18 @@ fn a_checkpoint_goes_through_links_and_replaces_nothing_else() {
         assert!(desk.path("link.ckpt").is_symlink());
         assert_eq!(desk.checkpoint("far/real.ckpt").step, 8);
     }
-    // Nothing was trained when this is said.
+    // The message appears before any training.
     let refused = run("tiny.ron", &[]);
     check_failure(
         &refused,
         1,
-        "error[E0505]: checkpoint tiny.ron: is there already, and is not a checkpoint of this",
+        "error[E0505]: checkpoint tiny.ron: already exists, and is not a checkpoint of this",
     );
     assert!(refused.errors.contains("replace the file with `--force`"), "{}", refused.errors);
     assert_eq!(fs::read_to_string(desk.path("tiny.ron")).unwrap(), GRAPH);
-    // `check` knows what either run does.
+    // `check` predicts the outcome of both runs.
     let check = ["check", "tiny.ron", "--set", "train.checkpoint.path=\"tiny.ron\""];
-    check_failure(&desk.engine(&check), 1, "error[E0505]: checkpoint tiny.ron: is there already");
+    check_failure(&desk.engine(&check), 1, "error[E0505]: checkpoint tiny.ron: already exists");
     assert_eq!(desk.engine(&[&check[..], &["--force"]].concat()).code, 0);
     check_failure(&run("/dev/null", &[]), 1, "checkpoint /dev/null: is a device, not a regular file");
     check_failure(&run("far", &[]), 1, "checkpoint far: is a folder, not a regular file");
@@ -224,7 +224,7 @@ fn reports_traces_and_dumps_replace_their_own_kind_only() {
     ];
     for command in commands {
         let ended = engine(command);
-        check_failure(&ended, 1, "is there already, and is not a ");
+        check_failure(&ended, 1, "already exists, and is not a ");
         assert_eq!(fs::read_to_string(desk.path("mine.json")).unwrap(), "{\"mine\": 1}");
     }
     assert_eq!(engine(&["run", "tiny.ron", "--report", "mine.json", "--force"]).code, 0);
@@ -234,7 +234,7 @@ fn reports_traces_and_dumps_replace_their_own_kind_only() {
     desk.write("dump/test.loss.npy", "mine");
     let dump = ["run", "tiny.ron", "--dump", "loss"];
     let ended = engine(&dump);
-    check_failure(&ended, 1, "test.loss.npy is there already, and is not an array");
+    check_failure(&ended, 1, "test.loss.npy already exists, and is not an array");
     check_failure(
         &engine(&[&dump[..], &["--dump-dir", "mine.json"]].concat()),
         3,
@@ -244,7 +244,7 @@ fn reports_traces_and_dumps_replace_their_own_kind_only() {
     assert_eq!(engine(&dump).code, 0);
 }
 
-/// Results of more bytes than a pipe holds.
+/// Results of more bytes than a pipe buffers.
 const LONG: &str = r#"(
   nodes: {"a": "full(value=0.123456789, shape=[1024])"},
   stages: {"go": Run(outputs: {"a": "a", "b": "a", "c": "a", "d": "a", "e": "a", "f": "a", "g": "a", "h": "a"})},
@@ -270,7 +270,7 @@ fn a_report_goes_into_a_pipe_that_is_read_only() {
     let _socket = std::os::unix::net::UnixListener::bind(desk.path("socket.json")).unwrap();
     check_failure(&ended("socket.json"), 1, "socket.json is a socket, not a regular file");
 
-    // Opened for both, a pipe has a reader at once.
+    // The pipe is opened for reading and writing, so it has a reader at once.
     let open = |name: &str| {
         fifo(name);
         fs::OpenOptions::new().read(true).write(true).open(desk.path(name)).unwrap()
@@ -287,7 +287,7 @@ fn a_report_goes_into_a_pipe_that_is_read_only() {
     let report: Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(report["end"], "complete");
 
-    // A reader that has stopped reading keeps no program from ending.
+    // A reader that no longer reads must not keep the program from ending.
     let mut reader = open("full.json");
     let mut command = arguments(&run("full.json"));
     let running = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -297,7 +297,7 @@ fn a_report_goes_into_a_pipe_that_is_read_only() {
 }
 
 #[test]
-fn predictions_do_not_replace_what_they_are_made_of() {
+fn predictions_do_not_replace_their_sources() {
     let desk = Desk::new();
     desk.run(&["--set", "train.epochs=1"]);
     save_npy(&desk.path("images.npy"), &digits::draw(digits::DEFAULT_SEED, Part::Test, 3).unwrap().images);
@@ -316,7 +316,7 @@ fn predictions_do_not_replace_what_they_are_made_of() {
     assert_eq!(stdout.results, fs::read_to_string(desk.path("out.csv")).unwrap());
 }
 
-// ---- What is read.
+// ---- Input files.
 
 #[cfg(unix)]
 #[test]
@@ -356,7 +356,7 @@ fn a_run_without_its_data_can_be_made_to_fail() {
     assert_eq!(asked_for["data"]["digits"]["stands_in_for"], Value::Null);
 }
 
-/// Cells, names and paths with commands to the terminal and of great length, wherever they are told of.
+/// Long cells, names and paths with terminal commands, in every message that quotes them.
 #[test]
 fn files_tell_the_terminal_nothing() {
     let desk = Desk::new();
@@ -401,9 +401,9 @@ fn files_tell_the_terminal_nothing() {
     run(&format!("none{path}"), shown);
 }
 
-/// Nothing is trained for a run that cannot come to its end, and `check` knows as much.
+/// A run that cannot finish does not start training, and `check` reports it as well.
 #[test]
-fn what_a_later_stage_refuses_is_refused_before_the_first_step() {
+fn errors_of_later_stages_come_before_the_first_step() {
     let desk = Desk::new();
     desk.run(&["--set", "train.epochs=1"]);
     let narrow = GRAPH.replace("16", "8").replace("latest.ckpt", "narrow.ckpt");
@@ -430,7 +430,7 @@ fn what_a_later_stage_refuses_is_refused_before_the_first_step() {
         }
         assert!(!desk.path("other.ckpt").exists(), "{stage}");
     }
-    // A file that an earlier stage writes need not be there before.
+    // A file that an earlier stage writes may be missing before.
     let stages =
         "\"keep\": Save(path: \"kept.ckpt\"), \"again\": Load(path: \"./kept.ckpt\"),\n    \"predict\": ";
     desk.write("later.ron", GRAPH.replace("\"predict\": ", stages));

@@ -1,8 +1,8 @@
-//! The graphs that come with the program, run by it.
+//! Runs of the shipped graphs.
 
 use super::*;
 
-/// Runs a shipped graph on the CPU with less to do than it says, and returns how that ended and its report.
+/// Runs a shipped graph on the CPU with reduced settings, and returns the outcome and the report.
 #[track_caller]
 fn run_graph(name: &str, less: &[&str]) -> (Ended, Value) {
     run_graph_on("cpu", name, less)
@@ -21,7 +21,7 @@ fn run_graph_on(device: &str, name: &str, less: &[&str]) -> (Ended, Value) {
     (ended, report)
 }
 
-/// The GPU that wgpu emulates on the CPU, which `ENGINE_REQUIRE=wgpu` makes a must.
+/// The GPU that wgpu emulates on the CPU. `ENGINE_REQUIRE=wgpu` requires it.
 fn emulated() -> Option<&'static str> {
     let found = Desk::new().engine(&["devices"]).results;
     let is_there = !found.lines().any(|line| line.starts_with("wgpu:software: not usable"));
@@ -33,8 +33,8 @@ fn emulated() -> Option<&'static str> {
     is_there.then_some("wgpu:software")
 }
 
-/// All numbers of a report by what they are, each with the difference that is allowed on another device: the rule of
-/// `benches/compare_reports.py`, which has the reasons for its bounds.
+/// All numbers of a report by their meaning, each with the tolerance for another device. The rule is that of
+/// `benches/compare_reports.py`, which gives the reasons for its bounds.
 fn numbers(report: &Value) -> BTreeMap<String, (Option<f64>, f64)> {
     let trained_loss = if report["graph"] == "navigator" { 2e-3 } else { 1e-3 };
     let (mut found, mut is_trained) = (BTreeMap::new(), false);
@@ -43,7 +43,7 @@ fn numbers(report: &Value) -> BTreeMap<String, (Option<f64>, f64)> {
         let [loss, share] = if is_trained { [trained_loss, 5e-3] } else { [1e-4, 1e-3] };
         for (key, value) in measured(stage) {
             let value = value.as_f64();
-            // Relative for losses, absolute for shares of right answers.
+            // Tolerances are relative for losses, and absolute for accuracies.
             let allowed = if key.contains("loss") { loss * value.unwrap_or(0.0).abs() } else { share };
             found.insert(format!("stage {place}, {key}"), (value, allowed));
         }
@@ -77,7 +77,7 @@ fn named<'r>(before: &str, metrics: &'r Value) -> Vec<(String, &'r Value)> {
     metrics.map(|(key, value)| (format!("{before}{key}"), value)).collect()
 }
 
-/// Fails where a number is only in one of two reports, or further from the other than allowed.
+/// Fails if a number is missing in one of two reports, or differs by more than its tolerance.
 #[track_caller]
 fn check_near(what: &str, expected: &Value, found: &Value) {
     let (expected, found) = (numbers(expected), numbers(found));
@@ -86,16 +86,16 @@ fn check_near(what: &str, expected: &Value, found: &Value) {
         let other = found[label].0;
         let is_near = match (value, other) {
             (Some(value), Some(other)) => (value - other).abs() <= *allowed,
-            // What is no number is near nothing else.
+            // Values that are no numbers must be equal.
             (value, other) => *value == other,
         };
         assert!(is_near, "{what}: {label} is {other:?}, and {value:?} on the CPU");
     }
 }
 
-/// With little to do; other tests look at what comes of more. A new graph must be in the list.
+/// Settings are reduced; other tests check the results of longer runs. A new graph must be added to the list.
 #[test]
-fn every_shipped_graph_comes_to_the_same_numbers_on_every_device() {
+fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
     let graphs: [(&str, &[&str]); 8] = [
         ("embedding.ron", &digits),
@@ -147,7 +147,7 @@ fn the_navigator_learns_to_find_its_targets() {
     assert!(mrr(2) >= 0.6, "{}", mrr(2));
 }
 
-/// A guess among the bytes at hand would cost about 3 nats.
+/// A uniform guess among the bytes of the text would cost about 3 nats.
 #[test]
 fn the_next_letter_of_a_text_is_learned() {
     let (ended, report) = run_graph("text.ron", &["train.max_steps=200", "train.batch=64"]);
@@ -166,7 +166,7 @@ fn attention_to_all_keys_by_selection_is_dense_attention() {
     assert!(error < 1e-5, "{error}");
 }
 
-/// On vectors drawn by the program, and on those of the set where a data folder has it.
+/// The vectors are generated, and those of the data set if a data folder has it.
 #[test]
 fn a_search_finds_all_true_neighbours() {
     let recalls = |report: &Value| {

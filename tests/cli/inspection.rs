@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A step that overflows: the loss is not finite, and somebody asks where that comes from.
+/// A step overflows, so that its loss is not finite. `--trace-nan` finds the origin.
 #[test]
 fn the_node_that_makes_a_nan_is_found() {
     let desk = Desk::new();
@@ -21,7 +21,7 @@ fn the_node_that_makes_a_nan_is_found() {
     assert!(traced.errors.contains("= help: of its operands, `"), "{}", traced.errors);
     assert!(traced.errors.contains("tiny.ron:20:"), "{}", traced.errors);
 
-    // Nothing is found where nothing is wrong, and the numbers are the same.
+    // Without a fault, nothing is reported and the numbers are unchanged.
     desk.write("tiny.ron", GRAPH);
     desk.run(&["--set", "train.epochs=1"]);
     let plain = desk.checkpoint("latest.ckpt");
@@ -61,9 +61,9 @@ fn values_of_nodes_go_to_files() {
     check_failure(&desk.engine(&["run", "tiny.ron", "--dump-every", "3"]), 2, "--dump <NODE>");
 }
 
-/// Dumps take the paths that stages take, among them those of first results.
+/// `--dump` accepts the paths that stages accept, including paths of first results.
 #[test]
-fn the_first_of_several_results_is_kept_by_its_path() {
+fn the_first_of_several_results_is_dumped_by_its_path() {
     let desk = Desk::new();
     let graph = r#"(
       functions: {"split": (inputs: ["x"], nodes: {"a": "x * 3", "b": "x + 1"}, outputs: {"o": "a * a", "z": "b"})},
@@ -118,9 +118,9 @@ fn a_run_stage_reports_gradients_of_its_loss() {
     check_failure(&desk.engine(&["check", "tiny.ron"]), 1, said);
 }
 
-/// The origin of a NaN is found in the step that made it, so dumps show that step, gradients of nodes included.
+/// The origin of a NaN is found in the step that produced it. So dumps show that step, including gradients of nodes.
 #[test]
-fn values_are_kept_of_the_step_whose_loss_is_not_a_number() {
+fn values_are_dumped_of_the_step_whose_loss_is_nan() {
     let desk = Desk::new();
     let loss = "\"loss\": \"mean(log(h - 1.0e-3 * cast(step, dtype=f32)))\"";
     let spoilt = GRAPH.replace("\"loss\": \"cross_entropy(logits, target)\"", loss);
@@ -145,7 +145,8 @@ fn values_are_kept_of_the_step_whose_loss_is_not_a_number() {
     assert!(array("d.w1").to_f64().iter().all(|slope| slope.is_finite()));
 }
 
-/// As a loss that is not finite does; but first the later stages run, one of which may save what was trained.
+/// Such a run fails like one whose loss is not finite. But later stages run first, one of which may save the trained
+/// parameters.
 #[test]
 fn a_metric_that_is_not_finite_fails_the_run_when_all_stages_are_done() {
     let desk = Desk::new();
@@ -218,7 +219,7 @@ fn a_device_is_the_same_as_itself() {
     }
 }
 
-/// A GPU computes in another order, and other words of the same numbers; what is drawn is the same.
+/// A GPU computes in another order and has other error messages for equal numbers. Random numbers are identical.
 #[test]
 fn devices_are_compared_in_units_of_the_last_place() {
     let desk = Desk::new();

@@ -1,4 +1,4 @@
-//! The report as a page, and what a browser makes of it.
+//! The report as a page, and its layout in a browser.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn the_report_can_be_a_page_that_needs_nothing_else() {
     {
         assert!(page.contains(part), "{part}");
     }
-    // Every tag that is opened is closed, and nothing is fetched.
+    // Every opened tag is closed, and nothing is loaded from the network.
     for tag in ["svg", "table", "tr", "td", "g", "text", "body", "html"] {
         let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
@@ -22,8 +22,8 @@ fn the_report_can_be_a_page_that_needs_nothing_else() {
     assert!(page.contains("on the built-in") || page.contains("synthetic"), "a stand-in is named");
 }
 
-/// Looks at the page as it was laid out: pairs of texts in a picture that overlap, texts that leave their picture or their
-/// box, and what there is of each kind.
+/// Inspects the page after its layout. It finds overlapping texts in a picture, and texts outside their picture or box.
+/// It counts each kind of element.
 const LOOK: &str = r#"<script>
 const of = (e, s) => [...e.querySelectorAll(s)];
 const box = e => e.getBoundingClientRect();
@@ -59,7 +59,7 @@ document.body.dataset.look = JSON.stringify({faults, ink, page, curves: of(docum
   rows: of(document, "table tr").length, bars: of(document, "rect.bar").length});
 </script>"#;
 
-/// The browser, which `ENGINE_REQUIRE=browser` makes a must.
+/// The browser. `ENGINE_REQUIRE=browser` requires it.
 fn browser() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let found = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
@@ -94,7 +94,7 @@ fn the_report_is_laid_out_by_a_browser() {
             dom.split("data-look=\"").nth(1).unwrap().split('"').next().unwrap().replace("&quot;", "\"");
         let look: Value = serde_json::from_str(&look).unwrap();
         assert_eq!(look["faults"], "");
-        // Loss and accuracy; nine kernels of training and some of the evaluation, each a box, a row and a bar.
+        // Loss and accuracy. Nine kernels of training and some of the evaluation have a box, a row and a bar each.
         assert_eq!(look["curves"], 2);
         let n = |what: &str| look[what].as_u64().unwrap();
         assert!(n("boxes") > 10 && n("edges") >= n("boxes") - 4, "{look}");

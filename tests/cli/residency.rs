@@ -1,8 +1,8 @@
-//! Rows that stay on the host: whatever else is asked for, results do not change.
+//! Rows that stay on the host do not change results, in combination with any other setting.
 
 use super::*;
 
-/// Eight steps an epoch, the last one short, so that windows of 32 steps are filled three times.
+/// Eight steps per epoch, the last one short, so that windows of 32 steps are filled three times.
 const LONG: [&str; 4] = ["--set", "train.epochs=9", "--quiet", "--threads=2"];
 
 #[test]
@@ -19,13 +19,13 @@ fn a_run_on_rows_from_the_host_has_the_same_bits() {
         let expected = desk.checkpoint("latest.ckpt");
         let sent = desk.run(&[&LONG[..], case, &["--resident-mib", "0"]].concat());
         assert_eq!(desk.checkpoint("latest.ckpt"), expected, "{case:?}");
-        // The line before has seconds in it.
+        // The line before contains seconds.
         assert_eq!(sent.results.lines().last(), kept.results.lines().last(), "{case:?}");
     }
 }
 
 #[test]
-fn whose_rows_stay_on_the_host_is_told() {
+fn splits_that_stay_on_the_host_are_reported() {
     let desk = Desk::new();
     let ended = desk.run(&["--resident-mib", "0", "--set", "train.epochs=1"]);
     let note = "`digits.train` stays on the host (1 MiB); its rows come to the device 32 steps ahead";

@@ -1,10 +1,10 @@
-//! `engine run` of a search: recall, files of results, and vectors that do not fit.
+//! `engine run` of a search: recall, files of results, and vectors of a wrong shape.
 
-use engine::runtime::data::{vecs, vectors};
+use engine::runtime::data::{results, vecs};
 
 use super::*;
 
-/// Five vectors on a line; the truth for two queries.
+/// Five vectors on a line, and the ground truth for two queries.
 const SEARCH: &str = r#"(
   data: {"points": (source: "vectors", base: "base.fvecs", queries: "q.npy", truth: "truth.ivecs")},
   inputs: {
@@ -26,15 +26,15 @@ fn search_desk() -> Desk {
     fs::create_dir(desk.path("data")).unwrap();
     let matrix = |n_rows, elements: &[f32]| HostTensor::from_slice(&[n_rows, 2], elements).unwrap();
     let base = matrix(5, &[0.0, 0.0, 1.0, 0.0, 2.0, 0.0, 4.0, 0.0, 8.0, 0.0]);
-    vectors::write(&base, &desk.path("data/base.fvecs")).unwrap();
-    vectors::write(&matrix(2, &[1.25, 0.0, 9.0, 0.0]), &desk.path("data/q.npy")).unwrap();
+    results::write(&base, &desk.path("data/base.fvecs")).unwrap();
+    results::write(&matrix(2, &[1.25, 0.0, 9.0, 0.0]), &desk.path("data/q.npy")).unwrap();
     let truth = HostTensor::from_slice(&[2, 2], &[1i32, 2, 4, 0]).unwrap();
-    vectors::write(&truth, &desk.path("data/truth.ivecs")).unwrap();
+    results::write(&truth, &desk.path("data/truth.ivecs")).unwrap();
     desk
 }
 
 #[test]
-fn a_search_tells_its_recall_and_writes_what_it_found() {
+fn a_search_reports_recall_and_writes_its_results() {
     let desk = search_desk();
     let run = ["run", "search.ron", "--device", "cpu", "--report", "report.json"];
     let ended = desk.engine(&run);
@@ -49,7 +49,7 @@ fn a_search_tells_its_recall_and_writes_what_it_found() {
     let report: Value = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
     assert_eq!(report["stages"][0]["metrics"]["recall@1"], 1.0);
 
-    // Without a truth there is no recall, and one query at a time finds the same.
+    // Without ground truth there is no recall. A query by itself gives the results of the batch.
     let without = SEARCH
         .replace(", truth: \"truth.ivecs\"", "")
         .replace("search\": Search(", "search\": Search(batch: 1,");

@@ -1,4 +1,4 @@
-//! Tables of the user: columns and classes go by their names, and no number changes in silence.
+//! Tables of the user: columns and classes are matched by name, and every change of a number is reported.
 
 use super::*;
 
@@ -25,7 +25,7 @@ const FLOWERS: &str = r#"(
   },
 )"#;
 
-/// Two of each kind, far apart.
+/// Two rows of each kind, far apart.
 const ROWS: &str = "length,kind,width\n9,long,1\n8,long,0\n1,wide,9\n0,wide,8\n1,small,0\n0,small,1\n";
 
 /// A folder with a trained `flowers.ckpt`.
@@ -54,7 +54,7 @@ fn predictions_find_columns_by_name_and_tell_classes_by_name() {
     assert_eq!(lines[0], "class,scores.long,scores.small,scores.wide");
     let classes: Vec<&str> = lines[1..].iter().map(|line| line.split(',').next().unwrap()).collect();
     assert_eq!(classes, ["long", "wide", "small"]);
-    // In another order, with columns that the graph does not know.
+    // Columns in another order, with columns that the graph does not have.
     let shuffled = predict(&desk, "id,width,kind,length\nx,0,?,9\ny,9,?,0\nz,0,?,0\n");
     assert_eq!((shuffled.code, &*shuffled.errors), (0, ""));
     assert_eq!(shuffled.results, as_trained.results);
@@ -91,7 +91,7 @@ fn columns_that_predictions_miss_are_named() {
     check_failure(&predict(&desk, "length,width\n9,inf\n"), 1, "`inf` is not a finite number");
 }
 
-/// Checkpoints of before names were kept: the order of columns counts, and classes are numbers.
+/// Checkpoints without names, from older versions: columns are matched by order, and classes are numbers.
 #[test]
 fn checkpoints_without_names_are_used_as_before() {
     let desk = trained();
@@ -104,7 +104,7 @@ fn checkpoints_without_names_are_used_as_before() {
     assert!(ended.errors.contains("note: no names of columns were kept in training"), "{}", ended.errors);
 }
 
-/// Other classes would give the numbers of the old ones another meaning.
+/// Other classes would change the meaning of the old class numbers.
 #[test]
 fn a_run_is_not_resumed_on_other_classes() {
     let desk = trained();
@@ -157,7 +157,7 @@ fn inputs_of_a_run_are_given_on_the_command_line_or_in_the_file() {
     assert_eq!(desk.engine(&["check", "g.ron", "--input", "x=x.npy"]).errors, "");
 }
 
-/// What a `check` calls sound runs, also where a function names an extent that a stage settles.
+/// A pipeline that passes `check` runs, also if a function names an extent that a stage binds.
 #[test]
 fn extents_of_stages_reach_into_functions() {
     let desk = Desk::new();
@@ -206,7 +206,7 @@ fn a_node_is_predicted_under_two_names() {
     assert_eq!(lines[1..], ["2,4,2,4,1,2", "6,8,6,8,3,4"], "{}", asked.results);
 }
 
-/// Faults that only show when a stage is bound to its extents or its data.
+/// Faults that show only when a stage is bound to its extents or its data.
 #[test]
 fn a_check_binds_every_stage() {
     let desk = Desk::new();

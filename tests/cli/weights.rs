@@ -2,26 +2,29 @@
 
 use super::*;
 
-/// A network whose weights PyTorch has written, and what PyTorch computes with them.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/examples/");
+
+/// A network with weights in `FILE`, which PyTorch has written.
+const TORCH: &str = r#"(
+  inputs: {"x": "f32[B, 3]"},
+  params: {"w1": "f32[3, 4]", "b1": "f32[4]", "w2": "f32[4, 2]", "b2": "f32[2]", "own": (type: "f32[]", init: 1)},
+  nodes: {"y": "(gelu(x @ w1 + b1) @ w2 + b2) * own"},
+  stages: {
+    "weights": Load(path: "FILE", names: {
+      "w1": Transposed("fc1.weight"), "b1": "fc1.bias", "w2": Transposed("fc2.weight"), "b2": "fc2.bias",
+    }),
+    "keep": Save(path: "kept.ckpt"),
+    "arrays": Save(path: "kept.npz"),
+    "predict": Predict(batch: 4, outputs: {"y": "y"}),
+  },
+)"#;
+
+/// The results of the network are those of PyTorch.
 #[test]
 fn weights_of_other_tools_are_loaded_by_name() {
     let desk = Desk::new();
-    let graph = r#"(
-      inputs: {"x": "f32[B, 3]"},
-      params: {"w1": "f32[3, 4]", "b1": "f32[4]", "w2": "f32[4, 2]", "b2": "f32[2]", "own": (type: "f32[]", init: 1)},
-      nodes: {"y": "(gelu(x @ w1 + b1) @ w2 + b2) * own"},
-      stages: {
-        "weights": Load(path: "FILE", names: {
-          "w1": Transposed("fc1.weight"), "b1": "fc1.bias", "w2": Transposed("fc2.weight"), "b2": "fc2.bias",
-        }),
-        "keep": Save(path: "kept.ckpt"),
-        "arrays": Save(path: "kept.npz"),
-        "predict": Predict(batch: 4, outputs: {"y": "y"}),
-      },
-    )"#;
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/examples/");
     let recorded: Value =
-        serde_json::from_slice(&fs::read(format!("{folder}weights.json")).unwrap()).unwrap();
+        serde_json::from_slice(&fs::read(format!("{FOLDER}weights.json")).unwrap()).unwrap();
     let numbers = |key: &str| -> Vec<f32> {
         recorded[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect()
     };
@@ -34,12 +37,12 @@ fn weights_of_other_tools_are_loaded_by_name() {
         ("weights_f64.safetensors", "results_f64", "4 tensors are f64 and rounded to f32\n"),
     ];
     for (file, expected, said) in kinds {
-        desk.write("torch.ron", graph.replace("FILE", &format!("{folder}{file}")));
+        desk.write("torch.ron", TORCH.replace("FILE", &format!("{FOLDER}{file}")));
         let ended = desk.engine(&["run", "torch.ron", "--device", "cpu"]);
         assert_eq!(ended.code, 0, "{}", ended.errors);
         assert!(ended.errors.contains(said), "{}", ended.errors);
         assert_eq!(ended.errors.contains("note: "), !said.is_empty(), "{}", ended.errors);
-        // What is kept can be loaded again, as a checkpoint and as plain arrays.
+        // Saved parameters can be loaded again, as a checkpoint and as plain arrays.
         for kept in ["kept.ckpt", "kept.npz"] {
             let predict = ["predict", "torch.ron", "--device", "cpu", "--load", kept, "--input", "x.npy"];
             let ended = desk.engine(&[&predict[..], &["--output", "y.npy"]].concat());
@@ -50,9 +53,13 @@ fn weights_of_other_tools_are_loaded_by_name() {
             }
         }
     }
+}
 
+#[test]
+fn weights_that_do_not_fit_are_refused() {
+    let desk = Desk::new();
     let refused = |from: &str, to: &str, said: &str| {
-        let graph = graph.replace("FILE", &format!("{folder}weights.safetensors"));
+        let graph = TORCH.replace("FILE", &format!("{FOLDER}weights.safetensors"));
         assert!(graph.contains(from));
         desk.write("torch.ron", graph.replace(from, to));
         check_failure(&desk.engine(&["run", "torch.ron", "--device", "cpu"]), 1, said);
@@ -78,7 +85,7 @@ fn weights_of_other_tools_are_loaded_by_name() {
     refused("weights.safetensors", "none.npz", "error[E0503]: weights ");
 }
 
-/// A parameter of fewer bits takes what it can hold, and what it cannot is named.
+/// A parameter of a smaller type takes the values in its range. A value outside is reported.
 #[test]
 fn a_weight_that_is_too_large_for_its_parameter_is_refused() {
     let desk = Desk::new();
@@ -102,7 +109,7 @@ fn a_weight_that_is_too_large_for_its_parameter_is_refused() {
     let said =
         "error[E0504]: weights w.npz:\n  `w: f16[3]` cannot hold 1e6 of f32\n = help: declare them with";
     check_failure(&ended, 1, said);
-    // Between integers nothing is converted.
+    // Integers are not converted.
     let ended = run([0.1, -2.0, 1.0], HostTensor::scalar(7i64));
     check_failure(&ended, 1, "`n: i32[]` is i64[] in the file");
 }

@@ -4,8 +4,8 @@ use engine::devices::{Choice, open};
 use engine::runtime::device::Device;
 use std::sync::{Arc, LazyLock};
 
-/// The GPUs through CUDA and wgpu; for want of a real GPU, wgpu takes one that is emulated on the processor. A GPU that
-/// `ENGINE_REQUIRE` names has to be there.
+/// The GPUs through CUDA and wgpu. Without a real GPU, wgpu uses one that is emulated on the CPU. A GPU in
+/// `ENGINE_REQUIRE` must be present.
 pub fn gpus() -> &'static [Arc<dyn Device>] {
     static GPUS: LazyLock<Vec<Arc<dyn Device>>> = LazyLock::new(|| {
         let cuda = open(Choice::Cuda(0), None).map_err(|error| error.to_string());
@@ -27,7 +27,7 @@ pub fn gpus() -> &'static [Arc<dyn Device>] {
     &GPUS
 }
 
-/// The CPU with so many threads.
+/// The CPU with `n_threads` threads.
 pub fn cpu(n_threads: usize) -> Arc<dyn Device> {
     open(Choice::Cpu, Some(n_threads)).unwrap().device
 }

@@ -69,7 +69,7 @@ fn an_index_out_of_bounds_is_the_same_error_and_leaves_state_alone() {
         let mut bytes = vec![0; 40];
         device.read(&buffers["table"], 0, &mut bytes).unwrap();
         assert_eq!(bytes, tensor(&Type::new(DType::F32, &[10]), (0..10).map(f64::from)));
-        // The error is told once: with good indices the same executable goes on.
+        // The error is reported once. With good indices, the executable continues.
         let good = tensor(&Type::new(DType::I32, &[10]), (0..10).map(f64::from));
         device.write(&buffers["idx"], 0, &good).unwrap();
         executable.run(0, 1).unwrap();
@@ -79,7 +79,7 @@ fn an_index_out_of_bounds_is_the_same_error_and_leaves_state_alone() {
     assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
 }
 
-/// The state is ready to be written long before the index is looked at, and neither needs the other.
+/// The state can be written long before the index is checked, and neither depends on the other.
 #[test]
 fn a_bad_index_that_no_state_depends_on_leaves_it_alone() {
     let registry = Registry::new();
@@ -88,7 +88,7 @@ fn a_bad_index_that_no_state_depends_on_leaves_it_alone() {
     let weights = b.input("weights", InputKind::Param, Type::new(DType::F32, &[100]));
     let table = data(b, "table", DType::F32, &[100, 100]);
     let next = b.add(weights, weights);
-    // Chains of products: what is checked comes out of the last.
+    // Chains of matmuls. The checked indices are the result of the last.
     let squared = b.matmul(table, table);
     let squared = b.matmul(squared, table);
     let rows = b.reduce(Monoid::Max, squared, &[1]);
@@ -115,19 +115,17 @@ fn a_bad_index_that_no_state_depends_on_leaves_it_alone() {
     }
 }
 
-/// The last of many indices is bad, beside a product, a sum and a scatter that write state, on as many streams as there are.
-#[test]
-fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
-    const N: usize = 50_000;
-    let registry = Engine::new().registry;
-    let mut builder = Builder::new(Graph::new("case"), &registry);
+const STATES: [(&str, &[usize]); 3] = [("table", &[1000, 16]), ("w", &[64, 16]), ("sums", &[16])];
+
+/// A matmul, a sum and a scatter that write state, with `n` checked indices.
+fn updates_of_all_kinds(registry: &Registry, n: usize) -> Graph {
+    let mut builder = Builder::new(Graph::new("case"), registry);
     let b = &mut builder;
-    let all = [("table", vec![1000, 16]), ("w", vec![64, 16]), ("sums", vec![16])];
     let [table, w, sums] =
-        all.each_ref().map(|(name, extents)| b.input(name, InputKind::Param, Type::new(DType::F32, extents)));
-    let index = data(b, "index", DType::I32, &[N]);
-    let updates = data(b, "updates", DType::F32, &[N, 16]);
-    let x = data(b, "x", DType::F32, &[64, N]);
+        STATES.map(|(name, extents)| b.input(name, InputKind::Param, Type::new(DType::F32, extents)));
+    let index = data(b, "index", DType::I32, &[n]);
+    let updates = data(b, "updates", DType::F32, &[n, 16]);
+    let x = data(b, "x", DType::F32, &[64, n]);
     let checked = b.check_index(index, 1000);
     let taken = b.gather(table, checked, 0, 0);
     let product = b.matmul(x, taken);
@@ -138,7 +136,16 @@ fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
     b.graph.state = [(table, next_table), (w, next_w), (sums, next_sums)]
         .map(|(input, next)| StateLink { input: input.node, next })
         .to_vec();
-    let graph = builder.graph.pruned();
+    builder.graph.pruned()
+}
+
+/// The last of many indices is bad. At the same time, a matmul, a sum and a scatter write state, on as many streams as
+/// there are.
+#[test]
+fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
+    const N: usize = 50_000;
+    let registry = Engine::new().registry;
+    let graph = updates_of_all_kinds(&registry, N);
     let initial = |name: &str, n: usize| -> Vec<u8> {
         tensor(&Type::new(DType::F32, &[n]), noise(n, name.len() as u32))
     };
@@ -164,13 +171,13 @@ fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
             bytes
         };
         errors.push(executable.run(0, 3).unwrap_err().to_string());
-        for (name, extents) in &all {
+        for (name, extents) in STATES {
             let is_same = read(name, extents) == initial(name, extents.iter().product());
             assert!(is_same, "{name} on {}", device.info().name);
         }
         device.write(&buffers["index"], 0, &indices(999.0)).unwrap();
         executable.run(0, 1).unwrap();
-        for (name, extents) in &all {
+        for (name, extents) in STATES {
             let is_same = read(name, extents) == initial(name, extents.iter().product());
             assert!(!is_same, "{name} on {} does not go on", device.info().name);
         }
@@ -178,7 +185,7 @@ fn a_bad_index_in_the_last_block_leaves_all_state_alone() {
     assert!(errors.iter().all(|error| *error == errors[0] && error.contains("1000")), "{errors:?}");
 }
 
-/// What each device, with kernels fused for it and unfused, says of three runs of some steps.
+/// The errors of each device for three runs of some steps, with kernels fused and unfused.
 fn errors_of(
     graph: &Graph,
     n_steps: u32,
@@ -205,7 +212,7 @@ fn errors_of(
     errors
 }
 
-/// One in eight of the indices in three tensors, which have nothing to do with each other, and of the divisors.
+/// One in eight of the indices in three unrelated tensors is bad, and of the divisors.
 #[test]
 fn of_many_bad_indices_all_devices_tell_of_the_first() {
     const N: usize = 40_000;
@@ -216,7 +223,7 @@ fn of_many_bad_indices_all_devices_tell_of_the_first() {
     let rows = b.input("rows", InputKind::Param, Type::new(DType::F32, &[N]));
     let from = data(b, "from", DType::F32, &[100]);
     let given = b.input("given", InputKind::Data, Type::new(DType::F32, &[N]));
-    // What checks and writes state is one kernel.
+    // One kernel checks and writes state.
     let idx = data(b, "zeroth", DType::I32, &[N]);
     let idx = b.check_index(idx, 100);
     let taken = b.gather(from, idx, 0, 0);
@@ -244,7 +251,7 @@ fn of_many_bad_indices_all_devices_tell_of_the_first() {
     assert!(errors.iter().all(|(_, error)| error == expected), "{errors:#?}");
 }
 
-/// Later steps, which are handed in with it, have bad indices at lower positions.
+/// Later steps of the same submission have bad indices at lower positions.
 #[test]
 fn of_many_steps_with_bad_indices_all_devices_tell_of_the_first() {
     const N: usize = 10_000;
@@ -263,7 +270,7 @@ fn of_many_steps_with_bad_indices_all_devices_tell_of_the_first() {
     let next = b.add(sums, taken);
     b.graph.state = vec![StateLink { input: sums.node, next }];
     let graph = builder.graph.pruned();
-    // In step 7 the one at 8007 is bad, in the next one that at 8006 as well, and so on.
+    // In step 7 the index at 8007 is bad, in the next step also the one at 8006, and so on.
     let first_bad = |i: usize| if (7990..8008).contains(&i) { 7 + 8007 - i } else { 900 };
     let errors = errors_of(&graph, 40, |name, ty| {
         (name == "idx").then(|| tensor(ty, (0..N).map(|i| 1000.0 - first_bad(i) as f64)))

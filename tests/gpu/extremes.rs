@@ -1,5 +1,5 @@
-//! Unary float ops and their gradients near zero and far out, on every device against numbers of 60 digits
-//! (`tests/examples/extremes.py`).
+//! Unary float ops and their gradients near zero and at large operands, on every device, compared with numbers of 60
+//! digits (`tests/examples/extremes.py`).
 
 use super::*;
 use engine::core::grad::differentiate;
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 const TABLE: &str = include_str!("../examples/extremes.json");
 
-/// Explicit digits, the exponent of the smallest normal number, and the share of a result that may be off on the CPU.
+/// Explicit digits, the exponent of the smallest normal number, and the relative tolerance on the CPU.
 fn precision(dtype: DType) -> (i32, i32, f64) {
     match dtype {
         DType::F16 => (10, -14, 1.5e-3),
@@ -81,7 +81,7 @@ fn unary_ops_and_gradients_hold_near_zero_and_far_out() {
             for (device, on_gpu) in &devices {
                 let found = case.run(&**device, true).unwrap();
                 for (i, (row, (x, _))) in rows.iter().enumerate() {
-                    // WGSL lets a GPU take subnormal numbers for zeros.
+                    // WGSL lets a GPU flush subnormal numbers to zero.
                     if *on_gpu && x.abs() < f64::from(f32::MIN_POSITIVE) && *x != 0.0 {
                         continue;
                     }
@@ -108,7 +108,8 @@ fn unary_ops_and_gradients_hold_near_zero_and_far_out() {
     assert!(n_compared > 4000, "{n_compared} were compared");
 }
 
-/// Within a share of the result, or of the operand where that is small: sums such as 1 + erf x lose what is less.
+/// Whether a number is within a share of the result, or of the operand if that is small. Sums such as 1 + erf x lose
+/// smaller differences.
 fn is_near(found: f64, wanted: f64, x: f64, dtype: DType, on_gpu: bool) -> bool {
     let (digits, least, share) = precision(dtype);
     let share = if on_gpu { 10.0 * share } else { share };

@@ -1,5 +1,5 @@
-//! Kinds of kernels on a GPU that has no feature and takes no more than WebGPU promises: 8 buffers of a kernel, 256 threads,
-//! 16 KiB that they share.
+//! Kernels of all kinds on a GPU without features and with the least limits of WebGPU: 8 buffers per kernel, 256
+//! threads, and 16 KiB of shared memory.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn check_within(case: Case, bounds: &[Closeness]) {
     case.check_within(least_gpu().iter(), bounds);
 }
 
-/// Without float atomics, a sum is exchanged for a greater one until nobody has come between.
+/// Without float atomics, a sum is written by compare-exchange until no other thread has intervened.
 #[test]
 fn sums_by_indices_agree() {
     for [n_rows, n, columns] in [[10, 200, 48], [3, 5000, 1], [700, 3000, 3], [40, 5000, 64]] {
@@ -21,7 +21,7 @@ fn sums_by_indices_agree() {
                 let base = data(b, "base", DType::F32, &[n_rows, columns]);
                 let updates = data(b, "updates", DType::F32, &[n, columns]);
                 let idx = data(b, "idx", DType::I32, &[n]);
-                // The numbers that are made for a case are 0 to 9.
+                // The numbers of a case are 0 to 9.
                 let most = b.full_like(idx, n_rows as f64 - 1.0);
                 let idx = b.binary(Binary::Min, idx, most);
                 let updates = b.add(updates, updates);
@@ -101,7 +101,7 @@ fn products_agree() {
         }
     }
     let shape = [128, 96, 40];
-    check_within(epilogues_beside_products(DType::F32, shape), &bounds_of_epilogues(DType::F32, shape));
+    check_within(epilogues_and_side_sums(DType::F32, shape), &bounds_of_epilogues(DType::F32, shape));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn attention_agrees() {
     }
 }
 
-/// More tensors than can be bound are not put into one kernel.
+/// A kernel with more tensors than can be bound is split.
 #[test]
 fn a_map_of_many_tensors_agrees() {
     check(
@@ -138,7 +138,7 @@ fn training_steps_have_the_losses_of_the_cpu() {
     assert_close(&on_gpu, &on_cpu, 2.8e-4);
 }
 
-/// They count in 64 bits, which this GPU has not.
+/// The rows need a count of 64 bits, which this GPU lacks.
 #[test]
 fn rows_of_more_points_than_32_bits_count_are_refused() {
     let Some(gpu) = least_gpu() else { return };

@@ -1,4 +1,4 @@
-//! What many numbers or large ones come to: running sums, scores of attention, and draws below their bound.
+//! Results of many numbers or large ones: running sums, scores of attention, and random numbers below their bound.
 
 use super::*;
 use engine::core::oracle::{Oracle, OracleTensor};
@@ -64,7 +64,7 @@ fn scores_of_attention_are_not_rounded_to_halves() {
             });
             let inputs = ["q", "k", "v"].iter().enumerate().map(|(seed, name)| {
                 let values = noise(ty.numel(), seed as u32 + 1);
-                // Scores of 28,000 a term overflow a half; scores of some 50 lose a third of e.
+                // Scores of 28,000 per term overflow a half. Scores of some 50 lose a third of e.
                 (name.to_string(), tensor(&ty, values.map(|x| scale.map_or(100.0, |scale| scale * x))))
             });
             let inputs: HashMap<String, Vec<u8>> = inputs.collect();

@@ -1,5 +1,5 @@
-//! A compiler that does not know the GPU, as one that is older: it compiles to PTX for the latest GPU that it knows, and the
-//! driver makes machine code of that. What later chips can do must not be in the text then.
+//! A compiler that does not know the GPU, like an older one. It compiles to PTX for the latest GPU that it knows, and
+//! the driver makes machine code of that. The text must not use features of later chips.
 
 use super::*;
 
@@ -21,11 +21,11 @@ fn rows_and_products_through_ptx_agree() {
     for dtype in [DType::F32, DType::BF16] {
         let shape = [128, 96, 40];
         let bounds = bounds_of_epilogues(dtype, shape);
-        epilogues_beside_products(dtype, shape).check_within([&gpu].into_iter(), &bounds);
+        epilogues_and_side_sums(dtype, shape).check_within([&gpu].into_iter(), &bounds);
     }
 }
 
-/// Four neighbours at once are added to memory by chips from Hopper on only.
+/// Only chips from Hopper on add four adjacent numbers to memory at once.
 #[test]
 fn sums_by_indices_through_ptx_agree() {
     let Some(gpu) = gpu_through_ptx() else { return };

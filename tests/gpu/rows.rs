@@ -1,17 +1,17 @@
-//! Long rows, more of them than there are processors: what the fastest kernels are made for.
+//! Long rows, more of them than SMs: the domain of the fastest kernels.
 
 use super::*;
 use engine::core::grad::differentiate;
 
-/// What the classes of a language model, and of its neighbour whose last group of threads is not full, take.
+/// Row lengths: the classes of a language model, and a length whose last group of threads is not full.
 const LENGTHS: [usize; 2] = [32768, 32000];
 
-/// Several rows for each processor, and a few where the processor is this one.
+/// Several rows per SM, and fewer on an emulated GPU.
 fn n_rows(gpu: &Arc<dyn Device>) -> usize {
     if gpu.info().name.contains("llvmpipe") { 3 } else { 300 }
 }
 
-/// The outputs of a graph on a GPU, fused and not, beside those on the CPU; `build` is given the number of rows.
+/// Compares the outputs of a graph on a GPU, fused and not, with those on the CPU. `build` is given the number of rows.
 fn compare(
     build: impl Fn(&mut Builder, usize) -> Vec<Value>,
     check: impl Fn(&str, &[Vec<f64>], &[Vec<f64>]),
@@ -30,7 +30,7 @@ fn compare_cases(case: impl Fn(usize) -> Case, check: impl Fn(&str, &[Vec<f64>],
     }
 }
 
-/// Each element to `tolerance` of itself and of the mean of all.
+/// Checks each element within `tolerance` of itself and of the mean of all.
 fn are_near(tolerance: f64) -> impl Fn(&str, &[Vec<f64>], &[Vec<f64>]) {
     move |place, found, expected| {
         for (output, (found, expected)) in found.iter().zip(expected).enumerate() {
@@ -45,7 +45,7 @@ fn are_near(tolerance: f64) -> impl Fn(&str, &[Vec<f64>], &[Vec<f64>]) {
     }
 }
 
-/// Scores as wide apart as those of a model.
+/// Scores with the spread of a model's.
 fn scores(b: &mut Builder, dtype: DType, extents: &[usize]) -> Value {
     let x = data(b, "scores", DType::F32, extents);
     let x = b.scale(x, 6.0);
@@ -65,9 +65,9 @@ fn softmax_of_long_rows_agrees() {
     }
 }
 
-/// The noise makes a row's sum and its largest element differ from row to row; functions are rough in such rows: the inner
-/// logarithm to 2⁻¹⁹ of itself, the outer one to 2⁻²² of numbers up to 16, and half that again is rounded away when the
-/// score is added. Divided by `tau`, that makes 1.5·10⁻⁵ of a weight, and as much again of a row's sum.
+/// The noise varies a row's sum and its largest element. Such rows use fast math: the inner logarithm is exact to 2⁻¹⁹
+/// of itself, the outer one to 2⁻²² of numbers up to 16. Half that again is lost to rounding when the score is added.
+/// Divided by `tau`, that is 1.5·10⁻⁵ of a weight, and as much again of a row's sum.
 #[test]
 fn drawn_weights_of_long_rows_agree() {
     for length in LENGTHS {
@@ -79,7 +79,7 @@ fn drawn_weights_of_long_rows_agree() {
     }
 }
 
-/// Two that are nearly as large may change places, which is seldom.
+/// Two nearly equal elements may change places, which is rare.
 #[test]
 fn drawn_positions_of_long_rows_agree() {
     for length in LENGTHS {
@@ -108,7 +108,7 @@ fn loss_and_gradient(dtype: DType, rows: usize, length: usize) -> Case {
     let mut builder = Builder::new(Graph::new("loss"), &registry);
     let b = &mut builder;
     let x = scores(b, dtype, &[rows, length]);
-    // The numbers that are made for a case are 0 to 9; targets are to be anywhere.
+    // The numbers of a case are 0 to 9. Targets must be spread over the row.
     let targets = data(b, "targets", DType::I32, &[rows]);
     let far = b.full_like(targets, (length / 10) as f64);
     let targets = b.mul(targets, far);
@@ -141,7 +141,7 @@ fn norms_of_half_precision_agree() {
     }
 }
 
-/// Ten rows of a table share all updates.
+/// Ten rows of a table receive all updates.
 #[test]
 fn sums_by_indices_that_meet_agree() {
     for columns in [256, 6] {
@@ -155,7 +155,7 @@ fn sums_by_indices_that_meet_agree() {
     }
 }
 
-/// Ties, NaN among greater numbers, and rows in which nothing is greater than the least there is.
+/// Ties, NaN among greater numbers, and rows without a number greater than the smallest one.
 #[test]
 fn first_extremes_of_long_rows_agree() {
     for length in LENGTHS {
@@ -177,7 +177,7 @@ fn first_extremes_of_long_rows_agree() {
     }
 }
 
-/// How panels of a product are best taken in is tried on the first of them, in memory that was another's before.
+/// The variant for a product's panels is tuned on the first of them, in memory that another kernel has used before.
 #[test]
 fn a_search_in_many_panels_agrees() {
     for gpu in gpus().iter().filter(|gpu| gpu.info().kind == DeviceKind::Cuda) {
@@ -191,14 +191,14 @@ fn a_search_in_many_panels_agrees() {
             b.call("nearest", &[queries, base], Attrs::default().with("k", Attr::from(10))).unwrap()
         });
         let (found, expected) = (case.run(&**gpu, true).unwrap(), case.run(&*cpu(), true).unwrap());
-        // Distances are sums of eight squares of differences, so 10·2⁻²⁴ of each is lost at most.
+        // Distances are sums of eight squared differences, so each loses at most 10·2⁻²⁴.
         are_near(1e-5)(&gpu.info().name, &found[..1], &expected[..1]);
         let n_moved = found[1].iter().zip(&expected[1]).filter(|(a, b)| a != b).count();
         assert!(n_moved * 100 <= found[1].len(), "{n_moved} of {} are others", found[1].len());
     }
 }
 
-/// Rows of differences that nobody stores: more points than 32 bits count, of few numbers.
+/// Rows of differences that are never stored: more points than 32 bits count, from few numbers.
 pub fn wide_rows() -> Case {
     const N: usize = 66_000;
     Case::new(|b| {

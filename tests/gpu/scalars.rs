@@ -1,9 +1,9 @@
-//! Every scalar primitive in every type at the ends of the types, on every device against the interpreter.
+//! Every scalar primitive in every type at the limits of the types, on every device, compared with the interpreter.
 
 use super::*;
 use engine::core::oracle::{Oracle, OracleTensor};
 
-/// The bits of zeros, ones, the ends of a type, infinities and NaN, and what lies next to them.
+/// The bits of zeros, ones, the limits of a type, infinities and NaN, and of their neighbours.
 fn specials(dtype: DType) -> Vec<u64> {
     let both = |sizes: &[u64], sign: u64| sizes.iter().flat_map(|&bits| [bits, bits | sign]).collect();
     match dtype {
@@ -48,7 +48,7 @@ fn specials(dtype: DType) -> Vec<u64> {
     }
 }
 
-/// n, -n and the number after that, as bits.
+/// n, -n and the number after -n, as bits.
 fn signed(n: &i64) -> [u64; 3] {
     [*n, -n, -n - 1].map(|n| n as u64)
 }
@@ -57,7 +57,7 @@ fn bytes(dtype: DType, bits: &[u64]) -> Vec<u8> {
     bits.iter().flat_map(|bits| bits.to_le_bytes()[..dtype.size()].to_vec()).collect()
 }
 
-/// What can be made of two operands of that type; divisors of integers are not 0.
+/// The primitives on two operands of that type. Divisors of integers are not 0.
 fn primitives(b: &mut Builder, dtype: DType, [x, y, divisor]: [Value; 3]) -> Vec<(Scalar, Value)> {
     let is_bool = dtype == DType::Bool;
     let mut made = vec![];
@@ -108,7 +108,8 @@ fn case(dtype: DType) -> (Case, Vec<Scalar>) {
     (Case { graph: b.graph.pruned(), inputs, is_in_order: false, matmul: Precision::F32 }, ops)
 }
 
-/// The results on a device, some in a kernel: NVIDIA's Vulkan driver compiles one kernel of all for more than nine minutes.
+/// The results on a device, a few per kernel: NVIDIA's Vulkan driver needs more than nine minutes for one kernel of
+/// all.
 fn run(case: &Case, device: &dyn Device) -> Result<Vec<Vec<f64>>, RunError> {
     let mut found = vec![];
     for some in case.graph.outputs.chunks(8) {
@@ -118,7 +119,7 @@ fn run(case: &Case, device: &dyn Device) -> Result<Vec<Vec<f64>>, RunError> {
     Ok(found)
 }
 
-/// What the interpreter makes of it, first as it is, then with subnormal operands taken for zeros, which WGSL allows.
+/// The interpreter's results, first exact, then with subnormal operands flushed to zero, which WGSL allows.
 fn expected(case: &Case, registry: &Registry) -> Vec<Vec<Vec<f64>>> {
     let flushes = [[false, false], [true, false], [false, true], [true, true]];
     let runs = flushes
@@ -152,7 +153,7 @@ fn expected(case: &Case, registry: &Registry) -> Vec<Vec<Vec<f64>>> {
     runs.map(of_run).collect()
 }
 
-/// How far a device may be from the interpreter, in units of the last place of the result.
+/// The tolerance of a device, in units in the last place of the result.
 fn most_units(op: &Scalar, on_gpu: bool) -> f64 {
     use Unary::{Cos, Erf, Exp, Expm1, Log, Log1p, Recip, Rsqrt, Sin, Sqrt, Tanh};
     match op {
@@ -181,13 +182,13 @@ fn is_near(a: f64, b: f64, units: f64, dtype: DType, on_gpu: bool) -> bool {
     let least = match dtype {
         DType::F16 => 2f64.powi(-24),
         DType::F64 => f64::MIN_POSITIVE,
-        // A GPU may take a subnormal result for zero.
+        // A GPU may flush a subnormal result to zero.
         _ if on_gpu => f64::from(f32::MIN_POSITIVE),
         _ => 1e-45,
     };
     let allowed = units * (0.5f64.powi(digits) * b.abs()).max(least)
         + if on_gpu && dtype.is_float() { least } else { 0.0 };
-    // At the end of the type what is as near may be beyond it.
+    // At the limit of the type, a result within the tolerance may be beyond it.
     let is_at_end = units > 100.0 && b.abs() >= 0.999 * dtype.largest() && a == f64::INFINITY.copysign(b);
     a == b || (a.is_nan() && b.is_nan()) || is_at_end || (a - b).abs() <= allowed
 }
@@ -241,7 +242,7 @@ fn primitives_hold_at_the_ends_of_all_types_on_every_device() {
     assert!(n_compared > 60_000 * devices.len(), "{n_compared} were compared");
 }
 
-/// Waves of `f64` beyond 10¹² fade where a language has none of its own (`codegen/ops/doubles.rs`).
+/// The precision of `f64` sine and cosine beyond 10¹² is lost in languages that lack them (`codegen/ops/doubles.rs`).
 fn is_beyond(op: &Scalar, dtype: DType, bits: u64, on_gpu: bool) -> bool {
     let is_wave = matches!(op, Scalar::Unary(Unary::Sin | Unary::Cos));
     is_wave && on_gpu && dtype == DType::F64 && f64::from_bits(bits).abs() > 1e12

@@ -1,7 +1,7 @@
 //! Whole sessions on GPUs.
 
 use super::*;
-use engine::core::pipeline::{CheckpointDecl, Schedule, Stage};
+use engine::core::pipeline::{CheckpointDecl, Schedule};
 use engine::runtime::autotune::Tuning;
 use engine::runtime::checkpoint::Checkpoint;
 use engine::runtime::data::source::{DataSet, Provenance, Split};
@@ -9,7 +9,7 @@ use engine::runtime::session::{CompilingPlanner, Event, Session};
 use indexmap::IndexMap;
 use std::path::Path;
 
-/// Digits that nobody can read.
+/// Digits of noise.
 fn noise_digits() -> IndexMap<Symbol, DataSet> {
     let split = |n_rows: usize, seed| {
         let images: Vec<u8> = noise(784 * n_rows, seed).map(|x| (x * 127.0 + 127.0) as u8).collect();
@@ -29,16 +29,16 @@ fn noise_digits() -> IndexMap<Symbol, DataSet> {
     IndexMap::from([("digits".into(), set)])
 }
 
-/// A session of `mnist.ron` that takes so many epochs and writes a checkpoint after each.
+/// A session of `mnist.ron` with `epochs` epochs, which writes a checkpoint after each.
 fn session(device: &Arc<dyn Device>, epochs: usize, max_steps: Option<usize>, checkpoint: &Path) -> Session {
     let (mut pipeline, registry) = load("mnist.ron");
-    for Stage { kind, .. } in &mut pipeline.stages {
-        if let StageKind::Train(train) = kind {
+    for stage in &mut pipeline.stages {
+        if let Some(train) = stage.get_mut::<TrainStage>() {
             let path = checkpoint.to_str().unwrap().to_string();
             train.checkpoint = Some(CheckpointDecl { path, every: 1, best: None });
             (train.epochs, train.max_steps, train.batch) = (epochs, max_steps, 16);
-            // The shipped one depends on how many steps there are to be.
-            train.optimizer.as_mut().unwrap().lr = Schedule::Constant(1e-3);
+            // The shipped schedule depends on the number of steps.
+            train.optimizer.as_mut().unwrap().lr = Schedule::constant(1e-3);
         }
     }
     let pipeline = Arc::new(pipeline);
@@ -57,7 +57,7 @@ fn traces(session: &mut Session, resume: Option<&Path>, checkpoint: &Path) -> (V
     (losses.chain(metrics).collect(), Checkpoint::read(checkpoint).unwrap())
 }
 
-/// Each has a context of its own, and memory as far as it goes.
+/// Each process has a context of its own, and shares the memory.
 #[test]
 fn two_processes_share_a_gpu() {
     if !gpus().iter().any(|gpu| gpu.info().kind == DeviceKind::Cuda) {
@@ -75,7 +75,7 @@ fn two_processes_share_a_gpu() {
     }
 }
 
-/// What was tried is kept with a checkpoint, and a run that goes on from it makes the same choices and has the same bits.
+/// The tuned choices are saved in a checkpoint. A run that resumes from it makes the same choices and is bit-identical.
 #[test]
 fn a_resumed_run_multiplies_as_before() {
     let dir = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ fn a_resumed_run_multiplies_as_before() {
         traces(&mut session(gpu, 2, Some(20), &path), None, &path);
         let kept = Checkpoint::read(&path).unwrap().extra.get("tuning").cloned();
         assert_eq!(kept.is_some(), gpu.tuning().is_some());
-        // A device that has chosen nothing yet.
+        // A device without tuned choices.
         let fresh: Arc<dyn Device> = match gpu.info().kind {
             DeviceKind::Cuda => Arc::new(CudaDevice::new(0).unwrap()),
             _ => Arc::clone(gpu),
@@ -103,15 +103,16 @@ fn a_resumed_run_multiplies_as_before() {
     }
 }
 
-/// What does not fit is said with what takes the most, and the device goes on.
+/// An error of memory names the largest uses, and the device stays usable.
 #[test]
-fn what_does_not_fit_is_named() {
+fn allocations_that_do_not_fit_are_named() {
     let registry = Registry::new();
     for gpu in gpus().iter().filter(|gpu| gpu.info().kind == DeviceKind::Cuda) {
         let mut builder = Builder::new(Graph::new("large"), &registry);
         let b = &mut builder;
         let x = data(b, "x", DType::F32, &[1 << 28]);
-        // Far more than there is: what just fits would leave nothing for tests that run beside this one.
+        // Far more than the memory of the device: a size that just fits would leave nothing for tests that run at the
+        // same time.
         for i in 2..2 * (gpu.info().memory_bytes >> 30) {
             let y = b.scale(x, i as f64);
             b.graph.outputs.push((format!("y{i}").into(), y));
@@ -136,7 +137,7 @@ fn rows_from_the_host_give_the_same_bits() {
         session.keep_resident(0);
         let sent = traces(&mut session, None, &path);
         assert_eq!(sent.0, kept.0, "{}", gpu.info().name);
-        // All but what the device found out by trying, which other tests add to.
+        // Compares all except the device's tuned choices, to which other tests add.
         let differ = |(name, tensor): &(&String, &HostTensor)| kept.1.tensors.get(*name) != Some(tensor);
         let differing: Vec<_> = sent.1.tensors.iter().filter(differ).map(|(name, _)| name).collect();
         assert_eq!(differing, [""; 0], "{}", gpu.info().name);

@@ -1,4 +1,4 @@
-//! Every op in every type that it takes, forward and backward: what the processor runs, a GPU runs.
+//! Every op in every type that it takes, forward and backward: a GPU runs every case that the CPU runs.
 
 use super::*;
 use engine::core::grad::differentiate;
@@ -8,13 +8,13 @@ const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 const INTEGERS: [DType; 4] = [DType::U8, DType::I32, DType::U32, DType::I64];
 
 #[test]
-fn what_the_processor_runs_gpus_run_in_every_type() {
+fn gpus_run_every_type_that_the_cpu_runs() {
     let found = compared(gpus(), |_| false);
     assert!(found.n_run > 1500 * gpus().len(), "{} were run", found.n_run);
 }
 
 #[test]
-fn what_the_processor_runs_the_least_gpu_runs_unless_it_lacks_a_type() {
+fn the_least_gpu_runs_every_type_that_it_has() {
     let Some(gpu) = least_gpu() else { return };
     let found = compared(&[gpu], |error| {
         let reasons = ["the device has no f64", "the device has no i64", "can be bound at once"];
@@ -23,13 +23,13 @@ fn what_the_processor_runs_the_least_gpu_runs_unless_it_lacks_a_type() {
     assert!(found.n_run > 1000 && found.n_refused > 100, "{} were run", found.n_run);
 }
 
-/// How many graphs were run, and how many more were refused for a good reason.
+/// The number of graphs that ran, and of those refused for a valid reason.
 struct Compared {
     n_run: usize,
     n_refused: usize,
 }
 
-/// Runs every op in every type on GPUs beside the CPU; `is_expected` says which errors are none.
+/// Runs every op in every type on GPUs and on the CPU. `is_expected` marks errors that are allowed.
 fn compared(gpus: &[Arc<dyn Device>], is_expected: fn(&str) -> bool) -> Compared {
     let (registry, cpu) = (Engine::new().registry, cpu());
     let (mut n_run, mut n_refused, mut failures) = (0, 0, vec![]);
@@ -39,7 +39,7 @@ fn compared(gpus: &[Arc<dyn Device>], is_expected: fn(&str) -> bool) -> Compared
         .flat_map(|example| FLOATS.into_iter().chain(INTEGERS).map(move |dtype| (example, dtype)))
     {
         for case in retyped(example, dtype, &registry) {
-            // Indices may be out of range for the processor, too.
+            // Indices may be out of range on the CPU, too.
             let Ok(expected) = case.run(&*cpu, true) else { continue };
             for gpu in gpus {
                 let problem = match case.run(&**gpu, true).map_err(|error| error.to_string()) {
@@ -60,18 +60,18 @@ fn compared(gpus: &[Arc<dyn Device>], is_expected: fn(&str) -> bool) -> Compared
     Compared { n_run, n_refused }
 }
 
-/// How far devices may be apart, relative to the largest element.
+/// The tolerance between devices, relative to the largest element.
 fn tolerance(example: &Example, dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 1e-2,
         DType::BF16 => 2e-2,
-        // One op says what it computes in.
+        // One op has an attribute for the type of its computation.
         DType::F64 if !example.call.contains("compute=f32") => 1e-12,
         _ => 1e-5,
     }
 }
 
-/// The first element that is off by more.
+/// The first element beyond the tolerance.
 fn difference(found: &[Vec<f64>], expected: &[Vec<f64>], tolerance: f64) -> Option<String> {
     found.iter().zip(expected).enumerate().find_map(|(output, (found, expected))| {
         let sizes = expected.iter().map(|x| x.abs()).filter(|x| x.is_finite());
@@ -82,8 +82,8 @@ fn difference(found: &[Vec<f64>], expected: &[Vec<f64>], tolerance: f64) -> Opti
     })
 }
 
-/// An example with its numbers in another type, if its op takes them: what it computes, and the gradients if it has any.
-/// Floats take the place of floats, integers that of integers.
+/// An example with its numbers in another type, if its op takes them: its results, and its gradients if it has any.
+/// Floats replace floats, integers replace integers.
 fn retyped(example: &Example, dtype: DType, registry: &Registry) -> Vec<Case> {
     let given = testing::case(example, registry).unwrap();
     let is_replaced = |ty: &Type| ty.dtype != DType::Bool && ty.dtype.is_float() == dtype.is_float();
@@ -131,7 +131,7 @@ fn retyped(example: &Example, dtype: DType, registry: &Registry) -> Vec<Case> {
         .collect()
 }
 
-/// In halves, large numbers lose what they differ by.
+/// In halves, large numbers lose their differences.
 fn near_enough(x: f64, dtype: DType) -> f64 {
     if dtype.is_float() && dtype.size() == 2 && x.is_finite() { x.clamp(-8.0, 8.0) } else { x }
 }
@@ -140,7 +140,7 @@ fn numbered(values: &[Value]) -> Vec<(Symbol, Value)> {
     values.iter().enumerate().map(|(i, &value)| (format!("out{i}").into(), value)).collect()
 }
 
-/// The gradients of a sum of the float results, each element weighed by its number.
+/// The gradients of a sum of the float results, each element weighted by its number.
 fn gradients(mut b: Builder, results: &[Value], registry: &Registry) -> Option<Graph> {
     let mut loss = None;
     for &result in results {

@@ -1,8 +1,8 @@
-//! What a program that puts graphs and pipelines together does wrong is told in errors with a code, never by a panic.
+//! Mistakes of a program that builds graphs and pipelines are reported as errors with a code, never by a panic.
 
 use engine::core::diag::Code;
 use engine::core::ir::{Attr, Attrs, Builder, DType, Graph, InputKind, Literal, Type};
-use engine::core::pipeline::{Pipeline, SplitRef, StageKind, TrainStage};
+use engine::core::pipeline::{Pipeline, SplitRef, TrainStage};
 use engine::core::stage::{SplitShape, StageIssue};
 use engine::runtime::device::Device;
 use engine::runtime::diagnostic::Coded;
@@ -21,7 +21,7 @@ fn called(name: &str, attrs: Attrs) -> (String, Option<String>) {
 }
 
 #[test]
-fn a_call_that_fits_no_op_is_told() {
+fn a_call_that_fits_no_op_is_an_error() {
     let number = |n| Attr::Lit(Literal::Int(n));
     let cases = [
         (called("sofmax", Attrs::default()), "there is no op `sofmax`", "did you mean `softmax`?"),
@@ -50,7 +50,7 @@ fn device() -> Arc<dyn Device> {
     devices::open(Choice::Cpu, Some(1)).unwrap().device
 }
 
-/// What a session of a changed pipeline says, whenever it does.
+/// The error of a session of a changed pipeline, at any time.
 fn told(change: impl Fn(&mut Pipeline)) -> (Option<Code>, String) {
     let mut engine = Engine::new();
     let mut pipeline = engine.read("tiny.ron", GRAPH).unwrap();
@@ -62,12 +62,11 @@ fn told(change: impl Fn(&mut Pipeline)) -> (Option<Code>, String) {
 }
 
 fn train(pipeline: &mut Pipeline) -> &mut TrainStage {
-    let StageKind::Train(train) = &mut pipeline.stages[0].kind else { panic!("the first stage trains") };
-    train
+    pipeline.stages[0].get_mut().expect("the first stage trains")
 }
 
 #[test]
-fn declarations_that_do_not_go_together_are_told() {
+fn inconsistent_declarations_are_errors() {
     let says = |change: fn(&mut Pipeline), code: Code, message: &str| {
         assert_eq!(told(change), (Some(code), message.to_string()));
     };
@@ -108,7 +107,7 @@ fn declarations_that_do_not_go_together_are_told() {
 }
 
 #[test]
-fn what_a_stage_names_and_nobody_has_is_told() {
+fn unknown_names_of_a_stage_are_errors() {
     let (_, message) = told(|pipeline| train(pipeline).loss = "los".into());
     assert_eq!(message, "stage `train`: there is no node `los`");
     let (_, message) = told(|pipeline| {
@@ -125,7 +124,7 @@ fn what_a_stage_names_and_nobody_has_is_told() {
     assert_eq!(message, "stage `train`: `adam` of `w`: `adam` has no setting `beta`; did you mean `beta1`?");
 }
 
-/// The compiler looks for itself: not every program has a session.
+/// The compiler checks by itself, since not every program has a session.
 #[test]
 fn the_compiler_refuses_what_a_session_would() {
     let mut engine = Engine::new();
@@ -139,9 +138,9 @@ fn the_compiler_refuses_what_a_session_would() {
     assert_eq!(code, Code::E0206);
 }
 
-/// A session may be made of sets that lack one.
+/// A session may be made of data sets of which one is missing.
 #[test]
-fn data_that_the_session_was_not_given_is_told() {
+fn missing_data_of_a_session_is_an_error() {
     let mut engine = Engine::new();
     let pipeline = Arc::new(engine.read("tiny.ron", GRAPH).unwrap());
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, Options::default());

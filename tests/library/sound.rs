@@ -1,10 +1,10 @@
-//! What `check` calls sound runs: small pipelines put together at random, of parts that fit and parts that do not.
+//! A pipeline that passes `check` runs: small pipelines, composed at random of parts that fit and parts that do not.
 
 use engine::runtime::data::source::{InMemory, LoadContext, Split};
 use engine::runtime::session::{CompilingPlanner, Fault, Session, check_stages, load_data};
 
 use super::*;
-use engine::core::pipeline::{Pipeline, StageKind};
+use engine::core::pipeline::{Pipeline, PredictStage};
 use engine::core::stage::prediction;
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ fn engine() -> Engine {
     Engine::new().source(InMemory::new("points").split("train", rows)).unwrap()
 }
 
-/// Whether it is sound; what is must run.
+/// Whether the pipeline passes `check`. If so, it must run.
 fn check(text: &str) -> bool {
     let mut engine = engine();
     let Ok(pipeline) = engine.read("random.ron", text) else { return false };
@@ -113,10 +113,10 @@ fn check(text: &str) -> bool {
     true
 }
 
-/// What `engine predict` asks of a session, for a whole batch and for a single row.
+/// Asks a session like `engine predict`, for a whole batch and for a single row.
 fn ask(pipeline: &Pipeline, session: &Session, text: &str) {
     for stage in &pipeline.stages {
-        let StageKind::Predict(predict) = &stage.kind else { continue };
+        let Some(predict) = stage.get::<PredictStage>() else { continue };
         let fed = prediction(pipeline, predict).unwrap();
         let nodes: Vec<_> = predict.outputs.iter().map(|(_, node)| node.clone()).collect();
         for n_rows in [predict.batch, 1] {

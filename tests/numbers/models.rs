@@ -1,4 +1,4 @@
-//! Recurrent networks and a GPT, written as functions, trained beside PyTorch (`tests/examples/models.py`).
+//! Recurrent networks and a GPT, written as functions and trained, compared with PyTorch (`tests/examples/models.py`).
 
 use engine::Engine;
 use engine::core::compile::Options;
@@ -54,7 +54,7 @@ fn networks_made_of_functions_train_as_in_pytorch() {
             .unwrap();
         expect_near(&what, &losses, &expected);
 
-        // Nothing is kept here, so that other kernels run.
+        // No values are dumped here, so other kernels run.
         let report = session(model, optimizer, &[]).run_stages(None, &mut |_| {}).unwrap();
         let epochs: Vec<f64> = report.stages[1].epochs.iter().map(|epoch| epoch.train_loss).collect();
         let means: Vec<f64> = expected.chunks(4).map(|steps| steps.iter().sum::<f64>() / 4.0).collect();

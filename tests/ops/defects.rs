@@ -1,12 +1,11 @@
-//! Mistakes that other implementations of these ops have made, D1 to D12: each would be noticed here. As kernels, fused
-//! and unfused.
+//! Known defects of other implementations of these ops, D1 to D12. Each would fail a test here. The ops run as kernels,
+//! fused and unfused.
 
 use super::*;
 
 type Tensor<'a> = (&'static str, &'a [f64]);
 
-/// The results of a call and its gradients (of Σ (i + 1)·y_i), which the unfused kernels agree with, or the error that
-/// both forms run into.
+/// The results of a call and its gradients (of Σ (i + 1)·y_i), or its error. Fused and unfused kernels must agree.
 fn found(
     call: &'static str,
     inputs: &[Tensor],
@@ -23,11 +22,11 @@ fn found(
         let compiled = compile(&graph, &registry, &Options { fuse, ..Options::default() });
         run(&device, &compiled, &case.inputs)
     };
-    let (fused, apart) = (run_as(true), run_as(false));
-    match (&fused, &apart) {
-        (Ok(fused), Ok(apart)) => fused.iter().for_each(|(name, x)| assert_near(x, &apart[name])),
+    let (fused, unfused) = (run_as(true), run_as(false));
+    match (&fused, &unfused) {
+        (Ok(fused), Ok(unfused)) => fused.iter().for_each(|(name, x)| assert_near(x, &unfused[name])),
         (Err(_), Err(_)) => {}
-        _ => panic!("{call}: {fused:?} and {apart:?}"),
+        _ => panic!("{call}: {fused:?} and {unfused:?}"),
     }
     fused
 }
@@ -44,7 +43,7 @@ fn assert_error(call: &'static str, inputs: &[Tensor], output: &'static str, sai
     assert!(error.contains(said), "{call}: {error}");
 }
 
-/// The gradient of the weights is a sum over rows for each column, not the row's total for all of them.
+/// The gradient of the weights is a sum over rows for each column, not the row's total for all columns.
 #[test]
 fn d1_each_weight_of_a_norm_has_a_gradient_of_its_own() {
     let (table, weights) = ([0.5, -1.0, 2.0, 3.0, 0.25, -0.5], [1.5, -0.5, 2.0]);
@@ -81,7 +80,7 @@ fn d3_an_inner_axis_keeps_the_leading_ones() {
     assert_eq!(found["d_a"], [3.0, 4.0, 0.0, 0.0, 1.0, 2.0, 7.0, 8.0, 0.0, 0.0, 5.0, 6.0]);
 }
 
-/// What is added to a transposed base is there in the result.
+/// Additions to a transposed base appear in the result.
 #[test]
 fn d4_sums_into_a_transposed_base_are_not_lost() {
     let registry = Engine::new().registry;
@@ -102,7 +101,7 @@ fn d4_sums_into_a_transposed_base_are_not_lost() {
     }
 }
 
-/// Scores far beyond what 16 bits hold, and keys that serve several queries without being copied.
+/// Scores far beyond the range of 16 bits, and keys that several queries share without a copy.
 #[test]
 fn d5_attention_stays_in_single_precision_and_copies_no_heads() {
     let inputs: [Tensor; 3] = [
@@ -126,9 +125,9 @@ fn d6_squares_of_halves_are_added_up_in_single_precision() {
     assert_eq!(norm["y0"], [500.0]);
 }
 
-/// D7, a nucleus that was never cut out, is a law of `sample_logits`; a row of nothing but -inf draws no token.
+/// D7, a nucleus that was never cut, concerns the distribution of `sample_logits`. A row of -inf alone draws no token.
 #[test]
-fn d7_a_nucleus_is_cut_and_a_row_without_a_distribution_is_told() {
+fn d7_a_nucleus_is_cut_and_a_row_without_a_distribution_draws_no_token() {
     let least = f64::NEG_INFINITY;
     let inputs: [Tensor; 2] = [
         ("f32[3, 3]", &[0.0, 3.0, 2.9, least, least, least, 3.0, 0.0, 2.0]),
@@ -148,7 +147,7 @@ fn d8_a_target_outside_of_its_row_is_an_error() {
     }
 }
 
-/// The largest uniform number in single precision is below 1 and its noise finite.
+/// The largest uniform number in single precision is below 1, and its noise is finite.
 #[test]
 fn d9_noise_is_finite_at_both_ends() {
     let ends = [0.5 / f64::from(1 << 23), 1.0 - 0.5 / f64::from(1 << 23)];
@@ -179,7 +178,7 @@ fn d11_a_number_that_equals_the_probability_draws_zero() {
     assert_eq!(found["y0"], [0.0, 1.0]);
 }
 
-/// A number beyond its own axis is found even where the element that strides lead to exists.
+/// A number beyond the range of its axis is found, even if the element at its strides exists.
 #[test]
 fn d12_each_of_several_numbers_has_a_bound_of_its_own() {
     let x: Tensor = ("f32[2, 2, 3]", &[0.0; 12]);

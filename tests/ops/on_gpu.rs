@@ -1,4 +1,4 @@
-//! Sorting, selection and search as a GPU computes them: the CUDA texts of their kernels, run on the host.
+//! Sorting, selection and search with GPU kernels: their CUDA texts, run on the host.
 
 use super::bytes_of;
 use engine::Engine;
@@ -26,18 +26,18 @@ mod running_median;
 #[allow(dead_code, reason = "the tests of the core use the rest")]
 mod on_host;
 
-/// How products whose rows are folded are computed.
+/// The variants of matmuls whose rows are folded.
 #[derive(Clone, Copy, PartialEq)]
 enum Products {
-    /// By the kernel itself.
+    /// Computed by the kernel itself.
     Own,
-    /// The same in another language.
+    /// Computed by the kernel itself, in another language.
     In(DeviceModel),
-    /// Elsewhere, in panels of so many bytes.
+    /// Computed by a library, in panels of `0` bytes.
     Panels(usize),
 }
 
-/// The outputs of a graph; none without a C++ compiler.
+/// The outputs of a graph. `None` without a C++ compiler.
 fn run(
     graph: &Graph,
     registry: &Registry,
@@ -81,7 +81,7 @@ fn run(
     Some(outputs.collect())
 }
 
-/// The launches of a kernel, none of which takes more memory of a block than there is.
+/// The launches of a kernel. None may exceed the shared memory of a block.
 fn launches(kernel: &Kernel, target: DeviceModel) -> Vec<KernelSpec> {
     let launches = KernelSpec::launches(kernel, target).unwrap();
     for launch in &launches {
@@ -91,7 +91,7 @@ fn launches(kernel: &Kernel, target: DeviceModel) -> Vec<KernelSpec> {
     launches
 }
 
-/// A folded product, panel by panel.
+/// A matmul fold, panel by panel.
 fn run_panels(kernel: &Kernel, body: &MatmulBody, given: &[Vec<u8>], bytes: usize) -> Option<Vec<Vec<u8>>> {
     let rows = body.rows.as_ref().unwrap();
     let fold = KernelSpec::panel_fold(kernel, body, rows, &DeviceModel::H200, bytes).unwrap();
@@ -157,13 +157,13 @@ fn output(graph: &Graph, name: &str) -> engine::core::ir::Value {
     graph.outputs.iter().find(|(output, _)| **output == *name).unwrap().1
 }
 
-/// Numbers with many equal ones, of both signs.
+/// Numbers of both signs with many equal ones.
 fn numbers(n: usize, n_kinds: u32) -> Vec<f64> {
     let mixed = (0..n as u32).map(|i| (i.wrapping_add(7).wrapping_mul(2_654_435_761) >> 7) % n_kinds);
     mixed.map(|x| f64::from(x) - f64::from(n_kinds / 2)).collect()
 }
 
-/// The same among NaN, infinities and zeros of both signs, as far as the type has them.
+/// Numbers with NaN, infinities and zeros of both signs among them, as far as the type has them.
 fn special(dtype: DType, n: usize) -> Vec<f64> {
     let mut numbers = numbers(n, 40);
     if dtype.is_float() {
@@ -185,7 +185,7 @@ fn special(dtype: DType, n: usize) -> Vec<f64> {
 const DTYPES: [DType; 8] =
     [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32, DType::I64, DType::U32, DType::U8];
 
-/// A call on rows of one type, its results being those of the rows.
+/// Checks a call on rows of one type, whose results are those of the rows.
 fn check_rows(call: &str, dtype: DType, rows: [usize; 2], count: usize, elements: Vec<f64>) {
     check_rows_by(Products::Own, call, dtype, rows, count, elements);
 }
@@ -207,7 +207,7 @@ fn check_rows_by(
     check_graph(&nodes, &inputs, products);
 }
 
-/// CUDA C++ with nothing that WGSL lacks, and so many KiB of memory for a block.
+/// CUDA C++ limited to features of WGSL, with `shared_kib` KiB of shared memory.
 fn poor(shared_kib: usize) -> Products {
     Products::In(DeviceModel {
         has_narrow: false,
@@ -257,7 +257,7 @@ fn selections_take_no_more_memory_than_a_block_has() {
     assert_eq!([16, 32, 48].map(most), [768, 1024, 1024]);
 }
 
-/// A body that takes elements sees halves as numbers of 32 bits.
+/// A body that takes elements sees halves as 32-bit numbers.
 #[test]
 fn an_op_of_f32_runs_on_halves_that_lie_in_words() {
     let mut form = running_median::running_median();
@@ -315,7 +315,7 @@ fn selections_of_one_and_of_all_and_from_long_rows() {
     check_rows("topk_rows(x, k=300)", f32, [2, 300], 300, special(f32, 600));
     check_rows("topk_rows(x, k=64)", f32, [2, 6001], 64, numbers(12002, 1 << 20));
     check_rows("topk_rows(x, k=64)", f32, [2, 6000], 64, numbers(12000, 3000));
-    // Rising rows: every element comes before all that were seen.
+    // Rising rows: every element comes before all earlier ones.
     let rising = (0..5000).map(f64::from).collect();
     check_rows("topk_rows(x, k=1024)", f32, [1, 5000], 1024, rising);
     check_rows("topk_rows(x, k=1000, largest=false)", DType::F64, [1, 4000], 1000, numbers(4000, 5000));
@@ -325,7 +325,7 @@ fn selections_of_one_and_of_all_and_from_long_rows() {
 }
 
 fn matrices(m: usize, n: usize, k: usize) -> HashMap<String, OracleTensor> {
-    // Small integers: all sums are exact, and many are equal.
+    // Small integers, so that all sums are exact, and many are equal.
     let matrix = |rows: usize, seed: usize| {
         let elements: Vec<f64> = numbers(rows * k + seed, 9)[seed..].to_vec();
         OracleTensor::new(DType::F32, &[rows, k], &elements)
@@ -333,7 +333,7 @@ fn matrices(m: usize, n: usize, k: usize) -> HashMap<String, OracleTensor> {
     HashMap::from([("q".to_string(), matrix(m, 0)), ("b".to_string(), matrix(n, 5))])
 }
 
-/// Products of `[m, 8]` and `[n, 8]` with what folds their rows.
+/// Checks a matmul of `[m, 8]` and `[n, 8]` with a fold of its rows.
 fn check_fold([m, n]: [usize; 2], results: &str, call: &str, outputs: &str, products: Products) {
     let nodes = format!(
         "input q: f32[{m}, 8]\ninput b: f32[{n}, 8]\nt: f32[8, {n}] = transpose(b)\np: f32[{m}, {n}] = matmul(q, t)\n\
@@ -390,7 +390,7 @@ fn examples_of_ops_that_bring_kernels_along_hold_in_their_cuda_texts() {
 
 // ---- Texts.
 
-/// The CUDA text of the first launch of the only kernel that is opaque or folds rows, from its parameters on.
+/// The CUDA text of the first launch of the only opaque kernel or matmul fold, from its parameters on.
 fn text(nodes: &str, products: Products) -> String {
     let registry = Engine::new().registry;
     let graph = parse(&format!("graph test {{\n{nodes}\n}}\n"), &registry).unwrap();

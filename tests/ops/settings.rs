@@ -1,4 +1,4 @@
-//! Numeric settings that become elements: they are taken as they are, or refused at their place; bounds stop at the ends
+//! Numeric settings that become elements keep their value, or are refused at their place. Bounds saturate at the limits
 //! of the type.
 
 use super::{Graph, HashMap, InputKind, OracleTensor, Type, Value, compile, run};
@@ -10,7 +10,7 @@ use engine::core::op::{AttrKind, Registry};
 use engine::core::front;
 use engine::runtime::cpu::CpuDevice;
 
-/// An op, its setting, and what an element becomes by it.
+/// An op, its setting, and the effect of the setting on an element.
 type Row = (&'static str, &'static str, fn(f64, f64) -> f64);
 
 const TABLE: [Row; 12] = [
@@ -86,18 +86,18 @@ fn is_element(v: f64, dtype: DType) -> bool {
     }
 }
 
-/// The bound as the type has it: a float beyond the range rounds to an infinite one.
+/// The bound in the type. A float beyond the range rounds to an infinity.
 fn bound(v: f64, dtype: DType) -> f64 {
     let (low, high) = range(dtype);
     match dtype.is_float() {
         true if v.abs() > high => f64::INFINITY.copysign(v),
         true => v,
-        // As a float, the largest integer of 64 bits is the one after it.
+        // As a float, the largest 64-bit integer becomes its successor.
         false => v.trunc().clamp(low, if dtype == DType::I64 { -low } else { high }),
     }
 }
 
-/// A call with one setting, or why its types refuse it.
+/// A call with one setting, or the reason why its types refuse it.
 fn call(registry: &Registry, row: &Row, literal: Literal, dtype: DType) -> Result<Graph, Option<String>> {
     let (op, setting, _) = row;
     let form = registry.op(op).unwrap();
@@ -116,7 +116,7 @@ fn call(registry: &Registry, row: &Row, literal: Literal, dtype: DType) -> Resul
     }
     match *op {
         "full" => attrs = attrs.with("shape", Attr::Shape(vec![Dim::Fixed(4)])),
-        // A single number, as no other follows within a step.
+        // A single number, since a second one would not be within a step.
         "arange" => {
             let start = literal.as_f64();
             let stop = if start.is_finite() { start + start.abs().max(1.0) } else { 1.0 };
@@ -168,7 +168,7 @@ fn numeric_settings_are_taken_exactly_or_refused() {
                     failures.push(format!("{what} is refused"));
                     continue;
                 }
-                // The setting, or the type.
+                // The setting is refused, or the type is.
                 Err(_) => {
                     n_refused += 1;
                     continue;
@@ -185,7 +185,7 @@ fn numeric_settings_are_taken_exactly_or_refused() {
             for (&x, &y) in elements(dtype).iter().zip(&found["y"]) {
                 let wanted = expected(x, v);
                 let (low, high) = range(dtype);
-                // Sums wrap, which is their own business.
+                // Sums wrap, which other tests cover.
                 let is_beyond = !(low..=high).contains(&wanted) && op.starts_with("addc");
                 let near = (y - wanted).abs() <= 1e-2 * wanted.abs() * f64::from(dtype.is_float());
                 if !(y == wanted || near || is_beyond || (y.is_nan() && wanted.is_nan())) {
@@ -198,7 +198,7 @@ fn numeric_settings_are_taken_exactly_or_refused() {
     assert!(n_run > 900 && n_refused > 300, "{n_run} were run, {n_refused} refused");
 }
 
-/// A new op with such a setting belongs into the table.
+/// A new op with such a setting must be added to the table.
 #[test]
 fn all_numeric_settings_are_in_the_table() {
     let registry = Engine::new().registry;
@@ -214,7 +214,7 @@ fn all_numeric_settings_are_in_the_table() {
 }
 
 #[test]
-fn a_number_that_is_no_element_is_told_at_its_place() {
+fn an_invalid_element_is_reported_at_its_place() {
     let said = |nodes: &str, params: &str| {
         let text = format!(
             "(\n params: {{{params}}},\n nodes: {{{nodes}}},\n stages: {{\"go\": Run(outputs: [\"y\"])}},\n)"

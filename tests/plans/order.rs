@@ -1,4 +1,4 @@
-//! Sorting and selecting on the CPU against the oracle, and behind a product.
+//! Sorting and selecting on the CPU compared with the oracle, also as a fold of a matmul.
 
 use engine::Engine;
 use engine::core::compile::{Compiled, Options, compile};
@@ -12,7 +12,7 @@ use engine::runtime::tensor::HostTensor;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Whole numbers from -50 to 50 that look arbitrary, many of them equal; `holes` makes some of them NaN.
+/// Integers from -50 to 50 without a visible pattern, many of them equal. `holes` makes some of them NaN.
 fn numbers(ty: &Type, salt: u64, holes: bool) -> Vec<f64> {
     let number = |i: usize| {
         let mixed = (i as u64 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
@@ -34,7 +34,7 @@ fn host(tensor: &OracleTensor) -> HostTensor {
     .unwrap()
 }
 
-/// Runs a graph fused and unfused on one to three threads; all outputs are exactly the oracle's.
+/// Runs a graph fused and unfused on one to three threads. All outputs must equal the oracle's exactly.
 fn check(text: &str, holes: bool) -> Compiled {
     let registry = Engine::new().registry;
     let graph: Graph = parse(text, &registry).unwrap();
@@ -139,7 +139,7 @@ fn the_first_of_a_product_are_selected_without_storing_it() {
          }",
         false,
     );
-    assert_eq!(kinds(&compiled), ["contract"]);
+    assert_eq!(kinds(&compiled), ["matmul"]);
     let kernel = &compiled.plan.kernels[compiled.plan.launches[0].kernel];
     assert_eq!(kernel.bytes_written, 130 * 10 * 8);
     assert!(compiled.plan.arena_bytes < 130 * 5000, "{}", compiled.plan);
@@ -170,7 +170,7 @@ fn the_search_graph_finds_all_true_neighbours() {
 }
 
 #[test]
-fn batches_do_not_change_what_is_found() {
+fn batches_do_not_change_the_results_of_a_search() {
     let dir = tempfile::tempdir().unwrap();
     let file = |batch: usize| {
         let path = dir.path().join(format!("{batch}.npy"));
@@ -192,7 +192,7 @@ fn a_search_is_a_product_that_is_never_stored() {
      }";
     let registry = Engine::new().registry;
     let compiled = compile(&parse(text, &registry).unwrap(), &registry, &Options::default());
-    // Squared norms; product and candidates; their order; their distances; the best of them.
-    assert_eq!(kinds(&compiled), ["row", "contract", "kernel", "row", "kernel", "map"]);
+    // Squared norms; the matmul with its candidates; their order; their distances; the best of them.
+    assert_eq!(kinds(&compiled), ["row", "matmul", "kernel", "row", "kernel", "map"]);
     assert!(compiled.plan.arena_bytes < 4 << 20, "{}", compiled.plan);
 }

@@ -1,11 +1,11 @@
-//! Texts of CUDA kernels, of kinds that no other golden file shows.
+//! Texts of CUDA kernels of kinds that no other golden file shows.
 
 use super::*;
 use engine::core::codegen::KernelSpec;
 use engine::core::device_model::DeviceModel;
 use engine::core::fusion::KernelBody;
 
-/// Rows that draw, rows of halves, a scan, a product with an epilogue, attention, a sum by indices.
+/// Rows with random numbers, rows of halves, a scan, a matmul with an epilogue, attention, a sum by indices.
 const KINDS: &str = r#"(
   params: {
     "x": (type: "f32[6, 40]", init: Normal(mean: 0.0, std: 1.0)),

@@ -1,32 +1,32 @@
 //! Random pipelines as text: nodes of all families, functions that call functions, and states that feed states.
 //!
-//! Numbers of an `Exact` pipeline are small integers, so that every device and every order of operations gives the bits
-//! of the interpreter. A `Smooth` pipeline has a derivative everywhere and numbers of the order of one.
+//! Numbers of an `Exact` pipeline are small integers, so that every device and every order of operations gives the
+//! interpreter's bits. A `Smooth` pipeline is differentiable everywhere and has numbers of the order of one.
 
 use proptest::prelude::*;
 use std::fmt::Write;
 
-/// What the numbers of a pipeline are like.
+/// The kind of a pipeline's numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Numbers {
     /// Integers from -9 to 9.
     Exact,
-    /// Any numbers of the order of one, and only functions that have a derivative.
+    /// Any numbers of the order of one, and only differentiable functions.
     Smooth,
 }
 
-/// One decision: the op, and the values that it takes.
+/// One decision: the op, and its operands.
 type Choice = (u8, u16, u16);
 
-/// The decisions that make a pipeline; short lists make small ones, so that failures shrink.
+/// The decisions that make a pipeline. Short lists make small pipelines, so that failures shrink.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     pub numbers: Numbers,
     nodes: Vec<Choice>,
-    /// Each may call those before it.
+    /// Each function may call those before it.
     functions: Vec<Vec<Choice>>,
     outputs: Vec<u16>,
-    /// By state, its next value.
+    /// The next value of each state.
     links: Vec<u16>,
     shape: usize,
     pub steps: usize,
@@ -61,9 +61,9 @@ pub fn recipe(numbers: Numbers, most_nodes: usize, is_machine: bool) -> impl Str
 }
 
 const SHAPES: [&[usize]; 8] = [&[4], &[2, 3], &[3, 3], &[2, 3, 4], &[1, 5], &[33, 20], &[2, 130], &[1, 700]];
-/// States of the whole shape; one more holds a number for each row.
+/// The number of states of the whole shape. One more state holds a number for each row.
 const N_STATES: usize = 3;
-/// No value is larger.
+/// The maximum number of elements of a value.
 const MOST_ELEMENTS: usize = 4096;
 
 impl Recipe {
@@ -110,7 +110,7 @@ impl Recipe {
         Written { text, states }
     }
 
-    /// The last node, and some others.
+    /// The last node, and a few others.
     fn outputs(&self, writer: &Writer) -> Vec<String> {
         let others = self.outputs.iter().skip(1).map(|&n| n as usize % writer.values.len());
         let mut outputs: Vec<String> = vec![];
@@ -124,7 +124,7 @@ impl Recipe {
     }
 }
 
-/// A value at hand; in functions its extents are not known.
+/// A value that a node can use. In functions, its extents are unknown.
 #[derive(Clone, Debug)]
 struct Value {
     name: String,
@@ -135,7 +135,7 @@ struct Writer {
     numbers: Numbers,
     nodes: Vec<String>,
     values: Vec<Value>,
-    /// How many functions can be called.
+    /// The number of functions that can be called.
     n_functions: usize,
 }
 
@@ -157,7 +157,7 @@ impl Writer {
         self.values.push(Value { name, shape });
     }
 
-    /// Some value, often one of the last.
+    /// A value, with a preference for the latest.
     fn operand(&self, n: u16) -> &Value {
         let n = n as usize;
         let among = if n.is_multiple_of(3) { self.values.len() } else { self.values.len().min(5) };
@@ -212,7 +212,7 @@ impl Writer {
         (expr, a.shape.clone())
     }
 
-    /// An expression of functions that have a derivative, and its extents.
+    /// An expression of differentiable functions, and its extents.
     fn smooth(&self, op: u8, a: &Value, b: &str) -> (String, Option<Vec<usize>>) {
         const N_ELEMENTWISE: usize = 19;
         let x = &a.name;
@@ -248,7 +248,7 @@ impl Writer {
     }
 }
 
-/// Ops that need extents, or make others.
+/// Ops that need extents, or change them.
 fn shaped_op(
     op: usize,
     a: &Value,

@@ -1,10 +1,10 @@
 //! Malformed inputs: shipped graphs with damaged text, stages with odd fields, data files with damaged bytes. A case
-//! depends on the seed and its number alone.
+//! depends only on the seed and its number.
 
 use std::fs;
 use std::path::Path;
 
-/// What the engine is given, in a folder of its own.
+/// The input of the engine, in a folder of its own.
 pub struct Case {
     /// Files by name.
     pub files: Vec<(&'static str, Vec<u8>)>,
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// The malformed input of that number.
+/// The malformed input with that number.
 pub fn case(seed: u64, number: u64) -> Case {
     let mut random = Random::new(seed, number);
     match number % 3 {
@@ -63,7 +63,7 @@ const GRAPHS: &[&str] = &[
 
 const GPT: &str = include_str!("../models/gpt.ron");
 
-/// Values that stand in for others.
+/// Odd values that replace others.
 const ODD: &[&str] = &[
     "-1",
     "0",
@@ -199,7 +199,7 @@ fn swap_words(text: &str, random: &mut Random) -> String {
     [before, part(second), between, part(first), after].concat()
 }
 
-/// Deletes a line, or puts a copy of it elsewhere.
+/// Deletes a line, or copies it to another place.
 fn move_line(text: &str, random: &mut Random) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let from = random.below(lines.len());
@@ -338,7 +338,7 @@ fn odd_field(random: &mut Random) -> Case {
     let mut case = fit();
     for _ in 0..=random.below(2) {
         let (field, value) = (*random.pick(FIELDS), odd(random));
-        // As many steps as asked for may take for ever.
+        // A large number of steps may run forever.
         if field.ends_with("steps") || field.ends_with("epochs") {
             case.arguments.splice(.., ["check", "tiny.ron"].map(str::to_owned));
         }
@@ -347,7 +347,7 @@ fn odd_field(random: &mut Random) -> Case {
     case
 }
 
-/// The sound inputs whose fields and data are damaged.
+/// The valid inputs whose fields and data are damaged.
 pub fn sound() -> [Case; 3] {
     [fit(), pictures(), gpt()]
 }
@@ -440,7 +440,7 @@ fn damage_cell(bytes: &mut Vec<u8>, random: &mut Random) {
 }
 
 fn damage_bytes(bytes: &mut Vec<u8>, random: &mut Random) {
-    // Headers stand at the front and at the end.
+    // Headers are at the front and at the end.
     let place = match random.below(3) {
         0 => random.below(bytes.len().min(200)),
         1 => bytes.len().saturating_sub(1 + random.below(200)),

@@ -6,7 +6,7 @@ use engine::devices::{self, Choice};
 use engine::runtime::data::source::LoadContext;
 use proptest::prelude::*;
 
-/// As many cases as `PROPTEST_CASES` says, else a few.
+/// `PROPTEST_CASES` random cases, or a few by default.
 fn few(cases: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(cases);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
@@ -34,7 +34,7 @@ const GRAPH: &str = r#"(
     stages: {STAGES},
 )"#;
 
-/// Reads and, if it is sound, runs a pipeline.
+/// Reads a pipeline, and runs it if it is valid.
 fn attempt(text: &str) {
     let mut engine = Engine::new();
     let Ok(pipeline) = engine.read("random.ron", text) else { return };
@@ -52,21 +52,17 @@ fn attempt(text: &str) {
 
 /// Files of the stages, in the folder.
 fn random_paths(pipeline: &mut engine::core::pipeline::Pipeline, folder: &std::path::Path) {
-    use engine::core::pipeline::StageKind;
+    use engine::core::pipeline::{LoadStage, SaveStage, SearchStage, TrainStage};
     let moved = |path: &mut String| *path = folder.join(&*path).to_str().unwrap().to_string();
     for stage in &mut pipeline.stages {
-        match &mut stage.kind {
-            StageKind::Train(train) => {
-                if let Some(checkpoint) = &mut train.checkpoint {
-                    moved(&mut checkpoint.path);
-                    checkpoint.best.iter_mut().for_each(moved);
-                }
-            }
-            StageKind::Save { path } => moved(path),
-            StageKind::Load(load) => moved(&mut load.path),
-            StageKind::Search(search) => search.write.iter_mut().for_each(|(_, path)| moved(path)),
-            _ => {}
+        if let Some(TrainStage { checkpoint: Some(checkpoint), .. }) = stage.get_mut() {
+            moved(&mut checkpoint.path);
+            checkpoint.best.iter_mut().for_each(moved);
         }
+        stage.get_mut().into_iter().for_each(|SaveStage { path }| moved(path));
+        stage.get_mut().into_iter().for_each(|LoadStage { path, .. }| moved(path));
+        let search = stage.get_mut::<SearchStage>();
+        search.into_iter().flat_map(|search| &mut search.write).for_each(|(_, path)| moved(path));
     }
 }
 
@@ -255,7 +251,7 @@ fn file() -> BoxedStrategy<String> {
     words(&["\"a.ckpt\"", "\"b.ckpt\"", "\"./a.ckpt\"", "\"no/folder/c.ckpt\"", "\"\"", "\"d.npz\"", "3"])
 }
 
-/// `Head(field: value, …)` with some of the fields, each as often as it says.
+/// `Head(field: value, …)` with some of the fields, each repeated as listed.
 fn group(
     head: &'static str,
     fields: Vec<(&'static str, f64, BoxedStrategy<String>)>,

@@ -955,7 +955,7 @@ fn step_of_descent(lengths: &[usize]) -> Kernel {
         points,
         constants: vec![Literal::Float(rate_of(i))],
     });
-    kernel(KernelBody::Segmented { tile: s.tile, segments: segments.collect() }, operands)
+    kernel(KernelBody::Segmented { body: s.tile, segments: segments.collect() }, operands)
 }
 
 fn rate_of(segment: usize) -> f64 {

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-//! How the work of compiling grows with the graph, by counts.
+//! Counts how the work of compiling grows with the graph.
 
 use super::*;
 use crate::grad::differentiate;
@@ -9,7 +9,7 @@ use crate::work::counted::work_of;
 
 const WIDTH: usize = 64;
 
-/// A GRU over so many steps, as benches/gru_unrolled.py writes it.
+/// A GRU over `n_steps` steps, like benches/gru_unrolled.py.
 fn gru(b: &mut Builder, n_steps: usize, weights: &[Value]) -> Value {
     let &[w, u, bias, c] = weights else { unreachable!() };
     let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[8, n_steps, 3]));
@@ -38,7 +38,7 @@ fn gru(b: &mut Builder, n_steps: usize, weights: &[Value]) -> Value {
     h
 }
 
-/// Its forward pass; with `trains`, one step of plain gradient descent, too.
+/// The forward pass of the GRU; with `trains`, also one step of gradient descent.
 fn unrolled(n_steps: usize, trains: bool) -> Graph {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("gru"), &registry);
@@ -64,8 +64,8 @@ fn unrolled(n_steps: usize, trains: bool) -> Graph {
     b.graph
 }
 
-/// Twice the steps take 2.3 times the work at most: the surplus is for logarithms. Only buffers that several streams leave
-/// in no order are compared in pairs.
+/// Twice the steps cause at most 2.3 times the work. The surplus allows for logarithms. Buffers are compared in pairs
+/// only if several streams leave their order open.
 #[test]
 fn work_grows_as_the_graph_does() {
     let registry = Registry::new();

@@ -1,19 +1,18 @@
-//! Text as a terminal may show it. Names, cells and paths come from files, and a file can hold anything: commands to the
-//! terminal, changes of the direction of writing, a megabyte in one cell. Where messages become text, these are made
-//! visible and cut.
+//! Text that is safe to show on a terminal. Names, cells and paths come from files. A file can hold terminal commands,
+//! changes of the writing direction, or a megabyte in one cell. This module escapes and cuts them when a message
+//! becomes text.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Bytes of a whole message at most.
+/// The maximum length of a message in bytes.
 pub const MOST_BYTES: usize = 4096;
-/// Bytes of a quotation at most, and how many of them are its end.
+/// The maximum length of a quotation in bytes, and the number of bytes kept from its end.
 const MOST_QUOTED: usize = 200;
 const QUOTED_END: usize = 40;
 const CUT: &str = "…";
 
-/// Whether a terminal takes a character for a command, or for a change of the direction of writing, or for the end of a
-/// line where none is meant.
+/// Whether a character is a terminal command, changes the writing direction, or ends a line in the middle of a message.
 fn is_hidden(c: char) -> bool {
     let is_direction =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -39,12 +38,12 @@ fn spelled(text: &str, is_spelled: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A message of at most so many bytes, legible; what it quotes between backticks is cut in its middle if it is long, and
-/// stays on one line.
+/// A legible message of at most `most` bytes. Quotations in backticks stay on one line, and long ones lose their
+/// middle.
 pub fn message(text: &str, most: usize) -> String {
     let mut shown = String::new();
     let mut rest = text;
-    // What is cut away need not be read.
+    // Parts beyond the limit are skipped unread.
     while shown.len() <= most && !rest.is_empty() {
         let Some((before, after)) = rest.split_once('`') else {
             push(&mut shown, rest, most);
@@ -65,20 +64,20 @@ pub fn message(text: &str, most: usize) -> String {
     cut(&shown, most).into_owned()
 }
 
-/// Adds a text that is not quoted, as far as there is room.
+/// Adds unquoted text up to the limit.
 fn push(shown: &mut String, text: &str, most: usize) {
-    // One byte more than there is room for, so that it is seen that there is more.
+    // Copies past the limit, so that the final cut notices the surplus and marks it.
     let end = text.floor_char_boundary(most.saturating_add(4));
     shown.push_str(&legible(&text[..end]));
 }
 
-/// A quotation: on one line, whatever it holds, and without its middle where it is long.
+/// A quotation on one line. A long quotation loses its middle.
 fn quotation(text: &str, end: usize) -> String {
     let shown = spelled(&middle_cut(text, MOST_QUOTED, end), is_hidden).into_owned();
     middle_cut(&shown, MOST_QUOTED, end).into_owned()
 }
 
-/// A text without its middle where it is too long.
+/// A text without its middle if it is longer than `most`.
 fn middle_cut(text: &str, most: usize, end: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
@@ -88,7 +87,7 @@ fn middle_cut(text: &str, most: usize, end: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{head}{CUT}{tail}"))
 }
 
-/// A text up to so many bytes, with an ellipsis where it is cut.
+/// A text of at most `most` bytes, with an ellipsis where it is cut.
 pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
@@ -96,13 +95,12 @@ pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{CUT}", &text[..text.floor_char_boundary(most.saturating_sub(CUT.len()))]))
 }
 
-/// The name of a file, of which the end says the most.
+/// The name of a file. The end of a path is the most informative part, so more of it is kept.
 pub(super) fn file_name(name: &str) -> String {
     quotation(name, 3 * QUOTED_END)
 }
 
-/// A source text with a visible character in the place of every hidden one, of as many bytes, so that places stay where
-/// they are.
+/// A source text with each hidden character replaced by a visible one of equal length, so that places stay valid.
 pub(super) fn source_text(text: &str) -> Cow<'_, str> {
     if !text.contains(|c: char| is_hidden(c) && c != '\n' && c != '\t') {
         return Cow::Borrowed(text);
@@ -135,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut() {
+    fn long_texts_are_cut() {
         let long = "x".repeat(300);
         let quoted = message(&format!("there is no `{long}`; there are others"), 1000);
         assert_eq!(quoted, format!("there is no `{}…{}`; there are others", &long[..157], &long[..40]));
@@ -144,7 +142,7 @@ mod tests {
         assert_eq!(file_name(&long).len(), 200);
     }
 
-    /// Letters, hidden characters and what has a meaning here.
+    /// Letters, hidden characters, backticks and line ends.
     fn any_text() -> impl Strategy<Value = String> {
         let pieces = prop_oneof![
             "[a-z`é\u{1b}\u{9b}\u{202e}\r\n\t ]{0,12}",

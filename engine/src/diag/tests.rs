@@ -73,7 +73,7 @@ fn places_order_the_list_and_blocks_are_marked_on_their_first_line() {
 }
 
 #[test]
-fn what_is_beyond_the_limit_is_counted() {
+fn diagnostics_beyond_the_limit_are_counted() {
     let (sources, file) = sources();
     let mut diags = Diagnostics::new();
     for i in 0..MAX_SHOWN + 3 {
@@ -187,7 +187,7 @@ fn near_names_are_found_and_far_ones_are_not() {
     }
 }
 
-/// Files that hold commands to the terminal, and diagnostics that quote them at length.
+/// Files with terminal commands, and long diagnostics that quote them.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[a-z`\"(){}:\u{1b}\u{9b}\u{202e}\u{7}\r ]{0,20}",
@@ -214,7 +214,7 @@ fn many_short_lines_are_cut() {
 }
 
 proptest! {
-    /// Whatever files, names and messages hold, a terminal shows it and is not told what to do, in 4 KB.
+    /// For every content of files, names and messages, the text holds no terminal command and at most 4 KB.
     #[test]
     fn no_diagnostic_holds_a_command_or_is_too_long(
         name in any_text(),
@@ -237,7 +237,7 @@ proptest! {
         let hidden = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
         prop_assert!(!shown.contains(hidden), "{shown:?}");
         prop_assert!(shown.len() <= legible::MOST_BYTES, "{} bytes: {shown}", shown.len());
-        // Colours are the only commands.
+        // Colours are the only terminal commands.
         let coloured = diags.render(&sources, Look::Coloured);
         let is_no_colour = |c: char| hidden(c) && c != '\u{1b}';
         prop_assert!(!coloured.contains(is_no_colour), "{coloured:?}");

@@ -17,6 +17,6 @@ mod ron;
 mod text;
 
 pub use fields::{Fields, entries};
-pub use pipeline::{define, given_text, load};
+pub use pipeline::{Feeds, StageFields, StageForm, StageReader, define, given_text, load};
 pub use ron::{MAX_DEPTH, Ron, RonKind, parse_ron};
 pub use text::Text;

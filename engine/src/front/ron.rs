@@ -6,91 +6,23 @@
 //! compares it with the `ron` crate. What that crate takes and this one does not is what a pipeline has no use for:
 //! byte strings and ranges.
 
+mod literals;
 mod number;
+mod scan;
 mod token;
+mod tree;
 
-use super::Text;
-use super::lex::{self, is_name_char, is_name_start, is_space, prefix_len, shorten};
-use crate::diag::{Code, Diagnostic, Diagnostics, FileId, Span, Spanned};
+pub use tree::{Ron, RonKind};
+
+use super::lex::prefix_len;
+use crate::diag::{Code, Diagnostics, FileId, Spanned};
 use crate::work::steps;
-use number::{number_len, read_number, special_float};
-use token::{block_comment_len, char_len, is_raw_name_char, raw_string_body, string_len};
+use number::special_float;
+use scan::Reader;
+use token::{char_len, raw_string_body};
 
 /// How deep values may be nested.
 pub const MAX_DEPTH: usize = 128;
-
-/// A value and its place.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ron {
-    /// From its first to its last character.
-    pub span: Span,
-    /// What it is.
-    pub kind: RonKind,
-}
-
-/// What a value is. Fields, items and entries keep the order of the file.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RonKind {
-    /// `true`
-    Bool(bool),
-    /// `-3`, `0xff`, `1_000`
-    Int(i128),
-    /// `0.5`, `1e-3`, `inf`, `NaN`
-    Float(f64),
-    /// `'x'`
-    Char(char),
-    /// `"text"`, `r"text"`
-    Str(Text),
-    /// `[1, 2]`
-    List(Vec<Ron>),
-    /// `{"a": 1}`
-    Map(Vec<(Ron, Ron)>),
-    /// `(a: 1)`, `Point(x: 1, y: 2)`
-    Struct {
-        /// The word before the parenthesis.
-        name: Option<Spanned<String>>,
-        /// Names and values; a name may occur twice.
-        fields: Vec<(Spanned<String>, Ron)>,
-    },
-    /// `(1, 2)`, `Constant(0.1)`; also `()`
-    Tuple {
-        /// The word before the parenthesis.
-        name: Option<Spanned<String>>,
-        /// The items.
-        items: Vec<Ron>,
-    },
-    /// A word alone: `Auto`
-    Name(String),
-    /// `None`, `Some(1)`
-    Option(Option<Box<Ron>>),
-    /// Something unreadable; reported already.
-    Error,
-}
-
-impl Ron {
-    /// What a message calls this kind of value, with its article.
-    pub fn describe(&self) -> &'static str {
-        match &self.kind {
-            RonKind::Bool(_) => "a truth value",
-            RonKind::Int(_) => "a whole number",
-            RonKind::Float(_) => "a number",
-            RonKind::Char(_) => "a character",
-            RonKind::Str(_) => "a string",
-            RonKind::List(_) => "a list",
-            RonKind::Map(_) => "a map",
-            RonKind::Struct { .. } => "a group of fields",
-            RonKind::Tuple { .. } => "a group of values",
-            RonKind::Name(_) => "a word",
-            RonKind::Option(_) => "an optional value",
-            RonKind::Error => "something unreadable",
-        }
-    }
-
-    /// Whether it could not be read, which has been reported.
-    pub fn is_error(&self) -> bool {
-        matches!(self.kind, RonKind::Error)
-    }
-}
 
 /// Reads the text of a file. What cannot be read is reported and left out, or stands as [`RonKind::Error`].
 pub fn parse_ron(file: FileId, text: &str, diags: &mut Diagnostics) -> Ron {
@@ -108,18 +40,7 @@ pub fn parse_ron(file: FileId, text: &str, diags: &mut Diagnostics) -> Ron {
     value
 }
 
-struct Reader<'a> {
-    file: FileId,
-    text: &'a str,
-    at: usize,
-    /// The brackets around the current place: where each opens, and what closes it.
-    open: Vec<(usize, char)>,
-    /// Where it has been reported that something ends too early; what else is unclosed there is so for that reason.
-    ended_at: Option<usize>,
-    diags: &'a mut Diagnostics,
-}
-
-impl<'a> Reader<'a> {
+impl Reader<'_> {
     fn value(&mut self) -> Ron {
         self.skip_space();
         let start = self.at;
@@ -418,101 +339,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn number(&mut self) -> RonKind {
-        let start = self.at;
-        self.at += number_len(self.rest());
-        match read_number(&self.text[start..self.at]) {
-            Ok(kind) => kind,
-            Err(reason) => {
-                let (end, written) = (self.at, shorten(&self.text[start..self.at]));
-                self.error(Code::E0005, start, end, format!("`{written}` is not a number")).here(reason);
-                RonKind::Error
-            }
-        }
-    }
-
-    // ---- Strings.
-
-    fn string(&mut self) -> RonKind {
-        let start = self.at;
-        self.at += 1;
-        let mut text = Text::empty(self.file, self.at);
-        loop {
-            let plain = prefix_len(self.rest(), |c| c != '"' && c != '\\');
-            text.push_str(&self.rest()[..plain]);
-            self.at += plain;
-            if self.eat('"') {
-                return RonKind::Str(text);
-            }
-            if !self.eat('\\') {
-                return self.unclosed(start, "this string is not closed", "add the closing `\"`");
-            }
-            self.escape(&mut text);
-        }
-    }
-
-    /// An escape within a string, or a line break to be left out with the space that follows it.
-    fn escape(&mut self, text: &mut Text) {
-        if self.rest().starts_with('\n') || self.rest().starts_with("\r\n") {
-            self.at += prefix_len(self.rest(), |c| matches!(c, ' ' | '\t' | '\n' | '\r'));
-            text.skip_to(self.at);
-        } else if let Some((c, len)) = self.escaped_char() {
-            self.at += len;
-            text.push_escape(c, self.at);
-        }
-    }
-
-    /// The escape behind the backslash that has just been read; a wrong one is reported and passed.
-    fn escaped_char(&mut self) -> Option<(char, usize)> {
-        lex::escape(self.rest())
-            .map_err(|(len, reason)| {
-                let start = self.at - 1;
-                self.at += len;
-                let end = self.at;
-                self.error(Code::E0004, start, end, "unknown escape in a string").help(reason);
-            })
-            .ok()
-    }
-
-    fn raw_string(&mut self) -> RonKind {
-        let start = self.at;
-        let hashes = self.raw_string_hashes().unwrap_or(0);
-        let Some((from, to, len)) = raw_string_body(self.rest(), hashes) else {
-            return self.unclosed(
-                start,
-                "this raw string is not closed",
-                "it ends with `\"` and as many `#` as it starts with",
-            );
-        };
-        self.at += len;
-        RonKind::Str(Text::verbatim(self.file, start + from, &self.text[start + from..start + to]))
-    }
-
-    fn character(&mut self) -> RonKind {
-        let start = self.at;
-        self.at += 1;
-        let read = if self.eat('\\') { self.escaped_char() } else { self.peek().map(|c| (c, c.len_utf8())) };
-        self.at += read.map_or(0, |(_, len)| len);
-        match read {
-            Some((c, _)) if self.eat('\'') => RonKind::Char(c),
-            _ => {
-                let end = self.at;
-                self.error(Code::E0004, start, end, "this is not one character")
-                    .help("strings stand in double quotes: `\"…\"`");
-                RonKind::Error
-            }
-        }
-    }
-
-    /// A string without an end swallows the rest of the file.
-    fn unclosed(&mut self, start: usize, message: &str, help: &str) -> RonKind {
-        self.at = self.text.len();
-        self.ended_at = Some(self.at);
-        let end = self.at;
-        self.error(Code::E0003, start, end, message).here("opened here").help(help);
-        RonKind::Error
-    }
-
     // ---- Attributes of the file.
 
     /// `#![enable(implicit_some)]` and the like. They say how Rust types are filled, which is no matter here: a group
@@ -563,120 +389,6 @@ impl<'a> Reader<'a> {
             if !more || self.peek() == Some(')') {
                 return self.require(')');
             }
-        }
-    }
-
-    fn require(&mut self, c: char) -> Option<()> {
-        self.skip_space();
-        self.eat(c).then_some(())
-    }
-
-    // ---- Characters.
-
-    fn rest(&self) -> &'a str {
-        steps(1);
-        &self.text[self.at..]
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    fn eat(&mut self, c: char) -> bool {
-        let found = self.rest().starts_with(c);
-        self.at += if found { c.len_utf8() } else { 0 };
-        found
-    }
-
-    fn at_name(&self) -> bool {
-        self.peek().is_some_and(is_name_start)
-    }
-
-    /// A name, also a raw one (`r#a-b`), of which the marker is left out.
-    fn name(&mut self) -> Option<&'a str> {
-        let rest = self.rest();
-        let raw = rest.strip_prefix("r#").map(|raw| &raw[..prefix_len(raw, is_raw_name_char)]);
-        if let Some(raw) = raw.filter(|raw| !raw.is_empty()) {
-            self.at += 2 + raw.len();
-            return Some(raw);
-        }
-        if !self.at_name() || raw.is_some() {
-            return None;
-        }
-        let name = &rest[..prefix_len(rest, is_name_char)];
-        self.at += name.len();
-        Some(name)
-    }
-
-    /// The number of `#` if a raw string starts here.
-    fn raw_string_hashes(&self) -> Option<usize> {
-        let rest = self.rest().strip_prefix('r')?;
-        let hashes = prefix_len(rest, |c| c == '#');
-        rest[hashes..].starts_with('"').then_some(hashes)
-    }
-
-    fn skip_space(&mut self) {
-        if let Some(start) = self.skip_space_quietly() {
-            self.unclosed(start, "this comment is not closed", "add the closing `*/`");
-        }
-    }
-
-    /// Skips space and comments; yields the place of a comment that does not end.
-    fn skip_space_quietly(&mut self) -> Option<usize> {
-        loop {
-            let rest = self.rest();
-            let spaces = prefix_len(rest, is_space);
-            self.at += spaces;
-            let rest = &rest[spaces..];
-            if rest.starts_with("//") {
-                self.at += prefix_len(rest, |c| c != '\n');
-            } else if rest.starts_with("/*") {
-                match block_comment_len(rest) {
-                    Some(len) => self.at += len,
-                    None => return Some(self.at),
-                }
-            } else {
-                return None;
-            }
-        }
-    }
-
-    // ---- Reports.
-
-    fn span(&self, start: usize, end: usize) -> Span {
-        Span::new(self.file, start, end)
-    }
-
-    fn error(&mut self, code: Code, start: usize, end: usize, message: impl Into<String>) -> &mut Diagnostic {
-        self.diags.error(code, Span::new(self.file, start, end), message)
-    }
-
-    fn unexpected(&mut self, wanted: &str) -> RonKind {
-        if self.ended_at != Some(self.at) {
-            let (start, end, found) = (self.at, self.token_end(), self.found());
-            self.ended_at = (start == self.text.len()).then_some(start);
-            self.error(Code::E0002, start, end, format!("expected {wanted}, found {found}"));
-        }
-        RonKind::Error
-    }
-
-    /// The end of the string, word or character here.
-    fn token_end(&self) -> usize {
-        let rest = self.rest();
-        let word = prefix_len(rest, is_name_char);
-        let len = match self.peek() {
-            Some('"') => string_len(rest),
-            _ if word > 0 => word,
-            c => c.map_or(0, char::len_utf8),
-        };
-        self.at + len
-    }
-
-    fn found(&self) -> String {
-        match self.peek() {
-            None => "the end of the file".into(),
-            Some('"') => "a string".into(),
-            Some(_) => format!("`{}`", shorten(&self.text[self.at..self.token_end()])),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The order of groups while they are joined: whether a path leads from one to another.
+//! The order of groups while they merge: whether a path leads from one group to another.
 //!
-//! Units, which are nodes or kernels, form groups. A topological order of the groups is kept while they merge, after
+//! Units, which are nodes or kernels, form groups. A topological order of the groups is maintained while they merge, after
 //! Pearce and Kelly (A dynamic topological sort algorithm, 2006). A path stays between the positions of its ends, which
-//! bounds every search. In a long chain the ends may be far apart: there a spanning tree of the units, which shows most
-//! paths at once, ends a search at its first steps.
+//! bounds every search. In a long chain, the ends may be far from each other. There a spanning tree of the units shows
+//! most paths in the first steps of a search.
 
 use crate::work::steps;
 use std::cmp::Reverse;
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, BinaryHeap, HashSet};
 
 /// Groups of units that depend on each other without a circle.
 pub struct GroupOrder {
-    /// By [`Way`] and unit: those that read from it, and those that it reads from.
+    /// By [`Direction`] and unit: its readers, and its producers.
     edges: [Vec<Vec<usize>>; 2],
     tree: Tree,
     /// By unit: its group. Each unit starts as the group of its number.
@@ -22,14 +22,14 @@ pub struct GroupOrder {
     position: Vec<usize>,
 }
 
-/// Which way edges are followed.
+/// The direction of a search along edges.
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     Down,
     Up,
 }
 
-/// Groups that a path should lead from and to.
+/// The groups at both ends of a path.
 struct Ends<'p> {
     parts: &'p [usize],
     /// The parts of the lowest and of the highest position.
@@ -39,31 +39,31 @@ struct Ends<'p> {
 
 /// One side of a search for a path.
 struct Search {
-    way: Way,
+    direction: Direction,
     open: Vec<usize>,
     seen: HashSet<usize>,
 }
 
 impl Search {
-    fn new(parts: &[usize], way: Way) -> Search {
-        Search { way, open: parts.to_vec(), seen: HashSet::new() }
+    fn new(parts: &[usize], direction: Direction) -> Search {
+        Search { direction, open: parts.to_vec(), seen: HashSet::new() }
     }
 
-    /// Whether nothing lies on that side.
+    /// Whether that side has no group.
     fn is_empty(&self) -> bool {
         self.open.is_empty() && self.seen.is_empty()
     }
 }
 
 impl GroupOrder {
-    /// Each unit by itself. `readers` are the units that read from each.
+    /// Each unit as its own group. `readers` are the units that read from each.
     pub fn new(readers: Vec<Vec<usize>>) -> GroupOrder {
         let n_units = readers.len();
         let mut producers = vec![vec![]; n_units];
         for (unit, list) in readers.iter().enumerate() {
             list.iter().for_each(|&reader| producers[reader].push(unit));
         }
-        let order = topological(&readers, &producers);
+        let order = topological(&readers);
         let mut position = vec![0; n_units];
         order.iter().enumerate().for_each(|(at, &unit)| position[unit] = at);
         let tree = Tree::new(&order, &position, &producers);
@@ -78,7 +78,7 @@ impl GroupOrder {
 
     /// Whether group `to` needs group `from`, directly or through others.
     pub fn leads(&self, from: usize, to: usize) -> bool {
-        let readers = self.units[from].iter().flat_map(|&unit| &self.edges[Way::Down as usize][unit]);
+        let readers = self.units[from].iter().flat_map(|&unit| &self.edges[Direction::Down as usize][unit]);
         self.position[from] < self.position[to]
             && (readers.copied().any(|reader| self.group[reader] == to) || self.surrounds(&[from, to]))
     }
@@ -91,8 +91,9 @@ impl GroupOrder {
         let last = parts.iter().copied().max_by_key(position);
         let (Some(first), Some(last)) = (first, last) else { return false };
         let ends = Ends { parts, first, last };
-        // From both sides in turn: the smaller side decides how long it takes.
-        let [mut down, mut up] = [Way::Down, Way::Up].map(|way| Search::new(parts, way));
+        // From both sides in turn: the smaller side bounds the work.
+        let [mut down, mut up] =
+            [Direction::Down, Direction::Up].map(|direction| Search::new(parts, direction));
         loop {
             let found = self.step(&mut down, &up, &ends).or_else(|| self.step(&mut up, &down, &ends));
             if let Some(found) = found {
@@ -101,15 +102,15 @@ impl GroupOrder {
         }
     }
 
-    /// Looks at one group: whether there is a path, if that is known then.
+    /// Visits one group. Returns whether there is a path, if that is known then.
     fn step(&self, search: &mut Search, other: &Search, ends: &Ends) -> Option<bool> {
         let Some(group) = search.open.pop() else { return Some(false) };
         let is_part = ends.parts.contains(&group);
         for &unit in &self.units[group] {
-            if !is_part && self.shows_path(unit, search.way, ends) {
+            if !is_part && self.shows_path(unit, search.direction, ends) {
                 return Some(true);
             }
-            for &next_unit in &self.edges[search.way as usize][unit] {
+            for &next_unit in &self.edges[search.direction as usize][unit] {
                 steps(1);
                 let next = self.group[next_unit];
                 if ends.parts.contains(&next) {
@@ -118,7 +119,7 @@ impl GroupOrder {
                         false => return Some(true),
                     }
                 }
-                if other.seen.contains(&next) || self.shows_path(next_unit, search.way, ends) {
+                if other.seen.contains(&next) || self.shows_path(next_unit, search.direction, ends) {
                     return Some(true);
                 }
                 if self.is_between(next, ends) && search.seen.insert(next) {
@@ -130,10 +131,12 @@ impl GroupOrder {
     }
 
     /// Whether the tree shows a path between a unit and the end that a search heads for.
-    fn shows_path(&self, unit: usize, way: Way, ends: &Ends) -> bool {
-        match way {
-            Way::Down => self.units[ends.last].last().is_some_and(|&last| self.tree.leads(unit, last)),
-            Way::Up => self.units[ends.first].first().is_some_and(|&first| self.tree.leads(first, unit)),
+    fn shows_path(&self, unit: usize, direction: Direction, ends: &Ends) -> bool {
+        match direction {
+            Direction::Down => self.units[ends.last].last().is_some_and(|&last| self.tree.leads(unit, last)),
+            Direction::Up => {
+                self.units[ends.first].first().is_some_and(|&first| self.tree.leads(first, unit))
+            }
         }
     }
 
@@ -142,7 +145,8 @@ impl GroupOrder {
         self.position[ends.first] < at && at < self.position[ends.last]
     }
 
-    /// Groups in chains, each of which leads to the next in its chain. What fits none of the last few begins a chain.
+    /// Groups in chains, in which each group leads to the next. A group that fits none of the last few chains begins a new
+    /// one.
     pub fn chains(&self, groups: &BTreeSet<usize>) -> Vec<Vec<usize>> {
         const N_TRIED: usize = 4;
         let mut groups: Vec<usize> = groups.iter().copied().collect();
@@ -158,8 +162,8 @@ impl GroupOrder {
         chains
     }
 
-    /// What of some chains can become one with a group: none from which it is parted by the next in a chain. Chains may be
-    /// older than the latest merge.
+    /// The groups of some chains that may merge with a group: those that the next group of their chain does not separate
+    /// from it. Chains may be older than the latest merge.
     pub fn near(&self, chains: &[Vec<usize>], group: usize) -> BTreeSet<usize> {
         let mut near = BTreeSet::new();
         for chain in chains {
@@ -176,7 +180,7 @@ impl GroupOrder {
         near
     }
 
-    /// Groups become one, under the number of one of them. No path leads from one to another through a third.
+    /// Merges groups under the number of one of them. No path may lead from one to another through a third.
     pub fn merge(&mut self, parts: &[usize], into: usize) {
         let position = |part: &usize| self.position[*part];
         let first = parts.iter().copied().min_by_key(position).unwrap_or(into);
@@ -190,10 +194,11 @@ impl GroupOrder {
         }
     }
 
-    /// Moves all that the ends need before all that needs them, within the places that they had, and `into` between both.
+    /// Moves all producers of the ends before all their readers, within the places that they had, and `into` between both.
     fn make_room(&mut self, ends: &Ends, into: usize) {
-        let [mut before, mut after] = [Way::Up, Way::Down].map(|way| Search::new(ends.parts, way));
-        // Often nothing lies on one side, and a long chain on the other, of which nothing has to move then.
+        let [mut before, mut after] =
+            [Direction::Up, Direction::Down].map(|direction| Search::new(ends.parts, direction));
+        // Often one side is empty and the other a long chain, which does not have to move then.
         while self.follow(&mut before, ends) && self.follow(&mut after, ends) {}
         if before.is_empty() || after.is_empty() {
             let place = if before.is_empty() { ends.first } else { ends.last };
@@ -215,10 +220,10 @@ impl GroupOrder {
         after.iter().zip(&places[n_before..]).for_each(|(&group, &at)| self.position[group] = at);
     }
 
-    /// Follows the edges of one more group to what lies between the ends; false once there is none.
+    /// Follows the edges of one more group to the groups between the ends; false once there is none.
     fn follow(&self, search: &mut Search, ends: &Ends) -> bool {
         let Some(group) = search.open.pop() else { return false };
-        for &unit in self.units[group].iter().flat_map(|&unit| &self.edges[search.way as usize][unit]) {
+        for &unit in self.units[group].iter().flat_map(|&unit| &self.edges[search.direction as usize][unit]) {
             steps(1);
             let next = self.group[unit];
             if self.is_between(next, ends) && !ends.parts.contains(&next) && search.seen.insert(next) {
@@ -229,9 +234,10 @@ impl GroupOrder {
     }
 }
 
-/// Units in an order in which producers come first, among those that are free the one of the lowest number.
-fn topological(readers: &[Vec<usize>], producers: &[Vec<usize>]) -> Vec<usize> {
-    let mut waiting: Vec<usize> = producers.iter().map(Vec::len).collect();
+/// Units in an order in which producers come first. Of those that are ready, the lowest number comes first.
+pub fn topological(readers: &[Vec<usize>]) -> Vec<usize> {
+    let mut waiting = vec![0; readers.len()];
+    readers.iter().flatten().for_each(|&reader| waiting[reader] += 1);
     let free = (0..waiting.len()).filter(|&unit| waiting[unit] == 0);
     let mut free: BinaryHeap<Reverse<usize>> = free.map(Reverse).collect();
     let mut order = vec![];
@@ -248,10 +254,10 @@ fn topological(readers: &[Vec<usize>], producers: &[Vec<usize>]) -> Vec<usize> {
     order
 }
 
-/// A spanning tree of the units, in which each hangs below the latest that it reads from. Units below a unit have the
+/// A spanning tree of the units. The parent of a unit is the latest unit that it reads from. Units below a unit have the
 /// numbers after its own.
 struct Tree {
-    /// By unit: its number, and how many units are below it, itself included.
+    /// By unit: its number, and the number of units of its subtree.
     numbers: Vec<(usize, usize)>,
 }
 
@@ -265,7 +271,7 @@ impl Tree {
             }
         }
         let mut numbers = vec![(0, 0); order.len()];
-        // By unit: the number of the next one to hang below it.
+        // By unit: the number of its next child.
         let mut next = vec![0; order.len()];
         let mut next_root = 0;
         for &unit in order {

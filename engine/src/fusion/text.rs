@@ -1,8 +1,12 @@
 //! Kernels as text.
 
-use super::{
-    AttentionBody, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, ScatterBody, Side, Use,
-};
+use super::domain::Class;
+use super::kernel::attention::AttentionBody;
+use super::kernel::body::{FusedBody, FusedInst, FusedOp};
+use super::kernel::matmul::{MatmulBody, MatrixOperand, Side};
+use super::kernel::operand::Use;
+use super::kernel::scatter::ScatterBody;
+use super::kernel::{Kernel, KernelBody};
 use crate::ir::{Graph, Requirement, Scalar, Type};
 use std::fmt::{self, Write};
 
@@ -36,13 +40,13 @@ impl Kernel {
 
 fn body_lines(body: &KernelBody) -> Vec<String> {
     match body {
-        KernelBody::Map(tile) | KernelBody::Row(tile) => tile.to_string().lines().map(String::from).collect(),
-        KernelBody::Segmented { tile, segments } => {
+        KernelBody::Map(body) | KernelBody::Row(body) => lines_of(body),
+        KernelBody::Segmented { body, segments } => {
             let table =
                 segments.iter().map(|s| format!("segment of {}: operands {:?}", s.points, s.operands));
-            table.chain(tile.to_string().lines().map(String::from)).collect()
+            table.chain(lines_of(body)).collect()
         }
-        KernelBody::Matmul(body) => contract_lines(body),
+        KernelBody::Matmul(body) => matmul_lines(body),
         KernelBody::Attention(body) => attention_lines(body),
         KernelBody::Scatter(body) => scatter_lines(body),
         KernelBody::Opaque(body) => {
@@ -57,8 +61,18 @@ fn body_lines(body: &KernelBody) -> Vec<String> {
     }
 }
 
-fn contract_lines(body: &MatmulBody) -> Vec<String> {
-    let matrix = |m: &super::MatrixOperand| {
+fn lines_of(body: &FusedBody) -> Vec<String> {
+    body.to_string().lines().map(String::from).collect()
+}
+
+/// A body under a title, indented.
+fn titled(title: String, body: &FusedBody) -> Vec<String> {
+    let lines = lines_of(body).into_iter().map(|line| format!("  {line}"));
+    [title].into_iter().chain(lines).collect()
+}
+
+fn matmul_lines(body: &MatmulBody) -> Vec<String> {
+    let matrix = |m: &MatrixOperand| {
         format!("@{} + {} strides [{}, {}, {}]", m.operand, m.offset, m.batch, m.row, m.col)
     };
     let mut lines = vec![
@@ -72,40 +86,29 @@ fn contract_lines(body: &MatmulBody) -> Vec<String> {
     }
     if let Some(rows) = &body.rows {
         let results: Vec<String> = rows.results.iter().map(|operand| format!("@{operand}")).collect();
-        lines.push(format!(
-            "{} = {} of each row, as it is computed",
-            results.join(", "),
-            rows.consumer.name()
-        ));
+        let (results, name) = (results.join(", "), rows.consumer.name());
+        lines.push(format!("{results} = {name} of each row, as it is computed"));
     }
-    lines.extend(body.epilogue.to_string().lines().map(String::from));
+    lines.extend(lines_of(&body.epilogue));
     lines
 }
 
 fn attention_lines(body: &AttentionBody) -> Vec<String> {
-    let AttentionBody { batch, m, n, k, width, dtype, .. } = body;
+    let AttentionBody { batch, m, n, k, width, dtype, query, key, value, rows, weight, end } = body;
     let mut lines = vec![format!("batch {batch} m {m} n {n} k {k} width {width} {dtype}")];
-    let mut tile = |title: String, tile: &FusedBody| {
-        lines.push(title);
-        lines.extend(tile.to_string().lines().map(|line| format!("  {line}")));
-    };
-    for (name, source) in [("query", &body.query), ("key", &body.key), ("value", &body.value)] {
-        tile(format!("{name} %{}", source.value), &source.tile);
+    for (name, source) in [("query", query), ("key", key), ("value", value)] {
+        lines.extend(titled(format!("{name} %{}", source.value), &source.body));
     }
-    tile(format!("rows of scores, weight %{}", body.weight), &body.rows);
-    tile("end".into(), &body.end);
+    lines.extend(titled(format!("rows of scores, weight %{weight}"), rows));
+    lines.extend(titled("end".into(), end));
     lines
 }
 
 fn scatter_lines(body: &ScatterBody) -> Vec<String> {
     let order = if body.in_order { ", in order" } else { "" };
     let mut lines = vec![format!("{:?} over {:?}{order}", body.combine, body.extents)];
-    let mut tile = |title: String, tile: &FusedBody| {
-        lines.push(title);
-        lines.extend(tile.to_string().lines().map(|line| format!("  {line}")));
-    };
-    tile("base".into(), &body.base);
-    tile(format!("update %{} at %{}", body.update, body.index), &body.updates);
+    lines.extend(titled("base".into(), &body.base));
+    lines.extend(titled(format!("update %{} at %{}", body.update, body.index), &body.updates));
     lines
 }
 
@@ -126,9 +129,9 @@ impl fmt::Display for FusedBody {
 
 fn class_name(inst: &FusedInst) -> &'static str {
     match inst.class {
-        super::Class::Uniform => "uniform",
-        super::Class::Row => "row",
-        super::Class::Element => "element",
+        Class::Uniform => "uniform",
+        Class::Row => "row",
+        Class::Element => "element",
     }
 }
 

@@ -1,13 +1,13 @@
-//! Gradients through a condition.
+//! Gradients of a condition.
 //!
-//! The gradient of `.cond(c, x…) { yes } { no }` is a condition again, whose regions are the gradients of the regions:
-//! it is chosen last, so what the side not taken makes of its operands, even NaN, never meets what is chosen.
+//! The gradient of `.cond(c, x…) { yes } { no }` is again a condition, whose regions are the gradients of the regions.
+//! The selection comes last. So values of the side not taken, even NaN, never reach the result.
 
 use super::{Forward, GradIssue, backward, or_zeros};
 use crate::ir::{Builder, Graph, InputKind, Node, NodeOp, Output, Type, Value};
 use crate::op::Registry;
 
-/// Gradients by operand of a condition: none for the choice, nor for operands that are not wanted.
+/// Gradients of a condition by operand. The selector has none, and unwanted operands get none.
 pub fn gradients(
     b: &mut Builder,
     node: &Node,
@@ -38,8 +38,8 @@ pub fn gradients(
     Ok(grads)
 }
 
-/// The gradient of a region: its inputs are those of the region and the gradients of the results `ports`, its results
-/// the gradients of the inputs `operands`.
+/// The gradient of a region. Its inputs are those of the region, then the gradients of the results `ports`. Its results
+/// are the gradients of the inputs `operands`.
 fn side(
     region: &Graph,
     registry: &Registry,

@@ -1,8 +1,8 @@
 //! Gradients: reverse mode on the typed, bound graph.
 //!
-//! An op's own rule wins. Without one, a scalar body differentiates itself, and an expansion is expanded on the spot, so
-//! that only primitives need rules here. Gradients are ordinary nodes: they simplify, fuse and print like the rest, and
-//! can be differentiated again.
+//! An op's own gradient rule takes precedence. Without one, a scalar body is differentiated symbolically, and an
+//! expansion is expanded on the spot. So only primitives need rules here. Gradients are ordinary nodes: they simplify,
+//! fuse and print like all others, and can be differentiated again.
 
 mod conditions;
 mod primitives;
@@ -18,11 +18,11 @@ use std::sync::Arc;
 /// Why there is no gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GradIssue {
-    /// The node at which it stops.
+    /// The node without a gradient.
     pub node: Symbol,
-    /// The reason that its op states.
+    /// The reason, stated by its op.
     pub why: String,
-    /// Where the node was written, if it was.
+    /// The place of the node in the source, if it has one.
     pub span: Option<Span>,
 }
 
@@ -35,21 +35,21 @@ impl GradIssue {
 /// A graph with the gradients of one of its values.
 #[derive(Clone, Debug)]
 pub struct Differentiated {
-    /// The graph, with some calls expanded and the gradient nodes appended. Outputs and state are those of the original.
+    /// The graph with some calls expanded and the gradient nodes appended. Outputs and state are those of the original.
     pub graph: Graph,
-    /// By value of the original: where it is now.
+    /// The new value of each value of the original.
     pub map: Vec<Vec<Value>>,
-    /// By value asked for: its gradient, of the same type; zero where nothing depends on it.
+    /// The gradient of each value of `wrt`, of the same type. It is zero where `loss` does not depend on the value.
     pub grads: Vec<Value>,
-    /// By value asked for: whether any gradient reaches it.
+    /// For each value of `wrt`, whether any gradient reaches it.
     pub reached: Vec<bool>,
 }
 
 /// Appends the gradients of the scalar `loss` with respect to `wrt`.
 ///
 /// # Errors
-/// If a path from `wrt` to `loss` leads through an op that has no gradient, and through a float result of it: indices and
-/// truth values end a path quietly.
+/// If a path from `wrt` to `loss` leads through a float result of an op without a gradient. Indices and truth values
+/// end a path without an error.
 pub fn differentiate(
     graph: &Graph,
     registry: &Registry,
@@ -88,7 +88,7 @@ fn active_nodes(graph: &Graph, ends: &[Value], wrt: &[Value]) -> Vec<bool> {
     depends.iter().zip(&needed).map(|(&a, &b)| a && b).collect()
 }
 
-/// The forward graph, copied with those calls expanded that have no gradient rule of their own.
+/// A copy of the forward graph, in which calls without a gradient rule of their own are expanded.
 struct Forward<'g> {
     old: &'g Graph,
     builder: Builder<'g>,
@@ -96,7 +96,7 @@ struct Forward<'g> {
 }
 
 impl<'g> Forward<'g> {
-    /// A copy of the graph, ready for gradients of `ends` with respect to `wrt`.
+    /// Copies the graph for gradients of `ends` with respect to `wrt`.
     fn of(old: &'g Graph, registry: &'g Registry, ends: &[Value], wrt: &[Value]) -> Forward<'g> {
         let mut forward = Forward::new(old, registry);
         for (id, is_active) in active_nodes(old, ends, wrt).into_iter().enumerate() {
@@ -140,8 +140,8 @@ impl<'g> Forward<'g> {
     }
 }
 
-/// Gives a new value a name. A call that an expansion has left draws its random numbers by its own name, so what bears
-/// the new one is a view of it.
+/// Names a new value. A call that an expansion left draws its random numbers by its own name. So it keeps that name,
+/// and a view of it gets the new one.
 pub(crate) fn named(builder: &mut Builder, value: Value, name: &Symbol) -> Value {
     let node = &mut builder.graph.nodes[value.node];
     let output = &mut node.outputs[value.port];
@@ -160,8 +160,8 @@ fn must_expand(call: &Call) -> bool {
     matches!((&call.form.grad, &call.form.lower), (Grad::Derive, Lower::Expand(_)))
 }
 
-/// Expands a call, and calls within it, until each has a rule or is a map. Scopes are those of the lowering, so that
-/// random streams are the same whether a graph is differentiated or not.
+/// Expands a call, and calls within it, until each has a rule or is a map. Scopes are those of the lowering, so
+/// differentiating a graph does not change its random streams.
 fn expand_fully(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Value> {
     let first = builder.graph.nodes.len();
     let values = expand(builder, call, inputs);
@@ -179,7 +179,7 @@ fn expand_fully(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Val
             }
             op => {
                 if let NodeOp::Call(inner) = op {
-                    // The lowering takes the scope of what is still a call from its name.
+                    // The lowering derives the scope of a remaining call from its name.
                     node.outputs[0].name = nested_scope(&scope, node.name(), &inner.form.name).into();
                 }
                 let n_outputs = node.outputs.len();
@@ -194,13 +194,13 @@ fn expand_fully(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Val
     values.into_iter().map(|value| map.get(&value).copied().unwrap_or(value)).collect()
 }
 
-/// Gradients, with zeros where there are none.
+/// Replaces missing gradients by zeros.
 fn or_zeros(builder: &mut Builder, grads: Vec<Option<Value>>, wrt: &[Value]) -> Vec<Value> {
     let pairs = grads.into_iter().zip(wrt);
     pairs.map(|(grad, &value)| grad.unwrap_or_else(|| builder.full_like(value, 0.0))).collect()
 }
 
-/// Gradients with respect to `wrt` from values and the gradients that they have; `None` where none arrives.
+/// Gradients with respect to `wrt`, given the gradients of some values. `None` where no gradient arrives.
 fn backward(
     builder: &mut Builder,
     seeds: &[(Value, Value)],
@@ -248,7 +248,7 @@ fn accumulate(builder: &mut Builder, grads: &mut HashMap<Value, Value>, value: V
     grads.insert(value, sum);
 }
 
-/// Gradients by operand; `None` where there is none.
+/// Gradients of a node by operand; `None` where there is none.
 fn node_gradients(
     builder: &mut Builder,
     id: usize,
@@ -301,7 +301,7 @@ fn call_gradients(
     }
 }
 
-/// Gradients of a scalar body: one map for all operands, then sums over what was broadcast.
+/// Gradients of a scalar body: one map for all operands, then sums over the broadcast axes.
 fn map_gradients(
     builder: &mut Builder,
     body: &Body,
@@ -333,7 +333,7 @@ fn map_gradients(
     grads
 }
 
-/// Sums a gradient over the axes along which `like` was repeated, and converts it to the type of `like`.
+/// Sums a gradient over the axes along which `like` was broadcast, and converts it to the type of `like`.
 pub fn unbroadcast(builder: &mut Builder, grad: Value, like: Value) -> Value {
     let (from, to) = (builder.extents(grad), builder.extents(like));
     let lead = from.len() - to.len();

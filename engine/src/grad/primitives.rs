@@ -73,7 +73,7 @@ fn view_gradient(b: &mut Builder, view: &View, x: Value, g: Value) -> Value {
     }
 }
 
-/// Puts the elements of `g` at `start + j·step` along an axis of extent `n`, zeros elsewhere.
+/// Places the elements of `g` at `start + j·step` along an axis of extent `n`, and zeros elsewhere.
 fn unslice(b: &mut Builder, g: Value, axis: usize, start: usize, step: i64, n: usize) -> Value {
     let mut extents = b.extents(g);
     let count = extents[axis];
@@ -89,7 +89,7 @@ fn unslice(b: &mut Builder, g: Value, axis: usize, start: usize, step: i64, n: u
     let step = step.unsigned_abs() as usize;
     let mut spread = g;
     if step > 1 {
-        // Each element is followed by step - 1 zeros, then the surplus at the end is cut off.
+        // Each element is followed by step - 1 zeros. The surplus at the end is cut off.
         extents.insert(axis + 1, 1);
         spread = b.reshape(spread, &extents);
         let (low, high) = (vec![0; extents.len()], pad_amounts(extents.len(), axis + 1, step - 1));
@@ -145,7 +145,7 @@ fn reduce_gradient(
     }
 }
 
-/// The product of the others, which a division gives only where no factor is zero.
+/// The product of all other elements. A division yields it only if no factor is zero.
 fn product_gradient(b: &mut Builder, axes: &[usize], x: Value, g: Value) -> Value {
     let dtype = b.dtype(x);
     let is_zero = b.map(&[x], |v| v[0].eq(0.0));
@@ -178,7 +178,7 @@ fn scatter_gradients(
     }
     let zeros = b.full_like(updates, 0.0);
     let kept = b.scatter(g, idx, zeros, axis, batch, Combine::Set);
-    // Where indices meet, only the last one has been written: the others have no influence.
+    // Among equal indices, only the last update is written, so all others have gradient zero.
     let n_index_axes = b.ty(idx).rank() - batch;
     let number = update_numbers(b, updates, axis..axis + n_index_axes);
     let nobody = b.full(Literal::Int(-1), b.ty(g).with_dtype(DType::I32));
@@ -189,7 +189,7 @@ fn scatter_gradients(
     vec![Some(kept), None, Some(partial)]
 }
 
-/// The row-major number of each update among the index axes.
+/// The row-major number of each update along the index axes.
 fn update_numbers(b: &mut Builder, updates: Value, index_axes: std::ops::Range<usize>) -> Value {
     let ty = b.ty(updates).with_dtype(DType::I32);
     let extents = ty.extents();
@@ -250,7 +250,7 @@ fn contract_gradients(
     vec![dlhs, drhs]
 }
 
-/// `x`, whose axis `i` is axis `axes[i]` of what is wanted.
+/// Permutes `x`: axis `i` of `x` becomes axis `axes[i]` of the result.
 fn back_in_order(b: &mut Builder, x: Value, axes: Vec<usize>) -> Value {
     let perm: Vec<usize> = (0..axes.len()).filter_map(|axis| axes.iter().position(|&a| a == axis)).collect();
     b.permute(x, &perm)

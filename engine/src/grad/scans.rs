@@ -23,8 +23,8 @@ fn scan(b: &mut Builder, monoid: Monoid, axis: usize, x: Value) -> Value {
     b.push(NodeOp::Scan { monoid, axis }, vec![x], ty)
 }
 
-/// A square of pairs along one axis, for rules whose operand i acts on all results j ≥ i. Quadratic in the extent,
-/// which buys exactness at zeros and ties.
+/// A square of pairs along one axis, for rules whose operand i acts on all results j ≥ i. Its size is quadratic in the
+/// extent. In return, gradients are exact at zeros and ties.
 struct Pairs {
     axis: usize,
     /// Type of the square: axis `axis` is i, axis `axis + 1` is j.
@@ -53,7 +53,7 @@ impl Pairs {
     }
 }
 
-/// Σ over j ≥ i of g_j times the product of all x_k with k ≤ j other than x_i.
+/// Σ over j ≥ i of g_j times the product of all x_k with k ≤ j except x_i.
 fn product_gradient(b: &mut Builder, axis: usize, x: Value, g: Value) -> Value {
     let pairs = Pairs::new(b, axis, x);
     let x = pairs.along_j(b, x);
@@ -64,7 +64,7 @@ fn product_gradient(b: &mut Builder, axis: usize, x: Value, g: Value) -> Value {
     b.sum(terms, &[axis + 1])
 }
 
-/// Each g_j goes to the x_i with i ≤ j that equal the best so far, in equal shares.
+/// Each g_j is shared equally by the x_i with i ≤ j that equal the extreme so far.
 fn extremum_gradient(b: &mut Builder, axis: usize, x: Value, y: Value, g: Value) -> Value {
     let dtype = b.dtype(x);
     let pairs = Pairs::new(b, axis, x);

@@ -11,7 +11,7 @@ pub enum Literal {
     Bool(bool),
     /// Integer.
     Int(i64),
-    /// Floating point; compared and hashed by its bits, so that `-0.0` and `0.0` differ, but all NaN are one.
+    /// Floating point, compared and hashed by bits: `-0.0` and `0.0` differ, and all NaN are equal.
     Float(f64),
 }
 
@@ -43,9 +43,9 @@ impl Literal {
         }
     }
 
-    /// Conversion to an element of `dtype`, by the rules of [`Scalar::Cast`](super::Scalar::Cast): integers stop at the
-    /// ends of their type, and floats beyond theirs are infinite. Every constant of a graph is made here. Floats keep
-    /// the digits that their type lacks: a device rounds them, once.
+    /// Converts to an element of `dtype`, by the rules of [`Scalar::Cast`](super::Scalar::Cast). Integers saturate at
+    /// the limits of their type, and floats beyond the range become infinite. Every constant of a graph is made here.
+    /// Floats keep excess digits, so that a device rounds them once.
     pub fn cast(&self, dtype: DType) -> Literal {
         match dtype.int_range() {
             Some((low, high)) => Literal::Int(self.as_i64().clamp(low, high)),
@@ -57,7 +57,7 @@ impl Literal {
         }
     }
 
-    /// The element of `dtype`, with no more digits than that has.
+    /// The element of `dtype`, rounded to the digits of that type.
     pub fn rounded(&self, dtype: DType) -> Literal {
         match self.cast(dtype) {
             Literal::Float(x) => Literal::Float(held(x, dtype)),
@@ -75,8 +75,8 @@ impl Literal {
         near
     }
 
-    /// The element of `dtype` that has this value; none if there is none, as of a fraction among integers, or of a
-    /// number beyond the range. Digits that a float type lacks do not matter.
+    /// The element of `dtype` with exactly this value. It is `None` for a fraction among integers, or a number beyond
+    /// the range. Excess digits of floats are ignored.
     pub fn element(&self, dtype: DType) -> Option<Literal> {
         let element = self.cast(dtype);
         let is_same = match (self, element) {
@@ -85,14 +85,14 @@ impl Literal {
                 x if x.is_finite() => x.abs() <= dtype.largest(),
                 _ => true,
             },
-            // As a float, the largest integer of 64 bits is the one after it.
+            // As a float, the largest 64-bit integer becomes its successor.
             (literal, element) => literal.as_f64() == element.as_f64() && literal.as_f64() < 2f64.powi(63),
         };
         is_same.then_some(element)
     }
 }
 
-/// A float as its type holds it.
+/// A float rounded to its type.
 fn held(x: f64, dtype: DType) -> f64 {
     match dtype {
         DType::F16 => half::f16::from_f64(x).to_f64(),
@@ -102,7 +102,7 @@ fn held(x: f64, dtype: DType) -> f64 {
     }
 }
 
-/// The element before one of a float type. Those of one sign are in the order of their bits.
+/// The element before this one in a float type. Elements of one sign are ordered like their bits.
 fn next_below(x: f64, dtype: DType) -> f64 {
     let next = |bits: u16| match bits {
         0 | 0x8000 => 0x8001,
@@ -149,11 +149,11 @@ impl fmt::Display for Literal {
 /// The value of one attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Attr {
-    /// Left open: `none`.
+    /// No value: `none`.
     None,
-    /// A number or truth value.
+    /// A number or a truth value.
     Lit(Literal),
-    /// Text; also the value of a choice.
+    /// Text, or the value of a choice.
     Str(Symbol),
     /// An element type.
     DType(DType),
@@ -184,10 +184,10 @@ fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T]) -> fmt::Result
     f.write_str("]")
 }
 
-/// All attributes of a call, defaults filled in, sorted by name.
+/// All attributes of a call with defaults filled in, sorted by name.
 ///
-/// The typed getters panic on a missing or ill-typed attribute: calls are checked against the op's form when they
-/// are made, so that would be a bug in the form.
+/// The typed getters panic on a missing or ill-typed attribute. Each call is checked against its op's form when it is
+/// made, so such an attribute is a bug in the form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attrs(pub BTreeMap<Symbol, Attr>);
 
@@ -211,7 +211,7 @@ impl Attrs {
         }
     }
 
-    /// An integer, or nothing if left open.
+    /// An integer, or `None`.
     pub fn opt_int(&self, name: &str) -> Option<i64> {
         match self.get(name) {
             Attr::None => None,
@@ -227,7 +227,7 @@ impl Attrs {
         }
     }
 
-    /// A float, or nothing if left open.
+    /// A float, or `None`.
     pub fn opt_float(&self, name: &str) -> Option<f64> {
         match self.get(name) {
             Attr::None => None,
@@ -243,7 +243,7 @@ impl Attrs {
         }
     }
 
-    /// A number as it was written, or nothing if left open.
+    /// A number as it was written, or `None`.
     pub fn opt_literal(&self, name: &str) -> Option<Literal> {
         match self.get(name) {
             Attr::None => None,
@@ -259,8 +259,8 @@ impl Attrs {
         }
     }
 
-    /// An attribute of kind [`Mode`](crate::op::AttrKind::Mode). In a graph that no stage has taken it may still be open;
-    /// the op then behaves as in training.
+    /// An attribute of kind [`Mode`](crate::op::AttrKind::Mode). It may still be open in a graph that no stage has set
+    /// up. The op then behaves as in training.
     pub fn trains(&self, name: &str) -> bool {
         *self.get(name) == Attr::None || self.bool(name)
     }
@@ -281,7 +281,7 @@ impl Attrs {
         }
     }
 
-    /// A list of integers; a single integer counts as a list of one.
+    /// A list of integers. A single integer counts as a list of one.
     pub fn ints(&self, name: &str) -> Vec<i64> {
         match self.get(name) {
             Attr::Ints(items) => items.clone(),
@@ -290,7 +290,7 @@ impl Attrs {
         }
     }
 
-    /// A list of integers, or nothing if left open.
+    /// A list of integers, or `None`.
     pub fn opt_ints(&self, name: &str) -> Option<Vec<i64>> {
         match self.get(name) {
             Attr::None => None,

@@ -16,19 +16,19 @@ use std::ops;
 /// Index of an instruction within its body.
 pub type Reg = usize;
 
-/// One step of a body; operands are earlier steps.
+/// One step of a body. Its operands are earlier steps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Inst {
     /// The n-th operand of the map.
     Param(usize),
-    /// A constant; it takes the element type of what it is combined with.
+    /// A constant. It takes the element type of the operands that it is combined with.
     Const(Literal),
     /// A primitive on earlier results.
     Apply(Scalar, Vec<Reg>),
 }
 
 impl Inst {
-    /// Whether the result jumps where an operand changes by its last digit.
+    /// Whether the result is discontinuous in an operand.
     pub fn has_jumps(&self) -> bool {
         matches!(self, Inst::Apply(Scalar::Binary(op), _) if op.has_jumps())
     }
@@ -39,13 +39,13 @@ impl Inst {
 pub struct Body {
     /// Number of operands.
     pub n_params: usize,
-    /// Steps in an order in which operands come first. The first `n_params` are the parameters.
+    /// Steps in topological order. The first `n_params` are the parameters.
     pub insts: Vec<Inst>,
     /// The results.
     pub outputs: Vec<Reg>,
 }
 
-/// An expression under construction inside [`Body::new`]; a handle, hence `Copy`.
+/// An expression under construction inside [`Body::new`]. It is a handle, hence `Copy`.
 #[derive(Clone, Copy, Debug)]
 pub struct E(Reg);
 
@@ -67,7 +67,7 @@ impl Arena {
 }
 
 thread_local! {
-    // Bodies under construction; nested ones (a body built while building another) stack up.
+    // Bodies under construction. A body that is built while building another one is pushed on top.
     static ARENAS: RefCell<Vec<Arena>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -110,8 +110,8 @@ impl Body {
         done
     }
 
-    /// The vector-Jacobian product: operands `x…, g…` (one g per output), one result per operand. `None` stands for
-    /// an operand whose gradient is zero everywhere.
+    /// The vector-Jacobian product. The operands are `x…, g…` with one `g` per output. The results are the gradients of
+    /// the operands marked `true`. All other operands have the gradient zero everywhere.
     pub fn vjp(&self) -> (Body, Vec<bool>) {
         let mut live = vec![false; self.n_params];
         let body = Body::new(self.n_params + self.outputs.len(), |args| {
@@ -146,8 +146,8 @@ impl Body {
         grads
     }
 
-    /// Element types of all steps for operands of these types. A constant takes the type of what it first meets; a
-    /// body of constants alone is `f32`, `i32` or `bool`.
+    /// Element types of all steps for operands of these types. A constant takes the type of its first use. A body of
+    /// constants alone is `f32`, `i32` or `bool`.
     pub fn dtypes(&self, params: &[DType]) -> Vec<DType> {
         let literal = |reg: Reg| self.literal_dtype(reg).unwrap_or(DType::F32);
         let mut dtypes: Vec<DType> = (0..self.insts.len()).map(literal).collect();
@@ -170,8 +170,8 @@ impl Body {
         dtypes
     }
 
-    /// The element types in which a step takes its operands, given those of earlier steps: a constant takes that of
-    /// what it is combined with here, even if it is combined with something else elsewhere.
+    /// The element types in which a step takes its operands, given the types of earlier steps. A constant takes the
+    /// type of its use here, which may differ from its type elsewhere.
     pub fn operand_dtypes(&self, op: &Scalar, operands: &[Reg], dtypes: &[DType]) -> Vec<DType> {
         let first_peer = matches!(op, Scalar::Select) as usize;
         let peers = operands[first_peer..].iter();
@@ -196,8 +196,8 @@ impl Body {
         }
     }
 
-    /// The same formula without unused steps, in the order in which its text is read: so equal formulas are equal
-    /// bodies, whatever order they were built in.
+    /// The formula without unused steps, in the order of its text. So equal formulas are equal bodies, independent of
+    /// the order in which they were built.
     fn canonical(self) -> Body {
         let mut renamed = vec![None; self.insts.len()];
         let mut insts = vec![];
@@ -209,7 +209,7 @@ impl Body {
         Body { n_params: self.n_params, insts, outputs }
     }
 
-    /// Appends a step behind its operands, left to right, unless it is there already.
+    /// Appends a step after its operands, left to right, unless it is already in the list.
     fn visit(&self, reg: Reg, renamed: &mut [Option<Reg>], insts: &mut Vec<Inst>) -> Reg {
         if let Some(known) = renamed[reg] {
             return known;
@@ -240,7 +240,7 @@ impl Scalar {
             Scalar::Binary(op) => binary_vjp(*op, x[0], x[1], y, g),
             Scalar::Select => vec![None, Some(E::select(x[0], g, 0.0)), Some(E::select(x[0], 0.0, g))],
             Scalar::MulAdd => vec![Some(g * x[1]), Some(g * x[0]), Some(g)],
-            // Gradients of a cast operand come back in the operand's own type: the map lowering casts them.
+            // The gradient of a cast operand has the operand's type: the lowering of maps casts it.
             Scalar::Cast(dtype) => vec![dtype.is_float().then_some(g)],
             Scalar::Foreign(f) => (f.partials)(x).into_iter().map(|d| Some(g * d)).collect(),
         }
@@ -286,7 +286,7 @@ fn binary_vjp(op: Binary, a: E, b: E, y: E, g: E) -> Vec<Option<E>> {
         Binary::Pow => {
             vec![Some(E::select(b.eq(0.0), 0.0, g * b * a.pow(b - 1.0))), Some(pow_exponent_grad(a, b, y, g))]
         }
-        // Ties go to the first operand, so that the two gradients always add up to g.
+        // Ties go to the first operand, so that the two gradients always sum to g.
         Binary::Max => vec![Some(E::select(a.ge(b), g, 0.0)), Some(E::select(a.ge(b), 0.0, g))],
         Binary::Min => vec![Some(E::select(a.le(b), g, 0.0)), Some(E::select(a.le(b), 0.0, g))],
         _ => vec![None, None],
@@ -414,7 +414,7 @@ impl ops::Not for E {
     }
 }
 
-/// Prints as `|a, b| max(a + b, 0.0)`; a subterm used twice is printed twice.
+/// Prints as `|a, b| max(a + b, 0.0)`. A shared subterm is printed at each use.
 impl fmt::Display for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let params: Vec<String> = (0..self.n_params).map(param_name).collect();
@@ -431,7 +431,7 @@ fn param_name(i: usize) -> String {
     }
 }
 
-/// Infix operators with their precedence; the same table as the expression syntax.
+/// Infix operators with their precedence, as in the expression syntax.
 fn infix(op: Binary) -> Option<(&'static str, u8)> {
     Some(match op {
         Binary::Or => ("|", 1),
@@ -452,7 +452,7 @@ fn infix(op: Binary) -> Option<(&'static str, u8)> {
 }
 
 impl Body {
-    /// The formula of a step. `?n` stands for a step that is not there yet: only the verifier's messages show any.
+    /// The formula of a step. `?n` stands for a missing step, which occurs only in the verifier's messages.
     fn term(&self, reg: Reg, outer: u8) -> String {
         let Some(inst) = self.insts.get(reg) else { return format!("?{reg}") };
         let operand = |operand: Reg, level: u8| match operand < reg {
@@ -467,7 +467,7 @@ impl Body {
             }
             Inst::Apply(Scalar::Binary(op), operands) if infix(*op).is_some() => {
                 let (sign, level) = infix(*op).unwrap_or_default();
-                // Comparisons do not stand in a row, all others group to the left.
+                // Comparisons do not chain. All other operators associate to the left.
                 let left = operand(operands[0], level + op.is_comparison() as u8);
                 let text = format!("{left} {sign} {}", operand(operands[1], level + 1));
                 if level < outer { format!("({text})") } else { text }
@@ -480,7 +480,7 @@ impl Body {
         }
     }
 
-    /// Whether a step is a constant: `-1.0` is one, `neg(1.0)` is the negative of one.
+    /// Whether a step is a constant. `-1.0` is a constant, and `neg(1.0)` is the negation of one.
     fn is_const(&self, reg: Reg) -> bool {
         matches!(self.insts.get(reg), Some(Inst::Const(_)))
     }

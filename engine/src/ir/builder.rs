@@ -1,4 +1,4 @@
-//! Building graphs in code: the vocabulary in which lowerings and gradients are written.
+//! The graph builder, with which lowerings and gradients are written.
 
 use super::{
     Attrs, Binary, Body, Call, Combine, Contract, DType, Dim, Graph, InputKind, Literal, Monoid, Node,
@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// Appends typed nodes to a graph.
 ///
-/// Methods panic (a bug, not a user's fault) on operands that do not fit: type rules have checked the user's graph
-/// before a lowering runs. Names of new nodes derive from the scope: `h.1`, `h.2`, ...
+/// Methods panic on operands that do not fit. Type rules check the user's graph before any lowering runs, so a misfit
+/// is a bug in the lowering. Names of new nodes derive from the scope: `h.1`, `h.2`, ...
 pub struct Builder<'a> {
     /// The graph under construction.
     pub graph: Graph,
@@ -26,7 +26,7 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Goes on with an existing graph.
+    /// Continues an existing graph.
     pub fn new(graph: Graph, registry: &'a Registry) -> Builder<'a> {
         let step = graph.inputs().find(|(_, kind)| *kind == InputKind::Step).map(|(id, _)| Value::of(id));
         let mut counters = HashMap::new();
@@ -36,33 +36,33 @@ impl<'a> Builder<'a> {
         Builder { graph, registry, scope: "t".into(), span: None, apart: None, counters, step }
     }
 
-    /// Names and places of the nodes that follow derive from `scope` and `span`.
+    /// Sets the scope and the place of the nodes that follow.
     pub fn set_scope(&mut self, scope: &str, span: Option<Span>) {
         self.scope = scope.into();
         self.span = span;
     }
 
-    /// Keeps names from being derived.
+    /// Keeps derived names distinct from these names.
     pub fn reserve(&mut self, names: impl Iterator<Item = Symbol>) {
         names.for_each(|name| count_name(&mut self.counters, &name));
     }
 
-    /// The place that new nodes get.
+    /// The place of the nodes that follow.
     pub fn span(&self) -> Option<Span> {
         self.span
     }
 
-    /// Places of the nodes that follow.
+    /// Sets the place of the nodes that follow.
     pub fn set_span(&mut self, span: Option<Span>) {
         self.span = span;
     }
 
-    /// What new nodes are kept apart as; see [`Node::apart`].
+    /// The `fuse: Never` mark of new nodes; see [`Node::apart`].
     pub fn apart(&self) -> Option<Symbol> {
         self.apart.clone()
     }
 
-    /// Keeps the nodes that follow in kernels of their own, or no longer.
+    /// Sets or clears the `fuse: Never` mark of the nodes that follow.
     pub fn set_apart(&mut self, apart: Option<Symbol>) {
         self.apart = apart;
     }
@@ -87,7 +87,7 @@ impl<'a> Builder<'a> {
         self.ty(value).dtype
     }
 
-    /// A name that is not taken yet, derived from the scope.
+    /// A fresh name, derived from the scope.
     pub fn fresh_name(&mut self) -> Symbol {
         let counter = self.counters.entry(self.scope.clone()).or_insert(0);
         *counter += 1;
@@ -119,7 +119,7 @@ impl<'a> Builder<'a> {
         self.push_named(name.into(), NodeOp::Input(kind), vec![], ty)
     }
 
-    /// The current step, `i32[]`; made on first use.
+    /// The current step, `i32[]`, made on first use.
     pub fn step(&mut self) -> Value {
         match self.step {
             Some(step) => step,
@@ -200,8 +200,7 @@ impl<'a> Builder<'a> {
         (0..n_outputs).map(|port| Value { node, port }).collect()
     }
 
-    /// One scalar primitive; operands are broadcast to a common shape first. Integers are divided by what is checked not
-    /// to be zero.
+    /// One scalar primitive. Operands are first broadcast to a common shape. Integer divisors are checked for zero.
     pub fn scalar(&mut self, op: Scalar, inputs: &[Value]) -> Value {
         if let (Scalar::Binary(Binary::Div | Binary::Rem), &[a, b]) = (&op, inputs) {
             let b = self.check_divisor(b);
@@ -219,7 +218,7 @@ impl<'a> Builder<'a> {
         self.push(NodeOp::Scalar(op), inputs, Type { dtype, shape })
     }
 
-    /// A constant without digits that its type lacks; all else as it is.
+    /// A constant rounded to its type; any other value unchanged.
     pub(crate) fn rounded(&mut self, value: Value) -> Value {
         let ty = self.ty(value).clone();
         match self.literal(value) {
@@ -264,25 +263,25 @@ impl<'a> Builder<'a> {
         self.mul(x, k)
     }
 
-    /// Conversion; nothing if the type is already right.
+    /// Conversion; the value itself if it already has the type.
     pub fn cast(&mut self, x: Value, dtype: DType) -> Value {
         if self.dtype(x) == dtype { x } else { self.scalar(Scalar::Cast(dtype), &[x]) }
     }
 
-    /// In the type that sums of it are kept in, so that small floats are rounded once, at the end.
+    /// Converts to the accumulator type, so that sums of small floats are rounded once, at the end.
     pub fn widen(&mut self, x: Value) -> Value {
         let wide = self.dtype(x).accumulator();
         self.cast(x, wide)
     }
 
-    /// Passes indices through that lie in `0..bound`, raises the out-of-bounds error otherwise.
+    /// Passes indices in `0..bound` through. Any other index raises the out-of-bounds error.
     pub fn check_index(&mut self, idx: Value, bound: usize) -> Value {
         let ty = self.ty(idx).clone();
         self.push(NodeOp::Check(Requirement::Index { bound }), vec![idx], ty)
     }
 
-    /// Passes integers through that are not zero, raises the error of a division by zero otherwise. Floats divide as
-    /// IEEE has it, and a constant is looked at here.
+    /// Passes non-zero integers through. A zero raises the division-by-zero error. Float divisors need no check, and a
+    /// constant divisor is checked here.
     fn check_divisor(&mut self, divisor: Value) -> Value {
         let ty = self.ty(divisor).clone();
         if !ty.dtype.is_int() || self.literal(divisor).is_some_and(|literal| literal.as_i64() != 0) {
@@ -291,7 +290,7 @@ impl<'a> Builder<'a> {
         self.push(NodeOp::Check(Requirement::Divisor), vec![divisor], ty)
     }
 
-    /// What a constant holds, seen through views that repeat it.
+    /// The literal of a constant, also through views that repeat it.
     fn literal(&self, value: Value) -> Option<Literal> {
         let node = &self.graph.nodes[value.node];
         match &node.op {
@@ -303,7 +302,7 @@ impl<'a> Builder<'a> {
 
     // ---- Views.
 
-    /// The same elements under another shape.
+    /// The elements under another shape.
     pub fn reshape(&mut self, x: Value, extents: &[usize]) -> Value {
         let ty = Type::new(self.dtype(x), extents);
         if *self.ty(x) == ty {
@@ -323,7 +322,7 @@ impl<'a> Builder<'a> {
         self.push(NodeOp::View(View::Permute { perm: perm.to_vec() }), vec![x], ty)
     }
 
-    /// Operand axis `i` becomes result axis `axes[i]`, the others repeat.
+    /// Operand axis `i` becomes result axis `axes[i]`. All other result axes repeat.
     pub fn broadcast_axes(&mut self, x: Value, axes: &[usize], shape: &[Dim]) -> Value {
         let ty = Type { dtype: self.dtype(x), shape: shape.to_vec() };
         if *self.ty(x) == ty {
@@ -345,20 +344,20 @@ impl<'a> Builder<'a> {
         self.broadcast_dims(x, &shape)
     }
 
-    /// Puts reduced axes back by repetition: the inverse of a reduction over `axes` of something like `like`.
+    /// Restores reduced axes by repetition: the inverse of a reduction of `like` over `axes`.
     pub fn unreduce(&mut self, x: Value, axes: &[usize], like: Value) -> Value {
         let shape = self.ty(like).shape.clone();
         let kept: Vec<usize> = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
         self.broadcast_axes(x, &kept, &shape)
     }
 
-    /// `count[i]` elements by axis from `start[i]` at distance `step[i]`.
+    /// `count[i]` elements of each axis `i`, from `start[i]` with stride `step[i]`.
     pub fn slice(&mut self, x: Value, start: &[usize], count: &[usize], step: &[i64]) -> Value {
         let ty = Type::new(self.dtype(x), count);
         self.push(NodeOp::View(View::Slice { start: start.to_vec(), step: step.to_vec() }), vec![x], ty)
     }
 
-    /// Surrounds by a fill value.
+    /// Pads with a fill value.
     pub fn pad(&mut self, x: Value, low: &[usize], high: &[usize], fill: Literal) -> Value {
         let extents: Vec<usize> =
             self.extents(x).iter().zip(low.iter().zip(high)).map(|(n, (l, h))| n + l + h).collect();
@@ -369,7 +368,8 @@ impl<'a> Builder<'a> {
 
     // ---- Reductions, indexing, contraction.
 
-    /// A reduction; the axes vanish. Sums of small floats are kept and returned in the operand's type.
+    /// A reduction, which removes the axes. Sums of small floats accumulate in a wider type, and the result has the
+    /// operand's type.
     pub fn reduce(&mut self, monoid: Monoid, x: Value, axes: &[usize]) -> Value {
         if axes.is_empty() && !monoid.is_index() {
             return x;
@@ -428,7 +428,8 @@ impl<'a> Builder<'a> {
         self.contract_as(dtype, lhs, rhs, contract)
     }
 
-    /// The same with sums in the type that they are added up in: products of small floats are not rounded to their type.
+    /// A general dot product whose result has the accumulator type: products of small floats are not rounded to their
+    /// type.
     pub fn contract_wide(&mut self, lhs: Value, rhs: Value, contract: Contract) -> Value {
         let dtype = self.dtype(lhs).accumulator();
         self.contract_as(dtype, lhs, rhs, contract)
@@ -446,11 +447,11 @@ impl<'a> Builder<'a> {
 
     // ---- Calls of registered ops.
 
-    /// A registered op; its type rule decides the results' types, and left-out attributes have their defaults. Names
-    /// derive from the scope.
+    /// A call of a registered op. The op's type rule gives the types of the results, and omitted attributes have their
+    /// defaults. Names derive from the scope.
     ///
     /// # Errors
-    /// If there is no such op, or operands or attributes do not fit it.
+    /// If the op is unknown, or operands or attributes do not fit it.
     pub fn call(&mut self, name: &str, inputs: &[Value], attrs: Attrs) -> Result<Vec<Value>, TypeIssue> {
         let form = self.registry.expect_op(name)?;
         let call = Call { attrs: form.fill_attrs(attrs), form };
@@ -464,7 +465,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Keeps derived names clear of taken ones: `h.7` moves the counter of `h` to at least 7.
+/// Keeps derived names distinct from existing ones: `h.7` moves the counter of `h` to at least 7.
 fn count_name(counters: &mut HashMap<Symbol, usize>, name: &str) {
     if let Some((scope, number)) = name.rsplit_once('.')
         && let Ok(number) = number.parse::<usize>()
@@ -490,7 +491,7 @@ pub fn broadcast_shapes(types: &[Type]) -> Option<Vec<Dim>> {
     Some(shape)
 }
 
-/// The random stream of a path of names: 32-bit FNV-1a, fixed for all time since it decides the random bits.
+/// The random stream of a path of names: 32-bit FNV-1a. It decides the random bits, so it never changes.
 pub fn stream_of(path: &str) -> u32 {
     path.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ byte as u32).wrapping_mul(0x0100_0193))
 }

@@ -9,7 +9,7 @@ pub enum DType {
     Bool,
     /// Unsigned byte.
     U8,
-    /// 32-bit signed integer; the type of indices unless asked otherwise.
+    /// 32-bit signed integer; the default type of indices.
     I32,
     /// 64-bit signed integer.
     I64,
@@ -64,7 +64,7 @@ impl DType {
         }
     }
 
-    /// The type of that name, if there is one.
+    /// The type with that name.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
@@ -90,7 +90,7 @@ impl DType {
         }
     }
 
-    /// The smallest and the largest integer of an integer type.
+    /// The smallest and the largest value of an integer type.
     pub const fn int_range(self) -> Option<(i64, i64)> {
         match self {
             DType::U8 => Some((0, u8::MAX as i64)),
@@ -101,7 +101,7 @@ impl DType {
         }
     }
 
-    /// The largest finite number of a float type, or the largest number of another one.
+    /// The largest finite value of the type.
     pub const fn largest(self) -> f64 {
         match self {
             DType::F16 => 65504.0,
@@ -116,7 +116,7 @@ impl DType {
         }
     }
 
-    /// The type in which sums of this type are kept: `f32` for the small floats, itself otherwise.
+    /// The accumulator type of sums: `f32` for the small floats, the type itself otherwise.
     pub const fn accumulator(self) -> DType {
         match self {
             DType::F16 | DType::BF16 => DType::F32,

@@ -1,4 +1,4 @@
-//! The graph: typed nodes in an order in which operands come first.
+//! The graph: typed nodes in topological order.
 
 use super::{Attrs, Body, Combine, Contract, Literal, Monoid, Requirement, Scalar, Symbol, Type, View};
 use crate::diag::Span;
@@ -6,15 +6,15 @@ use crate::op::OpForm;
 use crate::work::steps;
 use std::sync::Arc;
 
-/// Index of a node within its graph; definition order, so an operand's index is smaller than its user's.
+/// Index of a node within its graph. Nodes are in definition order, so an operand has a smaller index than its user.
 pub type NodeId = usize;
 
 /// One result of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value {
-    /// The node that makes it.
+    /// The node.
     pub node: NodeId,
-    /// Which of its results.
+    /// The index of the result.
     pub port: usize,
 }
 
@@ -25,15 +25,15 @@ impl Value {
     }
 }
 
-/// What a graph input is.
+/// The kind of a graph input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InputKind {
-    /// Fed from outside at each step, or resident for a whole stage.
+    /// Data: passed at each step, or resident for a whole stage.
     Data,
     /// A trained parameter, held by the session.
     Param,
-    /// Other state carried from step to step, such as an optimizer's moments; starts at zero unless a parameter of
-    /// the pipeline says otherwise.
+    /// Other state that is carried from step to step, such as an optimizer's moments. It starts at zero unless a
+    /// parameter of the pipeline gives its initial value.
     State,
     /// The number of the current step, `i32[]`, counted from 0, kept on the device.
     Step,
@@ -66,45 +66,45 @@ impl PartialEq for Call {
     }
 }
 
-/// What a node does.
+/// The operation of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeOp {
     /// A graph input.
     Input(InputKind),
     /// A tensor filled with one literal.
     Const(Literal),
-    /// A registered op; gone after lowering, except opaque ones.
+    /// A call of a registered op. Lowering expands all except opaque ones.
     Call(Call),
-    /// A scalar body over operands that broadcast; gone after lowering.
+    /// A scalar body over operands that broadcast. Lowering expands it.
     Map(Arc<Body>),
-    /// One scalar primitive over operands of the node's own shape.
+    /// One scalar primitive. Its operands have the shape of the node.
     Scalar(Scalar),
     /// The coordinate along an axis, of the node's integer type.
     Iota {
         /// The axis.
         axis: usize,
     },
-    /// Passes integers through that are as required; otherwise raises the error that names this node and position, and
-    /// yields the requirement's fallback.
+    /// Passes integers through that meet the requirement. Any other integer raises the error for this node and
+    /// position, and is replaced by the requirement's fallback.
     Check(Requirement),
     /// A change of index.
     View(View),
-    /// A reduction over `axes` (ascending), which vanish from the shape.
+    /// A reduction over `axes` (ascending), which the result lacks.
     Reduce {
-        /// How to combine.
+        /// The combining operation.
         monoid: Monoid,
-        /// Which axes.
+        /// The reduced axes.
         axes: Vec<usize>,
     },
     /// Inclusive prefix form of a reduction along one axis.
     Scan {
-        /// How to combine; not an index monoid.
+        /// The combining operation; not an index monoid.
         monoid: Monoid,
-        /// Which axis.
+        /// The axis.
         axis: usize,
     },
-    /// `(src [B…, P…, n, Q…], idx [B…, I…]) -> [B…, P…, I…, Q…]`: `axis` is that of `n`, the first `batch` axes go
-    /// along. Indices must be in range: policy is the business of `Check` or clamping before.
+    /// `(src [B…, P…, n, Q…], idx [B…, I…]) -> [B…, P…, I…, Q…]`. `axis` is the axis of `n`, and the first `batch` axes
+    /// are shared. Indices must be in range: a `Check` or a clamp comes before.
     Gather {
         /// The indexed axis of the source.
         axis: usize,
@@ -117,25 +117,26 @@ pub enum NodeOp {
         axis: usize,
         /// Number of leading axes shared by base and indices.
         batch: usize,
-        /// What happens where indices meet.
+        /// How updates with equal indices combine.
         combine: Combine,
     },
     /// A general dot product, accumulated in the operands' accumulator type.
     Contract(Contract),
-    /// Random bits, `u32`: Philox4x32-10 under (seed, stream), block (element / 4, step, iteration). Operands: the
-    /// step, `i32[]`, and in an unrolled loop the number of the trip, `i32[]`; without it, the iteration is 0.
+    /// Random bits, `u32`: Philox4x32-10 under (seed, stream), block (element / 4, step, iteration). The operands are
+    /// the step, `i32[]`, and in an unrolled loop the trip number, `i32[]`. Without the trip number, the iteration is
+    /// 0.
     Random {
         /// Hash of the node's path of names in the source.
         stream: u32,
     },
-    /// Runs its region `trips` times: operands are the initial carried values, results the final ones. The region's
-    /// inputs are the carried values followed by the iteration (`i32[]`); its outputs the next carried values.
+    /// Runs its region `trips` times. Operands are the initial carried values, results the final ones. The region's
+    /// inputs are the carried values, then the iteration (`i32[]`). Its outputs are the next carried values.
     Loop {
         /// Number of iterations.
         trips: usize,
     },
-    /// Picks a region by its first operand (`bool[]`): the first region if true, else the second; the other operands
-    /// are the regions' inputs.
+    /// Picks a region by its first operand, `bool[]`: the first region if true, else the second. The other operands are
+    /// the inputs of the regions.
     Cond,
 }
 
@@ -151,29 +152,29 @@ pub struct Output {
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// What it does.
+    /// The operation.
     pub op: NodeOp,
-    /// Operands in order; all defined earlier.
+    /// Operands in order, all defined earlier.
     pub inputs: Vec<Value>,
-    /// Results; at least one.
+    /// The results, at least one.
     pub outputs: Vec<Output>,
     /// Sub-graphs of `Loop` and `Cond`.
     pub regions: Vec<Graph>,
-    /// Where it was written, if it was.
+    /// The place in the source, if there is one.
     pub span: Option<Span>,
-    /// The node of the source that is kept in kernels of its own (`fuse: Never`), if this is it or a part of it.
+    /// The source node with `fuse: Never` that this node is, or is a part of. Such nodes get kernels of their own.
     pub apart: Option<Symbol>,
 }
 
 impl Node {
-    /// The name of the first result, which stands for the node.
+    /// The name of the first result, which is also the name of the node.
     pub fn name(&self) -> &Symbol {
         steps(1);
         &self.outputs[0].name
     }
 }
 
-/// What an input becomes after the step.
+/// The value of an input after the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateLink {
     /// A `Param` or `State` input.
@@ -185,23 +186,23 @@ pub struct StateLink {
 /// A typed, functional graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
-    /// What it is called in texts and errors.
+    /// The name in texts and errors.
     pub name: String,
     /// Nodes in definition order.
     pub nodes: Vec<Node>,
     /// Named results.
     pub outputs: Vec<(Symbol, Value)>,
-    /// What is carried from step to step.
+    /// Values that are carried from step to step.
     pub state: Vec<StateLink>,
 }
 
 impl Graph {
-    /// An empty graph.
+    /// An empty graph with that name.
     pub fn new(name: impl Into<String>) -> Graph {
         Graph { name: name.into(), ..Graph::default() }
     }
 
-    /// The node of that index.
+    /// The node with that index.
     pub fn node(&self, id: NodeId) -> &Node {
         steps(1);
         &self.nodes[id]
@@ -233,7 +234,7 @@ impl Graph {
         })
     }
 
-    /// The value of that name.
+    /// The value with that name.
     pub fn find(&self, name: &str) -> Option<Value> {
         self.nodes.iter().enumerate().find_map(|(node, n)| {
             steps(1);
@@ -241,12 +242,12 @@ impl Graph {
         })
     }
 
-    /// Everything that must be computed: outputs and next states.
+    /// All values that must be computed: outputs and next states.
     pub fn roots(&self) -> impl Iterator<Item = Value> + '_ {
         self.outputs.iter().map(|(_, value)| *value).chain(self.state.iter().map(|link| link.next))
     }
 
-    /// Users of each node, in order, with repetition for repeated operands.
+    /// Users of each node, in order. A user of a repeated operand is repeated.
     pub fn users(&self) -> Vec<Vec<NodeId>> {
         let mut users = vec![vec![]; self.nodes.len()];
         for (id, node) in self.nodes.iter().enumerate() {
@@ -257,8 +258,7 @@ impl Graph {
         users
     }
 
-    /// Which nodes the roots need. A state that is carried on is needed even if nobody reads it in this graph: another
-    /// one may.
+    /// Marks the nodes that the roots need. A carried state is always needed, since another graph may read it.
     pub fn live(&self) -> Vec<bool> {
         let mut live = vec![false; self.nodes.len()];
         let states = self.state.iter().map(|link| Value::of(link.input));
@@ -275,7 +275,7 @@ impl Graph {
         live
     }
 
-    /// The same graph without nodes that nothing needs. Inputs that are no longer needed go too.
+    /// The graph without unneeded nodes and inputs.
     pub fn pruned(&self) -> Graph {
         let live = self.live();
         let mut renamed = vec![usize::MAX; self.nodes.len()];
@@ -293,9 +293,8 @@ impl Graph {
     }
 }
 
-/// The path that a user knows a node by whose name may be derived: `z` of `z.1`, `loss` of
-/// `loss/cross_entropy_rows3.1`. No path ends in a number or
-/// has a slash.
+/// The path that the user wrote for a node with a derived name: `z` for `z.1`, `loss` for `loss/cross_entropy_rows3.1`.
+/// A path has no slash and does not end in a number.
 pub fn written_path(name: &str) -> &str {
     let mut path = name.split('/').next().unwrap_or(name);
     while let Some((outer, last)) = path.rsplit_once('.')

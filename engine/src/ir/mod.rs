@@ -1,4 +1,4 @@
-//! The graph and all it is made of: types, scalar bodies, primitive operations, nodes, and their text form.
+//! The graph with its types, scalar bodies, primitive operations and nodes, and its text form.
 
 mod attrs;
 mod body;

@@ -1,18 +1,18 @@
-//! The primitive tensor operations: everything that the fuser, the oracle and the devices have to know.
+//! The primitive tensor operations, which the fuser, the oracle and the devices implement.
 
 use super::{Dim, Literal, Type};
 
 /// A change of index: every result element is one operand element, or a fill value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum View {
-    /// The same elements in row-major order under another shape (the node's type).
+    /// The elements in row-major order under another shape (the node's type).
     Reshape,
     /// Result axis `i` is operand axis `perm[i]`.
     Permute {
         /// Operand axis of each result axis.
         perm: Vec<usize>,
     },
-    /// Operand axis `i` becomes result axis `axes[i]` (ascending); extents agree or the operand's is 1, all other
+    /// Operand axis `i` becomes result axis `axes[i]` (ascending). The extents agree, or the operand's is 1. All other
     /// result axes repeat.
     Broadcast {
         /// Result axis of each operand axis.
@@ -22,21 +22,21 @@ pub enum View {
     Slice {
         /// First operand index by axis.
         start: Vec<usize>,
-        /// Distance by axis; negative walks backwards.
+        /// Stride by axis. A negative stride walks backwards.
         step: Vec<i64>,
     },
-    /// Surrounds the operand by a fill value.
+    /// Pads the operand with a fill value.
     Pad {
         /// Elements before, by axis.
         low: Vec<usize>,
         /// Elements after, by axis.
         high: Vec<usize>,
-        /// What the new elements hold.
+        /// The value of the new elements.
         fill: Literal,
     },
 }
 
-/// What a check asks of integers.
+/// A condition that a check imposes on integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Requirement {
     /// An index lies in `0..bound`.
@@ -49,7 +49,7 @@ pub enum Requirement {
 }
 
 impl Requirement {
-    /// Whether a value is as asked.
+    /// Whether a value meets the requirement.
     pub const fn holds(self, value: i64) -> bool {
         match self {
             Requirement::Index { bound } => value >= 0 && (value as u64) < bound as u64,
@@ -57,7 +57,7 @@ impl Requirement {
         }
     }
 
-    /// What the kernel goes on with where the value is not as asked.
+    /// The value that replaces one that violates the requirement.
     pub const fn fallback(self) -> i64 {
         match self {
             Requirement::Index { .. } => 0,
@@ -65,7 +65,7 @@ impl Requirement {
         }
     }
 
-    /// The fact for the error: what is wrong with `value` at row-major `position` of its tensor.
+    /// The fact for the error message: the fault of `value` at row-major `position` of its tensor.
     pub fn fault(self, value: i64, position: u64) -> String {
         match self {
             Requirement::Index { bound } => {
@@ -76,25 +76,26 @@ impl Requirement {
     }
 }
 
-/// How a reduction combines.
+/// The combining operation of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Monoid {
     /// Sum; 0 when empty.
     Sum,
     /// Product; 1 when empty.
     Prod,
-    /// Largest, NaN if any; empty is refused by the type rule.
+    /// Largest; NaN if any element is NaN. The type rule refuses empty axes.
     Max,
-    /// Smallest, NaN if any.
+    /// Smallest; NaN if any element is NaN.
     Min,
-    /// Index of the largest along the axis as `i32`; NaN is largest, first wins. Exactly one axis.
+    /// Index of the largest along the axis as `i32`. NaN counts as largest, and the first of equals wins. Exactly one
+    /// axis.
     ArgMax,
-    /// Index of the smallest; NaN is smallest, first wins. Exactly one axis.
+    /// Index of the smallest. NaN counts as smallest, and the first of equals wins. Exactly one axis.
     ArgMin,
 }
 
 impl Monoid {
-    /// All of them.
+    /// All monoids.
     pub const ALL: [Monoid; 6] =
         [Monoid::Sum, Monoid::Prod, Monoid::Max, Monoid::Min, Monoid::ArgMax, Monoid::ArgMin];
 
@@ -115,7 +116,7 @@ impl Monoid {
         matches!(self, Monoid::ArgMax | Monoid::ArgMin)
     }
 
-    /// Of an index: the extreme whose place it is.
+    /// For an index monoid: the monoid of the value at that index.
     pub const fn of_value(self) -> Option<Monoid> {
         match self {
             Monoid::ArgMax => Some(Monoid::Max),
@@ -125,7 +126,7 @@ impl Monoid {
     }
 }
 
-/// How a scatter combines what meets at one place.
+/// How a scatter combines updates of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Combine {
     /// Sum, in the order of the indices.
@@ -137,9 +138,9 @@ pub enum Combine {
 /// A general dot product. Result axes: batch, free axes of the left, free axes of the right; each in operand order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contract {
-    /// Pairs (left axis, right axis) that go along.
+    /// Pairs (left axis, right axis) of batch axes.
     pub batch: Vec<(usize, usize)>,
-    /// Pairs (left axis, right axis) that are summed over.
+    /// Pairs (left axis, right axis) of contracted axes.
     pub contracted: Vec<(usize, usize)>,
 }
 

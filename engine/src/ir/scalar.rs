@@ -1,4 +1,4 @@
-//! The scalar primitives: what one lane of a fused kernel can do.
+//! The scalar primitives, which run at one point of a fused kernel.
 
 use super::{DType, Symbol};
 use std::fmt;
@@ -23,7 +23,7 @@ macro_rules! named_ops {
 }
 
 named_ops! {
-    /// Primitives of one operand. NaN goes in, NaN comes out.
+    /// Primitives of one operand. NaN in, NaN out.
     Unary {
         /// `-x`
         Neg = "neg",
@@ -113,17 +113,17 @@ named_ops! {
 }
 
 impl Binary {
-    /// Whether the result is a bool whatever the operands are.
+    /// Whether the result is a bool for operands of every type.
     pub const fn is_comparison(self) -> bool {
         matches!(self, Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge)
     }
 
-    /// Whether the result jumps where an operand changes by its last digit.
+    /// Whether the result is discontinuous in an operand.
     pub const fn has_jumps(self) -> bool {
         self.is_comparison() || matches!(self, Binary::Rem)
     }
 
-    /// Whether operands may be exchanged without changing a bit.
+    /// Whether exchanging the operands leaves the result bit-identical.
     pub const fn is_commutative(self) -> bool {
         matches!(
             self,
@@ -140,17 +140,18 @@ impl Binary {
     }
 }
 
-/// A scalar function that a plugin brings along because the language lacks it.
+/// A scalar function of a plugin that the language lacks.
 ///
-/// Compared and hashed by `key` alone (never by function address), so the key must change when the function does.
+/// It is compared and hashed by `key` alone, never by function address. So the key must change when the function
+/// changes.
 pub struct Foreign {
     /// Unique name and version, such as `acme.bessel_j0@1`.
     pub key: Symbol,
-    /// Number of operands, all of one float type, which is also the type of the result.
+    /// Number of operands. All have one float type, which is also the type of the result.
     pub arity: usize,
-    /// One element in double precision; the oracle.
+    /// The function of one element in double precision, for the oracle.
     pub f64: fn(&[f64]) -> f64,
-    /// A block of elements in single precision: operands of equal length, then the result.
+    /// The function of a block of elements in single precision: operands of equal length, then the result.
     pub f32_slice: fn(&[&[f32]], &mut [f32]),
     /// Partial derivatives by operand, as scalar bodies of the operands.
     pub partials: fn(&[super::E]) -> Vec<super::E>,
@@ -185,7 +186,7 @@ pub enum Scalar {
     Unary(Unary),
     /// Two operands.
     Binary(Binary),
-    /// `select(c, a, b)`: a where c holds, else b; the other one does not leak.
+    /// `select(c, a, b)`: a where c holds, else b. The unselected operand has no effect.
     Select,
     /// `mul_add(a, b, c)`: a·b + c, rounded once where the device can.
     MulAdd,
@@ -196,7 +197,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Whether float results are rounded: they are new numbers rather than an operand, a sign or a truth value.
+    /// Whether float results are rounded. An operand, a sign or a truth value that is passed on is exact.
     pub fn is_rounded(&self) -> bool {
         match self {
             Scalar::Unary(op) => !matches!(
@@ -231,7 +232,7 @@ impl Scalar {
         }
     }
 
-    /// What the text form calls it; [`setting`](Scalar::setting) says the rest.
+    /// The name in the text form, without its [`setting`](Scalar::setting).
     pub(crate) fn word(&self) -> &str {
         match self {
             Scalar::Foreign(_) => "foreign",
@@ -239,7 +240,7 @@ impl Scalar {
         }
     }
 
-    /// What the text form writes behind the operands of a cast or a foreign function.
+    /// The setting in the text form of a cast or a foreign function, after the operands.
     pub(crate) fn setting(&self) -> Option<String> {
         match self {
             Scalar::Cast(dtype) => Some(format!("dtype={dtype}")),
@@ -248,7 +249,7 @@ impl Scalar {
         }
     }
 
-    /// The name in messages and kernels: a foreign function goes by its key.
+    /// The name in messages and kernels. The name of a foreign function is its key.
     pub fn name(&self) -> &str {
         match self {
             Scalar::Unary(op) => op.name(),
@@ -260,7 +261,7 @@ impl Scalar {
         }
     }
 
-    /// The primitive of that name; casts and foreign functions need more than a name.
+    /// The primitive with that name. Casts and foreign functions need a setting besides their name.
     pub fn from_name(name: &str) -> Option<Scalar> {
         if let Some(op) = Unary::ALL.iter().find(|op| op.name() == name) {
             return Some(Scalar::Unary(*op));

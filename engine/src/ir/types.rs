@@ -1,4 +1,4 @@
-//! Tensor types: an element type and a shape whose extents may be named until a plan binds them.
+//! Tensor types: an element type and a shape. Extents may be named until a plan binds them.
 
 use super::DType;
 use std::fmt;
@@ -12,7 +12,7 @@ pub type Symbol = Arc<str>;
 pub enum Dim {
     /// A known number of elements.
     Fixed(usize),
-    /// A name such as `B`, bound to a number when a plan is made.
+    /// A name such as `B`, which a plan binds to a number.
     Named(Symbol),
 }
 
@@ -71,7 +71,7 @@ impl Type {
         Type { dtype, shape: self.shape.clone() }
     }
 
-    /// All extents; a bug if one is still named.
+    /// All extents. It is a bug if one is still named.
     pub fn extents(&self) -> Vec<usize> {
         self.shape
             .iter()
@@ -84,21 +84,21 @@ impl Type {
         self.shape.iter().all(|dim| dim.fixed().is_some())
     }
 
-    /// Whether a machine may hold a tensor of this type, as far as its extents are known: 2⁴⁰ elements at most.
+    /// Whether a machine can hold a tensor of this type, as far as its extents are known: at most 2⁴⁰ elements.
     pub fn is_holdable(&self) -> bool {
         const MOST_ELEMENTS: usize = 1 << 40;
-        // Without the zeros: an empty tensor with absurd other extents is absurd too.
+        // Zeros are left out: an empty tensor with absurd other extents is absurd too.
         let mut extents = self.shape.iter().filter_map(Dim::fixed).filter(|&n| n > 0);
         let elements = extents.try_fold(1usize, |product, n| product.checked_mul(n));
         elements.is_some_and(|n| n <= MOST_ELEMENTS)
     }
 
-    /// Number of elements; a bug if an extent is still named.
+    /// Number of elements. It is a bug if an extent is still named.
     pub fn numel(&self) -> usize {
         self.extents().iter().product()
     }
 
-    /// Number of bytes; a bug if an extent is still named.
+    /// Number of bytes. It is a bug if an extent is still named.
     pub fn bytes(&self) -> usize {
         self.numel() * self.dtype.size()
     }

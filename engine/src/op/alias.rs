@@ -4,7 +4,7 @@ use super::{Example, Grad, Lower, Lowering, OpForm, Role, checked};
 use crate::ir::{Builder, Value};
 
 impl OpForm {
-    /// This op under another name, by which other systems know it; `call` is how its first example is called.
+    /// This op under the name that other systems give it. `call` is the call of its first example.
     pub fn alias(self, name: &str, call: &'static str) -> OpForm {
         let target = self.name;
         OpForm {
@@ -19,7 +19,7 @@ impl OpForm {
     }
 }
 
-/// The results of the same call to another op.
+/// The results of the same call of another op.
 fn forward(b: &mut Builder, call: &Lowering, target: &str) -> Vec<Value> {
     checked(b.call(target, call.inputs, call.attrs.clone()))
 }

@@ -1,4 +1,4 @@
-//! Forms of elementwise ops without attributes: what they have in common is filled in once.
+//! Forms of elementwise ops without attributes. Their common fields are filled in here.
 
 use super::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
 use crate::ir::{Body, DType, E};
@@ -10,13 +10,13 @@ pub struct Unary {
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// Which element types it takes.
+    /// Whether the op takes an element type.
     pub takes: fn(DType) -> bool,
     /// The result for one element.
     pub formula: fn(E) -> E,
-    /// How gradients pass through it.
+    /// The gradient.
     pub grad: Grad,
-    /// How its gradient is tested.
+    /// The test of the gradient.
     pub check: GradCheck,
     /// Worked examples.
     pub examples: Vec<Example>,
@@ -53,9 +53,9 @@ pub struct Binary {
     pub types: TypeRule,
     /// The result for one pair.
     pub formula: fn(E, E) -> E,
-    /// How gradients pass through it.
+    /// The gradient.
     pub grad: Grad,
-    /// How its gradient is tested.
+    /// The test of the gradient.
     pub check: GradCheck,
     /// Worked examples.
     pub examples: Vec<Example>,
@@ -86,8 +86,8 @@ impl Binary {
 }
 
 impl Grad {
-    /// The gradient of an op of one operand from its result `y` and the upstream gradient `g`. The operand need not be
-    /// kept until the backward pass.
+    /// The gradient of an op of one operand from its result `y` and the upstream gradient `g`. The backward pass does
+    /// not need the operand.
     pub fn by_result(formula: fn(y: E, g: E) -> E) -> Grad {
         Grad::rule(move |b, call| {
             vec![call.grads[0].map(|g| b.map(&[call.outputs[0], g], |v| formula(v[0], v[1])))]

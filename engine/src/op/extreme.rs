@@ -1,12 +1,12 @@
-//! The extreme element of a row, or its index, as a fold: what a reduction is to a product that hands its tiles over.
+//! Maximum, minimum, argmax and argmin of a row as a fold, so that a matmul fold can compute them.
 
 use super::kernel::{Element, Elements, Share};
 use super::rows::RowFold;
 use crate::ir::{DType, Monoid};
 use std::marker::PhantomData;
 
-/// The fold of a reduction of rows of `dtype`, if there is one: largest and smallest element, and their indices. The order
-/// of the elements decides ties alone, so that every cut of a row gives the same bits.
+/// The fold of a reduction of rows of `dtype`, if there is one: largest and smallest element, and their indices. The
+/// order of elements only decides ties, so every cut of a row gives bit-identical results.
 pub fn extreme_fold(monoid: Monoid, dtype: DType) -> Option<Box<dyn RowFold>> {
     let (is_index, largest) = match monoid {
         Monoid::Max => (false, true),
@@ -22,7 +22,7 @@ pub fn extreme_fold(monoid: Monoid, dtype: DType) -> Option<Box<dyn RowFold>> {
     }
 }
 
-/// State: the bits of the best element, and its index + 1, or 0 where nothing was seen.
+/// State: the bits of the best element, and its index + 1, or 0 before the first element.
 struct Extreme<T> {
     is_index: bool,
     largest: bool,
@@ -70,13 +70,13 @@ impl Float for f64 {
 }
 
 impl<T: Float> Extreme<T> {
-    /// Whether `x` takes the place of an earlier `best`: NaN beats every number, and nothing beats NaN.
+    /// Whether `x` replaces an earlier `best`. NaN replaces every number, and no element replaces NaN.
     fn beats(&self, x: T, best: T) -> bool {
         let is_nan = |x: T| x.partial_cmp(&x).is_none();
         !is_nan(best) && (is_nan(x) || if self.largest { x > best } else { x < best })
     }
 
-    /// The best of a piece, found without branches; NaN anywhere makes the second result true.
+    /// The best element of a piece, found without branches. The second result is true if the piece has a NaN.
     fn best_of(&self, piece: &[T]) -> (T, bool) {
         let has_nan = |any: bool, x: &T| any | x.partial_cmp(x).is_none();
         let best = match self.largest {
@@ -93,7 +93,7 @@ impl<T: Float> Extreme<T> {
     }
 }
 
-/// Elements that are looked at one by one once one of them is known to matter.
+/// Elements per block. A block is scanned element by element only if one of its elements changes the state.
 const BLOCK: usize = 128;
 
 impl<T: Float> RowFold for Extreme<T> {

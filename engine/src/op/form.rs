@@ -1,17 +1,19 @@
-//! The form of an op. Every field is filled in; nothing is implied by leaving something out.
+//! The form of an op. Every field is filled in, and no default is implied.
 
+use super::attr::{AttrSpec, check_element};
+use super::issue::TypeIssue;
 use super::kernel::KernelForm;
 use super::rows::RowReduction;
-use crate::diag::{Span, nearest};
-use crate::ir::{Attr, Attrs, Body, Builder, DType, Literal, Symbol, Type, Value, broadcast_shapes};
+use crate::diag::nearest;
+use crate::ir::{Attrs, Body, Builder, DType, Symbol, Type, Value, broadcast_shapes};
 use std::sync::Arc;
 
-/// All there is to say about an op: its checks, its kernels, its gradient, its page and its tests follow from this.
+/// The complete definition of an op. Its checks, kernels, gradient, reference page and tests follow from it.
 #[derive(Clone)]
 pub struct OpForm {
     /// Unique, snake case.
     pub name: String,
-    /// The family it belongs to, for the reference.
+    /// The family of the op, for the reference.
     pub family: String,
     /// One sentence, starting with a capital and ending with a full stop.
     pub summary: String,
@@ -23,15 +25,15 @@ pub struct OpForm {
     pub attrs: Vec<AttrSpec>,
     /// Types of the results from types of the operands.
     pub types: TypeRule,
-    /// What it is made of.
+    /// The lowering.
     pub lower: Lower,
-    /// How gradients pass through it.
+    /// The gradient.
     pub grad: Grad,
-    /// How its gradient is tested.
+    /// The test of the gradient.
     pub check: GradCheck,
-    /// Worked examples; each is a test on every device, and stands in the reference.
+    /// Worked examples. Each is a test on every device and is printed in the reference.
     pub examples: Vec<Example>,
-    /// What it is for, beyond its lowering.
+    /// The role of the op beyond its lowering.
     pub role: Role,
 }
 
@@ -46,171 +48,13 @@ impl std::fmt::Debug for OpForm {
 pub struct InputSpec {
     /// Name, for messages and the reference.
     pub name: String,
-    /// What it holds, half a sentence.
+    /// What the operand holds, half a sentence.
     pub doc: String,
-    /// Whether it may be left out; only trailing operands can.
+    /// Whether the operand may be omitted. Only trailing operands can be.
     pub optional: bool,
-    /// Between which two numbers its elements lie, the second of which may be infinite, if the op has a meaning for no
-    /// others. Nothing checks them; devices are compared within.
+    /// The bounds of the elements, if the op is defined only between them. The upper bound may be infinite. Elements
+    /// are not checked; devices are compared on elements within the bounds.
     pub range: Option<[f64; 2]>,
-}
-
-/// What kind of value an attribute takes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AttrKind {
-    /// An integer.
-    Int,
-    /// A number.
-    Float,
-    /// A truth value.
-    Bool,
-    /// Whether the op behaves as in training; left open, the stage that takes the node decides.
-    Mode,
-    /// Any text.
-    Str,
-    /// One of these words.
-    Choice(Vec<String>),
-    /// An element type.
-    DType,
-    /// A list of integers (one integer counts as a list of one).
-    Ints,
-    /// A list of extents.
-    Shape,
-    /// An element of the result: a number or truth value that its type has.
-    Element,
-    /// A number that elements of the result are compared with; beyond the range of their type, it stops at its end.
-    Bound,
-}
-
-/// Half a sentence for users: "a whole number".
-impl std::fmt::Display for AttrKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            AttrKind::Int => "a whole number",
-            AttrKind::Float | AttrKind::Bound => "a number",
-            AttrKind::Bool | AttrKind::Mode => "`true` or `false`",
-            AttrKind::Str => "a string",
-            AttrKind::Choice(choices) => return write!(f, "one of `{}`", choices.join("`, `")),
-            AttrKind::DType => "an element type such as `f32`",
-            AttrKind::Ints => "a list of whole numbers",
-            AttrKind::Shape => "a list of extents such as `[B, 64]`",
-            AttrKind::Element => "a number or a truth value",
-        })
-    }
-}
-
-/// One attribute of an op.
-#[derive(Clone, Debug)]
-pub struct AttrSpec {
-    /// Name.
-    pub name: String,
-    /// What it decides, half a sentence.
-    pub doc: String,
-    /// What it takes.
-    pub kind: AttrKind,
-    /// Its value when left out; `None` if it must be given. `Some(Attr::None)` makes it truly optional.
-    pub default: Option<Attr>,
-    /// Which numbers it takes; all if there is none.
-    pub range: Option<AttrRange>,
-}
-
-/// The numbers that an attribute takes, from `low` on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AttrRange {
-    /// The least.
-    pub low: f64,
-    /// The end, which may be infinite.
-    pub high: f64,
-    /// Whether the end itself is in the range; infinity never is.
-    pub is_closed: bool,
-}
-
-impl AttrRange {
-    /// Whether a number is in the range.
-    pub fn contains(&self, x: f64) -> bool {
-        x.is_finite() && self.low <= x && (x < self.high || self.is_closed && x == self.high)
-    }
-}
-
-impl std::fmt::Display for AttrRange {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let AttrRange { low, high, is_closed } = self;
-        match (high.is_finite(), is_closed) {
-            (false, _) => write!(f, "a finite number of at least {low}"),
-            (true, true) => write!(f, "a number between {low} and {high}"),
-            (true, false) => write!(f, "a number from {low} to below {high}"),
-        }
-    }
-}
-
-impl AttrSpec {
-    /// Whether a value is a number out of the attribute's range.
-    pub fn is_out_of_range(&self, value: &Attr) -> bool {
-        match (self.range, value) {
-            (Some(range), Attr::Lit(literal)) => !range.contains(literal.as_f64()),
-            _ => false,
-        }
-    }
-
-    /// Whether the attribute can hold `value`.
-    pub fn admits(&self, value: &Attr) -> bool {
-        !self.is_out_of_range(value) && self.is_of_kind(value)
-    }
-
-    fn is_of_kind(&self, value: &Attr) -> bool {
-        match (&self.kind, value) {
-            (_, Attr::None) => self.default == Some(Attr::None),
-            (AttrKind::Int | AttrKind::Float | AttrKind::Ints, Attr::Lit(Literal::Int(_))) => true,
-            (AttrKind::Float, Attr::Lit(Literal::Float(_))) => true,
-            (AttrKind::Bool | AttrKind::Mode, Attr::Lit(Literal::Bool(_)))
-            | (AttrKind::Element, Attr::Lit(_)) => true,
-            (AttrKind::Bound, Attr::Lit(Literal::Int(_) | Literal::Float(_))) => true,
-            (AttrKind::Str, Attr::Str(_)) | (AttrKind::DType, Attr::DType(_)) => true,
-            (AttrKind::Choice(words), Attr::Str(word)) => words.iter().any(|known| **known == **word),
-            (AttrKind::Ints | AttrKind::Shape, Attr::Ints(_)) | (AttrKind::Shape, Attr::Shape(_)) => true,
-            _ => false,
-        }
-    }
-}
-
-/// Why operands do not fit an op; the caller adds the place.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TypeIssue {
-    /// What is wrong: lower case, no full stop, with the types.
-    pub message: String,
-    /// The operand at fault and what to say at its place.
-    pub operand: Option<(usize, String)>,
-    /// The setting at fault.
-    pub setting: Option<Box<str>>,
-    /// One concrete thing to do.
-    pub help: Option<String>,
-    /// The place within a function of the pipeline where it arose, and what to say there.
-    pub inside: Option<Box<(Span, String)>>,
-}
-
-impl TypeIssue {
-    /// An issue with the call as a whole.
-    pub fn new(message: impl Into<String>) -> TypeIssue {
-        TypeIssue { message: message.into(), operand: None, setting: None, help: None, inside: None }
-    }
-
-    /// Points at an operand.
-    pub fn at(mut self, operand: usize, note: impl Into<String>) -> TypeIssue {
-        self.operand = Some((operand, note.into()));
-        self
-    }
-
-    /// Points at a setting.
-    pub fn at_setting(mut self, name: &str) -> TypeIssue {
-        self.setting = Some(name.into());
-        self
-    }
-
-    /// Adds a hint.
-    pub fn help(mut self, help: impl Into<String>) -> TypeIssue {
-        self.help = Some(help.into());
-        self
-    }
 }
 
 /// The signature of a custom type rule.
@@ -219,19 +63,19 @@ pub type TypeFn = Arc<dyn Fn(&[Type], &Attrs) -> Result<Vec<Type>, TypeIssue> + 
 /// Types of the results from types of the operands. Extents may still be named.
 #[derive(Clone)]
 pub enum TypeRule {
-    /// Operands broadcast, all of one element type that `allowed` admits; one result of that type.
+    /// Operands broadcast. All have one element type that `allowed` admits, and so has the one result.
     Broadcast {
-        /// Which element types are taken.
+        /// Whether an element type is allowed.
         allowed: fn(DType) -> bool,
     },
-    /// Operands broadcast, all of one element type; one `bool` result.
+    /// Operands broadcast and have one element type. The one result is `bool`.
     Compare,
-    /// Anything else.
+    /// Any other rule.
     Custom(TypeFn),
 }
 
 impl TypeRule {
-    /// A rule of its own.
+    /// A custom rule.
     pub fn custom(
         rule: impl Fn(&[Type], &Attrs) -> Result<Vec<Type>, TypeIssue> + Send + Sync + 'static,
     ) -> TypeRule {
@@ -239,9 +83,9 @@ impl TypeRule {
     }
 }
 
-/// What a lowering function sees of its call.
+/// The call that a lowering function expands.
 pub struct Lowering<'c> {
-    /// Operands; a left-out optional one is missing at the end.
+    /// Operands. Omitted optional operands are missing at the end.
     pub inputs: &'c [Value],
     /// Attributes, defaults filled in.
     pub attrs: &'c Attrs,
@@ -253,14 +97,14 @@ pub type MapFn = Arc<dyn Fn(&Attrs) -> Body + Send + Sync>;
 /// The signature of an expansion: results in terms of other ops and primitives.
 pub type ExpandFn = Arc<dyn Fn(&mut Builder, &Lowering) -> Vec<Value> + Send + Sync>;
 
-/// What an op is made of.
+/// The lowering of an op.
 #[derive(Clone)]
 pub enum Lower {
     /// A scalar body over broadcast operands. Small floats compute in `f32` and are rounded once at the end.
     Map(MapFn),
-    /// Other ops and primitives.
+    /// An expansion to other ops and primitives.
     Expand(ExpandFn),
-    /// An opaque computation: a call of it stays one, and is a kernel of its own unless its role says more.
+    /// An opaque computation. Lowering keeps the call, which is a kernel by itself unless its role says more.
     Kernel(KernelForm),
 }
 
@@ -275,19 +119,19 @@ impl Lower {
         Lower::Map(Arc::new(move |attrs| Body::new(n_params, |x| vec![formula(x, attrs)])))
     }
 
-    /// Other ops and primitives.
+    /// An expansion to other ops and primitives.
     pub fn expand(rule: impl Fn(&mut Builder, &Lowering) -> Vec<Value> + Send + Sync + 'static) -> Lower {
         Lower::Expand(Arc::new(rule))
     }
 }
 
-/// What a gradient rule sees of its call.
+/// The call that a gradient rule differentiates.
 pub struct GradCall<'c> {
     /// Operands.
     pub inputs: &'c [Value],
     /// Results.
     pub outputs: &'c [Value],
-    /// Upstream gradients by result; `None` where nothing depends on it.
+    /// Upstream gradients by result; `None` if the loss does not depend on it.
     pub grads: &'c [Option<Value>],
     /// Attributes.
     pub attrs: &'c Attrs,
@@ -296,22 +140,22 @@ pub struct GradCall<'c> {
 /// The signature of a gradient rule: gradients by operand, `None` where there is none.
 pub type GradFn = Arc<dyn Fn(&mut Builder, &GradCall) -> Vec<Option<Value>> + Send + Sync>;
 
-/// How gradients pass through an op.
+/// The gradient of an op.
 #[derive(Clone)]
 pub enum Grad {
-    /// From the lowering: bodies differentiate themselves, expansions are differentiated step by step.
+    /// Derived from the lowering: bodies symbolically, expansions step by step.
     Derive,
-    /// By a rule of its own, which wins over the lowering.
+    /// A rule of its own, which takes precedence over the lowering.
     Rule(GradFn),
-    /// Not at all.
+    /// No gradient.
     None {
-        /// Said to whoever asks for one.
+        /// The reason, shown to a user who asks for the gradient.
         why: &'static str,
     },
 }
 
 impl Grad {
-    /// A rule of its own.
+    /// A gradient rule of the op's own.
     pub fn rule(
         rule: impl Fn(&mut Builder, &GradCall) -> Vec<Option<Value>> + Send + Sync + 'static,
     ) -> Grad {
@@ -319,11 +163,11 @@ impl Grad {
     }
 }
 
-/// How an op's gradient is tested.
+/// The test of an op's gradient.
 #[derive(Clone, Debug)]
 pub enum GradCheck {
-    /// Central differences in f64 on the op's examples and on random operands within these bounds, away from the
-    /// points where the derivative jumps.
+    /// Central differences in f64, on the op's examples and on random operands within these bounds. Operands keep away
+    /// from discontinuities of the derivative.
     FiniteDifferences {
         /// Smallest and largest operand element.
         range: (f64, f64),
@@ -332,15 +176,14 @@ pub enum GradCheck {
     },
     /// The gradient is a convention, not a limit.
     Convention {
-        /// What the convention is.
+        /// The convention.
         why: &'static str,
-        /// What it comes to, by example of the form and float operand: gradients for the upstream gradients 1, 2, 3, ...
-        /// of every float result.
+        /// The gradients by example and float operand, for the upstream gradients 1, 2, 3, ... of every float result.
         grads: Vec<Vec<Vec<f64>>>,
     },
-    /// There is nothing to test.
+    /// The gradient has no test.
     None {
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -348,7 +191,7 @@ pub enum GradCheck {
 /// A worked example. Numbers come from an independent implementation, never from this engine.
 #[derive(Clone, Debug)]
 pub struct Example {
-    /// What it shows, half a sentence.
+    /// What the example shows, half a sentence.
     pub title: &'static str,
     /// The call in the expression syntax, operands named `a`, `b`, `c`, ...: `softmax(a, axis=1)`.
     pub call: &'static str,
@@ -358,25 +201,25 @@ pub struct Example {
     pub outputs: Vec<(&'static str, Vec<f64>)>,
 }
 
-/// What an op is for, beyond its lowering.
+/// The role of an op beyond its lowering.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Role {
-    /// Nothing beyond its lowering.
+    /// No further role.
     Plain,
-    /// A function of a pipeline: its calls are written out before a stage takes its part of the graph.
+    /// A function of a pipeline. Its calls are inlined before a stage selects its nodes.
     Function,
-    /// An optimizer: operands (param, grad, lr, slots…), results (param', slots'…); `slots` names the state that it
-    /// keeps beside each parameter, of the parameter's type, starting at zero.
+    /// An optimizer, with operands (param, grad, lr, slots…) and results (param', slots'…). `slots` names the state
+    /// that it keeps for each parameter. A slot has the parameter's type and starts at zero.
     Optimizer {
         /// Names of the slots: `["m", "v"]`.
         slots: Vec<String>,
     },
-    /// It folds the rows of its one operand, along the last axis, piece by piece.
+    /// A row reduction: the op folds the rows of its one operand, along the last axis, piece by piece.
     RowReduction(RowReduction),
 }
 
 impl OpForm {
-    /// Types of the results; checks the number of operands and the attributes first.
+    /// Types of the results. The number of operands and the attributes are checked first.
     pub fn infer(&self, inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
         self.check_arity(inputs.len())?;
         self.check_attrs(attrs)?;
@@ -408,7 +251,7 @@ impl OpForm {
         }
     }
 
-    /// Attributes with defaults filled in; given ones are taken as they are.
+    /// Attributes with defaults filled in. Given ones are unchanged.
     pub fn fill_attrs(&self, given: Attrs) -> Attrs {
         let mut attrs = given;
         for spec in &self.attrs {
@@ -419,7 +262,7 @@ impl OpForm {
         attrs
     }
 
-    /// What to do about a setting of this name, which the op does not have.
+    /// The help for a setting that the op does not have.
     pub fn other_setting(&self, name: &str) -> String {
         let known: Vec<&str> = self.attrs.iter().map(|spec| spec.name.as_str()).collect();
         match (nearest(name, known.iter().copied()), known.is_empty()) {
@@ -486,33 +329,5 @@ impl OpForm {
             }
         }
         Ok(broadcast_shapes(inputs).unwrap_or_default())
-    }
-}
-
-/// That a setting can be an element of that type, or be compared with one.
-fn check_element(spec: &AttrSpec, attr: Option<&Attr>, dtype: DType) -> Result<(), TypeIssue> {
-    let Some(Attr::Lit(literal)) = attr else { return Ok(()) };
-    let is_fit = match spec.kind {
-        AttrKind::Element => literal.element(dtype).is_some(),
-        AttrKind::Bound => dtype.is_float() || !literal.as_f64().is_nan(),
-        _ => true,
-    };
-    if is_fit {
-        return Ok(());
-    }
-    let issue = TypeIssue::new(format!("`{literal}` is no element of {dtype}")).at_setting(&spec.name);
-    Err(issue.help(format!(
-        "`{}` becomes an element of the result, which is {dtype}: {}",
-        spec.name,
-        range_of(dtype)
-    )))
-}
-
-/// What elements of a type can be.
-fn range_of(dtype: DType) -> String {
-    match dtype.int_range() {
-        Some((low, high)) => format!("whole numbers from {low} to {high}"),
-        None if dtype == DType::Bool => "`true` or `false`".into(),
-        None => format!("numbers up to {:e}, and infinite ones", dtype.largest()),
     }
 }

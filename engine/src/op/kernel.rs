@@ -1,7 +1,7 @@
-//! Opaque kernels: what an op brings along that is not made of bodies and primitives, such as a sort.
+//! Opaque kernels: computations of an op that bodies and primitives cannot express, such as a sort.
 //!
-//! A kernel never sees a device or a thread. It is lent its operands, its results, a workspace that the plan has set
-//! aside, and a way to run parts of its work side by side; how the work is cut must follow from shapes alone.
+//! A kernel sees no device and no thread. It borrows its operands, its results, a workspace placed by the plan, and an
+//! interface to run parts of its work in parallel. The cut into parts must follow from shapes alone.
 
 use super::form::Lower;
 use super::gpu::GpuFn;
@@ -13,32 +13,32 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What an opaque op computes with.
+/// The implementations of an opaque op.
 #[derive(Clone)]
 pub struct KernelForm {
-    /// On the processor.
+    /// The implementation on the CPU.
     pub host: HostFn,
-    /// In double precision, slow and plain: what every device is tested against. Operands to results.
+    /// The oracle in double precision, against which every device is tested. It maps operands to results.
     pub oracle: OracleFn,
-    /// On a GPU.
+    /// The implementation on a GPU.
     pub gpu: GpuForm,
 }
 
-/// The signature of what makes a kernel ready for a call of known shapes.
+/// Prepares a kernel for a call of known shapes.
 pub type HostFn = Arc<dyn Fn(&KernelCall) -> HostKernel + Send + Sync>;
 
 /// The signature of an oracle.
 pub type OracleFn = Arc<dyn Fn(&KernelCall, &[&OracleTensor]) -> Vec<OracleTensor> + Send + Sync>;
 
-/// What an opaque op launches on a GPU.
+/// The launches of an opaque op on a GPU.
 #[derive(Clone)]
 pub enum GpuForm {
-    /// Nothing: a device that needs it says so and why.
+    /// No implementation. A device that needs it reports the reason.
     None {
-        /// Said to whoever runs the op there.
+        /// The reason, shown to a user who runs the op on a GPU.
         why: &'static str,
     },
-    /// Launches that follow from shapes and from what a block of the device has.
+    /// Launches that follow from the shapes and from the block limits of the device.
     Launches(GpuFn),
 }
 
@@ -54,7 +54,7 @@ pub struct KernelCall {
 }
 
 impl KernelCall {
-    /// A call in a graph whose extents are all known.
+    /// A call in a bound graph.
     pub fn new(graph: &Graph, node: &Node, call: &Call) -> KernelCall {
         KernelCall {
             call: call.clone(),
@@ -63,7 +63,7 @@ impl KernelCall {
         }
     }
 
-    /// What the op computes with.
+    /// The implementations of the op.
     pub fn form(&self) -> &KernelForm {
         match &self.call.form.lower {
             Lower::Kernel(form) => form,
@@ -84,11 +84,11 @@ impl KernelCall {
     }
 }
 
-/// A kernel made ready for one call.
+/// A kernel that is ready for one call.
 pub struct HostKernel {
-    /// Bytes of scratch that the plan sets aside for it, at a multiple of 64.
+    /// Bytes of the workspace that the plan places for it. Its address is a multiple of 64.
     pub workspace_bytes: usize,
-    /// Runs it; must not allocate.
+    /// Runs the kernel. It must not allocate.
     pub run: HostRun,
 }
 
@@ -96,7 +96,7 @@ pub struct HostKernel {
 pub type HostRun = Box<dyn Fn(&mut Lent) + Send + Sync>;
 
 impl KernelForm {
-    /// The kernel of an op that folds each row of its one operand, along the last axis, by a monoid.
+    /// The kernel of an op that folds each row of its one operand, along the last axis, by a row reduction.
     pub fn of_rows(monoid: &RowReduction, oracle: OracleFn) -> KernelForm {
         let (monoid, on_host) = (monoid.clone(), monoid.clone());
         let host = Arc::new(move |call: &KernelCall| super::rows::host_kernel(&on_host, call));
@@ -123,12 +123,12 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Numbers that have no forbidden bit patterns, so that memory can be seen as a slice of them.
+/// Numbers without invalid bit patterns, so that memory can be viewed as a slice of them.
 pub trait Plain: Copy + Send + Sync + sealed::Sealed + 'static {}
 
-/// Elements of tensors as they lie in memory. Truth values are bytes 0 and 1.
+/// Elements of tensors in memory. Truth values are bytes 0 and 1.
 pub trait Element: Plain {
-    /// Whether tensors of that type hold them.
+    /// Whether tensors of that type hold these elements.
     fn holds(dtype: DType) -> bool;
 }
 
@@ -160,7 +160,7 @@ pub struct Memory {
     pub dtype: DType,
 }
 
-// SAFETY: it is an address; whoever reads or writes through it argues for itself.
+// SAFETY: it is only an address. Code that reads or writes through it states its own safety argument.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -172,7 +172,7 @@ impl Memory {
     }
 }
 
-/// Elements that are read, of a type known at run time.
+/// Elements that can be read, of a type known at run time.
 #[derive(Clone, Copy)]
 pub struct Elements<'a> {
     memory: Memory,
@@ -183,7 +183,7 @@ impl<'a> Elements<'a> {
     /// Elements at an address.
     ///
     /// # Safety
-    /// The memory must hold them, and nobody may write it during the lifetime.
+    /// The memory must hold the elements, and no thread may write it during the lifetime.
     pub unsafe fn new(memory: Memory) -> Elements<'a> {
         Elements { memory, lifetime: std::marker::PhantomData }
     }
@@ -195,27 +195,27 @@ impl<'a> Elements<'a> {
         Elements { memory, lifetime: std::marker::PhantomData }
     }
 
-    /// Some of them.
+    /// The elements in a range.
     pub fn range(&self, range: Range<usize>) -> Elements<'a> {
         assert!(range.start <= range.end && range.end <= self.memory.len);
         let start = self.memory.start.wrapping_add(range.start * self.memory.dtype.size());
         Elements { memory: Memory { start, len: range.len(), ..self.memory }, ..*self }
     }
 
-    /// The elements as a slice; their type must be that of the tensor.
+    /// The elements as a slice. `T` must be the tensor's element type.
     pub fn get<T: Element>(&self) -> &'a [T] {
-        // SAFETY: as promised when this was made; the type is checked.
+        // SAFETY: the caller of `new` promised it, and the type is checked.
         unsafe { std::slice::from_raw_parts(self.memory.typed(), self.memory.len) }
     }
 }
 
-/// Runs chunks of work side by side.
+/// Runs chunks of work in parallel.
 pub trait Threads {
-    /// Calls `body` once for every number below `n_chunks`, in any order, and returns when all have returned.
+    /// Calls `body` once for every number below `n_chunks`, in any order, and returns after the last call.
     fn run(&mut self, n_chunks: usize, body: &(dyn Fn(usize) + Sync));
 }
 
-/// One chunk after the other.
+/// Runs one chunk after the other.
 pub struct OneThread;
 
 impl Threads for OneThread {
@@ -224,7 +224,7 @@ impl Threads for OneThread {
     }
 }
 
-/// What a kernel is lent for one run.
+/// The memory and threads that a kernel borrows for one run.
 pub struct Lent<'a> {
     inputs: &'a [Memory],
     outputs: &'a [Memory],
@@ -236,8 +236,8 @@ impl<'a> Lent<'a> {
     /// Lends memory to a kernel.
     ///
     /// # Safety
-    /// Memory must hold what it says. During the lifetime nobody may write the inputs, and nobody else may use the
-    /// outputs; no two outputs may overlap.
+    /// Each memory must hold its elements. During the lifetime, no thread may write the inputs, and only this kernel
+    /// may use the outputs. No two outputs may overlap.
     pub unsafe fn new(
         inputs: &'a [Memory],
         outputs: &'a [Memory],
@@ -254,13 +254,13 @@ impl<'a> Lent<'a> {
 
     /// An operand of any type.
     pub fn elements(&self, operand: usize) -> Elements<'a> {
-        // SAFETY: as promised when this was made.
+        // SAFETY: promised by the caller of `new`.
         unsafe { Elements::new(self.inputs[operand]) }
     }
 
-    /// Cuts `n_units` units (rows, for example) into `n_parts` parts and calls `body` for each, side by side. A part has
-    /// the units' share of each result, whose elements must divide evenly among units, and an equal share of the
-    /// workspace.
+    /// Cuts `n_units` units, such as rows, into `n_parts` parts and calls `body` for each in parallel. A part gets its
+    /// units' share of each result and an equal share of the workspace. The elements of a result must divide evenly
+    /// among units.
     pub fn parallel_for(&mut self, n_units: usize, n_parts: usize, body: &(dyn Fn(Part) + Sync)) {
         if n_units == 0 {
             return;
@@ -283,32 +283,32 @@ impl<'a> Lent<'a> {
         });
     }
 
-    /// The whole workspace, to be read between parallel regions.
+    /// The whole workspace, for use between parallel regions.
     pub fn workspace(&mut self) -> &mut [u64] {
         self.workspace
     }
 }
 
 struct Words(*mut u64);
-// SAFETY: it is an address; `part` argues for itself.
+// SAFETY: it is only an address; `part` has the safety argument.
 unsafe impl Sync for Words {}
 
 impl Words {
     /// # Safety
-    /// No two parts of one index may live at the same time, and all must be inside the workspace.
+    /// At most one part per index may exist at a time, and all parts must lie inside the workspace.
     unsafe fn part<'p>(&self, index: usize, n_words: usize) -> &'p mut [u64] {
-        // SAFETY: the caller's.
+        // SAFETY: required of the caller.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(index * n_words), n_words) }
     }
 }
 
-/// What one part of a parallel region works on.
+/// The memory of one part of a parallel region.
 pub struct Part<'p> {
-    /// Which units it computes.
+    /// The units that the part computes.
     pub units: Range<usize>,
     /// Their share of the results.
     pub results: Share<'p>,
-    /// A share of the workspace.
+    /// The part's share of the workspace.
     pub workspace: &'p mut [u64],
 }
 
@@ -317,7 +317,7 @@ pub struct Share<'p> {
     outputs: &'p [Memory],
     units: Range<usize>,
     n_units: usize,
-    /// One bit for each result that was handed out.
+    /// One bit for each result that was taken.
     taken: u64,
 }
 
@@ -325,7 +325,7 @@ impl<'p> Share<'p> {
     /// The share of some of `n_units` units.
     ///
     /// # Safety
-    /// As for [`Lent::new`]; nobody else may use the results of these units.
+    /// As for [`Lent::new`]; in addition, only this share may use the results of these units.
     pub unsafe fn new(outputs: &'p [Memory], units: Range<usize>, n_units: usize) -> Share<'p> {
         Share { outputs, units, n_units, taken: 0 }
     }
@@ -339,7 +339,7 @@ impl<'p> Share<'p> {
         Share { outputs: self.outputs, units: unit..unit + 1, n_units: self.n_units, taken: 0 }
     }
 
-    /// A result, once.
+    /// Takes a result. Each can be taken once.
     pub fn take<T: Element>(&mut self, output: usize) -> &'p mut [T] {
         let memory = self.outputs[output];
         let bit = 1 << output;
@@ -348,7 +348,7 @@ impl<'p> Share<'p> {
         let per_unit = memory.len / self.n_units;
         assert_eq!(per_unit * self.n_units, memory.len, "bug: results do not divide evenly among units");
         let start: *mut T = memory.typed();
-        // SAFETY: as promised when this was made; the range is inside, and is handed out once.
+        // SAFETY: promised by the caller of `new`. The range is in bounds, and each result is taken once.
         unsafe {
             std::slice::from_raw_parts_mut(
                 start.add(self.units.start * per_unit),

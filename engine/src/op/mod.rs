@@ -1,10 +1,13 @@
-//! Ops as forms: one value says all there is to say about an op.
+//! Ops as forms: one value is the complete definition of an op.
 
 mod alias;
+mod attr;
 mod elementwise;
 mod extreme;
 mod form;
+mod forms;
 pub mod gpu;
+mod issue;
 pub mod kernel;
 mod parts;
 mod range;
@@ -12,12 +15,12 @@ mod registry;
 pub mod rows;
 pub mod testing;
 
+pub use attr::{AttrKind, AttrRange, AttrSpec};
 pub use elementwise::{Binary, Unary};
 pub use extreme::extreme_fold;
-pub use form::{
-    AttrKind, AttrRange, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm,
-    Role, TypeIssue, TypeRule,
-};
+pub use form::{Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule};
+pub use forms::Form;
+pub use issue::TypeIssue;
 pub use kernel::{GpuForm, HostKernel, KernelCall, KernelForm};
 pub use parts::checked;
 pub use range::Range;

@@ -1,25 +1,25 @@
-//! Parts of forms that recur in every family: operands, attributes, axes, element types.
+//! Parts of forms that all families share: operands, attributes, axes, element types.
 
 use super::{AttrKind, AttrRange, AttrSpec, Example, InputSpec, TypeIssue};
 use crate::ir::{Attr, Attrs, DType, Literal, Type};
 
-/// What a type rule has checked already: it cannot fail in the lowering.
+/// Unwraps a value that the type rule has checked, so that it cannot fail in the lowering.
 pub fn checked<T>(found: Result<T, TypeIssue>) -> T {
     found.unwrap_or_else(|issue| crate::bug!("the type rule let this pass: {}", issue.message))
 }
 
 impl InputSpec {
-    /// An operand that must be given.
+    /// A required operand.
     pub fn required(name: &str, doc: &str) -> InputSpec {
         InputSpec { name: name.into(), doc: doc.into(), optional: false, range: None }
     }
 
-    /// An operand that may be left out.
+    /// An optional operand.
     pub fn optional(name: &str, doc: &str) -> InputSpec {
         InputSpec { name: name.into(), doc: doc.into(), optional: true, range: None }
     }
 
-    /// The same, with elements between two numbers.
+    /// This operand with elements between two numbers.
     pub fn between(self, low: f64, high: f64) -> InputSpec {
         InputSpec { range: Some([low, high]), ..self }
     }
@@ -31,40 +31,40 @@ impl AttrSpec {
         AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(default.into()), range: None }
     }
 
-    /// An attribute that may be left open.
+    /// An optional attribute without a default.
     pub fn open(name: &str, doc: &str, kind: AttrKind) -> AttrSpec {
         AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(Attr::None), range: None }
     }
 
-    /// Whether the op behaves as in training. The stage decides, unless the call does: training stages train, all others
-    /// do not. [`Attrs::trains`] reads it.
+    /// Whether the op behaves as in training. Training stages train and all others do not, unless the call sets it.
+    /// [`Attrs::trains`] reads it.
     pub fn mode(name: &str, doc: &str) -> AttrSpec {
         AttrSpec::open(name, doc, AttrKind::Mode)
     }
 
-    /// The same, for finite numbers of at least `low`.
+    /// This attribute for finite numbers of at least `low`.
     pub fn at_least(self, low: f64) -> AttrSpec {
         AttrSpec { range: Some(AttrRange { low, high: f64::INFINITY, is_closed: false }), ..self }
     }
 
-    /// The same, for numbers from `low` to `high`.
+    /// This attribute for numbers from `low` to `high`.
     pub fn between(self, low: f64, high: f64) -> AttrSpec {
         AttrSpec { range: Some(AttrRange { low, high, is_closed: true }), ..self }
     }
 
-    /// The same, for numbers from `low` to below `high`.
+    /// This attribute for numbers from `low` to below `high`.
     pub fn below(self, low: f64, high: f64) -> AttrSpec {
         AttrSpec { range: Some(AttrRange { low, high, is_closed: false }), ..self }
     }
 
-    /// An attribute that must be given.
+    /// A required attribute.
     pub fn must(name: &str, doc: &str, kind: AttrKind) -> AttrSpec {
         AttrSpec { name: name.into(), doc: doc.into(), kind, default: None, range: None }
     }
 }
 
 impl AttrKind {
-    /// One of these words.
+    /// A choice of one word.
     pub fn choice(words: &[&str]) -> AttrKind {
         AttrKind::Choice(words.iter().map(|word| word.to_string()).collect())
     }
@@ -116,10 +116,10 @@ impl From<DType> for Attr {
 }
 
 impl Type {
-    /// The axis that a user's `axis` means; negative ones count from the end.
+    /// The axis for a user's `axis`. Negative numbers count from the end.
     ///
     /// # Errors
-    /// If there is no such axis.
+    /// If the axis does not exist.
     pub fn axis(&self, axis: i64) -> Result<usize, TypeIssue> {
         let rank = self.rank() as i64;
         if (-rank..rank).contains(&axis) {
@@ -133,7 +133,7 @@ impl Type {
         Err(TypeIssue::new(format!("{self} has no axis {axis}")).at(0, format!("this is {self}")).help(has))
     }
 
-    /// The axes that the attribute `axis` means, ascending; all of them if it is left open.
+    /// The axes in the attribute `axis`, ascending. All axes if the attribute is open.
     ///
     /// # Errors
     /// If one does not exist or is named twice.
@@ -148,10 +148,10 @@ impl Type {
         }
     }
 
-    /// Nothing if the element type is one that `op` takes.
+    /// Checks that the element type is one that `op` takes.
     ///
     /// # Errors
-    /// If it is not; points at `operand`.
+    /// If it is not. The issue points at `operand`.
     pub fn expect_dtype(
         &self,
         op: &str,

@@ -1,21 +1,25 @@
-//! The registry: which ops there are.
+//! The registry: the ops, and the members of all other open sets.
 
+use super::forms::{Form, Forms};
 use super::{OpForm, TypeIssue};
 use indexmap::IndexMap;
 use std::sync::Arc;
 
-/// A family of ops.
+/// A family of ops, and other forms that belong to it.
 pub trait Plugin {
     /// Name of the family, shown by `engine ops`.
     fn name(&self) -> &str;
     /// All its ops, as an explicit list.
     fn ops(&self) -> Vec<OpForm>;
+    /// Registers its members of other open sets: stage kinds, schedules, metrics.
+    fn register(&self, _: &mut Registry) {}
 }
 
-/// All ops that a graph can name, in order of registration.
+/// All ops and other forms that a pipeline can name, in order of registration.
 #[derive(Clone, Default)]
 pub struct Registry {
     ops: IndexMap<String, Arc<OpForm>>,
+    forms: Forms,
 }
 
 impl Registry {
@@ -27,12 +31,32 @@ impl Registry {
     /// Adds a family.
     ///
     /// # Panics
-    /// If an op of that name is there already: two plugins that disagree are a bug of whoever puts them together.
+    /// If one of its names is taken. Two plugins with the same name are a bug of the program that combines them.
     pub fn plugin(&mut self, plugin: &dyn Plugin) -> &mut Registry {
         for op in plugin.ops() {
             self.add(op);
         }
+        plugin.register(self);
         self
+    }
+
+    /// Adds a member of an open set.
+    ///
+    /// # Panics
+    /// If its name is taken.
+    pub fn register<F: Form>(&mut self, form: F) -> &mut Registry {
+        self.forms.add(form);
+        self
+    }
+
+    /// All members of an open set: the built-in ones, then the registered ones.
+    pub fn forms<F: Form>(&self) -> impl Iterator<Item = &F> {
+        self.forms.of()
+    }
+
+    /// The member of that name.
+    pub fn form<F: Form>(&self, name: &str) -> Option<&F> {
+        self.forms().find(|form: &&F| form.name() == name)
     }
 
     /// Adds one op; panics if the name is taken.
@@ -43,22 +67,22 @@ impl Registry {
         }
     }
 
-    /// The same ops with one of them replaced by a form of its name.
+    /// The registry with one op replaced by a form of the same name.
     pub fn replaced(&self, op: OpForm) -> Registry {
         let mut ops = self.ops.clone();
         ops.insert(op.name.clone(), Arc::new(op));
-        Registry { ops }
+        Registry { ops, forms: self.forms.clone() }
     }
 
-    /// The op of that name.
+    /// The op with that name.
     pub fn op(&self, name: &str) -> Option<Arc<OpForm>> {
         self.ops.get(name).cloned()
     }
 
-    /// The op of that name.
+    /// The op with that name.
     ///
     /// # Errors
-    /// If there is none, with the name that was probably meant.
+    /// If it is unknown, with the name that was probably meant.
     pub fn expect_op(&self, name: &str) -> Result<Arc<OpForm>, TypeIssue> {
         self.op(name).ok_or_else(|| {
             let issue = TypeIssue::new(format!("there is no op `{name}`"));
@@ -74,13 +98,14 @@ impl Registry {
         self.ops.values()
     }
 
-    /// A registry of those of the named ops that exist.
+    /// A registry of those of the named ops that exist, with all other forms.
     pub fn subset<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Registry {
         let named = names.into_iter().filter_map(|name| self.ops.get_key_value(name));
-        Registry { ops: named.map(|(name, op)| (name.clone(), op.clone())).collect() }
+        let ops = named.map(|(name, op)| (name.clone(), op.clone())).collect();
+        Registry { ops, forms: self.forms.clone() }
     }
 
-    /// The known name nearest to `name`, if one is near.
+    /// The known name closest to `name`, if one is close.
     pub fn nearest(&self, name: &str) -> Option<&str> {
         let near = |known: &&String| strsim::jaro_winkler(known, name) > 0.8;
         let score = |known: &&String| (strsim::jaro_winkler(known, name) * 1e6) as u64;

@@ -1,4 +1,4 @@
-//! Tests that follow from the forms: examples and gradients, by the oracle.
+//! Tests of examples and gradients that follow from the forms, run by the oracle.
 //!
 //! A plugin's test is `testing::assert_families(&[&MyPlugin], include_str!("recorded.json"))`.
 
@@ -15,14 +15,14 @@ use crate::oracle::{Elements, Oracle, OracleRun, OracleTensor};
 use std::collections::HashMap;
 use std::fmt;
 
-/// Something that an op's form says and the oracle does not.
+/// A difference between an op's form and the oracle.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The op.
     pub op: String,
     /// Title of the example.
     pub example: String,
-    /// What is wrong: lower case, no full stop.
+    /// The fault: lower case, no full stop.
     pub message: String,
 }
 
@@ -32,47 +32,47 @@ impl fmt::Display for Failure {
         write!(f, "{}, {:?}: {}", self.op, self.example, self.message)
     }
 }
-/// As it displays, so that a failed assertion can be read.
+/// Prints like `Display`, so that a failed assertion is readable.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
 }
 
-/// An example, ready to run on anything that runs graphs.
+/// An example as a graph with inputs and expected outputs.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The call, with inputs `a`, `b`, ... and outputs `y0`, `y1`, ...
     pub graph: Graph,
     /// Operands by name.
     pub inputs: HashMap<String, OracleTensor>,
-    /// What the outputs should be, in order.
+    /// The expected outputs, in order.
     pub expected: Vec<OracleTensor>,
 }
 
-/// A registry of these families and nothing else.
+/// A registry of these families only.
 pub fn registry(families: &[&dyn Plugin]) -> Registry {
     let mut registry = Registry::new();
     families.iter().for_each(|family| _ = registry.plugin(*family));
     registry
 }
 
-/// Asserts all that follows from the forms of these families, and the cases of [`recorded`] as JSON.
+/// Runs all tests that follow from the forms of these families, and the cases of [`recorded`] as JSON.
 ///
 /// # Panics
-/// If anything fails; the message lists all failures.
+/// If a test fails. The message lists all failures.
 pub fn assert_families(families: &[&dyn Plugin], cases: &str) {
     let registry = registry(families);
     let failures = [examples(&registry), gradients(&registry), recorded(&registry, cases)].concat();
     assert_eq!(failures, []);
 }
 
-/// Runs every example of every op; what differs from its results.
+/// Runs every example of every op and returns the failures.
 pub fn examples(registry: &Registry) -> Vec<Failure> {
     registry.ops().flat_map(|form| op_examples(form, registry)).collect()
 }
 
-/// Runs every example of one op; what differs from its results.
+/// Runs every example of one op and returns the failures.
 pub fn op_examples(form: &OpForm, registry: &Registry) -> Vec<Failure> {
     each_example(form, |example| check(example, registry))
 }
@@ -80,7 +80,7 @@ pub fn op_examples(form: &OpForm, registry: &Registry) -> Vec<Failure> {
 /// Runs one example.
 ///
 /// # Errors
-/// If it cannot be read or run, or the results are others; the message says which.
+/// If the example cannot be read or run, or its results differ. The message says which.
 pub fn check(example: &Example, registry: &Registry) -> Result<(), String> {
     let case = case(example, registry)?;
     let run = Oracle::rounded(registry).run(&case.graph, &case.inputs, 0, 0);
@@ -89,8 +89,8 @@ pub fn check(example: &Example, registry: &Registry) -> Result<(), String> {
     outputs.try_for_each(|((name, found), expected)| difference(name, found, expected))
 }
 
-/// Differentiates every op that states finite differences, on random operands of its examples' types (integers and truth
-/// values are those of the examples); what differs from central differences.
+/// Compares gradients with central differences, for every op whose form asks for it, and returns the failures. Operands
+/// are random and have the types of the op's examples. Integers and truth values are those of the examples.
 pub fn gradients(registry: &Registry) -> Vec<Failure> {
     registry.ops().flat_map(|form| op_gradients(form, registry)).collect()
 }
@@ -107,7 +107,7 @@ pub fn op_gradients(form: &OpForm, registry: &Registry) -> Vec<Failure> {
     })
 }
 
-/// Compares the gradients of every op whose gradient is a convention with what the convention comes to.
+/// Compares the gradients of every op whose gradient is a convention with the values that the convention prescribes.
 pub fn conventions(registry: &Registry) -> Vec<Failure> {
     registry.ops().flat_map(|form| op_conventions(form, registry)).collect()
 }
@@ -154,7 +154,7 @@ fn each_example(form: &OpForm, check: impl Fn(&Example) -> Result<(), String>) -
 /// Reads an example.
 ///
 /// # Errors
-/// If the call is not in the syntax of the text form, or the types are not those of the op's rule.
+/// If the call is not in the syntax of the text form, or the types differ from those of the op's rule.
 pub fn case(example: &Example, registry: &Registry) -> Result<Case, String> {
     let letters = ('a'..='z').map(String::from);
     let names: Vec<String> = letters.take(example.inputs.len()).collect();
@@ -187,7 +187,7 @@ fn tensor(ty: &Type, elements: &[f64]) -> Result<OracleTensor, String> {
     }
 }
 
-/// The first element that is not what it should be, within the tolerance of its type.
+/// The first element that differs by more than the tolerance of its type.
 fn difference(name: &Symbol, found: &OracleTensor, expected: &OracleTensor) -> Result<(), String> {
     let tolerance = match expected.dtype {
         DType::F16 => 1e-2,
@@ -207,7 +207,7 @@ fn difference(name: &Symbol, found: &OracleTensor, expected: &OracleTensor) -> R
 
 // ---- Central differences.
 
-/// Operands with their floats replaced by fixed pseudo-random numbers in a range, away from some points.
+/// Operands with their floats replaced by fixed pseudo-random numbers in a range, at a distance from some points.
 fn randomized(
     inputs: &HashMap<String, OracleTensor>,
     (low, high): (f64, f64),
@@ -218,7 +218,7 @@ fn randomized(
     let mut number = 0u64;
     let mut random = || {
         number += 1;
-        // The fractional parts of multiples of the golden ratio: spread evenly, no two equal.
+        // The fractional parts of multiples of the golden ratio are distinct and evenly spread.
         let fraction = (number as f64 * 0.618_033_988_749_894_9 + 0.137).fract();
         low + (high - low) * fraction
     };
@@ -278,7 +278,7 @@ fn run_gradients(
     Oracle::new(registry).run(&grads, inputs, 0, 0).map_err(|error| error.to_string())
 }
 
-/// The graph with one scalar output, Σ w(i)·y_i over every float result; none if there is no float result.
+/// The graph with one scalar output, Σ w(i)·y_i over every float result. `None` if there is no float result.
 fn weighed(graph: &Graph, registry: &Registry, weight: fn(E) -> E) -> Option<(Graph, Value)> {
     let mut b = Builder::new(graph.clone(), registry);
     let mut loss: Option<Value> = None;
@@ -327,7 +327,7 @@ mod tests {
     use crate::op::{Grad, InputSpec, Lower, Role, TypeRule};
     use expect_test::expect;
 
-    /// A form that squares, with an example that says so.
+    /// A form that squares, with an example.
     fn square(formula: fn(&[E]) -> E, grad: Grad) -> Registry {
         let mut registry = Registry::new();
         registry.add(OpForm {

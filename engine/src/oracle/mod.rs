@@ -1,8 +1,9 @@
 //! The oracle: a slow, plain interpreter of the unfused graph in double precision. All devices are tested against it.
 //!
-//! It knows the primitives and nothing else; calls and bodies are lowered first. Nothing is updated in place: next
-//! states are returned beside the outputs.
+//! It knows only primitives: calls and bodies are lowered first. Nothing is updated in place: next states are returned
+//! with the outputs.
 
+mod number;
 mod philox;
 mod scalar;
 mod tensor;
@@ -26,37 +27,37 @@ use tensor::{Offsets, broadcast_strides};
 /// Why a graph could not be computed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OracleError {
-    /// An input is not there.
+    /// An input is missing.
     #[error("input `{name}` is missing")]
     Missing {
         /// The input.
         name: Symbol,
     },
-    /// An input has another type than the graph says.
+    /// The type of an input differs from its type in the graph.
     #[error("input `{name}` is {found}, the graph needs {expected}")]
     Mismatch {
         /// The input.
         name: Symbol,
-        /// What was given.
+        /// The type of the value.
         found: Type,
-        /// What the graph says.
+        /// The type in the graph.
         expected: Type,
     },
     /// An index is out of range, or an integer is divided by zero.
     #[error("`{}`: {}", written_path(.node), .requirement.fault(*.value, *.position))]
     Assertion {
-        /// The node that checks, or uses the index.
+        /// The node that checks the value.
         node: Symbol,
         /// Row-major number of the value in its tensor.
         position: u64,
         /// The value.
         value: i64,
-        /// What it should be.
+        /// The violated requirement.
         requirement: Requirement,
     },
 }
 
-/// What a graph computes.
+/// The results of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OracleRun {
     /// Outputs by name, in the graph's order.
@@ -65,9 +66,9 @@ pub struct OracleRun {
     pub state: IndexMap<Symbol, OracleTensor>,
 }
 
-/// A node that was computed.
+/// A computed node.
 pub struct Computed<'m> {
-    /// The graph of primitives that it is in.
+    /// The graph of primitives that contains the node.
     pub graph: &'m Graph,
     /// The node.
     pub node: NodeId,
@@ -87,7 +88,7 @@ pub struct Oracle<'r> {
 }
 
 impl<'r> Oracle<'r> {
-    /// An interpreter that rounds nothing.
+    /// An interpreter without rounding.
     pub fn new(registry: &'r Registry) -> Oracle<'r> {
         Oracle { registry, precision: Precision::F64 }
     }
@@ -97,17 +98,19 @@ impl<'r> Oracle<'r> {
         Oracle { registry, precision: Precision::Rounded }
     }
 
-    /// The same, and one that takes subnormal numbers for zeros, as WGSL lets devices do ("Floating point evaluation").
+    /// An interpreter that rounds like [`rounded`](Self::rounded) and flushes subnormal numbers to zero, as WGSL allows
+    /// devices to do ("Floating point evaluation").
     pub fn flushed(registry: &'r Registry) -> Oracle<'r> {
         Oracle { registry, precision: Precision::Flushed }
     }
 
-    /// An interpreter that moves the results of arithmetic by a few units in the last place, as `seed` draws.
+    /// An interpreter that moves the results of arithmetic by a few units in the last place. `seed` determines the
+    /// moves.
     pub fn perturbed(registry: &'r Registry, seed: u64) -> Oracle<'r> {
         Oracle { registry, precision: Precision::Perturbed(seed) }
     }
 
-    /// Computes a bound graph on inputs by name. States that are not given are zero.
+    /// Computes a bound graph on inputs by name. Omitted states are zero.
     ///
     /// # Errors
     /// If a data input or parameter is missing, an input has the wrong type, or an index is out of range.
@@ -121,7 +124,7 @@ impl<'r> Oracle<'r> {
         self.watch(graph, inputs, seed, step, &mut |_| {})
     }
 
-    /// As [`run`](Self::run), and shows every node when it is computed, in the order of the graph.
+    /// Like [`run`](Self::run), and calls `see` for every node after its computation, in the order of the graph.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -161,7 +164,7 @@ impl<'r> Oracle<'r> {
     }
 }
 
-/// Whether a node computes new numbers, which devices round. All others move or select numbers.
+/// Whether a node computes new numbers, which devices round. All other nodes move or select numbers.
 fn is_arithmetic(op: &NodeOp) -> bool {
     match op {
         NodeOp::Contract(_) => true,
@@ -196,7 +199,7 @@ struct Machine<'g> {
     graph: &'g Graph,
     precision: Precision,
     seed: u64,
-    /// By node, its results.
+    /// The results of each node.
     values: Vec<Vec<OracleTensor>>,
 }
 
@@ -205,7 +208,7 @@ impl Machine<'_> {
         &self.values[value.node][value.port]
     }
 
-    /// An opaque op brings its own oracle.
+    /// An opaque op has an oracle in its form.
     fn compute_call(&self, node: &Node, call: &Call) -> Vec<OracleTensor> {
         let Lower::Kernel(kernel) = &call.form.lower else {
             crate::bug!("`{}` of `{}` is not lowered", node.name(), self.graph.name)
@@ -348,7 +351,7 @@ fn scanned(monoid: Monoid, axis: usize, x: &OracleTensor) -> OracleTensor {
 
 // ---- Indexing and contraction.
 
-/// The extents of a gather, grouped: batch, before the axis, the axis, indices, after the axis.
+/// The extents of a gather in groups: batch, before the axis, the axis, indices, after the axis.
 struct Groups {
     batch: usize,
     outer: usize,
@@ -369,7 +372,7 @@ impl Groups {
         }
     }
 
-    /// Calls `visit` with the offset in the indexed tensor and in the other, in the order of the latter.
+    /// Calls `visit` with an offset in the indexed tensor and one in the other tensor, in the order of the latter.
     fn pairs(&self, idx: &OracleTensor, mut visit: impl FnMut(usize, usize)) {
         let mut there = 0;
         for batch in 0..self.batch {

@@ -1,7 +1,7 @@
-//! Philox4x32-10, written plainly (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+//! Philox4x32-10 in plain code (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 
-/// The first `count` words of a node: element e is lane e mod 4 of the block with counter
-/// `[low half of e/4, high half of e/4, step, iteration]` under the key `[low ^ high half of the seed, stream]`.
+/// The first `count` words of a node. Element e is lane e mod 4 of a block. The block's counter is
+/// `[low half of e/4, high half of e/4, step, iteration]`, and its key is `[low ^ high half of the seed, stream]`.
 pub(super) fn words(seed: u64, stream: u32, step: u32, iteration: u32, count: usize) -> Vec<u32> {
     let key = [seed as u32 ^ (seed >> 32) as u32, stream];
     let blocks = (0..count.div_ceil(4) as u64)

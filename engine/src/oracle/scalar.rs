@@ -1,5 +1,6 @@
 //! The scalar primitives on `f64` and `i64`.
 
+use super::number::{combine_floats, float_to_int};
 use super::tensor::{Elements, OracleTensor, Precision};
 use crate::ir::{Binary, DType, Literal, Monoid, Scalar, Type, Unary};
 
@@ -55,44 +56,6 @@ fn cast(x: &OracleTensor, dtype: DType, precision: Precision) -> OracleTensor {
         Elements::Int(elements) => elements[i],
     };
     OracleTensor::ints(dtype, &x.extents, (0..count).map(int).collect())
-}
-
-/// Truncates and saturates; NaN becomes 0.
-fn float_to_int(x: f64, dtype: DType) -> i64 {
-    match dtype {
-        DType::Bool => (x != 0.0) as i64,
-        DType::U8 => x as u8 as i64,
-        DType::I32 => x as i32 as i64,
-        DType::U32 => x as u32 as i64,
-        _ => x as i64,
-    }
-}
-
-/// An integer reduced to the width of its type.
-pub(super) fn wrap(x: i64, dtype: DType) -> i64 {
-    match dtype {
-        DType::Bool => (x != 0) as i64,
-        DType::U8 => x as u8 as i64,
-        DType::I32 => x as i32 as i64,
-        DType::U32 => x as u32 as i64,
-        _ => x,
-    }
-}
-
-/// A float rounded to its type.
-pub(super) fn round(x: f64, dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => half::f16::from_f64(x).to_f64(),
-        DType::BF16 => half::bf16::from_f64(x).to_f64(),
-        DType::F32 => x as f32 as f64,
-        _ => x,
-    }
-}
-
-/// Zero of the same sign for what is subnormal in the arithmetic of a GPU, which is that of f32 for all but f64.
-pub(super) fn flushed(x: f64, dtype: DType) -> f64 {
-    let is_subnormal = dtype != DType::F64 && x.abs() < f64::from(f32::MIN_POSITIVE);
-    if is_subnormal { 0f64.copysign(x) } else { x }
 }
 
 fn unary_float(op: Unary, x: f64) -> f64 {
@@ -177,7 +140,8 @@ fn binary_int(op: Binary, a: i64, b: i64, dtype: DType) -> i64 {
     }
 }
 
-/// Repeated multiplication, wrapping; for a negative exponent the inverse truncated to an integer, 0 for that of 0.
+/// Repeated wrapping multiplication. A negative exponent gives the inverse truncated to an integer, and 0 for the
+/// inverse of 0.
 fn power(a: i64, b: i64) -> i64 {
     match (a, b) {
         (_, 0..) => (0..64 - b.leading_zeros()).rev().fold(1i64, |y, bit| {
@@ -190,7 +154,7 @@ fn power(a: i64, b: i64) -> i64 {
     }
 }
 
-/// Shifts by the width or more leave nothing but the sign.
+/// Shifts by the width or more keep only the sign.
 fn shift(a: i64, b: i64, dtype: DType, by: fn(i64, i64) -> i64) -> i64 {
     let width = 8 * dtype.size() as i64;
     match b {
@@ -200,7 +164,7 @@ fn shift(a: i64, b: i64, dtype: DType, by: fn(i64, i64) -> i64) -> i64 {
     }
 }
 
-/// What a reduction starts from.
+/// The initial value of a reduction.
 pub(super) fn neutral(monoid: Monoid, dtype: DType) -> Literal {
     let (low, high) = match dtype {
         DType::Bool => (0, 1),
@@ -220,28 +184,7 @@ pub(super) fn neutral(monoid: Monoid, dtype: DType) -> Literal {
     }
 }
 
-pub(super) fn combine_floats(monoid: Monoid, a: f64, b: f64) -> f64 {
-    match monoid {
-        Monoid::Sum => a + b,
-        Monoid::Prod => a * b,
-        _ if a.is_nan() || b.is_nan() => f64::NAN,
-        Monoid::Max => a.max(b),
-        Monoid::Min => a.min(b),
-        Monoid::ArgMax | Monoid::ArgMin => crate::bug!("`{}` combines indices", monoid.name()),
-    }
-}
-
-pub(super) fn combine_ints(monoid: Monoid, a: i64, b: i64) -> i64 {
-    match monoid {
-        Monoid::Sum => a.wrapping_add(b),
-        Monoid::Prod => a.wrapping_mul(b),
-        Monoid::Max => a.max(b),
-        Monoid::Min => a.min(b),
-        Monoid::ArgMax | Monoid::ArgMin => crate::bug!("`{}` combines indices", monoid.name()),
-    }
-}
-
-/// Whether element `i` takes the place of an earlier element `best`: NaN beats all, the first of equals stays.
+/// Whether element `i` replaces an earlier element `best`. NaN replaces every number, and the first of equals stays.
 pub(super) fn beats(monoid: Monoid, x: &OracleTensor, i: usize, best: usize) -> bool {
     match (&x.elements, monoid) {
         (Elements::Float(x), _) if x[best].is_nan() => false,

@@ -1,28 +1,28 @@
 //! Tensors of the oracle: floats are `f64`, integers and truth values `i64`.
 
-use super::scalar;
+use super::number;
 use crate::ir::{DType, Literal, Monoid, Type, dense_strides};
 
-/// Whether results are rounded.
+/// The rounding of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// Every float is an `f64`, whatever its type says.
+    /// Every float is an `f64`, independent of its type.
     F64,
     /// The result of every primitive is rounded to its type.
     Rounded,
-    /// The same, and subnormal numbers are zeros.
+    /// Like `Rounded`, with subnormal numbers flushed to zero.
     Flushed,
-    /// Nothing is rounded, but each float result of arithmetic is moved by up to 4 units in the last place of its type, as
-    /// this seed draws. How far results move shows how much roundings on the way amount to.
+    /// No rounding, but each float result of arithmetic moves by up to 4 units in the last place of its type. The seed
+    /// determines the moves. The effect on the results shows their sensitivity to rounding.
     Perturbed(u64),
 }
 
 /// Elements in row-major order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elements {
-    /// Of a float type.
+    /// Elements of a float type.
     Float(Vec<f64>),
-    /// Of an integer type, or truth values as 0 and 1.
+    /// Elements of an integer type, or truth values as 0 and 1.
     Int(Vec<i64>),
 }
 
@@ -33,7 +33,7 @@ pub struct OracleTensor {
     pub dtype: DType,
     /// Extents, outermost first.
     pub extents: Vec<usize>,
-    /// Elements; of the kind that `dtype` calls for.
+    /// Elements of the kind that `dtype` requires.
     pub elements: Elements,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Element {
 }
 
 impl OracleTensor {
-    /// A tensor of any type from numbers; integers are truncated and stop at the ends of their type, truth values are `x != 0`.
+    /// A tensor of any type from numbers. Integers are truncated and saturate, and truth values are `x != 0`.
     ///
     /// # Panics
     /// If the number of elements does not fit the extents.
@@ -66,7 +66,7 @@ impl OracleTensor {
     /// A tensor of an integer or boolean type.
     pub fn ints(dtype: DType, extents: &[usize], elements: Vec<i64>) -> OracleTensor {
         assert_eq!(elements.len(), extents.iter().product::<usize>(), "elements of {extents:?}");
-        let elements = elements.into_iter().map(|x| scalar::wrap(x, dtype)).collect();
+        let elements = elements.into_iter().map(|x| number::wrap(x, dtype)).collect();
         OracleTensor { dtype, extents: extents.to_vec(), elements: Elements::Int(elements) }
     }
 
@@ -83,7 +83,7 @@ impl OracleTensor {
         }
     }
 
-    /// Its type.
+    /// The type.
     pub fn ty(&self) -> Type {
         Type::new(self.dtype, &self.extents)
     }
@@ -96,7 +96,7 @@ impl OracleTensor {
         }
     }
 
-    /// Whether there are no elements.
+    /// Whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -114,7 +114,7 @@ impl OracleTensor {
         }
     }
 
-    /// An element as an integer; floats are truncated.
+    /// An element as an integer. Floats are truncated.
     pub fn int(&self, i: usize) -> i64 {
         match &self.elements {
             Elements::Float(elements) => elements[i] as i64,
@@ -122,13 +122,13 @@ impl OracleTensor {
         }
     }
 
-    /// The same tensor with its elements rounded to their type, if `precision` asks for that.
+    /// This tensor with its elements rounded to their type, if `precision` requires it.
     pub(super) fn rounded(mut self, precision: Precision) -> OracleTensor {
         let dtype = self.dtype;
         let held = |x: f64| match precision {
             Precision::F64 | Precision::Perturbed(_) => x,
-            Precision::Rounded => scalar::round(x, dtype),
-            Precision::Flushed => scalar::flushed(scalar::round(x, dtype), dtype),
+            Precision::Rounded => number::round(x, dtype),
+            Precision::Flushed => number::flushed(number::round(x, dtype), dtype),
         };
         if let Elements::Float(elements) = &mut self.elements {
             elements.iter_mut().for_each(|x| *x = held(*x));
@@ -136,10 +136,10 @@ impl OracleTensor {
         self
     }
 
-    /// The same tensor with each float moved by up to 4 units in the last place of its type.
+    /// This tensor with each float moved by up to 4 units in the last place of its type.
     pub(super) fn perturbed(mut self, seed: u64) -> OracleTensor {
         let most = 4.0 * self.dtype.epsilon();
-        // SplitMix64: one number for each element.
+        // SplitMix64: one number per element.
         let draw = |i: usize| {
             let mixed = (seed ^ i as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -175,7 +175,7 @@ impl OracleTensor {
         }
     }
 
-    /// Combines an element with one of another tensor: `self[to] = self[to] · src[from]`.
+    /// Combines an element with an element of another tensor: `self[to] = self[to] · src[from]`.
     pub(super) fn combine(&mut self, monoid: Monoid, to: usize, src: &OracleTensor, from: usize) {
         self.combine_value(monoid, to, src.clone_element(from));
     }
@@ -183,16 +183,16 @@ impl OracleTensor {
     pub(super) fn combine_value(&mut self, monoid: Monoid, to: usize, value: Element) {
         match (&mut self.elements, value) {
             (Elements::Float(elements), Element::Float(x)) => {
-                elements[to] = scalar::combine_floats(monoid, elements[to], x);
+                elements[to] = number::combine_floats(monoid, elements[to], x);
             }
             (Elements::Int(elements), Element::Int(x)) => {
-                elements[to] = scalar::wrap(scalar::combine_ints(monoid, elements[to], x), self.dtype);
+                elements[to] = number::wrap(number::combine_ints(monoid, elements[to], x), self.dtype);
             }
             (_, value) => crate::bug!("{value:?} meets a tensor of {}", self.dtype),
         }
     }
 
-    /// Sets an element to the dot product of two lists of elements, each a start and steps from there.
+    /// Sets an element to the dot product of two lists of elements. Each list is a start with strides.
     pub(super) fn set_dot(
         &mut self,
         to: usize,
@@ -206,14 +206,14 @@ impl OracleTensor {
             }
             (Elements::Int(elements), Elements::Int(l), Elements::Int(r)) => {
                 let products = steps.map(|(i, j)| l[a + i].wrapping_mul(r[b + j]));
-                elements[to] = scalar::wrap(products.fold(0, i64::wrapping_add), self.dtype);
+                elements[to] = number::wrap(products.fold(0, i64::wrapping_add), self.dtype);
             }
             _ => crate::bug!("a product of {} and {}", lhs.dtype, rhs.dtype),
         }
     }
 }
 
-/// Strides, by axis of the result, of a broadcast operand.
+/// Strides of a broadcast operand, by axis of the result.
 pub(super) fn broadcast_strides(extents: &[usize], axes: &[usize], rank: usize) -> Vec<i64> {
     let mut strides = vec![0; rank];
     for ((&axis, stride), &extent) in axes.iter().zip(dense_strides(extents)).zip(extents) {
@@ -222,7 +222,7 @@ pub(super) fn broadcast_strides(extents: &[usize], axes: &[usize], rank: usize) 
     strides
 }
 
-/// Offsets in another tensor of all elements of a dense one, in row-major order.
+/// Offsets in another tensor of all elements of a dense tensor, in row-major order.
 pub(super) struct Offsets {
     extents: Vec<usize>,
     strides: Vec<i64>,

@@ -35,7 +35,7 @@ fn i32s(extents: &[usize], elements: &[f64]) -> OracleTensor {
     OracleTensor::new(DType::I32, extents, elements)
 }
 
-/// Known answers published with the Random123 library (`kat_vectors`, philox4x32 10).
+/// Published test vectors of the Random123 library (`kat_vectors`, philox4x32 10).
 #[test]
 fn philox_gives_the_published_answers() {
     let published = [

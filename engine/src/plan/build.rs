@@ -1,4 +1,4 @@
-//! From kernels to a plan: state in place, streams, then memory.
+//! From kernels to a plan: in-place states, then streams, then memory.
 
 use super::memory::{Life, Need, place};
 use super::schedule::{Before, Clocks, Scheduled, after, schedule};
@@ -23,8 +23,9 @@ pub fn plan(graph: &Graph, kernels: Vec<Kernel>, n_streams: usize) -> Plan {
     planner.finish(order, n_streams.max(1))
 }
 
-/// Copies of states for all that must outlive their update: a next state that is another input, since two states may
-/// change places, and an output that is a state, since outputs show the values before the step's updates.
+/// Inserts copies of values that must outlive the update of a state. One case is a next state that is another input,
+/// since two states may be swapped. The other is an output that is a state, since outputs show the values before the
+/// step's updates.
 pub fn separate_states(graph: &Graph) -> Graph {
     let mut separate = graph.clone();
     let mut names: HashSet<Symbol> =
@@ -49,7 +50,7 @@ fn is_updated(graph: &Graph, link: &StateLink) -> bool {
     link.next != Value::of(link.input) && graph.ty(link.next).numel() > 0
 }
 
-/// A node of its own with the elements of `value`, under `name` or a longer one if that is taken.
+/// A new node with the elements of `value`. Its name is `name`, or a longer one if that is taken.
 fn copy_of(graph: &mut Graph, value: Value, name: &str, names: &mut HashSet<Symbol>) -> Value {
     let mut name: Symbol = name.into();
     while !names.insert(name.clone()) {
@@ -60,7 +61,7 @@ fn copy_of(graph: &mut Graph, value: Value, name: &str, names: &mut HashSet<Symb
     Value::of(graph.push(Node { op, inputs: vec![value], outputs, regions: vec![], span: None, apart: None }))
 }
 
-/// A kernel that writes nothing, because a tensor is empty, is not launched.
+/// Whether a kernel writes anything. A kernel whose results are empty is not launched.
 fn has_work(kernel: &Kernel) -> bool {
     kernel.bytes_written > 0
 }
@@ -69,7 +70,7 @@ struct Planner<'g> {
     graph: &'g Graph,
     kernels: Vec<Kernel>,
     users: Users,
-    /// Next states that take the place of the state they follow.
+    /// Next states that overwrite the state they follow.
     in_place: HashMap<Value, Value>,
 }
 
@@ -93,9 +94,9 @@ impl Planner<'_> {
         }
     }
 
-    /// The kernel that writes the next state, if it can write over the old one: it reads at most its own elements of the
-    /// old one, and all others that read the old one, or check anything, can run before. `after` says which kernels wait
-    /// for each, with the orders that in-place updates have imposed so far.
+    /// The kernel that writes the next state, if it can write over the old one. It must read at most its own elements
+    /// of the old one. All other kernels that read the old one or check anything must be able to run before. `after`
+    /// lists the kernels that wait for each, with the order that in-place updates have imposed so far.
     fn updates_in_place(&self, link: &StateLink, after: &[Vec<usize>]) -> Option<usize> {
         let state = Value::of(link.input);
         let writer = self.users.writer(link.next)?;
@@ -117,14 +118,14 @@ impl Planner<'_> {
         Some(writer)
     }
 
-    /// Kernels that must run before `writer` overwrites a state: those that read it, and those that may end the run, since
-    /// what they find must not come after a state has been overwritten.
+    /// Kernels that must run before `writer` overwrites a state: readers of the state, and kernels that may end the
+    /// run. A failed check must be recorded before any state is overwritten.
     fn first(&self, writer: usize, state: Value) -> impl Iterator<Item = usize> {
         let first = self.users.readers(state).iter().chain(self.users.checkers());
         first.copied().filter(move |&kernel| kernel != writer)
     }
 
-    /// A kernel that copies a next state to where the state lives, after all who read the old one.
+    /// A kernel that copies a next state to the memory of the state, after all readers of the old one.
     fn copy(&self, link: &StateLink) -> Kernel {
         let ty = self.graph.ty(link.next).clone();
         let n_points = ty.numel();
@@ -146,8 +147,8 @@ impl Planner<'_> {
         }
     }
 
-    /// By kernel: those that must finish before. A value is written before it is read, and a state is read, and all that
-    /// is checked in a step has been, before it is overwritten.
+    /// The kernels that must finish before each kernel. A value is written before it is read. Reads of a state and all
+    /// checks of the step come before the state is overwritten.
     fn before(&self) -> Before {
         let mut before: Before = vec![vec![]; self.kernels.len()];
         for (id, kernel) in self.kernels.iter().enumerate() {
@@ -189,26 +190,7 @@ impl Planner<'_> {
         let (offsets, arena_bytes) = place(&needs, &clocks);
         let (offsets, workspace_offsets) = offsets.split_at(slots.needs.len());
         let last = order.len().saturating_sub(1);
-        let mut buffers: Vec<Buffer> = vec![];
-        let mut id_of_slot = vec![];
-        for ((value, need), &offset) in slots.needs.iter().zip(offsets) {
-            let (start, end) = need.life.span.unwrap_or((0, 0));
-            let life = (start, if need.is_output { last } else { end });
-            id_of_slot.push(buffers.len());
-            let (name, ty) = (self.graph.name_of(*value).clone(), self.graph.ty(*value).clone());
-            buffers.push(Buffer { name, ty, place: Place::Arena(offset), life });
-        }
-        let mut values: Vec<(Value, BufferId)> =
-            slots.of.iter().map(|(value, &slot)| (*value, id_of_slot[slot])).collect();
-        for (node, kind) in self.graph.inputs() {
-            let name = self.graph.nodes[node].name().clone();
-            let ty = self.graph.ty(Value::of(node)).clone();
-            values.push((Value::of(node), buffers.len()));
-            buffers.push(Buffer { name, ty, place: Place::Input(kind), life: (0, last) });
-        }
-        let inputs: HashMap<Value, BufferId> = values.iter().copied().collect();
-        values.extend(self.in_place.iter().map(|(next, state)| (*next, inputs[state])));
-        values.sort_unstable();
+        let (buffers, values) = self.buffers(&slots, offsets, last);
         let buffer_of: HashMap<Value, BufferId> = values.iter().copied().collect();
         let launches = order
             .iter()
@@ -247,14 +229,45 @@ impl Planner<'_> {
         }
     }
 
-    /// Scratch that a kernel needs at its launch and never again.
+    /// The buffers of a plan whose last launch is `last`: slots of the arena at these offsets, then the inputs. Also the
+    /// buffer of each value.
+    fn buffers(
+        &self,
+        slots: &Slots,
+        offsets: &[usize],
+        last: usize,
+    ) -> (Vec<Buffer>, Vec<(Value, BufferId)>) {
+        let mut buffers: Vec<Buffer> = vec![];
+        let mut id_of_slot = vec![];
+        for ((value, need), &offset) in slots.needs.iter().zip(offsets) {
+            let (start, end) = need.life.span.unwrap_or((0, 0));
+            let life = (start, if need.is_output { last } else { end });
+            id_of_slot.push(buffers.len());
+            let (name, ty) = (self.graph.name_of(*value).clone(), self.graph.ty(*value).clone());
+            buffers.push(Buffer { name, ty, place: Place::Arena(offset), life });
+        }
+        let mut values: Vec<(Value, BufferId)> =
+            slots.of.iter().map(|(value, &slot)| (*value, id_of_slot[slot])).collect();
+        for (node, kind) in self.graph.inputs() {
+            let name = self.graph.nodes[node].name().clone();
+            let ty = self.graph.ty(Value::of(node)).clone();
+            values.push((Value::of(node), buffers.len()));
+            buffers.push(Buffer { name, ty, place: Place::Input(kind), life: (0, last) });
+        }
+        let inputs: HashMap<Value, BufferId> = values.iter().copied().collect();
+        values.extend(self.in_place.iter().map(|(next, state)| (*next, inputs[state])));
+        values.sort_unstable();
+        (buffers, values)
+    }
+
+    /// The workspace of a kernel, which is used only during its launch.
     fn workspace(&self, at: usize, kernel: usize, clocks: &Clocks) -> Need {
         let mut life = Life::unused(clocks.launches.len());
         life.extend(at, clocks);
         Need { bytes: self.kernels[kernel].workspace_bytes(), life, is_output: false }
     }
 
-    /// One slot of the arena for every value that a kernel writes elsewhere than over a state.
+    /// Arena slots for all values that kernels write, except over a state.
     fn slots(&self, order: &[Scheduled], clocks: &Clocks) -> Slots {
         let outputs: HashSet<Value> = self.graph.outputs.iter().map(|(_, value)| *value).collect();
         let mut slots = Slots::new(clocks.launches.len());
@@ -268,7 +281,7 @@ impl Planner<'_> {
                 slots.needs[slot].1.life.extend(at, clocks);
             }
         }
-        // An empty output is not written by any kernel but still has a name.
+        // An empty output has a name, although no kernel writes it.
         for (_, output) in &self.graph.outputs {
             if !self.is_state(*output) && !self.in_place.contains_key(output) {
                 slots.slot_of(*output, 0, true);
@@ -277,7 +290,7 @@ impl Planner<'_> {
         slots
     }
 
-    /// A map that is the last to use one of its operands writes its result over it.
+    /// Lets a map write its result over an operand whose last use it is.
     fn reuse_dying(&self, order: &[Scheduled], clocks: &Clocks, slots: &mut Slots) {
         for (at, launch) in order.iter().enumerate() {
             let kernel = &self.kernels[launch.kernel];
@@ -289,7 +302,7 @@ impl Planner<'_> {
                     let need = &slots.needs[slot].1;
                     let is_last = !need.is_output && need.life.ends_with(at, clocks);
                     let fits = slot != target && need.bytes == written.ty.bytes() && need.bytes > 0;
-                    // Outputs are read back by the type of their buffer, which is that of its first value.
+                    // Outputs are read back by the type of their buffer, which is the type of its first value.
                     let is_typed =
                         !slots.needs[target].1.is_output || *self.graph.ty(slots.needs[slot].0) == written.ty;
                     (is_last
@@ -307,49 +320,49 @@ impl Planner<'_> {
     }
 }
 
-/// Whether each point of a map that reads an element of `value` writes that element of `written`, and nothing reads
-/// others.
+/// Whether each point of a map that reads an element of `value` writes that element of `written`, and no other read of
+/// `value` exists.
 fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
     let position = |value: Value, usage: Use| {
         kernel.operands.iter().position(|operand| operand.value == value && operand.usage == usage)
     };
     let Some(operand) = position(value, Use::Read) else { return true };
     let target = position(written, Use::Write);
-    let tile = match &kernel.body {
-        // Each slot of a segmented map reads its own elements by construction, but other segments may come earlier.
+    let body = match &kernel.body {
+        // Each slot of a segmented map reads its own elements by construction, but other segments may run earlier.
         KernelBody::Segmented { segments, .. } => {
             return segments.iter().filter(|segment| segment.operands.contains(&operand)).all(|segment| {
                 let is_target = target.is_some_and(|target| segment.operands.contains(&target));
                 is_target && kernel.operands[operand].ty.numel() == segment.points
             });
         }
-        KernelBody::Map(tile) | KernelBody::Row(tile) => tile,
-        // The base may lie where the result goes if nothing is computed from it.
+        KernelBody::Map(body) | KernelBody::Row(body) => body,
+        // The base may share memory with the result if no computation uses the base.
         KernelBody::Scatter(body) => {
             return body.copied_base() == Some(operand) && !loads(&body.updates, operand);
         }
         _ => return false,
     };
-    tile.insts.iter().all(|inst| match &inst.op {
+    body.insts.iter().all(|inst| match &inst.op {
         FusedOp::Load { operand: o, access, index } if *o == operand => {
-            index.is_none() && is_own(tile, inst.class, access)
+            index.is_none() && is_own(body, inst.class, access)
         }
         _ => true,
     })
 }
 
-fn loads(tile: &FusedBody, operand: usize) -> bool {
-    tile.insts.iter().any(|inst| matches!(inst.op, FusedOp::Load { operand: o, .. } if o == operand))
+fn loads(body: &FusedBody, operand: usize) -> bool {
+    body.insts.iter().any(|inst| matches!(inst.op, FusedOp::Load { operand: o, .. } if o == operand))
 }
 
-/// Whether a load takes each point's own element, at a time when no other point can have written it: points of a map,
-/// and the row of a kernel that has a single one. (A row kernel may read its elements once more after a store.)
-fn is_own(tile: &FusedBody, class: Class, access: &Access) -> bool {
-    let n_rows = tile.domain.points(Class::Row);
+/// Whether a load reads each point's own element before any other point can write it. This holds for the points of a
+/// map, and for the row of a kernel with a single row. A row kernel may read its elements again after a store.
+fn is_own(body: &FusedBody, class: Class, access: &Access) -> bool {
+    let n_rows = body.domain.points(Class::Row);
     match class {
         Class::Element => {
-            let has_rows = tile.insts.iter().any(|inst| inst.class == Class::Row);
-            !has_rows && access.is_identity(tile.domain.points(Class::Element))
+            let has_rows = body.insts.iter().any(|inst| inst.class == Class::Row);
+            !has_rows && access.is_identity(body.domain.points(Class::Element))
         }
         Class::Row | Class::Uniform => n_rows == 1 && access.is_uniform(),
     }

@@ -1,21 +1,21 @@
-//! Which of many intervals meet a given one.
+//! A search structure for intervals that overlap a given interval.
 
 use crate::work::steps;
 
-/// Intervals that are known from the start and come in one by one: a tree over them, by where they start, with the last
-/// end below each of its nodes (a priority search tree).
+/// A set of intervals from a list that is known from the start; they are added one by one. It is a priority search
+/// tree: ordered by start, with the last end below each tree node.
 pub struct Intervals {
-    /// Intervals by start: number and start.
+    /// Intervals in order of start: number and start.
     by_start: Vec<(usize, usize)>,
-    /// By interval: its place in that order, and its end.
+    /// The place of each interval in that order, and its end.
     places: Vec<(usize, usize)>,
-    /// Of a binary tree with the intervals as leaves: 1 + the last end of those below that have come, else 0. Node `i`
-    /// has children `2i` and `2i + 1`.
+    /// A binary tree with the intervals as leaves. A node holds 1 + the last end of the added intervals below it, or 0
+    /// if there is none. Node `i` has children `2i` and `2i + 1`.
     ends: Vec<usize>,
 }
 
 impl Intervals {
-    /// None of these has come yet. Both ends are part of an interval.
+    /// An empty set that can hold these intervals. Both ends belong to an interval.
     pub fn new(intervals: &[(usize, usize)]) -> Intervals {
         let mut by_start: Vec<(usize, usize)> =
             intervals.iter().enumerate().map(|(id, &(start, _))| (id, start)).collect();
@@ -28,7 +28,7 @@ impl Intervals {
         Intervals { by_start, places, ends: vec![0; 2 * n_leaves] }
     }
 
-    /// Interval `id` comes in.
+    /// Adds interval `id`.
     pub fn add(&mut self, id: usize) {
         let (place, end) = self.places[id];
         let mut node = self.ends.len() / 2 + place;
@@ -38,13 +38,13 @@ impl Intervals {
         }
     }
 
-    /// Those that have come and meet this one.
+    /// The added intervals that overlap this one.
     pub fn meeting(&self, (start, end): (usize, usize)) -> Vec<usize> {
         let n_leaves = self.ends.len() / 2;
-        // Places of intervals that start in time.
+        // Intervals that start before the end come first in the order.
         let in_time = self.by_start.partition_point(|&(_, other)| other <= end);
         let mut found = vec![];
-        // Nodes with the first place below them and the number of places.
+        // Open tree nodes with the first place below them and the number of places.
         let mut open = vec![(1, 0, n_leaves)];
         while let Some((node, first, n)) = open.pop() {
             steps(1);

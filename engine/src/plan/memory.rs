@@ -1,42 +1,39 @@
 //! Memory: one arena, placed by liveness over the partial order of launches.
 
 use super::intervals::Intervals;
-use super::occupied::Occupied;
+use super::occupied::{ALIGNMENT, Occupied};
 use super::schedule::Clocks;
 use std::ops::Range;
-
-/// Offsets are multiples of this: a GPU's widest loads and a CPU's cache lines want it.
-pub const ALIGNMENT: usize = 256;
 
 /// A buffer to be placed.
 #[derive(Clone, Debug)]
 pub struct Need {
     /// Bytes.
     pub bytes: usize,
-    /// When it is used.
+    /// The liveness of the buffer.
     pub life: Life,
     /// Whether it must survive the last launch.
     pub is_output: bool,
 }
 
-/// The launches that write or read a buffer, as far as others have to be before or after them all.
+/// The liveness of a buffer: which launches have finished before its first use, and which after its last use.
 #[derive(Clone, Debug)]
 pub struct Life {
-    /// First and last launch; the first writes it. None if no launch uses it.
+    /// First and last launch; the first writes the buffer. `None` if no launch uses it.
     pub span: Option<(usize, usize)>,
-    /// By stream: how many launches have finished when all uses have.
+    /// By stream: the number of launches that have finished once all uses have.
     end: Vec<usize>,
-    /// By stream: how many launches have finished before any use starts.
+    /// By stream: the number of launches that have finished before any use starts.
     start: Vec<usize>,
 }
 
 impl Life {
-    /// Of a buffer that no launch uses.
+    /// The liveness of a buffer that no launch uses.
     pub fn unused(n_streams: usize) -> Life {
         Life { span: None, end: vec![0; n_streams], start: vec![usize::MAX; n_streams] }
     }
 
-    /// A launch uses the buffer, too.
+    /// Adds a launch to the uses.
     pub fn extend(&mut self, at: usize, clocks: &Clocks) {
         let (stream, number) = clocks.place[at];
         self.end[stream] = self.end[stream].max(number + 1);
@@ -44,7 +41,7 @@ impl Life {
         self.span = Some(self.span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
     }
 
-    /// What uses the other buffer uses this one, too.
+    /// Adds the uses of the other buffer.
     pub fn join(&mut self, other: &Life) {
         self.end.iter_mut().zip(&other.end).for_each(|(slot, &n)| *slot = n.max(*slot));
         self.start.iter_mut().zip(&other.start).for_each(|(slot, &n)| *slot = n.min(*slot));
@@ -54,7 +51,7 @@ impl Life {
         };
     }
 
-    /// Whether all uses but launch `at` itself have finished before that launch.
+    /// Whether all uses, except launch `at` itself, have finished before that launch.
     pub fn ends_with(&self, at: usize, clocks: &Clocks) -> bool {
         let (own, number) = clocks.place[at];
         let before = clocks.finished[at].iter().enumerate();
@@ -64,20 +61,20 @@ impl Life {
             .all(|(n, &end)| end <= n)
     }
 
-    /// Whether all uses have finished before any of the other's starts.
+    /// Whether all uses have finished before any use of the other buffer starts.
     fn is_before(&self, other: &Life) -> bool {
         self.end.iter().zip(&other.start).all(|(end, start)| end <= start)
     }
 
-    /// The first launch that may run while the buffer is in use or before.
+    /// The first launch that may run before all uses have finished.
     fn earliest(&self, clocks: &Clocks) -> usize {
         let firsts = self.start.iter().zip(&clocks.launches).filter_map(|(&n, launches)| launches.get(n));
         firsts.min().copied().unwrap_or(usize::MAX)
     }
 }
 
-/// Byte offsets for all needs, and the bytes of the arena. A buffer may lie over another one whose last use has finished
-/// before.
+/// Byte offsets for all needs, and the size of the arena in bytes. A buffer may reuse the memory of another one whose
+/// last use has finished before.
 pub fn place(needs: &[Need], clocks: &Clocks) -> (Vec<usize>, usize) {
     let bytes: Vec<usize> = needs.iter().map(|need| need.bytes).collect();
     let mut arena = Arena::new(needs, clocks);
@@ -91,13 +88,13 @@ pub fn place(needs: &[Need], clocks: &Clocks) -> (Vec<usize>, usize) {
     (offsets, end)
 }
 
-/// What has been placed so far. Buffers that have a launch between their first and last uses in common conflict; others do
-/// if the streams leave open which is used first.
+/// The buffers placed so far. Two buffers conflict if their ranges of launches overlap. Otherwise, they conflict if the
+/// streams leave the order of their uses open.
 struct Arena<'n> {
     needs: &'n [Need],
-    /// By buffer: its first and last launch; the end of the plan for outputs.
+    /// First and last launch of each buffer. Outputs live until the end of the plan.
     spans: Vec<(usize, usize)>,
-    /// By buffer: the launches before its first that may run beside it.
+    /// By buffer: the launches before its first use that may run concurrently with it.
     beside: Vec<Range<usize>>,
     by_span: Occupied,
     by_end: Intervals,
@@ -121,7 +118,7 @@ impl Arena<'_> {
         Arena { needs, spans, beside, by_span: Occupied::new(n_launches), by_end, by_beside }
     }
 
-    /// Ranges that a buffer cannot have.
+    /// Ranges of the arena that a buffer must avoid.
     fn taken(&self, buffer: usize, offsets: &[usize]) -> Vec<(usize, usize)> {
         let mut taken = self.by_span.during(self.spans[buffer]);
         let (last, beside) = (self.spans[buffer].1, &self.beside[buffer]);
@@ -144,8 +141,8 @@ impl Arena<'_> {
     }
 }
 
-/// Byte offsets for buffers of so many bytes, those that conflict apart. None reaches over a multiple of `page`, itself one
-/// of [`ALIGNMENT`], except what is larger than a page.
+/// Byte offsets for buffers of these sizes. Conflicting buffers do not overlap. No buffer crosses a multiple of `page`,
+/// itself a multiple of [`ALIGNMENT`], unless it is larger than a page.
 pub fn offsets(bytes: &[usize], conflict: impl Fn(usize, usize) -> bool, page: usize) -> Vec<usize> {
     let mut offsets = vec![0; bytes.len()];
     let mut placed: Vec<usize> = vec![];
@@ -158,7 +155,7 @@ pub fn offsets(bytes: &[usize], conflict: impl Fn(usize, usize) -> bool, page: u
     offsets
 }
 
-/// Buffers that are not empty, in the order in which they get a place.
+/// Non-empty buffers in the order in which they are placed.
 fn largest_first(bytes: &[usize]) -> Vec<usize> {
     let mut buffers: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] > 0).collect();
     buffers.sort_by_key(|&i| std::cmp::Reverse(bytes[i]));
@@ -171,7 +168,7 @@ fn conflict(a: &Need, b: &Need) -> bool {
     !over_before(a, b) && !over_before(b, a)
 }
 
-/// The smallest gap between taken ranges that is large enough, else the first place past them all.
+/// The smallest sufficient gap between taken ranges, or the first place past them all.
 fn best_gap(mut taken: Vec<(usize, usize)>, bytes: usize, page: usize) -> usize {
     taken.sort_unstable();
     let mut best: Option<(usize, usize)> = None;
@@ -186,7 +183,7 @@ fn best_gap(mut taken: Vec<(usize, usize)>, bytes: usize, page: usize) -> usize 
     best.map_or(within_page(start, bytes, page), |(_, at)| at)
 }
 
-/// The first place from `start` on at which so many bytes lie within one page.
+/// The first place from `start` on at which `bytes` bytes lie within one page.
 fn within_page(start: usize, bytes: usize, page: usize) -> usize {
     let is_within = start % page + bytes <= page;
     if is_within { start } else { start.next_multiple_of(page) }
@@ -198,17 +195,17 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_gap_at_the_end_of_a_page_is_left_to_what_fits() {
+    fn a_gap_at_the_end_of_a_page_is_left_to_small_buffers() {
         let all = |_, _| true;
         assert_eq!(offsets(&[700, 600, 200], all, 1024), [0, 1024, 768]);
         assert_eq!(offsets(&[700, 600, 200], all, usize::MAX), [0, 768, 1536]);
-        // What is larger than a page begins with one, and who has pages refuses it.
+        // A buffer larger than a page starts at a page. A device with pages refuses it.
         assert_eq!(offsets(&[3000, 100], all, 1024), [0, 3072]);
     }
 
     proptest! {
         #[test]
-        fn what_conflicts_lies_apart_and_within_pages(
+        fn conflicting_buffers_are_disjoint_and_within_pages(
             needs in prop::collection::vec((0usize..5000, 0usize..40, 0usize..10), 0..40),
             page in (20usize..60).prop_map(|n| n * ALIGNMENT),
         ) {

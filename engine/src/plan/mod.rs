@@ -13,7 +13,8 @@ mod users;
 mod verify;
 
 pub use build::{plan, separate_states};
-pub use memory::{ALIGNMENT, offsets};
+pub use memory::offsets;
+pub use occupied::ALIGNMENT;
 pub use verify::verify;
 
 use crate::diag::Span;
@@ -25,25 +26,25 @@ use std::ops::Range;
 /// Index into [`Plan::buffers`].
 pub type BufferId = usize;
 
-/// Where a buffer lives.
+/// The memory of a buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
     /// In the plan's arena, at this byte offset.
     Arena(usize),
-    /// Outside: a graph input of this kind, bound by name. A `Param` or `State` buffer is updated in place.
+    /// Outside the arena: a graph input of this kind, bound by name. A `Param` or `State` buffer is updated in place.
     Input(InputKind),
 }
 
-/// A piece of memory.
+/// A range of memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
     /// The name of the value (of the input, for `Place::Input`).
     pub name: Symbol,
-    /// Type of what it holds; dense, row-major.
+    /// The type of the content: dense, row-major.
     pub ty: Type,
-    /// Where it lives.
+    /// The memory.
     pub place: Place,
-    /// First and last launch (positions in [`Plan::launches`]) that use it; outputs live until the end.
+    /// First and last launch (positions in [`Plan::launches`]) that use it. Outputs live until the end.
     pub life: (usize, usize),
 }
 
@@ -54,31 +55,31 @@ pub struct Launch {
     pub kernel: usize,
     /// Buffers by kernel operand.
     pub buffers: Vec<BufferId>,
-    /// The stream it runs on.
+    /// The stream of the launch.
     pub stream: usize,
     /// Earlier launches on other streams that must have finished.
     pub waits: Vec<usize>,
-    /// Bytes of the arena that are the kernel's alone while it runs; empty for most.
+    /// The workspace, as bytes of the arena. It is exclusive to the kernel while it runs, and empty for most.
     pub workspace: Range<usize>,
 }
 
-/// How products of `f32` matrices are computed.
+/// The precision of `f32` matmuls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
     /// In `f32`.
     #[default]
     F32,
-    /// With factors rounded to 10 bits of mantissa and sums in `f32`, on devices that are faster so.
+    /// Factors are rounded to 10 bits of mantissa and sums are in `f32`, on devices where this is faster.
     Tf32,
 }
 
 impl Plan {
-    /// The nodes that check.
+    /// The nodes with an assertion.
     pub fn check_nodes(&self) -> impl Iterator<Item = NodeId> {
         self.assertions.iter().map(|check| check.node)
     }
 
-    /// Whether a launch writes what outlives its step.
+    /// Whether a launch writes a state.
     pub fn writes_state(&self, launch: &Launch) -> bool {
         self.states_written(launch).next().is_some()
     }
@@ -91,14 +92,14 @@ impl Plan {
         buffers.filter(|buffer| matches!(buffer.place, Place::Input(_))).map(|buffer| &buffer.name)
     }
 
-    /// Whether a launch is a scatter that adds to its base where that lies: there is nothing to copy then.
+    /// Whether a launch is a scatter that adds to its base in place, so that nothing is copied.
     pub fn scatters_in_place(&self, launch: &Launch) -> bool {
         let KernelBody::Scatter(body) = &self.kernels[launch.kernel].body else { return false };
         let buffers = &launch.buffers;
         body.copied_base().is_some_and(|base| buffers[base] == buffers[body.result])
     }
 
-    /// Where what a tensor or a kernel was made of is written, if that is known.
+    /// The place in the source of a tensor or a kernel, if it is known.
     pub fn place_of(&self, name: &str) -> Option<Span> {
         self.places.iter().find(|(known, _)| **known == *name).map(|&(_, span)| span)
     }
@@ -111,20 +112,20 @@ pub struct Assertion {
     pub node: NodeId,
     /// Its name.
     pub name: Symbol,
-    /// Where what it was made of is written.
+    /// The place in the source.
     pub span: Option<Span>,
-    /// What it requires.
+    /// The requirement.
     pub requirement: Requirement,
 }
 
-/// What runs when a stage takes a step.
+/// The launches and memory of one step of a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The name of the graph.
     pub name: String,
     /// The kernels.
     pub kernels: Vec<Kernel>,
-    /// Launches in an order that respects all dependencies.
+    /// Launches in topological order.
     pub launches: Vec<Launch>,
     /// All buffers.
     pub buffers: Vec<Buffer>,
@@ -136,12 +137,12 @@ pub struct Plan {
     pub n_streams: usize,
     /// How matrices are multiplied.
     pub matmul: Precision,
-    /// How exact functions have to be.
+    /// The permitted accuracy of functions.
     pub numerics: Numerics,
-    /// The nodes that check, for the errors that they raise.
+    /// The nodes that check, for error messages.
     pub assertions: Vec<Assertion>,
-    /// Where what the tensors of kernels were made of is written, by their names; a kernel has the name of one.
+    /// Places in the source, by names of tensors. A kernel has the name of one of its tensors.
     pub places: Vec<(Symbol, Span)>,
-    /// Which value each buffer holds first; several values share one when updated in place.
+    /// The first value of each buffer. Several values share a buffer when they are updated in place.
     pub values: Vec<(Value, BufferId)>,
 }

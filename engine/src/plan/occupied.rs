@@ -1,25 +1,27 @@
-//! Which ranges of an arena are occupied while some launches run.
+//! The ranges of an arena that are occupied during some launches.
 
-use super::ALIGNMENT;
 use crate::work::steps;
 use std::collections::BTreeMap;
 
-/// Ranges of bytes by the launches during which they are taken: a segment tree over launches. Ranges that touch are one, so
-/// that buffers of a long chain, side by side, count as a single one.
+/// Offsets are multiples of this. A GPU's widest loads and a CPU's cache lines require it.
+pub const ALIGNMENT: usize = 256;
+
+/// Byte ranges by the launches during which they are occupied: a segment tree over launches. Adjacent ranges are
+/// merged, so the adjacent buffers of a long chain count as one.
 pub struct Occupied {
-    /// By node of a binary tree with launches as leaves, where node `i` has children `2i` and `2i + 1`.
+    /// A binary tree with launches as leaves. Node `i` has children `2i` and `2i + 1`.
     nodes: Vec<Node>,
 }
 
 #[derive(Clone, Default)]
 struct Node {
-    /// What is taken during all launches below.
+    /// Ranges that are occupied during all launches below.
     throughout: Ranges,
-    /// What is taken during any launch below, for as long as that is told here or below.
+    /// Ranges that are occupied during any launch below, as far as this node or a node below records it.
     sometimes: Ranges,
 }
 
-/// What a span of launches is to a node.
+/// How a span of launches overlaps a node.
 enum Part {
     None,
     Some,
@@ -27,15 +29,15 @@ enum Part {
 }
 
 impl Occupied {
-    /// Nothing yet.
+    /// No range is occupied.
     pub fn new(n_launches: usize) -> Occupied {
         Occupied { nodes: vec![Node::default(); 2 * n_launches.next_power_of_two()] }
     }
 
-    /// A range is taken from the first launch of a span to the last one.
+    /// Occupies a range from the first to the last launch of a span.
     pub fn add(&mut self, span: (usize, usize), range: (usize, usize)) {
         let n_leaves = self.nodes.len() / 2;
-        // Nodes with the first launch below them and the number of launches.
+        // Open tree nodes with the first launch below them and the number of launches.
         let mut open = vec![(1, 0, n_leaves)];
         while let Some((node, first, n)) = open.pop() {
             steps(1);
@@ -50,7 +52,7 @@ impl Occupied {
         }
     }
 
-    /// What is taken at some time from the first launch of a span to the last one.
+    /// The ranges that are occupied at any time from the first to the last launch of a span.
     pub fn during(&self, span: (usize, usize)) -> Vec<(usize, usize)> {
         let mut open = vec![(1, 0, self.nodes.len() / 2)];
         let mut found = vec![];
@@ -79,7 +81,7 @@ fn part((start, end): (usize, usize), first: usize, n: usize) -> Part {
     }
 }
 
-/// Ranges that do not touch: start to end. All begin at multiples of the alignment and end at one.
+/// Disjoint, non-adjacent ranges: start to end. Starts and ends are multiples of the alignment.
 #[derive(Clone, Default)]
 struct Ranges(BTreeMap<usize, usize>);
 

@@ -6,10 +6,10 @@ use petgraph::algo::toposort;
 use petgraph::graph::{DiGraph, NodeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Dependencies between kernels: by kernel, which must have finished before.
+/// The kernels that must finish before each kernel.
 pub type Before = Vec<Vec<usize>>;
 
-/// A kernel put in its place.
+/// A scheduled kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scheduled {
     /// Index of the kernel.
@@ -20,7 +20,7 @@ pub struct Scheduled {
     pub waits: Vec<usize>,
 }
 
-/// Time per byte and per flop of a nominal device, and of a launch: only ratios matter here.
+/// Seconds per byte, per flop and per launch of a nominal device. Only ratios matter here.
 const SECONDS_PER_BYTE: f64 = 1.0 / 2e12;
 const SECONDS_PER_FLOP: f64 = 1.0 / 2e14;
 const SECONDS_PER_LAUNCH: f64 = 2e-6;
@@ -55,7 +55,7 @@ pub fn schedule(kernels: &[Kernel], before: &Before, n_streams: usize) -> Vec<Sc
     order
 }
 
-/// Dependencies the other way round: by kernel, those that wait for it, ascending.
+/// The kernels that wait for each kernel, ascending: the inverse of `before`.
 pub fn after(before: &Before) -> Vec<Vec<usize>> {
     let mut after = vec![vec![]; before.len()];
     for (kernel, list) in before.iter().enumerate() {
@@ -64,7 +64,7 @@ pub fn after(before: &Before) -> Vec<Vec<usize>> {
     after
 }
 
-/// Kernels that could start, by urgency. Urgencies are positive, so their bits ascend as they do.
+/// Kernels that could start, by urgency. Urgencies are positive floats, so they are ordered like their bits.
 #[derive(Default)]
 struct Ready(BTreeMap<u64, BTreeSet<usize>>);
 
@@ -73,10 +73,10 @@ impl Ready {
         self.0.entry(urgency[kernel].to_bits()).or_default().insert(kernel);
     }
 
-    /// Takes the first kernel that no later one exceeds in urgency by more than rounding: the order must not depend on
+    /// Takes the first kernel whose urgency no later one exceeds by more than rounding. The order must not depend on
     /// rounding elsewhere.
     fn take_most_urgent(&mut self) -> Option<usize> {
-        // Only the first kernel of each urgency counts, and only urgencies without a gap up to the largest.
+        // Only the first kernel of each urgency counts, and only urgencies connected to the largest without a gap.
         let mut near: Vec<(usize, f64)> = vec![];
         for (&bits, kernels) in self.0.iter().rev() {
             let urgency = f64::from_bits(bits);
@@ -108,7 +108,7 @@ fn seconds(kernel: &Kernel) -> f64 {
     SECONDS_PER_LAUNCH + bytes.max(kernel.flops as f64 * SECONDS_PER_FLOP)
 }
 
-/// By kernel: time from its start to the end of the longest chain that it begins.
+/// By kernel: the time from its start to the end of the longest chain that it starts.
 fn critical_paths(kernels: &[Kernel], after: &[Vec<usize>]) -> Vec<f64> {
     let edges =
         after.iter().enumerate().flat_map(|(kernel, list)| list.iter().map(move |&next| (kernel, next)));
@@ -126,7 +126,7 @@ fn critical_paths(kernels: &[Kernel], after: &[Vec<usize>]) -> Vec<f64> {
     path
 }
 
-/// The stream that can start soonest; among equals the one of the latest dependency, which needs no event.
+/// The stream that can start soonest. Among equals, the stream of the latest dependency, which needs no event.
 fn best_stream(
     kernel: usize,
     before: &Before,
@@ -144,7 +144,7 @@ fn best_stream(
     }
 }
 
-/// The latest dependency on each other stream; earlier ones on the same stream are implied.
+/// The latest dependency on each other stream. It implies the earlier ones on the same stream.
 fn waits(
     kernel: usize,
     stream: usize,
@@ -167,16 +167,15 @@ fn waits(
     latest
 }
 
-/// When launches have finished, as far as streams and waits tell: a vector clock for each launch.
+/// The known order of launches, from streams and waits: a vector clock per launch.
 ///
-/// Launches of a stream run one after the other. So a number for each stream says all: how many of its launches have
-/// finished.
+/// Launches of a stream run in order. So the number of finished launches per stream is a complete record.
 pub struct Clocks {
-    /// By launch: its stream, and how many launches of the stream come before it.
+    /// By launch: its stream, and the number of launches of the stream before it.
     pub place: Vec<(usize, usize)>,
-    /// By launch and stream: how many launches of the stream have finished before it starts.
+    /// By launch and stream: the number of launches of the stream that have finished before the launch starts.
     pub finished: Vec<Vec<usize>>,
-    /// By stream: its launches.
+    /// The launches of each stream.
     pub launches: Vec<Vec<usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! Which values share a place in the arena.
+//! Slots of the arena, each shared by values with disjoint lives.
 
 use super::memory::{Life, Need};
 use crate::ir::Value;
@@ -6,22 +6,22 @@ use std::collections::HashMap;
 
 /// Slots of the arena under construction.
 pub struct Slots {
-    /// By value: its slot.
+    /// The slot of each value.
     pub of: HashMap<Value, usize>,
-    /// By slot: the value that it was made for, and what it needs; nothing once it has been joined to another.
+    /// By slot: its first value and its need. Empty once the slot has been joined to another.
     pub needs: Vec<(Value, Need)>,
-    /// By slot: the values that it holds, one after the other.
+    /// By slot: its values in order.
     values: Vec<Vec<Value>>,
     n_streams: usize,
 }
 
 impl Slots {
-    /// None yet.
+    /// No slots yet.
     pub fn new(n_streams: usize) -> Slots {
         Slots { of: HashMap::new(), needs: vec![], values: vec![], n_streams }
     }
 
-    /// The slot of a value, which is made if it is new.
+    /// The slot of a value, which is made if the value is new.
     pub fn slot_of(&mut self, value: Value, bytes: usize, is_output: bool) -> usize {
         if let Some(&slot) = self.of.get(&value) {
             return slot;
@@ -32,7 +32,7 @@ impl Slots {
         self.needs.len() - 1
     }
 
-    /// `target` moves into `slot`; its own becomes empty.
+    /// Moves `target` into `slot`. The slot of `target` becomes empty.
     pub fn join(&mut self, slot: usize, target: usize) {
         let empty = Need { bytes: 0, life: Life::unused(self.n_streams), is_output: false };
         let need = std::mem::replace(&mut self.needs[target].1, empty);

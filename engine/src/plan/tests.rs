@@ -1,9 +1,10 @@
 #![allow(clippy::unwrap_used)]
-//! Plans of random graphs: no two live buffers overlap, every read comes after its write, states are read, and all checks
-//! have been made, before they are overwritten.
+//! Plans of random graphs: live buffers do not overlap, every read comes after its write, and states are overwritten
+//! only after all reads and checks.
 
 use super::{Launch, Place, Plan, plan, separate_states};
-use crate::fusion::{Abilities, KernelBody, Settings, Use, fuse, fuse_with, verify};
+use crate::device_model::{DeviceModel, KernelLimits};
+use crate::fusion::{KernelBody, Settings, Use, fuse, fuse_with, verify};
 use crate::ir::{Binary, Builder, DType, Graph, InputKind, Monoid, NodeOp, StateLink, Type, Unary, Value};
 use crate::op::Registry;
 use proptest::prelude::*;
@@ -60,7 +61,7 @@ fn grow(b: &mut Builder, op: u8, a: Value, c: Value) -> Value {
     }
 }
 
-/// Launch `i` has certainly finished before launch `j` starts: worked out anew from streams and waits alone.
+/// Whether launch `i` has finished before launch `j` starts, derived from streams and waits alone.
 fn precedes(launches: &[Launch]) -> Vec<Vec<bool>> {
     let n = launches.len();
     let mut precedes = vec![vec![false; n]; n];
@@ -107,7 +108,7 @@ fn check_memory(plan: &Plan) {
     }
 }
 
-/// Runs the plan in the mind: which value does each buffer hold when a launch reads it?
+/// Simulates the plan: which value does each buffer hold when a launch reads it?
 fn check_contents(plan: &Plan, graph: &Graph) {
     let precedes = precedes(&plan.launches);
     let mut writer: HashMap<Value, usize> = HashMap::new();
@@ -127,7 +128,7 @@ fn check_contents(plan: &Plan, graph: &Graph) {
             if !is_input {
                 assert!(precedes[writer[&operand.value]][at], "read before write\n{plan}");
             }
-            // Nobody may have put another value there in between, and nobody may do so while it is read.
+            // No launch may have overwritten the value before the read, and none may overwrite it during the read.
             for (other, writing) in plan.launches.iter().enumerate() {
                 for (written, &target) in plan.kernels[writing.kernel].operands.iter().zip(&writing.buffers) {
                     if written.usage == Use::Write
@@ -148,7 +149,8 @@ fn check_contents(plan: &Plan, graph: &Graph) {
     }
 }
 
-/// After the last launch every state's buffer holds its next value, and every output's buffer the output.
+/// After the last launch, the buffer of every state holds its next value, and the buffer of every output holds the
+/// output.
 fn check_results(plan: &Plan, graph: &Graph) {
     let last_into = |buffer: usize| {
         plan.launches.iter().rev().find_map(|launch| {
@@ -170,7 +172,7 @@ fn check_results(plan: &Plan, graph: &Graph) {
     }
 }
 
-/// What may end the run comes before all that outlives the step.
+/// Launches that may end the run come before all launches that write state.
 fn check_checks(plan: &Plan) {
     let precedes = precedes(&plan.launches);
     let launches = || plan.launches.iter().enumerate();
@@ -202,12 +204,12 @@ proptest! {
     fn no_kernel_takes_more_tensors_than_the_device_lets_one(
         steps in prop::collection::vec((any::<u8>(), any::<u16>(), any::<u16>()), 1..40),
         n_states in 0usize..8,
-        // What is as small as the first would be computed wherever it is used.
+        // Tensors of the smaller extent are recomputed by every kernel that uses them.
         extent in prop_oneof![Just(4usize), Just(300)],
         most_operands in 4usize..8,
     ) {
         let graph = grown(&steps, n_states, extent);
-        let settings = Settings { abilities: Abilities { most_operands, ..Default::default() }, ..Default::default() };
+        let settings = Settings { device: DeviceModel { kernels: KernelLimits { most_operands, ..Default::default() }, ..DeviceModel::CPU }, ..Default::default() };
         let fused = fuse_with(&graph, &settings);
         prop_assert_eq!(verify(&graph, &fused.kernels), Vec::<String>::new());
         for kernel in fused.kernels.iter().filter(|kernel| !matches!(kernel.body, KernelBody::Segmented { .. })) {
@@ -217,7 +219,7 @@ proptest! {
 }
 
 #[test]
-fn an_arena_is_reused_by_what_comes_later() {
+fn later_buffers_reuse_the_arena() {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("chain"), &registry);
     let mut x = b.input("x", InputKind::Data, Type::new(DType::F32, &[256, 256]));
@@ -230,7 +232,7 @@ fn an_arena_is_reused_by_what_comes_later() {
 }
 
 #[test]
-fn a_segment_does_not_write_over_what_another_one_reads() {
+fn a_segment_does_not_overwrite_the_operand_of_another() {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("segments"), &registry);
     let ty = Type::new(DType::F32, &[300, 300]);

@@ -3,7 +3,7 @@
 use super::{Place, Plan};
 use std::fmt;
 
-/// The launches in order with their buffers, then the buffers with place and life.
+/// Prints the launches in order with their buffers, then the buffers with place and life.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(

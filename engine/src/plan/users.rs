@@ -1,10 +1,10 @@
-//! Which kernels write and read each value.
+//! The kernels that write and read each value.
 
 use crate::fusion::{Kernel, Use};
 use crate::ir::Value;
 use std::collections::HashMap;
 
-/// Kernels by what they write, read and check.
+/// Kernels by the values that they write, read and check.
 #[derive(Default)]
 pub struct Users {
     writer: HashMap<Value, usize>,
@@ -13,14 +13,14 @@ pub struct Users {
 }
 
 impl Users {
-    /// Of all these kernels, by their numbers.
+    /// The users among these kernels, by their numbers.
     pub fn new(kernels: &[Kernel]) -> Users {
         let mut users = Users::default();
         kernels.iter().enumerate().for_each(|(id, kernel)| users.add(id, kernel));
         users
     }
 
-    /// Kernel `id` comes after all others.
+    /// Adds kernel `id`, which comes after all others.
     pub fn add(&mut self, id: usize, kernel: &Kernel) {
         for operand in &kernel.operands {
             match operand.usage {

@@ -1,12 +1,12 @@
-//! What every plan holds to.
+//! The invariants of every plan.
 
 use super::Plan;
 use crate::fusion::Use;
 use crate::ir::{Graph, NodeOp, Symbol, Value};
 use std::collections::HashSet;
 
-/// Checks that every kernel is launched once, that launches wait for earlier ones only, that each value is written
-/// before it is read, and that the outputs of the graph are there. What does not hold.
+/// Checks the launches: every kernel is launched once, and a launch waits for earlier ones only. Each value must be
+/// written before it is read, and the outputs of the graph must exist. Returns the violations.
 pub fn verify(graph: &Graph, plan: &Plan) -> Vec<String> {
     let mut problems = vec![];
     let mut launched = vec![false; plan.kernels.len()];

@@ -1,7 +1,7 @@
 //! Programs as text.
 //!
 //! ```text
-//!    3 contract h  # stream 0, variant library (of library | own kernel)
+//!    3 matmul h  # stream 0, variant library (of library | own kernel)
 //!        matmul f32 128x784 @ 784x256 + bias, relu -> @3, algorithm: tuned on device
 //! ```
 

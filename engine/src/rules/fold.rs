@@ -1,9 +1,9 @@
-//! Constant folding, and views that change nothing or join with the view before.
+//! Constant folding, and removal of views that have no effect or compose with the view before.
 
 use super::Rewriter;
 use crate::ir::{Binary, DType, Literal, NodeOp, Scalar, Type, Unary, Value, View};
 
-/// The value that a node amounts to, if that takes no new operation.
+/// An existing value or a constant that is equal to the node, if there is one.
 pub fn fold(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     match op {
         NodeOp::Scalar(scalar) => fold_scalar(r, scalar, inputs, ty),
@@ -24,8 +24,8 @@ fn fold_scalar(r: &mut Rewriter, scalar: &Scalar, inputs: &[Value], ty: &Type) -
     Some(r.full(round(folded, ty.dtype), ty.clone()))
 }
 
-/// What IEEE arithmetic decides to the last bit. Transcendental functions are left to the device, whose rounding is its
-/// own.
+/// Folds operations that IEEE arithmetic determines to the last bit. Transcendental functions are left to the device,
+/// which rounds in its own way.
 fn evaluate(scalar: &Scalar, args: &[Literal], dtype: DType) -> Option<Literal> {
     if !dtype.is_float() {
         return evaluate_int(scalar, args, dtype);
@@ -53,7 +53,7 @@ fn evaluate(scalar: &Scalar, args: &[Literal], dtype: DType) -> Option<Literal> 
     }
 }
 
-/// Sums and products that the type holds; others wrap, which is left to the device.
+/// Sums and products within the range of the type. Others wrap, which is left to the device.
 fn evaluate_int(scalar: &Scalar, args: &[Literal], dtype: DType) -> Option<Literal> {
     let x: Vec<i64> = args.iter().map(Literal::as_i64).collect();
     let held = |n: i64| Literal::Int(n).element(dtype).filter(|_| dtype.is_int());
@@ -66,7 +66,8 @@ fn evaluate_int(scalar: &Scalar, args: &[Literal], dtype: DType) -> Option<Liter
     }
 }
 
-/// A literal as its element type holds it. The small floats are left wide: a device's conversion rounds them, once.
+/// A literal rounded to its element type. Small floats keep excess digits, since a device's conversion rounds them
+/// once.
 fn round(literal: Literal, dtype: DType) -> Literal {
     match dtype {
         DType::F32 => Literal::Float(literal.as_f64() as f32 as f64),
@@ -110,7 +111,7 @@ fn changes_nothing(r: &Rewriter, view: &View, x: Value, ty: &Type) -> bool {
         }
 }
 
-/// A broadcast that repeats an axis of extent 1 drops the axis first: then what is repeated is new axes only.
+/// A broadcast that repeats an axis of extent 1 drops the axis first. Afterwards, only new axes are repeated.
 fn drop_ones(r: &mut Rewriter, view: &View, x: Value, ty: &Type) -> Option<Value> {
     let View::Broadcast { axes } = view else { return None };
     let source = r.ty(x).clone();

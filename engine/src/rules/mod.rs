@@ -1,8 +1,8 @@
 //! Simplification: local rewriting of primitive graphs.
 //!
-//! The graph is rebuilt node by node. Every node goes through one smart constructor that folds constants, applies the
-//! rules and finds equal nodes, so operands are simplified when a rule sees them, and what a rule builds is simplified
-//! in turn. Rules are directional: the right side is never worse, and nothing here undoes what another rule did.
+//! The graph is rebuilt node by node. Every node passes one smart constructor, which folds constants, applies rules and
+//! merges equal nodes. So a rule sees simplified operands, and its result is simplified in turn. Rules are directional:
+//! the right side is never worse, and no rule undoes another.
 
 mod fold;
 mod pattern;
@@ -17,16 +17,16 @@ use crate::ir::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// How far rewriting may go.
+/// The numeric freedom of rewriting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Numerics {
-    /// Only what leaves every bit as it is.
+    /// Only rewrites that keep every bit.
     Strict,
-    /// Also what is equal over the reals and never less accurate. Kernels that arithmetic bounds rather than memory may take
+    /// Also rewrites that are equal over the reals and never less accurate. Compute-bound kernels may compute
     /// exponentials and logarithms to 10⁻⁵.
     #[default]
     Default,
-    /// Also what rounds differently for the sake of speed.
+    /// Also rewrites that round differently for the sake of speed.
     Fast,
 }
 
@@ -43,11 +43,12 @@ impl Numerics {
 /// Settings of the simplifier.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which classes of rules apply.
+    /// The classes of rules that apply.
     pub numerics: Numerics,
-    /// Names of rules that are switched off; those that later passes rely on stay on.
+    /// Names of rules that are switched off. Rules that later passes rely on stay on.
     pub without: Vec<String>,
-    /// At most so many applications of rules: bisects a wrong one. Rules that later passes rely on are not counted.
+    /// The maximum number of rule applications, for bisecting a wrong rule. Rules that later passes rely on do not
+    /// count.
     pub fuel: usize,
 }
 
@@ -62,7 +63,7 @@ pub fn simplify(graph: &Graph, settings: &Settings) -> Graph {
     simplify_counting(graph, settings).0
 }
 
-/// Rewrites a primitive graph until no rule applies, and says how much fuel is left.
+/// Rewrites a primitive graph until no rule applies. The second result is the remaining fuel.
 pub fn simplify_counting(graph: &Graph, settings: &Settings) -> (Graph, usize) {
     let active: Vec<Rule> = rules().into_iter().filter(|rule| is_active(rule, settings)).collect();
     rewrite(graph, &active, settings.fuel)
@@ -140,7 +141,7 @@ impl<'r> Rewriter<'r> {
         vec![value]
     }
 
-    /// The value that stands for a node takes over its name, if it was made for it or bore a derived one.
+    /// The value that replaces a node takes its name, if the value is new or its name is derived.
     fn keep_name(&mut self, value: Value, before: usize) {
         let old = self.graph.name_of(value).clone();
         let fresh = value.node >= before;
@@ -156,17 +157,17 @@ impl<'r> Rewriter<'r> {
         matches!(self.graph.nodes[value.node].op, NodeOp::Input(_))
     }
 
-    // ---- What rules look at and build with.
+    // ---- The interface of rules.
 
-    /// What makes a value. Beyond the border of a node that is kept apart everything looks like an input, so that no
-    /// rule reaches across.
+    /// The operation of a value's node. A node outside the present `fuse: Never` group looks like an input, so that no
+    /// rule reaches across its border.
     pub fn op(&self, value: Value) -> &NodeOp {
         static BEYOND: NodeOp = NodeOp::Input(InputKind::Data);
         let node = &self.graph.nodes[value.node];
-        if node.apart == self.apart || belongs_to_nobody(&node.op) { &node.op } else { &BEYOND }
+        if node.apart == self.apart || is_always_recomputed(&node.op) { &node.op } else { &BEYOND }
     }
 
-    /// Operands of what makes a value.
+    /// The operands of a value's node.
     pub fn operands(&self, value: Value) -> &[Value] {
         &self.graph.nodes[value.node].inputs
     }
@@ -184,7 +185,7 @@ impl<'r> Rewriter<'r> {
         }
     }
 
-    /// A simplified node of that operation and type.
+    /// A simplified node with that operation and type.
     pub fn make(&mut self, op: NodeOp, inputs: Vec<Value>, ty: Type) -> Value {
         let (op, inputs) = constants_right(self, op, inputs);
         if let Some(value) = fold::fold(self, &op, &inputs, &ty) {
@@ -203,8 +204,8 @@ impl<'r> Rewriter<'r> {
     }
 
     fn intern(&mut self, op: NodeOp, inputs: Vec<Value>, ty: Type) -> Value {
-        let apart = if belongs_to_nobody(&op) { None } else { self.apart.clone() };
-        // Random nodes are never merged: two draws of one distribution are two draws.
+        let apart = if is_always_recomputed(&op) { None } else { self.apart.clone() };
+        // Random nodes are never merged: two draws from one distribution are independent.
         let key = (!matches!(op, NodeOp::Random { .. }))
             .then(|| (format!("{op:?}"), inputs.clone(), ty.clone(), apart.clone()));
         if let Some(&value) = key.as_ref().and_then(|key| self.known.get(key)) {
@@ -247,12 +248,12 @@ impl<'r> Rewriter<'r> {
     }
 }
 
-/// Constants and coordinates are computed wherever they are used.
-fn belongs_to_nobody(op: &NodeOp) -> bool {
+/// Constants and coordinates are in no `fuse: Never` group, since each kernel computes them for itself.
+fn is_always_recomputed(op: &NodeOp) -> bool {
     matches!(op, NodeOp::Const(_) | NodeOp::Iota { .. })
 }
 
-/// Constants stand on the right of what commutes, so that rules need one form only.
+/// Moves constants to the right of commutative operations, so that rules need one form only.
 fn constants_right(rewriter: &Rewriter, op: NodeOp, mut inputs: Vec<Value>) -> (NodeOp, Vec<Value>) {
     if let NodeOp::Scalar(Scalar::Binary(binary)) = op
         && binary.is_commutative()

@@ -1,6 +1,6 @@
 //! Patterns and replacements of scalar primitives as text, in the syntax that primitive graphs print in.
 //!
-//! `.sub(x, .neg(y))`: names stand for values (the same name for the same value), numbers match constants of any shape.
+//! `.sub(x, .neg(y))`: names stand for values, and a repeated name for one value. Numbers match constants of any shape.
 //! `!c` is a value of type bool, `.cast_float(x)` a conversion to any float type.
 
 use super::Rewriter;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// A parsed term.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Term {
-    /// Any value; only a bool one if the flag is set.
+    /// Any value. If the flag is set, only a bool value.
     Var(String, bool),
     /// A constant.
     Number(f64),
@@ -18,10 +18,10 @@ pub enum Term {
     Op(String, Vec<Term>),
 }
 
-/// What the names of a pattern stand for.
+/// The values of the names in a pattern.
 pub type Bindings = HashMap<String, Value>;
 
-/// Reads a term; a malformed one is a bug in the table, caught by the test that runs every rule's example.
+/// Reads a term. A malformed term is a bug in the table, which the test of the rule's example finds.
 pub fn parse(text: &str) -> Term {
     let mut rest = text;
     let term = parse_term(&mut rest);
@@ -61,7 +61,7 @@ fn word(rest: &mut &str) -> String {
     word.to_string()
 }
 
-/// Matches a node that is about to be made.
+/// Matches a node before it is made.
 pub fn matches(r: &Rewriter, term: &Term, op: &NodeOp, inputs: &[Value]) -> Option<Bindings> {
     let mut found = Bindings::new();
     match_op(r, term, op, inputs, &mut found).then_some(found)
@@ -90,7 +90,7 @@ fn match_op(r: &Rewriter, term: &Term, op: &NodeOp, inputs: &[Value], found: &mu
         && args.iter().zip(inputs).all(|(arg, &input)| match_value(r, arg, input, found))
 }
 
-/// Builds a replacement; `ty` is the type of the value that it replaces, which numbers take.
+/// Builds a replacement. Numbers take `ty`, the type of the replaced value.
 pub fn build(r: &mut Rewriter, term: &Term, found: &Bindings, ty: &Type) -> Value {
     match term {
         Term::Var(name, _) => found[name],

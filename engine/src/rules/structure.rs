@@ -1,4 +1,4 @@
-//! Rules where shapes decide.
+//! Rules that depend on shapes.
 
 use super::Rewriter;
 use crate::ir::{Binary, Combine, Contract, Dim, Literal, Monoid, NodeOp, Scalar, Type, Unary, Value, View};
@@ -45,7 +45,8 @@ fn sum_of_exp(r: &Rewriter, value: Value) -> Option<(Value, Vec<usize>)> {
     (r.ty(x).dtype.is_float() && reduced > 0).then(|| (x, axes.clone()))
 }
 
-/// `x - m` and `m`, the maximum over `axes` or 0 where it is infinite; nothing if `x` has been shifted already.
+/// `x - m` and `m`, where `m` is the maximum over `axes`, or 0 where that is infinite. `None` if `x` has been shifted
+/// already.
 fn shifted_by_max(r: &mut Rewriter, x: Value, axes: &[usize]) -> Option<(Value, Value)> {
     if is_shifted(r, x, axes) {
         return None;
@@ -63,7 +64,7 @@ fn shifted_by_max(r: &mut Rewriter, x: Value, axes: &[usize]) -> Option<(Value, 
     Some((r.binary(Binary::Sub, x, spread), m))
 }
 
-/// Whether `x` is something minus a maximum over the same axes, however that is guarded.
+/// Whether `x` is a difference whose right operand is a maximum over the same axes, guarded or not.
 fn is_shifted(r: &Rewriter, x: Value, axes: &[usize]) -> bool {
     let NodeOp::Scalar(Scalar::Binary(Binary::Sub)) = r.op(x) else { return false };
     let mut m = r.operands(x)[1];
@@ -90,8 +91,8 @@ pub fn reshape_after_unary(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: 
 
 // ---- Indexing.
 
-/// `gather(f(a, b), i)` is `f(gather(a, i), gather(b, i))`, where that does not compute more elements. What a contraction
-/// goes into is left alone: it belongs into the contraction's epilogue, and is in memory then.
+/// `gather(f(a, b), i)` becomes `f(gather(a, i), gather(b, i))`, unless that computes more elements. A contraction's
+/// consumers are left alone: they belong into its epilogue, whose result is stored.
 pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Gather { .. } = op else { return None };
     let NodeOp::Scalar(scalar) = r.op(inputs[0]).clone() else { return None };
@@ -113,7 +114,7 @@ pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty
     Some(r.make(NodeOp::Scalar(scalar), gathered, ty.clone()))
 }
 
-/// Indexing along an axis that only repeats.
+/// Indexing along a broadcast axis.
 pub fn gather_of_repetition(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let &NodeOp::Gather { axis, batch } = op else { return None };
     let NodeOp::View(View::Broadcast { axes }) = r.op(inputs[0]).clone() else { return None };
@@ -121,7 +122,7 @@ pub fn gather_of_repetition(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty:
         return None;
     }
     let n_index_axes = r.ty(inputs[1]).rank() - batch;
-    // Axes after the indexed one move by as many axes as the indices put in its place.
+    // Axes after the indexed axis move by the number of axes that the indices add.
     let moved = axes.into_iter().map(|a| if a < axis { a } else { a + n_index_axes - 1 }).collect();
     let base = r.operands(inputs[0])[0];
     Some(r.make(NodeOp::View(View::Broadcast { axes: moved }), vec![base], ty.clone()))
@@ -150,7 +151,7 @@ pub fn scatter_one_per_row(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: 
     }
 }
 
-/// `x`, whose elements are those of `axes` of `ty` in order, repeated along the others.
+/// Broadcasts `x`, whose axes are the axes `axes` of `ty`, to `ty`.
 fn lay_over(r: &mut Rewriter, x: Value, axes: &[usize], ty: &Type) -> Value {
     let shape: Vec<Dim> = axes.iter().map(|&axis| ty.shape[axis].clone()).collect();
     let dtype = r.ty(x).dtype;
@@ -160,7 +161,7 @@ fn lay_over(r: &mut Rewriter, x: Value, axes: &[usize], ty: &Type) -> Value {
 
 // ---- Forms that the fuser expects.
 
-/// Reducing over axes of extent 1 only drops them.
+/// A reduction over axes of extent 1 only drops them.
 pub fn reduce_of_one(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Reduce { monoid, axes } = op else { return None };
     let extents = r.ty(inputs[0]).extents();
@@ -170,7 +171,7 @@ pub fn reduce_of_one(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type)
     Some(r.make(NodeOp::View(View::Reshape), vec![inputs[0]], ty.clone()))
 }
 
-/// Reduced axes that do not lie together are brought to the end.
+/// Reduced axes that are not adjacent are moved to the end.
 pub fn reduce_adjacent(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Reduce { monoid, axes } = op else { return None };
     let (first, last) = (*axes.first()?, *axes.last()?);
@@ -186,11 +187,11 @@ pub fn reduce_adjacent(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Typ
     Some(r.make(NodeOp::Reduce { monoid: *monoid, axes }, vec![x], ty.clone()))
 }
 
-/// Longer reductions to few results than this leave most of a device idle, and are taken in two steps.
+/// Longer reductions to few results leave most of a device idle, so they take two steps.
 const LONG: usize = 1 << 16;
 const FEW_RESULTS: usize = 16;
 
-/// A long reduction to few results goes over parts first, in an order that depends on the shape alone.
+/// A long reduction to few results first reduces parts. The order depends on the shape alone.
 pub fn split_long_reduction(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Reduce { monoid, axes } = op else { return None };
     let extents = r.ty(inputs[0]).extents();
@@ -212,12 +213,12 @@ pub fn split_long_reduction(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty:
     Some(r.make(reduce(last - 1), vec![partial], ty.clone()))
 }
 
-/// The divisor of `n` nearest to its square root, if there is one that makes sense as a number of parts.
+/// The divisor of `n` nearest to its square root, if it is a sensible number of parts.
 fn balanced_divisor(n: usize) -> Option<usize> {
     (32..=n.isqrt()).rev().find(|&parts| n.is_multiple_of(parts))
 }
 
-/// Several axes of one role become one.
+/// Several axes of one role are joined into one.
 pub fn contract_canonical(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Contract(spec) = op else { return None };
     let (lhs_free, rhs_free) = (spec.lhs_free(r.ty(inputs[0]).rank()), spec.rhs_free(r.ty(inputs[1]).rank()));
@@ -237,7 +238,7 @@ pub fn contract_canonical(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &
     Some(r.make(NodeOp::View(View::Reshape), vec![product], ty.clone()))
 }
 
-/// `x` with its axes in three groups, each joined into one; no batch axis if the first group is empty.
+/// `x` with its axes in three groups, each joined into one axis. There is no batch axis if the first group is empty.
 fn grouped(r: &mut Rewriter, x: Value, batch: &[usize], rows: &[usize], cols: &[usize]) -> Value {
     let extents = r.ty(x).extents();
     let joined = |axes: &[usize]| axes.iter().map(|&axis| extents[axis]).product::<usize>();

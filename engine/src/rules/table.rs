@@ -3,41 +3,41 @@
 use super::{Rewriter, pattern, structure};
 use crate::ir::{NodeOp, Type, Value};
 
-/// What a rule may change.
+/// What a rule may change in the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Nothing: every bit stays.
+    /// No bit.
     Bits,
-    /// Rounding, never for the worse: equal over the reals.
+    /// Rounding, but never less accurate: both sides are equal over the reals.
     Real,
     /// Rounding, for the sake of speed; only on request.
     Fast,
 }
 
-/// The signature of a rewrite that text cannot say: the new value, if it applies to the node about to be made.
+/// A rewrite in code: the new value, if the rule applies to the node about to be made.
 pub type Native = fn(&mut Rewriter, &NodeOp, &[Value], &Type) -> Option<Value>;
 
-/// What is replaced by what.
+/// The rewrite of a rule.
 #[derive(Clone, Debug)]
 pub enum Rewrite {
-    /// Both sides in the syntax of primitive graphs; see the module `pattern`.
+    /// Pattern and replacement in the syntax of primitive graphs; see the module `pattern`.
     Text(pattern::Term, pattern::Term),
-    /// By code, where shapes decide.
+    /// Code, for rules that depend on shapes.
     Native(Native),
 }
 
 /// One row of the table.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Unique; a rule can be switched off by it.
+    /// Unique. `--without` switches a rule off by this name.
     pub name: &'static str,
-    /// What it may change.
+    /// What the rule may change.
     pub class: Class,
-    /// Whether later passes rely on what it makes, so that it cannot be switched off.
+    /// Whether later passes rely on the rule's result, so that it cannot be switched off.
     pub is_needed: bool,
-    /// What it does.
+    /// The rewrite.
     pub rewrite: Rewrite,
-    /// A primitive expression that it applies to, and what must come of it: its test.
+    /// The rule's test: a primitive expression that it applies to, and the expected result.
     pub example: (&'static str, &'static str),
 }
 
@@ -74,13 +74,18 @@ fn needed(name: &'static str, rewrite: Native, example: (&'static str, &'static 
     Rule { is_needed: true, ..native(name, Class::Bits, rewrite, example) }
 }
 
-/// All rules in the order in which they are tried. Examples speak of `x`, `y`: f32[4, 8], `c`: bool[4, 8], `v`: f32[8],
-/// `i`: i32[4, 1], `u`: f32[4, 1], `t`: f32[2, 3, 4], `l`: f32[131072].
-#[rustfmt::skip]
+/// All rules in the order in which they are tried. The inputs of examples are `x`, `y`: f32[4, 8], `c`: bool[4, 8],
+/// `v`: f32[8], `i`: i32[4, 1], `u`: f32[4, 1], `t`: f32[2, 3, 4] and `l`: f32[131072].
 pub fn rules() -> Vec<Rule> {
+    [scalar_rules(), structure_rules()].into_iter().flatten().collect()
+}
+
+/// Rules on scalar primitives alone.
+#[rustfmt::skip]
+fn scalar_rules() -> Vec<Rule> {
     use Class::*;
     vec![
-        // Neutral elements. Only -0.0 is neutral to the bit: -0.0 + 0.0 is +0.0.
+        // Neutral elements. Only -0.0 is bit-exactly neutral: -0.0 + 0.0 is +0.0.
         text("add-neutral",   Bits, ".add(x, -0.0)",    "x",          (".add(x, -0.0)", "x")),
         text("add-zero",      Real, ".add(x, 0.0)",     "x",          (".add(x, 0.0)", "x")),
         text("sub-zero",      Bits, ".sub(x, 0.0)",     "x",          (".sub(x, 0.0)", "x")),
@@ -98,14 +103,21 @@ pub fn rules() -> Vec<Rule> {
         text("pow-two",       Real, ".pow(x, 2.0)",     ".mul(x, x)", (".pow(x, 2.0)", ".mul(x, x)")),
         text("pow-half",      Fast, ".pow(x, 0.5)",     ".sqrt(x)",   (".pow(x, 0.5)", ".sqrt(x)")),
 
-        // A mask that multiplies becomes a choice: no NaN from 0 · ∞, and no conversion.
+        // A multiplied mask becomes a selection: there is no NaN from 0 · ∞, and no conversion.
         text("mask",      Real, ".mul(x, .cast_float(!c))", ".select(c, x, 0.0)",
             (".mul(x, .cast(c, dtype=f32))", ".select(c, x, 0.0)")),
         text("mask-left", Real, ".mul(.cast_float(!c), x)", ".select(c, x, 0.0)",
             (".mul(.cast(c, dtype=f32), x)", ".select(c, x, 0.0)")),
+    ]
+}
 
-        // Exponentials that would overflow are taken relative to the row's maximum, or to 0 where that is infinite, so
-        // that no ∞ - ∞ arises. The examples name that guarded maximum `m`.
+/// Rules on reductions, views, indexing and contractions.
+#[rustfmt::skip]
+fn structure_rules() -> Vec<Rule> {
+    use Class::*;
+    vec![
+        // Exponentials that would overflow are computed relative to the row's maximum, or to 0 where that is infinite,
+        // so that no ∞ - ∞ arises. The examples name that guarded maximum `m`.
         native("stable-log-sum-exp", Real, structure::stable_log_sum_exp,
             (".log(.sum(.exp(x), axes=[1]))", ".add(.log(.sum(.exp(.sub(x, .broadcast(m, axes=[0]))), axes=[1])), m)")),
         native("stable-softmax", Real, structure::stable_softmax,
@@ -114,7 +126,7 @@ pub fn rules() -> Vec<Rule> {
         text("log-of-quotient-of-exp", Real, ".log(.div(.exp(x), y))", ".sub(x, .log(y))",
             (".log(.div(.exp(x), y))", ".sub(x, .log(y))")),
 
-        // A reshape goes behind what works on each element alone, so that what was reduced meets what follows.
+        // A reshape moves behind elementwise operations, so that a reduction is adjacent to its consumers.
         native("reshape-after-unary", Bits, structure::reshape_after_unary,
             (".exp(.reshape(t))", ".reshape(.exp(t))")),
 
@@ -123,7 +135,7 @@ pub fn rules() -> Vec<Rule> {
             (".gather(.exp(x), i, axis=1, batch=1)", ".exp(.gather(x, i, axis=1, batch=1))")),
         native("gather-of-repetition", Bits, structure::gather_of_repetition,
             (".gather(.broadcast(w, axes=[0]), i, axis=1, batch=1)", ".broadcast(w, axes=[0], shape=[4, 1])")),
-        // Adding 0 to what is not hit turns -0.0 into +0.0.
+        // Adding 0 to elements that no index names turns -0.0 into +0.0.
         native("scatter-one-per-row", Real, structure::scatter_one_per_row,
             (".scatter_add(x, i, u, axis=1, batch=1)",
              ".add(x, .select(.eq(.broadcast(.reshape(i), axes=[0]), .iota(axis=1)), .broadcast(.reshape(u), axes=[0]), 0.0))")),

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-//! Every rule's example, and that no rule undoes another.
+//! The examples of all rules, and a test that no rule undoes another.
 
 use super::*;
 use crate::fusion::fuse;
@@ -11,7 +11,7 @@ use crate::oracle::{Oracle, OracleTensor};
 struct Reader<'a, 'b> {
     rest: &'a str,
     b: &'a mut Builder<'b>,
-    /// The type of what is being built, for constants and views.
+    /// The type of the value under construction, for constants and views.
     like: Type,
 }
 
@@ -46,7 +46,7 @@ impl Reader<'_, '_> {
         word.to_string()
     }
 
-    /// The list after `name=`, flattened; empty if it is not there.
+    /// The list after `name=`, flattened. Empty if there is none.
     fn list(&mut self, name: &str) -> Vec<usize> {
         if !self.eat(&format!("{name}=")) {
             return vec![];
@@ -187,7 +187,7 @@ fn read(text: &str) -> Graph {
     b.graph
 }
 
-/// The output as a nested expression with types, names left out.
+/// The output as a nested expression with types, without names.
 fn show(graph: &Graph) -> String {
     fn term(graph: &Graph, value: Value) -> String {
         let node = &graph.nodes[value.node];
@@ -206,10 +206,10 @@ fn after(graph: &Graph, rules: &[Rule]) -> Graph {
 }
 
 #[test]
-fn every_rule_does_what_its_example_says() {
+fn every_rule_matches_its_example() {
     for rule in rules() {
         let (from, to) = rule.example;
-        // The right side may be a constant or commute: both sides go through the constructor, without rules.
+        // The right side may be a constant or commute, so both sides pass the constructor, without rules.
         let expected = show(&after(&read(to), &[]));
         assert_eq!(show(&after(&read(from), std::slice::from_ref(&rule))), expected, "rule {}", rule.name);
         assert_ne!(show(&after(&read(from), &[])), expected, "rule {} does nothing", rule.name);
@@ -218,12 +218,12 @@ fn every_rule_does_what_its_example_says() {
 
 // ---- Numbers before and after.
 
-/// Numbers that tell roundings, signs of zero and infinities apart.
+/// Numbers that distinguish roundings, signs of zero and infinities.
 const EDGES: [f64; 12] =
     [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-300, -1e-300, 1e300, 0.1, -2.5];
 
-/// Random operands for [`INPUTS`]. For what must keep every bit, one float in three is an edge case; the long operand is
-/// positive, so that its sum is well conditioned.
+/// Random operands for [`INPUTS`]. For rules that must keep every bit, one float in three is an edge case. The long
+/// operand is positive, so that its sum is well conditioned.
 fn operands(seed: u64, with_edges: bool) -> HashMap<String, OracleTensor> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = move || {
@@ -252,7 +252,8 @@ fn output(oracle: &Oracle, graph: &Graph, inputs: &HashMap<String, OracleTensor>
     oracle.run(graph, inputs, 0, 0).unwrap().outputs["out"].to_f64()
 }
 
-/// The first element that differs by more than `tolerance` of itself; with tolerance 0, in any bit.
+/// The first element whose relative difference exceeds `tolerance`. With tolerance 0, the first element that differs in
+/// any bit.
 fn first_difference(before: &[f64], after: &[f64], tolerance: f64) -> Option<String> {
     assert_eq!(before.len(), after.len());
     let differs = |(a, b): (&f64, &f64)| {
@@ -274,7 +275,7 @@ fn every_rule_keeps_the_numbers_that_its_class_promises() {
         let n_seeds = if rule.example.0.contains("(l") { 2 } else { 40 };
         for seed in 1..=n_seeds {
             let inputs = operands(seed, keeps_bits);
-            // Rounding to the element type after each primitive is a test of bits alone.
+            // Rounding to the element type after each primitive tests bits alone.
             let exact = [Oracle::new(&registry)].into_iter();
             let rounded = keeps_bits.then(|| Oracle::rounded(&registry));
             for oracle in exact.chain(rounded) {
@@ -287,7 +288,7 @@ fn every_rule_keeps_the_numbers_that_its_class_promises() {
     }
 }
 
-/// What a rule is there for: the form before overflows, the form after does not.
+/// The form before the rule overflows, the form after it does not.
 #[test]
 fn stable_forms_survive_large_exponents() {
     let registry = Registry::new();
@@ -317,7 +318,7 @@ fn rules_that_later_passes_rely_on_cannot_be_switched_off() {
 }
 
 #[test]
-fn no_rule_reaches_into_a_node_that_is_kept_apart() {
+fn no_rule_reaches_across_fuse_never() {
     let text = |mark: &str| {
         format!(
             "graph g {{

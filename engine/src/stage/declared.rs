@@ -4,7 +4,7 @@
 use super::StageIssue;
 use crate::diag::{Code, nearest};
 use crate::ir::{InputKind, NodeOp, Symbol, Value};
-use crate::pipeline::{ParamDecl, Pipeline, Stage, StageKind, TrainStage};
+use crate::pipeline::{ParamDecl, Pipeline, TrainStage};
 use std::collections::HashSet;
 
 /// Looks for declarations that do not go together.
@@ -27,7 +27,7 @@ pub fn expect_declared(pipeline: &Pipeline) -> Result<(), StageIssue> {
         }
     }
     pipeline.stages.iter().try_for_each(|stage| {
-        let checked = expect_stage(pipeline, stage);
+        let checked = stage.kind.expect_declared(&stage.name, pipeline);
         checked.map_err(|issue| StageIssue { span: issue.span.or(stage.span), ..issue })
     })
 }
@@ -83,7 +83,7 @@ fn expect_params(pipeline: &Pipeline) -> Result<(), StageIssue> {
     }
 }
 
-fn expect_data(pipeline: &Pipeline, name: &Symbol) -> Result<(), StageIssue> {
+pub(super) fn expect_data(pipeline: &Pipeline, name: &Symbol) -> Result<(), StageIssue> {
     let known = || pipeline.data.iter().map(|decl| &*decl.name);
     if known().any(|known| *known == **name) {
         return Ok(());
@@ -96,25 +96,8 @@ fn expect_data(pipeline: &Pipeline, name: &Symbol) -> Result<(), StageIssue> {
     Err(issue(Code::E0202, format!("there is no data source `{name}`"), help))
 }
 
-fn expect_stage(pipeline: &Pipeline, stage: &Stage) -> Result<(), StageIssue> {
-    match &stage.kind {
-        StageKind::Train(train) => {
-            expect_data(pipeline, &train.data.data)?;
-            if let Some(evaluation) = &train.evaluate {
-                expect_data(pipeline, &evaluation.data.data)?;
-            }
-            expect_one_way(&stage.name, train)?;
-            expect_state(pipeline, &train.state)
-        }
-        StageKind::Evaluate(evaluation) => expect_data(pipeline, &evaluation.data.data),
-        StageKind::Search(search) => expect_data(pipeline, &search.data),
-        StageKind::Run(run) => expect_state(pipeline, &run.state),
-        StageKind::Predict(_) | StageKind::Save { .. } | StageKind::Load(_) => Ok(()),
-    }
-}
-
 /// A training stage has an optimizer or updates of state; batches whose gradients are averaged need the former.
-fn expect_one_way(name: &Symbol, train: &TrainStage) -> Result<(), StageIssue> {
+pub(super) fn expect_one_way(name: &str, train: &TrainStage) -> Result<(), StageIssue> {
     let (message, help) = match (&train.optimizer, train.state.is_empty()) {
         (Some(_), true) => return Ok(()),
         (None, false) if train.accumulate <= 1 => return Ok(()),
@@ -125,15 +108,15 @@ fn expect_one_way(name: &Symbol, train: &TrainStage) -> Result<(), StageIssue> {
     Err(issue(Code::E0206, format!("stage `{name}` {message}"), help))
 }
 
-/// What is updated is a parameter or another state, and keeps its type.
-fn expect_state(pipeline: &Pipeline, links: &[(Symbol, Symbol)]) -> Result<(), StageIssue> {
+/// An updated state is a parameter or another state, and keeps its type.
+pub(super) fn expect_state(pipeline: &Pipeline, links: &[(Symbol, Symbol)]) -> Result<(), StageIssue> {
     for (state, node) in links {
         let Some(param) = pipeline.params.iter().find(|param| param.name == *state) else {
             let near = nearest(state, pipeline.params.iter().map(|param| &*param.name));
             let help = near.map_or("name a parameter".to_owned(), |near| format!("did you mean `{near}`?"));
             return Err(issue(Code::E0206, format!("`{state}` is no parameter"), help));
         };
-        // A node that is missing is told of when the stage takes its part of the graph.
+        // A missing node is reported when the stage takes its part of the graph.
         if let Some(next) = pipeline.graph.find(node)
             && *pipeline.graph.ty(next) != param.ty
         {

@@ -5,28 +5,35 @@
 //! the step number.
 
 mod declared;
+mod evaluation;
+mod files;
 mod mode;
 mod monitor;
 mod optimize;
 mod predict;
 mod rows;
+mod running;
+mod search;
 #[cfg(test)]
 mod tests;
+mod training;
 
+pub use crate::pipeline::StageIssue;
 pub use declared::expect_declared;
+pub use evaluation::evaluation;
 pub(crate) use monitor::evaluation_is_missing;
 pub use monitor::monitored;
 pub use predict::{Prediction, picks_among, prediction};
 pub use rows::{Rows, SplitShape};
+pub use running::running;
+pub use search::search_extents;
+pub use training::{applying, training, training_with};
 
 use crate::bind::{bind, unroll};
-use crate::diag::{Code, Span};
-use crate::ir::{
-    Binary, Builder, DType, Dim, Graph, InputKind, Level, Scalar, StateLink, Symbol, Type, Unary, Value,
-};
-use crate::op::Registry;
+use crate::diag::Code;
+use crate::ir::{Builder, DType, Graph, InputKind, Level, StateLink, Symbol, Type, Value};
 use crate::pass::{checked, sound};
-use crate::pipeline::{Evaluation, Given, Mode, Pipeline, RunStage, Stage, StageKind, TrainStage};
+use crate::pipeline::{Mode, Pipeline};
 use mode::set_mode;
 use std::collections::HashSet;
 
@@ -42,200 +49,6 @@ pub struct StageGraph {
     pub nan_step: Option<Symbol>,
 }
 
-/// Why a stage cannot be turned into a graph.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StageIssue {
-    /// The page that explains it.
-    pub code: Code,
-    /// What is wrong: lower case, no full stop.
-    pub message: String,
-    /// Where in the pipeline.
-    pub span: Option<Span>,
-    /// One concrete thing to do.
-    pub help: Option<String>,
-}
-
-impl StageIssue {
-    fn new(message: impl Into<String>, span: Option<Span>) -> StageIssue {
-        StageIssue { code: Code::E0211, message: message.into(), span, help: None }
-    }
-
-    fn help(self, help: impl Into<String>) -> StageIssue {
-        StageIssue { help: Some(help.into()), ..self }
-    }
-}
-
-/// One step of training on some rows of a split; one batch of several if the stage accumulates gradients. The step
-/// number then counts batches, and what the pipeline calls `step` is that number divided by the batches of a step.
-///
-/// # Errors
-/// If a node that the stage names is missing or not a scalar, data and inputs do not fit, or the loss has no gradient.
-pub fn training(
-    pipeline: &Pipeline,
-    stage: &TrainStage,
-    data: &SplitShape,
-    rows: Rows,
-    registry: &Registry,
-) -> Result<StageGraph, StageIssue> {
-    training_with(pipeline, stage, data, rows, &[], registry)
-}
-
-/// As [`training`], with further outputs (name, node): gradients of the loss with respect to nodes that the loss depends
-/// on, the parameters apart. Other nodes are passed over.
-///
-/// # Errors
-/// As for [`training`].
-pub fn training_with(
-    pipeline: &Pipeline,
-    stage: &TrainStage,
-    data: &SplitShape,
-    rows: Rows,
-    gradients: &[(Symbol, Symbol)],
-    registry: &Registry,
-) -> Result<StageGraph, StageIssue> {
-    let measured = measured(stage);
-    let wanted = Wanted { outputs: &measured, state: &stage.state, mode: stage.mode };
-    let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
-    let fed = rows::feed(pipeline, &bound, data, rows, (true, stage.accumulate), registry)?;
-    let fed = sound("feed", Level::Bound, fed);
-    let graph = match &stage.optimizer {
-        Some(optimizer) if stage.accumulate <= 1 => {
-            optimize::optimize(&fed, stage, optimizer, total_steps(stage, data), gradients, registry)?
-        }
-        Some(_) => optimize::accumulate(&fed, stage.accumulate, gradients, registry)?,
-        None => fed,
-    };
-    let mut builder = Builder::new(graph, registry);
-    let sums = add_sums(&mut builder, "", &measured, rows.per_step())?;
-    let nan_step = add_nan_step(&mut builder)?;
-    let graph = sound("measure", Level::Bound, builder.graph.pruned());
-    Ok(StageGraph { graph, sums, nan_step: Some(nan_step) })
-}
-
-/// Looks for what keeps a stage from being a graph, as far as that shows without data.
-///
-/// # Errors
-/// As for the function that makes the stage's graph.
-pub fn rehearse(pipeline: &Pipeline, stage: &Stage, registry: &Registry) -> Result<(), StageIssue> {
-    match &stage.kind {
-        StageKind::Train(train) => {
-            rehearse_training(pipeline, train, registry)?;
-            let scope = format!("{}.evaluate", stage.name);
-            let evaluation = train.evaluate.as_ref();
-            evaluation.map_or(Ok(()), |it| rehearse_evaluation(pipeline, &scope, it, registry))
-        }
-        StageKind::Evaluate(evaluation) => rehearse_evaluation(pipeline, &stage.name, evaluation, registry),
-        StageKind::Predict(predict) => prediction(pipeline, predict).map(drop),
-        StageKind::Run(run) => rehearse_running(pipeline, run, registry),
-        // The extents of a search are those of its data.
-        StageKind::Search(_) | StageKind::Save { .. } | StageKind::Load(_) => Ok(()),
-    }
-}
-
-fn rehearse_training(pipeline: &Pipeline, stage: &TrainStage, registry: &Registry) -> Result<(), StageIssue> {
-    let measured = measured(stage);
-    let wanted = Wanted { outputs: &measured, state: &stage.state, mode: stage.mode };
-    let bound = select(pipeline, &wanted, &rows::extents(pipeline, &stage.data.data, stage.batch)?)?;
-    rows::expect_free_names(pipeline, &bound, &stage.data.data)?;
-    let graph = match &stage.optimizer {
-        Some(optimizer) if stage.accumulate <= 1 => {
-            optimize::optimize(&bound, stage, optimizer, 1, &[], registry)?
-        }
-        Some(optimizer) => {
-            optimize::apply(&bound, stage, optimizer, 1, registry)?;
-            optimize::accumulate(&bound, stage.accumulate, &[], registry)?
-        }
-        None => bound,
-    };
-    let mut builder = Builder::new(graph, registry);
-    add_sums(&mut builder, "", &measured, stage.batch)?;
-    add_nan_step(&mut builder).map(drop)
-}
-
-fn rehearse_evaluation(
-    pipeline: &Pipeline,
-    scope: &str,
-    evaluation: &Evaluation,
-    registry: &Registry,
-) -> Result<(), StageIssue> {
-    let wanted = Wanted { outputs: &evaluation.metrics, state: &[], mode: evaluation.mode };
-    let data = &evaluation.data.data;
-    let bound = select(pipeline, &wanted, &rows::extents(pipeline, data, evaluation.batch)?)?;
-    rows::expect_free_names(pipeline, &bound, data)?;
-    add_sums(&mut Builder::new(bound, registry), scope, &evaluation.metrics, evaluation.batch).map(drop)
-}
-
-fn rehearse_running(pipeline: &Pipeline, stage: &RunStage, registry: &Registry) -> Result<(), StageIssue> {
-    let graph = running(pipeline, stage, registry)?;
-    for (input, given) in &stage.inputs {
-        // A value for an input that the outputs do not need is not looked at.
-        let Some(value) = graph.find(input) else { continue };
-        let ty = graph.ty(value);
-        if let Given::Elements { shape, .. } = given
-            && *shape != ty.extents()
-        {
-            let message = format!("`{input}` is {ty}, the stage gives it a value of shape {shape:?}");
-            let issue = StageIssue::new(message, None).help("give as many elements, or correct `dims`");
-            return Err(StageIssue { code: Code::E0506, ..issue });
-        }
-    }
-    Ok(())
-}
-
-/// The step of the optimizer after [`training`] has been taken on `stage.accumulate` batches: from the averaged gradients
-/// to the next parameters. The averages start over at zero.
-///
-/// # Errors
-/// If the stage has no optimizer.
-pub fn applying(
-    pipeline: &Pipeline,
-    stage: &TrainStage,
-    data: &SplitShape,
-    registry: &Registry,
-) -> Result<StageGraph, StageIssue> {
-    let Some(optimizer) = &stage.optimizer else {
-        return Err(StageIssue::new("`accumulate` needs an optimizer", None));
-    };
-    let wanted = Wanted { outputs: &measured(stage), state: &[], mode: stage.mode };
-    let rows = Rows::Batches { batch: stage.batch, per_epoch: 1 };
-    let graph = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
-    let graph = optimize::apply(&graph, stage, optimizer, total_steps(stage, data), registry)?;
-    Ok(StageGraph { graph: graph.pruned(), sums: vec![], nan_step: None })
-}
-
-/// What a training stage measures: the loss, then its metrics, of which the loss may be one.
-fn measured(stage: &TrainStage) -> Vec<(Symbol, Symbol)> {
-    let loss: (Symbol, Symbol) = ("loss".into(), stage.loss.clone());
-    let others = stage.metrics.iter().filter(|metric| **metric != loss).cloned();
-    [loss.clone()].into_iter().chain(others).collect()
-}
-
-/// Rows of all batches of a step.
-fn rows_per_step(stage: &TrainStage) -> usize {
-    stage.batch.saturating_mul(stage.accumulate.max(1))
-}
-
-/// One step of evaluation on some rows of a split, as they lie. `scope` tells the sums of several evaluations apart.
-///
-/// # Errors
-/// As for [`training`].
-pub fn evaluation(
-    pipeline: &Pipeline,
-    scope: &str,
-    evaluation: &Evaluation,
-    data: &SplitShape,
-    rows: Rows,
-    registry: &Registry,
-) -> Result<StageGraph, StageIssue> {
-    let wanted = Wanted { outputs: &evaluation.metrics, state: &[], mode: evaluation.mode };
-    let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
-    let fed = sound("feed", Level::Bound, rows::feed(pipeline, &bound, data, rows, (false, 1), registry)?);
-    let mut builder = Builder::new(fed, registry);
-    let sums = add_sums(&mut builder, scope, &evaluation.metrics, rows.per_step())?;
-    let graph = sound("measure", Level::Bound, builder.graph.pruned());
-    Ok(StageGraph { graph, sums, nan_step: None })
-}
-
 /// The named nodes from the pipeline's plain inputs, with named extents bound: (name, node), (extent, value).
 ///
 /// # Errors
@@ -247,54 +60,6 @@ pub fn inference(
     mode: Mode,
 ) -> Result<Graph, StageIssue> {
     select(pipeline, &Wanted { outputs, state: &[], mode }, extents)
-}
-
-/// One step of a `Run` stage from the pipeline's plain inputs.
-///
-/// # Errors
-/// As for [`inference`], and if there is no gradient that the stage asks for.
-pub fn running(pipeline: &Pipeline, stage: &RunStage, registry: &Registry) -> Result<Graph, StageIssue> {
-    let shown: Vec<_> = stage.outputs.iter().chain(&stage.gradients).cloned().collect();
-    expect_distinct(&Wanted { outputs: &shown, state: &stage.state, mode: stage.mode })?;
-    let Some(loss) = stage.loss.as_ref().filter(|_| !stage.gradients.is_empty()) else {
-        let wanted = Wanted { outputs: &stage.outputs, state: &stage.state, mode: stage.mode };
-        return select(pipeline, &wanted, &stage.dims);
-    };
-    // Until the graph is bound, outputs hold the loss and the nodes by which it is differentiated. No node has a space
-    // in its name.
-    let by = stage.gradients.iter().map(|(_, node)| node);
-    let held = [loss].into_iter().chain(by).enumerate();
-    let held = held.map(|(place, node)| (format!(" {place}").into(), node.clone()));
-    let outputs: Vec<(Symbol, Symbol)> = stage.outputs.iter().cloned().chain(held).collect();
-    let wanted = Wanted { outputs: &outputs, state: &stage.state, mode: stage.mode };
-    let mut graph = select(pipeline, &wanted, &stage.dims)?;
-    let held: Vec<Value> =
-        graph.outputs.split_off(stage.outputs.len()).into_iter().map(|(_, value)| value).collect();
-    let names = stage.gradients.iter().map(|(name, _)| name.clone()).collect();
-    let graph = optimize::differentiated(&graph, held[0], (names, &held[1..]), registry)?;
-    Ok(sound("gradient", Level::Bound, graph.pruned()))
-}
-
-/// What the leading extents of the inputs of a search are bound to: `n_rows` queries at a time, `n_base` rows to search.
-pub fn search_extents(
-    pipeline: &Pipeline,
-    queries: &SplitShape,
-    n_base: usize,
-    n_rows: usize,
-) -> Vec<(Symbol, usize)> {
-    let mut extents: Vec<(Symbol, usize)> = vec![];
-    for decl in &pipeline.inputs {
-        let Some((_, field)) = decl.from.as_ref().filter(|(data, _)| *data == queries.data) else { continue };
-        let leading =
-            pipeline.graph.find(&decl.name).and_then(|value| pipeline.graph.ty(value).shape.first());
-        if let Some(Dim::Named(name)) = leading {
-            let is_query = queries.fields.iter().any(|(known, _)| known == field);
-            extents.push((name.clone(), if is_query { n_rows } else { n_base }));
-        }
-    }
-    extents.sort();
-    extents.dedup();
-    extents
 }
 
 /// An input that the stage needs under just this name, since the session knows it by that.
@@ -364,12 +129,6 @@ fn expect_distinct(wanted: &Wanted) -> Result<(), StageIssue> {
     Ok(())
 }
 
-/// Steps of the whole stage, which schedules refer to.
-fn total_steps(stage: &TrainStage, data: &SplitShape) -> usize {
-    let all = stage.epochs * rows::steps_per_epoch(data.n_rows, rows_per_step(stage), stage.last_batch);
-    stage.max_steps.map_or(all, |most| all.min(most)).max(1)
-}
-
 /// Adds each measured scalar, times the number of rows, to a state of its own.
 fn add_sums(
     builder: &mut Builder,
@@ -399,27 +158,4 @@ fn add_sums(
         sums.push((metric.clone(), state));
     }
     Ok(sums)
-}
-
-/// Remembers the first step whose loss, the first output, is NaN or infinite.
-fn add_nan_step(builder: &mut Builder) -> Result<Symbol, StageIssue> {
-    let name: Symbol = "nan_step".into();
-    let state = own_input(builder, &name, InputKind::State, Type::scalar(DType::I32))?;
-    builder.set_scope(&name, None);
-    let loss: Value = builder.graph.outputs[0].1;
-    let loss = builder.cast(loss, DType::F32);
-    let is_nan = builder.unary(Unary::IsNan, loss);
-    let size = builder.unary(Unary::Abs, loss);
-    let infinite = builder.constant(f64::INFINITY, DType::F32);
-    let is_infinite = builder.binary(Binary::Eq, size, infinite);
-    let is_lost = builder.binary(Binary::Or, is_nan, is_infinite);
-    let zero = builder.constant(0.0, DType::I32);
-    let none_yet = builder.binary(Binary::Eq, state, zero);
-    let is_first = builder.binary(Binary::And, is_lost, none_yet);
-    let step = builder.step();
-    let one = builder.constant(1.0, DType::I32);
-    let number = builder.add(step, one);
-    let next = builder.scalar(Scalar::Select, &[is_first, number, state]);
-    builder.graph.state.push(StateLink { input: state.node, next });
-    Ok(name)
 }

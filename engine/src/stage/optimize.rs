@@ -4,13 +4,14 @@ use super::{StageIssue, own_input};
 use crate::diag::Code;
 use crate::grad::{Differentiated, GradIssue, differentiate, named};
 use crate::ir::{
-    Attr, Attrs, Builder, DType, E, Graph, InputKind, Level, Literal, NodeOp, StateLink, Symbol, Type, Unary,
-    Value, View,
+    Attr, Attrs, Body, Builder, DType, E, Graph, InputKind, Inst, Level, Literal, NodeOp, StateLink, Symbol,
+    Type, Unary, Value, View,
 };
 use crate::op::{Registry, Role};
 use crate::pass::sound;
 use crate::pipeline::{OptimizerDecl, Schedule, TrainStage};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The graph with gradients of its first output and a step of the optimizer.
 pub fn optimize(
@@ -224,37 +225,11 @@ pub fn schedule(b: &mut Builder, schedule: &Schedule, total: usize) -> Value {
     let step = b.step();
     let step = b.cast(step, DType::F32);
     let last = (total.max(2) - 1) as f64;
-    match *schedule {
-        Schedule::Constant(value) => b.constant(value, DType::F32),
-        Schedule::Exp { start, end, rate } => b.map(&[step], |s| (start * (s[0] * -rate).exp()).max(end)),
-        Schedule::Cosine { start, end, warmup } => b.map(&[step], |s| {
-            let angle = progress(s[0], warmup, last) * std::f64::consts::PI;
-            let falling = end + (start - end) * 0.5 * (1.0 + angle.cos());
-            warmed(s[0], warmup, start, falling)
-        }),
-        Schedule::Linear { start, end, warmup } => b.map(&[step], |s| {
-            let falling = start + (end - start) * progress(s[0], warmup, last);
-            warmed(s[0], warmup, start, falling)
-        }),
-        Schedule::Steps { start, factor, every } => {
-            b.map(&[step], |s| start * E::from(factor).pow((s[0] / every.max(1) as f64).floor()))
-        }
+    let body = Body::new(1, |step| vec![schedule.at(step[0], last)]);
+    match body.insts[body.outputs[0]] {
+        Inst::Const(value) => b.constant(value.as_f64(), DType::F32),
+        _ => b.map_body(&[step], Arc::new(body))[0],
     }
-}
-
-/// From 0 at the first step after the warm-up to 1 at the last step.
-fn progress(step: E, warmup: usize, last: f64) -> E {
-    let span = (last - warmup as f64).max(1.0);
-    ((step - warmup as f64) / span).max(0.0).min(1.0)
-}
-
-/// From 0 at the first step up to `start` at the step after the warm-up, then what comes `after` it.
-fn warmed(step: E, warmup: usize, start: f64, after: E) -> E {
-    if warmup == 0 {
-        return after;
-    }
-    let rising = step * (start / warmup as f64);
-    E::select(step.lt(warmup as f64), rising, after)
 }
 
 fn update(

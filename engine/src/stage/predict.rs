@@ -2,7 +2,18 @@
 
 use super::{StageIssue, Wanted, part, select};
 use crate::ir::{Dim, Graph, InputKind, NodeOp, Scalar, Symbol, Type, Value, View};
-use crate::pipeline::{Pipeline, PredictStage};
+use crate::op::Registry;
+use crate::pipeline::{Pipeline, PredictStage, StageKind};
+
+impl StageKind for PredictStage {
+    fn keyword(&self) -> &'static str {
+        "Predict"
+    }
+
+    fn rehearse(&self, _: &str, pipeline: &Pipeline, _: &Registry) -> Result<(), StageIssue> {
+        prediction(pipeline, self).map(drop)
+    }
+}
 
 /// What a `Predict` stage is fed with.
 #[derive(Clone, Debug, PartialEq)]

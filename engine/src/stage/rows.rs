@@ -46,7 +46,7 @@ pub struct SplitShape {
     pub data: Symbol,
     /// Rows of every field.
     pub n_rows: usize,
-    /// Rows that are on the device at once: all, or fewer where they come to it as steps need them.
+    /// Rows that are on the device at once: all, or fewer if they stream in windows.
     pub n_held: usize,
     /// Fields by name, each with the type of one row.
     pub fields: Vec<(Symbol, Type)>,

@@ -1,10 +1,15 @@
 #![allow(clippy::unwrap_used)]
 
+mod by_hand;
+
 use super::*;
-use crate::ir::{Attrs, Node, NodeOp, parse};
-use crate::op::{AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
+use crate::ir::{Attrs, InputKind, Node, NodeOp, parse};
+use crate::op::{AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeRule};
 use crate::oracle::{Oracle, OracleRun, OracleTensor};
-use crate::pipeline::{DataDecl, Init, InputDecl, LastBatch, OptimizerDecl, ParamDecl, Schedule, SplitRef};
+use crate::pipeline::{
+    DataDecl, Evaluation, Init, InputDecl, LastBatch, OptimizerDecl, ParamDecl, RunStage, Schedule, SplitRef,
+    StageKind, TrainStage,
+};
 use crate::plan::Precision;
 use crate::rules::Numerics;
 use std::collections::HashMap;
@@ -64,8 +69,12 @@ fn pipeline(registry: &Registry) -> Pipeline {
     }
 }
 
-fn named(train: &TrainStage) -> Stage {
-    Stage { name: "train".into(), kind: StageKind::Train(Box::new(train.clone())), span: None }
+fn rehearse(pipeline: &Pipeline, train: &TrainStage, registry: &Registry) -> Result<(), StageIssue> {
+    train.rehearse("train", pipeline, registry)
+}
+
+fn schedule(name: &str, values: [f64; 3]) -> Schedule {
+    Schedule::new(Registry::new().form(name).unwrap(), values)
 }
 
 fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
@@ -147,7 +156,7 @@ const BATCHES: Rows = Rows::Batches { batch: 2, per_epoch: PER_EPOCH };
 fn a_training_step_takes_its_rows_in_the_order_of_the_epoch() {
     // Step 4 of three steps an epoch is the second of the second epoch.
     for (step, places) in [(0, [0, 1]), (1, [2, 3]), (4, [2, 3])] {
-        let next = train(&stage(Schedule::Constant(0.1), None), BATCHES, 0.5, 2.0, step);
+        let next = train(&stage(Schedule::constant(0.1), None), BATCHES, 0.5, 2.0, step);
         let (loss, slope) = by_hand(&places, 0.5);
         assert_close(next.outputs["loss"].float(0), loss);
         assert_close(next.state["w.v"].float(0), 2.0 + slope);
@@ -159,7 +168,7 @@ fn a_training_step_takes_its_rows_in_the_order_of_the_epoch() {
 
 #[test]
 fn the_short_last_batch_starts_where_the_others_end() {
-    let next = train(&stage(Schedule::Constant(0.1), None), Rows::Last { first: 4, rows: 1 }, 0.5, 0.0, 5);
+    let next = train(&stage(Schedule::constant(0.1), None), Rows::Last { first: 4, rows: 1 }, 0.5, 0.0, 5);
     let (loss, slope) = by_hand(&[4], 0.5);
     assert_close(next.outputs["loss"].float(0), loss);
     assert_close(next.state["w"].float(0), 0.5 - 0.1 * slope);
@@ -169,7 +178,7 @@ fn the_short_last_batch_starts_where_the_others_end() {
 fn gradients_are_clipped_by_their_norm() {
     let (_, slope) = by_hand(&[0, 1], 0.5);
     for most in [1.0, 1e6] {
-        let next = train(&stage(Schedule::Constant(0.1), Some(most)), BATCHES, 0.5, 0.0, 0);
+        let next = train(&stage(Schedule::constant(0.1), Some(most)), BATCHES, 0.5, 0.0, 0);
         let expected = slope * (most / (slope.abs() + 1e-6)).min(1.0);
         assert_close(next.state["w.v"].float(0), expected);
     }
@@ -184,15 +193,15 @@ fn schedules_follow_the_step() {
         (0.5 - train(&stage(schedule, None), BATCHES, 0.5, 0.0, step).state["w"].float(0)) / slope
     };
     // Two epochs of three steps: the last step is 5.
-    let exp = Schedule::Exp { start: 1.0, end: 0.2, rate: 0.3 };
+    let exp = schedule("Exp", [1.0, 0.2, 0.3]);
     assert_close(rate(exp.clone(), 1), (-0.3f64).exp());
     assert_close(rate(exp, 300), 0.2);
-    let linear = Schedule::Linear { start: 1.0, end: 0.0, warmup: 0 };
+    let linear = schedule("Linear", [1.0, 0.0, 0.0]);
     assert_close(rate(linear, 4), 0.2);
-    let cosine = Schedule::Cosine { start: 1.0, end: 0.5, warmup: 2 };
+    let cosine = schedule("Cosine", [1.0, 0.5, 2.0]);
     assert_close(rate(cosine.clone(), 0), 0.0);
     assert_close(rate(cosine, 3), 0.5 + 0.25 * (1.0 + (std::f64::consts::PI / 3.0).cos()));
-    let steps = Schedule::Steps { start: 1.0, factor: 0.5, every: 2 };
+    let steps = schedule("Steps", [1.0, 0.5, 2.0]);
     assert_close(rate(steps, 4), 0.25);
 }
 
@@ -221,22 +230,22 @@ fn schedules_are_those_of_optax() {
             );
         }
     };
-    let (start, end, warmup) = (1e-3, 1e-5, 4);
+    let (start, end, warmup) = (1e-3, 1e-5, 4.0);
     let warm = [(0, 0.0), (1, 2.5e-4), (3, 7.5e-4), (4, 1e-3), (11, 1e-5)];
-    let cosine = rates(Schedule::Cosine { start, end, warmup });
+    let cosine = rates(schedule("Cosine", [start, end, warmup]));
     check(cosine, &warm);
     check(cosine, &[(5, 0.000950979592744261), (10, 5.9020425396738574e-05)]);
-    let linear = rates(Schedule::Linear { start, end, warmup });
+    let linear = rates(schedule("Linear", [start, end, warmup]));
     check(linear, &warm);
     check(linear, &[(5, 0.0008585714385844767), (10, 0.00015142856864258647)]);
-    let cold = rates(Schedule::Cosine { start, end, warmup: 0 });
+    let cold = rates(schedule("Cosine", [start, end, 0.0]));
     check(cold, &[(0, 1e-3), (1, 0.0009799490217119455), (10, 3.0050945497350767e-05), (11, 1e-5)]);
 }
 
 #[test]
 fn the_gradient_of_a_parameter_has_a_name() {
     let registry = momentum();
-    let stage = stage(Schedule::Constant(0.1), None);
+    let stage = stage(Schedule::constant(0.1), None);
     let of_params = |graph: &Graph| {
         let is_step = |node: &&Node| matches!(&node.op, NodeOp::Call(call) if call.form.name == "momentum");
         let steps = graph.nodes.iter().filter(is_step);
@@ -351,149 +360,30 @@ fn names_given_twice_are_refused() {
     assert_eq!((issue.code, &*issue.message), (Code::E0302, "two results are called `a`"));
     // The loss among the metrics is the loss.
     let with_loss =
-        TrainStage { metrics: vec![("loss".into(), "loss".into())], ..stage(Schedule::Constant(0.1), None) };
-    assert_eq!(rehearse(&pipeline(&registry), &named(&with_loss), &registry), Ok(()));
+        TrainStage { metrics: vec![("loss".into(), "loss".into())], ..stage(Schedule::constant(0.1), None) };
+    assert_eq!(rehearse(&pipeline(&registry), &with_loss, &registry), Ok(()));
     let graph = training(&pipeline(&registry), &with_loss, &points(), BATCHES, &registry).unwrap();
     assert_eq!(graph.sums.len(), 1);
 }
 
 #[test]
 fn the_first_step_without_a_loss_is_remembered() {
-    let next = train(&stage(Schedule::Constant(0.1), None), BATCHES, f64::NAN, 0.0, 4);
+    let next = train(&stage(Schedule::constant(0.1), None), BATCHES, f64::NAN, 0.0, 4);
     assert_eq!(next.state["nan_step"].int(0), 5);
     for weight in [f64::INFINITY, 1e200] {
-        let next = train(&stage(Schedule::Constant(0.1), None), BATCHES, weight, 0.0, 4);
+        let next = train(&stage(Schedule::constant(0.1), None), BATCHES, weight, 0.0, 4);
         assert_eq!(next.state["nan_step"].int(0), 5, "{weight}");
     }
-    let next = train(&stage(Schedule::Constant(0.1), None), BATCHES, 0.5, 0.0, 4);
+    let next = train(&stage(Schedule::constant(0.1), None), BATCHES, 0.5, 0.0, 4);
     assert_eq!(next.state["nan_step"].int(0), 0);
 }
 
 #[test]
 fn a_loss_that_is_no_scalar_is_refused() {
     let registry = momentum();
-    let stage = TrainStage { loss: "error".into(), ..stage(Schedule::Constant(0.1), None) };
+    let stage = TrainStage { loss: "error".into(), ..stage(Schedule::constant(0.1), None) };
     let issue = training(&pipeline(&registry), &stage, &points(), BATCHES, &registry).unwrap_err();
     assert_eq!(issue.message, "the loss `error` must be a float scalar, it is f32[2]");
-}
-
-// ---- State by hand.
-
-/// The pipeline with the updates of its parameter and of a state written as nodes: w' = w - error₀, n' = n + 1, and the
-/// loss kept for whoever asks later.
-fn by_hand_pipeline(registry: &Registry) -> Pipeline {
-    let text = "
-        graph fit {
-          input x: f32[B]
-          input t: f32[B]
-          param w: f32[]
-          state n: i32[]
-          state last: f32[]
-          wide: f32[B] = .broadcast(w, axes=[])
-          error: f32[B] = map(x, wide, t) |a, b, c| a * b - c
-          square: f32[B] = map(error) |a| a * a
-          loss: f32[] = .sum(square, axes=[0])
-          mistake: f32[] = .sum(error, axes=[0])
-          w_next: f32[] = map(w, mistake) |a, b| a - b * 0.1
-          n_next: i32[] = map(n) |a| a + 1
-        }";
-    let mut pipeline = Pipeline { graph: parse(text, registry).unwrap(), ..pipeline(registry) };
-    for (name, dtype) in [("n", DType::I32), ("last", DType::F32)] {
-        let (ty, init) = (Type::scalar(dtype), Init::Zeros);
-        let kind = InputKind::State;
-        pipeline.params.push(ParamDecl { name: name.into(), kind, ty, init, span: None });
-    }
-    pipeline
-}
-
-fn links() -> Vec<(Symbol, Symbol)> {
-    [("w", "w_next"), ("n", "n_next"), ("last", "loss")].map(|(a, b)| (a.into(), b.into())).into()
-}
-
-#[test]
-fn updates_by_hand_take_the_place_of_an_optimizer() {
-    let registry = momentum();
-    let stage = TrainStage { optimizer: None, state: links(), ..stage(Schedule::Constant(0.1), None) };
-    let pipeline = by_hand_pipeline(&registry);
-    assert_eq!(rehearse(&pipeline, &named(&stage), &registry), Ok(()));
-    let graph = training(&pipeline, &stage, &points(), BATCHES, &registry).unwrap().graph;
-    let next = run(&graph, &registry, 0.5, 0.0, 1);
-    let rows = [2, 3].map(|place| ORDER[place] as usize);
-    let mistake: f64 = rows.iter().map(|&row| X[row] * 0.5 - T[row]).sum();
-    assert_close(next.state["w"].float(0), 0.5 - 0.1 * mistake);
-    assert_eq!(next.state["n"].int(0), 1);
-    // Nobody reads `last` in this stage, but another stage may.
-    assert_close(next.state["last"].float(0), by_hand(&[2, 3], 0.5).0);
-}
-
-#[test]
-fn a_run_stage_carries_state_and_binds_its_extents() {
-    let registry = momentum();
-    let stage = RunStage {
-        steps: 3,
-        mode: Mode::Eval,
-        outputs: vec![("mistake".into(), "mistake".into())],
-        gradients: vec![],
-        loss: None,
-        state: links(),
-        dims: vec![("B".into(), 2)],
-        inputs: vec![],
-    };
-    let graph = running(&by_hand_pipeline(&registry), &stage, &registry).unwrap();
-    let pair = |x: [f64; 2]| OracleTensor::new(DType::F32, &[2], &x);
-    let scalar = |x: f64| OracleTensor::new(DType::F32, &[], &[x]);
-    let mut inputs = HashMap::from([
-        ("x".to_owned(), pair([1.0, 2.0])),
-        ("t".to_owned(), pair([2.0, 1.0])),
-        ("w".to_owned(), scalar(0.5)),
-    ]);
-    let mut w = 0.5;
-    for step in 0..3 {
-        let run = Oracle::new(&registry).run(&graph, &inputs, 0, step).unwrap();
-        let errors = [w - 2.0, 2.0 * w - 1.0];
-        assert_close(run.outputs["mistake"].float(0), errors[0] + errors[1]);
-        assert_close(run.state["last"].float(0), errors[0] * errors[0] + errors[1] * errors[1]);
-        assert_eq!(run.state["n"].int(0), step + 1);
-        w -= 0.1 * (errors[0] + errors[1]);
-        assert_close(run.state["w"].float(0), w);
-        inputs.extend(run.state.into_iter().map(|(name, value)| (name.to_string(), value)));
-    }
-    let open = RunStage { dims: vec![], ..stage };
-    let issue = running(&by_hand_pipeline(&registry), &open, &registry).unwrap_err();
-    assert!(issue.message.contains("extent `B` has no value"), "{}", issue.message);
-}
-
-#[test]
-fn a_run_stage_gives_gradients_by_parameters_inputs_and_nodes() {
-    let registry = momentum();
-    let by = |node: &str| (format!("slope of {node}").into(), node.into());
-    let stage = RunStage {
-        steps: 1,
-        mode: Mode::Eval,
-        outputs: vec![("mistake".into(), "mistake".into())],
-        gradients: ["w", "x", "error"].map(by).to_vec(),
-        loss: Some("loss".into()),
-        state: links(),
-        dims: vec![("B".into(), 2)],
-        inputs: vec![],
-    };
-    let graph = running(&by_hand_pipeline(&registry), &stage, &registry).unwrap();
-    let pair = |x: [f64; 2]| OracleTensor::new(DType::F32, &[2], &x);
-    let inputs = HashMap::from([
-        ("x".to_owned(), pair([1.0, 2.0])),
-        ("t".to_owned(), pair([2.0, 1.0])),
-        ("w".to_owned(), OracleTensor::new(DType::F32, &[], &[0.5])),
-    ]);
-    let run = Oracle::new(&registry).run(&graph, &inputs, 0, 0).unwrap();
-    // The loss is the sum of (w x - t)².
-    assert_eq!(run.outputs["slope of w"].to_f64(), [-3.0]);
-    assert_eq!(run.outputs["slope of x"].to_f64(), [-1.5, 0.0]);
-    assert_eq!(run.outputs["slope of error"].to_f64(), [-3.0, 0.0]);
-    assert_eq!(graph.outputs.len(), 4);
-    assert!(graph.find("d.x").is_some());
-    let unrelated = RunStage { gradients: vec![by("n")], ..stage };
-    let issue = running(&by_hand_pipeline(&registry), &unrelated, &registry).unwrap_err();
-    assert_eq!((issue.code, &*issue.message), (Code::E0115, "`n` is i32[], only floats have gradients"));
 }
 
 #[test]
@@ -516,8 +406,8 @@ fn a_loss_without_gradient_says_where_and_why() {
     let text = text.replace("= .broadcast(w, axes=[])", "= .broadcast(v, axes=[])");
     let text = text.replace("  wide:", "  v: f32[] = hard(w)\n  wide:");
     pipeline.graph = parse(&text, &registry).unwrap();
-    let stage = stage(Schedule::Constant(0.1), None);
-    let issue = rehearse(&pipeline, &named(&stage), &registry).unwrap_err();
+    let stage = stage(Schedule::constant(0.1), None);
+    let issue = rehearse(&pipeline, &stage, &registry).unwrap_err();
     assert_eq!(issue.code, crate::diag::Code::E0115);
     assert_eq!(issue.message, "the loss has no gradient through `v`: steps are flat");
     assert_eq!(training(&pipeline, &stage, &points(), BATCHES, &registry).unwrap_err(), issue);
@@ -526,12 +416,12 @@ fn a_loss_without_gradient_says_where_and_why() {
 #[test]
 fn names_that_a_stage_needs_for_itself_are_refused() {
     let registry = momentum();
-    let stage = stage(Schedule::Constant(0.1), None);
+    let stage = stage(Schedule::constant(0.1), None);
     let issue_of = |name: &str| {
         let mut pipeline = pipeline(&registry);
         let text = pipeline.graph.to_string().replace("error", name);
         pipeline.graph = parse(&text, &registry).unwrap();
-        let found = rehearse(&pipeline, &named(&stage), &registry);
+        let found = rehearse(&pipeline, &stage, &registry);
         assert_eq!(training(&pipeline, &stage, &points(), BATCHES, &registry).err(), found.clone().err());
         found.map_err(|issue| (issue.code, issue.message))
     };

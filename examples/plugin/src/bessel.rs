@@ -1,5 +1,5 @@
-//! `bessel_j0`: a scalar body out of functions that the language of bodies lacks. The engine cannot look into them, but
-//! they fuse, and they say what their derivatives are.
+//! `bessel_j0`: a scalar body with functions that the language of bodies lacks. The engine treats them as black boxes.
+//! They fuse, and they state their derivatives.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub fn bessel_j0() -> OpForm {
     .form("my_plugin")
 }
 
-/// The key must change whenever the function does: kernels are told apart by it.
+/// The key must change whenever the function does, since kernels are identified by it.
 fn j0() -> Foreign {
     Foreign {
         key: "my_plugin.j0@1".into(),
@@ -57,7 +57,7 @@ fn j1() -> Foreign {
                 *out = quadrature(|angle| (f64::from(*x) * angle.sin()).sin() * angle.sin()) as f32;
             }
         },
-        // J₁' = J₀ - J₁/x has no value at 0, so second derivatives are not offered there.
+        // J₁' = J₀ - J₁/x is undefined at 0, so second derivatives are not offered there.
         partials: |x| {
             let of = |foreign: Foreign| E::apply(Scalar::Foreign(Arc::new(foreign)), x);
             vec![of(j0()) - of(j1()) / x[0]]
@@ -66,12 +66,12 @@ fn j1() -> Foreign {
     }
 }
 
-/// Points of the trapezoid rule; for a periodic integrand it converges faster than any power (Trefethen and Weideman,
-/// 2014), here to the last bit of an f64 for |x| up to 40.
+/// Points of the trapezoidal rule. For a periodic integrand it converges faster than any power (Trefethen and Weideman,
+/// 2014). Here it is exact to the last bit of an f64 for |x| up to 40.
 const N_POINTS: usize = 64;
 
-/// The mean over a whole turn: J₀(x) is that of cos(x·sin t), and J₁(x) of sin(x·sin t)·sin t, whose terms do not cancel
-/// where it is small.
+/// The mean over a period. J₀(x) is the mean of cos(x·sin t), and J₁(x) that of sin(x·sin t)·sin t, whose terms do not
+/// cancel where it is small.
 fn quadrature(integrand: impl Fn(f64) -> f64) -> f64 {
     let angle = |i: usize| std::f64::consts::TAU * i as f64 / N_POINTS as f64;
     (0..N_POINTS).map(|i| integrand(angle(i))).sum::<f64>() / N_POINTS as f64

@@ -1,12 +1,17 @@
-//! Ops of all levels: a function in RON, a scalar body, one that calls a function which the language of bodies lacks, and
-//! a kernel.
+//! Ops of all levels: a function in RON, a scalar body, a body with a foreign function, and a kernel. A stage kind, a
+//! schedule, a loss and a metric of searches are registered beside them.
 
 mod bessel;
+mod inverse_sqrt;
+mod log_cosh;
+mod norms;
+mod reciprocal_rank;
 mod running_median;
 mod softsign;
 
 use engine::Engine;
-use engine::core::op::OpForm;
+use engine::core::op::{OpForm, Registry};
+use engine::runtime::session::stages;
 
 /// The ops in Rust.
 pub struct Ops;
@@ -17,7 +22,18 @@ impl engine::Plugin for Ops {
     }
 
     fn ops(&self) -> Vec<OpForm> {
-        vec![softsign::softsign(), bessel::bessel_j0(), running_median::running_median()]
+        vec![
+            softsign::softsign(),
+            bessel::bessel_j0(),
+            running_median::running_median(),
+            log_cosh::log_cosh(),
+        ]
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        stages::register::<norms::Norms>(registry, norms::NORMS);
+        registry.register(inverse_sqrt::INVERSE_SQRT);
+        registry.register(reciprocal_rank::RECIPROCAL_RANK);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The engine with these ops: `cargo run -- ops` lists them among the others, `cargo run -- run GRAPH.ron` runs graphs
+//! The engine with these ops: `cargo run -- ops` lists them with all others, `cargo run -- run GRAPH.ron` runs graphs
 //! that use them.
 
 fn main() -> std::process::ExitCode {

@@ -1,4 +1,4 @@
-//! `running_median`: a kernel. It is neither a scalar body nor fast as an expansion.
+//! `running_median`: a kernel. A scalar body cannot express it, and an expansion would be slow.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use engine::core::op::{
 };
 use engine::core::oracle::OracleTensor;
 
-/// The middle one of each element and its two neighbours along the last axis; the ends stay as they are. The gradient
-/// goes to the element that was taken, whose index is the second result.
+/// The median of each element and its two neighbours along the last axis. Elements at the ends are unchanged. The
+/// gradient goes to the selected element, whose index is the second result.
 pub fn running_median() -> OpForm {
     OpForm {
         name: "running_median".into(),
@@ -42,7 +42,7 @@ pub fn running_median() -> OpForm {
             let Some(grad) = call.grads[0] else { return vec![None] };
             let zeros = b.full_like(call.inputs[0], 0.0);
             let axis = b.extents(zeros).len() - 1;
-            // Along the last axis; all axes before it count rows.
+            // The axis is the last one; all axes before it count rows.
             vec![Some(b.scatter(zeros, call.outputs[1], grad, axis, axis, Combine::Add))]
         }),
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
@@ -59,7 +59,7 @@ pub fn running_median() -> OpForm {
     }
 }
 
-/// Where the median of an element and its neighbours is in the row.
+/// The index in the row of the median of an element and its neighbours.
 fn median<T: PartialOrd>(row: &[T], i: usize) -> usize {
     if i == 0 || i + 1 >= row.len() {
         return i;
@@ -75,7 +75,8 @@ fn median<T: PartialOrd>(row: &[T], i: usize) -> usize {
     }
 }
 
-/// Parts that rows are spread over: by shape alone, so that results never depend on the number of threads.
+/// The maximum number of parts. The cut into parts follows from the shape alone, so results do not depend on the number
+/// of threads.
 const MAX_PARTS: usize = 64;
 
 fn host(call: &KernelCall) -> HostKernel {
@@ -99,7 +100,7 @@ fn host(call: &KernelCall) -> HostKernel {
     }
 }
 
-/// Threads of a block: each takes one element.
+/// Threads per block. Each thread computes one element.
 const THREADS: usize = 256;
 
 fn gpu(call: &KernelCall, _: &DeviceModel) -> GpuKernel {
@@ -118,7 +119,7 @@ fn gpu(call: &KernelCall, _: &DeviceModel) -> GpuKernel {
     GpuKernel { workspace_bytes: 0, launches: vec![launch] }
 }
 
-/// Conditions do not guard what stands beside them, so neighbours are looked at where there are two.
+/// A condition does not guard an access in the same expression, so neighbours are read only at elements that have two.
 #[cube]
 fn median_cube(
     x: &Array<f32>,
@@ -146,7 +147,7 @@ fn median_cube(
     }
 }
 
-/// The same in double precision.
+/// The oracle in double precision.
 fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
     let (n_rows, n) = call.rows();
     let x = args[0].to_f64();

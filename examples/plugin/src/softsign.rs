@@ -1,4 +1,4 @@
-//! `softsign`: a scalar body. It fuses into whatever stands beside it, and differentiates itself.
+//! `softsign`: a scalar body. It fuses with its neighbours, and is differentiated symbolically.
 
 use engine::core::ir::DType;
 use engine::core::op::{Example, Grad, GradCheck, OpForm, Unary};

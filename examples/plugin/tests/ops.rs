@@ -1,4 +1,4 @@
-//! The ops do what their forms say, and go together with those of the engine.
+//! The ops match their forms, and work together with those of the engine.
 
 use std::process::Command;
 
@@ -6,16 +6,16 @@ use engine::Engine;
 use engine::core::op::testing;
 
 #[test]
-fn the_forms_say_what_the_ops_do() {
+fn the_ops_match_their_forms() {
     let engine = my_plugin::with_ops(Engine::new());
-    for name in ["softsign", "bessel_j0", "running_median"] {
+    for name in ["softsign", "bessel_j0", "running_median", "log_cosh"] {
         let form = engine.registry.op(name).unwrap_or_else(|| panic!("no op {name}"));
         assert_eq!(testing::op_examples(&form, &engine.registry), []);
         assert_eq!(testing::op_gradients(&form, &engine.registry), []);
     }
 }
 
-/// Our own engine knows them all; its self-test runs them on the device, alone and fused with neighbours.
+/// This program's engine knows them all. Its self-test runs them on the device, alone and fused with neighbours.
 #[test]
 fn the_program_has_the_ops() {
     let results = |arguments: &[&str]| {
@@ -30,20 +30,21 @@ fn the_program_has_the_ops() {
     for op in ["softsign", "bessel_j0", "running_median", "excess", "softmax"] {
         assert!(ops.contains(&format!("\n  {op} ")), "{ops}");
     }
-    // GPUs get the same bodies; where wgpu is there to be tested, so is one that is emulated.
+    // GPUs get the same bodies. If wgpu must be tested, so is an emulated GPU.
     let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
     let has_wgpu = required.split(',').any(|device| device == "wgpu");
     if !has_wgpu {
         eprintln!("skipped on wgpu: ENGINE_REQUIRE does not name it");
     }
     let devices = if has_wgpu { vec!["cpu", "wgpu:software"] } else { vec!["cpu"] };
-    for op in ["softsign", "bessel_j0", "running_median"] {
+    for op in ["softsign", "bessel_j0", "running_median", "log_cosh"] {
         for device in &devices {
             let tested = results(&["selftest", "--filter", op, "--device", device]);
             assert!(tested.contains("all passed, 0 skipped"), "{device}: {tested}");
         }
     }
-    // The bodies are in one kernel with their neighbours, the kernel is one by itself, and all are trained through.
+    // The bodies share a kernel with their neighbours, the kernel is one by itself, and gradients pass through all of
+    // them.
     let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/smooth.ron");
     let kernels = results(&["explain", graph]);
     let fused = kernels.lines().find(|line| line.contains("my_plugin.j0")).unwrap_or_default();

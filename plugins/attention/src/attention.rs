@@ -9,9 +9,9 @@ use engine_core::op::{
 };
 
 /// `softmax(q·kᵀ·scale + mask)·v` for q [.., H, T, D], k [.., G, S, D] and v [.., G, S, W], with H a multiple of G, and
-/// the logarithm of each softmax's sum; computed in f32 or wider from the scores on. A query that sees no key yields 0,
-/// and -inf. The gradient computes the weights again, from the scores and `lse`, as in FlashAttention (Dao et al. 2022):
-/// `p = exp(s - lse)`, `dv = pᵀ·dy`, `ds = p·(dy·vᵀ - Σ dy·y)`, `dq = ds·k·scale`, `dk = dsᵀ·q·scale`.
+/// the logarithm of each softmax's sum. From the scores on, it is computed in f32 or wider. A query that sees no key
+/// yields 0, and -inf. The gradient recomputes the weights from the scores and `lse`, as in FlashAttention (Dao et al.
+/// 2022): `p = exp(s - lse)`, `dv = pᵀ·dy`, `ds = p·(dy·vᵀ - Σ dy·y)`, `dq = ds·k·scale`, `dk = dsᵀ·q·scale`.
 pub fn attention() -> OpForm {
     let causal = AttrSpec::with_default(
         "causal",
@@ -122,7 +122,7 @@ fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     grads
 }
 
-/// Undoes a broadcast of `like` to the shape of `x`.
+/// Sums over the axes along which `like` was broadcast to the shape of `x`.
 fn sum_to(b: &mut Builder, x: Value, like: Value) -> Value {
     let (from, to) = (b.extents(x), b.extents(like));
     let lead = from.len() - to.len();

@@ -9,10 +9,10 @@ use engine_core::op::{
     TypeRule,
 };
 
-/// Attention of each query to keys of its own: `softmax(q·k[idx]ᵀ·scale)·v[idx]` for q [.., H, T, D], k [.., G, N, D],
-/// v [.., G, N, W] and idx [.., H, T, S], with H a multiple of G; and the logarithm of each softmax's sum. With all keys
-/// selected it is `attention`. A query that selects nothing that counts yields 0, and -inf. The gradient computes the
-/// weights again from `lse`, and adds up at the selected keys and values.
+/// Attention of each query to its own selection of keys: `softmax(q·k[idx]ᵀ·scale)·v[idx]` for q [.., H, T, D], k [..,
+/// G, N, D], v [.., G, N, W] and idx [.., H, T, S], with H a multiple of G. The second result is the logarithm of each
+/// softmax's sum. With all keys selected it is `attention`. A query without a counting key yields 0, and -inf. The
+/// gradient recomputes the weights from `lse`, and adds up at the selected keys and values.
 pub fn gather_attention() -> OpForm {
     let idx = InputSpec::required("idx", "numbers of the keys of each query, […, heads, queries, selected]");
     OpForm {
@@ -93,7 +93,7 @@ fn weights_by_values() -> Contract {
     Contract { batch: vec![(0, 0), (1, 1)], contracted: vec![(2, 2)] }
 }
 
-/// Keys and values as each query selects them.
+/// Keys and values in the selection of each query.
 struct Selection {
     layout: Layout,
     idx: Value,
@@ -134,7 +134,7 @@ impl Selection {
         Selection { layout, idx }
     }
 
-    /// The gradient of something by key, from that of what was selected of it.
+    /// The gradient of a tensor by key, from the gradient of its selected rows.
     fn added_up(&self, b: &mut Builder, grad: Value, columns: usize) -> Value {
         let ty = Type::new(b.dtype(grad), &[self.layout.heads.groups, self.layout.heads.keys, columns]);
         let zeros = b.full(Literal::Float(0.0), ty);
@@ -142,7 +142,7 @@ impl Selection {
     }
 }
 
-/// Whether no earlier index of the same list is the same.
+/// Whether an index is the first of its value in its list.
 fn is_first(b: &mut Builder, idx: Value) -> Value {
     let [g, r, s] = b.extents(idx)[..] else { engine_core::bug!("indices lie as [groups, rows, selected]") };
     let over = Type::new(DType::I32, &[g, r, s, s]);
@@ -173,7 +173,7 @@ fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     grads
 }
 
-/// `[g, r, s]` times `[g, r, d]` as `[g, r, s, d]`.
+/// The outer product of `[g, r, s]` and `[g, r, d]`, `[g, r, s, d]`.
 fn outer(b: &mut Builder, weights: Value, rows: Value) -> Value {
     let [g, r, s] = b.extents(weights)[..] else {
         engine_core::bug!("weights lie as [groups, rows, selected]")

@@ -1,8 +1,8 @@
 //! Shapes: leading axes, heads, queries and keys.
 //!
-//! Queries are `[…, heads, queries, depth]`, keys and values `[…, heads, keys, depth or width]`. Several heads of queries
-//! may share one of keys: then they count as more queries of that head, and no key is copied. Within this crate
-//! everything is laid out as one stack of matrices, `[groups, heads per group · queries, …]`.
+//! Queries are `[…, heads, queries, depth]`, keys and values `[…, heads, keys, depth or width]`. Several query heads
+//! may share one key head. Then they count as more queries of that head, and no key is copied. In this crate, tensors
+//! are laid out as one stack of matrices, `[groups, heads per group · queries, …]`.
 
 use engine_core::ir::{Builder, DType, Dim, Type, Value};
 use engine_core::op::TypeIssue;
@@ -12,7 +12,7 @@ use engine_core::op::TypeIssue;
 pub struct Heads {
     /// Matrices of keys: leading axes times their heads.
     pub groups: usize,
-    /// Heads of queries that share keys.
+    /// Query heads that share a key head.
     pub shared: usize,
     /// Queries of a head.
     pub queries: usize,
@@ -22,7 +22,7 @@ pub struct Heads {
     pub depth: usize,
     /// Extent of a value.
     pub width: usize,
-    /// Extents of the queries but for the last.
+    /// Extents of the queries except the last.
     pub lead: Vec<usize>,
 }
 
@@ -71,7 +71,7 @@ fn is_multiple(many: &Dim, few: &Dim) -> bool {
 }
 
 impl Heads {
-    /// Of operands that [`result_types`] admits.
+    /// The extents for operands that [`result_types`] admits.
     pub fn of(b: &Builder, q: Value, k: Value, v: Value) -> Heads {
         let (q, k, v) = (b.extents(q), b.extents(k), b.extents(v));
         let rank = q.len();
@@ -93,18 +93,18 @@ impl Heads {
         self.shared * self.queries
     }
 
-    /// Something by query, `[…, heads, queries, columns]`, as `[groups, rows, columns]`.
+    /// Lays out a tensor by query, `[…, heads, queries, columns]`, as `[groups, rows, columns]`.
     pub fn by_query(&self, b: &mut Builder, x: Value, columns: usize) -> Value {
         b.reshape(x, &[self.groups, self.rows(), columns])
     }
 
-    /// Something by key as `[groups, n, columns]`.
+    /// Lays out a tensor by key as `[groups, n, columns]`.
     pub fn by_key(&self, b: &mut Builder, x: Value, columns: usize) -> Value {
         let n = b.extents(x)[b.ty(x).rank() - 2];
         b.reshape(x, &[self.groups, n, columns])
     }
 
-    /// Something laid out `[groups, rows, …]` like queries again, with these extents after theirs.
+    /// Restores the layout of queries from `[groups, rows, …]`, with these extents after theirs.
     pub fn like_queries(&self, b: &mut Builder, x: Value, columns: &[usize]) -> Value {
         let extents = [&self.lead[..], columns].concat();
         b.reshape(x, &extents)

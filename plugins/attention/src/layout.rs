@@ -1,4 +1,4 @@
-//! What attention to all keys and to selected ones have in common, from operands to results and back.
+//! The shared parts of attention to all keys and to selected keys, from operands to results and back.
 
 use crate::heads::Heads;
 use crate::scores::{Hiding, hidden, score_grads, weights, weights_again};
@@ -22,9 +22,9 @@ pub struct Layout {
     pub q: Value,
     /// Keys, by group, or by group and row.
     pub k: Value,
-    /// Values, as the keys.
+    /// Values, laid out like the keys.
     pub v: Value,
-    /// Which keys are hidden.
+    /// The hidden keys.
     pub hiding: Hiding,
     /// Factor of the scores.
     pub scale: f64,
@@ -34,13 +34,13 @@ pub struct Layout {
     pub by_weight: Contract,
 }
 
-/// What a gradient starts from, by row and key.
+/// Intermediate gradients, by row and key.
 pub struct Slopes {
     /// The gradient of the result, `[groups, rows, width]`.
     pub dy: Value,
     /// The weights, in the type of the scores.
     pub p: Value,
-    /// The gradient of the scores before they are scaled up.
+    /// The gradient of the scores before scaling.
     pub ds: Value,
 }
 
@@ -55,7 +55,7 @@ impl Layout {
         vec![y, self.heads.like_queries(b, lse, &[])]
     }
 
-    /// The weights once more, and what changes them.
+    /// Recomputes the weights, and their gradients.
     pub fn slopes(&self, b: &mut Builder, call: &GradCall) -> Slopes {
         let heads = &self.heads;
         let y = heads.by_query(b, call.outputs[0], heads.width);

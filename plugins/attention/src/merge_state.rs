@@ -3,14 +3,14 @@
 use engine_core::ir::{Builder, DType, E, Type, Value};
 use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
 
-/// Attention to two sets of keys from attention to each: with `m` the larger of `lse` and `lse2`,
-/// `lse' = m + ln(exp(lse - m) + exp(lse2 - m))` and `y' = exp(lse - lse')·y + exp(lse2 - lse')·y2`. Associative, so any
-/// number of parts may be merged in any grouping. A part that saw nothing (-inf) changes nothing.
+/// Attention to two sets of keys from attention to each. With `m` the larger of `lse` and `lse2`,
+/// `lse' = m + ln(exp(lse - m) + exp(lse2 - m))` and `y' = exp(lse - lse')·y + exp(lse2 - lse')·y2`. It is associative,
+/// so any number of parts may be merged in any grouping. A part without keys (-inf) changes nothing.
 pub fn merge_state() -> OpForm {
     OpForm {
         name: "merge_state".into(),
         family: "attention".into(),
-        summary: "Merges what attention found in two sets of keys.".into(),
+        summary: "Merges the results of attention to two sets of keys.".into(),
         inputs: vec![
             InputSpec::required("y", "results of the first set, […, width]"),
             InputSpec::required("lse", "logarithms of its sums, […]"),
@@ -28,52 +28,56 @@ pub fn merge_state() -> OpForm {
         lower: Lower::expand(|b, call| merged(b, call.inputs)),
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "parts that weigh alike",
-                "merge_state(a, b, c, d)",
-                &[("f32[1, 2]", &[1., 2.]), ("f32[1]", &[0.]), ("f32[1, 2]", &[3., 6.]), ("f32[1]", &[0.])],
-                &[("f32[1, 2]", &[2., 4.]), ("f32[1]", &[std::f64::consts::LN_2])],
-            ),
-            Example::new(
-                "a part that saw nothing",
-                "merge_state(a, b, c, d)",
-                &[
-                    ("f32[1, 1]", &[0.]),
-                    ("f32[1]", &[f64::NEG_INFINITY]),
-                    ("f32[1, 1]", &[3.]),
-                    ("f32[1]", &[-2.]),
-                ],
-                &[("f32[1, 1]", &[3.]), ("f32[1]", &[-2.])],
-            ),
-            Example::new(
-                "three parts in four for the first; both so large that their exponentials overflow",
-                "merge_state(a, b, c, d)",
-                &[
-                    ("f32[2, 1]", &[4., 4.]),
-                    ("f32[2]", &[1.098_612_288_668_109_8, 200.]),
-                    ("f32[2, 1]", &[8., 8.]),
-                    ("f32[2]", &[0., 200.]),
-                ],
-                &[("f32[2, 1]", &[5., 6.]), ("f32[2]", &[1.386_294_361_119_890_6, 200.693_147_180_559_95])],
-            ),
-            Example::new(
-                "two parts that saw nothing",
-                "merge_state(a, b, c, d)",
-                &[
-                    ("f32[1, 1]", &[0.]),
-                    ("f32[1]", &[f64::NEG_INFINITY]),
-                    ("f32[1, 1]", &[0.]),
-                    ("f32[1]", &[f64::NEG_INFINITY]),
-                ],
-                &[("f32[1, 1]", &[0.]), ("f32[1]", &[f64::NEG_INFINITY])],
-            ),
-        ],
+        examples: examples(),
         role: Role::Plain,
     }
 }
 
-/// Nothing if operands `first` and the next one are results of the same queries as the first two.
+fn examples() -> Vec<Example> {
+    vec![
+        Example::new(
+            "parts that weigh alike",
+            "merge_state(a, b, c, d)",
+            &[("f32[1, 2]", &[1., 2.]), ("f32[1]", &[0.]), ("f32[1, 2]", &[3., 6.]), ("f32[1]", &[0.])],
+            &[("f32[1, 2]", &[2., 4.]), ("f32[1]", &[std::f64::consts::LN_2])],
+        ),
+        Example::new(
+            "a part without visible keys",
+            "merge_state(a, b, c, d)",
+            &[
+                ("f32[1, 1]", &[0.]),
+                ("f32[1]", &[f64::NEG_INFINITY]),
+                ("f32[1, 1]", &[3.]),
+                ("f32[1]", &[-2.]),
+            ],
+            &[("f32[1, 1]", &[3.]), ("f32[1]", &[-2.])],
+        ),
+        Example::new(
+            "three parts in four for the first; both so large that their exponentials overflow",
+            "merge_state(a, b, c, d)",
+            &[
+                ("f32[2, 1]", &[4., 4.]),
+                ("f32[2]", &[1.098_612_288_668_109_8, 200.]),
+                ("f32[2, 1]", &[8., 8.]),
+                ("f32[2]", &[0., 200.]),
+            ],
+            &[("f32[2, 1]", &[5., 6.]), ("f32[2]", &[1.386_294_361_119_890_6, 200.693_147_180_559_95])],
+        ),
+        Example::new(
+            "two parts without visible keys",
+            "merge_state(a, b, c, d)",
+            &[
+                ("f32[1, 1]", &[0.]),
+                ("f32[1]", &[f64::NEG_INFINITY]),
+                ("f32[1, 1]", &[0.]),
+                ("f32[1]", &[f64::NEG_INFINITY]),
+            ],
+            &[("f32[1, 1]", &[0.]), ("f32[1]", &[f64::NEG_INFINITY])],
+        ),
+    ]
+}
+
+/// Checks that operands `first` and the next one are results of the same queries as the first two.
 fn expect_pair(types: &[Type], first: usize) -> Result<(), TypeIssue> {
     let (y, lse) = (&types[first], &types[first + 1]);
     let fits = *y == types[0]

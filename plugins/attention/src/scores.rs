@@ -4,14 +4,14 @@ use crate::heads::Heads;
 use engine_core::ir::{Attrs, Builder, DType, E, Literal, Monoid, NodeOp, Type, Unary, Value};
 use engine_core::op::{AttrKind, AttrSpec, TypeIssue};
 
-/// What is hidden from whom.
+/// The keys that are hidden from queries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hiding {
     /// Truth values (true attends) or numbers that are added, laid out like the scores.
     pub mask: Option<Value>,
-    /// Truth values: which selected keys count, laid out like the scores.
+    /// Truth values laid out like the scores: whether a selected key counts.
     pub counts: Option<Value>,
-    /// Whether a query sees no key after its own; the last query sees the last key.
+    /// Whether a query sees no key after its own position. The last query sees the last key.
     pub causal: bool,
 }
 
@@ -25,7 +25,7 @@ pub fn scale(attrs: &Attrs, heads: &Heads) -> f64 {
     attrs.opt_float("scale").unwrap_or_else(|| 1.0 / (heads.depth as f64).sqrt())
 }
 
-/// Nothing if a mask lies over scores of that shape.
+/// Checks that a mask broadcasts to scores of that shape.
 pub fn expect_mask(op: &str, mask: &Type, q: &Type, scores: &Type) -> Result<(), TypeIssue> {
     let is_mask = mask.dtype == DType::Bool || mask.dtype == q.dtype;
     let over = engine_core::ir::broadcast_shapes(&[scores.clone(), mask.clone()]);
@@ -37,7 +37,7 @@ pub fn expect_mask(op: &str, mask: &Type, q: &Type, scores: &Type) -> Result<(),
         .help(format!("a mask is bool (true attends) or {} (added), and broadcasts to {scores}", q.dtype)))
 }
 
-/// Scores as weights are computed from them: as wide as `products` are, scaled, -inf where a key is hidden.
+/// The scores for the weights: as wide as `products`, scaled, and -inf at hidden keys.
 pub fn hidden(b: &mut Builder, products: Value, heads: &Heads, scale: f64, hiding: Hiding) -> Value {
     let mut x = b.map(&[products], |x| x[0] * scale);
     let hide = |b: &mut Builder, seen: Value, x: Value| {
@@ -73,7 +73,7 @@ fn not_after(b: &mut Builder, heads: &Heads) -> Value {
     b.reshape(seen, &[heads.groups, heads.rows(), heads.keys])
 }
 
-/// Weights along the last axis, all 0 where nothing is seen, and the logarithm of what they were divided by.
+/// Weights along the last axis, all 0 for a row without visible keys, and the logarithm of their divisor.
 pub fn weights(b: &mut Builder, x: Value) -> (Value, Value) {
     let last = b.ty(x).rank() - 1;
     if b.extents(x)[last] == 0 {
@@ -88,18 +88,18 @@ pub fn weights(b: &mut Builder, x: Value) -> (Value, Value) {
     let exps = b.unary(Unary::Exp, shifted);
     let total = b.sum(exps, &[last]);
     let lse = b.map(&[total, reference], |v| v[0].log() + v[1]);
-    // Where something is seen the largest contributes exp 0, so only nothing adds up to 0.
+    // A row with a visible key has a total of at least exp 0, so only an empty row has the total 0.
     let divisor = b.map(&[total], |t| E::select(t[0].eq(0.0), 1.0, t[0]));
     let divisor = b.unreduce(divisor, &[last], x);
     (b.div(exps, divisor), lse)
 }
 
-/// 0 for -inf.
+/// Replaces -inf by 0.
 fn finite(b: &mut Builder, x: Value) -> Value {
     b.map(&[x], |x| E::select(x[0].eq(f64::NEG_INFINITY), 0.0, x[0]))
 }
 
-/// The weights once more, from the logarithm of what they were divided by.
+/// Recomputes the weights from the logarithm of their divisor.
 pub fn weights_again(b: &mut Builder, x: Value, lse: Value) -> Value {
     let last = b.ty(x).rank() - 1;
     let lse = finite(b, lse);
@@ -107,7 +107,7 @@ pub fn weights_again(b: &mut Builder, x: Value, lse: Value) -> Value {
     b.map(&[x, lse], |v| (v[0] - v[1]).exp())
 }
 
-/// Gradients of the scores, from those of the weights: `p·(dp - Σ dp·p + dlse)`. The sum, of one term for each query, is
+/// Gradients of the scores from those of the weights: `p·(dp - Σ dp·p + dlse)`. The sum, one term per query, equals
 /// that of `dy·y`.
 pub fn score_grads(b: &mut Builder, p: Value, dp: Value, [dy, y]: [Value; 2], dlse: Option<Value>) -> Value {
     let last = b.ty(p).rank() - 1;

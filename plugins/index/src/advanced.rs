@@ -9,19 +9,21 @@ use engine_core::op::{
     TypeRule, checked,
 };
 
-/// The most index operands that one call takes.
+/// The maximum number of index operands of a call.
 const MOST: usize = 8;
 
-/// `x[…]` by numpy's rules: index operands broadcast and name one element together, and their axes stand where they
-/// stood, or in front if anything stands between them. `at` is what stands between the brackets: `#` for the next index
-/// operand, positions, `start:stop:step`, `...`, and `new` for a new axis; without it, index operands stand for the
+/// `x[…]` by numpy's rules. Index operands broadcast and together name one element. Their axes stay in place, or move
+/// to the front if other items stand between them. `at` is the text between the brackets: `#` for the next index
+/// operand, positions, `start:stop:step`, `...`, and `new` for a new axis. Without it, index operands stand for the
 /// leading axes. The gradient adds up at the indices.
 pub fn index() -> OpForm {
     OpForm {
         name: "index".into(),
         family: "index".into(),
-        summary: "Reads what index operands name together, by numpy's rules of advanced indexing.".into(),
-        inputs: [InputSpec::required("x", "what is read")].into_iter().chain(index_operands()).collect(),
+        summary:
+            "Reads the elements that index operands name together, by numpy's rules of advanced indexing."
+                .into(),
+        inputs: [InputSpec::required("x", "the source")].into_iter().chain(index_operands()).collect(),
         outputs: vec!["y".into()],
         attrs: attrs(),
         types: TypeRule::custom(|types, attrs| {
@@ -50,24 +52,26 @@ pub fn index() -> OpForm {
     }
 }
 
-/// `x` with `x[…] = values`, or `x[…] += values` if they accumulate; see [`index`] for what stands between the
-/// brackets. Values broadcast. Where indices meet, the last one in row-major order wins, and it alone gets a gradient.
-/// A single `bool` operand over leading axes of `x` writes where it holds; then values broadcast to the axes behind it.
+/// `x` with `x[…] = values`, or `x[…] += values` if they accumulate; see [`index`] for the text between the brackets.
+/// Values broadcast. Among equal indices, the last one in row-major order wins, and it alone gets a gradient. A single
+/// `bool` operand over leading axes of `x` writes where it holds. Then values broadcast to the axes behind it.
 pub fn index_put() -> OpForm {
     let accumulate = AttrSpec::with_default(
         "accumulate",
-        "whether values are added to what is there",
+        "whether values are added to the present elements",
         AttrKind::Bool,
         false,
     );
     let fixed = [
-        InputSpec::required("x", "what is changed in part"),
-        InputSpec::required("values", "what is written; they broadcast to what `index` would read"),
+        InputSpec::required("x", "the base"),
+        InputSpec::required("values", "the new values; they broadcast to the result of `index`"),
     ];
     OpForm {
         name: "index_put".into(),
         family: "index".into(),
-        summary: "Writes what index operands name together, by numpy's rules of advanced indexing.".into(),
+        summary:
+            "Writes the elements that index operands name together, by numpy's rules of advanced indexing."
+                .into(),
         inputs: fixed.into_iter().chain(index_operands()).collect(),
         outputs: vec!["y".into()],
         attrs: attrs().into_iter().chain([accumulate]).collect(),
@@ -94,7 +98,7 @@ pub fn index_put() -> OpForm {
                 &[("f32[3]", &[1., 2., 8.])],
             ),
             Example::new(
-                "what meets adds up",
+                "updates of one element add up",
                 "index_put(a, b, c, accumulate=true)",
                 &[("f32[3]", &[1., 2., 3.]), ("f32[2]", &[7., 8.]), ("i32[2]", &[-1., 2.])],
                 &[("f32[3]", &[1., 2., 18.])],
@@ -128,7 +132,7 @@ fn combine(attrs: &Attrs) -> Combine {
     if attrs.bool("accumulate") { Combine::Add } else { Combine::Set }
 }
 
-/// The subscript of the first operand, index operands from number `first` on.
+/// The subscript of the first operand, with index operands from number `first` on.
 fn fit(op: &str, types: &[Type], first: usize, attrs: &Attrs) -> Result<Subscript, TypeIssue> {
     for (i, ty) in types.iter().enumerate().skip(first) {
         expect_index(op, i, ty)?;
@@ -151,11 +155,11 @@ fn refuse_masks(operands: &[Type]) -> Result<(), TypeIssue> {
 
 // ---- Numbers.
 
-/// Where the elements that a subscript names lie.
+/// The positions of the elements that a subscript names.
 struct Places {
     /// Row-major positions within `indexed`, by the leading axes of the result.
     idx: Indices,
-    /// `x` with the axes that are indexed as one.
+    /// `x` with the indexed axes joined into one.
     lines: Value,
 }
 
@@ -185,7 +189,7 @@ fn places(b: &mut Builder, x: Value, operands: &[Value], attrs: &Attrs, subscrip
     Places { idx: linear(b, numbers, indexed), lines: b.reshape(x, &lines) }
 }
 
-/// Puts the axes of an index operand where they belong in the result.
+/// Moves the axes of an index operand to their place in the result.
 fn placed(b: &mut Builder, own: Indices, subscript: &Subscript, leading: &Type) -> Indices {
     let end = subscript.index_axis + subscript.index_rank;
     let axes: Vec<usize> = (end - b.ty(own.at).rank()..end).collect();
@@ -254,5 +258,5 @@ fn expect_values(x: &Type, values: &Type, wanted: Vec<Dim>) -> Result<(), TypeIs
     }
     Err(TypeIssue::new(format!("{values} cannot be put where {wanted} stands"))
         .at(1, format!("this is {values}"))
-        .help("values must broadcast to what is replaced, in the same element type"))
+        .help("values must broadcast to the replaced elements, in the same element type"))
 }

@@ -8,9 +8,9 @@ use engine_core::op::{
     TypeIssue, TypeRule, checked,
 };
 
-/// `y[i…] = weight[idx[i…]]` for a table [V, D] and tokens of any shape. The gradient of the table adds up at the tokens,
-/// in f32 or wider; the row `padding_idx` gets none, and with `scale_grad_by_freq` each row's is divided by the number of
-/// times its token occurs.
+/// `y[i…] = weight[idx[i…]]` for a table [V, D] and tokens of any shape. The gradient of the table adds up at the
+/// tokens, in f32 or wider. The row `padding_idx` gets none. With `scale_grad_by_freq`, each row's gradient is divided
+/// by the number of times its token occurs.
 pub fn embedding() -> OpForm {
     let own = [
         padding_idx(),
@@ -53,8 +53,8 @@ pub fn embedding() -> OpForm {
     }
 }
 
-/// The table with the rows of these tokens scaled down to a p-norm of at most `max_norm`: by `max_norm / (‖row‖ + 1e-7)`
-/// where the norm is larger, as in PyTorch. Other rows stay as they are.
+/// The table with the rows of these tokens scaled down to a p-norm of at most `max_norm`. As in PyTorch, the factor is
+/// `max_norm / (‖row‖ + 1e-7)` where the norm is larger. Other rows are unchanged.
 pub fn embedding_renorm() -> OpForm {
     let own = [
         AttrSpec::must("max_norm", "the largest norm that a row may have", AttrKind::Float),
@@ -145,7 +145,7 @@ fn table_gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     vec![Some(b.cast(sums, b.dtype(weight))), None]
 }
 
-/// How often each token occurs among those that count, at each of them; at least 1.
+/// The number of occurrences of each counting token, at each of them; at least 1.
 fn occurrences(b: &mut Builder, at: Value, counts: Option<Value>, weight: Value) -> Value {
     let dtype = b.dtype(weight).accumulator();
     let ones = b.full(Literal::Float(1.0), b.ty(at).with_dtype(dtype));
@@ -173,6 +173,6 @@ fn renormed(b: &mut Builder, call: &Lowering) -> Value {
     let scaled =
         b.map(&[wide, norm], |v| E::select(v[1].gt(most), v[0] * (E::from(most) / (v[1] + 1e-7)), v[0]));
     let scaled = b.cast(scaled, b.dtype(weight));
-    // Occurrences of one token all write the same row.
+    // All occurrences of a token write the same row.
     write(b, weight, idx, scaled, 0, 0, Combine::Set)
 }

@@ -7,8 +7,8 @@ use engine_core::op::{
     TypeRule, checked,
 };
 
-/// `y[…, i, …] = src[…, idx[…, i, …], …]`: one element per index, all other coordinates kept, as in PyTorch's gather.
-/// Extents agree but along the axis. The gradient adds up at the indices.
+/// `y[…, i, …] = src[…, idx[…, i, …], …]`: one element per index with all other coordinates kept, as in PyTorch's
+/// gather. Extents agree except along the axis. The gradient adds up at the indices.
 pub fn gather() -> OpForm {
     let axis = AttrSpec::with_default("axis", "the axis that is indexed", AttrKind::Int, -1i64);
     OpForm {
@@ -16,8 +16,11 @@ pub fn gather() -> OpForm {
         family: "index".into(),
         summary: "Reads one element per index along an axis, all other coordinates kept.".into(),
         inputs: vec![
-            InputSpec::required("src", "what is read"),
-            InputSpec::required("idx", "positions along the axis; shaped like the source but for that axis"),
+            InputSpec::required("src", "the source"),
+            InputSpec::required(
+                "idx",
+                "positions along the axis; shaped like the source, except along that axis",
+            ),
         ],
         outputs: vec!["y".into()],
         attrs: [axis].into_iter().chain(policy()).collect(),
@@ -48,7 +51,7 @@ pub fn gather() -> OpForm {
     }
 }
 
-/// Nothing if `idx` has the extents of `whole` but along `axis`.
+/// Checks that `idx` has the extents of `whole`, except along `axis`.
 pub fn expect_alike(
     op: &str,
     whole: &Type,
@@ -65,12 +68,12 @@ pub fn expect_alike(
         .help("all other extents must agree"))
 }
 
-/// The order of axes that puts `axis` last.
+/// The permutation that moves `axis` to the end.
 pub fn last(rank: usize, axis: usize) -> Vec<usize> {
     (0..rank).filter(|&other| other != axis).chain([axis]).collect()
 }
 
-/// The order of axes that takes `last` back.
+/// The permutation that moves the last axis back.
 pub fn back(rank: usize, axis: usize) -> Vec<usize> {
     let others = 0..rank - 1;
     others.clone().take(axis).chain([rank - 1]).chain(others.skip(axis)).collect()

@@ -15,7 +15,7 @@ pub fn index_select() -> OpForm {
         family: "index".into(),
         summary: "Reads slices along an axis by their numbers.".into(),
         inputs: vec![
-            InputSpec::required("src", "what is read"),
+            InputSpec::required("src", "the source"),
             InputSpec::required("idx", "numbers of slices, of any shape"),
         ],
         outputs: vec!["y".into()],

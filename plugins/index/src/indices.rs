@@ -1,4 +1,4 @@
-//! What indexing ops share: what happens to an index outside of its range.
+//! The policies of indexing ops for an index outside its range.
 
 use engine_core::ir::{Attrs, Binary, Builder, DType, E, Type, Value};
 use engine_core::op::{AttrKind, AttrSpec, TypeIssue};
@@ -26,7 +26,7 @@ pub fn policy_wrapping(by_default: bool) -> Vec<AttrSpec> {
     ]
 }
 
-/// Nothing if the type can index.
+/// Checks that the type can index.
 pub fn expect_index(op: &str, operand: usize, ty: &Type) -> Result<(), TypeIssue> {
     ty.expect_dtype(
         op,
@@ -36,11 +36,11 @@ pub fn expect_index(op: &str, operand: usize, ty: &Type) -> Result<(), TypeIssue
     )
 }
 
-/// Indices that are safe to use.
+/// Indices that can be used without a check.
 pub struct Indices {
     /// All within `0..bound`.
     pub at: Value,
-    /// Which of them count; all, if missing.
+    /// Whether each index counts. All count if it is missing.
     pub counts: Option<Value>,
 }
 
@@ -55,7 +55,7 @@ pub fn indices(b: &mut Builder, given: Value, bound: usize, attrs: &Attrs) -> In
     let last = bound as i64 - 1;
     match attrs.str("oob") {
         "unchecked" => Indices { at: given, counts: None },
-        // Of no positions none is nearest, and none is safe to read.
+        // If there are no positions, none is nearest and none is safe to read.
         "clamp" if bound > 0 => Indices { at: clamped(b, given, last), counts: None },
         "skip" if bound > 0 => {
             let counts = b.map(&[given], |i| i[0].ge(0i64) & i[0].le(last));
@@ -71,7 +71,7 @@ pub fn position_dtype(extents: &[usize]) -> DType {
     if n_positions > i32::MAX as usize { DType::I64 } else { DType::I32 }
 }
 
-/// Row-major positions, within these extents, of what is named by one number along each axis; numbers broadcast.
+/// Row-major positions within these extents, from one number along each axis. Numbers broadcast.
 pub fn linear(b: &mut Builder, numbers: Vec<Indices>, extents: &[usize]) -> Indices {
     let dtype = position_dtype(extents);
     let mut all: Option<Indices> = None;
@@ -88,7 +88,7 @@ pub fn linear(b: &mut Builder, numbers: Vec<Indices>, extents: &[usize]) -> Indi
     all.unwrap_or_else(|| engine_core::bug!("no number to make a position of"))
 }
 
-/// Where both count.
+/// The conjunction of two conditions.
 fn both(b: &mut Builder, one: Option<Value>, other: Option<Value>) -> Option<Value> {
     match (one, other) {
         (Some(one), Some(other)) => Some(b.binary(Binary::And, one, other)),
@@ -100,7 +100,7 @@ fn clamped(b: &mut Builder, given: Value, last: i64) -> Value {
     b.map(&[given], |i| i[0].max(0i64).min(last))
 }
 
-/// 0 where an index does not count; `counts` lies along `axes` of `x`.
+/// Replaces elements by 0 where an index does not count. `counts` lies along `axes` of `x`.
 pub fn masked(b: &mut Builder, x: Value, counts: Option<Value>, axes: &[usize]) -> Value {
     let Some(counts) = counts else { return x };
     let shape = b.ty(x).shape.clone();

@@ -31,7 +31,7 @@ pub fn multi_index_gather() -> OpForm {
 }
 
 /// `y[b, k] = data[b, idx[b, 0], …, idx[b, n-1], k]` for data [B, d1, …, dn, K] and idx [B, n]: a vector per row of the
-/// batch, otherwise as [`multi_index_gather`].
+/// batch, otherwise like [`multi_index_gather`].
 pub fn batch_gather_with_k() -> OpForm {
     form(
         "batch_gather_with_k",

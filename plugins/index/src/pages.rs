@@ -6,8 +6,8 @@ use engine_core::op::{
     Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// `y[b, t, …] = pages[table[b, t / S], t % S, …]` for pages [P, S, …] and a table [B, N]: each row's sequence in one
-/// piece, [B, N·S, …]. Positions from `lengths[b]` on are 0, and the table may hold anything there.
+/// `y[b, t, …] = pages[table[b, t / S], t % S, …]` for pages [P, S, …] and a table [B, N]: each row's contiguous
+/// sequence, [B, N·S, …]. Positions from `lengths[b]` on are 0, and their entries in the table are ignored.
 pub fn paged_gather() -> OpForm {
     OpForm {
         name: "paged_gather".into(),
@@ -55,7 +55,7 @@ pub fn paged_scatter() -> OpForm {
             InputSpec::required("pages", "[P, S, …], pages of S positions"),
             InputSpec::required("table", "[B, N], the pages of each sequence, in order"),
             InputSpec::required("positions", "[B], where each sequence is written"),
-            InputSpec::required("values", "[B, …], what is written"),
+            InputSpec::required("values", "[B, …], the new values"),
         ],
         outputs: vec!["pages_next".into()],
         attrs: vec![],
@@ -89,7 +89,7 @@ pub fn paged_scatter() -> OpForm {
     }
 }
 
-/// Pages, a table and a number for each sequence.
+/// Checks pages, a table and a number for each sequence.
 fn expect_pages(op: &str, types: &[Type]) -> Result<(), TypeIssue> {
     let (pages, table, per_sequence) = (&types[0], &types[1], &types[2]);
     expect_index(op, 1, table)?;

@@ -7,9 +7,9 @@ use engine_core::op::{
     TypeRule,
 };
 
-/// `y[r, j, …] = src[ids[lims[r] + j], …]` for `j < lims[r+1] - lims[r]`: the rows that each list of ids names, as [R, W, …]
-/// filled up with 0, and where they are. Ids need not be sorted, lists may be empty; one longer than W is an index error.
-/// The gradient adds up at the ids.
+/// `y[r, j, …] = src[ids[lims[r] + j], …]` for `j < lims[r+1] - lims[r]`: the rows that each list of ids names, as [R,
+/// W, …] padded with 0, and their positions. Ids need not be sorted, and lists may be empty. A list longer than W is an
+/// index error. The gradient adds up at the ids.
 pub fn ragged_gather() -> OpForm {
     let width = AttrSpec::must("width", "W, the length of the longest list", AttrKind::Int);
     OpForm {
@@ -17,7 +17,7 @@ pub fn ragged_gather() -> OpForm {
         family: "index".into(),
         summary: "Reads the rows that lists of different lengths name, filled up to one length.".into(),
         inputs: vec![
-            InputSpec::required("src", "[N, …], what is read"),
+            InputSpec::required("src", "[N, …], the source"),
             InputSpec::required("lims", "[R + 1], where each list begins, and where the last one ends"),
             InputSpec::required("ids", "all lists, one after the other"),
         ],
@@ -71,7 +71,7 @@ fn rows(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let nth = b.iota(1, ty.clone());
     let is_there = b.map(&[nth, lengths], |v| v[0].lt(v[1]));
     if n_ids == 0 {
-        // There is nothing to read, and nothing that is there.
+        // The source is empty, so there is nothing to read.
         let extents: Vec<usize> = [n_lists, width].iter().chain(&b.extents(src)[1..]).copied().collect();
         let zeros = b.full(engine_core::ir::Literal::Float(0.0), Type::new(b.dtype(src), &extents));
         return vec![zeros, is_there];

@@ -9,14 +9,14 @@ use engine_core::op::{
 };
 
 /// The base with updates added at indices along an axis. A vector of indices names whole slices:
-/// `y[…, idx[i], …] += updates[…, i, …]`; indices shaped like the updates name an element each:
-/// `y[…, idx[…, i, …], …] += updates[…, i, …]`. What meets adds up, in f32 for the small floats. An update that is
-/// skipped adds nothing.
+/// `y[…, idx[i], …] += updates[…, i, …]`. Indices shaped like the updates name an element each:
+/// `y[…, idx[…, i, …], …] += updates[…, i, …]`. Updates of one element add up, in f32 for the small floats. A skipped
+/// update adds nothing.
 pub fn scatter_add() -> OpForm {
     form(
         "scatter_add",
-        "Adds updates to a tensor at indices along an axis; what meets adds up.",
-        "what is added to",
+        "Adds updates to a tensor at indices along an axis; updates of one element add up.",
+        "the base",
         Combine::Add,
         vec![
             Example::new(
@@ -39,13 +39,13 @@ pub fn scatter_add() -> OpForm {
     )
 }
 
-/// The base with updates in place of what stood at indices along an axis; see [`scatter_add`] for their shapes. Where
-/// indices meet, the last one in row-major order wins, and it alone gets a gradient.
+/// The base with updates in place of the elements at indices along an axis; see [`scatter_add`] for their shapes. Among
+/// equal indices, the last one in row-major order wins, and it alone gets a gradient.
 pub fn scatter() -> OpForm {
     form(
         "scatter",
-        "Replaces what stands at indices along an axis; where they meet, the last one wins.",
-        "what is replaced in part",
+        "Replaces elements at indices along an axis; among equal indices, the last one wins.",
+        "the base",
         Combine::Set,
         vec![
             Example::new(
@@ -73,7 +73,7 @@ fn form(name: &'static str, summary: &str, base: &str, combine: Combine, example
         inputs: vec![
             InputSpec::required("base", base),
             InputSpec::required("idx", "positions along the axis: a vector, or one for each update"),
-            InputSpec::required("updates", "what is written there"),
+            InputSpec::required("updates", "the new values"),
         ],
         outputs: vec!["y".into()],
         attrs: [axis].into_iter().chain(policy()).collect(),
@@ -92,7 +92,7 @@ fn form(name: &'static str, summary: &str, base: &str, combine: Combine, example
     }
 }
 
-/// Truth values do not add up.
+/// Refuses to add truth values.
 pub fn expect_addable(op: &str, dtype: DType, combine: Combine) -> Result<(), TypeIssue> {
     match combine == Combine::Add && dtype == DType::Bool {
         true => Err(TypeIssue::new(format!("`{op}` does not add truth values")).help("cast them to i32")),
@@ -132,7 +132,7 @@ fn scattered(b: &mut Builder, call: &Lowering, combine: Combine) -> Value {
     b.permute(y, &back(rank, axis))
 }
 
-/// A scatter in which updates whose index does not count are left out. Small floats add up in f32.
+/// A scatter without the updates whose index does not count. Small floats add up in f32.
 pub fn write(
     b: &mut Builder,
     base: Value,
@@ -158,7 +158,7 @@ fn index_axes(b: &Builder, idx: &Indices, axis: usize, batch: usize) -> Vec<usiz
     (0..batch).chain(axis..axis + b.ty(idx.at).rank() - batch).collect()
 }
 
-/// What does not count is written to a place behind the others, which is then cut off.
+/// Updates that do not count are written to an extra position at the end, which is then cut off.
 fn replaced(b: &mut Builder, base: Value, idx: Indices, updates: Value, axis: usize, batch: usize) -> Value {
     let Some(counts) = idx.counts else {
         return b.scatter(base, idx.at, updates, axis, batch, Combine::Set);

@@ -1,4 +1,4 @@
-//! Subscripts: what stands between the brackets of `x[…]`, as text.
+//! Subscripts: the text between the brackets of `x[…]`.
 
 use engine_core::ir::{Dim, Type, broadcast_shapes};
 use engine_core::op::{self, TypeIssue};
@@ -8,20 +8,20 @@ use engine_core::op::{self, TypeIssue};
 enum Item {
     /// `#`: the next index operand.
     Operand,
-    /// One position, which may count from the end.
+    /// One position. A negative one counts from the end.
     Position(i64),
     /// `start:stop:step` with any part left out.
     Range(Option<i64>, Option<i64>, i64),
-    /// `...`: as many whole axes as are left.
+    /// `...`: all remaining axes, whole.
     Rest,
     /// `new`: an axis of extent 1.
     New,
 }
 
-/// What one axis of the operand contributes.
+/// The part of one axis in a subscript.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// The index operand of this number.
+    /// The index operand with this number.
     Operand(usize),
     /// One position.
     Position(usize),
@@ -29,17 +29,17 @@ pub enum Part {
     Range {
         /// First position.
         start: usize,
-        /// Distance; negative walks backwards.
+        /// Stride; a negative one walks backwards.
         step: i64,
         /// Axis of the result.
         axis: usize,
     },
 }
 
-/// A subscript fitted to the operand that it is applied to, by numpy's rules.
+/// A subscript that fits its operand, by numpy's rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscript {
-    /// By axis of the operand, without the trailing axes that are taken whole.
+    /// By axis of the operand, without trailing whole axes.
     pub parts: Vec<Part>,
     /// The axis of the result where the axes of the broadcast index operands begin.
     pub index_axis: usize,
@@ -69,13 +69,13 @@ impl Subscript {
             )));
         }
         let items = spelled_out(items, x, text)?;
-        let indices = broadcast_shapes(operands).ok_or_else(|| apart(operands))?;
+        let indices = broadcast_shapes(operands).ok_or_else(|| mismatch(operands))?;
         let mut placed = place(&items, x, &indices)?;
         placed.drop_whole_tail(x);
         Ok(placed)
     }
 
-    /// Leaves trailing axes of the operand out that are taken whole and stay last: they move as one.
+    /// Drops trailing whole axes of the operand that stay last, since they move as one.
     fn drop_whole_tail(&mut self, x: &Type) {
         let index_end = self.index_axis + self.index_rank;
         while let Some(&Part::Range { start: 0, step: 1, axis }) = self.parts.last() {
@@ -107,8 +107,8 @@ fn item(word: &str) -> Result<Item, TypeIssue> {
     }
 }
 
-/// The same with `...` as whole axes, one item for each axis of `x` and each new one. The ellipsis, even one that
-/// stands for no axis, keeps index operands apart, so it leaves a mark.
+/// Replaces `...` by whole axes, with one item for each axis of `x` and each new one. The ellipsis separates index
+/// operands even if it stands for no axis, so it leaves a mark.
 fn spelled_out(items: Vec<Item>, x: &Type, text: &str) -> Result<Vec<Item>, TypeIssue> {
     let n_taken = items.iter().filter(|item| !matches!(item, Item::Rest | Item::New)).count();
     let n_rests = items.iter().filter(|item| **item == Item::Rest).count();
@@ -134,14 +134,14 @@ fn spelled_out(items: Vec<Item>, x: &Type, text: &str) -> Result<Vec<Item>, Type
     Ok(all)
 }
 
-fn apart(operands: &[Type]) -> TypeIssue {
+fn mismatch(operands: &[Type]) -> TypeIssue {
     let types: Vec<String> = operands.iter().map(Type::to_string).collect();
     TypeIssue::new(format!("index operands {} do not broadcast", types.join(" and ")))
         .help("trailing axes must agree or be 1")
 }
 
-/// Numpy's rule: the axes of the indices stand where the first of them stood, or in front if anything but indices and
-/// single positions stands between them.
+/// Numpy's rule: the axes of the indices replace the first of them. They move to the front if items other than indices
+/// and single positions stand between them.
 fn place(items: &[Item], x: &Type, indices: &[Dim]) -> Result<Subscript, TypeIssue> {
     let is_index = |item: &Item| matches!(item, Item::Operand | Item::Position(_));
     let first = items.iter().position(is_index).unwrap_or(0);
@@ -188,7 +188,7 @@ fn position(x: &Type, axis: usize, at: i64) -> Result<usize, TypeIssue> {
     Err(TypeIssue::new(format!("axis {axis} of {x} has no index {at}")).at(0, format!("this is {x}")))
 }
 
-/// First position, distance and number of positions of a range, by Python's rules.
+/// First position, stride and number of positions of a range, by Python's rules.
 fn range(
     x: &Type,
     axis: usize,

@@ -6,8 +6,9 @@ use engine_core::op::{
     Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// `y[…, j] = data[…, j] - v[…]` where `j = idx[…]`, else `data[…, j]`: what turns softmax into the gradient of
-/// cross-entropy. One comparison per element rather than an indexed write, so that it fuses with whatever made the data.
+/// `y[…, j] = data[…, j] - v[…]` where `j = idx[…]`, else `data[…, j]`. It turns softmax into the gradient of
+/// cross-entropy. It is one comparison per element instead of an indexed write, so that it fuses with the producer of
+/// the data.
 pub fn subtract_at_indices() -> OpForm {
     OpForm {
         name: "subtract_at_indices".into(),
@@ -16,7 +17,7 @@ pub fn subtract_at_indices() -> OpForm {
         inputs: vec![
             InputSpec::required("data", "[…, V]"),
             InputSpec::required("idx", "[…], the element of each row"),
-            InputSpec::required("v", "what is subtracted: a scalar, or a number for each row"),
+            InputSpec::required("v", "the subtrahend: a scalar, or a number for each row"),
         ],
         outputs: vec!["y".into()],
         attrs: policy(),

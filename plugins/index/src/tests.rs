@@ -1,5 +1,4 @@
-//! Every form against what it says of itself, against PyTorch's and NumPy's numbers, and the cases that indexing is
-//! known to get wrong.
+//! Tests of every form, PyTorch's and NumPy's numbers, and known pitfalls of indexing.
 #![allow(clippy::unwrap_used)]
 
 use crate::Index;
@@ -51,7 +50,7 @@ fn counted(n: usize) -> Vec<f64> {
     (0..n).map(|i| i as f64).collect()
 }
 
-/// Numbers without a pattern that 16-bit floats hold exactly.
+/// Numbers without a pattern that 16-bit floats represent exactly.
 fn scattered(n: usize, most: usize) -> Vec<f64> {
     (0..n).map(|i| ((i * 7919 + 13) % most) as f64).collect()
 }
@@ -169,7 +168,7 @@ fn gather_int32_index() {
     assert_gives("index_select(a, b)", &inputs, ("f32[2, 3]", vec![0., 1., 2., 9., 10., 11.]));
 }
 
-// ---- What other implementations get wrong.
+// ---- Common errors of other implementations.
 
 /// An index at the end, or before the beginning, is never read.
 #[test]
@@ -196,7 +195,7 @@ fn indices_out_of_range_are_errors_everywhere() {
     }
 }
 
-/// A number that is out of its own axis's range is found although the position within all of them would exist.
+/// A number outside the range of its axis is found, although the joined position would be valid.
 #[test]
 fn each_of_several_numbers_has_its_own_bound() {
     let inputs = [("f32[1, 2, 3]", counted(6)), ("i32[1, 2]", vec![0., 4.])];
@@ -215,7 +214,7 @@ fn an_inner_axis_keeps_the_leading_ones() {
     assert_gives("index(a, b, at=\":, #\")", &inputs, ("f32[2, 1, 2]", vec![4., 5., 10., 11.]));
 }
 
-/// Up to eight numbers per row, as many as anyone has asked for.
+/// Eight numbers per row, the maximum that is supported.
 #[test]
 fn eight_numbers_name_one_element() {
     let inputs = [

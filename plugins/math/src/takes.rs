@@ -1,4 +1,4 @@
-//! Which element types an op takes.
+//! Element types that ops take.
 
 use engine_core::ir::DType;
 
@@ -12,7 +12,7 @@ pub fn signed(dtype: DType) -> bool {
     dtype.is_float() || matches!(dtype, DType::I32 | DType::I64)
 }
 
-/// Truth values and integers: what has bits to combine.
+/// Truth values and integers.
 pub fn bits(dtype: DType) -> bool {
     dtype == DType::Bool || dtype.is_int()
 }

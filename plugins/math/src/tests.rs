@@ -1,4 +1,4 @@
-//! Every form against what it says of itself, and against PyTorch's numbers in `tests/examples/math.json`.
+//! Tests of every form, and of PyTorch's numbers in `tests/examples/math.json`.
 #![allow(clippy::unwrap_used)]
 
 use crate::Math;
@@ -114,8 +114,8 @@ fn operands_that_do_not_fit_are_refused() {
     );
 }
 
-/// The law of the mask: with probability ¼ an element is zero, the others are scaled so that the mean stays; every step
-/// draws anew; the gradient has the same mask.
+/// The distribution of the mask: an element is zero with probability ¼, and the others are scaled to keep the mean.
+/// Every step draws anew, and the gradient has the same mask.
 #[test]
 fn dropout_drops_a_quarter_and_keeps_the_mean() {
     let registry = registry();
@@ -152,7 +152,7 @@ fn recorded() -> Vec<Recorded> {
 }
 
 fn read_case(json: &Json) -> Recorded {
-    // Forms hold literals, hence the leaked text.
+    // The text is leaked, since forms hold literals.
     let text = |json: &Json| -> &'static str { json.as_str().unwrap().to_string().leak() };
     let tensor = |json: &Json| (text(&json[0]), numbers(&json[1]));
     let tensors = |json: &Json| json.as_array().unwrap().iter().map(tensor).collect();
@@ -190,7 +190,7 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// The first element that is off by more than `tolerance` of it and `tiny`.
+/// The first element whose error exceeds `tolerance` of it and `tiny`.
 fn first_difference(found: &[f64], expected: &[f64], tolerance: f64, tiny: f64) -> Option<String> {
     assert_eq!(found.len(), expected.len());
     found.iter().zip(expected).enumerate().find_map(|(i, (&a, &b))| {
@@ -203,7 +203,7 @@ fn weighed_gradients(case: &Case, registry: &Registry) -> Vec<Vec<f64>> {
     weighed_gradients_at(case, registry, 0)
 }
 
-/// Gradients by float operand, empty for others, of Σ (i + 1)·y_i over all results.
+/// Gradients of Σ (i + 1)·y_i over all results, by operand. Operands that are no floats have an empty gradient.
 fn weighed_gradients_at(case: &Case, registry: &Registry, seed: u64) -> Vec<Vec<f64>> {
     let mut b = Builder::new(case.graph.clone(), registry);
     let mut inputs = case.inputs.clone();

@@ -1,9 +1,9 @@
-//! What normalisations share: the axis, weights and a bias along it.
+//! Shared parts of normalisations: the axis, weights and a bias along it.
 
 use engine_core::ir::{Attrs, Builder, DType, Dim, Type, Value};
 use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue};
 
-/// The axis, the last one unless given.
+/// The axis; by default, the last one.
 pub fn axis() -> AttrSpec {
     AttrSpec::with_default("axis", "axis along which rows lie, negative from the end", AttrKind::Int, -1i64)
 }
@@ -16,7 +16,7 @@ pub fn per_element() -> [InputSpec; 2] {
     ]
 }
 
-/// Nothing if `x` is of floats, has the axis, and weights and bias fit along it.
+/// Checks that `x` is of floats, has the axis, and that weights and bias fit along it.
 pub fn expect_affine(op: &str, x: &Type, weights: &[Type], attrs: &Attrs) -> Result<(), TypeIssue> {
     x.expect_dtype(op, 0, DType::is_float, "floats")?;
     let along = &x.shape[x.axis(attrs.int("axis"))?];
@@ -30,7 +30,7 @@ pub fn expect_affine(op: &str, x: &Type, weights: &[Type], attrs: &Attrs) -> Res
     Ok(())
 }
 
-/// The type of one number per row: of extent 1 along the axis, in the type that is computed in.
+/// The type of one number per row: of extent 1 along the axis, in the type of the computation.
 pub fn row_type(x: &Type, attrs: &Attrs) -> Result<Type, TypeIssue> {
     let mut ty = x.with_dtype(x.dtype.accumulator());
     let axis = x.axis(attrs.int("axis"))?;
@@ -45,7 +45,7 @@ pub fn spread(b: &mut Builder, per_row: Value, axis: usize) -> Value {
     b.reshape(per_row, &extents)
 }
 
-/// Times the weights, plus the bias, as far as they are given.
+/// Multiplies by the weights and adds the bias, if they are given.
 pub fn affine(b: &mut Builder, x: Value, weights: &[Value], axis: usize) -> Value {
     let shape = b.ty(x).shape.clone();
     let mut along = |weight: Value| {

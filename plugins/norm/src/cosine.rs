@@ -6,8 +6,8 @@ use engine_core::op::{
     Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// `Σ a·b / ((‖a‖ + ε)(‖b‖ + ε))` along the last axis, computed in f32 or wider; a row of zeros is similar to nothing.
-/// Rows broadcast; if one side has an axis less, each of its rows is compared with all rows of the other side.
+/// `Σ a·b / ((‖a‖ + ε)(‖b‖ + ε))` along the last axis, computed in f32 or wider. The similarity of a row of zeros is 0.
+/// Rows broadcast. If one side has an axis less, each of its rows is compared with all rows of the other side.
 pub fn cosine_similarity() -> OpForm {
     OpForm {
         name: "cosine_similarity".into(),
@@ -41,8 +41,8 @@ pub fn cosine_similarity() -> OpForm {
     }
 }
 
-/// The cosines of all rows of `a` with all rows of `b`: one matrix product, divided by the lengths as it comes. `b_norms`
-/// are lengths of the rows of `b` that are known already, as `l2_normalize` gives them.
+/// The cosines of all rows of `a` with all rows of `b`: one matmul, divided by the lengths in its epilogue. `b_norms`
+/// are known lengths of the rows of `b`, such as from `l2_normalize`.
 pub fn cosine_matrix() -> OpForm {
     OpForm {
         name: "cosine_matrix".into(),
@@ -77,7 +77,7 @@ pub fn cosine_matrix() -> OpForm {
     }
 }
 
-/// The operands lined up: the side with an axis less gets one of extent 1 before its last.
+/// The aligned operands: the side with an axis less gets one of extent 1 before its last.
 fn lined_up(a: &Type, b: &Type) -> [Vec<Dim>; 2] {
     let lift = |shorter: &Type, longer: &Type| {
         let mut shape = shorter.shape.clone();

@@ -3,12 +3,12 @@
 use engine_core::ir::{Attr, Attrs, Builder, Value};
 use engine_core::op::{AttrKind, AttrSpec, checked};
 
-/// What keeps a division by a length of 0 defined.
+/// The term that keeps a division by a length of 0 defined.
 pub fn eps() -> AttrSpec {
     AttrSpec::with_default("eps", "added to each length that is divided by", AttrKind::Float, 1e-8)
 }
 
-/// The Euclidean length of rows along an axis, which vanishes; its gradient at 0 is 0.
+/// The Euclidean length of rows along an axis, which is removed. Its gradient at 0 is 0.
 pub fn lengths(b: &mut Builder, x: Value, axis: usize) -> Value {
     let along = Attrs::default().with("axis", Attr::from(axis as i64));
     checked(b.call("rowwise_l2_norm", &[x], along))[0]

@@ -45,7 +45,7 @@ pub fn rms_norm() -> OpForm {
     }
 }
 
-/// [`rms_norm`] of `x + residual`, together with that sum, from which a network goes on.
+/// [`rms_norm`] of `x + residual`, together with that sum, which a network uses further.
 pub fn residual_rms_norm() -> OpForm {
     OpForm {
         name: "residual_rms_norm".into(),
@@ -54,7 +54,7 @@ pub fn residual_rms_norm() -> OpForm {
             .into(),
         inputs: [
             InputSpec::required("x", "rows along the axis"),
-            InputSpec::required("residual", "what is added first, of the same type"),
+            InputSpec::required("residual", "the first summand, of the same type"),
         ]
         .into_iter()
         .chain(per_element())

@@ -10,7 +10,7 @@ const SLOTS: &[(&str, &str)] =
 const SQUARES: usize = 4;
 const NOT_DIFFERENTIATED: &str = "an update is the end of a training step";
 
-/// Kingma and Ba 2015, with an L2 penalty if asked for.
+/// Kingma and Ba 2015, with an optional L2 penalty.
 pub fn adam() -> OpForm {
     form(
         "adam",
@@ -54,7 +54,7 @@ fn form(name: &str, summary: &str, decay: Vec<AttrSpec>, coupled: bool, next: &[
         grad: Grad::None { why: NOT_DIFFERENTIATED },
         check: GradCheck::None { why: NOT_DIFFERENTIATED },
         examples: vec![Example::new(
-            "the first step goes by the rate, whatever the size of the gradient",
+            "the first step has the size of the rate, for a gradient of any size",
             match coupled {
                 true => "adam(a, b, c, d, e)",
                 false => "adamw(a, b, c, d, e)",
@@ -77,7 +77,7 @@ fn step(b: &mut Builder, operands: &[Value], attrs: &Attrs, coupled: bool) -> Ve
     let [p, g, lr, m, v] = [0, 1, 2, 3, 4].map(|operand| operands[operand]);
     let correction1 = correction(b, attrs.float("beta1"), lr);
     let correction2 = correction(b, attrs.float("beta2"), lr);
-    // What depends on the step alone is worked out once, not for each element.
+    // Terms that depend on the step alone are computed once, not per element.
     let rate = b.map(&[lr, correction1], |v| v[0] / v[1]);
     let scale = b.map(&[correction2], |v| v[0].sqrt().recip());
     let body = Body::new(7, |x| update(x, attrs, coupled));
@@ -95,7 +95,7 @@ fn update(x: &[E], attrs: &Attrs, coupled: bool) -> Vec<E> {
     vec![p - rate * m / (v.sqrt() * scale + attrs.float("eps")), m, v]
 }
 
-/// `1 - βᵗ` as `-expm1(t · ln β)`: the plain form loses its digits while t is small. Of the type of `like`.
+/// `1 - βᵗ` as `-expm1(t · ln β)`, in the type of `like`. The plain form loses its digits while t is small.
 fn correction(b: &mut Builder, beta: f64, like: Value) -> Value {
     let step = b.step();
     let t = b.cast(step, b.dtype(like));

@@ -8,9 +8,9 @@ use engine_core::op::{AttrKind, AttrSpec, Example, Grad, GradCheck, OpForm, Type
 const SLOTS: &[(&str, &str)] = &[("buffer", "the running sum of gradients")];
 const NOT_DIFFERENTIATED: &str = "an update is the end of a training step";
 
-/// `v' = μ·v + g`, `u = g + μ·v'` looking ahead or `v'` else; a matrix decays by `1 - lr·decay` and takes the step
-/// `lr · √max(1, rows/columns) · newton_schulz(u)` (Jordan et al. 2024). More axes than two are taken as columns; a vector
-/// takes the step `lr·u` without decay.
+/// `v' = μ·v + g`, with `u = g + μ·v'` for Nesterov's look-ahead and `u = v'` else. A matrix decays by `1 - lr·decay`
+/// and takes the step `lr · √max(1, rows/columns) · newton_schulz(u)` (Jordan et al. 2024). Axes after the first are
+/// joined into columns. A vector takes the step `lr·u` without decay.
 pub fn muon() -> OpForm {
     let mut settings = vec![
         AttrSpec::with_default("momentum", "how much of the buffer stays", AttrKind::Float, 0.95)

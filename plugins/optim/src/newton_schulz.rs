@@ -1,4 +1,4 @@
-//! Approximate orthogonalisation by matrix products alone.
+//! Approximate orthogonalisation by matmuls alone.
 
 use engine_core::ir::{Attrs, Builder, Contract, DType, Unary, Value};
 use engine_core::op::{
@@ -8,9 +8,9 @@ use engine_core::op::{
 /// Coefficients of the quintic that pulls singular values towards 1, from below and above (Jordan et al. 2024).
 const QUINTIC: [f64; 3] = [3.4445, -4.775, 2.0315];
 
-/// Brings the singular values of matrices [M, N] near 1 while keeping their singular vectors: from X/(‖X‖ + 1e-7), the
-/// norm of Frobenius, by steps `X ← aX + (bG + cG²)X` with G = X·Xᵀ, on the transpose if M > N. Products are computed in
-/// `compute`, which may be a small float.
+/// Brings the singular values of matrices [M, N] near 1 while keeping their singular vectors. It starts from X/(‖X‖ +
+/// 1e-7) with the Frobenius norm, and takes steps `X ← aX + (bG + cG²)X` with G = X·Xᵀ. If M > N, it works on the
+/// transpose. Matmuls are computed in `compute`, which may be a small float.
 pub fn newton_schulz() -> OpForm {
     OpForm {
         name: "newton_schulz".into(),
@@ -43,7 +43,7 @@ pub fn newton_schulz() -> OpForm {
     }
 }
 
-/// How many steps, and in which type.
+/// The number of steps and their type.
 pub fn attrs() -> Vec<AttrSpec> {
     vec![
         AttrSpec::with_default("steps", "number of steps", AttrKind::Int, 5i64),
@@ -56,7 +56,7 @@ pub fn attrs() -> Vec<AttrSpec> {
     ]
 }
 
-/// Nothing if the settings of [`attrs`] make sense.
+/// Checks the settings of [`attrs`].
 pub fn expect_steps(attrs: &Attrs) -> Result<(), TypeIssue> {
     match (0..=64).contains(&attrs.int("steps")) && attrs.dtype("compute").is_float() {
         true => Ok(()),
@@ -69,7 +69,7 @@ pub fn expect_steps(attrs: &Attrs) -> Result<(), TypeIssue> {
     }
 }
 
-/// The iteration on a matrix; the result is of the operand's type.
+/// The iteration on a matrix. The result has the operand's type.
 pub fn orthogonalised(b: &mut Builder, given: Value, attrs: &Attrs) -> Value {
     let wide = b.widen(given);
     let squares = b.mul(wide, wide);

@@ -1,4 +1,4 @@
-//! What all optimizers have in common.
+//! Shared parts of optimizers.
 
 use engine_core::ir::{Attrs, Builder, E, Type, Value};
 use engine_core::op::{AttrKind, AttrSpec, InputSpec, Lower, Role, TypeIssue, TypeRule};
@@ -27,7 +27,7 @@ pub fn role(slots: &[(&str, &str)]) -> Role {
     Role::Optimizer { slots: slots.iter().map(|(name, _)| name.to_string()).collect() }
 }
 
-/// Parameter, gradient and slots are of one float type, the rate is a scalar; results are of the parameter's type.
+/// Parameter, gradient and slots have one float type, and the rate is a scalar. Results have the parameter's type.
 pub fn types() -> TypeRule {
     TypeRule::custom(|types, _| update_types(types))
 }
@@ -53,7 +53,7 @@ pub fn update_types(types: &[Type]) -> Result<Vec<Type>, TypeIssue> {
     Ok(vec![param.clone(); types.len() - 2])
 }
 
-/// An update in terms of operands of one type, f32 or wider, whatever the types of parameter and rate: small floats are
+/// An update on operands of one type, f32 or wider, independent of the types of parameter and rate. Small floats are
 /// rounded once, at the end.
 pub fn widened(step: impl Fn(&mut Builder, &[Value], &Attrs) -> Vec<Value> + Send + Sync + 'static) -> Lower {
     Lower::expand(move |b, call| {
@@ -71,7 +71,7 @@ pub fn decay_attrs(decay: f64, doc: &str) -> Vec<AttrSpec> {
     ]
 }
 
-/// The gradient with its sign for climbing, and with an L2 penalty added if `coupled`.
+/// The gradient, negated for maximizing, and with an L2 penalty added if `coupled`.
 pub fn effective_gradient(param: E, grad: E, attrs: &Attrs, coupled: bool) -> E {
     let grad = if attrs.bool("maximize") { -grad } else { grad };
     let decay = attrs.float("weight_decay");

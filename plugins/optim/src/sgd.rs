@@ -42,8 +42,8 @@ pub fn sgd() -> OpForm {
 
 const VELOCITY: &[(&str, &str)] = &[("velocity", "the running sum of gradients")];
 
-/// `v' = μ·v + (1 - τ)·g; p - lr·v'`, with Nesterov's look-ahead `g + μ·v'` if asked for (Sutskever et al. 2013, in the
-/// form that PyTorch uses: the first velocity is the gradient itself, undamped).
+/// `v' = μ·v + (1 - τ)·g; p - lr·v'`, optionally with Nesterov's look-ahead `g + μ·v'` (Sutskever et al. 2013). As in
+/// PyTorch, the first velocity is the gradient itself, undamped.
 pub fn momentum() -> OpForm {
     let mut attrs = vec![
         AttrSpec::with_default("momentum", "how much of the velocity stays", AttrKind::Float, 0.9)
@@ -70,7 +70,7 @@ pub fn momentum() -> OpForm {
                 let g = effective_gradient(p, v[1], attrs, true);
                 let (mu, dampening) = (attrs.float("momentum"), attrs.float("dampening"));
                 let later = velocity * mu + g * (1.0 - dampening);
-                // The velocity starts at zero, so without damping the first step needs no exception.
+                // The velocity starts at zero, so the first step is an exception only with damping.
                 let next = if dampening == 0.0 { later } else { E::select(is_first, g, later) };
                 let direction = if attrs.bool("nesterov") { g + next * mu } else { next };
                 vec![p - lr * direction, next]

@@ -1,15 +1,15 @@
-//! What the ops of this family share: the axis, and how it becomes the last one.
+//! Shared parts of this family: the axis, and its move to the end.
 
 use engine_core::ir::{Builder, Combine, DType, Literal, Type, Value};
 use engine_core::op::kernel::KernelCall;
 use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue};
 
-/// The one operand.
+/// The operand.
 pub fn operand() -> Vec<InputSpec> {
     vec![InputSpec::required("x", "of any element type; at least one axis")]
 }
 
-/// `axis`, the last one unless given.
+/// `axis`; by default, the last one.
 pub fn axis_attr() -> AttrSpec {
     AttrSpec::with_default("axis", "the axis, negative from the end", AttrKind::Int, -1i64)
 }
@@ -22,7 +22,7 @@ pub fn expect_rows(op: &str, ty: &Type) -> Result<(), TypeIssue> {
     Ok(())
 }
 
-/// Calls `rows`, which works along the last axis, along `axis`.
+/// Applies `rows`, which works along the last axis, along `axis`.
 pub fn along_axis(
     b: &mut Builder,
     x: Value,
@@ -42,7 +42,7 @@ pub fn along_axis(
     results.into_iter().map(|value| b.permute(value, &perm)).collect()
 }
 
-/// The gradient of values that were taken from `x` at `indices` along the last axis: it goes back to where they were.
+/// The gradient of values that were selected from `x` at `indices` along the last axis. It goes back to these elements.
 pub fn scattered(b: &mut Builder, x: Value, indices: Value, grad: Value) -> Value {
     let last = b.ty(x).rank() - 1;
     let zeros = b.full(Literal::Float(0.0), b.ty(x).clone());

@@ -1,11 +1,12 @@
 //! Sorting and selecting along an axis, and search.
 //!
-//! One order rules them all: numbers as they compare, in either direction; -0 and 0 are equal; NaN comes after every
-//! number in both directions; equal elements keep their order.
+//! All ops share one order: numbers as they compare, in either direction. -0 and 0 are equal. NaN comes after every
+//! number in both directions. Equal elements keep their order.
 
 mod axis;
 mod nearest;
 mod rank;
+mod recall;
 mod select;
 mod sort;
 mod sort_gpu;
@@ -14,12 +15,13 @@ mod topk;
 mod topk_rows;
 
 pub use nearest::nearest;
+pub use recall::recall;
 pub use sort::{argsort, sort};
 pub use sort_rows::sort_rows;
 pub use topk::topk;
 pub use topk_rows::topk_rows;
 
-use engine_core::op::{OpForm, Plugin};
+use engine_core::op::{OpForm, Plugin, Registry};
 
 /// Sorting and selecting along an axis, and search.
 pub struct Order;
@@ -31,6 +33,10 @@ impl Plugin for Order {
 
     fn ops(&self) -> Vec<OpForm> {
         vec![sort(), argsort(), topk(), sort_rows(), topk_rows(), nearest()]
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        registry.register(recall());
     }
 }
 

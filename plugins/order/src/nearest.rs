@@ -6,14 +6,15 @@ use engine_core::op::{
     TypeRule,
 };
 
-/// The k rows of a matrix nearest to each query, exactly, without a matrix of distances: `(f32[m, d], f32[n, d])` to
-/// distances `[m, k]`, in order, and indices `i32[m, k]`; equal distances by index.
+/// The k rows of a matrix nearest to each query, exactly, without a matrix of distances. It maps
+/// `(f32[m, d], f32[n, d])` to distances `[m, k]`, in order, and indices `i32[m, k]`. Equal distances are ordered by
+/// index.
 ///
-/// Candidates are selected from the product of queries and rows as it is computed. The squared distance by
-/// `|q|² - 2·q·x + |x|²` cancels: in f32 it is wrong by up to about `2⁻²²·(|q| + |x|)²`, and so may be the order of
-/// rows whose distances differ by less. So `k + margin` candidates are kept, and their distances computed anew from
-/// differences, with an error relative to the distance itself. A neighbour is lost only if more than `margin` others
-/// come closer than that error. Gradients are those of the distances.
+/// Candidates are selected from the matmul of queries and rows by a matmul fold. The squared distance
+/// `|q|² - 2·q·x + |x|²` cancels: its error in f32 is up to about `2⁻²²·(|q| + |x|)²`. Rows whose distances differ by
+/// less may be in the wrong order. So `k + margin` candidates are kept. Their distances are computed again from differences, with an
+/// error relative to the distance itself. A neighbour is lost only if more than `margin` others are closer than that
+/// error. Gradients are those of the distances.
 pub fn nearest() -> OpForm {
     OpForm {
         name: "nearest".into(),
@@ -36,7 +37,7 @@ pub fn nearest() -> OpForm {
             ),
             AttrSpec::with_default(
                 "margin",
-                "candidates beyond k whose distances are computed anew; not for ip, which does not cancel",
+                "candidates beyond k whose distances are recomputed; not for ip, which does not cancel",
                 AttrKind::Int,
                 8i64,
             ),
@@ -146,8 +147,8 @@ fn called(b: &mut Builder, op: &str, x: Value, attrs: Attrs) -> Vec<Value> {
         .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))
 }
 
-/// Indices of what is probably nearest, `i32[m, count]`, ascending in each row, so that equal distances end up by index.
-/// What does not depend on the row is left out: it changes no order.
+/// Indices of the probably nearest rows, `i32[m, count]`, ascending in each row, so that equal distances are ordered by
+/// index. Terms that do not depend on the row are omitted, since they do not change the order.
 fn candidates(b: &mut Builder, [queries, base]: [Value; 2], count: usize, is_cosine: bool) -> Value {
     let products = products(b, queries, base);
     let scores = match is_cosine {
@@ -179,19 +180,19 @@ fn inverse_norms(b: &mut Builder, x: Value) -> Value {
 /// `Σ (q - x)²`, `[m, count]`.
 fn squared_distances(b: &mut Builder, queries: Value, base: Value, candidates: Value) -> Value {
     let rows = b.gather(base, candidates, 0, 0);
-    let queries = beside(b, queries, rows);
+    let queries = paired(b, queries, rows);
     let squares = b.map(&[queries, rows], |v| (v[0] - v[1]) * (v[0] - v[1]));
     b.sum(squares, &[2])
 }
 
-/// `1 - cos`, as `½·Σ (q/|q| - x/|x|)²`: that does not cancel.
+/// `1 - cos`, as `½·Σ (q/|q| - x/|x|)²`, which does not cancel.
 fn cosine_distances(b: &mut Builder, queries: Value, base: Value, candidates: Value) -> Value {
     let rows = b.gather(base, candidates, 0, 0);
     let of_rows = inverse_norms(b, base);
     let of_rows = b.gather(of_rows, candidates, 0, 0);
     let of_queries = inverse_norms(b, queries);
     let of_queries = b.unreduce(of_queries, &[1], candidates);
-    let [q, i, j] = [beside(b, queries, rows), of_queries, of_rows];
+    let [q, i, j] = [paired(b, queries, rows), of_queries, of_rows];
     let [i_all, j_all] = [i, j].map(|norms| b.unreduce(norms, &[2], rows));
     let squares = b.map(&[q, i_all, rows, j_all], |v| {
         let difference = v[0] * v[1] - v[2] * v[3];
@@ -201,13 +202,13 @@ fn cosine_distances(b: &mut Builder, queries: Value, base: Value, candidates: Va
     b.map(&[sums, i, j], |v| E::select((v[1] * v[2]).gt(0.0), v[0] * 0.5, 1.0))
 }
 
-/// Each query beside each of its rows.
-fn beside(b: &mut Builder, queries: Value, rows: Value) -> Value {
+/// Each query paired with each of its rows.
+fn paired(b: &mut Builder, queries: Value, rows: Value) -> Value {
     let shape = b.ty(rows).shape.clone();
     b.broadcast_axes(queries, &[0, 2], &shape)
 }
 
-/// The candidates at these places of their rows; -1 where there is no place.
+/// The candidates at these places of their rows; -1 for a missing place.
 fn picked(b: &mut Builder, candidates: Value, places: Value) -> Value {
     let inside = b.map(&[places], |v| v[0].max(0.0));
     let found = b.gather(candidates, inside, 1, 1);

@@ -1,20 +1,21 @@
-//! Ranks: unsigned numbers that sort as elements do.
+//! Ranks: unsigned numbers in the order of the elements.
 
 use engine_core::op::kernel::Element;
 use half::{bf16, f16};
 
-/// Elements that can be put in order.
+/// Elements with an order.
 pub trait Ranked: Element + PartialOrd {
-    /// An unsigned number that is smaller where the element comes first. Equal elements have equal ranks, NaN the largest.
+    /// An unsigned number that is smaller for an element that comes first. Equal elements have equal ranks, and NaN has
+    /// the largest.
     fn rank(self, descending: bool) -> u64;
 
-    /// The element of that rank.
+    /// The element with that rank.
     fn of_rank(rank: u64, descending: bool) -> Self;
 
-    /// What stands where there is no element: the number that comes last.
+    /// The value for a missing element: the number that comes last.
     fn last(descending: bool) -> Self;
 
-    /// Whether ranks take 32 bits, which leaves room for an index beside them.
+    /// Whether ranks have 32 bits, so that an index fits into the same word.
     const IS_NARROW: bool;
 }
 
@@ -46,8 +47,8 @@ ranked_ints! {
     i64, u64, 1 << 63;
 }
 
-/// Flips the sign bit of what is positive, all bits of what is negative: then bits compare as numbers do. Zero of either
-/// sign is 0, NaN is all ones; no number is, in either direction.
+/// Flips the sign bit of positive numbers, and all bits of negative ones, so that bits compare like numbers. The rank
+/// of both zeros is 0's, and that of NaN is all ones. No number has the rank of NaN, in either direction.
 macro_rules! ranked_floats {
     ($($ty:ty, $bits:ty, $zero:expr, $nan:expr;)*) => {$(
         impl Ranked for $ty {
@@ -134,9 +135,9 @@ pub trait Entry: Copy + Ord + Send + Sync + 'static {
     fn rank(self) -> u64;
     /// The index.
     fn index(self) -> usize;
-    /// Memory as entries; what does not fill one is left out.
+    /// Memory as entries. A remainder smaller than an entry is omitted.
     fn slice(words: &mut [u64]) -> &mut [Self];
-    /// The entry that lies in these words.
+    /// The entry in these words.
     fn read(words: &[u64]) -> Self;
 }
 

@@ -1,20 +1,20 @@
-//! The first k of a row, kept while the row goes by.
+//! Streaming selection of the first k elements of a row.
 //!
-//! A state holds the k best entries seen so far and room for as many newcomers; when it is full, the best k of it are
-//! selected and the rest forgotten. The k-th best is a threshold that few elements of a long row pass, so most are
-//! looked at once, in a loop that compares a block with it.
+//! A state holds the k best entries so far and room for as many new ones. When it is full, the best k are selected and
+//! the others dropped. The k-th best is a threshold that few elements of a long row pass. So most elements are read
+//! only once, in a loop that compares a block with the threshold.
 
 use crate::rank::{Entry, Ranked};
 use engine_core::op::RowFold;
 use engine_core::op::kernel::{Elements, Share};
 use std::marker::PhantomData;
 
-/// Newcomers that are collected at least before the best are selected.
+/// The minimum number of new entries between selections.
 const NEWCOMERS: usize = 32;
-/// Elements that are compared with the threshold at a time.
+/// Elements per comparison with the threshold.
 const BLOCK: usize = 64;
 
-/// The first `k` in order, as a row monoid. Where a row has fewer, the rest is index -1 and the value that comes last.
+/// The first `k` in order, as a row reduction. In a shorter row, the rest has index -1 and the value that comes last.
 pub struct Select<T, E> {
     k: usize,
     descending: bool,
@@ -22,10 +22,10 @@ pub struct Select<T, E> {
     types: PhantomData<(T, E)>,
 }
 
-/// A state taken apart.
-struct Kept<'s, E> {
+/// The parts of a state.
+struct State<'s, E> {
     n: &'s mut u64,
-    /// 1 once the best have been selected: from then on the k-th best is a threshold.
+    /// 1 after the first selection. From then on, the k-th best is a threshold.
     has_threshold: &'s mut u64,
     entries: &'s mut [E],
 }
@@ -36,28 +36,29 @@ impl<T: Ranked, E: Entry> Select<T, E> {
         Select { k, descending, capacity: k + k.max(NEWCOMERS), types: PhantomData }
     }
 
-    fn kept<'s>(&self, state: &'s mut [u64]) -> Kept<'s, E> {
+    fn parts<'s>(&self, state: &'s mut [u64]) -> State<'s, E> {
         let ([n, has_threshold], words) = state.split_first_chunk_mut().unwrap_or_else(|| no_state());
-        Kept { n, has_threshold, entries: &mut E::slice(words)[..self.capacity] }
+        State { n, has_threshold, entries: &mut E::slice(words)[..self.capacity] }
     }
 
-    fn push(&self, kept: &mut Kept<E>, entry: E) {
-        kept.entries[*kept.n as usize] = entry;
-        *kept.n += 1;
-        if *kept.n as usize == self.capacity {
-            kept.entries.select_nth_unstable(self.k - 1);
-            (*kept.n, *kept.has_threshold) = (self.k as u64, 1);
+    fn push(&self, parts: &mut State<E>, entry: E) {
+        parts.entries[*parts.n as usize] = entry;
+        *parts.n += 1;
+        if *parts.n as usize == self.capacity {
+            parts.entries.select_nth_unstable(self.k - 1);
+            (*parts.n, *parts.has_threshold) = (self.k as u64, 1);
         }
     }
 
-    /// The rank that an element must be below. Equal elements come later than the one that set the threshold.
-    fn threshold(&self, kept: &Kept<E>) -> Option<u64> {
-        (*kept.has_threshold == 1).then(|| kept.entries[self.k - 1].rank())
+    /// The exclusive upper bound for the rank of a new entry. An element equal to the threshold comes later than the
+    /// element that set it.
+    fn threshold(&self, parts: &State<E>) -> Option<u64> {
+        (*parts.has_threshold == 1).then(|| parts.entries[self.k - 1].rank())
     }
 
-    fn offer(&self, kept: &mut Kept<E>, rank: u64, index: usize) {
-        if self.threshold(kept).is_none_or(|threshold| rank < threshold) {
-            self.push(kept, E::new(rank, index));
+    fn offer(&self, parts: &mut State<E>, rank: u64, index: usize) {
+        if self.threshold(parts).is_none_or(|threshold| rank < threshold) {
+            self.push(parts, E::new(rank, index));
         }
     }
 }
@@ -77,34 +78,34 @@ impl<T: Ranked, E: Entry> RowFold for Select<T, E> {
 
     fn step(&self, state: &mut [u64], first: usize, piece: Elements) {
         let row = piece.get::<T>();
-        let mut kept = self.kept(state);
+        let mut parts = self.parts(state);
         for (number, block) in row.chunks(BLOCK).enumerate() {
-            let worst = self.threshold(&kept).map(|rank| T::of_rank(rank, self.descending));
+            let worst = self.threshold(&parts).map(|rank| T::of_rank(rank, self.descending));
             if worst.is_some_and(|worst| !any_before(block, worst, self.descending)) {
                 continue;
             }
             for (i, x) in block.iter().enumerate() {
-                self.offer(&mut kept, x.rank(self.descending), first + number * BLOCK + i);
+                self.offer(&mut parts, x.rank(self.descending), first + number * BLOCK + i);
             }
         }
     }
 
     fn merge(&self, state: &mut [u64], later: &[u64]) {
-        let mut kept = self.kept(state);
+        let mut parts = self.parts(state);
         let n_words = size_of::<E>() / 8;
         for entry in later[2..].chunks_exact(n_words).take(later[0] as usize) {
             let entry = E::read(entry);
-            self.offer(&mut kept, entry.rank(), entry.index());
+            self.offer(&mut parts, entry.rank(), entry.index());
         }
     }
 
     fn finish(&self, state: &mut [u64], results: &mut Share) {
-        let kept = self.kept(state);
-        let n = *kept.n as usize;
+        let parts = self.parts(state);
+        let n = *parts.n as usize;
         if n > self.k {
-            kept.entries[..n].select_nth_unstable(self.k - 1);
+            parts.entries[..n].select_nth_unstable(self.k - 1);
         }
-        let best = &mut kept.entries[..n.min(self.k)];
+        let best = &mut parts.entries[..n.min(self.k)];
         best.sort_unstable();
         let (values, indices) = (results.take::<T>(0), results.take::<i32>(1));
         for (entry, (value, index)) in best.iter().zip(values.iter_mut().zip(indices.iter_mut())) {
@@ -116,10 +117,10 @@ impl<T: Ranked, E: Entry> RowFold for Select<T, E> {
     }
 }
 
-/// Whether any element may come before `worst`: any may if that is NaN, and NaN itself never does.
+/// Whether any element of a block comes before `worst`. If `worst` is NaN, any number does; NaN never does.
 fn any_before<T: Ranked>(block: &[T], worst: T, descending: bool) -> bool {
     let is_nan = worst.partial_cmp(&worst).is_none();
-    // Without a way out, so that the loop compares many elements at a time.
+    // The loop has no early exit, so that it is vectorized.
     match descending {
         true => block.iter().fold(is_nan, |any, &x| any | (x > worst)),
         false => block.iter().fold(is_nan, |any, &x| any | (x < worst)),
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
     use engine_core::ir::DType;
 
-    /// The state after these pieces of a row, merged in their order.
+    /// The state after these pieces of a row, merged in order.
     fn selected(k: usize, pieces: &[&[f32]]) -> Vec<(f32, usize)> {
         let select = Select::<f32, u64>::new(k, true);
         let mut state = vec![u64::MAX; select.state_words()];
@@ -144,8 +145,8 @@ mod tests {
             select.merge(&mut state, &later);
             first += piece.len();
         }
-        let kept = select.kept(&mut state);
-        let mut entries = kept.entries[..*kept.n as usize].to_vec();
+        let parts = select.parts(&mut state);
+        let mut entries = parts.entries[..*parts.n as usize].to_vec();
         entries.sort_unstable();
         entries.truncate(k);
         entries.into_iter().map(|entry| (f32::of_rank(entry.rank(), true), entry.index())).collect()

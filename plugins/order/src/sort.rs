@@ -7,12 +7,12 @@ use engine_core::op::{
     AttrSpec, Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// A stable sort along an axis: the values in order and where each was.
+/// A stable sort along an axis: the values in order and their former indices.
 pub fn sort() -> OpForm {
     OpForm {
         name: "sort".into(),
         family: "order".into(),
-        summary: "Sorts along an axis, stably, and says where each element was.".into(),
+        summary: "Sorts along an axis, stably, and returns the former index of each element.".into(),
         inputs: operand(),
         outputs: vec!["values".into(), "indices".into()],
         attrs: attrs(),
@@ -46,7 +46,7 @@ pub fn argsort() -> OpForm {
     OpForm {
         name: "argsort".into(),
         family: "order".into(),
-        summary: "Says which element comes where in a stable sort along an axis.".into(),
+        summary: "Returns the indices of a stable sort along an axis.".into(),
         inputs: operand(),
         outputs: vec!["indices".into()],
         attrs: attrs(),

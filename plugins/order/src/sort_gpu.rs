@@ -1,8 +1,8 @@
 //! Sorting rows on a GPU.
 //!
-//! Rows that fit into the memory of a block are sorted there, several by one block if they are short. Longer ones are cut
-//! into runs that fit, and sorted runs are merged two by two: an entry goes where its own place and the number of entries
-//! that come before it in the other run say.
+//! A row that fits into shared memory is sorted there. A block sorts several short rows. A longer row is cut into runs
+//! that fit, and sorted runs are merged pairwise. The place of an entry is its own place plus the number of entries of
+//! the other run that come before it.
 
 use crate::axis::dtype;
 use engine_core::cubecl;
@@ -15,25 +15,25 @@ use engine_core::op::gpu::{
 };
 use std::sync::Arc;
 
-/// Entries of a block, and its threads.
+/// Entries per block, and its threads.
 const CAPACITY: usize = 4096;
 const WIDE_CAPACITY: usize = 2048;
 const SHORT_CAPACITY: usize = 1024;
 const THREADS: usize = 256;
-/// Entries that are in the workspace at a time: enough to keep a device busy, few enough for its cache.
+/// Entries in the workspace: enough to keep a device busy, and few enough for its cache.
 const ENTRIES: usize = 1 << 22;
 
-/// What is sorted. The first `count` of each row are written, and where there are fewer the number that comes last and the
-/// index -1.
+/// The parameters of a sort. The first `count` of each row are written. In a shorter row, the rest is the number that
+/// comes last and the index -1.
 #[derive(Clone, Copy, Debug)]
 struct Sort {
     order: Order,
     n: usize,
     count: usize,
     shape: Shape,
-    /// Bytes of the integers that elements are seen as.
+    /// Bytes of the integers that represent elements.
     size: usize,
-    /// Entries that are sorted among themselves, a power of two.
+    /// Entries per run, a power of two.
     run: usize,
 }
 
@@ -51,8 +51,8 @@ pub fn sorted(call: &KernelCall, is_descending: bool, count: usize, device: &Dev
     if n.max(count) <= run { sort.whole_rows(n_rows) } else { sort.long_rows(n_rows) }
 }
 
-/// The most entries of so many bytes, `longest` or a half, a quarter … of it, that a block has room for beside what little
-/// else it keeps.
+/// The maximum number of entries of `bytes` bytes that fit into a block's shared memory with its other variables. It is
+/// `longest`, or a half, a quarter … of it.
 fn fitting(longest: usize, bytes: usize, device: &DeviceModel) -> usize {
     let mut longest = longest;
     while longest > SHORT_CAPACITY && longest * bytes + 1024 > device.shared_bytes {
@@ -107,7 +107,7 @@ impl Sort {
         GpuKernel { workspace_bytes: 0, launches: vec![launch] }
     }
 
-    /// Rows by groups that fit into the workspace: runs, then merges from one half of it to the other.
+    /// Rows in groups that fit into the workspace: runs first, then merges from one half of the workspace to the other.
     fn long_rows(self, n_rows: usize) -> GpuKernel {
         let group = (ENTRIES / self.n).clamp(1, n_rows.max(1));
         let n_words = group * self.n * self.n_planes();
@@ -218,7 +218,7 @@ impl Sort {
     }
 }
 
-/// Whole rows, several by a block if they are short.
+/// Sorts whole rows. A block sorts several short rows.
 #[cube]
 fn sort_rows<T: Int>(
     x: &Array<T>,
@@ -264,7 +264,7 @@ fn sort_rows<T: Int>(
     }
 }
 
-/// A run of a row by each block, into the workspace.
+/// Sorts one run of a row per block, into the workspace.
 #[cube]
 fn sort_runs<T: Int>(
     x: &Array<T>,
@@ -306,7 +306,7 @@ fn sort_runs<T: Int>(
     }
 }
 
-/// Runs two by two, an entry by each thread.
+/// Merges runs pairwise, one entry per thread.
 #[cube]
 fn merge_runs(from: &Array<u32>, to: &mut Array<u32>, n_rows: usize, run: usize, #[comptime] spec: Sort) {
     let n = comptime!(spec.n);
@@ -323,7 +323,7 @@ fn merge_runs(from: &Array<u32>, to: &mut Array<u32>, n_rows: usize, run: usize,
     }
 }
 
-/// The same where two runs are left, into the results.
+/// Merges the last two runs into the results.
 #[cube]
 fn merge_rows<T: Int>(
     from: &Array<u32>,
@@ -356,7 +356,7 @@ fn merge_rows<T: Int>(
     }
 }
 
-/// Where the entry of a column goes when its run and the one beside it are merged.
+/// The place of a column's entry after the merge of its run with the other run of the pair.
 #[cube]
 fn merged_place(
     from: &Array<u32>,
@@ -374,7 +374,7 @@ fn merged_place(
     let own = row_start + column;
     let high = from[own];
     let second = if comptime!(spec.shape.is_wide) { from[own + plane] } else { u32::new(0) };
-    // Of equal elements those of the earlier run come first.
+    // Among equal elements, those of the earlier run come first.
     let is_earlier = other < column;
     let other_start = select(other < n, other, n);
     let end = other_start + run;
@@ -399,7 +399,7 @@ fn merged_place(
     start + (column - number * run) + (least - other_start)
 }
 
-/// Puts an element among the entries of the block.
+/// Loads an element into the entries of the block.
 #[cube]
 fn fetch<T: Int>(
     words: &mut SharedMemory<u32>,
@@ -442,7 +442,7 @@ fn write<T: Int>(
     indices[to] = index;
 }
 
-/// Writes what stands where there is no element.
+/// Writes the values for a missing element.
 #[cube]
 fn write_none<T: Int>(values: &mut Array<T>, indices: &mut Array<u32>, to: usize, #[comptime] spec: Sort) {
     let last = comptime!(spec.order.last());

@@ -13,13 +13,14 @@ use engine_core::oracle::OracleTensor;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// A stable sort along the last axis, with the index that each element had. The gradient of the values goes back to where
-/// they were.
+/// A stable sort along the last axis, with the former index of each element. The gradient of the values goes back to
+/// these indices.
 pub fn sort_rows() -> OpForm {
     OpForm {
         name: "sort_rows".into(),
         family: "order".into(),
-        summary: "Sorts each row along the last axis, stably, and says where each element was.".into(),
+        summary: "Sorts each row along the last axis, stably, and returns the former index of each element."
+            .into(),
         inputs: operand(),
         outputs: vec!["values".into(), "indices".into()],
         attrs: attrs(),
@@ -64,8 +65,8 @@ pub fn types(op: &str, x: &Type) -> Result<Vec<Type>, TypeIssue> {
     Ok(vec![x.clone(), x.with_dtype(DType::I32)])
 }
 
-/// The rows of `x` in order, and where each element was; with `first` only so many of each, filled up with a number and
-/// index -1.
+/// The sorted rows of `x`, and the former index of each element. With `first`, only that many of each row, padded with
+/// a number and index -1.
 pub fn ordered(
     call: &KernelCall,
     x: &OracleTensor,
@@ -101,7 +102,7 @@ fn compare(x: &OracleTensor, a: usize, b: usize, descending: bool) -> Ordering {
     order.unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Parts that rows are spread over; more would not balance better.
+/// The maximum number of parts over which rows are spread. More parts would not balance better.
 const MAX_PARTS: usize = 64;
 
 fn host(call: &KernelCall) -> HostKernel {
@@ -131,7 +132,7 @@ fn sort_part<T: Ranked, E: Entry>(mut part: Part, x: &[T], n: usize, descending:
         for (i, (entry, x)) in entries.iter_mut().zip(elements).enumerate() {
             *entry = E::new(x.rank(descending), i);
         }
-        // No two entries are equal, so a sort that does not keep the order of equals is stable here.
+        // No two entries are equal, so an unstable sort is stable here.
         entries.sort_unstable();
         let mut results = part.results.unit(row);
         let (values, indices) = (results.take::<T>(0), results.take::<i32>(1));

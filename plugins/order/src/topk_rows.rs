@@ -16,8 +16,8 @@ use engine_core::op::{
 use engine_core::oracle::OracleTensor;
 use std::sync::Arc;
 
-/// The first k along the last axis: `[..., n]` to values `[..., k]` and indices `i32[..., k]`. The gradient of the values
-/// goes to the elements that were taken.
+/// The first k along the last axis: `[..., n]` to values `[..., k]` and indices `i32[..., k]`. The gradient of the
+/// values goes to the selected elements.
 pub fn topk_rows() -> OpForm {
     let monoid = RowReduction::new(fold).selecting(selection);
     let gpu = GpuForm::Launches(Arc::new(|call, device| match selection(call) {
@@ -119,7 +119,7 @@ fn f64_of<T: Into<Number>>(x: T) -> f64 {
     x.into().0
 }
 
-/// Any element as the oracle's number.
+/// An element as the oracle's number.
 struct Number(f64);
 
 macro_rules! numbers {
@@ -151,7 +151,7 @@ fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     if !call.attrs.bool("pad") {
         return vec![Some(scattered(b, x, indices, grad))];
     }
-    // What was filled up comes from nowhere: its gradient goes to element 0, as nothing.
+    // Padding has no source: its gradient, zero, goes to element 0.
     let zero = b.full_like(indices, 0.0);
     let is_there = b.binary(Binary::Ge, indices, zero);
     let index = b.binary(Binary::Max, indices, zero);

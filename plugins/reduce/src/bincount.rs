@@ -5,7 +5,7 @@ use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// How often each of `0..bins` occurs, `i32[bins]`; any other value is an index error.
+/// The number of occurrences of each of `0..bins`, `i32[bins]`. Any other value is an index error.
 pub fn bincount() -> OpForm {
     OpForm {
         name: "bincount".into(),

@@ -8,7 +8,7 @@ use engine_core::op::{
 use std::f64::consts::LN_2;
 
 /// `ln Σ exp x - x[t]` for logits x f[…, V] and targets t i[…], computed in f32 or wider and by default averaged over
-/// the rows that count. `byte_mean` weighs each row by `token_bytes[t]`. A target outside of `0..V` is an index error.
+/// the rows that count. `byte_mean` weighs each row by `token_bytes[t]`. A target outside `0..V` is an index error.
 pub fn cross_entropy() -> OpForm {
     OpForm {
         name: "cross_entropy".into(),
@@ -19,7 +19,7 @@ pub fn cross_entropy() -> OpForm {
         inputs: vec![
             InputSpec::required("logits", "scores, classes along the last axis"),
             InputSpec::required("targets", "one class per row"),
-            InputSpec::optional("token_bytes", "what each class weighs, for `reduction=byte_mean` alone"),
+            InputSpec::optional("token_bytes", "the weight of each class, for `reduction=byte_mean` alone"),
         ],
         outputs: vec!["loss".into()],
         attrs: attrs(&["mean", "sum", "none", "byte_mean"]),
@@ -51,8 +51,8 @@ pub fn cross_entropy() -> OpForm {
     }
 }
 
-/// The losses of [`cross_entropy`] row by row, 0 for ignored rows, together with `ln Σ exp x`, from which the gradient
-/// `softmax(x) - onehot(t)` is computed anew instead of keeping probabilities. Both results are f32 or wider.
+/// The losses of [`cross_entropy`] row by row, 0 for ignored rows, together with `ln Σ exp x`. The gradient `softmax(x)
+/// - onehot(t)` is recomputed from it, so probabilities are not stored. Both results are f32 or wider.
 pub fn cross_entropy_rows() -> OpForm {
     OpForm {
         name: "cross_entropy_rows".into(),
@@ -109,7 +109,7 @@ fn averaged(b: &mut Builder, call: &Lowering) -> Value {
         .call("cross_entropy_rows", &[logits, given], Attrs::default().with("ignore_index", ignore))
         .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message));
     let targets = match (call.inputs.get(2), call.attrs.get("ignore_index")) {
-        // Every row counts for 1: nothing but the number of rows matters.
+        // Every row has the weight 1, so only the number of rows matters.
         (None, Attr::None) => Targets { class: given, counts: None },
         _ => targets(b, given, n_classes(b, logits), call.attrs),
     };

@@ -10,7 +10,7 @@ pub fn cumsum() -> OpForm {
         name: "cumsum".into(),
         family: "reduce".into(),
         summary: "Adds up along an axis and keeps every intermediate sum.".into(),
-        inputs: vec![InputSpec::required("x", "what is added up")],
+        inputs: vec![InputSpec::required("x", "the summands")],
         outputs: vec!["y".into()],
         attrs: vec![last_axis("axis along which sums run")],
         types: TypeRule::custom(|types, attrs| {

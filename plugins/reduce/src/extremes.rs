@@ -1,4 +1,4 @@
-//! `max` and `min`: the value together with its index.
+//! `max` and `min`: the value with its index.
 
 use crate::axes::{axis, expect_some, keep, one_axis, operand, reduced};
 use engine_core::ir::{Attrs, Builder, DType, Monoid, Type, Value};
@@ -76,7 +76,7 @@ pub fn index_type(name: &str, ty: &Type, attrs: &Attrs) -> Result<Type, TypeIssu
     Ok(reduced(ty, DType::I32, &axes, attrs.bool("keepdim")))
 }
 
-/// The operand and the axis that an index runs along: the operand flattened if no axis is named.
+/// The operand and the axis of an index. Without an axis, the operand is flattened.
 pub fn lane(b: &mut Builder, x: Value, attrs: &Attrs) -> (Value, usize) {
     match attrs.opt_int("axis") {
         Some(given) => (x, axis(b, x, given)),
@@ -87,7 +87,7 @@ pub fn lane(b: &mut Builder, x: Value, attrs: &Attrs) -> (Value, usize) {
     }
 }
 
-/// A result along a lane in the shape that the call asks for.
+/// A result along a lane in the shape that the call requires.
 pub fn shaped(b: &mut Builder, y: Value, x: Value, attrs: &Attrs) -> Value {
     let axes: Vec<usize> = match attrs.opt_int("axis") {
         Some(given) => vec![axis(b, x, given)],

@@ -4,8 +4,8 @@ use crate::axes::{axes, expect_some, keep, many_axes, operand, reduced};
 use engine_core::ir::{Attrs, DType, Monoid, Type};
 use engine_core::op::{Example, Grad, GradCheck, Lower, OpForm, Role, TypeIssue, TypeRule};
 
-/// `Σ x` over axes. Floats accumulate in f32 or wider, integers in their own type,
-/// truth values are counted as `i32`. The sum of nothing is 0.
+/// `Σ x` over axes. Floats accumulate in f32 or wider, integers in their own type, truth values are counted as `i32`.
+/// An empty sum is 0.
 pub fn sum() -> OpForm {
     fold(
         Monoid::Sum,
@@ -30,7 +30,8 @@ pub fn sum() -> OpForm {
     )
 }
 
-/// `Π x` over axes; 1 for nothing. Its gradient is the product of the others, also where elements are 0.
+/// `Π x` over axes; an empty product is 1. Its gradient is the product of all other elements, also where elements are
+/// 0.
 pub fn prod() -> OpForm {
     fold(
         Monoid::Prod,
@@ -45,7 +46,8 @@ pub fn prod() -> OpForm {
     )
 }
 
-/// The largest element over axes, NaN if any; an error for nothing. Its gradient is split evenly over ties.
+/// The largest element over axes, NaN if any element is NaN. An empty axis is an error. Its gradient is split evenly
+/// over ties.
 pub fn amax() -> OpForm {
     fold(
         Monoid::Max,
@@ -60,7 +62,8 @@ pub fn amax() -> OpForm {
     )
 }
 
-/// The smallest element over axes, NaN if any; an error for nothing. Its gradient is split evenly over ties.
+/// The smallest element over axes, NaN if any element is NaN. An empty axis is an error. Its gradient is split evenly
+/// over ties.
 pub fn amin() -> OpForm {
     fold(
         Monoid::Min,

@@ -77,7 +77,7 @@ mod tests {
         testing::assert_families(&[&Reduce], include_str!("../../../tests/examples/reduce.json"));
     }
 
-    /// A target beside the row is never read: neither one behind it nor a negative one that is not to be ignored.
+    /// A target outside the row is never read, neither one past its end nor a negative one that is not ignored.
     #[test]
     fn targets_out_of_range_are_errors() {
         let registry = testing::registry(&[&Reduce]);

@@ -41,7 +41,7 @@ pub fn log_sum_exp() -> OpForm {
 
 fn stable(b: &mut Builder, x: Value, axes: &[usize]) -> Value {
     let largest = b.reduce(Monoid::Max, x, axes);
-    // Relative to an infinite maximum everything would be NaN; relative to 0 it is what it should be.
+    // Relative to an infinite maximum, every result would be NaN. Relative to 0 it is correct.
     let reference = b.map(&[largest], |m| E::select(m[0].abs().eq(f64::INFINITY), 0.0, m[0]));
     let repeated = b.unreduce(reference, axes, x);
     let shifted = b.sub(x, repeated);

@@ -4,8 +4,8 @@ use crate::axes::{axes, keep, many_axes, operand, reduced};
 use engine_core::ir::DType;
 use engine_core::op::{Example, Grad, GradCheck, Lower, OpForm, Role, TypeRule};
 
-/// `Σ x / n` over axes, NaN for nothing. Floats keep their type and accumulate in f32 or wider; integers and truth
-/// values are averaged as `f32`, so that `mean(a == b)` is an accuracy.
+/// `Σ x / n` over axes; NaN for an empty axis. Floats keep their type and accumulate in f32 or wider. Integers and
+/// truth values are averaged as `f32`, so that `mean(a == b)` is an accuracy.
 pub fn mean() -> OpForm {
     OpForm {
         name: "mean".into(),
@@ -38,7 +38,7 @@ pub fn mean() -> OpForm {
                 &[("f32[2]", &[2., 3.5])],
             ),
             Example::new(
-                "the share of what holds",
+                "the share of true elements",
                 "mean(a)",
                 &[("bool[4]", &[1., 0., 1., 1.])],
                 &[("f32[]", &[0.75])],

@@ -4,8 +4,8 @@ use crate::rows::{attrs, expect_per_class, masked, pick, reduce, row_type, targe
 use engine_core::ir::{Type, Unary};
 use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
 
-/// `-x[t]` for log-probabilities x f[…, V] and targets t i[…], averaged over the rows that count: weighted by
-/// `weight[t]` if there are class weights. A target outside of `0..V` is an index error.
+/// `-x[t]` for log-probabilities x f[…, V] and targets t i[…], averaged over the rows that count. With class weights,
+/// the mean is weighted by `weight[t]`. A target outside `0..V` is an index error.
 pub fn nll_loss() -> OpForm {
     OpForm {
         name: "nll_loss".into(),
@@ -14,7 +14,7 @@ pub fn nll_loss() -> OpForm {
         inputs: vec![
             InputSpec::required("log_probs", "log-probabilities, classes along the last axis"),
             InputSpec::required("targets", "one class per row"),
-            InputSpec::optional("weight", "what each class weighs in the mean"),
+            InputSpec::optional("weight", "the weight of each class in the mean"),
         ],
         outputs: vec!["loss".into()],
         attrs: attrs(&["mean", "sum", "none"]),

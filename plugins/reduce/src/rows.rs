@@ -1,4 +1,4 @@
-//! What losses over classes share: targets, the reduction of rows.
+//! Shared parts of losses over classes: targets, and the reduction of rows.
 
 use engine_core::ir::{Attrs, Builder, DType, E, Type, Value};
 use engine_core::op::{AttrKind, AttrSpec, TypeIssue};
@@ -7,7 +7,12 @@ use engine_core::op::{AttrKind, AttrSpec, TypeIssue};
 pub fn attrs(reductions: &[&str]) -> Vec<AttrSpec> {
     vec![
         ignore_index(),
-        AttrSpec::with_default("reduction", "what becomes of the rows", AttrKind::choice(reductions), "mean"),
+        AttrSpec::with_default(
+            "reduction",
+            "the reduction of the rows",
+            AttrKind::choice(reductions),
+            "mean",
+        ),
         AttrSpec::with_default(
             "empty",
             "the mean if no row counts",
@@ -17,7 +22,7 @@ pub fn attrs(reductions: &[&str]) -> Vec<AttrSpec> {
     ]
 }
 
-/// The target that takes a row out.
+/// The target that excludes a row.
 pub fn ignore_index() -> AttrSpec {
     AttrSpec::open(
         "ignore_index",
@@ -48,7 +53,7 @@ fn is_target(dtype: DType) -> bool {
     matches!(dtype, DType::U8 | DType::I32 | DType::I64)
 }
 
-/// Nothing if `weights` holds a number for each class.
+/// Checks that `weights` holds a number for each class.
 pub fn expect_per_class(op: &str, scores: &Type, weights: &Type) -> Result<(), TypeIssue> {
     let n_classes = scores.shape.last().and_then(|dim| dim.fixed());
     let fits = match (weights.shape.as_slice(), n_classes) {
@@ -64,11 +69,11 @@ pub fn expect_per_class(op: &str, scores: &Type, weights: &Type) -> Result<(), T
         .help("give a vector with a number for each class"))
 }
 
-/// Targets, checked against the number of classes, and which rows count if some may not.
+/// Targets, checked against the number of classes, and whether each row counts.
 pub struct Targets {
     /// The class of each row; 0 where the row does not count.
     pub class: Value,
-    /// Which rows count; all, if missing.
+    /// Whether each row counts. All count if it is missing.
     pub counts: Option<Value>,
 }
 
@@ -93,7 +98,7 @@ pub fn pick(b: &mut Builder, x: Value, class: Value) -> Value {
     b.reshape(picked, &rows)
 }
 
-/// 0 where a row does not count.
+/// Replaces the losses of rows that do not count by 0.
 pub fn masked(b: &mut Builder, loss: Value, targets: &Targets) -> Value {
     match targets.counts {
         Some(counts) => b.map(&[counts, loss], |v| E::select(v[0], v[1], 0.0)),
@@ -101,7 +106,7 @@ pub fn masked(b: &mut Builder, loss: Value, targets: &Targets) -> Value {
     }
 }
 
-/// Reduces losses, which are masked already. `weights` holds a number per class.
+/// Reduces masked losses. `weights` holds a number per class.
 pub fn reduce(
     b: &mut Builder,
     loss: Value,
@@ -129,7 +134,7 @@ pub fn reduce(
     }
 }
 
-/// What each row weighs, if they do not all weigh 1.
+/// The weight of each row. `None` if every weight is 1.
 fn row_weight(b: &mut Builder, loss: Value, targets: &Targets, weights: Option<Value>) -> Option<Value> {
     let dtype = b.dtype(loss);
     let Some(weights) = weights else { return targets.counts.map(|counts| b.cast(counts, dtype)) };

@@ -6,8 +6,8 @@ use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
 };
 
-/// `exp(x - m) / Σ exp(x - m)` along an axis, with m the largest element; computed in f32 or wider. The gradient
-/// `y·(g - Σ g·y)` needs the result alone.
+/// `exp(x - m) / Σ exp(x - m)` along an axis, with m the largest element; computed in f32 or wider. The gradient `y·(g
+/// - Σ g·y)` depends on the result alone.
 pub fn softmax() -> OpForm {
     form(
         "softmax",
@@ -33,7 +33,7 @@ pub fn softmax() -> OpForm {
 }
 
 /// `x - m - ln Σ exp(x - m)` along an axis, with m the largest element; computed in f32 or wider. The gradient
-/// `g - exp(y)·Σ g` needs the result alone.
+/// `g - exp(y)·Σ g` depends on the result alone.
 pub fn log_softmax() -> OpForm {
     form(
         "log_softmax",
@@ -50,7 +50,7 @@ pub fn log_softmax() -> OpForm {
     )
 }
 
-/// What the two have in common; `masked` says what becomes of a row without weight.
+/// The common form of both. `masked` documents the result of a row without weight.
 fn form(
     name: &'static str,
     summary: &str,
@@ -83,7 +83,7 @@ fn form(
     }
 }
 
-/// An empty row has no largest element, and nothing to compute either.
+/// An empty row has no largest element, and its result is empty.
 fn is_empty(b: &Builder, x: Value) -> bool {
     b.ty(x).numel() == 0
 }
@@ -130,7 +130,7 @@ fn log_weights(b: &mut Builder, given: Value, attrs: &Attrs) -> Value {
     b.cast(y, b.dtype(given))
 }
 
-/// Relative to the row's largest element; to 0 if that is -∞ and such rows count as masked.
+/// Subtracts the row's largest element, or 0 if that is -∞ and such rows count as masked.
 fn shifted(b: &mut Builder, x: Value, axis: usize, attrs: &Attrs) -> Value {
     let largest = b.reduce(Monoid::Max, x, &[axis]);
     let reference = match zero_if_masked(attrs) {
@@ -153,7 +153,7 @@ fn softmax_grad(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     vec![Some(b.cast(dx, b.dtype(given)))]
 }
 
-/// g - exp(y)·Σ g; 0 for a masked row, whose result does not depend on anything.
+/// g - exp(y)·Σ g, and 0 for a masked row, whose result is constant.
 fn log_softmax_grad(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     let Some(given) = call.grads[0] else { return vec![None] };
     let [g, y] = [given, call.outputs[0]].map(|v| b.widen(v));

@@ -6,7 +6,7 @@ use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, Lower, OpForm, Role, TypeRule,
 };
 
-/// `Σ (x - mean)² / (n - correction)` over axes; of the population unless `correction` is 1. NaN for nothing.
+/// `Σ (x - mean)² / (n - correction)` over axes; of the population unless `correction` is 1. NaN for an empty axis.
 pub fn var() -> OpForm {
     OpForm {
         name: "var".into(),

@@ -5,8 +5,8 @@ use engine_core::op::{
     Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// Mean, standard deviation of the population, smallest and largest of all elements, or of the first `count` in row-major
-/// order; all 0 if there are none.
+/// Mean, standard deviation of the population, smallest and largest of all elements, or of the first `count` in
+/// row-major order. All are 0 if there are no elements.
 pub fn statistics() -> OpForm {
     OpForm {
         name: "statistics".into(),

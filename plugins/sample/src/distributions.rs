@@ -5,7 +5,7 @@ use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// Independent numbers from `low` up to, but without `high`, new ones at every step.
+/// Independent numbers from `low` up to, but without, `high`. Every step draws new ones.
 pub fn uniform() -> OpForm {
     random(
         "uniform",
@@ -28,7 +28,7 @@ pub fn uniform() -> OpForm {
     )
 }
 
-/// Whether the largest number that is drawn exceeds `last`, the last one below `high`.
+/// Whether the largest number that can be drawn exceeds `last`, the last one below `high`.
 fn reaches(low: f64, high: f64, last: f64) -> bool {
     let largest = 1.0 - 0.5f64.powi(24);
     let (span, low) = ((high - low) as f32, low as f32);
@@ -37,8 +37,8 @@ fn reaches(low: f64, high: f64, last: f64) -> bool {
     f64::from(low) < high && f64::from(in_one.max(in_two)) > last
 }
 
-/// Independent normal numbers, new ones at every step: `mean + std · √(-2 ln u) · cos 2πv` for uniform u and v (Box and
-/// Muller 1958).
+/// Independent normal numbers, drawn anew at every step: `mean + std · √(-2 ln u) · cos 2πv` for uniform u and v (Box
+/// and Muller 1958).
 pub fn normal() -> OpForm {
     random(
         "normal",
@@ -59,7 +59,7 @@ pub fn normal() -> OpForm {
     )
 }
 
-/// The form of an op that draws `f32` numbers for extents and rounds them to the type asked for.
+/// The form of an op that draws `f32` numbers and rounds them to the requested type.
 pub fn random(
     name: &'static str,
     summary: &str,
@@ -86,7 +86,7 @@ pub fn random(
     }
 }
 
-/// The only draw that can be foretold.
+/// An empty draw, the only one with a predictable result.
 fn empty_draw(name: &str) -> Vec<Example> {
     let call = match name {
         "uniform" => "uniform(shape=[0])",

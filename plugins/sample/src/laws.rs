@@ -1,4 +1,4 @@
-//! Whether random numbers follow their laws.
+//! Tests that random numbers follow their distributions.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 const N_DRAWS: usize = 1 << 14;
 
-/// What a call draws at a step, for a seed.
+/// The numbers that a call draws at a step, for a seed.
 fn draws(call: &str, seed: u64, step: i64) -> Vec<f64> {
     let registry = testing::registry(&[&Reduce, &Sample]);
     let text = format!("graph test {{\ny: f32[{N_DRAWS}] = {call}\noutput y = y\n}}\n");
@@ -20,7 +20,7 @@ fn draws(call: &str, seed: u64, step: i64) -> Vec<f64> {
     Oracle::rounded(&registry).run(&graph, &HashMap::new(), seed, step).unwrap().outputs["y"].to_f64()
 }
 
-/// The law that a call should follow: its mean, variance and distribution function.
+/// The expected distribution of a call: its mean, variance and distribution function.
 struct Law {
     call: String,
     mean: f64,
@@ -83,7 +83,7 @@ fn draws_follow_their_laws() {
             assert!((found / variance - 1.0).abs() < 0.08, "{what}: variance {found}, not {variance}");
             let lagged = mean(x.windows(2).map(|pair| (pair[0] - average) * (pair[1] - average)));
             assert!((lagged / variance).abs() < 4.0 / n.sqrt(), "{what}: neighbours are correlated");
-            // Kolmogorov and Smirnov: 1.95/√n is exceeded once in a thousand times.
+            // Kolmogorov and Smirnov: the statistic exceeds 1.95/√n with a probability of 0.1 %.
             x.sort_by(f64::total_cmp);
             let gap = |(i, &x): (usize, &f64)| {
                 let (below, above) = (i as f64 / n, (i + 1) as f64 / n);
@@ -111,7 +111,7 @@ fn the_extreme_uniform_numbers_give_finite_draws() {
     let registry = testing::registry(&[&Reduce, &Sample]);
     let mut b = Builder::new(Graph::new("ends"), &registry);
     let bits = b.input("bits", InputKind::Data, Type::new(DType::U32, &[2]));
-    // As `random_uniform` makes them of all bits 0 and all bits 1.
+    // The numbers that `random_uniform` makes of all bits 0 and all bits 1.
     let top = b.map(&[bits], |x| x[0] >> E::from(9i64));
     let k = b.cast(top, DType::F32);
     let u = b.map(&[k], |x| (x[0] + 0.5) * 0.5f64.powi(23));

@@ -98,7 +98,7 @@ mod tests {
         assert!(soft[0].abs() > 0.1);
     }
 
-    /// What a call on one operand draws at a step.
+    /// The numbers that a call on one operand draws at a step.
     fn drawn(
         call: &'static str,
         operand: (&'static str, Vec<f64>),
@@ -112,7 +112,7 @@ mod tests {
         Oracle::new(&registry).run(&case.graph, &case.inputs, 7, step).unwrap().outputs[0].to_f64()
     }
 
-    /// Whether `hits` of `n` draws of this probability lie within four standard deviations.
+    /// Whether `hits` of `n` draws with this probability lie within four standard deviations.
     fn is_likely(hits: usize, n: usize, probability: f64) -> bool {
         let n = n as f64;
         (hits as f64 - n * probability).abs() <= 4.0 * (n * probability * (1.0 - probability)).sqrt()
@@ -166,8 +166,8 @@ mod tests {
         assert_eq!(n_unlike, 0);
     }
 
-    /// Defect D7: a nucleus is cut before the draw, so that what lies outside is never drawn and what lies inside keeps
-    /// its odds. The settings, and the probability of each token by hand: the logits are logarithms of 1, 2, 3 and 4
+    /// Defect D7: a nucleus is cut before the draw. Tokens outside are never drawn, and tokens inside keep their odds.
+    /// The list has the settings, and the probability of each token by hand. The logits are logarithms of 1, 2, 3 and 4
     /// tenths.
     const CUT: &[(&str, [f64; 4])] = &[
         ("", [0.1, 0.2, 0.3, 0.4]),

@@ -6,12 +6,12 @@ use engine_core::op::{
     TypeRule, checked,
 };
 
-/// Tokens drawn, with replacement, from `softmax(logits / temperature)` cut down to the `top_k` largest logits, then to
-/// the shortest prefix in falling order that holds a share of at least `top_p` (Holtzman et al. 2020), and to tokens at
-/// least `min_p` times as likely as the first; ties go to the lower token, and the first token always stays. A
-/// temperature of 0 takes the largest logit. The uniform numbers, in (0, 1), decide by the inverse of the cumulative
-/// distribution; they are given or drawn anew at every step. A row that has no distribution, because all of it is -inf or
-/// some of it NaN or inf, draws -1.
+/// Tokens drawn, with replacement, from `softmax(logits / temperature)`. The distribution is cut down to the `top_k`
+/// largest logits, then to the shortest prefix in falling order with a share of at least `top_p` (Holtzman et al.
+/// 2020). Finally, it is cut to tokens at least `min_p` times as likely as the first. Ties go to the lower token, and
+/// the first token always stays. A temperature of 0 takes the largest logit. The uniform numbers, in (0, 1), select by
+/// the inverse of the cumulative distribution. They are given or drawn anew at every step. A row without a distribution
+/// draws -1: all of it is -inf, or some of it NaN or inf.
 pub fn sample_logits() -> OpForm {
     OpForm {
         name: "sample_logits".into(),
@@ -26,7 +26,7 @@ pub fn sample_logits() -> OpForm {
         attrs: vec![
             AttrSpec::with_default(
                 "temperature",
-                "what logits are divided by, 0 or more",
+                "the divisor of the logits, 0 or more",
                 AttrKind::Float,
                 1.0,
             ),
@@ -48,43 +48,47 @@ pub fn sample_logits() -> OpForm {
         lower: Lower::expand(|b, call| vec![drawn(b, call)]),
         grad: Grad::None { why: "a token is piecewise constant; `gumbel_softmax` has a gradient" },
         check: GradCheck::None { why: "there is no gradient" },
-        examples: vec![
-            Example::new(
-                "one fifth, three fifths and one fifth",
-                "sample_logits(a, b, num_samples=3)",
-                &[("f32[1, 3]", &[0., 1.0986123, 0.]), ("f32[1, 3]", &[0.19, 0.21, 0.81])],
-                &[("i32[1, 3]", &[0., 1., 2.])],
-            ),
-            Example::new(
-                "the two largest alone",
-                "sample_logits(a, b, top_k=2)",
-                &[("f32[2, 3]", &[0., 1., 1., 0., 1., 1.]), ("f32[2, 1]", &[0.49, 0.51])],
-                &[("i32[2, 1]", &[1., 2.])],
-            ),
-            Example::new(
-                "rows without a distribution",
-                "sample_logits(a, b)",
-                &[
-                    ("f32[3, 2]", &[f64::NEG_INFINITY, f64::NEG_INFINITY, f64::NAN, 0., 0., f64::INFINITY]),
-                    ("f32[3, 1]", &[0.5, 0.5, 0.5]),
-                ],
-                &[("i32[3, 1]", &[-1., -1., -1.])],
-            ),
-            Example::new(
-                "a number that rounds to 1 takes the last token that weighs something",
-                "sample_logits(a, b)",
-                &[("f32[1, 3]", &[0., 0., f64::NEG_INFINITY]), ("f64[1, 1]", &[1.0 - 1e-12])],
-                &[("i32[1, 1]", &[1.])],
-            ),
-            Example::new(
-                "NaN among logits that are cut away",
-                "sample_logits(a, b, top_k=1)",
-                &[("f32[1, 3]", &[0., 1., f64::NAN]), ("f32[1, 1]", &[0.5])],
-                &[("i32[1, 1]", &[-1.])],
-            ),
-        ],
+        examples: examples(),
         role: Role::Plain,
     }
+}
+
+fn examples() -> Vec<Example> {
+    vec![
+        Example::new(
+            "one fifth, three fifths and one fifth",
+            "sample_logits(a, b, num_samples=3)",
+            &[("f32[1, 3]", &[0., 1.0986123, 0.]), ("f32[1, 3]", &[0.19, 0.21, 0.81])],
+            &[("i32[1, 3]", &[0., 1., 2.])],
+        ),
+        Example::new(
+            "the two largest alone",
+            "sample_logits(a, b, top_k=2)",
+            &[("f32[2, 3]", &[0., 1., 1., 0., 1., 1.]), ("f32[2, 1]", &[0.49, 0.51])],
+            &[("i32[2, 1]", &[1., 2.])],
+        ),
+        Example::new(
+            "rows without a distribution",
+            "sample_logits(a, b)",
+            &[
+                ("f32[3, 2]", &[f64::NEG_INFINITY, f64::NEG_INFINITY, f64::NAN, 0., 0., f64::INFINITY]),
+                ("f32[3, 1]", &[0.5, 0.5, 0.5]),
+            ],
+            &[("i32[3, 1]", &[-1., -1., -1.])],
+        ),
+        Example::new(
+            "a number that rounds to 1 takes the last token that weighs something",
+            "sample_logits(a, b)",
+            &[("f32[1, 3]", &[0., 0., f64::NEG_INFINITY]), ("f64[1, 1]", &[1.0 - 1e-12])],
+            &[("i32[1, 1]", &[1.])],
+        ),
+        Example::new(
+            "NaN among logits that are cut away",
+            "sample_logits(a, b, top_k=1)",
+            &[("f32[1, 3]", &[0., 1., f64::NAN]), ("f32[1, 1]", &[0.5])],
+            &[("i32[1, 1]", &[-1.])],
+        ),
+    ]
 }
 
 fn token_type(types: &[Type], attrs: &Attrs) -> Result<Type, TypeIssue> {
@@ -133,13 +137,13 @@ fn drawn(b: &mut Builder, call: &Lowering) -> Value {
         }
         false => decided(b, logits, call, &drawn),
     };
-    // The largest logit is finite if and only if there is a distribution: it is NaN if any of them is.
+    // The largest logit is finite if and only if there is a distribution. It is NaN if any logit is NaN.
     let largest = b.reduce(Monoid::Max, logits, &[last]);
     let largest = b.unreduce(largest, &[last], token);
     b.map(&[largest, token], |v| E::select(v[0].gt(f64::NEG_INFINITY) & v[0].lt(f64::INFINITY), v[1], -1i64))
 }
 
-/// The tokens that uniform numbers decide for.
+/// The tokens that uniform numbers select.
 fn decided(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> Value {
     let u = match call.inputs.get(1) {
         Some(&u) => u,
@@ -149,7 +153,7 @@ fn decided(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> Val
     let candidates = candidates(b, logits, call.attrs);
     let nth = chosen(b, candidates.cumulative, u);
     match candidates.tokens {
-        // In order of tokens, the number of the candidate is the token.
+        // Candidates are in order of tokens, so the number of a candidate is its token.
         None => nth,
         Some(tokens) => {
             let last = b.ty(tokens).rank() - 1;
@@ -158,11 +162,11 @@ fn decided(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> Val
     }
 }
 
-/// What can be drawn.
+/// The tokens that can be drawn.
 struct Candidates {
     /// Cumulative weights of the candidates, […, n].
     cumulative: Value,
-    /// Their tokens; if missing, all, in order.
+    /// Their tokens. `None` means all tokens in order.
     tokens: Option<Value>,
 }
 
@@ -199,8 +203,8 @@ fn cumulated(b: &mut Builder, weights: Value) -> Value {
     checked(b.call("cumsum", &[weights], Attrs::default()))[0]
 }
 
-/// The number of the candidate where the cumulative weights pass `u · total`: how many lie below. The second comparison
-/// keeps a product that is rounded up to the total from passing the last candidate that weighs something.
+/// The number of the candidate where the cumulative weights pass `u · total`: the count of candidates below. A product
+/// may round up to the total. The second comparison keeps it from passing the last candidate with a weight.
 fn chosen(b: &mut Builder, cumulative: Value, u: Value) -> Value {
     let last = b.ty(cumulative).rank() - 1;
     let total = b.reduce(Monoid::Max, cumulative, &[last]);

@@ -6,9 +6,10 @@ use engine_core::op::{
     TypeIssue, TypeRule,
 };
 
-/// 1 where `u < σ(scale · logit)` for uniform u, else 0 (or -1, for spins). A scale of 2 is the conditional law of a spin
-/// in its local field. The uniform numbers are given, in (0, 1), or drawn anew at every step. NaN stays. The gradient is that of the
-/// expectation, `g · scale · p(1 - p)`, and twice that for spins: a straight-through estimator (Bengio et al. 2013).
+/// 1 where `u < σ(scale · logit)` for uniform u, else 0 (or -1, for spins). A scale of 2 gives the conditional
+/// distribution of a spin in its local field. The uniform numbers are given, in (0, 1), or drawn anew at every step.
+/// NaN stays NaN. The gradient is that of the expectation, `g · scale · p(1 - p)`, and twice that for spins: a
+/// straight-through estimator (Bengio et al. 2013).
 pub fn sigmoid_bernoulli() -> OpForm {
     OpForm {
         name: "sigmoid_bernoulli".into(),
@@ -21,7 +22,7 @@ pub fn sigmoid_bernoulli() -> OpForm {
         ],
         outputs: vec!["y".into()],
         attrs: vec![
-            AttrSpec::with_default("scale", "what logits are multiplied by first", AttrKind::Float, 2.0),
+            AttrSpec::with_default("scale", "the factor of the logits", AttrKind::Float, 2.0),
             AttrSpec::with_default(
                 "out",
                 "`bits` are 0 and 1, `spins` are -1 and 1",

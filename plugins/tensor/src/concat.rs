@@ -6,10 +6,10 @@ use engine_core::op::{
     checked,
 };
 
-/// The most operands that one call takes.
+/// The maximum number of operands of a call.
 const MOST: usize = 16;
 
-/// Operands one after the other along an axis; their other extents agree.
+/// Operands concatenated along an axis. Their other extents agree.
 pub fn concat() -> OpForm {
     OpForm {
         name: "concat".into(),
@@ -97,20 +97,21 @@ fn joined(types: &[Type], axis: usize) -> Result<Type, TypeIssue> {
         let fits = ty.dtype == whole.dtype && ty.rank() == whole.rank() && (0..ty.rank()).all(alike);
         let extent = match (fits, whole.shape.get(axis), ty.shape.get(axis)) {
             (true, Some(Dim::Fixed(n)), Some(Dim::Fixed(more))) => n + more,
-            _ => return Err(apart(types, i, axis)),
+            _ => return Err(mismatch(types, i, axis)),
         };
         whole.shape[axis] = Dim::Fixed(extent);
     }
     Ok(whole)
 }
 
-fn apart(types: &[Type], i: usize, axis: usize) -> TypeIssue {
+fn mismatch(types: &[Type], i: usize, axis: usize) -> TypeIssue {
     TypeIssue::new(format!("{} cannot follow {} along axis {axis}", types[i], types[0]))
         .at(i, format!("this is {}", types[i]))
-        .help("types must agree but for that extent, which must be a number")
+        .help("types must agree except in that extent, which must be a number")
 }
 
-/// Each part padded to the whole, chosen by position: every bit arrives, a sum would lose the sign of -0.
+/// Each part is padded to the whole extent, and the result selects by position. It keeps every bit, whereas a sum would
+/// lose the sign of -0.
 fn join(b: &mut Builder, parts: &[Value], axis: usize) -> Value {
     let extents: Vec<usize> = parts.iter().map(|&part| b.extents(part)[axis]).collect();
     let total: usize = extents.iter().sum();

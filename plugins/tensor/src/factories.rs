@@ -1,4 +1,4 @@
-//! Tensors out of nothing: `zeros`, `ones`, `full`, `arange`.
+//! Tensors without operands: `zeros`, `ones`, `full`, `arange`.
 
 use engine_core::ir::{Attrs, Builder, DType, Dim, Literal, Type, Value};
 use engine_core::op::{
@@ -32,7 +32,7 @@ pub fn full() -> OpForm {
     filled(
         "full",
         "Makes a tensor filled with one number.",
-        vec![AttrSpec::must("value", "what each element holds", AttrKind::Element)],
+        vec![AttrSpec::must("value", "the value of each element", AttrKind::Element)],
         |attrs| attrs.literal("value"),
         vec![Example::new("a vector", "full(value=2.5, shape=[2])", &[], &[("f32[2]", &[2.5, 2.5])])],
     )

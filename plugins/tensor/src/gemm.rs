@@ -6,8 +6,8 @@ use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// `alpha · op(a) · op(b) + beta · c`, where op transposes if asked to and c broadcasts, such as a bias row. With
-/// nothing to sum over it is `beta · c`, or 0.
+/// `alpha · op(a) · op(b) + beta · c`, where op transposes on request and c broadcasts, such as a bias row. If the
+/// contracted axis is empty it is `beta · c`, or 0.
 pub fn gemm() -> OpForm {
     OpForm {
         name: "gemm".into(),
@@ -16,7 +16,7 @@ pub fn gemm() -> OpForm {
         inputs: vec![
             InputSpec::required("a", "[m, k], or [k, m] if transposed"),
             InputSpec::required("b", "[k, n], or [n, k] if transposed"),
-            InputSpec::optional("c", "what is added; broadcasts to [m, n]"),
+            InputSpec::optional("c", "the addend; it broadcasts to [m, n]"),
         ],
         outputs: vec!["y".into()],
         attrs: vec![
@@ -59,14 +59,14 @@ pub fn gemm() -> OpForm {
     }
 }
 
-/// `beta · c + alpha · a · b`; c broadcasts, and is not looked at if beta is 0.
+/// `beta · c + alpha · a · b`. c broadcasts, and is ignored if beta is 0.
 pub fn addmm() -> OpForm {
     OpForm {
         name: "addmm".into(),
         family: "tensor".into(),
         summary: "Adds a matrix product to a tensor.".into(),
         inputs: vec![
-            InputSpec::required("c", "what is added to; broadcasts to [m, n]"),
+            InputSpec::required("c", "the base; it broadcasts to [m, n]"),
             InputSpec::required("a", "[m, k]"),
             InputSpec::required("b", "[k, n]"),
         ],
@@ -100,7 +100,7 @@ fn alpha() -> AttrSpec {
 }
 
 fn beta() -> AttrSpec {
-    AttrSpec::with_default("beta", "factor of what is added", AttrKind::Float, 1.0)
+    AttrSpec::with_default("beta", "factor of the addend", AttrKind::Float, 1.0)
 }
 
 fn oriented(op: &str, operand: usize, ty: &Type, transposed: bool) -> Result<Type, TypeIssue> {
@@ -112,7 +112,7 @@ fn oriented(op: &str, operand: usize, ty: &Type, transposed: bool) -> Result<Typ
     Ok(ty)
 }
 
-/// Nothing if `c` can be added to a product of type `y` without changing it.
+/// Checks that `c` broadcasts to a matmul of type `y` without changing its shape.
 pub fn expect_addend(op: &str, operand: usize, c: &Type, y: &Type) -> Result<(), TypeIssue> {
     let fits = broadcast_shapes(&[c.clone(), y.clone()]).as_ref() == Some(&y.shape) && c.dtype == y.dtype;
     if fits {

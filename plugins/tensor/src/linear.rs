@@ -8,7 +8,7 @@ use engine_core::op::{
 };
 
 /// `act(x · w + bias)` for x […, in], w [in, out] (or [out, in] if transposed) and bias [out]. The activation is the op
-/// of that name.
+/// with that name.
 pub fn linear() -> OpForm {
     OpForm {
         name: "linear".into(),

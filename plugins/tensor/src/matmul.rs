@@ -1,12 +1,12 @@
-//! Matrix products.
+//! Matmuls.
 
 use engine_core::ir::{Builder, Contract, DType, Dim, Type, Value, broadcast_shapes};
 use engine_core::op::{
     Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule, checked,
 };
 
-/// The product of matrices, `[…, m, k] · […, k, n] -> […, m, n]`, with numpy's rules: leading axes broadcast, a vector
-/// is a row on the left and a column on the right. Accumulates in f32 for the small floats.
+/// The matmul `[…, m, k] · […, k, n] -> […, m, n]`, with numpy's rules: leading axes broadcast, a vector is a row on
+/// the left and a column on the right. Small floats accumulate in f32.
 pub fn matmul() -> OpForm {
     OpForm {
         name: "matmul".into(),
@@ -40,7 +40,7 @@ pub fn matmul() -> OpForm {
     }
 }
 
-/// The product of two matrices, `[m, k] · [k, n]`.
+/// The matmul of two matrices, `[m, k] · [k, n]`.
 pub fn mm() -> OpForm {
     OpForm {
         name: "mm".into(),
@@ -67,7 +67,7 @@ pub fn mm() -> OpForm {
     }
 }
 
-/// Nothing if an operand is a matrix.
+/// Checks that an operand is a matrix.
 pub fn expect_matrix(op: &str, operand: usize, ty: &Type) -> Result<(), TypeIssue> {
     if ty.rank() == 2 {
         return Ok(());
@@ -77,14 +77,14 @@ pub fn expect_matrix(op: &str, operand: usize, ty: &Type) -> Result<(), TypeIssu
         .help("`matmul` takes any number of axes"))
 }
 
-/// The type of a product.
+/// The type of a matmul.
 pub fn product_type(lhs: &Type, rhs: &Type) -> Result<Type, TypeIssue> {
     let (lhs, rhs) = aligned(lhs, rhs)?;
     let contract = contract(lhs.rank(), rhs.rank());
     Ok(Type { dtype: lhs.dtype, shape: contract.shape(&lhs, &rhs) })
 }
 
-/// A product, for operands that [`product_type`] admits.
+/// A matmul, for operands that [`product_type`] admits.
 pub fn product(b: &mut Builder, lhs: Value, rhs: Value) -> Value {
     let (l, r) = checked(aligned(b.ty(lhs), b.ty(rhs)));
     let contract = contract(l.rank(), r.rank());
@@ -120,7 +120,7 @@ fn aligned(lhs: &Type, rhs: &Type) -> Result<(Type, Type), TypeIssue> {
     Ok((with_batch(lhs), with_batch(rhs)))
 }
 
-/// Which axes go along and which are summed over, for aligned operands.
+/// The batch axes and the contracted axes, for aligned operands.
 fn contract(lhs_rank: usize, rhs_rank: usize) -> Contract {
     let n_batch = if lhs_rank < 2 || rhs_rank <= 2 { 0 } else { lhs_rank - 2 };
     Contract {

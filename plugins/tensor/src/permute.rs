@@ -6,7 +6,7 @@ use engine_core::op::{
     checked,
 };
 
-/// Swaps two axes, the last two unless given.
+/// Swaps two axes; by default, the last two.
 pub fn transpose() -> OpForm {
     OpForm {
         name: "transpose".into(),

@@ -6,7 +6,7 @@ use engine_core::op::{
     checked,
 };
 
-/// The same elements in row-major order under another shape. One extent may be `_` (in code also -1): whatever is left.
+/// The elements in row-major order under another shape. One extent may be `_` (in code also -1), which is inferred.
 pub fn reshape() -> OpForm {
     OpForm {
         name: "reshape".into(),
@@ -16,7 +16,7 @@ pub fn reshape() -> OpForm {
         outputs: vec!["y".into()],
         attrs: vec![AttrSpec::must(
             "shape",
-            "the new extents; one of them may be `_`, which is whatever is left",
+            "the new extents; one of them may be `_`, which is inferred",
             AttrKind::Shape,
         )],
         types: TypeRule::custom(|types, attrs| Ok(vec![reshaped(&types[0], attrs)?])),
@@ -44,7 +44,7 @@ pub fn reshape() -> OpForm {
     }
 }
 
-/// All axes from `start` on become one.
+/// Joins all axes from `start` on into one.
 pub fn flatten() -> OpForm {
     OpForm {
         name: "flatten".into(),
@@ -89,7 +89,7 @@ fn is_open(dim: &Dim) -> bool {
     matches!(dim, Dim::Named(name) if &**name == "_")
 }
 
-/// The extents `wanted` for the elements of `ty`, with an open one filled in. Named extents must cancel.
+/// The extents `wanted` for the elements of `ty`, with an open one inferred. Named extents must cancel.
 fn infer(ty: &Type, wanted: &[Option<Dim>]) -> Result<Vec<Dim>, TypeIssue> {
     let known: Vec<Dim> = wanted.iter().flatten().cloned().collect();
     let n_open = wanted.len() - known.len();
@@ -102,7 +102,7 @@ fn infer(ty: &Type, wanted: &[Option<Dim>]) -> Result<Vec<Dim>, TypeIssue> {
     Ok(wanted.iter().map(|dim| dim.clone().unwrap_or_else(|| rest.clone())).collect())
 }
 
-/// The product of `whole` divided by that of `part`, if it is one extent.
+/// The product of `whole` divided by that of `part`, if the quotient is one extent.
 fn quotient(whole: &[Dim], part: &[Dim]) -> Option<Dim> {
     let fixed = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).try_fold(1, usize::checked_mul);
     let mut names: Vec<&Dim> = whole.iter().filter(|dim| dim.fixed().is_none()).collect();

@@ -5,8 +5,8 @@ use engine_core::op::{
     Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
 };
 
-/// The buffer with `item` at place `count % n` of its first axis, which overwrites the oldest of n items, and `count + 1`.
-/// Places fill up from the first, so that the first `min(count, n)` hold something.
+/// The buffer with `item` at place `count % n` of its first axis, which overwrites the oldest of n items, and
+/// `count + 1`. Places fill up from the first, so the first `min(count, n)` are valid.
 pub fn ring_push() -> OpForm {
     OpForm {
         name: "ring_push".into(),
@@ -14,7 +14,7 @@ pub fn ring_push() -> OpForm {
         summary: "Writes an item over the oldest one of a buffer, and counts it.".into(),
         inputs: vec![
             InputSpec::required("buffer", "[n, …], the last n items"),
-            InputSpec::required("item", "[…], what is written"),
+            InputSpec::required("item", "[…], the new item"),
             InputSpec::required("count", "`i32[]`, how many have been written before"),
         ],
         outputs: vec!["buffer_next".into(), "count_next".into()],
@@ -28,7 +28,7 @@ pub fn ring_push() -> OpForm {
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![
             Example::new(
-                "the fourth item takes the place of the first",
+                "the fourth item replaces the first",
                 "ring_push(a, b, c)",
                 &[("f32[3]", &[1., 2., 3.]), ("f32[]", &[4.]), ("i32[]", &[3.])],
                 &[("f32[3]", &[4., 2., 3.]), ("i32[]", &[4.])],

@@ -59,7 +59,7 @@ pub fn slice() -> OpForm {
     }
 }
 
-/// `x[index]` along one axis, which vanishes; a negative index counts from the end.
+/// `x[index]` along one axis, which is removed. A negative index counts from the end.
 pub fn select() -> OpForm {
     OpForm {
         name: "select".into(),
@@ -115,7 +115,7 @@ fn along(b: &mut Builder, x: Value, axis: usize, start: usize, count: usize, ste
     b.slice(x, &starts, &counts, &steps)
 }
 
-/// Whether a slice takes everything in order, so that the extent need not be known.
+/// Whether a slice takes all elements in order, so that the extent need not be known.
 fn is_whole(attrs: &Attrs) -> bool {
     attrs.opt_int("start").unwrap_or(0) == 0 && attrs.opt_int("stop").is_none() && attrs.int("step") == 1
 }

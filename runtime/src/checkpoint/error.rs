@@ -5,33 +5,33 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::{MAX_HEADER_BYTES, METADATA};
+use super::format::{MAX_HEADER_BYTES, METADATA};
 use crate::files::Refusal;
 use crate::tensor::TensorError;
 
-/// Why a checkpoint cannot be read or written: the file, the fact.
+/// Why a checkpoint cannot be read or written: the file and the fact.
 #[derive(Debug, Error)]
 #[error("{}: {fact}", .path.display())]
 pub struct CheckpointError {
     /// The file, as it was named.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The fact.
     pub fact: CheckpointFact,
 }
 
-/// What is wrong with a checkpoint.
+/// The fact of a checkpoint error.
 #[derive(Debug, Error)]
 pub enum CheckpointFact {
     /// The file cannot be opened or read.
     #[error("cannot be read: {0}")]
     Unreadable(io::Error),
     /// The file cannot be written; the previous one is untouched.
-    #[error("cannot be written, what was there before is untouched: {0}")]
+    #[error("cannot be written; the previous file is unchanged: {0}")]
     Unwritable(io::Error),
     /// The file is complete, but a power failure might still undo it.
     #[error("was written, but its folder cannot be flushed to disk: {0}")]
     Unflushed(io::Error),
-    /// No file is written to that place.
+    /// The target must not be overwritten or is no file.
     #[error(transparent)]
     Refused(Refusal),
     /// A tensor has the name that the format reserves.
@@ -55,13 +55,13 @@ pub enum CheckpointFact {
         /// Bytes in the file.
         n_bytes: u64,
     },
-    /// The header is not the JSON that the format calls for.
+    /// The header is not the JSON that the format requires.
     #[error("at byte 8: the header is damaged: {why}")]
     BadHeader {
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// The header carries no checksum.
+    /// The header has no checksum.
     #[error("not a checkpoint of this engine, or damaged: the header does not start with a checksum")]
     NoChecksum,
     /// The header's checksum does not match.
@@ -77,14 +77,14 @@ pub enum CheckpointFact {
     TensorChecksum {
         /// The tensor.
         name: String,
-        /// Where it starts.
+        /// The offset of its first byte.
         offset: u64,
         /// The checksum by the header.
         expected: String,
         /// The checksum of the bytes as read.
         found: u32,
     },
-    /// The element type of a tensor is none of those that tensors here can have.
+    /// The element type of a tensor is not supported.
     #[error("tensor `{name}` has element type {dtype}, which is not supported")]
     UnsupportedType {
         /// The tensor.
@@ -97,10 +97,10 @@ pub enum CheckpointFact {
     BadShape {
         /// The tensor.
         name: String,
-        /// What is wrong with them.
+        /// The fault of the extents.
         source: TensorError,
     },
-    /// A tensor's bytes do not lie where the previous ones end, or are not as many as its type calls for.
+    /// A tensor's bytes do not follow the previous tensor, or their number does not fit its type.
     #[error("tensor `{name}` should be bytes {expected:?} of the data, the header says {found:?}")]
     BadOffsets {
         /// The tensor.
@@ -133,7 +133,7 @@ pub enum CheckpointFact {
 }
 
 impl CheckpointFact {
-    /// Whether the machine is at fault, not the file or the path.
+    /// Whether the machine is at fault rather than the file or the path.
     pub fn is_of_machine(&self) -> bool {
         match self {
             CheckpointFact::Unwritable(_) | CheckpointFact::Unflushed(_) => true,

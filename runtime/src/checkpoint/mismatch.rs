@@ -37,7 +37,7 @@ pub struct Mismatch {
 }
 
 impl Mismatch {
-    /// A matrix that lies in the file with its axes exchanged, if that is all that is wrong.
+    /// A matrix whose axes are exchanged in the file, if that is the only difference.
     pub fn transposed(&self) -> Option<&str> {
         let is_turned = |(needed, found): &(TensorType, TensorType)| {
             let turned: Vec<usize> = found.shape.iter().rev().copied().collect();
@@ -59,7 +59,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Compares the tensors of a file with those that a graph needs, by name; their order does not matter.
+/// Compares the tensors of a file with those that a graph needs, by name. Their order is irrelevant.
 pub fn compare(needed: &[TensorType], found: &IndexMap<String, HostTensor>) -> Result<(), Mismatch> {
     let mut mismatch = Mismatch::default();
     for needed in needed {

@@ -1,4 +1,4 @@
-//! Reading: every claim of a file is held against its size, every byte against a checksum.
+//! Reading: sizes in a header are checked against the size of the file, and all bytes against checksums.
 
 use std::fmt;
 use std::fs::File;
@@ -11,10 +11,10 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{
-    Checkpoint, CheckpointError, CheckpointFact, Cursor, EXTRA_PREFIX, HEADER_START, MAX_HEADER_BYTES,
-    METADATA, NO_SUM, TENSOR_SUM_PREFIX, TensorType, in_file_order,
+use super::format::{
+    EXTRA_PREFIX, HEADER_START, MAX_HEADER_BYTES, METADATA, NO_SUM, TENSOR_SUM_PREFIX, in_file_order,
 };
+use super::{Checkpoint, CheckpointError, CheckpointFact, Cursor, TensorType};
 use crate::files;
 use crate::tensor::{HostTensor, byte_len};
 
@@ -22,13 +22,13 @@ use crate::tensor::{HostTensor, byte_len};
 type Fields = IndexMap<String, Value>;
 
 impl Checkpoint {
-    /// Reads the checkpoint at `path`; damage of any kind is an error.
+    /// Reads the checkpoint at `path`. Damage of any kind is an error.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
         let (n_bytes, mut file) = open(path)?;
         Checkpoint::read_from(&Reading { path, n_bytes }, &mut file)
     }
 
-    /// Reads the bytes of a checkpoint; `path` is named in errors and not opened.
+    /// Reads the bytes of a checkpoint. `path` only appears in errors.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, CheckpointError> {
         Checkpoint::read_from(&Reading { path, n_bytes: bytes.len() as u64 }, &mut &*bytes)
     }
@@ -60,14 +60,13 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Reads a safetensors file that another tool may have written. The format has no checksum, so only damage that
-    /// contradicts itself is noticed.
+    /// Reads a safetensors file of any tool. The format has no checksum, so only inconsistent damage is detected.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
         let (n_bytes, mut file) = open(path)?;
         Weights::read_from(&Reading { path, n_bytes }, &mut file)
     }
 
-    /// Reads the bytes of a safetensors file; `path` is named in errors and not opened.
+    /// Reads the bytes of a safetensors file. `path` only appears in errors.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, CheckpointError> {
         Weights::read_from(&Reading { path, n_bytes: bytes.len() as u64 }, &mut &*bytes)
     }
@@ -88,12 +87,12 @@ pub fn read_tensors(path: &Path) -> Result<IndexMap<String, HostTensor>, Checkpo
         return Err(error);
     }
     let weights = Weights::read(path)?;
-    // A file of ours whose first bytes are damaged is not one of another tool.
+    // A checkpoint with damaged first bytes must not be read as the file of another tool.
     let is_ours = weights.metadata.keys().any(|key| key.starts_with(TENSOR_SUM_PREFIX));
     if is_ours { Err(error) } else { Ok(weights.tensors) }
 }
 
-/// What the writer of a checkpoint has kept beside its tensors, of which none is read.
+/// The further strings of a checkpoint. No tensor is read.
 ///
 /// # Errors
 /// If the file cannot be read or is no checkpoint.
@@ -112,13 +111,13 @@ fn open(path: &Path) -> Result<(u64, BufReader<File>), CheckpointError> {
     Ok((n_bytes, BufReader::new(file)))
 }
 
-/// A file being read: its name for errors, its size to hold claims against.
+/// A file being read: its name for errors, and its size to check lengths against.
 struct Reading<'a> {
     path: &'a Path,
     n_bytes: u64,
 }
 
-/// What the header says about one tensor.
+/// The entry of one tensor in the header.
 #[derive(Deserialize)]
 #[serde(expecting = "dtype, shape and data_offsets")]
 struct Entry {
@@ -188,7 +187,7 @@ impl Reading<'_> {
         fields.into_iter().map(entry).collect()
     }
 
-    /// The tensors must tile the data, in whatever order. This bounds all that is allocated by the file's size.
+    /// The tensors must tile the data, in any order. So the file's size bounds all allocations.
     fn check_layout(&self, entries: &Entries, n_data: u64) -> Result<(), CheckpointError> {
         let mut end = 0;
         for (TensorType { name, dtype, shape }, found) in by_offset(entries) {

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::path::Path;
 
 use half::{bf16, f16};
 use safetensors::SafeTensors;
@@ -8,8 +9,10 @@ use safetensors::tensor::TensorView;
 
 use engine_core::ir::DType;
 
+use super::format::METADATA;
 use super::mismatch::tensor_type;
 use super::*;
+use crate::files::{Overwrite, RealDisk};
 use crate::fuzz::many_times;
 use crate::philox::WordStream;
 
@@ -47,7 +50,7 @@ fn file(header: &str, n_data: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_checkpoint_reads_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("new/folder/a.ckpt");
     small(17).write(&path).unwrap();
@@ -66,7 +69,7 @@ fn the_same_checkpoint_is_the_same_bytes() {
     assert_eq!(bytes_of(&small(1)), bytes_of(&small(1)));
 }
 
-/// The reference implementation of the format reads ours, and finds every tensor aligned.
+/// The reference implementation of the format reads our files, and finds every tensor aligned.
 #[test]
 fn other_tools_read_our_files() {
     let bytes = bytes_of(&small(17));
@@ -101,7 +104,7 @@ fn we_read_files_of_other_tools() {
     assert!(matches!(error.fact, CheckpointFact::NoChecksum), "{error}");
 }
 
-/// What else is there is neither a checkpoint nor replaced by one.
+/// Files in other formats are neither read as checkpoints nor replaced by one.
 #[test]
 fn only_checkpoints_are_replaced() {
     let dir = tempfile::tempdir().unwrap();
@@ -111,7 +114,7 @@ fn only_checkpoints_are_replaced() {
         fs::write(&path, foreign).unwrap();
         let error = small(1).write(&path).unwrap_err().to_string();
         assert!(
-            error.ends_with("a.ckpt: is there already, and is not a checkpoint of this program"),
+            error.ends_with("a.ckpt: already exists, and is not a checkpoint of this program"),
             "{error}"
         );
         assert!(arrays(Overwrite::Own).is_err());
@@ -121,7 +124,7 @@ fn only_checkpoints_are_replaced() {
     small(2).write(&path).unwrap();
     assert_eq!(Checkpoint::read(&path).unwrap(), small(2));
     let error = arrays(Overwrite::Own).unwrap_err().to_string();
-    assert!(error.ends_with("is there already, and is not an archive of this program"), "{error}");
+    assert!(error.ends_with("already exists, and is not an archive of this program"), "{error}");
     arrays(Overwrite::Any).unwrap();
     arrays(Overwrite::Own).unwrap();
     assert!(small(1).write(&path).is_err());
@@ -154,7 +157,7 @@ fn every_truncation_and_every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn damage_is_reported_with_its_place() {
     let bytes = bytes_of(&small(17));
     let n_bytes = bytes.len();
     let n_header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -238,8 +241,8 @@ fn headers_that_lie_are_refused() {
     );
 }
 
-/// Whatever the damage, the reader answers with an error or with the undamaged checkpoint: no panic, and no
-/// allocation beyond the size of the file.
+/// For every damage, the reader returns an error or the undamaged checkpoint. It does not panic, and allocates no more
+/// than the size of the file.
 #[test]
 fn survives_a_second_of_random_damage() {
     let original = bytes_of(&small(17));
@@ -250,7 +253,7 @@ fn survives_a_second_of_random_damage() {
             Ok(checkpoint) => assert!(checkpoint == small(17) && bytes == original),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
-        // Without checksums, damage gets further.
+        // Without checksums, more damage passes.
         if let Ok(weights) = Weights::parse(Path::new("damaged"), &bytes) {
             let n_data: usize = weights.tensors.values().map(|tensor| tensor.bytes().len()).sum();
             assert!(n_data < bytes.len());
@@ -267,7 +270,7 @@ fn damage(bytes: &mut Vec<u8>, stream: &mut WordStream) {
             2 if bytes.len() > 8 => {
                 bytes[stream.below(8) as usize] = [0, 1, 0x7f, 0xff][stream.below(4) as usize]
             }
-            // Another digit or letter keeps the JSON sound more often than another bit does.
+            // Replacing a digit or letter by another keeps the JSON valid more often than flipping a bit.
             3 if place < bytes.len() => bytes[place] = b"0123456789abFU[]{}\","[stream.below(20) as usize],
             _ if place < bytes.len() => bytes[place] ^= 1 << stream.below(8),
             _ => {}

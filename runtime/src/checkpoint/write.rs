@@ -1,4 +1,4 @@
-//! Writing: all or nothing.
+//! Writing checkpoints and archives, each as an atomic replacement of a file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -7,28 +7,28 @@ use std::path::Path;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::{
-    Checkpoint, CheckpointError, CheckpointFact, DATA_ALIGNMENT, EXTRA_PREFIX, HEADER_START, METADATA,
-    NO_SUM, TENSOR_SUM_PREFIX, in_file_order,
+use super::format::{
+    DATA_ALIGNMENT, EXTRA_PREFIX, HEADER_START, METADATA, NO_SUM, TENSOR_SUM_PREFIX, in_file_order,
 };
+use super::{Checkpoint, CheckpointError, CheckpointFact};
 use crate::data::npz;
-use crate::files::{self, Content, Disk, Format, Overwrite, Target, WriteFault};
+use crate::files::{self, Content, Disk, Format, Overwrite, RealDisk, Target, WriteFault};
 use crate::tensor::HostTensor;
 
-/// Checkpoints as files.
+/// The format of checkpoints.
 pub const CHECKPOINT: Format = Format {
     name: "a checkpoint",
     is_own: |file| holds(file, SeekFrom::Start(8), HEADER_START),
     into_special: false,
 };
-/// Archives of arrays as files.
+/// The format of archives of arrays.
 pub const ARCHIVE: Format = Format {
     name: "an archive",
     is_own: |file| holds(file, SeekFrom::End(-(npz::COMMENT.len() as i64)), npz::COMMENT),
     into_special: false,
 };
 
-/// Whether a text stands at a place of a file.
+/// Whether a file has this text at this place.
 fn holds(file: &mut File, place: SeekFrom, text: &str) -> io::Result<bool> {
     // A file that is too short has no such place.
     if file.seek(place).is_err() {
@@ -37,6 +37,17 @@ fn holds(file: &mut File, place: SeekFrom, text: &str) -> io::Result<bool> {
     let mut found = vec![];
     file.take(text.len() as u64).read_to_end(&mut found)?;
     Ok(found == text.as_bytes())
+}
+
+impl Checkpoint {
+    /// Writes the checkpoint to `path`, in place of an existing one. The folder is created if it is missing.
+    ///
+    /// # Errors
+    /// If `path` is a file that is no checkpoint, or cannot be written. Then the file at `path` is unchanged, and no
+    /// other file is left in the folder.
+    pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
+        write_on(&RealDisk, self, path, Overwrite::Own)
+    }
 }
 
 /// Writes a checkpoint.
@@ -52,7 +63,7 @@ pub(crate) fn write_on(
     write_file(disk, (path, &CHECKPOINT, overwrite), &|file| write_content(checkpoint, file))
 }
 
-/// Writes tensors as an archive of NumPy's.
+/// Writes tensors as a NumPy archive.
 pub(crate) fn write_arrays_on(
     disk: &dyn Disk,
     tensors: &IndexMap<String, HostTensor>,

@@ -9,12 +9,12 @@ thread_local! {
     static TAKEN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Bytes, zeroed unless they are a tensor's, at an address that is a multiple of 64. Threads write disjoint parts of it through raw pointers;
-/// who may write what and when is the business of plans.
+/// Bytes at an address that is a multiple of 64, zeroed or those of a tensor. Threads write disjoint parts through raw
+/// pointers, in the order of plans.
 pub struct Memory {
     start: *mut u8,
     bytes: usize,
-    /// Whose memory it is, if it was not allocated here; then it is only read.
+    /// The tensor whose memory it is, if any; such memory is only read.
     owner: Option<HostTensor>,
 }
 
@@ -24,7 +24,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Bytes that the current thread has asked for since it began; the difference tells what some code has taken.
+    /// The bytes that the current thread has allocated since it began.
     pub fn taken_by_this_thread() -> usize {
         TAKEN.get()
     }
@@ -32,7 +32,7 @@ impl Memory {
     /// New memory, all zeros.
     ///
     /// # Errors
-    /// If the system has not that much.
+    /// If the system has not that much memory.
     pub fn new(bytes: usize) -> Result<Memory, DeviceError> {
         let refused = || DeviceError::out_of_memory("cpu", bytes, None);
         let layout = Memory::layout(bytes).ok_or_else(refused)?;
@@ -45,18 +45,18 @@ impl Memory {
         Ok(Memory { start, bytes, owner: None })
     }
 
-    /// The memory of a tensor, to be read.
+    /// The memory of a tensor, for reading.
     pub fn of(tensor: HostTensor) -> Memory {
         let start = tensor.bytes().as_ptr().cast_mut();
         Memory { start, bytes: tensor.bytes().len(), owner: Some(tensor) }
     }
 
-    /// Its first byte.
+    /// The first byte.
     pub fn start(&self) -> *mut u8 {
         self.start
     }
 
-    /// Its size.
+    /// The size.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,38 +1,30 @@
-//! The CPU device: fused kernels as blocks of vectorised loops, matrix products with epilogues, a fork/join pool.
+//! The CPU device: fused kernels as blocks of vectorised loops, matmuls with epilogues, a fork/join pool.
 //!
-//! Results never depend on the number of threads: work is cut by shape, and sums have an order that depends on
-//! shapes alone. From the inside out: [`isa`] picks the instruction set, [`math`] has the scalar functions (`wide` some of them by the vector), [`slice`],
-//! [`reduce`] and [`philox`] the loops over slices, [`gemm`] the products, [`pool`] the threads. `address`, `program` and
-//! `block` make a tile of the fuser into instructions over blocks; `tile`, `contract`, `attend`, `scatter` and `scan` are the kinds
-//! of launch, `feed` and `rows` what those read through; `executable` runs a plan.
+//! Results never depend on the number of threads: work is cut by shape, and the order of each sum depends on shapes
+//! alone. The modules, each of which uses those before it:
+//!
+//! - `simd`: vectors, instruction sets, prefetching.
+//! - `math`: functions of floats.
+//! - [`loops`]: loops over slices, the instructions of the interpreter.
+//! - [`gemm`]: matrix products.
+//! - [`pool`] and `memory`: threads and buffers.
+//! - `interp`: kernel bodies compiled to programs, and programs run over blocks.
+//! - `launch`: one file for each kind of launch.
+//! - `bounds`, `sharing`, `prepared` and `executable`: the launches of a plan.
 
 pub mod gemm;
-pub mod isa;
-pub mod math;
-pub mod philox;
+pub mod loops;
 pub mod pool;
-pub mod reduce;
-pub mod slice;
 
-mod address;
-mod attention;
-#[cfg(target_arch = "x86_64")]
-mod avx512_math;
-mod block;
-mod body;
+mod bounds;
 mod executable;
-mod matmul;
-mod matmul_fold;
-mod matrix_source;
+mod interp;
+mod launch;
+mod math;
 mod memory;
-mod opaque;
-mod prefetch;
-mod program;
-mod rows;
-mod scalar;
-mod scan;
-mod scatter;
-mod superinstruction;
+mod prepared;
+mod sharing;
+mod simd;
 
 #[cfg(test)]
 mod tests;
@@ -41,9 +33,9 @@ use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, E
 use crate::tensor::HostTensor;
 use engine_core::plan::Plan;
 use executable::CpuExecutable;
-use isa::Level;
 use memory::Memory;
 use pool::Pool;
+use simd::isa::Level;
 use std::sync::{Arc, Mutex};
 
 /// The processor as a device.
@@ -53,7 +45,7 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    /// A device of so many threads; `None` takes all that the machine has.
+    /// A device of `n_threads` threads; `None` takes all threads of the machine.
     ///
     /// # Errors
     /// If the system refuses a thread.
@@ -94,7 +86,7 @@ impl Device for CpuDevice {
 
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
         let start = range_start(buffer, offset, bytes.len())?;
-        // SAFETY: the range is inside, and by the contract of the trait nobody is using the buffer.
+        // SAFETY: the range is inside, and by the contract of the trait no launch uses the buffer.
         unsafe { std::slice::from_raw_parts_mut(start, bytes.len()) }.copy_from_slice(bytes);
         Ok(())
     }
@@ -120,7 +112,7 @@ fn range_start(buffer: &DeviceBuffer, offset: usize, length: usize) -> Result<*m
     }
 }
 
-/// Total memory, where the system tells.
+/// The total memory, where the system reports it.
 fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kib: u64 =

@@ -10,8 +10,8 @@ use std::thread::{self, JoinHandle};
 
 /// Threads that run the chunks of one region at a time; the calling thread is one of them.
 ///
-/// What a chunk is must follow from shapes alone: any worker may take any chunk, in any order. The worker number
-/// is for scratch memory only.
+/// Chunks must follow from shapes alone, because any worker may take any chunk, in any order. The worker number is for
+/// scratch memory only.
 pub struct Pool {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
@@ -42,8 +42,8 @@ impl Pool {
     /// Calls `body(chunk, worker)` once for every chunk below `n_chunks` and returns when all have returned.
     ///
     /// # Panics
-    /// With the payload of the first chunk that panicked, after the running chunks ended; chunks not begun by then
-    /// are left out.
+    /// With the payload of the first chunk that panicked, after all running chunks have ended. Chunks that have not begun
+    /// do not run.
     pub fn run(&mut self, n_chunks: usize, body: &(dyn Fn(usize, usize) + Sync)) {
         if self.helpers.is_empty() || n_chunks <= 1 {
             return (0..n_chunks).for_each(|chunk| body(chunk, 0));
@@ -61,10 +61,10 @@ impl Pool {
         }
     }
 
-    /// Like [`Pool::run`], with a scratch value of the worker's own for each chunk.
+    /// As [`Pool::run`], with the worker's own scratch value for each chunk.
     ///
     /// # Panics
-    /// Like [`Pool::run`], and if there are fewer scratch values than workers.
+    /// As [`Pool::run`], and if there are fewer scratch values than workers.
     pub fn run_with<S: Send>(
         &mut self,
         n_chunks: usize,
@@ -81,7 +81,7 @@ impl Pool {
     }
 }
 
-/// The start of one scratch value a worker.
+/// The start of the scratch values, one for each worker.
 struct ScratchPtr<S>(*mut S);
 // SAFETY: each worker makes a reference to its own value only.
 unsafe impl<S: Send> Sync for ScratchPtr<S> {}
@@ -105,8 +105,8 @@ struct Region {
     n_chunks: usize,
 }
 
-/// Helpers enter a region through its gate while it is open; the owner closes the gate when no chunk is left and
-/// waits for those inside only. A helper that was asleep or descheduled meanwhile is never waited for.
+/// Helpers enter a region through its gate while it is open. The owner closes the gate when no chunk is left and waits
+/// for the helpers inside, never for one that is asleep or descheduled.
 struct Shared {
     gate: Gate,
     next_chunk: Padded<AtomicUsize>,
@@ -123,7 +123,7 @@ unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// Keeps what it holds on a cache line of its own (two, as neighbours are prefetched together).
+/// A value on two cache lines of its own, because processors prefetch neighbouring lines together.
 #[repr(align(128))]
 struct Padded<T>(T);
 
@@ -171,7 +171,7 @@ impl Shared {
                 spin_loop();
             }
             self.is_parked[helper_idx].store(true, Ordering::SeqCst);
-            // Looked at once more after the flag: the owner reads the flag after opening.
+            // The gate is read again after the flag is set, because the owner reads the flag after opening the gate.
             if !self.gate.is_open_after(last_region) && !self.is_over.load(Ordering::SeqCst) {
                 thread::park();
             }
@@ -186,7 +186,7 @@ impl Shared {
     fn work(&self, worker: usize) {
         // SAFETY: the caller is the owner or is inside the gate.
         let Some(region) = (unsafe { *self.region.get() }) else { return };
-        // SAFETY: `Pool::run` returns, and so lets go of the body, only after the gate is shut and empty.
+        // SAFETY: `Pool::run` returns only after the gate is shut and empty, so the body is alive.
         let body = unsafe { &*region.body };
         let result = catch_unwind(AssertUnwindSafe(|| {
             while !self.has_panicked.load(Ordering::Relaxed) {
@@ -211,10 +211,10 @@ impl Shared {
     }
 }
 
-/// About 50 µs: longer than the gaps between the kernels of a step, shorter than what an idle core should burn.
+/// Spins before a thread parks or yields: about 50 µs, longer than the gaps between the kernels of a step.
 const N_SPINS: usize = 4000;
 
-/// The number of the region in the high half, a bit that says it is open, and the number of helpers inside.
+/// The number of the region in the high half, the bit of an open gate, and the number of helpers inside.
 struct Gate(Padded<AtomicU64>);
 
 const OPEN: u64 = 1 << 31;
@@ -253,7 +253,7 @@ impl Gate {
     }
 }
 
-/// Spins for a while, then lets other threads have the core between looks.
+/// Waits for a condition: spins at first, then yields the core between tests.
 fn wait_until(condition: impl Fn() -> bool) {
     for _ in 0..N_SPINS {
         if condition() {
@@ -267,7 +267,7 @@ fn wait_until(condition: impl Fn() -> bool) {
 }
 
 fn erase_lifetime<'a>(body: &'a (dyn Fn(usize, usize) + Sync + 'a)) -> *const Body {
-    // SAFETY: only the lifetime changes; `Shared::work` says why the body is still there when it is called.
+    // SAFETY: only the lifetime changes; the comment in `Shared::work` shows that the body outlives its calls.
     unsafe { std::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + 'a), *const Body>(body) }
 }
 

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod attention;
+mod indices;
+mod matmuls;
+mod rows;
 mod scatter;
 
 use super::CpuDevice;
@@ -16,8 +19,6 @@ use engine_core::oracle::{Oracle, OracleTensor};
 use engine_core::plan::{Plan, plan, separate_states};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-mod rows;
 
 const SEED: u64 = 0x1234_5678_9abc_def0;
 
@@ -44,7 +45,7 @@ fn output(b: &mut Builder, name: &str, value: Value) {
     b.graph.outputs.push((name.into(), value));
 }
 
-/// Numbers in -2..2 that look arbitrary; integers in 0..7.
+/// Pseudorandom numbers in -2..2; integers in 0..7.
 fn numbers(name: &str, ty: &Type) -> Vec<f64> {
     let salt = name.bytes().fold(7u64, |salt, byte| salt * 31 + byte as u64);
     let number = |i: usize| {
@@ -57,9 +58,9 @@ fn numbers(name: &str, ty: &Type) -> Vec<f64> {
     (0..ty.numel()).map(number).collect()
 }
 
-/// Bytes of a tensor of numbers.
+/// The bytes of a tensor of numbers.
 fn bytes_of(ty: &Type, numbers: &[f64]) -> Vec<u8> {
-    let literal = |&x: &f64| super::scalar::literal_bits(&Literal::Float(x), ty.dtype).to_le_bytes();
+    let literal = |&x: &f64| super::interp::view::literal_bits(&Literal::Float(x), ty.dtype).to_le_bytes();
     numbers.iter().flat_map(|x| literal(x)[..ty.dtype.size()].to_vec()).collect()
 }
 
@@ -111,8 +112,8 @@ impl Run {
     }
 }
 
-/// Runs two steps and compares all outputs and states with the oracle's, to `tolerance` relative to one more than the
-/// magnitude; thread counts must agree to the bit.
+/// Runs two steps and compares all outputs and states with the oracle, to `tolerance` relative to one more than the
+/// magnitude. All thread counts must give the same bits.
 fn check_given(graph: &Graph, tolerance: f64, given: &[(&str, Vec<f64>)]) {
     let given: HashMap<String, Vec<f64>> =
         given.iter().map(|(name, x)| (name.to_string(), x.clone())).collect();
@@ -256,7 +257,7 @@ fn every_type_is_computed_in_its_own_arithmetic() {
 }
 
 #[test]
-fn infinities_and_nan_pass_through() {
+fn infinities_and_nan_are_kept() {
     let graph = graph(|b| {
         let x = f32s(b, "x", &[8]);
         let zero = b.full_like(x, 0.0);
@@ -277,7 +278,7 @@ fn infinities_and_nan_pass_through() {
 }
 
 #[test]
-fn random_numbers_are_those_of_the_oracle_however_they_are_read() {
+fn random_numbers_are_those_of_the_oracle_through_any_view() {
     check(1e-6, |b| {
         let bits = b.random_bits("bits", &[70, 33]);
         output(b, "bits", bits);
@@ -371,7 +372,7 @@ fn integer_reductions_wrap_and_empty_sums_are_zero() {
 }
 
 #[test]
-fn what_varies_by_row_alone_reaches_every_point() {
+fn row_values_reach_every_point() {
     for extents in [[300, 10], [20, 700], [3, 40_000]] {
         check(2e-6, |b| {
             let x = f32s(b, "x", &extents);
@@ -385,286 +386,4 @@ fn what_varies_by_row_alone_reaches_every_point() {
             output(b, "mean", mean);
         });
     }
-}
-
-// ---- Indices.
-
-#[test]
-fn gathers_of_rows_and_of_elements() {
-    for width in [1, 10, 300] {
-        check(1e-6, |b| {
-            let source = f32s(b, "source", &[7, width]);
-            let idx = data(b, "idx", DType::I32, &[90]);
-            let idx = b.check_index(idx, 7);
-            let rows = b.gather(source, idx, 0, 0);
-            let rows = b.unary(Unary::Exp, rows);
-            output(b, "rows", rows);
-        });
-    }
-    check(1e-6, |b| {
-        let source = f32s(b, "source", &[20, 7]);
-        let idx = data(b, "idx", DType::I64, &[20, 3]);
-        let picked = b.gather(source, idx, 1, 1);
-        let picked = b.add(picked, picked);
-        output(b, "picked", picked);
-        let across = data(b, "across", DType::U8, &[5]);
-        let columns = b.gather(source, across, 1, 0);
-        let total = b.sum(columns, &[1]);
-        output(b, "total", total);
-    });
-}
-
-#[test]
-fn scatters_in_the_order_of_indices() {
-    for (combine, extents) in [(Combine::Add, [7, 300]), (Combine::Add, [20, 1]), (Combine::Set, [9, 5])] {
-        for dtype in [DType::F32, DType::I32, DType::F16] {
-            check(1e-2, |b| {
-                let base = data(b, "base", dtype, &extents);
-                let idx = data(b, "idx", DType::I32, &[60]);
-                let updates = data(b, "updates", dtype, &[60, extents[1]]);
-                let out = b.scatter(base, idx, updates, 0, 0, combine);
-                output(b, "out", out);
-            });
-        }
-    }
-    check(1e-6, |b| {
-        let base = f32s(b, "base", &[3, 4, 8]);
-        let idx = data(b, "idx", DType::I32, &[3, 5]);
-        let updates = f32s(b, "updates", &[3, 4, 5]);
-        let out = b.scatter(base, idx, updates, 2, 1, Combine::Add);
-        output(b, "out", out);
-    });
-}
-
-#[test]
-fn scans_along_any_axis() {
-    for (axis, monoid) in [(0, Monoid::Sum), (1, Monoid::Prod), (2, Monoid::Max), (1, Monoid::Min)] {
-        check(1e-5, |b| {
-            let x = f32s(b, "x", &[6, 8, 300]);
-            let extents = ty(DType::F32, &[6, 8, 300]);
-            let y = b.push(NodeOp::Scan { monoid, axis }, vec![x], extents);
-            output(b, "y", y);
-        });
-    }
-}
-
-/// What the oracle says is wrong with a graph's data.
-fn violation(graph: &Graph, given: &[(&str, Vec<f64>)]) -> String {
-    let registry = Registry::new();
-    let mut inputs: HashMap<String, OracleTensor> = HashMap::new();
-    for (node, _) in graph.inputs().filter(|(_, kind)| *kind != InputKind::Step) {
-        let (name, ty) = (graph.nodes[node].name(), graph.ty(Value::of(node)));
-        let given = given.iter().find(|(known, _)| *known == &**name).map(|(_, numbers)| numbers.clone());
-        let numbers = given.unwrap_or_else(|| numbers(name, ty));
-        inputs.insert(name.to_string(), OracleTensor::new(ty.dtype, &ty.extents(), &numbers));
-    }
-    Oracle::new(&registry).run(graph, &inputs, SEED, 0).unwrap_err().to_string()
-}
-
-/// The position is that in the index tensor, whatever kernel looks at it: beside the gather of whole rows, behind a
-/// transposition, in reverse.
-#[test]
-fn the_position_of_a_bad_index_is_its_own() {
-    let graph = graph(|b| {
-        let table = f32s(b, "table", &[7, 4]);
-        let idx = data(b, "idx", DType::I32, &[6, 5]);
-        let checked = b.check_index(idx, 7);
-        let turned = b.permute(checked, &[1, 0]);
-        let rows = b.gather(table, turned, 0, 0);
-        let doubled = b.add(rows, rows);
-        output(b, "doubled", doubled);
-    });
-    let mut idx = vec![3.0; 30];
-    (idx[29], idx[13]) = (9.0, 7.0);
-    let expected = violation(&graph, &[("idx", idx.clone())]);
-    assert!(expected.ends_with("`: index 7 at position 13 is not in 0..7"), "{expected}");
-    let given = HashMap::from([("idx".to_string(), idx)]);
-    for (fused, n_threads) in [(true, 1), (true, 3), (false, 2)] {
-        let mut run = Run::new(&graph, fused, n_threads, &given);
-        assert_eq!(run.executable.run(0, 1).unwrap_err().to_string(), expected, "fused: {fused}");
-    }
-}
-
-#[test]
-fn integers_divided_by_zero_are_told_and_floats_are_not() {
-    let graph = graph(|b| {
-        let a = data(b, "a", DType::I32, &[300]);
-        let d = data(b, "d", DType::I32, &[300]);
-        let quotient = b.div(a, d);
-        let three = b.full_like(a, 3.0);
-        let rest = b.binary(Binary::Rem, quotient, three);
-        output(b, "rest", rest);
-        let x = f32s(b, "x", &[300]);
-        let zero = b.full_like(x, 0.0);
-        let infinite = b.div(x, zero);
-        output(b, "infinite", infinite);
-    });
-    let mut d = vec![2.0; 300];
-    let run = |fused, d: &[f64]| {
-        let given = HashMap::from([("d".to_string(), d.to_vec())]);
-        Run::new(&graph, fused, 2, &given).executable.run(0, 1)
-    };
-    assert_eq!((run(true, &d), run(false, &d)), (Ok(()), Ok(())));
-    (d[290], d[41]) = (0.0, 0.0);
-    let expected = violation(&graph, &[("d", d.clone())]);
-    assert!(expected.ends_with("`: the divisor at position 41 is 0"), "{expected}");
-    for fused in [true, false] {
-        assert_eq!(run(fused, &d).unwrap_err().to_string(), expected);
-    }
-}
-
-#[test]
-fn an_index_out_of_range_is_told_and_no_state_is_written() {
-    let graph = graph(|b| {
-        let table = b.input("table", InputKind::Param, ty(DType::F32, &[7, 4]));
-        let idx = data(b, "idx", DType::I32, &[50]);
-        let checked = b.check_index(idx, 7);
-        let rows = b.gather(table, checked, 0, 0);
-        let total = b.sum(rows, &[0]);
-        let total = b.broadcast_dims(total, &[7usize.into(), 4usize.into()]);
-        let next = b.add(table, total);
-        output(b, "rows", rows);
-        b.graph.state.push(StateLink { input: table.node, next });
-        let weights = b.input("weights", InputKind::State, ty(DType::F32, &[50]));
-        let picked = b.cast(checked, DType::F32);
-        let next = b.add(weights, picked);
-        b.graph.state.push(StateLink { input: weights.node, next });
-    });
-    let mut idx = vec![3.0; 50];
-    (idx[41], idx[12]) = (9.0, -2.0);
-    let expected = violation(&graph, &[("idx", idx.clone())]);
-    assert!(expected.ends_with("`: index -2 at position 12 is not in 0..7"), "{expected}");
-    let given = HashMap::from([("idx".to_string(), idx)]);
-    for (fused, n_threads) in [(true, 1), (true, 2), (false, 2)] {
-        let mut run = Run::new(&graph, fused, n_threads, &given);
-        let (table, weights) = (run.state("table"), run.state("weights"));
-        let error = run.executable.run(0, 3).unwrap_err();
-        assert_eq!(error.to_string(), expected);
-        assert!(run.state("table") == table && run.state("weights") == weights, "state was written");
-    }
-}
-
-// ---- Contractions.
-
-#[test]
-fn products_with_bias_and_activation() {
-    for [m, n, k] in [[1, 1, 1], [128, 10, 256], [33, 300, 70], [130, 520, 40], [5, 7, 0]] {
-        check(2e-5, |b| {
-            let (x, w) = (f32s(b, "x", &[m, k]), f32s(b, "w", &[k, n]));
-            let bias = f32s(b, "bias", &[n]);
-            let y = b.matmul(x, w);
-            output(b, "bare", y);
-            let z = b.add(y, bias);
-            let zero = b.full_like(z, 0.0);
-            let h = b.binary(Binary::Max, z, zero);
-            output(b, "h", h);
-        });
-    }
-}
-
-#[test]
-fn products_of_every_layout_and_type() {
-    let layouts = [(0, 1), (1, 0)];
-    for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {
-        for (l, r) in layouts.into_iter().flat_map(|l| layouts.map(|r| (l, r))) {
-            check(if dtype == DType::F16 { 2e-2 } else { 2e-5 }, |b| {
-                let shape = |free: usize, at: usize| if at == 0 { [20, free] } else { [free, 20] };
-                let x = data(b, "x", dtype, &shape(30, l.0));
-                let y = data(b, "y", dtype, &shape(40, r.0));
-                let spec = Contract { batch: vec![], contracted: vec![(l.0, r.0)] };
-                let product = b.contract(x, y, spec);
-                let moved = b.add(product, product);
-                output(b, "moved", moved);
-            });
-        }
-    }
-    check(2e-5, |b| {
-        let (x, y) = (f32s(b, "x", &[3, 20, 30]), f32s(b, "y", &[3, 30, 8]));
-        let spec = Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] };
-        let product = b.contract(x, y, spec);
-        let half = b.scale(product, 0.5);
-        output(b, "half", half);
-    });
-}
-
-#[test]
-fn a_bias_gradient_beside_its_weight_gradient() {
-    for [batch, n, m] in [[128, 256, 784], [40, 10, 33]] {
-        check(2e-5, |b| {
-            let (x, g) = (f32s(b, "x", &[batch, m]), f32s(b, "g", &[batch, n]));
-            let g = b.unary(Unary::Sin, g);
-            output(b, "g", g);
-            let dw = b.contract(x, g, Contract { batch: vec![], contracted: vec![(0, 0)] });
-            let db = b.sum(g, &[0]);
-            output(b, "dw", dw);
-            output(b, "db", db);
-        });
-    }
-}
-
-// ---- Steps.
-
-/// A training step of a 784-256-10 network with momentum.
-fn network_step(batch: usize) -> Graph {
-    graph(|b| {
-        let images = data(b, "images", DType::U8, &[1000, 784]);
-        let labels = data(b, "labels", DType::U8, &[1000]);
-        let shapes: [(&str, &[usize]); 4] =
-            [("w1", &[784, 256]), ("b1", &[256]), ("w2", &[256, 10]), ("b2", &[10])];
-        let params = shapes.map(|(name, shape)| b.input(name, InputKind::Param, ty(DType::F32, shape)));
-        let [w1, b1, w2, b2] = params;
-        let step = b.step();
-        let at = b.scale(step, batch as f64);
-        let i = b.iota(0, ty(DType::I32, &[batch]));
-        let rows = b.add(at, i);
-        let n_rows = b.full_like(rows, 1000.0);
-        let rows = b.binary(Binary::Rem, rows, n_rows);
-        let x = b.gather(images, rows, 0, 0);
-        let x = b.cast(x, DType::F32);
-        let x = b.scale(x, 1.0 / 255.0);
-        let label = b.gather(labels, rows, 0, 0);
-        let label = b.cast(label, DType::I32);
-        let pre = b.matmul(x, w1);
-        let pre = b.add(pre, b1);
-        let zero = b.full_like(pre, 0.0);
-        let h = b.binary(Binary::Max, pre, zero);
-        let logits = b.matmul(h, w2);
-        let logits = b.add(logits, b2);
-        let p = softmax(b, logits, 1);
-        let classes = b.iota(1, ty(DType::I32, &[batch, 10]));
-        let label_b = b.broadcast_axes(label, &[0], &[batch.into(), 10usize.into()]);
-        let hit = b.binary(Binary::Eq, classes, label_b);
-        let hit = b.cast(hit, DType::F32);
-        let log = b.unary(Unary::Log, p);
-        let nll = b.mul(log, hit);
-        let loss = b.sum(nll, &[0, 1]);
-        output(b, "loss", loss);
-        let d = b.sub(p, hit);
-        let d = b.scale(d, 1.0 / batch as f64);
-        let contracted = |l, r| Contract { batch: vec![], contracted: vec![(l, r)] };
-        let db2 = b.sum(d, &[0]);
-        let dw2 = b.contract(h, d, contracted(0, 0));
-        let dh = b.contract(d, w2, contracted(1, 1));
-        let mask = b.binary(Binary::Gt, h, zero);
-        let dh = b.scalar(Scalar::Select, &[mask, dh, zero]);
-        let db1 = b.sum(dh, &[0]);
-        let dw1 = b.contract(x, dh, contracted(0, 0));
-        for ((param, grad), (name, shape)) in params.into_iter().zip([dw1, db1, dw2, db2]).zip(shapes) {
-            let moment = b.input(&format!("{name}.m"), InputKind::State, ty(DType::F32, shape));
-            let m = b.scale(moment, 0.9);
-            let m = b.add(m, grad);
-            let delta = b.scale(m, 0.01);
-            let next = b.sub(param, delta);
-            b.graph.state.push(StateLink { input: param.node, next });
-            b.graph.state.push(StateLink { input: moment.node, next: m });
-        }
-    })
-}
-
-#[test]
-fn a_training_step_of_a_network() {
-    let weights =
-        |n: usize, scale: f64| numbers("w", &ty(DType::F32, &[n])).iter().map(|w| w * scale).collect();
-    let given = [("w1", weights(784 * 256, 0.03)), ("w2", weights(2560, 0.05))];
-    check_given(&network_step(32), 2e-4, &given);
 }

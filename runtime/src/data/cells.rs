@@ -1,12 +1,11 @@
 //! Cells of a text as elements of a tensor: exact where the element type can be, refused with their place where not.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use engine_core::ir::DType;
 use half::{bf16, f16};
-use thiserror::Error;
 
-use super::table::TableError;
+use super::fault::{BadCell, CellFault, TableError, name_text, shortened};
 use crate::tensor::HostTensor;
 
 /// What becomes of rows with a missing cell.
@@ -70,89 +69,6 @@ impl Place<'_> {
         let (path, line) = (self.path.display(), self.line);
         format!("{path}:{line}: column {}{}", self.column + 1, name_text(self.name))
     }
-}
-
-fn name_text(name: Option<&str>) -> String {
-    name.map_or(String::new(), |name| format!(" (`{}`)", shortened(name)))
-}
-
-/// A cell that cannot be an element.
-#[derive(Debug, Error)]
-#[error("{}:{line}: column {column}{}: {fault}", .path.display(), name_text(.name.as_deref()))]
-pub struct BadCell {
-    /// The file.
-    pub path: PathBuf,
-    /// The line, counted from 1.
-    pub line: usize,
-    /// The column, counted from 1.
-    pub column: usize,
-    /// The column's name, if the file has names.
-    pub name: Option<String>,
-    /// What is wrong.
-    pub fault: CellFault,
-}
-
-/// Why a cell cannot be an element.
-#[derive(Debug, PartialEq, Eq, Error)]
-pub enum CellFault {
-    /// It holds no value.
-    #[error("the value is missing{}", said(.0))]
-    Missing(String),
-    /// It holds something else than a number.
-    #[error("`{0}` is not a number")]
-    NotANumber(String),
-    /// It holds an infinity or NaN.
-    #[error("`{0}` is not a finite number")]
-    NotFinite(String),
-    /// Its number is none of the element type.
-    #[error("{text} is no {dtype}")]
-    Unfit {
-        /// The number as it is written.
-        text: String,
-        /// The element type.
-        dtype: DType,
-    },
-    /// The column holds numbers in some rows and names in others.
-    #[error("`{text}` is {found}, {n_others} other cells of this column are {others}")]
-    Mixed {
-        /// The cell.
-        text: String,
-        /// What it is.
-        found: &'static str,
-        /// How many are something else.
-        n_others: usize,
-        /// What those are.
-        others: &'static str,
-    },
-}
-
-impl CellFault {
-    /// One concrete thing to do.
-    pub fn help(&self) -> &'static str {
-        match self {
-            CellFault::Missing(_) => "fill in the cell; the option `missing: \"drop\"` leaves such rows out",
-            CellFault::NotANumber(_) => "write numbers, and names in the first line only",
-            CellFault::NotFinite(_) => "correct the cell; the option `non_finite: true` takes it as it is",
-            CellFault::Unfit { .. } => "declare the input with an element type that holds the number",
-            CellFault::Mixed { .. } => {
-                "correct the cell; the option `label_as: \"classes\"` takes every cell as the name of a class"
-            }
-        }
-    }
-}
-
-fn said(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!(" (`{text}`)") }
-}
-
-/// The start of a text from a file, for a message.
-pub(crate) fn shortened(text: &str) -> String {
-    const MOST: usize = 40;
-    let mut short: String = text.chars().take(MOST).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
 }
 
 /// Bytes of a part of the elements: a multiple of the size of each type.
@@ -268,7 +184,7 @@ impl Cells {
         }
     }
 
-    /// What a user is told of whole numbers that the element type rounds.
+    /// The remark on whole numbers that the element type rounds.
     pub(super) fn rounded_note(&self) -> Option<String> {
         let first = self.rounded.as_ref()?;
         let more = match self.n_rounded {
@@ -397,7 +313,7 @@ mod tests {
     }
 
     proptest! {
-        /// A number is either held as it is written, or told of, or refused.
+        /// A number is held exactly, or reported, or refused.
         #[test]
         fn no_whole_number_changes_in_silence(
             n: i64, small in -70_000i64..70_000, pick: bool, tail in prop::sample::select(vec!["", ".", ".0", ".00e0"])

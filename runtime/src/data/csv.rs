@@ -8,7 +8,19 @@ use engine_core::diag::nearest;
 use engine_core::ir::DType;
 
 use super::cells::{Cells, Missing, Place, Policy};
-use super::table::{Rows, TableError};
+use super::fault::TableError;
+use crate::tensor::HostTensor;
+
+/// Rows of a file.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// The numbers.
+    pub tensor: HostTensor,
+    /// The columns, where the file is a text; none otherwise.
+    pub columns: Columns,
+    /// Remarks on how they were read.
+    pub notes: Vec<String>,
+}
 
 /// How a text becomes rows of numbers.
 #[derive(Clone, Debug)]
@@ -111,7 +123,7 @@ impl<'p, R: BufRead> Records<'p, R> {
 /// Where a record stands within its fields.
 #[derive(Clone, Copy, PartialEq)]
 enum Quoting {
-    /// Before a field, but for blanks.
+    /// Before a field, after blanks.
     FieldStart,
     /// In a field without quotes, or behind one.
     Plain,
@@ -287,7 +299,7 @@ pub fn parse(path: &Path, reader: impl BufRead, reading: &Reading) -> Result<Row
     Ok(Rows { tensor: cells.tensor(&[n_rows, taken.len()])?, columns, notes })
 }
 
-/// What a user is told of rows that were left out.
+/// The remark on rows that were left out.
 pub(super) fn dropped_note(path: &Path, n_dropped: usize) -> Vec<String> {
     let text = |n: usize| format!("{}: {n} rows with missing cells are left out", path.display());
     (n_dropped > 0).then(|| text(n_dropped)).into_iter().collect()
@@ -298,7 +310,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::tensor::HostTensor;
 
     fn csv(text: &str) -> Result<HostTensor, TableError> {
         Ok(parse(Path::new("a.csv"), text.as_bytes(), &Reading::default())?.tensor)

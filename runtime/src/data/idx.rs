@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::files;
 use crate::tensor::{HostTensor, TensorError, type_text};
 
-/// No data set read here is larger; a header that asks for more is taken for damage.
+/// The largest size of a data set. A header of more bytes is damaged.
 const MAX_DATA_BYTES: u64 = 8 << 30;
 /// Deflate cannot compress better than this, so a header that asks for more is damage too.
 const MAX_INFLATION: u64 = 1032;
@@ -438,7 +438,7 @@ mod tests {
         );
     }
 
-    /// Whatever the damage, the reader answers with an error or with a tensor that fits the bytes: no panic, and no
+    /// For any damage, the reader answers with an error or with a tensor that fits the bytes: no panic, and no
     /// allocation beyond what the file can hold.
     #[test]
     fn survives_a_second_of_random_damage() {

@@ -4,14 +4,12 @@ pub mod source;
 
 pub mod cells;
 pub mod csv;
-pub mod digits;
-#[cfg(feature = "download")]
-mod download;
+pub mod fault;
 pub mod idx;
 pub mod npy;
 pub mod npz;
-pub mod numbers;
+pub mod remote;
+pub mod results;
 pub mod shuffle;
 pub mod table;
 pub mod vecs;
-pub mod vectors;

@@ -49,7 +49,7 @@ pub enum NpzFact {
     /// An array of the archive is damaged.
     #[error(transparent)]
     BadArray(Box<NpyError>),
-    /// The archive has several arrays or none, and nobody has said which.
+    /// The archive has several arrays or none, and no name picks one.
     #[error("holds not one array but {known}")]
     NotOne {
         /// Those there are.
@@ -154,7 +154,7 @@ fn read_entry(archive: &mut Archive, path: &Path, entry: &str) -> Result<HostTen
     let n_bytes = part.size();
     let array = npy::read_stream(&path.join(entry), n_bytes, &mut part);
     let array = array.map_err(|error| NpzFact::BadArray(Box::new(error)))?;
-    // At its end, the part's checksum is looked at.
+    // The reader compares the checksum at the end of a part.
     match part.read(&mut [0]) {
         Ok(0) => Ok(array),
         Ok(_) => Err(NpzFact::TrailingBytes { name: entry.to_string(), n_bytes }),

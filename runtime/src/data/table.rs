@@ -1,142 +1,17 @@
 //! The user's own rows: files in several formats, made to fit an input of a graph.
 
 use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use engine_core::ir::{DType, Type};
-use thiserror::Error;
 
-use super::cells::{BadCell, shortened};
+pub use super::csv::Rows;
 use super::csv::{self, Columns, Reading};
-use super::idx::{self, IdxError};
-use super::npy::{self, NpyError};
-use super::npz::{self, NpzError};
-use super::vecs::{self, VecsError};
+pub use super::fault::TableError;
+pub(crate) use super::fault::listed;
+use super::{idx, npy, npz, vecs};
 use crate::files;
-use crate::tensor::{HostTensor, TensorError, type_text};
-
-/// Why a file's rows cannot be used.
-#[derive(Debug, Error)]
-pub enum TableError {
-    /// The file cannot be opened or read.
-    #[error("{}: cannot be read: {error}", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What happened.
-        error: io::Error,
-    },
-    /// A file of no known format, which is no text either.
-    #[error("{}: is neither text nor of a format that is known", .path.display())]
-    NotText {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A cell cannot be an element.
-    #[error(transparent)]
-    Cell(Box<BadCell>),
-    /// The first line lacks columns that are taken by name.
-    #[error("{}: there is no column {}", .path.display(), listed(.missing.iter().map(|(name, _)| name)))]
-    MissingColumns {
-        /// The file.
-        path: PathBuf,
-        /// Those that are missing, each with the nearest that is there.
-        missing: Vec<(String, Option<String>)>,
-        /// Those that are there.
-        known: Vec<String>,
-    },
-    /// Two columns have the same name.
-    #[error("{}: two columns are called `{}`", .path.display(), shortened(.name))]
-    SameName {
-        /// The file.
-        path: PathBuf,
-        /// The name.
-        name: String,
-    },
-    /// A line with more or fewer columns than those before.
-    #[error("{}:{line}: {found} columns, the lines before have {expected}", .path.display())]
-    Ragged {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// Columns of the lines before.
-        expected: usize,
-        /// Columns of this line.
-        found: usize,
-    },
-    /// A quotation without an end, or with more behind it.
-    #[error("{}:{line}: column {column}: the quotation does not end, or not the field", .path.display())]
-    BadQuote {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// The column, counted from 1.
-        column: usize,
-    },
-    /// There are no rows, or none that are rows.
-    #[error("{}: has no rows", .path.display())]
-    NoRows {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The rows have another number of elements than the input takes.
-    #[error("rows of {found} do not fit an input of {expected}")]
-    WrongRow {
-        /// The type of one row of the input.
-        expected: String,
-        /// The type of one row of the file.
-        found: String,
-    },
-    /// A number that the input's element type cannot hold.
-    #[error("row {row}: {value} is no {dtype}")]
-    WrongValue {
-        /// The row, counted from 0.
-        row: usize,
-        /// The number.
-        value: f64,
-        /// The input's element type.
-        dtype: DType,
-    },
-    /// An IDX file cannot be used.
-    #[error(transparent)]
-    Idx(#[from] IdxError),
-    /// A `.npy` file cannot be used.
-    #[error(transparent)]
-    Npy(#[from] NpyError),
-    /// A `.npz` file cannot be used.
-    #[error(transparent)]
-    Npz(#[from] NpzError),
-    /// A file of vectors cannot be used.
-    #[error(transparent)]
-    Vecs(#[from] VecsError),
-    /// So much cannot be held.
-    #[error(transparent)]
-    Tensor(#[from] TensorError),
-}
-
-/// Up to eight names.
-pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n String>) -> String {
-    const SHOWN: usize = 8;
-    let mut names: Vec<String> = names.map(|name| format!("`{}`", shortened(name))).collect();
-    if let Some(more @ 1..) = names.len().checked_sub(SHOWN) {
-        names.truncate(SHOWN);
-        names.push(format!("… ({more} more)"));
-    }
-    names.join(", ")
-}
-
-/// Rows of a file.
-#[derive(Clone, Debug)]
-pub struct Rows {
-    /// The numbers.
-    pub tensor: HostTensor,
-    /// The columns, where the file is a text; none otherwise.
-    pub columns: Columns,
-    /// What a user must be told of how they were read.
-    pub notes: Vec<String>,
-}
+use crate::tensor::{HostTensor, type_text};
 
 /// Reads rows. `ARCHIVE.npz/ARRAY` is an array of an archive, which needs no name if it is alone; files of vectors are
 /// told by their names, `.npy` and IDX files (gzipped or not) by their first bytes; any other text is CSV, which is read

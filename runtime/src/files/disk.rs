@@ -1,4 +1,4 @@
-//! The operations on which the safety of a write rests, so that tests can make each of them fail.
+//! The disk operations that make a write safe, behind a trait so that tests can make each of them fail.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A disk, or what a test takes for one.
+/// A disk, or a test's substitute.
 pub(crate) trait Disk: Send + Sync {
-    /// Makes a folder and those above it.
+    /// Makes a folder and its missing parents.
     fn create_folder(&self, folder: &Path) -> io::Result<()>;
-    /// A new file that is to be called `name` when it is complete.
+    /// A temporary file whose final name will be `name`.
     fn create_temporary(&self, folder: &Path, name: &str) -> io::Result<TemporaryFile>;
-    /// Opens a device or a pipe, as [`open_special`].
+    /// Opens a device or a pipe; see [`open_special`].
     fn open_special(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Removes temporary files of `name` whose writers have died.
     fn remove_stale(&self, folder: &Path, name: &str);
@@ -21,7 +21,7 @@ pub(crate) trait Disk: Send + Sync {
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 }
 
-/// A file under a name of its own.
+/// A file under a temporary name.
 pub(crate) struct TemporaryFile {
     pub(crate) path: PathBuf,
     pub(crate) file: Box<dyn DiskFile>,
@@ -29,7 +29,7 @@ pub(crate) struct TemporaryFile {
 
 /// A file that is being written.
 pub(crate) trait DiskFile: Write + Send {
-    /// Returns when all that was written is on the disk.
+    /// Returns when all written bytes are on the disk.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -41,8 +41,8 @@ impl Disk for RealDisk {
         fs::create_dir_all(folder)
     }
 
-    /// A writer holds a lock on its temporary file. The system takes the lock away when the writer dies, which tells a
-    /// leftover from a file in the making, on whatever machine its writer runs.
+    /// A writer holds a lock on its temporary file. The system releases the lock when the writer dies. So a leftover
+    /// can be told from a file in use, also if its writer runs on another machine.
     fn create_temporary(&self, folder: &Path, name: &str) -> io::Result<TemporaryFile> {
         static N_CREATED: AtomicU64 = AtomicU64::new(0);
         loop {
@@ -50,13 +50,13 @@ impl Disk for RealDisk {
             let path = folder.join(format!("{}{}-{number}{END}", start(name), process::id()));
             let file = match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => file,
-                // Of a dead process with this number, or of one in another container.
+                // A file of a dead process with this number, or of a process in another container.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             };
-            // Not every file system has locks; without one, leftovers stay.
+            // Some file systems have no locks; there, leftovers stay.
             let is_locked = file.lock().is_ok();
-            // Another process may have taken the file for a leftover before it was locked.
+            // Another process may have removed the file as a leftover before it was locked.
             if !is_locked || path.try_exists()? {
                 return Ok(TemporaryFile { path, file: Box::new(file) });
             }
@@ -71,7 +71,7 @@ impl Disk for RealDisk {
         let Ok(entries) = fs::read_dir(folder) else { return };
         for entry in entries.flatten() {
             let is_temporary = entry.file_name().to_str().is_some_and(|found| is_temporary(found, name));
-            // What cannot be opened or removed harms nothing.
+            // A leftover that cannot be opened or removed does no harm.
             let Some(file) =
                 is_temporary.then(|| OpenOptions::new().write(true).open(entry.path()).ok()).flatten()
             else {
@@ -91,7 +91,7 @@ impl Disk for RealDisk {
         fs::remove_file(path)
     }
 
-    /// Puts the new name itself on the disk, where the system can do that.
+    /// Syncs the folder, and with it the new name, where the system supports it.
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         if cfg!(not(unix)) {
             return Ok(());
@@ -107,7 +107,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// Opens a device, or a pipe that a program reads. Opening a pipe without a reader would wait for one.
+/// Opens a device, or a pipe with a reader. Opening a pipe without a reader would block until one appears.
 #[cfg(unix)]
 pub(super) fn open_special(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -124,7 +124,7 @@ pub(super) fn open_special(path: &Path) -> io::Result<File> {
         }
         _ => error,
     })?;
-    // What is written waits for the reader.
+    // Writes block until the reader takes the bytes.
     let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
     fcntl(&file, FcntlArg::F_SETFL(flags - no_wait))?;
     Ok(file)
@@ -141,7 +141,7 @@ impl DiskFile for File {
     }
 }
 
-/// A device or a pipe, which has nothing to be synced.
+/// A device or a pipe, which cannot be synced.
 struct Special(File);
 
 impl Write for Special {

@@ -1,6 +1,7 @@
-//! Files: those that are read must be regular ones, those that are written are whole or not there at all.
+//! Files: input files must be regular files, and output files appear whole or not at all.
 
 mod disk;
+mod kind;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -10,12 +11,13 @@ pub(crate) use disk::{Disk, RealDisk};
 pub(crate) use disk::{DiskFile, TemporaryFile};
 pub use target::{Format, Overwrite, Refusal, Target};
 
-use std::fs::{self, File, FileType};
+use kind::kind_of;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Opens a file to read, and says how many bytes it has. Only regular files are opened: to open a pipe may take for
-/// ever, and a device has no size.
+/// Opens a file for reading, and returns its size in bytes. Only regular files are opened: opening a pipe may block
+/// forever, and a device has no size.
 ///
 /// # Errors
 /// If it cannot be opened or is no regular file.
@@ -33,7 +35,7 @@ pub fn open(path: &Path) -> io::Result<(File, u64)> {
 /// Why a file is not written.
 #[derive(Debug)]
 pub enum WriteFault {
-    /// What was there before is untouched.
+    /// Not written. The previous file is unchanged.
     Unwritable(io::Error),
     /// The file is complete, but a power failure might still undo it.
     Unflushed(io::Error),
@@ -48,18 +50,18 @@ impl WriteFault {
     }
 }
 
-/// What goes into a file.
+/// Writes the content of a file.
 pub type Content<'c> = dyn Fn(&mut dyn Write) -> io::Result<()> + 'c;
 
-/// Writes a file: under a temporary name, which it gives up for its own when all of it is on the disk.
+/// Writes a file under a temporary name, and renames it when all its bytes are on the disk.
 ///
 /// # Errors
-/// If it cannot be written; then nothing has changed.
+/// If it cannot be written. Then nothing has changed.
 pub fn write(target: &Target, content: &Content<'_>) -> Result<(), WriteFault> {
     write_on(&RealDisk, target, content)
 }
 
-/// The same on a disk that may fail.
+/// Like [`write`], on a disk that may fail.
 pub(crate) fn write_on(disk: &dyn Disk, target: &Target, content: &Content<'_>) -> Result<(), WriteFault> {
     if target.is_special() {
         return disk
@@ -75,7 +77,7 @@ pub(crate) fn write_on(disk: &dyn Disk, target: &Target, content: &Content<'_>) 
         .and_then(|()| temporary.file.sync())
         .and_then(|()| disk.rename(&temporary.path, target.path()));
     if let Err(error) = outcome {
-        // If the temporary file cannot be removed either, the first error is still the one to tell.
+        // If the temporary file cannot be removed either, the first error is reported.
         drop(disk.remove(&temporary.path));
         return Err(unwritable(error));
     }
@@ -86,25 +88,4 @@ fn fill(file: &mut dyn disk::DiskFile, content: &Content<'_>) -> io::Result<()> 
     let mut buffered = BufWriter::with_capacity(1 << 16, file);
     content(&mut buffered)?;
     buffered.flush()
-}
-
-/// What a file is that is no regular one.
-fn kind_of(found: FileType) -> &'static str {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt;
-        if found.is_fifo() {
-            return "a pipe";
-        }
-        if found.is_socket() {
-            return "a socket";
-        }
-        if found.is_block_device() {
-            return "a block device";
-        }
-        if found.is_char_device() {
-            return "a device";
-        }
-    }
-    if found.is_dir() { "a folder" } else { "something special" }
 }

@@ -1,4 +1,4 @@
-//! Where a file goes: links are followed, and what is not this program's own is left alone.
+//! The target of a write: links are followed, and files of other programs are kept.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -8,48 +8,49 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::disk::open_special;
-use super::{Disk, RealDisk, kind_of};
+use super::disk::{Disk, RealDisk};
+use super::kind::kind_of;
 
-/// What may be overwritten.
+/// The files that may be overwritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Files of the format that is written, as this program writes it.
+    /// Files in the format of the write, as this program writes it.
     #[default]
     Own,
-    /// Any regular file; devices and pipes are written into, block devices among them.
+    /// Any regular file. Devices and pipes are written into, including block devices.
     Any,
 }
 
-/// A kind of file that this program writes, and how it is told from others.
+/// A file format that this program writes, and a test that recognizes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
     /// With its article: `a checkpoint`.
     pub name: &'static str,
-    /// Whether a file, which is not empty, is of this program.
+    /// Whether a non-empty file was written by this program.
     pub is_own: fn(&mut File) -> io::Result<bool>,
-    /// Whether devices and pipes are written into, as users of command lines expect.
+    /// Whether devices and pipes are written into, as command-line users expect.
     pub into_special: bool,
 }
 
-/// Why a file is not written to a place.
+/// Why a file cannot be written at a path.
 #[derive(Debug, Error)]
 pub enum Refusal {
     /// The path names no file.
     #[error("is not the name of a file")]
     NoFileName,
-    /// Something else is there.
+    /// The path is no regular file.
     #[error("is {what}, not a regular file")]
     NotRegular {
         /// With its article.
         what: &'static str,
     },
-    /// Nothing would take what is written.
+    /// A pipe without a reader.
     #[error("is a pipe that no program reads")]
     NoReader,
-    /// A file is there that this program has not written.
-    #[error("is there already, and is not {format} of this program")]
+    /// The path is a file that this program has not written.
+    #[error("already exists, and is not {format} of this program")]
     Foreign {
-        /// What is to be written.
+        /// The format of the new file.
         format: &'static str,
     },
     /// A part of the path is no folder.
@@ -58,16 +59,16 @@ pub enum Refusal {
         /// That part.
         folder: PathBuf,
     },
-    /// The same file takes something else.
+    /// Another output of the run goes to the same file.
     #[error("is the file of the latest state, and of the best one")]
     Taken,
-    /// The system says no.
+    /// The system refuses the write.
     #[error("cannot be written: {0}")]
     Unwritable(io::Error),
 }
 
 impl Refusal {
-    /// One concrete thing to do.
+    /// One concrete fix.
     pub fn help(&self) -> &'static str {
         match self {
             Refusal::NoFileName => "end the path with a file name",
@@ -80,13 +81,13 @@ impl Refusal {
         }
     }
 
-    /// Whether the machine is at fault, not the path.
+    /// Whether the machine is at fault rather than the path.
     pub fn is_of_machine(&self) -> bool {
         matches!(self, Refusal::NoFolder { .. } | Refusal::Unwritable(_))
     }
 }
 
-/// A place that a file can be written to.
+/// A place where a file can be written.
 #[derive(Clone, Debug)]
 pub struct Target {
     path: PathBuf,
@@ -96,10 +97,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// The place that a path names, if a file of that format may be written there.
+    /// The target of a path, if a file of that format may be written there.
     ///
     /// # Errors
-    /// If the path names no file, something that is no regular file, or a file that this program has not written.
+    /// If the path names no file, a file that is not regular, or a file that this program has not written.
     pub fn new(path: &Path, format: &Format, overwrite: Overwrite) -> Result<Target, Refusal> {
         let Some(name) = path.file_name() else { return Err(Refusal::NoFileName) };
         let is_forced = overwrite == Overwrite::Any;
@@ -128,7 +129,7 @@ impl Target {
         Ok(Target::at(&path, path.file_name().unwrap_or(name), false))
     }
 
-    /// A file that is not there yet.
+    /// The target of a file that does not exist yet.
     fn absent(path: &Path) -> Result<Target, Refusal> {
         let target = Target::at(path, path.file_name().ok_or(Refusal::NoFileName)?, false);
         match existing(&target.folder) {
@@ -142,11 +143,10 @@ impl Target {
         Target { path: path.to_path_buf(), folder: folder_of(path).to_path_buf(), name, is_special }
     }
 
-    /// Finds out whether the file could be written now, and removes what an earlier process that was killed has left of
-    /// it. Makes no folder.
+    /// Checks whether the file could be written now, and removes leftovers of killed processes. Makes no folder.
     ///
     /// # Errors
-    /// If it could not.
+    /// If it cannot be written.
     pub fn probe(&self) -> Result<(), Refusal> {
         if self.is_special {
             return Ok(());
@@ -157,10 +157,10 @@ impl Target {
         RealDisk.remove(&temporary.path).map_err(Refusal::Unwritable)
     }
 
-    /// Opens a device or a pipe that is to be written later. The reader of a pipe stays as long as that file is open.
+    /// Opens a device or a pipe for a later write. The reader of a pipe stays as long as that file is open.
     ///
     /// # Errors
-    /// If it cannot be opened, as a pipe without a reader.
+    /// If it cannot be opened, such as a pipe without a reader.
     pub fn hold(&self) -> Result<Option<File>, Refusal> {
         let opened = self.is_special.then(|| open_special(&self.path)).transpose();
         opened.map_err(|error| match error.kind() {
@@ -169,14 +169,14 @@ impl Target {
         })
     }
 
-    /// Whether what is written to both would end in one regular file.
+    /// Whether writes to both targets would go to one regular file.
     pub(crate) fn is_same_file(&self, other: &Target) -> bool {
         let folder =
             |target: &Target| fs::canonicalize(&target.folder).unwrap_or_else(|_| target.folder.clone());
         !self.is_special && !other.is_special && self.name == other.name && folder(self) == folder(other)
     }
 
-    /// The file itself, behind all links.
+    /// The path with all links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -198,14 +198,14 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Whether a path is that of a stream that the process was started with, which may be a regular file.
+/// Whether a path is a standard stream of the process. A stream may be a regular file.
 fn is_stream(path: &Path) -> bool {
     path.starts_with("/proc")
         || path.starts_with("/dev/fd")
         || ["/dev/stdout", "/dev/stderr"].map(Path::new).contains(&path)
 }
 
-/// Where links lead whose end is not there.
+/// The path at the end of links that lead to a missing file.
 fn dangling(path: &Path) -> Result<PathBuf, Refusal> {
     const MOST_LINKS: usize = 40;
     let mut path = path.to_path_buf();
@@ -222,7 +222,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The first part of a path that is there.
+/// The longest existing prefix of a path.
 fn existing(folder: &Path) -> &Path {
     let is_there = |folder: &&Path| folder.as_os_str().is_empty() || folder.symlink_metadata().is_ok();
     let found = folder.ancestors().find(is_there).unwrap_or(folder);

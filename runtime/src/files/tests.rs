@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Notes, as this program writes them.
+/// Notes, a format of these tests.
 const NOTE: Format = Format {
     name: "a note",
     is_own: |file| {
@@ -23,7 +23,7 @@ fn target(path: &Path) -> Result<Target, Refusal> {
 }
 
 fn write_note(disk: &dyn Disk, path: &Path, text: &str) -> Result<(), WriteFault> {
-    // In pieces, of which each reaches the disk.
+    // The content is written in pieces, each of which reaches the disk.
     let content = |file: &mut dyn Write| {
         ["note: ", text]
             .iter()
@@ -41,7 +41,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A disk with room for so many bytes, or one that fails at a later point.
+/// A disk with limited room, or with a failure at a later point.
 struct BadDisk {
     room: Arc<AtomicUsize>,
     fails_at: &'static str,
@@ -145,7 +145,7 @@ fn a_failure_at_any_other_point_is_as_harmless() {
 }
 
 #[test]
-fn what_a_dead_writer_has_left_is_removed_and_what_another_is_writing_is_not() {
+fn leftovers_are_removed_and_files_in_use_are_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");
     let foreign = [".a.tmp", ".a.1-2.tmp.bak", ".a.x-2.tmp", ".b.1-2.tmp", "a.1-2.tmp"];
@@ -169,7 +169,7 @@ fn what_a_dead_writer_has_left_is_removed_and_what_another_is_writing_is_not() {
 }
 
 #[test]
-fn a_probe_makes_no_folder_and_names_what_is_none() {
+fn a_probe_makes_no_folder_and_names_a_path_that_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let new = target(&dir.path().join("some/new/folder/a")).unwrap();
     new.probe().unwrap();
@@ -195,7 +195,7 @@ mod unix {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn links_stay_and_what_they_lead_to_is_written() {
+    fn links_stay_and_their_targets_are_written() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("real")).unwrap();
@@ -215,7 +215,7 @@ mod unix {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_never_replaced() {
+    fn only_regular_files_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -229,7 +229,7 @@ mod unix {
         let through = || write(&target, &|file| file.write_all(b"through"));
         assert!(matches!(target.hold(), Err(Refusal::NoReader)));
         assert_eq!(through().unwrap_err().into_error().to_string(), "no program reads it");
-        // Opened for both, the pipe has a reader at once.
+        // The pipe is opened for reading and writing, so it has a reader at once.
         let mut reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         assert!(target.hold().unwrap().is_some());
         through().unwrap();

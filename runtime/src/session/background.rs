@@ -23,7 +23,7 @@ impl Background {
         let (send, result) = mpsc::sync_channel(1);
         if let Some(runtime) = &self.runtime {
             runtime.spawn_blocking(move || {
-                // Nobody may be waiting any more.
+                // The receiver may be gone.
                 drop(send.send(work()));
             });
         }
@@ -42,7 +42,7 @@ impl Drop for Background {
 
 /// Work that was started.
 pub(super) struct Task<T> {
-    /// Only so that a session can be shared; nobody ever waits for the lock.
+    /// The lock makes a session shareable and is never contended.
     result: Mutex<Receiver<T>>,
 }
 

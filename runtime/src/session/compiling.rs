@@ -1,7 +1,5 @@
 //! The planner that sessions normally have: the compiler.
 
-use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 
 use engine_core::compile::{Compiled, Options, compile};
@@ -12,7 +10,7 @@ use engine_core::plan::Plan;
 use engine_core::stage::{self, Rows, SplitShape, StageGraph, StageIssue};
 use indexmap::IndexMap;
 
-use super::error::PlanError;
+use super::error::{PlanError, StageFault};
 use super::plan::{Planner, StagePlan, Sum};
 
 /// Compiles the stages of a pipeline.
@@ -38,23 +36,15 @@ pub struct CompiledStage {
     pub nan_step: Option<Symbol>,
 }
 
-/// A stage that is no graph; the pipeline is at fault.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StageFault(pub StageIssue);
-
-impl fmt::Display for StageFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)?;
-        self.0.help.as_ref().map_or(Ok(()), |help| write!(f, "; {help}"))
-    }
-}
-
-impl Error for StageFault {}
-
 impl CompilingPlanner {
     /// A compiler for the stages of this pipeline.
     pub fn new(pipeline: Arc<Pipeline>, registry: Registry, options: Options) -> Self {
         CompilingPlanner { pipeline, registry, options, kept: IndexMap::new() }
+    }
+
+    /// The pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
     }
 
     /// Lets every stage that computes the value at one of these paths keep it, gradients among them: they are
@@ -152,6 +142,10 @@ impl CompilingPlanner {
 }
 
 impl Planner for CompilingPlanner {
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     fn training(&self, stage: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError> {
         Ok(self.compile_training(stage, data, rows)?.into())
     }

@@ -1,17 +1,17 @@
 //! What can go wrong in a session, and whose fault it is.
 
 use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use engine_core::diag::{Code, Diagnostic, Span};
 use engine_core::ir::{Symbol, written_path};
-use engine_core::pipeline::{Pipeline, StageKind};
+use engine_core::pipeline::Pipeline;
+use engine_core::stage::StageIssue;
 use thiserror::Error;
 
-use super::compiling::StageFault;
-use super::report::TRAINING;
-use super::trace::{Origin, OriginNode};
+use super::origin::{Origin, OriginNode};
 use crate::checkpoint::{CheckpointError, Mismatch};
 use crate::data::npz::NpzError;
 use crate::data::source::DataError;
@@ -19,6 +19,22 @@ use crate::data::table::TableError;
 use crate::device::{DeviceError, RunError};
 use crate::diagnostic::Coded;
 use crate::tensor::TensorError;
+
+/// The prefix of metrics that training itself measured.
+pub(super) const TRAINING: &str = "train ";
+
+/// A stage that has no graph, by a fault of the pipeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageFault(pub StageIssue);
+
+impl fmt::Display for StageFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        self.0.help.as_ref().map_or(Ok(()), |help| write!(f, "; {help}"))
+    }
+}
+
+impl Error for StageFault {}
 
 /// Why a session stopped.
 #[derive(Debug, Error)]
@@ -41,6 +57,14 @@ pub enum SessionError {
         stage: Symbol,
         /// What is wrong; diagnostics where the pipeline is at fault.
         source: PlanError,
+    },
+    /// A stage is of a kind that was registered without a runner.
+    #[error("stage `{stage}`: this program cannot run stages of kind `{kind}`")]
+    NoRunner {
+        /// The stage.
+        stage: Symbol,
+        /// Its keyword.
+        kind: String,
     },
     /// The device failed.
     #[error(transparent)]
@@ -125,7 +149,7 @@ pub enum SessionError {
         /// NaN or an infinity.
         value: f64,
     },
-    /// A node has made a NaN or an infinity, and somebody wanted to know.
+    /// A node has made a NaN or an infinity, which `--trace-nan` looks for.
     #[error("stage `{stage}`: {origin}")]
     NotFinite {
         /// The stage.
@@ -197,7 +221,7 @@ pub enum Fault {
     Graph,
     /// The machine's.
     Machine,
-    /// Nobody's: the user interrupted.
+    /// None: the user interrupted.
     Interrupt,
 }
 
@@ -221,6 +245,7 @@ impl SessionError {
             SessionError::Data { .. }
             | SessionError::Declared(_)
             | SessionError::Plan { .. }
+            | SessionError::NoRunner { .. }
             | SessionError::Run { .. }
             | SessionError::Checkpoint(_)
             | SessionError::Mismatch { .. }
@@ -241,6 +266,11 @@ impl SessionError {
 }
 
 impl SessionError {
+    /// The error of a stage that has no graph.
+    pub(super) fn plan(stage: &Symbol, fault: StageFault) -> SessionError {
+        SessionError::Plan { stage: stage.clone(), source: Box::new(fault) }
+    }
+
     /// Whether another device might do what this one has not done.
     pub fn is_of_device(&self) -> bool {
         matches!(
@@ -292,13 +322,13 @@ impl SessionError {
             },
             SessionError::NotANumber { stage, .. } => {
                 let stage = pipeline.stages.iter().find(|known| known.name == *stage)?;
-                let StageKind::Train(train) = &stage.kind else { return None };
-                let loss = pipeline.graph.find(&train.loss)?;
+                let loss = stage.kind.measured(&format!("{TRAINING}loss"))?;
+                let loss = pipeline.graph.find(loss)?;
                 Some((pipeline.graph.nodes[loss.node].span?, "this is the loss".to_string()))
             }
             SessionError::Metric { stage, metric, .. } => {
                 let stage = pipeline.stages.iter().find(|known| known.name == *stage)?;
-                let value = pipeline.graph.find(measured_node(&stage.kind, metric)?)?;
+                let value = pipeline.graph.find(stage.kind.measured(metric)?)?;
                 Some((pipeline.graph.nodes[value.node].span?, "this is measured".to_string()))
             }
             SessionError::Input { input, .. }
@@ -333,9 +363,10 @@ impl Coded for SessionError {
             SessionError::InputFile { source, .. } => source.code(),
             SessionError::Output { .. } => Some(Code::E0505),
             SessionError::Tensor(error) => error.code(),
-            SessionError::Plan { .. } | SessionError::Interrupted { .. } | SessionError::Background(_) => {
-                None
-            }
+            SessionError::Plan { .. }
+            | SessionError::NoRunner { .. }
+            | SessionError::Interrupted { .. }
+            | SessionError::Background(_) => None,
         }
     }
 
@@ -381,23 +412,6 @@ impl Coded for SessionError {
             _ => None,
         }
     }
-}
-
-/// The node behind a metric of a stage, by the name that [`StageReport::measured`](super::StageReport) gives it.
-fn measured_node<'s>(stage: &'s StageKind, metric: &str) -> Option<&'s Symbol> {
-    let (evaluation, training) = match stage {
-        StageKind::Evaluate(evaluation) => (Some(evaluation), None),
-        StageKind::Train(train) => (train.evaluate.as_ref(), Some(train)),
-        _ => return None,
-    };
-    let of = |metrics: &'s [(Symbol, Symbol)], metric: &str| {
-        metrics.iter().find(|(name, _)| **name == *metric).map(|(_, node)| node)
-    };
-    let measured_in_training = || {
-        let (train, metric) = (training?, metric.strip_prefix(TRAINING)?);
-        of(&train.metrics, metric).or((metric == "loss").then_some(&train.loss))
-    };
-    evaluation.and_then(|evaluation| of(&evaluation.metrics, metric)).or_else(measured_in_training)
 }
 
 /// The place of a parameter that no buffer holds: those are allocated before there is a plan.

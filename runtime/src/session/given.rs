@@ -60,7 +60,7 @@ fn from_elements(elements: &[Literal], ty: &Type) -> Result<HostTensor, GivenFau
         let is_truth = matches!(element, Literal::Bool(_));
         let text = match element {
             Literal::Bool(truth) => u8::from(*truth).to_string(),
-            // With as many digits as it needs, so that 1e15 is not taken for a whole number of 16.
+            // The shortest form, so that 1e15 is not read as a whole number of 16 digits.
             Literal::Float(x) => format!("{x:e}"),
             number => number.to_string(),
         };

@@ -1,8 +1,9 @@
-//! What a session asks of whoever turns stages into plans.
+//! The interface of a session to the compiler.
 
 use std::sync::Arc;
 
 use engine_core::ir::{Graph, Symbol};
+use engine_core::op::Registry;
 use engine_core::pipeline::{Evaluation, Mode, RunStage, TrainStage};
 use engine_core::plan::Plan;
 use engine_core::stage::{Rows, SplitShape};
@@ -14,6 +15,9 @@ use super::error::PlanError;
 /// Inputs of the plans are bound by name: the pipeline's parameters and state; `DATA.FIELD` for a field of a resident
 /// split, all its rows; `order` (`i32[rows]`) for the order in which training visits them.
 pub trait Planner: Send + Sync {
+    /// The ops, stage kinds and metrics of the pipeline.
+    fn registry(&self) -> &Registry;
+
     /// One training step on some rows of `data` in the order `order`; one batch of it if the stage accumulates.
     fn training(&self, stage: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError>;
 

@@ -3,13 +3,10 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::error::SessionError;
+use super::error::{SessionError, TRAINING};
 use crate::autotune::Tuning;
 use crate::data::source::DataSet;
 use crate::tensor::HostTensor;
-
-/// What stands before the name of a metric that training measured on the way.
-pub(super) const TRAINING: &str = "train ";
 
 /// A whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -82,7 +79,7 @@ impl StageReport {
         StageReport { peak_bytes: memory.total(), memory, ..self }
     }
 
-    /// What the stage has measured at its end. A restored epoch is finite, whatever came after it.
+    /// The measures of the stage at its end. A restored epoch is finite.
     fn measured(&self) -> Vec<(String, f64)> {
         let is_restored = self.end.iter().flat_map(|end| &end.best).any(|best| best.is_restored);
         if is_restored {

@@ -1,4 +1,4 @@
-//! Where the rows of a stage are: kept on the device, or on the host, from where they come as steps need them.
+//! The place of a stage's rows: on the device, or on the host, from where they stream in windows.
 
 use std::sync::Arc;
 
@@ -6,9 +6,10 @@ use engine_core::ir::{DType, Symbol};
 use engine_core::pipeline::SplitRef;
 use engine_core::stage::{Rows, SplitShape};
 
-use super::batches::{Batches, Layout};
+use super::batches::Batches;
 use super::error::SessionError;
 use super::event::Event;
+use super::layout::Layout;
 use super::plan::StagePlan;
 use super::windows::{Ring, Windows};
 use super::{ORDER, Session, Subscriber};
@@ -22,7 +23,7 @@ pub(super) enum DataInputs<'a> {
     None,
     /// A split on the device, with the order in which its rows are visited.
     Resident(&'a SplitRef, Option<&'a DeviceBuffer>),
-    /// Where they come to.
+    /// The ring of windows that rows stream to.
     Ring(&'a Ring),
 }
 
@@ -41,7 +42,7 @@ impl Session {
         }
     }
 
-    /// What brings rows to the device that are not kept there; `shuffled` or as they lie.
+    /// The windows of a split that is not kept on the device, `shuffled` or in order.
     pub(super) fn windows(
         &self,
         split: &SplitRef,
@@ -56,7 +57,7 @@ impl Session {
         Ok(Some(Windows::new(self.resident.split(split)?, layout, seed, n_steps)))
     }
 
-    /// Says of a split that it is not kept on the device.
+    /// Reports a split that is not kept on the device.
     pub(super) fn tell_of_windows(&self, split: &SplitRef, batches: &Batches, tell: &mut Subscriber<'_>) {
         let (Some(windows), Ok(bytes)) = (&batches.windows, self.resident.bytes(split)) else { return };
         let (data, split, mib) = (&split.data, &split.split, bytes.div_ceil(1 << 20));

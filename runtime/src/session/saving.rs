@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use engine_core::pipeline::{CheckpointDecl, Stage, StageKind};
+use engine_core::op::Registry;
+use engine_core::pipeline::{CheckpointDecl, Stage};
 
 use super::error::SessionError;
 use super::event::Event;
+use super::stages::runnable;
 use super::{Session, Subscriber};
-use crate::checkpoint::{self, ARCHIVE, CHECKPOINT, Checkpoint, CheckpointError, CheckpointFact};
-use crate::data::vectors;
+use crate::checkpoint::{self, CHECKPOINT, Checkpoint, CheckpointError, CheckpointFact};
 use crate::files::{Format, Overwrite, Refusal, Target};
 
 impl Session {
@@ -34,7 +35,7 @@ impl Session {
     }
 
     /// Makes the file of the best state that of the run which goes on from `state`, whose best state was that of step
-    /// `best_step`. A file of a later step is left as it is: the run comes to that step again.
+    /// `best_step`. A file of a later step stays, for the run reaches that step again.
     pub(super) fn repair_best(
         &self,
         decl: &CheckpointDecl,
@@ -70,10 +71,10 @@ impl Session {
 /// # Errors
 /// If a path names no regular file, a file that this program has not written (unless `overwrite` allows that), or the same
 /// file twice in a stage.
-pub fn check_files(stages: &[Stage], overwrite: Overwrite) -> Result<(), SessionError> {
+pub fn check_files(stages: &[Stage], registry: &Registry, overwrite: Overwrite) -> Result<(), SessionError> {
     for stage in stages {
         let mut latest = None;
-        for (path, format) in files_of(&stage.kind) {
+        for (path, format) in runnable(stage, registry)?.files() {
             let target = checked_target(path, (format, overwrite), latest.as_ref());
             let refused = |refusal| CheckpointError {
                 path: path.to_path_buf(),
@@ -97,27 +98,4 @@ fn checked_target(
         Some(before) if before.is_same_file(&target) => Err(Refusal::Taken),
         _ => Ok(target),
     }
-}
-
-/// The files that a stage writes.
-pub(super) fn files_of(stage: &StageKind) -> Vec<(&Path, &'static Format)> {
-    match stage {
-        StageKind::Train(train) => {
-            let paths = train.checkpoint.iter().flat_map(|decl| [Some(&decl.path), decl.best.as_ref()]);
-            paths.flatten().map(|path| (Path::new(path), &CHECKPOINT)).collect()
-        }
-        StageKind::Save { path } => {
-            let path = Path::new(path);
-            vec![(path, if is_archive(path) { &ARCHIVE } else { &CHECKPOINT })]
-        }
-        StageKind::Search(search) => {
-            search.write.iter().map(|(_, path)| (Path::new(path), &vectors::RESULTS)).collect()
-        }
-        StageKind::Evaluate(_) | StageKind::Predict(_) | StageKind::Run(_) | StageKind::Load(_) => vec![],
-    }
-}
-
-/// Whether the name of a file asks for an archive of NumPy's.
-pub(super) fn is_archive(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "npz")
 }

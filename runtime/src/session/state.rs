@@ -40,7 +40,7 @@ impl State {
         Ok(state)
     }
 
-    /// Makes room for what a plan carries and nobody has declared, such as moments; it starts at zero.
+    /// Allocates the undeclared state of a plan, such as moments. It starts at zero.
     pub(super) fn ensure_all(&mut self, plan: &Plan) -> Result<(), DeviceError> {
         carried(plan).try_for_each(|(name, ty)| self.ensure(name, ty))
     }

@@ -1,9 +1,10 @@
-//! Sessions on a make-believe device, whose plans are Rust functions: what is tested is which steps are taken on which
-//! rows, what is carried along, told and saved.
+//! Sessions on a make-believe device: the steps and their rows, the carried state, the events and the files.
 
 #![allow(clippy::unwrap_used)]
 
 mod autotune;
+mod best;
+mod fake;
 mod kills;
 mod windows;
 
@@ -11,304 +12,20 @@ use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
-use engine_core::ir::{DType, Graph, Literal, Node, NodeOp, Output, Type};
+use engine_core::ir::{DType, Graph, InputKind, Literal, Node, NodeOp, Output, Type};
+use engine_core::op::Registry;
 use engine_core::pipeline::*;
-use engine_core::plan::{Buffer, Precision};
+use engine_core::plan::{Buffer, Place, Plan, Precision};
 use engine_core::stage::{Rows, SplitShape};
 
 use super::*;
-use crate::autotune::{Choice, Tuner};
+use crate::autotune::{Choice, Tuner, Tuning};
 use crate::data::shuffle::epoch_order;
 use crate::data::source::{Provenance, Split};
-use crate::device::{DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, KernelTime, RunError};
+use crate::device::{DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, KernelTime, RunError};
 use crate::tensor::HostTensor;
-use engine_core::program::TuneKey;
-
-/// Plans `w += 0.5·(mean of the batch − w)`, with a slot that counts rows; measures the loss `(mean − w)²`.
-/// Evaluates `|x − w|`. Infers `y = x·w`.
-#[derive(Default)]
-struct Fake {
-    memory_bytes: u64,
-    /// From this step on, the loss is NaN.
-    nan_from: Option<u32>,
-    /// Cancels after this step.
-    cancel_at: Mutex<Option<(u32, Arc<AtomicBool>)>>,
-    /// Which rows the plan of a name takes.
-    rows: Mutex<IndexMap<String, Rows>>,
-    /// First values of the batches in the order of training, to compare with what should have been visited.
-    visited: Mutex<Vec<f32>>,
-    /// How many plans were made ready.
-    n_prepared: AtomicUsize,
-    /// Chooses something for each plan.
-    tuner: Option<Tuner>,
-    /// What it finds.
-    found: String,
-}
-
-impl Choice for String {
-    fn to_text(&self) -> String {
-        self.clone()
-    }
-    fn from_text(text: &str) -> Option<String> {
-        Some(text.to_string())
-    }
-}
-
-struct FakeDevice(Arc<Fake>);
-struct FakePlanner(Arc<Fake>);
-type Memory = Mutex<Vec<u8>>;
-
-fn buffer(name: &str, kind: InputKind, dtype: DType, extents: &[usize]) -> Buffer {
-    let (ty, place) = (Type::new(dtype, extents), Place::Input(kind));
-    Buffer { name: name.into(), ty, place, life: (0, 0) }
-}
-
-fn plan(name: String, buffers: Vec<Buffer>, outputs: &[(&str, usize)]) -> Arc<Plan> {
-    Arc::new(Plan {
-        name,
-        kernels: vec![],
-        launches: vec![],
-        buffers,
-        outputs: outputs.iter().map(|(name, buffer)| ((*name).into(), *buffer)).collect(),
-        arena_bytes: 4,
-        n_streams: 1,
-        matmul: Precision::default(),
-        numerics: Default::default(),
-        assertions: vec![],
-        places: vec![],
-        values: vec![],
-    })
-}
-
-fn sum(metric: &str, state: &str) -> Sum {
-    Sum { metric: metric.into(), state: state.into() }
-}
-
-fn no_graph() -> Arc<Graph> {
-    Arc::new(Graph::new("fake"))
-}
-
-impl FakePlanner {
-    fn named(&self, scope: &str, rows: Rows) -> String {
-        let name = format!("{scope} {rows:?}");
-        self.0.rows.lock().unwrap().insert(name.clone(), rows);
-        name
-    }
-}
-
-impl Planner for FakePlanner {
-    fn training(&self, _: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError> {
-        assert_eq!(data.fields, [("x".into(), Type::scalar(DType::F32))]);
-        let buffers = vec![
-            buffer("data.x", InputKind::Data, DType::F32, &[data.n_held]),
-            buffer("order", InputKind::Data, DType::I32, &[data.n_held]),
-            buffer("w", InputKind::Param, DType::F32, &[]),
-            buffer("w.n", InputKind::State, DType::F32, &[]),
-            buffer("sum.loss", InputKind::State, DType::F32, &[]),
-            buffer("nan", InputKind::State, DType::I32, &[]),
-            buffer("step", InputKind::Step, DType::I32, &[]),
-        ];
-        let plan = plan(self.named("train", rows), buffers, &[("loss", 4)]);
-        let sums = vec![sum("loss", "sum.loss")];
-        Ok(StagePlan { plan, graph: no_graph(), sums, nan_step: Some("nan".into()) })
-    }
-
-    fn applying(&self, _: &TrainStage, _: &SplitShape) -> Result<StagePlan, PlanError> {
-        Err("no step of several batches is taken here".into())
-    }
-
-    fn evaluation(
-        &self,
-        scope: &str,
-        _: &Evaluation,
-        data: &SplitShape,
-        rows: Rows,
-    ) -> Result<StagePlan, PlanError> {
-        let total = format!("{scope}.sum.error");
-        let buffers = vec![
-            buffer("data.x", InputKind::Data, DType::F32, &[data.n_held]),
-            buffer("w", InputKind::Param, DType::F32, &[]),
-            buffer(&total, InputKind::State, DType::F32, &[]),
-        ];
-        let plan = plan(self.named(scope, rows), buffers, &[]);
-        Ok(StagePlan { plan, graph: no_graph(), sums: vec![sum("error", &total)], nan_step: None })
-    }
-
-    fn inference(
-        &self,
-        outputs: &[(Symbol, Symbol)],
-        extents: &[(Symbol, usize)],
-        mode: Mode,
-    ) -> Result<Arc<Plan>, PlanError> {
-        assert_eq!(mode, Mode::Eval);
-        if &*outputs[0].1 != "y" {
-            return Err(format!("there is no node `{}`", outputs[0].1).into());
-        }
-        let n = extents[0].1;
-        let y = Buffer {
-            name: "y".into(),
-            ty: Type::new(DType::F32, &[n]),
-            place: Place::Arena(0),
-            life: (0, 0),
-        };
-        let buffers = vec![
-            buffer("x", InputKind::Data, DType::F32, &[n]),
-            buffer("w", InputKind::Param, DType::F32, &[]),
-            y,
-        ];
-        Ok(plan("infer".to_string(), buffers, &[("y", 2)]))
-    }
-
-    fn running(&self, stage: &RunStage) -> Result<StagePlan, PlanError> {
-        let plan = self.inference(&stage.outputs, &stage.dims, stage.mode)?;
-        Ok(StagePlan { plan, graph: no_graph(), sums: vec![], nan_step: None })
-    }
-}
-
-impl Device for FakeDevice {
-    fn info(&self) -> DeviceInfo {
-        let memory_bytes = self.0.memory_bytes;
-        DeviceInfo { name: "fake".to_string(), kind: DeviceKind::Cpu, memory_bytes, details: vec![] }
-    }
-    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
-        Ok(DeviceBuffer::new(bytes, Arc::new(Memory::new(vec![0; bytes]))))
-    }
-    fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
-        buffer.memory::<Memory>()?.lock().unwrap()[offset..][..bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-    fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        bytes.copy_from_slice(&buffer.memory::<Memory>()?.lock().unwrap()[offset..][..bytes.len()]);
-        Ok(())
-    }
-    fn tuning(&self) -> Option<Tuning> {
-        self.0.tuner.as_ref().and_then(Tuner::tuning)
-    }
-    fn adopt(&self, tuning: &Tuning) -> bool {
-        self.0.tuner.as_ref().is_some_and(|tuner| tuner.adopt(tuning))
-    }
-    fn prepare(&self, plan: Arc<Plan>, _: u64) -> Result<Box<dyn Executable>, DeviceError> {
-        self.0.n_prepared.fetch_add(1, Ordering::Relaxed);
-        if let Some(tuner) = &self.0.tuner {
-            let found = || Ok(self.0.found.clone());
-            let key = TuneKey { subject: plan.name.clone(), details: String::new() };
-            tuner.choose(&key, |_: &String| true, found)?;
-        }
-        let rows = self.0.rows.lock().unwrap().get(&plan.name).copied();
-        let fake = Arc::clone(&self.0);
-        Ok(Box::new(FakeExecutable { fake, plan, rows, bound: IndexMap::new(), loss: 0.0, y: vec![] }))
-    }
-}
-
-struct FakeExecutable {
-    fake: Arc<Fake>,
-    plan: Arc<Plan>,
-    rows: Option<Rows>,
-    bound: IndexMap<String, DeviceBuffer>,
-    loss: f32,
-    y: Vec<u8>,
-}
-
-impl FakeExecutable {
-    fn bytes(&self, name: &str) -> Vec<u8> {
-        self.bound[name].memory::<Memory>().unwrap().lock().unwrap().clone()
-    }
-    fn floats(&self, name: &str) -> Vec<f32> {
-        self.bytes(name).chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect()
-    }
-    fn add(&self, name: &str, what: f32) {
-        let sum = self.floats(name)[0] + what;
-        *self.bound[name].memory::<Memory>().unwrap().lock().unwrap() = sum.to_le_bytes().to_vec();
-    }
-    /// The rows of a step, in the order that is bound, if one is.
-    fn batch(&self, step: u32) -> Vec<f32> {
-        let range = match self.rows.unwrap() {
-            Rows::Batches { batch, per_epoch } => {
-                let first = step as usize % per_epoch * batch;
-                first..first + batch
-            }
-            Rows::Last { first, rows } => first..first + rows,
-        };
-        let x = self.floats("data.x");
-        match self.bound.contains_key("order") {
-            false => x[range].to_vec(),
-            true => {
-                let order = self.bytes("order");
-                let order: Vec<i32> =
-                    order.chunks_exact(4).map(|word| i32::from_le_bytes(word.try_into().unwrap())).collect();
-                order[range].iter().map(|&row| x[row as usize]).collect()
-            }
-        }
-    }
-
-    fn train(&mut self, step: u32) {
-        let batch = self.batch(step);
-        self.fake.visited.lock().unwrap().extend(&batch);
-        let mean = batch.iter().sum::<f32>() / batch.len() as f32;
-        let w = self.floats("w")[0];
-        self.loss = (mean - w).powi(2);
-        if self.fake.nan_from.is_some_and(|from| step >= from) {
-            self.loss = f32::NAN;
-            let nan = &self.bound["nan"].memory::<Memory>().unwrap();
-            let mut nan = nan.lock().unwrap();
-            if nan[..] == [0; 4] {
-                *nan = (step as i32 + 1).to_le_bytes().to_vec();
-            }
-        }
-        self.add("w", 0.5 * (mean - w));
-        self.add("w.n", batch.len() as f32);
-        self.add("sum.loss", self.loss * batch.len() as f32);
-        if let Some((at, flag)) = &*self.fake.cancel_at.lock().unwrap() {
-            flag.fetch_or(step == *at, Ordering::Relaxed);
-        }
-    }
-
-    fn evaluate(&self, step: u32) {
-        let (batch, w) = (self.batch(step), self.floats("w")[0]);
-        let total = self.bound.keys().find(|name| name.ends_with(".sum.error")).unwrap();
-        self.add(total, batch.iter().map(|x| (x - w).abs()).sum());
-    }
-
-    fn infer(&mut self) {
-        let w = self.floats("w")[0];
-        self.y = self.floats("x").iter().flat_map(|x| (x * w).to_le_bytes()).collect();
-    }
-}
-
-impl Executable for FakeExecutable {
-    fn arena_bytes(&self) -> usize {
-        self.plan.arena_bytes
-    }
-    fn scratch_bytes(&self) -> usize {
-        16
-    }
-    fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
-        self.bound.insert(input.to_string(), buffer.clone());
-        Ok(())
-    }
-    fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
-        for step in first_step..first_step + n_steps {
-            match self.plan.name.split(' ').next().unwrap() {
-                "train" => self.train(step),
-                "infer" => self.infer(),
-                _ => self.evaluate(step),
-            }
-        }
-        Ok(())
-    }
-    fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        match name {
-            "loss" => bytes.copy_from_slice(&self.loss.to_le_bytes()),
-            _ => bytes.copy_from_slice(&self.y),
-        }
-        Ok(())
-    }
-    fn profile(&mut self, _: u32) -> Result<Vec<KernelTime>, RunError> {
-        Ok(vec![])
-    }
-}
-
-// ---- What is run.
+use best::patience;
+use fake::*;
 
 fn split(data: &str, split: &str) -> SplitRef {
     SplitRef { data: data.into(), split: split.into() }
@@ -340,7 +57,7 @@ fn evaluation() -> Evaluation {
     Evaluation { data: split("data", "test"), batch: 2, mode: Mode::Eval, metrics }
 }
 
-fn stages(kinds: Vec<(&str, StageKind)>) -> Pipeline {
+fn stages(kinds: Vec<(&str, Box<dyn StageKind>)>) -> Pipeline {
     let stages = kinds.into_iter().map(|(name, kind)| Stage { name: name.into(), kind, span: None });
     let x = Type { dtype: DType::F32, shape: vec![engine_core::ir::Dim::Named("B".into())] };
     let mut graph = Graph::new("tiny");
@@ -374,7 +91,7 @@ fn add_input(graph: &mut Graph, name: &str, kind: InputKind, ty: Type) {
 }
 
 fn training(stage: TrainStage) -> Pipeline {
-    stages(vec![("train", StageKind::Train(Box::new(stage)))])
+    stages(vec![("train", stage.into())])
 }
 
 /// Ten rows to learn from, five to judge by.
@@ -398,7 +115,7 @@ fn rows() -> IndexMap<Symbol, DataSet> {
 
 fn session(fake: &Arc<Fake>, pipeline: Pipeline) -> Session {
     let device = Arc::new(FakeDevice(Arc::clone(fake)));
-    let planner = Arc::new(FakePlanner(Arc::clone(fake)));
+    let planner = Arc::new(FakePlanner(Arc::clone(fake), Registry::new()));
     Session::new(Arc::new(pipeline), planner, device, rows()).unwrap()
 }
 
@@ -524,110 +241,6 @@ fn a_loss_that_is_no_number_stops_before_anything_is_saved() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-fn patience(patience: usize) -> Option<EarlyStop> {
-    Some(EarlyStop { patience, min_delta: 0.0, restore_best: false })
-}
-
-#[test]
-fn the_best_state_is_kept_and_patience_ends() {
-    let dir = tempfile::tempdir().unwrap();
-    let [latest, best] = ["a.ckpt", "best.ckpt"].map(|name| dir.path().join(name));
-    // The error is lowest where `w` is the median of the test rows, 5; each epoch drives `w` towards 28.5.
-    let mut stage = saving(&latest, TrainStage { epochs: 50, early_stop: patience(2), ..train_stage() });
-    stage.checkpoint.as_mut().unwrap().best = Some(best.to_str().unwrap().to_string());
-    let (report, _) = run(training(stage), None);
-    let errors: Vec<f64> = report.stages[0].epochs.iter().map(|epoch| epoch.metrics["error"]).collect();
-    let (best_epoch, _) = errors.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)).unwrap();
-    assert_eq!(errors.len(), best_epoch + 3, "{errors:?}");
-    assert_eq!(Checkpoint::read(&best).unwrap().cursor.epoch, best_epoch as u64 + 1);
-    assert_eq!(Checkpoint::read(&latest).unwrap().cursor.epoch, errors.len() as u64);
-}
-
-/// A stage that stops early by the best epoch of the error, which rises after the second epoch.
-fn judged(dir: &Path, monitor: Option<Goal>, restore_best: bool) -> TrainStage {
-    let early_stop = EarlyStop { patience: 2, min_delta: 0.0, restore_best };
-    let monitor = monitor.map(|goal| Monitor { metric: "error".into(), goal });
-    let stage = TrainStage { epochs: 50, early_stop: Some(early_stop), monitor, ..train_stage() };
-    let mut stage = saving(&dir.join("last.ckpt"), stage);
-    stage.checkpoint.as_mut().unwrap().best = Some(dir.join("best.ckpt").to_str().unwrap().to_string());
-    stage
-}
-
-#[test]
-fn a_metric_that_is_not_the_loss_needs_a_direction() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut stage = judged(dir.path(), None, false);
-    stage.loss = "another".into();
-    let error = session(&Arc::default(), training(stage.clone())).run_stages(None, &mut |_| {}).unwrap_err();
-    assert!(error.to_string().contains("higher or lower values of `error` are better"), "{error}");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-
-    for goal in [Goal::Min, Goal::Max] {
-        stage.monitor = Some(Monitor { metric: "error".into(), goal });
-        let (report, _) = run(training(stage.clone()), None);
-        let errors = report.stages[0].epochs.iter().map(|epoch| epoch.metrics["error"]);
-        let errors: Vec<f64> = errors.collect();
-        let order = |a: &f64, b: &f64| if goal == Goal::Min { a.total_cmp(b) } else { b.total_cmp(a) };
-        let at = (0..errors.len()).min_by(|&a, &b| order(&errors[a], &errors[b])).unwrap();
-        let end = report.stages[0].end.clone().unwrap();
-        let best = BestEpoch {
-            epoch: at as u64 + 1,
-            metric: "error".to_string(),
-            value: errors[at],
-            is_restored: false,
-        };
-        assert_eq!(end.best, Some(best), "{errors:?}");
-        assert_eq!(Checkpoint::read(&dir.path().join("best.ckpt")).unwrap().cursor.epoch, at as u64 + 1);
-        assert_eq!(end.reason, EndReason::EarlyStop { patience: 2, min_delta: 0.0 });
-        assert_eq!((end.epoch, end.n_epochs), (errors.len() as u64, 50));
-        assert_eq!(errors.len(), at + 3, "{errors:?}");
-    }
-}
-
-#[test]
-fn the_state_of_the_best_epoch_comes_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let stage = judged(dir.path(), Some(Goal::Min), true);
-    let (report, state) = run(training(stage.clone()), None);
-    let best = Checkpoint::read(&dir.path().join("best.ckpt")).unwrap();
-    let last = Checkpoint::read(&dir.path().join("last.ckpt")).unwrap();
-    assert_eq!(state, best.tensors);
-    assert_ne!(state, last.tensors);
-    assert!(report.stages[0].end.as_ref().unwrap().best.as_ref().unwrap().is_restored);
-
-    // A run that stops after every epoch and goes on ends in the same state.
-    let n_epochs = report.stages[0].epochs.len();
-    let first = TrainStage { epochs: 1, ..stage.clone() };
-    run(training(first), None);
-    for epoch in 2..=n_epochs + 1 {
-        let more = TrainStage { epochs: epoch, ..stage.clone() };
-        let (report, resumed) = run(training(more), Some(&dir.path().join("last.ckpt")));
-        if epoch >= n_epochs {
-            assert_eq!(resumed, best.tensors, "{epoch}");
-        }
-        // Nothing is left to do once patience has ended.
-        assert_eq!(report.stages[0].epochs.len(), usize::from(epoch <= n_epochs));
-    }
-
-    // Without the file nothing holds the state of the best epoch.
-    fs::remove_file(dir.path().join("best.ckpt")).unwrap();
-    let again = training(TrainStage { epochs: 60, ..stage });
-    let error = session(&Arc::default(), again).run_stages(Some(&dir.path().join("last.ckpt")), &mut |_| {});
-    assert!(error.unwrap_err().to_string().contains("`restore_best` needs the state of epoch"));
-}
-
-#[test]
-fn the_end_of_a_training_says_why() {
-    let reason = |stage: TrainStage| run(training(stage), None).0.stages[0].end.clone().unwrap().reason;
-    assert_eq!(reason(train_stage()), EndReason::Epochs);
-    assert_eq!(reason(TrainStage { max_steps: Some(4), ..train_stage() }), EndReason::MaxSteps);
-    let impatient = EarlyStop { patience: 1, min_delta: 1e9, restore_best: false };
-    let stage = TrainStage { early_stop: Some(impatient), ..train_stage() };
-    let (report, _) = run(training(stage), None);
-    // Nothing improves by so much after the first epoch.
-    assert_eq!(report.stages[0].epochs.len(), 2);
-}
-
 #[test]
 fn the_split_of_an_evaluation_is_told() {
     let told = |from: SplitRef| {
@@ -657,7 +270,7 @@ fn a_checkpoint_that_does_not_fit_says_why() {
         why(Pipeline { seed: 8, ..training(train_stage()) }),
         "it was written with seed 7, this run has seed 8"
     );
-    let other = stages(vec![("learn", StageKind::Train(Box::new(train_stage())))]);
+    let other = stages(vec![("learn", train_stage().into())]);
     assert_eq!(why(other), "it was written by stage `train`, which is no training stage here");
     let mut more = training(train_stage());
     more.params.push(ParamDecl { name: "b".into(), ..more.params[0].clone() });
@@ -671,9 +284,9 @@ fn stages_share_their_state_and_files() {
     let path = dir.path().join("w.ckpt").to_str().unwrap().to_string();
     let (report, state) = run(
         stages(vec![
-            ("train", StageKind::Train(Box::new(train_stage()))),
-            ("test", StageKind::Evaluate(evaluation())),
-            ("save", StageKind::Save { path: path.clone() }),
+            ("train", train_stage().into()),
+            ("test", evaluation().into()),
+            ("save", SaveStage { path: path.clone() }.into()),
         ]),
         None,
     );
@@ -681,10 +294,8 @@ fn stages_share_their_state_and_files() {
     assert_eq!(kinds, ["train", "evaluate", "save"]);
     assert_eq!(report.stages[0].metrics, report.stages[1].metrics);
 
-    let loaded = stages(vec![
-        ("load", StageKind::Load(LoadStage { path, names: vec![] })),
-        ("test", StageKind::Evaluate(evaluation())),
-    ]);
+    let loaded =
+        stages(vec![("load", LoadStage { path, names: vec![] }.into()), ("test", evaluation().into())]);
     let (again, loaded) = run(loaded, None);
     assert_eq!(again.stages[1].metrics, report.stages[1].metrics);
     assert_eq!(scalar(&loaded, "w"), scalar(&state, "w"));
@@ -773,7 +384,7 @@ fn a_run_stage_takes_its_inputs_from_the_data() {
         dims: vec![("B".into(), 3)],
         inputs: vec![],
     };
-    let (report, _) = run(stages(vec![("once", StageKind::Run(run_stage))]), None);
+    let (report, _) = run(stages(vec![("once", run_stage.into())]), None);
     assert_eq!(
         report.outputs["y"],
         OutputReport { ty: "f32[3]".to_string(), values: Values::Floats(vec![0.0, 0.25, 1.0]) }

@@ -2,9 +2,7 @@
 //! leaves a NaN or an infinity in its state or its results is computed once more, node by node, by the interpreter.
 
 use std::collections::HashMap;
-use std::fmt;
 
-use engine_core::diag::Span;
 use engine_core::fusion::op_name;
 use engine_core::ir::{Graph, InputKind, NodeOp, Symbol, Value};
 use engine_core::op::Registry;
@@ -13,49 +11,9 @@ use indexmap::IndexMap;
 
 use super::batches::{Batches, Ready};
 use super::error::SessionError;
+use super::origin::{Origin, OriginNode};
 use super::state::{State, carried};
 use crate::tensor::HostTensor;
-
-/// Where a NaN or an infinity comes from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Origin {
-    /// The step, counted from 0; within a step of several batches it counts those.
-    pub step: u64,
-    /// The node, one of the simplified graph; none if the interpreter makes no such number out of the same operands.
-    pub node: Option<OriginNode>,
-}
-
-/// The node of an [`Origin`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct OriginNode {
-    /// The node with its type.
-    pub name: String,
-    /// What it computes, such as `log(x)`.
-    pub formula: String,
-    /// Where that is written.
-    pub span: Option<Span>,
-    /// NaN, or an infinity.
-    pub value: f64,
-    /// The coordinates of the first such element.
-    pub position: Vec<usize>,
-    /// Its operands, with what they hold.
-    pub operands: Vec<String>,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let step = self.step;
-        match &self.node {
-            Some(OriginNode { name, formula, value, position, .. }) => {
-                write!(f, "step {step}: `{name} = {formula}` is the first to make {value}, at {position:?}")
-            }
-            None => write!(
-                f,
-                "step {step} left a number that is none, but the interpreter makes none of the same operands"
-            ),
-        }
-    }
-}
 
 /// Takes one step of a stage; fails if it leaves a number that is none where there was none before. `data` are inputs
 /// that are neither parameters nor state.

@@ -1,8 +1,8 @@
-//! Rows of a split that is too large for the device: they stay on the host, and come to it window by window.
+//! Splits that are too large for the device: rows stay on the host and stream to it in windows.
 //!
-//! The device holds a ring of two windows, each the rows of some steps in the order in which those take them. While steps
-//! run on one window, a thread gathers the rows of the next, and the device fetches them beside the steps. Where a step
-//! finds its rows in the ring depends on its number alone, so plans never change.
+//! The device holds a ring of two windows, each the rows of some steps in their order. While steps run on one window, a
+//! thread gathers the rows of the next, and the device copies them concurrently. The place of a step's rows in the ring
+//! depends on the step's number alone, so plans never change.
 
 mod gather;
 
@@ -13,7 +13,7 @@ use engine_core::plan::{Place, Plan};
 use indexmap::IndexMap;
 
 use super::ORDER;
-use super::batches::{Layout, Size};
+use super::layout::{Layout, Size};
 use crate::data::source::Split;
 use crate::device::{Arrival, Device, DeviceBuffer, DeviceError, Executable};
 use crate::tensor::HostTensor;
@@ -115,7 +115,7 @@ impl Windows {
     pub(super) fn bring(&mut self, step: u64, executable: &mut dyn Executable) -> Result<usize, DeviceError> {
         let n_steps = self.task.n_steps as u64;
         let window = step / n_steps;
-        let Some(gatherer) = &mut self.gatherer else { engine_core::bug!("nobody gathers rows") };
+        let Some(gatherer) = &mut self.gatherer else { engine_core::bug!("no gatherer was started") };
         if self.current.as_ref().is_none_or(|(current, _)| *current != window) {
             // Steps on the window before are done, so its half of the ring may be filled again.
             self.current = Some((window, gatherer.get(window)?));

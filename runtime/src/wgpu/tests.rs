@@ -448,7 +448,7 @@ fn planned_steps(device: &DeviceModel) -> Arc<Plan> {
     let next = b.unary(Unary::Tanh, sum);
     b.graph.state = vec![StateLink { input: x.node, next }];
     let graph = b.graph.pruned();
-    let settings = engine_core::fusion::Settings { abilities: device.kernels, ..Default::default() };
+    let settings = engine_core::fusion::Settings { device: *device, ..Default::default() };
     Arc::new(plan(&graph, fuse_with(&graph, &settings).kernels, 1))
 }
 
@@ -462,7 +462,7 @@ fn planned(device: &DeviceModel, build: impl FnOnce(&mut Builder) -> Vec<Value>)
     let numbered = outputs.into_iter().enumerate();
     b.graph.outputs = numbered.map(|(i, value)| (format!("out{i}").into(), value)).collect();
     let graph = b.graph.pruned();
-    let settings = engine_core::fusion::Settings { abilities: device.kernels, ..Default::default() };
+    let settings = engine_core::fusion::Settings { device: *device, ..Default::default() };
     Arc::new(plan(&graph, fuse_with(&graph, &settings).kernels, 1))
 }
 

@@ -1,6 +1,6 @@
-//! wgpu with nobody around it: what dispatches take of the host at least.
+//! Bare wgpu: the host allocations of dispatches without our code around them.
 
-/// A kernel that does next to nothing to two buffers.
+/// A minimal kernel on two buffers.
 const TEXT: &str = "
 @group(0) @binding(0) var<storage, read_write> x: array<u32>;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
@@ -8,7 +8,7 @@ const TEXT: &str = "
 fn step(@builtin(global_invocation_id) id: vec3<u32>) { y[id.x] = x[id.x] + 1u; }
 ";
 
-/// Dispatches, each with a pipeline and bindings of its own, as kernels have.
+/// Dispatches, each with its own pipeline and bindings, like those of kernels.
 pub struct Bare {
     device: wgpu::Device,
     queue: wgpu::Queue,
@@ -49,7 +49,7 @@ impl Bare {
                 compilation_options: Default::default(),
                 cache: None,
             });
-            // Each reads what the one before has written.
+            // Each dispatch reads the result of the one before.
             let (from, to) = if number.is_multiple_of(2) { (&x, &y) } else { (&y, &x) };
             let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
                 label: None,
@@ -71,7 +71,7 @@ impl Bare {
         Some(Bare { device, queue, dispatches, numbers })
     }
 
-    /// Hands in submissions of so many steps each, at most 16, whose numbers it writes, and waits for them.
+    /// Submits the given numbers of steps, at most 16 each, writes their step numbers, and waits for them.
     pub fn run(&self, submissions: &[usize]) {
         for &n_steps in submissions {
             self.queue.write_buffer(&self.numbers, 0, &[0; 16 * NUMBER_BYTES]);

@@ -9,12 +9,12 @@ use super::{bytes, escaped};
 
 const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 200.0;
-/// Room for the numbers beside the axes, and for the title above.
+/// Room for the numbers at the axes, and for the title above.
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = WIDTH - 14.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = HEIGHT - 26.0;
-/// Marks along an axis, at most.
+/// The maximum number of marks on an axis.
 const MOST_MARKS: usize = 8;
 
 /// The loss, and each metric of training and of the evaluation after every epoch.
@@ -42,7 +42,7 @@ fn curve(title: &str, values: &[f64]) -> String {
     }
     let range = if high > low { high - low } else { 1.0 };
     let last = values.len().saturating_sub(1).max(1) as f64;
-    // A point alone stands in the middle.
+    // A single point stands in the middle.
     let x = |i: usize| match values.len() {
         1 => (LEFT + RIGHT) / 2.0,
         _ => LEFT + 8.0 + (RIGHT - LEFT - 16.0) * i as f64 / last,
@@ -69,7 +69,7 @@ fn curve(title: &str, values: &[f64]) -> String {
     framed(title, &format!("{marks}<polyline class=\"line\" points=\"{}\"/>{dots}", line.join(" ")))
 }
 
-/// A number of four digits or so.
+/// A number with about four digits.
 fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_string(),
@@ -79,7 +79,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Which of so many positions bear a number: the first, and others at equal distances.
+/// The positions that are numbered: the first, and others at equal distances.
 fn marked(n: usize) -> impl Iterator<Item = usize> {
     (0..n).step_by(n.div_ceil(MOST_MARKS).max(1))
 }
@@ -102,7 +102,7 @@ fn framed(title: &str, inside: &str) -> String {
     )
 }
 
-/// Bytes of the arena that hold something, launch by launch.
+/// Live bytes of the arena by launch.
 pub(super) fn memory(plan: &Plan) -> String {
     let in_arena = plan.buffers.iter().filter(|buffer| matches!(buffer.place, Place::Arena(_)));
     let buffers: Vec<_> = in_arena.collect();
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_spans_its_frame_and_skips_what_is_no_number() {
+    fn a_curve_spans_its_frame_and_skips_nan() {
         let svg = curve("loss <1>", &[2.0, f64::NAN, 1.0]);
         assert!(svg.contains("loss &lt;1&gt;") && svg.contains("points=\"74.0,40.0 478.0,168.0\""), "{svg}");
         assert_eq!(curve("nothing", &[f64::NAN]), "");

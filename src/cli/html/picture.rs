@@ -1,5 +1,5 @@
-//! The graph of kernels as a picture: one box a launch, in layers, each below all whose results it reads. An edge that
-//! passes other layers has a lane of its own there (Sugiyama, Tagawa and Toda, 1981).
+//! The graph of kernels as a picture: one box per launch, in layers. A launch is below all launches whose results it
+//! reads. An edge that crosses a layer has a lane of its own there (Sugiyama, Tagawa and Toda, 1981).
 
 use std::fmt::Write;
 
@@ -12,11 +12,11 @@ const BOX: (f64, f64) = (190.0, 46.0);
 const LANE: f64 = 10.0;
 const GAP: (f64, f64) = (18.0, 36.0);
 
-/// What stands in a layer.
+/// A place in a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Slot {
     Launch(usize),
-    /// An edge, by its number, on its way through.
+    /// An edge that crosses the layer, by its number.
     Lane(usize),
 }
 
@@ -68,7 +68,7 @@ fn class(kind: &str) -> &'static str {
     match kind {
         "map" | "segmented map" => "map",
         "row" | "scan" => "rows",
-        "contract" => "contract",
+        "matmul" => "matmul",
         _ => "other",
     }
 }
@@ -81,7 +81,7 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// Which launch reads what which earlier one has written.
+/// Pairs of launches: the writer of a value and its reader.
 fn edges(plan: &Plan) -> Vec<(usize, usize)> {
     let operands = |launch: usize, usage: Use| {
         let launch = &plan.launches[launch];
@@ -99,7 +99,7 @@ fn edges(plan: &Plan) -> Vec<(usize, usize)> {
     edges
 }
 
-/// Launches by layer, and the edges that pass through.
+/// Launches by layer, and the edges that cross each layer.
 fn layers(n_launches: usize, edges: &[(usize, usize)]) -> Vec<Vec<Slot>> {
     let mut layer_of = vec![0; n_launches];
     for &(from, to) in edges {
@@ -117,7 +117,7 @@ fn layers(n_launches: usize, edges: &[(usize, usize)]) -> Vec<Vec<Slot>> {
     layers
 }
 
-/// The slots of each layer in order, with their centres: where what they come from is, as far as there is room.
+/// The slots of each layer in order, with their centres. A slot is below its sources, as far as there is room.
 fn placed(layers: &[Vec<Slot>], edges: &[(usize, usize)]) -> Vec<Vec<(Slot, f64)>> {
     let mut places: Vec<Vec<(Slot, f64)>> = vec![];
     for slots in layers {
@@ -159,7 +159,7 @@ fn top(layer: usize) -> f64 {
     layer as f64 * (BOX.1 + GAP.1) + 4.0
 }
 
-/// The path through the slots of an edge: straight past layers, bent between them.
+/// The path of an edge through its slots: straight across layers, bent between them.
 fn way(places: &[Vec<(Slot, f64)>], belongs: &dyn Fn(Slot) -> bool) -> String {
     let mut path = String::new();
     for (layer, slots) in places.iter().enumerate() {

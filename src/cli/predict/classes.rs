@@ -1,4 +1,4 @@
-//! Which outputs tell classes, and what those are called.
+//! Outputs that are classes, and the names of the classes.
 
 use engine_core::ir::Dim;
 use engine_core::lower::primitives;
@@ -13,7 +13,7 @@ use crate::cli::output::{Failure, remark};
 /// Names of classes by output.
 pub(super) type Classes = IndexMap<String, Vec<String>>;
 
-/// The names that the stage asks for by `classes`, and those of outputs that pick one of as many as the data has classes.
+/// Names of classes, for outputs named in the stage's `classes` and for outputs that pick one of the data's classes.
 pub(super) fn classes_of_outputs(
     pipeline: &Pipeline,
     registry: &Registry,

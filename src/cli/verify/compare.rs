@@ -1,4 +1,4 @@
-//! A device beside the interpreter: the results of a plan on operands of several sorts.
+//! Comparison of a device with the interpreter: the results of a plan on operands of several sorts.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -19,8 +19,8 @@ use super::operands::{Sort, operands};
 use super::{SEED, STEP};
 use crate::cli::selftest::{Fault, tolerance};
 
-/// Runs a plan of a graph on operands of some sorts, and counts how far outputs and next states are off. A device that may
-/// take subnormal numbers for zeros may do so anywhere. `typed` is the graph with the ops, which know the ranges of their
+/// Runs a plan of a graph on operands of some sorts, and counts the errors of outputs and next states. A device that
+/// may flush subnormal numbers may do so anywhere. `typed` is the graph with the ops, which know the ranges of their
 /// operands.
 pub(super) fn compare(
     graph: &Graph,
@@ -73,8 +73,8 @@ pub(super) fn compare(
 type Inputs = HashMap<String, OracleTensor>;
 type Results = IndexMap<Symbol, OracleTensor>;
 
-/// Operands, and what the interpreter makes of them. Tame ones are as small as it takes that nothing overflows on the way,
-/// if that helps: a plan may be computed in another way than its graph, and stay finite where that overflows.
+/// Operands, and the interpreter's results. Tame operands are scaled down until no intermediate value overflows, if
+/// that helps. A plan may compute in another way than its graph, and stay finite where the graph overflows.
 fn expected(
     graph: &Graph,
     typed: &Graph,
@@ -94,7 +94,7 @@ fn expected(
     first.ok_or_else(|| Fault::Unsupported("there are no operands".to_owned()))
 }
 
-/// Results, and whether a number on the way is beyond its type.
+/// The results, and whether an intermediate number exceeds the range of its type.
 fn interpreted(oracle: &Oracle, graph: &Graph, inputs: &Inputs) -> Result<(Results, bool), Fault> {
     let mut overflows = false;
     let done = oracle.watch(graph, inputs, SEED, i64::from(STEP), &mut |computed| {
@@ -122,7 +122,7 @@ fn state_name(state: &str) -> Symbol {
     format!("next {state}").into()
 }
 
-/// What one step of a plan gives out: its outputs and next states.
+/// The results of one step of a plan: its outputs and next states.
 fn given_out(
     device: &Arc<dyn Device>,
     plan: Arc<Plan>,
@@ -138,8 +138,8 @@ fn given_out(
     Ok(found)
 }
 
-/// By how much results move when all arithmetic on the way is off by some units in the last place. Where terms cancel, or a
-/// choice depends on the last bits, an element that is off by as much is not wrong.
+/// The sensitivity of results to errors of some units in the last place in all arithmetic. Where terms cancel, or a
+/// selection depends on the last bits, an error of that size is no fault.
 struct Spread<'r> {
     exact: &'r Results,
     run: &'r dyn Fn(Precision) -> Result<Results, Fault>,
@@ -147,14 +147,14 @@ struct Spread<'r> {
 }
 
 impl<'r> Spread<'r> {
-    /// More runs find more choices that are near.
+    /// More runs find more near ties.
     const N_RUNS: u64 = 4;
 
     fn new(exact: &'r Results, run: &'r dyn Fn(Precision) -> Result<Results, Fault>) -> Spread<'r> {
         Spread { exact, run, found: OnceCell::new() }
     }
 
-    /// By element of a result; found at the first question.
+    /// The sensitivity of each element of a result, computed on first use.
     fn of(&self, name: &Symbol) -> Result<&[f64], Fault> {
         if self.found.get().is_none() {
             let _ = self.found.set(self.measure()?);
@@ -172,8 +172,8 @@ impl<'r> Spread<'r> {
                 for (most, (a, b)) in
                     spread.entry(name).or_default().iter_mut().zip(exact.into_iter().zip(moved))
                 {
-                    let apart = if a == b || a.is_nan() && b.is_nan() { 0.0 } else { (a - b).abs() };
-                    *most = if apart.is_nan() { f64::INFINITY } else { most.max(apart) };
+                    let difference = if a == b || a.is_nan() && b.is_nan() { 0.0 } else { (a - b).abs() };
+                    *most = if difference.is_nan() { f64::INFINITY } else { most.max(difference) };
                 }
             }
         }
@@ -181,14 +181,14 @@ impl<'r> Spread<'r> {
     }
 }
 
-/// How far results may be off because products are computed in TF32, if any are: its factors have ten bits.
+/// The tolerance for matmuls in TF32, whose factors have ten bits; zero if there are none.
 fn product_tolerance(part: &Graph, plan: &Plan, device: &dyn Device) -> f64 {
     let is_fast = plan.matmul == plan::Precision::Tf32 && device.info().kind == DeviceKind::Cuda;
     let has_products = part.nodes.iter().any(|node| matches!(node.op, NodeOp::Contract(_)));
     if is_fast && has_products { 1e-3 } else { 0.0 }
 }
 
-/// Results that say where in the rows of a computed value something was found, by name, with that value.
+/// Results that are positions in the rows of a computed value, by name, with that value.
 fn selections(part: &Graph) -> HashMap<Symbol, Value> {
     let source = |result: Value| {
         let consumer = RowConsumer::of(part, result.node)?;
@@ -206,7 +206,7 @@ fn selections(part: &Graph) -> HashMap<Symbol, Value> {
     part.outputs.iter().filter_map(|(name, value)| Some((name.clone(), source(*value)?))).collect()
 }
 
-/// The part with what was selected from among its results.
+/// The part with the sources of its selections as further results.
 fn with_sources(part: &Graph) -> Graph {
     let mut part = part.clone();
     part.outputs.extend(selections(&part).into_iter().map(|(name, value)| (source_name(&name), value)));
@@ -217,7 +217,7 @@ fn source_name(result: &Symbol) -> Symbol {
     format!("what {result} is of").into()
 }
 
-/// The longest extent that a contraction or a reduction of the part runs over.
+/// The longest extent that a contraction or a reduction of the part sums over.
 pub(super) fn longest_sum(part: &Graph) -> usize {
     let reduced = |node: &Node| {
         let of = |value: Value, axes: &[usize]| {

@@ -1,10 +1,10 @@
-//! How far numbers are apart.
+//! Differences between numbers.
 
 use engine_core::ir::DType;
 use engine_core::oracle::OracleTensor;
 use engine_runtime::tensor::HostTensor;
 
-/// Which numbers are near enough to the elements of a tensor.
+/// The tolerance of each element of a tensor.
 pub(super) struct Near {
     dtype: DType,
     allowed: f64,
@@ -13,21 +13,22 @@ pub(super) struct Near {
 }
 
 impl Near {
-    /// Those that are off by no more than `allowed` of the element and of the largest one.
+    /// Numbers within `allowed` of the element and of the largest element.
     pub(super) fn to(expected: &[f64], dtype: DType, allowed: f64) -> Near {
         let finite = expected.iter().filter(|x| x.is_finite());
         Near { dtype, allowed, largest: finite.fold(0.0f64, |largest, x| largest.max(x.abs())) }
     }
 
-    /// By how many times more than allowed a number is off the element `b`; 0 if it is near enough.
+    /// The error of a number for the element `b`, in multiples of the tolerance. 0 if it is within the tolerance.
     pub(super) fn excess(&self, a: f64, b: f64) -> f64 {
         let error = (a - b).abs();
-        // Near the end of the range, the order of operations decides whether there is an overflow; but NaN does not become a
-        // number like others.
+        // Near the end of the range, the order of operations decides about overflow. But a NaN must not become another
+        // number.
         let end = if self.dtype == DType::F16 { 6e4 } else { 1e30 };
         let is_at_end = |x: f64| !x.is_finite() || x.abs() > end;
         let overflows = is_at_end(b) && (is_at_end(a) || !b.is_nan());
-        // Below the normal numbers, roundings are as large as the numbers; the smallest one may be rounded to one below.
+        // Below the normal numbers, roundings are as large as the numbers. The smallest normal number may be rounded to
+        // a subnormal one.
         let vanishes = error <= smallest_normal(self.dtype);
         let bound = self.allowed * (b.abs() + self.largest);
         match is_equal(a, b) || (self.dtype.is_float() && (overflows || vanishes || error <= bound)) {
@@ -38,17 +39,17 @@ impl Near {
     }
 }
 
-/// Whether two numbers are one, as all NaN are.
+/// Whether two numbers are equal. All NaN are equal.
 pub(super) fn is_equal(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan())
 }
 
-/// How far `a` is from `b`, in units in the last place of `b`.
+/// The distance of `a` from `b`, in units in the last place of `b`.
 pub(super) fn units_between(a: f64, b: f64, dtype: DType) -> f64 {
     if is_equal(a, b) { 0.0 } else { (a - b).abs() / unit_in_last_place(b, dtype) }
 }
 
-/// Of two tensors, the elements that are the nearer ones to those that were found.
+/// The elements of two tensors that are nearer to the found ones.
 pub(super) fn nearer(found: &HostTensor, one: &OracleTensor, other: &OracleTensor) -> OracleTensor {
     let (found, one_of, other_of) = (found.to_f64(), one.to_f64(), other.to_f64());
     let is_nearer = |x: f64, a: f64, b: f64| {
@@ -59,7 +60,7 @@ pub(super) fn nearer(found: &HostTensor, one: &OracleTensor, other: &OracleTenso
     OracleTensor::new(one.dtype, &one.extents, &nearest)
 }
 
-/// How many elements are off by how many units in the last place.
+/// A histogram of errors in units in the last place.
 #[derive(Clone, Default)]
 pub(super) struct Histogram {
     pub(super) counts: [usize; 6],
@@ -80,8 +81,8 @@ impl Histogram {
         counts.join(" ")
     }
 
-    /// Counts all elements; fails with the first that is off by more than `allowed` of itself and of the largest one, and
-    /// by more than some times what roundings move it, `spread`, if that is known.
+    /// Counts all elements. Fails with the first whose error exceeds `allowed` of itself and of the largest element. If
+    /// the sensitivity `spread` is known, the error must also exceed some multiple of it.
     pub(super) fn count(
         &mut self,
         found: &HostTensor,
@@ -102,8 +103,8 @@ impl Histogram {
         Ok(())
     }
 
-    /// The same of places in rows of `from`, elements of which change places where they are that near each other. They are
-    /// as far apart as the elements are.
+    /// Counts positions in rows of `from`. The error of a position is the distance of the elements at the two
+    /// positions, since near elements may change places.
     pub(super) fn count_places(
         &mut self,
         found: &HostTensor,

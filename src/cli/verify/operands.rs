@@ -1,4 +1,4 @@
-//! Operands to compare on: numbers of all sorts, and the operands of examples made larger.
+//! Operands for comparisons: numbers of several sorts, and the operands of examples made larger.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use engine_runtime::plan_runner::host_tensor;
 
 use super::SEED;
 
-/// Kinds of operands.
+/// Sorts of operands.
 #[derive(Clone, Copy)]
 pub(super) enum Sort {
     Signed,
@@ -29,12 +29,12 @@ impl Sort {
     pub(super) const ALL: [Sort; 6] =
         [Sort::Signed, Sort::Positive, Sort::Zero, Sort::Large, Sort::Tiny, Sort::Special];
 
-    /// Whether nothing is meant to overflow on the way.
+    /// Whether intermediate values should not overflow.
     pub(super) fn is_tame(self) -> bool {
         matches!(self, Sort::Signed | Sort::Positive | Sort::Zero)
     }
 
-    /// Factors by which tame numbers may be made smaller.
+    /// Factors by which tame numbers may be scaled down.
     pub(super) fn scales(self) -> &'static [f64] {
         if matches!(self, Sort::Signed | Sort::Positive) {
             &[1.0, 0.125, 1.0 / 64.0, 1.0 / 512.0]
@@ -54,7 +54,7 @@ impl Sort {
         }
     }
 
-    /// A number of the sort; between two others if they say so.
+    /// A number of the sort, within `range` if it is given.
     fn number_in(self, range: Option<[f64; 2]>, scale: f64, stream: &mut WordStream) -> f64 {
         match range {
             None => scale * self.number(stream),
@@ -82,8 +82,8 @@ impl Sort {
     }
 }
 
-/// Operands for all inputs, as their types hold them; integers are indices that everything in the part can take, and what
-/// an op of `typed`, which the part is of, knows in a range only lies in it. Other numbers are multiplied by `scale`.
+/// Operands for all inputs, rounded to their types. Integers are valid indices for every use in the part. Operands of
+/// an op of `typed`, the graph of the part, lie in the op's ranges. All other numbers are multiplied by `scale`.
 pub(super) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> HashMap<String, OracleTensor> {
     let ranges = ranges(typed);
     let bound = smallest_axis(part).max(1) as u32;
@@ -104,7 +104,7 @@ pub(super) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> H
     inputs.map(operand).collect()
 }
 
-/// The numbers as the type holds them: a device gets them rounded, so all else does.
+/// The numbers rounded to the type. A device gets rounded numbers, so the interpreter does as well.
 fn held(ty: &Type, numbers: Vec<f64>) -> OracleTensor {
     let tensor = OracleTensor::new(ty.dtype, &ty.extents(), &numbers);
     let held = host_tensor(&tensor).map_or(numbers, |held| held.to_f64());
@@ -125,15 +125,15 @@ fn smallest_axis(part: &Graph) -> usize {
 
 // ---- Examples of ops, larger.
 
-/// Elements that no tensor of an enlarged example exceeds.
+/// The maximum number of elements of a tensor in an enlarged example.
 const MOST_ELEMENTS: usize = 1 << 16;
 
-/// The call of an example on longer operands, if the rules of its ops take such: as long as may be.
+/// The call of an example on the longest operands that the type rules of its ops accept.
 pub(super) fn enlarged(graph: &Graph) -> Option<Graph> {
     [4096, 1024, 256, 64, 16, 4].into_iter().find_map(|factor| stretched(graph, factor))
 }
 
-/// The graph with all axes of its operands so many times as long, but for those of one element, which broadcast.
+/// The graph with all axes of its operands `factor` times as long. Axes of one element stay, since they broadcast.
 fn stretched(graph: &Graph, factor: usize) -> Option<Graph> {
     let longer = |ty: &Type| {
         let extents = ty.extents().into_iter().map(|n| if n > 1 { n * factor } else { n });
@@ -176,8 +176,8 @@ fn longer_call(call: &Call, factor: usize) -> Call {
     Call { form: Arc::clone(&call.form), attrs: Attrs(attrs.collect()) }
 }
 
-/// Operands for an enlarged example: floats of a sort, integers and truth values those of the example over and over,
-/// and so are single elements, which are often bounded; what its op knows in a range only lies in it.
+/// Operands for an enlarged example. Floats are of a sort. Integers and truth values repeat those of the example, and
+/// so do single elements, which are often bounded. Operands with a range lie in it.
 pub(super) fn enlarged_operands(case: &Case, larger: &Graph, sort: Sort) -> HashMap<String, OracleTensor> {
     let mut stream = WordStream::new(SEED, sort as u32, 1);
     let inputs = larger.inputs().filter(|(_, kind)| *kind != InputKind::Step);
@@ -195,13 +195,13 @@ pub(super) fn enlarged_operands(case: &Case, larger: &Graph, sort: Sort) -> Hash
     inputs.map(operand).collect()
 }
 
-/// What the inputs of a graph must lie between for the calls that take them, by name.
+/// The ranges of the inputs of a graph, by name, from the ops that use them.
 fn ranges(graph: &Graph) -> HashMap<Symbol, [f64; 2]> {
     let inputs = graph.inputs().map(|(id, _)| (graph.nodes[id].name().clone(), range(graph, Value::of(id))));
     inputs.filter_map(|(name, range)| Some((name, range?))).collect()
 }
 
-/// What a value must lie between for a call that takes it.
+/// The range of a value from the ops that use it.
 fn range(graph: &Graph, value: Value) -> Option<[f64; 2]> {
     graph.nodes.iter().find_map(|node| {
         let NodeOp::Call(call) = &node.op else { return None };

@@ -6,21 +6,21 @@ use std::thread::available_parallelism;
 
 use engine_core::ir::DType;
 
-use super::apart::Apart;
+use super::difference::Difference;
 use super::parity::Peer;
 
 /// An op or a kernel.
 pub(super) struct Row {
     /// Its name.
     pub(super) name: String,
-    /// Types of its results.
+    /// Types of the results.
     pub(super) dtypes: BTreeSet<DType>,
-    /// Elements that the first device has computed.
+    /// The number of elements that the first device has computed.
     pub(super) n: usize,
-    /// Why that is none.
+    /// Why that number is zero.
     pub(super) note: Option<String>,
-    /// The devices beside the first one.
-    pub(super) cells: Vec<Apart>,
+    /// The differences of the other devices.
+    pub(super) cells: Vec<Difference>,
 }
 
 impl Row {
@@ -64,7 +64,7 @@ fn heads(peers: &[Peer]) -> Vec<String> {
     first.into_iter().chain(peers[1..].iter().map(Peer::name)).collect()
 }
 
-/// What the page is, how to make it anew, and what machine and devices its figures are of.
+/// The head of the page: its meaning, the command that makes it, and the machine and devices of its figures.
 pub(super) fn head(peers: &[Peer]) -> String {
     let words: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
     let devices: Vec<String> = peers.iter().map(|peer| format!("- {}", described(peer))).collect();

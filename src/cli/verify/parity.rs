@@ -16,13 +16,13 @@ use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
-use super::apart::{Allowed, Apart};
 use super::compare::longest_sum;
+use super::difference::{Allowed, Difference};
 use super::operands::{Sort, enlarged, enlarged_operands, operands};
 use super::page::{self, Row};
 use super::{Edges, MOST_ROWS, SEED, STEP, edges_of, part};
 use crate::Engine;
-use crate::cli::VerifyArgs;
+use crate::cli::args::VerifyArgs;
 use crate::cli::device::compile_options_for;
 use crate::cli::explain::compile_stages;
 use crate::cli::open::open;
@@ -30,7 +30,7 @@ use crate::cli::output::{Failure, print};
 use crate::cli::selftest::{Fault, tolerance};
 use crate::devices::Choice;
 
-/// A device, by what it was asked for as.
+/// A device and its name on the command line.
 pub(super) struct Peer {
     choice: Choice,
     /// The device.
@@ -73,7 +73,7 @@ pub(super) fn compare_devices(
     verdict.finish()
 }
 
-/// What is beyond the tolerances.
+/// Violations of the tolerances.
 #[derive(Default)]
 struct Verdict {
     n_rows: usize,
@@ -132,7 +132,7 @@ fn op_row(form: &OpForm, registry: &Registry, peers: &[Peer]) -> Result<Row, Fai
     Ok(row)
 }
 
-/// An example as it stands and with larger operands, as its op takes them.
+/// Compares an example as it is and with larger operands, if its op accepts them.
 fn compare_example(
     case: &Case,
     title: &str,
@@ -143,7 +143,7 @@ fn compare_example(
     let example = Trial { inputs: case.inputs.clone(), step: STEP, sort: title };
     Programs::of_calls(&case.graph, registry, peers).compare([example].into_iter(), peers, row)?;
     let Some(larger) = enlarged(&case.graph) else { return Ok(()) };
-    // Each at a step of its own, for what is drawn.
+    // Each trial has a step of its own, for random numbers.
     let trials = (STEP..).zip(Sort::ALL).map(|(step, sort)| {
         let inputs = enlarged_operands(case, &larger, sort);
         Trial { inputs, step, sort: sort.text() }
@@ -196,11 +196,11 @@ fn kernel_row(
 
 // ---- Running on all.
 
-/// Operands to compare on.
+/// Operands of a comparison.
 struct Trial<'t> {
     inputs: HashMap<String, OracleTensor>,
     step: u32,
-    /// What they are, for messages.
+    /// The sort of operands, for messages.
     sort: &'t str,
 }
 
@@ -208,7 +208,7 @@ struct Trial<'t> {
 struct Programs {
     plans: Vec<Arc<Plan>>,
     n_summed: usize,
-    /// Results that are drawn, and so the same bits everywhere.
+    /// Random results, which must be bit-identical everywhere.
     drawn: Vec<Symbol>,
 }
 
@@ -220,13 +220,13 @@ impl Programs {
         Programs::new(&simplified, compiled.into_iter().map(|compiled| compiled.plan))
     }
 
-    /// Of a part of a simplified graph, which is cut into kernels as each device likes it.
+    /// The programs for a part of a simplified graph. Each device cuts it into kernels in its own way.
     fn of_part(part: &Graph, compiled: &Compiled, is_ordered: bool, peers: &[Peer]) -> Programs {
         let planned = |peer: &Peer| {
             let Options { fuse, without, fuel, device, .. } = peer.options.clone();
-            let abilities = device.kernels;
-            let settings = fusion::Settings { fuse, without, fuel, abilities, deterministic: is_ordered };
-            let plan = plan(part, fuse_with(part, &settings).kernels, device.n_streams);
+            let n_streams = device.n_streams;
+            let settings = fusion::Settings { fuse, without, fuel, device, deterministic: is_ordered };
+            let plan = plan(part, fuse_with(part, &settings).kernels, n_streams);
             Plan { matmul: compiled.plan.matmul, numerics: compiled.plan.numerics, ..plan }
         };
         Programs::new(part, peers.iter().map(planned))
@@ -245,8 +245,8 @@ impl Programs {
         }
     }
 
-    /// Adds what comes of all trials to a row. Operands that the first device refuses, as an index may be out of range
-    /// that is computed from them, are passed over.
+    /// Adds the results of all trials to a row. Operands that the first device refuses are skipped: a computed index
+    /// may be out of range.
     ///
     /// # Errors
     /// If a device is lost or has no memory.
@@ -276,7 +276,7 @@ impl Programs {
         Ok(())
     }
 
-    fn see(&self, found: &Results, expected: &Results, sort: &str, cell: &mut Apart) {
+    fn see(&self, found: &Results, expected: &Results, sort: &str, cell: &mut Difference) {
         for (name, expected) in expected {
             let Some(found) = found.get(name) else { continue };
             let place = format!("of {sort}, `{name}`");
@@ -295,7 +295,7 @@ impl Programs {
 /// Results by name.
 type Results = IndexMap<Symbol, HostTensor>;
 
-fn refuse(cell: &mut Apart, error: RunError, sort: &str) -> Result<(), Failure> {
+fn refuse(cell: &mut Difference, error: RunError, sort: &str) -> Result<(), Failure> {
     match reason(error)? {
         (why, true) => _ = cell.unable.get_or_insert(why),
         (why, false) => cell.exceed(f64::INFINITY, format!("of {sort}, {why}")),
@@ -303,10 +303,10 @@ fn refuse(cell: &mut Apart, error: RunError, sort: &str) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Why a device did not run something, and whether that is because it cannot.
+/// Why a device did not run a program, and whether it does not support it.
 ///
 /// # Errors
-/// If it is lost or has no memory, which says nothing of what it computes.
+/// If the device is lost or has no memory, which does not judge its computation.
 fn reason(error: RunError) -> Result<(String, bool), Failure> {
     if let RunError::Device(DeviceError::Unsupported { reason, .. }) = error {
         return Ok((reason, true));
@@ -318,12 +318,12 @@ fn reason(error: RunError) -> Result<(String, bool), Failure> {
 }
 
 fn empty_row(name: &str, peers: &[Peer]) -> Row {
-    let cells = vec![Apart::default(); peers.len() - 1];
+    let cells = vec![Difference::default(); peers.len() - 1];
     Row { name: name.to_string(), dtypes: BTreeSet::new(), n: 0, note: None, cells }
 }
 
-/// Whether a value is made of random bits and constants alone, without a float function that devices may round as they
-/// like: uniform numbers are, normal ones are not.
+/// Whether a value depends on random bits and constants alone, without a float function that devices may round
+/// differently. This holds for uniform numbers, but not for normal ones.
 fn is_drawn(graph: &Graph, value: Value) -> bool {
     let (mut stack, mut is_random) = (vec![value], false);
     while let Some(value) = stack.pop() {
@@ -354,7 +354,7 @@ mod tests {
     use crate::devices;
 
     #[test]
-    fn a_device_that_is_gone_or_full_is_not_apart() {
+    fn a_lost_or_full_device_has_no_differences() {
         let registry = Engine::new().registry;
         let form = registry.ops().find(|form| form.name.contains("softmax")).unwrap();
         for (device, code) in failing() {

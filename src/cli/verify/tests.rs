@@ -47,7 +47,7 @@ fn places_may_change_where_elements_are_near() {
     assert_eq!(count([0, 1, 0, -1]), Err("[3] is -1 instead of 1".to_string()));
 }
 
-/// A device with a fault: outputs of some plans are off by one.
+/// A faulty device: the outputs of some plans are off by one.
 struct Faulty(Arc<dyn Device>, fn(&Plan) -> bool);
 
 fn has_exp(plan: &Plan) -> bool {
@@ -124,7 +124,7 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
         panic!("not noticed")
     };
     assert!(why.starts_with("`y`[0] is "), "{why}");
-    // What comes before is short and computed where it is used.
+    // The nodes before are recomputed by every kernel that uses them.
     assert_eq!(smallest, ["`e`"]);
     for (device, code) in failing() {
         let device: Arc<dyn Device> = Arc::new(device);
@@ -159,7 +159,7 @@ fn a_plan_is_checked_as_a_whole() {
     assert!(why.starts_with("`a`[0] is "), "{why}");
 }
 
-/// The graph overflows where its plan, which takes the largest logit away first, does not.
+/// The graph overflows. Its plan does not, since it subtracts the largest logit first.
 #[test]
 fn a_plan_that_overflows_later_than_its_graph_is_right() {
     let text = r#"(
@@ -173,9 +173,9 @@ fn a_plan_that_overflows_later_than_its_graph_is_right() {
     assert!(matches!(checked, Ok(Checked::Right(_))), "{}", checked.unwrap().text());
 }
 
-/// All elements are what rounding leaves of terms that cancel, so that none is large beside its error.
+/// All elements are rounding residues of terms that cancel, so no element is large compared with its error.
 #[test]
-fn what_roundings_leave_is_not_wrong() {
+fn rounding_residues_are_within_tolerance() {
     for z in
         ["1.0 - square(tanh(x * 20.0))", "(x * 1e7) % 0.7", "(x + 1e4) - 1e4 - x", "exp(x) / exp(x) - 1.0"]
     {
@@ -191,7 +191,7 @@ fn what_roundings_leave_is_not_wrong() {
     }
 }
 
-/// Of squares, whose op knows that they are none below zero.
+/// The operands are squares, and the op declares its operand to be at least zero.
 #[test]
 fn operands_of_kernels_lie_in_the_ranges_of_the_ops_that_take_them() {
     let registry = Engine::new().registry;
@@ -219,7 +219,7 @@ fn of_two_tensors_the_elements_that_are_nearer_are_taken() {
     assert!(nearer.to_f64().iter().zip(expected).all(|(&a, b)| errors::is_equal(a, b)), "{nearer:?}");
 }
 
-/// Of no number outside (0, 1) is it known which token it draws.
+/// For a number outside (0, 1), the drawn token is undefined.
 #[test]
 fn operands_lie_in_the_ranges_of_their_ops() {
     let registry = crate::Engine::new().registry;

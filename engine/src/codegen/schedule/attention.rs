@@ -66,7 +66,7 @@ struct SourceForm {
 
 impl From<&Source> for SourceForm {
     fn from(source: &Source) -> SourceForm {
-        SourceForm { body: source.tile.clone(), value: source.value }
+        SourceForm { body: source.body.clone(), value: source.value }
     }
 }
 
@@ -97,7 +97,7 @@ pub fn launch(
     };
     let scores_body = over_scores(body, scores(kernel));
     // Indices of 64 bits are numbers like others: they stay in registers.
-    let is_double = body.tiles().iter().any(|part| part.insts.iter().any(|inst| inst.dtype == DType::F64));
+    let is_double = body.bodies().iter().any(|part| part.insts.iter().any(|inst| inst.dtype == DType::F64));
     let has_room = 4 * form.layout(&scores_body, device).n_words <= device.shared_bytes && width <= MAX_DEPTH;
     if is_double || !has_room || device.plane == 1 {
         return Err(CodegenError::Attend);
@@ -168,7 +168,7 @@ impl AttentionByBlock {
 
 impl Schedule for AttentionByBlock {
     fn entry(&self) -> &'static str {
-        "attend"
+        "attention"
     }
 
     fn threads(&self, kernel: &KernelSpec) -> usize {

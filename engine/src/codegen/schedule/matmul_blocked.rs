@@ -119,7 +119,7 @@ pub struct MatmulBlocked {
 
 impl Schedule for MatmulBlocked {
     fn entry(&self) -> &'static str {
-        "contract"
+        "matmul"
     }
 
     fn threads(&self, _: &KernelSpec) -> usize {

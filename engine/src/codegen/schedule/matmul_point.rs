@@ -100,7 +100,7 @@ pub struct MatmulByPoint(pub ProductForm);
 
 impl Schedule for MatmulByPoint {
     fn entry(&self) -> &'static str {
-        "contract"
+        "matmul"
     }
 
     fn blocks(&self, _: &KernelSpec, n_points: usize) -> usize {

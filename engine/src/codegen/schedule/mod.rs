@@ -44,7 +44,7 @@ impl KernelSpec {
         Ok(match &kernel.body {
             KernelBody::Map(body) => vec![KernelSpec::new(body.clone(), Map, operands()).on(device)],
             KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands()).on(device)],
-            KernelBody::Segmented { tile, segments } => segmented::launches(kernel, tile, segments, device),
+            KernelBody::Segmented { body, segments } => segmented::launches(kernel, body, segments, device),
             KernelBody::Attention(body) => vec![attention::launch(kernel, body, device)?],
             KernelBody::Matmul(body) => matmul::launches(kernel, body, device)?,
             KernelBody::Scatter(body) => scatter::launches(kernel, body, device),

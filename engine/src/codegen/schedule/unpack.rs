@@ -25,7 +25,7 @@ pub struct Unpack {
 
 impl Schedule for Unpack {
     fn entry(&self) -> &'static str {
-        "repack"
+        "unpack"
     }
 
     fn blocks(&self, _: &KernelSpec, n_words: usize) -> usize {

@@ -85,7 +85,7 @@ fn selected_keys_are_attended_to_in_one_kernel() {
 #[test]
 fn the_kernel_of_selected_attention_is_one_text_without_scores_in_memory() {
     let source = only_source(&selected_attention(40, DType::I32));
-    assert_eq!((&*source.entry, source.cube_dim), ("attend", [256, 1, 1]));
+    assert_eq!((&*source.entry, source.cube_dim), ("attention", [256, 1, 1]));
     assert_eq!(source.cube_count_for(source.points), QUERIES);
     assert_eq!(source.arguments.len(), 5);
 }

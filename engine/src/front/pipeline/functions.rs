@@ -1,10 +1,12 @@
 //! Functions: ops that a file defines out of other ops.
 
+use super::names::{Meaning, Names};
 use super::nodes::{
     NodeDef, check_name, depth_first, read_expr, read_nodes, references, sort, split_port, walk,
 };
+use super::op_names::{op_name, unary_op_name};
 use super::types::{Dims, named_dim};
-use super::typing::{Meaning, Names, Typing, op_name, unary_op_name};
+use super::typing::Typing;
 use crate::diag::{Code, Diagnostics, Spanned, nearest};
 use crate::front::expr::{Expr, ExprKind};
 use crate::front::{Fields, Ron, RonKind, entries};
@@ -176,7 +178,7 @@ impl Function {
         let mut taken: HashMap<&str, _> = HashMap::new();
         for node in &nodes {
             if let Some(first) = taken.insert(&node.name, node.name.span) {
-                super::report_twice(&node.name, first, diags);
+                super::nodes::report_twice(&node.name, first, diags);
             }
         }
         let order = sort(&nodes, diags);

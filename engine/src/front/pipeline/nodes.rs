@@ -261,3 +261,11 @@ fn report_circle(circle: &[usize], defs: &[NodeDef], diags: &mut Diagnostics) {
     }
     error.help("what one step hands to the next is state: declare it as a parameter with `state: true`");
 }
+
+/// Reports a name that is defined again.
+pub(super) fn report_twice(name: &Spanned<String>, first: Span, diags: &mut Diagnostics) {
+    diags
+        .error(Code::E0302, name.span, format!("`{}` is defined twice", name.value))
+        .also(first, "first here")
+        .help("give one of them another name");
+}

@@ -92,7 +92,7 @@ fn names(value: &Ron) -> Vec<String> {
     }
 }
 
-/// Adds a field without a value yet; whether the value at hand can have fields.
+/// Adds a field without a value. Returns whether the present value can have fields.
 fn add(value: &mut Ron, name: &str, span: Span) -> bool {
     let empty = Ron { span, kind: RonKind::Error };
     match &mut value.kind {

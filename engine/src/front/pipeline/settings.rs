@@ -1,8 +1,8 @@
 //! The settings (attributes) of a call, as its op's form wants them.
 
 use super::literals::{fold_binary, fold_unary, is_sound};
+use super::names::{Meaning, Names};
 use super::types::{Dims, named_dim};
-use super::typing::{Meaning, Names};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::front::expr::{Expr, ExprKind};
 use crate::ir::{Attr, Attrs, DType, Dim, Literal, Symbol};

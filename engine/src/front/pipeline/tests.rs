@@ -2,12 +2,15 @@
 
 mod declarations;
 mod expressions;
+mod functions;
+mod overrides;
+mod stages;
 
 use super::*;
 use crate::diag::Look;
-use crate::ir::{Attr, DType, Dim, E, Literal};
+use crate::ir::{Attr, DType, Dim, E, Literal, Type};
 use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
-use crate::pipeline::StageKind;
+use crate::pipeline::{Schedule, TrainStage};
 use crate::work::counted::{assert_linear, work_of};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -232,9 +235,9 @@ fn mnist_as_a_pipeline() {
         ParamDecl { name: "b1", kind: Param, ty: Type { dtype: F32, shape: [Fixed(256)] }, init: Zeros
         ParamDecl { name: "w2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(256), Fixed(10)] }, init: Uniform { low: -0.1, high: 0.1 }
         ParamDecl { name: "b2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(10)] }, init: Zeros
-        Stage { name: "train", kind: Train(TrainStage { data: SplitRef { data: "digits", split: "train" }, batch: 128, accumulate: 1, epochs: 5, max_steps: None, loss: "loss", mode: Train, metrics: [("accuracy", "accuracy")], optimizer: Some(OptimizerDecl { op: "adam", attrs: Attrs({"beta1": Lit(Float(0.8)), "weight_decay": Lit(Float(0.0))}), lr: Cosine { start: 0.001, end: 1e-5, warmup: 10 }, decay_bias: true }), state: [], clip_norm: Some(1.0), last_batch: Drop, evaluate: Some(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, metrics: [("accuracy", "accuracy")] }), monitor: Some(Monitor { metric: "accuracy", goal: Max }), early_stop: Some(EarlyStop { patience: 3, min_delta: 0.0, restore_best: false }), checkpoint: Some(CheckpointDecl { path: "mnist.safetensors", every: 1, best: Some("best.safetensors") }) })
-        Stage { name: "test", kind: Evaluate(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, metrics: [("accuracy", "accuracy")] })
-        Stage { name: "save", kind: Save { path: "mnist.safetensors" }
+        Stage { name: "train", kind: TrainStage { data: SplitRef { data: "digits", split: "train" }, batch: 128, accumulate: 1, epochs: 5, max_steps: None, loss: "loss", mode: Train, metrics: [("accuracy", "accuracy")], optimizer: Some(OptimizerDecl { op: "adam", attrs: Attrs({"beta1": Lit(Float(0.8)), "weight_decay": Lit(Float(0.0))}), lr: Cosine { start: 0.001, end: 1e-5, warmup: 10.0 }, decay_bias: true }), state: [], clip_norm: Some(1.0), last_batch: Drop, evaluate: Some(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, metrics: [("accuracy", "accuracy")] }), monitor: Some(Monitor { metric: "accuracy", goal: Max }), early_stop: Some(EarlyStop { patience: 3, min_delta: 0.0, restore_best: false }), checkpoint: Some(CheckpointDecl { path: "mnist.safetensors", every: 1, best: Some("best.safetensors") }) }
+        Stage { name: "test", kind: Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, metrics: [("accuracy", "accuracy")] }
+        Stage { name: "save", kind: SaveStage { path: "mnist.safetensors" }
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }
 
@@ -386,205 +389,6 @@ fn steps_and_extents_are_numbers() {
     );
 }
 
-#[test]
-fn functions_are_ops() {
-    let text = r#"(
-        functions: {
-            "double_swish": (inputs: ["x"], output: "swish(swish(x, beta=2.0))"),
-            "swish": (inputs: ["x"], attrs: {"beta": 1.0, "axis": 0}, nodes: {"s": "sigmoid(x * beta)"}, output: "x * s"),
-            "both": (inputs: ["a", "b"], outputs: {"low": "a - b", "high": "a + b"}),
-        },
-        inputs: {"x": "f32[B, 4]"},
-        nodes: {"y": "double_swish(x)", "z": "both(x, 1.0).high"},
-        stages: {"go": Run(outputs: ["y", "z"], dims: {"B": 2})},
-    )"#;
-    let (mut sources, mut diags, mut registry) = (Sources::new(), Diagnostics::new(), ops());
-    let file = sources.add("f.ron", text);
-    let pipeline = load(&mut sources, file, &mut registry, &[], &[], &mut diags);
-    assert_eq!(diags.render(&sources, Look::Plain), "");
-    let typed = pipeline.unwrap().graph;
-    expect![[r#"
-        graph f {
-          step step: i32[]
-          input x: f32[B, 4]
-          y.1.s.1: f32[] = .const(2.0)
-          y.1.s.2: f32[B, 4] = mul(x, y.1.s.1)
-          y.1.s: f32[B, 4] = sigmoid(y.1.s.2)
-          y.1: f32[B, 4] = mul(x, y.1.s)
-          y.2.s.1: f32[] = .const(1.0)
-          y.2.s.2: f32[B, 4] = mul(y.1, y.2.s.1)
-          y.2.s: f32[B, 4] = sigmoid(y.2.s.2)
-          y: f32[B, 4] = mul(y.1, y.2.s)
-          z.1: f32[] = .const(1.0)
-          z.low: f32[B, 4] = sub(x, z.1)
-          z: f32[B, 4] = add(x, z.1)
-        }
-    "#]]
-    .assert_eq(&typed.to_string());
-}
-
-#[test]
-fn plugins_hold_functions_alone() {
-    let (mut sources, mut diags, mut registry) = (Sources::new(), Diagnostics::new(), ops());
-    let plugin =
-        sources.add("swish.ron", r#"(functions: {"swish": (inputs: ["x"], output: "x * sigmoid(x)")})"#);
-    let faulty = sources.add("more.ron", r#"(functions: {"relu": (inputs: ["x"], output: "x")}, seed: 3)"#);
-    let file = sources.add("p.ron", with_nodes(r#"{"y": "swish(x)"}"#));
-    load(&mut sources, file, &mut registry, &[], &[plugin], &mut diags).unwrap();
-    load(&mut sources, file, &mut ops(), &[], &[plugin, faulty], &mut diags);
-    expect![[r#"
-        error[E0302]: there is an op `relu` already
-          ┌─ more.ron:1:15
-          │
-        1 │ (functions: {"relu": (inputs: ["x"], output: "x")}, seed: 3)
-          │               ^^^^
-          │
-          = help: choose another name
-
-        error[E0403]: a plugin file cannot define `seed`
-          ┌─ more.ron:1:53
-          │
-        1 │ (functions: {"relu": (inputs: ["x"], output: "x")}, seed: 3)
-          │                                                     ^^^^
-          │
-          = help: it holds `functions: {…}` alone; the rest belongs into the pipeline
-
-        warning[E0303]: no stage uses `i`
-          ┌─ p.ron:1:30
-          │
-        1 │ (inputs: {"x": "f32[B, 4]", "i": "i32[B]", "u": "u8[B]"}, nodes: {"y": "swish(x)"},
-          │                              ^
-          │
-          = help: leave it out, or name it in a stage
-
-        warning[E0303]: no stage uses `u`
-          ┌─ p.ron:1:45
-          │
-        1 │ (inputs: {"x": "f32[B, 4]", "i": "i32[B]", "u": "u8[B]"}, nodes: {"y": "swish(x)"},
-          │                                             ^
-          │
-          = help: leave it out, or name it in a stage
-    "#]]
-    .assert_eq(&diags.render(&sources, Look::Plain));
-}
-
-// ---- Overrides.
-
-#[test]
-fn the_command_line_replaces_fields() {
-    let overrides = [
-        ("seed", "7"),
-        ("train.epochs", "1"),
-        ("train.max_steps", "20"),
-        ("train.optimizer.lr", "0.01"),
-        ("stages.test.batch", "10"),
-        ("data.digits.source", "synthetic"),
-        ("nodes.h", "sigmoid(x @ w1 + b1)"),
-        ("params.b1", "\"f32[256]\""),
-    ];
-    let (pipeline, diags, sources) = read(MNIST, &overrides);
-    assert_eq!(diags.render(&sources, Look::Plain), "");
-    let pipeline = pipeline.unwrap();
-    let StageKind::Train(train) = &pipeline.stages[0].kind else { panic!() };
-    assert_eq!((pipeline.seed, train.epochs, train.max_steps), (7, 1, Some(20)));
-    assert_eq!(train.optimizer.as_ref().unwrap().lr, crate::pipeline::Schedule::Constant(0.01));
-    assert_eq!(pipeline.data[0].source, "synthetic");
-    assert!(pipeline.graph.to_string().contains("sigmoid"));
-}
-
-#[test]
-fn how_numbers_are_computed_is_a_choice_of_the_pipeline() {
-    let with = |text: &str, overrides: &[(&str, &str)]| {
-        let (pipeline, diags, sources) = read(text, overrides);
-        assert_eq!(diags.render(&sources, Look::Plain), "");
-        let pipeline = pipeline.unwrap();
-        (pipeline.matmul, pipeline.numerics)
-    };
-    assert_eq!(with("()", &[]), (Precision::F32, Numerics::Default));
-    assert_eq!(with("(matmul: Tf32, numerics: Strict)", &[]), (Precision::Tf32, Numerics::Strict));
-    assert_eq!(with("(numerics: Default)", &[("numerics", "Fast")]).1, Numerics::Fast);
-
-    let (_, diags, sources) = read("(numerics: Strikt)", &[]);
-    let said = diags.render(&sources, Look::Plain);
-    assert!(said.contains("did you mean `Strict`?"), "{said}");
-}
-
-#[test]
-fn wrong_overrides_are_told() {
-    let overrides = [
-        ("sed", "7"),
-        ("train.epoch", "1"),
-        ("trian.epochs", "1"),
-        ("train.batch", "many"),
-        ("train.loss.x", "1"),
-        ("train.optimizer.lr", "(1"),
-        ("nodes.h", "relu(x @ w1 + b3)"),
-    ];
-    let (_, diags, sources) = read(MNIST, &overrides);
-    expect![[r#"
-        error[E0012]: a pipeline has no field `sed`
-          ┌─ --set sed:1:1
-          │
-        1 │ 7
-          │ ^
-          │
-          = help: did you mean `seed`?
-
-        error[E0012]: a `Train` stage has no field `epoch`
-          ┌─ --set train.epoch:1:1
-          │
-        1 │ 1
-          │ ^
-          │
-          = help: did you mean `epochs`?
-
-        error[E0208]: there is no setting `trian.epochs`
-          ┌─ --set trian.epochs:1:1
-          │
-        1 │ 1
-          │ ^
-          │
-          = help: known here are `name`, `seed`, `dims`, `data`, `inputs`, `params`, `nodes`, `stages`, `sed`
-
-        error[E0010]: `batch` must be a whole number, not a word
-          ┌─ --set train.batch:1:1
-          │
-        1 │ many
-          │ ^^^^
-
-        error[E0208]: there is no setting `stages.train.loss.x`
-          ┌─ --set train.loss.x:1:1
-          │
-        1 │ 1
-          │ ^
-          │
-          = help: there are no settings below it
-
-        error[E0003]: `(` is not closed
-          ┌─ --set train.optimizer.lr:1:1
-          │
-        1 │ (1
-          │ ^ - found the end of the file instead of `)`
-          │ │
-          │ opened here
-
-        error[E0010]: `lr` must be a number, not a group of values
-          ┌─ --set train.optimizer.lr:1:1
-          │
-        1 │ (1
-          │ ^^
-
-        error[E0101]: nothing is called `b3`
-          ┌─ --set nodes.h:1:15
-          │
-        1 │ relu(x @ w1 + b3)
-          │               ^^
-          │
-          = help: did you mean `b1`?
-    "#]]
-    .assert_eq(&diags.render(&sources, Look::Plain));
-}
-
 // ---- Size and noise.
 
 fn chain(n_nodes: usize) -> String {
@@ -628,75 +432,4 @@ proptest! {
         prop_assert_eq!(pipeline.is_none(), diags.has_errors());
         diags.render(&sources, Look::Plain);
     }
-}
-
-#[test]
-fn nodes_of_functions_have_paths() {
-    let text = r#"(
-        functions: {
-            "inner": (inputs: ["x"], nodes: {"a": "x * 2.0", "b": "a"}, output: "a + b"),
-            "outer": (inputs: ["x"], nodes: {"p": "inner(x)", "q": "inner(p) * inner(x)"}, outputs: {"q": "q", "r": "x"}),
-        },
-        inputs: {"x": "f32[B]"},
-        nodes: {"y": "outer(x)", "z": "y.r + 1.0"},
-        stages: {
-            "go": Run(outputs: ["y", "y.r", "y.p.a", "z"], dims: {"B": 2}),
-            "by_result": Run(outputs: {"first": "y.q", "second": "y.r"}, dims: {"B": 2}),
-        },
-    )"#;
-    let (mut sources, mut diags, mut registry) = (Sources::new(), Diagnostics::new(), ops());
-    let file = sources.add("f.ron", text);
-    let pipeline = load(&mut sources, file, &mut registry, &[], &[], &mut diags);
-    assert_eq!(diags.render(&sources, Look::Plain), "");
-    expect![[r#"
-        graph f {
-          step step: i32[]
-          input x: f32[B]
-          y.p.a.1: f32[] = .const(2.0)
-          y.p.a: f32[B] = mul(x, y.p.a.1)
-          y.p.b: f32[B] = map(y.p.a) |a| a
-          y.p: f32[B] = add(y.p.a, y.p.b)
-          y.q.1.a.1: f32[] = .const(2.0)
-          y.q.1.a: f32[B] = mul(y.p, y.q.1.a.1)
-          y.q.1.b: f32[B] = map(y.q.1.a) |a| a
-          y.q.1: f32[B] = add(y.q.1.a, y.q.1.b)
-          y.q.2.a.1: f32[] = .const(2.0)
-          y.q.2.a: f32[B] = mul(x, y.q.2.a.1)
-          y.q.2.b: f32[B] = map(y.q.2.a) |a| a
-          y.q.2: f32[B] = add(y.q.2.a, y.q.2.b)
-          y: f32[B] = mul(y.q.1, y.q.2)
-          y.r: f32[B] = map(x) |a| a
-          z.1: f32[] = .const(1.0)
-          z: f32[B] = add(y.r, z.1)
-        }
-    "#]]
-    .assert_eq(&pipeline.unwrap().graph.to_string());
-}
-
-#[test]
-fn a_path_into_a_function_cannot_be_declared_as_well() {
-    let nodes = r#"{"y": "f(x)", "y.a": "x"}"#;
-    let text = format!(
-        r#"(
-    functions: {{"f": (inputs: ["x"], nodes: {{"a": "x * 2.0"}}, output: "a")}},
-    inputs: {{"x": "f32[2]"}},
-    nodes: {nodes},
-)"#
-    );
-    let (mut sources, mut diags, mut registry) = (Sources::new(), Diagnostics::new(), ops());
-    let file = sources.add("f.ron", text);
-    load(&mut sources, file, &mut registry, &[], &[], &mut diags);
-    expect![[r#"
-        error[E0302]: `y.a` is defined twice
-          ┌─ f.ron:4:27
-          │
-        2 │     functions: {"f": (inputs: ["x"], nodes: {"a": "x * 2.0"}, output: "a")},
-          │                                                    ------- a call of this function defines it, too
-        3 │     inputs: {"x": "f32[2]"},
-        4 │     nodes: {"y": "f(x)", "y.a": "x"},
-          │                           ^^^
-          │
-          = help: give one of them another name
-    "#]]
-    .assert_eq(&diags.render(&sources, Look::Plain));
 }

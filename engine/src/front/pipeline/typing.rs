@@ -4,7 +4,9 @@
 //! where they are integers. A number that stands alone is `f32` if it has a fraction, else `i32`.
 
 use super::literals::{default_dtype, fit, fold_binary, fold_unary, is_sound};
+use super::names::{Meaning, Names};
 use super::nodes::split_port;
+use super::op_names::{op_name, unary_op_name};
 use super::settings;
 use super::types::{Dims, check_size};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
@@ -14,23 +16,8 @@ use crate::ir::{
     broadcast_shapes,
 };
 use crate::op::{OpForm, Registry, TypeIssue, TypeRule};
-use indexmap::IndexMap;
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// What a name stands for.
-#[derive(Clone, Debug)]
-pub(super) enum Meaning {
-    /// A tensor; of a node with several results, the first.
-    Value(Value),
-    /// A setting of the function around.
-    Setting(Attr),
-    /// Something faulty, which has been reported.
-    Faulty,
-}
-
-/// Names in scope, in order of definition.
-pub(super) type Names = IndexMap<Symbol, Meaning>;
 
 /// Makes nodes of expressions. Methods report what does not fit and yield `None`.
 pub(super) struct Typing<'t, 'r> {
@@ -198,7 +185,7 @@ impl Typing<'_, '_> {
         span: Span,
         naming: Option<Naming>,
     ) -> Option<Operand> {
-        // Both sides are looked at before giving up, for their errors.
+        // Both sides are typed, so that the errors of both are reported.
         let [left, right] = operands.map(|operand| self.eval(operand, None));
         let (left, right) = (left?, right?);
         if let (Operand::Literal(l), Operand::Literal(r)) = (left, right)
@@ -442,7 +429,7 @@ enum Fault {
     Issue(TypeIssue, Vec<Type>),
 }
 
-/// Truth values keep their type whatever stands beside them.
+/// Truth values keep their type beside operands of any type.
 fn literal_dtype(literal: Literal, dtype: DType) -> DType {
     if matches!(literal, Literal::Bool(_)) { DType::Bool } else { dtype }
 }
@@ -468,34 +455,5 @@ fn code_of(form: &OpForm, types: &[Type]) -> Code {
         Code::E0102
     } else {
         Code::E0104
-    }
-}
-
-/// The op behind an operator.
-pub(super) fn op_name(op: BinaryOp) -> &'static str {
-    match op {
-        BinaryOp::Add => "add",
-        BinaryOp::Sub => "sub",
-        BinaryOp::Mul => "mul",
-        BinaryOp::Div => "div",
-        BinaryOp::Rem => "rem",
-        BinaryOp::MatMul => "matmul",
-        BinaryOp::Pow => "pow",
-        BinaryOp::Lt => "lt",
-        BinaryOp::Le => "le",
-        BinaryOp::Gt => "gt",
-        BinaryOp::Ge => "ge",
-        BinaryOp::Eq => "eq",
-        BinaryOp::Ne => "ne",
-        BinaryOp::And => "and",
-        BinaryOp::Or => "or",
-    }
-}
-
-/// The op behind an operator before its operand.
-pub(super) fn unary_op_name(op: UnaryOp) -> &'static str {
-    match op {
-        UnaryOp::Neg => "neg",
-        UnaryOp::Not => "not",
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers of RON.
 
-use super::RonKind;
-use super::lex::is_name_char;
+use super::tree::RonKind;
+use crate::front::lex::is_name_char;
 use crate::work::steps;
 
 pub(super) fn special_float(word: &str) -> Option<f64> {

@@ -1,6 +1,6 @@
 //! How far strings, comments and characters of RON reach.
 
-use super::lex::is_name_char;
+use crate::front::lex::is_name_char;
 use crate::work::steps;
 
 pub(super) fn is_raw_name_char(c: char) -> bool {
@@ -29,7 +29,7 @@ pub(super) fn block_comment_len(text: &str) -> Option<usize> {
     None
 }
 
-/// Length of a string literal, whatever its escapes; all of the text if it does not end.
+/// Length of a string literal with its escapes; all of the text if it does not end.
 pub(super) fn string_len(text: &str) -> usize {
     let mut escaped = true;
     let end = text.bytes().position(|b| {

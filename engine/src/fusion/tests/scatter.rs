@@ -1,4 +1,4 @@
-//! Scatters: what they take in, and what they do not.
+//! Scatters: producers that are fused, duplicated or stored.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn added(b: &mut Builder, table: Value, idx: Value, updates: Value) -> Value {
 }
 
 #[test]
-fn what_only_leads_to_it_is_computed_inside() {
+fn producers_without_other_users_are_fused() {
     let graph = with_builder(|b| {
         let [table, idx, row] = lookup(b);
         let target = b.input("target", InputKind::Data, f32s(&[2000, 64]));
@@ -68,10 +68,10 @@ fn without_fusion_it_reads_its_updates() {
     );
 }
 
-/// The gradient of Σ (row - target)²: the difference is computed in the forward pass and once more in the scatter, and
-/// never stored.
+/// The gradient of Σ (row - target)²: the forward pass and the scatter both compute the difference, which is never
+/// stored.
 #[test]
-fn what_is_needed_elsewhere_is_computed_once_more_if_that_reads_less() {
+fn a_producer_with_other_users_is_duplicated_if_that_reads_less() {
     let graph = with_builder(|b| {
         let [table, idx, row] = lookup(b);
         let bytes = b.input("target", InputKind::Data, Type::new(DType::U8, &[2000, 64]));
@@ -93,9 +93,9 @@ fn what_is_needed_elsewhere_is_computed_once_more_if_that_reads_less() {
     );
 }
 
-/// Rows that were normalised: their gradient would read as much again as it would save.
+/// The gradient of normalised rows: duplicating it would read as many bytes as it would save.
 #[test]
-fn what_would_be_read_twice_is_stored() {
+fn a_producer_whose_duplicate_reads_as_much_is_stored() {
     let graph = with_builder(|b| {
         let [table, idx, row] = lookup(b);
         let upstream = b.input("upstream", InputKind::Data, f32s(&[2000, 64]));
@@ -116,9 +116,9 @@ fn what_would_be_read_twice_is_stored() {
     );
 }
 
-/// A state is written where it lies, and nothing is checked on the way.
+/// A scatter updates state in place and has no assertions.
 #[test]
-fn a_scatter_into_state_reads_what_was_checked() {
+fn a_scatter_into_state_reads_checked_indices() {
     let graph = with_builder(|b| {
         let state = b.input("state", InputKind::State, f32s(&[100, 8]));
         let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[64]));
@@ -142,7 +142,7 @@ fn a_scatter_into_state_reads_what_was_checked() {
 }
 
 #[test]
-fn a_node_kept_apart_is_not_taken_in() {
+fn a_producer_that_is_never_fused_is_stored() {
     let graph = with_builder(|b| {
         let [table, idx, row] = lookup(b);
         b.set_apart(Some("row.2".into()));

@@ -1,4 +1,4 @@
-//! Calls: operands, settings, and what they make of the name before them.
+//! Calls: operands and settings, and the operation that they make with the name before them.
 
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
@@ -10,9 +10,9 @@ use crate::ir::{
 use crate::op::{AttrKind, Lower, OpForm, Registry};
 use std::sync::Arc;
 
-/// What stands between the parentheses of a call.
+/// The text between the parentheses of a call.
 pub(super) struct Args<'t> {
-    /// The closing parenthesis; what is missing is missing there.
+    /// The closing parenthesis, which is the place of errors about missing operands.
     end: usize,
     operands: Vec<Piece<'t>>,
     settings: Vec<Setting<'t>>,
@@ -73,7 +73,7 @@ impl<'t> Args<'t> {
         Ok((self.count("axis")?, batch))
     }
 
-    /// The operands, if no setting is left.
+    /// The operands. Unread settings are an error.
     pub(super) fn operands(self) -> Result<Vec<Piece<'t>>, Fault> {
         match self.settings.first() {
             Some(Setting { name, .. }) => name.fault(format!("there is no setting `{}` here", name.text)),
@@ -191,7 +191,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The value of an attribute. The form decides what a word or an empty list means.
+/// The value of an attribute. The op's form decides the meaning of a word or an empty list.
 fn attr(expr: &Expr, kind: &AttrKind) -> Result<Attr, Fault> {
     match (&expr.kind, kind) {
         (ExprKind::Name(name), _) if name == "none" => Ok(Attr::None),
@@ -214,7 +214,7 @@ fn dim(expr: &Expr) -> Option<Dim> {
     }
 }
 
-// ---- Primitives, by family. Each yields nothing for a name that is not of the family.
+// ---- Primitives, by family. Each function returns `None` for a name outside its family.
 
 fn indexing(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
     let scatter = |combine, (axis, batch)| NodeOp::Scatter { axis, batch, combine };
@@ -269,7 +269,7 @@ fn reduction(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
     if let Some(monoid) = name.strip_prefix("scan_").and_then(monoid) {
         return Ok(Some(NodeOp::Scan { monoid, axis: args.count("axis")? }));
     }
-    // The larger of two operands goes by the same name as the largest of many.
+    // The maximum of two operands and the maximum of many share a name.
     let is_scalar = Scalar::from_name(name).is_some() && !args.has("axes");
     match monoid(name).filter(|_| !is_scalar) {
         Some(monoid) => Ok(Some(NodeOp::Reduce { monoid, axes: args.counts("axes")? })),
@@ -277,14 +277,14 @@ fn reduction(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
     }
 }
 
-/// The foreign function of that key. It is known through the ops that use it.
+/// The foreign function with that key, found through the ops that use it.
 pub(super) fn foreign(registry: &Registry, key: &Expr) -> Result<Scalar, Fault> {
     let name = string(key)?;
     let known = registry.ops().flat_map(|form| foreigns(form)).find(|foreign| &*foreign.key == name);
     known.map(Scalar::Foreign).ok_or_else(|| at(key.span, format!("no op brings a function `{name}`")))
 }
 
-/// The foreign functions in the scalar body of an op that can do without settings.
+/// The foreign functions in the scalar body of an op whose settings all have defaults.
 fn foreigns(form: &OpForm) -> Vec<Arc<Foreign>> {
     match &form.lower {
         Lower::Map(body) if form.attrs.iter().all(|spec| spec.default.is_some()) => {

@@ -1,4 +1,4 @@
-//! Scalar bodies out of expressions.
+//! Reads scalar bodies from expressions.
 
 use super::call::{dtype, foreign, literal};
 use super::parse::Reader;
@@ -33,7 +33,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Builds the steps of a scalar body out of expressions.
+/// Builds the steps of a scalar body from expressions.
 struct Formula<'t> {
     registry: &'t Registry,
     params: HashMap<Symbol, E>,

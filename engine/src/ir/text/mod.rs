@@ -19,13 +19,13 @@
 //! }
 //! ```
 //!
-//! A line that begins with `[h]` belongs to a node `h` that is kept in kernels of its own.
-//! Settings stand sorted, those that have their default are left out. A name that is not made of letters, digits, `_`
-//! and inner dots and slashes is quoted. `.max` and `.min` with axes are reductions, without are scalar primitives.
-//! Nothing depends on hashing, time or addresses, and places in source files are not part of the text: apart from
-//! them, reading a printed graph gives the same graph.
+//! A line that begins with `[h]` belongs to a node `h` with `fuse: Never`. Settings are sorted, and defaults are
+//! omitted. Names of letters, digits, `_` and inner dots and slashes stand unquoted; all others are quoted. `.max` and
+//! `.min` with axes are reductions, without axes they are scalar primitives. Nothing printed depends on hashing, time
+//! or addresses. Places in source files are not part of the text; all else reads back from a printed graph.
 
 mod call;
+mod error;
 mod formula;
 mod parse;
 mod piece;
@@ -36,7 +36,8 @@ mod tests;
 use crate::front::lex::{is_name_char, is_name_start};
 use std::borrow::Cow;
 
-pub use parse::{TextError, parse};
+pub use error::TextError;
+pub use parse::parse;
 pub(crate) use print::NodeText;
 
 /// A name as it stands in the text.

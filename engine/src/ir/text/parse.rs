@@ -1,5 +1,6 @@
-//! Text as graphs. Lines and names are read here; types, settings and scalar bodies are expressions.
+//! Reads graphs from text. This file reads lines and names. Types, settings and scalar bodies are expressions.
 
+use super::error::TextError;
 use super::is_plain_name;
 use super::piece::{Fault, Piece, at, first_fault, lines};
 use crate::diag::{Diagnostics, FileId, Sources};
@@ -10,23 +11,11 @@ use crate::op::Registry;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How deep regions may nest.
+/// The maximum nesting of regions.
 const MAX_REGIONS: usize = 32;
 
-/// Why a text is no graph, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}:{column}: {message}")]
-pub struct TextError {
-    /// Line, counted from 1.
-    pub line: usize,
-    /// Character of the line, counted from 1.
-    pub column: usize,
-    /// What is wrong: lower case, no full stop.
-    pub message: String,
-}
-
-/// Reads one graph in the text form; calls are of the registry's ops. The result is well-formed as a text, with each
-/// name defined once and before its use; whether its types agree is for [`verify`](crate::ir::verify) to say.
+/// Reads one graph in the text form. Calls are of the registry's ops. The result is well-formed as a text: each name is
+/// defined once, before its use. [`verify`](crate::ir::verify) checks that its types agree.
 pub fn parse(text: &str, registry: &Registry) -> Result<Graph, TextError> {
     let file = Sources::new().add("graph", text);
     let mut reader = Reader { file, registry, lines: lines(text), at: 0, end: text.len() };
@@ -34,7 +23,7 @@ pub fn parse(text: &str, registry: &Registry) -> Result<Graph, TextError> {
     graph.map_err(|fault| fault.locate(text))
 }
 
-/// Goes through the lines of a text.
+/// Reads the lines of a text in order.
 pub(super) struct Reader<'t> {
     file: FileId,
     pub(super) registry: &'t Registry,
@@ -43,7 +32,7 @@ pub(super) struct Reader<'t> {
     end: usize,
 }
 
-/// A graph under construction and what its names stand for.
+/// A graph under construction and the values of its names.
 #[derive(Default)]
 struct Scope {
     graph: Graph,
@@ -110,7 +99,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// `h: f32[2] = op(x)`, perhaps with a body or regions, and behind `[h]` if it is kept apart.
+    /// `h: f32[2] = op(x)`, optionally with a body or regions, after `[h]` if the node has `fuse: Never`.
     fn definition(&mut self, scope: &mut Scope, line: Piece<'t>, depth: usize) -> Result<(), Fault> {
         let (apart, line) = match line.strip_prefix("[").and_then(|rest| rest.cut(']')) {
             Some((apart, rest)) => (Some(self.name(apart)?), rest),

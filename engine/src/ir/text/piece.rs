@@ -1,16 +1,16 @@
-//! Parts of a text that know where they stand, and what is wrong with them.
+//! Parts of a text with their places, and faults at a place.
 
-use super::TextError;
+use super::error::TextError;
 use crate::diag::{Diagnostics, Span};
 
-/// A part of the text that knows where it stands.
+/// A part of the text with its place.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'t> {
     pub(super) start: usize,
     pub(super) text: &'t str,
 }
 
-/// All lines that say something, without comments and surrounding space.
+/// All non-empty lines, without comments and surrounding space.
 pub(super) fn lines(text: &str) -> Vec<Piece<'_>> {
     let mut start = 0;
     let mut lines = vec![];
@@ -37,7 +37,7 @@ impl<'t> Piece<'t> {
         Piece { start: self.end() - text.len(), text: text.trim_end() }
     }
 
-    /// What comes before the byte `at` and what from there on.
+    /// The parts before and from byte `at`.
     pub(super) fn split(self, at: usize) -> (Piece<'t>, Piece<'t>) {
         let (left, right) = self.text.split_at(at);
         (Piece { text: left, ..self }, Piece { start: self.start + at, text: right })
@@ -52,13 +52,13 @@ impl<'t> Piece<'t> {
         Some(Piece { text: self.text.strip_suffix(suffix)?, ..self }.trim())
     }
 
-    /// What follows a word and a space.
+    /// The text after a word and a space.
     pub(super) fn strip_word(self, word: &str) -> Option<Piece<'t>> {
         let rest = Piece { text: self.text.strip_prefix(word)?, start: self.start + word.len() };
         rest.text.starts_with([' ', '\t']).then(|| rest.trim())
     }
 
-    /// What stands on both sides of the first such character outside strings.
+    /// The parts before and after the first such character outside strings.
     pub(super) fn cut(self, at: char) -> Option<(Piece<'t>, Piece<'t>)> {
         let (left, right) = self.split(self.find(at)?);
         let text = &right.text[at.len_utf8()..];
@@ -82,7 +82,7 @@ impl<'t> Piece<'t> {
         })
     }
 
-    /// Items between commas outside brackets and strings; none if there is nothing.
+    /// Items between commas outside brackets and strings. Empty if there is no item.
     pub(super) fn items(self) -> Vec<Piece<'t>> {
         let (mut items, mut start, mut depth) = (vec![], 0, 0i64);
         for (at, c) in self.plain_chars() {
@@ -100,7 +100,7 @@ impl<'t> Piece<'t> {
     }
 }
 
-/// What is wrong at a byte of the text.
+/// A fault at a byte of the text.
 pub(super) struct Fault {
     at: usize,
     message: String,

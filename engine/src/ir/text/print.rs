@@ -4,7 +4,7 @@ use super::written_name;
 use crate::ir::{Call, Combine, Graph, Node, NodeOp, Output, Requirement, Value, View};
 use std::fmt::{self, Display, Formatter};
 
-/// The whole graph, ending in a newline. A graph that the verifier would refuse prints as well.
+/// Prints the whole graph, ending in a newline. A graph that the verifier refuses prints as well.
 impl Display for Graph {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write_graph(f, self, 0)
@@ -75,7 +75,7 @@ fn binder(outputs: &[Output]) -> String {
     }
 }
 
-/// The name of a value; a value that is not there prints as `?node.port`, for the sake of the verifier's messages.
+/// The name of a value. A missing value prints as `?node.port`, for the verifier's messages.
 fn value_name(graph: &Graph, value: Value) -> String {
     match graph.nodes.get(value.node).and_then(|node| node.outputs.get(value.port)) {
         Some(output) => written_name(&output.name).into_owned(),
@@ -110,7 +110,7 @@ fn op_name(op: &NodeOp) -> String {
     }
 }
 
-/// What follows the operands, in alphabetical order.
+/// The text after the operands, in alphabetical order.
 fn settings(op: &NodeOp) -> Vec<String> {
     match op {
         NodeOp::Const(literal) => vec![literal.to_string()],

@@ -58,17 +58,15 @@ fn a_training_step_prints_one_node_per_line() {
 
 // ---- Reading.
 
-/// Reads a text that is already in the printer's style, so it must come back letter by letter.
+/// Reads a text in the printer's style, so its printed form must equal it.
 fn check_round_trip(text: &str) -> Graph {
     let graph = parse(text, &registry()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(graph.to_string(), text);
     graph
 }
 
-#[test]
-fn every_kind_of_line_reads_back() {
-    let graph = check_round_trip(
-        r#"graph "all kinds" {
+/// A line of each kind.
+const ALL_KINDS: &str = r#"graph "all kinds" {
   input x: f32[B, 4]
   param w: f32[4]
   state w.m: f32[4]
@@ -127,8 +125,11 @@ fn every_kind_of_line_reads_back() {
   output out = carried
   output "an odd name" = n.1
 }
-"#,
-    );
+"#;
+
+#[test]
+fn every_kind_of_line_reads_back() {
+    let graph = check_round_trip(ALL_KINDS);
     assert_eq!(graph.nodes.len(), 34);
 }
 
@@ -141,7 +142,7 @@ fn check_faults(texts: &[&str], expected: Expect) {
 }
 
 #[test]
-fn what_is_no_graph_says_where_and_why() {
+fn errors_of_a_malformed_graph_have_a_place_and_a_reason() {
     check_faults(
         &[
             "",
@@ -180,7 +181,7 @@ fn what_is_no_graph_says_where_and_why() {
     );
 }
 
-/// Faults in one line of a graph that has `x: f32[2]`.
+/// Faults in one line of a graph with `x: f32[2]`.
 fn check_line_faults(lines: &[&str], expected: Expect) {
     let texts: Vec<String> =
         lines.iter().map(|line| format!("graph g {{\n  input x: f32[2]\n{line}\n}}\n")).collect();
@@ -291,7 +292,7 @@ fn a_number_that_is_none_has_no_sign() {
     assert_eq!(parse(&graph.to_string(), &registry()), Ok(graph));
 }
 
-/// Unsound, which the verifier says; the text is to show what there is.
+/// The verifier refuses these graphs. Their text shows them as they are.
 #[test]
 fn steps_of_no_axis_are_written_as_they_are() {
     let line = "  y: f32[2, 3] = .slice(x, start=[1, 2], step=[])\n";
@@ -377,8 +378,8 @@ fn random_graphs_are_of_every_kind() {
     }
 }
 
-/// Printed graphs with bytes changed, lines moved, and pieces of other lines put in: they read or they do not, but
-/// nothing panics, and what reads prints and reads the same again.
+/// Printed graphs with changed bytes, moved lines, and inserted pieces of other lines. Each one reads or fails without
+/// a panic. A text that reads also prints and reads back.
 #[test]
 fn damaged_texts_never_panic() {
     let registry = registry();

@@ -1,5 +1,5 @@
-//! Mutants: forms with one small mistake each, in the lowering or in a gradient rule of their own. A mutant that no test
-//! of its op tells from the original shows what the tests leave open.
+//! Mutants: forms with one small mistake each, in the lowering or in a gradient rule. A mutant that passes all tests of
+//! its op shows a gap in the tests.
 
 use super::{Failure, recorded};
 use crate::ir::{
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Survivor {
     /// The op.
     pub op: String,
-    /// What was changed: where, and how.
+    /// The changed place and the change.
     pub change: String,
 }
 
@@ -28,9 +28,9 @@ impl fmt::Display for Survivor {
     }
 }
 
-/// Makes every mutant of every op, one at a time, and runs the op's examples, gradient checks, those of the recorded
-/// cases (see [`recorded`]) that call it, and `also`, which says whether further tests of the named op pass; what
-/// survives.
+/// Makes every mutant of every op, one at a time, and tests it. The tests are the op's examples, its gradient checks,
+/// the recorded cases that call it (see [`recorded`]), and `also`. `also` says whether further tests of the named op
+/// pass. The result lists the mutants that pass all tests.
 ///
 /// A mutant negates one value (inverts a truth value) or exchanges two operands.
 pub fn survivors(
@@ -49,7 +49,7 @@ pub fn survivors(
     registry.ops().flat_map(of_op).collect()
 }
 
-/// What of a form is changed.
+/// The changed part of a form.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Lowering,
@@ -77,7 +77,7 @@ fn of_part(
     survivors
 }
 
-/// The form with a knife in its lowering or gradient rule; none if there is nothing to cut.
+/// The form with a mutation in its lowering or gradient rule. `None` if that part cannot be mutated.
 fn mutant(form: &Arc<OpForm>, part: Part, knife: &Arc<Knife>) -> Option<OpForm> {
     let mut mutant = OpForm::clone(form);
     let knife = knife.clone();
@@ -108,7 +108,7 @@ fn mutant(form: &Arc<OpForm>, part: Part, knife: &Arc<Knife>) -> Option<OpForm> 
     Some(mutant)
 }
 
-/// Whether the tests of an op find nothing wrong. One that panics has found something.
+/// Whether all tests of an op pass. A test that panics fails.
 fn passes(registry: &Registry, op: &str, cases: &[&Json], also: &impl Fn(&Registry, &str) -> bool) -> bool {
     let sound = || {
         let only = |failures: Vec<Failure>| failures.is_empty();
@@ -122,13 +122,13 @@ fn passes(registry: &Registry, op: &str, cases: &[&Json], also: &impl Fn(&Regist
     catch_unwind(AssertUnwindSafe(sound)).unwrap_or(false)
 }
 
-/// Makes one change: the `target`-th of those that are possible.
+/// Makes one change, at the place number `target` of all possible places.
 struct Knife {
     target: usize,
     made: Mutex<Option<String>>,
 }
 
-/// Numbers the places where a change is possible.
+/// Counts the places where a change is possible.
 struct Places<'k> {
     knife: &'k Knife,
     part: &'static str,
@@ -136,7 +136,7 @@ struct Places<'k> {
 }
 
 impl Places<'_> {
-    /// Whether the change is to be made here.
+    /// Whether the change is to be made at this place.
     fn hits(&mut self, change: impl FnOnce() -> String) -> bool {
         self.next += 1;
         if self.next - 1 != self.knife.target {
@@ -153,7 +153,7 @@ impl Knife {
         cut_body(&mut Places { knife: self, part, next: 0 }, body)
     }
 
-    /// Changes one of the nodes from `first` on, or a value that is handed through.
+    /// Mutates one of the nodes from `first` on, or a value that is passed through.
     fn cut_nodes(
         &self,
         part: &'static str,
@@ -191,7 +191,7 @@ impl Knife {
     }
 }
 
-/// Which of the nodes from `first` on the values need.
+/// Marks the nodes from `first` on that the values need.
 fn live_from(b: &Builder, first: usize, values: &[Option<Value>]) -> Vec<bool> {
     let mut live = vec![false; b.graph.nodes.len()];
     values.iter().flatten().for_each(|value| live[value.node] = true);
@@ -203,7 +203,7 @@ fn live_from(b: &Builder, first: usize, values: &[Option<Value>]) -> Vec<bool> {
     live.split_off(first)
 }
 
-/// Adds a node, perhaps changed; its first result.
+/// Adds a node, possibly mutated, and returns its first result.
 fn cut_node(places: &mut Places, b: &mut Builder, mut node: Node) -> Value {
     let line = NodeText { graph: &b.graph, node: &node }.to_string();
     if let NodeOp::Map(body) = &node.op {
@@ -250,7 +250,8 @@ fn order_matters(scalar: &Scalar) -> Option<(usize, usize)> {
     }
 }
 
-/// What turns the sign of a node's result; none if it is left alone: what only moves elements, indices and conversions.
+/// The operation that negates a node's result. `None` for moves of elements, indices and conversions, which are not
+/// mutated.
 fn sign_of(node: &Node) -> Option<Unary> {
     let computes = match &node.op {
         NodeOp::Scalar(scalar) => !matches!(scalar, Scalar::Cast(_)),
@@ -273,13 +274,13 @@ fn is_signed(dtype: DType) -> bool {
 fn negative(literal: Literal) -> Literal {
     match literal {
         Literal::Int(n) => Literal::Int(n.wrapping_neg()),
-        // The sign of a zero is rarely meant.
+        // Examples rarely depend on the sign of a zero.
         Literal::Float(x) => Literal::Float(if x == 0.0 || x.is_nan() { x } else { -x }),
         Literal::Bool(b) => Literal::Bool(!b),
     }
 }
 
-/// The body, perhaps with one step changed.
+/// The body, possibly with one step mutated.
 fn cut_body(places: &mut Places, body: &Body) -> Body {
     Body::new(body.n_params, |params| {
         let mut steps: Vec<E> = vec![];
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_from_the_original_survives() {
+    fn equivalent_mutants_survive() {
         // |a - b| is |b - a|.
         let body = "distance, lowering: `|a, b| abs(a - b)` with";
         let equal = [
@@ -380,7 +381,7 @@ mod tests {
             format!("{body} step 2, sub, negated"),
         ];
         assert_eq!(changes(&distance(&[3.0], &[1.0], &[2.0], Grad::Derive)), equal);
-        // An example of nothing but a zero does not see the sign of the result either.
+        // An example whose only element is zero does not see the sign of the result either.
         assert_eq!(changes(&distance(&[1.0], &[1.0], &[0.0], Grad::Derive)).len(), 3);
     }
 

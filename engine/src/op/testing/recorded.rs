@@ -6,8 +6,9 @@ use crate::op::{Example, Registry};
 use crate::oracle::Oracle;
 use serde_json::Value as Json;
 
-/// Runs recorded cases; what differs. A case holds `title`, `call`, `inputs` and `outputs` as (type, elements), and
-/// `grads`: none, or gradients by operand for the upstream gradients 1, 2, 3, ... of every float result.
+/// Runs recorded cases and returns the failures. A case holds `title`, `call`, `inputs` and `outputs` as (type,
+/// elements), and `grads`. `grads` is empty or holds the gradients by operand, for the upstream gradients 1, 2, 3, ...
+/// of every float result.
 ///
 /// # Panics
 /// If the text is not a list of cases.
@@ -31,7 +32,7 @@ pub(super) fn cases(json: &str) -> Vec<Json> {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("no list of cases: {error}"))
 }
 
-/// What a case calls.
+/// The name of the op that a case calls.
 pub(super) fn call(case: &Json) -> &str {
     case["call"].as_str().unwrap_or_default()
 }
@@ -101,12 +102,12 @@ fn tensors(json: &Json) -> Vec<(&'static str, Vec<f64>)> {
     pairs.iter().map(|pair| (text(&pair[0]), numbers(&pair[1]))).collect()
 }
 
-/// Forms hold literals, hence the leaked text.
+/// The text is leaked, since forms hold literals.
 fn text(json: &Json) -> &'static str {
     json.as_str().unwrap_or_default().to_owned().leak()
 }
 
-/// JSON has no infinities and no NaN: they are texts.
+/// Infinities and NaN are texts, since JSON has no numbers for them.
 fn numbers(json: &Json) -> Vec<f64> {
     let number = |json: &Json| {
         let spelled = || json.as_str().and_then(|text| text.parse().ok());

@@ -7,8 +7,8 @@ use engine_core::op::{
 };
 
 /// x·m/(1 - p), with m a random mask that is 0 with probability p, drawn anew in every step (Srivastava et al. 2014).
-/// Outside training it passes x through. The gradient is g·m/(1 - p) with the same mask, which is drawn again rather
-/// than kept.
+/// Outside training it passes x through. The gradient is g·m/(1 - p) with the same mask, which is drawn again instead
+/// of stored.
 pub fn dropout() -> OpForm {
     OpForm {
         name: "dropout".into(),
@@ -61,6 +61,6 @@ fn dropped(b: &mut Builder, call: &Lowering) -> Value {
     let extents = b.extents(x);
     let uniform = b.random_uniform("mask", &extents);
     let scale = if p < 1.0 { (1.0 - p).recip() } else { 0.0 };
-    // A product by zero, not zero: NaN shows even where it is dropped.
+    // A product with zero rather than zero, so that NaN shows even where it is dropped.
     b.map(&[x, uniform], |v| E::select(v[1].ge(p), v[0] * scale, v[0] * 0.0))
 }

@@ -58,8 +58,8 @@ pub fn celu() -> OpForm {
     }
 }
 
-/// x for x > 0, else `bound`·(e^(x/`width`) - 1). What is not chosen is cut off before the exponential: an overflow
-/// there would make the derivative NaN.
+/// x for x > 0, else `bound`·(e^(x/`width`) - 1). The unselected side is clamped before the exponential, since an
+/// overflow there would make the derivative NaN.
 fn bent(x: E, bound: f64, width: f64) -> E {
     E::select(x.gt(0.0), x, (x.min(0.0) / width).expm1() * bound)
 }

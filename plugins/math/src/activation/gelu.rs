@@ -23,7 +23,7 @@ pub fn gelu() -> OpForm {
         )],
         types: TypeRule::Broadcast { allowed: DType::is_float },
         lower: Lower::map_with(1, |x, attrs| {
-            let (left, inner) = super::within_reach(x[0]);
+            let (left, inner) = super::reach::within_reach(x[0]);
             left * 0.5 * (1.0 + twice_phi_less_one(inner, attrs))
         }),
         grad: Grad::Derive,

@@ -11,7 +11,7 @@ pub fn mish() -> OpForm {
         summary: "Multiplies each element by the hyperbolic tangent of its softplus.",
         takes: DType::is_float,
         formula: |x| {
-            let (left, inner) = super::within_reach(x);
+            let (left, inner) = super::reach::within_reach(x);
             left * softplus::curve(inner).tanh()
         },
         grad: Grad::Derive,

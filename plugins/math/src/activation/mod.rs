@@ -6,6 +6,7 @@ mod gelu;
 mod hardsigmoid;
 mod hardtanh;
 mod mish;
+mod reach;
 mod relu;
 mod relu6;
 mod relu_squared;
@@ -15,7 +16,6 @@ mod silu;
 mod softcap;
 mod softplus;
 
-use engine_core::ir::E;
 use engine_core::op::OpForm;
 
 /// All ops of this family.
@@ -37,14 +37,4 @@ pub(crate) fn ops() -> Vec<OpForm> {
         softcap::softcap_tanh_projection(),
         dropout::dropout(),
     ]
-}
-
-/// Beyond ±800, e^-|x| is 0 in every type.
-const REACH: f64 = 800.0;
-
-/// For functions x·s(x) where s goes to 0 on the left and to 1 on the right, as fast as e^-|x| or faster: what stands for
-/// the factor x, and what s is computed of. So neither the value nor the derivative has a product of 0 and infinity.
-fn within_reach(x: E) -> (E, E) {
-    let left = x.max(-REACH);
-    (left, left.min(REACH))
 }

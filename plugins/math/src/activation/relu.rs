@@ -4,8 +4,8 @@ use crate::takes;
 use engine_core::ir::E;
 use engine_core::op::{Example, Grad, GradCheck, OpForm, Unary};
 
-/// max(x, 0); NaN stays NaN. The gradient is g where y > 0, else 0. It asks for the result alone, so that the operand
-/// need not be kept until the backward pass.
+/// max(x, 0); NaN stays NaN. The gradient is g where y > 0, else 0. It depends on the result alone, so the backward
+/// pass does not need the operand.
 pub fn relu() -> OpForm {
     Unary {
         name: "relu",

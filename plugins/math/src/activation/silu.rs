@@ -11,9 +11,9 @@ pub fn silu() -> OpForm {
         summary: "Multiplies each element by its sigmoid.",
         takes: DType::is_float,
         // Fewer steps than x times the op `sigmoid`. Where e⁻ˣ overflows, a result below 10⁻³⁶ becomes 0.
-        formula: |x| super::within_reach(x).0 * (1.0 + (-x).exp()).recip(),
+        formula: |x| super::reach::within_reach(x).0 * (1.0 + (-x).exp()).recip(),
         grad: Grad::by_operand(|x, g| {
-            let (_, inner) = super::within_reach(x);
+            let (_, inner) = super::reach::within_reach(x);
             let s = sigmoid::curve(inner);
             g * (s * (1.0 + inner * (1.0 - s)))
         }),

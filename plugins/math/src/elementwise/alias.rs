@@ -1,9 +1,9 @@
-//! Other names of ops.
+//! Aliases of ops.
 
 use super::{add, copy, lerp, mul, select};
 use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
 
-/// Names under which other systems know these ops.
+/// Names of these ops in other systems.
 pub fn aliases() -> Vec<OpForm> {
     vec![
         add::add().alias("elementwise_add", "elementwise_add(a, b)"),

@@ -6,9 +6,9 @@ use engine_core::op::{
     TypeRule,
 };
 
-/// Conversion to another element type. Floats round to nearest, ties to even, and overflow to infinity; with
-/// `saturate` they end at the largest finite number instead. Floats become integers by dropping the fraction, stopping
-/// at the ends of the range, NaN as 0. Anything becomes a truth value by `x != 0`.
+/// Conversion to another element type. Floats round to nearest, ties to even, and overflow to infinity. With `saturate`
+/// they stop at the largest finite number instead. Floats become integers by dropping the fraction; they saturate, and
+/// NaN becomes 0. Any type becomes a truth value by `x != 0`.
 pub fn cast() -> OpForm {
     OpForm {
         name: "cast".into(),
@@ -43,7 +43,7 @@ pub fn cast() -> OpForm {
                 outputs: vec![("f16[3]", vec![1.0, f64::INFINITY, f64::NEG_INFINITY])],
             },
             Example {
-                title: "unless told to saturate",
+                title: "without saturation",
                 call: "cast(a, dtype=f16, saturate=true)",
                 inputs: vec![("f32[3]", vec![1.0, 65520.0, -1e6])],
                 outputs: vec![("f16[3]", vec![1.0, 65504.0, -65504.0])],

@@ -7,8 +7,7 @@ use engine_core::op::{
 };
 
 /// `min(max(x, min), max)`: `max` wins where `min` is larger. NaN in the operand or a bound is NaN in the result. A
-/// bound beyond the range of an integer type stops at its end. The
-/// gradient is g for min ≤ x ≤ max, else 0.
+/// bound beyond the range of an integer type saturates. The gradient is g for min ≤ x ≤ max, else 0.
 pub fn clamp() -> OpForm {
     OpForm {
         name: "clamp".into(),

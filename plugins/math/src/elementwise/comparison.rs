@@ -3,7 +3,7 @@
 use engine_core::ir::E;
 use engine_core::op::{Binary, Example, Grad, GradCheck, OpForm, TypeRule};
 
-/// The six comparisons. Every one but `ne` is false where an operand is NaN.
+/// The six comparisons. All except `ne` are false where an operand is NaN.
 pub fn comparisons() -> Vec<OpForm> {
     vec![
         comparison("eq", "eq(a, b)", "Tells where two tensors are equal.", |a, b| a.eq(b), [0., 1., 0., 0.]),
@@ -39,7 +39,7 @@ pub fn comparisons() -> Vec<OpForm> {
     ]
 }
 
-/// One comparison; `outcome` is that of 1 with 2, 2 with 2, 3 with 2 and NaN with 2.
+/// One comparison. `outcome` holds its results for 1 with 2, 2 with 2, 3 with 2 and NaN with 2.
 fn comparison(
     name: &'static str,
     call: &'static str,

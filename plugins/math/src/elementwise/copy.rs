@@ -3,7 +3,7 @@
 use crate::takes;
 use engine_core::op::{Example, Grad, GradCheck, OpForm, Unary};
 
-/// The same elements. The gradient is g.
+/// The elements unchanged. The gradient is g.
 pub fn copy() -> OpForm {
     Unary {
         name: "copy",

@@ -4,8 +4,8 @@ use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
 };
 
-/// One number everywhere, in the type and shape of the operand, whose elements do not matter. NaN, infinities and -0
-/// are filled in as they are.
+/// One number everywhere, in the type and shape of the operand, whose elements are ignored. NaN, infinities and -0 are
+/// kept exactly.
 pub fn full_like() -> OpForm {
     OpForm {
         name: "full_like".into(),
@@ -22,7 +22,7 @@ pub fn full_like() -> OpForm {
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![Example {
-            title: "whatever was there",
+            title: "any elements",
             call: "full_like(a, value=-1.5)",
             inputs: vec![("f32[2]", vec![3.0, f64::NAN])],
             outputs: vec![("f32[2]", vec![-1.5, -1.5])],

@@ -3,12 +3,12 @@
 use engine_core::ir::DType;
 use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
 
-/// True where x is NaN. `x != x` says the same.
+/// True where x is NaN, like `x != x`.
 pub fn isnan() -> OpForm {
     OpForm {
         name: "isnan".into(),
         family: "elementwise".into(),
-        summary: "Tells where elements are not numbers.".into(),
+        summary: "Marks the elements that are NaN.".into(),
         inputs: vec![InputSpec::required("x", "floats of any shape")],
         outputs: vec!["y".into()],
         attrs: vec![],

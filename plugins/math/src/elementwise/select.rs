@@ -3,8 +3,8 @@
 use engine_core::ir::{DType, E, Type, broadcast_shapes};
 use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
 
-/// `a` where the condition holds, else `b`. What is not chosen has no influence: its NaN does not leak, its gradient
-/// is 0.
+/// `a` where the condition holds, else `b`. The unselected operand has no influence: its NaN does not propagate, and
+/// its gradient is 0.
 pub fn select() -> OpForm {
     OpForm {
         name: "where".into(),
@@ -22,7 +22,7 @@ pub fn select() -> OpForm {
         grad: Grad::Derive,
         check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
         examples: vec![Example {
-            title: "what is not chosen does not leak",
+            title: "the unselected operand does not leak",
             call: "where(a, b, c)",
             inputs: vec![
                 ("bool[3]", vec![1.0, 0.0, 1.0]),

@@ -3,7 +3,7 @@
 use engine_core::ir::DType;
 use engine_core::op::{Example, Grad, GradCheck, OpForm, Unary};
 
-/// tanh x, ±1 far out. The gradient is g·(1 - y²).
+/// tanh x, ±1 for large |x|. The gradient is g·(1 - y²).
 pub fn tanh() -> OpForm {
     Unary {
         name: "tanh",

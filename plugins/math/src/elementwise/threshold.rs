@@ -15,8 +15,13 @@ pub fn threshold() -> OpForm {
         inputs: vec![InputSpec::required("x", "any shape")],
         outputs: vec!["y".into()],
         attrs: vec![
-            AttrSpec::with_default("threshold", "what elements must exceed to stay", AttrKind::Element, 0.0),
-            AttrSpec::with_default("value", "what replaces the others", AttrKind::Element, 0.0),
+            AttrSpec::with_default(
+                "threshold",
+                "the threshold; elements above it stay",
+                AttrKind::Element,
+                0.0,
+            ),
+            AttrSpec::with_default("value", "the replacement of all others", AttrKind::Element, 0.0),
         ],
         types: TypeRule::Broadcast { allowed: takes::numbers },
         lower: Lower::map_with(1, |x, attrs| {
@@ -42,10 +47,15 @@ pub fn threshold_backward() -> OpForm {
         summary: "Lets a gradient pass where an operand is above a threshold.".into(),
         inputs: vec![
             InputSpec::required("grad", "the upstream gradient"),
-            InputSpec::required("x", "what is compared; it broadcasts with `grad`"),
+            InputSpec::required("x", "the compared operand; it broadcasts with `grad`"),
         ],
         outputs: vec!["y".into()],
-        attrs: vec![AttrSpec::with_default("threshold", "what elements must exceed", AttrKind::Element, 0.0)],
+        attrs: vec![AttrSpec::with_default(
+            "threshold",
+            "the threshold, which elements must exceed",
+            AttrKind::Element,
+            0.0,
+        )],
         types: TypeRule::Broadcast { allowed: DType::is_float },
         lower: Lower::map_with(2, |x, attrs| E::select(x[1].gt(attrs.literal("threshold")), x[0], 0.0)),
         grad: Grad::Derive,

@@ -1,12 +1,14 @@
-#![allow(clippy::unwrap_used)]
-use super::super::isa::{Level, dispatch_on};
+//! Products against f64.
+
+use super::super::simd::isa::{Level, dispatch_on};
+use super::kernel::TileKernel;
 use super::*;
 
 fn wave(len: usize, step: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * step) % 1013) as f32 / 1013.0 - 0.5).collect()
 }
 
-/// The product in f64, straight from the definition.
+/// The product in f64, by its definition.
 fn reference(a: Matrix<f32>, b: Matrix<f32>) -> Vec<f64> {
     let at = |m: &Matrix<f32>, i: usize, j: usize| unsafe { *m.at(i, j) } as f64;
     let element = |i, j| (0..a.n_columns).map(|p| at(&a, i, p) * at(&b, p, j)).sum();
@@ -26,7 +28,7 @@ fn product(level: Level, a: Matrix<f32>, b: Matrix<f32>) -> Vec<f32> {
     let mut out = vec![f32::NAN; a.n_rows * b.n_columns];
     let mut tile = TileMut::new(&mut out, a.n_rows, b.n_columns, b.n_columns);
     let scratch = &mut *Scratch::new();
-    dispatch_on(level, TileKernel { scratch, a, b, out: &mut tile, accumulate: false });
+    dispatch_on(level, TileKernel { scratch, a, b, out: &mut tile });
     out
 }
 
@@ -49,39 +51,33 @@ fn every_edge_and_every_transpose_on_every_instruction_set() {
 }
 
 #[test]
-fn tiles_cover_the_output_once_and_finish_sees_complete_tiles() {
+fn tiles_cover_the_output_once() {
     for ([m, n, k], whole_rows) in [([130, 300, 70], false), ([130, 300, 70], true), ([1000, 10, 64], false)]
     {
         let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
         let (a, b) = (Matrix::row_major(&a_data, m, k), Matrix::row_major(&b_data, k, n));
-        let exact: Vec<f64> = reference(a, b).iter().map(|v| 2.0 * (v + 1.0)).collect();
-        for n_threads in [1, 3] {
-            let mut pool = Pool::new(n_threads).unwrap();
-            let mut scratch: Vec<_> = (0..n_threads).map(|_| Scratch::new()).collect();
-            let mut out = vec![1.0; m * n];
-            let tiles = Tiles::new(m, n, k, whole_rows);
-            assert!(tiles.len() > 1);
-            let out_tile = TileMut::new(&mut out, m, n, n);
-            gemm(&mut pool, &mut scratch, a, b, out_tile, true, tiles, |tile, rows, columns| {
-                assert_eq!((tile.n_rows(), tile.n_columns()), (rows.len(), columns.len()));
-                assert!(!whole_rows || columns == (0..n));
-                (0..rows.len()).for_each(|i| tile.row(i).iter_mut().for_each(|v| *v *= 2.0));
-            });
-            assert_close(&out, &exact, k, "with a finish");
+        let (mut out, mut n_writes) = (vec![f32::NAN; m * n], vec![0; m * n]);
+        let tiles = Tiles::new(m, n, k, whole_rows);
+        assert!(tiles.len() > 1);
+        for (rows, columns) in (0..tiles.len()).map(|tile| tiles.tile(tile)) {
+            assert!(!whole_rows || columns == (0..n));
+            let first = rows.start * n + columns.start;
+            rows.clone().for_each(|i| n_writes[i * n..][columns.clone()].iter_mut().for_each(|n| *n += 1));
+            let mut tile = TileMut::new(&mut out[first..], rows.len(), columns.len(), n);
+            gemm_tile(&mut Scratch::new(), a.part(rows, 0..k), b.part(0..k, columns), &mut tile);
         }
+        assert!(n_writes.iter().all(|&n| n == 1));
+        assert_close(&out, &reference(a, b), k, "by tiles");
     }
 }
 
 #[test]
-fn nothing_to_add_up_gives_zeros_and_nothing_to_write_is_fine() {
-    let mut pool = Pool::new(1).unwrap();
-    let mut scratch = [Scratch::new()];
+fn an_empty_contraction_gives_zeros_and_an_empty_output_is_left_alone() {
     for [m, n, k] in [[3, 4, 0], [0, 4, 5], [3, 0, 5]] {
         let (a, b) = (vec![1.0f64; m * k], vec![1.0; k * n]);
         let mut out = vec![7.0; m * n];
         let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
-        let tile = TileMut::new(&mut out, m, n, n);
-        gemm(&mut pool, &mut scratch, a, b, tile, false, Tiles::new(m, n, k, false), |_, _, _| {});
+        gemm_tile(&mut Scratch::new(), a, b, &mut TileMut::new(&mut out, m, n, n));
         assert!(out.iter().all(|&v| v == 0.0));
     }
 }
@@ -96,7 +92,6 @@ fn f64_products_are_f64_products() {
         Matrix::row_major(&third, 1, 40),
         Matrix::row_major(&third, 40, 1),
         &mut tile,
-        false,
     );
     assert!((out[0] - 40.0 / 9.0f64).abs() < 1e-14);
 }

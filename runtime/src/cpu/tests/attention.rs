@@ -4,7 +4,7 @@ use super::*;
 use crate::device::RunError;
 use proptest::prelude::*;
 
-/// What a test attends over.
+/// The shape of an attention.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     batch: usize,
@@ -81,45 +81,45 @@ fn sparse(shape: Shape, n_tokens: usize) -> Graph {
 }
 
 #[test]
-fn dense_chains_are_one_kernel_and_right() {
+fn dense_attention_is_one_kernel() {
     for (shape, gap) in [
         (Shape { batch: 3, queries: 40, keys: 40, depth: 16, width: 24 }, 1.0),
         (Shape { batch: 2, queries: 300, keys: 70, depth: 9, width: 5 }, 1000.0),
         (Shape { batch: 1, queries: 7, keys: 700, depth: 64, width: 64 }, 690.0),
-        // Early queries see nothing.
+        // Early queries have no keys.
         (Shape { batch: 5, queries: 6, keys: 8, depth: 1, width: 1 }, -2.0),
         (Shape { batch: 9, queries: 1, keys: 33, depth: 32, width: 17 }, 30.0),
         (Shape { batch: 1, queries: 1, keys: 2, depth: 3, width: 2 }, 9.0),
     ] {
         let graph = dense(shape, DType::F32, gap);
-        assert_eq!(kinds(&graph), ["attend"], "{shape:?}");
+        assert_eq!(kinds(&graph), ["attention"], "{shape:?}");
         check_given(&graph, 1e-5, &[]);
     }
 }
 
 #[test]
-fn other_float_types_attend_too() {
+fn attention_works_in_all_float_types() {
     let shape = Shape { batch: 2, queries: 20, keys: 30, depth: 8, width: 12 };
     for (dtype, tolerance) in [(DType::F64, 1e-13), (DType::F16, 1e-2), (DType::BF16, 5e-2)] {
         let graph = dense(shape, dtype, 1.0);
-        assert_eq!(kinds(&graph), ["attend"]);
+        assert_eq!(kinds(&graph), ["attention"]);
         check_given(&graph, tolerance, &[]);
     }
 }
 
 #[test]
-fn sparse_attention_is_one_kernel_and_right() {
+fn sparse_attention_is_one_kernel() {
     for (batch, keys, depth, width, n_tokens) in
         [(50, 8, 16, 16, 7), (300, 65, 64, 64, 7), (1, 5, 3, 2, 7), (33, 2, 1, 70, 9)]
     {
         let graph = sparse(Shape { batch, queries: 1, keys, depth, width }, n_tokens);
-        assert_eq!(kinds(&graph), ["attend"]);
+        assert_eq!(kinds(&graph), ["attention"]);
         check_given(&graph, 1e-5, &[]);
     }
 }
 
 #[test]
-fn all_keys_selected_is_the_dense_result() {
+fn selecting_all_keys_gives_the_dense_result() {
     let shape = Shape { batch: 40, queries: 1, keys: 60, depth: 16, width: 8 };
     let all: Vec<f64> = (0..40 * 60).map(|i| (i % 60) as f64).collect();
     let mut some = Run::new(&sparse(shape, 60), true, 2, &HashMap::from([("idx".to_string(), all)]));
@@ -133,7 +133,7 @@ fn all_keys_selected_is_the_dense_result() {
         output(b, "y", y);
         output(b, "lse", lse);
     });
-    assert_eq!(kinds(&whole), ["attend"]);
+    assert_eq!(kinds(&whole), ["attention"]);
     let mut all = Run::new(&whole, true, 2, &HashMap::new());
     all.executable.run(0, 1).unwrap();
     for name in ["y", "lse"] {
@@ -172,7 +172,7 @@ fn heads_that_share_keys_read_them_in_place() {
         let y = b.contract(weights, v, along((2, 1), true));
         output(b, "y", y);
     });
-    assert_eq!(kinds(&graph), ["attend"]);
+    assert_eq!(kinds(&graph), ["attention"]);
     let kernels = fuse(&graph, true).kernels;
     let engine_core::fusion::KernelBody::Attention(body) = &kernels[0].body else {
         panic!("an attend kernel")
@@ -182,7 +182,7 @@ fn heads_that_share_keys_read_them_in_place() {
 }
 
 #[test]
-fn keys_that_many_queries_select_together() {
+fn queries_share_selected_keys() {
     let graph = graph(|b| {
         let (q, k, v) = (f32s(b, "q", &[3, 50, 8]), f32s(b, "k", &[3, 20, 8]), f32s(b, "v", &[3, 20, 4]));
         let idx = data(b, "idx", DType::U8, &[3, 6]);
@@ -196,7 +196,7 @@ fn keys_that_many_queries_select_together() {
         let y = b.contract(weights, v, along((2, 1), true));
         output(b, "y", y);
     });
-    assert_eq!(kinds(&graph), ["attend"]);
+    assert_eq!(kinds(&graph), ["attention"]);
     check_given(&graph, 1e-5, &[]);
 }
 
@@ -213,12 +213,12 @@ fn rows_need_not_be_a_softmax() {
         let y = b.contract(weights, v, along((1, 0), false));
         output(b, "y", y);
     });
-    assert_eq!(kinds(&graph), ["attend"]);
+    assert_eq!(kinds(&graph), ["attention"]);
     check_given(&graph, 1e-5, &[]);
 }
 
 #[test]
-fn maps_go_on_from_the_result() {
+fn maps_follow_the_result() {
     let graph = graph(|b| {
         let (q, k, v) = (f32s(b, "q", &[70, 8]), f32s(b, "k", &[30, 8]), f32s(b, "v", &[30, 4]));
         let residual = f32s(b, "residual", &[70, 4]);
@@ -230,12 +230,12 @@ fn maps_go_on_from_the_result() {
         let y = b.reshape(y, &[7, 40]);
         output(b, "y", y);
     });
-    assert_eq!(kinds(&graph), ["attend"]);
+    assert_eq!(kinds(&graph), ["attention"]);
     check_given(&graph, 1e-5, &[]);
 }
 
 #[test]
-fn weights_that_others_need_are_made_apart() {
+fn weights_with_other_users_are_materialized() {
     let graph = graph(|b| {
         let (q, k, v) = (f32s(b, "q", &[70, 8]), f32s(b, "k", &[30, 8]), f32s(b, "v", &[30, 4]));
         let scores = b.contract(q, k, along((1, 1), false));
@@ -244,7 +244,7 @@ fn weights_that_others_need_are_made_apart() {
         output(b, "weights", weights);
         output(b, "y", y);
     });
-    assert_eq!(kinds(&graph), ["contract", "row", "contract"]);
+    assert_eq!(kinds(&graph), ["matmul", "row", "matmul"]);
 }
 
 proptest! {

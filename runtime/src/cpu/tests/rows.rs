@@ -1,4 +1,4 @@
-//! Opaque kernels, and products that hand their rows to a fold.
+//! Opaque kernels and matmul folds.
 
 use super::*;
 use engine_core::fusion::{Kernel, KernelBody};
@@ -17,7 +17,7 @@ fn kernels(graph: &Graph) -> Vec<Kernel> {
     fuse(graph, true).kernels
 }
 
-/// `[batch, m, k] · [batch, k, n]`, the right operand transposed, then `2·x + bias` and a fold by `monoid`.
+/// `[batch, m, k] · [batch, k, n]`, the right operand transposed, then `2·x + bias` and a reduction by `monoid`.
 fn product(
     monoid: Monoid,
     [batch, m, k, n]: [usize; 4],
@@ -44,7 +44,7 @@ fn product(
 }
 
 #[test]
-fn a_product_hands_its_rows_to_an_extreme() {
+fn extremes_of_a_product_are_a_matmul_fold() {
     let shapes = [[1, 1, 3, 256], [1, 100, 64, 4900], [3, 37, 16, 300], [1, 700, 33, 513], [2, 5, 0, 400]];
     for (i, shape) in shapes.into_iter().enumerate() {
         for monoid in [Monoid::ArgMax, Monoid::ArgMin, Monoid::Max, Monoid::Min] {
@@ -65,7 +65,7 @@ fn a_product_hands_its_rows_to_an_extreme() {
 }
 
 #[test]
-fn a_product_that_is_needed_itself_or_has_short_rows_is_stored() {
+fn a_product_with_other_users_or_short_rows_is_stored() {
     let stored = |n: usize, is_output: bool| {
         let graph = graph(|b| {
             let (x, w) = (f32s(b, "x", &[30, 8]), f32s(b, "w", &[8, n]));
@@ -85,7 +85,7 @@ fn a_product_that_is_needed_itself_or_has_short_rows_is_stored() {
 }
 
 #[test]
-fn a_product_folds_rows_beside_a_sum_of_its_operand() {
+fn a_matmul_fold_has_side_sums() {
     let graph = graph(|b| {
         let (x, w) = (f32s(b, "x", &[50, 70]), f32s(b, "w", &[50, 300]));
         let y = b.contract(x, w, Contract { batch: vec![], contracted: vec![(0, 0)] });
@@ -98,7 +98,7 @@ fn a_product_folds_rows_beside_a_sum_of_its_operand() {
     check_given(&graph, 1e-5, &[]);
 }
 
-/// The sum of the elements at even places of each row: a fold of its own, of whole numbers.
+/// A row reduction of the test's own: the sum of the whole numbers at even places.
 struct EvenSum;
 
 impl RowFold for EvenSum {
@@ -166,7 +166,7 @@ fn an_opaque_kernel_runs_between_others() {
             let doubled = b.scale(x, 2.0);
             let y = b.call("even_sum", &[doubled], Attrs::default()).unwrap()[0];
             let z = b.scale(y, -1.0);
-            // The input, under another shape, needs no copy.
+            // A reshaped input needs no copy.
             let flat = b.reshape(x, &[extents[0], 1, extents[1]]);
             let again = b.call("even_sum", &[flat], Attrs::default()).unwrap()[0];
             output(b, "z", z);
@@ -181,7 +181,7 @@ fn an_opaque_kernel_runs_between_others() {
 }
 
 #[test]
-fn a_product_hands_its_rows_to_any_op_of_that_role() {
+fn any_row_reduction_of_a_product_is_a_matmul_fold() {
     let build = |b: &mut Builder| {
         let (x, w) = (f32s(b, "x", &[90, 20]), f32s(b, "w", &[20, 3000]));
         let y = b.matmul(x, w);

@@ -1,4 +1,4 @@
-//! Scatters that compute what they add, and where.
+//! Scatters with computed updates and indices.
 
 use super::*;
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ fn the_gradient_of_a_lookup_is_that_of_the_oracle() {
 }
 
 #[test]
-fn a_state_is_added_to_where_it_lies() {
+fn a_state_is_updated_in_place() {
     check(1e-6, |b| {
         let state = b.input("state", InputKind::State, ty(DType::F32, &[20, 6]));
         let idx = data(b, "idx", DType::I32, &[50]);
@@ -59,7 +59,7 @@ fn a_state_is_added_to_where_it_lies() {
     });
 }
 
-/// Random shapes: leading axes, axes before, the indexed one, indices, axes after; some of them empty.
+/// Random shapes, some of them empty: leading axes, axes before, the indexed axis, indices, axes after.
 fn check_shape([batch, before, indexed, n, after]: [usize; 5], is_set: bool, base_is_read: bool) {
     let combine = if is_set { Combine::Set } else { Combine::Add };
     check(1e-5, |b| {

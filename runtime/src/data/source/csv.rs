@@ -10,9 +10,9 @@ use indexmap::IndexMap;
 
 use super::files::{empty_set, expect, split_names};
 use super::{DataError, DataSet, FieldNames, LoadContext, Source, Split};
-use crate::data::cells::{CellFault, Cells, Missing, Place, Policy, shortened};
+use crate::data::cells::{Cells, Missing, Place, Policy};
 use crate::data::csv::{Columns, Reading, Record, Records, dropped_note};
-use crate::data::table::TableError;
+use crate::data::fault::{CellFault, TableError, shortened};
 use crate::files;
 use crate::tensor::HostTensor;
 
@@ -432,7 +432,7 @@ impl Kind {
         Ok(Kind::Numbers(dtype.unwrap_or(own)))
     }
 
-    /// The labels of a file, and what a user must be told of them.
+    /// The labels of a file, and remarks on them.
     fn tensor(&self, table: &Table, format: &Format) -> Result<(HostTensor, Option<String>), DataError> {
         let dtype = match self {
             Kind::Numbers(dtype) | Kind::Classes(_, dtype) => *dtype,
@@ -454,165 +454,4 @@ impl Kind {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use std::fs;
-
-    use engine_core::ir::Symbol;
-
-    use super::*;
-
-    struct Desk(tempfile::TempDir);
-
-    impl Desk {
-        fn load(&self, options: &[(&str, Attr)]) -> Result<DataSet, DataError> {
-            self.load_as(options, &[])
-        }
-
-        fn load_as(&self, options: &[(&str, Attr)], types: &[(&str, DType)]) -> Result<DataSet, DataError> {
-            let options = options.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
-            let types = types.iter().map(|(name, dtype)| (Symbol::from(*name), *dtype)).collect();
-            Csv.load(&LoadContext { options, types, ..LoadContext::offline_in(self.0.path()) })
-        }
-
-        fn write(&self, file: &str, text: &str) {
-            fs::write(self.0.path().join(file), text).unwrap();
-        }
-    }
-
-    fn desk(text: &str) -> Desk {
-        let desk = Desk(tempfile::tempdir().unwrap());
-        desk.write("train.csv", text);
-        desk
-    }
-
-    /// The last part of an error's text: what follows the folder.
-    fn error(text: &str, options: &[(&str, Attr)]) -> String {
-        let file = [(FILE, Attr::from("train.csv"))];
-        let error = desk(text).load(&[&file[..], options].concat()).unwrap_err();
-        error.to_string().rsplit('/').next().unwrap().to_string()
-    }
-
-    #[test]
-    fn a_column_of_class_names_is_numbered_alike_in_all_splits() {
-        let desk = desk("width;height;kind\n1;2;rose\n3;4;\"iris\"\n");
-        desk.write("test.csv", "width;height;kind\n5;6;tulip\n");
-        let options = [(FILE, "{split}.csv".into()), (SEPARATOR, ";".into()), (LABEL, "kind".into())];
-        let set = desk.load(&options).unwrap();
-        let train = set.splits["train"].fields();
-        assert_eq!(format!("{train:?}"), r#"{"features": f32[2,2], "label": i32[2]}"#);
-        assert_eq!(train["features"].to_f64(), [1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(train["label"].to_f64(), [1.0, 0.0]);
-        assert_eq!(set.splits["test"].field("label").unwrap().to_f64(), [2.0]);
-        assert_eq!(set.names["label"].classes, ["iris", "rose", "tulip"]);
-        assert_eq!(set.names["features"].columns, ["width", "height"]);
-    }
-
-    #[test]
-    fn splits_agree_by_the_names_of_their_columns() {
-        let desk = desk("width,kind,height\n1,rose,2\n");
-        desk.write("test.csv", "height,extra,width,kind\n4,x,3,rose\n");
-        let options = [(FILE, "{split}.csv".into()), (LABEL, Attr::from(2))];
-        let set = desk.load(&options).unwrap();
-        assert_eq!(set.splits["test"].field(FEATURES).unwrap().to_f64(), [3.0, 4.0]);
-        desk.write("test.csv", "hight,width,kind\n4,3,rose\n");
-        let missing = desk.load(&options).unwrap_err().to_string();
-        assert!(missing.ends_with("test.csv: there is no column `height`"), "{missing}");
-        assert_eq!(error("a,a\n1,2\n", &[]), "train.csv: two columns are called `a`");
-    }
-
-    #[test]
-    fn labels_are_whole_numbers_or_numbers_if_all_are() {
-        let label = |text: &str| {
-            let options = [(FILE, "train.csv".into()), (LABEL, Attr::from(1))];
-            desk(text).load(&options).map(|set| set.splits["train"].field(LABEL).unwrap().clone())
-        };
-        assert_eq!(format!("{:?}", label("7,1\n-8,2\n").unwrap()), "i32[2]");
-        let numbers = label("7,1\n0.5,2\n").unwrap();
-        assert_eq!((format!("{numbers:?}"), numbers.to_f64()), ("f32[2]".to_string(), vec![7.0, 0.5]));
-        let large = label("5000000001,1\n7,2\n").unwrap();
-        assert_eq!(large.as_slice::<i64>().unwrap(), [5_000_000_001, 7]);
-        let plain = desk("1,2\n").load(&[(FILE, "train.csv".into())]).unwrap();
-        assert_eq!(format!("{:?}", plain.splits["train"].fields()), r#"{"features": f32[1,2]}"#);
-    }
-
-    /// One cell must not turn a column of numbers into names.
-    #[test]
-    fn a_label_that_is_missing_or_unlike_the_others_is_refused() {
-        let refused =
-            |cell: &str| error(&format!("x,y\n1,10\n2,20\n3,{cell}\n4,40\n"), &[(LABEL, "y".into())]);
-        assert_eq!(refused(""), "train.csv:4: column 2 (`y`): the value is missing");
-        assert_eq!(refused("NA"), "train.csv:4: column 2 (`y`): the value is missing (`NA`)");
-        let said = "train.csv:4: column 2 (`y`): `3O` is a name, 3 other cells of this column are numbers";
-        assert_eq!(refused("3O"), said);
-        assert_eq!(refused("inf"), "train.csv:4: column 2 (`y`): `inf` is not a finite number");
-        assert_eq!(refused("1e999"), "train.csv:4: column 2 (`y`): 1e999 is no f32");
-        let mixed = "x,y\n1,rose\n2,7\n3,iris\n";
-        let said = "train.csv:3: column 2 (`y`): `7` is a number, 2 other cells of this column are names";
-        assert_eq!(error(mixed, &[(LABEL, "y".into())]), said);
-        let classes = |text: &str| {
-            let options = [(FILE, "train.csv".into()), (LABEL, "y".into()), (LABEL_AS, "classes".into())];
-            desk(text).load(&options).unwrap().names[LABEL].classes.clone()
-        };
-        assert_eq!(classes(mixed), ["7", "iris", "rose"]);
-        assert_eq!(classes("x,y\n1,DE\n2,NA\n"), ["DE", "NA"]);
-    }
-
-    #[test]
-    fn rows_with_missing_cells_are_left_out_or_nan_if_asked_for() {
-        let text = "x,y\n1,10\n2,NA\n,30\n4,40\n";
-        let load = |missing: &str| {
-            desk(text).load(&[(FILE, "train.csv".into()), (LABEL, "y".into()), (MISSING, missing.into())])
-        };
-        let set = load("drop").unwrap();
-        assert_eq!(set.splits["train"].field(FEATURES).unwrap().to_f64(), [1.0, 4.0]);
-        assert_eq!(set.splits["train"].field(LABEL).unwrap().to_f64(), [10.0, 40.0]);
-        assert!(set.note.unwrap().ends_with("train.csv: 2 rows with missing cells are left out"));
-        assert!(load("nan").unwrap_err().to_string().ends_with("the value is missing (`NA`)"));
-        let said = "option `missing` cannot be \"mean\"";
-        assert_eq!(load("mean").unwrap_err().to_string(), said);
-    }
-
-    /// The type that the pipeline declares decides what is exact.
-    #[test]
-    fn whole_numbers_are_kept_where_the_declared_type_has_them() {
-        let text = "id\n16777217\n9007199254740993\n";
-        let features = |types: &[(&str, DType)]| {
-            let set = desk(text).load_as(&[(FILE, "train.csv".into())], types).unwrap();
-            (set.splits["train"].field(FEATURES).unwrap().clone(), set.note)
-        };
-        let (exact, note) = features(&[(FEATURES, DType::I64)]);
-        assert_eq!(
-            (exact.as_slice::<i64>().unwrap(), note),
-            (&[16_777_217, 9_007_199_254_740_993][..], None)
-        );
-        let (wide, note) = features(&[(FEATURES, DType::F64)]);
-        assert_eq!(wide.to_f64()[0], 16_777_217.0);
-        assert!(
-            note.unwrap()
-                .contains("train.csv:3: column 1 (`id`): 9007199254740993 becomes 9007199254740992 in f64")
-        );
-        let (_, note) = features(&[]);
-        assert!(
-            note.unwrap()
-                .contains("train.csv:2: column 1 (`id`): 16777217 becomes 16777216 in f32 (and 1 more)")
-        );
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let four = "train.csv:3: column 2 (`b`): `four` is not a number";
-        assert_eq!(error("a,b\n1,2\n3,four\n", &[]), four);
-        assert_eq!(error("a,b\n1,2\n3\n", &[]), "train.csv:3: 1 columns, the lines before have 2");
-        assert_eq!(error("a,b\n", &[]), "train.csv: has no rows");
-        assert_eq!(error("a,b\n1,2\n", &[(LABEL, "c".into())]), "option `label` cannot be \"c\"");
-        assert_eq!(error("a,b\n1,2\n", &[(LABEL, 3.into())]), "option `label` cannot be 3");
-        assert_eq!(error("1,2\n", &[(SEPARATOR, ";;".into())]), "option `separator` cannot be \";;\"");
-        let desk = desk("1,2\n");
-        assert_eq!(desk.load(&[]).unwrap_err().to_string(), "option `file` cannot be left out");
-        desk.write("test.csv", "1,2,3\n");
-        let uneven = desk.load(&[(FILE, "{split}.csv".into())]).unwrap_err().to_string();
-        assert!(uneven.ends_with("has 2 columns of features") && uneven.contains("test.csv: 3 "), "{uneven}");
-    }
-}
+mod tests;

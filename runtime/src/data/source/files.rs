@@ -109,7 +109,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::data::{npy, vectors};
+    use crate::data::{npy, results};
     use crate::tensor::HostTensor;
 
     fn context(dir: &Path, options: &[(&str, &str)]) -> LoadContext {
@@ -123,7 +123,7 @@ mod tests {
         let x = HostTensor::from_slice(&[2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
         for split in ["train", "test"] {
             npy::write(&x, &mut fs::File::create(dir.path().join(format!("{split}.npy"))).unwrap()).unwrap();
-            vectors::write(&x, &dir.path().join(format!("{split}.fvecs"))).unwrap();
+            results::write(&x, &dir.path().join(format!("{split}.fvecs"))).unwrap();
             fs::write(dir.path().join(format!("{split}.csv")), "y\n7\n8.5\n").unwrap();
             fs::write(dir.path().join(format!("{split}.idx")), [0, 0, 8, 1, 0, 0, 0, 2, 7, 8]).unwrap();
         }

@@ -1,15 +1,15 @@
-//! Where data sets come from: an open list of sources, and the look-up of files on disk.
+//! Where data sets come from: an open set of sources, and the look-up of files on disk.
 //!
-//! The files of a set are looked for in the folders that [`LoadContext::folders`] lists. Files that are there are
-//! used or are an error. A set that is nowhere is downloaded, unless that is forbidden or fails; then the built-in
-//! synthetic digits stand in for it, and [`DataSet::note`] says so.
+//! A source finds its files in the folders that [`LoadContext::folders`] lists. Files in them are used or are an error.
+//! Some sources download missing sets, or generate data in their place; [`DataSet::note`] says so.
 
-mod builtin;
 mod csv;
 mod files;
 mod memory;
+mod numbers;
 mod text;
 mod validation;
+mod vectors;
 
 mod context;
 mod error;
@@ -23,22 +23,18 @@ pub use error::DataError;
 pub use memory::InMemory;
 pub use set::{DataSet, FieldNames, Provenance, Split};
 
-#[cfg(feature = "download")]
-pub(super) use builtin::{FILES, IdxSet};
-
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::numbers::Numbers;
-use super::vectors::Vectors;
-use builtin::{FASHION_MNIST, MNIST, SyntheticDigits};
 use csv::Csv;
 use files::Files;
+use numbers::Numbers;
 use text::Text;
 use validation::VALIDATION;
+use vectors::Vectors;
 
-/// One way to get a data set. Plugins add their own to [`Sources`].
+/// One way to get a data set. Programs register more in [`Sources`].
 pub trait Source: Send + Sync {
     /// The name that pipelines use, such as `mnist`.
     fn name(&self) -> &str;
@@ -49,24 +45,24 @@ pub trait Source: Send + Sync {
 }
 
 /// The sources that pipelines can name, in order of registration.
+#[derive(Default)]
 pub struct Sources {
     by_name: IndexMap<String, Arc<dyn Source>>,
 }
 
 impl Sources {
-    /// Those that come along.
+    /// The built-in sources alone.
     pub fn with_builtin() -> Self {
-        let builtin: [Arc<dyn Source>; 8] = [
-            Arc::new(MNIST),
-            Arc::new(FASHION_MNIST),
-            Arc::new(SyntheticDigits),
-            Arc::new(Files),
-            Arc::new(Csv),
-            Arc::new(Text),
-            Arc::new(Vectors),
-            Arc::new(Numbers),
-        ];
-        Sources { by_name: builtin.into_iter().map(|source| (source.name().to_string(), source)).collect() }
+        let mut sources = Sources::default();
+        sources.add_builtin();
+        sources
+    }
+
+    /// Adds the built-in sources, which read files of the user's or generate numbers.
+    pub fn add_builtin(&mut self) {
+        let builtin: [Arc<dyn Source>; 5] =
+            [Arc::new(Files), Arc::new(Csv), Arc::new(Text), Arc::new(Vectors), Arc::new(Numbers)];
+        self.by_name.extend(builtin.map(|source| (source.name().to_string(), source)));
     }
 
     /// Adds a source; fails if its name is taken.

@@ -182,7 +182,7 @@ fn files_that_cannot_be_written_are_told_before_the_first_step() {
     };
     let save = |path: &Path| {
         let path = path.to_str().unwrap().to_string();
-        stages(vec![("train", StageKind::Train(Box::new(train_stage()))), ("save", StageKind::Save { path })])
+        stages(vec![("train", train_stage().into()), ("save", SaveStage { path }.into())])
     };
     let pipelines = [best(&graph, &new), best(&new, &graph), save(&graph), save(&graph.join("a.npz"))];
     for (pipeline, fault) in

@@ -11,7 +11,7 @@ use super::N_WINDOWS;
 use crate::data::shuffle::epoch_order;
 use crate::data::source::Split;
 use crate::device::{Arrival, Device, DeviceBuffer, DeviceError, Staging};
-use crate::session::batches::{Layout, Size};
+use crate::session::layout::{Layout, Size};
 use crate::tensor::HostTensor;
 
 /// Which rows make which window.
@@ -47,7 +47,7 @@ impl Gatherer {
         let (results, sent) = sync_channel(1);
         let serve = move || {
             for window in requests {
-                // Nobody may be waiting any more.
+                // The receiver may be gone.
                 if results.send(work.send(window)).is_err() {
                     break;
                 }
@@ -60,7 +60,7 @@ impl Gatherer {
         Ok(Gatherer { wanted: Some(wanted), sent, asked: None, thread: Some(thread) })
     }
 
-    /// Asks for a window, whose half of the ring nobody reads any more.
+    /// Requests a window. No step reads its half of the ring any more.
     pub(super) fn ask(&mut self, window: u64) {
         if self.asked.is_none() {
             self.asked = Some(window);
@@ -71,7 +71,7 @@ impl Gatherer {
         }
     }
 
-    /// Waits until a window has been sent, and asks for it if nobody has.
+    /// Waits until a window has been sent, and requests it if it was not requested.
     pub(super) fn get(&mut self, window: u64) -> Result<Arrival, DeviceError> {
         loop {
             self.ask(window);

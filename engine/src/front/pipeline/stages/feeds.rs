@@ -1,25 +1,32 @@
 //! Inputs that a stage needs.
 
-use super::{Reader, reached};
+use super::reader::{StageReader, reached};
 use crate::diag::{Code, Span};
 use crate::ir::{Dim, InputKind, NodeId, Symbol};
 use crate::pipeline::SplitRef;
 
-/// What a stage provides for the inputs of the graph.
-pub(super) struct Feeds<'f> {
+/// Rows and extents that a stage provides for the inputs of the graph.
+pub struct Feeds<'f> {
     /// The stage.
-    pub(super) stage: Span,
-    /// Where rows come from; the caller gives them otherwise.
-    pub(super) split: Option<&'f SplitRef>,
+    pub stage: Span,
+    /// The split whose rows feed the inputs; without it, the caller gives them.
+    pub split: Option<&'f SplitRef>,
     /// Whether the number of rows in a batch settles leading extents.
-    pub(super) in_batches: bool,
+    pub in_batches: bool,
     /// Other extents that the stage settles.
-    pub(super) dims: &'f [(Symbol, usize)],
+    pub dims: &'f [(Symbol, usize)],
 }
 
-impl Reader<'_> {
+impl<'f> Feeds<'f> {
+    /// The feeds of a stage that takes rows in batches.
+    pub fn batches(stage: Span, split: Option<&'f SplitRef>) -> Self {
+        Feeds { stage, split, in_batches: true, dims: &[] }
+    }
+}
+
+impl StageReader<'_> {
     /// Checks that the stage feeds all inputs behind these nodes.
-    pub(super) fn check_feeds<'n>(&mut self, used: impl Iterator<Item = &'n Symbol>, feeds: &Feeds) {
+    pub fn check_feeds<'n>(&mut self, used: impl Iterator<Item = &'n Symbol>, feeds: &Feeds) {
         let roots = used.filter_map(|name| self.find(name)).collect();
         let live = reached(self.pipeline, roots);
         let mut told = vec![];
@@ -53,7 +60,7 @@ impl Reader<'_> {
         false
     }
 
-    /// Whether the stage settles all extents of the input; each that it does not is told once.
+    /// Whether the stage settles all extents of the input; each open one is reported once.
     fn check_extents(&mut self, input: NodeId, feeds: &Feeds, told: &mut Vec<Symbol>) {
         let node = self.pipeline.graph.node(input);
         let ty = &node.outputs[0].ty;

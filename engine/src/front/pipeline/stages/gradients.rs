@@ -1,13 +1,13 @@
 //! Gradients among the outputs of a `Run` stage.
 
-use super::{Named, Reader};
+use super::reader::{Named, StageReader};
 use crate::diag::{Code, Diagnostics, Spanned};
 use crate::front::{Ron, RonKind, Text};
 
 /// What stands before the name of a node in that of its gradient.
 const GRADIENT: &str = "d.";
 
-impl Reader<'_> {
+impl StageReader<'_> {
     /// Nodes, and gradients of the loss: `["y", "d.w"]`, or `{"y": "y", "slope": "d.w"}`. Both as (name, node).
     pub(super) fn run_outputs(&mut self, value: &Ron, has_loss: bool) -> Option<(Vec<Named>, Vec<Named>)> {
         let is_gradient = |item: &Ron| self.gradient(item).is_some();
@@ -25,10 +25,10 @@ impl Reader<'_> {
                 let group = |fields| RonKind::Struct { name: name.clone(), fields };
                 (group(nodes), group(gradients))
             }
-            _ => return self.outputs(value).map(|nodes| (nodes, vec![])),
+            _ => return self.outputs(value, "`outputs`").map(|nodes| (nodes, vec![])),
         };
         let [nodes, gradients] = [nodes, gradients].map(|kind| Ron { kind, span: value.span });
-        let nodes = self.outputs(&nodes);
+        let nodes = self.outputs(&nodes, "`outputs`");
         let gradients = self.gradients(&gradients, has_loss);
         nodes.zip(gradients)
     }
@@ -38,7 +38,7 @@ impl Reader<'_> {
         let named = self.named(value, "`outputs`", GRADIENT, |reader, item| {
             let node = reader.gradient(item)?;
             first.get_or_insert_with(|| item.clone());
-            reader.node(&node)
+            reader.value(&node)
         })?;
         if let Some(first) = first.filter(|_| !has_loss) {
             let message = "a gradient needs the field `loss`, which says what is differentiated";

@@ -1,25 +1,25 @@
 //! Optimizers and schedules of learning rates.
 
-use super::super::typing::Names;
+use super::super::names::Names;
 use super::super::{nodes, settings};
-use super::{MANY, Reader};
+use super::reader::{MANY, StageReader};
 use crate::diag::Code;
+use crate::front::Ron;
 use crate::front::fields::suggestion;
-use crate::front::{Fields, Ron};
 use crate::op::{OpForm, Role};
-use crate::pipeline::{OptimizerDecl, Schedule};
+use crate::pipeline::{OptimizerDecl, Schedule, ScheduleForm, SettingKind};
 use std::sync::Arc;
 
-impl Reader<'_> {
+impl StageReader<'_> {
     /// `Adam(lr: 1e-3, beta1: 0.9)`: the op `adam` and its settings.
-    pub(super) fn optimizer(&mut self, value: &Ron) -> Option<OptimizerDecl> {
+    pub(super) fn optimizer(&mut self, value: &Ron, _: &str) -> Option<OptimizerDecl> {
         let form = self.optimizer_form(value)?;
-        let mut fields = Fields::of_choice(value, "an optimizer", &["lr"], self.diags)?;
-        let lr = fields.required("lr").and_then(|v| self.schedule(v));
-        let decay_bias =
-            fields.optional("decay_bias").map_or(Some(true), |v| v.boolean("`decay_bias`", self.diags));
-        let given = nodes::settings(fields.rest(), self.diags);
-        fields.finish(self.diags);
+        let mut fields = self.choice(value, "an optimizer", &["lr"])?;
+        let lr = fields.required("lr", StageReader::schedule);
+        let decay_bias = fields.or("decay_bias", true, StageReader::boolean);
+        let rest = fields.rest();
+        let given = nodes::settings(rest, fields.reader.diags);
+        fields.finish();
         let attrs =
             settings::read(&form, &given?, value.span, &Names::new(), &Default::default(), self.diags);
         Some(OptimizerDecl { op: form.name.clone(), attrs: attrs?, lr: lr?, decay_bias: decay_bias? })
@@ -50,64 +50,37 @@ impl Reader<'_> {
         form
     }
 
-    fn schedule(&mut self, value: &Ron) -> Option<Schedule> {
-        const KINDS: [&str; 5] = ["Constant", "Exp", "Cosine", "Linear", "Steps"];
+    /// A number that depends on the step: `1e-3`, or `Cosine(start: 1e-3, warmup: 100)`.
+    pub fn schedule(&mut self, value: &Ron, what: &str) -> Option<Schedule> {
         let Some(head) = value.head() else {
-            return self.not_negative(value, "`lr`").map(Schedule::Constant);
+            return self.not_negative(value, what).map(Schedule::constant);
         };
-        let order: &[&str] = match head.value {
-            "Constant" => &["value"],
-            "Exp" => &["start", "end", "rate"],
-            "Cosine" | "Linear" => &["start", "end", "warmup"],
-            "Steps" => &["start", "factor", "every"],
-            other => {
-                let help = suggestion(other, &KINDS, self.diags);
-                self.diags
-                    .error(Code::E0014, head.span, format!("there is no schedule `{other}`"))
-                    .help(help);
-                return None;
-            }
+        let registry = self.registry;
+        let Some(form) = registry.form::<ScheduleForm>(head.value) else {
+            let known: Vec<&str> = registry.forms::<ScheduleForm>().map(|form| form.name).collect();
+            let help = suggestion(head.value, &known, self.diags);
+            self.error(Code::E0014, head.span, format!("there is no schedule `{}`", head.value), help);
+            return None;
         };
-        let mut fields = Fields::of_choice(value, "a schedule", order, self.diags)?;
-        let schedule = self.schedule_of(head.value, &mut fields);
-        fields.finish(self.diags);
-        schedule
-    }
-
-    fn schedule_of(&mut self, kind: &str, fields: &mut Fields) -> Option<Schedule> {
-        if kind == "Constant" {
-            return self.required_number(fields, "value").map(Schedule::Constant);
-        }
-        let start = self.required_number(fields, "start");
-        match kind {
-            "Exp" => {
-                let (end, rate) = (self.number_or_zero(fields, "end"), self.required_number(fields, "rate"));
-                Some(Schedule::Exp { start: start?, end: end?, rate: rate? })
-            }
-            "Steps" => {
-                let factor = self.required_number(fields, "factor");
-                let every = fields.required("every").and_then(|v| self.count(v, "`every`"));
-                Some(Schedule::Steps { start: start?, factor: factor?, every: every? })
-            }
-            _ => {
-                let end = self.number_or_zero(fields, "end");
-                let warmup = fields.optional("warmup");
-                let warmup = warmup.map_or(Some(0), |v| v.integer("`warmup`", 0..=MANY, self.diags));
-                let (start, end, warmup) = (start?, end?, warmup?);
-                Some(match kind {
-                    "Cosine" => Schedule::Cosine { start, end, warmup },
-                    _ => Schedule::Linear { start, end, warmup },
-                })
-            }
-        }
-    }
-
-    fn required_number(&mut self, fields: &mut Fields, name: &'static str) -> Option<f64> {
-        fields.required(name).and_then(|v| self.not_negative(v, &format!("`{name}`")))
-    }
-
-    fn number_or_zero(&mut self, fields: &mut Fields, name: &'static str) -> Option<f64> {
-        fields.optional(name).map_or(Some(0.0), |v| self.not_negative(v, &format!("`{name}`")))
+        let order: Vec<&'static str> = form.settings.iter().map(|setting| setting.name).collect();
+        let mut fields = self.choice(value, "a schedule", &order)?;
+        let values: Vec<Option<f64>> = form
+            .settings
+            .iter()
+            .map(|setting| {
+                let read = |reader: &mut StageReader, value: &Ron, what: &str| match setting.kind {
+                    SettingKind::Number => reader.not_negative(value, what),
+                    SettingKind::Count => value.integer(what, 0..=MANY, reader.diags).map(|n| n as f64),
+                    SettingKind::Positive => reader.count(value, what).map(|n| n as f64),
+                };
+                match setting.default {
+                    Some(default) => fields.or(setting.name, default, read),
+                    None => fields.required(setting.name, read),
+                }
+            })
+            .collect();
+        fields.finish();
+        Some(Schedule::new(form, values.into_iter().collect::<Option<Vec<f64>>>()?))
     }
 }
 

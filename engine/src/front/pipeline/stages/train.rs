@@ -1,114 +1,99 @@
 //! Training stages.
 
 use super::feeds::Feeds;
-use super::{Named, Reader, flip};
+use super::fields::StageFields;
+use super::form::StageForm;
+use super::reader::{Named, StageReader};
 use crate::diag::{Code, Span};
 use crate::front::fields::suggestion;
-use crate::front::{Fields, Ron, RonKind};
+use crate::front::{Ron, RonKind};
 use crate::ir::Symbol;
-use crate::pipeline::{CheckpointDecl, EarlyStop, Evaluation, Goal, LastBatch, Mode, Monitor, TrainStage};
-use crate::stage::{StageIssue, evaluation_is_missing, monitored};
+use crate::pipeline::{CheckpointDecl, EarlyStop, Goal, LastBatch, Mode, Monitor, TrainStage};
+use crate::stage::{evaluation_is_missing, monitored};
 use std::path::{Component, Path};
 
-/// A field that was given: where, and what was read of it.
-type Given<T> = Option<(Span, Option<T>)>;
+pub(super) const TRAIN: StageForm = StageForm {
+    keyword: "Train",
+    summary: "Takes steps over shuffled batches.",
+    read: |reader, value| Some(reader.train(value)?.into()),
+};
 
-/// The fields that have to do with the best epoch.
-struct Judging {
-    evaluate: Given<Evaluation>,
-    monitor: Given<Monitor>,
-    early_stop: Given<EarlyStop>,
-    checkpoint: Option<Option<CheckpointDecl>>,
-    /// Where `checkpoint` names a file for the best epoch.
-    best: Option<Span>,
-}
+impl StageReader<'_> {
+    fn train(&mut self, value: &Ron) -> Option<TrainStage> {
+        let mut fields = self.fields(value, "a `Train` stage")?;
+        let data = fields.required("data", StageReader::split);
+        let batch = fields.required("batch", StageReader::count);
+        let accumulate = fields.or("accumulate", 1, StageReader::count);
+        let epochs = fields.or("epochs", 1, StageReader::count);
+        let max_steps = fields.optional("max_steps", StageReader::count);
+        let loss = fields.required("loss", StageReader::loss);
+        let metrics = fields.or("metrics", vec![], |reader, v, _| reader.train_metrics(v, loss.as_ref()));
+        let optimizer = fields.optional("optimizer", StageReader::optimizer);
+        let state = fields.or("state", vec![], StageReader::state);
+        let clip_norm = fields.optional("clip_norm", StageReader::positive);
+        let accumulates = accumulate.is_some_and(|n| n > 1);
+        let default = if accumulates { LastBatch::Drop } else { LastBatch::Short };
+        let last_batch =
+            fields.or("last_batch", default, |reader, v, what| reader.last_batch(v, what, accumulates));
+        let mode = fields.or("mode", Mode::Train, StageReader::mode);
+        let evaluate = fields.optional("evaluate", StageReader::evaluation);
+        let monitor = fields.optional("monitor", StageReader::monitor);
+        let early_stop = fields.optional("early_stop", StageReader::early_stop);
+        let mut best = None;
+        let checkpoint = fields.optional("checkpoint", |reader, v, _| reader.checkpoint(v, &mut best));
+        let judging = [fields.place("monitor"), fields.place("early_stop"), best];
+        fields.expect_evaluation(judging);
+        fields.finish();
 
-impl Reader<'_> {
-    pub(super) fn train(&mut self, value: &Ron) -> Option<TrainStage> {
-        let mut fields = Fields::of(value, "a `Train` stage", self.diags)?;
-        let data = fields.required("data").and_then(|v| self.split(v));
-        let batch = fields.required("batch").and_then(|v| self.count(v, "`batch`"));
-        let accumulate = fields.optional("accumulate").map_or(Some(1), |v| self.count(v, "`accumulate`"));
-        let epochs = fields.optional("epochs").map_or(Some(1), |v| self.count(v, "`epochs`"));
-        let max_steps = fields.optional("max_steps").map(|v| self.count(v, "`max_steps`"));
-        let loss = fields.required("loss").and_then(|v| self.loss(v));
-        let metrics =
-            fields.optional("metrics").map_or(Some(vec![]), |v| self.train_metrics(v, loss.as_ref()));
-        let optimizer = fields.optional("optimizer").map(|v| self.optimizer(v));
-        let state = fields.optional("state").map_or(Some(vec![]), |v| self.state(v));
-        let clip_norm = fields.optional("clip_norm").map(|v| self.positive(v, "`clip_norm`"));
-        let last_batch = self.last_batch(accumulate, &mut fields);
-        let mode = self.mode(&mut fields, Mode::Train);
-        let judging = self.judging(&mut fields);
-        fields.finish(self.diags);
-
-        if optimizer.is_none() == state.as_ref().is_some_and(Vec::is_empty) && state.is_some() {
-            self.one_way_to_learn(value, optimizer.is_some());
+        let span = value.head().map_or(value.span, |head| head.span);
+        let has_optimizer = optimizer != Some(None);
+        self.check_update(span, has_optimizer, state.as_ref().map(|state| !state.is_empty()));
+        if !has_optimizer && accumulates {
+            let message = "`accumulate` needs an optimizer, which the gradients go to";
+            let help = "add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`";
+            self.error(Code::E0206, span, message, help);
         }
-        if optimizer.is_none() && accumulate.is_some_and(|n| n > 1) {
-            let span = value.head().map_or(value.span, |head| head.span);
-            self.diags
-                .error(Code::E0206, span, "`accumulate` needs an optimizer, which the gradients go to")
-                .help("add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`");
-        }
-        let place = judging.place();
         let train = TrainStage {
             data: data?,
             batch: batch?,
             accumulate: accumulate?,
             epochs: epochs?,
-            max_steps: flip(max_steps)?,
+            max_steps: max_steps?,
             loss: loss?,
             mode: mode?,
             metrics: metrics?,
-            optimizer: flip(optimizer)?,
+            optimizer: optimizer?,
             state: state?,
-            clip_norm: flip(clip_norm)?,
+            clip_norm: clip_norm?,
             last_batch: last_batch?,
-            evaluate: flip(judging.evaluate.map(|(_, evaluation)| evaluation))?,
-            monitor: flip(judging.monitor.map(|(_, monitor)| monitor))?,
-            early_stop: flip(judging.early_stop.map(|(_, early_stop)| early_stop))?,
-            checkpoint: flip(judging.checkpoint)?,
+            evaluate: evaluate?,
+            monitor: monitor?,
+            early_stop: early_stop?,
+            checkpoint: checkpoint?,
         };
-        self.check_train(&train, value.span, place);
+        self.check_train(&train, value.span, judging.into_iter().flatten().next());
         Some(train)
     }
 
-    /// What shows of a stage as a whole; `judging` is where it says what depends on the best epoch.
+    /// Checks fields against each other. `judging` is the first field that depends on the best epoch.
     fn check_train(&mut self, train: &TrainStage, stage: Span, judging: Option<Span>) {
         let used = [&train.loss].into_iter().chain(train.metrics.iter().map(|(_, node)| node));
         let used = used.chain(train.state.iter().map(|(_, node)| node));
-        self.check_feeds(used, &Feeds { stage, split: Some(&train.data), in_batches: true, dims: &[] });
-        // Without an evaluation that has been reported.
+        self.check_feeds(used, &Feeds::batches(stage, Some(&train.data)));
+        // A missing evaluation has been reported.
         if let (Some(span), Some(_), Err(issue)) = (judging, &train.evaluate, monitored(self.pipeline, train))
         {
             self.report_issue(issue, span);
         }
     }
 
-    fn report_issue(&mut self, issue: StageIssue, span: Span) {
-        let diagnostic = self.diags.error(issue.code, issue.span.unwrap_or(span), issue.message);
-        if let Some(help) = issue.help {
-            diagnostic.help(help);
-        }
-    }
-
-    /// What happens to rows that fill no batch; those that fill no step of several batches are dropped.
-    fn last_batch(&mut self, accumulate: Option<usize>, fields: &mut Fields) -> Option<LastBatch> {
+    /// The fate of rows that fill no batch. Rows that fill no step of several batches are dropped.
+    fn last_batch(&mut self, value: &Ron, what: &str, accumulates: bool) -> Option<LastBatch> {
         let policies = [("Drop", LastBatch::Drop), ("Short", LastBatch::Short)];
-        let accumulates = accumulate.is_some_and(|n| n > 1);
-        let Some(value) = fields.optional("last_batch") else {
-            return Some(if accumulates { LastBatch::Drop } else { LastBatch::Short });
-        };
-        let choice = value.choice("`last_batch`", &policies, self.diags)?;
+        let choice = value.choice(what, &policies, self.diags)?;
         if accumulates && choice == LastBatch::Short {
-            self.diags
-                .error(
-                    Code::E0014,
-                    value.span,
-                    "with `accumulate`, rows that do not fill a whole step are dropped",
-                )
-                .help("write `last_batch: Drop`, or leave it out");
+            let message = "with `accumulate`, rows that do not fill a whole step are dropped";
+            self.error(Code::E0014, value.span, message, "write `last_batch: Drop`, or leave it out");
             return None;
         }
         Some(choice)
@@ -116,7 +101,7 @@ impl Reader<'_> {
 
     /// The metrics beside the loss, which is reported as `loss` anyway.
     fn train_metrics(&mut self, value: &Ron, loss: Option<&Symbol>) -> Option<Vec<Named>> {
-        let mut metrics = self.metrics(value)?;
+        let mut metrics = self.metrics(value, "`metrics`")?;
         metrics.retain(|(name, node)| !(&**name == "loss" && loss == Some(node)));
         if loss.is_some() && metrics.iter().any(|(name, _)| &**name == "loss") {
             self.diags
@@ -130,114 +115,96 @@ impl Reader<'_> {
         Some(metrics)
     }
 
-    fn one_way_to_learn(&mut self, value: &Ron, both: bool) {
-        let span = value.head().map_or(value.span, |head| head.span);
-        let (message, help) = match both {
-            true => ("the stage has an optimizer and updates of state", "leave one of them out"),
-            false => {
+    /// Reports a stage with both an optimizer and updates of state, or with neither. Unreadable updates count as either.
+    fn check_update(&mut self, span: Span, has_optimizer: bool, has_state: Option<bool>) {
+        let (message, help) = match (has_optimizer, has_state) {
+            (true, Some(true)) => {
+                ("the stage has an optimizer and updates of state", "leave one of them out")
+            }
+            (false, Some(false)) => {
                 ("the stage says nothing about how parameters change", "add `optimizer: Adam(lr: 1e-3)`")
             }
+            _ => return,
         };
-        self.diags.error(Code::E0206, span, message).help(help);
+        self.error(Code::E0206, span, message, help);
     }
 
     // ---- The best epoch.
 
-    fn judging(&mut self, fields: &mut Fields) -> Judging {
-        let evaluate = fields.optional("evaluate").map(|v| (v.span, self.evaluation(v)));
-        let monitor = fields.optional("monitor").map(|v| (v.span, self.monitor(v)));
-        let early_stop = fields.optional("early_stop").map(|v| (v.span, self.early_stop(v)));
-        let mut best = None;
-        let checkpoint = fields.optional("checkpoint").map(|v| self.checkpoint(v, &mut best));
-        let judging = Judging { evaluate, monitor, early_stop, checkpoint, best };
-        if judging.evaluate.is_none() {
-            for span in judging.places() {
-                self.report_issue(evaluation_is_missing(), span);
-            }
-        }
-        judging
-    }
-
     /// `Min("mae")` or `Max("accuracy")`.
-    fn monitor(&mut self, value: &Ron) -> Option<Monitor> {
+    fn monitor(&mut self, value: &Ron, what: &str) -> Option<Monitor> {
         let head = value.head();
         let goal = match head.as_ref().map(|head| head.value) {
             Some("Min") => Goal::Min,
             Some("Max") => Goal::Max,
-            other => {
-                if !value.is_error() {
-                    let span = head.as_ref().map_or(value.span, |head| head.span);
-                    let message = match other {
-                        Some(word) => format!("`monitor` cannot be `{word}`"),
-                        None => "`monitor` says which values of a metric are better".to_owned(),
-                    };
-                    let help = match other {
-                        Some(word) => suggestion(word, &["Min", "Max"], self.diags),
-                        None => "write `Min(\"mae\")` or `Max(\"accuracy\")`".to_owned(),
-                    };
-                    self.diags.error(Code::E0014, span, message).help(help);
-                }
+            Some(word) => {
+                let help = suggestion(word, &["Min", "Max"], self.diags);
+                let span = head.as_ref().map_or(value.span, |head| head.span);
+                self.error(Code::E0014, span, format!("{what} cannot be `{word}`"), help);
+                return None;
+            }
+            None if value.is_error() => return None,
+            None => {
+                let message = format!("{what} says which values of a metric are better");
+                let help = "write `Min(\"mae\")` or `Max(\"accuracy\")`";
+                self.error(Code::E0014, value.span, message, help);
                 return None;
             }
         };
-        let mut fields = Fields::of_choice(value, "`monitor`", &["metric"], self.diags)?;
-        let metric = fields
-            .required("metric")
-            .and_then(|v| v.word("the name of a metric", self.diags))
-            .map(|word| word.value);
-        fields.finish(self.diags);
-        Some(Monitor { metric: metric?.into(), goal })
+        let mut fields = self.choice(value, what, &["metric"])?;
+        let metric = fields.required("metric", |reader, v, _| {
+            v.word("the name of a metric", reader.diags).map(|word| Symbol::from(word.value))
+        });
+        fields.finish();
+        Some(Monitor { metric: metric?, goal })
     }
 
     /// `3`, or `(patience: 3, min_delta: 1e-3, restore_best: true)`.
-    fn early_stop(&mut self, value: &Ron) -> Option<EarlyStop> {
+    fn early_stop(&mut self, value: &Ron, what: &str) -> Option<EarlyStop> {
         if let RonKind::Int(_) = value.kind {
-            let patience = self.count(value, "`early_stop`")?;
+            let patience = self.count(value, what)?;
             return Some(EarlyStop { patience, min_delta: 0.0, restore_best: false });
         }
-        let mut fields = Fields::of(value, "`early_stop`", self.diags)?;
-        let patience = fields.required("patience").and_then(|v| self.count(v, "`patience`"));
-        let min_delta =
-            fields.optional("min_delta").map_or(Some(0.0), |v| self.not_negative(v, "`min_delta`"));
-        let restore_best =
-            fields.optional("restore_best").map_or(Some(false), |v| v.boolean("`restore_best`", self.diags));
-        fields.finish(self.diags);
+        let mut fields = self.fields(value, what)?;
+        let patience = fields.required("patience", StageReader::count);
+        let min_delta = fields.or("min_delta", 0.0, StageReader::not_negative);
+        let restore_best = fields.or("restore_best", false, StageReader::boolean);
+        fields.finish();
         Some(EarlyStop { patience: patience?, min_delta: min_delta?, restore_best: restore_best? })
     }
 
     fn checkpoint(&mut self, value: &Ron, best_at: &mut Option<Span>) -> Option<CheckpointDecl> {
-        let mut fields = Fields::of(value, "a checkpoint", self.diags)?;
-        let path = fields.required("path").and_then(|v| Some((v.span, self.file(v)?)));
-        let every = fields.optional("every").map_or(Some(1), |v| self.count(v, "`every`"));
-        let best = fields.optional("best").map(|v| (v.span, self.file(v)));
-        fields.finish(self.diags);
-        *best_at = best.as_ref().map(|(span, _)| *span);
-        if let (Some((first, path)), Some((span, Some(best)))) = (&path, &best)
+        let mut fields = self.fields(value, "a checkpoint")?;
+        let path = fields.required("path", StageReader::file);
+        let every = fields.or("every", 1, StageReader::count);
+        let best = fields.optional("best", StageReader::file);
+        let first = fields.place("path");
+        *best_at = fields.place("best");
+        fields.finish();
+        if let (Some(path), Some(Some(best)), Some(first), Some(span)) = (&path, &best, first, *best_at)
             && is_one_file(path, best)
         {
             self.diags
-                .error(Code::E0210, *span, "the latest and the best state go to one file")
-                .also(*first, "this is the file of the latest")
+                .error(Code::E0210, span, "the latest and the best state go to one file")
+                .also(first, "this is the file of the latest")
                 .help("choose another file for `best`");
         }
-        Some(CheckpointDecl { path: path?.1, every: every?, best: flip(best.map(|(_, best)| best))? })
+        Some(CheckpointDecl { path: path?, every: every?, best: best? })
     }
 }
 
-impl Judging {
-    /// Where the stage says something that an evaluation is needed for.
-    fn places(&self) -> Vec<Span> {
-        let monitor = self.monitor.as_ref().map(|(span, _)| *span);
-        let early_stop = self.early_stop.as_ref().map(|(span, _)| *span);
-        [monitor, early_stop, self.best].into_iter().flatten().collect()
-    }
-
-    fn place(&self) -> Option<Span> {
-        self.places().first().copied()
+impl StageFields<'_, '_> {
+    /// Reports fields that need an evaluation, where the stage has none.
+    fn expect_evaluation(&mut self, needing: [Option<Span>; 3]) {
+        if self.place("evaluate").is_none() {
+            for span in needing.into_iter().flatten() {
+                self.reader.report_issue(evaluation_is_missing(), span);
+            }
+        }
     }
 }
 
-/// Whether two paths name one file, as far as their spelling tells. Links are looked at when the pipeline runs.
+/// Whether two paths name one file by their spelling. Links are followed when the pipeline runs.
 fn is_one_file(a: &str, b: &str) -> bool {
     plain(a) == plain(b)
 }

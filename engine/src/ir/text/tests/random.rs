@@ -1,4 +1,4 @@
-//! Random typed graphs, and the ops that they call.
+//! Random typed graphs and their ops.
 
 use crate::ir::*;
 use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeRule};
@@ -66,7 +66,7 @@ pub fn twisted() -> Arc<Foreign> {
     })
 }
 
-/// A small generator (xorshift64*), so that a graph follows from its seeds.
+/// A small generator (xorshift64*), so that the seeds determine the graph.
 pub struct Random(pub u64);
 
 impl Random {
@@ -92,7 +92,8 @@ const FLOATS: [f64; 10] =
     [-0.0, 0.0, 1.0, -1.0, 0.1, 1e-7, 1.5e300, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
 const INTS: [i64; 6] = [0, 1, -1, 7, i64::MAX, i64::MIN];
 
-/// A well-typed graph: each step adds a node of the kind that its first number says, if there are operands for one.
+/// A well-typed graph. The first number of each step selects the kind of a node, which is added if operands for it
+/// exist.
 pub fn graph_of(steps: &[(u8, u64)]) -> Graph {
     let registry = registry();
     let mut b = Builder::new(Graph::new("random"), &registry);
@@ -105,7 +106,7 @@ pub fn graph_of(steps: &[(u8, u64)]) -> Graph {
     b.graph.outputs.push(("result".into(), last));
     let mut graph = b.graph;
     let computed = graph.nodes.iter_mut().filter(|node| !matches!(node.op, NodeOp::Input(_)));
-    computed.step_by(5).for_each(|node| node.apart = Some("kept apart".into()));
+    computed.step_by(5).for_each(|node| node.apart = Some("not fused".into()));
     for (id, kind) in graph.inputs().collect::<Vec<_>>() {
         if let (InputKind::Param | InputKind::State, Some(next)) = (kind, twin(&graph, id)) {
             graph.state.push(StateLink { input: id, next });
@@ -114,14 +115,14 @@ pub fn graph_of(steps: &[(u8, u64)]) -> Graph {
     graph
 }
 
-/// The last value of a node's type, if it is not the node itself.
+/// The last value of a node's type, except the node itself.
 fn twin(graph: &Graph, id: NodeId) -> Option<Value> {
     let ty = graph.ty(Value::of(id)).clone();
     let found = (0..graph.nodes.len()).rev().map(Value::of).find(|&value| *graph.ty(value) == ty)?;
     (found.node != id).then_some(found)
 }
 
-/// Some value that is fit, the latest ones preferred.
+/// A value that fits. The latest values are preferred.
 fn some(b: &Builder, random: &mut Random, fits: impl Fn(&Type) -> bool) -> Option<Value> {
     let values = b
         .graph
@@ -154,7 +155,7 @@ fn random_literal(random: &mut Random, dtype: DType) -> Literal {
     }
 }
 
-/// Adds one node of the kind that `kind` stands for; `None` if no operand fits.
+/// Adds one node of the kind number `kind`. `None` if no operand fits.
 fn add_node(b: &mut Builder, random: &mut Random, kind: u8) -> Option<()> {
     match kind % 20 {
         0 => add_input(b, random),
@@ -385,7 +386,7 @@ fn add_map(b: &mut Builder, random: &mut Random) -> Option<()> {
     Some(())
 }
 
-/// A random formula of that type.
+/// A random formula of a type.
 fn formula(random: &mut Random, params: &[E], dtypes: &[DType; 2], dtype: DType, depth: usize) -> E {
     let sub = |random: &mut Random, dtype| formula(random, params, dtypes, dtype, depth.saturating_sub(1));
     if depth == 0 || random.below(6) == 0 {
@@ -416,7 +417,7 @@ fn formula(random: &mut Random, params: &[E], dtypes: &[DType; 2], dtype: DType,
     E::apply(op, &operands)
 }
 
-/// A constant takes the type of what it meets; where it may meet another constant it is converted explicitly.
+/// A constant takes the type of its use. It is converted explicitly where it could be combined with another constant.
 fn leaf(random: &mut Random, params: &[E], dtypes: &[DType; 2], dtype: DType) -> E {
     match dtypes.iter().position(|known| *known == dtype) {
         Some(i) if random.below(3) > 0 => params[i],

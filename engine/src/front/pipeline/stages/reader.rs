@@ -1,0 +1,331 @@
+//! What a stage may name: splits, nodes, parameters, files, numbers.
+
+use super::super::declarations::read_path;
+use super::super::names::Meaning;
+use super::super::scope::Scope;
+use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
+use crate::front::fields::suggestion;
+use crate::front::{Ron, RonKind, entries};
+use crate::ir::{Symbol, Value};
+use crate::op::Registry;
+use crate::pipeline::{Mode, Pipeline, SplitRef, Stage};
+use crate::stage::StageIssue;
+use std::collections::{HashMap, HashSet};
+
+/// The largest count: steps, epochs, rows of a batch.
+pub(super) const MANY: usize = 1 << 40;
+
+/// Reads the parts of stages. A method reports a value that does not fit and returns none.
+///
+/// Methods with an argument `what` fit [`StageFields`](super::StageFields), which passes the field's name in backticks.
+pub struct StageReader<'a> {
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) scope: &'a Scope,
+    pub(super) registry: &'a Registry,
+    /// Nodes that the stages read so far need.
+    pub(super) roots: Vec<Value>,
+    /// States that they write.
+    pub(super) written: HashSet<Symbol>,
+    pub(super) diags: &'a mut Diagnostics,
+}
+
+/// A name in a report and the node behind it.
+pub(super) type Named = (Symbol, Symbol);
+
+impl StageReader<'_> {
+    /// The pipeline, whose stages are not read yet.
+    pub fn pipeline(&self) -> &Pipeline {
+        self.pipeline
+    }
+
+    /// The ops and other forms.
+    pub fn registry(&self) -> &Registry {
+        self.registry
+    }
+
+    /// Reports an error with something to do.
+    pub fn error(&mut self, code: Code, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.diags.error(code, span, message).help(help);
+    }
+
+    /// Reports why a stage has no graph, such as a loss without a gradient.
+    pub(super) fn rehearse(&mut self, stage: &Stage) {
+        let Err(issue) = stage.kind.rehearse(&stage.name, self.pipeline, self.registry) else { return };
+        let Some(span) = issue.span.or(stage.span) else { return };
+        let message = format!("stage `{}`: {}", stage.name, issue.message);
+        let diagnostic = self.diags.error(issue.code, span, message);
+        if let Some(help) = issue.help {
+            diagnostic.help(help);
+        }
+    }
+
+    pub(super) fn report_issue(&mut self, issue: StageIssue, span: Span) {
+        let diagnostic = self.diags.error(issue.code, issue.span.unwrap_or(span), issue.message);
+        if let Some(help) = issue.help {
+            diagnostic.help(help);
+        }
+    }
+
+    // ---- Data, files and numbers.
+
+    /// A split of a data source of the pipeline: `digits.train`.
+    pub fn split(&mut self, value: &Ron, _: &str) -> Option<SplitRef> {
+        let (data, split) = read_path(value, "digits.train", &self.pipeline.data, self.diags)?;
+        Some(SplitRef { data, split })
+    }
+
+    /// A data source of the pipeline.
+    pub fn data(&mut self, value: &Ron, _: &str) -> Option<Symbol> {
+        let word = value.word("a data source", self.diags)?;
+        let known: Vec<&str> = self.pipeline.data.iter().map(|decl| &*decl.name).collect();
+        if known.contains(&word.value) {
+            return Some(word.value.into());
+        }
+        let help = suggestion(word.value, &known, self.diags);
+        let message = format!("there is no data source `{}`", word.value);
+        self.diags.error(Code::E0202, word.span, message).help(help);
+        None
+    }
+
+    /// A parameter of the pipeline.
+    pub(super) fn param(&mut self, name: Spanned<&str>) -> Option<Symbol> {
+        let known: Vec<&str> = self.pipeline.params.iter().map(|param| &*param.name).collect();
+        if known.contains(&name.value) {
+            return Some(name.value.into());
+        }
+        let help = suggestion(name.value, &known, self.diags);
+        let message = format!("there is no parameter `{}`", name.value);
+        self.diags.error(Code::E0101, name.span, message).help(help);
+        None
+    }
+
+    /// The path of a file.
+    pub fn file(&mut self, value: &Ron, _: &str) -> Option<String> {
+        value.string("a path", self.diags).map(|path| path.to_string())
+    }
+
+    /// A text.
+    pub fn text(&mut self, value: &Ron, what: &str) -> Option<String> {
+        value.string(what, self.diags).map(|text| text.to_string())
+    }
+
+    /// A truth value.
+    pub fn boolean(&mut self, value: &Ron, what: &str) -> Option<bool> {
+        value.boolean(what, self.diags)
+    }
+
+    /// Whether ops behave as in training: `Train` or `Eval`.
+    pub fn mode(&mut self, value: &Ron, what: &str) -> Option<Mode> {
+        value.choice(what, &[("Train", Mode::Train), ("Eval", Mode::Eval)], self.diags)
+    }
+
+    /// A whole number of at least 1.
+    pub fn count(&mut self, value: &Ron, what: &str) -> Option<usize> {
+        value.integer(what, 1..=MANY, self.diags)
+    }
+
+    /// A number of more than 0.
+    pub fn positive(&mut self, value: &Ron, what: &str) -> Option<f64> {
+        let number = value.number(what, self.diags)?;
+        if number.is_nan() || number <= 0.0 {
+            let message = format!("{what} cannot be {number}");
+            self.diags.error(Code::E0015, value.span, message).help("it must be more than 0");
+            return None;
+        }
+        Some(number)
+    }
+
+    /// A finite number of at least 0.
+    pub fn not_negative(&mut self, value: &Ron, what: &str) -> Option<f64> {
+        let number = value.number(what, self.diags)?;
+        if !(number >= 0.0 && number.is_finite()) {
+            let message = format!("{what} cannot be {number}");
+            self.diags.error(Code::E0015, value.span, message).help("it is a finite number of at least 0");
+            return None;
+        }
+        Some(number)
+    }
+
+    // ---- Nodes.
+
+    /// The value that a node's name stands for; `t.indices` is one of several results, `y.a` a node of the function that
+    /// `y` calls.
+    pub(super) fn find(&self, path: &str) -> Option<Value> {
+        match self.scope.names.get(path) {
+            Some(Meaning::Value(value)) => Some(*value),
+            Some(_) => None,
+            None => self.pipeline.graph.find(path),
+        }
+    }
+
+    pub(super) fn value(&mut self, value: &Ron) -> Option<Value> {
+        let word = value.word("the name of a node", self.diags)?;
+        let found = self.find(word.value);
+        if found.is_none() && !matches!(self.scope.names.get(word.value), Some(Meaning::Faulty)) {
+            self.unknown_node(&word);
+        }
+        self.roots.extend(found);
+        found
+    }
+
+    /// The name of a node.
+    pub fn node(&mut self, value: &Ron, _: &str) -> Option<Symbol> {
+        self.value(value).map(|node| self.symbol(node))
+    }
+
+    fn unknown_node(&mut self, word: &Spanned<&str>) {
+        let near = nearest(word.value, self.scope.names.keys().map(|name| &**name));
+        let is_expression = !word.value.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
+        let help = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if is_expression => "give the expression a name under `nodes`, and name it here".to_owned(),
+            None => "a stage names nodes of the graph".to_owned(),
+        };
+        let shown = crate::front::lex::shorten(word.value);
+        self.diags.error(Code::E0101, word.span, format!("no node is called `{shown}`")).help(help);
+    }
+
+    pub(super) fn symbol(&self, value: Value) -> Symbol {
+        self.pipeline.graph.name_of(value).clone()
+    }
+
+    fn scalar(&mut self, value: &Ron, what: &str) -> Option<Value> {
+        let node = self.value(value)?;
+        let ty = self.pipeline.graph.ty(node);
+        if ty.rank() > 0 {
+            let name = self.symbol(node);
+            self.diags
+                .error(Code::E0205, value.span, format!("{what} is one number, `{name}` is {ty}"))
+                .help(format!("average it: `mean({name})`"));
+            return None;
+        }
+        Some(node)
+    }
+
+    /// A scalar node of floats.
+    pub fn loss(&mut self, value: &Ron, _: &str) -> Option<Symbol> {
+        let node = self.scalar(value, "a loss")?;
+        let ty = self.pipeline.graph.ty(node);
+        if !ty.dtype.is_float() {
+            self.diags
+                .error(Code::E0205, value.span, format!("a loss is a float, this is {ty}"))
+                .help("only floats have gradients");
+            return None;
+        }
+        Some(self.symbol(node))
+    }
+
+    /// Scalar nodes by the names that reports give them.
+    pub fn metrics(&mut self, value: &Ron, what: &str) -> Option<Vec<Named>> {
+        self.named(value, what, "", |reader, value| reader.scalar(value, "a metric"))
+    }
+
+    /// Nodes by the names that reports give them.
+    pub fn outputs(&mut self, value: &Ron, what: &str) -> Option<Vec<Named>> {
+        self.named(value, what, "", StageReader::value)
+    }
+
+    /// `{"accuracy": "acc"}`, or `["acc"]` for nodes under their own names, which `prefix` stands before.
+    pub(super) fn named(
+        &mut self,
+        value: &Ron,
+        what: &str,
+        prefix: &str,
+        mut read: impl FnMut(&mut Self, &Ron) -> Option<Value>,
+    ) -> Option<Vec<Named>> {
+        if let RonKind::List(items) = &value.kind {
+            let nodes: Vec<_> =
+                items.iter().map(|item| read(self, item).map(|node| self.symbol(node))).collect();
+            let named: Vec<Option<Named>> = nodes
+                .into_iter()
+                .map(|node| node.map(|node| (format!("{prefix}{node}").into(), node)))
+                .collect();
+            self.report_repeated(items, &named);
+            return named.into_iter().collect();
+        }
+        let entries = entries(value, what, self.diags)?;
+        let nodes: Vec<_> =
+            entries.into_iter().map(|(name, value)| (name.value, read(self, value))).collect();
+        nodes.into_iter().map(|(name, node)| node.map(|node| (name.into(), self.symbol(node)))).collect()
+    }
+
+    /// Reports items of a list that have one name.
+    fn report_repeated(&mut self, items: &[Ron], named: &[Option<Named>]) {
+        let mut first = HashMap::new();
+        for (item, named) in items.iter().zip(named) {
+            let Some((name, _)) = named else { continue };
+            let earlier = *first.entry(name).or_insert(item.span);
+            if earlier != item.span {
+                self.diags
+                    .error(Code::E0013, item.span, format!("`{name}` is given twice"))
+                    .also(earlier, "first here")
+                    .help(format!(
+                        "leave one of them out, or write `{{\"…\": \"{name}\"}}` for another name"
+                    ));
+            }
+        }
+    }
+
+    /// Next values of parameters and states: `{"w1": "w1_next"}`.
+    pub fn state(&mut self, value: &Ron, what: &str) -> Option<Vec<Named>> {
+        let entries = entries(value, what, self.diags)?;
+        let links: Vec<_> = entries.into_iter().map(|(name, value)| self.link(&name, value)).collect();
+        links.into_iter().collect()
+    }
+
+    fn link(&mut self, name: &Spanned<&str>, value: &Ron) -> Option<Named> {
+        let Some(param) = self.pipeline.params.iter().find(|param| &*param.name == name.value) else {
+            if !matches!(self.scope.names.get(name.value), Some(Meaning::Faulty)) {
+                let known: Vec<&str> = self.pipeline.params.iter().map(|param| &*param.name).collect();
+                let help = suggestion(name.value, &known, self.diags);
+                let message = format!("`{}` is no parameter", name.value);
+                self.diags.error(Code::E0206, name.span, message).help(help);
+            }
+            return None;
+        };
+        let next = self.value(value)?;
+        let ty = self.pipeline.graph.ty(next);
+        if *ty != param.ty {
+            let message = format!("`{}` is {}, its next value is {ty}", param.name, param.ty);
+            self.diags.error(Code::E0206, value.span, message).help("state keeps its type");
+            return None;
+        }
+        self.written.insert(param.name.clone());
+        Some((param.name.clone(), self.symbol(next)))
+    }
+
+    /// Warns of nodes that no stage uses. A warning about the last node of a chain stands for the whole chain.
+    pub(super) fn warn_of_unused(&mut self) {
+        let live = reached(self.pipeline, self.roots.clone());
+        let mut used = live;
+        for node in &self.pipeline.graph.nodes {
+            node.inputs.iter().for_each(|input| used[input.node] = true);
+        }
+        for (name, meaning) in &self.scope.names {
+            if let (Meaning::Value(value), Some(&span)) = (meaning, self.scope.places.get(name))
+                && !used[value.node]
+            {
+                let (message, help) = match self.written.contains(name) {
+                    true => (
+                        format!("a stage writes `{name}`, and nothing reads it"),
+                        "use it in a node, name it in `outputs`, or leave it out of `state`",
+                    ),
+                    false => (format!("no stage uses `{name}`"), "leave it out, or name it in a stage"),
+                };
+                self.diags.warning(Code::E0303, span, message).help(help);
+            }
+        }
+    }
+}
+
+/// By node: whether one of these values depends on it.
+pub(super) fn reached(pipeline: &Pipeline, roots: Vec<Value>) -> Vec<bool> {
+    let mut live = vec![false; pipeline.graph.nodes.len()];
+    let mut open = roots;
+    while let Some(value) = open.pop() {
+        if !std::mem::replace(&mut live[value.node], true) {
+            open.extend(&pipeline.graph.nodes[value.node].inputs);
+        }
+    }
+    live
+}

@@ -1,0 +1,68 @@
+//! `Run` stages.
+
+use super::feeds::Feeds;
+use super::form::StageForm;
+use super::given::read_given;
+use super::reader::{MANY, StageReader};
+use crate::diag::Code;
+use crate::front::fields::suggestion;
+use crate::front::{Ron, entries};
+use crate::ir::Symbol;
+use crate::pipeline::{Given, Mode, RunStage};
+
+pub(super) const RUN: StageForm = StageForm {
+    keyword: "Run",
+    summary: "Runs the graph on its inputs and reports outputs.",
+    read: |reader, value| Some(reader.run(value)?.into()),
+};
+
+impl StageReader<'_> {
+    fn run(&mut self, value: &Ron) -> Option<RunStage> {
+        let mut fields = self.fields(value, "a `Run` stage")?;
+        let steps = fields.or("steps", 1, StageReader::count);
+        let loss = fields.optional("loss", StageReader::loss);
+        let has_loss = loss != Some(None);
+        let read = |reader: &mut StageReader, value: &Ron, _: &str| reader.run_outputs(value, has_loss);
+        let outputs = fields.or("outputs", (vec![], vec![]), read);
+        let state = fields.or("state", vec![], StageReader::state);
+        let dims = fields.or("dims", vec![], StageReader::dims);
+        let inputs = fields.or("inputs", vec![], StageReader::inputs);
+        let mode = fields.or("mode", Mode::Eval, StageReader::mode);
+        fields.finish();
+        let (outputs, gradients) = outputs?;
+        let (steps, mode, loss) = (steps?, mode?, loss?);
+        let (state, dims, inputs) = (state?, dims?, inputs?);
+        let run = RunStage { steps, mode, outputs, gradients, loss, state, dims, inputs };
+        let used = run.outputs.iter().chain(&run.gradients).chain(&run.state).map(|(_, node)| node);
+        let used = used.chain(&run.loss);
+        self.check_feeds(used, &Feeds { stage: value.span, split: None, in_batches: false, dims: &run.dims });
+        Some(run)
+    }
+
+    fn dims(&mut self, value: &Ron, what: &str) -> Option<Vec<(Symbol, usize)>> {
+        let entries = entries(value, what, self.diags)?;
+        let dims = entries.into_iter().map(|(name, value)| {
+            value.integer("an extent", 0..=MANY, self.diags).map(|extent| (name.value.into(), extent))
+        });
+        dims.collect()
+    }
+
+    /// `{"x": "values.npy", "y": [1, 2, 3]}`
+    fn inputs(&mut self, value: &Ron, what: &str) -> Option<Vec<(Symbol, Given)>> {
+        let entries = entries(value, what, self.diags)?;
+        let known: Vec<&str> = self.pipeline.inputs.iter().map(|input| &*input.name).collect();
+        let read: Vec<_> = entries
+            .into_iter()
+            .map(|(input, value)| {
+                if !known.contains(&input.value) {
+                    let help = suggestion(input.value, &known, self.diags);
+                    let message = format!("there is no input `{}`", input.value);
+                    self.diags.error(Code::E0101, input.span, message).help(help);
+                    return None;
+                }
+                Some((Symbol::from(input.value), read_given(value, self.diags)?))
+            })
+            .collect();
+        read.into_iter().collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! Fields that the command line replaces.
+
+use super::*;
+
+#[test]
+fn the_command_line_replaces_fields() {
+    let overrides = [
+        ("seed", "7"),
+        ("train.epochs", "1"),
+        ("train.max_steps", "20"),
+        ("train.optimizer.lr", "0.01"),
+        ("stages.test.batch", "10"),
+        ("data.digits.source", "synthetic"),
+        ("nodes.h", "sigmoid(x @ w1 + b1)"),
+        ("params.b1", "\"f32[256]\""),
+    ];
+    let (pipeline, diags, sources) = read(MNIST, &overrides);
+    assert_eq!(diags.render(&sources, Look::Plain), "");
+    let pipeline = pipeline.unwrap();
+    let train = pipeline.stages[0].get::<TrainStage>().unwrap();
+    assert_eq!((pipeline.seed, train.epochs, train.max_steps), (7, 1, Some(20)));
+    assert_eq!(train.optimizer.as_ref().unwrap().lr, Schedule::constant(0.01));
+    assert_eq!(pipeline.data[0].source, "synthetic");
+    assert!(pipeline.graph.to_string().contains("sigmoid"));
+}
+
+#[test]
+fn how_numbers_are_computed_is_a_choice_of_the_pipeline() {
+    let with = |text: &str, overrides: &[(&str, &str)]| {
+        let (pipeline, diags, sources) = read(text, overrides);
+        assert_eq!(diags.render(&sources, Look::Plain), "");
+        let pipeline = pipeline.unwrap();
+        (pipeline.matmul, pipeline.numerics)
+    };
+    assert_eq!(with("()", &[]), (Precision::F32, Numerics::Default));
+    assert_eq!(with("(matmul: Tf32, numerics: Strict)", &[]), (Precision::Tf32, Numerics::Strict));
+    assert_eq!(with("(numerics: Default)", &[("numerics", "Fast")]).1, Numerics::Fast);
+
+    let (_, diags, sources) = read("(numerics: Strikt)", &[]);
+    let said = diags.render(&sources, Look::Plain);
+    assert!(said.contains("did you mean `Strict`?"), "{said}");
+}
+
+#[test]
+fn wrong_overrides_are_told() {
+    let overrides = [
+        ("sed", "7"),
+        ("train.epoch", "1"),
+        ("trian.epochs", "1"),
+        ("train.batch", "many"),
+        ("train.loss.x", "1"),
+        ("train.optimizer.lr", "(1"),
+        ("nodes.h", "relu(x @ w1 + b3)"),
+    ];
+    let (_, diags, sources) = read(MNIST, &overrides);
+    expect![[r#"
+        error[E0012]: a pipeline has no field `sed`
+          ┌─ --set sed:1:1
+          │
+        1 │ 7
+          │ ^
+          │
+          = help: did you mean `seed`?
+
+        error[E0012]: a `Train` stage has no field `epoch`
+          ┌─ --set train.epoch:1:1
+          │
+        1 │ 1
+          │ ^
+          │
+          = help: did you mean `epochs`?
+
+        error[E0208]: there is no setting `trian.epochs`
+          ┌─ --set trian.epochs:1:1
+          │
+        1 │ 1
+          │ ^
+          │
+          = help: known here are `name`, `seed`, `dims`, `data`, `inputs`, `params`, `nodes`, `stages`, `sed`
+
+        error[E0010]: `batch` must be a whole number, not a word
+          ┌─ --set train.batch:1:1
+          │
+        1 │ many
+          │ ^^^^
+
+        error[E0208]: there is no setting `stages.train.loss.x`
+          ┌─ --set train.loss.x:1:1
+          │
+        1 │ 1
+          │ ^
+          │
+          = help: there are no settings below it
+
+        error[E0003]: `(` is not closed
+          ┌─ --set train.optimizer.lr:1:1
+          │
+        1 │ (1
+          │ ^ - found the end of the file instead of `)`
+          │ │
+          │ opened here
+
+        error[E0010]: `lr` must be a number, not a group of values
+          ┌─ --set train.optimizer.lr:1:1
+          │
+        1 │ (1
+          │ ^^
+
+        error[E0101]: nothing is called `b3`
+          ┌─ --set nodes.h:1:15
+          │
+        1 │ relu(x @ w1 + b3)
+          │               ^^
+          │
+          = help: did you mean `b1`?
+    "#]]
+    .assert_eq(&diags.render(&sources, Look::Plain));
+}

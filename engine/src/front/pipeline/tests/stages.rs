@@ -1,0 +1,249 @@
+//! Faults in stages.
+
+use super::*;
+
+#[test]
+fn faulty_stages() {
+    let file = |stages: &str| {
+        format!(
+            r#"(
+    data: {{"digits": (source: "mnist")}},
+    inputs: {{"x": (type: "f32[B, 4]", from: "digits.images"), "z": "f32[B, K]"}},
+    params: {{"w": "f32[4]"}},
+    nodes: {{"h": "x * w", "loss": "mean(h)", "count": "argmax(loss, axis=0)", "next": "w * 2", "zz": "mean(z)"}},
+    stages: {{{stages}
+    }},
+)"#
+        )
+    };
+    check_faults(
+        &file(
+            r#"
+        "a": Trian(data: "digits.train"),
+        "b": Train(data: "digit.train", batch: 0, loss: "h", optimizer: Adm(lr: 1)),
+        "c": Train(data: "digits.train", batch: 8, loss: "los", optimizer: Adam(lr: Cosin(1), beta: 2)),
+        "d": Train(data: "digits.train", batch: 8, loss: "count"),
+        "e": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {"w": "h", "v": "next"}, early_stop: 2),
+        "f": Train(data: "digits.train", batch: 8, loss: "zz", optimizer: Adam(0.1)),
+        "g": Run(outputs: ["z", "h"]),
+        "h": Evaluate(data: "digits.test", batch: 1, metrics: {"m": "mean(h)"}),
+        "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),"#,
+        ),
+        expect![[r#"
+            error[E0201]: there is no stage `Trian`
+              ┌─ mnist.ron:7:14
+              │
+            7 │         "a": Trian(data: "digits.train"),
+              │              ^^^^^
+              │
+              = help: did you mean `Train`?
+
+            error[E0202]: there is no data source `digit`
+              ┌─ mnist.ron:8:27
+              │
+            8 │         "b": Train(data: "digit.train", batch: 0, loss: "h", optimizer: Adm(lr: 1)),
+              │                           ^^^^^
+              │
+              = help: did you mean `digits`?
+
+            error[E0015]: `batch` cannot be 0
+              ┌─ mnist.ron:8:48
+              │
+            8 │         "b": Train(data: "digit.train", batch: 0, loss: "h", optimizer: Adm(lr: 1)),
+              │                                                ^
+              │
+              = help: it lies between 1 and 1099511627776
+
+            error[E0205]: a loss is one number, `h` is f32[B, 4]
+              ┌─ mnist.ron:8:57
+              │
+            8 │         "b": Train(data: "digit.train", batch: 0, loss: "h", optimizer: Adm(lr: 1)),
+              │                                                         ^^^
+              │
+              = help: average it: `mean(h)`
+
+            error[E0207]: there is no optimizer `Adm`
+              ┌─ mnist.ron:8:73
+              │
+            8 │         "b": Train(data: "digit.train", batch: 0, loss: "h", optimizer: Adm(lr: 1)),
+              │                                                                         ^^^
+              │
+              = help: did you mean `Adam`?
+
+            error[E0101]: no node is called `los`
+              ┌─ mnist.ron:9:59
+              │
+            9 │         "c": Train(data: "digits.train", batch: 8, loss: "los", optimizer: Adam(lr: Cosin(1), beta: 2)),
+              │                                                           ^^^
+              │
+              = help: did you mean `loss`?
+
+            error[E0014]: there is no schedule `Cosin`
+              ┌─ mnist.ron:9:85
+              │
+            9 │         "c": Train(data: "digits.train", batch: 8, loss: "los", optimizer: Adam(lr: Cosin(1), beta: 2)),
+              │                                                                                     ^^^^^
+              │
+              = help: did you mean `Cosine`?
+
+            error[E0107]: `adam` has no setting `beta`
+              ┌─ mnist.ron:9:95
+              │
+            9 │         "c": Train(data: "digits.train", batch: 8, loss: "los", optimizer: Adam(lr: Cosin(1), beta: 2)),
+              │                                                                                               ^^^^
+              │
+              = help: did you mean `beta1`?
+
+            error[E0206]: the stage says nothing about how parameters change
+               ┌─ mnist.ron:10:14
+               │
+            10 │         "d": Train(data: "digits.train", batch: 8, loss: "count"),
+               │              ^^^^^
+               │
+               = help: add `optimizer: Adam(lr: 1e-3)`
+
+            error[E0205]: a loss is a float, this is i32[]
+               ┌─ mnist.ron:10:58
+               │
+            10 │         "d": Train(data: "digits.train", batch: 8, loss: "count"),
+               │                                                          ^^^^^^^
+               │
+               = help: only floats have gradients
+
+            error[E0206]: `w` is f32[4], its next value is f32[B, 4]
+               ┌─ mnist.ron:11:103
+               │
+            11 │         "e": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {"w": "h", "v": "next"}, early_stop: 2),
+               │                                                                                                       ^^^
+               │
+               = help: state keeps its type
+
+            error[E0206]: `v` is no parameter
+               ┌─ mnist.ron:11:109
+               │
+            11 │         "e": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {"w": "h", "v": "next"}, early_stop: 2),
+               │                                                                                                             ^
+               │
+               = help: did you mean `w`?
+
+            error[E0011]: this needs the field `evaluate`
+               ┌─ mnist.ron:11:134
+               │
+            11 │         "e": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {"w": "h", "v": "next"}, early_stop: 2),
+               │                                                                                                                                      ^
+               │
+               = help: add `evaluate: Evaluate(data: …, batch: …, metrics: ["loss"])`: a metric of it tells the best epoch
+
+            error[E0203]: `z` comes from the caller, but this stage reads `digits.train`
+               ┌─ mnist.ron:12:14
+               │
+             3 │     inputs: {"x": (type: "f32[B, 4]", from: "digits.images"), "z": "f32[B, K]"},
+               │                                                                - declared here
+               ·
+            12 │         "f": Train(data: "digits.train", batch: 8, loss: "zz", optimizer: Adam(0.1)),
+               │              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+               │
+               = help: declare the input with `from: "digits.…"`
+
+            error[E0112]: this stage does not say how large `B` is
+               ┌─ mnist.ron:13:14
+               │
+             3 │     inputs: {"x": (type: "f32[B, 4]", from: "digits.images"), "z": "f32[B, K]"},
+               │               - `x` is f32[B, 4]
+               ·
+            13 │         "g": Run(outputs: ["z", "h"]),
+               │              ^^^^^^^^^^^^^^^^^^^^^^^^
+               │
+               = help: add `dims: {"B": …}`
+
+            error[E0112]: this stage does not say how large `K` is
+               ┌─ mnist.ron:13:14
+               │
+             3 │     inputs: {"x": (type: "f32[B, 4]", from: "digits.images"), "z": "f32[B, K]"},
+               │                                                                - `z` is f32[B, K]
+               ·
+            13 │         "g": Run(outputs: ["z", "h"]),
+               │              ^^^^^^^^^^^^^^^^^^^^^^^^
+               │
+               = help: add `dims: {"K": …}`
+
+            error[E0101]: no node is called `mean(h)`
+               ┌─ mnist.ron:14:70
+               │
+            14 │         "h": Evaluate(data: "digits.test", batch: 1, metrics: {"m": "mean(h)"}),
+               │                                                                      ^^^^^^^
+               │
+               = help: give the expression a name under `nodes`, and name it here
+
+            error[E0012]: a `Save` stage takes 1 values at most
+               ┌─ mnist.ron:15:24
+               │
+            15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+               │                        ^^^
+               │
+               = help: it takes `(path)`
+
+            error[E0201]: a stage says what it does by its first word
+               ┌─ mnist.ron:15:35
+               │
+            15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+               │                                   ^^^^^^^
+               │
+               = help: known are `Train`, `Evaluate`, `Predict`, `Run`, `Search`, `Save`, `Load`
+
+            error[E0010]: `steps` must be a whole number, not a number
+               ┌─ mnist.ron:15:77
+               │
+            15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+               │                                                                             ^^^
+        "#]],
+    );
+    check_faults(
+        &file(r#""a": Run(outputs: ["next"])"#),
+        expect![[r#"
+        warning[E0303]: no stage uses `count`
+          ┌─ mnist.ron:5:47
+          │
+        5 │     nodes: {"h": "x * w", "loss": "mean(h)", "count": "argmax(loss, axis=0)", "next": "w * 2", "zz": "mean(z)"},
+          │                                               ^^^^^
+          │
+          = help: leave it out, or name it in a stage
+
+        warning[E0303]: no stage uses `zz`
+          ┌─ mnist.ron:5:97
+          │
+        5 │     nodes: {"h": "x * w", "loss": "mean(h)", "count": "argmax(loss, axis=0)", "next": "w * 2", "zz": "mean(z)"},
+          │                                                                                                 ^^
+          │
+          = help: leave it out, or name it in a stage
+    "#]],
+    );
+}
+
+/// State that a stage writes and nothing reads is told as such; state that a node reads, or an output shows, is used.
+#[test]
+fn state_that_is_only_written_is_told_as_that() {
+    let file = |nodes: &str, outputs: &str| {
+        format!(
+            r#"(
+    params: {{"prev": (type: "f32[]", state: true), "x": (type: "f32[]", state: true)}},
+    nodes: {{{nodes}}},
+    stages: {{"go": Run(steps: 2, outputs: [{outputs}], state: {{"prev": "x", "x": "next"}})}},
+)"#
+        )
+    };
+    check_faults(
+        &file(r#""next": "x + 1""#, r#""next""#),
+        expect![[r#"
+            warning[E0303]: a stage writes `prev`, and nothing reads it
+              ┌─ mnist.ron:2:15
+              │
+            2 │     params: {"prev": (type: "f32[]", state: true), "x": (type: "f32[]", state: true)},
+              │               ^^^^
+              │
+              = help: use it in a node, name it in `outputs`, or leave it out of `state`
+        "#]],
+    );
+    check_faults(&file(r#""next": "x + prev""#, r#""next""#), expect![""]);
+    check_faults(&file(r#""next": "x + 1""#, r#""next", "prev""#), expect![""]);
+}

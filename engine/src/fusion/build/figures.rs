@@ -1,0 +1,78 @@
+//! The bytes and operations of a kernel.
+
+use crate::fusion::access::Access;
+use crate::fusion::domain::Class;
+use crate::fusion::kernel::KernelBody;
+use crate::fusion::kernel::body::{FusedBody, FusedOp};
+use crate::fusion::kernel::operand::{Operand, Use};
+
+/// Bytes that a kernel reads: each element of an operand that it reaches, once.
+pub fn bytes_read(body: &KernelBody, operands: &[Operand]) -> u64 {
+    let read = (0..operands.len()).filter(|&operand| operands[operand].usage == Use::Read);
+    read.map(|operand| reached(body, operands, operand)).sum()
+}
+
+/// Bytes that a kernel writes.
+pub fn bytes_written(operands: &[Operand]) -> u64 {
+    let written = operands.iter().filter(|operand| operand.usage == Use::Write);
+    written.map(|operand| operand.ty.bytes() as u64).sum()
+}
+
+/// Bytes of an operand that a kernel reaches.
+fn reached(body: &KernelBody, operands: &[Operand], operand: usize) -> u64 {
+    let ty = &operands[operand].ty;
+    let is_whole = match body {
+        KernelBody::Matmul(body) => [body.lhs.operand, body.rhs.operand].contains(&operand),
+        KernelBody::Segmented { .. } | KernelBody::Scan { .. } | KernelBody::Opaque(_) => true,
+        _ => false,
+    };
+    if is_whole {
+        return ty.bytes() as u64;
+    }
+    let loaded: usize = body.bodies().into_iter().map(|body| loaded(body, operand)).sum();
+    (loaded.min(ty.numel()) * ty.dtype.size()) as u64
+}
+
+/// Elements of an operand that a body loads.
+fn loaded(body: &FusedBody, operand: usize) -> usize {
+    let loads = body.insts.iter().filter_map(|inst| match &inst.op {
+        FusedOp::Load { operand: o, access, index } if *o == operand => Some(match index {
+            Some(_) => body.domain.points(inst.class),
+            None => distinct(access),
+        }),
+        _ => None,
+    });
+    loads.sum()
+}
+
+fn distinct(access: &Access) -> usize {
+    let axes = access.levels.iter().map(|level| {
+        level.axes.iter().filter(|axis| axis.stride != 0).map(|axis| axis.extent).product::<usize>()
+    });
+    axes.min().unwrap_or(1)
+}
+
+/// Floating-point operations of a kernel; a transcendental counts as one.
+pub fn flops(body: &KernelBody) -> u64 {
+    let of_bodies: u64 = body.bodies().into_iter().map(body_flops).sum();
+    match body {
+        KernelBody::Map(_) | KernelBody::Row(_) => of_bodies,
+        KernelBody::Matmul(c) => 2 * (c.batch * c.m * c.n * c.k) as u64 + of_bodies,
+        KernelBody::Attention(a) => 2 * (a.batch * a.m * a.n * (a.k + a.width)) as u64 + of_bodies,
+        KernelBody::Scatter(s) => s.updates.domain.points(Class::Element) as u64 + of_bodies,
+        KernelBody::Scan { domain, .. } => domain.points(Class::Element) as u64,
+        // An opaque op does not declare its operations. Most are comparisons.
+        KernelBody::Opaque(_) => 0,
+        KernelBody::Segmented { .. } => crate::bug!("its operations are those of its maps"),
+    }
+}
+
+fn body_flops(body: &FusedBody) -> u64 {
+    let insts = body.insts.iter().filter(|inst| inst.dtype.is_float());
+    let flops = insts.map(|inst| match inst.op {
+        FusedOp::Reduce { .. } => body.domain.points(Class::Element),
+        FusedOp::Scalar(..) => body.domain.points(inst.class),
+        _ => 0,
+    });
+    flops.map(|flops| flops as u64).sum()
+}

@@ -1,0 +1,141 @@
+//! The cost model of fusion: bytes moved, operations and launches.
+//!
+//! Legality says which groups can become one kernel. The cost model says which of them should: every decision to join,
+//! recompute or duplicate asks it.
+
+use crate::ir::{Binary, Node, NodeOp, Scalar, Unary};
+
+/// The constants of the cost model. Every device uses the default; a device model can fill in its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostModel {
+    /// Bytes that a device moves in the time of one launch.
+    launch_bytes: usize,
+    /// Operations that one division or transcendental costs.
+    slow_op: usize,
+    /// Most operations per point that a kernel computes again.
+    ops_again: usize,
+    /// Most elements of a node that is recomputed from inputs.
+    recomputed_elements: usize,
+    /// Most tensors of the result's size that an epilogue reads besides the accumulator.
+    epilogue_reads: usize,
+    /// Shortest row that a matmul passes to a row reduction.
+    folded_row: usize,
+    /// Most tensors that a scatter reads to compute its operands.
+    pub scatter_reads: usize,
+}
+
+/// Launches have no price: bytes and operations alone decide. Not measured.
+const LAUNCH_BYTES: usize = 0;
+
+/// Not measured. The scatters of docs/decisions/039-scatter-fusion.md were measured with it.
+const SLOW_OP: usize = 8;
+
+/// The same bound for recomputed and for duplicated nodes. Not measured. The scatters of
+/// docs/decisions/039-scatter-fusion.md were measured with it.
+const OPS_AGAIN: usize = 24;
+
+/// The inputs of so many elements stay in cache for all kernels that recompute a node. Not measured.
+const RECOMPUTED_ELEMENTS: usize = 1 << 16;
+
+/// An epilogue saves two transfers of the result: its store by the matmul and its load by the map. With more than two
+/// further loads, the matmul would wait for its epilogue. Not measured.
+const EPILOGUE_READS: usize = 2;
+
+/// A matrix of shorter rows is small, and its reduction reads it from cache. Not measured.
+const FOLDED_ROW: usize = 256;
+
+/// Not measured. The scatters of docs/decisions/039-scatter-fusion.md were measured with it.
+const SCATTER_READS: usize = 16;
+
+/// Longest query, key or value of an attention: a kernel keeps a block of them and of as long sums in fast memory. Not
+/// measured.
+pub const MAX_DEPTH: usize = 512;
+
+/// Most nodes that a search for the scores of an attention visits. Without a bound, each matmul of a long recurrence
+/// would search all steps before it: a GRU of 200 steps took 26 s to compile, more than half of it for this search
+/// (2026-11-23).
+pub const ATTENTION_NODES: usize = 256;
+
+impl Default for CostModel {
+    fn default() -> CostModel {
+        CostModel {
+            launch_bytes: LAUNCH_BYTES,
+            slow_op: SLOW_OP,
+            ops_again: OPS_AGAIN,
+            recomputed_elements: RECOMPUTED_ELEMENTS,
+            epilogue_reads: EPILOGUE_READS,
+            folded_row: FOLDED_ROW,
+            scatter_reads: SCATTER_READS,
+        }
+    }
+}
+
+/// The difference that a decision makes to one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Launches that are no longer needed.
+    pub launches_saved: usize,
+    /// Bytes that no longer move through memory.
+    pub bytes_saved: usize,
+    /// Bytes that move in addition.
+    pub bytes_added: usize,
+    /// Operations per point that are computed again.
+    pub ops_added: usize,
+}
+
+impl CostModel {
+    /// Whether a change makes a step no slower.
+    pub fn pays(&self, change: Change) -> bool {
+        let bytes_saved = change.bytes_saved + self.launch_bytes * change.launches_saved;
+        change.ops_added <= self.ops_again && change.bytes_added <= bytes_saved
+    }
+
+    /// Whether an epilogue is worth so many loads of tensors of the result's size, besides the accumulator.
+    pub fn epilogue_pays(&self, n_reads: usize) -> bool {
+        n_reads <= self.epilogue_reads
+    }
+
+    /// Whether a matmul should pass rows of such a length to a row reduction instead of storing them.
+    pub fn fold_pays(&self, row: usize) -> bool {
+        row >= self.folded_row
+    }
+
+    /// Operations per point of a primitive, where an addition is 1. Views only change addresses.
+    pub fn ops(&self, op: &NodeOp) -> usize {
+        match op {
+            NodeOp::View(_) | NodeOp::Const(_) | NodeOp::Iota { .. } | NodeOp::Input(_) => 0,
+            NodeOp::Scalar(scalar) if is_cheap(scalar) => 1,
+            NodeOp::Gather { .. } | NodeOp::Check(_) => 2,
+            _ => self.slow_op,
+        }
+    }
+
+    /// Whether a primitive is fast enough to compute it at more points than it has.
+    pub fn is_fast(&self, op: &NodeOp) -> bool {
+        self.ops(op) < self.slow_op
+    }
+
+    /// Operations per point of a node that every user recomputes, without those of its operands; none if it is stored. A
+    /// node that depends on coordinates alone, such as a causal mask, may have any size: loading it would take longer.
+    pub fn recomputed_ops(&self, node: &Node, reads_inputs: bool) -> Option<usize> {
+        let numel = node.outputs[0].ty.numel();
+        let is_large = reads_inputs && numel > self.recomputed_elements;
+        match &node.op {
+            NodeOp::Const(_) | NodeOp::Iota { .. } | NodeOp::Input(_) => Some(0),
+            _ if is_large => None,
+            NodeOp::Scalar(_) if numel == 1 => Some(1),
+            op => Some(self.ops(op)).filter(|&ops| ops < self.slow_op),
+        }
+    }
+}
+
+/// Whether a scalar primitive takes about as long as an addition.
+fn is_cheap(scalar: &Scalar) -> bool {
+    use Unary::{Abs, Ceil, Floor, IsNan, Neg, Not, Round, Sign, Trunc};
+    match scalar {
+        Scalar::Unary(op) => matches!(op, Neg | Abs | Sign | Floor | Ceil | Trunc | Round | Not | IsNan),
+        Scalar::Binary(op) => !matches!(op, Binary::Pow | Binary::Div | Binary::Rem),
+        Scalar::Select | Scalar::MulAdd | Scalar::Cast(_) => true,
+        Scalar::Foreign(_) => false,
+    }
+}

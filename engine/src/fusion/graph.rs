@@ -1,0 +1,295 @@
+//! The graph as fusion sees it: materialized nodes, and edges between them.
+//!
+//! Constants, coordinates, views and short computations from the inputs are *recomputed*: every kernel that needs one
+//! computes it. All other nodes are *materialized*. An edge leads from a materialized consumer to a materialized producer
+//! or a graph input. Its access map composes the views of the recomputed nodes between them.
+
+use super::access::Access;
+use super::cost::{Change, CostModel};
+use super::settings::Settings;
+use super::shapes::gather_index_view;
+use crate::ir::{Graph, Node, NodeId, NodeOp, Value, View};
+use std::collections::BTreeSet;
+
+/// A dependency of a materialized node on a materialized producer or an input.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// The tensor that is read.
+    pub producer: Value,
+    /// From the points of that operand to the elements of the producer.
+    pub access: Access,
+    /// Whether the producer is indexed by data (the source of a gather).
+    pub indexed: bool,
+    /// How many elements of it are read, at most.
+    pub n_reads: usize,
+}
+
+/// A graph with its nodes divided into materialized and recomputed ones.
+pub struct FusionGraph<'g> {
+    /// The simplified primitive graph.
+    pub ir: &'g Graph,
+    /// The cost model of the device.
+    pub cost: CostModel,
+    /// By node: whether its result is stored unless fusion removes it. Inputs are neither materialized nor recomputed.
+    pub materialized: Vec<bool>,
+    /// By materialized node: its dependencies.
+    pub edges: Vec<Vec<Edge>>,
+    /// By node (materialized or input): materialized nodes that depend on it, ascending, once each.
+    pub users: Vec<Vec<NodeId>>,
+    /// By node: whether it is a result of the graph or a next state.
+    pub root: Vec<bool>,
+    /// By node: whether it is a next state.
+    pub state: Vec<bool>,
+}
+
+impl<'g> FusionGraph<'g> {
+    /// Divides the nodes of a simplified primitive graph. Without fusion, every node that computes something is
+    /// materialized. Recomputed nodes are materialized until no node reads too many tensors for one kernel.
+    pub fn new(graph: &'g Graph, settings: &Settings) -> FusionGraph<'g> {
+        let n_nodes = graph.nodes.len();
+        let cost = settings.cost_model();
+        let mut divided = FusionGraph {
+            ir: graph,
+            cost,
+            materialized: recomputed_ops(graph, settings.fuse, &cost).iter().map(Option::is_none).collect(),
+            edges: vec![vec![]; n_nodes],
+            users: vec![vec![]; n_nodes],
+            root: vec![false; n_nodes],
+            state: vec![false; n_nodes],
+        };
+        for root in graph.roots() {
+            divided.root[root.node] = true;
+        }
+        for link in &graph.state {
+            divided.state[link.next.node] = true;
+        }
+        divided.materialize_buffers();
+        divided.limit_reads(settings.most_operands().saturating_sub(1));
+        for node in 0..n_nodes {
+            if divided.materialized[node] {
+                divided.edges[node] = divided.edges_of(node);
+            }
+        }
+        divided.link_users();
+        divided
+    }
+
+    /// The op of a node.
+    pub fn op(&self, node: NodeId) -> &'g NodeOp {
+        &self.ir.nodes[node].op
+    }
+
+    /// Whether a node is a matmul.
+    pub fn is_matmul(&self, node: NodeId) -> bool {
+        matches!(self.op(node), NodeOp::Contract(_))
+    }
+
+    /// Number of elements of a node's first result.
+    pub fn numel(&self, node: NodeId) -> usize {
+        self.ir.ty(Value::of(node)).numel()
+    }
+
+    /// Whether a node is a graph input.
+    pub fn is_input(&self, node: NodeId) -> bool {
+        matches!(self.op(node), NodeOp::Input(_))
+    }
+
+    /// Materializes recomputed nodes whose value must be in memory: results, and operands that need a strided or dense
+    /// buffer but cannot be read as one through the views.
+    fn materialize_buffers(&mut self) {
+        for root in self.ir.roots() {
+            self.materialized[root.node] |= !self.is_input(root.node);
+        }
+        for id in 0..self.ir.nodes.len() {
+            let node = &self.ir.nodes[id];
+            for (operand, &input) in node.inputs.iter().enumerate() {
+                let fits = match &node.op {
+                    NodeOp::Contract(_) => self.strided(input).is_some(),
+                    NodeOp::Gather { .. } if operand == 0 => self.strided(input).is_some(),
+                    NodeOp::Scan { .. } => !self.is_recomputed(input.node),
+                    // A kernel that writes state has no assertions.
+                    NodeOp::Scatter { .. } if self.state[id] => !self.is_recomputed(input.node),
+                    NodeOp::Call(_) => self.dense(input).is_some(),
+                    _ => true,
+                };
+                self.materialized[input.node] |= !fits || self.crosses_no_fuse(id, input);
+            }
+        }
+    }
+
+    /// Materializes recomputed nodes until no node reads more than `most` tensors. Of a node's operands, the one with most
+    /// reads comes first.
+    fn limit_reads(&mut self, most: usize) {
+        // By recomputed node: the tensors that it is computed from.
+        let mut sources: Vec<BTreeSet<Value>> = vec![BTreeSet::new(); self.ir.nodes.len()];
+        for id in 0..self.ir.nodes.len() {
+            let inputs = &self.ir.nodes[id].inputs;
+            loop {
+                let mut reads = BTreeSet::new();
+                for input in inputs {
+                    match self.is_recomputed(input.node) {
+                        true => reads.extend(sources[input.node].iter().copied()),
+                        false => drop(reads.insert(*input)),
+                    }
+                }
+                let nodes = inputs.iter().map(|input| input.node);
+                match nodes.filter(|&node| self.is_recomputed(node)).max_by_key(|&node| sources[node].len()) {
+                    Some(largest) if reads.len() > most && sources[largest].len() > 1 => {
+                        self.materialized[largest] = true;
+                    }
+                    _ => {
+                        sources[id] = reads;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether one of two nodes has `fuse: Never` without the other, so that the value between them is stored.
+    fn crosses_no_fuse(&self, node: NodeId, input: Value) -> bool {
+        let (from, to) = (&self.ir.nodes[input.node], &self.ir.nodes[node]);
+        let is_leaf = matches!(from.op, NodeOp::Input(_) | NodeOp::Const(_) | NodeOp::Iota { .. });
+        from.apart != to.apart && !is_leaf && (from.apart.is_some() || self.strided(input).is_none())
+    }
+
+    /// Whether every user computes a node.
+    pub fn is_recomputed(&self, node: NodeId) -> bool {
+        !self.materialized[node] && !self.is_input(node)
+    }
+
+    /// A value as a strided window on a buffer, if it consists of views over a materialized value or an input: the buffer,
+    /// and one axis per axis of the value.
+    pub fn strided(&self, value: Value) -> Option<(Value, Access)> {
+        let mut chain = vec![];
+        let mut base = value;
+        while self.is_recomputed(base.node) {
+            let NodeOp::View(view) = &self.ir.nodes[base.node].op else { return None };
+            chain.push((view, self.ir.ty(base).extents()));
+            base = self.ir.nodes[base.node].inputs[0];
+        }
+        let access = through(&self.ir.ty(base).extents(), chain.iter().rev().map(|(v, s)| (*v, &s[..])));
+        (access.levels.len() == 1 && access.levels[0].guards.is_empty()).then_some((base, access))
+    }
+
+    /// The buffer that holds a value dense and row-major: the value itself if it is materialized, or the one that it
+    /// reshapes.
+    pub fn dense(&self, value: Value) -> Option<Value> {
+        let (buffer, access) = self.strided(value)?;
+        let numel = self.ir.ty(value).numel();
+        let is_same = numel == 0 || access.is_identity(numel);
+        (self.ir.ty(buffer).numel() == numel && is_same).then_some(buffer)
+    }
+
+    fn edges_of(&self, node: NodeId) -> Vec<Edge> {
+        (0..self.ir.nodes[node].inputs.len())
+            .flat_map(|operand| self.edges_of_operand(node, operand))
+            .collect()
+    }
+
+    /// The dependencies of one operand of a node.
+    pub fn edges_of_operand(&self, node: NodeId, operand: usize) -> Vec<Edge> {
+        let mut edges = vec![];
+        self.walk(node, operand, &mut vec![], &mut edges);
+        edges
+    }
+
+    /// Follows operand `operand` of `node` down through recomputed nodes; `chain` holds the views on the way, outermost
+    /// first.
+    fn walk(&self, node: NodeId, operand: usize, chain: &mut Vec<(View, Vec<usize>)>, edges: &mut Vec<Edge>) {
+        let value = self.ir.nodes[node].inputs[operand];
+        let indexed = matches!(self.ir.nodes[node].op, NodeOp::Gather { .. }) && operand == 0;
+        let pushed = operand_view(self.ir, node, operand);
+        let depth = chain.len();
+        chain.extend(pushed);
+        if self.is_recomputed(value.node) && !indexed {
+            for operand in 0..self.ir.nodes[value.node].inputs.len() {
+                self.walk(value.node, operand, chain, edges);
+            }
+        } else {
+            let base = if indexed { self.strided(value).map_or(value, |(base, _)| base) } else { value };
+            let views = chain.iter().rev().map(|(view, shape)| (view, &shape[..]));
+            let access = match indexed {
+                true => Access::dense(&self.ir.ty(base).extents()),
+                false => through(&self.ir.ty(base).extents(), views),
+            };
+            let n_reads = self.ir.ty(base).numel().min(self.numel(node));
+            edges.push(Edge { producer: base, access, indexed, n_reads });
+        }
+        chain.truncate(depth);
+    }
+
+    fn link_users(&mut self) {
+        for node in 0..self.edges.len() {
+            for edge in &self.edges[node] {
+                let users = &mut self.users[edge.producer.node];
+                if users.last() != Some(&node) {
+                    users.push(node);
+                }
+            }
+        }
+    }
+}
+
+/// The view between the points of a node and those of its operand, if there is one: the index operand of a gather
+/// repeats along the source's axes, and a view is its own view.
+fn operand_view(graph: &Graph, node: NodeId, operand: usize) -> Option<(View, Vec<usize>)> {
+    match (&graph.nodes[node].op, operand) {
+        (NodeOp::Gather { axis, batch }, 1) => {
+            Some((gather_index_view(graph, node, *axis, *batch), graph.ty(Value::of(node)).extents()))
+        }
+        (NodeOp::View(view), _) => Some((view.clone(), graph.ty(Value::of(node)).extents())),
+        _ => None,
+    }
+}
+
+/// The access map of views over a dense tensor, innermost view first.
+pub fn through<'v>(extents: &[usize], views: impl Iterator<Item = (&'v View, &'v [usize])>) -> Access {
+    views.fold(Access::dense(extents), |access, (view, shape)| access.then(view, shape))
+}
+
+/// By node: the operations of recomputing it from the inputs; `None` for materialized nodes.
+fn recomputed_ops(graph: &Graph, fuse: bool, cost: &CostModel) -> Vec<Option<usize>> {
+    let mut ops: Vec<Option<usize>> = vec![];
+    let mut reads: Vec<bool> = vec![];
+    for node in &graph.nodes {
+        let is_input = matches!(node.op, NodeOp::Input(_));
+        let reads_inputs = is_input || node.inputs.iter().any(|input| reads[input.node]);
+        reads.push(reads_inputs);
+        if matches!(node.op, NodeOp::View(_)) {
+            // A view of a materialized node is recomputed by reading through it.
+            ops.push(Some(ops[node.inputs[0].node].unwrap_or(0)));
+            continue;
+        }
+        let is_leaf = is_input || matches!(node.op, NodeOp::Const(_) | NodeOp::Iota { .. });
+        let may_recompute = is_leaf || fuse && node.apart.is_none();
+        let own = cost.recomputed_ops(node, reads_inputs).filter(|_| may_recompute);
+        ops.push(own.and_then(|own| total_ops(graph, &ops, node, own, cost)));
+    }
+    ops
+}
+
+fn total_ops(
+    graph: &Graph,
+    ops: &[Option<usize>],
+    node: &Node,
+    own: usize,
+    cost: &CostModel,
+) -> Option<usize> {
+    let mut ops_added = own;
+    for input in &node.inputs {
+        ops_added += ops[input.node]?;
+        if !is_from_inputs(graph, ops, input.node) {
+            return None;
+        }
+    }
+    cost.pays(Change { ops_added, ..Change::default() }).then_some(ops_added)
+}
+
+/// Whether a node is recomputed, and not a view of a materialized one.
+fn is_from_inputs(graph: &Graph, ops: &[Option<usize>], node: NodeId) -> bool {
+    match &graph.nodes[node].op {
+        NodeOp::View(_) => is_from_inputs(graph, ops, graph.nodes[node].inputs[0].node),
+        _ => ops[node].is_some(),
+    }
+}

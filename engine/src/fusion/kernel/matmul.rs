@@ -1,0 +1,64 @@
+//! Matmul kernels with an epilogue and side sums.
+
+use super::body::FusedBody;
+use super::row_fold::RowsBody;
+use crate::ir::DType;
+
+/// A matrix operand: element `(b, i, j)` lies at `offset + b·batch + i·row + j·col`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MatrixOperand {
+    /// Index into the kernel's operands.
+    pub operand: usize,
+    /// Elements before the first.
+    pub offset: i64,
+    /// Stride of the batch.
+    pub batch: i64,
+    /// Stride of the first matrix axis (m of the left, k of the right).
+    pub row: i64,
+    /// Stride of the second matrix axis (k of the left, n of the right).
+    pub col: i64,
+}
+
+/// The matrix that a side sum reduces along the contracted axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The left one, giving `[batch, m]`.
+    Lhs,
+    /// The right one, giving `[batch, n]`.
+    Rhs,
+}
+
+/// A sum of an operand along the contracted axis, such as a bias gradient beside a weight gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SideSum {
+    /// The summed matrix.
+    pub side: Side,
+    /// The written kernel operand, dense.
+    pub operand: usize,
+}
+
+/// A matmul `acc[b, i, j] = Σ_k lhs[b, i, k] · rhs[b, k, j]`, then the epilogue at each point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MatmulBody {
+    /// Number of matrices.
+    pub batch: usize,
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// Extent summed over.
+    pub k: usize,
+    /// Left matrix.
+    pub lhs: MatrixOperand,
+    /// Right matrix.
+    pub rhs: MatrixOperand,
+    /// Element type of the matrices.
+    pub dtype: DType,
+    /// Runs at each of the `batch · m · n` points (domain `outer = batch · m`, `row = n`, `inner = 1`), reads the
+    /// accumulator, stores. `Row` class is per result row.
+    pub epilogue: FusedBody,
+    /// Sums of the operands.
+    pub side_sums: Vec<SideSum>,
+    /// The row reduction of a matmul fold: it takes the rows of the epilogue's result, which are not stored.
+    pub rows: Option<Box<RowsBody>>,
+}

@@ -1,0 +1,100 @@
+//! Matmul folds: a row reduction that consumes the rows of a matmul.
+
+use crate::ir::{DType, Graph, Monoid, NodeId, NodeOp};
+use crate::op::gpu::Order;
+use crate::op::{KernelCall, Role, RowFold, Selected, Selection, extreme_fold};
+
+/// The row reduction of a matmul fold.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowConsumer {
+    /// The extreme element, or its index, of rows of that type.
+    Extreme(Monoid, DType),
+    /// An op with the role of a row reduction.
+    Call(KernelCall),
+}
+
+impl RowConsumer {
+    /// The row reduction that a node applies to its one operand, if it is one.
+    pub fn of(graph: &Graph, node: NodeId) -> Option<RowConsumer> {
+        let node = &graph.nodes[node];
+        match &node.op {
+            NodeOp::Reduce { monoid, .. } => {
+                let dtype = graph.ty(node.inputs[0]).dtype;
+                extreme_fold(*monoid, dtype).map(|_| RowConsumer::Extreme(*monoid, dtype))
+            }
+            NodeOp::Call(call) => (matches!(call.form.role, Role::RowReduction(_)) && node.inputs.len() == 1)
+                .then(|| RowConsumer::Call(KernelCall::new(graph, node, call))),
+            _ => None,
+        }
+    }
+
+    /// The elements that it selects from each row, if it only selects. Of extremes, NaN is the first.
+    pub fn selection(&self) -> Option<Selection> {
+        match self {
+            RowConsumer::Extreme(monoid, dtype) => {
+                let is_descending = matches!(monoid, Monoid::Max | Monoid::ArgMax);
+                let order = Order { dtype: *dtype, is_descending, is_nan_first: true };
+                let selected = if monoid.is_index() { Selected::Indices } else { Selected::Values };
+                Some(Selection { k: 1, order, results: vec![selected] })
+            }
+            RowConsumer::Call(call) => match &call.call.form.role {
+                Role::RowReduction(reduction) => reduction.selection(call),
+                _ => None,
+            },
+        }
+    }
+
+    /// Its functions.
+    pub fn fold(&self) -> Box<dyn RowFold> {
+        let fold = match self {
+            RowConsumer::Extreme(monoid, dtype) => extreme_fold(*monoid, *dtype),
+            RowConsumer::Call(call) => match &call.call.form.role {
+                Role::RowReduction(reduction) => Some(reduction.fold(call)),
+                _ => None,
+            },
+        };
+        fold.unwrap_or_else(|| crate::bug!("{} folds no rows", self.name()))
+    }
+
+    /// Its name for users.
+    pub fn name(&self) -> &str {
+        match self {
+            RowConsumer::Extreme(monoid, _) => monoid.name(),
+            RowConsumer::Call(call) => &call.call.form.name,
+        }
+    }
+}
+
+/// How a matmul fold cuts and reduces its rows. The result of the matmul is never stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowsBody {
+    /// The row reduction.
+    pub consumer: RowConsumer,
+    /// Kernel operands that its results go to.
+    pub results: Vec<usize>,
+    /// Rows that one worker processes at a time.
+    pub panel_rows: usize,
+    /// Pieces that each row is cut into, where there are fewer panels than workers.
+    pub n_pieces: usize,
+    /// Words of the state of one piece of one row.
+    pub state_words: usize,
+}
+
+/// Chunks of work that keep all workers busy.
+const FOLD_CHUNKS: usize = 16;
+/// Rows of a panel. The states of so few rows stay in cache, and reading the right matrix pays off for so many.
+const PANEL_ROWS: std::ops::RangeInclusive<usize> = 256..=1024;
+/// Columns of a piece, at least.
+const PIECE_COLUMNS: usize = 1024;
+
+impl RowsBody {
+    /// For `batch` products of `m` rows of `n` elements; the cut follows from the shape alone.
+    pub fn new(consumer: RowConsumer, results: Vec<usize>, [batch, m, n]: [usize; 3]) -> RowsBody {
+        let panel_rows =
+            m.div_ceil(FOLD_CHUNKS).next_multiple_of(64).clamp(*PANEL_ROWS.start(), *PANEL_ROWS.end());
+        let n_panels = batch * m.div_ceil(panel_rows);
+        let n_pieces = FOLD_CHUNKS.div_ceil(n_panels.max(1)).min(n.div_ceil(PIECE_COLUMNS)).max(1);
+        let state_words = consumer.fold().state_words();
+        RowsBody { consumer, results, panel_rows, n_pieces, state_words }
+    }
+}

@@ -1,0 +1,32 @@
+//! The fusion passes, in order.
+//!
+//! A new pass is one file here, its `mod` line and its row in [`PASSES`].
+
+mod attention;
+mod edges;
+mod epilogues;
+mod pass;
+mod row_folds;
+mod scatters;
+mod segments;
+mod siblings;
+mod side_sums;
+
+pub use pass::{Example, FusionPass};
+
+/// All passes in the order in which they run. A kernel kind that depends more on its neighbours comes first: matmuls
+/// before rows and maps.
+pub const PASSES: &[&dyn FusionPass] = &[
+    // Attention absorbs nodes that would be epilogues, rows and maps.
+    &attention::Attentions,
+    // A bias and an activation belong to their matmul rather than to a reader of the result.
+    &epilogues::Epilogues,
+    &row_folds::RowFolds,
+    // A matmul reads the summed tensor anyway. A row kernel would read it again.
+    &side_sums::SideSums,
+    // Updates of a scatter are large, so their producers join it before they join other kernels.
+    &scatters::Scatters,
+    &edges::Edges,
+    &siblings::Siblings,
+    &segments::Segments,
+];

@@ -1,0 +1,123 @@
+//! Stages, an open set of kinds.
+
+use super::Pipeline;
+use crate::diag::{Code, Span};
+use crate::ir::Symbol;
+use crate::op::Registry;
+use std::any::Any;
+use std::fmt;
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// Its name, also for `--set NAME.field=value`.
+    pub name: Symbol,
+    /// What it does.
+    pub kind: Box<dyn StageKind>,
+    /// Where it is declared.
+    pub span: Option<Span>,
+}
+
+impl Stage {
+    /// What it says, if it is of that kind.
+    pub fn get<T: StageKind>(&self) -> Option<&T> {
+        let kind: &dyn Any = &*self.kind;
+        kind.downcast_ref()
+    }
+
+    /// As [`Stage::get`], to change it.
+    pub fn get_mut<T: StageKind>(&mut self) -> Option<&mut T> {
+        let kind: &mut dyn Any = &mut *self.kind;
+        kind.downcast_mut()
+    }
+}
+
+impl PartialEq for Stage {
+    fn eq(&self, other: &Stage) -> bool {
+        self.name == other.name && self.kind.is_equal(&*other.kind) && self.span == other.span
+    }
+}
+
+/// What stages of one kind say, such as [`TrainStage`](super::TrainStage), and the checks that need no data.
+pub trait StageKind: StageData {
+    /// The first word of such a stage in a pipeline: `Train`.
+    fn keyword(&self) -> &'static str;
+
+    /// Checks names and types that the stage declares. `name` is the stage's.
+    ///
+    /// # Errors
+    /// If they do not fit the pipeline.
+    fn expect_declared(&self, _name: &str, _pipeline: &Pipeline) -> Result<(), StageIssue> {
+        Ok(())
+    }
+
+    /// Makes the stage's graphs as far as that needs no data.
+    ///
+    /// # Errors
+    /// As for the function that makes the graph.
+    fn rehearse(&self, _name: &str, _pipeline: &Pipeline, _registry: &Registry) -> Result<(), StageIssue> {
+        Ok(())
+    }
+
+    /// The node behind a metric of the stage's report. `train NAME` is a metric of training, other names are of evaluation.
+    fn measured(&self, _metric: &str) -> Option<&Symbol> {
+        None
+    }
+}
+
+/// The part of [`StageKind`] that every comparable type has.
+pub trait StageData: Any + fmt::Debug + Send + Sync {
+    /// A copy.
+    fn boxed(&self) -> Box<dyn StageKind>;
+
+    /// Whether both are of one kind and say the same.
+    fn is_equal(&self, other: &dyn StageKind) -> bool;
+}
+
+impl<T: StageKind + Clone + PartialEq> StageData for T {
+    fn boxed(&self) -> Box<dyn StageKind> {
+        Box::new(self.clone())
+    }
+
+    fn is_equal(&self, other: &dyn StageKind) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref() == Some(self)
+    }
+}
+
+impl Clone for Box<dyn StageKind> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
+}
+
+impl<T: StageKind> From<T> for Box<dyn StageKind> {
+    fn from(kind: T) -> Self {
+        Box::new(kind)
+    }
+}
+
+/// Why a stage cannot be turned into a graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageIssue {
+    /// The page that explains it.
+    pub code: Code,
+    /// What is wrong: lower case, no full stop.
+    pub message: String,
+    /// Where in the pipeline.
+    pub span: Option<Span>,
+    /// One concrete thing to do.
+    pub help: Option<String>,
+}
+
+impl StageIssue {
+    /// An issue of the general code E0211.
+    pub fn new(message: impl Into<String>, span: Option<Span>) -> StageIssue {
+        StageIssue { code: Code::E0211, message: message.into(), span, help: None }
+    }
+
+    /// The same with something to do.
+    pub fn help(self, help: impl Into<String>) -> StageIssue {
+        StageIssue { help: Some(help.into()), ..self }
+    }
+}

@@ -1,0 +1,123 @@
+//! What stages of all other kinds say.
+
+use super::{Mode, SplitRef};
+use crate::ir::{Literal, Symbol};
+
+/// Averages of metrics over a split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Rows to evaluate.
+    pub data: SplitRef,
+    /// Rows per step; the last batch may be short.
+    pub batch: usize,
+    /// How ops behave.
+    pub mode: Mode,
+    /// (name, scalar node that is a mean over its batch): averaged over rows.
+    pub metrics: Vec<(Symbol, Symbol)>,
+}
+
+/// Outputs for every row of the user's data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PredictStage {
+    /// Rows per step.
+    pub batch: usize,
+    /// How ops behave.
+    pub mode: Mode,
+    /// (name, node).
+    pub outputs: Vec<(Symbol, Symbol)>,
+    /// (output, (data source, field)): outputs that are told by the names of the field's classes.
+    pub classes: Vec<(Symbol, (Symbol, Symbol))>,
+}
+
+/// One run of a part of the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunStage {
+    /// Number of steps.
+    pub steps: usize,
+    /// How ops behave.
+    pub mode: Mode,
+    /// (name, node) to report.
+    pub outputs: Vec<(Symbol, Symbol)>,
+    /// (name, node): gradients of `loss` with respect to nodes, inputs and parameters, reported after `outputs`.
+    pub gradients: Vec<(Symbol, Symbol)>,
+    /// Scalar node that is differentiated.
+    pub loss: Option<Symbol>,
+    /// State assigned by hand: (parameter or state, node).
+    pub state: Vec<(Symbol, Symbol)>,
+    /// Bindings of named extents.
+    pub dims: Vec<(Symbol, usize)>,
+    /// Values of inputs: (input, value). Others come from data.
+    pub inputs: Vec<(Symbol, Given)>,
+}
+
+/// The value of an input, as it is written in a pipeline or on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Given {
+    /// The file that holds it.
+    File(String),
+    /// Its elements, in row-major order.
+    Elements {
+        /// The extents, outermost first.
+        shape: Vec<usize>,
+        /// As many numbers or truth values.
+        elements: Vec<Literal>,
+    },
+}
+
+/// Queries against a base. The data source has a split `base`, whose fields go to their inputs whole, and a split
+/// `queries`, whose fields go in batches; its field `neighbours`, if there is one, holds the true neighbours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchStage {
+    /// The data source's name in the pipeline.
+    pub data: Symbol,
+    /// Queries per step; the last batch may be short.
+    pub batch: usize,
+    /// How ops behave.
+    pub mode: Mode,
+    /// The node of indices into the base: `i32[Q, k]`, nearest first.
+    pub ids: Symbol,
+    /// The node of their distances.
+    pub distances: Option<Symbol>,
+    /// (one of these nodes, the file that it goes to).
+    pub write: Vec<(Symbol, String)>,
+}
+
+impl SearchStage {
+    /// The splits `base` and `queries` of its data.
+    pub fn splits(&self) -> [SplitRef; 2] {
+        ["base", "queries"].map(|split| SplitRef { data: self.data.clone(), split: split.into() })
+    }
+
+    /// The nodes that the stage computes.
+    pub fn outputs(&self) -> impl Iterator<Item = &Symbol> {
+        [&self.ids].into_iter().chain(&self.distances)
+    }
+}
+
+/// Parameters and state from a file: a checkpoint, or tensors that another tool has written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadStage {
+    /// The file.
+    pub path: String,
+    /// Which tensor of the file goes where, and what else stays as it is; if empty, all parameters are read by their own
+    /// names.
+    pub names: Vec<LoadName>,
+}
+
+/// Where a parameter is found in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadName {
+    /// The parameter or state.
+    pub param: Symbol,
+    /// The tensor in the file.
+    pub tensor: String,
+    /// Whether the file has the matrix with its axes exchanged, as PyTorch keeps the weights of a linear layer.
+    pub is_transposed: bool,
+}
+
+/// Writes parameters and state to a checkpoint file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SaveStage {
+    /// The file.
+    pub path: String,
+}

@@ -1,0 +1,114 @@
+//! What a `Train` stage says.
+
+use super::{Evaluation, Mode, Schedule, SplitRef};
+use crate::ir::{Attrs, Symbol};
+
+/// A training stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainStage {
+    /// Training rows.
+    pub data: SplitRef,
+    /// Rows per batch; binds the leading named extent of the data inputs.
+    pub batch: usize,
+    /// Batches whose gradients are averaged for one step of the optimizer.
+    pub accumulate: usize,
+    /// Passes over the data.
+    pub epochs: usize,
+    /// Stops after so many steps (of the optimizer) even if epochs remain.
+    pub max_steps: Option<usize>,
+    /// Scalar node that is minimised and reported.
+    pub loss: Symbol,
+    /// How ops behave; gradients are of this behaviour.
+    pub mode: Mode,
+    /// Other scalar nodes to report, averaged over the epoch: (name, node).
+    pub metrics: Vec<(Symbol, Symbol)>,
+    /// The optimizer; `None` if `state` spells the update out.
+    pub optimizer: Option<OptimizerDecl>,
+    /// State assigned by hand: (parameter or state, node that is its next value).
+    pub state: Vec<(Symbol, Symbol)>,
+    /// Gradients are scaled down so that their global 2-norm is at most this.
+    pub clip_norm: Option<f64>,
+    /// Rows that do not fill a batch.
+    pub last_batch: LastBatch,
+    /// Evaluated after every epoch.
+    pub evaluate: Option<Evaluation>,
+    /// The metric of the evaluation that tells the best epoch; see [`monitored`](crate::stage::monitored) for the default.
+    pub monitor: Option<Monitor>,
+    /// Ends training before its last epoch.
+    pub early_stop: Option<EarlyStop>,
+    /// Where checkpoints go; none are written without it.
+    pub checkpoint: Option<CheckpointDecl>,
+}
+
+/// A metric of an evaluation, and which of its values are better.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Monitor {
+    /// The metric's name in the evaluation.
+    pub metric: Symbol,
+    /// The direction of improvement.
+    pub goal: Goal,
+}
+
+/// The direction in which a metric improves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Lower values are better, as of a loss.
+    Min,
+    /// Higher values are better, as of an accuracy.
+    Max,
+}
+
+impl Goal {
+    /// Whether `value` is better than `known` by more than `min_delta`. A value that is not finite is never better.
+    pub fn improves(self, value: f64, known: f64, min_delta: f64) -> bool {
+        value.is_finite()
+            && match self {
+                Goal::Min => value < known - min_delta,
+                Goal::Max => value > known + min_delta,
+            }
+    }
+}
+
+/// When training ends before its last epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EarlyStop {
+    /// Training ends after so many epochs without an improvement of the monitored metric.
+    pub patience: usize,
+    /// A smaller change is no improvement.
+    pub min_delta: f64,
+    /// Whether the state of the best epoch is restored when training ends, for any reason.
+    pub restore_best: bool,
+}
+
+/// An optimizer op and its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptimizerDecl {
+    /// A registered op of role `Optimizer`.
+    pub op: String,
+    /// Its attributes, defaults filled in.
+    pub attrs: Attrs,
+    /// The learning rate by step.
+    pub lr: Schedule,
+    /// Parameters of at most one axis are exempt from the `weight_decay` attribute if this is false.
+    pub decay_bias: bool,
+}
+
+/// Where and how often checkpoints are written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckpointDecl {
+    /// The file of the latest state.
+    pub path: String,
+    /// Every so many epochs.
+    pub every: usize,
+    /// Also keeps the state of the best epoch, here.
+    pub best: Option<String>,
+}
+
+/// What happens to the rows that do not fill a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastBatch {
+    /// They are left out of this epoch (shuffling picks others the next time).
+    Drop,
+    /// They form a short batch with a plan of its own.
+    Short,
+}

@@ -1,0 +1,169 @@
+//! `Train` stages as graphs.
+
+use super::declared::{expect_data, expect_one_way, expect_state};
+use super::{Rows, SplitShape};
+use super::{StageGraph, StageIssue, Wanted, add_sums, optimize, own_input, rows, select};
+use crate::ir::{Binary, Builder, DType, InputKind, Level, Scalar, StateLink, Symbol, Type, Unary, Value};
+use crate::op::Registry;
+use crate::pass::sound;
+use crate::pipeline::{Pipeline, StageKind, TrainStage};
+
+impl StageKind for TrainStage {
+    fn keyword(&self) -> &'static str {
+        "Train"
+    }
+
+    fn expect_declared(&self, name: &str, pipeline: &Pipeline) -> Result<(), StageIssue> {
+        expect_data(pipeline, &self.data.data)?;
+        if let Some(evaluation) = &self.evaluate {
+            expect_data(pipeline, &evaluation.data.data)?;
+        }
+        expect_one_way(name, self)?;
+        expect_state(pipeline, &self.state)
+    }
+
+    fn rehearse(&self, name: &str, pipeline: &Pipeline, registry: &Registry) -> Result<(), StageIssue> {
+        rehearse_training(pipeline, self, registry)?;
+        let scope = format!("{name}.evaluate");
+        let evaluation = self.evaluate.as_ref();
+        evaluation.map_or(Ok(()), |evaluation| evaluation.rehearse(&scope, pipeline, registry))
+    }
+
+    fn measured(&self, metric: &str) -> Option<&Symbol> {
+        let evaluated = self.evaluate.as_ref().and_then(|evaluation| evaluation.measured(metric));
+        evaluated.or_else(|| {
+            let metric = metric.strip_prefix("train ")?;
+            let found = self.metrics.iter().find(|(name, _)| **name == *metric).map(|(_, node)| node);
+            found.or((metric == "loss").then_some(&self.loss))
+        })
+    }
+}
+
+/// One step of training on some rows of a split; one batch of several if the stage accumulates gradients. The step
+/// number then counts batches, and what the pipeline calls `step` is that number divided by the batches of a step.
+///
+/// # Errors
+/// If a node that the stage names is missing or not a scalar, data and inputs do not fit, or the loss has no gradient.
+pub fn training(
+    pipeline: &Pipeline,
+    stage: &TrainStage,
+    data: &SplitShape,
+    rows: Rows,
+    registry: &Registry,
+) -> Result<StageGraph, StageIssue> {
+    training_with(pipeline, stage, data, rows, &[], registry)
+}
+
+/// As [`training`], with further outputs (name, node): gradients of the loss with respect to nodes that the loss depends
+/// on, the parameters apart. Other nodes are passed over.
+///
+/// # Errors
+/// As for [`training`].
+pub fn training_with(
+    pipeline: &Pipeline,
+    stage: &TrainStage,
+    data: &SplitShape,
+    rows: Rows,
+    gradients: &[(Symbol, Symbol)],
+    registry: &Registry,
+) -> Result<StageGraph, StageIssue> {
+    let measured = measured(stage);
+    let wanted = Wanted { outputs: &measured, state: &stage.state, mode: stage.mode };
+    let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
+    let fed = rows::feed(pipeline, &bound, data, rows, (true, stage.accumulate), registry)?;
+    let fed = sound("feed", Level::Bound, fed);
+    let graph = match &stage.optimizer {
+        Some(optimizer) if stage.accumulate <= 1 => {
+            optimize::optimize(&fed, stage, optimizer, total_steps(stage, data), gradients, registry)?
+        }
+        Some(_) => optimize::accumulate(&fed, stage.accumulate, gradients, registry)?,
+        None => fed,
+    };
+    let mut builder = Builder::new(graph, registry);
+    let sums = add_sums(&mut builder, "", &measured, rows.per_step())?;
+    let nan_step = add_nan_step(&mut builder)?;
+    let graph = sound("measure", Level::Bound, builder.graph.pruned());
+    Ok(StageGraph { graph, sums, nan_step: Some(nan_step) })
+}
+
+/// The step of the optimizer after [`training`] has been taken on `stage.accumulate` batches: from the averaged gradients
+/// to the next parameters. The averages start over at zero.
+///
+/// # Errors
+/// If the stage has no optimizer.
+pub fn applying(
+    pipeline: &Pipeline,
+    stage: &TrainStage,
+    data: &SplitShape,
+    registry: &Registry,
+) -> Result<StageGraph, StageIssue> {
+    let Some(optimizer) = &stage.optimizer else {
+        return Err(StageIssue::new("`accumulate` needs an optimizer", None));
+    };
+    let wanted = Wanted { outputs: &measured(stage), state: &[], mode: stage.mode };
+    let rows = Rows::Batches { batch: stage.batch, per_epoch: 1 };
+    let graph = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
+    let graph = optimize::apply(&graph, stage, optimizer, total_steps(stage, data), registry)?;
+    Ok(StageGraph { graph: graph.pruned(), sums: vec![], nan_step: None })
+}
+
+/// What a training stage measures: the loss, then its metrics, of which the loss may be one.
+fn measured(stage: &TrainStage) -> Vec<(Symbol, Symbol)> {
+    let loss: (Symbol, Symbol) = ("loss".into(), stage.loss.clone());
+    let others = stage.metrics.iter().filter(|metric| **metric != loss).cloned();
+    [loss.clone()].into_iter().chain(others).collect()
+}
+
+/// Rows of all batches of a step.
+fn rows_per_step(stage: &TrainStage) -> usize {
+    stage.batch.saturating_mul(stage.accumulate.max(1))
+}
+
+/// Steps of the whole stage, which schedules refer to.
+fn total_steps(stage: &TrainStage, data: &SplitShape) -> usize {
+    let all = stage.epochs * rows::steps_per_epoch(data.n_rows, rows_per_step(stage), stage.last_batch);
+    stage.max_steps.map_or(all, |most| all.min(most)).max(1)
+}
+
+/// Remembers the first step whose loss, the first output, is NaN or infinite.
+fn add_nan_step(builder: &mut Builder) -> Result<Symbol, StageIssue> {
+    let name: Symbol = "nan_step".into();
+    let state = own_input(builder, &name, InputKind::State, Type::scalar(DType::I32))?;
+    builder.set_scope(&name, None);
+    let loss: Value = builder.graph.outputs[0].1;
+    let loss = builder.cast(loss, DType::F32);
+    let is_nan = builder.unary(Unary::IsNan, loss);
+    let size = builder.unary(Unary::Abs, loss);
+    let infinite = builder.constant(f64::INFINITY, DType::F32);
+    let is_infinite = builder.binary(Binary::Eq, size, infinite);
+    let is_lost = builder.binary(Binary::Or, is_nan, is_infinite);
+    let zero = builder.constant(0.0, DType::I32);
+    let none_yet = builder.binary(Binary::Eq, state, zero);
+    let is_first = builder.binary(Binary::And, is_lost, none_yet);
+    let step = builder.step();
+    let one = builder.constant(1.0, DType::I32);
+    let number = builder.add(step, one);
+    let next = builder.scalar(Scalar::Select, &[is_first, number, state]);
+    builder.graph.state.push(StateLink { input: state.node, next });
+    Ok(name)
+}
+
+fn rehearse_training(pipeline: &Pipeline, stage: &TrainStage, registry: &Registry) -> Result<(), StageIssue> {
+    let measured = measured(stage);
+    let wanted = Wanted { outputs: &measured, state: &stage.state, mode: stage.mode };
+    let bound = select(pipeline, &wanted, &rows::extents(pipeline, &stage.data.data, stage.batch)?)?;
+    rows::expect_free_names(pipeline, &bound, &stage.data.data)?;
+    let graph = match &stage.optimizer {
+        Some(optimizer) if stage.accumulate <= 1 => {
+            optimize::optimize(&bound, stage, optimizer, 1, &[], registry)?
+        }
+        Some(optimizer) => {
+            optimize::apply(&bound, stage, optimizer, 1, registry)?;
+            optimize::accumulate(&bound, stage.accumulate, &[], registry)?
+        }
+        None => bound,
+    };
+    let mut builder = Builder::new(graph, registry);
+    add_sums(&mut builder, "", &measured, stage.batch)?;
+    add_nan_step(&mut builder).map(drop)
+}

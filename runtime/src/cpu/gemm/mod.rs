@@ -1,0 +1,21 @@
+//! Matrix products, one output tile at a time.
+//!
+//! [`Tiles`] cuts the output by shape alone. One worker computes a tile from start to end, so its epilogue finds the tile
+//! in cache. Operands have any strides, so a transposed operand needs no copy. No call allocates: each worker owns a
+//! [`Scratch`].
+//!
+//! Inside a tile a strip of columns of B, two vectors wide, is packed for a run of up to 256 rows. It stays in the L1
+//! cache while register blocks of up to 8 rows of A pass over it.
+
+mod kernel;
+mod matrix;
+mod row_products;
+mod tiles;
+
+#[cfg(test)]
+mod tests;
+
+pub use kernel::{Scratch, gemm_tile};
+pub use matrix::{Matrix, TileMut};
+pub(super) use row_products::{Rows, scores_of_row, weighted_sum};
+pub use tiles::Tiles;

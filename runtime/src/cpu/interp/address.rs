@@ -1,0 +1,259 @@
+//! Compiled access maps: from ranges of points to stretches of equally distant elements.
+
+use engine_core::fusion::{Access, Axis, Level};
+use engine_core::ir::Literal;
+
+/// The elements of consecutive points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stretch {
+    /// Elements `first`, `first + stride`, …
+    Elements {
+        /// The element of the first point.
+        first: i64,
+        /// The distance of neighbours.
+        stride: i64,
+    },
+    /// The value of points outside the tensor.
+    Fill(Literal),
+}
+
+/// A compiled access map.
+#[derive(Clone, Debug)]
+pub struct Address {
+    access: Access,
+}
+
+/// The most axes of a level that is walked with an odometer.
+const MAX_AXES: usize = 16;
+
+impl Address {
+    /// Compiles an access map: axes that follow each other in memory become one.
+    pub fn new(access: &Access) -> Address {
+        Address { access: access.normalized() }
+    }
+
+    /// Compiles an access map, with each fill value as the bits of the element type.
+    pub fn with_fills(access: &Access, bits: impl Fn(&Literal) -> u64) -> Address {
+        let mut address = Address::new(access);
+        for guard in address.access.levels.iter_mut().flat_map(|level| &mut level.guards) {
+            guard.fill = Literal::Int(bits(&guard.fill) as i64);
+        }
+        address
+    }
+
+    /// The first element and the stride of the points `start..start + len`, if they are one stretch.
+    pub fn single(&self, start: usize, len: usize) -> Option<(i64, i64)> {
+        let [level] = &self.access.levels[..] else { return None };
+        if !level.guards.is_empty() {
+            return None;
+        }
+        let Some(last) = level.axes.last() else { return Some((level.offset, 0)) };
+        let coordinate = start % last.extent.max(1);
+        if coordinate + len > last.extent {
+            return None;
+        }
+        let first = level.at(start).ok()?;
+        Some((first, if len == 1 { 0 } else { last.stride }))
+    }
+
+    /// The element of a point, unless a guard excludes the point.
+    pub fn element(&self, point: usize) -> Option<u64> {
+        self.access.at(point).ok().map(|element| element as u64)
+    }
+
+    /// Whether point `i` is element `i`, for `n` points.
+    pub fn is_identity(&self, n: usize) -> bool {
+        self.access.is_identity(n)
+    }
+
+    /// The lowest and highest element that any point reads, if the access map has one level; 0 and -1 if none is read.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
+        let [level] = &self.access.levels[..] else { return None };
+        let (mut low, mut high) = (level.offset, level.offset);
+        for (i, axis) in level.axes.iter().enumerate() {
+            let (mut first, mut last) = (0, axis.extent as i64 - 1);
+            for guard in level.guards.iter().filter(|guard| guard.axis == i) {
+                first = first.max(guard.low as i64);
+                last = last.min(guard.high as i64 - 1);
+            }
+            if first > last {
+                return Some((0, -1));
+            }
+            low += (first * axis.stride).min(last * axis.stride);
+            high += (first * axis.stride).max(last * axis.stride);
+        }
+        Some((low, high))
+    }
+
+    /// Calls `emit(first point - start, count, stretch)` for the points `start..start + len`, in order.
+    pub fn walk(&self, start: usize, len: usize, mut emit: impl FnMut(usize, usize, Stretch)) {
+        match &self.access.levels[..] {
+            [level] if level.axes.len() <= MAX_AXES => walk_level(level, start, len, emit),
+            _ => {
+                for at in 0..len {
+                    let stretch = match self.access.at(start + at) {
+                        Ok(first) => Stretch::Elements { first, stride: 0 },
+                        Err(fill) => Stretch::Fill(fill),
+                    };
+                    emit(at, 1, stretch);
+                }
+            }
+        }
+    }
+}
+
+fn walk_level(level: &Level, start: usize, len: usize, mut emit: impl FnMut(usize, usize, Stretch)) {
+    let Some(last) = level.axes.len().checked_sub(1) else {
+        return emit(0, len, Stretch::Elements { first: level.offset, stride: 0 });
+    };
+    let mut odometer = Odometer::at(level, start);
+    let Axis { extent, stride } = level.axes[last];
+    let mut at = 0;
+    while at < len {
+        let coordinate = odometer.coordinates[last];
+        let count = (extent - coordinate).min(len - at);
+        if level.guards.is_empty() {
+            emit(at, count, Stretch::Elements { first: odometer.address, stride });
+        } else {
+            guarded_run(level, &odometer, count, |skip, count, stretch| emit(at + skip, count, stretch));
+        }
+        at += count;
+        odometer.advance(level, count);
+    }
+}
+
+/// A point of a level, as coordinates and as an address.
+struct Odometer {
+    coordinates: [usize; MAX_AXES],
+    address: i64,
+}
+
+impl Odometer {
+    fn at(level: &Level, point: usize) -> Odometer {
+        let mut odometer = Odometer { coordinates: [0; MAX_AXES], address: level.offset };
+        let mut rest = point;
+        for (i, axis) in level.axes.iter().enumerate().rev() {
+            let coordinate = rest % axis.extent.max(1);
+            rest /= axis.extent.max(1);
+            odometer.coordinates[i] = coordinate;
+            odometer.address += coordinate as i64 * axis.stride;
+        }
+        odometer
+    }
+
+    /// Advances by `count` points, which do not pass the end of the last axis.
+    fn advance(&mut self, level: &Level, count: usize) {
+        let mut i = level.axes.len() - 1;
+        self.coordinates[i] += count;
+        self.address += count as i64 * level.axes[i].stride;
+        while i > 0 && self.coordinates[i] == level.axes[i].extent {
+            self.address -= level.axes[i].extent as i64 * level.axes[i].stride;
+            self.coordinates[i] = 0;
+            i -= 1;
+            self.coordinates[i] += 1;
+            self.address += level.axes[i].stride;
+        }
+    }
+}
+
+/// Splits a run along the last axis at the bounds of its guards. As in [`Level::at`], the guards of inner axes precede
+/// those of outer ones.
+fn guarded_run(
+    level: &Level,
+    odometer: &Odometer,
+    count: usize,
+    mut emit: impl FnMut(usize, usize, Stretch),
+) {
+    let last = level.axes.len() - 1;
+    let start = odometer.coordinates[last];
+    let outer = (0..last).rev().find_map(|axis| violated(level, axis, odometer.coordinates[axis]));
+    let mut skip = 0;
+    while skip < count {
+        let coordinate = start + skip;
+        let edges = level.guards.iter().filter(|guard| guard.axis == last).flat_map(|g| [g.low, g.high]);
+        let end = edges.filter(|&edge| edge > coordinate).min().unwrap_or(usize::MAX).min(start + count);
+        let stride = level.axes[last].stride;
+        let stretch = match violated(level, last, coordinate).or(outer) {
+            Some(fill) => Stretch::Fill(fill),
+            None => Stretch::Elements { first: odometer.address + skip as i64 * stride, stride },
+        };
+        emit(skip, end - coordinate, stretch);
+        skip = end - start;
+    }
+}
+
+fn violated(level: &Level, axis: usize, coordinate: usize) -> Option<Literal> {
+    let guard = level.guards.iter().find(|g| g.axis == axis && !(g.low..g.high).contains(&coordinate))?;
+    Some(guard.fill)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use engine_core::ir::View;
+    use proptest::prelude::*;
+
+    /// The result of a walk for each point.
+    fn walked(access: &Access, start: usize, len: usize) -> Vec<Result<i64, Literal>> {
+        let mut points = vec![];
+        Address::new(access).walk(start, len, |at, count, stretch| {
+            assert_eq!(at, points.len());
+            points.extend((0..count as i64).map(|i| match stretch {
+                Stretch::Elements { first, stride } => Ok(first + i * stride),
+                Stretch::Fill(fill) => Err(fill),
+            }));
+        });
+        points
+    }
+
+    fn assert_walks_like_it_reads(access: &Access, n: usize) {
+        for (start, len) in [(0, n), (n / 3, n - n / 3), (n / 2, n / 4)] {
+            let expected: Vec<_> = (start..start + len).map(|point| access.at(point)).collect();
+            assert_eq!(walked(access, start, len), expected, "{access} from {start}");
+            if let Some((first, stride)) = Address::new(access).single(start, len) {
+                let stretch: Vec<_> = (0..len as i64).map(|i| Ok(first + i * stride)).collect();
+                assert_eq!(stretch, expected, "{access} as one stretch");
+            }
+            if let Some((low, high)) = Address::new(access).bounds() {
+                assert!(expected.iter().flatten().all(|element| (low..=high).contains(element)));
+            }
+        }
+    }
+
+    #[test]
+    fn views_of_views_are_walked_as_they_are_read() {
+        let dense = Access::dense(&[4, 5, 6]);
+        let permuted = dense.then(&View::Permute { perm: vec![2, 0, 1] }, &[6, 4, 5]);
+        assert_walks_like_it_reads(&dense, 120);
+        assert_walks_like_it_reads(&permuted, 120);
+        assert_walks_like_it_reads(&permuted.then(&View::Reshape, &[120]), 120);
+        let row = Access::dense(&[6]).then(&View::Broadcast { axes: vec![1] }, &[7, 6]);
+        assert_walks_like_it_reads(&row, 42);
+    }
+
+    proptest! {
+        #[test]
+        fn pads_and_slices_are_walked_as_they_are_read(
+            low in prop::array::uniform2(0usize..3),
+            high in prop::array::uniform2(0usize..3),
+            step in prop::array::uniform2(prop::sample::select(vec![-2i64, -1, 1, 2])),
+            again in 0usize..2,
+        ) {
+            let pad = |access: &Access, shape: [usize; 2], fill: i64| {
+                let padded = [shape[0] + low[0] + high[0], shape[1] + low[1] + high[1]];
+                let view = View::Pad { low: low.to_vec(), high: high.to_vec(), fill: Literal::Int(fill) };
+                (access.then(&view, &padded), padded)
+            };
+            let (mut access, mut shape) = pad(&Access::dense(&[3, 4]), [3, 4], 7);
+            let taken = [0, 1].map(|i| shape[i].div_ceil(step[i].unsigned_abs() as usize));
+            let start = [0, 1].map(|i| if step[i] < 0 { shape[i] - 1 } else { 0 });
+            access = access.then(&View::Slice { start: start.to_vec(), step: step.to_vec() }, &taken);
+            shape = taken;
+            if again == 1 {
+                (access, shape) = pad(&access, shape, 9);
+            }
+            assert_walks_like_it_reads(&access, shape[0] * shape[1]);
+        }
+    }
+}

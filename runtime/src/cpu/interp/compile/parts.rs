@@ -1,0 +1,78 @@
+//! Parts of bodies.
+
+use engine_core::fusion::{FusedBody, FusedInst, FusedOp, Reg};
+use engine_core::ir::DType;
+
+/// The checks of a body and the instructions that they need.
+pub fn checks_only(body: &FusedBody) -> FusedBody {
+    needed_only(body, |reg| matches!(body.insts[reg].op, FusedOp::Check { .. })).0
+}
+
+/// The part of a body that computes a register, and the register in that part.
+pub fn value_only(body: &FusedBody, value: Reg) -> (FusedBody, Reg) {
+    let (body, renamed) = needed_only(body, |reg| reg == value);
+    (body, renamed[value])
+}
+
+/// The wanted instructions of a body and all that they need, and the new numbers of the registers.
+fn needed_only(body: &FusedBody, is_wanted: impl Fn(Reg) -> bool) -> (FusedBody, Vec<Reg>) {
+    let mut needed = vec![false; body.insts.len()];
+    for (reg, inst) in body.insts.iter().enumerate().rev() {
+        needed[reg] |= is_wanted(reg);
+        if needed[reg] {
+            args(&inst.op).into_iter().for_each(|arg| needed[arg] = true);
+        }
+    }
+    let mut insts = vec![];
+    let mut renamed = vec![0; body.insts.len()];
+    for (reg, inst) in body.insts.iter().enumerate().filter(|(reg, _)| needed[*reg]) {
+        renamed[reg] = insts.len();
+        insts.push(FusedInst { op: with_args(&inst.op, |arg| renamed[arg]), ..inst.clone() });
+    }
+    (FusedBody { insts, ..body.clone() }, renamed)
+}
+
+/// The registers that an instruction reads.
+pub(super) fn args(op: &FusedOp) -> Vec<Reg> {
+    match op {
+        FusedOp::Load { index, .. } => index.iter().map(|(reg, _)| *reg).collect(),
+        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => vec![],
+        FusedOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
+        FusedOp::Scalar(_, args) => args.clone(),
+        FusedOp::Check { value, .. }
+        | FusedOp::Reduce { value, .. }
+        | FusedOp::Store { value, .. }
+        | FusedOp::Fold { value } => vec![*value],
+    }
+}
+
+pub(super) fn with_args(op: &FusedOp, rename: impl Fn(Reg) -> Reg) -> FusedOp {
+    let mut op = op.clone();
+    match &mut op {
+        FusedOp::Load { index, .. } => index.iter_mut().for_each(|(reg, _)| *reg = rename(*reg)),
+        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => {}
+        FusedOp::Random { step, iteration, .. } => {
+            *step = rename(*step);
+            iteration.iter_mut().for_each(|reg| *reg = rename(*reg));
+        }
+        FusedOp::Scalar(_, args) => args.iter_mut().for_each(|reg| *reg = rename(*reg)),
+        FusedOp::Check { value, .. }
+        | FusedOp::Reduce { value, .. }
+        | FusedOp::Store { value, .. }
+        | FusedOp::Fold { value } => {
+            *value = rename(*value);
+        }
+    }
+    op
+}
+
+/// The operand that an epilogue stores the bare accumulator to, if it does nothing else.
+pub fn plain_store(epilogue: &FusedBody, dtype: DType) -> Option<usize> {
+    let [first, second] = &epilogue.insts[..] else { return None };
+    match (&first.op, &second.op) {
+        (FusedOp::Accumulator, FusedOp::Store { operand, access, value: 0 }) if first.dtype == dtype => {
+            access.is_identity(epilogue.domain.points(second.class)).then_some(*operand)
+        }
+        _ => None,
+    }
+}

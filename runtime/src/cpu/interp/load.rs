@@ -1,0 +1,206 @@
+//! Loads of operands.
+
+use super::address::{Address, Stretch};
+use super::program::Index;
+use super::view::{Buffer, View, copy, slice_mut, with_size};
+use super::worker::Span;
+use engine_core::ir::{DType, Literal};
+
+/// Reads the points of a span, into `out` or as a view of the operand.
+///
+/// # Safety
+/// The buffer must be that of the operand, and `out` have room for a block. There must be an index for each point, or for
+/// each row.
+pub unsafe fn load(
+    buffer: Buffer,
+    address: &Address,
+    index: Option<(&Index, View)>,
+    span: Span,
+    out: *mut u8,
+) -> View {
+    // SAFETY: the caller's.
+    unsafe {
+        match index {
+            None => load_plain(buffer, address, span, out),
+            Some((index, view)) if view.is_scalar || index.by_row => {
+                load_by_row(buffer, address, index, view, span, out)
+            }
+            Some((index, view)) => {
+                with_size!(buffer.size, T => gather::<T>(buffer, address, index, view, span, slice_mut(out, span.len())));
+                View::block(out, span.len())
+            }
+        }
+    }
+}
+
+/// Reads rows with one index for each: every row is a plain load at an offset.
+unsafe fn load_by_row(
+    buffer: Buffer,
+    address: &Address,
+    index: &Index,
+    view: View,
+    span: Span,
+    out: *mut u8,
+) -> View {
+    let base = |row: usize| {
+        let row = if view.is_scalar { 0 } else { row };
+        // SAFETY: the caller's: an index for each row.
+        unsafe { index_at(view, index.dtype, row) * index.stride }
+    };
+    // SAFETY: the caller's.
+    unsafe {
+        if span.height == 1 {
+            return load_moved(buffer, address, span.start, span.width, base(0), out);
+        }
+        for row in 0..span.height {
+            let out = out.add(row * span.width * buffer.size);
+            let view = load_moved(buffer, address, span.start + row * span.pitch, span.width, base(row), out);
+            if view.start != out.cast_const() || view.is_scalar {
+                with_size!(buffer.size, T => copy(view.operand::<T>(span.width), slice_mut(out, span.width)));
+            }
+        }
+    }
+    View::block(out, span.len())
+}
+
+/// Copies a view's elements to scratch.
+///
+/// # Safety
+/// There must be room for a block's elements at `out`, apart from all operands.
+pub unsafe fn copied(view: View, size: usize, len: usize, out: *mut u8) -> View {
+    if view.start != out.cast_const() {
+        let n = if view.is_scalar { 1 } else { len };
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(view.start, out, n * size) };
+    }
+    View { start: out, ..view }
+}
+
+unsafe fn load_plain(buffer: Buffer, address: &Address, span: Span, out: *mut u8) -> View {
+    let (width, height) = span.runs();
+    // SAFETY: the caller's.
+    unsafe {
+        if height == 1 {
+            return load_moved(buffer, address, span.start, width, 0, out);
+        }
+        for row in 0..height {
+            let out = out.add(row * width * buffer.size);
+            with_size!(buffer.size, T => read::<T>(buffer, address, span.start + row * span.pitch, 0, slice_mut(out, width)));
+        }
+    }
+    View { start: out, is_scalar: false }
+}
+
+/// Reads `len` neighbouring points, `base` elements further on. Neighbours in memory become a view of it.
+unsafe fn load_moved(
+    buffer: Buffer,
+    address: &Address,
+    start: usize,
+    len: usize,
+    base: i64,
+    out: *mut u8,
+) -> View {
+    if let Some((first, stride)) = address.single(start, len) {
+        let first = first + base;
+        let end = first + (len as i64 - 1) * stride;
+        if (stride == 0 || stride == 1) && first >= 0 && end < buffer.len as i64 {
+            let start = buffer.start.wrapping_add(first as usize * buffer.size);
+            return View { start, is_scalar: stride == 0 };
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe { with_size!(buffer.size, T => read::<T>(buffer, address, start, base, slice_mut(out, len))) };
+    View::block(out, len)
+}
+
+/// Copies points to a slot. Elements outside the buffer read as zero: a check has recorded them, or the graph has no
+/// check.
+unsafe fn read<T: Copy + Default + Bits>(
+    buffer: Buffer,
+    address: &Address,
+    start: usize,
+    base: i64,
+    out: &mut [T],
+) {
+    // SAFETY: the caller's: a buffer of that many elements of this size.
+    let elements = unsafe { std::slice::from_raw_parts(buffer.start.cast::<T>(), buffer.len) };
+    address.walk(start, out.len(), |at, count, stretch| {
+        let out = &mut out[at..at + count];
+        match stretch {
+            Stretch::Fill(literal) => out.fill(T::from_literal(&literal)),
+            Stretch::Elements { first, stride } => read_stretch(elements, first + base, stride, out),
+        }
+    });
+}
+
+fn read_stretch<T: Copy + Default>(elements: &[T], first: i64, stride: i64, out: &mut [T]) {
+    let last = first + (out.len() as i64 - 1) * stride;
+    let is_inside = first.min(last) >= 0 && first.max(last) < elements.len() as i64;
+    match (is_inside, stride) {
+        (true, 0) => out.fill(elements[first as usize]),
+        (true, 1) => out.copy_from_slice(&elements[first as usize..][..out.len()]),
+        _ => {
+            for (i, out) in out.iter_mut().enumerate() {
+                let element = usize::try_from(first + i as i64 * stride).ok();
+                *out = element.and_then(|element| elements.get(element)).copied().unwrap_or_default();
+            }
+        }
+    }
+}
+
+unsafe fn gather<T: Copy + Default + Bits>(
+    buffer: Buffer,
+    address: &Address,
+    index: &Index,
+    indices: View,
+    span: Span,
+    out: &mut [T],
+) {
+    // SAFETY: the caller's.
+    let elements = unsafe { std::slice::from_raw_parts(buffer.start.cast::<T>(), buffer.len) };
+    let (width, height) = span.runs();
+    for row in 0..height {
+        address.walk(span.start + row * span.pitch, width, |at, count, stretch| {
+            let at = row * width + at;
+            for (i, out) in out[at..at + count].iter_mut().enumerate() {
+                *out = match stretch {
+                    Stretch::Fill(literal) => T::from_literal(&literal),
+                    Stretch::Elements { first, stride } => {
+                        // SAFETY: the caller's: an index for each point.
+                        let moved = unsafe { index_at(indices, index.dtype, at + i) } * index.stride;
+                        let element = usize::try_from(first + i as i64 * stride + moved).ok();
+                        element.and_then(|element| elements.get(element)).copied().unwrap_or_default()
+                    }
+                };
+            }
+        });
+    }
+}
+
+unsafe fn index_at(view: View, dtype: DType, i: usize) -> i64 {
+    // SAFETY: the caller's.
+    unsafe {
+        match dtype {
+            DType::I32 => *view.start.cast::<i32>().add(i) as i64,
+            DType::I64 => *view.start.cast::<i64>().add(i),
+            DType::U32 => *view.start.cast::<u32>().add(i) as i64,
+            _ => *view.start.add(i) as i64,
+        }
+    }
+}
+
+/// An unsigned integer with the size of an element; a fill literal holds the bits of the element type.
+trait Bits {
+    fn from_literal(literal: &Literal) -> Self;
+}
+
+macro_rules! bits {
+    ($($unsigned:ident)*) => { $(
+        impl Bits for $unsigned {
+            fn from_literal(literal: &Literal) -> $unsigned {
+                literal.as_i64() as $unsigned
+            }
+        }
+    )* };
+}
+bits! { u8 u16 u32 u64 }

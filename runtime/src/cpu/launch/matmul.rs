@@ -1,0 +1,103 @@
+//! Launches of matmuls: each tile of the product and, while it is in cache, its epilogue.
+
+use super::super::interp::{Buffer, Frame, Sharing, plain_store};
+use super::super::pool::Pool;
+use super::call::Call;
+use super::matmul_fold::MatmulFold;
+use super::product::{Product, Tile};
+use super::scratch::{LaunchSize, WorkerScratch};
+use super::side_sum;
+use crate::device::DeviceError;
+use engine_core::fusion::{MatmulBody, Operand};
+
+/// A matmul, ready to run.
+pub struct MatmulLaunch {
+    product: Product,
+    /// The operand that the bare accumulator goes to, if the epilogue does nothing else.
+    plain: Option<usize>,
+    /// The reduction of the result's rows, if there is one.
+    fold: Option<MatmulFold>,
+}
+
+impl MatmulLaunch {
+    /// Compiles a matmul; `sharing` is the memory that each operand shares, `workspace` the kernel's workspace.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn new(
+        body: &MatmulBody,
+        operands: &[Operand],
+        sharing: &[Sharing],
+        workspace: *mut u8,
+    ) -> Result<MatmulLaunch, DeviceError> {
+        let product = Product::new(body, sharing)?;
+        let fold =
+            body.rows.as_ref().map(|rows| MatmulFold::new(rows, &product.epilogue, operands, workspace));
+        Ok(MatmulLaunch { plain: plain_store(&body.epilogue, product.dtype), fold, product })
+    }
+
+    /// The scratch that a worker needs.
+    pub fn size(&self) -> LaunchSize {
+        self.product.size()
+    }
+
+    /// Runs the kernel.
+    ///
+    /// # Safety
+    /// The buffers must be those of the kernel, and the launch must be the only user of those that it writes.
+    pub unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
+        let product = &self.product;
+        let frame = product.frame(call);
+        // SAFETY: the caller's; tiles and side sums are disjoint.
+        unsafe {
+            product.widen(pool, workers, call);
+            frame.begin(&mut workers[0].worker, None);
+            // A fold stores no tiles.
+            let n_tiles = if self.fold.is_some() { 0 } else { product.body.batch * product.tiles.len() };
+            if let Some(fold) = &self.fold {
+                fold.run(product, &frame, pool, workers);
+            }
+            let sums = &product.body.side_sums;
+            let n_sums: usize = sums.iter().map(|sum| side_sum::n_chunks(product, *sum)).sum();
+            pool.run_with(n_tiles + n_sums, workers, |chunk, scratch| {
+                if chunk < n_tiles {
+                    return self.run_tile(&frame, scratch, chunk);
+                }
+                let mut chunk = chunk - n_tiles;
+                for sum in sums {
+                    let n_chunks = side_sum::n_chunks(product, *sum);
+                    if chunk < n_chunks {
+                        return side_sum::run_chunk(product, call.buffers, *sum, chunk);
+                    }
+                    chunk -= n_chunks;
+                }
+            });
+            if let Some(fold) = &mut self.fold {
+                fold.finish(product, pool, call.buffers);
+            }
+        }
+    }
+
+    unsafe fn run_tile(&self, frame: &Frame, scratch: &mut WorkerScratch, chunk: usize) {
+        let Product { body, tiles, .. } = &self.product;
+        let (batch, tile) = (chunk / tiles.len(), chunk % tiles.len());
+        let (rows, columns) = tiles.tile(tile);
+        let first = [batch * body.m + rows.start, columns.start];
+        let shape = [rows.len(), columns.len()];
+        let (target, row_stride) = match self.plain {
+            Some(operand) => {
+                let Buffer { start, size, .. } = frame.buffers[operand];
+                (start.wrapping_add((first[0] * body.n + first[1]) * size), body.n)
+            }
+            None => (scratch.tile.start(), columns.len()),
+        };
+        // SAFETY: the caller's; a tile is inside the output, or inside the scratch for the largest one.
+        unsafe {
+            self.product.multiply(scratch, frame.buffers, Tile { batch, rows, columns }, target, row_stride);
+            if self.plain.is_none() {
+                let worker = &mut scratch.worker;
+                self.product.run_epilogue(frame, worker, target, first, shape, |_, _, _| {});
+            }
+        }
+    }
+}

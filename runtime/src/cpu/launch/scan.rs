@@ -1,0 +1,110 @@
+//! Launches of scans.
+
+use super::super::interp::{Buffer, View, cast, with_type};
+use super::super::loops::reduce::{Fold, Foldable, combine};
+use super::super::pool::Pool;
+use engine_core::fusion::Domain;
+use engine_core::ir::{DType, Monoid};
+use std::ops::Range;
+
+/// The elements after the scanned axis that one chunk takes.
+const COLUMNS: usize = 256;
+
+/// Runs an inclusive scan along the rows of a domain, from operand 0 to operand 1. Floats are combined in f64 and
+/// each result rounded.
+///
+/// # Safety
+/// The buffers must be those of the kernel, of this type, and the launch must be the only user of the result.
+pub unsafe fn run_scan<S: Send>(
+    monoid: Monoid,
+    domain: Domain,
+    dtype: DType,
+    pool: &mut Pool,
+    scratch: &mut [S],
+    buffers: &[Buffer],
+) {
+    assert!(!monoid.is_index(), "bug: a scan has no index monoid");
+    let fold = Fold::of(monoid);
+    let n_column_chunks = domain.inner.div_ceil(COLUMNS);
+    let [from, to] = [buffers[0], buffers[1]];
+    pool.run_with(domain.outer * n_column_chunks, scratch, |chunk, _| {
+        let (outer, column) = (chunk / n_column_chunks, chunk % n_column_chunks * COLUMNS);
+        let columns = column..(column + COLUMNS).min(domain.inner);
+        // SAFETY: the caller's; chunks are disjoint.
+        unsafe {
+            match dtype {
+                DType::F16 | DType::BF16 => scan_halves(fold, dtype, domain, outer, columns, from, to),
+                _ => with_type!(dtype, T => scan::<T>(fold, domain, outer, columns, from, to)),
+            }
+        }
+    });
+}
+
+/// A scanned type and the type of its running total. Floats are added up in `f64`, so that the rounding error of a total
+/// does not grow with the number of its terms.
+trait Scanned: Copy {
+    type Total: Foldable;
+    fn wide(self) -> Self::Total;
+    fn narrow(total: Self::Total) -> Self;
+}
+
+macro_rules! scanned_as {
+    ($($type:ty as $total:ty),*) => { $(
+        impl Scanned for $type {
+            type Total = $total;
+            #[inline(always)]
+            fn wide(self) -> $total { self as $total }
+            #[inline(always)]
+            fn narrow(total: $total) -> $type { total as $type }
+        }
+    )* };
+}
+scanned_as! { u8 as u8, i32 as i32, i64 as i64, u32 as u32, f32 as f64, f64 as f64 }
+
+unsafe fn scan<T: Scanned>(
+    fold: Fold,
+    domain: Domain,
+    outer: usize,
+    columns: Range<usize>,
+    from: Buffer,
+    to: Buffer,
+) {
+    let mut totals = [T::Total::neutral(fold); COLUMNS];
+    for row in 0..domain.row {
+        let first = (outer * domain.row + row) * domain.inner + columns.start;
+        for (i, total) in totals[..columns.len()].iter_mut().enumerate() {
+            // SAFETY: the caller's; the element is inside both.
+            unsafe {
+                *total = combine(fold, *total, from.start.cast::<T>().add(first + i).read().wide());
+                to.start.cast::<T>().add(first + i).write(T::narrow(*total));
+            }
+        }
+    }
+}
+
+unsafe fn scan_halves(
+    fold: Fold,
+    dtype: DType,
+    domain: Domain,
+    outer: usize,
+    columns: Range<usize>,
+    from: Buffer,
+    to: Buffer,
+) {
+    let mut totals = [f64::neutral(fold); COLUMNS];
+    let totals = &mut totals[..columns.len()];
+    let mut values = [0f32; COLUMNS];
+    for row in 0..domain.row {
+        let first = 2 * ((outer * domain.row + row) * domain.inner + columns.start);
+        let view = View { start: from.start.wrapping_add(first), is_scalar: false };
+        // SAFETY: the caller's; the row is inside both.
+        unsafe { cast(dtype, DType::F32, view, values.as_mut_ptr().cast(), totals.len()) };
+        for (total, value) in totals.iter_mut().zip(&mut values) {
+            *total = combine(fold, *total, f64::from(*value));
+            *value = *total as f32;
+        }
+        let view = View { start: values.as_ptr().cast(), is_scalar: false };
+        // SAFETY: as above.
+        unsafe { cast(DType::F32, dtype, view, to.start.wrapping_add(first), totals.len()) };
+    }
+}

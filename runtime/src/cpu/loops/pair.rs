@@ -1,0 +1,282 @@
+//! Two arithmetic operations of f32 in one loop, which halves the loads and stores of two loops. The result may overwrite
+//! an argument.
+
+use super::super::simd::isa::{Isa, Kernel, dispatch};
+use super::super::simd::lanes::Lanes;
+use super::super::simd::operation::{Add, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
+use super::super::simd::prefetch::{CHUNK, Prefetch};
+use engine_core::ir::Binary;
+
+/// One operation of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// a + b
+    Add,
+    /// a - b
+    Sub,
+    /// b - a
+    SubFrom,
+    /// a · b
+    Mul,
+    /// a / b
+    Div,
+    /// b / a
+    DivInto,
+    /// The larger; NaN if either is NaN.
+    Max,
+    /// The smaller; NaN if either is NaN.
+    Min,
+}
+
+impl Arithmetic {
+    /// `op`, if it can be part of a pair.
+    pub fn of(op: Binary) -> Option<Arithmetic> {
+        Some(match op {
+            Binary::Add => Arithmetic::Add,
+            Binary::Sub => Arithmetic::Sub,
+            Binary::Mul => Arithmetic::Mul,
+            Binary::Div => Arithmetic::Div,
+            Binary::Max => Arithmetic::Max,
+            Binary::Min => Arithmetic::Min,
+            _ => return None,
+        })
+    }
+
+    /// The operation with its operands exchanged; none for extremes, whose order decides between NaNs and zeros.
+    pub fn flipped(self) -> Option<Arithmetic> {
+        Some(match self {
+            Arithmetic::Add | Arithmetic::Mul => self,
+            Arithmetic::Sub => Arithmetic::SubFrom,
+            Arithmetic::SubFrom => Arithmetic::Sub,
+            Arithmetic::Div => Arithmetic::DivInto,
+            Arithmetic::DivInto => Arithmetic::Div,
+            Arithmetic::Max | Arithmetic::Min => return None,
+        })
+    }
+}
+
+/// An argument in memory: `len` values, or one for all points.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// The first value.
+    pub start: *const f32,
+    /// Whether it is the value of all points.
+    pub is_scalar: bool,
+}
+
+/// `out[i] = second(first(a[i], b[i]), c[i])`; requests the memory in `ahead`.
+///
+/// # Safety
+/// The sources must be valid for `len` values (one if scalar) and `out` for `len`. `out` may be the start of a source
+/// that is not scalar; otherwise it overlaps none.
+pub unsafe fn pair(
+    [first, second]: [Arithmetic; 2],
+    args: [Source; 3],
+    out: *mut f32,
+    len: usize,
+    ahead: Prefetch,
+) {
+    dispatch(Pair { first, second, args, out, len, ahead });
+}
+
+struct Pair {
+    first: Arithmetic,
+    second: Arithmetic,
+    args: [Source; 3],
+    out: *mut f32,
+    len: usize,
+    ahead: Prefetch,
+}
+
+/// Binds `$T` to the type of an operation.
+macro_rules! with_operation {
+    ($operation:expr, $T:ident => $body:expr) => {
+        with_operation!($operation, $T => $body, Add Sub SubFrom Mul Div DivInto Max Min)
+    };
+    ($operation:expr, $T:ident => $body:expr, $($name:ident)*) => {
+        match $operation {
+            $(Arithmetic::$name => {
+                type $T = $name;
+                $body
+            })*
+        }
+    };
+}
+
+impl Kernel for Pair {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        with_operation!(self.first, F => with_operation!(self.second, S => self.run_as::<I::F32, F, S>()));
+    }
+}
+
+/// Values read in steps of a vector, or one vector read repeatedly, for the same loop.
+struct Stream<'a> {
+    start: *const f32,
+    step: usize,
+    repeated: &'a mut [f32; WIDEST],
+}
+
+/// The lanes of the widest vector.
+const WIDEST: usize = 16;
+
+impl Pair {
+    #[inline(always)]
+    fn run_as<V: Lanes<Scalar = f32>, F: Operation, S: Operation>(self) {
+        let mut repeated = [[0f32; WIDEST]; 3];
+        let [a, b, c] = &mut repeated;
+        let streams = [(self.args[0], a), (self.args[1], b), (self.args[2], c)].map(|(source, repeated)| {
+            // SAFETY: the caller's of `pair`: at least one value, unless the length is 0.
+            unsafe { Stream::of(source, repeated, self.len) }
+        });
+        let n_whole = self.len / V::N * V::N;
+        // SAFETY: the caller's of `pair`; vectors stay inside, and each is read before its place is written.
+        unsafe {
+            let mut at = 0;
+            let out = self.out;
+            let mut requests = self.ahead.over(self.len / CHUNK);
+            while at < n_whole {
+                requests.step();
+                let stop = n_whole.min(at + CHUNK);
+                while at < stop {
+                    then::<V, F, S>([streams[0].at(at), streams[1].at(at), streams[2].at(at)])
+                        .store(out.add(at));
+                    at += V::N;
+                }
+            }
+            if at < self.len {
+                let rest = self.len - at;
+                let parts = streams.each_ref().map(|stream| stream.rest::<V>(at, rest));
+                let mut last = [0f32; WIDEST];
+                then::<V, F, S>(parts).store(last.as_mut_ptr());
+                std::ptr::copy_nonoverlapping(last.as_ptr(), self.out.add(at), rest);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Lanes`].
+#[inline(always)]
+unsafe fn then<V: Lanes, F: Operation, S: Operation>([a, b, c]: [V; 3]) -> V {
+    // SAFETY: the caller's.
+    unsafe { S::apply(F::apply(a, b), c) }
+}
+
+impl Stream<'_> {
+    #[inline(always)]
+    unsafe fn of(source: Source, repeated: &mut [f32; WIDEST], len: usize) -> Stream<'_> {
+        if !source.is_scalar {
+            return Stream { start: source.start, step: 1, repeated };
+        }
+        if len > 0 {
+            // SAFETY: the caller's: there is a value.
+            repeated.fill(unsafe { *source.start });
+        }
+        Stream { start: repeated.as_ptr(), step: 0, repeated }
+    }
+
+    #[inline(always)]
+    unsafe fn at<V: Lanes<Scalar = f32>>(&self, at: usize) -> V {
+        // SAFETY: the caller's: the vector is inside; the widest vector has as many lanes as there are repeated values.
+        unsafe { V::load(self.start.add(at * self.step)) }
+    }
+
+    #[inline(always)]
+    unsafe fn rest<V: Lanes<Scalar = f32>>(&self, at: usize, rest: usize) -> V {
+        let mut part = *self.repeated;
+        // SAFETY: the caller's: `rest` values from there on are inside, fewer than a vector.
+        unsafe {
+            if self.step == 1 {
+                std::ptr::copy_nonoverlapping(self.start.add(at), part.as_mut_ptr(), rest);
+            }
+            V::load(part.as_ptr())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::simd::isa::{Level, dispatch_on};
+    use super::super::{Operand, binary};
+    use super::*;
+
+    const ALL: [Arithmetic; 8] = [
+        Arithmetic::Add,
+        Arithmetic::Sub,
+        Arithmetic::SubFrom,
+        Arithmetic::Mul,
+        Arithmetic::Div,
+        Arithmetic::DivInto,
+        Arithmetic::Max,
+        Arithmetic::Min,
+    ];
+
+    fn one(op: Arithmetic, a: &[f32], b: &[f32]) -> Vec<f32> {
+        let mut out = vec![0.0; a.len()];
+        let mut run =
+            |op, a, b| binary(op, Operand::Slice(a), Operand::Slice(b), &mut out, Prefetch::NOTHING);
+        match op {
+            Arithmetic::Add => run(Binary::Add, a, b),
+            Arithmetic::Sub => run(Binary::Sub, a, b),
+            Arithmetic::SubFrom => run(Binary::Sub, b, a),
+            Arithmetic::Mul => run(Binary::Mul, a, b),
+            Arithmetic::Div => run(Binary::Div, a, b),
+            Arithmetic::DivInto => run(Binary::Div, b, a),
+            Arithmetic::Max => run(Binary::Max, a, b),
+            Arithmetic::Min => run(Binary::Min, a, b),
+        }
+        out
+    }
+
+    fn wave(len: usize, seed: usize) -> Vec<f32> {
+        let special = [0.0, -0.0, f32::NAN, f32::INFINITY, -1e-40];
+        (0..len)
+            .map(|i| match (i * 31 + seed) % 23 {
+                n if n < special.len() => special[n],
+                n => n as f32 * 0.37 - 4.0 + seed as f32,
+            })
+            .collect()
+    }
+
+    fn bits(values: &[f32]) -> Vec<u32> {
+        values.iter().map(|v| if v.is_nan() { f32::NAN.to_bits() } else { v.to_bits() }).collect()
+    }
+
+    #[test]
+    fn a_pair_has_the_bits_of_its_operations_on_every_instruction_set() {
+        for len in [1, 15, 16, 37] {
+            let [a, b, c] = [wave(len, 1), wave(len, 2), wave(len, 3)];
+            for (first, second) in ALL.iter().flat_map(|&f| ALL.map(|s| (f, s))) {
+                let expected = one(second, &one(first, &a, &b), &c);
+                for level in Level::available() {
+                    let mut out = vec![0.0; len];
+                    let args = [&a, &b, &c].map(|x| Source { start: x.as_ptr(), is_scalar: false });
+                    dispatch_on(
+                        level,
+                        Pair { first, second, args, out: out.as_mut_ptr(), len, ahead: Prefetch::NOTHING },
+                    );
+                    assert_eq!(bits(&out), bits(&expected), "{first:?} {second:?} of {len} on {level:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_scalar_is_repeated_and_the_result_may_overwrite_an_argument() {
+        let (len, scalar) = (45, [2.5f32]);
+        let (a, c) = (wave(len, 4), wave(len, 5));
+        let expected = one(Arithmetic::SubFrom, &one(Arithmetic::Mul, &a, &vec![2.5; len]), &c);
+        let mut in_place = c.clone();
+        let start = in_place.as_mut_ptr();
+        let args = [
+            Source { start: a.as_ptr(), is_scalar: false },
+            Source { start: scalar.as_ptr(), is_scalar: true },
+            Source { start, is_scalar: false },
+        ];
+        // SAFETY: the third argument is the result itself.
+        unsafe { pair([Arithmetic::Mul, Arithmetic::SubFrom], args, start, len, Prefetch::NOTHING) };
+        assert_eq!(bits(&in_place), bits(&expected));
+    }
+}

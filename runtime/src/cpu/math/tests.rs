@@ -1,0 +1,162 @@
+//! The functions against f64, within the errors that they state.
+
+use super::super::simd::isa::{Baseline, Isa, Kernel, Level, dispatch_on};
+use super::super::simd::prefetch::CHUNK;
+use super::arithmetic::rsqrt;
+use super::chunks;
+use super::exponential::{exp, expm1, tanh};
+use super::logarithm::{log, log1p};
+use super::power::pow;
+use super::special::{TRIG_LIMIT, cos, erf, sin};
+
+/// A test for each function: its name, its f64 reference and its stated error.
+macro_rules! bounds {
+    ($($test:ident: $function:ident, $reference:expr, below $limit:literal;)*) => { $(
+        #[test]
+        fn $test() {
+            struct Values<'a>(&'a [f32], &'a mut [f32]);
+            impl Kernel for Values<'_> {
+                type Output = ();
+                #[inline(always)]
+                fn run<I: Isa>(self) {
+                    for (out, &x) in self.1.iter_mut().zip(self.0) {
+                        *out = $function::<I>(x);
+                    }
+                }
+            }
+            let inputs = dense_sample();
+            let mut outputs = vec![0.0; inputs.len()];
+            for level in Level::available() {
+                dispatch_on(level, Values(&inputs, &mut outputs));
+                check(&inputs, &outputs, $reference, $limit, &format!("{} on {level:?}", stringify!($function)));
+            }
+        }
+    )* };
+}
+
+bounds! {
+    exp_is_within_its_error: exp, f64::exp, below 1.1;
+    expm1_is_within_its_error: expm1, f64::exp_m1, below 1.6;
+    log_is_within_its_error: log, f64::ln, below 0.9;
+    log1p_is_within_its_error: log1p, f64::ln_1p, below 1.4;
+    tanh_is_within_its_error: tanh, f64::tanh, below 2.4;
+    erf_is_within_its_error: erf, libm::erf, below 6.0;
+    sin_is_within_its_error: sin_within_limit, f64::sin, below 1.5;
+    cos_is_within_its_error: cos_within_limit, f64::cos, below 1.5;
+    rsqrt_is_within_its_error: rsqrt_anywhere, |x: f64| 1.0 / x.sqrt(), below 1.5;
+}
+
+/// On AVX-512 these two are [`super::avx512`].
+#[test]
+fn whole_chunks_of_exp_and_log_are_within_their_error() {
+    struct Chunks<'a>(&'a mut [f32], bool);
+    impl Kernel for Chunks<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<I: Isa>(self) {
+            for chunk in self.0.as_chunks_mut().0 {
+                if self.1 { chunks::exp::<I>(chunk) } else { chunks::log::<I>(chunk) }
+            }
+        }
+    }
+    let mut inputs = dense_sample();
+    inputs.resize(inputs.len().next_multiple_of(CHUNK), 1.0);
+    for level in Level::available() {
+        let of = |is_exp| {
+            let mut outputs = inputs.clone();
+            dispatch_on(level, Chunks(&mut outputs, is_exp));
+            outputs
+        };
+        check(&inputs, &of(true), f64::exp, 1.1, &format!("chunks of exp on {level:?}"));
+        check(&inputs, &of(false), f64::ln, 0.9, &format!("chunks of log on {level:?}"));
+    }
+}
+
+#[inline(always)]
+fn sin_within_limit<I: Isa>(x: f32) -> f32 {
+    if x.abs() > TRIG_LIMIT { x.sin() } else { sin::<I>(x) }
+}
+
+#[inline(always)]
+fn cos_within_limit<I: Isa>(x: f32) -> f32 {
+    if x.abs() > TRIG_LIMIT { x.cos() } else { cos::<I>(x) }
+}
+
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // One shape for every function in the table.
+fn rsqrt_anywhere<I: Isa>(x: f32) -> f32 {
+    rsqrt(x)
+}
+
+/// Every 1013th bit pattern (all magnitudes, subnormals and NaNs of both signs), a linear grid around 0, and the ends
+/// of the type.
+fn dense_sample() -> Vec<f32> {
+    let patterns = (0..=u32::MAX).step_by(1013).map(f32::from_bits);
+    let grid = (-400_000..=400_000).map(|i| i as f32 * 2.6e-4);
+    let powers = (-149..=127).flat_map(|e| [2f64.powi(e) as f32, -(2f64.powi(e) as f32)]);
+    let ends = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN];
+    let around =
+        [88.722_84, 88.722_85, -87.336_55, -103.972_08, -103.278_93, 1.0, -1.0, 1.0e6, 1.000_000_1e6];
+    let quarters = (1..200_000).map(|n| (n as f64 * std::f64::consts::FRAC_PI_2) as f32);
+    patterns.chain(grid).chain(powers).chain(ends).chain(around).chain(quarters).collect()
+}
+
+fn check(inputs: &[f32], outputs: &[f32], reference: impl Fn(f64) -> f64, limit: f64, what: &str) {
+    let mut worst = (0.0, 0.0);
+    for (&x, &got) in inputs.iter().zip(outputs) {
+        let exact = reference(x as f64);
+        let error = error_ulp(got, exact);
+        assert!(error.is_finite(), "{what}: {x:e} gives {got:e} for {exact:e}");
+        assert!(
+            got != 0.0 || exact.abs() > 0.0 || got.is_sign_negative() == exact.is_sign_negative(),
+            "{what}: sign of {x}"
+        );
+        if error > worst.0 {
+            worst = (error, x);
+        }
+    }
+    println!("{what}: {:.3} ULP at {:e}", worst.0, worst.1);
+    assert!(worst.0 < limit, "{what}: {:.3} ULP at {:e}", worst.0, worst.1);
+}
+
+/// The error in ULP; infinite if only one of both is NaN, or infinite beyond rounding.
+fn error_ulp(got: f32, exact: f64) -> f64 {
+    let rounded = exact as f32;
+    if rounded.is_nan() || got.is_nan() {
+        return if rounded.is_nan() && got.is_nan() { 0.0 } else { f64::INFINITY };
+    }
+    if rounded.is_infinite() || got.is_infinite() {
+        let near_end = exact.abs() > f32::MAX as f64 * (1.0 - 1e-7) && got.abs() >= f32::MAX;
+        return if got == rounded {
+            0.0
+        } else if near_end {
+            1.0
+        } else {
+            f64::INFINITY
+        };
+    }
+    let exponent = (rounded.abs().to_bits() >> 23).max(1) as i32 - 150;
+    (got as f64 - exact).abs() / 2f64.powi(exponent)
+}
+
+#[test]
+fn pow_is_nearly_correctly_rounded_and_keeps_the_conventions_of_c99() {
+    let bases: Vec<f32> = dense_sample().into_iter().step_by(3001).chain(special_values()).collect();
+    let exponents: Vec<f32> = (-40..40).map(|i| i as f32 * 0.37).chain(special_values()).collect();
+    for &x in &bases {
+        for &y in &exponents {
+            let (got, exact) = (pow::<Baseline>(x, y), (x as f64).powf(y as f64));
+            assert!(error_ulp(got, exact) < 0.51, "{x:e} to the {y:e}: {got:e} for {exact:e}");
+            assert!(
+                got.is_nan() || got.is_sign_negative() == exact.is_sign_negative(),
+                "sign of {x:e} to the {y:e}"
+            );
+        }
+    }
+}
+
+fn special_values() -> Vec<f32> {
+    let positive =
+        [0.0, 1.0, 2.0, 3.0, 0.5, 1.5, 1e-40, 7.0e-46, 16_777_215.0, 16_777_216.0, 3e38, f32::INFINITY];
+    positive.iter().flat_map(|&v| [v, -v]).chain([f32::NAN]).collect()
+}

@@ -1,0 +1,149 @@
+//! Vector registers as a trait.
+
+/// A vector register of scalars.
+///
+/// # Safety
+/// The methods of the x86 vectors may be called only where the instruction set is enabled. Pointers must be valid for
+/// `N` scalars; they need no alignment.
+#[allow(clippy::missing_safety_doc)] // The trait states the conditions of all methods.
+pub unsafe trait Lanes: Copy {
+    /// The type of a lane.
+    type Scalar: Copy + Default;
+    /// The number of lanes.
+    const N: usize;
+    /// The number of rows of sums, two vectors each, that fit the registers.
+    const ROWS: usize;
+    /// The same value in all lanes.
+    unsafe fn splat(value: Self::Scalar) -> Self;
+    /// Reads `N` scalars.
+    unsafe fn load(from: *const Self::Scalar) -> Self;
+    /// Writes `N` scalars.
+    unsafe fn store(self, to: *mut Self::Scalar);
+    /// `self · b + c`.
+    unsafe fn mul_add(self, b: Self, c: Self) -> Self;
+    /// `self + b`.
+    unsafe fn plus(self, b: Self) -> Self;
+    /// `self - b`.
+    unsafe fn minus(self, b: Self) -> Self;
+    /// `self · b`.
+    unsafe fn times(self, b: Self) -> Self;
+    /// `self / b`.
+    unsafe fn over(self, b: Self) -> Self;
+    /// In each lane `self` where it is larger or NaN, else `b`.
+    unsafe fn larger(self, b: Self) -> Self;
+    /// In each lane `self` where it is smaller or NaN, else `b`.
+    unsafe fn smaller(self, b: Self) -> Self;
+}
+
+/// Methods of two vectors.
+macro_rules! binary_methods {
+    ($($name:ident: |$a:ident, $b:ident| $value:expr;)*) => { $(
+        #[inline(always)]
+        unsafe fn $name(self, b: Self) -> Self {
+            let ($a, $b) = (self, b);
+            // SAFETY: the caller's. Arrays need none.
+            #[allow(unused_unsafe)]
+            unsafe { $value }
+        }
+    )* };
+}
+
+macro_rules! array_lanes {
+    ($($scalar:ident $n:literal)*) => { $(
+        // SAFETY: plain arithmetic, on every machine.
+        unsafe impl Lanes for [$scalar; $n] {
+            type Scalar = $scalar;
+            const N: usize = $n;
+            const ROWS: usize = 4;
+            #[inline(always)]
+            unsafe fn splat(value: $scalar) -> Self {
+                [value; $n]
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $scalar) -> Self {
+                // SAFETY: the caller's.
+                unsafe { from.cast::<Self>().read_unaligned() }
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $scalar) {
+                // SAFETY: the caller's.
+                unsafe { to.cast::<Self>().write_unaligned(self) }
+            }
+            #[inline(always)]
+            unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+                std::array::from_fn(|i| self[i] * b[i] + c[i])
+            }
+            binary_methods! {
+                plus: |a, b| std::array::from_fn(|i| a[i] + b[i]);
+                minus: |a, b| std::array::from_fn(|i| a[i] - b[i]);
+                times: |a, b| std::array::from_fn(|i| a[i] * b[i]);
+                over: |a, b| std::array::from_fn(|i| a[i] / b[i]);
+                larger: |a, b| std::array::from_fn(|i| if a[i] > b[i] || a[i].is_nan() { a[i] } else { b[i] });
+                smaller: |a, b| std::array::from_fn(|i| if a[i] < b[i] || a[i].is_nan() { a[i] } else { b[i] });
+            }
+        }
+    )* };
+}
+array_lanes! { f32 4 f64 2 }
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Lanes;
+    use std::arch::x86_64::*;
+
+    macro_rules! x86_lanes {
+        ($($vector:ident of $n:literal $scalar:ident, $rows:literal rows:
+            $splat:ident $load:ident $store:ident $mul_add:ident $plus:ident $minus:ident $times:ident $over:ident
+            $max:ident $min:ident $keep_nan:expr;)*) => { $(
+            // SAFETY: thin names for single instructions.
+            unsafe impl Lanes for $vector {
+                type Scalar = $scalar;
+                const N: usize = $n;
+                const ROWS: usize = $rows;
+                #[inline(always)]
+                unsafe fn splat(value: $scalar) -> Self {
+                    // SAFETY: the caller's, here and below.
+                    unsafe { $splat(value) }
+                }
+                #[inline(always)]
+                unsafe fn load(from: *const $scalar) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $load(from) }
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut $scalar) {
+                    // SAFETY: as above.
+                    unsafe { $store(to, self) }
+                }
+                #[inline(always)]
+                unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $mul_add(self, b, c) }
+                }
+                // The instructions for extremes give `b` where either is NaN.
+                binary_methods! {
+                    plus: |a, b| $plus(a, b);
+                    minus: |a, b| $minus(a, b);
+                    times: |a, b| $times(a, b);
+                    over: |a, b| $over(a, b);
+                    larger: |a, b| $keep_nan(a, $max(a, b));
+                    smaller: |a, b| $keep_nan(a, $min(a, b));
+                }
+            }
+        )* };
+    }
+    x86_lanes! {
+        __m256 of 8 f32, 6 rows: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_add_ps
+            _mm256_sub_ps _mm256_mul_ps _mm256_div_ps _mm256_max_ps _mm256_min_ps
+            |a, picked| _mm256_blendv_ps(picked, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a));
+        __m256d of 4 f64, 6 rows: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd
+            _mm256_sub_pd _mm256_mul_pd _mm256_div_pd _mm256_max_pd _mm256_min_pd
+            |a, picked| _mm256_blendv_pd(picked, a, _mm256_cmp_pd::<_CMP_UNORD_Q>(a, a));
+        __m512 of 16 f32, 8 rows: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_add_ps
+            _mm512_sub_ps _mm512_mul_ps _mm512_div_ps _mm512_max_ps _mm512_min_ps
+            |a, picked| _mm512_mask_mov_ps(picked, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a);
+        __m512d of 8 f64, 8 rows: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_add_pd
+            _mm512_sub_pd _mm512_mul_pd _mm512_div_pd _mm512_max_pd _mm512_min_pd
+            |a, picked| _mm512_mask_mov_pd(picked, _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(a, a), a);
+    }
+}

@@ -1,0 +1,208 @@
+//! Why rows of a file cannot be used.
+
+use std::io;
+use std::path::PathBuf;
+
+use engine_core::ir::DType;
+use thiserror::Error;
+
+use super::idx::IdxError;
+use super::npy::NpyError;
+use super::npz::NpzError;
+use super::vecs::VecsError;
+use crate::tensor::TensorError;
+
+/// Why a file's rows cannot be used.
+#[derive(Debug, Error)]
+pub enum TableError {
+    /// The file cannot be opened or read.
+    #[error("{}: cannot be read: {error}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        error: io::Error,
+    },
+    /// A file of no known format, which is no text either.
+    #[error("{}: is neither text nor of a format that is known", .path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A cell cannot be an element.
+    #[error(transparent)]
+    Cell(Box<BadCell>),
+    /// The first line lacks columns that are taken by name.
+    #[error("{}: there is no column {}", .path.display(), listed(.missing.iter().map(|(name, _)| name)))]
+    MissingColumns {
+        /// The file.
+        path: PathBuf,
+        /// Those that are missing, each with the nearest that is there.
+        missing: Vec<(String, Option<String>)>,
+        /// Those that are there.
+        known: Vec<String>,
+    },
+    /// Two columns have the same name.
+    #[error("{}: two columns are called `{}`", .path.display(), shortened(.name))]
+    SameName {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
+    /// A line with more or fewer columns than those before.
+    #[error("{}:{line}: {found} columns, the lines before have {expected}", .path.display())]
+    Ragged {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// Columns of the lines before.
+        expected: usize,
+        /// Columns of this line.
+        found: usize,
+    },
+    /// A quotation without an end, or with more behind it.
+    #[error("{}:{line}: column {column}: the quotation does not end, or not the field", .path.display())]
+    BadQuote {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The column, counted from 1.
+        column: usize,
+    },
+    /// There are no rows, or none that are rows.
+    #[error("{}: has no rows", .path.display())]
+    NoRows {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The rows have another number of elements than the input takes.
+    #[error("rows of {found} do not fit an input of {expected}")]
+    WrongRow {
+        /// The type of one row of the input.
+        expected: String,
+        /// The type of one row of the file.
+        found: String,
+    },
+    /// A number that the input's element type cannot hold.
+    #[error("row {row}: {value} is no {dtype}")]
+    WrongValue {
+        /// The row, counted from 0.
+        row: usize,
+        /// The number.
+        value: f64,
+        /// The input's element type.
+        dtype: DType,
+    },
+    /// An IDX file cannot be used.
+    #[error(transparent)]
+    Idx(#[from] IdxError),
+    /// A `.npy` file cannot be used.
+    #[error(transparent)]
+    Npy(#[from] NpyError),
+    /// A `.npz` file cannot be used.
+    #[error(transparent)]
+    Npz(#[from] NpzError),
+    /// A file of vectors cannot be used.
+    #[error(transparent)]
+    Vecs(#[from] VecsError),
+    /// So much cannot be held.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+}
+
+/// Up to eight names.
+pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n String>) -> String {
+    const SHOWN: usize = 8;
+    let mut names: Vec<String> = names.map(|name| format!("`{}`", shortened(name))).collect();
+    if let Some(more @ 1..) = names.len().checked_sub(SHOWN) {
+        names.truncate(SHOWN);
+        names.push(format!("… ({more} more)"));
+    }
+    names.join(", ")
+}
+
+pub(super) fn name_text(name: Option<&str>) -> String {
+    name.map_or(String::new(), |name| format!(" (`{}`)", shortened(name)))
+}
+
+/// A cell that cannot be an element.
+#[derive(Debug, Error)]
+#[error("{}:{line}: column {column}{}: {fault}", .path.display(), name_text(.name.as_deref()))]
+pub struct BadCell {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column, counted from 1.
+    pub column: usize,
+    /// The column's name, if the file has names.
+    pub name: Option<String>,
+    /// What is wrong.
+    pub fault: CellFault,
+}
+
+/// Why a cell cannot be an element.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum CellFault {
+    /// It holds no value.
+    #[error("the value is missing{}", said(.0))]
+    Missing(String),
+    /// It holds something else than a number.
+    #[error("`{0}` is not a number")]
+    NotANumber(String),
+    /// It holds an infinity or NaN.
+    #[error("`{0}` is not a finite number")]
+    NotFinite(String),
+    /// Its number is none of the element type.
+    #[error("{text} is no {dtype}")]
+    Unfit {
+        /// The number as it is written.
+        text: String,
+        /// The element type.
+        dtype: DType,
+    },
+    /// The column holds numbers in some rows and names in others.
+    #[error("`{text}` is {found}, {n_others} other cells of this column are {others}")]
+    Mixed {
+        /// The cell.
+        text: String,
+        /// What it is.
+        found: &'static str,
+        /// How many are something else.
+        n_others: usize,
+        /// What those are.
+        others: &'static str,
+    },
+}
+
+impl CellFault {
+    /// One concrete thing to do.
+    pub fn help(&self) -> &'static str {
+        match self {
+            CellFault::Missing(_) => "fill in the cell; the option `missing: \"drop\"` leaves such rows out",
+            CellFault::NotANumber(_) => "write numbers, and names in the first line only",
+            CellFault::NotFinite(_) => "correct the cell; the option `non_finite: true` takes it as it is",
+            CellFault::Unfit { .. } => "declare the input with an element type that holds the number",
+            CellFault::Mixed { .. } => {
+                "correct the cell; the option `label_as: \"classes\"` takes every cell as the name of a class"
+            }
+        }
+    }
+}
+
+fn said(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" (`{text}`)") }
+}
+
+/// The start of a text from a file, for a message.
+pub(crate) fn shortened(text: &str) -> String {
+    const MOST: usize = 40;
+    let mut short: String = text.chars().take(MOST).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}

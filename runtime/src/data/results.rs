@@ -1,0 +1,48 @@
+//! Files of results of a search.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use engine_core::ir::DType;
+
+use super::{npy, vecs};
+use crate::files::{self, Format, Overwrite, Target, WriteFault};
+use crate::tensor::HostTensor;
+
+/// Writes a matrix in the format that the file's name asks for: `.npy`, or vectors with their lengths.
+///
+/// # Errors
+/// If the name or the element type does not fit a format, or the file cannot be written.
+pub fn write(tensor: &HostTensor, path: &Path) -> std::io::Result<()> {
+    let is_npy = path.extension().is_some_and(|extension| extension == "npy");
+    let fits = |dtype: DType| dtype == tensor.dtype() && tensor.shape().len() == 2;
+    if !is_npy && !vecs::dtype_of(path).is_some_and(fits) {
+        let message = format!(
+            "a {tensor:?} goes to a .npy file, an f32 matrix also to .fvecs, an i32 matrix to .ivecs"
+        );
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
+    }
+    let target = Target::new(path, &RESULTS, Overwrite::Own).map_err(io::Error::other)?;
+    let content = |file: &mut dyn Write| match is_npy {
+        true => npy::write(tensor, file),
+        false => vecs::write(tensor, file),
+    };
+    files::write(&target, &content).map_err(WriteFault::into_error)
+}
+
+/// Files of results. A file of vectors has no mark of its writer.
+pub const RESULTS: Format = Format { name: "a file of results", is_own: |_| Ok(true), into_special: true };
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_must_fit_the_elements() {
+        let found = HostTensor::from_slice(&[2, 3], &[1i32, 2, 3, 4, 5, 6]).unwrap();
+        let wrong = write(&found, Path::new("found.fvecs")).unwrap_err().to_string();
+        assert!(wrong.contains("i32[2,3] goes to a .npy file"), "{wrong}");
+    }
+}

@@ -1,0 +1,46 @@
+//! The node that made the first NaN or infinity.
+
+use std::fmt;
+
+use engine_core::diag::Span;
+
+/// Where a NaN or an infinity comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Origin {
+    /// The step, counted from 0; within a step of several batches it counts those.
+    pub step: u64,
+    /// The node, one of the simplified graph; none if the interpreter makes no such number out of the same operands.
+    pub node: Option<OriginNode>,
+}
+
+/// The node of an [`Origin`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct OriginNode {
+    /// The node with its type.
+    pub name: String,
+    /// What it computes, such as `log(x)`.
+    pub formula: String,
+    /// Where that is written.
+    pub span: Option<Span>,
+    /// NaN, or an infinity.
+    pub value: f64,
+    /// The coordinates of the first such element.
+    pub position: Vec<usize>,
+    /// Its operands, with what they hold.
+    pub operands: Vec<String>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let step = self.step;
+        match &self.node {
+            Some(OriginNode { name, formula, value, position, .. }) => {
+                write!(f, "step {step}: `{name} = {formula}` is the first to make {value}, at {position:?}")
+            }
+            None => write!(
+                f,
+                "step {step} left a number that is none, but the interpreter makes none of the same operands"
+            ),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! `Predict` stages. `engine predict` computes their outputs for rows of a file; a run passes over them.
+
+use engine_core::compile::Compiled;
+use engine_core::ir::Symbol;
+use engine_core::pipeline::PredictStage;
+use engine_core::stage;
+use indexmap::IndexMap;
+
+use super::runnable::{Checking, Compiling, Runnable, StageRun, Stopped};
+use crate::session::error::{SessionError, StageFault};
+use crate::session::report::StageReport;
+
+impl Runnable for PredictStage {
+    fn run(&self, _: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
+        Ok(None)
+    }
+
+    fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
+        checking.planned(stage::prediction(checking.pipeline, self))?;
+        Ok(vec![])
+    }
+
+    fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
+        let fault = |fault: StageFault| SessionError::plan(compiling.name, fault);
+        let fed = stage::prediction(compiling.pipeline(), self).map_err(|issue| fault(StageFault(issue)))?;
+        let n_rows = self.batch.clamp(1, compiling.most_rows.unwrap_or(usize::MAX));
+        let nodes = self.outputs.iter().map(|(_, node)| (node.clone(), node.clone()));
+        let outputs: IndexMap<Symbol, Symbol> = nodes.collect();
+        let outputs: Vec<_> = outputs.into_iter().collect();
+        let compiled = compiling.planner.compile_inference(&outputs, &[(fed.rows, n_rows)], self.mode);
+        compiled.map(Some).map_err(fault)
+    }
+}

@@ -1,0 +1,180 @@
+//! `Run` stages: the graph on its inputs.
+
+use std::time::Instant;
+
+use engine_core::compile::Compiled;
+use engine_core::ir::{InputKind, NodeOp, Symbol, Type};
+use engine_core::pipeline::{Given, Pipeline, RunStage};
+use engine_core::plan::Plan;
+use engine_core::stage;
+use indexmap::IndexMap;
+use std::sync::Arc;
+
+use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
+use crate::data::source::DataSet;
+use crate::device::{KernelTime, RunError};
+use crate::session::Session;
+use crate::session::error::SessionError;
+use crate::session::event::{Event, tell_kept};
+use crate::session::given::{GivenFault, tensor_of};
+use crate::session::inference::{Inference, missing, unfit};
+use crate::session::report::StageReport;
+use crate::session::trace::traced_run;
+use crate::tensor::HostTensor;
+
+impl Runnable for RunStage {
+    fn run(&self, mut run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
+        let start = Instant::now();
+        let mut inference = run.session.prepare_running(run.name, self)?;
+        let StageRun { session, name, tell, .. } = &mut run;
+        tell(&Event::StageStarted { stage: name, kind: "run", n_steps: self.steps as u64 });
+        let steps_start = Instant::now();
+        for step in 0..self.steps {
+            session.run_once(name, &mut inference, step as u32)?;
+            let is_last = session.inspection.every.is_none() && step + 1 == self.steps;
+            if is_last || session.is_kept_after(step as u64 + 1) {
+                tell_kept(name, step as u64, inference.ready.kept()?, *tell);
+            }
+            if session.is_cancelled() {
+                return Err(SessionError::Interrupted { checkpoint: None }.into());
+            }
+        }
+        let stepping = steps_start.elapsed();
+        let outputs = inference.read_outputs()?;
+        tell(&Event::Outputs { stage: name, outputs: &outputs });
+        run.add_outputs(&outputs);
+        let report = StageReport {
+            steps: self.steps as u64,
+            step_us: stepping.as_secs_f64() * 1e6 / self.steps.max(1) as f64,
+            kernels_per_step: inference.ready.plan.plan.launches.len(),
+            ..run.report("run", start)
+        };
+        Ok(Some(report.with_memory(run.session.memory(&[], inference.bytes())?)))
+    }
+
+    fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
+        let pipeline = checking.pipeline;
+        let graph = checking.planned(stage::running(pipeline, self, checking.registry))?;
+        let values = Values { given: checking.given, pipeline, sets: checking.sets };
+        let is_fed_by_caller =
+            |input: &Symbol| pipeline.inputs.iter().all(|decl| decl.name != *input || decl.from.is_none());
+        let mut open = vec![];
+        for node in graph.nodes.iter().filter(|node| node.op == NodeOp::Input(InputKind::Data)) {
+            match values.of_input(self, node.name(), &node.outputs[0].ty) {
+                Ok(_) => {}
+                Err(error @ SessionError::NoInput { .. }) if is_fed_by_caller(node.name()) => {
+                    open.push(error);
+                }
+                Err(SessionError::NoInput { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(open)
+    }
+
+    fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
+        let compiled = compiling.planner.compile_running(self);
+        compiled.map(Some).map_err(|fault| SessionError::plan(compiling.name, fault))
+    }
+
+    fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
+        Ok(Some(Box::new(session.prepare_running(name, self)?)))
+    }
+}
+
+impl Steps for Inference {
+    fn plan(&self) -> &Arc<Plan> {
+        &self.ready.plan.plan
+    }
+
+    fn run(&mut self, step: u64, n_steps: usize) -> Result<(), RunError> {
+        self.ready.run(step as u32, n_steps as u32)
+    }
+
+    fn host_seconds(&self) -> Option<f64> {
+        self.ready.executable.host_seconds()
+    }
+
+    fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError> {
+        self.ready.profile(step as u32)
+    }
+}
+
+impl Session {
+    /// A `Run` stage with its inputs fed.
+    fn prepare_running(&self, stage: &Symbol, run: &RunStage) -> Result<Inference, SessionError> {
+        let plan = self.planner.running(run);
+        let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
+        let inference = self.prepare_inference(stage, plan)?;
+        self.check_memory(stage, &[], (&inference.ready.plan.plan, inference.bytes()))?;
+        self.feed(run, &inference)?;
+        Ok(inference)
+    }
+
+    fn run_once(&self, stage: &Symbol, inference: &mut Inference, step: u32) -> Result<(), SessionError> {
+        if !self.inspection.trace_nan {
+            let ran = inference.ready.run(step, 1);
+            return ran.map_err(|source| SessionError::Run { stage: stage.clone(), source });
+        }
+        let Inference { ready, inputs } = inference;
+        let data = |name: &str| -> Result<Option<HostTensor>, SessionError> {
+            let Some((ty, buffer)) = inputs.get(name) else { return Ok(None) };
+            let mut tensor = HostTensor::zeros(ty.dtype, &ty.extents())?;
+            self.device.read(buffer, 0, tensor.bytes_mut())?;
+            Ok(Some(tensor))
+        };
+        traced_run(stage, ready, (&self.state, self.pipeline.seed, step), &data)
+    }
+
+    /// Feeds the inputs of a `Run` stage.
+    fn feed(&self, run: &RunStage, inference: &Inference) -> Result<(), SessionError> {
+        let values = Values { given: &self.given, pipeline: &self.pipeline, sets: self.resident.sets() };
+        for (name, (ty, buffer)) in &inference.inputs {
+            self.device.write(buffer, 0, values.of_input(run, name, ty)?.bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// The sources of values for inputs of `Run` stages.
+struct Values<'v> {
+    /// Values from the caller.
+    given: &'v IndexMap<Symbol, Given>,
+    pipeline: &'v Pipeline,
+    sets: &'v IndexMap<Symbol, DataSet>,
+}
+
+impl Values<'_> {
+    /// The value of an input whose extents are known. It comes from the caller, from the stage, or is the first rows of
+    /// the first split of its data.
+    fn of_input(&self, run: &RunStage, name: &Symbol, ty: &Type) -> Result<HostTensor, SessionError> {
+        let of_stage = || run.inputs.iter().find(|(input, _)| input == name).map(|(_, given)| given);
+        match self.given.get(name).or_else(of_stage) {
+            Some(given) => tensor_of(given, ty).map_err(|fault| match fault {
+                GivenFault::Unfit(why) => SessionError::Input { input: name.to_string(), why },
+                GivenFault::File(source) => {
+                    SessionError::InputFile { input: name.to_string(), source: Box::new(source) }
+                }
+            }),
+            None => self.rows_of_data(name, ty),
+        }
+    }
+
+    fn rows_of_data(&self, name: &Symbol, ty: &Type) -> Result<HostTensor, SessionError> {
+        let decl = self.pipeline.inputs.iter().find(|decl| decl.name == *name);
+        let Some((data, field)) = decl.and_then(|decl| decl.from.as_ref()) else {
+            return Err(missing(name, ty));
+        };
+        let set = self.sets.get(data).ok_or_else(|| missing(name, ty))?;
+        let split = set.splits.values().next().ok_or_else(|| missing(name, ty))?;
+        let rows = split
+            .field(field)
+            .map_err(|source| SessionError::Data { data: data.clone(), source: Box::new(source) })?;
+        let extents = ty.extents();
+        let rows = rows.first_rows(extents.first().copied().unwrap_or(0))?;
+        match (rows.dtype(), rows.shape()) == (ty.dtype, &extents[..]) {
+            true => Ok(rows),
+            false => Err(unfit(name, ty, &rows)),
+        }
+    }
+}

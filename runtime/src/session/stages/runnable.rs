@@ -1,0 +1,200 @@
+//! The interface of a stage kind to sessions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use engine_core::compile::Compiled;
+use engine_core::ir::Symbol;
+use engine_core::op::Registry;
+use engine_core::pipeline::{Given, Pipeline, SplitRef, StageKind};
+use engine_core::plan::Plan;
+use engine_core::stage::{SplitShape, StageIssue};
+use indexmap::IndexMap;
+
+use crate::data::source::DataSet;
+use crate::device::{KernelTime, RunError};
+use crate::files::Format;
+use crate::session::compiling::CompilingPlanner;
+use crate::session::error::{SessionError, StageFault};
+use crate::session::report::{OutputReport, StageReport};
+use crate::session::resident::split_shape;
+use crate::session::resume::Resume;
+use crate::session::{Session, Subscriber};
+use crate::tensor::HostTensor;
+
+/// A stage that a session can run.
+pub trait Runnable: StageKind {
+    /// Runs the stage. A kind that `engine run` passes over returns no report.
+    ///
+    /// # Errors
+    /// If the stage does not end, with its report so far.
+    fn run(&self, run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped>;
+
+    /// Looks for faults that would end the stage before its first step. Returns an error for each input without a
+    /// value, which the caller of the run may give.
+    ///
+    /// # Errors
+    /// If the stage would fail.
+    fn check(&self, _checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
+        Ok(vec![])
+    }
+
+    /// Compiles one step, if the stage takes steps.
+    ///
+    /// # Errors
+    /// If the stage has no graph.
+    fn compile(&self, _compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
+        Ok(None)
+    }
+
+    /// Prepares the steps for measuring, if the stage takes steps.
+    ///
+    /// # Errors
+    /// As for running the stage.
+    fn steps(&self, _session: &mut Session, _name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
+        Ok(None)
+    }
+
+    /// The files that the stage writes, with their formats.
+    fn files(&self) -> Vec<(&Path, &'static Format)> {
+        vec![]
+    }
+
+    /// Whether a run can be resumed within the stage.
+    fn is_resumable(&self) -> bool {
+        false
+    }
+}
+
+/// The steps of a stage, prepared.
+pub trait Steps {
+    /// The plan of a whole step.
+    fn plan(&self) -> &Arc<Plan>;
+
+    /// Whole steps before the first comes again.
+    fn n_whole(&self) -> u64 {
+        u64::from(u32::MAX)
+    }
+
+    /// Takes steps.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn run(&mut self, step: u64, n_steps: usize) -> Result<(), RunError>;
+
+    /// Seconds in which the host submitted the last steps to a GPU, if the device is one.
+    fn host_seconds(&self) -> Option<f64>;
+
+    /// Takes a step, each launch timed.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn profile(&mut self, step: u64) -> Result<Vec<KernelTime>, RunError>;
+}
+
+/// The means to check a stage.
+pub struct Checking<'c> {
+    /// The pipeline.
+    pub pipeline: &'c Pipeline,
+    /// The available data sets.
+    pub sets: &'c IndexMap<Symbol, DataSet>,
+    /// Values of inputs that the caller gives.
+    pub given: &'c IndexMap<Symbol, Given>,
+    /// The ops and other forms.
+    pub registry: &'c Registry,
+    /// The stage's name.
+    pub name: &'c Symbol,
+    /// The files that earlier stages write.
+    pub written: &'c [PathBuf],
+}
+
+impl Checking<'_> {
+    /// A graph or another part of the stage that could be made.
+    ///
+    /// # Errors
+    /// If it could not.
+    pub fn planned<T>(&self, made: Result<T, StageIssue>) -> Result<T, SessionError> {
+        made.map_err(|issue| SessionError::plan(self.name, StageFault(issue)))
+    }
+
+    /// The types of a split, if its data is available.
+    ///
+    /// # Errors
+    /// If the data has no such split.
+    pub fn shape(&self, split: &SplitRef) -> Result<Option<SplitShape>, SessionError> {
+        let Some(set) = self.sets.get(&split.data) else { return Ok(None) };
+        let rows = set.split(&split.split);
+        let rows =
+            rows.map_err(|source| SessionError::Data { data: split.data.clone(), source: Box::new(source) })?;
+        Ok(Some(split_shape(&split.data, rows)))
+    }
+}
+
+/// Finds the shape of a split.
+pub type Shapes<'c> = &'c dyn Fn(&SplitRef) -> Result<SplitShape, SessionError>;
+
+/// The means to compile a stage without a device.
+pub struct Compiling<'c> {
+    /// The stage's name.
+    pub name: &'c Symbol,
+    /// The compiler.
+    pub planner: &'c CompilingPlanner,
+    /// The shapes of splits.
+    pub shape: Shapes<'c>,
+    /// The most rows of a batch.
+    pub most_rows: Option<usize>,
+}
+
+impl Compiling<'_> {
+    /// The pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        self.planner.pipeline()
+    }
+}
+
+/// One run of a stage.
+pub struct StageRun<'r, 's> {
+    /// The session, with parameters, data and device.
+    pub session: &'r mut Session,
+    /// The stage's name.
+    pub name: &'r Symbol,
+    /// Receives events.
+    pub tell: &'r mut Subscriber<'s>,
+    /// The checkpoint to go on from.
+    pub(in crate::session) resume: Option<Resume>,
+    /// The results of the run.
+    pub(in crate::session) outputs: &'r mut IndexMap<String, OutputReport>,
+}
+
+impl StageRun<'_, '_> {
+    /// Adds results to the report of the run.
+    pub fn add_outputs(&mut self, outputs: &IndexMap<String, HostTensor>) {
+        self.outputs.extend(outputs.iter().map(|(name, tensor)| (name.clone(), tensor.into())));
+    }
+
+    /// The report of a stage that takes no steps.
+    pub fn report(&self, kind: &str, start: Instant) -> StageReport {
+        StageReport {
+            name: self.name.to_string(),
+            kind: kind.to_string(),
+            seconds: start.elapsed().as_secs_f64(),
+            ..StageReport::default()
+        }
+    }
+}
+
+/// A stage that did not end.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Why.
+    pub error: Box<SessionError>,
+    /// The report so far.
+    pub report: Option<Box<StageReport>>,
+}
+
+impl From<SessionError> for Stopped {
+    fn from(error: SessionError) -> Self {
+        Stopped { error: Box::new(error), report: None }
+    }
+}

@@ -1,0 +1,147 @@
+//! Checkpoints of a training: resuming from one, and writing the latest and the best.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Training;
+use super::best::Best;
+use crate::checkpoint::{self, Checkpoint, CheckpointError, Cursor};
+use crate::session::background::Task;
+use crate::session::error::SessionError;
+use crate::session::event::Event;
+use crate::session::resume::{Resume, STAGE};
+use crate::session::{Session, Subscriber, names};
+
+impl Training<'_> {
+    pub(super) fn resume(&mut self, session: &mut Session, resume: &Resume) -> Result<(), SessionError> {
+        let Resume { path, checkpoint, .. } = resume;
+        let cannot = |why: &str| SessionError::CannotResume { path: path.clone(), why: why.to_string() };
+        if let Some(said) = names::difference(&names::from_extra(&checkpoint.extra), &session.names) {
+            return Err(cannot(&format!("its data was another one; {said}")));
+        }
+        session.state.restore(path, &session.trained.names, &checkpoint.tensors, true)?;
+        self.step = checkpoint.step;
+        self.first_step = checkpoint.step;
+        if self.cursor() != checkpoint.cursor {
+            return Err(cannot(
+                "it stands at another row, so its batches had another size or its data other rows",
+            ));
+        }
+        self.best =
+            Best::from_extra(&checkpoint.extra).ok_or_else(|| cannot("its best metric is not understood"))?;
+        self.note_progress(session);
+        self.find_best_state(checkpoint, cannot)
+    }
+
+    /// Finds the state of the best epoch before a resumed checkpoint, if it is to come back. A file of a later step is as
+    /// good: the run reaches that step again.
+    fn find_best_state(
+        &mut self,
+        resumed: &Checkpoint,
+        cannot: impl Fn(&str) -> SessionError,
+    ) -> Result<(), SessionError> {
+        let Some(step) = self.best.step.filter(|_| self.keeps_best_state()) else { return Ok(()) };
+        let file = self.stage.checkpoint.as_ref().and_then(|checkpoint| checkpoint.best.as_ref());
+        let kept = file.and_then(|path| Checkpoint::read(path.as_ref()).ok());
+        let kept = kept.filter(|kept| (kept.seed, &kept.fingerprint) == (resumed.seed, &resumed.fingerprint));
+        if kept.as_ref().is_some_and(|kept| kept.step > resumed.step) {
+            return Ok(());
+        }
+        self.best_state = [Some(resumed.clone()), kept].into_iter().flatten().find(|kept| kept.step == step);
+        match self.best_state {
+            Some(_) => Ok(()),
+            None => Err(cannot(&format!(
+                "`restore_best` needs the state of epoch {}, which `checkpoint: (best: …)` would have kept",
+                self.best.epoch
+            ))),
+        }
+    }
+
+    pub(super) fn keeps_best_state(&self) -> bool {
+        self.stage.early_stop.as_ref().is_some_and(|early_stop| early_stop.restore_best)
+    }
+
+    /// Gives the session the state of the best epoch back, if that is wanted and another one came after it.
+    pub(super) fn restore_best(&mut self, session: &mut Session) -> Result<bool, SessionError> {
+        let Some(best) = self.best_state.take().filter(|best| best.step != self.step) else {
+            return Ok(false);
+        };
+        session.state.restore("the best epoch".as_ref(), &session.trained.names, &best.tensors, true)?;
+        session.trained.step = best.step;
+        session.trained.cursor = best.cursor;
+        session.trained.extra = best.extra;
+        Ok(true)
+    }
+
+    /// Whether the monitored metric has not improved for as long as `early_stop` waits.
+    pub(super) fn is_out_of_patience(&self) -> bool {
+        let patience = self.stage.early_stop.as_ref().map(|early_stop| early_stop.patience as u64);
+        patience.is_some_and(|patience| self.best.stale >= patience.max(1))
+    }
+
+    pub(super) fn save(
+        &mut self,
+        session: &Session,
+        epoch: u64,
+        improved: bool,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<(), SessionError> {
+        let Some(checkpoint) = &self.stage.checkpoint else { return Ok(()) };
+        let due = (epoch + 1).is_multiple_of(checkpoint.every.max(1) as u64) || self.step == self.n_steps;
+        let latest = (due || self.is_out_of_patience()).then_some(&checkpoint.path);
+        let best = checkpoint.best.as_ref().filter(|_| improved);
+        // The best state comes first: the latest one says which that is. A run that is killed between them goes on from
+        // the latest before, and writes both again.
+        for path in [best, latest].into_iter().flatten() {
+            let state = session.checkpoint()?;
+            self.finish_saving(tell)?;
+            self.saving = Some(start_saving(session, PathBuf::from(path), state));
+        }
+        Ok(())
+    }
+
+    /// Waits for the file that is being written, if there is one.
+    pub(super) fn finish_saving(&mut self, tell: &mut Subscriber<'_>) -> Result<(), SessionError> {
+        if let Some((path, task)) = self.saving.take() {
+            task.wait().unwrap_or_else(|| engine_core::bug!("writing a checkpoint panicked"))?;
+            tell(&Event::CheckpointWritten { path: &path });
+        }
+        Ok(())
+    }
+
+    /// Saves the state of this very step, and says where.
+    pub(super) fn interrupt(&mut self, session: &mut Session, tell: &mut Subscriber<'_>) -> SessionError {
+        self.note_progress(session);
+        let declared = self.stage.checkpoint.as_ref().map(|checkpoint| PathBuf::from(&checkpoint.path));
+        let path = declared.unwrap_or_else(|| session.interrupted_path());
+        let write = |state| session.write_checkpoint(&path, &state);
+        if let Err(error) = self.finish_saving(tell).and_then(|()| session.checkpoint()).and_then(write) {
+            return error;
+        }
+        tell(&Event::CheckpointWritten { path: &path });
+        SessionError::Interrupted { checkpoint: Some(path) }
+    }
+
+    /// Tells the session what a checkpoint taken now would have to say.
+    pub(super) fn note_progress(&self, session: &mut Session) {
+        session.trained.step = self.step;
+        session.trained.cursor = self.cursor();
+        session.trained.extra = self.best.to_extra();
+        session.trained.extra.insert(STAGE.to_string(), self.name.to_string());
+    }
+
+    fn cursor(&self) -> Cursor {
+        let per_epoch = self.batches.layout.steps() as u64;
+        let position = (self.step % per_epoch) as usize;
+        Cursor { epoch: self.step / per_epoch, row: self.batches.layout.rows_before(position) as u64 }
+    }
+}
+
+fn start_saving(
+    session: &Session,
+    path: PathBuf,
+    checkpoint: Checkpoint,
+) -> (PathBuf, Task<Result<(), CheckpointError>>) {
+    let (to, disk, overwrite) = (path.clone(), Arc::clone(&session.disk), session.overwrite);
+    (path, session.background.start(move || checkpoint::write_on(&*disk, &checkpoint, &to, overwrite)))
+}

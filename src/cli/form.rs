@@ -1,0 +1,26 @@
+//! The printable forms of a stage.
+
+use clap::ValueEnum;
+
+/// The forms of a stage on its way to a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// The pipeline's graph as it was read
+    Typed,
+    /// The graph of one step: with data, gradients and updates
+    Grad,
+    /// Lowered to primitives
+    Primitive,
+    /// After the rules
+    Simplified,
+    /// Fused kernels
+    Kernels,
+    /// Launches and memory
+    Plan,
+    /// What a GPU does for each launch: kernels, library calls and workspaces; needs no GPU
+    Programs,
+    /// The kernels as CUDA C++; needs no GPU
+    Source,
+    /// The kernels as WGSL; needs no GPU
+    Wgsl,
+}
