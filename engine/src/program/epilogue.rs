@@ -111,7 +111,7 @@ impl Chain<'_> {
     }
 }
 
-/// Whether each of `n` columns reads its own element, whatever the row.
+/// Whether each of `n` columns reads its own element in every row.
 fn is_by_column(access: &Access, n: usize) -> bool {
     let access = access.normalized();
     let [level] = &access.levels[..] else { return false };
