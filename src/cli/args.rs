@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use engine_core::front::given_text;
 use engine_core::pipeline::Given;
 use engine_runtime::files::Overwrite;
 use engine_runtime::session::Session;
 
 use super::form::Form;
+use super::values::{parse_every, parse_input, parse_override, parse_steps, parse_switch, parse_threads};
 use crate::devices::Choice;
 
 const EXIT_CODES: &str = "\
@@ -449,48 +449,6 @@ pub(super) struct ProfileArgs {
     pub(super) force: ForceArgs,
 }
 
-fn parse_every(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(every @ 1..) => Ok(every),
-        _ => Err("expected a whole number from 1 on".to_string()),
-    }
-}
-
-fn parse_steps(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(steps @ 1..=1_000_000) => Ok(steps),
-        _ => Err("expected a whole number from 1 to 1000000".to_string()),
-    }
-}
-
-fn parse_switch(name: &str) -> Result<String, String> {
-    let switches = engine_core::compile::switches();
-    match switches.contains(&name) {
-        true => Ok(name.to_owned()),
-        false => Err(format!("known are {}", switches.join(", "))),
-    }
-}
-
-fn parse_override(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as train.epochs=1")?;
-    if key.trim().is_empty() {
-        return Err("the key is empty".to_string());
-    }
-    Ok((key.trim().to_string(), value.to_string()))
-}
-
-fn parse_input(text: &str) -> Result<(String, Given), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, such as x=values.npy or x=[1,2]")?;
-    Ok((name.trim().to_string(), given_text(value.trim())?))
-}
-
-fn parse_threads(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(threads @ 1..=1024) => Ok(threads),
-        _ => Err("expected a whole number from 1 to 1024".to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -498,13 +456,5 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn overrides_have_a_key_and_any_value() {
-        let read = |text| parse_override(text).ok();
-        assert_eq!(read("train.epochs=1"), Some(("train.epochs".to_string(), "1".to_string())));
-        assert_eq!(read("name=\"a=b\""), Some(("name".to_string(), "\"a=b\"".to_string())));
-        assert_eq!((read("seed"), read("=1")), (None, None));
     }
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod form;
+mod values;
 
 mod run;
 
