@@ -18,7 +18,8 @@ fn explain(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-const RECORDED: [&str; 4] = ["--model", "tests/golden/h200.json", "--choices", "tests/golden/h200_choices.json"];
+const RECORDED: [&str; 4] =
+    ["--model", "tests/golden/h200.json", "--choices", "tests/golden/h200_choices.json"];
 
 #[test]
 fn mnist_calls_the_library_by_recorded_algorithms() {
@@ -41,8 +42,11 @@ fn without_choices_the_device_has_to_tune() {
     assert!(text.contains("algorithm: tuned on device, workspace at most 33554432 B"), "{text}");
     assert!(text.contains("variant: tuned on device (library | own kernel)"), "{text}");
     expect_file!["golden/programs_mnist_open.txt"].assert_eq(&text);
-    expect_file!["golden/programs_mnist_wgpu.txt"]
-        .assert_eq(&explain(&["graphs/mnist.ron", "--device", "wgpu"]));
+    expect_file!["golden/programs_mnist_wgpu.txt"].assert_eq(&explain(&[
+        "graphs/mnist.ron",
+        "--device",
+        "wgpu",
+    ]));
     let text = explain(&["graphs/mnist.ron", "--device", "cpu"]);
     assert!(text.contains("the CPU runs the kernels of its plan as they are"), "{text}");
 }
@@ -51,7 +55,11 @@ fn without_choices_the_device_has_to_tune() {
 fn files_that_are_no_model_and_no_choices_are_refused() {
     for (flag, file, expected) in [
         ("--model", "Cargo.toml", "cannot be read"),
-        ("--model", "tests/golden/h200_choices.json", "is no device model, as `engine devices --models` prints it"),
+        (
+            "--model",
+            "tests/golden/h200_choices.json",
+            "is no device model, as `engine devices --models` prints it",
+        ),
         ("--choices", "tests/golden/h200.json", "holds no autotuned choices, as reports do"),
         ("--choices", "no-such-file", "cannot be read"),
     ] {
