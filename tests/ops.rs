@@ -295,9 +295,9 @@ fn gathered_rows_are_compared_in_one_kernel() {
         matrix,
         &["a"],
         expect![[r#"
-        forward: row row contract
-        backward: contract row row row contract
-    "#]],
+            forward: row row matmul
+            backward: matmul row row row matmul
+        "#]],
     );
 }
 

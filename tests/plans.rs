@@ -106,14 +106,14 @@ fn noise_temperature_and_softmax_are_one_row_kernel_as_is_their_gradient() {
         kernels.map(|kernel| format!("{} [{}]", kernel.kind(), kernel.ops.join(" "))).collect();
     expect![[r#"
         map [gather cast div]
-        contract [gemm]
+        matmul [gemm]
         row [random shr cast add mul log neg log sub div reduce_max sub exp reduce_sum div]
-        contract [gemm sub]
+        matmul [gemm sub]
         row [mul reduce_sum mul add]
-        contract [gemm]
+        matmul [gemm]
         row [mul reduce_sum sub mul div]
-        contract [gemm]
-        contract [gemm]
+        matmul [gemm]
+        matmul [gemm]
         segmented map [mul mul add mul mul mul mul add sqrt mul add div sub]
         row [reduce_sum div mul add is_nan abs eq or and select]"#]]
     .assert_eq(&lines.join("\n"));
@@ -185,11 +185,11 @@ fn running(file: &str, stage: &str, options: &Options) -> (Compiled, Pipeline) {
 #[test]
 fn attention_to_selected_keys_is_one_kernel() {
     expect![[r#"
-        attend [gather gather gemm mul select reduce_max eq select sub exp reduce_sum eq select div gemm copy]: q k v -> sparse (1572864 B in, 1048576 B out)
+        attention [gather gather gemm mul select reduce_max eq select sub exp reduce_sum eq select div gemm copy]: q k v -> sparse (1572864 B in, 1048576 B out)
     "#]].assert_eq(&table(&running("sparse_attention.ron", "attend", &Options::default()).0));
     expect![[r#"
-        attend [gather gather gemm mul reduce_max eq select sub exp reduce_sum eq select div gemm]: q k v -> all.20.3 (1572864 B in, 1048576 B out)
-        attend [gemm mul reduce_max eq select sub exp reduce_sum eq select div gemm sub abs]: q k v all.20.3 -> error.2 (2621440 B in, 1048576 B out)
+        attention [gather gather gemm mul reduce_max eq select sub exp reduce_sum eq select div gemm]: q k v -> all.20.3 (1572864 B in, 1048576 B out)
+        attention [gemm mul reduce_max eq select sub exp reduce_sum eq select div gemm sub abs]: q k v all.20.3 -> error.2 (2621440 B in, 1048576 B out)
         row [reduce_max]: error.2 -> error.4 (1048576 B in, 2048 B out)
         row [reduce_max]: error.4 -> error (2048 B in, 4 B out)
     "#]].assert_eq(&table(&running("sparse_attention.ron", "compare", &Options::default()).0));
@@ -240,22 +240,22 @@ fn the_gradient_of_attention_to_selected_keys_is_the_same_unfused() {
 fn attention_and_its_gradient() {
     let count = |node: &str| table(&attention_gradient(node, &Options::default()).0);
     expect![[r#"
-        attend [gemm mul reduce_max eq select sub exp reduce_sum log add eq select div gemm eq select]: q k v -> d.dense.9 dense.16 (1572864 B in, 1064960 B out)
-        contract [gemm mul sub exp]: q k d.dense.9 -> d.dense.11 (1327104 B in, 8388608 B out)
+        attention [gemm mul reduce_max eq select sub exp reduce_sum log add eq select div gemm eq select]: q k v -> d.dense.9 dense.16 (1572864 B in, 1064960 B out)
+        matmul [gemm mul sub exp]: q k d.dense.9 -> d.dense.11 (1327104 B in, 8388608 B out)
         row [add mul reduce_sum]: dense.16 -> d.t.1.3 d.dense.14 (1048576 B in, 1064960 B out)
-        contract [gemm sub mul mul]: d.t.1.3 v d.dense.11 d.dense.14 -> d.dense.18 (9715712 B in, 8388608 B out)
-        contract [gemm copy]: d.dense.11 d.t.1.3 -> d.dense.23 (9437184 B in, 262144 B out)
-        contract [gemm copy]: d.dense.18 k -> d.dense.21 (8650752 B in, 1048576 B out)
-        contract [gemm copy]: d.dense.18 q -> d.dense.22 (9437184 B in, 262144 B out)
+        matmul [gemm sub mul mul]: d.t.1.3 v d.dense.11 d.dense.14 -> d.dense.18 (9715712 B in, 8388608 B out)
+        matmul [gemm copy]: d.dense.11 d.t.1.3 -> d.dense.23 (9437184 B in, 262144 B out)
+        matmul [gemm copy]: d.dense.18 k -> d.dense.21 (8650752 B in, 1048576 B out)
+        matmul [gemm copy]: d.dense.18 q -> d.dense.22 (9437184 B in, 262144 B out)
     "#]].assert_eq(&count("dense"));
     expect![[r#"
         map [gather]: k -> sparse.7 (262144 B in, 67108864 B out)
-        attend [gemm mul select reduce_max eq select sub exp reduce_sum log add eq select div gemm eq select]: q k v -> d.sparse.15 sparse.22.3 (1572864 B in, 1064960 B out)
-        contract [gemm mul select sub exp]: q sparse.7 d.sparse.15 -> d.sparse.17 (68173824 B in, 1048576 B out)
+        attention [gemm mul select reduce_max eq select sub exp reduce_sum log add eq select div gemm eq select]: q k v -> d.sparse.15 sparse.22.3 (1572864 B in, 1064960 B out)
+        matmul [gemm mul select sub exp]: q sparse.7 d.sparse.15 -> d.sparse.17 (68173824 B in, 1048576 B out)
         map [gather]: v -> sparse.8 (262144 B in, 67108864 B out)
         row [add mul reduce_sum]: sparse.22.3 -> d.t.1.3 d.sparse.20 (1048576 B in, 1064960 B out)
-        contract [gemm sub mul mul]: d.t.1.3 sparse.8 d.sparse.17 d.sparse.20 -> d.sparse.23 (69222400 B in, 1048576 B out)
-        contract [gemm copy]: d.sparse.23 sparse.7 -> d.sparse.35 (68157440 B in, 1048576 B out)
+        matmul [gemm sub mul mul]: d.t.1.3 sparse.8 d.sparse.17 d.sparse.20 -> d.sparse.23 (69222400 B in, 1048576 B out)
+        matmul [gemm copy]: d.sparse.23 sparse.7 -> d.sparse.35 (68157440 B in, 1048576 B out)
         scatter [mul scatter]: d.sparse.23 q -> d.sparse.29 (2097152 B in, 262144 B out)
         scatter [mul scatter]: d.sparse.17 sparse.22.3 -> d.sparse.34 (2097152 B in, 262144 B out)
         segmented map [copy]: d.sparse.29 d.sparse.34 -> d.sparse.36 d.sparse.37 (524288 B in, 524288 B out)

@@ -213,7 +213,7 @@ impl DeviceModel {
             most_keys: 0,
             attention_in_f64: false,
             most_rows_checked: 0,
-            row_folds: RowFolds::Selections { most: 512 },
+            row_folds: RowFolds::Selections { most: 768 },
             most_operands: 5,
         },
     };

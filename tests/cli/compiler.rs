@@ -49,7 +49,8 @@ fn every_form_of_a_pipeline_can_be_printed() {
     check("grad", "param w1: f32[784, 16]");
     check("primitive", ".contract(");
     check("simplified", "# stage train");
-    check("kernels", "contract h");
+    check("kernels", "matmul h");
+    check("programs", "the CPU runs the kernels of its plan");
     check("plan", "launches, 1 streams, arena ");
 
     let json: Value = serde_json::from_str(&explain(&["--json"])).unwrap();

@@ -105,7 +105,7 @@ fn the_page_of_a_run_shows_the_kernels_of_the_device_that_ran() {
         let ended = Ended::from(command.output().unwrap());
         assert_eq!(ended.code, 0, "{}", ended.errors);
         let page = fs::read_to_string(desk.path("report.html")).unwrap();
-        assert_eq!(page.contains("<td>attend</td>"), is_one_kernel, "{device}");
+        assert_eq!(page.contains("<td>attention</td>"), is_one_kernel, "{device}");
     }
 }
 
@@ -121,7 +121,7 @@ fn plans_are_explained_for_other_devices() {
     for (device, is_one_kernel) in [("cpu", true), ("cuda", false), ("cuda:7", false), ("auto", true)] {
         let ended = kernels(device);
         assert_eq!(ended.code, 0, "{}", ended.errors);
-        assert_eq!(ended.results.contains("\nattend "), is_one_kernel, "{device}: {}", ended.results);
+        assert_eq!(ended.results.contains("\nattention "), is_one_kernel, "{device}: {}", ended.results);
     }
     check_failure(&kernels("wgpu"), 3, "error[E0603]: device `wgpu:0` does not start: ");
 }

@@ -28,7 +28,7 @@ return x;
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(256)attend (
+extern "C" __global__ void __launch_bounds__(256)attention (
     float* buffer_0, const float* __restrict__ buffer_1, float* buffer_2, const __grid_constant__ info_st info
 ) {
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;

@@ -116,7 +116,7 @@ fn d5_attention_stays_in_single_precision_and_copies_no_heads() {
     assert!(found["y0"].iter().zip([weighed(3e5), weighed(2e5)]).all(is_near), "{found:?}");
     let nodes = "input q: f32[4, 128, 64]\ninput k: f32[2, 128, 64]\ninput v: f32[2, 128, 64]\n\
                  input g: f32[4, 128, 64]\n(y: f32[4, 128, 64], lse: f32[4, 128]) = attention(q, k, v)\noutput y = y";
-    assert!(kinds(nodes, &["q"]).starts_with("forward: attend\n"));
+    assert!(kinds(nodes, &["q"]).starts_with("forward: attention\n"));
 }
 
 #[test]

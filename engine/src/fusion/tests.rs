@@ -104,9 +104,9 @@ fn noise_scale_and_softmax_are_one_row_kernel() {
     check(
         graph,
         expect![[r#"
-        row: logits step -> t.13
-        contract: t.13 values -> t.14
-    "#]],
+            row: logits step -> t.13
+            matmul: t.13 values -> t.14
+        "#]],
     );
 }
 
@@ -239,13 +239,13 @@ fn an_mnist_step_is_nine_kernels() {
         mnist_step(),
         expect![[r#"
             map: step order images -> t.12
-            contract: t.12 w1 b1 -> t.19
-            contract: t.19 w2 b2 -> t.22
+            matmul: t.12 w1 b1 -> t.19
+            matmul: t.19 w2 b2 -> t.22
             row: t.22 step order labels -> t.34 t.46
             row: t.34 -> t.37
-            contract: t.19 t.46 -> t.48 t.47
-            contract: t.46 w2 t.19 -> t.51
-            contract: t.12 t.51 -> t.53 t.52
+            matmul: t.19 t.46 -> t.48 t.47
+            matmul: t.46 w2 t.19 -> t.51
+            matmul: t.12 t.51 -> t.53 t.52
             segmented map: w1.m t.53 w1 step b1.m t.52 b1 w2.m t.48 w2 b2.m t.47 b2 -> t.58 t.63 t.68 t.73 t.78 t.83 t.88 t.93
         "#]],
     );
@@ -285,8 +285,8 @@ fn a_product_that_only_an_argmax_of_long_rows_reads_is_never_stored() {
     check(
         product_and_argmax(1000, false),
         expect![[r#"
-        contract: x w -> t.2
-    "#]],
+            matmul: x w -> t.2
+        "#]],
     );
     let reason = |n: usize, is_output: bool| {
         let fused = fuse(&product_and_argmax(n, is_output).pruned(), true);
@@ -330,11 +330,11 @@ fn reasons(graph: &Graph, settings: &Settings) -> Vec<String> {
 
 #[test]
 fn a_node_that_is_never_fused_is_a_kernel_of_its_own() {
-    let free = "contract: x w b -> e\nrow: e -> m s\n";
+    let free = "matmul: x w b -> e\nrow: e -> m s\n";
     assert_eq!(signature(&layer("nothing")), free);
-    assert_eq!(signature(&layer("h")), "contract: x w b -> q\nmap: q -> h\nrow: h -> m s\n");
-    assert_eq!(signature(&layer("p")), "contract: x w -> p\nrow: p b -> m s\n");
-    assert_eq!(signature(&layer("m")), "contract: x w b -> e\nrow: e -> m\nrow: e -> s\n");
+    assert_eq!(signature(&layer("h")), "matmul: x w b -> q\nmap: q -> h\nrow: h -> m s\n");
+    assert_eq!(signature(&layer("p")), "matmul: x w -> p\nrow: p b -> m s\n");
+    assert_eq!(signature(&layer("m")), "matmul: x w b -> e\nrow: e -> m\nrow: e -> s\n");
     assert_eq!(signature(&layer("wide")), "map: b -> wide\ncontract: x w wide -> e\nrow: e -> m s\n");
 }
 
@@ -376,10 +376,10 @@ fn passes_can_be_switched_off_by_name() {
         assert_eq!(verify(&layer("nothing"), &fused.kernels), Vec::<String>::new());
         fused.kernels.iter().map(|kernel| kernel.kind()).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(kinds("nothing"), "contract row");
-    assert_eq!(kinds("epilogues"), "contract row");
-    assert_eq!(kinds("edges"), "contract row");
-    assert_eq!(kinds("siblings"), "contract row row");
+    assert_eq!(kinds("nothing"), "matmul row");
+    assert_eq!(kinds("epilogues"), "matmul row");
+    assert_eq!(kinds("edges"), "matmul row");
+    assert_eq!(kinds("siblings"), "matmul row row");
 }
 
 #[test]

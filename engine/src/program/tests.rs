@@ -50,12 +50,12 @@ fn a_library_runs_a_product_and_a_kernel_its_epilogue() {
         &DeviceModel::H200,
         &Recorded::default(),
         &expect![[r#"
-        programs small: 1 launches, 2 steps, workspaces 33554432 B
-           0 contract t.2  # stream 0, variant: tuned on device (library | library in parts: 4 | own kernel)
-          matmul f32 256x1024 @ 1024x512 (@0, @1) -> f32 @2, algorithm: tuned on device, workspace at most 33554432 B
-          kernel map <128 x 256> (@2, @2) [131072]
-          library workspace of stream 0: 33554432 B at 0
-    "#]],
+            programs small: 1 launches, 2 steps, workspaces 33554432 B
+               0 matmul t.2  # stream 0, variant: tuned on device (library | library in parts: 4 | own kernel)
+                   matmul f32 256x1024 @ 1024x512 (@0, @1) -> f32 @2, algorithm: tuned on device, workspace at most 33554432 B
+                   kernel map <128 x 256> (@2, @2) [131072]
+                 library workspace of stream 0: 33554432 B at 0
+        "#]],
     );
 }
 
@@ -70,7 +70,7 @@ fn a_recorded_choice_names_its_algorithm() {
     // A library that has no algorithm leaves the product to a kernel.
     let tuner = recorded(&[(step.call.key().name(), NO_ALGORITHM)]);
     let line = text(&plan, &DeviceModel::H200, &tuner);
-    assert!(!line.contains("matmul f32") && line.contains("kernel contract"), "{line}");
+    assert!(!line.contains("matmul f32") && line.contains("kernel matmul"), "{line}");
 }
 
 #[test]
@@ -81,10 +81,10 @@ fn small_products_are_kernels() {
         &DeviceModel::H200,
         &Recorded::default(),
         &expect![[r#"
-        programs small: 1 launches, 1 steps, workspaces 0 B
-           0 contract t.2  # stream 0
-          kernel contract <1 x 256> (@0, @1, @2) [64]
-    "#]],
+            programs small: 1 launches, 1 steps, workspaces 0 B
+               0 matmul t.2  # stream 0
+                   kernel matmul <1 x 256> (@0, @1, @2) [64]
+        "#]],
     );
 }
 
@@ -97,21 +97,21 @@ fn without_a_library_products_are_blocked_or_on_matrix_units() {
         &DeviceModel::DESKTOP,
         &Recorded::default(),
         &expect![[r#"
-        programs small: 1 launches, 1 steps, workspaces 0 B
-           0 contract t.2  # stream 0, variant: tuned on device (blocked 1x1, split 1 | blocked 2x2, split 1 | blocked 4x4, split 1 | blocked 8x8, split 1)
-          kernel contract <256 x 256> (@0, @1, @2) [65536]
-    "#]],
+            programs small: 1 launches, 1 steps, workspaces 0 B
+               0 matmul t.2  # stream 0, variant: tuned on device (blocked 1x1, split 1 | blocked 2x2, split 1 | blocked 4x4, split 1 | blocked 8x8, split 1)
+                   kernel matmul <256 x 256> (@0, @1, @2) [65536]
+        "#]],
     );
     check(
         &plan,
         &device,
         &Recorded::default(),
         &expect![[r#"
-        programs small: 1 launches, 2 steps, workspaces 262144 B
-           0 contract t.2  # stream 0, workspace 262144 B at 0, variant: tuned on device (matrix units 128x128x32 by 64x64 | matrix units 128x128x32 by 64x32 | matrix units 64x128x32 by 32x64 | matrix units 64x64x32 by 32x32 | blocked 1x1, split 1 | blocked 2x2, split 1 | blocked 4x4, split 1 | blocked 8x8, split 1)
-          matmul f16 256x64 @ 64x256 (@0, @1) -> f32 workspace 0..262144, matrix units 128x128x32 by 64x64
-          kernel map <128 x 256> (@2, workspace 0..262144) [65536]
-    "#]],
+            programs small: 1 launches, 2 steps, workspaces 262144 B
+               0 matmul t.2  # stream 0, workspace 262144 B at 0, variant: tuned on device (matrix units 128x128x32 by 64x64 | matrix units 128x128x32 by 64x32 | matrix units 64x128x32 by 32x64 | matrix units 64x64x32 by 32x32 | blocked 1x1, split 1 | blocked 2x2, split 1 | blocked 4x4, split 1 | blocked 8x8, split 1)
+                   matmul f16 256x64 @ 64x256 (@0, @1) -> f32 workspace 0..262144, matrix units 128x128x32 by 64x64
+                   kernel map <128 x 256> (@2, workspace 0..262144) [65536]
+        "#]],
     );
 }
 
@@ -134,20 +134,20 @@ fn streams_have_workspaces_of_their_own() {
         &DeviceModel::H200,
         &Recorded::default(),
         &expect![[r#"
-        programs small: 4 launches, 6 steps, workspaces 67108864 B
-           0 contract t.2  # stream 0, variant: tuned on device (library | own kernel)
-          matmul f32 256x512 @ 512x256 (@0, @1) -> f32 @2, algorithm: tuned on device, workspace at most 33554432 B
-          kernel map <128 x 256> (@2, @2) [65536]
-           1 contract t.5  # stream 1, variant: tuned on device (library | own kernel)
-          matmul f32 256x512 @ 512x256 (@0, @1) -> f32 @2, algorithm: tuned on device, workspace at most 33554432 B
-          kernel map <128 x 256> (@2, @2) [65536]
-           2 row t.3  # stream 0
-          kernel row <1 x 1024> (@0, @1) [1]
-           3 row t.6  # stream 1
-          kernel row <1 x 1024> (@0, @1) [1]
-          library workspace of stream 0: 33554432 B at 0
-          library workspace of stream 1: 33554432 B at 33554432
-    "#]],
+            programs small: 4 launches, 6 steps, workspaces 67108864 B
+               0 matmul t.2  # stream 0, variant: tuned on device (library | own kernel)
+                   matmul f32 256x512 @ 512x256 (@0, @1) -> f32 @2, algorithm: tuned on device, workspace at most 33554432 B
+                   kernel map <128 x 256> (@2, @2) [65536]
+               1 matmul t.5  # stream 1, variant: tuned on device (library | own kernel)
+                   matmul f32 256x512 @ 512x256 (@0, @1) -> f32 @2, algorithm: tuned on device, workspace at most 33554432 B
+                   kernel map <128 x 256> (@2, @2) [65536]
+               2 row t.3  # stream 0
+                   kernel row <1 x 1024> (@0, @1) [1]
+               3 row t.6  # stream 1
+                   kernel row <1 x 1024> (@0, @1) [1]
+                 library workspace of stream 0: 33554432 B at 0
+                 library workspace of stream 1: 33554432 B at 33554432
+        "#]],
     );
 }
 
@@ -168,12 +168,12 @@ fn checks_come_before_writes() {
         &DeviceModel::H200,
         &Recorded::default(),
         &expect![[r#"
-        programs small: 2 launches, 2 steps, workspaces 0 B
-           0 map t.3  # stream 0
-          kernel row <50 x 32> (@0, @1, @2, assertions) [100]
-           1 map table.next  # stream 0
-          kernel map <25 x 256> (@0, @1, assertions) [6400]
-    "#]],
+            programs small: 2 launches, 2 steps, workspaces 0 B
+               0 map t.3  # stream 0
+                   kernel row <50 x 32> (@0, @1, @2, assertions) [100]
+               1 map table.next  # stream 0
+                   kernel map <25 x 256> (@0, @1, assertions) [6400]
+        "#]],
     );
 }
 

@@ -73,9 +73,10 @@ fn steps_text(program: &Program, device: &DeviceModel) -> String {
     text
 }
 
-/// The shortest beginning that repeats, and how often; the whole line where nothing does.
+/// The shortest beginning that repeats, and how often; one line where nothing does. A panel begins with its matmul.
 fn repetition(lines: &[[String; 2]]) -> [usize; 2] {
-    for length in 1..=2.min(lines.len() / 2) {
+    let longest = if lines[0][1].starts_with("matmul") { 2 } else { 1 };
+    for length in 1..=longest.min(lines.len() / 2) {
         let is_same = |(at, [_, shape]): (usize, &[String; 2])| lines[at % length][1] == *shape;
         let n_same = lines.iter().enumerate().take_while(|&line| is_same(line)).count();
         if n_same >= 2 * length {

@@ -33,8 +33,8 @@ impl FusionPass for Attentions {
                 y: f32[2, 300, 16] = .contract(weights, v, batch=[[0, 0]], contracted=[[2, 1]])
                 output y = y
             }",
-            with: "attend: q k v -> y",
-            without: "contract: q k -> e\nrow: e -> weights\ncontract: weights v -> y",
+            with: "attention: q k v -> y",
+            without: "matmul: q k -> e\nrow: e -> weights\nmatmul: weights v -> y",
         }
     }
 

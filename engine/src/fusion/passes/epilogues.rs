@@ -31,8 +31,8 @@ impl FusionPass for Epilogues {
                 y: f32[204800] = .tanh(flat)
                 output y = y
             }",
-            with: "contract: x w b -> y",
-            without: "contract: x w -> product\nmap: product b -> y",
+            with: "matmul: x w b -> y",
+            without: "matmul: x w -> product\nmap: product b -> y",
         }
     }
 

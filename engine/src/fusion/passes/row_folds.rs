@@ -27,8 +27,8 @@ impl FusionPass for RowFolds {
                 best: i32[100] = .argmax(y, axes=[1])
                 output best = best
             }",
-            with: "contract: x w -> best",
-            without: "contract: x w -> y\nrow: y -> best",
+            with: "matmul: x w -> best",
+            without: "matmul: x w -> y\nrow: y -> best",
         }
     }
 

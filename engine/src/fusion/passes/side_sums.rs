@@ -29,8 +29,8 @@ impl FusionPass for SideSums {
                 output dw = dw
                 output db = db
             }",
-            with: "contract: x d -> dw db",
-            without: "contract: x d -> dw\nrow: d -> db",
+            with: "matmul: x d -> dw db",
+            without: "matmul: x d -> dw\nrow: d -> db",
         }
     }
 

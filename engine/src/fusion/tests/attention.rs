@@ -50,7 +50,7 @@ fn a_causal_chain_is_one_kernel_that_reads_no_mask() {
     });
     let kernels = fuse(&graph, true).kernels;
     expect![[r#"
-        attend t.16  # gemm mul select reduce_max sub exp reduce_sum log add div gemm
+        attention t.16  # gemm mul select reduce_max sub exp reduce_sum log add div gemm
           reads 2359296 B, writes 798720 B, 413669376 flop
           read @0 q: f32[6, 512, 64]
           read @1 k: f32[6, 512, 64]
@@ -110,7 +110,7 @@ fn selected_keys_are_read_through_their_indices() {
     });
     let kernels = fuse(&graph, true).kernels;
     expect![[r#"
-        attend t.14  # check gather gather gemm reduce_max sub exp reduce_sum log add div gemm
+        attention t.14  # check gather gather gemm reduce_max sub exp reduce_sum log add div gemm
           reads 2688000 B, writes 128000 B, 25216000 flop
           read @0 q: f32[1000, 64]
           read @1 idx: i32[1000, 128]
@@ -159,9 +159,9 @@ fn a_product_of_rows_without_a_reduction_stays_two_products() {
     check(
         graph,
         expect![[r#"
-        contract: q k -> t.2
-        contract: t.2 v -> t.3
-    "#]],
+            matmul: q k -> t.2
+            matmul: t.2 v -> t.3
+        "#]],
     );
 }
 
@@ -181,9 +181,9 @@ fn gathered_keys_with_other_users_are_read_through_their_indices() {
     check(
         graph,
         expect![[r#"
-        map: idx k -> t.1
-        attend: q idx k -> t.12
-    "#]],
+            map: idx k -> t.1
+            attention: q idx k -> t.12
+        "#]],
     );
 }
 
@@ -255,10 +255,10 @@ fn scores_that_a_gradient_needs_are_made_again() {
     check(
         separated,
         expect![[r#"
-        attend: q k v -> t.10 t.13
-        contract: q k t.10 -> t.15
-        contract: t.15 t.13 -> t.16
-    "#]],
+            attention: q k v -> t.10 t.13
+            matmul: q k t.10 -> t.15
+            matmul: t.15 t.13 -> t.16
+        "#]],
     );
 }
 
