@@ -335,7 +335,7 @@ fn a_node_that_is_never_fused_is_a_kernel_of_its_own() {
     assert_eq!(signature(&layer("h")), "matmul: x w b -> q\nmap: q -> h\nrow: h -> m s\n");
     assert_eq!(signature(&layer("p")), "matmul: x w -> p\nrow: p b -> m s\n");
     assert_eq!(signature(&layer("m")), "matmul: x w b -> e\nrow: e -> m\nrow: e -> s\n");
-    assert_eq!(signature(&layer("wide")), "map: b -> wide\ncontract: x w wide -> e\nrow: e -> m s\n");
+    assert_eq!(signature(&layer("wide")), "map: b -> wide\nmatmul: x w wide -> e\nrow: e -> m s\n");
 }
 
 #[test]
