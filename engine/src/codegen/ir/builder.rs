@@ -1,6 +1,6 @@
 //! A typed layer over a CubeCL scope: one short method per instruction.
 //!
-//! Every value is an immutable local of the kernel (`const float l_7 = ...`), so the text reads like the tile does.
+//! Every value is an immutable local of the kernel (`const float l_7 = ...`), so the text reads like the body.
 
 pub use crate::codegen::ir::types::{BOOL, F32, F64, I32, I64, U8, U32, U64};
 use crate::device_model::DeviceModel;
@@ -13,19 +13,19 @@ use cubecl_core::ir::{
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Appends instructions to one block of a kernel.
+/// Appends instructions to one scope of a kernel.
 pub struct Code<'s> {
-    /// The block; plugins' functions append to it directly.
+    /// The scope. Functions of plugins append to it directly.
     pub scope: &'s mut Scope,
-    /// The type of element numbers: `u32`, or `u64` where a buffer has more elements than that.
+    /// The type of element numbers: `u32`, or `u64` if a buffer has too many elements for 32 bits.
     pub index: ElemType,
-    /// What it is compiled to.
+    /// The device that the kernel is compiled for.
     pub device: DeviceModel,
-    /// Points whose rows are known, in all blocks.
+    /// Points whose rows are known, shared by all scopes.
     known: Rc<RefCell<Vec<KnownPoint>>>,
 }
 
-/// A point with its row and its position in it, so that nothing is divided to find them.
+/// A point with its row and its position there, which saves a division.
 struct KnownPoint {
     point: Variable,
     length: usize,
@@ -34,7 +34,7 @@ struct KnownPoint {
 }
 
 impl<'s> Code<'s> {
-    /// Appends to the outermost block.
+    /// Appends to the outermost scope.
     pub fn new(scope: &'s mut Scope, index: ElemType, device: DeviceModel) -> Code<'s> {
         Code { scope, index, device, known: Rc::default() }
     }
@@ -47,7 +47,7 @@ impl Code<'_> {
         if value.is_finite() {
             return Variable::constant(ConstantValue::Float(value), elem);
         }
-        // The C++ printer writes `inf` and `NaN`, which are not C++.
+        // CubeCL's C++ printer writes `inf` and `NaN`, which are not C++.
         match elem {
             F64 => self.bits(elem, U64, value.to_bits()),
             _ => self.bits(elem, U32, u64::from((value as f32).to_bits())),
@@ -66,7 +66,7 @@ impl Code<'_> {
         if x.elem_type() == elem {
             return x;
         }
-        // A constant has no address that C++ could look at.
+        // C++ cannot take the address of a constant.
         match (x.elem_type(), elem, x.as_const()) {
             (F32, U32, Some(ConstantValue::Float(value))) => {
                 return self.int(U32, i64::from((value as f32).to_bits()));
@@ -98,15 +98,15 @@ impl Code<'_> {
         }
     }
 
-    /// An element number or a distance; negative ones wrap, as do the sums they go into.
+    /// An element number or a distance. Negative numbers wrap, as do the sums they enter.
     pub fn at(&self, value: i64) -> Variable {
         let value = if self.index == U32 { u64::from(value as u32) } else { value as u64 };
         Variable::constant(ConstantValue::UInt(value), self.index)
     }
 
     pub fn builtin(&mut self, builtin: Builtin) -> Variable {
-        // CubeCL declares those that count all of a grid as wide as element numbers are, but to its writer of WGSL they are
-        // 32 bits like the others; a conversion suits both.
+        // CubeCL declares grid-wide builtins as wide as element numbers, but its WGSL writer makes them 32 bits. A
+        // conversion suits both.
         let variable = Variable::builtin(builtin, StorageType::Scalar(U32));
         self.cast(self.index, variable)
     }
@@ -122,7 +122,8 @@ impl Code<'_> {
         self.out(lhs.elem_type(), op(BinaryOperator { lhs, rhs }))
     }
 
-    /// A language that evaluates constants itself refuses `0/0` and what overflows: one of two is kept from it.
+    /// Hides one of two constant operands from the compiler. WGSL rejects constant expressions such as `0/0` and
+    /// those that overflow.
     fn evaluated_there(&mut self, x: Variable, other: Variable) -> Variable {
         let both = x.as_const().is_some() && other.as_const().is_some();
         if self.device.has_exact_functions || !both { x } else { self.mutable(x) }
@@ -164,7 +165,8 @@ impl Code<'_> {
         self.cmp(Comparison::Lower, lhs, rhs)
     }
 
-    /// `x ≠ x`, or by its bits where comparisons do not know NaN; not `isnan`, whose name differs between devices.
+    /// `x ≠ x`, or a test of the bits where the device's comparisons ignore NaN. The name of `isnan` differs
+    /// between devices.
     pub fn is_nan(&mut self, x: Variable) -> Variable {
         let (word, masks) = match x.elem_type() {
             _ if self.device.has_exact_functions => return self.cmp(Comparison::NotEqual, x, x),
@@ -186,12 +188,12 @@ impl Code<'_> {
         self.out(a.elem_type(), Arithmetic::Fma(FmaOperator { a, b, c }))
     }
 
-    /// A plain conversion, as C++ does it; nothing if the type is that already.
+    /// A conversion with C++ semantics; no instruction if the types are equal.
     pub fn cast(&mut self, elem: ElemType, x: Variable) -> Variable {
         if x.elem_type() == elem {
             return x;
         }
-        // Naga's SPIR-V extends the sign of an unsigned word that becomes a signed one of another width.
+        // Naga's SPIR-V sign-extends an unsigned word that is converted to a signed type of another width.
         if x.elem_type() == U32 && elem == I64 && !self.device.has_exact_functions {
             let wide = self.out(U64, Operator::Cast(UnaryOperator { input: x }));
             return self.out(I64, Operator::Cast(UnaryOperator { input: wide }));
@@ -209,7 +211,7 @@ impl Code<'_> {
         }
     }
 
-    /// The element number so many behind another.
+    /// The element number `offset` places after `first`.
     pub fn at_offset(&mut self, first: Variable, offset: usize) -> Variable {
         let offset = self.at(offset as i64);
         self.add_at(first, offset)
@@ -249,7 +251,7 @@ impl Code<'_> {
         self.bin(Arithmetic::Modulo, x, by)
     }
 
-    /// Notes that `point = row · length + position`.
+    /// Records that `point = row · length + position`.
     pub fn note_place(&mut self, point: Variable, length: usize, row: Variable, position: Variable) {
         self.known.borrow_mut().push(KnownPoint { point, length, row, position });
     }
@@ -274,7 +276,7 @@ impl Code<'_> {
         self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
     }
 
-    /// The `width` elements from `first` on, read at once; `first` is a multiple of that.
+    /// The `width` elements from `first` on, read as one vector; `first` is a multiple of `width`.
     pub fn load_vector(&mut self, buffer: Variable, first: Variable, width: usize) -> Vec<Variable> {
         if !self.device.has_narrow {
             return (0..width)
@@ -305,14 +307,16 @@ impl Code<'_> {
         self.store(buffer, number, vector);
     }
 
-    /// The `f32` of the half in the low end of a word. CubeCL knows no such instruction: a word is read as two `f32`,
-    /// which has no meaning of its own, and whoever prints the text puts the language's function there.
+    /// The `f32` of the half in the low bits of a word. CubeCL has no such instruction: this emits a
+    /// reinterpretation of the word as two `f32`, which has no other use. The printer replaces it by the
+    /// language's function.
     pub fn first_half(&mut self, word: Variable) -> Variable {
         let halves = self.vector_out(F32, 2, Operator::Reinterpret(UnaryOperator { input: word }));
         self.component(halves, 0)
     }
 
-    /// The word whose low end is `x` as a half; printed as [`Code::first_half`] is, for two `f32` that are read as two words.
+    /// The word whose low bits are `x` as a half. The printer replaces the reinterpretation, as for
+    /// [`Code::first_half`].
     pub fn as_half(&mut self, x: Variable) -> Variable {
         let zero = self.float(F32, 0.0);
         let halves = Operator::InitVector(VectorInitOperator { inputs: vec![x, zero] });
@@ -327,7 +331,7 @@ impl Code<'_> {
         self.out(vector.elem_type(), Operator::UncheckedIndex(op))
     }
 
-    /// Writes values side by side at once; `first` is a multiple of their number.
+    /// Writes neighbouring elements as one vector; `first` is a multiple of their number.
     pub fn store_vector(&mut self, buffer: Variable, first: Variable, values: &[Variable]) {
         if !self.device.has_narrow {
             for (i, &value) in values.iter().enumerate() {
@@ -345,12 +349,12 @@ impl Code<'_> {
         self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
     }
 
-    /// Where an element of a buffer of atomics lies.
+    /// The place of an element in a buffer of atomics.
     pub fn place(&mut self, buffer: Variable, index: Variable) -> Variable {
         self.load(buffer, index)
     }
 
-    /// What a place holds.
+    /// The value at a place.
     pub fn atomic_load(&mut self, elem: ElemType, place: Variable) -> Variable {
         self.out(elem, AtomicOp::Load(UnaryOperator { input: place }))
     }
@@ -359,17 +363,17 @@ impl Code<'_> {
         self.scope.register(Instruction::new(AtomicOp::Store(UnaryOperator { input: value }), place));
     }
 
-    /// Combines a word in memory with a word.
+    /// Combines a word in memory with `word` atomically.
     pub fn atomic_bits(&mut self, op: fn(BinaryOperator) -> AtomicOp, place: Variable, word: Variable) {
         self.out(U32, op(BinaryOperator { lhs: place, rhs: word }));
     }
 
-    /// Adds to what a place holds, and gives what it held.
+    /// Adds to the value at a place atomically, and returns the old value.
     pub fn atomic_add(&mut self, place: Variable, value: Variable) -> Variable {
         self.out(value.elem_type(), AtomicOp::Add(BinaryOperator { lhs: place, rhs: value }))
     }
 
-    /// Makes a place hold no less than a value, and gives what it held.
+    /// Raises the value at a place to at least `value` atomically, and returns the old value.
     pub fn atomic_max(&mut self, place: Variable, value: Variable) -> Variable {
         self.out(value.elem_type(), AtomicOp::Max(BinaryOperator { lhs: place, rhs: value }))
     }
@@ -378,9 +382,9 @@ impl Code<'_> {
         self.out(value.elem_type(), AtomicOp::Swap(BinaryOperator { lhs: place, rhs: value }));
     }
 
-    /// A local that can be assigned. It is declared in the block that `self` appends to.
+    /// A local that can be assigned, declared in the scope that `self` appends to.
     pub fn mutable(&mut self, initial: Variable) -> Variable {
-        // The pool that CubeCL keeps such locals in declares them in the order of a hash map.
+        // CubeCL declares pooled locals in the order of a hash map, so this local is not pooled.
         let local = self.scope.create_local_restricted(initial.ty).consume();
         self.scope.add_local_mut(local);
         self.assign(local, initial);
@@ -391,7 +395,7 @@ impl Code<'_> {
         self.scope.register(Instruction::new(Operation::Copy(value), local));
     }
 
-    /// What a mutable local holds now.
+    /// The current value of a mutable local.
     pub fn snapshot(&mut self, local: Variable) -> Variable {
         let out = self.scope.create_local(local.ty).consume();
         self.scope.register(Instruction::new(Operation::Copy(local), out));
@@ -402,13 +406,13 @@ impl Code<'_> {
         self.scope.create_shared_array(Type::scalar(elem), length, None).consume()
     }
 
-    /// An array of words that threads of a block change at once.
+    /// An array of atomic words in shared memory.
     pub fn shared_atomics(&mut self, length: usize) -> Variable {
         let word = Type::new(StorageType::Atomic(U32));
         self.scope.create_shared_array(word, length, None).consume()
     }
 
-    /// An array of vectors that the threads of a block share.
+    /// An array of vectors in shared memory.
     pub fn shared_vectors(&mut self, elem: ElemType, width: usize, length: usize) -> Variable {
         let ty = Type::scalar(elem).with_vector_size(width);
         self.scope.create_shared_array(ty, length, None).consume()
@@ -449,7 +453,7 @@ impl Code<'_> {
         self.range_by(start, end, step, body);
     }
 
-    /// The same by steps that are known when it runs; of 1 if none is given.
+    /// A loop whose step is known at run time; the step is 1 if none is given.
     pub fn range_by(
         &mut self,
         start: Variable,
@@ -464,19 +468,19 @@ impl Code<'_> {
         self.scope.register(Branch::RangeLoop(Box::new(range)));
     }
 
-    /// Goes on until [`Code::stop_if`].
+    /// A loop that ends at [`Code::stop_if`].
     pub fn forever(&mut self, body: impl FnOnce(&mut Code)) {
         let mut scope = self.scope.child();
         body(&mut self.block(&mut scope));
         self.scope.register(Branch::Loop(Box::new(Loop { scope })));
     }
 
-    /// Leaves the loop.
+    /// Leaves the loop if the condition holds.
     pub fn stop_if(&mut self, cond: Variable) {
         self.when(cond, |code| code.scope.register(Branch::Break));
     }
 
-    /// Runs the case of the number that `value` is.
+    /// Runs the case whose number is `value`.
     pub fn switch(&mut self, value: Variable, n_cases: usize, mut case: impl FnMut(&mut Code, usize)) {
         let mut cases = vec![];
         for i in 0..n_cases {

@@ -15,22 +15,23 @@ use crate::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Reg};
 use crate::ir::{Binary, DType, NodeId, Requirement, Scalar};
 use cubecl_core::ir::{Bitwise, Comparison, ElemType, Variable};
 
-/// What the registers of a body hold at one point; none yet where it was not computed.
+/// The values of a body's registers at one point; none where a register is not computed yet.
 pub type Registers = Vec<Option<Variable>>;
 
 /// A body with the buffers it works on.
 #[derive(Clone, Copy)]
 pub struct BodyCode<'t> {
-    /// The program.
+    /// The body.
     pub body: &'t FusedBody,
-    /// Where its operands lie.
+    /// The memory of its operands.
     pub buffers: &'t dyn Memory,
-    /// Error flag and seed.
+    /// The arguments of the kernel, such as error flag and seed.
     pub shared: &'t Buffers,
 }
 
 impl BodyCode<'_> {
-    /// Instructions `regs`, in order, at the point of their class. Registers of a lower class must be there.
+    /// Emits instructions `regs`, in order, at the point of their class. Registers of a lower class must be
+    /// computed.
     pub fn run(
         &self,
         code: &mut Code,
@@ -44,7 +45,7 @@ impl BodyCode<'_> {
         Ok(())
     }
 
-    /// One instruction; none for a store.
+    /// Emits one instruction; none for a store.
     fn inst(
         &self,
         code: &mut Code,
@@ -104,25 +105,25 @@ impl BodyCode<'_> {
                 return Ok(None);
             }
             FusedOp::Reduce { .. } => crate::bug!("a reduction has no value at a point"),
-            FusedOp::Accumulator => crate::bug!("an accumulator outside of a contraction"),
+            FusedOp::Accumulator => crate::bug!("an accumulator outside of a matmul"),
             FusedOp::Fold { .. } => return Err(CodegenError::Fold),
         }))
     }
 
-    /// Whether a division has its divisor in common with others of its row.
+    /// Whether other elements of the row have the same divisor.
     fn has_shared_divisor(&self, code: &Code, inst: &FusedInst, divisor: Reg) -> bool {
         let divisor = &self.body.insts[divisor];
         let is_single = [inst, divisor].map(|inst| code.device.register(inst.dtype)) == [F32, F32];
         is_single && inst.class == Class::Element && divisor.class != Class::Element
     }
 
-    /// What to store for a value: a store rounds by itself, so what was rounded to the narrow type is taken from before.
+    /// The register to store for a value. A store rounds by itself, so a cast to the stored type is skipped.
     pub fn unrounded(&self, code: &Code, value: Reg) -> Reg {
         let inst = &self.body.insts[value];
         match &inst.op {
             FusedOp::Scalar(Scalar::Cast(DType::F16 | DType::BF16), args) => {
                 let source = &self.body.insts[args[0]];
-                // Where elements lie packed, the bits of a rounded one are taken as they are.
+                // Packed elements take the bits of the rounded register.
                 let is_wide = code.device.lanes(inst.dtype) == 1
                     && code.device.register(source.dtype) == F32
                     && source.class == inst.class;
@@ -156,7 +157,7 @@ impl BodyCode<'_> {
         self.loaded(code, reg, &element, stored)
     }
 
-    /// A register from what was loaded.
+    /// A register from a loaded element.
     fn loaded(&self, code: &mut Code, reg: Reg, element: &Element, stored: Variable) -> Variable {
         let dtype = self.body.insts[reg].dtype;
         if self.keeps_bits(reg) {
@@ -177,7 +178,8 @@ impl BodyCode<'_> {
         }
     }
 
-    /// Whether a register holds bits as they lie in memory: narrow elements that are only copied.
+    /// Whether a register holds an element's bits as memory does: an element of a narrow float type that is only
+    /// copied.
     fn keeps_bits(&self, reg: Reg) -> bool {
         let inst = &self.body.insts[reg];
         let is_unguarded =
@@ -215,7 +217,7 @@ impl BodyCode<'_> {
         })
     }
 
-    /// The block of random words that an element lies in.
+    /// The random words that an element shares with its neighbours.
     pub fn random_block(
         &self,
         code: &mut Code,
@@ -239,7 +241,7 @@ impl BodyCode<'_> {
         philox::block(code, counter, key)
     }
 
-    /// The elements of a group that lie side by side.
+    /// Loads neighbouring elements as one vector.
     pub fn load_vector(
         &self,
         code: &mut Code,
@@ -253,7 +255,7 @@ impl BodyCode<'_> {
         stored.into_iter().map(|stored| self.loaded(code, reg, &element, stored)).collect()
     }
 
-    /// Writes the elements of a group side by side.
+    /// Stores neighbouring elements as one vector.
     pub fn store_vector(
         &self,
         code: &mut Code,
@@ -284,7 +286,7 @@ impl BodyCode<'_> {
         element
     }
 
-    /// Tells the error flag where the value is not as required; it is the fallback from here on.
+    /// Records a failed assertion, and replaces the rejected value by the fallback.
     fn check(
         &self,
         code: &mut Code,

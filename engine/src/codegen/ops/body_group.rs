@@ -10,7 +10,7 @@ use crate::fusion::{Access, Class, FusedOp, Reg};
 use cubecl_core::ir::Variable;
 
 impl BodyCode<'_> {
-    /// Instructions `regs`, in order, at all points of a group; `registers` are those of each point.
+    /// Emits instructions `regs`, in order, at all points of a group; `registers` are those of each point.
     pub fn run_group(
         &self,
         code: &mut Code,
@@ -36,7 +36,7 @@ impl BodyCode<'_> {
         Ok(())
     }
 
-    /// One instruction for the whole group, if it can be told at once.
+    /// Emits one instruction for the whole group as a vector, if that is possible.
     fn run_at_once(
         &self,
         code: &mut Code,
