@@ -1,8 +1,8 @@
-//! Attention where each query has keys of its own, or few queries share them: a block per row of scores.
+//! Attention whose queries have keys of their own, or share them with few others: one block per row of scores.
 //!
-//! The planes of a block share out the keys: each multiplies a key with the query, which lies in the block's memory, as do
-//! the scores. The body over the row then makes weights of them in place, and the planes share out the values, each with
-//! sums of its own, which are added up at the end. Nothing but the result goes to memory.
+//! The warps of a block divide the keys. Each warp multiplies keys with the query, which lies in shared memory
+//! like the scores. The row body then turns the scores into weights in place. The warps divide the values as well,
+//! and each accumulates partial sums, which are added up at the end. Only the result is written to global memory.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32, U32};
@@ -23,19 +23,20 @@ use crate::fusion::{
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 
-/// Planes of a block.
+/// Warps of a block.
 const PLANES: usize = 8;
-/// Keys, or values, that a plane has under way.
+/// Keys or values that a warp loads together, to hide latency.
 const EACH: usize = 4;
-/// Elements of a row of scores that each thread holds; longer rows are read again.
+/// Most elements of a row of scores per thread that stay in registers; longer rows are read again in each pass.
 const MOST_HELD: usize = 16;
-/// Words that are read at once: nobody reads across the border of two parts.
+/// Alignment of the parts of shared memory, in words, so that no vector load crosses a border.
 const ALIGNED: usize = 4;
-/// Words of the longest query, of the sums of the widest values, and of what the threads of a row exchange.
+/// Words of the longest query, of the partial sums of the widest values, and of the exchange between the threads
+/// of a row.
 const WORDS_BESIDE_SCORES: usize = (1 + PLANES) * MAX_DEPTH + 512;
 
-/// The most keys of a query, whose scores lie in the memory of a block beside what else has to; none where threads cannot
-/// exchange values.
+/// The most keys of a query: their scores share a block's shared memory with the other parts. 0 on devices without
+/// warp shuffles.
 pub fn most_keys(device: &DeviceModel) -> usize {
     if device.plane == 1 { 0 } else { (device.shared_bytes / 4).saturating_sub(WORDS_BESIDE_SCORES) }
 }
@@ -45,7 +46,7 @@ fn threads(device: DeviceModel) -> usize {
     PLANES * device.plane
 }
 
-/// What is attended to.
+/// An attention kernel with one block per row of scores.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionByBlock {
     m: usize,
@@ -70,15 +71,15 @@ impl From<&Source> for SourceForm {
     }
 }
 
-/// A row of scores as an operand: its own memory of the block, by position.
+/// The operand number of a row of scores, which lies in shared memory and is indexed by position.
 fn scores(kernel: &Kernel) -> usize {
     kernel.operands.len()
 }
 
-/// The one launch of an attention.
+/// The launch of an attention kernel.
 ///
 /// # Errors
-/// If a block has not the memory for it, or if it is in double precision.
+/// If the kernel takes too much shared memory or computes in double precision.
 pub fn launch(
     kernel: &Kernel,
     body: &AttentionBody,
@@ -96,7 +97,7 @@ pub fn launch(
         end: body.end.clone(),
     };
     let scores_body = over_scores(body, scores(kernel));
-    // Indices of 64 bits are numbers like others: they stay in registers.
+    // 64-bit indices are allowed: they stay in registers.
     let is_double = body.bodies().iter().any(|part| part.insts.iter().any(|inst| inst.dtype == DType::F64));
     let has_room = 4 * form.layout(&scores_body, device).n_words <= device.shared_bytes && width <= MAX_DEPTH;
     if is_double || !has_room || device.plane == 1 {
@@ -105,7 +106,7 @@ pub fn launch(
     Ok(KernelSpec::new(scores_body, form, OperandForm::of(kernel)).on(device))
 }
 
-/// Reads scores from where they are, and writes weights over them.
+/// The row body, which reads scores from shared memory and overwrites them by weights.
 fn over_scores(body: &AttentionBody, scores: usize) -> FusedBody {
     let domain = body.rows.domain;
     let by_position = || Access::strided(&[domain.outer, domain.row], &[0, 1]);
@@ -113,7 +114,7 @@ fn over_scores(body: &AttentionBody, scores: usize) -> FusedBody {
     for inst in &mut insts {
         if inst.op == FusedOp::Accumulator {
             inst.op = FusedOp::Load { operand: scores, access: by_position(), index: None };
-            // Sums lie there as they were added up.
+            // Scores are stored in the accumulator type.
             inst.dtype = inst.dtype.accumulator();
         }
     }
@@ -122,8 +123,8 @@ fn over_scores(body: &AttentionBody, scores: usize) -> FusedBody {
     FusedBody { domain, insts }
 }
 
-/// Where things lie in the memory of a block, in words: scores, the query, what the planes have summed up, and what the
-/// threads of a row exchange.
+/// The parts of shared memory, in words: scores, the query, the warps' partial sums, and the exchange between the
+/// threads of a row.
 struct Layout {
     query: usize,
     sums: usize,
@@ -132,7 +133,7 @@ struct Layout {
 }
 
 impl AttentionByBlock {
-    /// Elements of an operand that are read at once, if it is read so by keys, or by values, and by nobody else.
+    /// The vector width of an operand that only keys or only values access; else 1.
     fn width_of_operand(&self, rows: &FusedBody, operand: usize) -> usize {
         let width_of = |(body, length): (&FusedBody, usize)| {
             vector_group::shared_width(body, operand, vector_group::width(body, length))
@@ -204,7 +205,7 @@ impl Schedule for AttentionByBlock {
         let words = code.shared(U32, layout.n_words);
         let unit = code.builtin(Builtin::UnitPosX);
         let cube = code.builtin(Builtin::CubePos);
-        // Past the last row, its work is done once more and not written.
+        // A block past the last row computes row 0 again and writes nothing.
         let is_row = (!device.has_exact_grid).then(|| code.less(cube, n_rows));
         let row = is_row.map_or(cube, |is_row| {
             let nowhere = code.at(0);
@@ -237,7 +238,7 @@ impl Schedule for AttentionByBlock {
     }
 }
 
-/// The operands, and the scores of the block.
+/// The operands of the kernel, and the scores in shared memory.
 struct BlockMemory<'k> {
     buffers: &'k Buffers,
     words: Variable,
@@ -285,7 +286,7 @@ impl Memory for BlockMemory<'_> {
     }
 }
 
-/// A block of threads at its row of scores.
+/// A block with its row of scores.
 struct Block<'k> {
     form: &'k AttentionByBlock,
     layout: Layout,
@@ -294,7 +295,7 @@ struct Block<'k> {
     plane: Variable,
     lane: Variable,
     row: Variable,
-    /// The matrix of keys and values.
+    /// The number of the matrix of keys and of values.
     matrix: Variable,
 }
 
@@ -315,7 +316,7 @@ impl<'k> Block<'k> {
         })
     }
 
-    /// Each plane multiplies keys of its own with the query.
+    /// Each warp multiplies its keys with the query.
     fn score(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { k, key, .. } = self.form;
         let width = vector_group::width(&key.body, *k);
@@ -352,7 +353,7 @@ impl<'k> Block<'k> {
         })
     }
 
-    /// Each plane adds up values of its own, times their weights.
+    /// Each warp adds up its values, multiplied by their weights.
     fn weigh(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { width: n_columns, value, .. } = self.form;
         let width = vector_group::width(&value.body, *n_columns);
@@ -408,7 +409,7 @@ impl<'k> Block<'k> {
         Ok(())
     }
 
-    /// Adds up what the planes have, and runs the end at each column.
+    /// Adds up the warps' partial sums, and runs the epilogue at each column.
     fn finish(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { width, end, .. } = self.form;
         let body = self.body(end);
@@ -432,7 +433,7 @@ impl<'k> Block<'k> {
 
     // ---- Sources.
 
-    /// What an operand of a contraction knows of one of its rows.
+    /// The registers of a source that are computed once per row.
     fn row_of(
         &self,
         code: &mut Code,
@@ -446,7 +447,7 @@ impl<'k> Block<'k> {
         Ok(base)
     }
 
-    /// Neighbours in a row, in f32.
+    /// Neighbouring elements of a row, in `f32`.
     fn elements(
         &self,
         code: &mut Code,
@@ -465,7 +466,7 @@ impl<'k> Block<'k> {
         let dtype = insts[source.value].dtype;
         let value = |registers: &Registers| {
             let value = registers[source.value].unwrap_or_else(|| crate::bug!("a source without its value"));
-            // What nothing is computed of was left as it lies in memory.
+            // A loaded value without further instructions still has its type in memory.
             let is_wide = value.elem_type() == code.device.register(dtype);
             let value = if is_wide { value } else { widened(code, dtype, value) };
             code.cast(F32, value)
@@ -490,7 +491,7 @@ impl<'k> Block<'k> {
         result
     }
 
-    /// `body` at the keys of this plane, some at once.
+    /// `body` at the keys of this warp, [`EACH`] at a time.
     fn each_of_plane(
         &self,
         code: &mut Code,
@@ -506,7 +507,7 @@ impl<'k> Block<'k> {
                     let position = code.add_at(position, offset);
                     let end = code.at(n as i64);
                     let is_inside = code.less(position, end);
-                    // Past the end, the last one stands in: it is read, and counts for nothing.
+                    // Past the end, the last key is read again and ignored.
                     let last = code.at(n as i64 - 1);
                     let position = code.select(is_inside, position, last);
                     Item { position, row: code.add_at(before, position), is_inside }
@@ -517,12 +518,12 @@ impl<'k> Block<'k> {
     }
 }
 
-/// A key, or a value.
+/// A key or a value.
 struct Item {
-    /// Its position among those of the matrix.
+    /// Its position in the matrix.
     position: Variable,
-    /// Its row among those of all matrices.
+    /// Its row, counted through all matrices.
     row: Variable,
-    /// Whether it is one.
+    /// Whether its position exists.
     is_inside: Variable,
 }

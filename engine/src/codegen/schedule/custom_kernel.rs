@@ -1,4 +1,4 @@
-//! Launches that ops bring along.
+//! Custom kernels: the launches that an op brings along.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
@@ -9,7 +9,7 @@ use crate::fusion::Kernel;
 use crate::op::gpu::{CustomLaunch, GpuArgument, GpuArguments, View};
 use crate::op::{GpuForm, KernelCall};
 
-/// The launches that an op brings along.
+/// The launches of a custom kernel, with copies of its packed operands.
 pub fn launches(
     kernel: &Kernel,
     call: &KernelCall,
@@ -48,7 +48,7 @@ pub fn launches(
     Ok(copies.before().into_iter().chain(own).chain(copies.after()).collect())
 }
 
-/// What an op brings along.
+/// A launch of a custom kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Custom(CustomLaunch);
 
@@ -77,7 +77,8 @@ impl Schedule for Custom {
         self.0.launch.scalars.clone()
     }
 
-    /// All threads read the same error flag, so no thread waits at a barrier for one that has left.
+    /// All threads read the same error flag, so they skip the body together and no barrier waits for a missing
+    /// thread.
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         kernel.in_grid(code, |code| {
             let (index, device) = (code.index, code.device);

@@ -1,4 +1,4 @@
-//! Kernels beside a matmul: the epilogue on a product in memory, and sums of an operand.
+//! Kernels that accompany a matmul: the epilogue on a product in memory, and side sums.
 
 use crate::codegen::kernel::{Argument, KernelSpec, LARGEST_NARROW, OperandForm};
 use crate::codegen::schedule::map::Map;
@@ -9,11 +9,11 @@ use crate::fusion::{
 use crate::ir::Monoid;
 
 impl KernelSpec {
-    /// The epilogue of a contraction whose product a library computes: it reads that from [`Argument::Product`], which
-    /// may be the memory of a result.
+    /// The epilogue of a matmul whose product a library computes. It reads [`Argument::Product`], which may share
+    /// the memory of a result.
     ///
     /// # Panics
-    /// If the kernel is no contraction.
+    /// If the kernel is no matmul.
     pub fn epilogue(kernel: &Kernel) -> KernelSpec {
         let body = matmul_body(kernel);
         let mut operands = OperandForm::of(kernel);
@@ -40,24 +40,24 @@ impl KernelSpec {
         KernelSpec::of_used_operands(fused, Map, operands)
     }
 
-    /// The sums beside a contraction, each a launch of its own.
+    /// The side sums of a matmul, one launch each.
     ///
     /// # Panics
-    /// If the kernel is no contraction.
+    /// If the kernel is no matmul.
     pub fn side_sums(kernel: &Kernel) -> Vec<KernelSpec> {
         let body = matmul_body(kernel);
         body.side_sums.iter().map(|sum| side_sum(kernel, body, sum)).collect()
     }
 }
 
-/// What a contraction computes.
+/// The body of a matmul.
 ///
 /// # Panics
-/// If the kernel is none.
+/// If the kernel is no matmul.
 pub fn matmul_body(kernel: &Kernel) -> &MatmulBody {
     match &kernel.body {
         KernelBody::Matmul(body) => body,
-        _ => crate::bug!("`{}` is no contraction", kernel.name),
+        _ => crate::bug!("`{}` is no matmul", kernel.name),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Matmuls without a library, by shape: tiles of the result for large ones, a thread per point for short sums, and a row to
-//! be reduced per point for longer sums of few points.
+//! Matmuls without a library. Large ones are blocked. Short sums take a thread per point, and long sums of few
+//! points a row reduction per point.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::kernel::{KernelSpec, OperandForm, with_registers};
@@ -14,13 +14,13 @@ use crate::fusion::{
 };
 use crate::ir::{Binary, Monoid, Scalar};
 
-/// The longest contracted axis that one thread goes along.
+/// The longest contracted axis that one thread sums.
 const LONGEST_ALONE: usize = 32;
 
 /// The launches of a matmul without a library.
 ///
 /// # Errors
-/// If its rows are folded by something that has no kernel.
+/// If its rows are folded by a reduction that has no kernel.
 pub fn launches(
     kernel: &Kernel,
     body: &MatmulBody,
@@ -35,7 +35,7 @@ pub fn launches(
     Ok(launches.map(|launch| launch.on(device)).collect())
 }
 
-/// The product with its epilogue as one launch, without the sums beside it.
+/// The product with its epilogue as one launch, without side sums.
 fn own_product(kernel: &Kernel, body: &MatmulBody, device: DeviceModel) -> KernelSpec {
     if let Some(cut) = split_k::splits(body, device).first()
         && let Some(fused) = split_k::launches(kernel, body, *cut).pop()
@@ -49,7 +49,7 @@ fn own_product(kernel: &Kernel, body: &MatmulBody, device: DeviceModel) -> Kerne
     KernelSpec::new(body.epilogue.clone(), MatmulByPoint(ProductForm::of(body)), OperandForm::of(kernel))
 }
 
-/// A row of products for each point of the result.
+/// The matmul as a row kernel: the row of a point holds its products.
 fn as_rows(body: &MatmulBody) -> FusedBody {
     let &MatmulBody { batch, m, n, k, lhs, rhs, dtype, .. } = body;
     let load = |matrix: MatrixOperand, strides: [i64; 4]| {
@@ -67,7 +67,7 @@ fn as_rows(body: &MatmulBody) -> FusedBody {
     ];
     let n_own = insts.len();
     let is_sum = |reg: Reg| body.epilogue.insts[reg].op == FusedOp::Accumulator;
-    // An accumulator leaves a copy behind, so that registers keep their distance.
+    // A copy replaces each accumulator, so that registers keep their distances.
     let renamed = |reg: Reg| if is_sum(reg) { n_own - 1 } else { reg + n_own };
     for inst in &body.epilogue.insts {
         let class = if inst.class == Class::Element { Class::Row } else { inst.class };
@@ -81,10 +81,10 @@ fn as_rows(body: &MatmulBody) -> FusedBody {
 }
 
 impl KernelSpec {
-    /// A contraction that adds up its own products, without the sums beside it.
+    /// A matmul without a library as one launch, without side sums.
     ///
     /// # Panics
-    /// If the kernel is no contraction.
+    /// If the kernel is no matmul.
     pub fn own_product(kernel: &Kernel) -> KernelSpec {
         own_product(kernel, matmul_body(kernel), DeviceModel::H200)
     }

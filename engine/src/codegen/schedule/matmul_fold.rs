@@ -1,8 +1,8 @@
-//! Contractions whose rows are folded: selections from the rows of a product that is never stored as a whole.
+//! Matmul folds: top-k selections from the rows of a product that is never stored.
 //!
-//! Where a library multiplies, the product comes in panels that stay in the device's cache: after each, a launch runs the
-//! epilogue on it and takes in what comes before the k-th best of a row so far. What the library does not take is added
-//! up by a launch that goes along whole rows.
+//! A library computes the product in panels that stay in the L2 cache. After each panel, a launch runs the
+//! epilogue on it and updates the top-k buffer of each row. Without a library, one launch computes the products of
+//! whole rows.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
@@ -21,69 +21,69 @@ use crate::ir::DType;
 use crate::op::Selected;
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 
-/// A fold of rows.
+/// The schedule of a matmul fold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MatmulFold {
     select: SelectForm,
-    /// The register that holds what is folded; none in a launch that merges pieces.
+    /// The folded register; none in a launch that merges pieces.
     value: Option<Reg>,
     accumulator: DType,
-    /// What is multiplied, where the product does not lie in memory.
+    /// The matrices, if no library computes the product.
     product: Option<ProductForm>,
-    /// Operands of the results, what they get, and their types.
+    /// By result: its content, its operand, and its type.
     results: Vec<(Selected, usize, DType)>,
-    /// Operands behind those of the kernel.
+    /// The operands that follow those of the kernel.
     panel: Option<usize>,
     states: Option<usize>,
-    /// Whether the epilogue is over the columns, the same for all rows, rather than over all points.
+    /// Whether the epilogue depends on the column alone and has only a row of points.
     is_by_column: bool,
-    /// Groups of neighbours of a panel that each thread looks at before anything else: mostly none has anything that
-    /// comes before the best so far, and the block is done. 0 if it does not look.
+    /// Groups of neighbours that each thread of a block compares with the worst entry first. Mostly none is
+    /// better, and the block ends. 0 to skip this filter.
     n_looks: usize,
     n_rows: usize,
     n_pieces: usize,
-    /// What a launch on all columns is given.
+    /// The scalars of a launch on all columns.
     scalars: Vec<usize>,
 }
 
-/// Part of a product: some rows of one matrix, some columns.
+/// A part of a product: rows of one matrix and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Panel {
     /// The matrix.
     pub batch: usize,
-    /// The first row, and how many.
+    /// The first row and the number of rows.
     pub rows: [usize; 2],
-    /// The first column, and how many.
+    /// The first column and the number of columns.
     pub columns: [usize; 2],
 }
 
-/// How a fold goes over a product that a library computes.
+/// The launches of a fold on a product that a library computes.
 #[derive(Clone, Debug)]
 pub struct PanelFold {
-    /// In their order.
+    /// The panels in their order.
     pub panels: Vec<Panel>,
-    /// Takes in a panel; [`PanelFold::launch`] says what a launch of it is given.
+    /// The launch that folds a panel; [`PanelFold::launch`] gives its blocks and scalars.
     pub step: KernelSpec,
     fold: MatmulFold,
-    /// Writes the results in the end; none if each panel has whole rows.
+    /// The launch that writes the results at the end; none if each panel has whole rows.
     pub finish: Option<KernelSpec>,
-    /// Bytes of what is known of the rows, at the start of the workspace.
+    /// Bytes of the rows' states, at the start of the workspace.
     pub state_bytes: usize,
     /// Bytes of the largest panel.
     pub panel_bytes: usize,
 }
 
-/// Bytes of a panel: together with the factors it stays in the second-level cache of a large device.
+/// Bytes of a panel. The panel and its factors fit in the L2 cache of a large GPU.
 pub const PANEL_BYTES: usize = 24 << 20;
-/// Rows of a panel: many, as all of the right factor is read for each.
+/// Rows of a panel. There are many, as each panel reads its columns of the right factor again.
 const PANEL_ROWS: usize = 2048;
-/// Rows and columns of panels are multiples of it, so that all start at aligned addresses.
+/// Panels have multiples of this many rows and columns, so that all start at aligned addresses.
 const ALIGNED: usize = 64;
 
-/// The most groups of neighbours that a thread looks at at once.
+/// The most groups of neighbours that the filter reads per thread.
 const MOST_LOOKS: usize = 12;
 
-/// The panels of a product of so many matrices, rows and columns.
+/// The panels of a product, given its numbers of matrices, rows and columns.
 fn panels([batch, m, n]: [usize; 3], n_elements: usize) -> Vec<Panel> {
     let even = |extent: usize, most: usize| {
         extent.div_ceil(extent.div_ceil(most.max(ALIGNED)).max(1)).next_multiple_of(ALIGNED)
@@ -102,7 +102,7 @@ fn panels([batch, m, n]: [usize; 3], n_elements: usize) -> Vec<Panel> {
     panels
 }
 
-/// The same body over the columns of one row, if nothing in it tells one row from another: then points stay small numbers.
+/// The epilogue over the columns of one row, if it is equal in all rows. Points then stay small numbers.
 fn by_column(body: &FusedBody) -> Option<FusedBody> {
     let n = body.domain.row;
     let mut insts = body.insts.clone();
@@ -132,10 +132,10 @@ fn along_columns(access: &Access, n: usize) -> Option<Access> {
     level.guards.is_empty().then_some(along)
 }
 
-/// The launches of a fold that adds up its own products, without the sums beside it.
+/// The launches of a fold without a library, without side sums.
 ///
 /// # Errors
-/// If the fold is no selection that a device has kernels for.
+/// If the fold is no selection, or has no kernel on the device.
 pub fn launches(
     kernel: &Kernel,
     body: &MatmulBody,
@@ -165,11 +165,10 @@ pub fn launches(
 }
 
 impl KernelSpec {
-    /// The fold of a contraction whose product a library computes in panels of about so many bytes, without the sums
-    /// beside it.
+    /// The fold of a matmul whose product a library computes in panels of about `bytes` bytes, without side sums.
     ///
     /// # Errors
-    /// If the fold is no selection that a device has kernels for.
+    /// If the fold is no selection, or has no kernel on the device.
     pub fn panel_fold(
         kernel: &Kernel,
         body: &MatmulBody,
@@ -219,7 +218,7 @@ impl KernelSpec {
 }
 
 impl PanelFold {
-    /// Blocks that fold a panel, and the numbers that the launch passes by value.
+    /// Blocks of the launch on a panel, and the scalars that it passes by value.
     pub fn launch(&self, body: &MatmulBody, panel: &Panel) -> (usize, Vec<usize>) {
         let Panel { batch, rows: [row, n_rows], columns: [column, n_columns] } = *panel;
         let MatmulFold { n_pieces, ref select, .. } = self.fold;
@@ -230,7 +229,7 @@ impl PanelFold {
     }
 }
 
-/// A fold about to become launches.
+/// The parts that the launches of a fold have in common.
 struct Fold<'k> {
     kernel: &'k Kernel,
     device: DeviceModel,
@@ -262,7 +261,7 @@ impl<'k> Fold<'k> {
             kernel,
             device: *device,
             select: SelectForm::new(selection.k, selection.order, body.n, body.n, device),
-            value: folded.unwrap_or_else(|| crate::bug!("`{}` folds nothing", kernel.name)),
+            value: folded.unwrap_or_else(|| crate::bug!("the epilogue of `{}` has no fold", kernel.name)),
             accumulator: body.dtype.accumulator(),
             results: results.map(|(&what, &to)| (what, to, kernel.operands[to].ty.dtype)).collect(),
         })
@@ -392,7 +391,7 @@ impl MatmulFold {
     }
 }
 
-/// The rows of a product, as a selection looks at them.
+/// The rows of a product that a selection reads.
 struct FoldRows<'k> {
     form: &'k MatmulFold,
     value: Reg,
@@ -404,7 +403,7 @@ struct FoldRows<'k> {
 }
 
 impl FoldRows<'_> {
-    /// Whether this thread sees anything that may come before the last of the best so far.
+    /// Whether this thread has an element that may precede the worst entry of a full buffer.
     fn any_may_pass(
         &self,
         code: &mut Code,
@@ -424,7 +423,7 @@ impl FoldRows<'_> {
             let offset = code.at((look * width * self.form.select.threads()) as i64);
             let column = code.add_at(first, offset);
             let is_inside = code.less(column, end);
-            // Outside, the panel's first columns are looked at: at worst the block does what it need not.
+            // Outside, the panel's first columns are read instead; at worst the block does unnecessary work.
             let nowhere = code.at(0);
             let column = code.select(is_inside, column, nowhere);
             let place = place(code, column);
@@ -436,7 +435,7 @@ impl FoldRows<'_> {
         Ok(any)
     }
 
-    /// What is folded at neighbouring points: their first column, its point, and where that lies in the panel.
+    /// The folded values at neighbouring points, given the first one's column, point and place in the panel.
     fn values(
         &self,
         code: &mut Code,
@@ -461,7 +460,7 @@ impl FoldRows<'_> {
                 && !matches!(insts[reg].op, FusedOp::Accumulator | FusedOp::Fold { .. })
         });
         self.body_code.run_group(code, elements, &group, &mut registers)?;
-        let missing = || crate::bug!("what is folded is not computed");
+        let missing = || crate::bug!("the folded register is not computed");
         Ok(registers.iter().map(|own| own[self.value].unwrap_or_else(missing)).collect())
     }
 

@@ -35,7 +35,7 @@ use map::Map;
 use row::Row;
 
 impl KernelSpec {
-    /// The launches that make up a kernel, in their order, where no library takes part.
+    /// The launches of a kernel, in their order, without a library.
     ///
     /// # Errors
     /// If the device has no kernel for it.

@@ -13,14 +13,14 @@ use crate::fusion::{FusedOp, Reg};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Comparison, Variable};
 
-/// A reduction on its way along a row.
+/// The running total of a reduction along a row.
 struct Total {
     /// The register that is reduced, and its type.
     value: Reg,
     dtype: DType,
-    /// In mutable locals.
+    /// The state, as mutable locals.
     so_far: State,
-    /// The largest of all bits without their signs, where they alone say whether there is a NaN.
+    /// The largest bits without a sign, if they are the test for NaN.
     largest: Option<Variable>,
 }
 
@@ -49,7 +49,7 @@ impl RowCode<'_> {
         Ok(())
     }
 
-    /// Of all elements that the threads of a row hold.
+    /// A reduction of the elements that the threads of a row hold.
     fn held_total(&self, code: &mut Code, reg: Reg) -> State {
         let (monoid, _, _) = self.reduction(reg);
         match monoid.of_value() {
@@ -61,7 +61,8 @@ impl RowCode<'_> {
         }
     }
 
-    /// The extreme first, then the first position that has it: only threads that hold it look for that.
+    /// An index reduction: the extreme first, then its first position. Only threads that hold the extreme search
+    /// for the position.
     fn held_index(&self, code: &mut Code, reg: Reg, monoid: Monoid, extreme: Monoid) -> State {
         let (_, value, dtype) = self.reduction(reg);
         let own = self.reduce_held(code, reg, extreme);
@@ -70,7 +71,7 @@ impl RowCode<'_> {
         let first = code.mutable(nowhere);
         let has_it = is_same(code, own.parts[0], best);
         code.when(has_it, |code| {
-            // One thread looks while the others wait: by as little as it takes.
+            // Other threads wait for the searching ones, so the search uses few instructions.
             let wanted = Wanted::new(code, best);
             let mut found = code.snapshot(first);
             for held in self.groups.iter().rev() {
@@ -91,7 +92,8 @@ impl RowCode<'_> {
         State { monoid, parts: vec![best, position], forgets_nan: false }
     }
 
-    /// A state that keeps NaN where somebody needs it. One instruction may do both.
+    /// A state that keeps NaN if a user of the reduction needs it. Devices with an instruction for both always
+    /// keep NaN.
     fn as_needed(&self, code: &Code, reg: Reg, state: State) -> State {
         let forgets_nan = !code.device.has_extremes
             && state.parts[0].elem_type() == F32
@@ -130,7 +132,7 @@ impl RowCode<'_> {
         state.unwrap_or(identity)
     }
 
-    /// An extreme of numbers, and beside it the largest of all bits without their signs, which says whether there is a NaN.
+    /// The extreme of numbers, and the largest bits without a sign as the test for NaN.
     fn reduce_held_by_bits(&self, code: &mut Code, value: Reg, identity: State) -> State {
         let (mut state, mut largest) = (State { forgets_nan: true, ..identity.clone() }, code.int(U32, 0));
         for held in &self.groups {
@@ -173,7 +175,7 @@ impl RowCode<'_> {
         totals.into_iter().map(|total| self.with_nan(code, total)).collect()
     }
 
-    /// Before the first element.
+    /// The total before the first element.
     fn total(&self, code: &mut Code, reg: Reg) -> Total {
         let (monoid, value, dtype) = self.reduction(reg);
         let identity = State::identity(code, monoid, dtype);
@@ -182,7 +184,7 @@ impl RowCode<'_> {
         if by_bits {
             start.forgets_nan = true;
             if let Some(position) = start.parts.get_mut(1) {
-                // Where nothing is better than the least there is, the first is the best.
+                // If no element beats the identity, the first position wins.
                 let first = code.scaled(self.place.lane, self.plan.width as i64);
                 *position = code.cast(U32, first);
             }
@@ -192,7 +194,8 @@ impl RowCode<'_> {
         Total { value, dtype, so_far: start.map(|x| code.mutable(x)), largest }
     }
 
-    /// What a thread has found; if there was a NaN, that is it, at its first position, which is looked for anew.
+    /// A thread's state after its elements. If one is NaN, the state is NaN, and a second loop finds its first
+    /// position.
     fn with_nan(&self, code: &mut Code, total: Total) -> Result<State, CodegenError> {
         let so_far = &total.so_far;
         let Some(largest) = total.largest else { return Ok(so_far.map(|x| code.snapshot(x))) };

@@ -1,10 +1,11 @@
 //! Inclusive scans along the rows of a domain.
 //!
-//! Short rows are scanned by a thread each, and so are rows that lie across memory among many others, where threads side
-//! by side read neighbours. Other rows are scanned by a block, chunk by chunk: each thread combines a few neighbours, the
-//! block combines the threads' totals in steps of doubling width. Totals that long rows carry along are sums of two
-//! floats, of which the second one holds what the first one has lost to rounding. What is combined with what depends on
-//! the length of the row and on how its elements lie alone.
+//! A thread scans a short row. It also scans a strided row with many neighbours, as loads across rows are
+//! coalesced. A block scans any other row chunk by chunk: each thread scans a few neighbours, then the block scans
+//! the threads' totals by recursive doubling.
+//!
+//! The running total of a long row is a sum of two floats; the second one holds the rounding error of the first.
+//! The order of combination depends only on the row's length and stride.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32, U32};
@@ -17,14 +18,14 @@ use crate::fusion::{Class, Domain, FusedBody, Kernel};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, Variable};
 
-/// Threads of a cube.
+/// Threads of a block.
 const THREADS: usize = 128;
-/// Neighbours that a thread combines.
+/// Neighbours that a thread scans.
 const EACH: usize = 8;
-/// The longest row that one thread scans, if its elements are neighbours.
+/// The longest contiguous row that one thread scans.
 const LONGEST_ALONE: usize = 64;
-/// The longest row across memory that one thread scans, unless there are as many rows side by side as it has elements.
-/// Mesa's software Vulkan ends the loops of a thread after 65,535 rounds.
+/// The longest strided row that one thread scans, unless it has as many neighbouring rows as elements. Mesa's
+/// software Vulkan ends a thread's loop after 65,535 iterations.
 const LONGEST_APART: usize = 4096;
 
 /// A scan of operand 0 into operand 1.
@@ -134,9 +135,9 @@ impl Scan<'_> {
         });
     }
 
-    // ---- Totals that are carried along.
+    // ---- Running totals.
 
-    /// What a total loses to rounding, if that is kept: of sums of `f32` in long rows.
+    /// The rounding error of a running total, kept for sums of `f32` in long rows.
     fn lost(&self, code: &mut Code) -> Option<Variable> {
         let is_kept = self.form.monoid == Monoid::Sum
             && carried_type(self.form.dtype) == F32
@@ -147,7 +148,7 @@ impl Scan<'_> {
         })
     }
 
-    /// A total with what it has lost.
+    /// A total plus its rounding error.
     fn with_lost(&self, code: &mut Code, total: &State, lost: Option<Variable>) -> State {
         let total = total.map(|x| code.snapshot(x));
         let Some(lost) = lost else { return total };
@@ -155,7 +156,7 @@ impl Scan<'_> {
         total.map(|x| code.bin(Arithmetic::Add, x, lost))
     }
 
-    /// Combines a total with what comes next, and gives the new one.
+    /// Combines a total with the next state, and returns the new total.
     fn carried_on(&self, code: &mut Code, total: &State, lost: Option<Variable>, next: &State) -> State {
         let Some(lost) = lost else {
             let sum = total.combined(code, next);
@@ -172,8 +173,8 @@ impl Scan<'_> {
         self.with_lost(code, total, Some(lost))
     }
 
-    /// What the sum of two floats has lost (D. Knuth, "Seminumerical algorithms", section 4.2.2, theorem B); 0 where it is
-    /// infinite.
+    /// The rounding error of a sum of two floats; 0 if it is not finite. (D. Knuth, "Seminumerical algorithms",
+    /// section 4.2.2, theorem B)
     fn rounding(&self, code: &mut Code, [a, b]: [Variable; 2], sum: Variable) -> Variable {
         let sum = self.opaque(code, sum);
         let of_b = code.bin(Arithmetic::Sub, sum, a);
@@ -186,8 +187,8 @@ impl Scan<'_> {
         code.select(is_nan, zero, error)
     }
 
-    /// The same number, of which a compiler that takes `(a + b) - a` for `b` knows nothing: its bits with a bit of the
-    /// number of rows that is never set.
+    /// The same number, hidden from a compiler that replaces `(a + b) - a` by `b`. Its bits are combined with a
+    /// bit of the number of rows that is never set.
     fn opaque(&self, code: &mut Code, x: Variable) -> Variable {
         if code.device.has_exact_functions {
             return x;
@@ -200,7 +201,7 @@ impl Scan<'_> {
         code.reinterpret(F32, bits)
     }
 
-    /// This thread's neighbours from `own` on, each with the sum up to it.
+    /// This thread's neighbours from `own` on, each with the scan up to it.
     fn own_sums(
         &self,
         code: &mut Code,
@@ -228,7 +229,7 @@ impl Scan<'_> {
         sums
     }
 
-    /// The sum of the totals of the threads before this one, and that of all threads.
+    /// The sum of the totals of earlier threads, and that of all threads.
     fn across_threads(&self, code: &mut Code, shared: Variable, unit: Variable, total: &State) -> [State; 2] {
         let mut sum = total.clone();
         let mut half = 0;
@@ -257,7 +258,7 @@ impl Scan<'_> {
         let before = identity.or(code, is_first, &before);
         let last = code.at(THREADS as i64 - 1);
         let all = self.read(code, shared, half, last);
-        // The memory serves the next chunk, too.
+        // The next chunk uses the same memory.
         code.sync();
         [before, all]
     }
@@ -284,7 +285,7 @@ impl Scan<'_> {
         code.add_at(start, inner)
     }
 
-    /// The point of a row at this position.
+    /// The point of a row at a position.
     fn point(&self, code: &mut Code, first: Variable, position: Variable) -> Variable {
         let step = code.scaled(position, self.domain.inner as i64);
         code.add_at(first, step)

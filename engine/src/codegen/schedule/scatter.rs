@@ -1,8 +1,8 @@
-//! Scatters: the base, then the updates in one launch, both computed on the way.
+//! Scatters: a launch for the base, then one for the updates, both fused with their producers.
 //!
-//! Sums of numbers that the device adds to memory at once take a thread per update; those of floats come out in any
-//! order. All else takes a thread per column and part of the indexed axis, which goes over all indices in order, or, where
-//! that would take long, updates are put in the order of their rows first (`by_row.rs`).
+//! If the device adds numbers of the type to memory atomically, each update has a thread; sums of floats then vary
+//! in their order. Otherwise a thread per column and part of the indexed axis visits all indices in order. Where
+//! that would take long, a sorted scatter is used ([`scatter_sorted`]).
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
@@ -22,13 +22,13 @@ use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, Reg, S
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 
-/// Threads that an ordered scatter is cut for.
+/// Threads that the parts of an ordered scatter should yield.
 const ENOUGH_THREADS: usize = 1 << 15;
 
-/// Most rows whose indices each block looks at before it writes.
+/// Most rows whose indices each block checks before it writes.
 pub const MOST_ROWS_CHECKED: usize = 1024;
 
-/// What is combined where.
+/// A scatter with a thread per update, or per column and part of the indexed axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterByUpdate {
     result: usize,
@@ -40,13 +40,14 @@ pub struct ScatterByUpdate {
     dtype: DType,
     /// Parts of the indexed axis; none if each update has a thread.
     parts: Option<usize>,
-    /// Rows of indices to look at, which each block does before it writes if state is written; 0 if there are none.
+    /// Rows of indices that each block of a guarded kernel checks before it writes; 0 if there is nothing to
+    /// check.
     rows_checked: usize,
-    /// Whether nothing is written.
+    /// Whether the launch only evaluates assertions.
     only_checks: bool,
-    /// Neighbouring updates of a thread, which are added at once.
+    /// Neighbouring updates that a thread adds with one instruction.
     width: usize,
-    /// Threads.
+    /// Threads times width.
     n_points: usize,
 }
 
@@ -111,7 +112,8 @@ impl Schedule for ScatterByUpdate {
         let mut checked = None;
         if let Some(guard) = buffers.guard.filter(|_| self.rows_checked > 0) {
             self.check_all(code, &body)?;
-            // All that this block could have found is in the flag now, and so is what other kernels found.
+            // After the barrier, the flag holds all failures that this block can find, and those of earlier
+            // kernels.
             code.sync();
             checked = Some(Buffers { is_clear: Some(is_clear(code, guard)), ..buffers.clone() });
         }
@@ -132,7 +134,7 @@ impl Schedule for ScatterByUpdate {
 }
 
 impl ScatterByUpdate {
-    /// The threads of a block look at all indices.
+    /// The threads of a block check all indices.
     fn check_all(&self, code: &mut Code, body: &BodyCode) -> Result<(), CodegenError> {
         let start = code.builtin(Builtin::UnitPosX);
         let end = code.at(self.rows_checked as i64);
@@ -199,7 +201,7 @@ impl ScatterByUpdate {
         result
     }
 
-    /// One update of one column, if its index lies in a part of the indexed axis.
+    /// Emits one update of a column, if its index lies in a part of the indexed axis.
     fn in_turn(
         &self,
         code: &mut Code,
@@ -263,7 +265,7 @@ impl ScatterByUpdate {
     }
 }
 
-/// The base, and the updates.
+/// The launches of a scatter: the base, then the updates.
 pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Vec<KernelSpec> {
     let base = KernelSpec::of_used_operands(by_point(&body.base), Map, OperandForm::of(kernel)).on(device);
     if let Some(by_row) = scatter_sorted::launches(kernel, body, device) {
@@ -275,7 +277,8 @@ pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Vec
     vec![base, KernelSpec::new(body.updates.clone(), schedule, operands).on(device)]
 }
 
-/// The same body, where a row is a point: neighbours are in different rows then, and nothing is there once for a group of them.
+/// The body with rows as points, if each row has one element. Neighbouring points then lie in different rows, and
+/// a group has no row register in common.
 fn by_point(body: &FusedBody) -> FusedBody {
     let Domain { row, inner, .. } = body.domain;
     let class = |class: Class| if class == Class::Row && row * inner == 1 { Class::Element } else { class };

@@ -1,10 +1,9 @@
-//! Scatters row by row of the result: updates are put in the order of the rows that they go to, those of a row in the order
-//! in which they came (`radix.rs`). Then a thread has some neighbours of a row: it reads them, combines them with all updates of the
-//! row one after the other, which it computes on the way, and writes them once. Rows that nothing goes to are not touched.
+//! Sorted scatters: updates are sorted by their row of the result, in a stable order ([`Sorted`]). A thread
+//! then loads neighbouring elements of a row, combines them with the row's updates in order, and stores them once.
+//! Producers of the updates are fused. Rows without updates stay untouched.
 //!
-//! In this order sums are those of the processor, bit by bit. Where any order will do, the updates of a row beyond a few dozen
-//! are taken in pieces of that many, and the sum of each is added to memory at once: one row with all updates would keep
-//! a single block busy otherwise.
+//! Sums in this order equal the CPU's bit by bit. Where the order is free, rows with many updates are cut into
+//! pieces, whose sums are added atomically. Otherwise a single block would handle a row with all updates.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
@@ -23,20 +22,21 @@ use crate::fusion::{FusedBody, Kernel, Reg, ScatterBody};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 
-/// Fewer indices are gone over by each thread faster than they are sorted, which takes three launches or more.
+/// Fewest indices for which sorting is faster than a loop over all indices in each thread. A sort takes at least
+/// three launches.
 const FEWEST_IN_ORDER: usize = 64;
-/// Where any order will do and memory adds single elements only, it takes fewer sooner than they are sorted.
+/// Fewest elements for which sorting is faster than atomic adds of single elements, where the order is free.
 const FEWEST_ELEMENTS: usize = 1 << 26;
-/// Short rows are a matter of sorting alone.
+/// Shortest row worth sorting for; for shorter ones the sort takes most of the time.
 const SHORTEST_ROW: usize = 128;
 /// Updates of a piece.
 const PIECE: usize = 64;
-/// Updates that are fetched together.
+/// Updates that a thread loads together, to hide latency.
 const TOGETHER: usize = 4;
-/// Instructions of a body, at most, for which that is worth its text.
+/// The longest body whose code is repeated for that.
 const MOST_INSTRUCTIONS: usize = 64;
 
-/// One launch of a scatter by rows.
+/// One launch of a sorted scatter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterSorted {
     step: Step,
@@ -59,13 +59,13 @@ struct Extents {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
-    /// The row of the result that each row of updates goes to; one behind the last if there is none.
+    /// Computes the row of the result of each row of updates; rows without one get the number after the last.
     Keys { index: Index, indices: usize },
-    /// Updates are computed for what is checked on the way.
+    /// Computes all updates for their assertions.
     Checks,
-    /// The updates of a row, from the first one on.
+    /// Combines the updates of a row, from its first one on.
     Rows(Combining),
-    /// The updates of a piece, if the row has a piece that is full.
+    /// Combines the updates of a piece, if the row has a full piece.
     Pieces(Combining),
 }
 
@@ -74,13 +74,13 @@ struct Combining {
     update: Reg,
     combine: Combine,
     dtype: DType,
-    /// Operand of the result; behind it are the sorted keys and which row of updates each is of.
+    /// The operand of the result. The sorted keys and the numbers of the updates follow it.
     result: usize,
-    /// Whether there are pieces.
+    /// Whether rows are cut into pieces.
     is_cut: bool,
 }
 
-/// The updates of a scatter by rows; none if they are faster without.
+/// The launches of a sorted scatter's updates; none if another schedule is faster.
 pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Option<Vec<KernelSpec>> {
     let [batch, before, _, indices, after] = body.extents;
     let is_cut = is_in_any_order(body, kernel.operands[body.result].ty.dtype, device);
@@ -94,8 +94,8 @@ pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Opt
     is_worth_it.then(|| sorted_launches(kernel, body, is_cut, device)).flatten()
 }
 
-/// The same, however long it takes; none if there are too many numbers for a word, or tensors for a launch. If `is_cut`, updates
-/// of a row are added in any order.
+/// The launches of a sorted scatter's updates, regardless of speed. None if a row number exceeds a word, or a
+/// launch has too many tensors. If `is_cut`, the updates of a row are added in any order.
 pub fn sorted_launches(
     kernel: &Kernel,
     body: &ScatterBody,
@@ -110,7 +110,7 @@ pub fn sorted_launches(
     launches.extend(sorted.launches(device));
     launches.push(rows(kernel, body, extents, &sorted, is_cut));
     launches.extend(is_cut.then(|| pieces(kernel, body, extents, &sorted, device)));
-    // The error flag, to raise and to heed, is counted apart.
+    // The error flag's two arguments do not count as tensors.
     let fits = |fused: &KernelSpec| {
         fused.clone().guarded().arguments().len() <= device.most_tensors.saturating_add(2)
     };
@@ -142,7 +142,7 @@ fn rows(kernel: &Kernel, body: &ScatterBody, extents: Extents, sorted: &Sorted, 
     combining(kernel, body, (sorted, is_cut), schedule)
 }
 
-/// Pieces of rows, whose sums are added to memory atomically.
+/// The launch that sums pieces of rows and adds the sums atomically.
 fn pieces(
     kernel: &Kernel,
     body: &ScatterBody,
@@ -163,8 +163,8 @@ fn pieces(
     pieces
 }
 
-/// A launch that computes updates in the order of their rows. Behind the operands of the updates stand the result, the
-/// sorted keys and the numbers of the updates.
+/// A launch that computes updates in the order of their rows. The result, the sorted keys and the numbers of the
+/// updates follow the operands of the updates.
 fn combining(
     kernel: &Kernel,
     body: &ScatterBody,
@@ -212,7 +212,8 @@ impl Schedule for ScatterSorted {
         matches!(self.step, Step::Rows(_) | Step::Pieces(_))
     }
 
-    /// Indices are checked by the launch that makes keys of them. Of the others, one computes all updates.
+    /// The launch that computes keys checks the indices. For the other assertions, one launch computes all
+    /// updates.
     fn without_stores(&self, kernel: &KernelSpec) -> Option<KernelSpec> {
         let Step::Rows(combining) = self.step else { return None };
         let Extents { n, after, .. } = self.extents;
@@ -272,15 +273,15 @@ impl ScatterSorted {
     }
 }
 
-/// Rows of the result, with the updates in their order.
+/// A launch that combines updates in the order of their rows.
 struct Rows<'t> {
     form: Combining,
     extents: Extents,
     width: usize,
     body: &'t BodyCode<'t>,
-    /// The row of the result that each place in the order belongs to.
+    /// By place in the order: the row of the result.
     keys: Variable,
-    /// The row of updates there.
+    /// By place in the order: the row of updates.
     numbers: Variable,
 }
 
@@ -288,7 +289,7 @@ struct Rows<'t> {
 struct Run {
     key: Variable,
     column: Variable,
-    /// The first place in the order, and the end of those that are looked at.
+    /// The first place in the order, and the end of the places to visit.
     start: Variable,
     limit: Variable,
     /// The row of updates at `start`.
@@ -296,7 +297,7 @@ struct Run {
 }
 
 impl Rows<'_> {
-    /// The thread of the first update of a row has the row.
+    /// The thread at the first update of a row combines the row.
     fn row(&self, code: &mut Code, point: Variable) -> Result<(), CodegenError> {
         let Extents { n, after, n_rows } = self.extents;
         let (start, column) = (code.divided(point, after), code.modulo(point, after));
@@ -320,10 +321,10 @@ impl Rows<'_> {
         result
     }
 
-    /// Whether the place so far from another one is there, and has the same key.
+    /// Whether the place at a distance exists and has the same key.
     fn is_of(&self, code: &mut Code, key: Variable, place: Variable, distance: i64) -> Variable {
         let other = code.at(distance);
-        // Before the first, this wraps around.
+        // Before place 0, this wraps around.
         let other = code.bin(Arithmetic::Add, place, other);
         let end = code.at(self.extents.n as i64);
         let is_there = code.less(other, end);
@@ -333,7 +334,7 @@ impl Rows<'_> {
         code.and(is_there, is_same)
     }
 
-    /// Where the full pieces of a row begin, if it has any; and whether that is where it begins itself.
+    /// The start of the row's full pieces, or `end` if it has none; and whether the row starts there.
     fn whole_pieces(
         &self,
         code: &mut Code,
@@ -377,7 +378,7 @@ impl Rows<'_> {
         });
     }
 
-    /// The first piece of a row that is full has a thread, and so have all behind it.
+    /// A row's first full piece has a thread, and so does each later piece.
     fn piece(&self, code: &mut Code, point: Variable) -> Result<(), CodegenError> {
         let Extents { n, after, n_rows } = self.extents;
         let (piece, column) = (code.divided(point, after), code.modulo(point, after));
@@ -407,7 +408,7 @@ impl Rows<'_> {
         result
     }
 
-    /// `old`, as it lies in memory, with all updates of a run added in their order.
+    /// `old` with all updates of a run added in order, as memory holds it.
     fn with_updates(
         &self,
         code: &mut Code,
@@ -453,7 +454,7 @@ impl Rows<'_> {
         result.map(|()| sums)
     }
 
-    /// Whether the place so far behind another one is in a run.
+    /// Whether the place at a distance is in a run.
     fn is_in_run(&self, code: &mut Code, run: &Run, place: Variable, distance: usize) -> Variable {
         let place = code.at_offset(place, distance);
         let is_inside = code.less(place, run.limit);
@@ -463,7 +464,7 @@ impl Rows<'_> {
         code.and(is_inside, is_same)
     }
 
-    /// Adds rows of updates to sums, one after the other; all of them are fetched before.
+    /// Adds rows of updates to sums in order; all of them are loaded first.
     fn add(
         &self,
         code: &mut Code,
@@ -482,7 +483,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// A row of updates at some neighbouring columns.
+    /// A row of updates at neighbouring columns.
     fn updates(
         &self,
         code: &mut Code,
@@ -504,7 +505,7 @@ impl Rows<'_> {
         Ok(registers.iter().map(|registers| computed(registers, self.form.update)).collect())
     }
 
-    /// The first of the neighbours in the result.
+    /// The first element of the result at the run's columns.
     fn element(&self, code: &mut Code, run: &Run) -> Variable {
         let row = code.cast(code.index, run.key);
         let start = code.scaled(row, self.extents.after as i64);

@@ -1,7 +1,7 @@
-//! Segmented maps: one program over many tensors, each with its own share of the cubes.
+//! Segmented maps: one body over many tensors, each with its own share of the blocks.
 //!
-//! A cube works on one segment, so all its threads take the same branch where an operand is chosen. Only loads and
-//! stores are written out per segment.
+//! A block works on one segment, so its threads do not diverge where an operand is selected. Only loads and stores
+//! are repeated per segment.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
@@ -18,13 +18,13 @@ use crate::ir::{DType, Literal};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
 use std::collections::BTreeSet;
 
-/// A share of the blocks for each segment.
+/// A segmented map; each segment has a share of the blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Segmented {
     segments: Vec<SegmentForm>,
 }
 
-/// One tensor's part of the map.
+/// The segment of one tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SegmentForm {
     operands: Vec<usize>,
@@ -49,12 +49,12 @@ fn width(body: &FusedBody, segments: &[SegmentForm]) -> usize {
         FusedOp::Check { .. } | FusedOp::Random { .. } => false,
         _ => true,
     };
-    // The segments have different extents, so only what does not depend on them can be told for all.
+    // The segments have different extents, so the width may only depend on accesses along a single axis.
     let width = if body.insts.iter().all(is_linear) { vector_group::width(body, 0) } else { 1 };
     wide_enough(width, n_points)
 }
 
-/// By segment: blocks up to its end.
+/// By segment: the number of blocks up to its end.
 fn blocks_up_to(segments: &[SegmentForm], width: usize) -> Vec<usize> {
     let counts = segments.iter().map(|segment| segment.points.div_ceil(THREADS * width));
     counts
@@ -65,7 +65,7 @@ fn blocks_up_to(segments: &[SegmentForm], width: usize) -> Vec<usize> {
         .collect()
 }
 
-/// As few launches as reach all segments, if a launch can be given only so many tensors.
+/// The launches of a segmented map: as few as possible, as a launch takes a limited number of tensors.
 pub fn launches(
     kernel: &Kernel,
     body: &FusedBody,
@@ -155,7 +155,7 @@ impl Schedule for Segmented {
     }
 }
 
-/// The number of segments that end at or before this cube.
+/// The number of segments that end at or before this block.
 fn segment_of(code: &mut Code, cube: Variable, ends: &[usize]) -> Variable {
     let mut segment = code.int(U32, 0);
     for (i, &end) in ends.iter().enumerate().take(ends.len().saturating_sub(1)) {
@@ -167,7 +167,7 @@ fn segment_of(code: &mut Code, cube: Variable, ends: &[usize]) -> Variable {
     segment
 }
 
-/// The item of the segment, by a chain of selects; a plain value if all are the same.
+/// The item of the segment, by a chain of selects; a plain value if all items are equal.
 fn chosen<T: PartialEq + Copy>(
     code: &mut Code,
     segment: Variable,
@@ -188,7 +188,7 @@ fn chosen<T: PartialEq + Copy>(
     result
 }
 
-/// The body's constants, one per `Const` in order, where segments bring their own.
+/// The body's constants, one per `Const` in order, if the segments bring their own.
 fn constants(
     code: &mut Code,
     body: &FusedBody,
@@ -206,7 +206,7 @@ fn constants(
     constants
 }
 
-/// Operands by slot and segment.
+/// The operands of a segment, by slot.
 struct Slots<'t> {
     body: &'t FusedBody,
     buffers: &'t Buffers,
@@ -224,7 +224,7 @@ impl Slots<'_> {
         code.device.memory(inst.map_or(DType::F32, |inst| inst.dtype))
     }
 
-    /// The operand, if it is the same in all segments.
+    /// The operand of a slot, if all segments share it.
     fn common(&self, slot: usize) -> Option<usize> {
         let first = self.segments[0].operands[slot];
         self.segments.iter().all(|segment| segment.operands[slot] == first).then_some(first)
@@ -232,7 +232,7 @@ impl Slots<'_> {
 }
 
 impl Memory for Slots<'_> {
-    /// Points of a segment lie in all its operands.
+    /// A point of a segment is an element of each of its operands, so none is empty.
     fn is_empty(&self, _: usize) -> bool {
         false
     }

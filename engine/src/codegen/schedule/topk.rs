@@ -1,9 +1,11 @@
-//! Selection: the first k elements of each row in some order, without sorting the row.
+//! Top-k: the first k elements of each row in some order, without sorting the row.
 //!
-//! A block goes along a row. What comes before the k-th best element so far is put beside the best in the block's memory;
-//! when there is enough of it, all of that is sorted and the rest forgotten. Few elements of a long row pass the
-//! threshold, so nearly every one costs a comparison. Where rows are few and long, blocks share a row and another launch
-//! merges what they have found; where rows come in panels, what is known of a row is kept in memory from panel to panel.
+//! A block reads a row and collects elements that precede the k-th best entry so far in its top-k buffer. Once
+//! enough have been collected, the block sorts the buffer and keeps the best k. In a long row few elements pass
+//! this threshold, so most cost one comparison.
+//!
+//! Several blocks share a row if rows are few and long, and another launch merges their states. If a row is
+//! computed in panels, its state stays in global memory from panel to panel.
 
 use crate::codegen::ir::builder::{Code, F32, U32, U64};
 use crate::codegen::ops::packed_types::Buffer;
@@ -24,22 +26,22 @@ use cubecl_core::ir::{
 use cubecl_core::prelude::*;
 use std::sync::Arc;
 
-/// The most elements of a row that are selected; of more, a sort is faster.
+/// The most selected elements of a row; for more, a sort is faster.
 const MOST_SELECTED: usize = 1024;
 
-/// The most elements of a row, of whatever type, that are selected with what a block has.
+/// The most selected elements of a row for which every type's buffer fits in shared memory.
 pub fn most_selected(device: &DeviceModel) -> usize {
     let fits = |k: &usize| [true, false].into_iter().all(|is_wide| fewest(*k, is_wide).fits(device));
     (1..=MOST_SELECTED).rev().find(fits).unwrap_or(0)
 }
 
-/// Whether a block has what a selection takes.
+/// Whether the buffer of a selection fits in shared memory.
 pub fn can_select(selection: &Selection, device: &DeviceModel) -> bool {
     let Selection { k, order, .. } = selection;
     *k <= MOST_SELECTED && fewest(*k, order.is_wide()).fits(device)
 }
 
-/// A selection by as few threads as may be.
+/// The buffer shape of a selection with the fewest threads.
 fn fewest(k: usize, is_wide: bool) -> Shape {
     shape(k, is_wide, FEWEST_THREADS, width_of(if is_wide { 8 } else { 4 }))
 }
@@ -53,42 +55,42 @@ fn width_of(element_bytes: usize) -> usize {
 }
 
 impl Shape {
-    /// Whether a block has room for it, and for the words beside it.
+    /// Whether the buffer and its control words fit in shared memory.
     fn fits(self, device: &DeviceModel) -> bool {
         4 * (self.n_words() + N_CONTROLS + 1).next_multiple_of(4) <= device.shared_bytes
     }
 }
 
-/// A selection kernel, whatever it reads.
+/// The form of a top-k kernel, independent of its input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SelectForm {
     k: usize,
     order: Order,
     shape: Shape,
-    /// Elements that a thread looks at between two barriers.
+    /// Elements that a thread offers between two barriers.
     width: usize,
-    /// Whether these are neighbours.
+    /// Whether these are neighbours, read as one vector.
     is_side_by_side: bool,
-    /// Entries of the block's memory at which it is sorted.
+    /// The number of buffered entries from which a block sorts.
     trigger: usize,
-    /// Whether it goes on from what is in memory.
+    /// Whether a block starts from a state in memory.
     is_resumed: bool,
-    /// Whether it leaves what it knows in memory rather than writing results.
+    /// Whether a block writes its state to memory, not results.
     is_kept: bool,
 }
 
-/// The most threads of a block; with two words to a rank there is room for the newcomers of fewer.
+/// The most threads of a block. Ranks of two words leave room for the entries of fewer threads.
 const THREADS: usize = 256;
 const WIDE_THREADS: usize = 128;
 const FEWEST_THREADS: usize = 32;
-/// Bytes that a thread reads at once, and elements at most.
+/// Bytes that a thread reads as one vector, and its most elements.
 const VECTOR_BYTES: usize = 16;
 const MOST_NEIGHBOURS: usize = 4;
-/// Newcomers that are worth sorting.
+/// New entries that are worth a sort.
 const NEWCOMERS: usize = 128;
 
 impl SelectForm {
-    /// From rows of `n` elements, of which `aligned` neighbours never reach over the end of a row.
+    /// The form for rows of `n` elements; a group of `aligned` neighbours never crosses the end of a row.
     pub fn new(k: usize, order: Order, n: usize, aligned: usize, device: &DeviceModel) -> SelectForm {
         let is_wide = order.is_wide();
         let most = if is_wide { WIDE_THREADS } else { THREADS };
@@ -104,17 +106,17 @@ impl SelectForm {
         SelectForm { k, order, shape, width, is_side_by_side, trigger, is_resumed, is_kept }
     }
 
-    /// The same, which leaves what it knows in memory if `is_kept`.
+    /// The form that writes its state to memory if `is_kept`.
     pub fn kept(self, is_kept: bool) -> SelectForm {
         SelectForm { is_kept, ..self }
     }
 
-    /// The same, which goes on from what it has left there.
+    /// The form that starts from its state in memory if `is_resumed`.
     pub fn resumed(self, is_resumed: bool) -> SelectForm {
         SelectForm { is_resumed, ..self }
     }
 
-    /// How many are selected, and in what order.
+    /// The number of selected elements, and their order.
     pub fn selected(&self) -> (usize, Order) {
         (self.k, self.order)
     }
@@ -124,35 +126,35 @@ impl SelectForm {
         self.shape.threads
     }
 
-    /// Neighbours that a thread looks at together.
+    /// Neighbours that a thread reads as one vector.
     pub fn neighbours(&self) -> usize {
         if self.is_side_by_side { self.width } else { 1 }
     }
 
-    /// Elements that a block looks at between two barriers.
+    /// Elements that a block reads between two barriers.
     pub fn round(&self) -> usize {
         self.shape.threads * self.width
     }
 
-    /// Words that keep what is known of a piece of a row: how many entries, and the entries in order.
+    /// Words of the state of a piece of a row: the number of entries, and the entries in order.
     pub fn state_words(&self) -> usize {
         1 + self.k * self.n_planes()
     }
 
-    /// Words of an entry.
+    /// Words of an entry. They lie in planes: all first words, then all second words, and so on.
     fn n_planes(&self) -> usize {
         if self.order.is_wide() { 3 } else { 2 }
     }
 }
 
-/// Pieces that each row is cut into, and the elements of a piece: blocks enough to go round, if pieces stay long.
+/// Pieces of each row, and elements of a piece: enough blocks for a large GPU, unless pieces would be short.
 pub fn pieces(n_rows: usize, n: usize, round: usize) -> [usize; 2] {
     let wanted = BLOCKS.div_ceil(n_rows.max(1)).min(n / SHORTEST_PIECE).max(1);
     let length = n.div_ceil(wanted).next_multiple_of(round).max(round);
     [n.div_ceil(length).max(1), length]
 }
 
-/// Blocks that keep a large device busy.
+/// Blocks that fill a large GPU.
 const BLOCKS: usize = 512;
 const SHORTEST_PIECE: usize = 1 << 14;
 
@@ -190,13 +192,13 @@ pub fn select_rows(selection: &Selection, call: &KernelCall, device: &DeviceMode
 type BodyFn = fn(&mut Scope, &GpuArguments, &SelectForm, &Writes);
 
 impl SelectForm {
-    /// Of what was selected from pieces of a row.
+    /// The form of a merge of the states of a row's pieces.
     pub fn merge(k: usize, order: Order, n_pieces: usize, device: &DeviceModel) -> SelectForm {
         SelectForm::new(k, order, k * n_pieces, 1, device)
     }
 }
 
-/// What each result of a selection gets, and its type.
+/// The content of each result of a selection, and its type.
 #[derive(Clone, Debug)]
 struct Writes {
     results: Vec<(Selected, DType)>,
@@ -227,7 +229,7 @@ fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectFo
     let Ok(()) = done;
 }
 
-/// The columns of a piece of so many: the first, and the one behind the last.
+/// The first column of a piece, and the end of its columns.
 pub fn columns_of_piece(code: &mut Code, piece: Variable, length: Variable, n: Variable) -> [Variable; 2] {
     let start = code.bin(Arithmetic::Mul, piece, length);
     let end = code.add_at(start, length);
@@ -246,7 +248,7 @@ fn results(arguments: &GpuArguments, writes: &Writes) -> Vec<Written> {
     writes.results.iter().zip(buffers).map(|(&(what, dtype), buffer)| (what, buffer.clone(), dtype)).collect()
 }
 
-/// Emits what selects from the states of all pieces of a row.
+/// Emits the merge of the states of all pieces of a row.
 pub fn merge(
     code: &mut Code,
     form: &SelectForm,
@@ -287,35 +289,35 @@ pub fn merge(
     let Ok(()) = done;
 }
 
-/// Memory that a selection goes on from, or ends in.
+/// The memory that a selection starts from or writes to.
 pub struct Memory {
-    /// Words of states, and the number of this block's.
+    /// The words of all states, and the number of this block's state.
     pub state: Option<(Variable, Variable)>,
-    /// Whether there is nothing to go on from yet, as a number.
+    /// Whether the state is still empty, as a number.
     pub is_first: Option<Variable>,
-    /// The results, what they get, and their types.
+    /// The results, with their contents and types.
     pub results: Vec<Written>,
 }
 
-/// What a result gets of the selected elements, the result, and its type.
+/// The content of a result, the result, and its type.
 pub type Written = (Selected, Buffer, DType);
 
-/// A selection under construction.
+/// A selection during its emission.
 pub struct SelectCode<'f> {
     form: &'f SelectForm,
     words: Variable,
     counter: Variable,
-    /// Which of the two flags is raised in this round.
+    /// The number of the flag that entries of this round raise; rounds alternate between two.
     flag: Variable,
-    /// The threshold as an element, of floats of 32 bits.
+    /// The threshold as an element, for 32-bit floats.
     bound: Option<Variable>,
 }
 
-/// Tells a thread whether the selection may come to anything, before it begins.
+/// Tells whether a thread has an element that may pass the threshold, before the block sets up its buffer.
 pub type Filter<'f, E> = &'f mut dyn FnMut(&mut Code) -> Result<Variable, E>;
 
-/// Emits a selection from columns `start..end` of a row. `look` is called for the column, or the first of neighbouring
-/// ones, that a thread looks at, and offers what it finds. Where no thread needs it, by what `filter` says, nothing is done.
+/// Emits a selection from columns `start..end` of a row. `look` offers the elements at a column, which is the
+/// first of several if the thread reads a vector. The block skips its work if `filter` holds for no thread.
 pub fn select_by<E>(
     code: &mut Code,
     form: &SelectForm,
@@ -340,7 +342,7 @@ pub fn select_by<E>(
     result
 }
 
-/// Whether elements of 32-bit floats may come before the last entry of a full state, or the state is none such.
+/// The worst entry of a full state, as a threshold for 32-bit floats.
 pub struct Worst {
     is_open: Variable,
     bound: Variable,
@@ -348,7 +350,7 @@ pub struct Worst {
 }
 
 impl Worst {
-    /// Reads what a state of a row knows; `is_first` says whether that is nothing yet.
+    /// Reads the threshold from the state of a row. `is_first` tells whether the state is still empty.
     pub fn read(code: &mut Code, form: &SelectForm, memory: &Memory) -> Option<Worst> {
         let (Some((states, number)), Some(is_first)) = (memory.state, memory.is_first) else { return None };
         if form.order.dtype != DType::F32 {
@@ -368,18 +370,18 @@ impl Worst {
         Some(Worst { is_open, bound, is_descending: form.order.is_descending })
     }
 
-    /// Whether the state takes in whatever comes.
+    /// Whether the state is not full, so that every element enters.
     pub fn is_open(&self) -> Variable {
         self.is_open
     }
 
-    /// Whether an element may come before the last entry.
+    /// Whether an element may precede the worst entry.
     pub fn may_follow(&self, code: &mut Code, value: Variable) -> Variable {
         may_pass(code, value, self.bound, self.is_descending)
     }
 }
 
-/// True where either is NaN, too: the ranks decide.
+/// True if either is NaN: the ranks decide then.
 fn may_pass(code: &mut Code, value: Variable, bound: Variable, is_descending: bool) -> Variable {
     let is_behind = match is_descending {
         true => code.cmp(Comparison::LowerEqual, value, bound),
@@ -423,12 +425,12 @@ impl SelectCode<'_> {
     }
 }
 
-/// A block at its row.
+/// A block with its row.
 struct Block<'f> {
     form: &'f SelectForm,
     words: Variable,
     counter: Variable,
-    /// Words of states, and the first of this block's.
+    /// The words of all states, and the first word of this block's state.
     state: Option<(Variable, Variable)>,
 }
 
@@ -485,7 +487,7 @@ impl Block<'_> {
         let raised = code.load(self.words, place);
         let is_raised = code.cmp(Comparison::NotEqual, raised, zero);
         code.when(is_raised, |code| {
-            // Nobody clears the word before all have read it.
+            // All threads must have read the word before one clears it.
             code.sync();
             body(code);
         });
@@ -496,7 +498,7 @@ impl Block<'_> {
         code.load(self.words, place)
     }
 
-    /// What is there to go on from.
+    /// The state that the block starts from.
     fn resumed(&self) -> Option<(Variable, Variable)> {
         self.state.filter(|_| self.form.is_resumed)
     }
@@ -520,7 +522,7 @@ impl Block<'_> {
         })
     }
 
-    /// Looks whether anything has passed in this round, and sorts if there is enough of it.
+    /// Sorts the buffer if an entry has arrived in this round and enough are there.
     fn settle(&self, code: &mut Code, flag: Variable) {
         let start = code.at(self.form.shape.n_words() as i64);
         let place = code.add_at(start, flag);
@@ -536,7 +538,7 @@ impl Block<'_> {
         });
     }
 
-    /// Tells all threads how many entries there are, and takes a flag back.
+    /// Publishes the number of entries to all threads, and clears a flag.
     fn count(&self, code: &mut Code, flag: Option<Variable>) {
         let (words, counter) = (native(self.words), native(self.counter));
         let shape = self.form.shape;
@@ -546,7 +548,7 @@ impl Block<'_> {
         }
     }
 
-    /// Leaves the k best entries, in order.
+    /// Sorts the buffer and keeps the best k entries.
     fn tidy(&self, code: &mut Code) {
         let SelectForm { k, order, shape, .. } = *self.form;
         if let Some((states, first)) = self.resumed() {
@@ -557,7 +559,7 @@ impl Block<'_> {
     }
 
     fn finish(&self, code: &mut Code, row: Variable, results: &[Written]) {
-        // All have read the last round's count.
+        // All threads must have read the last round's count.
         code.sync();
         self.count(code, None);
         let Some((states, first)) = self.state.filter(|_| self.form.is_kept) else {
@@ -572,7 +574,7 @@ impl Block<'_> {
         if self.resumed().is_none() {
             return keep(code);
         }
-        // Where nothing has passed, what was known still is.
+        // If no entry has arrived, the state in memory is still valid.
         let [count, stored] = [COUNT, STORED].map(|word| self.control(code, word));
         let has_changed = code.cmp(Comparison::NotEqual, count, stored);
         let is_raised = self.control(code, LOADED);
@@ -628,14 +630,14 @@ impl Block<'_> {
     }
 }
 
-/// A variable as the language of kernels knows it.
+/// A variable as a value of CubeCL's kernel language.
 pub fn native<T: CubeType>(variable: Variable) -> NativeExpand<T> {
     ManagedVariable::Plain(variable).into()
 }
 
 const U16: ElemType = ElemType::UInt(UIntKind::U16);
 
-/// The bits of an element as it lies in memory: the higher word and the lower one of 64 bits, else the only one and nothing.
+/// The bits of an element as memory holds it. 64 bits give the high and the low word, others one word and 0.
 fn words_of(code: &mut Code, value: Variable) -> [Variable; 2] {
     let elem = value.elem_type();
     let zero = code.int(U32, 0);
@@ -655,7 +657,7 @@ fn words_of(code: &mut Code, value: Variable) -> [Variable; 2] {
     }
 }
 
-/// The element of such words, as it lies in memory.
+/// The element with these bits, as memory holds it.
 fn of_words(code: &mut Code, dtype: DType, [high, low]: [Variable; 2]) -> Variable {
     let elem = code.device.memory(dtype);
     match elem.size() {

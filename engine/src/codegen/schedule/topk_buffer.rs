@@ -1,22 +1,22 @@
-//! The memory of a block that selects: entries, and behind them the words that follow.
+//! The top-k buffer of a block: its entries, then its control words.
 
 use crate::op::gpu::{Order, Shape, before, high_of, put, put_last, sort};
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
-/// Words behind the two flags that say whether anything has passed in a round.
+/// The control word, after the two flags of the rounds, with the number of entries.
 pub const COUNT: usize = 2;
-/// Entries that were known from before.
+/// The number of entries of the initial state.
 pub const STORED: usize = 3;
-/// Whether these are there.
+/// Whether the entries of the initial state are loaded.
 pub const LOADED: usize = 4;
-/// The entry that others must come before: first word, second word, index.
+/// The threshold that an entry must precede: first word, second word, index.
 pub const THRESHOLD: usize = 5;
-/// The first word of its element.
+/// The first word of the threshold's element.
 pub const BOUND: usize = 8;
 pub const N_CONTROLS: usize = 9;
 
-/// Begins with nothing: everything comes before the threshold.
+/// Starts with an empty state: every entry precedes the threshold.
 #[cube]
 pub fn start(
     words: &mut SharedMemory<u32>,
@@ -30,7 +30,7 @@ pub fn start(
     sync_cube();
 }
 
-/// Begins with what is known of the row, unless this is the first that is seen of it.
+/// Starts from the state of the row, or from an empty one if `is_first` is not 0.
 #[cube]
 pub fn resume(
     words: &mut SharedMemory<u32>,
@@ -96,7 +96,7 @@ fn limit(
     words[comptime!(control + BOUND)] = high_of(high, order);
 }
 
-/// Takes in an entry that comes before the threshold.
+/// Adds an entry if it precedes the threshold.
 #[cube]
 pub fn offer(
     words: &mut SharedMemory<u32>,
@@ -118,7 +118,7 @@ pub fn offer(
     }
 }
 
-/// Tells all threads how many entries there are.
+/// Publishes the number of entries to all threads.
 #[cube]
 pub fn count(
     words: &mut SharedMemory<u32>,
@@ -131,7 +131,7 @@ pub fn count(
     sync_cube();
 }
 
-/// Takes a flag back; the next round raises the other one.
+/// Clears a flag; the next round raises the other one.
 #[cube]
 pub fn lower(words: &mut SharedMemory<u32>, flag: usize) {
     if UNIT_POS_X == 0u32 {
@@ -139,7 +139,7 @@ pub fn lower(words: &mut SharedMemory<u32>, flag: usize) {
     }
 }
 
-/// Fetches the entries that were known from before, unless they are there.
+/// Loads the entries of the initial state, unless they are loaded.
 #[cube]
 pub fn load(
     words: &mut SharedMemory<u32>,
@@ -164,7 +164,7 @@ pub fn load(
     }
 }
 
-/// Sorts all entries and forgets all but the first k, the last of which is the threshold.
+/// Sorts all entries and keeps the best k; the last of these becomes the threshold.
 #[cube]
 pub fn tidy(
     words: &mut SharedMemory<u32>,
@@ -201,7 +201,7 @@ pub fn tidy(
     sync_cube();
 }
 
-/// Writes the best entries to memory.
+/// Writes the entries to the state in memory.
 #[cube]
 pub fn keep(
     words: &mut SharedMemory<u32>,

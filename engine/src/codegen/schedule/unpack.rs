@@ -1,5 +1,4 @@
-//! Copies of operands for what an op brings along, where narrow elements lie packed in words: an element to each word, and
-//! back.
+//! Unpacked copies of packed operands for a custom kernel: one element per word, and back.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
@@ -10,16 +9,16 @@ use crate::ir::DType;
 use crate::op::gpu::{View, WORKSPACE_ALIGNMENT};
 use cubecl_core::ir::{Builtin, Variable};
 
-/// A copy from one operand to another, one of which is packed.
+/// A copy between a packed operand and an unpacked one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unpack {
-    /// What is packed.
+    /// The type of the packed operand.
     dtype: DType,
     view: View,
     n: usize,
-    /// Elements of a word.
+    /// Elements per word.
     lanes: usize,
-    /// Whether the packed one is written.
+    /// Whether the copy writes the packed operand.
     is_back: bool,
 }
 
@@ -32,7 +31,7 @@ impl Schedule for Unpack {
         n_words.div_ceil(THREADS)
     }
 
-    /// Words of the packed operand, each of which has a thread.
+    /// Words of the packed operand; each has a thread.
     fn n_points(&self, _: &KernelSpec) -> usize {
         self.n.div_ceil(self.lanes)
     }
@@ -52,7 +51,7 @@ impl Schedule for Unpack {
     }
 }
 
-/// The copies of a kernel's operands, behind what its own launches have of the workspace.
+/// The copies of a kernel's operands, which follow the workspace of its own launches.
 pub struct Copies<'o> {
     operands: &'o [OperandForm],
     /// Elements of the operands.
@@ -63,7 +62,7 @@ pub struct Copies<'o> {
 }
 
 impl<'o> Copies<'o> {
-    /// None yet; `end` is that of the workspace so far.
+    /// No copies; `end` is the end of the workspace so far.
     pub fn new(
         operands: &'o [OperandForm],
         counts: &'o [usize],
@@ -73,7 +72,7 @@ impl<'o> Copies<'o> {
         Copies { operands, counts, device, end, made: vec![] }
     }
 
-    /// What stands for an operand that is seen so: the copy that it has already, or one more.
+    /// The copy of an operand in a view. The first use allocates it.
     pub fn of(&mut self, operand: usize, view: View) -> OperandForm {
         let known = self.made.iter().find(|(known, as_what, _)| (*known, *as_what) == (operand, view));
         if let Some((_, _, copy)) = known {
@@ -81,7 +80,7 @@ impl<'o> Copies<'o> {
         }
         let lanes = self.device.lanes(self.operands[operand].dtype);
         let start = self.end.next_multiple_of(WORKSPACE_ALIGNMENT);
-        // Whole words are unpacked, and what is empty has a place, too.
+        // Copies have whole words, and at least one.
         let n_words = self.counts[operand].next_multiple_of(lanes).max(1);
         self.end = start + 4 * n_words;
         let is_float = view == View::Elements && self.operands[operand].dtype.is_float();
@@ -91,12 +90,12 @@ impl<'o> Copies<'o> {
         copy
     }
 
-    /// The launches that make the copies of what is read.
+    /// The launches that unpack operands that the kernel reads.
     pub fn before(&self) -> Vec<KernelSpec> {
         self.launches(false)
     }
 
-    /// The launches that pack what was written.
+    /// The launches that pack operands that the kernel writes.
     pub fn after(&self) -> Vec<KernelSpec> {
         self.launches(true)
     }
