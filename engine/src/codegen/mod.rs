@@ -1,15 +1,14 @@
-//! From fused kernels to CubeCL kernel definitions, and from those to CUDA C++.
+//! Code generation: from fused kernels to CubeCL kernel definitions, and from those to CUDA C++.
 //!
-//! [`KernelSpec`] is a kernel that CubeCL can compile for any of its devices; [`cuda_sources`] prints it as CUDA C++,
-//! which needs no GPU.
+//! [`KernelSpec`] is a kernel that CubeCL can compile for any of its devices. [`cuda_sources`] prints it as CUDA
+//! C++, which needs no GPU.
 //!
-//! Most kernels are one launch; a scatter writes its base first, and may sort its indices ([`KernelSpec::launches`]).
-//! A matmul is one launch that adds up its own products, or, where a library has multiplied the matrices, one that
-//! runs the epilogue on the product ([`KernelSpec::epilogue`]); sums beside it are launches of their own
-//! ([`KernelSpec::side_sums`]). [`absorbed`] says how much of an epilogue a library can run.
+//! Most kernels are one launch. A scatter writes its base first and may sort its indices
+//! ([`KernelSpec::launches`]). A matmul is one launch, or a library call and the epilogue on its product
+//! ([`KernelSpec::epilogue`]). Side sums of a matmul are launches of their own ([`KernelSpec::side_sums`]).
 //!
-//! The number of points or rows and the seed are arguments; strides and inner extents are part of the text, so one
-//! text serves every batch size. Entry names are the kinds of kernels, so that equal kernels have equal texts.
+//! Points or rows and the seed are arguments; strides and inner extents are part of the text. One text serves
+//! every batch size. Entry points are named by the kind of kernel, so equal kernels have equal texts.
 
 mod analysis;
 mod error;

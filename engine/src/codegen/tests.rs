@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-//! Texts of hand-built kernels, and what they compute when a C++ compiler stands in for the GPU.
+//! Texts of hand-built kernels, and their results when a C++ compiler stands in for the GPU.
 
 use super::*;
 use crate::codegen::render::ordered::with_vectors_in_order;
@@ -14,7 +14,7 @@ use crate::ir::{
     Type as TensorType, Unary, Value, View,
 };
 use crate::op::Registry;
-use assertion::finding;
+use assertion::reported;
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 use expect_test::{Expect, expect, expect_file};
@@ -29,7 +29,7 @@ mod scatters;
 mod targets;
 mod vector_groups;
 
-/// A tile under construction, with its operands.
+/// A body under construction, with its operands.
 struct Sketch {
     tile: FusedBody,
     operands: Vec<Operand>,
@@ -175,7 +175,7 @@ fn only_source(kernel: &Kernel) -> KernelSource {
 }
 
 /// The text of a launch from its function's parameters on.
-fn function_text(fused: &KernelSpec) -> String {
+fn kernel_text(fused: &KernelSpec) -> String {
     let text = fused.clone().cuda_source().unwrap().text;
     text[text.find("extern \"C\"").unwrap()..].to_string()
 }
@@ -231,7 +231,7 @@ fn the_batch_size_is_not_part_of_the_text() {
 }
 
 #[test]
-fn a_short_row_is_shared_by_the_threads_of_a_part_of_a_plane() {
+fn a_short_row_is_shared_by_part_of_a_warp() {
     check_text(
         &softmax(DType::F32, 128, 4),
         expect![[r#"
@@ -661,19 +661,19 @@ fn check_softmax(rows: usize, columns: usize) {
 }
 
 #[test]
-fn softmax_of_short_rows_shares_a_plane() {
+fn softmax_of_short_rows_shares_a_warp() {
     check_softmax(37, 10);
     check_softmax(3, 32);
 }
 
 #[test]
-fn softmax_of_rows_is_held_in_a_plane_or_a_block() {
+fn softmax_rows_stay_in_the_registers_of_a_warp_or_block() {
     check_softmax(9, 200);
     check_softmax(3, 1000);
 }
 
 #[test]
-fn softmax_of_long_rows_reads_them_again() {
+fn softmax_of_long_rows_reads_the_rows_again() {
     check_softmax(2, 40_001);
 }
 
@@ -694,10 +694,10 @@ fn a_cross_entropy_row_gives_loss_prediction_and_gradient() {
     assert_eq!(i32s(&buffers[3]), best.collect::<Vec<_>>());
     let onehot = |at: usize| (at % classes == label(at / classes)) as u8 as f64;
     assert_close(&f32s(&buffers[4]), (0..x.len()).map(|at| exp[at] / sums[at / classes] - onehot(at)));
-    assert_eq!(finding(&buffers[5]), None);
+    assert_eq!(reported(&buffers[5]), None);
 }
 
-/// What a primitive should give for its operands.
+/// The expected result of a primitive for its operands.
 type Formula<'f> = &'f dyn Fn(&[f64]) -> f64;
 
 /// Runs a map of primitives over the same operands and compares each with its formula.
@@ -863,8 +863,8 @@ fn random_bits(n: usize) -> Kernel {
 
 #[test]
 fn random_bits_are_those_of_the_reference_generator() {
-    // Key [seed, stream], counter [element / 4, 0, step, 0]; from a Philox in Python that
-    // gives Random123's known answers.
+    // Key [seed, stream], counter [element / 4, 0, step, 0]; the expected words are from a Philox in Python that
+    // passes Random123's known-answer tests.
     let Some(buffers) = on_host::run(&random_bits(9), &[7i32.to_le_bytes().to_vec()], 0x299f31d0) else {
         return;
     };
@@ -897,7 +897,7 @@ fn extrema_of_rows_find_nan_and_the_first_of_equals() {
 }
 
 #[test]
-fn rows_that_are_not_contiguous_and_rows_of_nothing() {
+fn strided_rows_and_empty_rows_are_reduced() {
     let sums = |outer: usize, row: usize, inner: usize| {
         let mut s = Sketch::new(outer, row, inner);
         let x = s.input(DType::F32, Class::Element);
@@ -917,7 +917,7 @@ fn rows_that_are_not_contiguous_and_rows_of_nothing() {
 }
 
 #[test]
-fn the_first_largest_of_each_column_is_found_by_several_planes() {
+fn several_warps_find_the_first_maximum_of_each_column() {
     let (row, inner) = (300, 3);
     let mut s = Sketch::new(1, row, inner);
     let x = s.input(DType::F32, Class::Element);
@@ -931,8 +931,7 @@ fn the_first_largest_of_each_column_is_found_by_several_planes() {
     assert_eq!(i32s(&buffers[1]), [299, 45, 17]);
 }
 
-/// `p - rate·g` over tensors of several lengths, with a rate of its own for each.
-/// `p - rate·g` of tensors of these lengths, each with a rate of its own.
+/// `p - rate·g` of tensors of these lengths, each with its own rate.
 fn step_of_descent(lengths: &[usize]) -> Kernel {
     let mut s = Sketch::new(1, lengths[1], 1);
     let p = s.input(DType::F32, Class::Element);
@@ -983,7 +982,7 @@ fn a_segmented_map_updates_tensors_of_several_lengths() {
 }
 
 #[test]
-fn what_has_no_cube_form_says_so() {
+fn a_primitive_without_gpu_code_is_an_error() {
     let mut s = Sketch::new(1, 2, 1);
     let x = s.input(DType::I32, Class::Element);
     let y = s.unary(Unary::Exp, x);
@@ -1025,7 +1024,7 @@ fn double_then_halve_twice(x: f32) -> f32 {
 }
 
 #[test]
-fn a_plugins_function_stands_in_the_text() {
+fn a_plugins_function_is_part_of_the_text() {
     let foreign = Foreign {
         key: "test.halve@1".into(),
         arity: 1,

@@ -1,4 +1,4 @@
-//! Products: on their own, in tiles, in parts, and what a library takes over of them.
+//! Matmuls: by point, blocked, split, and with epilogues that a library absorbs.
 
 use super::*;
 use crate::codegen::schedule::matmul_blocked::MatmulBlocked;
@@ -6,13 +6,14 @@ use crate::fusion::{MatmulBody, MatrixOperand, Side, SideSum};
 use crate::plan::Precision;
 use crate::program::{Activation, MatmulCall, absorbed};
 
-/// `tanh(lhs · rhs + bias)` and the sums of both factors along the contracted axis, from factors that lie as said.
+/// `tanh(lhs · rhs + bias)` and the sums of both factors along the contracted axis, with factors in the given
+/// layout.
 struct Product {
     batch: usize,
     shape: [usize; 3],
     is_lhs_transposed: bool,
     is_rhs_transposed: bool,
-    /// Whether the epilogue has values that it knows per row.
+    /// Whether the epilogue has row registers.
     has_rows: bool,
 }
 
@@ -107,7 +108,7 @@ const PRODUCTS: [Product; 5] = [
 ];
 
 #[test]
-fn a_contraction_adds_up_its_products_and_runs_the_epilogue() {
+fn a_matmul_sums_its_products_and_runs_the_epilogue() {
     for product in PRODUCTS {
         let inputs = product.inputs();
         let buffers = inputs.each_ref().map(|input| bytes(input));
@@ -116,9 +117,9 @@ fn a_contraction_adds_up_its_products_and_runs_the_epilogue() {
     }
 }
 
-/// Large enough to be cut into squares, some of which reach over the edge, as does the last slice.
+/// Blocked, with tiles and a last slice that exceed the matrices.
 #[test]
-fn a_large_product_is_computed_in_tiles() {
+fn a_large_matmul_is_blocked() {
     let turns = [[false, false], [true, false], [false, true], [true, true]];
     let ragged = turns.map(|turned| product(2, [90, 100, 37], turned, turned[0]));
     // Two points of a thread along each side.
@@ -133,22 +134,22 @@ fn a_large_product_is_computed_in_tiles() {
     }
 }
 
-/// Two points of a thread along each side, which lie beside each other in shared memory; tiles and the last slice reach over
-/// the edge.
+/// Two points of a thread along each side, neighbours in shared memory; tiles and the last slice exceed the
+/// matrices.
 #[test]
-fn the_text_of_a_product_in_tiles() {
+fn the_text_of_a_blocked_matmul() {
     let product = product(1, [400, 300, 20], [false, true], false);
     expect_file!["../../../../tests/golden/matmul_blocked.cu"]
-        .assert_eq(&function_text(&KernelSpec::own_product(&product.kernel())));
+        .assert_eq(&kernel_text(&KernelSpec::own_product(&product.kernel())));
 }
 
-/// Few points and long sums: parts of them are added up by the epilogue.
+/// Few points and long sums: the epilogue adds up the parts.
 #[test]
-fn a_product_is_the_same_however_it_is_cut() {
+fn every_split_of_a_matmul_gives_the_same_result() {
     let no_library = DeviceModel { library: None, ..DeviceModel::H200 };
     let long = [[false, false], [true, true]].map(|turned| product(1, [80, 70, 512], turned, turned[0]));
     let whole = product(2, [90, 100, 37], [false, true], true);
-    // Tiles of 128 rows would be used by less than nine tenths.
+    // Less than nine tenths of tiles of 128 rows would be used.
     let fitted = product(1, [220, 70, 256], [true, false], false);
     let mut n_launches = vec![];
     let narrow = product(1, [900, 10, 256], [true, false], false);
@@ -183,7 +184,7 @@ fn an_epilogue_runs_on_a_product_in_memory() {
 }
 
 #[test]
-fn sums_beside_a_contraction_follow_the_contracted_axis() {
+fn side_sums_follow_the_contracted_axis() {
     for product in PRODUCTS {
         let [m, n, k] = product.shape;
         let inputs = product.inputs();
@@ -239,7 +240,7 @@ fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, MatmulBody) {
 }
 
 #[test]
-fn a_library_takes_over_bias_and_relu_and_nothing_else() {
+fn a_library_absorbs_bias_and_relu_and_nothing_else() {
     let taken = |has_bias, has_relu| {
         let (kernel, body) = absorbable(has_bias, has_relu);
         absorbed(&kernel, &body).map(|whole| (whole.bias, whole.epilogue.activation))
@@ -257,7 +258,7 @@ fn a_library_takes_over_bias_and_relu_and_nothing_else() {
 }
 
 #[test]
-fn a_library_gets_the_right_factor_first_and_as_it_lies() {
+fn a_library_gets_the_right_factor_first_in_its_own_layout() {
     let matrices = |body: &MatmulBody| {
         let matrices = MatmulCall::new(body, Precision::F32).matrices();
         matrices.map(|matrices| matrices.map(|matrix| (matrix.leading, matrix.is_transposed)))
