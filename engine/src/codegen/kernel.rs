@@ -350,7 +350,7 @@ impl KernelSpec {
     // ---- Launches.
 
     /// Blocks to launch for `points` points or rows.
-    pub fn cube_count_for(&self, points: usize) -> usize {
+    pub fn blocks_for(&self, points: usize) -> usize {
         self.schedule.blocks(self, points)
     }
 
@@ -488,8 +488,8 @@ impl KernelSpec {
     /// or if the language reads vectors from any array.
     fn vector_words(&self, i: usize, form: &OperandForm) -> usize {
         let words = self.schedule.vector_width(self, i) / self.device.lanes(form.dtype);
-        let is_told = !self.device.has_narrow && !form.is_empty && words <= 4;
-        if is_told { words.max(1) } else { 1 }
+        let is_vector_array = !self.device.has_narrow && !form.is_empty && words <= 4;
+        if is_vector_array { words.max(1) } else { 1 }
     }
 
     fn buffers(&self, builder: &mut KernelBuilder) -> Buffers {

@@ -31,18 +31,18 @@ mod vector_groups;
 
 /// A body under construction, with its operands.
 struct Sketch {
-    tile: FusedBody,
+    body: FusedBody,
     operands: Vec<Operand>,
 }
 
 impl Sketch {
     fn new(outer: usize, row: usize, inner: usize) -> Sketch {
-        Sketch { tile: FusedBody { domain: Domain { outer, row, inner }, insts: vec![] }, operands: vec![] }
+        Sketch { body: FusedBody { domain: Domain { outer, row, inner }, insts: vec![] }, operands: vec![] }
     }
 
     fn push(&mut self, op: FusedOp, dtype: DType, class: Class) -> usize {
-        self.tile.insts.push(FusedInst { op, dtype, class });
-        self.tile.insts.len() - 1
+        self.body.insts.push(FusedInst { op, dtype, class });
+        self.body.insts.len() - 1
     }
 
     fn operand(&mut self, dtype: DType, n: usize, usage: Use) -> usize {
@@ -58,7 +58,7 @@ impl Sketch {
 
     /// A dense operand of one element per point of the class.
     fn input(&mut self, dtype: DType, class: Class) -> usize {
-        let n = self.tile.domain.points(class);
+        let n = self.body.domain.points(class);
         self.load(dtype, n, Access::dense(&[n]), class)
     }
 
@@ -67,8 +67,8 @@ impl Sketch {
     }
 
     fn scalar(&mut self, op: Scalar, args: &[usize]) -> usize {
-        let dtypes: Vec<DType> = args.iter().map(|&arg| self.tile.insts[arg].dtype).collect();
-        let class = args.iter().map(|&arg| self.tile.insts[arg].class).max().unwrap();
+        let dtypes: Vec<DType> = args.iter().map(|&arg| self.body.insts[arg].dtype).collect();
+        let class = args.iter().map(|&arg| self.body.insts[arg].class).max().unwrap();
         let dtype = op.result(&dtypes);
         self.push(FusedOp::Scalar(op, args.to_vec()), dtype, class)
     }
@@ -82,23 +82,23 @@ impl Sketch {
     }
 
     fn reduce(&mut self, monoid: Monoid, value: usize) -> usize {
-        let dtype = if monoid.is_index() { DType::I32 } else { self.tile.insts[value].dtype };
+        let dtype = if monoid.is_index() { DType::I32 } else { self.body.insts[value].dtype };
         self.push(FusedOp::Reduce { monoid, value }, dtype, Class::Row)
     }
 
     fn store(&mut self, value: usize) {
-        let FusedInst { dtype, class, .. } = self.tile.insts[value];
-        let n = self.tile.domain.points(class);
+        let FusedInst { dtype, class, .. } = self.body.insts[value];
+        let n = self.body.domain.points(class);
         let operand = self.operand(dtype, n, Use::Write);
         self.push(FusedOp::Store { operand, access: Access::dense(&[n]), value }, dtype, class);
     }
 
     fn map(self) -> Kernel {
-        kernel(KernelBody::Map(self.tile), self.operands)
+        kernel(KernelBody::Map(self.body), self.operands)
     }
 
     fn row(self) -> Kernel {
-        kernel(KernelBody::Row(self.tile), self.operands)
+        kernel(KernelBody::Row(self.body), self.operands)
     }
 }
 
@@ -954,7 +954,7 @@ fn step_of_descent(lengths: &[usize]) -> Kernel {
         points,
         constants: vec![Literal::Float(rate_of(i))],
     });
-    kernel(KernelBody::Segmented { body: s.tile, segments: segments.collect() }, operands)
+    kernel(KernelBody::Segmented { body: s.body, segments: segments.collect() }, operands)
 }
 
 fn rate_of(segment: usize) -> f64 {

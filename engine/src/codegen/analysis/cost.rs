@@ -7,9 +7,9 @@ use crate::ir::{Scalar, Unary};
 /// The time of one byte of memory traffic, in additions.
 const COST_OF_BYTE: usize = 4;
 /// The cost of a hardware function or of a random number, in additions.
-const COST_OF_SLOW: usize = 12;
+const COST_OF_FUNCTION: usize = 12;
 /// The cost of a function computed from sums and products, in additions.
-const COST_OF_MADE: usize = 30;
+const COST_OF_COMPUTED: usize = 30;
 
 /// Whether a kernel is compute-bound: its additions per point are compared with the bytes per point.
 pub fn is_compute_bound(body: &FusedBody, device: DeviceModel) -> bool {
@@ -28,11 +28,11 @@ fn is_memory(op: &FusedOp) -> bool {
 pub fn cost(inst: &FusedInst, device: DeviceModel) -> usize {
     use Unary::{Abs, Neg, Not, Recip, Sqrt};
     match &inst.op {
-        FusedOp::Random { .. } => COST_OF_SLOW,
+        FusedOp::Random { .. } => COST_OF_FUNCTION,
         FusedOp::Scalar(Scalar::Unary(Abs | Neg | Not | Recip | Sqrt), _) => 1,
         FusedOp::Scalar(Scalar::Unary(_) | Scalar::Foreign(_), _) => match device.has_exact_functions {
-            true => COST_OF_SLOW,
-            false => COST_OF_MADE,
+            true => COST_OF_FUNCTION,
+            false => COST_OF_COMPUTED,
         },
         FusedOp::Const(_) => 0,
         _ => 1,

@@ -9,7 +9,7 @@ use crate::ir::{Binary, Monoid, Scalar, Unary};
 
 /// Whether an extreme may skip NaN elements. It may if every value that leaves the body is NaN through a sum over
 /// all elements.
-pub fn may_forget_nan(body: &FusedBody, extreme: Reg) -> bool {
+pub fn may_skip_nan(body: &FusedBody, extreme: Reg) -> bool {
     let FusedOp::Reduce { monoid: Monoid::Max | Monoid::Min, value } = body.insts[extreme].op else {
         return false;
     };

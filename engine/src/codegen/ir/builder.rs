@@ -118,13 +118,13 @@ impl Code<'_> {
     }
 
     pub fn bin(&mut self, op: fn(BinaryOperator) -> Arithmetic, lhs: Variable, rhs: Variable) -> Variable {
-        let lhs = self.evaluated_there(lhs, rhs);
+        let lhs = self.hidden_constant(lhs, rhs);
         self.out(lhs.elem_type(), op(BinaryOperator { lhs, rhs }))
     }
 
     /// Hides one of two constant operands from the compiler. WGSL rejects constant expressions such as `0/0` and
     /// those that overflow.
-    fn evaluated_there(&mut self, x: Variable, other: Variable) -> Variable {
+    fn hidden_constant(&mut self, x: Variable, other: Variable) -> Variable {
         let both = x.as_const().is_some() && other.as_const().is_some();
         if self.device.has_exact_functions || !both { x } else { self.mutable(x) }
     }

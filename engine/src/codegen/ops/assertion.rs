@@ -22,7 +22,7 @@ use cubecl_core::ir::{Bitwise, Comparison, Variable};
 pub const ASSERTION_WORDS: usize = RECORDS + MOST_RECORDS * RECORD_WORDS;
 
 pub const RAISED: usize = 0;
-const SEALED: usize = 1;
+const CLOSED: usize = 1;
 pub const LOWEST_NODE: usize = 2;
 pub const N_RECORDS: usize = 3;
 pub const RECORDS: usize = 4;
@@ -50,7 +50,7 @@ pub struct FailedAssertion {
 /// The first failure of a flag, of which the first [`ASSERTION_WORDS`] words are read.
 pub fn first_failure(flag: &[u32]) -> Option<FailedAssertion> {
     let long = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
-    let finding = |record: &[u32; RECORD_WORDS]| {
+    let failure = |record: &[u32; RECORD_WORDS]| {
         let [site, value_low, value_high, low, high] = *record;
         FailedAssertion {
             site: site as NodeId,
@@ -63,7 +63,7 @@ pub fn first_failure(flag: &[u32]) -> Option<FailedAssertion> {
     }
     let n_records = (flag[N_RECORDS] as usize).min(MOST_RECORDS);
     let records = &flag[RECORDS..ASSERTION_WORDS].as_chunks().0[..n_records];
-    let first = records.iter().map(finding).min();
+    let first = records.iter().map(failure).min();
     Some(first.unwrap_or_else(|| crate::bug!("an error flag without a record")))
 }
 
@@ -75,8 +75,8 @@ pub fn is_clear(code: &mut Code, flag: Variable) -> Variable {
     let [zero, one] = [0, 1].map(|word| code.int(U32, word));
     let is_raised = code.cmp(Comparison::NotEqual, raised, zero);
     code.when(is_raised, |code| {
-        let sealed = code.at(SEALED as i64);
-        code.store(flag, sealed, one);
+        let closed = code.at(CLOSED as i64);
+        code.store(flag, closed, one);
     });
     code.cmp(Comparison::Equal, raised, zero)
 }
@@ -86,9 +86,9 @@ pub fn raise(code: &mut Code, flag: Variable, value: Variable, site: NodeId, pos
     let flag = Flag(flag);
     let [none, one, node, lowest] =
         [0, 1, site as i64, i64::from(!(site as u32))].map(|word| code.int(U32, word));
-    let sealed = flag.word(code, SEALED);
-    let sealed = code.atomic_load(U32, sealed);
-    let is_open = code.cmp(Comparison::Equal, sealed, none);
+    let closed = flag.word(code, CLOSED);
+    let closed = code.atomic_load(U32, closed);
+    let is_open = code.cmp(Comparison::Equal, closed, none);
     code.when(is_open, |code| {
         // The flag is raised first, because later writes of this block depend on it.
         let raised = flag.word(code, RAISED);

@@ -99,7 +99,7 @@ impl BodyCode<'_> {
                 let element = element(code, access, point);
                 let register = get(self.unrounded(code, *value));
                 let value = self.stored(code, inst, *value, register);
-                self.shared.unless_raised(code, |code| {
+                self.shared.unless_failed(code, |code| {
                     self.buffers.store(code, *operand, element.index, value);
                 });
                 return Ok(None);
@@ -207,13 +207,13 @@ impl BodyCode<'_> {
     ) -> Variable {
         let lane = code.modulo(element, philox::WORDS);
         let words = self.random_block(code, stream, step, iteration, element);
-        let is = |code: &mut Code, word: usize| {
+        let is_word = |code: &mut Code, word: usize| {
             let word = code.at(word as i64);
             code.cmp(Comparison::Equal, lane, word)
         };
         (1..philox::WORDS).fold(words[0], |chosen, word| {
-            let is_it = is(code, word);
-            code.select(is_it, words[word], chosen)
+            let is_lane = is_word(code, word);
+            code.select(is_lane, words[word], chosen)
         })
     }
 
@@ -267,7 +267,7 @@ impl BodyCode<'_> {
         let first = element(code, access, group.points[0]).index;
         let to_store = |&register| self.stored(code, inst, value, register);
         let values: Vec<Variable> = values.iter().map(to_store).collect();
-        self.shared.unless_raised(code, |code| self.buffers.store_vector(code, operand, first, &values));
+        self.shared.unless_failed(code, |code| self.buffers.store_vector(code, operand, first, &values));
     }
 
     fn indexed(

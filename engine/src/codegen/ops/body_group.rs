@@ -27,7 +27,7 @@ impl BodyCode<'_> {
                 self.run(code, [reg], group.points[0], &mut registers[0])?;
                 let value = registers[0][reg];
                 registers.iter_mut().for_each(|registers| registers[reg] = value);
-            } else if !self.run_at_once(code, reg, group, registers, &same) {
+            } else if !self.run_as_vector(code, reg, group, registers, &same) {
                 for (&point, registers) in group.points.iter().zip(&mut *registers) {
                     self.run(code, [reg], point, registers)?;
                 }
@@ -37,7 +37,7 @@ impl BodyCode<'_> {
     }
 
     /// Emits one instruction for the whole group as a vector, if that is possible.
-    fn run_at_once(
+    fn run_as_vector(
         &self,
         code: &mut Code,
         reg: Reg,

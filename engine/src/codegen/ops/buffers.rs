@@ -37,7 +37,7 @@ pub struct Buffers {
 
 impl Buffers {
     /// Emits `write`; a guarded kernel skips it once an assertion has failed.
-    pub fn unless_raised(&self, code: &mut Code, write: impl FnOnce(&mut Code)) {
+    pub fn unless_failed(&self, code: &mut Code, write: impl FnOnce(&mut Code)) {
         match self.is_clear {
             Some(is_clear) => code.when(is_clear, write),
             None => write(code),
@@ -49,8 +49,8 @@ impl Buffers {
         code.place(self.operands[operand].array, index)
     }
 
-    pub fn store_unless_raised(&self, code: &mut Code, operand: usize, index: Variable, value: Variable) {
-        self.unless_raised(code, |code| self.store(code, operand, index, value));
+    pub fn store_unless_failed(&self, code: &mut Code, operand: usize, index: Variable, value: Variable) {
+        self.unless_failed(code, |code| self.store(code, operand, index, value));
     }
 }
 

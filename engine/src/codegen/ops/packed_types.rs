@@ -122,8 +122,8 @@ impl Buffer {
         let (_, first) = words.next().unwrap_or_else(|| crate::bug!("a vector of no words"));
         words.fold(first, |found, (i, word)| {
             let place = code.at(i as i64);
-            let is_it = code.cmp(Comparison::Equal, component, place);
-            code.select(is_it, word, found)
+            let is_component = code.cmp(Comparison::Equal, component, place);
+            code.select(is_component, word, found)
         })
     }
 
@@ -188,7 +188,7 @@ pub fn narrowed(code: &mut Code, dtype: DType, x: Variable) -> Variable {
 
 /// The bits of an element that is computed with again. A compiler may replace a conversion to a half and back by
 /// the number itself, and does so for sums in a loop.
-pub fn narrowed_on_the_way(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+pub fn narrowed_for_arithmetic(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     match dtype {
         DType::F16 => to_half_by_bits(code, x),
         _ => narrowed(code, dtype, x),

@@ -19,7 +19,7 @@ pub struct State {
     /// The value, then the position.
     pub parts: Vec<Variable>,
     /// Whether an extreme skips NaN; else it is NaN if any element is.
-    pub forgets_nan: bool,
+    pub skips_nan: bool,
 }
 
 impl State {
@@ -45,7 +45,7 @@ impl State {
         if monoid.is_index() {
             parts.push(code.int(U32, NOWHERE));
         }
-        State { monoid, parts, forgets_nan: false }
+        State { monoid, parts, skips_nan: false }
     }
 
     pub fn of(code: &mut Code, monoid: Monoid, dtype: DType, value: Variable, position: Variable) -> State {
@@ -53,7 +53,7 @@ impl State {
         if monoid.is_index() {
             parts.push(code.cast(U32, position));
         }
-        State { monoid, parts, forgets_nan: false }
+        State { monoid, parts, skips_nan: false }
     }
 
     pub fn map(&self, f: impl FnMut(Variable) -> Variable) -> State {
@@ -71,8 +71,8 @@ impl State {
         let value = match self.monoid {
             Monoid::Sum => code.bin(Arithmetic::Add, a, b),
             Monoid::Prod => code.bin(Arithmetic::Mul, a, b),
-            Monoid::Max if self.forgets_nan => code.bin(Arithmetic::Max, a, b),
-            Monoid::Min if self.forgets_nan => code.bin(Arithmetic::Min, a, b),
+            Monoid::Max if self.skips_nan => code.bin(Arithmetic::Max, a, b),
+            Monoid::Min if self.skips_nan => code.bin(Arithmetic::Min, a, b),
             Monoid::Max => extremum(code, Extreme::Largest, a, b),
             Monoid::Min => extremum(code, Extreme::Smallest, a, b),
             Monoid::ArgMax | Monoid::ArgMin => {
@@ -86,13 +86,13 @@ impl State {
     /// Combines the state with that of later elements. A state that skips NaN needs one comparison.
     pub fn followed_by(&self, code: &mut Code, later: &State) -> State {
         let beats = match self.monoid {
-            Monoid::ArgMax if self.forgets_nan => Comparison::Greater,
-            Monoid::ArgMin if self.forgets_nan => Comparison::Lower,
+            Monoid::ArgMax if self.skips_nan => Comparison::Greater,
+            Monoid::ArgMin if self.skips_nan => Comparison::Lower,
             _ => return self.combined(code, later),
         };
         let is_better = code.cmp(beats, later.parts[0], self.parts[0]);
         let best = later.or(code, is_better, self);
-        State { forgets_nan: true, ..best }
+        State { skips_nan: true, ..best }
     }
 
     /// Assigns another state to this state of mutable locals.
@@ -112,7 +112,7 @@ impl State {
 }
 
 /// Whether an extreme of many elements is cheaper without NaN, with a separate test of the bits for NaN.
-pub fn knows_nan_by_bits(code: &Code, monoid: Monoid, state: &State) -> bool {
+pub fn tests_nan_by_bits(code: &Code, monoid: Monoid, state: &State) -> bool {
     let is_extreme = !matches!(monoid, Monoid::Sum | Monoid::Prod);
     is_extreme && !code.device.has_exact_functions && state.parts[0].elem_type() == F32
 }
@@ -147,23 +147,23 @@ pub fn butterfly(code: &mut Code, mut state: State, threads: usize) -> State {
 }
 
 /// A number that is searched for among many; any NaN equals any other.
-pub struct Wanted {
+pub struct Search {
     number: Variable,
     /// A bound that only the bits of NaN exceed if the number is NaN, and no bits otherwise. None where
     /// comparisons respect NaN.
     above: Option<Variable>,
 }
 
-impl Wanted {
+impl Search {
     /// Prepares a search for a number.
-    pub fn new(code: &mut Code, number: Variable) -> Wanted {
+    pub fn new(code: &mut Code, number: Variable) -> Search {
         let by_bits = !code.device.has_exact_functions && number.elem_type() == F32;
         let above = by_bits.then(|| {
             let is_nan = code.is_nan(number);
             let [infinity, all] = [INFINITY_BITS, 0xFFFF_FFFF].map(|word| code.int(U32, word));
             code.select(is_nan, infinity, all)
         });
-        Wanted { number, above }
+        Search { number, above }
     }
 
     /// Whether `x` equals the number.

@@ -157,10 +157,10 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         Binary::Or | Binary::Max if bool => code.or(a, b),
         Binary::Xor if bool => code.cmp(Comparison::NotEqual, a, b),
         // False is below true; WGSL orders numbers only.
-        Binary::Lt if bool => but_not(code, b, a),
-        Binary::Gt if bool => but_not(code, a, b),
-        Binary::Le if bool => unless(code, a, b),
-        Binary::Ge if bool => unless(code, b, a),
+        Binary::Lt if bool => and_not(code, b, a),
+        Binary::Gt if bool => and_not(code, a, b),
+        Binary::Le if bool => implies(code, a, b),
+        Binary::Ge if bool => implies(code, b, a),
         Binary::Lt => code.cmp(Comparison::Lower, a, b),
         Binary::Le => code.cmp(Comparison::LowerEqual, a, b),
         Binary::Gt => code.cmp(Comparison::Greater, a, b),
@@ -207,13 +207,13 @@ fn not_equal(code: &mut Code, a: Variable, b: Variable) -> Variable {
 }
 
 /// a ∧ ¬b
-fn but_not(code: &mut Code, a: Variable, b: Variable) -> Variable {
+fn and_not(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let not = code.not(b);
     code.and(a, not)
 }
 
 /// b ∨ ¬a
-fn unless(code: &mut Code, a: Variable, b: Variable) -> Variable {
+fn implies(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let not = code.not(a);
     code.or(b, not)
 }

@@ -4,7 +4,7 @@
 //!
 //! - one pointer per entry of [`KernelSource::arguments`], then the struct that [`KernelSource::info`] packs, by
 //!   value;
-//! - [`KernelSource::blocks_for`] blocks of [`KernelSource::cube_dim`] threads and `shared_bytes` of dynamic
+//! - [`KernelSource::blocks_for`] blocks of [`KernelSource::block_dim`] threads and `shared_bytes` of dynamic
 //!   shared memory; a launch of 0 blocks is left out;
 //! - `bool` in memory as bytes 0 and 1;
 //! - an error flag of [`crate::codegen::assertion_words`] words `u32`, zero before the run.
@@ -54,7 +54,7 @@ pub struct KernelSource {
     /// Name of its `extern "C"` function.
     pub entry: String,
     /// Threads per block, by axis.
-    pub cube_dim: [u32; 3],
+    pub block_dim: [u32; 3],
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: usize,
     /// The targets of its pointers, in order.
@@ -68,8 +68,8 @@ pub struct KernelSource {
 
 impl KernelSource {
     /// Blocks to launch for `points` points of a map or rows of a row kernel.
-    pub fn cube_count_for(&self, points: usize) -> usize {
-        self.kernel.cube_count_for(points)
+    pub fn blocks_for(&self, points: usize) -> usize {
+        self.kernel.blocks_for(points)
     }
 
     /// The last argument, passed by value: the number of points or rows, the seed, and lengths that the text does
@@ -98,12 +98,12 @@ impl KernelSpec {
         let compiled = compiled.map_err(|error| CodegenError::Compiler(error.to_string()))?;
         let text = with_declarations_in_order(&with_vectors_in_order(&compiled.source));
         let (text, shared_bytes) = with_shared_in_order(&with_calls(&text));
-        let said = || compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size());
+        let reported = || compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size());
         Ok(KernelSource {
-            shared_bytes: shared_bytes.unwrap_or_else(said),
+            shared_bytes: shared_bytes.unwrap_or_else(reported),
             text,
             entry: compiled.entrypoint_name,
-            cube_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
+            block_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
             arguments: self.arguments(),
             random: self.is_random(),
             points: self.n_points(),

@@ -26,7 +26,7 @@ use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 /// Warps of a block.
 const PLANES: usize = 8;
 /// Keys or values that a warp loads together, to hide latency.
-const EACH: usize = 4;
+const ITEMS_TOGETHER: usize = 4;
 /// Most elements of a row of scores per thread that stay in registers; longer rows are read again in each pass.
 const MOST_HELD: usize = 16;
 /// Alignment of the parts of shared memory, in words, so that no vector load crosses a border.
@@ -138,11 +138,11 @@ impl AttentionByBlock {
         let width_of = |(body, length): (&FusedBody, usize)| {
             vector_group::shared_width(body, operand, vector_group::width(body, length))
         };
-        let is_it = |inst: &FusedInst| match inst.op {
+        let is_access = |inst: &FusedInst| match inst.op {
             FusedOp::Load { operand: used, .. } | FusedOp::Store { operand: used, .. } => used == operand,
             _ => false,
         };
-        let is_read = |body: &FusedBody| body.insts.iter().any(is_it);
+        let is_read = |body: &FusedBody| body.insts.iter().any(is_access);
         let (keys, values) = ((&self.key.body, self.k), (&self.value.body, self.width));
         let others = [&self.query.body, &self.end, rows].into_iter().any(is_read);
         match [keys, values].map(|(body, _)| is_read(body)) {
@@ -204,12 +204,12 @@ impl Schedule for AttentionByBlock {
         let layout = self.layout(rows, device);
         let words = code.shared(U32, layout.n_words);
         let unit = code.builtin(Builtin::UnitPosX);
-        let cube = code.builtin(Builtin::CubePos);
+        let block_number = code.builtin(Builtin::CubePos);
         // A block past the last row computes row 0 again and writes nothing.
-        let is_row = (!device.has_exact_grid).then(|| code.less(cube, n_rows));
-        let row = is_row.map_or(cube, |is_row| {
-            let nowhere = code.at(0);
-            code.select(is_row, cube, nowhere)
+        let is_row = (!device.has_exact_grid).then(|| code.less(block_number, n_rows));
+        let row = is_row.map_or(block_number, |is_row| {
+            let first_row = code.at(0);
+            code.select(is_row, block_number, first_row)
         });
         let memory = BlockMemory { buffers, words, scores: buffers.operands.len() };
         let block = Block {
@@ -307,7 +307,7 @@ impl<'k> Block<'k> {
     fn load_query(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { k, query, .. } = self.form;
         let row = self.row_of(code, query, self.row)?;
-        self.each(code, self.unit, *k, threads(code.device), |code, column| {
+        self.strided_loop(code, self.unit, *k, threads(code.device), |code, column| {
             let value = self.elements(code, query, (self.row, &row), column, 1)?[0];
             let start = code.at(self.layout.query as i64);
             let place = code.add_at(start, column);
@@ -321,13 +321,13 @@ impl<'k> Block<'k> {
         let AttentionByBlock { k, key, .. } = self.form;
         let width = vector_group::width(&key.body, *k);
         let plane = code.device.plane;
-        self.each_of_plane(code, |code, items| {
+        self.warp_items(code, |code, items| {
             let zero = code.float(F32, 0.0);
             let sums: Vec<Variable> = items.iter().map(|_| code.mutable(zero)).collect();
             let rows =
                 items.iter().map(|item| self.row_of(code, key, item.row)).collect::<Result<Vec<_>, _>>()?;
             let first = code.scaled(self.lane, width as i64);
-            self.each(code, first, *k, plane * width, |code, column| {
+            self.strided_loop(code, first, *k, plane * width, |code, column| {
                 let start = code.at(self.layout.query as i64);
                 let start = code.add_at(start, column);
                 let places = Group::from(code, start, width).points;
@@ -341,13 +341,12 @@ impl<'k> Block<'k> {
                 Ok(())
             })?;
             for (item, sum) in items.iter().zip(sums) {
-                let total =
-                    State { monoid: Monoid::Sum, parts: vec![code.snapshot(sum)], forgets_nan: false };
+                let total = State { monoid: Monoid::Sum, parts: vec![code.snapshot(sum)], skips_nan: false };
                 let total = butterfly(code, total, plane).parts[0];
                 let zero = code.at(0);
                 let is_first = code.cmp(Comparison::Equal, self.lane, zero);
-                let is_told = code.and(is_first, item.is_inside);
-                code.when(is_told, |code| self.memory.set_word(code, item.position, total));
+                let is_writer = code.and(is_first, item.is_inside);
+                code.when(is_writer, |code| self.memory.set_word(code, item.position, total));
             }
             Ok(())
         })
@@ -369,7 +368,7 @@ impl<'k> Block<'k> {
         let sums: Vec<Vec<Variable>> =
             columns.iter().map(|_| (0..width).map(|_| code.mutable(zero)).collect()).collect();
         let end = code.at(*n_columns as i64);
-        self.each_of_plane(code, |code, items| {
+        self.warp_items(code, |code, items| {
             let rows =
                 items.iter().map(|item| self.row_of(code, value, item.row)).collect::<Result<Vec<_>, _>>()?;
             let weights: Vec<Variable> =
@@ -413,7 +412,7 @@ impl<'k> Block<'k> {
     fn finish(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { width, end, .. } = self.form;
         let body = self.body(end);
-        self.each(code, self.unit, *width, threads(code.device), |code, column| {
+        self.strided_loop(code, self.unit, *width, threads(code.device), |code, column| {
             let start = code.at(self.layout.sums as i64);
             let first = code.add_at(start, column);
             let mut total = self.memory.word(code, first);
@@ -461,8 +460,8 @@ impl<'k> Block<'k> {
         let first = code.add_at(before, column);
         let group = Group::from(code, first, width);
         let mut registers = vec![base.clone(); width];
-        let each = (0..insts.len()).filter(|&reg| insts[reg].class == Class::Element);
-        self.body(&source.body).run_group(code, each, &group, &mut registers)?;
+        let elements = (0..insts.len()).filter(|&reg| insts[reg].class == Class::Element);
+        self.body(&source.body).run_group(code, elements, &group, &mut registers)?;
         let dtype = insts[source.value].dtype;
         let value = |registers: &Registers| {
             let value = registers[source.value].unwrap_or_else(|| crate::bug!("a source without its value"));
@@ -477,7 +476,7 @@ impl<'k> Block<'k> {
     // ---- Loops.
 
     /// `body` at `start`, `start + step`, … below `end`.
-    fn each(
+    fn strided_loop(
         &self,
         code: &mut Code,
         start: Variable,
@@ -491,17 +490,17 @@ impl<'k> Block<'k> {
         result
     }
 
-    /// `body` at the keys of this warp, [`EACH`] at a time.
-    fn each_of_plane(
+    /// `body` at the keys of this warp, [`ITEMS_TOGETHER`] at a time.
+    fn warp_items(
         &self,
         code: &mut Code,
         body: impl FnOnce(&mut Code, &[Item]) -> Result<(), CodegenError>,
     ) -> Result<(), CodegenError> {
         let n = self.form.n;
-        let first = code.scaled(self.plane, EACH as i64);
-        self.each(code, first, n, PLANES * EACH, |code, position| {
+        let first = code.scaled(self.plane, ITEMS_TOGETHER as i64);
+        self.strided_loop(code, first, n, PLANES * ITEMS_TOGETHER, |code, position| {
             let before = code.scaled(self.matrix, n as i64);
-            let items: Vec<Item> = (0..EACH)
+            let items: Vec<Item> = (0..ITEMS_TOGETHER)
                 .map(|i| {
                     let offset = code.at(i as i64);
                     let position = code.add_at(position, offset);

@@ -16,9 +16,9 @@ pub fn launches(
     device: DeviceModel,
 ) -> Result<Vec<KernelSpec>, CodegenError> {
     let name = &call.call.form.name;
-    let ready = match &call.form().gpu {
+    let custom = match &call.form().gpu {
         GpuForm::None { why } => return Err(CodegenError::Opaque { op: name.clone(), why }),
-        GpuForm::Launches(make_ready) => make_ready(call, &device),
+        GpuForm::Launches(make_launches) => make_launches(call, &device),
     };
     let forms = OperandForm::of(kernel);
     let viewed = |operand: usize, view: View| {
@@ -27,17 +27,17 @@ pub fn launches(
         OperandForm { as_bits, is_wide: is_wide || forms[operand].is_wide, ..forms[operand] }
     };
     let counts: Vec<usize> = kernel.operands.iter().map(|operand| operand.ty.numel()).collect();
-    let mut copies = Copies::new(&forms, &counts, device, ready.workspace_bytes);
-    let mut seen = |operand: usize, view: View| match device.lanes(forms[operand].dtype) {
+    let mut copies = Copies::new(&forms, &counts, device, custom.workspace_bytes);
+    let mut operand_in_view = |operand: usize, view: View| match device.lanes(forms[operand].dtype) {
         1 => viewed(operand, view),
         _ if view == View::Stored => forms[operand],
         _ => copies.of(operand, view),
     };
-    let launches = ready.launches.into_iter().filter(|launch| launch.cubes > 0).enumerate();
+    let launches = custom.launches.into_iter().filter(|launch| launch.cubes > 0).enumerate();
     let fused = launches.map(|(number, launch)| {
         let operands = launch.arguments.iter().map(|argument| match *argument {
-            GpuArgument::Input(input, view) => seen(input, view),
-            GpuArgument::Output(output, view) => seen(call.inputs.len() + output, view),
+            GpuArgument::Input(input, view) => operand_in_view(input, view),
+            GpuArgument::Output(output, view) => operand_in_view(call.inputs.len() + output, view),
             GpuArgument::Workspace { start, n_words } => OperandForm::words(start, n_words),
         });
         let identity = format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
@@ -84,7 +84,7 @@ impl Schedule for Custom {
             let (index, device) = (code.index, code.device);
             let (buffers, scalars) = (kernel.buffers.operands.clone(), kernel.scalars.to_vec());
             let arguments = GpuArguments { buffers, scalars, index, device };
-            kernel.buffers.unless_raised(code, |code| (self.0.launch.body)(code.scope, &arguments));
+            kernel.buffers.unless_failed(code, |code| (self.0.launch.body)(code.scope, &arguments));
             Ok(())
         })
     }

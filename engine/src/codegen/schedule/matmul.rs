@@ -15,7 +15,7 @@ use crate::fusion::{
 use crate::ir::{Binary, Monoid, Scalar};
 
 /// The longest contracted axis that one thread sums.
-const LONGEST_ALONE: usize = 32;
+const LONGEST_BY_THREAD: usize = 32;
 
 /// The launches of a matmul without a library.
 ///
@@ -28,7 +28,7 @@ pub fn launches(
 ) -> Result<Vec<KernelSpec>, CodegenError> {
     let launches = match (&body.rows, split_k::splits(body, device).first()) {
         (Some(rows), _) => matmul_fold::launches(kernel, body, rows, &device)?,
-        (None, Some(&cut)) => split_k::launches(kernel, body, cut),
+        (None, Some(&split)) => split_k::launches(kernel, body, split),
         (None, None) => vec![own_product(kernel, body, device)],
     };
     let launches = launches.into_iter().chain(KernelSpec::side_sums(kernel));
@@ -37,13 +37,13 @@ pub fn launches(
 
 /// The product with its epilogue as one launch, without side sums.
 fn own_product(kernel: &Kernel, body: &MatmulBody, device: DeviceModel) -> KernelSpec {
-    if let Some(cut) = split_k::splits(body, device).first()
-        && let Some(fused) = split_k::launches(kernel, body, *cut).pop()
+    if let Some(split) = split_k::splits(body, device).first()
+        && let Some(fused) = split_k::launches(kernel, body, *split).pop()
     {
         return fused;
     }
     let is_plain = |inst: &FusedInst| inst.class != Class::Row && !matches!(inst.op, FusedOp::Check { .. });
-    if body.k > LONGEST_ALONE && body.epilogue.insts.iter().all(is_plain) {
+    if body.k > LONGEST_BY_THREAD && body.epilogue.insts.iter().all(is_plain) {
         return KernelSpec::of_used_operands(as_rows(body), Row, OperandForm::of(kernel));
     }
     KernelSpec::new(body.epilogue.clone(), MatmulByPoint(ProductForm::of(body)), OperandForm::of(kernel))

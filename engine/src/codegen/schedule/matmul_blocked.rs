@@ -136,10 +136,10 @@ impl Schedule for MatmulBlocked {
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let body = kernel.body();
-        let square = Square::new(code, self, kernel.points());
-        let sums = square.sums(code, kernel.buffers)?;
+        let tile = TileCode::new(code, self, kernel.points());
+        let sums = tile.sums(code, kernel.buffers)?;
         let mut result = Ok(());
-        for (point, sum) in square.points(code).into_iter().zip(sums) {
+        for (point, sum) in tile.points(code).into_iter().zip(sums) {
             code.when(point.is_inside, |code| {
                 let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
                 let registers = body.body.insts.iter().map(|inst| is_sum(inst).then_some(sum)).collect();
@@ -151,7 +151,7 @@ impl Schedule for MatmulBlocked {
 }
 
 /// A tile of the result.
-struct Square<'k> {
+struct TileCode<'k> {
     form: &'k ProductForm,
     tiling: Tiling,
     /// The accumulator type.
@@ -195,28 +195,28 @@ struct Group {
     /// The element number of the first lane in the first slice.
     first: Variable,
     /// Whether the slice has this group.
-    is_there: Variable,
+    is_in_slice: Variable,
     /// By lane: whether it lies inside the matrix; none if always.
     is_across: Vec<Option<Variable>>,
 }
 
-impl<'k> Square<'k> {
+impl<'k> TileCode<'k> {
     /// The tile of this block.
-    fn new(code: &mut Code, matmul: &'k MatmulBlocked, n_points: Variable) -> Square<'k> {
+    fn new(code: &mut Code, matmul: &'k MatmulBlocked, n_points: Variable) -> TileCode<'k> {
         let form = &matmul.product;
         let tiling = Tiling::of(form, matmul.each, code.device);
         let elem = code.device.register(form.dtype.accumulator());
         let unit = code.builtin(Builtin::UnitPosX);
-        let cube = code.builtin(Builtin::CubePos);
+        let block = code.builtin(Builtin::CubePos);
         let [n_rows, n_columns] = tiling.axes.map(|axis| axis.n_tiles());
-        let (rest, column) = (code.divided(cube, n_columns), code.modulo(cube, n_columns));
+        let (rest, column) = (code.divided(block, n_columns), code.modulo(block, n_columns));
         let (batch, row) = (code.divided(rest, n_rows), code.modulo(rest, n_rows));
         let corner = [(row, 0), (column, 1)]
             .map(|(number, axis)| code.scaled(number, tiling.axes[axis].side() as i64));
         let first_point = code.scaled(batch, (form.m * form.n) as i64);
         let is_batch = code.less(first_point, n_points);
         let thread = [code.divided(unit, SIDE), code.modulo(unit, SIDE)];
-        Square { form, tiling, elem, unit, thread, batch, corner, first_point, is_batch }
+        TileCode { form, tiling, elem, unit, thread, batch, corner, first_point, is_batch }
     }
 
     /// The sums of this thread, row by row.
@@ -283,7 +283,7 @@ impl<'k> Square<'k> {
         let row = code.scaled(along, axis.pitch() as i64);
         let place = code.add_at(row, across);
         let n_groups = code.at((n_across * depth) as i64);
-        let is_there = match (n_across * depth).is_multiple_of(THREADS) {
+        let is_in_slice = match (n_across * depth).is_multiple_of(THREADS) {
             true => self.is_batch,
             false => {
                 let is_group = code.less(number, n_groups);
@@ -302,7 +302,7 @@ impl<'k> Square<'k> {
             axis.is_ragged().then(|| code.less(across, end))
         });
         let is_across = is_across.collect();
-        Group { place, along, first, is_there, is_across }
+        Group { place, along, first, is_in_slice, is_across }
     }
 
     /// This thread's elements of the slice that starts at `k`, group by group.
@@ -313,19 +313,19 @@ impl<'k> Square<'k> {
             let row = code.add_at(k, group.along);
             let end = code.at(self.form.k as i64);
             let is_row = code.less(row, end);
-            let is_row = code.and(is_row, group.is_there);
+            let is_row = code.and(is_row, group.is_in_slice);
             let first = code.add_at(group.first, step);
             let lanes = group.is_across.iter().enumerate().map(|(lane, is_across)| {
                 let is_inside = is_across.map_or(is_row, |is_across| code.and(is_row, is_across));
                 let offset = code.at((lane * slices.axis.n_groups()) as i64 * across);
                 let index = if lane == 0 { first } else { code.add_at(first, offset) };
-                let nowhere = code.at(0);
-                let index = code.select(is_inside, index, nowhere);
+                let first_element = code.at(0);
+                let index = code.select(is_inside, index, first_element);
                 let stored = buffers.load(code, slices.matrix.operand, index);
                 let value = widened(code, self.form.dtype, stored);
                 let value = code.cast(self.elem, value);
-                let nothing = code.constant(self.elem, 0.0);
-                code.select(is_inside, value, nothing)
+                let zero = code.constant(self.elem, 0.0);
+                code.select(is_inside, value, zero)
             });
             lanes.collect()
         });
@@ -338,7 +338,7 @@ impl<'k> Square<'k> {
             let start = self.start(code, slices, at);
             for (group, values) in slices.groups.iter().zip(fetched) {
                 let place = code.add_at(start, group.place);
-                code.when(group.is_there, |code| match values[..] {
+                code.when(group.is_in_slice, |code| match values[..] {
                     [value] => code.store(slices.array, place, value),
                     _ => code.store_components(slices.array, place, values),
                 });

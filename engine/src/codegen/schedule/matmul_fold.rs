@@ -13,7 +13,7 @@ use crate::codegen::ops::scalar::widened;
 use crate::codegen::ops::vector_group::Group;
 use crate::codegen::schedule::matmul_point::ProductForm;
 use crate::codegen::schedule::topk::{
-    Filter, Memory, SelectForm, Worst, can_select, columns_of_piece, merge, pieces, select_by,
+    Filter, Memory, Threshold, TopKForm, can_select, columns_of_piece, merge, pieces, select_by,
 };
 use crate::device_model::DeviceModel;
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowsBody};
@@ -24,7 +24,7 @@ use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 /// The schedule of a matmul fold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MatmulFold {
-    select: SelectForm,
+    top_k: TopKForm,
     /// The folded register; none in a launch that merges pieces.
     value: Option<Reg>,
     accumulator: DType,
@@ -39,7 +39,7 @@ pub struct MatmulFold {
     is_by_column: bool,
     /// Groups of neighbours that each thread of a block compares with the worst entry first. Mostly none is
     /// better, and the block ends. 0 to skip this filter.
-    n_looks: usize,
+    n_filter_groups: usize,
     n_rows: usize,
     n_pieces: usize,
     /// The scalars of a launch on all columns.
@@ -81,7 +81,7 @@ const PANEL_ROWS: usize = 2048;
 const ALIGNED: usize = 64;
 
 /// The most groups of neighbours that the filter reads per thread.
-const MOST_LOOKS: usize = 12;
+const MOST_FILTER_GROUPS: usize = 12;
 
 /// The panels of a product, given its numbers of matrices, rows and columns.
 fn panels([batch, m, n]: [usize; 3], n_elements: usize) -> Vec<Panel> {
@@ -144,23 +144,23 @@ pub fn launches(
 ) -> Result<Vec<KernelSpec>, CodegenError> {
     let fold = Fold::new(kernel, body, rows, device)?;
     let n_rows = body.batch * body.m;
-    let [n_pieces, length] = pieces(n_rows, body.n, fold.select.round());
+    let [n_pieces, length] = pieces(n_rows, body.n, fold.top_k.round());
     let states = fold.states(n_rows * n_pieces);
-    let is_kept = n_pieces > 1;
+    let keeps_state = n_pieces > 1;
     let by_column = by_column(&body.epilogue);
     let form = MatmulFold {
-        select: fold.select.clone().kept(is_kept),
+        top_k: fold.top_k.clone().keeping_state(keeps_state),
         product: Some(ProductForm::of(body)),
-        states: is_kept.then_some(kernel.operands.len()),
+        states: keeps_state.then_some(kernel.operands.len()),
         is_by_column: by_column.is_some(),
         n_rows,
         n_pieces,
         scalars: vec![0, 0, body.n, length, n_pieces, 1],
         ..fold.form()
     };
-    let more = is_kept.then_some(states).into_iter().collect();
+    let more = keeps_state.then_some(states).into_iter().collect();
     let step = fold.kernel(form, by_column.unwrap_or_else(|| body.epilogue.clone()), more);
-    let finish = is_kept.then(|| fold.merge(n_rows, n_pieces));
+    let finish = keeps_state.then(|| fold.merge(n_rows, n_pieces));
     Ok([step].into_iter().chain(finish).collect())
 }
 
@@ -183,13 +183,13 @@ impl KernelSpec {
             return Err(CodegenError::Fold);
         };
         let n_rows = body.batch * body.m;
-        let [n_pieces, _] = pieces(most_rows, most_columns, fold.select.round());
-        let is_kept = n_pieces > 1 || most_columns < body.n;
-        let n_looks =
-            most_columns.div_ceil(n_pieces).div_ceil(fold.select.threads() * fold.select.neighbours());
+        let [n_pieces, _] = pieces(most_rows, most_columns, fold.top_k.round());
+        let keeps_state = n_pieces > 1 || most_columns < body.n;
+        let n_filter_groups =
+            most_columns.div_ceil(n_pieces).div_ceil(fold.top_k.threads() * fold.top_k.neighbours());
         let states = fold.states(n_rows * n_pieces);
-        let state_bytes = if is_kept {
-            (4 * n_rows * n_pieces * fold.select.state_words()).next_multiple_of(256)
+        let state_bytes = if keeps_state {
+            (4 * n_rows * n_pieces * fold.top_k.state_words()).next_multiple_of(256)
         } else {
             0
         };
@@ -201,18 +201,22 @@ impl KernelSpec {
         };
         let by_column = by_column(&body.epilogue);
         let form = MatmulFold {
-            select: fold.select.clone().kept(is_kept).resumed(is_kept),
+            top_k: fold.top_k.clone().keeping_state(keeps_state).resuming(keeps_state),
             panel: Some(kernel.operands.len()),
-            states: is_kept.then_some(kernel.operands.len() + 1),
+            states: keeps_state.then_some(kernel.operands.len() + 1),
             is_by_column: by_column.is_some(),
-            n_looks: if is_kept && n_looks <= MOST_LOOKS { n_looks } else { 0 },
+            n_filter_groups: if keeps_state && n_filter_groups <= MOST_FILTER_GROUPS {
+                n_filter_groups
+            } else {
+                0
+            },
             n_rows,
             n_pieces,
             ..fold.form()
         };
-        let more = [panel].into_iter().chain(is_kept.then_some(states)).collect();
+        let more = [panel].into_iter().chain(keeps_state.then_some(states)).collect();
         let step = fold.kernel(form.clone(), by_column.unwrap_or_else(|| body.epilogue.clone()), more);
-        let finish = is_kept.then(|| fold.merge(n_rows, n_pieces));
+        let finish = keeps_state.then(|| fold.merge(n_rows, n_pieces));
         Ok(PanelFold { panels, fold: form, step, finish, state_bytes, panel_bytes })
     }
 }
@@ -221,8 +225,8 @@ impl PanelFold {
     /// Blocks of the launch on a panel, and the scalars that it passes by value.
     pub fn launch(&self, body: &MatmulBody, panel: &Panel) -> (usize, Vec<usize>) {
         let Panel { batch, rows: [row, n_rows], columns: [column, n_columns] } = *panel;
-        let MatmulFold { n_pieces, ref select, .. } = self.fold;
-        let length = n_columns.div_ceil(n_pieces).next_multiple_of(select.round());
+        let MatmulFold { n_pieces, ref top_k, .. } = self.fold;
+        let length = n_columns.div_ceil(n_pieces).next_multiple_of(top_k.round());
         let first_row = batch * body.m + row;
         let scalars = vec![first_row, column, n_columns, length, n_pieces, usize::from(column == 0)];
         (n_rows * n_pieces, scalars)
@@ -233,7 +237,7 @@ impl PanelFold {
 struct Fold<'k> {
     kernel: &'k Kernel,
     device: DeviceModel,
-    select: SelectForm,
+    top_k: TopKForm,
     value: Reg,
     accumulator: DType,
     results: Vec<(Selected, usize, DType)>,
@@ -260,7 +264,7 @@ impl<'k> Fold<'k> {
         Ok(Fold {
             kernel,
             device: *device,
-            select: SelectForm::new(selection.k, selection.order, body.n, body.n, device),
+            top_k: TopKForm::new(selection.k, selection.order, body.n, body.n, device),
             value: folded.unwrap_or_else(|| crate::bug!("the epilogue of `{}` has no fold", kernel.name)),
             accumulator: body.dtype.accumulator(),
             results: results.map(|(&what, &to)| (what, to, kernel.operands[to].ty.dtype)).collect(),
@@ -269,7 +273,7 @@ impl<'k> Fold<'k> {
 
     fn form(&self) -> MatmulFold {
         MatmulFold {
-            select: self.select.clone(),
+            top_k: self.top_k.clone(),
             value: Some(self.value),
             accumulator: self.accumulator,
             product: None,
@@ -277,7 +281,7 @@ impl<'k> Fold<'k> {
             panel: None,
             states: None,
             is_by_column: false,
-            n_looks: 0,
+            n_filter_groups: 0,
             n_rows: 0,
             n_pieces: 1,
             scalars: vec![],
@@ -285,13 +289,13 @@ impl<'k> Fold<'k> {
     }
 
     fn states(&self, n_states: usize) -> OperandForm {
-        OperandForm::words(0, n_states * self.select.state_words())
+        OperandForm::words(0, n_states * self.top_k.state_words())
     }
 
     fn merge(&self, n_rows: usize, n_pieces: usize) -> KernelSpec {
-        let (k, order) = self.select.selected();
+        let (k, order) = self.top_k.selected();
         let form = MatmulFold {
-            select: SelectForm::merge(k, order, n_pieces, &self.device),
+            top_k: TopKForm::merge(k, order, n_pieces, &self.device),
             value: None,
             states: Some(self.kernel.operands.len()),
             n_rows,
@@ -315,7 +319,7 @@ impl Schedule for MatmulFold {
     }
 
     fn threads(&self, _: &KernelSpec) -> usize {
-        self.select.threads()
+        self.top_k.threads()
     }
 
     fn blocks(&self, _: &KernelSpec, n_blocks: usize) -> usize {
@@ -348,11 +352,11 @@ impl MatmulFold {
             |&(what, to, dtype): &(Selected, usize, DType)| (what, buffers.operands[to].clone(), dtype);
         let results = self.results.iter().map(result).collect();
         let states = self.states.map(buffer);
-        let cube = code.builtin(Builtin::CubePos);
+        let block = code.builtin(Builtin::CubePos);
         let (value, states) = match (self.value, states) {
             (Some(value), states) => (value, states),
             (None, Some(states)) => {
-                merge(code, &self.select, states, cube, scalars[0], results);
+                merge(code, &self.top_k, states, block, scalars[0], results);
                 return Ok(());
             }
             (None, None) => crate::bug!("pieces of rows without memory"),
@@ -360,8 +364,8 @@ impl MatmulFold {
         let &[first_row, first_column, n_columns, length, n_pieces, is_first] = scalars else {
             crate::bug!("a fold is given {} numbers", scalars.len())
         };
-        let panel_row = code.bin(Arithmetic::Div, cube, n_pieces);
-        let piece = code.bin(Arithmetic::Modulo, cube, n_pieces);
+        let panel_row = code.bin(Arithmetic::Div, block, n_pieces);
+        let piece = code.bin(Arithmetic::Modulo, block, n_pieces);
         let row = code.add_at(first_row, panel_row);
         let columns = columns_of_piece(code, piece, length, n_columns);
         let state = states.map(|states| {
@@ -381,11 +385,12 @@ impl MatmulFold {
             [in_row, code.add_at(start, in_row), code.add_at(panel_start, column)]
         };
         let mut filter = |code: &mut Code| rows.any_may_pass(code, &memory, columns, &place);
-        let filter: Option<Filter<CodegenError>> = if self.n_looks > 0 { Some(&mut filter) } else { None };
-        select_by(code, &self.select, &memory, row, columns, filter, &mut |code, select, column| {
+        let filter: Option<Filter<CodegenError>> =
+            if self.n_filter_groups > 0 { Some(&mut filter) } else { None };
+        select_by(code, &self.top_k, &memory, row, columns, filter, &mut |code, top_k, column| {
             let place = place(code, column);
             let values = rows.values(code, place)?;
-            select.offer_values(code, &values, place[0]);
+            top_k.offer_values(code, &values, place[0]);
             Ok(())
         })
     }
@@ -411,24 +416,24 @@ impl FoldRows<'_> {
         [start, end]: [Variable; 2],
         place: &dyn Fn(&mut Code, Variable) -> [Variable; 3],
     ) -> Result<Variable, CodegenError> {
-        let Some(worst) = Worst::read(code, &self.form.select, memory) else {
+        let Some(threshold) = Threshold::read(code, &self.form.top_k, memory) else {
             return Ok(code.bool(true));
         };
         let unit = code.builtin(Builtin::UnitPosX);
-        let width = self.form.select.neighbours();
+        let width = self.form.top_k.neighbours();
         let own = code.scaled(unit, width as i64);
         let first = code.add_at(start, own);
-        let mut any = worst.is_open();
-        for look in 0..self.form.n_looks {
-            let offset = code.at((look * width * self.form.select.threads()) as i64);
+        let mut any = threshold.is_open();
+        for group in 0..self.form.n_filter_groups {
+            let offset = code.at((group * width * self.form.top_k.threads()) as i64);
             let column = code.add_at(first, offset);
             let is_inside = code.less(column, end);
             // Outside, the panel's first columns are read instead; at worst the block does unnecessary work.
-            let nowhere = code.at(0);
-            let column = code.select(is_inside, column, nowhere);
+            let first_column = code.at(0);
+            let column = code.select(is_inside, column, first_column);
             let place = place(code, column);
             for value in self.values(code, place)? {
-                let may_pass = worst.may_follow(code, value);
+                let may_pass = threshold.may_precede(code, value);
                 any = code.or(any, may_pass);
             }
         }
@@ -441,7 +446,7 @@ impl FoldRows<'_> {
         code: &mut Code,
         [column, point, in_panel]: [Variable; 3],
     ) -> Result<Vec<Variable>, CodegenError> {
-        let width = self.form.select.neighbours();
+        let width = self.form.top_k.neighbours();
         let group = Group::from(code, point, width);
         let products = self.products(code, width, [column, in_panel]);
         let insts = &self.body_code.body.insts;

@@ -87,8 +87,8 @@ impl Sorted {
 
     /// The launches of the sort, which follow the launch that writes the keys.
     pub fn launches(&self, device: DeviceModel) -> Vec<KernelSpec> {
-        let launch = |step: Step, cubes: usize, scalars: Vec<usize>, operands: Vec<OperandForm>| {
-            KernelSpec::without_body(RadixSort { step, blocks: cubes, scalars }, operands).on(device)
+        let launch = |step: Step, n_blocks: usize, scalars: Vec<usize>, operands: Vec<OperandForm>| {
+            KernelSpec::without_body(RadixSort { step, blocks: n_blocks, scalars }, operands).on(device)
         };
         let n = self.n;
         if self.n_digits == 0 {
@@ -358,7 +358,7 @@ fn place_keys(
         let digit = code.bit(Bitwise::BitwiseAnd, digit, mask);
         let bin = code.cast(code.index, digit);
         let half = code.at_offset(bin, round % 2 * n_bins);
-        code.when(own.is_there, |code| {
+        code.when(own.is_key, |code| {
             let place = code.place(lanes, half);
             code.atomic_bits(AtomicOp::Or, place, bit);
         });
@@ -369,7 +369,7 @@ fn place_keys(
         let before = code.bit(Bitwise::BitwiseAnd, same, lower);
         let n_before = code.count_ones(before);
         code.sync();
-        code.when(own.is_there, |code| {
+        code.when(own.is_key, |code| {
             let zero = code.int(U32, 0);
             let is_first = code.cmp(Comparison::Equal, n_before, zero);
             code.when(is_first, |code| {
@@ -389,7 +389,7 @@ fn place_keys(
 
 /// The key of a lane in one round.
 struct Own {
-    is_there: Variable,
+    is_key: Variable,
     key: Variable,
     number: Variable,
 }
@@ -403,15 +403,15 @@ impl Own {
         is_first: bool,
     ) -> Own {
         let place = code.at_offset(first, round * LANES);
-        let is_there = code.less(place, n);
-        let nowhere = code.at(0);
-        let place = code.select(is_there, place, nowhere);
+        let is_key = code.less(place, n);
+        let first_key = code.at(0);
+        let place = code.select(is_key, place, first_key);
         let key = code.load(arrays.keys, place);
         let number = match is_first {
             true => code.cast(U32, place),
             false => code.load(arrays.numbers, place),
         };
-        Own { is_there, key, number }
+        Own { is_key, key, number }
     }
 }
 

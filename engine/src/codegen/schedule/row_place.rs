@@ -42,12 +42,12 @@ impl Place {
     /// The row of this thread in a grid of blocks.
     pub fn new(code: &mut Code, plan: RowPlan, domain: &Domain, n_rows: Variable) -> Place {
         let unit = code.builtin(Builtin::UnitPosX);
-        let cube = code.builtin(Builtin::CubePos);
+        let block = code.builtin(Builtin::CubePos);
         let (lane, within) = lane_and_row(code, plan, unit);
         let (row, is_row) = if plan.rows == 1 && code.device.has_exact_grid {
-            (cube, None)
+            (block, None)
         } else {
-            let before = code.scaled(cube, plan.rows as i64);
+            let before = code.scaled(block, plan.rows as i64);
             let row = code.bin(Arithmetic::Add, before, within);
             let is_row = code.less(row, n_rows);
             // Threads past the last row compute that row, too: they take part in shuffles but store nothing.

@@ -14,10 +14,10 @@ use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp};
 /// The longest row that stays in registers.
 pub const LONGEST_HELD: usize = 32768;
 /// Elements per thread, unless the row is too long for the threads of a block.
-const MOST_COPIES: usize = 8;
-/// Vectors per thread, if they have more than [`MOST_COPIES`] elements. Two loads hide latency, and few threads
+const ELEMENTS_PER_THREAD: usize = 8;
+/// Vectors per thread, if they have more than [`ELEMENTS_PER_THREAD`] elements. Two loads hide latency, and few threads
 /// share a barrier.
-const VECTORS: usize = 2;
+const VECTORS_PER_THREAD: usize = 2;
 /// The most elements per thread in registers.
 const MOST_HELD: usize = 32;
 
@@ -50,19 +50,21 @@ impl RowPlan {
     pub fn of(body: &FusedBody, device: DeviceModel) -> RowPlan {
         let Domain { row, inner, .. } = body.domain;
         if inner > 1 {
-            let threads = row.div_ceil(MOST_COPIES).next_power_of_two();
+            let threads = row.div_ceil(ELEMENTS_PER_THREAD).next_power_of_two();
             let width = if row < LONG_COLUMN { PLANE } else { NEIGHBOURS };
             let threads = threads.min(device.most_threads / width).min(MOST_THREADS / width);
             let rows = if threads == 1 { 128 } else { width };
-            let groups = (row <= MOST_COPIES * PLANE).then_some(row.div_ceil(threads));
+            let groups = (row <= ELEMENTS_PER_THREAD * PLANE).then_some(row.div_ceil(threads));
             return RowPlan { threads, rows, width: 1, groups, is_across: true };
         }
         let width = vector_group::width(body, row);
         let n_groups = row / width;
-        let copies = MOST_COPIES.max(VECTORS * width);
+        let n_elements = ELEMENTS_PER_THREAD.max(VECTORS_PER_THREAD * width);
         let threads = match row {
             0..=256 => n_groups.div_ceil(groups_of_short(body, n_groups)).next_power_of_two().min(PLANE),
-            _ => row.div_ceil(copies).next_power_of_two().min(device.most_threads).min(device.row_threads),
+            _ => {
+                row.div_ceil(n_elements).next_power_of_two().min(device.most_threads).min(device.row_threads)
+            }
         };
         let is_held = row <= LONGEST_HELD.min(MOST_HELD * device.most_threads)
             && (row <= MOST_HELD * threads || !(is_read_once(body) || is_packed(body, device)));

@@ -15,7 +15,7 @@ use crate::codegen::ops::vector_group::Group;
 use crate::codegen::schedule::map::{Map, registers_at_point, registers_of_group};
 use crate::codegen::schedule::scatter_sorted;
 use crate::codegen::schedule::scatter_update::{
-    Index, add_at_once, added_at_once, computed, is_in_any_order, sum,
+    Index, add_atomically, atomic_width, computed, is_in_any_order, sum,
 };
 use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, Reg, ScatterBody};
@@ -61,7 +61,7 @@ impl ScatterByUpdate {
             false => Some((ENOUGH_THREADS / n_columns.max(1)).clamp(1, indexed.max(1))),
         };
         let n_points = n_columns * parts.unwrap_or(indices);
-        let width = if parts.is_none() { added_at_once(dtype, after, device) } else { 1 };
+        let width = if parts.is_none() { atomic_width(dtype, after, device) } else { 1 };
         let ScatterBody { update, result, combine, .. } = *body;
         let checks = body.updates.insts.iter().any(|inst| matches!(inst.op, FusedOp::Check { .. }));
         let rows_checked = if checks && parts.is_none() { batch * before * indices } else { 0 };
@@ -125,7 +125,7 @@ impl Schedule for ScatterByUpdate {
         let mut result = Ok(());
         code.when(is_point, |code| {
             result = match self.parts {
-                None => self.at_once(code, &body, point),
+                None => self.add_update(code, &body, point),
                 Some(parts) => self.in_order(code, &body, parts, point),
             };
         });
@@ -145,7 +145,7 @@ impl ScatterByUpdate {
         result
     }
 
-    fn at_once(&self, code: &mut Code, body: &BodyCode, point: Variable) -> Result<(), CodegenError> {
+    fn add_update(&self, code: &mut Code, body: &BodyCode, point: Variable) -> Result<(), CodegenError> {
         let (row, column) = (code.divided(point, self.after), code.modulo(point, self.after));
         let registers = self.index.registers(code, body, row)?;
         let (index, is_inside) = self.index.of_registers(code, body, &registers);
@@ -154,8 +154,8 @@ impl ScatterByUpdate {
             result = self.updates(code, body, point, registers).map(|updates| {
                 let lead = code.divided(row, self.indices);
                 let element = self.result_element(code, lead, index, column);
-                body.shared.unless_raised(code, |code| {
-                    add_at_once(code, body.shared, (self.result, element), &updates);
+                body.shared.unless_failed(code, |code| {
+                    add_atomically(code, body.shared, (self.result, element), &updates);
                 });
             });
         });
@@ -196,13 +196,13 @@ impl ScatterByUpdate {
         let (start, end) = (code.at(0), code.at(self.indices as i64));
         let mut result = Ok(());
         code.range(start, end, 1, |code, i| {
-            result = self.in_turn(code, body, (lead, i, column), (low, high));
+            result = self.update_in_order(code, body, (lead, i, column), (low, high));
         });
         result
     }
 
     /// Emits one update of a column, if its index lies in a part of the indexed axis.
-    fn in_turn(
+    fn update_in_order(
         &self,
         code: &mut Code,
         body: &BodyCode,
@@ -230,7 +230,7 @@ impl ScatterByUpdate {
                         sum(code, self.dtype, old, update)
                     }
                 };
-                body.shared.store_unless_raised(code, self.result, element, value);
+                body.shared.store_unless_failed(code, self.result, element, value);
             });
         });
         result
@@ -268,8 +268,8 @@ impl ScatterByUpdate {
 /// The launches of a scatter: the base, then the updates.
 pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Vec<KernelSpec> {
     let base = KernelSpec::of_used_operands(by_point(&body.base), Map, OperandForm::of(kernel)).on(device);
-    if let Some(by_row) = scatter_sorted::launches(kernel, body, device) {
-        return [base].into_iter().chain(by_row).collect();
+    if let Some(sorted) = scatter_sorted::launches(kernel, body, device) {
+        return [base].into_iter().chain(sorted).collect();
     }
     let schedule = ScatterByUpdate::of(kernel, body, device);
     let mut operands = OperandForm::of(kernel);

@@ -15,7 +15,7 @@ use crate::codegen::ops::vector_group::{self, Group};
 use crate::codegen::schedule::map::{Map, registers_at_point, registers_of_group, wide_enough};
 use crate::codegen::schedule::radix_sort::Sorted;
 use crate::codegen::schedule::scatter_update::{
-    Index, add_at_once, added_at_once, computed, is_in_any_order, sum,
+    Index, add_atomically, atomic_width, computed, is_in_any_order, sum,
 };
 use crate::device_model::DeviceModel;
 use crate::fusion::{FusedBody, Kernel, Reg, ScatterBody};
@@ -32,7 +32,7 @@ const SHORTEST_ROW: usize = 128;
 /// Updates of a piece.
 const PIECE: usize = 64;
 /// Updates that a thread loads together, to hide latency.
-const TOGETHER: usize = 4;
+const LOADED_TOGETHER: usize = 4;
 /// The longest body whose code is repeated for that.
 const MOST_INSTRUCTIONS: usize = 64;
 
@@ -154,7 +154,7 @@ fn pieces(
     let schedule = |combining: Combining| ScatterSorted {
         step: Step::Pieces(combining),
         extents,
-        width: added_at_once(dtype, extents.after, device),
+        width: atomic_width(dtype, extents.after, device),
         n_points: extents.n.div_ceil(PIECE) * extents.after,
     };
     let mut pieces = combining(kernel, body, (sorted, true), schedule);
@@ -252,14 +252,14 @@ impl ScatterSorted {
         row: Variable,
     ) -> Result<(), CodegenError> {
         let registers = index.registers(code, body, row)?;
-        let (index_there, is_inside) = index.of_registers(code, body, &registers);
-        let index_there = code.cast(U32, index_there);
+        let (index_word, is_inside) = index.of_registers(code, body, &registers);
+        let index_word = code.cast(U32, index_word);
         let lead = code.divided(row, indices);
         let first = code.scaled(lead, index.extent as i64);
         let first = code.cast(U32, first);
-        let key = code.bin(Arithmetic::Add, first, index_there);
-        let nowhere = code.int(U32, self.extents.n_rows as i64);
-        let key = code.select(is_inside, key, nowhere);
+        let key = code.bin(Arithmetic::Add, first, index_word);
+        let no_row = code.int(U32, self.extents.n_rows as i64);
+        let key = code.select(is_inside, key, no_row);
         // The keys are the last operand.
         if let Some(keys) = body.shared.operands.last() {
             code.store(keys.array, row, key);
@@ -307,17 +307,19 @@ impl Rows<'_> {
         let is_set = self.form.combine == Combine::Set;
         let is_next = self.is_of(code, key, start, if is_set { 1 } else { -1 });
         let is_end = code.not(is_next);
-        let mut is_own = code.and(is_row, is_end);
+        let mut is_combined = code.and(is_row, is_end);
         let mut limit = code.at(n as i64);
         if self.form.is_cut {
             let (end, is_empty) = self.whole_pieces(code, key, start, limit);
             let has_some = code.not(is_empty);
-            is_own = code.and(is_own, has_some);
+            is_combined = code.and(is_combined, has_some);
             limit = end;
         }
         let run = Run { key, column, start, limit, number };
         let mut result = Ok(());
-        code.when(is_own, |code| result = if is_set { self.last(code, &run) } else { self.sum(code, &run) });
+        code.when(is_combined, |code| {
+            result = if is_set { self.last(code, &run) } else { self.sum(code, &run) }
+        });
         result
     }
 
@@ -372,7 +374,7 @@ impl Rows<'_> {
     fn store(&self, code: &mut Code, run: &Run, values: &[Variable]) {
         let element = self.element(code, run);
         let buffers = self.body.shared;
-        buffers.unless_raised(code, |code| match values {
+        buffers.unless_failed(code, |code| match values {
             &[value] => buffers.store(code, self.form.result, element, value),
             values => buffers.store_vector(code, self.form.result, element, values),
         });
@@ -389,19 +391,19 @@ impl Rows<'_> {
         let is_long = code.or(is_full, is_behind);
         let n_rows = code.int(U32, n_rows as i64);
         let is_row = code.less(key, n_rows);
-        let is_own = code.and(is_long, is_row);
+        let is_combined = code.and(is_long, is_row);
         let (end, all) = (code.at_offset(start, PIECE), code.at(n as i64));
         let is_inside = code.less(end, all);
         let limit = code.select(is_inside, end, all);
         let run = Run { key, column, start, limit, number };
         let mut result = Ok(());
-        code.when(is_own, |code| {
+        code.when(is_combined, |code| {
             let zero = code.constant(code.device.register(self.form.dtype), 0.0);
             result = self.with_updates(code, &run, &vec![zero; self.width]).map(|sums| {
                 let element = self.element(code, &run);
                 let buffers = self.body.shared;
-                buffers.unless_raised(code, |code| {
-                    add_at_once(code, buffers, (self.form.result, element), &sums);
+                buffers.unless_failed(code, |code| {
+                    add_atomically(code, buffers, (self.form.result, element), &sums);
                 });
             });
         });
@@ -417,7 +419,7 @@ impl Rows<'_> {
     ) -> Result<Vec<Variable>, CodegenError> {
         let sums: Vec<Variable> = old.iter().map(|&old| code.mutable(old)).collect();
         let (place, number) = (code.mutable(run.start), code.mutable(run.number));
-        let together = if self.body.body.insts.len() <= MOST_INSTRUCTIONS { TOGETHER } else { 1 };
+        let n_loaded = if self.body.body.insts.len() <= MOST_INSTRUCTIONS { LOADED_TOGETHER } else { 1 };
         let mut result = Ok(());
         code.forever(|code| {
             let here = code.snapshot(place);
@@ -429,12 +431,12 @@ impl Rows<'_> {
                 let next = code.at_offset(here, numbers.len());
                 code.assign(place, next);
             };
-            if together == 1 {
+            if n_loaded == 1 {
                 add(code, &[first]);
             } else {
-                let are_more = self.is_in_run(code, run, here, together - 1);
+                let are_more = self.is_in_run(code, run, here, n_loaded - 1);
                 code.when(are_more, |code| {
-                    let others = (1..together).map(|i| {
+                    let others = (1..n_loaded).map(|i| {
                         let place = code.at_offset(here, i);
                         code.load(self.numbers, place)
                     });

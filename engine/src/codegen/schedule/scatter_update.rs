@@ -5,7 +5,7 @@ use crate::codegen::ir::builder::{Code, I32, I64};
 use crate::codegen::ir::intrinsics::{Intrinsic, Word};
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::Buffers;
-use crate::codegen::ops::packed_types::narrowed_on_the_way;
+use crate::codegen::ops::packed_types::narrowed_for_arithmetic;
 use crate::codegen::ops::scalar::{narrowed, widened, within_type};
 use crate::device_model::DeviceModel;
 use crate::fusion::{Reg, ScatterBody};
@@ -18,12 +18,12 @@ pub fn is_in_any_order(body: &ScatterBody, dtype: DType, device: DeviceModel) ->
 }
 
 /// Neighbouring updates that one instruction adds, in rows of `after` elements.
-pub fn added_at_once(dtype: DType, after: usize, device: DeviceModel) -> usize {
+pub fn atomic_width(dtype: DType, after: usize, device: DeviceModel) -> usize {
     if device.adds_four && dtype == DType::F32 && after.is_multiple_of(4) { 4 } else { 1 }
 }
 
 /// Adds neighbouring updates to memory atomically.
-pub fn add_at_once(
+pub fn add_atomically(
     code: &mut Code,
     buffers: &Buffers,
     (result, element): (usize, Variable),
@@ -50,7 +50,7 @@ pub fn sum(code: &mut Code, dtype: DType, old: Variable, update: Variable) -> Va
     let sum = within_type(code, dtype, sum);
     match code.device.lanes(dtype) {
         1 => narrowed(code, dtype, sum),
-        _ => narrowed_on_the_way(code, dtype, sum),
+        _ => narrowed_for_arithmetic(code, dtype, sum),
     }
 }
 

@@ -115,15 +115,15 @@ impl Schedule for Segmented {
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let (body, buffers, segments) = (&kernel.kernel.body, kernel.buffers, &self.segments[..]);
-        let cube = code.builtin(Builtin::CubePos);
+        let block = code.builtin(Builtin::CubePos);
         let unit = code.builtin(Builtin::UnitPosX);
         let width = width(body, segments);
         let ends = blocks_up_to(segments, width);
-        let segment = segment_of(code, cube, &ends);
+        let segment = segment_of(code, block, &ends);
         let starts: Vec<i64> = [0].into_iter().chain(ends.iter().map(|&end| end as i64)).collect();
         let start =
             chosen(code, segment, starts[..segments.len()].iter().copied(), |code, start| code.at(start));
-        let within = code.bin(Arithmetic::Sub, cube, start);
+        let within = code.bin(Arithmetic::Sub, block, start);
         let before = code.scaled(within, THREADS as i64);
         let group = code.bin(Arithmetic::Add, before, unit);
         let first = code.scaled(group, width as i64);
@@ -156,11 +156,11 @@ impl Schedule for Segmented {
 }
 
 /// The number of segments that end at or before this block.
-fn segment_of(code: &mut Code, cube: Variable, ends: &[usize]) -> Variable {
+fn segment_of(code: &mut Code, block: Variable, ends: &[usize]) -> Variable {
     let mut segment = code.int(U32, 0);
     for (i, &end) in ends.iter().enumerate().take(ends.len().saturating_sub(1)) {
         let end = code.at(end as i64);
-        let is_past = code.cmp(Comparison::GreaterEqual, cube, end);
+        let is_past = code.cmp(Comparison::GreaterEqual, block, end);
         let next = code.int(U32, i as i64 + 1);
         segment = code.select(is_past, next, segment);
     }

@@ -42,7 +42,7 @@ const SHORTEST_LIBRARY_PART: usize = 256;
 /// The approximate side of a library's tiles.
 const LIBRARY_TILE: usize = 128;
 /// The most elements of all parts in the workspace.
-const MOST_KEPT: usize = 1 << 24;
+const MOST_PART_ELEMENTS: usize = 1 << 24;
 
 /// The candidate splits of a blocked matmul, the most promising first; none if another schedule is faster.
 pub fn splits(body: &MatmulBody, device: DeviceModel) -> Vec<SplitK> {
@@ -68,13 +68,13 @@ pub fn splits(body: &MatmulBody, device: DeviceModel) -> Vec<SplitK> {
         let filling = parts[first.unwrap_or(parts.len() - 1)..].iter().take(3);
         splits.extend(filling.map(|&parts| SplitK { each, parts }));
     }
-    let fills = |cut: &SplitK| n_tiles(cut.each) * cut.parts >= ENOUGH_TILES;
+    let fills = |split: &SplitK| n_tiles(split.each) * split.parts >= ENOUGH_TILES;
     // Splits that fill the GPU keep their order. The others follow in reverse, with the smallest and most numerous
     // tiles first.
     let (mut filling, mut others): (Vec<SplitK>, Vec<SplitK>) = splits.into_iter().partition(fills);
     others.reverse();
     filling.extend(others);
-    filling.retain(|cut| batch * m * n * cut.parts >= FEWEST_POINTS);
+    filling.retain(|split| batch * m * n * split.parts >= FEWEST_POINTS);
     filling
 }
 
@@ -84,20 +84,21 @@ fn allowed_parts(body: &MatmulBody, device: DeviceModel) -> Vec<usize> {
     let is_checked = body.epilogue.has_checks();
     // A library computes long sums where there is one. Assertions must run before the first part is written.
     let is_whole = device.library.is_some() || batch != 1 || is_checked || dtype.accumulator().size() != 4;
-    let is_allowed =
-        |&parts: &usize| k.is_multiple_of(parts) && k / parts >= SHORTEST_PART && parts * m * n <= MOST_KEPT;
+    let is_allowed = |&parts: &usize| {
+        k.is_multiple_of(parts) && k / parts >= SHORTEST_PART && parts * m * n <= MOST_PART_ELEMENTS
+    };
     let more = [2, 4, 8, 16, 32, 64].into_iter().filter(is_allowed).take(if is_whole { 0 } else { 6 });
     [1].into_iter().chain(more).collect()
 }
 
 /// The launches of a split matmul, without side sums.
-pub fn launches(kernel: &Kernel, body: &MatmulBody, cut: SplitK) -> Vec<KernelSpec> {
+pub fn launches(kernel: &Kernel, body: &MatmulBody, split: SplitK) -> Vec<KernelSpec> {
     let product = ProductForm::of(body);
-    if cut.parts == 1 {
-        let schedule = MatmulBlocked { product, n_batches: body.batch, each: cut.each };
+    if split.parts == 1 {
+        let schedule = MatmulBlocked { product, n_batches: body.batch, each: split.each };
         return vec![KernelSpec::new(body.epilogue.clone(), schedule, OperandForm::of(kernel))];
     }
-    vec![parts(kernel, body, cut), sum_of_parts(kernel, body, cut.parts)]
+    vec![parts(kernel, body, split), sum_of_parts(kernel, body, split.parts)]
 }
 
 /// The parts of a matmul, as a batch of shorter ones.
@@ -123,8 +124,11 @@ fn parts(kernel: &Kernel, body: &MatmulBody, SplitK { each, parts }: SplitK) -> 
         insts: vec![inst(FusedOp::Accumulator), inst(store)],
     };
     let of_kernel = OperandForm::of(kernel);
-    let operands =
-        vec![of_kernel[lhs.operand], of_kernel[rhs.operand], kept(dtype.accumulator(), n_points, true)];
+    let operands = vec![
+        of_kernel[lhs.operand],
+        of_kernel[rhs.operand],
+        parts_operand(dtype.accumulator(), n_points, true),
+    ];
     KernelSpec::new(sums, MatmulBlocked { product, n_batches: parts, each }, operands)
 }
 
@@ -154,12 +158,12 @@ fn sum_of_parts(kernel: &Kernel, body: &MatmulBody, parts: usize) -> KernelSpec 
         FusedOp::Accumulator => inst(FusedOp::Scalar(Scalar::Cast(dtype), vec![n_own - 1])),
         op => FusedInst { op: with_registers(op, renamed), ..epilogue.clone() },
     }));
-    operands.push(kept(dtype, parts * n_points, false));
+    operands.push(parts_operand(dtype, parts * n_points, false));
     KernelSpec::of_used_operands(FusedBody { domain, insts }, Map, operands)
 }
 
 /// The operand of the partial sums, in the workspace.
-fn kept(dtype: DType, n: usize, is_written: bool) -> OperandForm {
+fn parts_operand(dtype: DType, n: usize, is_written: bool) -> OperandForm {
     OperandForm {
         argument: Argument::Workspace { start: 0, bytes: n * dtype.size() },
         dtype,
@@ -192,7 +196,7 @@ impl KernelSpec {
         }
         let is_worth_it = |&parts: &usize| {
             let is_long = k.is_multiple_of(parts) && k / parts >= SHORTEST_LIBRARY_PART;
-            is_long && n_tiles * parts < 4 * device.n_processors && parts * m * n <= MOST_KEPT
+            is_long && n_tiles * parts < 4 * device.n_processors && parts * m * n <= MOST_PART_ELEMENTS
         };
         [4, 8, 16, 32].into_iter().filter(is_worth_it).collect()
     }
@@ -210,8 +214,8 @@ impl KernelSpec {
     ///
     /// # Panics
     /// If the kernel is no matmul.
-    pub fn split_k_product(kernel: &Kernel, device: DeviceModel, cut: SplitK) -> Vec<KernelSpec> {
-        let launches = launches(kernel, matmul_body(kernel), cut);
+    pub fn split_k_product(kernel: &Kernel, device: DeviceModel, split: SplitK) -> Vec<KernelSpec> {
+        let launches = launches(kernel, matmul_body(kernel), split);
         launches.into_iter().map(|fused| fused.on(device)).collect()
     }
 }

@@ -10,7 +10,8 @@
 use crate::codegen::ir::builder::{Code, F32, U32, U64};
 use crate::codegen::ops::packed_types::Buffer;
 use crate::codegen::schedule::topk_buffer::{
-    BOUND, COUNT, LOADED, N_CONTROLS, STORED, count, keep, load, lower, offer, resume, start, tidy,
+    BOUND, COUNT, LOADED, N_CONTROLS, STORED, clear_flag, count, load, offer, resume, save, sort_and_trim,
+    start,
 };
 use crate::device_model::DeviceModel;
 use crate::ir::DType;
@@ -31,18 +32,18 @@ const MOST_SELECTED: usize = 1024;
 
 /// The most selected elements of a row for which every type's buffer fits in shared memory.
 pub fn most_selected(device: &DeviceModel) -> usize {
-    let fits = |k: &usize| [true, false].into_iter().all(|is_wide| fewest(*k, is_wide).fits(device));
+    let fits = |k: &usize| [true, false].into_iter().all(|is_wide| smallest_shape(*k, is_wide).fits(device));
     (1..=MOST_SELECTED).rev().find(fits).unwrap_or(0)
 }
 
 /// Whether the buffer of a selection fits in shared memory.
 pub fn can_select(selection: &Selection, device: &DeviceModel) -> bool {
     let Selection { k, order, .. } = selection;
-    *k <= MOST_SELECTED && fewest(*k, order.is_wide()).fits(device)
+    *k <= MOST_SELECTED && smallest_shape(*k, order.is_wide()).fits(device)
 }
 
 /// The buffer shape of a selection with the fewest threads.
-fn fewest(k: usize, is_wide: bool) -> Shape {
+fn smallest_shape(k: usize, is_wide: bool) -> Shape {
     shape(k, is_wide, FEWEST_THREADS, width_of(if is_wide { 8 } else { 4 }))
 }
 
@@ -63,7 +64,7 @@ impl Shape {
 
 /// The form of a top-k kernel, independent of its input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SelectForm {
+pub struct TopKForm {
     k: usize,
     order: Order,
     shape: Shape,
@@ -76,7 +77,7 @@ pub struct SelectForm {
     /// Whether a block starts from a state in memory.
     is_resumed: bool,
     /// Whether a block writes its state to memory, not results.
-    is_kept: bool,
+    keeps_state: bool,
 }
 
 /// The most threads of a block. Ranks of two words leave room for the entries of fewer threads.
@@ -89,9 +90,9 @@ const MOST_NEIGHBOURS: usize = 4;
 /// New entries that are worth a sort.
 const NEWCOMERS: usize = 128;
 
-impl SelectForm {
+impl TopKForm {
     /// The form for rows of `n` elements; a group of `aligned` neighbours never crosses the end of a row.
-    pub fn new(k: usize, order: Order, n: usize, aligned: usize, device: &DeviceModel) -> SelectForm {
+    pub fn new(k: usize, order: Order, n: usize, aligned: usize, device: &DeviceModel) -> TopKForm {
         let is_wide = order.is_wide();
         let most = if is_wide { WIDE_THREADS } else { THREADS };
         let width = width_of(order.dtype.size());
@@ -102,18 +103,18 @@ impl SelectForm {
         let shape = shape(k, is_wide, threads, width);
         let trigger = (k + k.max(NEWCOMERS)).min(shape.capacity - threads * width);
         let is_side_by_side = aligned.is_multiple_of(width);
-        let [is_resumed, is_kept] = [false; 2];
-        SelectForm { k, order, shape, width, is_side_by_side, trigger, is_resumed, is_kept }
+        let [is_resumed, keeps_state] = [false; 2];
+        TopKForm { k, order, shape, width, is_side_by_side, trigger, is_resumed, keeps_state }
     }
 
-    /// The form that writes its state to memory if `is_kept`.
-    pub fn kept(self, is_kept: bool) -> SelectForm {
-        SelectForm { is_kept, ..self }
+    /// The form that writes its state to memory if `keeps_state`.
+    pub fn keeping_state(self, keeps_state: bool) -> TopKForm {
+        TopKForm { keeps_state, ..self }
     }
 
     /// The form that starts from its state in memory if `is_resumed`.
-    pub fn resumed(self, is_resumed: bool) -> SelectForm {
-        SelectForm { is_resumed, ..self }
+    pub fn resuming(self, is_resumed: bool) -> TopKForm {
+        TopKForm { is_resumed, ..self }
     }
 
     /// The number of selected elements, and their order.
@@ -162,16 +163,16 @@ const SHORTEST_PIECE: usize = 1 << 14;
 pub fn select_rows(selection: &Selection, call: &KernelCall, device: &DeviceModel) -> GpuKernel {
     let (n_rows, n) = call.rows();
     let Selection { k, order, results } = selection;
-    let form = SelectForm::new(*k, *order, n, n, device);
+    let form = TopKForm::new(*k, *order, n, n, device);
     let [n_pieces, length] = pieces(n_rows, n, form.round());
     let outputs = || (0..results.len()).map(|result| GpuArgument::Output(result, View::Stored));
     let dtypes: Vec<DType> = call.outputs.iter().map(|output| output.dtype).collect();
-    let writes = Writes { results: results.iter().copied().zip(dtypes).collect() };
+    let forms = ResultForms { results: results.iter().copied().zip(dtypes).collect() };
     let input = GpuArgument::Input(0, View::Stored);
-    let launch = |form: SelectForm, name, cubes, arguments, scalars, body: BodyFn| {
-        let (threads, writes) = (form.threads(), writes.clone());
-        let body: CubeBody = Arc::new(move |scope, arguments| body(scope, arguments, &form, &writes));
-        GpuLaunch { name, cubes, threads, arguments, scalars, body }
+    let launch = |form: TopKForm, name, n_blocks, arguments, scalars, body: BodyFn| {
+        let (threads, forms) = (form.threads(), forms.clone());
+        let body: CubeBody = Arc::new(move |scope, arguments| body(scope, arguments, &form, &forms));
+        GpuLaunch { name, cubes: n_blocks, threads, arguments, scalars, body }
     };
     if n_pieces == 1 {
         let arguments = [input].into_iter().chain(outputs()).collect();
@@ -180,42 +181,42 @@ pub fn select_rows(selection: &Selection, call: &KernelCall, device: &DeviceMode
     }
     let n_words = n_rows * n_pieces * form.state_words();
     let states = GpuArgument::Workspace { start: 0, n_words };
-    let pieces = form.kept(true);
+    let pieces = form.keeping_state(true);
     let (arguments, scalars) = (vec![input, states], vec![n, length, n_pieces]);
     let first = launch(pieces, "select_pieces", n_rows * n_pieces, arguments, scalars, select_in_memory);
-    let merge = SelectForm::merge(*k, *order, n_pieces, device);
+    let merge = TopKForm::merge(*k, *order, n_pieces, device);
     let arguments = [states].into_iter().chain(outputs()).collect();
     let second = launch(merge, "merge_pieces", n_rows, arguments, vec![n_pieces], merge_in_memory);
     GpuKernel { workspace_bytes: 4 * n_words, launches: vec![first, second] }
 }
 
-type BodyFn = fn(&mut Scope, &GpuArguments, &SelectForm, &Writes);
+type BodyFn = fn(&mut Scope, &GpuArguments, &TopKForm, &ResultForms);
 
-impl SelectForm {
+impl TopKForm {
     /// The form of a merge of the states of a row's pieces.
-    pub fn merge(k: usize, order: Order, n_pieces: usize, device: &DeviceModel) -> SelectForm {
-        SelectForm::new(k, order, k * n_pieces, 1, device)
+    pub fn merge(k: usize, order: Order, n_pieces: usize, device: &DeviceModel) -> TopKForm {
+        TopKForm::new(k, order, k * n_pieces, 1, device)
     }
 }
 
 /// The content of each result of a selection, and its type.
 #[derive(Clone, Debug)]
-struct Writes {
+struct ResultForms {
     results: Vec<(Selected, DType)>,
 }
 
-fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
+fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &TopKForm, forms: &ResultForms) {
     let code = &mut Code::new(scope, arguments.index, arguments.device);
     let [n, length, n_pieces] = [0, 1, 2].map(|number| arguments.scalars[number]);
-    let cube = code.builtin(Builtin::CubePos);
-    let row = code.bin(Arithmetic::Div, cube, n_pieces);
-    let piece = code.bin(Arithmetic::Modulo, cube, n_pieces);
+    let block = code.builtin(Builtin::CubePos);
+    let row = code.bin(Arithmetic::Div, block, n_pieces);
+    let piece = code.bin(Arithmetic::Modulo, block, n_pieces);
     let columns = columns_of_piece(code, piece, length, n);
     let x = &arguments.buffers[0];
     let first = code.bin(Arithmetic::Mul, row, n);
-    let memory = match form.is_kept {
-        true => Memory { state: Some((arguments.buffers[1].array, cube)), is_first: None, results: vec![] },
-        false => Memory { state: None, is_first: None, results: results(arguments, writes) },
+    let memory = match form.keeps_state {
+        true => Memory { state: Some((arguments.buffers[1].array, block)), is_first: None, results: vec![] },
+        false => Memory { state: None, is_first: None, results: results(arguments, forms) },
     };
     let done = select_by(code, form, &memory, row, columns, None, &mut |code, select, column| {
         let point = code.add_at(first, column);
@@ -237,25 +238,25 @@ pub fn columns_of_piece(code: &mut Code, piece: Variable, length: Variable, n: V
     [start, code.select(is_inside, end, n)]
 }
 
-fn merge_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
+fn merge_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &TopKForm, forms: &ResultForms) {
     let code = &mut Code::new(scope, arguments.index, arguments.device);
     let row = code.builtin(Builtin::CubePos);
-    merge(code, form, arguments.buffers[0].array, row, arguments.scalars[0], results(arguments, writes));
+    merge(code, form, arguments.buffers[0].array, row, arguments.scalars[0], results(arguments, forms));
 }
 
-fn results(arguments: &GpuArguments, writes: &Writes) -> Vec<Written> {
+fn results(arguments: &GpuArguments, forms: &ResultForms) -> Vec<ResultBuffer> {
     let buffers = &arguments.buffers[1..];
-    writes.results.iter().zip(buffers).map(|(&(what, dtype), buffer)| (what, buffer.clone(), dtype)).collect()
+    forms.results.iter().zip(buffers).map(|(&(what, dtype), buffer)| (what, buffer.clone(), dtype)).collect()
 }
 
 /// Emits the merge of the states of all pieces of a row.
 pub fn merge(
     code: &mut Code,
-    form: &SelectForm,
+    form: &TopKForm,
     states: Variable,
     row: Variable,
     n_pieces: Variable,
-    results: Vec<Written>,
+    results: Vec<ResultBuffer>,
 ) {
     let k = form.k;
     let first = code.bin(Arithmetic::Mul, row, n_pieces);
@@ -296,15 +297,15 @@ pub struct Memory {
     /// Whether the state is still empty, as a number.
     pub is_first: Option<Variable>,
     /// The results, with their contents and types.
-    pub results: Vec<Written>,
+    pub results: Vec<ResultBuffer>,
 }
 
 /// The content of a result, the result, and its type.
-pub type Written = (Selected, Buffer, DType);
+pub type ResultBuffer = (Selected, Buffer, DType);
 
 /// A selection during its emission.
-pub struct SelectCode<'f> {
-    form: &'f SelectForm,
+pub struct TopKCode<'f> {
+    form: &'f TopKForm,
     words: Variable,
     counter: Variable,
     /// The number of the flag that entries of this round raise; rounds alternate between two.
@@ -316,16 +317,16 @@ pub struct SelectCode<'f> {
 /// Tells whether a thread has an element that may pass the threshold, before the block sets up its buffer.
 pub type Filter<'f, E> = &'f mut dyn FnMut(&mut Code) -> Result<Variable, E>;
 
-/// Emits a selection from columns `start..end` of a row. `look` offers the elements at a column, which is the
+/// Emits a selection from columns `start..end` of a row. `offer_at` offers the elements at a column, which is the
 /// first of several if the thread reads a vector. The block skips its work if `filter` holds for no thread.
 pub fn select_by<E>(
     code: &mut Code,
-    form: &SelectForm,
+    form: &TopKForm,
     memory: &Memory,
     row: Variable,
     columns: [Variable; 2],
     filter: Option<Filter<E>>,
-    look: &mut dyn FnMut(&mut Code, &SelectCode, Variable) -> Result<(), E>,
+    offer_at: &mut dyn FnMut(&mut Code, &TopKCode, Variable) -> Result<(), E>,
 ) -> Result<(), E> {
     let words = code.shared(U32, form.shape.n_words() + N_CONTROLS);
     let atomic = Type::new(StorageType::Atomic(U32));
@@ -335,23 +336,23 @@ pub fn select_by<E>(
         (states, first)
     });
     let block = Block { form, words, counter, state };
-    let Some(filter) = filter else { return block.select(code, memory, row, columns, look) };
+    let Some(filter) = filter else { return block.select(code, memory, row, columns, offer_at) };
     let is_needed = filter(code)?;
     let mut result = Ok(());
-    block.when_any(code, is_needed, |code| result = block.select(code, memory, row, columns, look));
+    block.when_any(code, is_needed, |code| result = block.select(code, memory, row, columns, offer_at));
     result
 }
 
 /// The worst entry of a full state, as a threshold for 32-bit floats.
-pub struct Worst {
+pub struct Threshold {
     is_open: Variable,
     bound: Variable,
     is_descending: bool,
 }
 
-impl Worst {
+impl Threshold {
     /// Reads the threshold from the state of a row. `is_first` tells whether the state is still empty.
-    pub fn read(code: &mut Code, form: &SelectForm, memory: &Memory) -> Option<Worst> {
+    pub fn read(code: &mut Code, form: &TopKForm, memory: &Memory) -> Option<Threshold> {
         let (Some((states, number)), Some(is_first)) = (memory.state, memory.is_first) else { return None };
         if form.order.dtype != DType::F32 {
             return None;
@@ -367,7 +368,7 @@ impl Worst {
         let is_new = code.cmp(Comparison::NotEqual, is_first, zero);
         let is_short = code.cmp(Comparison::NotEqual, count, k);
         let is_open = code.or(is_new, is_short);
-        Some(Worst { is_open, bound, is_descending: form.order.is_descending })
+        Some(Threshold { is_open, bound, is_descending: form.order.is_descending })
     }
 
     /// Whether the state is not full, so that every element enters.
@@ -376,7 +377,7 @@ impl Worst {
     }
 
     /// Whether an element may precede the worst entry.
-    pub fn may_follow(&self, code: &mut Code, value: Variable) -> Variable {
+    pub fn may_precede(&self, code: &mut Code, value: Variable) -> Variable {
         may_pass(code, value, self.bound, self.is_descending)
     }
 }
@@ -390,7 +391,7 @@ fn may_pass(code: &mut Code, value: Variable, bound: Variable, is_descending: bo
     code.not(is_behind)
 }
 
-impl SelectCode<'_> {
+impl TopKCode<'_> {
     /// Offers elements of neighbouring columns.
     pub fn offer_values(&self, code: &mut Code, values: &[Variable], column: Variable) {
         for (i, &value) in values.iter().enumerate() {
@@ -427,7 +428,7 @@ impl SelectCode<'_> {
 
 /// A block with its row.
 struct Block<'f> {
-    form: &'f SelectForm,
+    form: &'f TopKForm,
     words: Variable,
     counter: Variable,
     /// The words of all states, and the first word of this block's state.
@@ -441,7 +442,7 @@ impl Block<'_> {
         memory: &Memory,
         row: Variable,
         [start, end]: [Variable; 2],
-        look: &mut dyn FnMut(&mut Code, &SelectCode, Variable) -> Result<(), E>,
+        offer_at: &mut dyn FnMut(&mut Code, &TopKCode, Variable) -> Result<(), E>,
     ) -> Result<(), E> {
         let &Block { form, words, counter, .. } = self;
         self.begin(code, memory.is_first);
@@ -451,7 +452,7 @@ impl Block<'_> {
             let before = code.bin(Arithmetic::Sub, base, start);
             let round = code.divided(before, form.round());
             let flag = code.modulo(round, 2);
-            let select = SelectCode { form, words, counter, flag, bound: self.bound(code) };
+            let select = TopKCode { form, words, counter, flag, bound: self.bound(code) };
             let step = form.neighbours();
             let own = code.scaled(unit, step as i64);
             let first = code.add_at(base, own);
@@ -461,12 +462,12 @@ impl Block<'_> {
                 let is_inside = code.less(column, end);
                 code.when(is_inside, |code| {
                     if result.is_ok() {
-                        result = look(code, &select, column);
+                        result = offer_at(code, &select, column);
                     }
                 });
             }
             code.sync();
-            self.settle(code, flag);
+            self.sort_if_full(code, flag);
         });
         result?;
         self.finish(code, row, &memory.results);
@@ -499,14 +500,14 @@ impl Block<'_> {
     }
 
     /// The state that the block starts from.
-    fn resumed(&self) -> Option<(Variable, Variable)> {
+    fn resumed_state(&self) -> Option<(Variable, Variable)> {
         self.state.filter(|_| self.form.is_resumed)
     }
 
     fn begin(&self, code: &mut Code, is_first: Option<Variable>) {
-        let SelectForm { k, order, shape, .. } = *self.form;
+        let TopKForm { k, order, shape, .. } = *self.form;
         let (words, counter) = (native(self.words), native(self.counter));
-        match (self.resumed(), is_first) {
+        match (self.resumed_state(), is_first) {
             (Some((states, first)), Some(is_first)) => {
                 let [first, is_first] = [first, is_first].map(native);
                 resume::expand(code.scope, words, counter, native(states), first, is_first, k, order, shape);
@@ -523,7 +524,7 @@ impl Block<'_> {
     }
 
     /// Sorts the buffer if an entry has arrived in this round and enough are there.
-    fn settle(&self, code: &mut Code, flag: Variable) {
+    fn sort_if_full(&self, code: &mut Code, flag: Variable) {
         let start = code.at(self.form.shape.n_words() as i64);
         let place = code.add_at(start, flag);
         let raised = code.load(self.words, place);
@@ -534,7 +535,7 @@ impl Block<'_> {
             let count = self.control(code, COUNT);
             let trigger = code.int(U32, self.form.trigger as i64);
             let is_enough = code.cmp(Comparison::GreaterEqual, count, trigger);
-            code.when(is_enough, |code| self.tidy(code));
+            code.when(is_enough, |code| self.sort_and_trim(code));
         });
     }
 
@@ -544,35 +545,35 @@ impl Block<'_> {
         let shape = self.form.shape;
         count::expand(code.scope, words, counter, shape);
         if let Some(place) = flag {
-            lower::expand(code.scope, native(self.words), native(place));
+            clear_flag::expand(code.scope, native(self.words), native(place));
         }
     }
 
     /// Sorts the buffer and keeps the best k entries.
-    fn tidy(&self, code: &mut Code) {
-        let SelectForm { k, order, shape, .. } = *self.form;
-        if let Some((states, first)) = self.resumed() {
+    fn sort_and_trim(&self, code: &mut Code) {
+        let TopKForm { k, order, shape, .. } = *self.form;
+        if let Some((states, first)) = self.resumed_state() {
             load::expand(code.scope, native(self.words), native(states), native(first), k, shape);
         }
         let (words, counter) = (native(self.words), native(self.counter));
-        tidy::expand(code.scope, words, counter, k, order, shape);
+        sort_and_trim::expand(code.scope, words, counter, k, order, shape);
     }
 
-    fn finish(&self, code: &mut Code, row: Variable, results: &[Written]) {
+    fn finish(&self, code: &mut Code, row: Variable, results: &[ResultBuffer]) {
         // All threads must have read the last round's count.
         code.sync();
         self.count(code, None);
-        let Some((states, first)) = self.state.filter(|_| self.form.is_kept) else {
-            self.tidy(code);
+        let Some((states, first)) = self.state.filter(|_| self.form.keeps_state) else {
+            self.sort_and_trim(code);
             return self.write(code, row, results);
         };
-        let SelectForm { k, shape, .. } = *self.form;
-        let keep = |code: &mut Code| {
-            self.tidy(code);
-            keep::expand(code.scope, native(self.words), native(states), native(first), k, shape);
+        let TopKForm { k, shape, .. } = *self.form;
+        let save = |code: &mut Code| {
+            self.sort_and_trim(code);
+            save::expand(code.scope, native(self.words), native(states), native(first), k, shape);
         };
-        if self.resumed().is_none() {
-            return keep(code);
+        if self.resumed_state().is_none() {
+            return save(code);
         }
         // If no entry has arrived, the state in memory is still valid.
         let [count, stored] = [COUNT, STORED].map(|word| self.control(code, word));
@@ -581,11 +582,11 @@ impl Block<'_> {
         let zero = code.int(U32, 0);
         let is_loaded = code.cmp(Comparison::NotEqual, is_raised, zero);
         let is_new = code.or(has_changed, is_loaded);
-        code.when(is_new, keep);
+        code.when(is_new, save);
     }
 
-    fn write(&self, code: &mut Code, row: Variable, results: &[Written]) {
-        let SelectForm { k, order, shape, .. } = *self.form;
+    fn write(&self, code: &mut Code, row: Variable, results: &[ResultBuffer]) {
+        let TopKForm { k, order, shape, .. } = *self.form;
         let unit = code.builtin(Builtin::UnitPosX);
         let end = code.at(k as i64);
         let count = self.control(code, COUNT);

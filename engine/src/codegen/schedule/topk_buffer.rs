@@ -51,7 +51,7 @@ pub fn resume(
                 let index = states[first + comptime!(if shape.is_wide { 3 * k } else { 2 * k })];
                 let low =
                     if comptime!(shape.is_wide) { states[first + comptime!(2 * k)] } else { u32::new(0) };
-                limit(words, high, low, index, order, shape);
+                set_threshold(words, high, low, index, order, shape);
             }
         } else {
             clear(words, counter, 0u32, order, shape);
@@ -76,12 +76,12 @@ fn clear(
     words[comptime!(control + COUNT)] = stored;
     words[comptime!(control + STORED)] = stored;
     words[comptime!(control + LOADED)] = 0u32;
-    limit(words, last, last, last, order, shape);
+    set_threshold(words, last, last, last, order, shape);
 }
 
 /// Sets the threshold.
 #[cube]
-fn limit(
+fn set_threshold(
     words: &mut SharedMemory<u32>,
     high: u32,
     low: u32,
@@ -133,7 +133,7 @@ pub fn count(
 
 /// Clears a flag; the next round raises the other one.
 #[cube]
-pub fn lower(words: &mut SharedMemory<u32>, flag: usize) {
+pub fn clear_flag(words: &mut SharedMemory<u32>, flag: usize) {
     if UNIT_POS_X == 0u32 {
         words[flag] = 0u32;
     }
@@ -166,7 +166,7 @@ pub fn load(
 
 /// Sorts all entries and keeps the best k; the last of these becomes the threshold.
 #[cube]
-pub fn tidy(
+pub fn sort_and_trim(
     words: &mut SharedMemory<u32>,
     counter: &mut SharedMemory<Atomic<u32>>,
     #[comptime] k: usize,
@@ -192,7 +192,7 @@ pub fn tidy(
                 if comptime!(shape.is_wide) { words[comptime!(shape.capacity + k - 1)] } else { u32::new(0) };
             let high = words[comptime!(k - 1)];
             let index = words[comptime!(shape.indices() + k - 1)];
-            limit(words, high, low, index, order, shape);
+            set_threshold(words, high, low, index, order, shape);
             words[comptime!(control + COUNT)] = comptime!(k as u32);
             counter[0].store(comptime!(k as u32));
         }
@@ -203,19 +203,19 @@ pub fn tidy(
 
 /// Writes the entries to the state in memory.
 #[cube]
-pub fn keep(
+pub fn save(
     words: &mut SharedMemory<u32>,
     states: &mut Array<u32>,
     first: usize,
     #[comptime] k: usize,
     #[comptime] shape: Shape,
 ) {
-    let kept = words[comptime!(shape.n_words() + COUNT)];
+    let n_entries = words[comptime!(shape.n_words() + COUNT)];
     let mut place = UNIT_POS_X as usize;
     if place == 0usize {
-        states[first] = kept;
+        states[first] = n_entries;
     }
-    while place < kept as usize {
+    while place < n_entries as usize {
         let word = first + 1usize + place;
         states[word] = words[place];
         states[word + comptime!(k)] = words[place + comptime!(shape.capacity)];

@@ -43,7 +43,7 @@ impl Schedule for Unpack {
         code.when(is_word, |code| {
             let first = code.scaled(thread, self.lanes as i64);
             match self.is_back {
-                true => kernel.buffers.unless_raised(code, |code| pack(code, self, packed, copy, first)),
+                true => kernel.buffers.unless_failed(code, |code| pack(code, self, packed, copy, first)),
                 false => unpack(code, self, packed, copy, first),
             }
         });
@@ -58,7 +58,7 @@ pub struct Copies<'o> {
     counts: &'o [usize],
     device: DeviceModel,
     end: usize,
-    made: Vec<(usize, View, OperandForm)>,
+    copies: Vec<(usize, View, OperandForm)>,
 }
 
 impl<'o> Copies<'o> {
@@ -69,12 +69,12 @@ impl<'o> Copies<'o> {
         device: DeviceModel,
         end: usize,
     ) -> Copies<'o> {
-        Copies { operands, counts, device, end, made: vec![] }
+        Copies { operands, counts, device, end, copies: vec![] }
     }
 
     /// The copy of an operand in a view. The first use allocates it.
     pub fn of(&mut self, operand: usize, view: View) -> OperandForm {
-        let known = self.made.iter().find(|(known, as_what, _)| (*known, *as_what) == (operand, view));
+        let known = self.copies.iter().find(|(known, as_what, _)| (*known, *as_what) == (operand, view));
         if let Some((_, _, copy)) = known {
             return *copy;
         }
@@ -86,7 +86,7 @@ impl<'o> Copies<'o> {
         let is_float = view == View::Elements && self.operands[operand].dtype.is_float();
         let dtype = if is_float { DType::F32 } else { DType::U32 };
         let copy = OperandForm { dtype, ..OperandForm::words(start, n_words) };
-        self.made.push((operand, view, copy));
+        self.copies.push((operand, view, copy));
         copy
     }
 
@@ -101,7 +101,7 @@ impl<'o> Copies<'o> {
     }
 
     fn launches(&self, is_back: bool) -> Vec<KernelSpec> {
-        let wanted = self.made.iter().filter(|(operand, ..)| self.operands[*operand].is_written == is_back);
+        let wanted = self.copies.iter().filter(|(operand, ..)| self.operands[*operand].is_written == is_back);
         wanted.map(|&(operand, view, copy)| self.launch(operand, view, copy, is_back)).collect()
     }
 

@@ -85,8 +85,8 @@ fn selected_keys_are_attended_to_in_one_kernel() {
 #[test]
 fn attention_to_selected_keys_keeps_scores_out_of_global_memory() {
     let source = only_source(&selected_attention(40, DType::I32));
-    assert_eq!((&*source.entry, source.cube_dim), ("attention", [256, 1, 1]));
-    assert_eq!(source.cube_count_for(source.points), QUERIES);
+    assert_eq!((&*source.entry, source.block_dim), ("attention", [256, 1, 1]));
+    assert_eq!(source.blocks_for(source.points), QUERIES);
     assert_eq!(source.arguments.len(), 5);
 }
 

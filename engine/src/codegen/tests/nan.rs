@@ -2,7 +2,7 @@
 
 use super::targets::POOR;
 use super::*;
-use crate::codegen::analysis::nan::may_forget_nan;
+use crate::codegen::analysis::nan::may_skip_nan;
 use crate::fusion::Reg;
 
 /// Registers of a softmax: the maximum, differences, exponentials, their sum, and the quotient.
@@ -21,7 +21,7 @@ fn forgets(pick: impl FnOnce(&mut Sketch, [Reg; 5]) -> Reg) -> bool {
     let steps = steps_of_softmax(&mut s);
     let stored = pick(&mut s, steps);
     s.store(stored);
-    may_forget_nan(&s.tile, steps[0])
+    may_skip_nan(&s.body, steps[0])
 }
 
 #[test]

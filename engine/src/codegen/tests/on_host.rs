@@ -29,7 +29,7 @@ pub fn run_launches(
     let mut memory = HostMemory::new(kernel, inputs);
     for fused in launches {
         let source = fused.cuda_source().unwrap();
-        let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));
+        let (n_blocks, info) = (source.blocks_for(source.points), source.info(source.points, seed));
         memory.launch(&source, n_blocks, &info)?;
     }
     Some(memory.operands.into_iter().chain(memory.flag).collect())
@@ -91,7 +91,7 @@ impl HostMemory {
 /// The arguments after a launch, each with separate memory.
 pub fn run_arguments(fused: &KernelSpec, buffers: Vec<Vec<u8>>, seed: u32) -> Option<Vec<Vec<u8>>> {
     let source = fused.cuda_source().unwrap();
-    let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));
+    let (n_blocks, info) = (source.blocks_for(source.points), source.info(source.points, seed));
     execute_launch(&source, n_blocks, &info, buffers)
 }
 
@@ -143,7 +143,7 @@ fn main_text(source: &KernelSource, n_blocks: usize, buffers: &[Vec<u8>], info_b
         writeln!(writes, "    write_buffer(\"{i}\", buffers[{i}], {bytes});").unwrap();
         write!(arguments, "Pointer{{buffers[{i}]}}, ").unwrap();
     }
-    let (entry, n_threads) = (&source.entry, source.cube_dim[0]);
+    let (entry, n_threads) = (&source.entry, source.block_dim[0]);
     write!(
         text,
         "\nstatic void *buffers[64];\nstatic info_st *info_argument;\nint main() {{\n{reads}    \

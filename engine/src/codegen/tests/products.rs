@@ -26,7 +26,7 @@ impl Product {
         let rhs = s.operand(DType::F32, self.batch * k * n, Use::Read);
         let bias = Access::strided(&[self.batch * m, n], &[0, 1]);
         let bias = s.load(DType::F32, n, bias, Class::Element);
-        let by_row = match self.has_rows {
+        let row_factor = match self.has_rows {
             true => s.input(DType::F32, Class::Row),
             false => {
                 let access = Access::strided(&[self.batch * m, n], &[1, 0]);
@@ -35,7 +35,7 @@ impl Product {
         };
         let product = s.push(FusedOp::Accumulator, DType::F32, Class::Element);
         let y = s.binary(Binary::Add, product, bias);
-        let y = s.binary(Binary::Mul, y, by_row);
+        let y = s.binary(Binary::Mul, y, row_factor);
         let y = s.unary(Unary::Tanh, y);
         s.store(y);
         let lhs_sum = s.operand(DType::F32, self.batch * m, Use::Write);
@@ -52,7 +52,7 @@ impl Product {
             lhs: matrix(lhs, [m, k], self.is_lhs_transposed),
             rhs: matrix(rhs, [k, n], self.is_rhs_transposed),
             dtype: DType::F32,
-            epilogue: s.tile,
+            epilogue: s.body,
             side_sums: vec![
                 SideSum { side: Side::Lhs, operand: lhs_sum },
                 SideSum { side: Side::Rhs, operand: rhs_sum },
@@ -223,7 +223,7 @@ fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, MatmulBody) {
     s.store(y);
     let matrix =
         |operand, columns: usize| MatrixOperand { operand, offset: 0, batch: 0, row: columns as i64, col: 1 };
-    let (lhs, rhs, epilogue) = (matrix(lhs, k), matrix(rhs, n), s.tile);
+    let (lhs, rhs, epilogue) = (matrix(lhs, k), matrix(rhs, n), s.body);
     let body = MatmulBody {
         batch: 1,
         m,

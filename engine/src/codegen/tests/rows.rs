@@ -36,7 +36,7 @@ fn compute_bound_long_rows_are_double_buffered() {
         let (rows, few) = (5, DeviceModel { n_processors: 2, ..DeviceModel::H200 });
         let kernel = slow_softmax(DType::F32, rows, columns);
         let fused = KernelSpec::launches(&kernel, few).unwrap().remove(0);
-        assert_eq!(fused.cube_count_for(rows), 2, "blocks go over several rows");
+        assert_eq!(fused.blocks_for(rows), 2, "blocks go over several rows");
         assert!(fused.cuda_source().unwrap().text.contains("copy_async("));
         let x = numbers(rows * columns);
         let Some(buffers) = run_for(&kernel, few, &[bytes(&x)]) else { return };
@@ -191,7 +191,7 @@ fn few_short_rows_are_spread_over_all_sms() {
         let best = s.reduce(Monoid::Max, x);
         let y = s.binary(Binary::Sub, x, best);
         s.store(y);
-        row_plan::RowPlan::of(&s.tile, DeviceModel::H200).rows
+        row_plan::RowPlan::of(&s.body, DeviceModel::H200).rows
     };
     let of_rows = |columns: usize| [1, 128, 512, 2048, 100_000].map(|rows| rows_of_block(rows, columns));
     assert_eq!(of_rows(256), [2, 2, 4, 16, 16], "16 threads each");
@@ -207,7 +207,7 @@ fn long_rows_that_are_read_once_do_not_stay_in_registers() {
         let best = s.reduce(Monoid::Max, x);
         let y = if is_read_again { s.binary(Binary::Sub, x, best) } else { best };
         s.store(y);
-        row_plan::RowPlan::of(&s.tile, device).groups
+        row_plan::RowPlan::of(&s.body, device).groups
     };
     let wgsl = DeviceModel { most_threads: 1024, ..DeviceModel::WEBGPU };
     assert_eq!(held(32768, false, wgsl), None);
@@ -248,8 +248,8 @@ fn a_half_precision_result_is_rounded_once() {
 fn long_rows_of_packed_elements_are_read_again() {
     let device = DeviceModel { most_threads: 1024, ..DeviceModel::WEBGPU };
     let is_held = |kernel: &Kernel, device: DeviceModel| {
-        let KernelBody::Row(tile) = &kernel.body else { unreachable!() };
-        row_plan::RowPlan::of(tile, device).groups.is_some()
+        let KernelBody::Row(body) = &kernel.body else { unreachable!() };
+        row_plan::RowPlan::of(body, device).groups.is_some()
     };
     assert!(!is_held(&softmax(DType::BF16, 5, 32000), device));
     assert!(!is_held(&softmax(DType::F16, 5, 32768), device));

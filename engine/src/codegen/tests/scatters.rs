@@ -323,7 +323,7 @@ fn summed_by_sorted_scatter(bad: Option<usize>, raised: u32) -> Option<(Vec<f32>
     memory.flag = Some(flag);
     for fused in launches {
         let source = fused.guarded().cuda_source().unwrap();
-        let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, 0));
+        let (n_blocks, info) = (source.blocks_for(source.points), source.info(source.points, 0));
         memory.launch(&source, n_blocks, &info)?;
     }
     Some((f32s(&memory.operands[inputs.len()]), memory.flag.unwrap()))

@@ -28,7 +28,7 @@ fn map_of(from: DType, n: usize, f: impl FnOnce(&mut Sketch, usize) -> usize) ->
     let x = s.input(from, Class::Element);
     let y = f(&mut s, x);
     s.store(y);
-    kernel(KernelBody::Map(s.tile), s.operands)
+    kernel(KernelBody::Map(s.body), s.operands)
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn powers_of_doubles_are_within_their_stated_error() {
     let power = s.scalar(Scalar::Binary(Binary::Pow), &[x, y]);
     s.store(power);
     let given = [0, 1].map(|i| pairs.iter().flat_map(|pair| pair[i].to_le_bytes()).collect::<Vec<u8>>());
-    let kernel = kernel(KernelBody::Map(s.tile), s.operands);
+    let kernel = kernel(KernelBody::Map(s.body), s.operands);
     let Some(buffers) = on_host::run_on(&kernel, POOR, &given, 0) else { return };
     for ([x, y], found) in pairs.into_iter().zip(f64s(&buffers[2])) {
         let expected = x.powf(y);
@@ -281,7 +281,7 @@ fn powers_are_within_their_stated_error() {
     let power = s.scalar(Scalar::Binary(Binary::Pow), &[x, y]);
     s.store(power);
     let (x, y): (Vec<f32>, Vec<f32>) = pairs.iter().copied().unzip();
-    let kernel = kernel(KernelBody::Map(s.tile), s.operands);
+    let kernel = kernel(KernelBody::Map(s.body), s.operands);
     let Some(buffers) = on_host::run_on(&kernel, POOR, &[bytes(&x), bytes(&y)], 0) else { return };
     for ((x, y), found) in pairs.into_iter().zip(f32s(&buffers[2])) {
         let expected = x.powf(y);

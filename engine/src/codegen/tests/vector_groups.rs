@@ -29,7 +29,7 @@ fn a_group_fills_a_vector_of_the_largest_type() {
         let x = s.input(dtype, Class::Element);
         let y = s.scalar(Scalar::Cast(DType::F32), &[x]);
         s.store(y);
-        width(&s.tile, length)
+        width(&s.body, length)
     };
     assert_eq!([DType::F16, DType::F32, DType::F64].map(|dtype| wide(dtype, 64)), [4, 4, 2]);
     assert_eq!([66, 65].map(|length| wide(DType::F32, length)), [2, 1]);

@@ -29,7 +29,7 @@ fn number(code: &mut Code, value: f64) -> Variable {
 }
 
 /// x, or 0 for NaN, for which comparisons are undefined.
-fn told(code: &mut Code, x: Variable, is_nan: Variable) -> Variable {
+fn or_zero(code: &mut Code, x: Variable, is_nan: Variable) -> Variable {
     let zero = number(code, 0.0);
     code.select(is_nan, zero, x)
 }
@@ -98,7 +98,7 @@ fn small_expm1(code: &mut Code, r: Variable) -> Variable {
 /// eˣ; error below 1.1 ULP.
 fn exp(code: &mut Code, x: Variable) -> Variable {
     let is_nan = code.is_nan(x);
-    let inside = told(code, x, is_nan);
+    let inside = or_zero(code, x, is_nan);
     let inside = code.at_most(inside, 710.0);
     let inside = code.at_least(inside, -746.0);
     let (n, r) = split_ln2(code, inside);
@@ -118,7 +118,7 @@ fn exp(code: &mut Code, x: Variable) -> Variable {
 /// eˣ − 1; error below 2 ULP.
 fn expm1(code: &mut Code, x: Variable) -> Variable {
     let is_nan = code.is_nan(x);
-    let inside = told(code, x, is_nan);
+    let inside = or_zero(code, x, is_nan);
     let inside = code.at_most(inside, 710.0);
     let inside = code.at_least(inside, -40.0);
     let (n, r) = split_ln2(code, inside);
@@ -259,9 +259,9 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     });
     let bound = number(code, 62f64.exp2());
     let size = code.un(Arithmetic::Abs, n);
-    let is_told = code.less(size, bound);
+    let is_bounded = code.less(size, bound);
     let zero = number(code, 0.0);
-    let [n, r] = [n, r].map(|value| code.select(is_told, value, zero));
+    let [n, r] = [n, r].map(|value| code.select(is_bounded, value, zero));
     // A reduced angle without precision still gives a value of the wave.
     let r = code.at_most(r, std::f64::consts::FRAC_PI_4);
     let r = code.at_least(r, -std::f64::consts::FRAC_PI_4);
@@ -270,8 +270,8 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     let quadrant = code.plus(quadrant, shift);
     let wave = quarter_wave(code, quadrant, r, [&SINE, &COSINE]);
     let [infinity, nan] = [f64::INFINITY, f64::NAN].map(|value| number(code, value));
-    let is_finite = code.less(size, infinity);
-    let value = code.select(is_finite, wave, nan);
+    let is_bounded = code.less(size, infinity);
+    let value = code.select(is_bounded, wave, nan);
     // The sums of the argument reduction would lose the sign of −0.
     if quarters == 0 {
         let is_zero = code.is_equal(x, 0.0);

@@ -257,10 +257,10 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     let shift = code.int(U32, quarters);
     let quadrant = code.bin(Arithmetic::Add, quadrant, shift);
     let infinity = code.f(f64::INFINITY);
-    let is_told = code.less(size, infinity);
+    let is_finite = code.less(size, infinity);
     let wave = quarter_wave(code, quadrant, r, [&SINE, &COSINE]);
     let nan = code.f(f64::NAN);
-    let value = code.select(is_told, wave, nan);
+    let value = code.select(is_finite, wave, nan);
     // The sums of the argument reduction would lose the sign of −0.
     if quarters == 0 {
         let is_zero = code.is_equal(x, 0.0);
