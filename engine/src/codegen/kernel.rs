@@ -3,17 +3,16 @@
 //! CubeCL compiles a [`KernelSpec`]. Each kind of kernel implements [`Schedule`] in a file of
 //! [`crate::codegen::schedule`]; no other module names these files.
 
-use crate::codegen::analysis::operands::operands;
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32, U64};
+use crate::codegen::operand::{Argument, OperandForm};
 use crate::codegen::ops::assertion;
 use crate::codegen::ops::body::BodyCode;
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::packed_types::Buffer;
+use crate::codegen::types::{LARGEST_NARROW, THREADS};
 use crate::device_model::DeviceModel;
-use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, Operand, Reg, Use};
-use crate::ir::DType;
-use crate::op::gpu::View;
+use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp};
 use cubecl_core::codegen::{InfoBuilder, KernelSettings};
 use cubecl_core::compute::KernelBuilder;
 use cubecl_core::ir::{AddressType, Builtin, ElemType, StorageType, Type, UIntKind, Variable};
@@ -23,95 +22,6 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
-
-/// Threads of a block, unless a schedule says otherwise.
-pub const THREADS: usize = 256;
-/// The most elements that 32 bits count: the numbers of threads past the end must not wrap around.
-pub const LARGEST_NARROW: usize = u32::MAX as usize - THREADS;
-
-/// The target of a pointer argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Argument {
-    /// An operand of the kernel.
-    Operand(usize),
-    /// The product of a matmul that a library has computed: dense, in the accumulator type.
-    Product,
-    /// Part of a workspace that all launches of the kernel share.
-    Workspace {
-        /// The first byte; a multiple of 16.
-        start: usize,
-        /// The number of bytes.
-        bytes: usize,
-    },
-    /// The error flag, in which failed assertions are recorded.
-    Flag,
-    /// The error flag, which a guarded kernel reads before it writes and closes if an assertion failed.
-    Guard,
-}
-
-/// An operand as the kernel sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OperandForm {
-    /// The target of its pointer.
-    pub argument: Argument,
-    /// Type of its elements.
-    pub dtype: DType,
-    /// Whether the kernel writes it.
-    pub is_written: bool,
-    /// Whether it has no elements.
-    pub is_empty: bool,
-    /// Whether its elements are counted in 64 bits.
-    pub is_wide: bool,
-    /// Whether a written operand may have the same memory.
-    pub may_share: bool,
-    /// Whether threads add to its elements atomically.
-    pub is_atomic: bool,
-    /// Whether the kernel reads its elements as unsigned integers with the same bits.
-    pub as_bits: bool,
-}
-
-impl OperandForm {
-    /// A part of the workspace, as words.
-    pub fn words(start: usize, n_words: usize) -> OperandForm {
-        OperandForm {
-            argument: Argument::Workspace { start, bytes: 4 * n_words },
-            dtype: DType::U32,
-            is_written: true,
-            is_empty: false,
-            is_wide: n_words > LARGEST_NARROW,
-            may_share: true,
-            is_atomic: false,
-            as_bits: false,
-        }
-    }
-
-    /// The operands of a fused kernel, in order.
-    pub fn of(kernel: &Kernel) -> Vec<OperandForm> {
-        let operands = kernel.operands.iter().enumerate();
-        operands.map(|(i, operand)| OperandForm::of_operand(i, operand, &kernel.operands)).collect()
-    }
-
-    fn of_operand(i: usize, operand: &Operand, all: &[Operand]) -> OperandForm {
-        let n = operand.ty.numel();
-        let may_share =
-            all.iter().any(|other| other.usage == Use::Write && other.ty.bytes() == operand.ty.bytes());
-        OperandForm {
-            argument: Argument::Operand(i),
-            dtype: operand.ty.dtype,
-            is_written: operand.usage == Use::Write,
-            is_empty: n == 0,
-            is_wide: n > LARGEST_NARROW,
-            may_share,
-            is_atomic: false,
-            as_bits: false,
-        }
-    }
-
-    /// The type of its elements in memory.
-    fn element(&self, device: DeviceModel) -> ElemType {
-        if self.as_bits { View::bits(self.dtype).0 } else { device.memory(self.dtype) }
-    }
-}
 
 /// How the points of a kernel are divided among blocks and threads.
 pub trait Schedule: Identity + Debug + Send + Sync {
@@ -525,48 +435,6 @@ fn operand_of(inst: &mut FusedInst) -> Option<&mut usize> {
         FusedOp::Load { operand, .. } | FusedOp::Store { operand, .. } => Some(operand),
         _ => None,
     }
-}
-
-/// The instructions that a register depends on, and the register's number among them.
-pub fn needed_by(body: &FusedBody, reg: Reg) -> (FusedBody, Reg) {
-    let mut is_needed = vec![false; body.insts.len()];
-    is_needed[reg] = true;
-    for reg in (0..=reg).rev() {
-        if is_needed[reg] {
-            operands(&body.insts[reg].op).into_iter().for_each(|operand| is_needed[operand] = true);
-        }
-    }
-    let renamed = |reg: Reg| is_needed[..reg].iter().filter(|&&is_needed| is_needed).count();
-    let needed = body.insts.iter().zip(&is_needed).filter(|(_, is_needed)| **is_needed);
-    let insts = needed.map(|(inst, _)| FusedInst { op: with_registers(&inst.op, renamed), ..inst.clone() });
-    (FusedBody { insts: insts.collect(), ..body.clone() }, renamed(reg))
-}
-
-/// The instruction with its registers renamed.
-pub fn with_registers(op: &FusedOp, renamed: impl Fn(Reg) -> Reg) -> FusedOp {
-    let mut op = op.clone();
-    match &mut op {
-        FusedOp::Load { index, .. } => {
-            if let Some((reg, _)) = index {
-                *reg = renamed(*reg);
-            }
-        }
-        FusedOp::Random { step, iteration, .. } => {
-            *step = renamed(*step);
-            if let Some(iteration) = iteration {
-                *iteration = renamed(*iteration);
-            }
-        }
-        FusedOp::Scalar(_, args) => args.iter_mut().for_each(|arg| *arg = renamed(*arg)),
-        FusedOp::Check { value: reg, .. }
-        | FusedOp::Reduce { value: reg, .. }
-        | FusedOp::Fold { value: reg }
-        | FusedOp::Store { value: reg, .. } => {
-            *reg = renamed(*reg);
-        }
-        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => {}
-    }
-    op
 }
 
 impl KernelMetadata for KernelSpec {

@@ -2,7 +2,7 @@
 
 use crate::codegen::schedule::attention::most_keys;
 use crate::codegen::schedule::scatter::MOST_ROWS_CHECKED;
-use crate::codegen::schedule::topk::most_selected;
+use crate::codegen::schedule::topk_form::most_selected;
 use crate::device_model::{DeviceModel, KernelLimits, MAX_OPERANDS, RowFolds};
 
 /// Most queries that share the keys of an attention kernel. For more, two matmuls are faster (decision 019).

@@ -1,10 +1,14 @@
-//! Types of elements in memory, in registers and between threads.
+//! Types of elements in memory, in registers and between threads, and sizes of blocks and warps.
 
 use crate::codegen::ir::types::{BF16, BOOL, F16, F32, F64, I32, I64, U8, U32};
 use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use cubecl_core::ir::ElemType;
 
+/// Threads of a block, unless a schedule says otherwise.
+pub const THREADS: usize = 256;
+/// The most elements that 32 bits count: the numbers of threads past the end must not wrap around.
+pub const LARGEST_NARROW: usize = u32::MAX as usize - THREADS;
 /// Threads of a warp on CUDA. On every device, up to this many threads share a short row.
 pub const PLANE: usize = 32;
 

@@ -77,37 +77,57 @@ impl BodyCode<'_> {
                 let value = self.random(code, *stream, get(*step), iteration.map(get), element.index);
                 element.filled(code, inst.dtype, value)
             }
-            FusedOp::Scalar(Scalar::Binary(Binary::Div), args)
-                if self.has_shared_divisor(code, inst, args[1]) =>
-            {
-                quotient_by(code, get(args[0]), get(args[1]))
-            }
-            FusedOp::Scalar(Scalar::Unary(_), args)
-                if let Some(value) = fast_math::unary(code, self.body, reg, get(args[0])) =>
-            {
-                value
-            }
-            FusedOp::Scalar(op, args) => {
-                let from = args.first().map_or(inst.dtype, |&arg| self.body.insts[arg].dtype);
-                let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
-                scalar(code, op, &args, from, inst.dtype)?
-            }
+            FusedOp::Scalar(op, args) => self.scalar(code, reg, op, args, get)?,
             FusedOp::Check { value, requirement, site, access } => {
                 self.check(code, get(*value), *requirement, (*site, access), point)
             }
             FusedOp::Store { operand, access, value } => {
-                let element = element(code, access, point);
                 let register = get(self.unrounded(code, *value));
-                let value = self.stored(code, inst, *value, register);
-                self.shared.unless_failed(code, |code| {
-                    self.buffers.store(code, *operand, element.index, value);
-                });
+                self.store(code, inst, (*operand, access, *value), register, point);
                 return Ok(None);
             }
             FusedOp::Reduce { .. } => crate::bug!("a reduction has no value at a point"),
             FusedOp::Accumulator => crate::bug!("an accumulator outside of a matmul"),
             FusedOp::Fold { .. } => return Err(CodegenError::Fold),
         }))
+    }
+
+    fn scalar(
+        &self,
+        code: &mut Code,
+        reg: Reg,
+        op: &Scalar,
+        args: &[Reg],
+        get: impl Fn(Reg) -> Variable,
+    ) -> Result<Variable, CodegenError> {
+        let inst = &self.body.insts[reg];
+        match op {
+            Scalar::Binary(Binary::Div) if self.has_shared_divisor(code, inst, args[1]) => {
+                return Ok(quotient_by(code, get(args[0]), get(args[1])));
+            }
+            Scalar::Unary(_) => {
+                if let Some(value) = fast_math::unary(code, self.body, reg, get(args[0])) {
+                    return Ok(value);
+                }
+            }
+            _ => {}
+        }
+        let from = args.first().map_or(inst.dtype, |&arg| self.body.insts[arg].dtype);
+        let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
+        scalar(code, op, &args, from, inst.dtype)
+    }
+
+    fn store(
+        &self,
+        code: &mut Code,
+        inst: &FusedInst,
+        (operand, access, value): (usize, &Access, Reg),
+        register: Variable,
+        point: Variable,
+    ) {
+        let element = element(code, access, point);
+        let stored = self.stored(code, inst, value, register);
+        self.shared.unless_failed(code, |code| self.buffers.store(code, operand, element.index, stored));
     }
 
     /// Whether other elements of the row have the same divisor.

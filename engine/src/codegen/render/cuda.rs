@@ -20,7 +20,8 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::intrinsics::with_calls;
-use crate::codegen::kernel::{Argument, KernelSpec};
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::Argument;
 use crate::codegen::render::ordered::{
     with_declarations_in_order, with_shared_in_order, with_vectors_in_order,
 };

@@ -2,8 +2,10 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::kernel::{KernelCode, KernelSpec, LARGEST_NARROW, OperandForm, Schedule};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::codegen::schedule::unpack::Copies;
+use crate::codegen::types::LARGEST_NARROW;
 use crate::device_model::DeviceModel;
 use crate::fusion::Kernel;
 use crate::op::gpu::{CustomLaunch, GpuArgument, GpuArguments, View};

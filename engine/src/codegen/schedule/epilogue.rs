@@ -1,8 +1,10 @@
 //! Kernels that accompany a matmul: the epilogue on a product in memory, and side sums.
 
-use crate::codegen::kernel::{Argument, KernelSpec, LARGEST_NARROW, OperandForm};
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::{Argument, OperandForm};
 use crate::codegen::schedule::map::Map;
 use crate::codegen::schedule::row::Row;
+use crate::codegen::types::LARGEST_NARROW;
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, Side, SideSum,
 };

@@ -2,9 +2,10 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule, THREADS};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::vector_group::{self, Group};
+use crate::codegen::types::THREADS;
 use crate::fusion::{Class, Domain, FusedBody, FusedInst};
 use cubecl_core::ir::{Builtin, Variable};
 

@@ -1,8 +1,10 @@
 //! Matmuls without a library. Large ones are blocked. Short sums take a thread per point, and long sums of few
 //! points a row reduction per point.
 
+use crate::codegen::analysis::operands::with_registers;
 use crate::codegen::error::CodegenError;
-use crate::codegen::kernel::{KernelSpec, OperandForm, with_registers};
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::OperandForm;
 use crate::codegen::schedule::epilogue::matmul_body;
 use crate::codegen::schedule::matmul_fold;
 use crate::codegen::schedule::matmul_point::{MatmulByPoint, ProductForm};

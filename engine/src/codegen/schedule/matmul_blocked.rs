@@ -183,11 +183,11 @@ struct Slices {
     /// The array in shared memory.
     array: Variable,
     /// The groups that this thread loads of each slice.
-    groups: Vec<Group>,
+    groups: Vec<LaneGroup>,
 }
 
 /// Lanes of a row of a slice that a thread loads.
-struct Group {
+struct LaneGroup {
     /// The place in shared memory.
     place: Variable,
     /// The row of the slice.
@@ -274,7 +274,7 @@ impl<'k> TileCode<'k> {
         (axis, start): (Axis, Variable),
         (matrix, strides): (MatrixOperand, [i64; 2]),
         number: Variable,
-    ) -> Group {
+    ) -> LaneGroup {
         let (depth, n_across) = (self.tiling.depth, axis.n_groups());
         let (across, along) = match strides[1] == 1 {
             true => (code.divided(number, depth), code.modulo(number, depth)),
@@ -302,7 +302,7 @@ impl<'k> TileCode<'k> {
             axis.is_ragged().then(|| code.less(across, end))
         });
         let is_across = is_across.collect();
-        Group { place, along, first, is_in_slice, is_across }
+        LaneGroup { place, along, first, is_in_slice, is_across }
     }
 
     /// This thread's elements of the slice that starts at `k`, group by group.

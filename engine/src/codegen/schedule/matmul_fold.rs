@@ -6,15 +6,16 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::kernel::{Argument, KernelCode, KernelSpec, OperandForm, Schedule};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::{Argument, OperandForm};
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::ops::vector_group::Group;
 use crate::codegen::schedule::matmul_point::ProductForm;
-use crate::codegen::schedule::topk::{
-    Filter, Memory, Threshold, TopKForm, can_select, columns_of_piece, merge, pieces, select_by,
-};
+use crate::codegen::schedule::topk::{columns_of_piece, merge};
+use crate::codegen::schedule::topk_code::{Filter, StoredState, Threshold, select_by};
+use crate::codegen::schedule::topk_form::{TopKForm, can_select, pieces};
 use crate::device_model::DeviceModel;
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowsBody};
 use crate::ir::DType;
@@ -372,7 +373,7 @@ impl MatmulFold {
             let before = code.bin(Arithmetic::Mul, row, n_pieces);
             (states, code.add_at(before, piece))
         });
-        let memory = Memory { state, is_first: Some(is_first), results };
+        let stored = StoredState { state, is_first: Some(is_first), results };
         let body_code = BodyCode { body, buffers, shared: buffers };
         let mut base = vec![None; body.insts.len()];
         let of_rows = (0..body.insts.len()).filter(|&reg| body.insts[reg].class != Class::Element);
@@ -384,10 +385,10 @@ impl MatmulFold {
             let in_row = code.add_at(first_column, column);
             [in_row, code.add_at(start, in_row), code.add_at(panel_start, column)]
         };
-        let mut filter = |code: &mut Code| rows.any_may_pass(code, &memory, columns, &place);
+        let mut filter = |code: &mut Code| rows.any_may_pass(code, &stored, columns, &place);
         let filter: Option<Filter<CodegenError>> =
             if self.n_filter_groups > 0 { Some(&mut filter) } else { None };
-        select_by(code, &self.top_k, &memory, row, columns, filter, &mut |code, top_k, column| {
+        select_by(code, &self.top_k, &stored, row, columns, filter, &mut |code, top_k, column| {
             let place = place(code, column);
             let values = rows.values(code, place)?;
             top_k.offer_values(code, &values, place[0]);
@@ -412,11 +413,11 @@ impl FoldRows<'_> {
     fn any_may_pass(
         &self,
         code: &mut Code,
-        memory: &Memory,
+        stored: &StoredState,
         [start, end]: [Variable; 2],
         place: &dyn Fn(&mut Code, Variable) -> [Variable; 3],
     ) -> Result<Variable, CodegenError> {
-        let Some(threshold) = Threshold::read(code, &self.form.top_k, memory) else {
+        let Some(threshold) = Threshold::read(code, &self.form.top_k, stored) else {
             return Ok(code.bool(true));
         };
         let unit = code.builtin(Builtin::UnitPosX);

@@ -2,10 +2,11 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule, THREADS};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::schedule::map::at_point;
+use crate::codegen::types::THREADS;
 use crate::fusion::{FusedInst, FusedOp, MatmulBody, MatrixOperand};
 use crate::ir::DType;
 use cubecl_core::ir::{Arithmetic, Builtin, ElemType, Variable};

@@ -1,6 +1,7 @@
 //! Schedules: how the points of a kernel are divided among blocks and threads, one file per schedule.
 
 pub mod attention;
+pub mod attention_code;
 pub mod custom_kernel;
 pub mod double_buffer;
 pub mod epilogue;
@@ -19,16 +20,20 @@ pub mod row_plan;
 pub mod row_reduce;
 pub mod scan;
 pub mod scatter;
+pub mod scatter_rows;
 pub mod scatter_sorted;
 pub mod scatter_update;
 pub mod segmented;
 pub mod split_k;
 pub mod topk;
 pub mod topk_buffer;
+pub mod topk_code;
+pub mod topk_form;
 pub mod unpack;
 
 use crate::codegen::error::CodegenError;
-use crate::codegen::kernel::{KernelSpec, OperandForm};
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::OperandForm;
 use crate::device_model::DeviceModel;
 use crate::fusion::{Kernel, KernelBody};
 use map::Map;

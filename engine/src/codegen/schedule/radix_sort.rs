@@ -13,8 +13,9 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
-use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule};
-use crate::codegen::schedule::topk::native;
+use crate::codegen::ir::types::native;
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::device_model::DeviceModel;
 use crate::op::gpu::{Shape, WORKSPACE_ALIGNMENT, put, put_last, sort};
 use cubecl_core as cubecl;

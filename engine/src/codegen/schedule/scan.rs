@@ -9,7 +9,8 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32, U32};
-use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::reduction::{State, bits_type, from_word, to_word};
 use crate::codegen::ops::scalar::{narrowed, widened};

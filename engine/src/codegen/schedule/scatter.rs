@@ -6,7 +6,8 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule, THREADS};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::assertion::is_clear;
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::{Buffers, Memory};
@@ -17,6 +18,7 @@ use crate::codegen::schedule::scatter_sorted;
 use crate::codegen::schedule::scatter_update::{
     Index, add_atomically, atomic_width, computed, is_in_any_order, sum,
 };
+use crate::codegen::types::THREADS;
 use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, Reg, ScatterBody};
 use crate::ir::{Combine, DType};

@@ -5,13 +5,15 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
-use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule, THREADS};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::body::BodyCode;
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::buffers::Memory;
 use crate::codegen::ops::scalar::literal;
 use crate::codegen::ops::vector_group;
 use crate::codegen::schedule::map::{at_group, at_point, wide_enough};
+use crate::codegen::types::THREADS;
 use crate::device_model::DeviceModel;
 use crate::fusion::{FusedBody, FusedInst, FusedOp, Kernel, Segment};
 use crate::ir::{DType, Literal};

@@ -2,11 +2,14 @@
 //! sums would leave most of a GPU idle. The parts are computed as a batch of matmuls, and the epilogue adds them
 //! up in order.
 
-use crate::codegen::kernel::{Argument, KernelSpec, LARGEST_NARROW, OperandForm, with_registers};
+use crate::codegen::analysis::operands::with_registers;
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::{Argument, OperandForm};
 use crate::codegen::schedule::epilogue::matmul_body;
 use crate::codegen::schedule::map::Map;
 use crate::codegen::schedule::matmul_blocked::{DEPTH, MOST_EACH, MatmulBlocked, SIDE, fitting};
 use crate::codegen::schedule::matmul_point::ProductForm;
+use crate::codegen::types::LARGEST_NARROW;
 use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, MatrixOperand, Reg,

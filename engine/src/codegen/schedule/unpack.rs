@@ -2,8 +2,10 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
-use crate::codegen::kernel::{KernelCode, KernelSpec, LARGEST_NARROW, OperandForm, Schedule, THREADS};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::packed_types::{Buffer, narrowed, widened};
+use crate::codegen::types::{LARGEST_NARROW, THREADS};
 use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use crate::op::gpu::{View, WORKSPACE_ALIGNMENT};
