@@ -193,15 +193,14 @@ pub struct KernelSpec {
 }
 
 impl KernelSpec {
-    /// A kernel for CUDA that writes even if an assertion has failed.
-    pub fn new(body: FusedBody, schedule: impl Schedule + 'static, operands: Vec<OperandForm>) -> KernelSpec {
-        KernelSpec {
-            body,
-            schedule: AnySchedule(Arc::new(schedule)),
-            operands,
-            is_guarded: false,
-            device: DeviceModel::H200,
-        }
+    /// A kernel without a guard: it writes even if an assertion has failed.
+    pub fn new(
+        body: FusedBody,
+        schedule: impl Schedule + 'static,
+        operands: Vec<OperandForm>,
+        device: DeviceModel,
+    ) -> KernelSpec {
+        KernelSpec { body, schedule: AnySchedule(Arc::new(schedule)), operands, is_guarded: false, device }
     }
 
     /// A kernel with only the operands that its body names. Equal launches then have equal texts, even if their
@@ -210,6 +209,7 @@ impl KernelSpec {
         mut body: FusedBody,
         schedule: impl Schedule + 'static,
         operands: Vec<OperandForm>,
+        device: DeviceModel,
     ) -> KernelSpec {
         let mut used: Vec<usize> =
             body.insts.iter_mut().filter_map(|inst| operand_of(inst).copied()).collect();
@@ -219,13 +219,17 @@ impl KernelSpec {
             *operand = used.binary_search(operand).unwrap_or_default();
         }
         let operands = used.into_iter().map(|operand| operands[operand]).collect();
-        KernelSpec::new(body, schedule, operands)
+        KernelSpec::new(body, schedule, operands, device)
     }
 
     /// A kernel without a body; its schedule emits all of its code.
-    pub fn without_body(schedule: impl Schedule + 'static, operands: Vec<OperandForm>) -> KernelSpec {
+    pub fn without_body(
+        schedule: impl Schedule + 'static,
+        operands: Vec<OperandForm>,
+        device: DeviceModel,
+    ) -> KernelSpec {
         let body = FusedBody { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
-        KernelSpec::new(body, schedule, operands)
+        KernelSpec::new(body, schedule, operands, device)
     }
 
     /// The kernel with another schedule.

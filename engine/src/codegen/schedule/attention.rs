@@ -95,7 +95,7 @@ pub fn launch(
     if is_double || !has_room || device.plane == 1 {
         return Err(CodegenError::Attend);
     }
-    Ok(KernelSpec::new(scores_body, form, OperandForm::of(kernel)).on(device))
+    Ok(KernelSpec::new(scores_body, form, OperandForm::of(kernel), device))
 }
 
 /// The row body, which reads scores from shared memory and overwrites them by weights.

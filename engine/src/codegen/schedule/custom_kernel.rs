@@ -44,7 +44,7 @@ pub fn launches(
         });
         let identity = format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
         let schedule = Custom(CustomLaunch { identity, launch: launch.clone() });
-        KernelSpec::without_body(schedule, operands.collect()).on(device)
+        KernelSpec::without_body(schedule, operands.collect(), device)
     });
     let own: Vec<KernelSpec> = fused.collect();
     Ok(copies.before().into_iter().chain(own).chain(copies.after()).collect())

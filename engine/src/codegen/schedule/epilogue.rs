@@ -5,6 +5,7 @@ use crate::codegen::operand::{Argument, OperandForm};
 use crate::codegen::schedule::map::Map;
 use crate::codegen::schedule::row::Row;
 use crate::codegen::types::LARGEST_NARROW;
+use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, Side, SideSum,
 };
@@ -16,7 +17,7 @@ impl KernelSpec {
     ///
     /// # Panics
     /// If the kernel is no matmul.
-    pub fn epilogue(kernel: &Kernel) -> KernelSpec {
+    pub fn epilogue(kernel: &Kernel, device: DeviceModel) -> KernelSpec {
         let body = matmul_body(kernel);
         let mut operands = OperandForm::of(kernel);
         let domain = body.epilogue.domain;
@@ -39,16 +40,16 @@ impl KernelSpec {
             _ => inst.clone(),
         });
         let fused = FusedBody { domain, insts: insts.collect() };
-        KernelSpec::of_used_operands(fused, Map, operands)
+        KernelSpec::of_used_operands(fused, Map, operands, device)
     }
 
     /// The side sums of a matmul, one launch each.
     ///
     /// # Panics
     /// If the kernel is no matmul.
-    pub fn side_sums(kernel: &Kernel) -> Vec<KernelSpec> {
+    pub fn side_sums(kernel: &Kernel, device: DeviceModel) -> Vec<KernelSpec> {
         let body = matmul_body(kernel);
-        body.side_sums.iter().map(|sum| side_sum(kernel, body, sum)).collect()
+        body.side_sums.iter().map(|sum| side_sum(kernel, body, sum, device)).collect()
     }
 }
 
@@ -63,7 +64,7 @@ pub fn matmul_body(kernel: &Kernel) -> &MatmulBody {
     }
 }
 
-fn side_sum(kernel: &Kernel, body: &MatmulBody, sum: &SideSum) -> KernelSpec {
+fn side_sum(kernel: &Kernel, body: &MatmulBody, sum: &SideSum, device: DeviceModel) -> KernelSpec {
     let &MatmulBody { batch, m, n, k, dtype, .. } = body;
     let (matrix, domain, extents, strides) = match sum.side {
         Side::Lhs => {
@@ -87,5 +88,5 @@ fn side_sum(kernel: &Kernel, body: &MatmulBody, sum: &SideSum) -> KernelSpec {
         inst(FusedOp::Reduce { monoid: Monoid::Sum, value: 0 }, Class::Row),
         inst(FusedOp::Store { operand: sum.operand, access: result, value: 1 }, Class::Row),
     ];
-    KernelSpec::of_used_operands(FusedBody { domain, insts }, Row, OperandForm::of(kernel))
+    KernelSpec::of_used_operands(FusedBody { domain, insts }, Row, OperandForm::of(kernel), device)
 }

@@ -30,25 +30,26 @@ pub fn launches(
 ) -> Result<Vec<KernelSpec>, CodegenError> {
     let launches = match (&body.rows, split_k::splits(body, device).first()) {
         (Some(rows), _) => matmul_fold::launches(kernel, body, rows, &device)?,
-        (None, Some(&split)) => split_k::launches(kernel, body, split),
+        (None, Some(&split)) => split_k::launches(kernel, body, split, device),
         (None, None) => vec![own_product(kernel, body, device)],
     };
-    let launches = launches.into_iter().chain(KernelSpec::side_sums(kernel));
-    Ok(launches.map(|launch| launch.on(device)).collect())
+    let launches = launches.into_iter().chain(KernelSpec::side_sums(kernel, device));
+    Ok(launches.collect())
 }
 
 /// The product with its epilogue as one launch, without side sums.
 fn own_product(kernel: &Kernel, body: &MatmulBody, device: DeviceModel) -> KernelSpec {
     if let Some(split) = split_k::splits(body, device).first()
-        && let Some(fused) = split_k::launches(kernel, body, *split).pop()
+        && let Some(fused) = split_k::launches(kernel, body, *split, device).pop()
     {
         return fused;
     }
     let is_plain = |inst: &FusedInst| inst.class != Class::Row && !matches!(inst.op, FusedOp::Check { .. });
     if body.k > LONGEST_BY_THREAD && body.epilogue.insts.iter().all(is_plain) {
-        return KernelSpec::of_used_operands(as_rows(body), Row, OperandForm::of(kernel));
+        return KernelSpec::of_used_operands(as_rows(body), Row, OperandForm::of(kernel), device);
     }
-    KernelSpec::new(body.epilogue.clone(), MatmulByPoint(ProductForm::of(body)), OperandForm::of(kernel))
+    let schedule = MatmulByPoint(ProductForm::of(body));
+    KernelSpec::new(body.epilogue.clone(), schedule, OperandForm::of(kernel), device)
 }
 
 /// The matmul as a row kernel: the row of a point holds its products.
@@ -87,7 +88,7 @@ impl KernelSpec {
     ///
     /// # Panics
     /// If the kernel is no matmul.
-    pub fn own_product(kernel: &Kernel) -> KernelSpec {
-        own_product(kernel, matmul_body(kernel), DeviceModel::H200)
+    pub fn own_product(kernel: &Kernel, device: DeviceModel) -> KernelSpec {
+        own_product(kernel, matmul_body(kernel), device)
     }
 }

@@ -310,7 +310,7 @@ impl<'k> Fold<'k> {
     fn kernel(&self, form: MatmulFold, body: FusedBody, more: Vec<OperandForm>) -> KernelSpec {
         let mut operands = OperandForm::of(self.kernel);
         operands.extend(more);
-        KernelSpec::new(body, form, operands)
+        KernelSpec::new(body, form, operands, self.device)
     }
 }
 

@@ -47,13 +47,13 @@ impl KernelSpec {
     pub fn launches(kernel: &Kernel, device: DeviceModel) -> Result<Vec<KernelSpec>, CodegenError> {
         let operands = || OperandForm::of(kernel);
         Ok(match &kernel.body {
-            KernelBody::Map(body) => vec![KernelSpec::new(body.clone(), Map, operands()).on(device)],
-            KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands()).on(device)],
+            KernelBody::Map(body) => vec![KernelSpec::new(body.clone(), Map, operands(), device)],
+            KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands(), device)],
             KernelBody::Segmented { body, segments } => segmented::launches(kernel, body, segments, device),
             KernelBody::Attention(body) => vec![attention::launch(kernel, body, device)?],
             KernelBody::Matmul(body) => matmul::launches(kernel, body, device)?,
             KernelBody::Scatter(body) => scatter::launches(kernel, body, device),
-            KernelBody::Scan { monoid, domain } => vec![scan::launch(kernel, *monoid, *domain).on(device)],
+            KernelBody::Scan { monoid, domain } => vec![scan::launch(kernel, *monoid, *domain, device)],
             KernelBody::Opaque(body) => custom_kernel::launches(kernel, &body.call, device)?,
         })
     }

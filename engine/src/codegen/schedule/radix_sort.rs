@@ -89,7 +89,7 @@ impl Sorted {
     /// The launches of the sort, which follow the launch that writes the keys.
     pub fn launches(&self, device: DeviceModel) -> Vec<KernelSpec> {
         let launch = |step: Step, n_blocks: usize, scalars: Vec<usize>, operands: Vec<OperandForm>| {
-            KernelSpec::without_body(RadixSort { step, blocks: n_blocks, scalars }, operands).on(device)
+            KernelSpec::without_body(RadixSort { step, blocks: n_blocks, scalars }, operands, device)
         };
         let n = self.n;
         if self.n_digits == 0 {

@@ -15,6 +15,7 @@ use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::reduction::{State, bits_type, from_word, to_word};
 use crate::codegen::ops::scalar::{narrowed, widened};
 use crate::codegen::types::carried_type;
+use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, Kernel};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, Variable};
@@ -37,9 +38,9 @@ pub struct RowScan {
 }
 
 /// The launch of a scan.
-pub fn launch(kernel: &Kernel, monoid: Monoid, domain: Domain) -> KernelSpec {
+pub fn launch(kernel: &Kernel, monoid: Monoid, domain: Domain, device: DeviceModel) -> KernelSpec {
     let schedule = RowScan { monoid, dtype: kernel.operands[0].ty.dtype };
-    KernelSpec::new(FusedBody { domain, insts: vec![] }, schedule, OperandForm::of(kernel))
+    KernelSpec::new(FusedBody { domain, insts: vec![] }, schedule, OperandForm::of(kernel), device)
 }
 
 impl Schedule for RowScan {

@@ -269,14 +269,14 @@ impl ScatterByUpdate {
 
 /// The launches of a scatter: the base, then the updates.
 pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Vec<KernelSpec> {
-    let base = KernelSpec::of_used_operands(by_point(&body.base), Map, OperandForm::of(kernel)).on(device);
+    let base = KernelSpec::of_used_operands(by_point(&body.base), Map, OperandForm::of(kernel), device);
     if let Some(sorted) = scatter_sorted::launches(kernel, body, device) {
         return [base].into_iter().chain(sorted).collect();
     }
     let schedule = ScatterByUpdate::of(kernel, body, device);
     let mut operands = OperandForm::of(kernel);
     operands[body.result].is_atomic = schedule.parts.is_none();
-    vec![base, KernelSpec::new(body.updates.clone(), schedule, operands).on(device)]
+    vec![base, KernelSpec::new(body.updates.clone(), schedule, operands, device)]
 }
 
 /// The body with rows as points, if each row has one element. Neighbouring points then lie in different rows, and

@@ -77,29 +77,41 @@ pub fn sorted_launches(
     let extents = Extents { n: batch * before * indices, after, n_rows: batch * before * indexed };
     let largest = u32::try_from(extents.n_rows.max(extents.n)).ok()?;
     let sorted = Sorted::new(extents.n, extents.n_rows as u32);
-    let mut launches = vec![keys(kernel, body, extents, &sorted)];
+    let mut launches = vec![keys(kernel, body, extents, &sorted, device)];
     launches.extend(sorted.launches(device));
-    launches.push(rows(kernel, body, extents, &sorted, is_cut));
+    launches.push(rows(kernel, body, extents, (&sorted, is_cut), device));
     launches.extend(is_cut.then(|| pieces(kernel, body, extents, &sorted, device)));
     // The error flag's two arguments do not count as tensors.
     let fits = |fused: &KernelSpec| {
         fused.clone().guarded().arguments().len() <= device.most_tensors.saturating_add(2)
     };
     let is_possible = largest < u32::MAX && launches.iter().all(fits);
-    is_possible.then(|| launches.into_iter().map(|fused| fused.on(device)).collect())
+    is_possible.then(|| launches)
 }
 
-fn keys(kernel: &Kernel, body: &ScatterBody, extents: Extents, sorted: &Sorted) -> KernelSpec {
+fn keys(
+    kernel: &Kernel,
+    body: &ScatterBody,
+    extents: Extents,
+    sorted: &Sorted,
+    device: DeviceModel,
+) -> KernelSpec {
     let insts = body.updates.insts[..=body.index].to_vec();
     let step = Step::Keys { index: Index::of(body), indices: body.extents[3] };
     let schedule = ScatterSorted { step, extents, width: 1, n_points: extents.n };
     let of_index = FusedBody { insts, ..body.updates.clone() };
-    let mut keys = KernelSpec::of_used_operands(of_index, schedule, OperandForm::of(kernel));
+    let mut keys = KernelSpec::of_used_operands(of_index, schedule, OperandForm::of(kernel), device);
     keys.operands.push(sorted.unsorted_keys());
     keys
 }
 
-fn rows(kernel: &Kernel, body: &ScatterBody, extents: Extents, sorted: &Sorted, is_cut: bool) -> KernelSpec {
+fn rows(
+    kernel: &Kernel,
+    body: &ScatterBody,
+    extents: Extents,
+    (sorted, is_cut): (&Sorted, bool),
+    device: DeviceModel,
+) -> KernelSpec {
     let n_points = extents.n * extents.after;
     let dtype = kernel.operands[body.result].ty.dtype;
     let (updates, _) = needed_by(&body.updates, body.update);
@@ -110,7 +122,7 @@ fn rows(kernel: &Kernel, body: &ScatterBody, extents: Extents, sorted: &Sorted, 
         width: wide_enough(width, n_points),
         n_points,
     };
-    combining(kernel, body, (sorted, is_cut), schedule)
+    combining(kernel, body, (sorted, is_cut), schedule, device)
 }
 
 /// The launch that sums pieces of rows and adds the sums atomically.
@@ -128,7 +140,7 @@ fn pieces(
         width: atomic_width(dtype, extents.after, device),
         n_points: extents.n.div_ceil(PIECE) * extents.after,
     };
-    let mut pieces = combining(kernel, body, (sorted, true), schedule);
+    let mut pieces = combining(kernel, body, (sorted, true), schedule, device);
     let result = pieces.operands.len() - 3;
     pieces.operands[result].is_atomic = true;
     pieces
@@ -141,11 +153,12 @@ fn combining(
     body: &ScatterBody,
     (sorted, is_cut): (&Sorted, bool),
     schedule: impl FnOnce(Combining) -> ScatterSorted,
+    device: DeviceModel,
 ) -> KernelSpec {
     let (updates, update) = needed_by(&body.updates, body.update);
     let forms = OperandForm::of(kernel);
     let result = forms[body.result];
-    let launch = KernelSpec::of_used_operands(updates, Map, forms);
+    let launch = KernelSpec::of_used_operands(updates, Map, forms, device);
     let (dtype, combine, place) = (result.dtype, body.combine, launch.operands.len());
     let mut launch =
         launch.with_schedule(schedule(Combining { update, combine, dtype, result: place, is_cut }));

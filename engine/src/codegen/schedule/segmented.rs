@@ -92,7 +92,7 @@ pub fn launches(
             *operand = used.binary_search(operand).unwrap_or_default();
         }
         let operands = used.into_iter().map(|operand| all[operand]).collect();
-        KernelSpec::new(body.clone(), Segmented { segments }, operands).on(device)
+        KernelSpec::new(body.clone(), Segmented { segments }, operands, device)
     };
     launches.into_iter().map(launch).collect()
 }

@@ -95,13 +95,13 @@ fn allowed_parts(body: &MatmulBody, device: DeviceModel) -> Vec<usize> {
 }
 
 /// The launches of a split matmul, without side sums.
-pub fn launches(kernel: &Kernel, body: &MatmulBody, split: SplitK) -> Vec<KernelSpec> {
+pub fn launches(kernel: &Kernel, body: &MatmulBody, split: SplitK, device: DeviceModel) -> Vec<KernelSpec> {
     let product = ProductForm::of(body);
     if split.parts == 1 {
         let schedule = MatmulBlocked { product, n_batches: body.batch, each: split.each };
-        return vec![KernelSpec::new(body.epilogue.clone(), schedule, OperandForm::of(kernel))];
+        return vec![KernelSpec::new(body.epilogue.clone(), schedule, OperandForm::of(kernel), device)];
     }
-    vec![parts(kernel, body, split), sum_of_parts(kernel, body, split.parts)]
+    vec![parts(kernel, body, split, device), sum_of_parts(kernel, body, split.parts, device)]
 }
 
 /// The parts of a matmul, as a batch of shorter ones.
@@ -114,7 +114,12 @@ fn in_parts(body: &MatmulBody, parts: usize) -> MatmulBody {
 }
 
 /// The launch that writes the partial sums to the workspace, part by part.
-fn parts(kernel: &Kernel, body: &MatmulBody, SplitK { each, parts }: SplitK) -> KernelSpec {
+fn parts(
+    kernel: &Kernel,
+    body: &MatmulBody,
+    SplitK { each, parts }: SplitK,
+    device: DeviceModel,
+) -> KernelSpec {
     let &MatmulBody { m, n, lhs, rhs, dtype, .. } = body;
     let product = ProductForm::of(&in_parts(body, parts));
     let named = |matrix: MatrixOperand, operand: usize| MatrixOperand { operand, ..matrix };
@@ -132,11 +137,11 @@ fn parts(kernel: &Kernel, body: &MatmulBody, SplitK { each, parts }: SplitK) -> 
         of_kernel[rhs.operand],
         parts_operand(dtype.accumulator(), n_points, true),
     ];
-    KernelSpec::new(sums, MatmulBlocked { product, n_batches: parts, each }, operands)
+    KernelSpec::new(sums, MatmulBlocked { product, n_batches: parts, each }, operands, device)
 }
 
 /// The launch that adds up the parts and runs the epilogue.
-fn sum_of_parts(kernel: &Kernel, body: &MatmulBody, parts: usize) -> KernelSpec {
+fn sum_of_parts(kernel: &Kernel, body: &MatmulBody, parts: usize, device: DeviceModel) -> KernelSpec {
     let mut operands = OperandForm::of(kernel);
     let (domain, dtype) = (body.epilogue.domain, body.dtype.accumulator());
     let n_points = domain.points(Class::Element);
@@ -162,7 +167,7 @@ fn sum_of_parts(kernel: &Kernel, body: &MatmulBody, parts: usize) -> KernelSpec 
         op => FusedInst { op: with_registers(op, renamed), ..epilogue.clone() },
     }));
     operands.push(parts_operand(dtype, parts * n_points, false));
-    KernelSpec::of_used_operands(FusedBody { domain, insts }, Map, operands)
+    KernelSpec::of_used_operands(FusedBody { domain, insts }, Map, operands, device)
 }
 
 /// The operand of the partial sums, in the workspace.
@@ -208,9 +213,9 @@ impl KernelSpec {
     ///
     /// # Panics
     /// If the kernel is no matmul.
-    pub fn split_for_library(kernel: &Kernel, parts: usize) -> (MatmulBody, KernelSpec) {
+    pub fn split_for_library(kernel: &Kernel, device: DeviceModel, parts: usize) -> (MatmulBody, KernelSpec) {
         let body = matmul_body(kernel);
-        (in_parts(body, parts), sum_of_parts(kernel, body, parts))
+        (in_parts(body, parts), sum_of_parts(kernel, body, parts, device))
     }
 
     /// The launches of a split matmul, without side sums.
@@ -218,7 +223,6 @@ impl KernelSpec {
     /// # Panics
     /// If the kernel is no matmul.
     pub fn split_k_product(kernel: &Kernel, device: DeviceModel, split: SplitK) -> Vec<KernelSpec> {
-        let launches = launches(kernel, matmul_body(kernel), split);
-        launches.into_iter().map(|fused| fused.on(device)).collect()
+        launches(kernel, matmul_body(kernel), split, device)
     }
 }

@@ -113,7 +113,7 @@ impl<'o> Copies<'o> {
         let is_wide = packed.is_wide || n > LARGEST_NARROW;
         let schedule = Unpack { dtype, view, n, lanes, is_back };
         let operands = vec![OperandForm { is_wide, ..packed }, copy];
-        KernelSpec::without_body(schedule, operands).on(self.device)
+        KernelSpec::without_body(schedule, operands, self.device)
     }
 }
 

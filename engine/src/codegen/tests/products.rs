@@ -125,7 +125,7 @@ fn a_large_matmul_is_blocked() {
     // Two points of a thread along each side.
     let larger = product(1, [400, 300, 20], [false, false], false);
     for product in ragged.into_iter().chain([larger]) {
-        let fused = KernelSpec::own_product(&product.kernel());
+        let fused = KernelSpec::own_product(&product.kernel(), DeviceModel::H200);
         assert!(fused.schedule.as_any().is::<MatmulBlocked>());
         let inputs = product.inputs();
         let buffers = inputs.each_ref().map(|input| bytes(input));
@@ -140,7 +140,7 @@ fn a_large_matmul_is_blocked() {
 fn the_text_of_a_blocked_matmul() {
     let product = product(1, [400, 300, 20], [false, true], false);
     expect_file!["../../../../tests/golden/matmul_blocked.cu"]
-        .assert_eq(&kernel_text(&KernelSpec::own_product(&product.kernel())));
+        .assert_eq(&kernel_text(&KernelSpec::own_product(&product.kernel(), DeviceModel::H200)));
 }
 
 /// Few points and long sums: the epilogue adds up the parts.
@@ -171,7 +171,7 @@ fn every_split_of_a_matmul_gives_the_same_result() {
 fn an_epilogue_runs_on_a_product_in_memory() {
     for product in PRODUCTS {
         let inputs = product.inputs();
-        let fused = KernelSpec::epilogue(&product.kernel());
+        let fused = KernelSpec::epilogue(&product.kernel(), DeviceModel::H200);
         let arguments: Vec<Argument> =
             [2, 3, 4].map(Argument::Operand).into_iter().chain([Argument::Product]).collect();
         assert_eq!(fused.arguments(), arguments);
@@ -188,7 +188,7 @@ fn side_sums_follow_the_contracted_axis() {
     for product in PRODUCTS {
         let [m, n, k] = product.shape;
         let inputs = product.inputs();
-        let sums = KernelSpec::side_sums(&product.kernel());
+        let sums = KernelSpec::side_sums(&product.kernel(), DeviceModel::H200);
         let at = |b: usize, i: usize, side: Side| -> f64 {
             (0..k)
                 .map(|p| match side {
