@@ -100,7 +100,7 @@ fn forms(plan: &Plan, launch: &Launch, target: DeviceModel) -> Result<Vec<Kernel
     if forms.is_empty() {
         forms = KernelSpec::launches(kernel, target)?;
     } else {
-        forms.extend(KernelSpec::side_sums(kernel).into_iter().map(|fused| fused.on(target)));
+        forms.extend(KernelSpec::side_sums(kernel, target));
     }
     if plan.assertions.is_empty() || !plan.writes_state(launch) {
         return Ok(forms);

@@ -124,7 +124,7 @@ fn run_panels(kernel: &Kernel, body: &MatmulBody, given: &[Vec<u8>], bytes: usiz
     }
     if let Some(finish) = finish {
         let source = finish.cuda_source().unwrap();
-        memory.launch(&source, source.cube_count_for(source.points), &source.info(source.points, 0))?;
+        memory.launch(&source, source.blocks_for(source.points), &source.info(source.points, 0))?;
     }
     Some(memory.operands)
 }

@@ -44,7 +44,7 @@ fn each_kind_of_kernel_has_a_text() {
         let kernel = kernel.unwrap_or_else(|| panic!("no kernel makes {name} in\n{}", compiled.plan));
         let texts = match &kernel.body {
             KernelBody::Matmul(_) if name == "layer" => {
-                vec![KernelSpec::own_product(kernel).cuda_source().unwrap()]
+                vec![KernelSpec::own_product(kernel, DeviceModel::H200).cuda_source().unwrap()]
             }
             _ => cuda_sources(kernel).unwrap(),
         };

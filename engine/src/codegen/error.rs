@@ -3,24 +3,23 @@
 use crate::ir::DType;
 use thiserror::Error;
 
-/// Why a kernel has no text.
+/// The reason why a kernel has no text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CodegenError {
-    /// A product whose rows are folded as they come, by something else than a selection that fits.
-    #[error("rows of a product are folded so on the processor only; take the ops apart with `fuse: Never`")]
+    /// A matmul fold that is no selection, or whose selection exceeds a block's shared memory.
+    #[error("this matmul fold has no GPU kernel; separate its ops with `fuse: Never`")]
     Fold,
-    /// Attention that does not fit.
+    /// An attention kernel that exceeds the device's limits.
     #[error(
-        "attention over so many keys, to values so wide, or in f64, is no one kernel here; take the ops apart with \
-         `fuse: Never`"
+        "the attention kernel takes fewer keys, narrower values and no f64; separate its ops with `fuse: Never`"
     )]
     Attend,
-    /// An opaque op that brings no GPU launch.
+    /// An opaque op without a GPU launch.
     #[error("`{op}` runs on the processor only: {why}")]
     Opaque {
         /// The op.
         op: String,
-        /// What its form says.
+        /// The reason in the op's form.
         why: &'static str,
     },
     /// A primitive that the device lacks for a type.
@@ -37,16 +36,17 @@ pub enum CodegenError {
         /// The type.
         dtype: DType,
     },
-    /// Positions that take 64 bits, on a device that has 32.
+    /// A kernel with 64-bit element numbers, on a device without 64-bit integers.
     #[error("it counts more than 2³² elements, and the device has no 64-bit integers")]
     Wide,
-    /// CubeCL refused the kernel.
+    /// CubeCL rejected the kernel.
     #[error("cubecl: {0}")]
     Compiler(String),
 }
 
 impl CodegenError {
-    /// Whether the device lacks what the kernel needs. If not, the kernel should never have been made.
+    /// Whether the device lacks something that the kernel needs. If not, an earlier pass should have rejected the
+    /// kernel.
     pub fn is_of_device(&self) -> bool {
         match self {
             CodegenError::Opaque { .. } | CodegenError::Type { .. } | CodegenError::Wide => true,

@@ -1,19 +1,18 @@
 //! A kernel of a GPU as data: a body, operands, and the schedule that divides its points among blocks and threads.
 //!
-//! [`KernelSpec`] is what CubeCL compiles. [`Schedule`] is what differs between forms of kernels: a file of
-//! [`crate::codegen::schedule`] implements it, and nothing else names these files.
+//! CubeCL compiles a [`KernelSpec`]. Each kind of kernel implements [`Schedule`] in a file of
+//! [`crate::codegen::schedule`]; no other module names these files.
 
-use crate::codegen::analysis::operands::operands;
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32, U64};
+use crate::codegen::operand::{Argument, OperandForm};
 use crate::codegen::ops::assertion;
 use crate::codegen::ops::body::BodyCode;
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::packed_types::Buffer;
+use crate::codegen::types::{LARGEST_NARROW, THREADS};
 use crate::device_model::DeviceModel;
-use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, Operand, Reg, Use};
-use crate::ir::DType;
-use crate::op::gpu::View;
+use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp};
 use cubecl_core::codegen::{InfoBuilder, KernelSettings};
 use cubecl_core::compute::KernelBuilder;
 use cubecl_core::ir::{AddressType, Builtin, ElemType, StorageType, Type, UIntKind, Variable};
@@ -24,98 +23,9 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Threads of a block, unless a schedule says otherwise.
-pub const THREADS: usize = 256;
-/// The most elements that are counted in 32 bits. Threads past the end must not wrap around to the first points.
-pub const LARGEST_NARROW: usize = u32::MAX as usize - THREADS;
-
-/// What a pointer of a launch points to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Argument {
-    /// An operand of the kernel.
-    Operand(usize),
-    /// The product of a matmul that a library has computed: dense, in the accumulator type.
-    Product,
-    /// Part of a workspace that all launches of the kernel share.
-    Workspace {
-        /// Where it starts, in bytes; a multiple of 16.
-        start: usize,
-        /// How long it is.
-        bytes: usize,
-    },
-    /// The error flag, in which failed assertions are recorded.
-    Flag,
-    /// The error flag, which a guarded kernel reads before it writes, and closes if an assertion failed.
-    Guard,
-}
-
-/// An operand as the kernel sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OperandForm {
-    /// What its pointer points to.
-    pub argument: Argument,
-    /// Type of its elements.
-    pub dtype: DType,
-    /// Whether the kernel writes it.
-    pub is_written: bool,
-    /// Whether it has no elements.
-    pub is_empty: bool,
-    /// Whether its elements are counted in 64 bits.
-    pub is_wide: bool,
-    /// Whether a written operand may share its memory.
-    pub may_share: bool,
-    /// Whether threads add to the same elements.
-    pub is_atomic: bool,
-    /// Whether the kernel sees the bits of elements, as unsigned integers.
-    pub as_bits: bool,
-}
-
-impl OperandForm {
-    /// Words of the workspace.
-    pub fn words(start: usize, n_words: usize) -> OperandForm {
-        OperandForm {
-            argument: Argument::Workspace { start, bytes: 4 * n_words },
-            dtype: DType::U32,
-            is_written: true,
-            is_empty: false,
-            is_wide: n_words > LARGEST_NARROW,
-            may_share: true,
-            is_atomic: false,
-            as_bits: false,
-        }
-    }
-
-    /// The operands of a fused kernel, in order.
-    pub fn of(kernel: &Kernel) -> Vec<OperandForm> {
-        let operands = kernel.operands.iter().enumerate();
-        operands.map(|(i, operand)| OperandForm::of_operand(i, operand, &kernel.operands)).collect()
-    }
-
-    fn of_operand(i: usize, operand: &Operand, all: &[Operand]) -> OperandForm {
-        let n = operand.ty.numel();
-        let may_share =
-            all.iter().any(|other| other.usage == Use::Write && other.ty.bytes() == operand.ty.bytes());
-        OperandForm {
-            argument: Argument::Operand(i),
-            dtype: operand.ty.dtype,
-            is_written: operand.usage == Use::Write,
-            is_empty: n == 0,
-            is_wide: n > LARGEST_NARROW,
-            may_share,
-            is_atomic: false,
-            as_bits: false,
-        }
-    }
-
-    /// The type that a kernel sees in memory.
-    fn element(&self, device: DeviceModel) -> ElemType {
-        if self.as_bits { View::bits(self.dtype).0 } else { device.memory(self.dtype) }
-    }
-}
-
 /// How the points of a kernel are divided among blocks and threads.
 pub trait Schedule: Identity + Debug + Send + Sync {
-    /// The name of the kernel's entry point. Kernels of one schedule share it, so that equal kernels have equal texts.
+    /// The name of the kernel's entry point. It depends on the schedule alone, so equal kernels have equal texts.
     fn entry(&self) -> &'static str;
 
     /// Threads of a block.
@@ -123,51 +33,51 @@ pub trait Schedule: Identity + Debug + Send + Sync {
         THREADS
     }
 
-    /// Blocks for so many points.
+    /// The number of blocks for `n_points` points.
     fn blocks(&self, kernel: &KernelSpec, n_points: usize) -> usize;
 
-    /// Points that are shared among threads.
+    /// The points that the blocks and threads share.
     fn n_points(&self, kernel: &KernelSpec) -> usize {
         kernel.body.domain.points(Class::Element)
     }
 
-    /// How many numbers a launch passes by value.
+    /// The number of scalars that a launch passes by value.
     fn n_scalars(&self) -> usize {
         1
     }
 
-    /// The numbers that a launch on so many points passes by value.
+    /// The scalars that a launch on `n_points` points passes by value.
     fn scalars(&self, n_points: usize) -> Vec<usize> {
         vec![n_points]
     }
 
-    /// Neighbouring elements that every access to an operand takes together; 1 if accesses differ.
+    /// The vector width of every access to an operand; 1 if the accesses differ.
     fn vector_width(&self, _kernel: &KernelSpec, _operand: usize) -> usize {
         1
     }
 
-    /// Whether approximate functions may be used where the device has them.
+    /// Whether the kernel may use fast math where the device has it.
     fn allows_fast_math(&self, _kernel: &KernelSpec) -> bool {
         false
     }
 
-    /// Bodies beside that of the kernel.
+    /// Bodies besides that of the kernel.
     fn more_bodies(&self) -> Vec<&FusedBody> {
         vec![]
     }
 
-    /// Whether the launch writes tensors, rather than the workspace alone.
+    /// Whether the launch writes tensors, not the workspace alone.
     fn writes_tensors(&self) -> bool {
         true
     }
 
-    /// The kernel without its stores, to find failed assertions before anything is written. None if an earlier launch
-    /// of the fused kernel finds them.
+    /// The kernel without its stores, which finds failed assertions before any kernel writes. None if an earlier
+    /// launch of the fused kernel finds them.
     fn without_stores(&self, kernel: &KernelSpec) -> Option<KernelSpec> {
         Some(kernel.without_stores())
     }
 
-    /// Whether each block checks everything itself before it writes.
+    /// Whether each block evaluates all assertions before it writes.
     fn checks_before_writing(&self) -> bool {
         false
     }
@@ -179,11 +89,11 @@ pub trait Schedule: Identity + Debug + Send + Sync {
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError>;
 }
 
-/// Comparison of schedules of any type.
+/// Equality and hashing of schedules of any type.
 pub trait Identity {
-    /// For downcasts.
+    /// The schedule for a downcast.
     fn as_any(&self) -> &dyn Any;
-    /// Whether the other one is of this type and equal.
+    /// Whether `other` has the same type and value.
     fn is_equal(&self, other: &dyn Schedule) -> bool;
     /// Feeds type and value to a hasher.
     fn hash_into(&self, state: &mut dyn Hasher);
@@ -230,28 +140,28 @@ impl Hash for AnySchedule {
     }
 }
 
-/// What a schedule emits code from.
+/// The input of a schedule's `emit`.
 pub struct KernelCode<'k> {
     /// The kernel.
     pub kernel: &'k KernelSpec,
     /// Its arguments.
     pub buffers: &'k Buffers,
-    /// The numbers that a launch passes by value.
+    /// The scalars that a launch passes by value.
     pub scalars: &'k [Variable],
 }
 
 impl<'k> KernelCode<'k> {
-    /// The first number, which is that of points unless the schedule says otherwise.
+    /// The first scalar, which is the number of points unless the schedule says otherwise.
     pub fn points(&self) -> Variable {
         self.scalars.first().copied().unwrap_or_else(|| crate::bug!("a kernel without its number of points"))
     }
 
-    /// The body with the operands that it reads and writes.
+    /// The kernel's body with its operands.
     pub fn body(&self) -> BodyCode<'k> {
         BodyCode { body: &self.kernel.body, buffers: self.buffers, shared: self.buffers }
     }
 
-    /// Emits `body` for the blocks that were asked for, where a launch may have more.
+    /// Emits `body` under a condition where a launch may have more blocks than requested.
     pub fn in_grid(
         &self,
         code: &mut Code,
@@ -269,7 +179,7 @@ impl<'k> KernelCode<'k> {
     }
 }
 
-/// A kernel as CubeCL takes it: a description, from which the definition is made where it is compiled.
+/// A kernel as CubeCL takes it: a description, from which the definition is made when it is compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KernelSpec {
     /// The instructions at a point.
@@ -283,23 +193,23 @@ pub struct KernelSpec {
 }
 
 impl KernelSpec {
-    /// A kernel for CUDA that writes whatever assertions fail.
-    pub fn new(body: FusedBody, schedule: impl Schedule + 'static, operands: Vec<OperandForm>) -> KernelSpec {
-        KernelSpec {
-            body,
-            schedule: AnySchedule(Arc::new(schedule)),
-            operands,
-            is_guarded: false,
-            device: DeviceModel::H200,
-        }
+    /// A kernel without a guard: it writes even if an assertion has failed.
+    pub fn new(
+        body: FusedBody,
+        schedule: impl Schedule + 'static,
+        operands: Vec<OperandForm>,
+        device: DeviceModel,
+    ) -> KernelSpec {
+        KernelSpec { body, schedule: AnySchedule(Arc::new(schedule)), operands, is_guarded: false, device }
     }
 
-    /// A kernel of the operands that its body names: equal launches have equal texts, whatever the fused kernel has
-    /// beside them.
+    /// A kernel with only the operands that its body names. Equal launches then have equal texts, even if their
+    /// fused kernels differ.
     pub fn of_used_operands(
         mut body: FusedBody,
         schedule: impl Schedule + 'static,
         operands: Vec<OperandForm>,
+        device: DeviceModel,
     ) -> KernelSpec {
         let mut used: Vec<usize> =
             body.insts.iter_mut().filter_map(|inst| operand_of(inst).copied()).collect();
@@ -309,38 +219,42 @@ impl KernelSpec {
             *operand = used.binary_search(operand).unwrap_or_default();
         }
         let operands = used.into_iter().map(|operand| operands[operand]).collect();
-        KernelSpec::new(body, schedule, operands)
+        KernelSpec::new(body, schedule, operands, device)
     }
 
-    /// A kernel without a body, whose schedule emits all of it.
-    pub fn without_body(schedule: impl Schedule + 'static, operands: Vec<OperandForm>) -> KernelSpec {
+    /// A kernel without a body; its schedule emits all of its code.
+    pub fn without_body(
+        schedule: impl Schedule + 'static,
+        operands: Vec<OperandForm>,
+        device: DeviceModel,
+    ) -> KernelSpec {
         let body = FusedBody { domain: Domain { outer: 1, row: 1, inner: 1 }, insts: vec![] };
-        KernelSpec::new(body, schedule, operands)
+        KernelSpec::new(body, schedule, operands, device)
     }
 
-    /// The same with another schedule.
+    /// The kernel with another schedule.
     pub fn with_schedule(self, schedule: impl Schedule + 'static) -> KernelSpec {
         KernelSpec { schedule: AnySchedule(Arc::new(schedule)), ..self }
     }
 
-    /// The same for another device.
+    /// The kernel for another device.
     pub fn on(self, device: DeviceModel) -> KernelSpec {
         KernelSpec { device, ..self }
     }
 
-    /// The same, but it writes no tensor once an assertion has failed.
+    /// The kernel with a guard: it writes no tensor once an assertion has failed.
     pub fn guarded(self) -> KernelSpec {
         let is_guarded = self.schedule.writes_tensors();
         KernelSpec { is_guarded, ..self }
     }
 
-    /// The kernel without its stores, which finds failed assertions before anything is written. None if it has no
+    /// The kernel without its stores, which finds failed assertions before any kernel writes. None if it has no
     /// assertion.
     pub fn checks_only(&self) -> Option<KernelSpec> {
         self.schedule.without_stores(self).filter(KernelSpec::has_assertions)
     }
 
-    /// The same with a body that stores nothing. Stores are last, so registers keep their numbers.
+    /// The kernel with a body that stores nothing. Stores are last, so registers keep their numbers.
     pub(crate) fn without_stores(&self) -> KernelSpec {
         let mut checks = self.clone();
         checks.body.insts.retain(|inst| !matches!(inst.op, FusedOp::Store { .. }));
@@ -349,8 +263,8 @@ impl KernelSpec {
 
     // ---- Launches.
 
-    /// Blocks to launch for so many points or rows.
-    pub fn cube_count_for(&self, points: usize) -> usize {
+    /// Blocks to launch for `points` points or rows.
+    pub fn blocks_for(&self, points: usize) -> usize {
         self.schedule.blocks(self, points)
     }
 
@@ -359,7 +273,7 @@ impl KernelSpec {
         self.schedule.n_points(self)
     }
 
-    /// Bytes of workspace that the launch reaches.
+    /// The end of the workspace that the launch uses, in bytes.
     pub fn workspace_bytes(&self) -> usize {
         let ends = self.operands.iter().filter_map(|operand| match operand.argument {
             Argument::Workspace { start, bytes } => Some(start + bytes),
@@ -368,12 +282,12 @@ impl KernelSpec {
         ends.max().unwrap_or(0)
     }
 
-    /// What a launch passes by value.
+    /// The packed scalars of a launch.
     pub fn info(&self, points: usize, seed: u32) -> Vec<u64> {
         self.info_of(&self.schedule.scalars(points), seed)
     }
 
-    /// The same for numbers that the schedule does not know.
+    /// The packed scalars of a launch, given by value.
     pub fn info_of(&self, scalars: &[usize], seed: u32) -> Vec<u64> {
         let mut info = InfoBuilder::default();
         for &scalar in scalars {
@@ -391,7 +305,7 @@ impl KernelSpec {
         info.finish(self.address()).data
     }
 
-    /// What the pointers of a launch point to.
+    /// The targets of a launch's pointers, in order.
     pub fn arguments(&self) -> Vec<Argument> {
         let mut arguments: Vec<Argument> = self.operands.iter().map(|operand| operand.argument).collect();
         arguments.extend(self.has_assertions().then_some(Argument::Flag));
@@ -406,7 +320,7 @@ impl KernelSpec {
         self.schedule.entry()
     }
 
-    /// Whether each block checks everything itself before it writes.
+    /// Whether each block evaluates all assertions before it writes.
     pub fn checks_before_writing(&self) -> bool {
         self.schedule.checks_before_writing()
     }
@@ -438,7 +352,7 @@ impl KernelSpec {
         if is_wide { AddressType::U64 } else { AddressType::U32 }
     }
 
-    /// The device model that it is made for.
+    /// The device that the kernel is compiled for.
     pub fn device(&self) -> DeviceModel {
         self.device
     }
@@ -449,10 +363,10 @@ impl KernelSpec {
 
     // ---- The definition.
 
-    /// What CubeCL compiles.
+    /// The definition that CubeCL compiles.
     ///
     /// # Errors
-    /// If it computes something that its device cannot.
+    /// If the device lacks something that the kernel computes.
     pub fn try_define(&self) -> Result<KernelDefinition, CodegenError> {
         self.check_types()?;
         let mut builder = KernelBuilder::new();
@@ -484,12 +398,12 @@ impl KernelSpec {
         }
     }
 
-    /// Words of the vectors that an operand is declared as an array of; 1 if it is not, or if the language takes vectors
-    /// out of any array.
+    /// The vector width that an operand is declared with, in words. It is 1 if the operand is no array of vectors,
+    /// or if the language reads vectors from any array.
     fn vector_words(&self, i: usize, form: &OperandForm) -> usize {
         let words = self.schedule.vector_width(self, i) / self.device.lanes(form.dtype);
-        let is_told = !self.device.has_narrow && !form.is_empty && words <= 4;
-        if is_told { words.max(1) } else { 1 }
+        let is_vector_array = !self.device.has_narrow && !form.is_empty && words <= 4;
+        if is_vector_array { words.max(1) } else { 1 }
     }
 
     fn buffers(&self, builder: &mut KernelBuilder) -> Buffers {
@@ -498,11 +412,11 @@ impl KernelSpec {
             let elem = form.element(self.device);
             let lanes = if form.as_bits { 1 } else { self.device.lanes(form.dtype) };
             let width = self.vector_words(i, form);
-            // Threads that write single elements share words.
+            // Threads that write single packed elements share words.
             let is_atomic = form.is_atomic || (lanes > 1 && form.is_written && width == 1);
             let storage = if is_atomic { StorageType::Atomic(elem) } else { StorageType::Scalar(elem) };
             let ty = Type::new(storage).with_vector_size(width);
-            // CUDA inputs become `const __restrict__`, which would be a lie for shared memory.
+            // CUDA inputs become `const __restrict__`, which is wrong for memory that a written operand shares.
             let is_plain = form.is_written || form.may_share;
             let buffer = if is_plain { builder.output_array(ty) } else { builder.input_array(ty) };
             operands.push(Buffer {
@@ -525,48 +439,6 @@ fn operand_of(inst: &mut FusedInst) -> Option<&mut usize> {
         FusedOp::Load { operand, .. } | FusedOp::Store { operand, .. } => Some(operand),
         _ => None,
     }
-}
-
-/// The instructions that a register needs, and where it is among them.
-pub fn needed_by(body: &FusedBody, reg: Reg) -> (FusedBody, Reg) {
-    let mut is_needed = vec![false; body.insts.len()];
-    is_needed[reg] = true;
-    for reg in (0..=reg).rev() {
-        if is_needed[reg] {
-            operands(&body.insts[reg].op).into_iter().for_each(|operand| is_needed[operand] = true);
-        }
-    }
-    let renamed = |reg: Reg| is_needed[..reg].iter().filter(|&&is_needed| is_needed).count();
-    let needed = body.insts.iter().zip(&is_needed).filter(|(_, is_needed)| **is_needed);
-    let insts = needed.map(|(inst, _)| FusedInst { op: with_registers(&inst.op, renamed), ..inst.clone() });
-    (FusedBody { insts: insts.collect(), ..body.clone() }, renamed(reg))
-}
-
-/// The same instruction with other registers.
-pub fn with_registers(op: &FusedOp, renamed: impl Fn(Reg) -> Reg) -> FusedOp {
-    let mut op = op.clone();
-    match &mut op {
-        FusedOp::Load { index, .. } => {
-            if let Some((reg, _)) = index {
-                *reg = renamed(*reg);
-            }
-        }
-        FusedOp::Random { step, iteration, .. } => {
-            *step = renamed(*step);
-            if let Some(iteration) = iteration {
-                *iteration = renamed(*iteration);
-            }
-        }
-        FusedOp::Scalar(_, args) => args.iter_mut().for_each(|arg| *arg = renamed(*arg)),
-        FusedOp::Check { value: reg, .. }
-        | FusedOp::Reduce { value: reg, .. }
-        | FusedOp::Fold { value: reg }
-        | FusedOp::Store { value: reg, .. } => {
-            *reg = renamed(*reg);
-        }
-        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => {}
-    }
-    op
 }
 
 impl KernelMetadata for KernelSpec {

@@ -1,15 +1,15 @@
-//! Limits of the kernels that code generation has for a device.
+//! Limits of a device's kernels.
 
 use crate::codegen::schedule::attention::most_keys;
 use crate::codegen::schedule::scatter::MOST_ROWS_CHECKED;
-use crate::codegen::schedule::topk::most_selected;
+use crate::codegen::schedule::topk_form::most_selected;
 use crate::device_model::{DeviceModel, KernelLimits, MAX_OPERANDS, RowFolds};
 
-/// Most queries that share the keys of an attention kernel; for more, two matmuls are faster (decision 019).
+/// Most queries that share the keys of an attention kernel. For more, two matmuls are faster (decision 019).
 const MOST_QUERIES: usize = 8;
 
-/// The limits of a GPU's kernels, by its shared memory and the tensors that a launch takes. Blocks of an inexact grid
-/// cannot check indices before they write, as CUDA's do.
+/// The limits of a GPU's kernels, from its shared memory and its most tensors per launch. Blocks of an inexact
+/// grid cannot check indices before they write.
 fn kernel_limits(device: &DeviceModel) -> KernelLimits {
     KernelLimits {
         most_queries: MOST_QUERIES,
@@ -22,7 +22,7 @@ fn kernel_limits(device: &DeviceModel) -> KernelLimits {
 }
 
 impl DeviceModel {
-    /// The same GPU with the limits of its kernels, once its other limits are known.
+    /// The device model with the limits of its kernels, computed from its other limits.
     pub fn with_kernel_limits(self) -> DeviceModel {
         DeviceModel { kernels: kernel_limits(&self), ..self }
     }

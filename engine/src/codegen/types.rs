@@ -1,14 +1,18 @@
-//! Types that a device holds, stores and computes elements in.
+//! Types of elements in memory, in registers and between threads, and sizes of blocks and warps.
 
 use crate::codegen::ir::types::{BF16, BOOL, F16, F32, F64, I32, I64, U8, U32};
 use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use cubecl_core::ir::ElemType;
 
-/// Threads of a warp on CUDA, and threads that share a short row everywhere.
+/// Threads of a block, unless a schedule says otherwise.
+pub const THREADS: usize = 256;
+/// The most elements that 32 bits count: the numbers of threads past the end must not wrap around.
+pub const LARGEST_NARROW: usize = u32::MAX as usize - THREADS;
+/// Threads of a warp on CUDA. On every device, up to this many threads share a short row.
 pub const PLANE: usize = 32;
 
-/// The type in which values of a dtype are exchanged between threads: narrow integers travel as words.
+/// The type in which threads exchange values of a dtype: narrow integers travel as words.
 pub fn carried_type(dtype: DType) -> ElemType {
     match dtype {
         DType::Bool | DType::U8 | DType::U32 => U32,
@@ -20,7 +24,7 @@ pub fn carried_type(dtype: DType) -> ElemType {
 }
 
 impl DeviceModel {
-    /// The type in which registers of a dtype are held.
+    /// The type of registers that hold a dtype.
     pub fn register(&self, dtype: DType) -> ElemType {
         match dtype {
             DType::Bool => BOOL,
@@ -33,7 +37,7 @@ impl DeviceModel {
         }
     }
 
-    /// The type in which an element is handed to memory and back: its bits in the low end of a word where it is packed.
+    /// The type of an element as memory holds it. A packed element is the low bits of a word.
     pub fn memory(&self, dtype: DType) -> ElemType {
         match dtype {
             _ if self.lanes(dtype) > 1 => U32,
@@ -44,12 +48,12 @@ impl DeviceModel {
         }
     }
 
-    /// Elements of a word in memory.
+    /// Elements per word in memory.
     pub fn lanes(&self, dtype: DType) -> usize {
         if self.has_narrow { 1 } else { 4 / dtype.size().min(4) }
     }
 
-    /// Whether values of a type can be computed with.
+    /// Whether the device computes with values of a type.
     pub fn has(&self, dtype: DType) -> bool {
         match dtype {
             DType::I64 => self.has_i64,
@@ -58,7 +62,7 @@ impl DeviceModel {
         }
     }
 
-    /// Whether a number of a type in memory can be added to at once.
+    /// Whether the device adds numbers of a type to memory atomically.
     pub fn adds(&self, dtype: DType) -> bool {
         match dtype {
             DType::I32 | DType::U32 => true,

@@ -26,7 +26,7 @@ pub fn kernels(site: &Site, program: &mut Program, launches: Vec<KernelSpec>, pr
 fn push(site: &Site, program: &mut Program, kernel: KernelSpec, product: Option<Place>) {
     let kernel = kernel.on(site.device);
     let n_points = kernel.n_points();
-    let Some(grid) = grid(kernel.cube_count_for(n_points), &site.device) else { return };
+    let Some(grid) = grid(kernel.blocks_for(n_points), &site.device) else { return };
     let (arguments, scalars) = (arguments(&kernel, product), kernel.schedule.scalars(n_points));
     program.workspace_bytes = program.workspace_bytes.max(kernel.workspace_bytes());
     program.push(Action::Kernel(KernelStep { kernel: Arc::new(kernel), arguments, grid, scalars }));

@@ -104,14 +104,14 @@ fn own_kernel(site: &Site) -> Result<Program, CodegenError> {
         return site.own_kernels();
     }
     let mut program = Program::default();
-    kernels(site, &mut program, vec![KernelSpec::own_product(site.kernel)], None);
+    kernels(site, &mut program, vec![KernelSpec::own_product(site.kernel, site.device)], None);
     Ok(with_side_sums(site, program))
 }
 
 /// Appends the sums beside a product: on the other branch, unless they have to wait for checks.
 pub fn with_side_sums(site: &Site, mut program: Program) -> Program {
     let n_before = program.steps.len();
-    kernels(site, &mut program, KernelSpec::side_sums(site.kernel), None);
+    kernels(site, &mut program, KernelSpec::side_sums(site.kernel, site.device), None);
     if !site.is_guarded && site.device.n_streams > 1 {
         program.steps[n_before..].iter_mut().for_each(|step| step.branch = 1);
     }
@@ -140,13 +140,13 @@ fn library<T: Tuner>(
     let result = place_of_product(site, body);
     let product = result.unwrap_or(Place::Workspace { start: 0, bytes: call.result_bytes() });
     with_kernels(call, product, tuner, |program| {
-        kernels(site, program, vec![KernelSpec::epilogue(site.kernel)], Some(product));
+        kernels(site, program, vec![KernelSpec::epilogue(site.kernel, site.device)], Some(product));
     })
 }
 
 /// The library on parts of the contracted axis, summed by the epilogue.
 fn in_parts<T: Tuner>(site: &Site, parts: usize, tuner: &T) -> Result<Option<Program>, Refusal<T::Error>> {
-    let (body, sum) = KernelSpec::split_for_library(site.kernel, parts);
+    let (body, sum) = KernelSpec::split_for_library(site.kernel, site.device, parts);
     let call = MatmulCall::new(&body, site.precision);
     let product = Place::Workspace { start: 0, bytes: call.result_bytes() };
     with_kernels(call, product, tuner, |program| kernels(site, program, vec![sum], Some(product)))
@@ -160,7 +160,7 @@ fn on_units<T: Tuner>(
 ) -> Result<Option<Program>, Refusal<T::Error>> {
     let product = Place::Workspace { start: 0, bytes: call.result_bytes() };
     with_kernels(call, product, tuner, |program| {
-        kernels(site, program, vec![KernelSpec::epilogue(site.kernel)], Some(product));
+        kernels(site, program, vec![KernelSpec::epilogue(site.kernel, site.device)], Some(product));
     })
 }
 

@@ -185,7 +185,7 @@ impl CompiledKernel {
         let mut arguments: Vec<*mut c_void> =
             pointers.iter_mut().map(|start| (&raw mut *start).cast()).collect();
         arguments.push(info.as_ptr().cast_mut().cast());
-        let [x, y, z] = source.cube_dim;
+        let [x, y, z] = source.block_dim;
         let shared_bytes = source.shared_bytes as u32;
         // SAFETY: the arguments are those of the kernel's signature, and the driver copies them during the call; they point
         // to memory where the plan says.

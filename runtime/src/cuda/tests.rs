@@ -57,7 +57,7 @@ fn the_compiler_takes_the_emitted_texts() {
         for kernel in kernels(dtype) {
             let mut launches = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap();
             if let KernelBody::Matmul(_) = kernel.body {
-                launches.push(KernelSpec::epilogue(&kernel));
+                launches.push(KernelSpec::epilogue(&kernel, DeviceModel::H200));
             }
             for fused in launches {
                 for fused in [Some(fused.clone()), Some(fused.clone().guarded()), fused.checks_only()]

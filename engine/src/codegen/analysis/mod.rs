@@ -1,4 +1,4 @@
-//! Facts about a kernel's body, known before its text is made.
+//! Analyses of a kernel's body that run before its text is emitted.
 
 pub mod cost;
 pub mod nan;

@@ -1,15 +1,15 @@
-//! Where NaN may come late.
+//! Analysis of extremes that may drop NaN.
 //!
-//! A largest element that is NaN if any element is costs a language without such an instruction many operations. In a softmax
-//! nobody needs it: whatever is stored is NaN through the sum of the exponentials anyway.
+//! A maximum that propagates NaN takes many operations in a language without such an instruction. A softmax does
+//! not need it: the sum of the exponentials makes every stored value NaN anyway.
 
 use crate::codegen::analysis::operands::operands;
 use crate::fusion::{Class, FusedBody, FusedOp, Reg};
 use crate::ir::{Binary, Monoid, Scalar, Unary};
 
-/// Whether an extreme may be that of the numbers alone where some elements are NaN, because nothing that leaves the body tells
-/// the difference: it is NaN through a sum over all elements.
-pub fn may_forget_nan(body: &FusedBody, extreme: Reg) -> bool {
+/// Whether an extreme may skip NaN elements. It may if every value that leaves the body is NaN through a sum over
+/// all elements.
+pub fn may_skip_nan(body: &FusedBody, extreme: Reg) -> bool {
     let FusedOp::Reduce { monoid: Monoid::Max | Monoid::Min, value } = body.insts[extreme].op else {
         return false;
     };
@@ -30,7 +30,7 @@ pub fn may_forget_nan(body: &FusedBody, extreme: Reg) -> bool {
                     Known::Same
                 }
             }
-            // What leaves the body, or decides what is read.
+            // A store, an assertion or an index needs the exact value.
             _ if of.iter().any(|known| known.differs()) => return false,
             _ => Known::Same,
         };
@@ -38,18 +38,18 @@ pub fn may_forget_nan(body: &FusedBody, extreme: Reg) -> bool {
     true
 }
 
-/// What is known of a register, compared with what it would be had the extreme kept NaN.
+/// A register's value if the extreme skips NaN, compared with its value if the extreme keeps NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// The same.
+    /// The values are equal.
     Same,
-    /// The same, and NaN at the elements that are.
+    /// The values are equal, and NaN at each NaN element.
     SameAndNanThere,
-    /// Another, but NaN at the elements that are.
+    /// The values differ, but both are NaN at each NaN element.
     DiffersButNanThere,
-    /// Another, if any element is NaN.
+    /// The values differ if any element is NaN.
     Differs,
-    /// NaN in both cases if any element is.
+    /// Both values are NaN if any element is NaN.
     Nan,
 }
 
@@ -63,7 +63,7 @@ impl Known {
     }
 }
 
-/// A function that is NaN if an operand is.
+/// The fact about the result of a function that is NaN if an operand is NaN.
 fn strict(of: &[Known], class: Class) -> Known {
     let differs = of.iter().any(|known| known.differs());
     let is_nan_there = class == Class::Element && of.iter().any(|known| known.is_nan_there());

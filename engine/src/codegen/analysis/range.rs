@@ -4,7 +4,7 @@ use crate::codegen::analysis::operands::operands;
 use crate::fusion::{Class, FusedBody, FusedOp, Reg};
 use crate::ir::{Binary, DType, Scalar, Unary};
 
-/// Whether a value goes nowhere but into sums, also with its sign changed.
+/// Whether every user of a value is a sum, possibly after a change of sign.
 pub fn is_only_added(body: &FusedBody, reg: Reg) -> bool {
     let mut users =
         body.insts.iter().enumerate().filter(|(_, inst)| operands(&inst.op).contains(&reg)).peekable();
@@ -16,7 +16,7 @@ pub fn is_only_added(body: &FusedBody, reg: Reg) -> bool {
         })
 }
 
-/// Between which numbers a register lies, if that is known.
+/// The bounds of a register's values, if they are known.
 pub fn range(body: &FusedBody, reg: Reg) -> Option<(f64, f64)> {
     let of = |reg: Reg| range(body, reg);
     let inst = &body.insts[reg];

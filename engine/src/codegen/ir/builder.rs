@@ -1,31 +1,29 @@
 //! A typed layer over a CubeCL scope: one short method per instruction.
 //!
-//! Every value is an immutable local of the kernel (`const float l_7 = ...`), so the text reads like the tile does.
+//! Every value is an immutable local of the kernel (`const float l_7 = ...`), so the text reads like the body.
 
 pub use crate::codegen::ir::types::{BOOL, F32, F64, I32, I64, U8, U32, U64};
 use crate::device_model::DeviceModel;
 use cubecl_core::ir::{
-    Arithmetic, AtomicOp, BinaryOperator, Bitwise, Branch, Builtin, Comparison, ConstantValue, ElemType,
-    FmaOperator, If, IndexAssignOperator, IndexOperator, Instruction, Loop, Operation, Operator, Plane,
-    RangeLoop, Scope, Select, StorageType, Switch, Synchronization, Type, UnaryOperator, Variable,
-    VectorInitOperator,
+    Arithmetic, BinaryOperator, Bitwise, Builtin, Comparison, ConstantValue, ElemType, FmaOperator,
+    Instruction, Operation, Operator, Scope, Select, StorageType, Type, UnaryOperator, Variable,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Appends instructions to one block of a kernel.
+/// Appends instructions to one scope of a kernel.
 pub struct Code<'s> {
-    /// The block; plugins' functions append to it directly.
+    /// The scope. Functions of plugins append to it directly.
     pub scope: &'s mut Scope,
-    /// The type of element numbers: `u32`, or `u64` where a buffer has more elements than that.
+    /// The type of element numbers: `u32`, or `u64` if a buffer has too many elements for 32 bits.
     pub index: ElemType,
-    /// What it is compiled to.
+    /// The device that the kernel is compiled for.
     pub device: DeviceModel,
-    /// Points whose rows are known, in all blocks.
+    /// Points whose rows are known, shared by all scopes.
     known: Rc<RefCell<Vec<KnownPoint>>>,
 }
 
-/// A point with its row and its position in it, so that nothing is divided to find them.
+/// A point with its row and its position there, which saves a division.
 struct KnownPoint {
     point: Variable,
     length: usize,
@@ -34,7 +32,7 @@ struct KnownPoint {
 }
 
 impl<'s> Code<'s> {
-    /// Appends to the outermost block.
+    /// Appends to the outermost scope.
     pub fn new(scope: &'s mut Scope, index: ElemType, device: DeviceModel) -> Code<'s> {
         Code { scope, index, device, known: Rc::default() }
     }
@@ -47,7 +45,7 @@ impl Code<'_> {
         if value.is_finite() {
             return Variable::constant(ConstantValue::Float(value), elem);
         }
-        // The C++ printer writes `inf` and `NaN`, which are not C++.
+        // CubeCL's C++ printer writes `inf` and `NaN`, which are not C++.
         match elem {
             F64 => self.bits(elem, U64, value.to_bits()),
             _ => self.bits(elem, U32, u64::from((value as f32).to_bits())),
@@ -66,7 +64,7 @@ impl Code<'_> {
         if x.elem_type() == elem {
             return x;
         }
-        // A constant has no address that C++ could look at.
+        // C++ cannot take the address of a constant.
         match (x.elem_type(), elem, x.as_const()) {
             (F32, U32, Some(ConstantValue::Float(value))) => {
                 return self.int(U32, i64::from((value as f32).to_bits()));
@@ -98,15 +96,15 @@ impl Code<'_> {
         }
     }
 
-    /// An element number or a distance; negative ones wrap, as do the sums they go into.
+    /// An element number or a distance. Negative numbers wrap, as do the sums they enter.
     pub fn at(&self, value: i64) -> Variable {
         let value = if self.index == U32 { u64::from(value as u32) } else { value as u64 };
         Variable::constant(ConstantValue::UInt(value), self.index)
     }
 
     pub fn builtin(&mut self, builtin: Builtin) -> Variable {
-        // CubeCL declares those that count all of a grid as wide as element numbers are, but to its writer of WGSL they are
-        // 32 bits like the others; a conversion suits both.
+        // CubeCL declares grid-wide builtins as wide as element numbers, but its WGSL writer makes them 32 bits. A
+        // conversion suits both.
         let variable = Variable::builtin(builtin, StorageType::Scalar(U32));
         self.cast(self.index, variable)
     }
@@ -118,12 +116,13 @@ impl Code<'_> {
     }
 
     pub fn bin(&mut self, op: fn(BinaryOperator) -> Arithmetic, lhs: Variable, rhs: Variable) -> Variable {
-        let lhs = self.evaluated_there(lhs, rhs);
+        let lhs = self.hidden_constant(lhs, rhs);
         self.out(lhs.elem_type(), op(BinaryOperator { lhs, rhs }))
     }
 
-    /// A language that evaluates constants itself refuses `0/0` and what overflows: one of two is kept from it.
-    fn evaluated_there(&mut self, x: Variable, other: Variable) -> Variable {
+    /// Hides one of two constant operands from the compiler. WGSL rejects constant expressions such as `0/0` and
+    /// those that overflow.
+    fn hidden_constant(&mut self, x: Variable, other: Variable) -> Variable {
         let both = x.as_const().is_some() && other.as_const().is_some();
         if self.device.has_exact_functions || !both { x } else { self.mutable(x) }
     }
@@ -164,7 +163,8 @@ impl Code<'_> {
         self.cmp(Comparison::Lower, lhs, rhs)
     }
 
-    /// `x ≠ x`, or by its bits where comparisons do not know NaN; not `isnan`, whose name differs between devices.
+    /// `x ≠ x`, or a test of the bits where the device's comparisons ignore NaN. The name of `isnan` differs
+    /// between devices.
     pub fn is_nan(&mut self, x: Variable) -> Variable {
         let (word, masks) = match x.elem_type() {
             _ if self.device.has_exact_functions => return self.cmp(Comparison::NotEqual, x, x),
@@ -186,12 +186,12 @@ impl Code<'_> {
         self.out(a.elem_type(), Arithmetic::Fma(FmaOperator { a, b, c }))
     }
 
-    /// A plain conversion, as C++ does it; nothing if the type is that already.
+    /// A conversion with C++ semantics; no instruction if the types are equal.
     pub fn cast(&mut self, elem: ElemType, x: Variable) -> Variable {
         if x.elem_type() == elem {
             return x;
         }
-        // Naga's SPIR-V extends the sign of an unsigned word that becomes a signed one of another width.
+        // Naga's SPIR-V sign-extends an unsigned word that is converted to a signed type of another width.
         if x.elem_type() == U32 && elem == I64 && !self.device.has_exact_functions {
             let wide = self.out(U64, Operator::Cast(UnaryOperator { input: x }));
             return self.out(I64, Operator::Cast(UnaryOperator { input: wide }));
@@ -209,7 +209,7 @@ impl Code<'_> {
         }
     }
 
-    /// The element number so many behind another.
+    /// The element number `offset` places after `first`.
     pub fn at_offset(&mut self, first: Variable, offset: usize) -> Variable {
         let offset = self.at(offset as i64);
         self.add_at(first, offset)
@@ -249,7 +249,7 @@ impl Code<'_> {
         self.bin(Arithmetic::Modulo, x, by)
     }
 
-    /// Notes that `point = row · length + position`.
+    /// Records that `point = row · length + position`.
     pub fn note_place(&mut self, point: Variable, length: usize, row: Variable, position: Variable) {
         self.known.borrow_mut().push(KnownPoint { point, length, row, position });
     }
@@ -260,239 +260,20 @@ impl Code<'_> {
         Some((place.row, place.position))
     }
 
-    // ---- Memory.
+    // ---- Scopes and instructions.
 
-    pub fn load(&mut self, buffer: Variable, index: Variable) -> Variable {
-        let op = IndexOperator { list: buffer, index, vector_size: 0, unroll_factor: 1 };
-        let out = self.scope.create_local(buffer.ty).consume();
-        self.scope.register(Instruction::new(Operator::UncheckedIndex(op), out));
-        out
-    }
-
-    pub fn store(&mut self, buffer: Variable, index: Variable, value: Variable) {
-        let op = IndexAssignOperator { index, value, vector_size: 0, unroll_factor: 1 };
-        self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
-    }
-
-    /// The `width` elements from `first` on, read at once; `first` is a multiple of that.
-    pub fn load_vector(&mut self, buffer: Variable, first: Variable, width: usize) -> Vec<Variable> {
-        if !self.device.has_narrow {
-            return (0..width)
-                .map(|i| {
-                    let index = self.at_offset(first, i);
-                    self.load(buffer, index)
-                })
-                .collect();
-        }
-        let index = self.divided(first, width);
-        let op = IndexOperator { list: buffer, index, vector_size: width, unroll_factor: 1 };
-        let vector = self.scope.create_local(buffer.ty.with_vector_size(width)).consume();
-        self.scope.register(Instruction::new(Operator::UncheckedIndex(op), vector));
-        (0..width).map(|i| self.component(vector, i)).collect()
-    }
-
-    /// The components of an element of an array of vectors.
-    pub fn load_components(&mut self, buffer: Variable, number: Variable, width: usize) -> Vec<Variable> {
-        let vector = self.load(buffer, number);
-        (0..width).map(|i| self.component(vector, i)).collect()
-    }
-
-    /// Writes an element of an array of vectors.
-    pub fn store_components(&mut self, buffer: Variable, number: Variable, values: &[Variable]) {
-        let vector = self.scope.create_local(buffer.ty).consume();
-        let inputs = values.to_vec();
-        self.scope.register(Instruction::new(Operator::InitVector(VectorInitOperator { inputs }), vector));
-        self.store(buffer, number, vector);
-    }
-
-    /// The `f32` of the half in the low end of a word. CubeCL knows no such instruction: a word is read as two `f32`,
-    /// which has no meaning of its own, and whoever prints the text puts the language's function there.
-    pub fn first_half(&mut self, word: Variable) -> Variable {
-        let halves = self.vector_out(F32, 2, Operator::Reinterpret(UnaryOperator { input: word }));
-        self.component(halves, 0)
-    }
-
-    /// The word whose low end is `x` as a half; printed as [`Code::first_half`] is, for two `f32` that are read as two words.
-    pub fn as_half(&mut self, x: Variable) -> Variable {
-        let zero = self.float(F32, 0.0);
-        let halves = Operator::InitVector(VectorInitOperator { inputs: vec![x, zero] });
-        let halves = self.vector_out(F32, 2, halves);
-        let words = self.vector_out(U32, 2, Operator::Reinterpret(UnaryOperator { input: halves }));
-        self.component(words, 0)
-    }
-
-    fn component(&mut self, vector: Variable, i: usize) -> Variable {
-        let index = self.int(U32, i as i64);
-        let op = IndexOperator { list: vector, index, vector_size: 0, unroll_factor: 1 };
-        self.out(vector.elem_type(), Operator::UncheckedIndex(op))
-    }
-
-    /// Writes values side by side at once; `first` is a multiple of their number.
-    pub fn store_vector(&mut self, buffer: Variable, first: Variable, values: &[Variable]) {
-        if !self.device.has_narrow {
-            for (i, &value) in values.iter().enumerate() {
-                let index = self.at_offset(first, i);
-                self.store(buffer, index, value);
-            }
-            return;
-        }
-        let width = values.len();
-        let index = self.divided(first, width);
-        let vector = self.scope.create_local(buffer.ty.with_vector_size(width)).consume();
-        let inputs = values.to_vec();
-        self.scope.register(Instruction::new(Operator::InitVector(VectorInitOperator { inputs }), vector));
-        let op = IndexAssignOperator { index, value: vector, vector_size: width, unroll_factor: 1 };
-        self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
-    }
-
-    /// Where an element of a buffer of atomics lies.
-    pub fn place(&mut self, buffer: Variable, index: Variable) -> Variable {
-        self.load(buffer, index)
-    }
-
-    /// What a place holds.
-    pub fn atomic_load(&mut self, elem: ElemType, place: Variable) -> Variable {
-        self.out(elem, AtomicOp::Load(UnaryOperator { input: place }))
-    }
-
-    pub fn atomic_store(&mut self, place: Variable, value: Variable) {
-        self.scope.register(Instruction::new(AtomicOp::Store(UnaryOperator { input: value }), place));
-    }
-
-    /// Combines a word in memory with a word.
-    pub fn atomic_bits(&mut self, op: fn(BinaryOperator) -> AtomicOp, place: Variable, word: Variable) {
-        self.out(U32, op(BinaryOperator { lhs: place, rhs: word }));
-    }
-
-    /// Adds to what a place holds, and gives what it held.
-    pub fn atomic_add(&mut self, place: Variable, value: Variable) -> Variable {
-        self.out(value.elem_type(), AtomicOp::Add(BinaryOperator { lhs: place, rhs: value }))
-    }
-
-    /// Makes a place hold no less than a value, and gives what it held.
-    pub fn atomic_max(&mut self, place: Variable, value: Variable) -> Variable {
-        self.out(value.elem_type(), AtomicOp::Max(BinaryOperator { lhs: place, rhs: value }))
-    }
-
-    pub fn swap(&mut self, place: Variable, value: Variable) {
-        self.out(value.elem_type(), AtomicOp::Swap(BinaryOperator { lhs: place, rhs: value }));
-    }
-
-    /// A local that can be assigned. It is declared in the block that `self` appends to.
-    pub fn mutable(&mut self, initial: Variable) -> Variable {
-        // The pool that CubeCL keeps such locals in declares them in the order of a hash map.
-        let local = self.scope.create_local_restricted(initial.ty).consume();
-        self.scope.add_local_mut(local);
-        self.assign(local, initial);
-        local
-    }
-
-    pub fn assign(&mut self, local: Variable, value: Variable) {
-        self.scope.register(Instruction::new(Operation::Copy(value), local));
-    }
-
-    /// What a mutable local holds now.
-    pub fn snapshot(&mut self, local: Variable) -> Variable {
-        let out = self.scope.create_local(local.ty).consume();
-        self.scope.register(Instruction::new(Operation::Copy(local), out));
-        out
-    }
-
-    pub fn shared(&mut self, elem: ElemType, length: usize) -> Variable {
-        self.scope.create_shared_array(Type::scalar(elem), length, None).consume()
-    }
-
-    /// An array of words that threads of a block change at once.
-    pub fn shared_atomics(&mut self, length: usize) -> Variable {
-        let word = Type::new(StorageType::Atomic(U32));
-        self.scope.create_shared_array(word, length, None).consume()
-    }
-
-    /// An array of vectors that the threads of a block share.
-    pub fn shared_vectors(&mut self, elem: ElemType, width: usize, length: usize) -> Variable {
-        let ty = Type::scalar(elem).with_vector_size(width);
-        self.scope.create_shared_array(ty, length, None).consume()
-    }
-
-    // ---- Between threads.
-
-    pub fn shuffle_xor(&mut self, x: Variable, mask: u32) -> Variable {
-        let mask = self.int(U32, i64::from(mask));
-        self.out(x.elem_type(), Plane::ShuffleXor(BinaryOperator { lhs: x, rhs: mask }))
-    }
-
-    pub fn sync(&mut self) {
-        self.scope.register(Instruction::no_out(Synchronization::SyncCube));
-    }
-
-    // ---- Control flow.
-
-    fn block<'b>(&self, scope: &'b mut Scope) -> Code<'b> {
+    /// Appends to a scope inside this one.
+    pub(super) fn inner<'b>(&self, scope: &'b mut Scope) -> Code<'b> {
         Code { scope, index: self.index, device: self.device, known: Rc::clone(&self.known) }
     }
 
-    pub fn when(&mut self, cond: Variable, then: impl FnOnce(&mut Code)) {
-        let mut scope = self.scope.child();
-        then(&mut self.block(&mut scope));
-        self.scope.register(Branch::If(Box::new(If { cond, scope })));
-    }
-
-    /// `for i in (start..end).step_by(step)`
-    pub fn range(
-        &mut self,
-        start: Variable,
-        end: Variable,
-        step: i64,
-        body: impl FnOnce(&mut Code, Variable),
-    ) {
-        let step = (step != 1).then(|| self.at(step));
-        self.range_by(start, end, step, body);
-    }
-
-    /// The same by steps that are known when it runs; of 1 if none is given.
-    pub fn range_by(
-        &mut self,
-        start: Variable,
-        end: Variable,
-        step: Option<Variable>,
-        body: impl FnOnce(&mut Code, Variable),
-    ) {
-        let i = self.scope.create_local_restricted(Type::scalar(self.index)).consume();
-        let mut scope = self.scope.child();
-        body(&mut self.block(&mut scope), i);
-        let range = RangeLoop { i, start, end, step, inclusive: false, scope };
-        self.scope.register(Branch::RangeLoop(Box::new(range)));
-    }
-
-    /// Goes on until [`Code::stop_if`].
-    pub fn forever(&mut self, body: impl FnOnce(&mut Code)) {
-        let mut scope = self.scope.child();
-        body(&mut self.block(&mut scope));
-        self.scope.register(Branch::Loop(Box::new(Loop { scope })));
-    }
-
-    /// Leaves the loop.
-    pub fn stop_if(&mut self, cond: Variable) {
-        self.when(cond, |code| code.scope.register(Branch::Break));
-    }
-
-    /// Runs the case of the number that `value` is.
-    pub fn switch(&mut self, value: Variable, n_cases: usize, mut case: impl FnMut(&mut Code, usize)) {
-        let mut cases = vec![];
-        for i in 0..n_cases {
-            let mut scope = self.scope.child();
-            case(&mut self.block(&mut scope), i);
-            cases.push((self.int(value.elem_type(), i as i64), scope));
-        }
-        let scope_default = self.scope.child();
-        self.scope.register(Branch::Switch(Box::new(Switch { value, scope_default, cases })));
-    }
-
-    fn out(&mut self, elem: ElemType, op: impl Into<Operation>) -> Variable {
+    /// Appends an instruction with a scalar result.
+    pub(super) fn out(&mut self, elem: ElemType, op: impl Into<Operation>) -> Variable {
         self.vector_out(elem, 1, op)
     }
 
-    fn vector_out(&mut self, elem: ElemType, width: usize, op: impl Into<Operation>) -> Variable {
+    /// Appends an instruction with a vector as its result.
+    pub(super) fn vector_out(&mut self, elem: ElemType, width: usize, op: impl Into<Operation>) -> Variable {
         let out = self.scope.create_local(Type::scalar(elem).with_vector_size(width)).consume();
         self.scope.register(Instruction::new(op, out));
         out

@@ -1,30 +1,32 @@
-//! Instructions of NVIDIA's GPUs that CubeCL has no word for.
+//! Instructions of NVIDIA's GPUs that CubeCL lacks.
 //!
-//! They are written as comments that hold a call; the text makes them calls, and their definitions stand before the kernel.
+//! A call is emitted as a comment. The printer turns the comment into code and puts the function's definition
+//! before the kernel.
 
 use crate::codegen::ir::builder::{Code, F32};
 use cubecl_core::ir::{Instruction, NonSemantic, Type, Variable, VariableKind};
 use std::fmt::Write;
 
-/// What the comment of a call starts with.
+/// The start of a comment that holds a call.
 const CALL: &str = "call ";
 
-/// An instruction by the name of the function that is it.
+/// An instruction, called through a function of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intrinsic {
     /// The larger of two floats, NaN if either is NaN.
     Largest,
     /// The smaller of two floats, NaN if either is NaN.
     Smallest,
-    /// 2ˣ to 2⁻²² of itself; below 2⁻¹²⁶ it is 0.
+    /// 2ˣ with a relative error of 2⁻²²; results below 2⁻¹²⁶ are 0.
     Exp2,
-    /// log₂ x to 2⁻²² absolutely, or to 2⁻²² of itself beyond 2; subnormal numbers count as 0.
+    /// log₂ x with an absolute error of 2⁻²², or a relative one for results beyond 2. Subnormal operands count as
+    /// 0.
     Log2,
-    /// Adds four floats to four in memory, each at once; they start at a multiple of 16 bytes.
+    /// Adds four floats to memory, each atomically; the address is a multiple of 16 bytes.
     AddFour,
-    /// Starts to copy 16 bytes to shared memory.
+    /// Starts an asynchronous copy of 16 bytes to shared memory.
     CopyAsync,
-    /// Waits for what this thread copies.
+    /// Waits for this thread's asynchronous copies.
     AwaitCopies,
 }
 
@@ -97,12 +99,12 @@ impl Intrinsic {
 pub enum Word {
     /// A value.
     Value(Variable),
-    /// Where an element of an array lies.
+    /// The address of an element of an array.
     Place(Variable, Variable),
 }
 
 impl Code<'_> {
-    /// The value of a function of two floats or one.
+    /// Calls a function of one or two floats.
     pub fn call(&mut self, intrinsic: Intrinsic, arguments: &[Variable]) -> Variable {
         let words: Vec<Word> = arguments.iter().map(|&x| Word::Value(x)).collect();
         let words = self.words(&words);
@@ -112,7 +114,7 @@ impl Code<'_> {
         out
     }
 
-    /// What is done, not computed.
+    /// Calls an instruction that has no result.
     pub fn perform(&mut self, intrinsic: Intrinsic, arguments: &[Word]) {
         let words = self.words(arguments);
         self.comment(format!("{CALL}{}({words});", intrinsic.name()));
@@ -135,7 +137,7 @@ impl Code<'_> {
         text
     }
 
-    /// What a variable is called in the text; constants and the like get a name.
+    /// The name of a variable in the text. Constants and builtins are copied to a local first.
     fn named(&mut self, x: Variable) -> String {
         name(x).unwrap_or_else(|| {
             let local = self.snapshot(x);
@@ -154,7 +156,7 @@ fn name(x: Variable) -> Option<String> {
     })
 }
 
-/// The text with calls for the comments that hold them, and with the definitions of what is called.
+/// The text with its comments turned into calls, and with the definitions of the called functions.
 pub fn with_calls(text: &str) -> String {
     let start = format!("// {CALL}");
     if !text.contains(&start) {
@@ -168,6 +170,6 @@ pub fn with_calls(text: &str) -> String {
         used.map(|intrinsic| format!("__device__ __forceinline__ {}\n", intrinsic.definition())).collect();
     let kernel = text.find("extern \"C\"").unwrap_or(0);
     let (before, after) = text.split_at(kernel);
-    // A compiler for another processor brings its own.
+    // A host compiler supplies its own definitions.
     format!("{before}#ifdef __CUDA_ARCH__\n{}#endif\n\n{after}", definitions.concat())
 }

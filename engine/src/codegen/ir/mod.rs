@@ -1,5 +1,7 @@
 //! The layer over CubeCL's instructions.
 
 pub mod builder;
+pub mod control;
 pub mod intrinsics;
+pub mod memory;
 pub mod types;

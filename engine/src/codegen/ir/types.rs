@@ -1,6 +1,7 @@
-//! Element types of the kernel language.
+//! Element types of the kernel language, and values of the `#[cube]` functions written in it.
 
-use cubecl_core::ir::{ElemType, FloatKind, IntKind, UIntKind};
+use cubecl_core::ir::{ElemType, FloatKind, IntKind, ManagedVariable, UIntKind, Variable};
+use cubecl_core::prelude::{CubeType, NativeExpand};
 
 pub const BOOL: ElemType = ElemType::Bool;
 pub const U8: ElemType = ElemType::UInt(UIntKind::U8);
@@ -12,3 +13,8 @@ pub const F16: ElemType = ElemType::Float(FloatKind::F16);
 pub const BF16: ElemType = ElemType::Float(FloatKind::BF16);
 pub const F32: ElemType = ElemType::Float(FloatKind::F32);
 pub const F64: ElemType = ElemType::Float(FloatKind::F64);
+
+/// A variable as a value of CubeCL's kernel language.
+pub fn native<T: CubeType>(variable: Variable) -> NativeExpand<T> {
+    ManagedVariable::Plain(variable).into()
+}

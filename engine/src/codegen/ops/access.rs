@@ -1,7 +1,7 @@
 //! Access maps as instructions.
 //!
-//! Strides and inner extents are part of the text. The outermost extent of a level is not, as a point inside the
-//! domain never reaches it: a batch of another size gives the same text.
+//! Strides and inner extents are part of the text. The outermost extent of a level is not, as no point of the
+//! domain reaches it. Batches of any size thus share a text.
 
 use crate::codegen::ir::builder::{BOOL, Code};
 use crate::codegen::ops::scalar::literal;
@@ -9,15 +9,15 @@ use crate::fusion::{Access, Guard, Level};
 use crate::ir::{DType, Literal};
 use cubecl_core::ir::{Comparison, Variable};
 
-/// An element number, and what stands in for the element where a guard keeps the point out.
+/// An element number, and the guards that replace the element by a fill value.
 pub struct Element {
-    /// The number; meaningless where a guard keeps the point out.
+    /// The number; meaningless where a guard excludes the point.
     pub index: Variable,
-    /// Whether the point is inside, and what it holds if not; the guard that decides first comes first.
+    /// By guard: whether the point is inside, and the fill value if not. Earlier guards take precedence.
     guards: Vec<(Variable, Literal)>,
 }
 
-/// The element that `access` leads to from `point`.
+/// The element that `access` maps `point` to.
 pub fn element(code: &mut Code, access: &Access, point: Variable) -> Element {
     let mut element = Element { index: point, guards: vec![] };
     for level in &access.normalized().levels {
@@ -63,14 +63,14 @@ fn inside(code: &mut Code, guard: &Guard, extent: usize, coordinate: Variable) -
 }
 
 impl Element {
-    /// The number, or 0 where a guard keeps the point out.
+    /// The number, or 0 where a guard excludes the point.
     pub fn safe(&self, code: &mut Code) -> Variable {
         let Some(inside) = self.inside(code) else { return self.index };
         let first = code.at(0);
         code.select(inside, self.index, first)
     }
 
-    /// `value`, or what the guards hold.
+    /// `value`, or the fill value of the guard that excludes the point.
     pub fn filled(&self, code: &mut Code, dtype: DType, value: Variable) -> Variable {
         self.guards.iter().rev().fold(value, |value, &(inside, fill)| {
             let fill = literal(code, dtype, fill);
@@ -78,7 +78,7 @@ impl Element {
         })
     }
 
-    /// Whether no guard keeps the point out; none if there is no guard.
+    /// Whether no guard excludes the point; none if there is no guard.
     pub fn inside(&self, code: &mut Code) -> Option<Variable> {
         let all = self.guards.iter().map(|&(inside, _)| inside);
         all.reduce(|all, inside| {

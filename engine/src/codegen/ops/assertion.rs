@@ -1,57 +1,56 @@
-//! The error flag: what checks tell of values that are not as required, and what is written over a state only while none
-//! is told of.
+//! The error flag: the record of failed assertions. A guarded kernel writes no state once the flag is raised.
 //!
 //! Its words, zero before a run:
 //!
-//! - whether anything was found;
-//! - whether that is sealed: what writes state has seen it, so a step has ended with it, and what steps after that find is
-//!   not recorded;
-//! - the largest `!node` found, so that of several nodes the lowest one is told of;
-//! - the number of records, and the last [`MOST_RECORDS`] of them: node, value (low, high), position in the node's own
-//!   tensor (low, high);
+//! - whether an assertion has failed;
+//! - whether the record is closed: a guarded kernel has read the flag, so failures of later steps are not
+//!   recorded;
+//! - the largest `!node` of a failure, so that the lowest node is reported;
+//! - the number of records, and the last [`MOST_RECORDS`] of them: node, value (low, high), position in the node's
+//!   own tensor (low, high);
 //! - by node, the largest `!position`.
 //!
-//! A thread records what it found if no other one has found something lower. So the lowest of all is among the last records,
-//! of which there is room for many ([`MOST_RECORDS`]): [`first_failure`] is the same in every run, and the same as the
-//! processor's. Positions from 2³² - 2 on count as one.
+//! A thread records its failure unless another thread has recorded a lower one. The lowest failure is thus among
+//! the last [`MOST_RECORDS`] records. [`first_failure`] is the same in every run, and equals the CPU's. Positions
+//! from 2³² - 2 on count as one.
 
 use crate::codegen::ir::builder::{Code, I32, I64, U32, U64};
 use crate::ir::NodeId;
 use cubecl_core::ir::{Bitwise, Comparison, Variable};
 
-/// Words of the flag that are of interest after a run, and all that a kernel needs that only heeds it.
+/// Words of the flag that the host reads after a run. A kernel without assertions needs no others.
 pub const ASSERTION_WORDS: usize = RECORDS + MOST_RECORDS * RECORD_WORDS;
 
 pub const RAISED: usize = 0;
-const SEALED: usize = 1;
+const CLOSED: usize = 1;
 pub const LOWEST_NODE: usize = 2;
 pub const N_RECORDS: usize = 3;
 pub const RECORDS: usize = 4;
 pub const RECORD_WORDS: usize = 5;
-/// Many more than threads that find something lower than all others at the same time, unless very many read positions that
-/// fall: then the record of the lowest may be written over by one that was counted late, and a higher one is told of.
+/// Far more records than threads that fail with successively lower elements at once. If very many threads visit
+/// falling positions, a late record may overwrite the lowest one; a higher failure is then reported.
 pub const MOST_RECORDS: usize = 256;
 
-/// Words of a flag that checks of these nodes may raise.
+/// Words of a flag for the assertions of these nodes.
 pub fn assertion_words(sites: impl IntoIterator<Item = NodeId>) -> usize {
     ASSERTION_WORDS + sites.into_iter().map(|site| site + 1).max().unwrap_or(0)
 }
 
-/// A value that is not as required. Ordered by node, then by position.
+/// A failed assertion, ordered by node and then by position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FailedAssertion {
     /// The primitive node that checks.
     pub site: NodeId,
-    /// The row-major number in the node's own tensor.
+    /// The row-major element number in the node's own tensor.
     pub position: u64,
-    /// The value.
+    /// The rejected value.
     pub value: i64,
 }
 
-/// The first of what the words of a flag tell, of which the first [`ASSERTION_WORDS`] are looked at.
+/// The first failure of a flag, of which the first [`ASSERTION_WORDS`] words are read.
 pub fn first_failure(flag: &[u32]) -> Option<FailedAssertion> {
     let long = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
-    let finding = |record: &[u32; RECORD_WORDS]| {
+    let failure = |record: &[u32; RECORD_WORDS]| {
         let [site, value_low, value_high, low, high] = *record;
         FailedAssertion {
             site: site as NodeId,
@@ -64,34 +63,34 @@ pub fn first_failure(flag: &[u32]) -> Option<FailedAssertion> {
     }
     let n_records = (flag[N_RECORDS] as usize).min(MOST_RECORDS);
     let records = &flag[RECORDS..ASSERTION_WORDS].as_chunks().0[..n_records];
-    let first = records.iter().map(finding).min();
+    let first = records.iter().map(failure).min();
     Some(first.unwrap_or_else(|| crate::bug!("an error flag without a record")))
 }
 
-/// Whether the flag does not stand. If it does, it is sealed: this is asked before state is written, after all checks of a
-/// step.
+/// Whether no assertion has failed. If one has, this closes the record: the flag is read before state is written,
+/// after all assertions of a step.
 pub fn is_clear(code: &mut Code, flag: Variable) -> Variable {
     let first = code.at(RAISED as i64);
     let raised = code.load(flag, first);
     let [zero, one] = [0, 1].map(|word| code.int(U32, word));
     let is_raised = code.cmp(Comparison::NotEqual, raised, zero);
     code.when(is_raised, |code| {
-        let sealed = code.at(SEALED as i64);
-        code.store(flag, sealed, one);
+        let closed = code.at(CLOSED as i64);
+        code.store(flag, closed, one);
     });
     code.cmp(Comparison::Equal, raised, zero)
 }
 
-/// Tells of a value that is not as required.
+/// Records a failed assertion.
 pub fn raise(code: &mut Code, flag: Variable, value: Variable, site: NodeId, position: Variable) {
     let flag = Flag(flag);
     let [none, one, node, lowest] =
         [0, 1, site as i64, i64::from(!(site as u32))].map(|word| code.int(U32, word));
-    let sealed = flag.word(code, SEALED);
-    let sealed = code.atomic_load(U32, sealed);
-    let is_open = code.cmp(Comparison::Equal, sealed, none);
+    let closed = flag.word(code, CLOSED);
+    let closed = code.atomic_load(U32, closed);
+    let is_open = code.cmp(Comparison::Equal, closed, none);
     code.when(is_open, |code| {
-        // Before all else: what this block writes next depends on it.
+        // The flag is raised first, because later writes of this block depend on it.
         let raised = flag.word(code, RAISED);
         code.swap(raised, one);
         let place = flag.word(code, LOWEST_NODE);
@@ -107,7 +106,7 @@ pub fn raise(code: &mut Code, flag: Variable, value: Variable, site: NodeId, pos
     });
 }
 
-/// The words of the flag, as atomics.
+/// The error flag as an array of atomic words.
 struct Flag(Variable);
 
 impl Flag {
@@ -132,7 +131,7 @@ impl Flag {
     }
 }
 
-/// A number that is the larger the lower a position is, and more than 0. Positions from 2³² - 2 on have the same.
+/// A positive number that falls as the position rises. Positions from 2³² - 2 on share one number.
 fn rank(code: &mut Code, position: Variable) -> Variable {
     let elem = position.elem_type();
     let last = code.int(elem, i64::from(u32::MAX - 1));

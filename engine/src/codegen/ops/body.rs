@@ -15,22 +15,23 @@ use crate::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Reg};
 use crate::ir::{Binary, DType, NodeId, Requirement, Scalar};
 use cubecl_core::ir::{Bitwise, Comparison, ElemType, Variable};
 
-/// What the registers of a body hold at one point; none yet where it was not computed.
+/// The values of a body's registers at one point; none where a register is not computed yet.
 pub type Registers = Vec<Option<Variable>>;
 
 /// A body with the buffers it works on.
 #[derive(Clone, Copy)]
 pub struct BodyCode<'t> {
-    /// The program.
+    /// The body.
     pub body: &'t FusedBody,
-    /// Where its operands lie.
+    /// The memory of its operands.
     pub buffers: &'t dyn Memory,
-    /// Error flag and seed.
+    /// The arguments of the kernel, such as error flag and seed.
     pub shared: &'t Buffers,
 }
 
 impl BodyCode<'_> {
-    /// Instructions `regs`, in order, at the point of their class. Registers of a lower class must be there.
+    /// Emits instructions `regs`, in order, at the point of their class. Registers of a lower class must be
+    /// computed.
     pub fn run(
         &self,
         code: &mut Code,
@@ -44,7 +45,7 @@ impl BodyCode<'_> {
         Ok(())
     }
 
-    /// One instruction; none for a store.
+    /// Emits one instruction; none for a store.
     fn inst(
         &self,
         code: &mut Code,
@@ -76,53 +77,73 @@ impl BodyCode<'_> {
                 let value = self.random(code, *stream, get(*step), iteration.map(get), element.index);
                 element.filled(code, inst.dtype, value)
             }
-            FusedOp::Scalar(Scalar::Binary(Binary::Div), args)
-                if self.has_shared_divisor(code, inst, args[1]) =>
-            {
-                quotient_by(code, get(args[0]), get(args[1]))
-            }
-            FusedOp::Scalar(Scalar::Unary(_), args)
-                if let Some(value) = fast_math::unary(code, self.body, reg, get(args[0])) =>
-            {
-                value
-            }
-            FusedOp::Scalar(op, args) => {
-                let from = args.first().map_or(inst.dtype, |&arg| self.body.insts[arg].dtype);
-                let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
-                scalar(code, op, &args, from, inst.dtype)?
-            }
+            FusedOp::Scalar(op, args) => self.scalar(code, reg, op, args, get)?,
             FusedOp::Check { value, requirement, site, access } => {
                 self.check(code, get(*value), *requirement, (*site, access), point)
             }
             FusedOp::Store { operand, access, value } => {
-                let element = element(code, access, point);
                 let register = get(self.unrounded(code, *value));
-                let value = self.stored(code, inst, *value, register);
-                self.shared.unless_raised(code, |code| {
-                    self.buffers.store(code, *operand, element.index, value);
-                });
+                self.store(code, inst, (*operand, access, *value), register, point);
                 return Ok(None);
             }
             FusedOp::Reduce { .. } => crate::bug!("a reduction has no value at a point"),
-            FusedOp::Accumulator => crate::bug!("an accumulator outside of a contraction"),
+            FusedOp::Accumulator => crate::bug!("an accumulator outside of a matmul"),
             FusedOp::Fold { .. } => return Err(CodegenError::Fold),
         }))
     }
 
-    /// Whether a division has its divisor in common with others of its row.
+    fn scalar(
+        &self,
+        code: &mut Code,
+        reg: Reg,
+        op: &Scalar,
+        args: &[Reg],
+        get: impl Fn(Reg) -> Variable,
+    ) -> Result<Variable, CodegenError> {
+        let inst = &self.body.insts[reg];
+        match op {
+            Scalar::Binary(Binary::Div) if self.has_shared_divisor(code, inst, args[1]) => {
+                return Ok(quotient_by(code, get(args[0]), get(args[1])));
+            }
+            Scalar::Unary(_) => {
+                if let Some(value) = fast_math::unary(code, self.body, reg, get(args[0])) {
+                    return Ok(value);
+                }
+            }
+            _ => {}
+        }
+        let from = args.first().map_or(inst.dtype, |&arg| self.body.insts[arg].dtype);
+        let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
+        scalar(code, op, &args, from, inst.dtype)
+    }
+
+    fn store(
+        &self,
+        code: &mut Code,
+        inst: &FusedInst,
+        (operand, access, value): (usize, &Access, Reg),
+        register: Variable,
+        point: Variable,
+    ) {
+        let element = element(code, access, point);
+        let stored = self.stored(code, inst, value, register);
+        self.shared.unless_failed(code, |code| self.buffers.store(code, operand, element.index, stored));
+    }
+
+    /// Whether other elements of the row have the same divisor.
     fn has_shared_divisor(&self, code: &Code, inst: &FusedInst, divisor: Reg) -> bool {
         let divisor = &self.body.insts[divisor];
         let is_single = [inst, divisor].map(|inst| code.device.register(inst.dtype)) == [F32, F32];
         is_single && inst.class == Class::Element && divisor.class != Class::Element
     }
 
-    /// What to store for a value: a store rounds by itself, so what was rounded to the narrow type is taken from before.
+    /// The register to store for a value. A store rounds by itself, so a cast to the stored type is skipped.
     pub fn unrounded(&self, code: &Code, value: Reg) -> Reg {
         let inst = &self.body.insts[value];
         match &inst.op {
             FusedOp::Scalar(Scalar::Cast(DType::F16 | DType::BF16), args) => {
                 let source = &self.body.insts[args[0]];
-                // Where elements lie packed, the bits of a rounded one are taken as they are.
+                // Packed elements take the bits of the rounded register.
                 let is_wide = code.device.lanes(inst.dtype) == 1
                     && code.device.register(source.dtype) == F32
                     && source.class == inst.class;
@@ -156,7 +177,7 @@ impl BodyCode<'_> {
         self.loaded(code, reg, &element, stored)
     }
 
-    /// A register from what was loaded.
+    /// A register from a loaded element.
     fn loaded(&self, code: &mut Code, reg: Reg, element: &Element, stored: Variable) -> Variable {
         let dtype = self.body.insts[reg].dtype;
         if self.keeps_bits(reg) {
@@ -177,7 +198,8 @@ impl BodyCode<'_> {
         }
     }
 
-    /// Whether a register holds bits as they lie in memory: narrow elements that are only copied.
+    /// Whether a register holds an element's bits as memory does: an element of a narrow float type that is only
+    /// copied.
     fn keeps_bits(&self, reg: Reg) -> bool {
         let inst = &self.body.insts[reg];
         let is_unguarded =
@@ -205,17 +227,17 @@ impl BodyCode<'_> {
     ) -> Variable {
         let lane = code.modulo(element, philox::WORDS);
         let words = self.random_block(code, stream, step, iteration, element);
-        let is = |code: &mut Code, word: usize| {
+        let is_word = |code: &mut Code, word: usize| {
             let word = code.at(word as i64);
             code.cmp(Comparison::Equal, lane, word)
         };
         (1..philox::WORDS).fold(words[0], |chosen, word| {
-            let is_it = is(code, word);
-            code.select(is_it, words[word], chosen)
+            let is_lane = is_word(code, word);
+            code.select(is_lane, words[word], chosen)
         })
     }
 
-    /// The block of random words that an element lies in.
+    /// The random words that an element shares with its neighbours.
     pub fn random_block(
         &self,
         code: &mut Code,
@@ -239,7 +261,7 @@ impl BodyCode<'_> {
         philox::block(code, counter, key)
     }
 
-    /// The elements of a group that lie side by side.
+    /// Loads neighbouring elements as one vector.
     pub fn load_vector(
         &self,
         code: &mut Code,
@@ -253,7 +275,7 @@ impl BodyCode<'_> {
         stored.into_iter().map(|stored| self.loaded(code, reg, &element, stored)).collect()
     }
 
-    /// Writes the elements of a group side by side.
+    /// Stores neighbouring elements as one vector.
     pub fn store_vector(
         &self,
         code: &mut Code,
@@ -265,7 +287,7 @@ impl BodyCode<'_> {
         let first = element(code, access, group.points[0]).index;
         let to_store = |&register| self.stored(code, inst, value, register);
         let values: Vec<Variable> = values.iter().map(to_store).collect();
-        self.shared.unless_raised(code, |code| self.buffers.store_vector(code, operand, first, &values));
+        self.shared.unless_failed(code, |code| self.buffers.store_vector(code, operand, first, &values));
     }
 
     fn indexed(
@@ -284,7 +306,7 @@ impl BodyCode<'_> {
         element
     }
 
-    /// Tells the error flag where the value is not as required; it is the fallback from here on.
+    /// Records a failed assertion, and replaces the rejected value by the fallback.
     fn check(
         &self,
         code: &mut Code,

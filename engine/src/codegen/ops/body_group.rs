@@ -10,7 +10,7 @@ use crate::fusion::{Access, Class, FusedOp, Reg};
 use cubecl_core::ir::Variable;
 
 impl BodyCode<'_> {
-    /// Instructions `regs`, in order, at all points of a group; `registers` are those of each point.
+    /// Emits instructions `regs`, in order, at all points of a group; `registers` are those of each point.
     pub fn run_group(
         &self,
         code: &mut Code,
@@ -27,7 +27,7 @@ impl BodyCode<'_> {
                 self.run(code, [reg], group.points[0], &mut registers[0])?;
                 let value = registers[0][reg];
                 registers.iter_mut().for_each(|registers| registers[reg] = value);
-            } else if !self.run_at_once(code, reg, group, registers, &same) {
+            } else if !self.run_as_vector(code, reg, group, registers, &same) {
                 for (&point, registers) in group.points.iter().zip(&mut *registers) {
                     self.run(code, [reg], point, registers)?;
                 }
@@ -36,8 +36,8 @@ impl BodyCode<'_> {
         Ok(())
     }
 
-    /// One instruction for the whole group, if it can be told at once.
-    fn run_at_once(
+    /// Emits one instruction for the whole group as a vector, if that is possible.
+    fn run_as_vector(
         &self,
         code: &mut Code,
         reg: Reg,

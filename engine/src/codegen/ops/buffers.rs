@@ -1,22 +1,22 @@
-//! The arguments of a kernel, and the interface by which a body reaches them.
+//! The arguments of a kernel, and the interface through which a body accesses them.
 
 use crate::codegen::ir::builder::Code;
 use crate::codegen::ops::packed_types::Buffer;
 use cubecl_core::ir::Variable;
 
-/// How a body reaches its operands.
+/// Access to the operands of a body.
 pub trait Memory {
     /// Whether an operand has no elements.
     fn is_empty(&self, operand: usize) -> bool;
-    /// The element as it lies in memory.
+    /// Loads an element as memory holds it.
     fn load(&self, code: &mut Code, operand: usize, index: Variable) -> Variable;
-    /// Writes an element as it lies in memory.
+    /// Stores an element as memory holds it.
     fn store(&self, code: &mut Code, operand: usize, index: Variable, value: Variable);
-    /// The `width` elements from `first` on, which is a multiple of that.
+    /// Loads the `width` elements from `first` on; `first` is a multiple of `width`.
     fn load_vector(&self, code: &mut Code, operand: usize, first: Variable, width: usize) -> Vec<Variable>;
-    /// Writes elements side by side from `first` on, which is a multiple of their number.
+    /// Stores neighbouring elements from `first` on; `first` is a multiple of their number.
     fn store_vector(&self, code: &mut Code, operand: usize, first: Variable, values: &[Variable]);
-    /// The body's `n`-th constant, if it is not the same everywhere.
+    /// The body's `n`-th constant, if it differs between segments.
     fn constant(&self, n: usize) -> Option<Variable>;
 }
 
@@ -25,32 +25,32 @@ pub trait Memory {
 pub struct Buffers {
     /// By operand.
     pub operands: Vec<Buffer>,
-    /// The words in which failed assertions are recorded, if the kernel has any.
+    /// The error flag, if the kernel has assertions.
     pub flag: Option<Variable>,
-    /// The same words, if the kernel writes nothing after a failed assertion.
+    /// The error flag, if the kernel is guarded.
     pub guard: Option<Variable>,
-    /// Whether no assertion has failed; none if the kernel does not depend on it.
+    /// Whether no assertion has failed; none if the kernel is not guarded.
     pub is_clear: Option<Variable>,
     /// The seed of random numbers, if the kernel draws any.
     pub seed: Option<Variable>,
 }
 
 impl Buffers {
-    /// Emits `write`, which is skipped while the error flag stands if the kernel is guarded.
-    pub fn unless_raised(&self, code: &mut Code, write: impl FnOnce(&mut Code)) {
+    /// Emits `write`; a guarded kernel skips it once an assertion has failed.
+    pub fn unless_failed(&self, code: &mut Code, write: impl FnOnce(&mut Code)) {
         match self.is_clear {
             Some(is_clear) => code.when(is_clear, write),
             None => write(code),
         }
     }
 
-    /// Where an element lies that threads add to at once.
+    /// The place of an element that threads add to atomically.
     pub fn place(&self, code: &mut Code, operand: usize, index: Variable) -> Variable {
         code.place(self.operands[operand].array, index)
     }
 
-    pub fn store_unless_raised(&self, code: &mut Code, operand: usize, index: Variable, value: Variable) {
-        self.unless_raised(code, |code| self.store(code, operand, index, value));
+    pub fn store_unless_failed(&self, code: &mut Code, operand: usize, index: Variable, value: Variable) {
+        self.unless_failed(code, |code| self.store(code, operand, index, value));
     }
 }
 

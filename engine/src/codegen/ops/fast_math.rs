@@ -1,13 +1,13 @@
-//! Exponentials and logarithms to 10⁻⁵, for kernels that arithmetic bounds rather than memory, with the two instructions
-//! that there are for powers and logarithms of two.
+//! Fast math for compute-bound kernels: exponentials and logarithms to 10⁻⁵, from the hardware instructions for
+//! powers and logarithms of two.
 //!
-//! Where a language's own functions are rough ones, they are those: WGSL promises 2⁻²¹ where 2⁻²² is said here, and for eˣ
-//! `(3 + 2|x|)·2⁻²³`, which is 10⁻⁵ for |x| ≤ 40.
+//! Where a language's own functions are approximate, those are used. WGSL promises 2⁻²¹ where 2⁻²² is stated here.
+//! For eˣ it promises `(3 + 2|x|)·2⁻²³`, which is 10⁻⁵ for |x| ≤ 40.
 //!
-//! - eˣ is 2 to the power of `x·log₂ e`: within `(4 + |x|)·2⁻²⁴` of itself; below 2⁻¹²⁶ it is 0.
-//! - ln x of a number that is known to be within (0, 1) is a series above ⅞, else `ln 2 · log₂ x`: within 2⁻¹⁹ of itself.
-//! - ln x that is only added to something is `ln 2 · log₂ x`, within 2⁻²² absolutely or of itself: the sum is no worse than if
-//!   its terms had been rounded a little earlier.
+//! - eˣ is 2 to the power of `x·log₂ e`, with a relative error of `(4 + |x|)·2⁻²⁴`; results below 2⁻¹²⁶ are 0.
+//! - ln x of a number in (0, 1) is a series above ⅞, and `ln 2 · log₂ x` below. Its relative error is 2⁻¹⁹.
+//! - ln x that only enters sums is `ln 2 · log₂ x`, with an absolute or relative error of 2⁻²². The sum is as
+//!   exact as if its terms had been rounded earlier.
 
 use crate::codegen::analysis::range::{is_only_added, range};
 use crate::codegen::ir::builder::{Code, F32};
@@ -17,7 +17,7 @@ use crate::ir::{DType, Scalar, Unary};
 use cubecl_core::ir::{Arithmetic, Comparison, Variable};
 use std::f64::consts::{LN_2, LOG2_E};
 
-/// The function of an element of `f32` that register `reg` holds; none if it has to be exact.
+/// The fast-math form of register `reg`, a function of `f32`; none if the result must be exact.
 pub fn unary(code: &mut Code, body: &FusedBody, reg: Reg, x: Variable) -> Option<Variable> {
     let inst = &body.insts[reg];
     let FusedOp::Scalar(Scalar::Unary(op), args) = &inst.op else { return None };
@@ -63,7 +63,8 @@ fn by_log2(code: &mut Code, x: Variable) -> Variable {
     code.bin(Arithmetic::Mul, log, scale)
 }
 
-/// Near 1 the logarithm is so small that an absolute error is too much: `ln(1 + f)` there, of which f is exact.
+/// Near 1 the logarithm is small, so an absolute error would be too large. The series in `f = x - 1`, which is
+/// exact there, avoids it.
 fn log_below_one(code: &mut Code, x: Variable) -> Variable {
     let [one, bound] = [1.0, 0.875].map(|value| code.float(F32, value));
     let f = code.bin(Arithmetic::Sub, x, one);
@@ -74,5 +75,6 @@ fn log_below_one(code: &mut Code, x: Variable) -> Variable {
     code.select(is_near, near, far)
 }
 
-/// `ln(1 + f) / f` for -⅛ ≤ f ≤ 0; fitted by reweighted least squares on Chebyshev nodes, towards the least relative error.
+/// `ln(1 + f) / f` for -⅛ ≤ f ≤ 0, fitted by reweighted least squares on Chebyshev nodes for the least relative
+/// error.
 const SERIES: [f64; 5] = [1.0, -0.499_994_67, 0.333_668_86, -0.242_701_8, 0.262_869_18];

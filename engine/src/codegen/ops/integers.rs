@@ -1,18 +1,19 @@
-//! Functions of integers that languages lack, or leave open in places.
+//! Integer functions that a language lacks or leaves partly undefined.
 
 use crate::codegen::ir::builder::{Code, I64, U32, U64};
 use crate::ir::Binary;
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable};
 
-/// What is left of a divided by b, with the sign of a, for signed numbers. SPIR-V's own remainder is undefined where a
-/// number is negative: NVIDIA's driver says that -1 % -2 is 1. Its division is defined.
+/// The remainder of a/b for signed integers, with the sign of a. SPIR-V's remainder is undefined for negative
+/// numbers: NVIDIA's driver gives 1 for -1 % -2. Its division is defined.
 pub fn remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let quotient = code.bin(Arithmetic::Div, a, b);
     let multiple = code.bin(Arithmetic::Mul, quotient, b);
     code.bin(Arithmetic::Sub, a, multiple)
 }
 
-/// aᵇ by repeated squaring; products wrap. For a negative exponent it is the inverse, truncated; that of 0 is 0.
+/// aᵇ by repeated squaring; products wrap. A negative exponent gives the inverse, truncated; the inverse of 0 is
+/// 0.
 pub fn power(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let (elem, word) = (a.elem_type(), word_of(a));
     let base = code.cast(word, a);
@@ -30,7 +31,7 @@ pub fn power(code: &mut Code, a: Variable, b: Variable) -> Variable {
     }
 }
 
-/// The power for an exponent that is known when the kernel is compiled.
+/// The power for an exponent that is known at compile time.
 fn known_power(code: &mut Code, base: Variable, exponent: u64) -> Variable {
     let one = code.int(base.elem_type(), 1);
     (0..64 - exponent.leading_zeros()).rev().fold(one, |value, bit| {
@@ -43,7 +44,7 @@ fn known_power(code: &mut Code, base: Variable, exponent: u64) -> Variable {
     })
 }
 
-/// The power for an exponent that is known when the kernel runs.
+/// The power for an exponent that is known at run time.
 fn open_power(code: &mut Code, [a, b]: [Variable; 2], base: Variable) -> Variable {
     let (elem, word) = (a.elem_type(), base.elem_type());
     let is_signed = matches!(elem, ElemType::Int(_));
@@ -73,7 +74,7 @@ fn open_power(code: &mut Code, [a, b]: [Variable; 2], base: Variable) -> Variabl
     if !is_signed {
         return value;
     }
-    // The inverse of what is neither 1 nor -1 lies between -1 and 1.
+    // The inverse of a base other than 1 and -1 truncates to 0.
     let [one, minus_one] = [1, -1].map(|n| code.int(elem, n));
     let bits = code.cast(word, b);
     let is_odd = is_odd(code, bits);
@@ -91,7 +92,8 @@ fn is_odd(code: &mut Code, x: Variable) -> Variable {
     code.cmp(Comparison::Equal, lowest, one)
 }
 
-/// a shifted by b. By the width or more nothing is left but the sign, nor by less than 0, which languages leave open.
+/// a shifted by b. Languages leave negative distances, and distances from the type's width on, undefined. Only the
+/// sign remains there.
 pub fn shift(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Variable {
     let elem = a.elem_type();
     let width = 8 * elem.size() as i64;
@@ -121,13 +123,13 @@ pub fn shift(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Variable 
     }
     let shifted = code.bit(Bitwise::ShiftRight, a, by);
     match elem {
-        // All that the last shift leaves is the sign.
+        // The shift by the largest distance leaves only the sign.
         ElemType::Int(_) => shifted,
         _ => code.select(is_inside, shifted, none),
     }
 }
 
-/// The unsigned type whose products wrap as those of the type do.
+/// The unsigned type whose products wrap like those of the type.
 fn word_of(x: Variable) -> ElemType {
     match x.elem_type() {
         I64 | U64 => U64,

@@ -1,4 +1,4 @@
-//! Buffers of a launch, and elements that lie packed in words where a language has no narrow types.
+//! Buffers of a launch, and elements packed into words where a language has no narrow types.
 
 use crate::codegen::ir::builder::{Code, F32, U32};
 use crate::ir::DType;
@@ -7,20 +7,20 @@ use cubecl_core::ir::{Arithmetic, AtomicOp, Bitwise, Comparison, Variable};
 /// A buffer of a launch.
 #[derive(Clone)]
 pub struct Buffer {
-    /// Its elements, or words of them.
+    /// Its elements, or its words if elements are packed.
     pub array: Variable,
     /// Whether it has no elements.
     pub is_empty: bool,
-    /// Elements of a word; 1 if they do not lie packed.
+    /// Elements per word; 1 if elements are not packed.
     pub lanes: usize,
     /// Whether other threads write to the same words.
     pub is_atomic: bool,
-    /// Words of a vector, if it is declared as an array of vectors; 1 if it is not.
+    /// Words of a vector if it is declared as an array of vectors, else 1.
     pub width: usize,
 }
 
 impl Buffer {
-    /// The element, as a word holds it if it is packed.
+    /// Loads an element; a packed one is the low bits of a word.
     pub fn load(&self, code: &mut Code, index: Variable) -> Variable {
         if self.lanes == 1 {
             return self.word(code, index);
@@ -31,7 +31,7 @@ impl Buffer {
         self.lane(code, word, shift)
     }
 
-    /// The `width` elements from `first` on, which is a multiple of that.
+    /// Loads the `width` elements from `first` on; `first` is a multiple of `width`.
     pub fn load_vector(&self, code: &mut Code, first: Variable, width: usize) -> Vec<Variable> {
         if self.width > 1 {
             let number = code.divided(first, width);
@@ -62,7 +62,7 @@ impl Buffer {
         values
     }
 
-    /// Writes an element.
+    /// Stores an element.
     pub fn store(&self, code: &mut Code, index: Variable, value: Variable) {
         if self.lanes == 1 {
             return code.store(self.array, index, value);
@@ -73,13 +73,13 @@ impl Buffer {
         let mask = code.bit(Bitwise::ShiftLeft, mask, shift);
         let rest = code.bit_not(mask);
         let number = code.divided(index, self.lanes);
-        // Two threads may write to one word, each its own bits.
+        // Threads that share a word write different bits of it.
         let place = code.place(self.array, number);
         code.atomic_bits(AtomicOp::And, place, rest);
         code.atomic_bits(AtomicOp::Or, place, value);
     }
 
-    /// Writes elements side by side from `first` on, which is a multiple of their number.
+    /// Stores neighbouring elements from `first` on; `first` is a multiple of their number.
     pub fn store_vector(&self, code: &mut Code, first: Variable, values: &[Variable]) {
         if self.width > 1 {
             let number = code.divided(first, values.len());
@@ -122,8 +122,8 @@ impl Buffer {
         let (_, first) = words.next().unwrap_or_else(|| crate::bug!("a vector of no words"));
         words.fold(first, |found, (i, word)| {
             let place = code.at(i as i64);
-            let is_it = code.cmp(Comparison::Equal, component, place);
-            code.select(is_it, word, found)
+            let is_component = code.cmp(Comparison::Equal, component, place);
+            code.select(is_component, word, found)
         })
     }
 
@@ -142,7 +142,7 @@ impl Buffer {
         (1 << (32 / self.lanes)) - 1
     }
 
-    /// How far an element is from the low end of its word.
+    /// The distance of an element from the low end of its word, in bits.
     fn shift(&self, code: &mut Code, index: Variable) -> Variable {
         let lane = code.modulo(index, self.lanes);
         let lane = code.cast(U32, lane);
@@ -162,9 +162,9 @@ impl Buffer {
     }
 }
 
-// ---- Values of narrow types as bits.
+// ---- Narrow types as bits.
 
-/// From bits to a register.
+/// A register from the bits of an element.
 pub fn widened(code: &mut Code, dtype: DType, bits: Variable) -> Variable {
     match dtype {
         DType::BF16 => {
@@ -177,7 +177,7 @@ pub fn widened(code: &mut Code, dtype: DType, bits: Variable) -> Variable {
     }
 }
 
-/// From a register to bits, rounded to the nearest, ties to even.
+/// The bits of an element from a register, rounded to nearest, ties to even.
 pub fn narrowed(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     match dtype {
         DType::BF16 => to_bfloat(code, x),
@@ -186,16 +186,16 @@ pub fn narrowed(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     }
 }
 
-/// The same for what goes on as a number: a compiler may take a number that its own instructions make a half and a number
-/// again for the number itself, and of sums in a loop it does.
-pub fn narrowed_on_the_way(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+/// The bits of an element that is computed with again. A compiler may replace a conversion to a half and back by
+/// the number itself, and does so for sums in a loop.
+pub fn narrowed_for_arithmetic(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     match dtype {
         DType::F16 => to_half_by_bits(code, x),
         _ => narrowed(code, dtype, x),
     }
 }
 
-/// The sign apart from the rest, at bit 15.
+/// The sign at bit 15, all other bits clear.
 fn half_sign(code: &mut Code, bits: Variable) -> Variable {
     let [shift, sign] = [16, 0x8000].map(|word| code.int(U32, word));
     let high = code.bit(Bitwise::ShiftRight, bits, shift);
@@ -210,7 +210,8 @@ fn from_half(code: &mut Code, bits: Variable) -> Variable {
     let size = code.bit(Bitwise::BitwiseAnd, bits, size_mask);
     let [thirteen, sixteen] = [13, 16].map(|shift| code.int(U32, shift));
     let shifted = code.bit(Bitwise::ShiftLeft, size, thirteen);
-    // The exponent counts from 15 in one and from 127 in the other; that of infinity and NaN is the largest in both.
+    // The exponent's bias is 15 in one format and 127 in the other. Infinity and NaN have the largest exponent in
+    // both.
     let [bias, top_bias, first_top, first_normal] =
         [112 << 23, 224 << 23, 0x7C00, 0x400].map(|word| code.int(U32, word));
     let is_top = code.cmp(Comparison::GreaterEqual, size, first_top);
@@ -233,7 +234,7 @@ fn from_half(code: &mut Code, bits: Variable) -> Variable {
 fn to_half(code: &mut Code, x: Variable) -> Variable {
     if code.device.writes_halves {
         let bits = code.as_half(x);
-        // A compiler may take a number that is made a half and a number again for the number itself.
+        // A compiler may replace a conversion to a half and back by the number itself; the mask prevents that.
         let mask = code.int(U32, 0xFFFF);
         return code.bit(Bitwise::BitwiseAnd, bits, mask);
     }
@@ -246,14 +247,14 @@ fn to_half_by_bits(code: &mut Code, x: Variable) -> Variable {
     let size_mask = code.int(U32, 0x7FFF_FFFF);
     let size = code.bit(Bitwise::BitwiseAnd, bits, size_mask);
     let [thirteen, one, below_half, bias] = [13, 1, 0xFFF, 112 << 10].map(|word| code.int(U32, word));
-    // Half a unit of the last place is added, less a bit if the last place is even.
+    // Rounding adds half a unit in the last place, less one bit if the last place is even.
     let last = code.bit(Bitwise::ShiftRight, size, thirteen);
     let last = code.bit(Bitwise::BitwiseAnd, last, one);
     let rounded = code.bin(Arithmetic::Add, size, below_half);
     let rounded = code.bin(Arithmetic::Add, rounded, last);
     let rounded = code.bit(Bitwise::ShiftRight, rounded, thirteen);
     let normal = code.bin(Arithmetic::Sub, rounded, bias);
-    // Below the normal ones, the bits are the number of units.
+    // The bits of a subnormal half are its number of units.
     let units = code.float(F32, 24f64.exp2());
     let [first_normal, first_infinite, infinity, nan, top] =
         [113 << 23, 0x477F_F000, 0x7C00, 0x7E00, 0x7F80_0000].map(|word| code.int(U32, word));
@@ -272,7 +273,7 @@ fn to_half_by_bits(code: &mut Code, x: Variable) -> Variable {
     code.bit(Bitwise::BitwiseOr, value, sign)
 }
 
-/// The bits of a number that a `bf16` holds exactly.
+/// The bits of a number that is exact in `bf16`.
 pub fn high_half(code: &mut Code, x: Variable) -> Variable {
     let bits = code.reinterpret(U32, x);
     let sixteen = code.int(U32, 16);

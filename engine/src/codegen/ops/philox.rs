@@ -10,7 +10,7 @@ const ROUNDS: i64 = 10;
 const MULTIPLIERS: [i64; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const KEY_STEPS: [i64; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-/// The words of the block with that counter under that key.
+/// The words of the Philox block with this counter and key.
 pub fn block(code: &mut Code, counter: [Variable; WORDS], key: [Variable; 2]) -> [Variable; WORDS] {
     let counter = counter.map(|word| code.mutable(word));
     let key = key.map(|word| code.mutable(word));

@@ -1,4 +1,4 @@
-//! What a reduction knows so far: how it is combined, how it goes from thread to thread, and where NaN stays in it.
+//! The state of a reduction: combining states, exchanging them between threads, and NaN in extremes.
 
 use crate::codegen::ir::builder::{Code, F32, F64, U32, U64};
 use crate::codegen::ops::scalar::{Extreme, extremum, int_range, within_type};
@@ -6,24 +6,24 @@ use crate::codegen::types::carried_type;
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};
 
-/// The bits of infinity without a sign, which only those of NaN are above.
+/// The bits of infinity without a sign; only those of NaN are larger.
 pub const INFINITY_BITS: i64 = 0x7F80_0000;
-/// Behind all positions.
+/// A position after all others.
 pub const NOWHERE: i64 = i32::MAX as i64;
 
-/// What a reduction knows so far: a value, and the position of it for the index reductions.
+/// The partial result of a reduction: a value, and its position for an index reduction.
 #[derive(Clone)]
 pub struct State {
-    /// How it is combined.
+    /// The reduction.
     pub monoid: Monoid,
     /// The value, then the position.
     pub parts: Vec<Variable>,
-    /// Whether an extreme is that of the numbers alone; else it is NaN if anything is.
-    pub forgets_nan: bool,
+    /// Whether an extreme skips NaN; else it is NaN if any element is.
+    pub skips_nan: bool,
 }
 
 impl State {
-    /// Neutral; for an index reduction a position behind all others.
+    /// The neutral state; the position of an index reduction is after all others.
     pub fn identity(code: &mut Code, monoid: Monoid, dtype: DType) -> State {
         let elem = carried_type(dtype);
         let lowest = |code: &mut Code| match elem {
@@ -45,7 +45,7 @@ impl State {
         if monoid.is_index() {
             parts.push(code.int(U32, NOWHERE));
         }
-        State { monoid, parts, forgets_nan: false }
+        State { monoid, parts, skips_nan: false }
     }
 
     pub fn of(code: &mut Code, monoid: Monoid, dtype: DType, value: Variable, position: Variable) -> State {
@@ -53,7 +53,7 @@ impl State {
         if monoid.is_index() {
             parts.push(code.cast(U32, position));
         }
-        State { monoid, parts, forgets_nan: false }
+        State { monoid, parts, skips_nan: false }
     }
 
     pub fn map(&self, f: impl FnMut(Variable) -> Variable) -> State {
@@ -71,8 +71,8 @@ impl State {
         let value = match self.monoid {
             Monoid::Sum => code.bin(Arithmetic::Add, a, b),
             Monoid::Prod => code.bin(Arithmetic::Mul, a, b),
-            Monoid::Max if self.forgets_nan => code.bin(Arithmetic::Max, a, b),
-            Monoid::Min if self.forgets_nan => code.bin(Arithmetic::Min, a, b),
+            Monoid::Max if self.skips_nan => code.bin(Arithmetic::Max, a, b),
+            Monoid::Min if self.skips_nan => code.bin(Arithmetic::Min, a, b),
             Monoid::Max => extremum(code, Extreme::Largest, a, b),
             Monoid::Min => extremum(code, Extreme::Smallest, a, b),
             Monoid::ArgMax | Monoid::ArgMin => {
@@ -83,19 +83,19 @@ impl State {
         State { parts: vec![value], ..*self }
     }
 
-    /// As [`State::combined`] with what is known of later elements. Where NaN is not looked for, comparing is all it takes.
+    /// Combines the state with that of later elements. A state that skips NaN needs one comparison.
     pub fn followed_by(&self, code: &mut Code, later: &State) -> State {
         let beats = match self.monoid {
-            Monoid::ArgMax if self.forgets_nan => Comparison::Greater,
-            Monoid::ArgMin if self.forgets_nan => Comparison::Lower,
+            Monoid::ArgMax if self.skips_nan => Comparison::Greater,
+            Monoid::ArgMin if self.skips_nan => Comparison::Lower,
             _ => return self.combined(code, later),
         };
         let is_better = code.cmp(beats, later.parts[0], self.parts[0]);
         let best = later.or(code, is_better, self);
-        State { forgets_nan: true, ..best }
+        State { skips_nan: true, ..best }
     }
 
-    /// Writes another state over one of mutable locals.
+    /// Assigns another state to this state of mutable locals.
     pub fn assign(&self, code: &mut Code, other: &State) {
         self.parts.iter().zip(&other.parts).for_each(|(&local, &value)| code.assign(local, value));
     }
@@ -111,13 +111,13 @@ impl State {
     }
 }
 
-/// Whether an extreme of many is cheaper without NaN, which is looked for by bits.
-pub fn knows_nan_by_bits(code: &Code, monoid: Monoid, state: &State) -> bool {
+/// Whether an extreme of many elements is cheaper without NaN, with a separate test of the bits for NaN.
+pub fn tests_nan_by_bits(code: &Code, monoid: Monoid, state: &State) -> bool {
     let is_extreme = !matches!(monoid, Monoid::Sum | Monoid::Prod);
     is_extreme && !code.device.has_exact_functions && state.parts[0].elem_type() == F32
 }
 
-/// Whether `new` beats `old`: NaN beats all numbers, and among equals the first wins.
+/// Whether `new` beats `old`: NaN beats all numbers, and the first of equals wins.
 fn is_better(code: &mut Code, old: &State, new: &State) -> Variable {
     let beats = if old.monoid == Monoid::ArgMax { Comparison::Greater } else { Comparison::Lower };
     let mut wins = code.cmp(beats, new.parts[0], old.parts[0]);
@@ -135,7 +135,7 @@ fn is_better(code: &mut Code, old: &State, new: &State) -> Variable {
     code.or(wins, tie)
 }
 
-/// All of `threads` neighbours get what they have combined.
+/// Combines the states of `threads` neighbours by a butterfly of warp shuffles. Each thread gets the result.
 pub fn butterfly(code: &mut Code, mut state: State, threads: usize) -> State {
     let mut distance = threads / 2;
     while distance > 0 {
@@ -146,26 +146,27 @@ pub fn butterfly(code: &mut Code, mut state: State, threads: usize) -> State {
     state
 }
 
-/// A number that is looked for among many; NaN is any NaN.
-pub struct Wanted {
+/// A number that is searched for among many; any NaN equals any other.
+pub struct Search {
     number: Variable,
-    /// Bits that only a NaN is above, if NaN is looked for, else all; where comparisons do not know NaN.
+    /// A bound that only the bits of NaN exceed if the number is NaN, and no bits otherwise. None where
+    /// comparisons respect NaN.
     above: Option<Variable>,
 }
 
-impl Wanted {
-    /// Prepares to look for it.
-    pub fn new(code: &mut Code, number: Variable) -> Wanted {
+impl Search {
+    /// Prepares a search for a number.
+    pub fn new(code: &mut Code, number: Variable) -> Search {
         let by_bits = !code.device.has_exact_functions && number.elem_type() == F32;
         let above = by_bits.then(|| {
             let is_nan = code.is_nan(number);
             let [infinity, all] = [INFINITY_BITS, 0xFFFF_FFFF].map(|word| code.int(U32, word));
             code.select(is_nan, infinity, all)
         });
-        Wanted { number, above }
+        Search { number, above }
     }
 
-    /// Whether this is it.
+    /// Whether `x` equals the number.
     pub fn is(&self, code: &mut Code, x: Variable) -> Variable {
         let Some(above) = self.above else { return is_same(code, x, self.number) };
         let is_equal = code.cmp(Comparison::Equal, x, self.number);
@@ -182,7 +183,7 @@ pub fn size_bits(code: &mut Code, x: Variable) -> Variable {
     code.bit(Bitwise::BitwiseAnd, bits, sign)
 }
 
-/// Whether two are equal, or both NaN.
+/// Whether two values are equal or both NaN.
 pub fn is_same(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let is_equal = code.cmp(Comparison::Equal, a, b);
     if !matches!(a.elem_type(), ElemType::Float(_)) {

@@ -1,6 +1,7 @@
 //! Scalar primitives as instructions.
 //!
-//! Half-precision registers are held in `f32` and rounded where they are stored or cast; bytes are computed as bytes.
+//! Half-precision registers are held in `f32` and rounded where they are stored or cast; bytes are computed as
+//! bytes.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{BOOL, Code, F32, F64, U32};
@@ -13,7 +14,7 @@ use crate::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable, VariableKind};
 use cubecl_core::prelude::NativeExpand;
 
-/// From memory to a register.
+/// A register from an element as memory holds it.
 pub fn widened(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     match dtype {
         DType::Bool => {
@@ -25,7 +26,7 @@ pub fn widened(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     }
 }
 
-/// From a register to memory.
+/// An element as memory holds it, from a register.
 pub fn narrowed(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     if code.device.lanes(dtype) > 1 {
         return packed_types::narrowed(code, dtype, x);
@@ -42,7 +43,7 @@ pub fn literal(code: &mut Code, dtype: DType, value: Literal) -> Variable {
     }
 }
 
-/// One primitive. `from` is the dtype of the first operand, `to` that of the result.
+/// Emits one primitive. `from` is the dtype of the first operand, `to` that of the result.
 pub fn scalar(
     code: &mut Code,
     scalar: &Scalar,
@@ -66,7 +67,7 @@ pub fn scalar(
     Ok(within_type(code, to, value))
 }
 
-/// Integers wrap around at the end of their type, also where they are held in a wider one.
+/// Wraps an integer at the end of its type, which may be held in a wider register.
 pub fn within_type(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     if dtype != DType::U8 || x.elem_type() != U32 {
         return x;
@@ -84,7 +85,7 @@ fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, CodegenErr
         Unary::IsNan if float => code.is_nan(x),
         Unary::IsNan => code.bool(false),
         _ if elem == BOOL => return Err(unsupported(op.name(), x)),
-        // Languages without a minus for unsigned integers subtract.
+        // Languages without negation of unsigned integers subtract.
         Unary::Neg if matches!(elem, ElemType::UInt(_)) => {
             let zero = code.int(elem, 0);
             code.bin(Arithmetic::Sub, zero, x)
@@ -116,7 +117,7 @@ fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, CodegenErr
     })
 }
 
-/// Zeros and NaN are neither above nor below 0, and come through.
+/// The sign of x; zeros and NaN are returned unchanged.
 fn sign(code: &mut Code, x: Variable) -> Variable {
     let elem = x.elem_type();
     let [one, zero] = [1.0, 0.0].map(|value| code.constant(elem, value));
@@ -156,10 +157,10 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         Binary::Or | Binary::Max if bool => code.or(a, b),
         Binary::Xor if bool => code.cmp(Comparison::NotEqual, a, b),
         // False is below true; WGSL orders numbers only.
-        Binary::Lt if bool => but_not(code, b, a),
-        Binary::Gt if bool => but_not(code, a, b),
-        Binary::Le if bool => unless(code, a, b),
-        Binary::Ge if bool => unless(code, b, a),
+        Binary::Lt if bool => and_not(code, b, a),
+        Binary::Gt if bool => and_not(code, a, b),
+        Binary::Le if bool => implies(code, a, b),
+        Binary::Ge if bool => implies(code, b, a),
         Binary::Lt => code.cmp(Comparison::Lower, a, b),
         Binary::Le => code.cmp(Comparison::LowerEqual, a, b),
         Binary::Gt => code.cmp(Comparison::Greater, a, b),
@@ -177,7 +178,7 @@ fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Varia
         Binary::Div => code.bin(Arithmetic::Div, a, b),
         Binary::Rem if float => division::remainder(code, a, b),
         Binary::Rem if is_signed(a) && !code.device.has_exact_functions => integers::remainder(code, a, b),
-        // CubeCL's `Modulo` is C's `%`: the sign of a.
+        // CubeCL's `Modulo` is C's `%`, with the sign of a.
         Binary::Rem => code.bin(Arithmetic::Modulo, a, b),
         Binary::Pow if float && !code.device.has_exact_functions => functions::pow(code, a, b),
         Binary::Pow if float => code.bin(Arithmetic::Powf, a, b),
@@ -196,7 +197,7 @@ fn is_signed(x: Variable) -> bool {
     matches!(x.elem_type(), ElemType::Int(_))
 }
 
-/// a ≠ b, also if either is NaN, which a language may take for equal.
+/// a ≠ b. A language may treat NaN as equal, so this negates `a = b`.
 fn not_equal(code: &mut Code, a: Variable, b: Variable) -> Variable {
     if !is_float(a) || code.device.has_exact_functions {
         return code.cmp(Comparison::NotEqual, a, b);
@@ -206,25 +207,25 @@ fn not_equal(code: &mut Code, a: Variable, b: Variable) -> Variable {
 }
 
 /// a ∧ ¬b
-fn but_not(code: &mut Code, a: Variable, b: Variable) -> Variable {
+fn and_not(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let not = code.not(b);
     code.and(a, not)
 }
 
 /// b ∨ ¬a
-fn unless(code: &mut Code, a: Variable, b: Variable) -> Variable {
+fn implies(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let not = code.not(a);
     code.or(b, not)
 }
 
-/// Which end of the numbers.
+/// The end of the number range that an extreme is at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Extreme {
     Largest,
     Smallest,
 }
 
-/// The larger or smaller one; NaN if either is NaN, which the device's own function would drop.
+/// The larger or smaller number; NaN if either is NaN. The device's own function would drop NaN.
 pub fn extremum(code: &mut Code, which: Extreme, a: Variable, b: Variable) -> Variable {
     if !is_float(a) {
         return match which {
@@ -238,7 +239,7 @@ pub fn extremum(code: &mut Code, which: Extreme, a: Variable, b: Variable) -> Va
             Extreme::Smallest => code.call(Intrinsic::Smallest, &[a, b]),
         };
     }
-    // Nothing compares to NaN, so a NaN in `a` stays unless `b` is one.
+    // All comparisons with NaN are false, so a NaN in `a` stays unless `b` is NaN.
     let mut is_b = match which {
         Extreme::Largest => code.cmp(Comparison::Greater, b, a),
         Extreme::Smallest => code.less(b, a),
@@ -251,13 +252,13 @@ pub fn extremum(code: &mut Code, which: Extreme, a: Variable, b: Variable) -> Va
     if code.device.has_exact_functions {
         return value;
     }
-    // The device's compiler may take this for its own function: NaN is kept by its bits.
+    // The compiler may replace this by the device's own function, so a NaN is restored by a test of its bits.
     let is_nan = code.is_nan(a);
     code.select(is_nan, a, value)
 }
 
-/// `a / b` where many `a` share a `b`: one division for all of them, two products for each. Within 1.5 units of the last
-/// place; zero, subnormal and infinite divisors are as in a division.
+/// `a / b` where many `a` share a `b`: one division for all of them and two products for each. The error is within
+/// 1.5 ULP. Zero, subnormal and infinite divisors behave as in a division.
 pub fn quotient_by(code: &mut Code, a: Variable, b: Variable) -> Variable {
     if let VariableKind::Constant(ConstantValue::Float(value)) = b.kind
         && (1e-30..1e30).contains(&value.abs())
@@ -265,7 +266,7 @@ pub fn quotient_by(code: &mut Code, a: Variable, b: Variable) -> Variable {
         let inverse = code.float(F32, 1.0 / value);
         return code.bin(Arithmetic::Mul, a, inverse);
     }
-    // The inverse of a scaled divisor is neither subnormal nor infinite unless the divisor is 0 or infinite.
+    // The inverse of the scaled divisor is a normal number unless the divisor is 0 or infinite.
     let [small, large] = [100, -100].map(|exponent| code.float(F32, (-f64::from(exponent)).exp2()));
     let [up, same, down] = [64f64, 0.0, -64.0].map(|exponent| code.float(F32, exponent.exp2()));
     let size = code.un(Arithmetic::Abs, b);
@@ -279,7 +280,7 @@ pub fn quotient_by(code: &mut Code, a: Variable, b: Variable) -> Variable {
     code.bin(Arithmetic::Mul, quotient, scale)
 }
 
-/// Whether x is a constant, which is printed as a number only if it is one.
+/// Whether x is a float constant, which is never NaN: [`Code::float`] makes NaN from bits.
 fn is_number(x: Variable) -> bool {
     matches!(x.kind, VariableKind::Constant(ConstantValue::Float(_)))
 }
@@ -289,7 +290,8 @@ fn is_zero(x: Variable) -> bool {
     matches!(x.kind, VariableKind::Constant(ConstantValue::Float(value)) if value == 0.0)
 }
 
-/// Float to integer truncates and saturates, NaN becomes 0; to bool is `x ≠ 0`; the rest is as in C++.
+/// A conversion. Float to integer truncates and saturates, with 0 for NaN; to bool is `x ≠ 0`; others are as in
+/// C++.
 fn cast(code: &mut Code, x: Variable, from: DType, to: DType) -> Variable {
     let (source, device) = (code.device.register(from), code.device.register(to));
     match (from, to) {
@@ -327,7 +329,7 @@ fn saturated(code: &mut Code, x: Variable, to: DType) -> Variable {
     let is_nan = code.is_nan(x);
     let is_outside = code.or(is_above, is_below);
     let is_outside = code.or(is_outside, is_nan);
-    // The conversion of what is out of range is undefined: convert 0 instead.
+    // Conversion of a number out of range is undefined, so 0 is converted instead.
     let nothing = code.float(source, 0.0);
     let safe = code.select(is_outside, nothing, x);
     let inside = code.cast(device, safe);

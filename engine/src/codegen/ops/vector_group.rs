@@ -1,24 +1,26 @@
-//! Groups of neighbouring points that one thread works on: what lies side by side in memory is read and written as one
-//! vector, what is the same for all is computed once, and a block of random words serves four elements.
+//! Groups of neighbouring points that one thread computes.
 //!
-//! A group starts at a multiple of its width, so whether an access moves evenly along it is known when the text is made.
+//! A thread reads and writes neighbouring elements as one vector. Values that are equal at all points are computed
+//! once, and four elements share a block of random words.
+//!
+//! A group starts at a multiple of its width, so the step of an access along it is known at compile time.
 
 use crate::codegen::ir::builder::Code;
 use crate::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Level, Reg};
 use cubecl_core::ir::Variable;
 
-/// How an access moves from point to point of a group.
+/// The step of an access from point to point of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// All points lead to the same element.
+    /// All points map to the same element.
     Same,
-    /// To neighbours, the first at a multiple of the group's width.
+    /// The points map to neighbouring elements, the first at a multiple of the group's width.
     Next,
-    /// Unevenly, or not to be told.
+    /// The step is uneven or unknown.
     Other,
 }
 
-/// How `access` moves along groups of so many points.
+/// The step of `access` along groups of `width` points.
 pub fn step(access: &Access, width: usize) -> Step {
     access.normalized().levels.iter().fold(Step::Next, |step, level| match step {
         Step::Next => level_step(level, width),
@@ -29,7 +31,7 @@ pub fn step(access: &Access, width: usize) -> Step {
 fn level_step(level: &Level, width: usize) -> Step {
     let Some((last, outer)) = level.axes.split_last() else { return Step::Same };
     let is_guarded = level.guards.iter().any(|guard| guard.axis == outer.len());
-    // A group must not reach over the end of the last axis; of a single axis, it does not.
+    // A group must not cross the end of the last axis; it never crosses that of a single axis.
     let stays_inside = outer.is_empty() || last.extent.is_multiple_of(width);
     let is_aligned = |stride: i64| stride.rem_euclid(width as i64) == 0;
     match last.stride {
@@ -40,11 +42,11 @@ fn level_step(level: &Level, width: usize) -> Step {
     }
 }
 
-/// The widest vector that a thread reads or writes at once.
+/// Bytes of the widest vector that a thread loads or stores.
 pub const VECTOR_BYTES: usize = 16;
 
-/// Points of a group: as many as fill a vector of the largest type that is read or written along the body's points, if a
-/// run of `length` points is made of whole groups.
+/// Points of a group: a vector of the largest type that is accessed along the body's points. It divides `length`,
+/// the extent of a run of points.
 pub fn width(body: &FusedBody, length: usize) -> usize {
     let of = |inst: &FusedInst| match &inst.op {
         FusedOp::Load { access, .. } | FusedOp::Store { access, .. } if inst.class == Class::Element => {
@@ -60,7 +62,7 @@ pub fn width(body: &FusedBody, length: usize) -> usize {
     width
 }
 
-/// By register: whether it is the same at all points of a group.
+/// By register: whether it is equal at all points of a group.
 pub fn same(body: &FusedBody, width: usize) -> Vec<bool> {
     let mut same: Vec<bool> = vec![];
     for inst in &body.insts {
@@ -80,7 +82,7 @@ pub fn same(body: &FusedBody, width: usize) -> Vec<bool> {
     same
 }
 
-/// Whether an instruction reads or writes the elements of a whole group of points as one vector.
+/// Whether an instruction accesses the elements of a whole group as one vector.
 pub fn is_vector(inst: &FusedInst, width: usize, same: &[bool]) -> bool {
     let is_next = |access: &Access| inst.class == Class::Element && step(access, width) == Step::Next;
     match &inst.op {
@@ -93,7 +95,7 @@ pub fn is_vector(inst: &FusedInst, width: usize, same: &[bool]) -> bool {
     }
 }
 
-/// Whether all that a body reads or writes of an operand are such vectors, but for what is read once a row.
+/// Whether all accesses to an operand are such vectors, except loads once per row.
 pub fn is_all_vectors(body: &FusedBody, operand: usize, width: usize) -> bool {
     let same = same(body, width);
     let is_used = |inst: &&FusedInst| match inst.op {
@@ -109,7 +111,7 @@ pub fn is_all_vectors(body: &FusedBody, operand: usize, width: usize) -> bool {
 
 /// Neighbouring points.
 pub struct Group {
-    /// Each of them.
+    /// The points, in order.
     pub points: Vec<Variable>,
 }
 
@@ -123,18 +125,18 @@ impl Group {
         Group { points: (0..width).map(point).collect() }
     }
 
-    /// Its first point.
+    /// The first point.
     pub fn first(&self) -> Variable {
         self.points[0]
     }
 
-    /// How many there are.
+    /// The number of points.
     pub fn width(&self) -> usize {
         self.points.len()
     }
 }
 
-/// The width that every access to an operand takes, if all of them take as many elements as the group has points; else 1.
+/// The vector width of all accesses to an operand, if each takes one element per point of the group; else 1.
 pub fn shared_width(body: &FusedBody, operand: usize, width: usize) -> usize {
     if is_all_vectors(body, operand, width) { width } else { 1 }
 }

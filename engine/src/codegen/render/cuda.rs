@@ -1,21 +1,27 @@
 //! CUDA C++ of a kernel, which needs no GPU.
 //!
-//! What the text expects of a launch:
+//! The calling convention of the text:
 //!
-//! - one pointer per entry of [`KernelSource::arguments`], then the struct that [`KernelSource::info`] packs, by value;
-//! - [`KernelSource::cube_count_for`] blocks of [`KernelSource::cube_dim`] threads and `shared_bytes` of dynamic shared
-//!   memory; a launch of 0 blocks is left out;
+//! - one pointer per entry of [`KernelSource::arguments`], then the struct that [`KernelSource::info`] packs, by
+//!   value;
+//! - [`KernelSource::blocks_for`] blocks of [`KernelSource::block_dim`] threads and `shared_bytes` of dynamic
+//!   shared memory; a launch of 0 blocks is left out;
 //! - `bool` in memory as bytes 0 and 1;
 //! - an error flag of [`crate::codegen::assertion_words`] words `u32`, zero before the run.
 //!
-//! CubeCL 0.10 pitfalls that shaped this module: its C++ printer numbers temporaries by a global counter (texts are made
-//! under a lock), declares pooled mutable locals in the order of a hash map (none are pooled here), prints `inf` and `NaN`
-//! literals that are not C++ (those are made from bits), has `max` and `min` that drop NaN, and knows no `expm1` and no
-//! remainder of floats with C's sign. `&&` evaluates both sides, so guarded addresses are selected before they are used.
+//! Pitfalls of CubeCL 0.10 that shaped this module:
+//!
+//! - Its C++ printer numbers temporaries by a global counter, so texts are made under a lock.
+//! - It declares pooled mutable locals in the order of a hash map, so none are pooled.
+//! - It prints `inf` and `NaN` literals, which are not C++, so these are made from bits.
+//! - Its `max` and `min` drop NaN.
+//! - It has no `expm1`, and no remainder of floats with C's sign.
+//! - Its `&&` evaluates both sides, so a guarded address is selected before it is used.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::intrinsics::with_calls;
-use crate::codegen::kernel::{Argument, KernelSpec};
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::Argument;
 use crate::codegen::render::ordered::{
     with_declarations_in_order, with_shared_in_order, with_vectors_in_order,
 };
@@ -28,10 +34,10 @@ use cubecl_runtime::compiler::CubeTask;
 use cubecl_runtime::kernel::KernelTask;
 use std::sync::{Mutex, PoisonError};
 
-/// Translates a kernel to CUDA C++: a text for each of its launches. Equal kernels give equal texts.
+/// The CUDA C++ of each launch of a kernel. Equal kernels have equal texts.
 ///
 /// # Errors
-/// If it computes something that CUDA C++ through CubeCL cannot.
+/// If CUDA C++ through CubeCL lacks something that the kernel computes.
 pub fn cuda_sources(kernel: &Kernel) -> Result<Vec<KernelSource>, CodegenError> {
     KernelSpec::launches(kernel, DeviceModel::H200)?.iter().map(KernelSpec::cuda_source).collect()
 }
@@ -41,7 +47,7 @@ type CudaCompiler = CppCompiler<CudaDialect<CudaWmmaCompiler>>;
 /// CubeCL's C++ printer numbers its temporaries by a global counter.
 static PRINTING: Mutex<()> = Mutex::new(());
 
-/// The CUDA C++ of a kernel, with what a launch has to know. See the module for the calling convention.
+/// The CUDA C++ of a kernel, with the facts that a launch needs. The module describes the calling convention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSource {
     /// The translation unit.
@@ -49,38 +55,38 @@ pub struct KernelSource {
     /// Name of its `extern "C"` function.
     pub entry: String,
     /// Threads per block, by axis.
-    pub cube_dim: [u32; 3],
+    pub block_dim: [u32; 3],
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: usize,
-    /// What its pointers point to, in order.
+    /// The targets of its pointers, in order.
     pub arguments: Vec<Argument>,
     /// Whether the seed is an argument.
     pub random: bool,
-    /// Points (of a map) or rows (of a row kernel) of this kernel.
+    /// Points of a map, or rows of a row kernel.
     pub points: usize,
     kernel: KernelSpec,
 }
 
 impl KernelSource {
-    /// Blocks to launch for so many points of a map or rows of a row kernel.
-    pub fn cube_count_for(&self, points: usize) -> usize {
-        self.kernel.cube_count_for(points)
+    /// Blocks to launch for `points` points of a map or rows of a row kernel.
+    pub fn blocks_for(&self, points: usize) -> usize {
+        self.kernel.blocks_for(points)
     }
 
-    /// The last argument, to be passed by value: the number of points or rows, the seed, and lengths that the text
-    /// does not read.
+    /// The last argument, passed by value: the number of points or rows, the seed, and lengths that the text does
+    /// not read.
     pub fn info(&self, points: usize, seed: u32) -> Vec<u64> {
         self.kernel.info(points, seed)
     }
 }
 
 impl KernelSpec {
-    /// The CUDA C++ of the kernel, with what a launch has to know.
+    /// The CUDA C++ of the kernel, with the facts that a launch needs.
     ///
     /// # Errors
-    /// If it computes something that CUDA C++ through CubeCL cannot.
+    /// If CUDA C++ through CubeCL lacks something that the kernel computes.
     pub fn cuda_source(&self) -> Result<KernelSource, CodegenError> {
-        // `define` cannot fail, so failures are found before.
+        // `define` cannot fail, so errors are found here.
         self.try_define()?;
         let mut options = CompilationOptions::default();
         options.supports_features.grid_constants = true;
@@ -93,12 +99,12 @@ impl KernelSpec {
         let compiled = compiled.map_err(|error| CodegenError::Compiler(error.to_string()))?;
         let text = with_declarations_in_order(&with_vectors_in_order(&compiled.source));
         let (text, shared_bytes) = with_shared_in_order(&with_calls(&text));
-        let said = || compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size());
+        let reported = || compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size());
         Ok(KernelSource {
-            shared_bytes: shared_bytes.unwrap_or_else(said),
+            shared_bytes: shared_bytes.unwrap_or_else(reported),
             text,
             entry: compiled.entrypoint_name,
-            cube_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
+            block_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
             arguments: self.arguments(),
             random: self.is_random(),
             points: self.n_points(),

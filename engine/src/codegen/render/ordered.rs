@@ -1,8 +1,7 @@
-//! What CubeCL writes in the order of a hash map, a new one in each process, put in one order: texts are compared with golden
-//! files, and are the keys of compiled kernels on disk.
+//! A fixed order for declarations that CubeCL writes in the order of a hash map. That order differs between
+//! processes, and texts are compared with golden files and are the keys of compiled kernels on disk.
 
-/// The text with its vector types in alphabetical order: CubeCL writes them in the order of a hash set, a new one in each
-/// process, and the text is both compared with golden files and the key of compiled kernels on disk.
+/// The text with its vector types in alphabetical order. CubeCL writes them in the order of a hash set.
 pub fn with_vectors_in_order(text: &str) -> String {
     const START: &str = "\nstruct __align__(";
     const END: &str = "\n};";
@@ -18,8 +17,8 @@ pub fn with_vectors_in_order(text: &str) -> String {
     [before, &vectors.concat(), after].concat()
 }
 
-/// The text with neighbouring declarations of variables in the order of their numbers: CubeCL writes them in the order of
-/// a hash map.
+/// The text with neighbouring declarations of variables in the order of their numbers. CubeCL writes them in the
+/// order of a hash map.
 pub fn with_declarations_in_order(text: &str) -> String {
     let number = |line: &str| line.split_once(" l_mut_")?.1.strip_suffix(';')?.parse::<usize>().ok();
     let lines: Vec<&str> = text.split('\n').collect();
@@ -32,8 +31,8 @@ pub fn with_declarations_in_order(text: &str) -> String {
     sorted.collect::<Vec<_>>().join("\n")
 }
 
-/// The text with the arrays of shared memory one behind the other in the order of their names, and the bytes that they take
-/// if there are several: CubeCL lays them out in the order of a hash map.
+/// The text with its arrays of shared memory laid out in the order of their names, and their total bytes if there
+/// are several. CubeCL lays them out in the order of a hash map.
 pub fn with_shared_in_order(text: &str) -> (String, Option<usize>) {
     const SIZE: &str = "// Shared array size: ";
     let lines: Vec<&str> = text.split('\n').collect();
@@ -55,5 +54,5 @@ pub fn with_shared_in_order(text: &str) -> (String, Option<usize>) {
     (sorted.join("\n"), Some(end))
 }
 
-/// Arrays of shared memory start at multiples of it.
+/// The alignment of arrays in shared memory, in bytes.
 const SHARED_ALIGNMENT: usize = 16;

@@ -1,67 +1,60 @@
-//! Attention where each query has keys of its own, or few queries share them: a block per row of scores.
+//! Attention whose queries have keys of their own, or share them with few others: one block per row of scores.
 //!
-//! The planes of a block share out the keys: each multiplies a key with the query, which lies in the block's memory, as do
-//! the scores. The body over the row then makes weights of them in place, and the planes share out the values, each with
-//! sums of its own, which are added up at the end. Nothing but the result goes to memory.
+//! The warps of a block divide the keys. Each warp multiplies keys with the query, which lies in shared memory
+//! like the scores. The row body then turns the scores into weights in place. The warps divide the values as well,
+//! and each accumulates partial sums, which are added up at the end. Only the result is written to global memory.
 
 use crate::codegen::error::CodegenError;
-use crate::codegen::ir::builder::{Code, F32, U32};
-use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule};
-use crate::codegen::ops::body::{BodyCode, Registers};
-use crate::codegen::ops::buffers::{Buffers, Memory};
-use crate::codegen::ops::reduction::{State, butterfly};
-use crate::codegen::ops::scalar::widened;
-use crate::codegen::ops::vector_group::{self, Group};
-use crate::codegen::schedule::map::at_point;
-use crate::codegen::schedule::row_emit::row_by;
-use crate::codegen::schedule::row_exchange::{SharedWords, n_shared_words};
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::OperandForm;
+use crate::codegen::ops::vector_group;
+use crate::codegen::schedule::row_exchange::n_shared_words;
 use crate::codegen::schedule::row_plan::RowPlan;
 use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, AttentionBody, Class, FusedBody, FusedInst, FusedOp, Kernel, MAX_DEPTH, Reg, Source,
 };
-use crate::ir::{DType, Monoid};
-use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
+use crate::ir::DType;
 
-/// Planes of a block.
-const PLANES: usize = 8;
-/// Keys, or values, that a plane has under way.
-const EACH: usize = 4;
-/// Elements of a row of scores that each thread holds; longer rows are read again.
+/// Warps of a block.
+pub(super) const PLANES: usize = 8;
+/// Most elements of a row of scores per thread that stay in registers; longer rows are read again in each pass.
 const MOST_HELD: usize = 16;
-/// Words that are read at once: nobody reads across the border of two parts.
+/// Alignment of the parts of shared memory, in words, so that no vector load crosses a border.
 const ALIGNED: usize = 4;
-/// Words of the longest query, of the sums of the widest values, and of what the threads of a row exchange.
+/// Words of the longest query, of the partial sums of the widest values, and of the exchange between the threads
+/// of a row.
 const WORDS_BESIDE_SCORES: usize = (1 + PLANES) * MAX_DEPTH + 512;
 
-/// The most keys of a query, whose scores lie in the memory of a block beside what else has to; none where threads cannot
-/// exchange values.
+/// The most keys of a query: their scores share a block's shared memory with the other parts. 0 on devices without
+/// warp shuffles.
 pub fn most_keys(device: &DeviceModel) -> usize {
     if device.plane == 1 { 0 } else { (device.shared_bytes / 4).saturating_sub(WORDS_BESIDE_SCORES) }
 }
 
 /// Threads of a block.
-fn threads(device: DeviceModel) -> usize {
+pub(super) fn threads(device: DeviceModel) -> usize {
     PLANES * device.plane
 }
 
-/// What is attended to.
+/// An attention kernel with one block per row of scores.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionByBlock {
-    m: usize,
-    n: usize,
-    k: usize,
-    width: usize,
-    query: SourceForm,
-    key: SourceForm,
-    value: SourceForm,
-    end: FusedBody,
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) width: usize,
+    pub(super) query: SourceForm,
+    pub(super) key: SourceForm,
+    pub(super) value: SourceForm,
+    pub(super) end: FusedBody,
 }
 
+/// The source of a matrix: a body, and the register of an element.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct SourceForm {
-    body: FusedBody,
-    value: Reg,
+pub(super) struct SourceForm {
+    pub(super) body: FusedBody,
+    pub(super) value: Reg,
 }
 
 impl From<&Source> for SourceForm {
@@ -70,15 +63,15 @@ impl From<&Source> for SourceForm {
     }
 }
 
-/// A row of scores as an operand: its own memory of the block, by position.
+/// The operand number of a row of scores, which lies in shared memory and is indexed by position.
 fn scores(kernel: &Kernel) -> usize {
     kernel.operands.len()
 }
 
-/// The one launch of an attention.
+/// The launch of an attention kernel.
 ///
 /// # Errors
-/// If a block has not the memory for it, or if it is in double precision.
+/// If the kernel takes too much shared memory or computes in double precision.
 pub fn launch(
     kernel: &Kernel,
     body: &AttentionBody,
@@ -96,16 +89,16 @@ pub fn launch(
         end: body.end.clone(),
     };
     let scores_body = over_scores(body, scores(kernel));
-    // Indices of 64 bits are numbers like others: they stay in registers.
+    // 64-bit indices are allowed: they stay in registers.
     let is_double = body.bodies().iter().any(|part| part.insts.iter().any(|inst| inst.dtype == DType::F64));
     let has_room = 4 * form.layout(&scores_body, device).n_words <= device.shared_bytes && width <= MAX_DEPTH;
     if is_double || !has_room || device.plane == 1 {
         return Err(CodegenError::Attend);
     }
-    Ok(KernelSpec::new(scores_body, form, OperandForm::of(kernel)).on(device))
+    Ok(KernelSpec::new(scores_body, form, OperandForm::of(kernel), device))
 }
 
-/// Reads scores from where they are, and writes weights over them.
+/// The row body, which reads scores from shared memory and overwrites them by weights.
 fn over_scores(body: &AttentionBody, scores: usize) -> FusedBody {
     let domain = body.rows.domain;
     let by_position = || Access::strided(&[domain.outer, domain.row], &[0, 1]);
@@ -113,7 +106,7 @@ fn over_scores(body: &AttentionBody, scores: usize) -> FusedBody {
     for inst in &mut insts {
         if inst.op == FusedOp::Accumulator {
             inst.op = FusedOp::Load { operand: scores, access: by_position(), index: None };
-            // Sums lie there as they were added up.
+            // Scores are stored in the accumulator type.
             inst.dtype = inst.dtype.accumulator();
         }
     }
@@ -122,26 +115,26 @@ fn over_scores(body: &AttentionBody, scores: usize) -> FusedBody {
     FusedBody { domain, insts }
 }
 
-/// Where things lie in the memory of a block, in words: scores, the query, what the planes have summed up, and what the
-/// threads of a row exchange.
-struct Layout {
-    query: usize,
-    sums: usize,
-    exchange: usize,
-    n_words: usize,
+/// The parts of shared memory, in words: scores, the query, the warps' partial sums, and the exchange between the
+/// threads of a row.
+pub(super) struct Layout {
+    pub(super) query: usize,
+    pub(super) sums: usize,
+    pub(super) exchange: usize,
+    pub(super) n_words: usize,
 }
 
 impl AttentionByBlock {
-    /// Elements of an operand that are read at once, if it is read so by keys, or by values, and by nobody else.
-    fn width_of_operand(&self, rows: &FusedBody, operand: usize) -> usize {
+    /// The vector width of an operand that only keys or only values access; else 1.
+    pub(super) fn width_of_operand(&self, rows: &FusedBody, operand: usize) -> usize {
         let width_of = |(body, length): (&FusedBody, usize)| {
             vector_group::shared_width(body, operand, vector_group::width(body, length))
         };
-        let is_it = |inst: &FusedInst| match inst.op {
+        let is_access = |inst: &FusedInst| match inst.op {
             FusedOp::Load { operand: used, .. } | FusedOp::Store { operand: used, .. } => used == operand,
             _ => false,
         };
-        let is_read = |body: &FusedBody| body.insts.iter().any(is_it);
+        let is_read = |body: &FusedBody| body.insts.iter().any(is_access);
         let (keys, values) = ((&self.key.body, self.k), (&self.value.body, self.width));
         let others = [&self.query.body, &self.end, rows].into_iter().any(is_read);
         match [keys, values].map(|(body, _)| is_read(body)) {
@@ -151,7 +144,7 @@ impl AttentionByBlock {
         }
     }
 
-    fn layout(&self, rows: &FusedBody, device: DeviceModel) -> Layout {
+    pub(super) fn layout(&self, rows: &FusedBody, device: DeviceModel) -> Layout {
         let query = self.n.next_multiple_of(ALIGNED);
         let sums = (query + self.k).next_multiple_of(ALIGNED);
         let exchange = (sums + PLANES * self.width).next_multiple_of(ALIGNED);
@@ -159,370 +152,9 @@ impl AttentionByBlock {
         Layout { query, sums, exchange, n_words: exchange + n_exchanged }
     }
 
-    fn plan(&self, device: DeviceModel) -> RowPlan {
+    pub(super) fn plan(&self, device: DeviceModel) -> RowPlan {
         let n_each = self.n.div_ceil(threads(device));
         let groups = (n_each <= MOST_HELD).then_some(n_each);
         RowPlan { threads: threads(device), rows: 1, width: 1, groups, is_across: false }
     }
-}
-
-impl Schedule for AttentionByBlock {
-    fn entry(&self) -> &'static str {
-        "attention"
-    }
-
-    fn threads(&self, kernel: &KernelSpec) -> usize {
-        threads(kernel.device())
-    }
-
-    fn blocks(&self, _: &KernelSpec, n_rows: usize) -> usize {
-        n_rows
-    }
-
-    fn n_points(&self, kernel: &KernelSpec) -> usize {
-        kernel.body.domain.points(Class::Row)
-    }
-
-    fn vector_width(&self, kernel: &KernelSpec, operand: usize) -> usize {
-        self.width_of_operand(&kernel.body, operand)
-    }
-
-    fn more_bodies(&self) -> Vec<&FusedBody> {
-        vec![&self.query.body, &self.key.body, &self.value.body, &self.end]
-    }
-
-    fn without_stores(&self, kernel: &KernelSpec) -> Option<KernelSpec> {
-        let mut checks = self.clone();
-        checks.end.insts.retain(|inst| !matches!(inst.op, FusedOp::Store { .. }));
-        Some(kernel.without_stores().with_schedule(checks))
-    }
-
-    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
-        let (rows, buffers, n_rows) = (&kernel.kernel.body, kernel.buffers, kernel.points());
-        let device = code.device;
-        let layout = self.layout(rows, device);
-        let words = code.shared(U32, layout.n_words);
-        let unit = code.builtin(Builtin::UnitPosX);
-        let cube = code.builtin(Builtin::CubePos);
-        // Past the last row, its work is done once more and not written.
-        let is_row = (!device.has_exact_grid).then(|| code.less(cube, n_rows));
-        let row = is_row.map_or(cube, |is_row| {
-            let nowhere = code.at(0);
-            code.select(is_row, cube, nowhere)
-        });
-        let memory = BlockMemory { buffers, words, scores: buffers.operands.len() };
-        let block = Block {
-            form: self,
-            layout,
-            memory: &memory,
-            unit,
-            plane: code.divided(unit, device.plane),
-            lane: code.modulo(unit, device.plane),
-            row,
-            matrix: code.divided(row, self.m),
-        };
-        block.load_query(code)?;
-        code.sync();
-        block.score(code)?;
-        code.sync();
-        let shared = SharedWords { array: words, start: block.layout.exchange };
-        row_by(code, block.body(rows), self.plan(device), Some(shared), n_rows)?;
-        code.sync();
-        block.weigh(code)?;
-        code.sync();
-        let Some(is_row) = is_row else { return block.finish(code) };
-        let mut result = Ok(());
-        code.when(is_row, |code| result = block.finish(code));
-        result
-    }
-}
-
-/// The operands, and the scores of the block.
-struct BlockMemory<'k> {
-    buffers: &'k Buffers,
-    words: Variable,
-    scores: usize,
-}
-
-impl BlockMemory<'_> {
-    fn word(&self, code: &mut Code, place: Variable) -> Variable {
-        let word = code.load(self.words, place);
-        code.reinterpret(F32, word)
-    }
-
-    fn set_word(&self, code: &mut Code, place: Variable, value: Variable) {
-        let word = code.reinterpret(U32, value);
-        code.store(self.words, place, word);
-    }
-}
-
-impl Memory for BlockMemory<'_> {
-    fn is_empty(&self, operand: usize) -> bool {
-        operand != self.scores && self.buffers.is_empty(operand)
-    }
-
-    fn load(&self, code: &mut Code, operand: usize, index: Variable) -> Variable {
-        if operand == self.scores { self.word(code, index) } else { self.buffers.load(code, operand, index) }
-    }
-
-    fn store(&self, code: &mut Code, operand: usize, index: Variable, value: Variable) {
-        match operand == self.scores {
-            true => self.set_word(code, index, value),
-            false => self.buffers.store(code, operand, index, value),
-        }
-    }
-
-    fn load_vector(&self, code: &mut Code, operand: usize, first: Variable, width: usize) -> Vec<Variable> {
-        self.buffers.load_vector(code, operand, first, width)
-    }
-
-    fn store_vector(&self, code: &mut Code, operand: usize, first: Variable, values: &[Variable]) {
-        self.buffers.store_vector(code, operand, first, values);
-    }
-
-    fn constant(&self, _: usize) -> Option<Variable> {
-        None
-    }
-}
-
-/// A block of threads at its row of scores.
-struct Block<'k> {
-    form: &'k AttentionByBlock,
-    layout: Layout,
-    memory: &'k BlockMemory<'k>,
-    unit: Variable,
-    plane: Variable,
-    lane: Variable,
-    row: Variable,
-    /// The matrix of keys and values.
-    matrix: Variable,
-}
-
-impl<'k> Block<'k> {
-    fn body(&self, body: &'k FusedBody) -> BodyCode<'k> {
-        BodyCode { body, buffers: self.memory, shared: self.memory.buffers }
-    }
-
-    fn load_query(&self, code: &mut Code) -> Result<(), CodegenError> {
-        let AttentionByBlock { k, query, .. } = self.form;
-        let row = self.row_of(code, query, self.row)?;
-        self.each(code, self.unit, *k, threads(code.device), |code, column| {
-            let value = self.elements(code, query, (self.row, &row), column, 1)?[0];
-            let start = code.at(self.layout.query as i64);
-            let place = code.add_at(start, column);
-            self.memory.set_word(code, place, value);
-            Ok(())
-        })
-    }
-
-    /// Each plane multiplies keys of its own with the query.
-    fn score(&self, code: &mut Code) -> Result<(), CodegenError> {
-        let AttentionByBlock { k, key, .. } = self.form;
-        let width = vector_group::width(&key.body, *k);
-        let plane = code.device.plane;
-        self.each_of_plane(code, |code, items| {
-            let zero = code.float(F32, 0.0);
-            let sums: Vec<Variable> = items.iter().map(|_| code.mutable(zero)).collect();
-            let rows =
-                items.iter().map(|item| self.row_of(code, key, item.row)).collect::<Result<Vec<_>, _>>()?;
-            let first = code.scaled(self.lane, width as i64);
-            self.each(code, first, *k, plane * width, |code, column| {
-                let start = code.at(self.layout.query as i64);
-                let start = code.add_at(start, column);
-                let places = Group::from(code, start, width).points;
-                let query: Vec<Variable> = places.into_iter().map(|at| self.memory.word(code, at)).collect();
-                for ((item, row), &sum) in items.iter().zip(&rows).zip(&sums) {
-                    let values = self.elements(code, key, (item.row, row), column, width)?;
-                    let total =
-                        query.iter().zip(values).fold(sum, |total, (&q, value)| code.fma(q, value, total));
-                    code.assign(sum, total);
-                }
-                Ok(())
-            })?;
-            for (item, sum) in items.iter().zip(sums) {
-                let total =
-                    State { monoid: Monoid::Sum, parts: vec![code.snapshot(sum)], forgets_nan: false };
-                let total = butterfly(code, total, plane).parts[0];
-                let zero = code.at(0);
-                let is_first = code.cmp(Comparison::Equal, self.lane, zero);
-                let is_told = code.and(is_first, item.is_inside);
-                code.when(is_told, |code| self.memory.set_word(code, item.position, total));
-            }
-            Ok(())
-        })
-    }
-
-    /// Each plane adds up values of its own, times their weights.
-    fn weigh(&self, code: &mut Code) -> Result<(), CodegenError> {
-        let AttentionByBlock { width: n_columns, value, .. } = self.form;
-        let width = vector_group::width(&value.body, *n_columns);
-        let first = code.scaled(self.lane, width as i64);
-        let plane = code.device.plane;
-        let columns: Vec<Variable> = (0..n_columns.div_ceil(plane * width))
-            .map(|round| {
-                let offset = code.at((round * plane * width) as i64);
-                code.add_at(first, offset)
-            })
-            .collect();
-        let zero = code.float(F32, 0.0);
-        let sums: Vec<Vec<Variable>> =
-            columns.iter().map(|_| (0..width).map(|_| code.mutable(zero)).collect()).collect();
-        let end = code.at(*n_columns as i64);
-        self.each_of_plane(code, |code, items| {
-            let rows =
-                items.iter().map(|item| self.row_of(code, value, item.row)).collect::<Result<Vec<_>, _>>()?;
-            let weights: Vec<Variable> =
-                items.iter().map(|item| self.memory.word(code, item.position)).collect();
-            for (&column, sums) in columns.iter().zip(&sums) {
-                let is_column = code.less(column, end);
-                let mut result = Ok(());
-                code.when(is_column, |code| {
-                    result = items.iter().zip(&rows).zip(&weights).try_for_each(|((item, row), &weight)| {
-                        let values = self.elements(code, value, (item.row, row), column, width)?;
-                        for (value, &sum) in values.into_iter().zip(sums) {
-                            let next = code.fma(weight, value, sum);
-                            let next = code.select(item.is_inside, next, sum);
-                            code.assign(sum, next);
-                        }
-                        Ok(())
-                    });
-                });
-                result?;
-            }
-            Ok(())
-        })?;
-        let before = code.scaled(self.plane, *n_columns as i64);
-        let start = code.at(self.layout.sums as i64);
-        let start = code.add_at(start, before);
-        for (column, sums) in columns.into_iter().zip(sums) {
-            let is_column = code.less(column, end);
-            code.when(is_column, |code| {
-                let first = code.add_at(start, column);
-                let places = Group::from(code, first, width).points;
-                for (place, sum) in places.into_iter().zip(sums) {
-                    let total = code.snapshot(sum);
-                    self.memory.set_word(code, place, total);
-                }
-            });
-        }
-        Ok(())
-    }
-
-    /// Adds up what the planes have, and runs the end at each column.
-    fn finish(&self, code: &mut Code) -> Result<(), CodegenError> {
-        let AttentionByBlock { width, end, .. } = self.form;
-        let body = self.body(end);
-        self.each(code, self.unit, *width, threads(code.device), |code, column| {
-            let start = code.at(self.layout.sums as i64);
-            let first = code.add_at(start, column);
-            let mut total = self.memory.word(code, first);
-            for plane in 1..PLANES {
-                let offset = code.at((plane * width) as i64);
-                let place = code.add_at(first, offset);
-                let part = self.memory.word(code, place);
-                total = code.bin(Arithmetic::Add, total, part);
-            }
-            let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
-            let registers = end.insts.iter().map(|inst| is_sum(inst).then_some(total)).collect();
-            let before = code.scaled(self.row, *width as i64);
-            let point = code.add_at(before, column);
-            at_point(code, &body, point, registers)
-        })
-    }
-
-    // ---- Sources.
-
-    /// What an operand of a contraction knows of one of its rows.
-    fn row_of(
-        &self,
-        code: &mut Code,
-        source: &'k SourceForm,
-        row: Variable,
-    ) -> Result<Registers, CodegenError> {
-        let insts = &source.body.insts;
-        let mut base = vec![None; insts.len()];
-        let once = (0..insts.len()).filter(|&reg| insts[reg].class != Class::Element);
-        self.body(&source.body).run(code, once, row, &mut base)?;
-        Ok(base)
-    }
-
-    /// Neighbours in a row, in f32.
-    fn elements(
-        &self,
-        code: &mut Code,
-        source: &'k SourceForm,
-        (row, base): (Variable, &Registers),
-        column: Variable,
-        width: usize,
-    ) -> Result<Vec<Variable>, CodegenError> {
-        let insts = &source.body.insts;
-        let before = code.scaled(row, source.body.domain.row as i64);
-        let first = code.add_at(before, column);
-        let group = Group::from(code, first, width);
-        let mut registers = vec![base.clone(); width];
-        let each = (0..insts.len()).filter(|&reg| insts[reg].class == Class::Element);
-        self.body(&source.body).run_group(code, each, &group, &mut registers)?;
-        let dtype = insts[source.value].dtype;
-        let value = |registers: &Registers| {
-            let value = registers[source.value].unwrap_or_else(|| crate::bug!("a source without its value"));
-            // What nothing is computed of was left as it lies in memory.
-            let is_wide = value.elem_type() == code.device.register(dtype);
-            let value = if is_wide { value } else { widened(code, dtype, value) };
-            code.cast(F32, value)
-        };
-        Ok(registers.iter().map(value).collect())
-    }
-
-    // ---- Loops.
-
-    /// `body` at `start`, `start + step`, … below `end`.
-    fn each(
-        &self,
-        code: &mut Code,
-        start: Variable,
-        end: usize,
-        step: usize,
-        body: impl FnOnce(&mut Code, Variable) -> Result<(), CodegenError>,
-    ) -> Result<(), CodegenError> {
-        let end = code.at(end as i64);
-        let mut result = Ok(());
-        code.range(start, end, step as i64, |code, i| result = body(code, i));
-        result
-    }
-
-    /// `body` at the keys of this plane, some at once.
-    fn each_of_plane(
-        &self,
-        code: &mut Code,
-        body: impl FnOnce(&mut Code, &[Item]) -> Result<(), CodegenError>,
-    ) -> Result<(), CodegenError> {
-        let n = self.form.n;
-        let first = code.scaled(self.plane, EACH as i64);
-        self.each(code, first, n, PLANES * EACH, |code, position| {
-            let before = code.scaled(self.matrix, n as i64);
-            let items: Vec<Item> = (0..EACH)
-                .map(|i| {
-                    let offset = code.at(i as i64);
-                    let position = code.add_at(position, offset);
-                    let end = code.at(n as i64);
-                    let is_inside = code.less(position, end);
-                    // Past the end, the last one stands in: it is read, and counts for nothing.
-                    let last = code.at(n as i64 - 1);
-                    let position = code.select(is_inside, position, last);
-                    Item { position, row: code.add_at(before, position), is_inside }
-                })
-                .collect();
-            body(code, &items)
-        })
-    }
-}
-
-/// A key, or a value.
-struct Item {
-    /// Its position among those of the matrix.
-    position: Variable,
-    /// Its row among those of all matrices.
-    row: Variable,
-    /// Whether it is one.
-    is_inside: Variable,
 }

@@ -1,24 +1,26 @@
-//! Launches that ops bring along.
+//! Custom kernels: the launches that an op brings along.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::kernel::{KernelCode, KernelSpec, LARGEST_NARROW, OperandForm, Schedule};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::codegen::schedule::unpack::Copies;
+use crate::codegen::types::LARGEST_NARROW;
 use crate::device_model::DeviceModel;
 use crate::fusion::Kernel;
 use crate::op::gpu::{CustomLaunch, GpuArgument, GpuArguments, View};
 use crate::op::{GpuForm, KernelCall};
 
-/// The launches that an op brings along.
+/// The launches of a custom kernel, with copies of its packed operands.
 pub fn launches(
     kernel: &Kernel,
     call: &KernelCall,
     device: DeviceModel,
 ) -> Result<Vec<KernelSpec>, CodegenError> {
     let name = &call.call.form.name;
-    let ready = match &call.form().gpu {
+    let custom = match &call.form().gpu {
         GpuForm::None { why } => return Err(CodegenError::Opaque { op: name.clone(), why }),
-        GpuForm::Launches(make_ready) => make_ready(call, &device),
+        GpuForm::Launches(make_launches) => make_launches(call, &device),
     };
     let forms = OperandForm::of(kernel);
     let viewed = |operand: usize, view: View| {
@@ -27,28 +29,28 @@ pub fn launches(
         OperandForm { as_bits, is_wide: is_wide || forms[operand].is_wide, ..forms[operand] }
     };
     let counts: Vec<usize> = kernel.operands.iter().map(|operand| operand.ty.numel()).collect();
-    let mut copies = Copies::new(&forms, &counts, device, ready.workspace_bytes);
-    let mut seen = |operand: usize, view: View| match device.lanes(forms[operand].dtype) {
+    let mut copies = Copies::new(&forms, &counts, device, custom.workspace_bytes);
+    let mut operand_in_view = |operand: usize, view: View| match device.lanes(forms[operand].dtype) {
         1 => viewed(operand, view),
         _ if view == View::Stored => forms[operand],
         _ => copies.of(operand, view),
     };
-    let launches = ready.launches.into_iter().filter(|launch| launch.cubes > 0).enumerate();
+    let launches = custom.launches.into_iter().filter(|launch| launch.cubes > 0).enumerate();
     let fused = launches.map(|(number, launch)| {
         let operands = launch.arguments.iter().map(|argument| match *argument {
-            GpuArgument::Input(input, view) => seen(input, view),
-            GpuArgument::Output(output, view) => seen(call.inputs.len() + output, view),
+            GpuArgument::Input(input, view) => operand_in_view(input, view),
+            GpuArgument::Output(output, view) => operand_in_view(call.inputs.len() + output, view),
             GpuArgument::Workspace { start, n_words } => OperandForm::words(start, n_words),
         });
         let identity = format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
         let schedule = Custom(CustomLaunch { identity, launch: launch.clone() });
-        KernelSpec::without_body(schedule, operands.collect()).on(device)
+        KernelSpec::without_body(schedule, operands.collect(), device)
     });
     let own: Vec<KernelSpec> = fused.collect();
     Ok(copies.before().into_iter().chain(own).chain(copies.after()).collect())
 }
 
-/// What an op brings along.
+/// A launch of a custom kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Custom(CustomLaunch);
 
@@ -77,13 +79,14 @@ impl Schedule for Custom {
         self.0.launch.scalars.clone()
     }
 
-    /// All threads read the same error flag, so no thread waits at a barrier for one that has left.
+    /// All threads read the same error flag, so they skip the body together and no barrier waits for a missing
+    /// thread.
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         kernel.in_grid(code, |code| {
             let (index, device) = (code.index, code.device);
             let (buffers, scalars) = (kernel.buffers.operands.clone(), kernel.scalars.to_vec());
             let arguments = GpuArguments { buffers, scalars, index, device };
-            kernel.buffers.unless_raised(code, |code| (self.0.launch.body)(code.scope, &arguments));
+            kernel.buffers.unless_failed(code, |code| (self.0.launch.body)(code.scope, &arguments));
             Ok(())
         })
     }

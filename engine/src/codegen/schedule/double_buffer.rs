@@ -1,7 +1,7 @@
-//! Rows that are copied to shared memory while the row before is computed.
+//! Double buffering of compute-bound rows.
 //!
-//! A row that takes all registers of a processor leaves no room for a second block, so its loads, its arithmetic and its
-//! stores would take turns. A block goes over many rows then, and the copy of the next one goes on beside the arithmetic.
+//! Compute-bound row kernels leave room for one block per SM, so loads cannot overlap arithmetic. They run as
+//! persistent blocks that copy the next row to shared memory asynchronously.
 
 use crate::codegen::analysis::cost::is_compute_bound;
 use crate::codegen::error::CodegenError;
@@ -18,12 +18,12 @@ use crate::device_model::DeviceModel;
 use crate::fusion::{Class, FusedBody, FusedOp, Reg};
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 
-/// Bytes that one instruction copies.
+/// Bytes of one asynchronous copy.
 const COPY_BYTES: usize = 16;
-/// Elements of a thread from which on a block of most threads is alone on its processor.
+/// Elements per thread from which a block of the most threads occupies an SM alone.
 const FEWEST_HELD: usize = 24;
 
-/// What is copied ahead.
+/// The loads that are double-buffered.
 pub struct DoubleBuffer {
     /// Loads along the row.
     pub loads: Vec<Reg>,
@@ -32,7 +32,7 @@ pub struct DoubleBuffer {
 }
 
 impl DoubleBuffer {
-    /// None if it cannot be, or does not pay: memory alone keeps a processor busy.
+    /// None if the rows cannot be double-buffered, or if other blocks hide the latency.
     pub fn of(body: &FusedBody, plan: RowPlan, device: DeviceModel) -> Option<DoubleBuffer> {
         let n_groups = plan.groups?;
         let is_alone = plan.threads == device.most_threads && n_groups * plan.width >= FEWEST_HELD;
@@ -56,7 +56,7 @@ impl DoubleBuffer {
         })
     }
 
-    /// Emits all rows of a block.
+    /// Emits all rows of a persistent block.
     pub fn rows(
         &self,
         code: &mut Code,
@@ -85,7 +85,7 @@ impl DoubleBuffer {
         result
     }
 
-    /// Starts to copy a row. What a thread copies, nobody else reads.
+    /// Starts the copy of a row. Each thread reads only the elements that it copies.
     fn copy(&self, code: &mut Code, body: &BodyCode, arrays: &[Variable], row: Variable) {
         let place = Place::at_row(code, self.plan, &body.body.domain, row);
         for k in 0..self.n_groups {
@@ -99,7 +99,7 @@ impl DoubleBuffer {
         }
     }
 
-    /// Takes what was copied into registers, which makes room for the next copy.
+    /// Loads the copied elements into registers, which frees the memory for the next copy.
     fn read(&self, code: &mut Code, rows: &mut RowCode, arrays: &[Variable]) {
         for k in 0..self.n_groups {
             let slot = self.slot(code, &rows.place, k);

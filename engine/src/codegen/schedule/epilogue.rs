@@ -1,20 +1,23 @@
-//! Kernels beside a matmul: the epilogue on a product in memory, and sums of an operand.
+//! Kernels that accompany a matmul: the epilogue on a product in memory, and side sums.
 
-use crate::codegen::kernel::{Argument, KernelSpec, LARGEST_NARROW, OperandForm};
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::{Argument, OperandForm};
 use crate::codegen::schedule::map::Map;
 use crate::codegen::schedule::row::Row;
+use crate::codegen::types::LARGEST_NARROW;
+use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, Side, SideSum,
 };
 use crate::ir::Monoid;
 
 impl KernelSpec {
-    /// The epilogue of a contraction whose product a library computes: it reads that from [`Argument::Product`], which
-    /// may be the memory of a result.
+    /// The epilogue of a matmul whose product a library computes. It reads [`Argument::Product`], which may share
+    /// the memory of a result.
     ///
     /// # Panics
-    /// If the kernel is no contraction.
-    pub fn epilogue(kernel: &Kernel) -> KernelSpec {
+    /// If the kernel is no matmul.
+    pub fn epilogue(kernel: &Kernel, device: DeviceModel) -> KernelSpec {
         let body = matmul_body(kernel);
         let mut operands = OperandForm::of(kernel);
         let domain = body.epilogue.domain;
@@ -37,31 +40,31 @@ impl KernelSpec {
             _ => inst.clone(),
         });
         let fused = FusedBody { domain, insts: insts.collect() };
-        KernelSpec::of_used_operands(fused, Map, operands)
+        KernelSpec::of_used_operands(fused, Map, operands, device)
     }
 
-    /// The sums beside a contraction, each a launch of its own.
+    /// The side sums of a matmul, one launch each.
     ///
     /// # Panics
-    /// If the kernel is no contraction.
-    pub fn side_sums(kernel: &Kernel) -> Vec<KernelSpec> {
+    /// If the kernel is no matmul.
+    pub fn side_sums(kernel: &Kernel, device: DeviceModel) -> Vec<KernelSpec> {
         let body = matmul_body(kernel);
-        body.side_sums.iter().map(|sum| side_sum(kernel, body, sum)).collect()
+        body.side_sums.iter().map(|sum| side_sum(kernel, body, sum, device)).collect()
     }
 }
 
-/// What a contraction computes.
+/// The body of a matmul.
 ///
 /// # Panics
-/// If the kernel is none.
+/// If the kernel is no matmul.
 pub fn matmul_body(kernel: &Kernel) -> &MatmulBody {
     match &kernel.body {
         KernelBody::Matmul(body) => body,
-        _ => crate::bug!("`{}` is no contraction", kernel.name),
+        _ => crate::bug!("`{}` is no matmul", kernel.name),
     }
 }
 
-fn side_sum(kernel: &Kernel, body: &MatmulBody, sum: &SideSum) -> KernelSpec {
+fn side_sum(kernel: &Kernel, body: &MatmulBody, sum: &SideSum, device: DeviceModel) -> KernelSpec {
     let &MatmulBody { batch, m, n, k, dtype, .. } = body;
     let (matrix, domain, extents, strides) = match sum.side {
         Side::Lhs => {
@@ -85,5 +88,5 @@ fn side_sum(kernel: &Kernel, body: &MatmulBody, sum: &SideSum) -> KernelSpec {
         inst(FusedOp::Reduce { monoid: Monoid::Sum, value: 0 }, Class::Row),
         inst(FusedOp::Store { operand: sum.operand, access: result, value: 1 }, Class::Row),
     ];
-    KernelSpec::of_used_operands(FusedBody { domain, insts }, Row, OperandForm::of(kernel))
+    KernelSpec::of_used_operands(FusedBody { domain, insts }, Row, OperandForm::of(kernel), device)
 }

@@ -2,16 +2,17 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule, THREADS};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::vector_group::{self, Group};
+use crate::codegen::types::THREADS;
 use crate::fusion::{Class, Domain, FusedBody, FusedInst};
 use cubecl_core::ir::{Builtin, Variable};
 
-/// The fewest threads that points are gathered into groups for: fewer do not fill a GPU.
+/// The fewest threads that fill a GPU; groups of points stay small enough for as many.
 const FEWEST_THREADS: usize = 1 << 15;
 
-/// Points of a thread; all in one row if something is there once per row.
+/// Points of a thread. If the body has row registers, they lie in one row.
 pub fn width(body: &FusedBody) -> usize {
     let Domain { row, inner, .. } = body.domain;
     let n_points = body.domain.points(Class::Element);
@@ -27,7 +28,7 @@ fn has_rows(body: &FusedBody) -> bool {
     body.insts.iter().any(|inst| inst.class == Class::Row)
 }
 
-/// At most `width`, so that there are enough threads.
+/// The largest width up to `width` that leaves enough threads.
 pub fn wide_enough(mut width: usize, n_points: usize) -> usize {
     while width > 1 && n_points / width < FEWEST_THREADS {
         width /= 2;
@@ -69,14 +70,14 @@ impl Schedule for Map {
     }
 }
 
-/// The whole body at the points of a group.
+/// Emits the whole body at the points of a group.
 pub fn at_group(code: &mut Code, body: &BodyCode, first: Variable, width: usize) -> Result<(), CodegenError> {
     let group = Group::from(code, first, width);
     registers_of_group(code, body, &group, vec![None; body.body.insts.len()]).map(drop)
 }
 
-/// The whole body at one point; what is there once per row is computed at each point. Registers that are there already
-/// stay.
+/// Emits the whole body at one point; row registers are computed at each point. Registers that have a value keep
+/// it.
 pub fn at_point(
     code: &mut Code,
     body: &BodyCode,
@@ -86,7 +87,7 @@ pub fn at_point(
     registers_at_point(code, body, point, registers).map(|_| ())
 }
 
-/// The same, and what the registers hold then.
+/// Emits the whole body at one point, and returns its registers.
 pub fn registers_at_point(
     code: &mut Code,
     body: &BodyCode,
@@ -105,7 +106,7 @@ pub fn registers_at_point(
     Ok(registers)
 }
 
-/// The same at the points of a group, which lie in one row.
+/// Emits the whole body at the points of a group, which lie in one row, and returns the registers of each.
 pub fn registers_of_group(
     code: &mut Code,
     body: &BodyCode,

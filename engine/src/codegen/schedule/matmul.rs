@@ -1,8 +1,10 @@
-//! Matmuls without a library, by shape: tiles of the result for large ones, a thread per point for short sums, and a row to
-//! be reduced per point for longer sums of few points.
+//! Matmuls without a library. Large ones are blocked. Short sums take a thread per point, and long sums of few
+//! points a row reduction per point.
 
+use crate::codegen::analysis::operands::with_registers;
 use crate::codegen::error::CodegenError;
-use crate::codegen::kernel::{KernelSpec, OperandForm, with_registers};
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::OperandForm;
 use crate::codegen::schedule::epilogue::matmul_body;
 use crate::codegen::schedule::matmul_fold;
 use crate::codegen::schedule::matmul_point::{MatmulByPoint, ProductForm};
@@ -14,13 +16,13 @@ use crate::fusion::{
 };
 use crate::ir::{Binary, Monoid, Scalar};
 
-/// The longest contracted axis that one thread goes along.
-const LONGEST_ALONE: usize = 32;
+/// The longest contracted axis that one thread sums.
+const LONGEST_BY_THREAD: usize = 32;
 
 /// The launches of a matmul without a library.
 ///
 /// # Errors
-/// If its rows are folded by something that has no kernel.
+/// If its rows are folded by a reduction that has no kernel.
 pub fn launches(
     kernel: &Kernel,
     body: &MatmulBody,
@@ -28,28 +30,29 @@ pub fn launches(
 ) -> Result<Vec<KernelSpec>, CodegenError> {
     let launches = match (&body.rows, split_k::splits(body, device).first()) {
         (Some(rows), _) => matmul_fold::launches(kernel, body, rows, &device)?,
-        (None, Some(&cut)) => split_k::launches(kernel, body, cut),
+        (None, Some(&split)) => split_k::launches(kernel, body, split, device),
         (None, None) => vec![own_product(kernel, body, device)],
     };
-    let launches = launches.into_iter().chain(KernelSpec::side_sums(kernel));
-    Ok(launches.map(|launch| launch.on(device)).collect())
+    let launches = launches.into_iter().chain(KernelSpec::side_sums(kernel, device));
+    Ok(launches.collect())
 }
 
-/// The product with its epilogue as one launch, without the sums beside it.
+/// The product with its epilogue as one launch, without side sums.
 fn own_product(kernel: &Kernel, body: &MatmulBody, device: DeviceModel) -> KernelSpec {
-    if let Some(cut) = split_k::splits(body, device).first()
-        && let Some(fused) = split_k::launches(kernel, body, *cut).pop()
+    if let Some(split) = split_k::splits(body, device).first()
+        && let Some(fused) = split_k::launches(kernel, body, *split, device).pop()
     {
         return fused;
     }
     let is_plain = |inst: &FusedInst| inst.class != Class::Row && !matches!(inst.op, FusedOp::Check { .. });
-    if body.k > LONGEST_ALONE && body.epilogue.insts.iter().all(is_plain) {
-        return KernelSpec::of_used_operands(as_rows(body), Row, OperandForm::of(kernel));
+    if body.k > LONGEST_BY_THREAD && body.epilogue.insts.iter().all(is_plain) {
+        return KernelSpec::of_used_operands(as_rows(body), Row, OperandForm::of(kernel), device);
     }
-    KernelSpec::new(body.epilogue.clone(), MatmulByPoint(ProductForm::of(body)), OperandForm::of(kernel))
+    let schedule = MatmulByPoint(ProductForm::of(body));
+    KernelSpec::new(body.epilogue.clone(), schedule, OperandForm::of(kernel), device)
 }
 
-/// A row of products for each point of the result.
+/// The matmul as a row kernel: the row of a point holds its products.
 fn as_rows(body: &MatmulBody) -> FusedBody {
     let &MatmulBody { batch, m, n, k, lhs, rhs, dtype, .. } = body;
     let load = |matrix: MatrixOperand, strides: [i64; 4]| {
@@ -67,7 +70,7 @@ fn as_rows(body: &MatmulBody) -> FusedBody {
     ];
     let n_own = insts.len();
     let is_sum = |reg: Reg| body.epilogue.insts[reg].op == FusedOp::Accumulator;
-    // An accumulator leaves a copy behind, so that registers keep their distance.
+    // A copy replaces each accumulator, so that registers keep their distances.
     let renamed = |reg: Reg| if is_sum(reg) { n_own - 1 } else { reg + n_own };
     for inst in &body.epilogue.insts {
         let class = if inst.class == Class::Element { Class::Row } else { inst.class };
@@ -81,11 +84,11 @@ fn as_rows(body: &MatmulBody) -> FusedBody {
 }
 
 impl KernelSpec {
-    /// A contraction that adds up its own products, without the sums beside it.
+    /// A matmul without a library as one launch, without side sums.
     ///
     /// # Panics
-    /// If the kernel is no contraction.
-    pub fn own_product(kernel: &Kernel) -> KernelSpec {
-        own_product(kernel, matmul_body(kernel), DeviceModel::H200)
+    /// If the kernel is no matmul.
+    pub fn own_product(kernel: &Kernel, device: DeviceModel) -> KernelSpec {
+        own_product(kernel, matmul_body(kernel), device)
     }
 }

@@ -1,6 +1,8 @@
-//! Products in tiles: a cube of threads computes a rectangle of the result, each thread some points of it. Slices of both
-//! matrices go through shared memory, so that each element is fetched once for a whole row or column of the rectangle; the
-//! next slices are fetched while these are multiplied, and a thread takes several elements out of them at once.
+//! Blocked matmuls: a block computes a tile of the result, and each thread some points of the tile.
+//!
+//! Slices of both matrices go through shared memory, so each element is loaded once per row or column of the tile.
+//! Slices are double-buffered where there is room: a block loads the next ones while it multiplies the present ones. Threads read
+//! shared memory as vectors.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
@@ -15,30 +17,29 @@ use cubecl_core::ir::{Builtin, ElemType, Variable};
 
 /// Threads along each side of a tile.
 pub const SIDE: usize = 16;
-/// Threads of a cube.
+/// Threads of a block.
 pub const THREADS: usize = SIDE * SIDE;
-/// Length of the slices of the contracted axis, at most.
+/// The longest slice of the contracted axis.
 pub const DEPTH: usize = 16;
 /// The most points of a thread along an axis.
 pub const MOST_EACH: usize = 8;
 
-/// Points of a thread along an axis of so many elements, of those that are near to the most: so many that the last tile
-/// is used well.
+/// Points of a thread along an axis of `extent` elements: a number near the most that fills the last tile well.
 pub fn fitting(extent: usize) -> usize {
     let padded = |each: &usize| extent.next_multiple_of(SIDE * each);
     let best = (MOST_EACH / 2 + 1..=MOST_EACH).rev().min_by_key(padded).unwrap_or(MOST_EACH);
-    // A thread of fewer points has more to read for each: a sixteenth has to be saved.
+    // Fewer points per thread cost more loads per point, so at least a sixteenth of the work must be saved.
     let is_worth_it = extent > SIDE * MOST_EACH && 16 * padded(&best) <= 15 * padded(&MOST_EACH);
     if is_worth_it { best } else { MOST_EACH }
 }
 
-/// How one axis of a product is cut.
+/// The tiling of one axis of the result.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
     extent: usize,
     /// Points of a thread.
     each: usize,
-    /// Those of them that lie beside each other in shared memory.
+    /// Points of a thread that are neighbours in shared memory.
     lanes: usize,
 }
 
@@ -54,13 +55,13 @@ impl Axis {
         SIDE * self.each
     }
 
-    /// Groups of lanes in a tile. The lanes of a group are so many points apart, so that neighbours fetch and write
-    /// neighbours.
+    /// Groups of lanes in a tile. The lanes of a group are this many points apart, so that global loads and stores
+    /// are coalesced.
     fn n_groups(&self) -> usize {
         self.side() / self.lanes
     }
 
-    /// The distance of rows in shared memory, in groups: odd, or they would fall on the same banks.
+    /// The distance of rows in shared memory, in groups; it is odd to avoid bank conflicts.
     fn pitch(&self) -> usize {
         self.n_groups() | 1
     }
@@ -69,25 +70,25 @@ impl Axis {
         self.extent.div_ceil(self.side())
     }
 
-    /// Whether the last tile reaches over the edge.
+    /// Whether the last tile exceeds the axis.
     fn is_ragged(&self) -> bool {
         !self.extent.is_multiple_of(self.side())
     }
 
-    /// Where a thread's points lie in a tile, from its own number on.
+    /// The offsets of a thread's points in a tile, relative to its own number.
     fn offsets(self) -> impl Iterator<Item = usize> {
         (0..self.each).map(move |i| i % self.lanes * self.n_groups() + i / self.lanes * SIDE)
     }
 }
 
-/// How a product is cut.
+/// The tiling of a matmul.
 #[derive(Clone, Copy, Debug)]
 struct Tiling {
     /// Rows and columns of the result.
     axes: [Axis; 2],
     /// Length of a slice.
     depth: usize,
-    /// Whether there is room for the next slices beside those that are multiplied.
+    /// Whether shared memory has room for two slices of each matrix.
     is_double: bool,
 }
 
@@ -95,7 +96,7 @@ impl Tiling {
     fn of(form: &ProductForm, each: [usize; 2], device: DeviceModel) -> Tiling {
         let elem = device.register(form.dtype.accumulator());
         let axes = [Axis::of(form.m, each[0], elem), Axis::of(form.n, each[1], elem)];
-        // As many groups as there are threads, about.
+        // A slice has about one group per thread.
         let depth = if each.into_iter().any(|each| each > MOST_EACH / 2) { DEPTH / 2 } else { DEPTH };
         let words = axes.iter().map(|axis| depth * axis.pitch() * axis.lanes).sum::<usize>();
         Tiling { axes, depth, is_double: 2 * words * elem.size() <= device.shared_bytes }
@@ -109,9 +110,9 @@ impl Tiling {
 /// A matmul whose blocks compute tiles of the result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MatmulBlocked {
-    /// What is multiplied.
+    /// The matrices.
     pub product: ProductForm,
-    /// Matrices of the result.
+    /// The number of matrix pairs.
     pub n_batches: usize,
     /// Points of a thread along each axis.
     pub each: [usize; 2],
@@ -135,10 +136,10 @@ impl Schedule for MatmulBlocked {
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let body = kernel.body();
-        let square = Square::new(code, self, kernel.points());
-        let sums = square.sums(code, kernel.buffers)?;
+        let tile = TileCode::new(code, self, kernel.points());
+        let sums = tile.sums(code, kernel.buffers)?;
         let mut result = Ok(());
-        for (point, sum) in square.points(code).into_iter().zip(sums) {
+        for (point, sum) in tile.points(code).into_iter().zip(sums) {
             code.when(point.is_inside, |code| {
                 let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
                 let registers = body.body.insts.iter().map(|inst| is_sum(inst).then_some(sum)).collect();
@@ -150,17 +151,17 @@ impl Schedule for MatmulBlocked {
 }
 
 /// A tile of the result.
-struct Square<'k> {
+struct TileCode<'k> {
     form: &'k ProductForm,
     tiling: Tiling,
-    /// The type that sums are held in.
+    /// The accumulator type.
     elem: ElemType,
     unit: Variable,
     /// Row and column of this thread.
     thread: [Variable; 2],
-    /// Which pair of matrices.
+    /// The number of the matrix pair.
     batch: Variable,
-    /// Its first row and column.
+    /// The first row and column of the tile.
     corner: [Variable; 2],
     /// The first point of the pair's result.
     first_point: Variable,
@@ -173,49 +174,49 @@ struct Point {
     is_inside: Variable,
 }
 
-/// Slices of a matrix.
+/// The slices of a matrix.
 struct Slices {
     matrix: MatrixOperand,
     axis: Axis,
     /// Strides across the slice and along it.
     strides: [i64; 2],
-    /// In shared memory.
+    /// The array in shared memory.
     array: Variable,
-    /// What this thread fetches of each.
-    groups: Vec<Group>,
+    /// The groups that this thread loads of each slice.
+    groups: Vec<LaneGroup>,
 }
 
-/// Lanes of a row of a slice that a thread fetches.
-struct Group {
-    /// Where they go in shared memory.
+/// Lanes of a row of a slice that a thread loads.
+struct LaneGroup {
+    /// The place in shared memory.
     place: Variable,
-    /// The row.
+    /// The row of the slice.
     along: Variable,
-    /// Where the first lane lies in the first slice.
+    /// The element number of the first lane in the first slice.
     first: Variable,
-    /// Whether there is such a group.
-    is_there: Variable,
-    /// By lane: whether the matrix has it, if that is a question.
+    /// Whether the slice has this group.
+    is_in_slice: Variable,
+    /// By lane: whether it lies inside the matrix; none if always.
     is_across: Vec<Option<Variable>>,
 }
 
-impl<'k> Square<'k> {
+impl<'k> TileCode<'k> {
     /// The tile of this block.
-    fn new(code: &mut Code, matmul: &'k MatmulBlocked, n_points: Variable) -> Square<'k> {
+    fn new(code: &mut Code, matmul: &'k MatmulBlocked, n_points: Variable) -> TileCode<'k> {
         let form = &matmul.product;
         let tiling = Tiling::of(form, matmul.each, code.device);
         let elem = code.device.register(form.dtype.accumulator());
         let unit = code.builtin(Builtin::UnitPosX);
-        let cube = code.builtin(Builtin::CubePos);
+        let block = code.builtin(Builtin::CubePos);
         let [n_rows, n_columns] = tiling.axes.map(|axis| axis.n_tiles());
-        let (rest, column) = (code.divided(cube, n_columns), code.modulo(cube, n_columns));
+        let (rest, column) = (code.divided(block, n_columns), code.modulo(block, n_columns));
         let (batch, row) = (code.divided(rest, n_rows), code.modulo(rest, n_rows));
         let corner = [(row, 0), (column, 1)]
             .map(|(number, axis)| code.scaled(number, tiling.axes[axis].side() as i64));
         let first_point = code.scaled(batch, (form.m * form.n) as i64);
         let is_batch = code.less(first_point, n_points);
         let thread = [code.divided(unit, SIDE), code.modulo(unit, SIDE)];
-        Square { form, tiling, elem, unit, thread, batch, corner, first_point, is_batch }
+        TileCode { form, tiling, elem, unit, thread, batch, corner, first_point, is_batch }
     }
 
     /// The sums of this thread, row by row.
@@ -239,7 +240,7 @@ impl<'k> Square<'k> {
             let (first, last) = (code.at(0), code.at(depth as i64));
             code.range(first, last, 1, |code, i| self.add_products(code, &slices, (here, i), &sums));
             if !is_double {
-                // Everybody has used the slices before.
+                // All threads must have read the slices before.
                 code.sync();
             }
             self.store(code, &slices, &fetched, there);
@@ -266,14 +267,14 @@ impl<'k> Square<'k> {
         Slices { matrix, axis, strides, array, groups }
     }
 
-    /// A group by its number in a slice: neighbours fetch neighbours.
+    /// A group by its number in a slice. Neighbouring threads load neighbours, so that loads are coalesced.
     fn group(
         &self,
         code: &mut Code,
         (axis, start): (Axis, Variable),
         (matrix, strides): (MatrixOperand, [i64; 2]),
         number: Variable,
-    ) -> Group {
+    ) -> LaneGroup {
         let (depth, n_across) = (self.tiling.depth, axis.n_groups());
         let (across, along) = match strides[1] == 1 {
             true => (code.divided(number, depth), code.modulo(number, depth)),
@@ -282,7 +283,7 @@ impl<'k> Square<'k> {
         let row = code.scaled(along, axis.pitch() as i64);
         let place = code.add_at(row, across);
         let n_groups = code.at((n_across * depth) as i64);
-        let is_there = match (n_across * depth).is_multiple_of(THREADS) {
+        let is_in_slice = match (n_across * depth).is_multiple_of(THREADS) {
             true => self.is_batch,
             false => {
                 let is_group = code.less(number, n_groups);
@@ -301,7 +302,7 @@ impl<'k> Square<'k> {
             axis.is_ragged().then(|| code.less(across, end))
         });
         let is_across = is_across.collect();
-        Group { place, along, first, is_there, is_across }
+        LaneGroup { place, along, first, is_in_slice, is_across }
     }
 
     /// This thread's elements of the slice that starts at `k`, group by group.
@@ -312,32 +313,32 @@ impl<'k> Square<'k> {
             let row = code.add_at(k, group.along);
             let end = code.at(self.form.k as i64);
             let is_row = code.less(row, end);
-            let is_row = code.and(is_row, group.is_there);
+            let is_row = code.and(is_row, group.is_in_slice);
             let first = code.add_at(group.first, step);
             let lanes = group.is_across.iter().enumerate().map(|(lane, is_across)| {
                 let is_inside = is_across.map_or(is_row, |is_across| code.and(is_row, is_across));
                 let offset = code.at((lane * slices.axis.n_groups()) as i64 * across);
                 let index = if lane == 0 { first } else { code.add_at(first, offset) };
-                let nowhere = code.at(0);
-                let index = code.select(is_inside, index, nowhere);
+                let first_element = code.at(0);
+                let index = code.select(is_inside, index, first_element);
                 let stored = buffers.load(code, slices.matrix.operand, index);
                 let value = widened(code, self.form.dtype, stored);
                 let value = code.cast(self.elem, value);
-                let nothing = code.constant(self.elem, 0.0);
-                code.select(is_inside, value, nothing)
+                let zero = code.constant(self.elem, 0.0);
+                code.select(is_inside, value, zero)
             });
             lanes.collect()
         });
         groups.collect()
     }
 
-    /// Puts fetched elements into shared memory, as slices number `at`.
+    /// Writes loaded elements to shared memory, as slice number `at`.
     fn store(&self, code: &mut Code, slices: &[Slices; 2], fetched: &[Vec<Vec<Variable>>; 2], at: Variable) {
         for (slices, fetched) in slices.iter().zip(fetched) {
             let start = self.start(code, slices, at);
             for (group, values) in slices.groups.iter().zip(fetched) {
                 let place = code.add_at(start, group.place);
-                code.when(group.is_there, |code| match values[..] {
+                code.when(group.is_in_slice, |code| match values[..] {
                     [value] => code.store(slices.array, place, value),
                     _ => code.store_components(slices.array, place, values),
                 });
@@ -345,12 +346,12 @@ impl<'k> Square<'k> {
         }
     }
 
-    /// Where slices number `at` start in shared memory.
+    /// The start of slice number `at` in shared memory.
     fn start(&self, code: &mut Code, slices: &Slices, at: Variable) -> Variable {
         code.scaled(at, (self.tiling.depth * slices.axis.pitch()) as i64)
     }
 
-    /// Adds the products of row `i` of slices number `at` to the sums.
+    /// Adds the products of row `i` of slice number `at` to the sums.
     fn add_products(
         &self,
         code: &mut Code,
@@ -396,7 +397,7 @@ impl<'k> Square<'k> {
         points
     }
 
-    /// This thread's rows, or columns, and whether the result has them, if that is a question.
+    /// This thread's rows or columns, and whether the result has them; none if always.
     fn lines(&self, code: &mut Code, number: usize) -> Vec<(Variable, Option<Variable>)> {
         let axis = self.tiling.axes[number];
         let first = code.add_at(self.corner[number], self.thread[number]);

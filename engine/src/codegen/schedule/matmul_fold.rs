@@ -1,89 +1,90 @@
-//! Contractions whose rows are folded: selections from the rows of a product that is never stored as a whole.
+//! Matmul folds: top-k selections from the rows of a product that is never stored.
 //!
-//! Where a library multiplies, the product comes in panels that stay in the device's cache: after each, a launch runs the
-//! epilogue on it and takes in what comes before the k-th best of a row so far. What the library does not take is added
-//! up by a launch that goes along whole rows.
+//! A library computes the product in panels that stay in the L2 cache. After each panel, a launch runs the
+//! epilogue on it and updates the top-k buffer of each row. Without a library, one launch computes the products of
+//! whole rows.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::kernel::{Argument, KernelCode, KernelSpec, OperandForm, Schedule};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::{Argument, OperandForm};
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::ops::vector_group::Group;
 use crate::codegen::schedule::matmul_point::ProductForm;
-use crate::codegen::schedule::topk::{
-    Filter, Memory, SelectForm, Worst, can_select, columns_of_piece, merge, pieces, select_by,
-};
+use crate::codegen::schedule::topk::{columns_of_piece, merge};
+use crate::codegen::schedule::topk_code::{Filter, StoredState, Threshold, select_by};
+use crate::codegen::schedule::topk_form::{TopKForm, can_select, pieces};
 use crate::device_model::DeviceModel;
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowsBody};
 use crate::ir::DType;
 use crate::op::Selected;
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 
-/// A fold of rows.
+/// The schedule of a matmul fold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MatmulFold {
-    select: SelectForm,
-    /// The register that holds what is folded; none in a launch that merges pieces.
+    top_k: TopKForm,
+    /// The folded register; none in a launch that merges pieces.
     value: Option<Reg>,
     accumulator: DType,
-    /// What is multiplied, where the product does not lie in memory.
+    /// The matrices, if no library computes the product.
     product: Option<ProductForm>,
-    /// Operands of the results, what they get, and their types.
+    /// By result: its content, its operand, and its type.
     results: Vec<(Selected, usize, DType)>,
-    /// Operands behind those of the kernel.
+    /// The operands that follow those of the kernel.
     panel: Option<usize>,
     states: Option<usize>,
-    /// Whether the epilogue is over the columns, the same for all rows, rather than over all points.
+    /// Whether the epilogue depends on the column alone and has only a row of points.
     is_by_column: bool,
-    /// Groups of neighbours of a panel that each thread looks at before anything else: mostly none has anything that
-    /// comes before the best so far, and the block is done. 0 if it does not look.
-    n_looks: usize,
+    /// Groups of neighbours that each thread of a block compares with the worst entry first. Mostly none is
+    /// better, and the block ends. 0 to skip this filter.
+    n_filter_groups: usize,
     n_rows: usize,
     n_pieces: usize,
-    /// What a launch on all columns is given.
+    /// The scalars of a launch on all columns.
     scalars: Vec<usize>,
 }
 
-/// Part of a product: some rows of one matrix, some columns.
+/// A part of a product: rows of one matrix and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Panel {
     /// The matrix.
     pub batch: usize,
-    /// The first row, and how many.
+    /// The first row and the number of rows.
     pub rows: [usize; 2],
-    /// The first column, and how many.
+    /// The first column and the number of columns.
     pub columns: [usize; 2],
 }
 
-/// How a fold goes over a product that a library computes.
+/// The launches of a fold on a product that a library computes.
 #[derive(Clone, Debug)]
 pub struct PanelFold {
-    /// In their order.
+    /// The panels in their order.
     pub panels: Vec<Panel>,
-    /// Takes in a panel; [`PanelFold::launch`] says what a launch of it is given.
+    /// The launch that folds a panel; [`PanelFold::launch`] gives its blocks and scalars.
     pub step: KernelSpec,
     fold: MatmulFold,
-    /// Writes the results in the end; none if each panel has whole rows.
+    /// The launch that writes the results at the end; none if each panel has whole rows.
     pub finish: Option<KernelSpec>,
-    /// Bytes of what is known of the rows, at the start of the workspace.
+    /// Bytes of the rows' states, at the start of the workspace.
     pub state_bytes: usize,
     /// Bytes of the largest panel.
     pub panel_bytes: usize,
 }
 
-/// Bytes of a panel: together with the factors it stays in the second-level cache of a large device.
+/// Bytes of a panel. The panel and its factors fit in the L2 cache of a large GPU.
 pub const PANEL_BYTES: usize = 24 << 20;
-/// Rows of a panel: many, as all of the right factor is read for each.
+/// Rows of a panel. There are many, as each panel reads its columns of the right factor again.
 const PANEL_ROWS: usize = 2048;
-/// Rows and columns of panels are multiples of it, so that all start at aligned addresses.
+/// Panels have multiples of this many rows and columns, so that all start at aligned addresses.
 const ALIGNED: usize = 64;
 
-/// The most groups of neighbours that a thread looks at at once.
-const MOST_LOOKS: usize = 12;
+/// The most groups of neighbours that the filter reads per thread.
+const MOST_FILTER_GROUPS: usize = 12;
 
-/// The panels of a product of so many matrices, rows and columns.
+/// The panels of a product, given its numbers of matrices, rows and columns.
 fn panels([batch, m, n]: [usize; 3], n_elements: usize) -> Vec<Panel> {
     let even = |extent: usize, most: usize| {
         extent.div_ceil(extent.div_ceil(most.max(ALIGNED)).max(1)).next_multiple_of(ALIGNED)
@@ -102,7 +103,7 @@ fn panels([batch, m, n]: [usize; 3], n_elements: usize) -> Vec<Panel> {
     panels
 }
 
-/// The same body over the columns of one row, if nothing in it tells one row from another: then points stay small numbers.
+/// The epilogue over the columns of one row, if it is equal in all rows. Points then stay small numbers.
 fn by_column(body: &FusedBody) -> Option<FusedBody> {
     let n = body.domain.row;
     let mut insts = body.insts.clone();
@@ -132,10 +133,10 @@ fn along_columns(access: &Access, n: usize) -> Option<Access> {
     level.guards.is_empty().then_some(along)
 }
 
-/// The launches of a fold that adds up its own products, without the sums beside it.
+/// The launches of a fold without a library, without side sums.
 ///
 /// # Errors
-/// If the fold is no selection that a device has kernels for.
+/// If the fold is no selection, or has no kernel on the device.
 pub fn launches(
     kernel: &Kernel,
     body: &MatmulBody,
@@ -144,32 +145,31 @@ pub fn launches(
 ) -> Result<Vec<KernelSpec>, CodegenError> {
     let fold = Fold::new(kernel, body, rows, device)?;
     let n_rows = body.batch * body.m;
-    let [n_pieces, length] = pieces(n_rows, body.n, fold.select.round());
+    let [n_pieces, length] = pieces(n_rows, body.n, fold.top_k.round());
     let states = fold.states(n_rows * n_pieces);
-    let is_kept = n_pieces > 1;
+    let keeps_state = n_pieces > 1;
     let by_column = by_column(&body.epilogue);
     let form = MatmulFold {
-        select: fold.select.clone().kept(is_kept),
+        top_k: fold.top_k.clone().keeping_state(keeps_state),
         product: Some(ProductForm::of(body)),
-        states: is_kept.then_some(kernel.operands.len()),
+        states: keeps_state.then_some(kernel.operands.len()),
         is_by_column: by_column.is_some(),
         n_rows,
         n_pieces,
         scalars: vec![0, 0, body.n, length, n_pieces, 1],
         ..fold.form()
     };
-    let more = is_kept.then_some(states).into_iter().collect();
+    let more = keeps_state.then_some(states).into_iter().collect();
     let step = fold.kernel(form, by_column.unwrap_or_else(|| body.epilogue.clone()), more);
-    let finish = is_kept.then(|| fold.merge(n_rows, n_pieces));
+    let finish = keeps_state.then(|| fold.merge(n_rows, n_pieces));
     Ok([step].into_iter().chain(finish).collect())
 }
 
 impl KernelSpec {
-    /// The fold of a contraction whose product a library computes in panels of about so many bytes, without the sums
-    /// beside it.
+    /// The fold of a matmul whose product a library computes in panels of about `bytes` bytes, without side sums.
     ///
     /// # Errors
-    /// If the fold is no selection that a device has kernels for.
+    /// If the fold is no selection, or has no kernel on the device.
     pub fn panel_fold(
         kernel: &Kernel,
         body: &MatmulBody,
@@ -184,13 +184,13 @@ impl KernelSpec {
             return Err(CodegenError::Fold);
         };
         let n_rows = body.batch * body.m;
-        let [n_pieces, _] = pieces(most_rows, most_columns, fold.select.round());
-        let is_kept = n_pieces > 1 || most_columns < body.n;
-        let n_looks =
-            most_columns.div_ceil(n_pieces).div_ceil(fold.select.threads() * fold.select.neighbours());
+        let [n_pieces, _] = pieces(most_rows, most_columns, fold.top_k.round());
+        let keeps_state = n_pieces > 1 || most_columns < body.n;
+        let n_filter_groups =
+            most_columns.div_ceil(n_pieces).div_ceil(fold.top_k.threads() * fold.top_k.neighbours());
         let states = fold.states(n_rows * n_pieces);
-        let state_bytes = if is_kept {
-            (4 * n_rows * n_pieces * fold.select.state_words()).next_multiple_of(256)
+        let state_bytes = if keeps_state {
+            (4 * n_rows * n_pieces * fold.top_k.state_words()).next_multiple_of(256)
         } else {
             0
         };
@@ -202,39 +202,43 @@ impl KernelSpec {
         };
         let by_column = by_column(&body.epilogue);
         let form = MatmulFold {
-            select: fold.select.clone().kept(is_kept).resumed(is_kept),
+            top_k: fold.top_k.clone().keeping_state(keeps_state).resuming(keeps_state),
             panel: Some(kernel.operands.len()),
-            states: is_kept.then_some(kernel.operands.len() + 1),
+            states: keeps_state.then_some(kernel.operands.len() + 1),
             is_by_column: by_column.is_some(),
-            n_looks: if is_kept && n_looks <= MOST_LOOKS { n_looks } else { 0 },
+            n_filter_groups: if keeps_state && n_filter_groups <= MOST_FILTER_GROUPS {
+                n_filter_groups
+            } else {
+                0
+            },
             n_rows,
             n_pieces,
             ..fold.form()
         };
-        let more = [panel].into_iter().chain(is_kept.then_some(states)).collect();
+        let more = [panel].into_iter().chain(keeps_state.then_some(states)).collect();
         let step = fold.kernel(form.clone(), by_column.unwrap_or_else(|| body.epilogue.clone()), more);
-        let finish = is_kept.then(|| fold.merge(n_rows, n_pieces));
+        let finish = keeps_state.then(|| fold.merge(n_rows, n_pieces));
         Ok(PanelFold { panels, fold: form, step, finish, state_bytes, panel_bytes })
     }
 }
 
 impl PanelFold {
-    /// Blocks that fold a panel, and the numbers that the launch passes by value.
+    /// Blocks of the launch on a panel, and the scalars that it passes by value.
     pub fn launch(&self, body: &MatmulBody, panel: &Panel) -> (usize, Vec<usize>) {
         let Panel { batch, rows: [row, n_rows], columns: [column, n_columns] } = *panel;
-        let MatmulFold { n_pieces, ref select, .. } = self.fold;
-        let length = n_columns.div_ceil(n_pieces).next_multiple_of(select.round());
+        let MatmulFold { n_pieces, ref top_k, .. } = self.fold;
+        let length = n_columns.div_ceil(n_pieces).next_multiple_of(top_k.round());
         let first_row = batch * body.m + row;
         let scalars = vec![first_row, column, n_columns, length, n_pieces, usize::from(column == 0)];
         (n_rows * n_pieces, scalars)
     }
 }
 
-/// A fold about to become launches.
+/// The parts that the launches of a fold have in common.
 struct Fold<'k> {
     kernel: &'k Kernel,
     device: DeviceModel,
-    select: SelectForm,
+    top_k: TopKForm,
     value: Reg,
     accumulator: DType,
     results: Vec<(Selected, usize, DType)>,
@@ -261,8 +265,8 @@ impl<'k> Fold<'k> {
         Ok(Fold {
             kernel,
             device: *device,
-            select: SelectForm::new(selection.k, selection.order, body.n, body.n, device),
-            value: folded.unwrap_or_else(|| crate::bug!("`{}` folds nothing", kernel.name)),
+            top_k: TopKForm::new(selection.k, selection.order, body.n, body.n, device),
+            value: folded.unwrap_or_else(|| crate::bug!("the epilogue of `{}` has no fold", kernel.name)),
             accumulator: body.dtype.accumulator(),
             results: results.map(|(&what, &to)| (what, to, kernel.operands[to].ty.dtype)).collect(),
         })
@@ -270,7 +274,7 @@ impl<'k> Fold<'k> {
 
     fn form(&self) -> MatmulFold {
         MatmulFold {
-            select: self.select.clone(),
+            top_k: self.top_k.clone(),
             value: Some(self.value),
             accumulator: self.accumulator,
             product: None,
@@ -278,7 +282,7 @@ impl<'k> Fold<'k> {
             panel: None,
             states: None,
             is_by_column: false,
-            n_looks: 0,
+            n_filter_groups: 0,
             n_rows: 0,
             n_pieces: 1,
             scalars: vec![],
@@ -286,13 +290,13 @@ impl<'k> Fold<'k> {
     }
 
     fn states(&self, n_states: usize) -> OperandForm {
-        OperandForm::words(0, n_states * self.select.state_words())
+        OperandForm::words(0, n_states * self.top_k.state_words())
     }
 
     fn merge(&self, n_rows: usize, n_pieces: usize) -> KernelSpec {
-        let (k, order) = self.select.selected();
+        let (k, order) = self.top_k.selected();
         let form = MatmulFold {
-            select: SelectForm::merge(k, order, n_pieces, &self.device),
+            top_k: TopKForm::merge(k, order, n_pieces, &self.device),
             value: None,
             states: Some(self.kernel.operands.len()),
             n_rows,
@@ -306,7 +310,7 @@ impl<'k> Fold<'k> {
     fn kernel(&self, form: MatmulFold, body: FusedBody, more: Vec<OperandForm>) -> KernelSpec {
         let mut operands = OperandForm::of(self.kernel);
         operands.extend(more);
-        KernelSpec::new(body, form, operands)
+        KernelSpec::new(body, form, operands, self.device)
     }
 }
 
@@ -316,7 +320,7 @@ impl Schedule for MatmulFold {
     }
 
     fn threads(&self, _: &KernelSpec) -> usize {
-        self.select.threads()
+        self.top_k.threads()
     }
 
     fn blocks(&self, _: &KernelSpec, n_blocks: usize) -> usize {
@@ -349,11 +353,11 @@ impl MatmulFold {
             |&(what, to, dtype): &(Selected, usize, DType)| (what, buffers.operands[to].clone(), dtype);
         let results = self.results.iter().map(result).collect();
         let states = self.states.map(buffer);
-        let cube = code.builtin(Builtin::CubePos);
+        let block = code.builtin(Builtin::CubePos);
         let (value, states) = match (self.value, states) {
             (Some(value), states) => (value, states),
             (None, Some(states)) => {
-                merge(code, &self.select, states, cube, scalars[0], results);
+                merge(code, &self.top_k, states, block, scalars[0], results);
                 return Ok(());
             }
             (None, None) => crate::bug!("pieces of rows without memory"),
@@ -361,15 +365,15 @@ impl MatmulFold {
         let &[first_row, first_column, n_columns, length, n_pieces, is_first] = scalars else {
             crate::bug!("a fold is given {} numbers", scalars.len())
         };
-        let panel_row = code.bin(Arithmetic::Div, cube, n_pieces);
-        let piece = code.bin(Arithmetic::Modulo, cube, n_pieces);
+        let panel_row = code.bin(Arithmetic::Div, block, n_pieces);
+        let piece = code.bin(Arithmetic::Modulo, block, n_pieces);
         let row = code.add_at(first_row, panel_row);
         let columns = columns_of_piece(code, piece, length, n_columns);
         let state = states.map(|states| {
             let before = code.bin(Arithmetic::Mul, row, n_pieces);
             (states, code.add_at(before, piece))
         });
-        let memory = Memory { state, is_first: Some(is_first), results };
+        let stored = StoredState { state, is_first: Some(is_first), results };
         let body_code = BodyCode { body, buffers, shared: buffers };
         let mut base = vec![None; body.insts.len()];
         let of_rows = (0..body.insts.len()).filter(|&reg| body.insts[reg].class != Class::Element);
@@ -381,18 +385,19 @@ impl MatmulFold {
             let in_row = code.add_at(first_column, column);
             [in_row, code.add_at(start, in_row), code.add_at(panel_start, column)]
         };
-        let mut filter = |code: &mut Code| rows.any_may_pass(code, &memory, columns, &place);
-        let filter: Option<Filter<CodegenError>> = if self.n_looks > 0 { Some(&mut filter) } else { None };
-        select_by(code, &self.select, &memory, row, columns, filter, &mut |code, select, column| {
+        let mut filter = |code: &mut Code| rows.any_may_pass(code, &stored, columns, &place);
+        let filter: Option<Filter<CodegenError>> =
+            if self.n_filter_groups > 0 { Some(&mut filter) } else { None };
+        select_by(code, &self.top_k, &stored, row, columns, filter, &mut |code, top_k, column| {
             let place = place(code, column);
             let values = rows.values(code, place)?;
-            select.offer_values(code, &values, place[0]);
+            top_k.offer_values(code, &values, place[0]);
             Ok(())
         })
     }
 }
 
-/// The rows of a product, as a selection looks at them.
+/// The rows of a product that a selection reads.
 struct FoldRows<'k> {
     form: &'k MatmulFold,
     value: Reg,
@@ -404,45 +409,45 @@ struct FoldRows<'k> {
 }
 
 impl FoldRows<'_> {
-    /// Whether this thread sees anything that may come before the last of the best so far.
+    /// Whether this thread has an element that may precede the worst entry of a full buffer.
     fn any_may_pass(
         &self,
         code: &mut Code,
-        memory: &Memory,
+        stored: &StoredState,
         [start, end]: [Variable; 2],
         place: &dyn Fn(&mut Code, Variable) -> [Variable; 3],
     ) -> Result<Variable, CodegenError> {
-        let Some(worst) = Worst::read(code, &self.form.select, memory) else {
+        let Some(threshold) = Threshold::read(code, &self.form.top_k, stored) else {
             return Ok(code.bool(true));
         };
         let unit = code.builtin(Builtin::UnitPosX);
-        let width = self.form.select.neighbours();
+        let width = self.form.top_k.neighbours();
         let own = code.scaled(unit, width as i64);
         let first = code.add_at(start, own);
-        let mut any = worst.is_open();
-        for look in 0..self.form.n_looks {
-            let offset = code.at((look * width * self.form.select.threads()) as i64);
+        let mut any = threshold.is_open();
+        for group in 0..self.form.n_filter_groups {
+            let offset = code.at((group * width * self.form.top_k.threads()) as i64);
             let column = code.add_at(first, offset);
             let is_inside = code.less(column, end);
-            // Outside, the panel's first columns are looked at: at worst the block does what it need not.
-            let nowhere = code.at(0);
-            let column = code.select(is_inside, column, nowhere);
+            // Outside, the panel's first columns are read instead; at worst the block does unnecessary work.
+            let first_column = code.at(0);
+            let column = code.select(is_inside, column, first_column);
             let place = place(code, column);
             for value in self.values(code, place)? {
-                let may_pass = worst.may_follow(code, value);
+                let may_pass = threshold.may_precede(code, value);
                 any = code.or(any, may_pass);
             }
         }
         Ok(any)
     }
 
-    /// What is folded at neighbouring points: their first column, its point, and where that lies in the panel.
+    /// The folded values at neighbouring points, given the first one's column, point and place in the panel.
     fn values(
         &self,
         code: &mut Code,
         [column, point, in_panel]: [Variable; 3],
     ) -> Result<Vec<Variable>, CodegenError> {
-        let width = self.form.select.neighbours();
+        let width = self.form.top_k.neighbours();
         let group = Group::from(code, point, width);
         let products = self.products(code, width, [column, in_panel]);
         let insts = &self.body_code.body.insts;
@@ -461,7 +466,7 @@ impl FoldRows<'_> {
                 && !matches!(insts[reg].op, FusedOp::Accumulator | FusedOp::Fold { .. })
         });
         self.body_code.run_group(code, elements, &group, &mut registers)?;
-        let missing = || crate::bug!("what is folded is not computed");
+        let missing = || crate::bug!("the folded register is not computed");
         Ok(registers.iter().map(|own| own[self.value].unwrap_or_else(missing)).collect())
     }
 

@@ -2,21 +2,22 @@
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule, THREADS};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::schedule::map::at_point;
+use crate::codegen::types::THREADS;
 use crate::fusion::{FusedInst, FusedOp, MatmulBody, MatrixOperand};
 use crate::ir::DType;
 use cubecl_core::ir::{Arithmetic, Builtin, ElemType, Variable};
 
-/// What is multiplied.
+/// The matrices of a product.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProductForm {
     /// Rows and columns of the result.
     pub m: usize,
     pub n: usize,
-    /// Extent summed over.
+    /// Extent of the contracted axis.
     pub k: usize,
     pub lhs: MatrixOperand,
     pub rhs: MatrixOperand,
@@ -38,7 +39,7 @@ impl ProductForm {
         self.in_row(code, buffers, row, column)
     }
 
-    /// The same at a column of a row; rows are counted through all matrices.
+    /// The product at a column of a row; rows are counted through all matrices.
     pub fn in_row(&self, code: &mut Code, buffers: &Buffers, row: Variable, column: Variable) -> Variable {
         let (batch, row) = (code.divided(row, self.m), code.modulo(row, self.m));
         let elem = code.device.register(self.dtype.accumulator());
@@ -94,7 +95,7 @@ pub fn multiplied_and_added(
     code.bin(Arithmetic::Add, product, total)
 }
 
-/// A thread per point adds up its products in the order of the contracted axis.
+/// A thread per point sums its products in the order of the contracted axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MatmulByPoint(pub ProductForm);
 

@@ -1,6 +1,7 @@
 //! Schedules: how the points of a kernel are divided among blocks and threads, one file per schedule.
 
 pub mod attention;
+pub mod attention_code;
 pub mod custom_kernel;
 pub mod double_buffer;
 pub mod epilogue;
@@ -19,36 +20,40 @@ pub mod row_plan;
 pub mod row_reduce;
 pub mod scan;
 pub mod scatter;
+pub mod scatter_rows;
 pub mod scatter_sorted;
 pub mod scatter_update;
 pub mod segmented;
 pub mod split_k;
 pub mod topk;
 pub mod topk_buffer;
+pub mod topk_code;
+pub mod topk_form;
 pub mod unpack;
 
 use crate::codegen::error::CodegenError;
-use crate::codegen::kernel::{KernelSpec, OperandForm};
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::OperandForm;
 use crate::device_model::DeviceModel;
 use crate::fusion::{Kernel, KernelBody};
 use map::Map;
 use row::Row;
 
 impl KernelSpec {
-    /// The launches that make up a kernel, in their order, where no library takes part.
+    /// The launches of a kernel, in their order, without a library.
     ///
     /// # Errors
     /// If the device has no kernel for it.
     pub fn launches(kernel: &Kernel, device: DeviceModel) -> Result<Vec<KernelSpec>, CodegenError> {
         let operands = || OperandForm::of(kernel);
         Ok(match &kernel.body {
-            KernelBody::Map(body) => vec![KernelSpec::new(body.clone(), Map, operands()).on(device)],
-            KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands()).on(device)],
+            KernelBody::Map(body) => vec![KernelSpec::new(body.clone(), Map, operands(), device)],
+            KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands(), device)],
             KernelBody::Segmented { body, segments } => segmented::launches(kernel, body, segments, device),
             KernelBody::Attention(body) => vec![attention::launch(kernel, body, device)?],
             KernelBody::Matmul(body) => matmul::launches(kernel, body, device)?,
             KernelBody::Scatter(body) => scatter::launches(kernel, body, device),
-            KernelBody::Scan { monoid, domain } => vec![scan::launch(kernel, *monoid, *domain).on(device)],
+            KernelBody::Scan { monoid, domain } => vec![scan::launch(kernel, *monoid, *domain, device)],
             KernelBody::Opaque(body) => custom_kernel::launches(kernel, &body.call, device)?,
         })
     }

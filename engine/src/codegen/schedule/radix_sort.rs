@@ -1,37 +1,40 @@
-//! Numbers in the order of their keys: a stable sort by digits, the lowest first (Knuth, The Art of Computer Programming 3,
-//! 5.2.5).
+//! A stable radix sort of words, which also gives the number of each key (Knuth, The Art of Computer Programming
+//! 3, 5.2.5).
 //!
-//! Keys are words. For each digit, blocks count how often it occurs in chunks of the keys, the counts are summed up, and
-//! each key goes to the place that its digit's sum says, behind those of its chunk that came before it. Which of 32 keys have
-//! a digit in common is found by setting bits in shared memory, so nothing depends on the order in which threads arrive, and no
-//! exchange between threads of a plane is needed. Few keys are sorted by one block in its memory.
+//! Digits are sorted from the lowest on, in three launches each. The first counts each digit in chunks of keys,
+//! the second sums the counts. The third moves each key to the place that its digit's sum gives, after equal
+//! digits of its chunk.
+//!
+//! Lanes find equal digits among 32 keys by setting bits in shared memory. The result is independent of the order
+//! of threads, and no warp shuffle is needed. A single block sorts few keys in its shared memory.
 
-// The macro of the kernel language makes a module of each function, and leaves its documentation behind.
+// The macro of the kernel language makes an undocumented module of each function.
 #![allow(missing_docs)]
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
-use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule};
-use crate::codegen::schedule::topk::native;
+use crate::codegen::ir::types::native;
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::device_model::DeviceModel;
 use crate::op::gpu::{Shape, WORKSPACE_ALIGNMENT, put, put_last, sort};
 use cubecl_core as cubecl;
 use cubecl_core::ir::{Arithmetic, AtomicOp, Bitwise, Builtin, Comparison, Variable};
 use cubecl_core::prelude::*;
 
-/// Keys that lie one after the other and are brought to their places by one block.
+/// Neighbouring keys that one block moves to their places.
 const CHUNK: usize = 512;
-/// Threads of that block, one for each bit of a word.
+/// Threads of such a block, one per bit of a word.
 const LANES: usize = 32;
-/// Chunks that one block counts.
+/// Chunks whose digits one block counts.
 const GROUP: usize = 8;
-/// Threads of a block that counts or sums up.
+/// Threads of a block that counts or sums.
 const THREADS: usize = 256;
-/// The most bits of a digit: what is known of all digits fits into the shared memory of every device.
+/// The most bits of a digit: the counts of all digits fit in the shared memory of every device.
 const MOST_BITS: u32 = 8;
-/// The fewest: a thread has one digit or more to look after.
+/// The fewest bits of a digit, so that each thread has a digit.
 const FEWEST_BITS: u32 = 5;
-/// Keys that one block sorts; of more, digits are faster.
+/// The most keys that one block sorts; for more, the digit passes are faster.
 const MOST_BY_BLOCK: usize = 1024;
 
 /// One launch of a sort.
@@ -44,28 +47,28 @@ pub struct RadixSort {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
-    /// How often each digit of so many bits occurs in each chunk.
+    /// Counts each digit of `bits` bits in each chunk.
     Count { bits: u32 },
-    /// Of each digit, how often it occurs in all chunks before.
+    /// Replaces each count by the sum of the digit's counts in earlier chunks.
     Sum,
-    /// Each key to its place. At first, each goes with its own number.
+    /// Moves each key to its place. The first pass makes up the numbers of the keys.
     Place { bits: u32, is_first: bool },
-    /// All by one block.
+    /// Sorts all keys in one block.
     Whole(Shape),
 }
 
-/// Where keys lie in a workspace while they are sorted.
+/// The layout of the keys in a workspace during a sort.
 #[derive(Clone, Copy, Debug)]
 pub struct Sorted {
     n: usize,
-    /// Digits of a key; none if one block sorts.
+    /// Digits of a key; 0 if one block sorts.
     n_digits: usize,
     /// Bits of a digit.
     bits: u32,
 }
 
 impl Sorted {
-    /// `n` keys, the largest of which is `largest`, or less.
+    /// The layout for `n` keys of at most `largest`.
     pub fn new(n: usize, largest: u32) -> Sorted {
         let n_bits = u32::BITS - largest.leading_zeros();
         let n_digits = if n <= MOST_BY_BLOCK { 0 } else { n_bits.div_ceil(MOST_BITS).max(1) };
@@ -73,20 +76,20 @@ impl Sorted {
         Sorted { n, n_digits: n_digits as usize, bits }
     }
 
-    /// Where the keys have to be before.
+    /// The keys before the sort.
     pub fn unsorted_keys(&self) -> OperandForm {
         self.half(0)[0]
     }
 
-    /// Where they are in order, and where the number is that each had before.
+    /// The sorted keys, and the original number of each.
     pub fn keys_and_numbers(&self) -> [OperandForm; 2] {
         self.half(self.n_digits.max(1) % 2).map(read)
     }
 
-    /// The launches, after that which writes the keys.
+    /// The launches of the sort, which follow the launch that writes the keys.
     pub fn launches(&self, device: DeviceModel) -> Vec<KernelSpec> {
-        let launch = |step: Step, cubes: usize, scalars: Vec<usize>, operands: Vec<OperandForm>| {
-            KernelSpec::without_body(RadixSort { step, blocks: cubes, scalars }, operands).on(device)
+        let launch = |step: Step, n_blocks: usize, scalars: Vec<usize>, operands: Vec<OperandForm>| {
+            KernelSpec::without_body(RadixSort { step, blocks: n_blocks, scalars }, operands, device)
         };
         let n = self.n;
         if self.n_digits == 0 {
@@ -113,12 +116,12 @@ impl Sorted {
         (0..self.n_digits).flat_map(pass).collect()
     }
 
-    /// Keys and numbers, which go from one half of the workspace to the other and back.
+    /// One of the two copies of keys and numbers. Each pass moves keys from one copy to the other.
     fn half(&self, half: usize) -> [OperandForm; 2] {
         [2 * half, 2 * half + 1].map(|part| self.part(part, self.n))
     }
 
-    /// A part of the workspace: keys, numbers, the same again, counts, totals.
+    /// A part of the workspace: keys, numbers, both again, counts, totals.
     fn part(&self, number: usize, n_words: usize) -> OperandForm {
         let n_counts = (1 << self.bits) * self.n.div_ceil(CHUNK);
         let words = [self.n, self.n, self.n, self.n, n_counts];
@@ -127,7 +130,7 @@ impl Sorted {
     }
 }
 
-/// The same memory, only read.
+/// The operand as a read-only one.
 fn read(operand: OperandForm) -> OperandForm {
     OperandForm { is_written: false, may_share: false, ..operand }
 }
@@ -166,7 +169,7 @@ impl Schedule for RadixSort {
         self.scalars.clone()
     }
 
-    /// A sort runs also after a failed assertion: later launches read the order.
+    /// A sort runs after a failed assertion as well, as later launches use its order as indices.
     fn writes_tensors(&self) -> bool {
         false
     }
@@ -223,7 +226,7 @@ fn digit_of(key: u32, shift: usize, #[comptime] bits: u32) -> usize {
     ((key >> (shift as u32)) & comptime!((1u32 << bits) - 1)) as usize
 }
 
-/// The counts of a digit lie side by side, chunk by chunk.
+/// Counts are ordered by digit, then by chunk.
 #[cube]
 fn count_digits(
     keys: &Array<u32>,
@@ -247,7 +250,7 @@ fn count_digits(
     #[unroll]
     for round in 0..comptime!(CHUNK / LANES) {
         let place = first + round * comptime!(LANES);
-        // Read before it is known whether it is there, so that all of them are under way together.
+        // All loads are issued before the bounds check, so that their latencies overlap.
         let key = keys[select(place < n, place, 0usize)];
         if place < n {
             bins[group * n_bins + digit_of(key, shift, bits)].fetch_add(1u32);
@@ -266,7 +269,7 @@ fn count_digits(
     }
 }
 
-/// A block for each digit: a thread adds up some neighbours, and all threads what these come to.
+/// A block per digit: each thread sums some neighbours, then all threads scan their sums.
 #[cube]
 fn sum_counts(counts: &mut Array<u32>, totals: &mut Array<u32>, n_chunks: usize) {
     let unit = UNIT_POS_X as usize;
@@ -297,7 +300,7 @@ fn sum_counts(counts: &mut Array<u32>, totals: &mut Array<u32>, n_chunks: usize)
     }
 }
 
-/// The sum of what this thread and those before it have (Hillis and Steele, 1986).
+/// The inclusive scan of a value over the threads of a block (Hillis and Steele, 1986).
 #[cube]
 fn sum_up_to(sums: &mut SharedMemory<u32>, unit: usize, own: u32, #[comptime] n_threads: usize) -> u32 {
     let mut sum = own;
@@ -317,7 +320,7 @@ fn sum_up_to(sums: &mut SharedMemory<u32>, unit: usize, own: u32, #[comptime] n_
     sum
 }
 
-/// The arrays of a launch that brings keys to their places.
+/// The arrays of a launch that moves keys to their places.
 struct Placing {
     keys: Variable,
     numbers: Variable,
@@ -327,7 +330,7 @@ struct Placing {
     new_numbers: Variable,
 }
 
-/// A block for each chunk, 32 keys at a time.
+/// A block per chunk moves 32 keys at a time.
 fn place_keys(
     code: &mut Code,
     arrays: &Placing,
@@ -337,7 +340,7 @@ fn place_keys(
     let n_bins = 1 << bits;
     let lane = code.builtin(Builtin::UnitPosX);
     let chunk = code.builtin(Builtin::CubePos);
-    // The next place of each digit, and which lanes have it, of this round and the next.
+    // The next place of each digit, and the lanes whose key has it, for this round and the next.
     let places = code.shared(U32, n_bins);
     let lanes = code.shared_atomics(2 * n_bins);
     let start = code.scaled(chunk, CHUNK as i64);
@@ -356,7 +359,7 @@ fn place_keys(
         let digit = code.bit(Bitwise::BitwiseAnd, digit, mask);
         let bin = code.cast(code.index, digit);
         let half = code.at_offset(bin, round % 2 * n_bins);
-        code.when(own.is_there, |code| {
+        code.when(own.is_key, |code| {
             let place = code.place(lanes, half);
             code.atomic_bits(AtomicOp::Or, place, bit);
         });
@@ -367,7 +370,7 @@ fn place_keys(
         let before = code.bit(Bitwise::BitwiseAnd, same, lower);
         let n_before = code.count_ones(before);
         code.sync();
-        code.when(own.is_there, |code| {
+        code.when(own.is_key, |code| {
             let zero = code.int(U32, 0);
             let is_first = code.cmp(Comparison::Equal, n_before, zero);
             code.when(is_first, |code| {
@@ -385,9 +388,9 @@ fn place_keys(
     }
 }
 
-/// What a lane places in one round.
+/// The key of a lane in one round.
 struct Own {
-    is_there: Variable,
+    is_key: Variable,
     key: Variable,
     number: Variable,
 }
@@ -401,19 +404,19 @@ impl Own {
         is_first: bool,
     ) -> Own {
         let place = code.at_offset(first, round * LANES);
-        let is_there = code.less(place, n);
-        let nowhere = code.at(0);
-        let place = code.select(is_there, place, nowhere);
+        let is_key = code.less(place, n);
+        let first_key = code.at(0);
+        let place = code.select(is_key, place, first_key);
         let key = code.load(arrays.keys, place);
         let number = match is_first {
             true => code.cast(U32, place),
             false => code.load(arrays.numbers, place),
         };
-        Own { is_there, key, number }
+        Own { is_key, key, number }
     }
 }
 
-/// Writes where the keys of each digit begin in this chunk, and that no lane has any.
+/// Computes the first place of each digit in this chunk, and clears the sets of lanes.
 fn first_places(
     code: &mut Code,
     arrays: &Placing,
@@ -447,7 +450,7 @@ fn first_places(
     code.sync();
 }
 
-/// All keys, by one block.
+/// One block sorts all keys.
 #[cube]
 fn sort_keys(
     keys: &Array<u32>,

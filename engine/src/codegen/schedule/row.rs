@@ -1,4 +1,4 @@
-//! Row kernels. A plan says which threads share a row; rows that leave room for one block per processor are double-buffered.
+//! Row kernels. A plan divides rows among threads; rows that leave room for one block per SM are double-buffered.
 
 use crate::codegen::analysis::cost::is_compute_bound;
 use crate::codegen::error::CodegenError;
@@ -11,7 +11,7 @@ use crate::codegen::schedule::row_exchange::SharedWords;
 use crate::codegen::schedule::row_plan::RowPlan;
 use crate::fusion::Class;
 
-/// Threads that share a row, by its length.
+/// The schedule of a row kernel; the length of a row determines its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row;
 
@@ -40,7 +40,7 @@ impl Schedule for Row {
         vector_group::shared_width(&kernel.body, operand, plan(kernel).width)
     }
 
-    /// Exact functions cost nothing where a kernel is memory-bound.
+    /// Exact functions cost no time in a memory-bound kernel.
     fn allows_fast_math(&self, kernel: &KernelSpec) -> bool {
         is_compute_bound(&kernel.body, kernel.device())
     }

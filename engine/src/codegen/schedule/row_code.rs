@@ -1,4 +1,4 @@
-//! State of a row kernel under construction, and the instructions along a row.
+//! The state of a row kernel during its emission, and the instructions along a row.
 
 use crate::codegen::analysis::operands::operands;
 use crate::codegen::error::CodegenError;
@@ -10,26 +10,26 @@ use crate::codegen::schedule::row_plan::{RowPlan, passes};
 use crate::fusion::{Class, FusedOp, Reg};
 use cubecl_core::ir::Variable;
 
-/// A row kernel under construction.
+/// A row kernel during its emission.
 pub struct RowCode<'t> {
-    /// What is computed.
+    /// The body.
     pub body: BodyCode<'t>,
-    /// How rows are shared.
+    /// The division of rows among threads.
     pub plan: RowPlan,
-    /// Where.
+    /// The row of this thread.
     pub place: Place,
     /// By instruction: its pass.
     pub passes: Vec<usize>,
     /// Uniform and row registers.
     pub base: Registers,
-    /// What this thread holds of the row.
+    /// The groups of the row that this thread holds in registers.
     pub groups: Vec<Held>,
-    /// How threads combine their states.
+    /// The exchange of states between threads.
     pub exchange: Exchange,
 }
 
 impl<'t> RowCode<'t> {
-    /// Nothing computed yet.
+    /// A row kernel without computed registers.
     pub fn new(
         code: &mut Code,
         body: BodyCode<'t>,
@@ -52,7 +52,7 @@ impl<'t> RowCode<'t> {
         }
     }
 
-    /// What a register holds in the `k`-th group, so that it need not be computed.
+    /// Sets a register at the points of the `k`-th group, so that it is not computed.
     pub fn give(&mut self, k: usize, reg: Reg, values: &[Variable]) {
         for (registers, &value) in self.groups[k].registers.iter_mut().zip(values) {
             registers[reg] = Some(value);
@@ -80,7 +80,8 @@ impl<'t> RowCode<'t> {
         result
     }
 
-    /// Instructions at the group that starts at a position: the positions, and the registers of each.
+    /// Emits instructions at the group that starts at a position. Returns the positions, and the registers of
+    /// each.
     pub fn computed(
         &self,
         code: &mut Code,
@@ -93,7 +94,7 @@ impl<'t> RowCode<'t> {
         Ok((positions, registers))
     }
 
-    /// Element instructions that `targets` are made of, in order.
+    /// The element instructions that `targets` depend on, in order.
     pub fn needed(&self, targets: impl IntoIterator<Item = Reg>) -> Vec<Reg> {
         let insts = &self.body.body.insts;
         let mut stack: Vec<Reg> = targets.into_iter().collect();
@@ -107,7 +108,7 @@ impl<'t> RowCode<'t> {
     }
 }
 
-/// `top` where it has something, else `base`.
+/// The values of `top`, or of `base` where `top` has none.
 pub fn over(base: &Registers, top: &Registers) -> Registers {
     top.iter().zip(base).map(|(top, base)| top.or(*base)).collect()
 }

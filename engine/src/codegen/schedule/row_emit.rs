@@ -1,4 +1,4 @@
-//! A whole row kernel: pass after pass, then the stores.
+//! The emission of a whole row kernel: its passes, then its stores.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
@@ -10,7 +10,7 @@ use crate::codegen::schedule::row_plan::{RowPlan, is_reduce};
 use crate::fusion::{Class, FusedOp, Reg};
 use cubecl_core::ir::{Comparison, Variable};
 
-/// Emits the rows of a block by a given plan. Shared memory must have room for
+/// Emits the rows of a block by a plan. Shared memory must have room for
 /// [`crate::codegen::schedule::row_exchange::n_shared_words`].
 pub fn row_by(
     code: &mut Code,
@@ -32,7 +32,7 @@ impl RowCode<'_> {
                 self.select(pass, |class, op| class != Class::Element && !is_reduce(op) && !is_store(op));
             self.body.run(code, once, self.place.row, &mut self.base)?;
             self.compute_held(code, pass)?;
-            // A reduction's own pass is the one after what it reads.
+            // A reduction's pass is one after the pass of its operand.
             let reduces = self.select(pass + 1, |_, op| is_reduce(op));
             self.reduce(code, &reduces)?;
         }
@@ -59,7 +59,7 @@ impl RowCode<'_> {
         stores.map(|(reg, _)| reg).collect()
     }
 
-    /// Last, as a result may lie where an operand lies.
+    /// Emits the stores of elements. They are last, as a result may share memory with an operand.
     fn store_elements(&mut self, code: &mut Code) -> Result<(), CodegenError> {
         let stores = self.stores(true);
         if stores.is_empty() {

@@ -9,35 +9,35 @@ use crate::device_model::DeviceModel;
 use crate::fusion::{FusedBody, FusedOp};
 use cubecl_core::ir::{Bitwise, Builtin, Comparison, ElemType, Variable};
 
-/// Memory of a block from some word on.
+/// Words of shared memory from a start on.
 #[derive(Clone, Copy)]
 pub struct SharedWords {
-    /// All of it.
+    /// The whole array.
     pub array: Variable,
     /// The first word.
     pub start: usize,
 }
 
 impl SharedWords {
-    /// One array of words for all reductions: CubeCL declares several arrays in the order of a hash map.
+    /// One array of words for all reductions, as CubeCL declares several arrays in the order of a hash map.
     pub fn of(code: &mut Code, body: &FusedBody, plan: RowPlan) -> Option<SharedWords> {
         let (word, length) = n_shared_words(body, plan, code.device)?;
         Some(SharedWords { array: code.shared(word, length), start: 0 })
     }
 }
 
-/// How the threads of a row combine what they found.
+/// The exchange of states between the threads of a row.
 #[derive(Clone, Copy)]
 pub struct Exchange {
-    /// Which threads share a row.
+    /// The division of rows among threads.
     pub plan: RowPlan,
-    /// The memory that they exchange through; none if they need none.
+    /// The shared memory of the exchange; none if it needs none.
     pub shared: Option<SharedWords>,
 }
 
 impl Exchange {
-    /// Combines the states of a row's threads, by a butterfly within warps and shared memory between them. All threads of
-    /// the row get the result.
+    /// Combines the states of a row's threads: a butterfly of warp shuffles, then shared memory between warps. All
+    /// threads of the row get the result.
     pub fn across_threads(&self, code: &mut Code, state: State) -> State {
         if self.plan.is_across {
             return self.across_planes(code, state);
@@ -73,12 +73,12 @@ impl Exchange {
             let next = self.read_shared(code, &state, place, n_places);
             partial = partial.combined(code, &next);
         }
-        // The memory serves the next reduction, too.
+        // The next reduction uses the same memory.
         code.sync();
         butterfly(code, partial, planes.min(width))
     }
 
-    /// The same where threads exchange values through memory only: in the same order.
+    /// The exchange on devices without warp shuffles, in the same order.
     fn by_memory(&self, code: &mut Code, mut state: State) -> State {
         let n_places = self.plan.block_threads();
         let unit = code.builtin(Builtin::UnitPosX);
@@ -94,7 +94,7 @@ impl Exchange {
         state
     }
 
-    /// The same where each thread of a plane has a row of its own: in the order of the planes.
+    /// The exchange if each thread of a warp has its own row, in the order of the warps.
     fn across_planes(&self, code: &mut Code, state: State) -> State {
         if self.plan.threads == 1 {
             return state;
@@ -124,7 +124,7 @@ impl Exchange {
         }
     }
 
-    /// Reads a state of the kind of `like`.
+    /// Reads a state with the types of `like`.
     fn read_shared(&self, code: &mut Code, like: &State, place: Variable, n_places: usize) -> State {
         let SharedWords { array, start } = self.shared();
         let mut parts = vec![];
@@ -146,7 +146,7 @@ fn part_place(code: &mut Code, place: Variable, offset: usize) -> Variable {
     code.add_at(place, offset)
 }
 
-/// The type of the words that threads of a row exchange, and how many; none if they need none.
+/// The type and number of the words that the threads of a row exchange; none if they need none.
 pub fn n_shared_words(body: &FusedBody, plan: RowPlan, device: DeviceModel) -> Option<(ElemType, usize)> {
     let n_places = match (plan.is_across, plan.threads) {
         (_, 1) => return None,
@@ -166,7 +166,7 @@ pub fn n_shared_words(body: &FusedBody, plan: RowPlan, device: DeviceModel) -> O
     (n_places > 1).then(|| (word, n_places * n_parts.into_iter().max().unwrap_or(1)))
 }
 
-/// How far apart threads are that exchange values, step by step: within planes, then between them.
+/// The distances of threads that exchange values, step by step: within warps, then between them.
 fn exchange_distances(threads: usize) -> Vec<usize> {
     let halved = |from: usize, to: usize| {
         std::iter::successors(Some(from / 2), |distance| Some(distance / 2)).take_while(move |&d| d >= to)

@@ -1,4 +1,4 @@
-//! Place of a thread in a row kernel: its row, and the groups of neighbours that it holds.
+//! A thread's row in a row kernel, and the groups of neighbours that the thread holds.
 
 use crate::codegen::ir::builder::Code;
 use crate::codegen::ops::body::Registers;
@@ -7,50 +7,50 @@ use crate::codegen::schedule::row_plan::RowPlan;
 use crate::fusion::Domain;
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 
-/// Where this thread stands.
+/// The row of a thread.
 pub struct Place {
-    /// The points of the kernel.
+    /// The domain of the kernel.
     pub domain: Domain,
-    /// How rows are shared.
+    /// The division of rows among threads.
     plan: RowPlan,
-    /// The row, the last one at most.
+    /// The row; for threads past the last row, the last row.
     pub row: Variable,
-    /// Whether there is such a row; none if always.
+    /// Whether the thread's row exists; none if always.
     pub is_row: Option<Variable>,
     /// Number of the thread within its row.
     pub lane: Variable,
     /// The point of the row's first element.
     first: Variable,
-    /// The number of the row's first group among those of all rows, where rows are whole groups: from it, vectors lie at
-    /// known distances.
+    /// The number of the row's first group among all groups, if rows are whole groups. Vectors then lie at
+    /// distances known at compile time.
     first_group: Option<Variable>,
 }
 
-/// Neighbours in the row, with what is known of them.
+/// A group of neighbours in the row, and their registers.
 pub struct Held {
     /// Their positions in the row.
     pub positions: Vec<Variable>,
     /// Their points in the domain.
     pub group: Group,
-    /// Whether the row is that long; none if always.
+    /// Whether the group is inside the row; none if always.
     pub is_inside: Option<Variable>,
     /// Element registers of each.
     pub registers: Vec<Registers>,
 }
 
 impl Place {
-    /// The thread's row of a grid of blocks.
+    /// The row of this thread in a grid of blocks.
     pub fn new(code: &mut Code, plan: RowPlan, domain: &Domain, n_rows: Variable) -> Place {
         let unit = code.builtin(Builtin::UnitPosX);
-        let cube = code.builtin(Builtin::CubePos);
+        let block = code.builtin(Builtin::CubePos);
         let (lane, within) = lane_and_row(code, plan, unit);
         let (row, is_row) = if plan.rows == 1 && code.device.has_exact_grid {
-            (cube, None)
+            (block, None)
         } else {
-            let before = code.scaled(cube, plan.rows as i64);
+            let before = code.scaled(block, plan.rows as i64);
             let row = code.bin(Arithmetic::Add, before, within);
             let is_row = code.less(row, n_rows);
-            // Threads past the last row stay on it: they take part in shuffles but store nothing.
+            // Threads past the last row compute that row, too: they take part in shuffles but store nothing.
             let one = code.at(1);
             let last = code.bin(Arithmetic::Sub, n_rows, one);
             (code.select(is_row, row, last), Some(is_row))
@@ -58,7 +58,7 @@ impl Place {
         Place::of(code, plan, domain, row, (is_row, lane))
     }
 
-    /// On a row that is there, which the whole cube shares.
+    /// A row that exists, shared by the whole block.
     pub fn at_row(code: &mut Code, plan: RowPlan, domain: &Domain, row: Variable) -> Place {
         let lane = code.builtin(Builtin::UnitPosX);
         Place::of(code, plan, domain, row, (None, lane))
@@ -84,7 +84,7 @@ impl Place {
         Place { domain: *domain, plan, row, is_row, lane, first, first_group }
     }
 
-    /// The `k`-th group of this thread, nothing known yet.
+    /// The `k`-th group of this thread, without registers.
     pub fn held(&self, code: &mut Code, k: usize, n_registers: usize) -> Held {
         let RowPlan { threads, width, .. } = self.plan;
         let offset = code.at((k * threads) as i64);
@@ -108,7 +108,7 @@ impl Place {
         Held { positions, group, is_inside, registers: vec![vec![None; n_registers]; width] }
     }
 
-    /// The group that starts at a position, as positions and as points; `number` is its own among all groups.
+    /// The group that starts at a position, as positions and as points. `number` is its own among all groups.
     pub fn neighbours(
         &self,
         code: &mut Code,
@@ -137,7 +137,7 @@ impl Place {
     }
 }
 
-/// The number of a thread within its row, and of its row within the cube.
+/// The number of a thread in its row, and of the row in its block.
 fn lane_and_row(code: &mut Code, plan: RowPlan, unit: Variable) -> (Variable, Variable) {
     match (plan.threads, plan.rows, plan.is_across) {
         (1, _, _) => (code.at(0), unit),

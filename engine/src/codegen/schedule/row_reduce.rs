@@ -1,11 +1,11 @@
 //! Reductions of a row kernel.
 
-use crate::codegen::analysis::nan::may_forget_nan;
+use crate::codegen::analysis::nan::may_skip_nan;
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32, U32};
 use crate::codegen::ops::body::Registers;
 use crate::codegen::ops::reduction::{
-    INFINITY_BITS, NOWHERE, State, Wanted, is_same, knows_nan_by_bits, size_bits,
+    INFINITY_BITS, NOWHERE, Search, State, is_same, size_bits, tests_nan_by_bits,
 };
 use crate::codegen::schedule::row_code::RowCode;
 use crate::codegen::types::carried_type;
@@ -13,14 +13,14 @@ use crate::fusion::{FusedOp, Reg};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Comparison, Variable};
 
-/// A reduction on its way along a row.
+/// The running total of a reduction along a row.
 struct Total {
     /// The register that is reduced, and its type.
     value: Reg,
     dtype: DType,
-    /// In mutable locals.
-    so_far: State,
-    /// The largest of all bits without their signs, where they alone say whether there is a NaN.
+    /// The state, as mutable locals.
+    running: State,
+    /// The largest bits without a sign, if they are the test for NaN.
     largest: Option<Variable>,
 }
 
@@ -49,7 +49,7 @@ impl RowCode<'_> {
         Ok(())
     }
 
-    /// Of all elements that the threads of a row hold.
+    /// A reduction of the elements that the threads of a row hold.
     fn held_total(&self, code: &mut Code, reg: Reg) -> State {
         let (monoid, _, _) = self.reduction(reg);
         match monoid.of_value() {
@@ -61,42 +61,44 @@ impl RowCode<'_> {
         }
     }
 
-    /// The extreme first, then the first position that has it: only threads that hold it look for that.
+    /// An index reduction: the extreme first, then its first position. Only threads that hold the extreme search
+    /// for the position.
     fn held_index(&self, code: &mut Code, reg: Reg, monoid: Monoid, extreme: Monoid) -> State {
         let (_, value, dtype) = self.reduction(reg);
         let own = self.reduce_held(code, reg, extreme);
         let best = self.exchange.across_threads(code, own.clone()).parts[0];
-        let nowhere = code.int(U32, NOWHERE);
-        let first = code.mutable(nowhere);
+        let no_position = code.int(U32, NOWHERE);
+        let first = code.mutable(no_position);
         let has_it = is_same(code, own.parts[0], best);
         code.when(has_it, |code| {
-            // One thread looks while the others wait: by as little as it takes.
-            let wanted = Wanted::new(code, best);
+            // Other threads wait for the searching ones, so the search uses few instructions.
+            let search = Search::new(code, best);
             let mut found = code.snapshot(first);
             for held in self.groups.iter().rev() {
                 for (&position, registers) in held.positions.iter().zip(&held.registers).rev() {
                     let value =
                         registers[value].unwrap_or_else(|| crate::bug!("register {value} is not held"));
                     let value = code.cast(carried_type(dtype), value);
-                    let is_it = wanted.is(code, value);
-                    let is_it = held.is_inside.map_or(is_it, |inside| code.and(is_it, inside));
+                    let is_found = search.is(code, value);
+                    let is_found = held.is_inside.map_or(is_found, |inside| code.and(is_found, inside));
                     let position = code.cast(U32, position);
-                    found = code.select(is_it, position, found);
+                    found = code.select(is_found, position, found);
                 }
             }
             code.assign(first, found);
         });
-        let own = State { monoid: Monoid::Min, parts: vec![code.snapshot(first)], forgets_nan: false };
+        let own = State { monoid: Monoid::Min, parts: vec![code.snapshot(first)], skips_nan: false };
         let position = self.exchange.across_threads(code, own).parts[0];
-        State { monoid, parts: vec![best, position], forgets_nan: false }
+        State { monoid, parts: vec![best, position], skips_nan: false }
     }
 
-    /// A state that keeps NaN where somebody needs it. One instruction may do both.
+    /// A state that keeps NaN if a user of the reduction needs it. Devices with an instruction for both always
+    /// keep NaN.
     fn as_needed(&self, code: &Code, reg: Reg, state: State) -> State {
-        let forgets_nan = !code.device.has_extremes
+        let skips_nan = !code.device.has_extremes
             && state.parts[0].elem_type() == F32
-            && may_forget_nan(self.body.body, reg);
-        State { forgets_nan, ..state }
+            && may_skip_nan(self.body.body, reg);
+        State { skips_nan, ..state }
     }
 
     fn reduction(&self, reg: Reg) -> (Monoid, Reg, DType) {
@@ -110,7 +112,7 @@ impl RowCode<'_> {
         let (_, value, dtype) = self.reduction(reg);
         let identity = State::identity(code, monoid, dtype);
         let identity = self.as_needed(code, reg, identity);
-        if !identity.forgets_nan && knows_nan_by_bits(code, monoid, &identity) {
+        if !identity.skips_nan && tests_nan_by_bits(code, monoid, &identity) {
             return self.reduce_held_by_bits(code, value, identity);
         }
         let mut state: Option<State> = None;
@@ -123,16 +125,16 @@ impl RowCode<'_> {
                 }
                 state = Some(match state {
                     Some(state) => state.combined(code, &next),
-                    None => State { forgets_nan: identity.forgets_nan, ..next },
+                    None => State { skips_nan: identity.skips_nan, ..next },
                 });
             }
         }
         state.unwrap_or(identity)
     }
 
-    /// An extreme of numbers, and beside it the largest of all bits without their signs, which says whether there is a NaN.
+    /// The extreme of numbers, and the largest bits without a sign as the test for NaN.
     fn reduce_held_by_bits(&self, code: &mut Code, value: Reg, identity: State) -> State {
-        let (mut state, mut largest) = (State { forgets_nan: true, ..identity.clone() }, code.int(U32, 0));
+        let (mut state, mut largest) = (State { skips_nan: true, ..identity.clone() }, code.int(U32, 0));
         for held in &self.groups {
             for registers in &held.registers {
                 let value = registers[value].unwrap_or_else(|| crate::bug!("register {value} is not held"));
@@ -155,7 +157,7 @@ impl RowCode<'_> {
         self.along(code, |code, position| {
             let (positions, registers) = self.computed(code, &needed, position)?;
             for total in &totals {
-                let mut sum = total.so_far.clone();
+                let mut sum = total.running.clone();
                 for (&position, registers) in positions.iter().zip(&registers) {
                     let value = total.value_of(registers);
                     let next = State::of(code, sum.monoid, total.dtype, value, position);
@@ -166,45 +168,46 @@ impl RowCode<'_> {
                         code.assign(largest, larger);
                     }
                 }
-                total.so_far.assign(code, &sum);
+                total.running.assign(code, &sum);
             }
             Ok(())
         })?;
         totals.into_iter().map(|total| self.with_nan(code, total)).collect()
     }
 
-    /// Before the first element.
+    /// The total before the first element.
     fn total(&self, code: &mut Code, reg: Reg) -> Total {
         let (monoid, value, dtype) = self.reduction(reg);
         let identity = State::identity(code, monoid, dtype);
         let mut start = self.as_needed(code, reg, identity);
-        let by_bits = !start.forgets_nan && knows_nan_by_bits(code, monoid, &start);
+        let by_bits = !start.skips_nan && tests_nan_by_bits(code, monoid, &start);
         if by_bits {
-            start.forgets_nan = true;
+            start.skips_nan = true;
             if let Some(position) = start.parts.get_mut(1) {
-                // Where nothing is better than the least there is, the first is the best.
+                // If no element beats the identity, the first position wins.
                 let first = code.scaled(self.place.lane, self.plan.width as i64);
                 *position = code.cast(U32, first);
             }
         }
         let zero = code.int(U32, 0);
         let largest = by_bits.then(|| code.mutable(zero));
-        Total { value, dtype, so_far: start.map(|x| code.mutable(x)), largest }
+        Total { value, dtype, running: start.map(|x| code.mutable(x)), largest }
     }
 
-    /// What a thread has found; if there was a NaN, that is it, at its first position, which is looked for anew.
+    /// A thread's state after its elements. If one is NaN, the state is NaN, and a second loop finds its first
+    /// position.
     fn with_nan(&self, code: &mut Code, total: Total) -> Result<State, CodegenError> {
-        let so_far = &total.so_far;
-        let Some(largest) = total.largest else { return Ok(so_far.map(|x| code.snapshot(x))) };
+        let running = &total.running;
+        let Some(largest) = total.largest else { return Ok(running.map(|x| code.snapshot(x))) };
         let infinity = code.int(U32, INFINITY_BITS);
         let has_nan = code.cmp(Comparison::Greater, largest, infinity);
         let mut result = Ok(());
         code.when(has_nan, |code| {
             let nan = code.float(F32, f64::NAN);
-            code.assign(so_far.parts[0], nan);
-            let Some(&first) = so_far.parts.get(1) else { return };
-            let nowhere = code.int(U32, NOWHERE);
-            code.assign(first, nowhere);
+            code.assign(running.parts[0], nan);
+            let Some(&first) = running.parts.get(1) else { return };
+            let no_position = code.int(U32, NOWHERE);
+            code.assign(first, no_position);
             let needed = self.needed([total.value]);
             result = self.along(code, |code, position| {
                 let (positions, registers) = self.computed(code, &needed, position)?;
@@ -221,7 +224,7 @@ impl RowCode<'_> {
             });
         });
         result?;
-        let state = so_far.map(|x| code.snapshot(x));
-        Ok(State { forgets_nan: false, ..state })
+        let state = running.map(|x| code.snapshot(x));
+        Ok(State { skips_nan: false, ..state })
     }
 }

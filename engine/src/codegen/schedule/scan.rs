@@ -1,31 +1,34 @@
 //! Inclusive scans along the rows of a domain.
 //!
-//! Short rows are scanned by a thread each, and so are rows that lie across memory among many others, where threads side
-//! by side read neighbours. Other rows are scanned by a block, chunk by chunk: each thread combines a few neighbours, the
-//! block combines the threads' totals in steps of doubling width. Totals that long rows carry along are sums of two
-//! floats, of which the second one holds what the first one has lost to rounding. What is combined with what depends on
-//! the length of the row and on how its elements lie alone.
+//! A thread scans a short row. It also scans a strided row with many neighbours, as loads across rows are
+//! coalesced. A block scans any other row chunk by chunk: each thread scans a few neighbours, then the block scans
+//! the threads' totals by recursive doubling.
+//!
+//! The running total of a long row is a sum of two floats; the second one holds the rounding error of the first.
+//! The order of combination depends only on the row's length and stride.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32, U32};
-use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::reduction::{State, bits_type, from_word, to_word};
 use crate::codegen::ops::scalar::{narrowed, widened};
 use crate::codegen::types::carried_type;
+use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, Kernel};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, Variable};
 
-/// Threads of a cube.
+/// Threads of a block.
 const THREADS: usize = 128;
-/// Neighbours that a thread combines.
-const EACH: usize = 8;
-/// The longest row that one thread scans, if its elements are neighbours.
-const LONGEST_ALONE: usize = 64;
-/// The longest row across memory that one thread scans, unless there are as many rows side by side as it has elements.
-/// Mesa's software Vulkan ends the loops of a thread after 65,535 rounds.
-const LONGEST_APART: usize = 4096;
+/// Neighbours that a thread scans.
+const PER_THREAD: usize = 8;
+/// The longest contiguous row that one thread scans.
+const LONGEST_BY_THREAD: usize = 64;
+/// The longest strided row that one thread scans, unless it has as many neighbouring rows as elements. Mesa's
+/// software Vulkan ends a thread's loop after 65,535 iterations.
+const LONGEST_STRIDED: usize = 4096;
 
 /// A scan of operand 0 into operand 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,9 +38,9 @@ pub struct RowScan {
 }
 
 /// The launch of a scan.
-pub fn launch(kernel: &Kernel, monoid: Monoid, domain: Domain) -> KernelSpec {
+pub fn launch(kernel: &Kernel, monoid: Monoid, domain: Domain, device: DeviceModel) -> KernelSpec {
     let schedule = RowScan { monoid, dtype: kernel.operands[0].ty.dtype };
-    KernelSpec::new(FusedBody { domain, insts: vec![] }, schedule, OperandForm::of(kernel))
+    KernelSpec::new(FusedBody { domain, insts: vec![] }, schedule, OperandForm::of(kernel), device)
 }
 
 impl Schedule for RowScan {
@@ -50,7 +53,7 @@ impl Schedule for RowScan {
     }
 
     fn blocks(&self, kernel: &KernelSpec, n_rows: usize) -> usize {
-        if is_alone(&kernel.body.domain) { n_rows.div_ceil(THREADS) } else { n_rows }
+        if is_by_thread(&kernel.body.domain) { n_rows.div_ceil(THREADS) } else { n_rows }
     }
 
     fn n_points(&self, kernel: &KernelSpec) -> usize {
@@ -65,8 +68,8 @@ impl Schedule for RowScan {
     }
 }
 
-fn is_alone(domain: &Domain) -> bool {
-    let longest = if domain.inner > 1 { LONGEST_APART.max(domain.inner) } else { LONGEST_ALONE };
+fn is_by_thread(domain: &Domain) -> bool {
+    let longest = if domain.inner > 1 { LONGEST_STRIDED.max(domain.inner) } else { LONGEST_BY_THREAD };
     domain.row <= longest
 }
 
@@ -79,13 +82,13 @@ struct Scan<'k> {
 
 impl Scan<'_> {
     fn emit(&self, code: &mut Code) {
-        if !is_alone(self.domain) {
+        if !is_by_thread(self.domain) {
             let row = code.builtin(Builtin::CubePos);
             if code.device.has_exact_grid {
-                return self.by_cube(code, row);
+                return self.by_block(code, row);
             }
             let is_row = code.less(row, self.n_rows);
-            return code.when(is_row, |code| self.by_cube(code, row));
+            return code.when(is_row, |code| self.by_block(code, row));
         }
         let row = code.builtin(Builtin::AbsolutePos);
         let is_row = code.less(row, self.n_rows);
@@ -95,32 +98,32 @@ impl Scan<'_> {
     fn by_thread(&self, code: &mut Code, row: Variable) {
         let first = self.first_point(code, row);
         let total = self.identity(code).map(|x| code.mutable(x));
-        let lost = self.lost(code);
+        let rounding_error = self.rounding_error(code);
         let (start, end) = (code.at(0), code.at(self.domain.row as i64));
         code.range(start, end, 1, |code, position| {
             let point = self.point(code, first, position);
             let next = self.load(code, point);
-            let sum = self.carried_on(code, &total, lost, &next);
+            let sum = self.next_total(code, &total, rounding_error, &next);
             self.store(code, point, &sum);
         });
     }
 
-    fn by_cube(&self, code: &mut Code, row: Variable) {
+    fn by_block(&self, code: &mut Code, row: Variable) {
         let first = self.first_point(code, row);
         let unit = code.builtin(Builtin::UnitPosX);
         let elem = carried_type(self.form.dtype);
         let shared = code.shared(bits_type(elem), 2 * THREADS);
         let carry = self.identity(code).map(|x| code.mutable(x));
-        let lost = self.lost(code);
+        let rounding_error = self.rounding_error(code);
         let (start, end) = (code.at(0), code.at(self.domain.row as i64));
-        code.range(start, end, (THREADS * EACH) as i64, |code, chunk| {
-            let before = code.scaled(unit, EACH as i64);
+        code.range(start, end, (THREADS * PER_THREAD) as i64, |code, chunk| {
+            let before = code.scaled(unit, PER_THREAD as i64);
             let own = code.add_at(chunk, before);
             let copies = self.own_sums(code, first, own, end);
-            let total = &copies[EACH - 1].1;
+            let total = &copies[PER_THREAD - 1].1;
             let sums = self.across_threads(code, shared, unit, total);
             let (before, all) = (&sums[0], &sums[1]);
-            let carried = self.with_lost(code, &carry, lost);
+            let carried = self.with_rounding_error(code, &carry, rounding_error);
             let offset = carried.combined(code, before);
             for (position, sum) in &copies {
                 let is_inside = code.less(*position, end);
@@ -130,34 +133,40 @@ impl Scan<'_> {
                     self.store(code, point, &sum);
                 });
             }
-            self.carried_on(code, &carry, lost, all);
+            self.next_total(code, &carry, rounding_error, all);
         });
     }
 
-    // ---- Totals that are carried along.
+    // ---- Running totals.
 
-    /// What a total loses to rounding, if that is kept: of sums of `f32` in long rows.
-    fn lost(&self, code: &mut Code) -> Option<Variable> {
-        let is_kept = self.form.monoid == Monoid::Sum
+    /// The rounding error of a running total, kept for sums of `f32` in long rows.
+    fn rounding_error(&self, code: &mut Code) -> Option<Variable> {
+        let tracks_error = self.form.monoid == Monoid::Sum
             && carried_type(self.form.dtype) == F32
-            && self.domain.row > LONGEST_ALONE;
-        is_kept.then(|| {
+            && self.domain.row > LONGEST_BY_THREAD;
+        tracks_error.then(|| {
             let zero = code.float(F32, 0.0);
             code.mutable(zero)
         })
     }
 
-    /// A total with what it has lost.
-    fn with_lost(&self, code: &mut Code, total: &State, lost: Option<Variable>) -> State {
+    /// A total plus its rounding error.
+    fn with_rounding_error(&self, code: &mut Code, total: &State, rounding_error: Option<Variable>) -> State {
         let total = total.map(|x| code.snapshot(x));
-        let Some(lost) = lost else { return total };
-        let lost = code.snapshot(lost);
-        total.map(|x| code.bin(Arithmetic::Add, x, lost))
+        let Some(rounding_error) = rounding_error else { return total };
+        let rounding_error = code.snapshot(rounding_error);
+        total.map(|x| code.bin(Arithmetic::Add, x, rounding_error))
     }
 
-    /// Combines a total with what comes next, and gives the new one.
-    fn carried_on(&self, code: &mut Code, total: &State, lost: Option<Variable>, next: &State) -> State {
-        let Some(lost) = lost else {
+    /// Combines a total with the next state, and returns the new total.
+    fn next_total(
+        &self,
+        code: &mut Code,
+        total: &State,
+        rounding_error: Option<Variable>,
+        next: &State,
+    ) -> State {
+        let Some(rounding_error) = rounding_error else {
             let sum = total.combined(code, next);
             total.assign(code, &sum);
             return sum;
@@ -166,14 +175,14 @@ impl Scan<'_> {
         let sum = before.combined(code, next);
         total.assign(code, &sum);
         let error = self.rounding(code, [before.parts[0], next.parts[0]], sum.parts[0]);
-        let known = code.snapshot(lost);
+        let known = code.snapshot(rounding_error);
         let known = code.bin(Arithmetic::Add, known, error);
-        code.assign(lost, known);
-        self.with_lost(code, total, Some(lost))
+        code.assign(rounding_error, known);
+        self.with_rounding_error(code, total, Some(rounding_error))
     }
 
-    /// What the sum of two floats has lost (D. Knuth, "Seminumerical algorithms", section 4.2.2, theorem B); 0 where it is
-    /// infinite.
+    /// The rounding error of a sum of two floats; 0 if it is not finite. (D. Knuth, "Seminumerical algorithms",
+    /// section 4.2.2, theorem B)
     fn rounding(&self, code: &mut Code, [a, b]: [Variable; 2], sum: Variable) -> Variable {
         let sum = self.opaque(code, sum);
         let of_b = code.bin(Arithmetic::Sub, sum, a);
@@ -186,8 +195,8 @@ impl Scan<'_> {
         code.select(is_nan, zero, error)
     }
 
-    /// The same number, of which a compiler that takes `(a + b) - a` for `b` knows nothing: its bits with a bit of the
-    /// number of rows that is never set.
+    /// The same number, hidden from a compiler that replaces `(a + b) - a` by `b`. Its bits are combined with a
+    /// bit of the number of rows that is never set.
     fn opaque(&self, code: &mut Code, x: Variable) -> Variable {
         if code.device.has_exact_functions {
             return x;
@@ -200,7 +209,7 @@ impl Scan<'_> {
         code.reinterpret(F32, bits)
     }
 
-    /// This thread's neighbours from `own` on, each with the sum up to it.
+    /// This thread's neighbours from `own` on, each with the scan up to it.
     fn own_sums(
         &self,
         code: &mut Code,
@@ -209,12 +218,12 @@ impl Scan<'_> {
         end: Variable,
     ) -> Vec<(Variable, State)> {
         let mut sums: Vec<(Variable, State)> = vec![];
-        for i in 0..EACH {
+        for i in 0..PER_THREAD {
             let offset = code.at(i as i64);
             let position = code.add_at(own, offset);
             let is_inside = code.less(position, end);
-            let nowhere = code.at(0);
-            let safe = code.select(is_inside, position, nowhere);
+            let row_start = code.at(0);
+            let safe = code.select(is_inside, position, row_start);
             let point = self.point(code, first, safe);
             let loaded = self.load(code, point);
             let identity = self.identity(code);
@@ -228,7 +237,7 @@ impl Scan<'_> {
         sums
     }
 
-    /// The sum of the totals of the threads before this one, and that of all threads.
+    /// The sum of the totals of earlier threads, and that of all threads.
     fn across_threads(&self, code: &mut Code, shared: Variable, unit: Variable, total: &State) -> [State; 2] {
         let mut sum = total.clone();
         let mut half = 0;
@@ -257,7 +266,7 @@ impl Scan<'_> {
         let before = identity.or(code, is_first, &before);
         let last = code.at(THREADS as i64 - 1);
         let all = self.read(code, shared, half, last);
-        // The memory serves the next chunk, too.
+        // The next chunk uses the same memory.
         code.sync();
         [before, all]
     }
@@ -274,7 +283,7 @@ impl Scan<'_> {
         let place = code.add_at(unit, start);
         let word = code.load(shared, place);
         let value = from_word(code, carried_type(self.form.dtype), word);
-        State { monoid: self.form.monoid, parts: vec![value], forgets_nan: false }
+        State { monoid: self.form.monoid, parts: vec![value], skips_nan: false }
     }
 
     fn first_point(&self, code: &mut Code, row: Variable) -> Variable {
@@ -284,7 +293,7 @@ impl Scan<'_> {
         code.add_at(start, inner)
     }
 
-    /// The point of a row at this position.
+    /// The point of a row at a position.
     fn point(&self, code: &mut Code, first: Variable, position: Variable) -> Variable {
         let step = code.scaled(position, self.domain.inner as i64);
         code.add_at(first, step)
@@ -303,6 +312,6 @@ impl Scan<'_> {
     fn store(&self, code: &mut Code, point: Variable, state: &State) {
         let value = state.result(code, self.form.dtype);
         let value = narrowed(code, self.form.dtype, value);
-        self.buffers.store_unless_raised(code, 1, point, value);
+        self.buffers.store_unless_failed(code, 1, point, value);
     }
 }

@@ -1,12 +1,13 @@
-//! Scatters: the base, then the updates in one launch, both computed on the way.
+//! Scatters: a launch for the base, then one for the updates, both fused with their producers.
 //!
-//! Sums of numbers that the device adds to memory at once take a thread per update; those of floats come out in any
-//! order. All else takes a thread per column and part of the indexed axis, which goes over all indices in order, or, where
-//! that would take long, updates are put in the order of their rows first (`by_row.rs`).
+//! If the device adds numbers of the type to memory atomically, each update has a thread; sums of floats then vary
+//! in their order. Otherwise a thread per column and part of the indexed axis visits all indices in order. Where
+//! that would take long, a sorted scatter is used ([`scatter_sorted`]).
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
-use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule, THREADS};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::assertion::is_clear;
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::{Buffers, Memory};
@@ -15,20 +16,21 @@ use crate::codegen::ops::vector_group::Group;
 use crate::codegen::schedule::map::{Map, registers_at_point, registers_of_group};
 use crate::codegen::schedule::scatter_sorted;
 use crate::codegen::schedule::scatter_update::{
-    Index, add_at_once, added_at_once, computed, is_in_any_order, sum,
+    Index, add_atomically, atomic_width, computed, is_in_any_order, sum,
 };
+use crate::codegen::types::THREADS;
 use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, Reg, ScatterBody};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 
-/// Threads that an ordered scatter is cut for.
+/// Threads that the parts of an ordered scatter should yield.
 const ENOUGH_THREADS: usize = 1 << 15;
 
-/// Most rows whose indices each block looks at before it writes.
+/// Most rows whose indices each block checks before it writes.
 pub const MOST_ROWS_CHECKED: usize = 1024;
 
-/// What is combined where.
+/// A scatter with a thread per update, or per column and part of the indexed axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterByUpdate {
     result: usize,
@@ -40,13 +42,14 @@ pub struct ScatterByUpdate {
     dtype: DType,
     /// Parts of the indexed axis; none if each update has a thread.
     parts: Option<usize>,
-    /// Rows of indices to look at, which each block does before it writes if state is written; 0 if there are none.
+    /// Rows of indices that each block of a guarded kernel checks before it writes; 0 if there is nothing to
+    /// check.
     rows_checked: usize,
-    /// Whether nothing is written.
+    /// Whether the launch only evaluates assertions.
     only_checks: bool,
-    /// Neighbouring updates of a thread, which are added at once.
+    /// Neighbouring updates that a thread adds with one instruction.
     width: usize,
-    /// Threads.
+    /// Threads times width.
     n_points: usize,
 }
 
@@ -60,7 +63,7 @@ impl ScatterByUpdate {
             false => Some((ENOUGH_THREADS / n_columns.max(1)).clamp(1, indexed.max(1))),
         };
         let n_points = n_columns * parts.unwrap_or(indices);
-        let width = if parts.is_none() { added_at_once(dtype, after, device) } else { 1 };
+        let width = if parts.is_none() { atomic_width(dtype, after, device) } else { 1 };
         let ScatterBody { update, result, combine, .. } = *body;
         let checks = body.updates.insts.iter().any(|inst| matches!(inst.op, FusedOp::Check { .. }));
         let rows_checked = if checks && parts.is_none() { batch * before * indices } else { 0 };
@@ -111,7 +114,8 @@ impl Schedule for ScatterByUpdate {
         let mut checked = None;
         if let Some(guard) = buffers.guard.filter(|_| self.rows_checked > 0) {
             self.check_all(code, &body)?;
-            // All that this block could have found is in the flag now, and so is what other kernels found.
+            // After the barrier, the flag holds all failures that this block can find, and those of earlier
+            // kernels.
             code.sync();
             checked = Some(Buffers { is_clear: Some(is_clear(code, guard)), ..buffers.clone() });
         }
@@ -123,7 +127,7 @@ impl Schedule for ScatterByUpdate {
         let mut result = Ok(());
         code.when(is_point, |code| {
             result = match self.parts {
-                None => self.at_once(code, &body, point),
+                None => self.add_update(code, &body, point),
                 Some(parts) => self.in_order(code, &body, parts, point),
             };
         });
@@ -132,7 +136,7 @@ impl Schedule for ScatterByUpdate {
 }
 
 impl ScatterByUpdate {
-    /// The threads of a block look at all indices.
+    /// The threads of a block check all indices.
     fn check_all(&self, code: &mut Code, body: &BodyCode) -> Result<(), CodegenError> {
         let start = code.builtin(Builtin::UnitPosX);
         let end = code.at(self.rows_checked as i64);
@@ -143,7 +147,7 @@ impl ScatterByUpdate {
         result
     }
 
-    fn at_once(&self, code: &mut Code, body: &BodyCode, point: Variable) -> Result<(), CodegenError> {
+    fn add_update(&self, code: &mut Code, body: &BodyCode, point: Variable) -> Result<(), CodegenError> {
         let (row, column) = (code.divided(point, self.after), code.modulo(point, self.after));
         let registers = self.index.registers(code, body, row)?;
         let (index, is_inside) = self.index.of_registers(code, body, &registers);
@@ -152,8 +156,8 @@ impl ScatterByUpdate {
             result = self.updates(code, body, point, registers).map(|updates| {
                 let lead = code.divided(row, self.indices);
                 let element = self.result_element(code, lead, index, column);
-                body.shared.unless_raised(code, |code| {
-                    add_at_once(code, body.shared, (self.result, element), &updates);
+                body.shared.unless_failed(code, |code| {
+                    add_atomically(code, body.shared, (self.result, element), &updates);
                 });
             });
         });
@@ -194,13 +198,13 @@ impl ScatterByUpdate {
         let (start, end) = (code.at(0), code.at(self.indices as i64));
         let mut result = Ok(());
         code.range(start, end, 1, |code, i| {
-            result = self.in_turn(code, body, (lead, i, column), (low, high));
+            result = self.update_in_order(code, body, (lead, i, column), (low, high));
         });
         result
     }
 
-    /// One update of one column, if its index lies in a part of the indexed axis.
-    fn in_turn(
+    /// Emits one update of a column, if its index lies in a part of the indexed axis.
+    fn update_in_order(
         &self,
         code: &mut Code,
         body: &BodyCode,
@@ -228,7 +232,7 @@ impl ScatterByUpdate {
                         sum(code, self.dtype, old, update)
                     }
                 };
-                body.shared.store_unless_raised(code, self.result, element, value);
+                body.shared.store_unless_failed(code, self.result, element, value);
             });
         });
         result
@@ -263,19 +267,20 @@ impl ScatterByUpdate {
     }
 }
 
-/// The base, and the updates.
+/// The launches of a scatter: the base, then the updates.
 pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Vec<KernelSpec> {
-    let base = KernelSpec::of_used_operands(by_point(&body.base), Map, OperandForm::of(kernel)).on(device);
-    if let Some(by_row) = scatter_sorted::launches(kernel, body, device) {
-        return [base].into_iter().chain(by_row).collect();
+    let base = KernelSpec::of_used_operands(by_point(&body.base), Map, OperandForm::of(kernel), device);
+    if let Some(sorted) = scatter_sorted::launches(kernel, body, device) {
+        return [base].into_iter().chain(sorted).collect();
     }
     let schedule = ScatterByUpdate::of(kernel, body, device);
     let mut operands = OperandForm::of(kernel);
     operands[body.result].is_atomic = schedule.parts.is_none();
-    vec![base, KernelSpec::new(body.updates.clone(), schedule, operands).on(device)]
+    vec![base, KernelSpec::new(body.updates.clone(), schedule, operands, device)]
 }
 
-/// The same body, where a row is a point: neighbours are in different rows then, and nothing is there once for a group of them.
+/// The body with rows as points, if each row has one element. Neighbouring points then lie in different rows, and
+/// a group has no row register in common.
 fn by_point(body: &FusedBody) -> FusedBody {
     let Domain { row, inner, .. } = body.domain;
     let class = |class: Class| if class == Class::Row && row * inner == 1 { Class::Element } else { class };

@@ -5,25 +5,25 @@ use crate::codegen::ir::builder::{Code, I32, I64};
 use crate::codegen::ir::intrinsics::{Intrinsic, Word};
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::Buffers;
-use crate::codegen::ops::packed_types::narrowed_on_the_way;
+use crate::codegen::ops::packed_types::narrowed_for_arithmetic;
 use crate::codegen::ops::scalar::{narrowed, widened, within_type};
 use crate::device_model::DeviceModel;
 use crate::fusion::{Reg, ScatterBody};
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Comparison, ElemType, Variable};
 
-/// Whether the device adds updates to memory at once. Sums of integers are the same in any order.
+/// Whether the device may add updates to memory atomically. Sums of integers are equal in any order.
 pub fn is_in_any_order(body: &ScatterBody, dtype: DType, device: DeviceModel) -> bool {
     body.combine == Combine::Add && device.adds(dtype) && (dtype.is_int() || !body.in_order)
 }
 
-/// Neighbours in rows of `after` that are added at once.
-pub fn added_at_once(dtype: DType, after: usize, device: DeviceModel) -> usize {
+/// Neighbouring updates that one instruction adds, in rows of `after` elements.
+pub fn atomic_width(dtype: DType, after: usize, device: DeviceModel) -> usize {
     if device.adds_four && dtype == DType::F32 && after.is_multiple_of(4) { 4 } else { 1 }
 }
 
-/// Adds neighbours to those in memory.
-pub fn add_at_once(
+/// Adds neighbouring updates to memory atomically.
+pub fn add_atomically(
     code: &mut Code,
     buffers: &Buffers,
     (result, element): (usize, Variable),
@@ -40,7 +40,7 @@ pub fn add_at_once(
     code.perform(Intrinsic::AddFour, &words);
 }
 
-/// What an element becomes, as both lie in memory.
+/// The sum of an element and an update; element and sum are as memory holds them.
 pub fn sum(code: &mut Code, dtype: DType, old: Variable, update: Variable) -> Variable {
     let old = widened(code, dtype, old);
     let sum = match dtype {
@@ -50,15 +50,15 @@ pub fn sum(code: &mut Code, dtype: DType, old: Variable, update: Variable) -> Va
     let sum = within_type(code, dtype, sum);
     match code.device.lanes(dtype) {
         1 => narrowed(code, dtype, sum),
-        _ => narrowed_on_the_way(code, dtype, sum),
+        _ => narrowed_for_arithmetic(code, dtype, sum),
     }
 }
 
-/// Where an index of a row of updates comes from.
+/// The index of a row of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Index {
     reg: Reg,
-    /// The extent of the axis that it is of.
+    /// The extent of the indexed axis.
     pub extent: usize,
 }
 
@@ -67,7 +67,7 @@ impl Index {
         Index { reg: body.index, extent: body.extents[2] }
     }
 
-    /// Computes it, with what else is the same all along the row.
+    /// Computes the index and all other row registers.
     pub fn registers(
         &self,
         code: &mut Code,
@@ -79,7 +79,7 @@ impl Index {
         Ok(registers)
     }
 
-    /// The index, and whether there is such a row.
+    /// The index, and whether it lies inside the axis.
     pub fn of_registers(
         &self,
         code: &mut Code,
@@ -94,8 +94,8 @@ impl Index {
         (index, code.and(is_above, is_below))
     }
 
-    /// The signed type that indices and bounds are compared in. Where there is no wider one, what does not fit is
-    /// negative, and so outside.
+    /// The signed type in which indices and bounds are compared. Without a wider type, a large index becomes
+    /// negative, and so is outside.
     pub fn elem(&self, code: &Code, body: &BodyCode) -> ElemType {
         let fits = matches!(body.body.insts[self.reg].dtype, DType::I32 | DType::U8);
         let is_short = fits && i32::try_from(self.extent).is_ok();
@@ -103,7 +103,7 @@ impl Index {
     }
 }
 
-/// What a register holds.
+/// The value of a register.
 pub fn computed(registers: &Registers, reg: Reg) -> Variable {
     registers[reg].unwrap_or_else(|| crate::bug!("register {reg} of a scatter was not computed"))
 }

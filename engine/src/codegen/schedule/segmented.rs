@@ -1,30 +1,32 @@
-//! Segmented maps: one program over many tensors, each with its own share of the cubes.
+//! Segmented maps: one body over many tensors, each with its own share of the blocks.
 //!
-//! A cube works on one segment, so all its threads take the same branch where an operand is chosen. Only loads and
-//! stores are written out per segment.
+//! A block works on one segment, so its threads do not diverge where an operand is selected. Only loads and stores
+//! are repeated per segment.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
-use crate::codegen::kernel::{KernelCode, KernelSpec, OperandForm, Schedule, THREADS};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::body::BodyCode;
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::buffers::Memory;
 use crate::codegen::ops::scalar::literal;
 use crate::codegen::ops::vector_group;
 use crate::codegen::schedule::map::{at_group, at_point, wide_enough};
+use crate::codegen::types::THREADS;
 use crate::device_model::DeviceModel;
 use crate::fusion::{FusedBody, FusedInst, FusedOp, Kernel, Segment};
 use crate::ir::{DType, Literal};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
 use std::collections::BTreeSet;
 
-/// A share of the blocks for each segment.
+/// A segmented map; each segment has a share of the blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Segmented {
     segments: Vec<SegmentForm>,
 }
 
-/// One tensor's part of the map.
+/// The segment of one tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SegmentForm {
     operands: Vec<usize>,
@@ -49,12 +51,12 @@ fn width(body: &FusedBody, segments: &[SegmentForm]) -> usize {
         FusedOp::Check { .. } | FusedOp::Random { .. } => false,
         _ => true,
     };
-    // The segments have different extents, so only what does not depend on them can be told for all.
+    // The segments have different extents, so the width may only depend on accesses along a single axis.
     let width = if body.insts.iter().all(is_linear) { vector_group::width(body, 0) } else { 1 };
     wide_enough(width, n_points)
 }
 
-/// By segment: blocks up to its end.
+/// By segment: the number of blocks up to its end.
 fn blocks_up_to(segments: &[SegmentForm], width: usize) -> Vec<usize> {
     let counts = segments.iter().map(|segment| segment.points.div_ceil(THREADS * width));
     counts
@@ -65,7 +67,7 @@ fn blocks_up_to(segments: &[SegmentForm], width: usize) -> Vec<usize> {
         .collect()
 }
 
-/// As few launches as reach all segments, if a launch can be given only so many tensors.
+/// The launches of a segmented map: as few as possible, as a launch takes a limited number of tensors.
 pub fn launches(
     kernel: &Kernel,
     body: &FusedBody,
@@ -90,7 +92,7 @@ pub fn launches(
             *operand = used.binary_search(operand).unwrap_or_default();
         }
         let operands = used.into_iter().map(|operand| all[operand]).collect();
-        KernelSpec::new(body.clone(), Segmented { segments }, operands).on(device)
+        KernelSpec::new(body.clone(), Segmented { segments }, operands, device)
     };
     launches.into_iter().map(launch).collect()
 }
@@ -115,15 +117,15 @@ impl Schedule for Segmented {
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let (body, buffers, segments) = (&kernel.kernel.body, kernel.buffers, &self.segments[..]);
-        let cube = code.builtin(Builtin::CubePos);
+        let block = code.builtin(Builtin::CubePos);
         let unit = code.builtin(Builtin::UnitPosX);
         let width = width(body, segments);
         let ends = blocks_up_to(segments, width);
-        let segment = segment_of(code, cube, &ends);
+        let segment = segment_of(code, block, &ends);
         let starts: Vec<i64> = [0].into_iter().chain(ends.iter().map(|&end| end as i64)).collect();
         let start =
             chosen(code, segment, starts[..segments.len()].iter().copied(), |code, start| code.at(start));
-        let within = code.bin(Arithmetic::Sub, cube, start);
+        let within = code.bin(Arithmetic::Sub, block, start);
         let before = code.scaled(within, THREADS as i64);
         let group = code.bin(Arithmetic::Add, before, unit);
         let first = code.scaled(group, width as i64);
@@ -155,19 +157,19 @@ impl Schedule for Segmented {
     }
 }
 
-/// The number of segments that end at or before this cube.
-fn segment_of(code: &mut Code, cube: Variable, ends: &[usize]) -> Variable {
+/// The number of segments that end at or before this block.
+fn segment_of(code: &mut Code, block: Variable, ends: &[usize]) -> Variable {
     let mut segment = code.int(U32, 0);
     for (i, &end) in ends.iter().enumerate().take(ends.len().saturating_sub(1)) {
         let end = code.at(end as i64);
-        let is_past = code.cmp(Comparison::GreaterEqual, cube, end);
+        let is_past = code.cmp(Comparison::GreaterEqual, block, end);
         let next = code.int(U32, i as i64 + 1);
         segment = code.select(is_past, next, segment);
     }
     segment
 }
 
-/// The item of the segment, by a chain of selects; a plain value if all are the same.
+/// The item of the segment, by a chain of selects; a plain value if all items are equal.
 fn chosen<T: PartialEq + Copy>(
     code: &mut Code,
     segment: Variable,
@@ -188,7 +190,7 @@ fn chosen<T: PartialEq + Copy>(
     result
 }
 
-/// The body's constants, one per `Const` in order, where segments bring their own.
+/// The body's constants, one per `Const` in order, if the segments bring their own.
 fn constants(
     code: &mut Code,
     body: &FusedBody,
@@ -206,7 +208,7 @@ fn constants(
     constants
 }
 
-/// Operands by slot and segment.
+/// The operands of a segment, by slot.
 struct Slots<'t> {
     body: &'t FusedBody,
     buffers: &'t Buffers,
@@ -224,7 +226,7 @@ impl Slots<'_> {
         code.device.memory(inst.map_or(DType::F32, |inst| inst.dtype))
     }
 
-    /// The operand, if it is the same in all segments.
+    /// The operand of a slot, if all segments share it.
     fn common(&self, slot: usize) -> Option<usize> {
         let first = self.segments[0].operands[slot];
         self.segments.iter().all(|segment| segment.operands[slot] == first).then_some(first)
@@ -232,7 +234,7 @@ impl Slots<'_> {
 }
 
 impl Memory for Slots<'_> {
-    /// Points of a segment lie in all its operands.
+    /// A point of a segment is an element of each of its operands, so none is empty.
     fn is_empty(&self, _: usize) -> bool {
         false
     }

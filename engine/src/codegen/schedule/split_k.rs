@@ -1,11 +1,15 @@
-//! Products in tiles, cut along the contracted axis as well: a result of few tiles and long sums would leave most of a GPU
-//! idle. Each part of the sums is a product of its own, and the epilogue adds the parts up in their order.
+//! Split-K: blocked matmuls whose contracted axis is cut into parts. Without it, a result of few tiles with long
+//! sums would leave most of a GPU idle. The parts are computed as a batch of matmuls, and the epilogue adds them
+//! up in order.
 
-use crate::codegen::kernel::{Argument, KernelSpec, LARGEST_NARROW, OperandForm, with_registers};
+use crate::codegen::analysis::operands::with_registers;
+use crate::codegen::kernel::KernelSpec;
+use crate::codegen::operand::{Argument, OperandForm};
 use crate::codegen::schedule::epilogue::matmul_body;
 use crate::codegen::schedule::map::Map;
 use crate::codegen::schedule::matmul_blocked::{DEPTH, MOST_EACH, MatmulBlocked, SIDE, fitting};
 use crate::codegen::schedule::matmul_point::ProductForm;
+use crate::codegen::types::LARGEST_NARROW;
 use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, MatrixOperand, Reg,
@@ -13,7 +17,7 @@ use crate::fusion::{
 use crate::ir::{Binary, DType, Scalar};
 use std::fmt;
 
-/// How a product is cut.
+/// The tile shape and the split of a blocked matmul.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SplitK {
     /// Points of a thread along each axis of the result.
@@ -30,32 +34,32 @@ impl fmt::Display for SplitK {
     }
 }
 
-/// Tiles that fill a GPU; with fewer, smaller ones or shorter sums are faster.
+/// Tiles that fill a GPU; with fewer of them, smaller tiles or more parts are faster.
 const ENOUGH_TILES: usize = 128;
-/// The fewest points that are worth sharing.
+/// The fewest points for which a blocked matmul is faster.
 const FEWEST_POINTS: usize = 1 << 14;
-/// The shortest part of a sum.
+/// The shortest part of the contracted axis.
 const SHORTEST_PART: usize = 128;
-/// The same where a library multiplies, which is better at long ones.
+/// The shortest part for a library, which is faster at long sums.
 const SHORTEST_LIBRARY_PART: usize = 256;
-/// Sides of the tiles of a library, about.
+/// The approximate side of a library's tiles.
 const LIBRARY_TILE: usize = 128;
-/// The most elements that parts are kept in.
-const MOST_KEPT: usize = 1 << 24;
+/// The most elements of all parts in the workspace.
+const MOST_PART_ELEMENTS: usize = 1 << 24;
 
-/// The ways to cut a contraction that are worth trying, the most likely one first; none if it is not worth it.
+/// The candidate splits of a blocked matmul, the most promising first; none if another schedule is faster.
 pub fn splits(body: &MatmulBody, device: DeviceModel) -> Vec<SplitK> {
     let &MatmulBody { batch, m, n, k, dtype, .. } = body;
     let shortest = if device.library.is_some() { DEPTH } else { DEPTH / 2 };
     if k < shortest || m.min(n) < SIDE / 2 {
         return vec![];
     }
-    // Eight by eight sums of 64 bits are more than a thread can hold.
+    // A thread cannot hold eight by eight accumulators of 64 bits in registers.
     let widest = if dtype.accumulator().size() > 4 { MOST_EACH / 2 } else { MOST_EACH };
     let n_tiles = |[rows, columns]: [usize; 2]| m.div_ceil(SIDE * rows) * n.div_ceil(SIDE * columns) * batch;
     let parts = allowed_parts(body, device);
     let mut splits = vec![];
-    // More points than an axis has would be computed for nobody.
+    // Tiles larger than the result would waste threads.
     let needed = [m, n].map(|extent| extent.div_ceil(SIDE).next_power_of_two());
     let mut shapes = [8, 4, 2, 1].map(|each| needed.map(|most| most.min(each))).to_vec();
     shapes.dedup();
@@ -67,38 +71,40 @@ pub fn splits(body: &MatmulBody, device: DeviceModel) -> Vec<SplitK> {
         let filling = parts[first.unwrap_or(parts.len() - 1)..].iter().take(3);
         splits.extend(filling.map(|&parts| SplitK { each, parts }));
     }
-    let fills = |cut: &SplitK| n_tiles(cut.each) * cut.parts >= ENOUGH_TILES;
-    // What fills the GPU stays in order, the others follow: the smallest tiles first, of which there are most.
+    let fills = |split: &SplitK| n_tiles(split.each) * split.parts >= ENOUGH_TILES;
+    // Splits that fill the GPU keep their order. The others follow in reverse, with the smallest and most numerous
+    // tiles first.
     let (mut filling, mut others): (Vec<SplitK>, Vec<SplitK>) = splits.into_iter().partition(fills);
     others.reverse();
     filling.extend(others);
-    filling.retain(|cut| batch * m * n * cut.parts >= FEWEST_POINTS);
+    filling.retain(|split| batch * m * n * split.parts >= FEWEST_POINTS);
     filling
 }
 
-/// Into how many parts sums can be cut, in rising order.
+/// The allowed numbers of parts, in rising order.
 fn allowed_parts(body: &MatmulBody, device: DeviceModel) -> Vec<usize> {
     let &MatmulBody { batch, m, n, k, dtype, .. } = body;
     let is_checked = body.epilogue.has_checks();
-    // Where there is a library, it has long sums; checks run before anything is multiplied.
+    // A library computes long sums where there is one. Assertions must run before the first part is written.
     let is_whole = device.library.is_some() || batch != 1 || is_checked || dtype.accumulator().size() != 4;
-    let is_allowed =
-        |&parts: &usize| k.is_multiple_of(parts) && k / parts >= SHORTEST_PART && parts * m * n <= MOST_KEPT;
+    let is_allowed = |&parts: &usize| {
+        k.is_multiple_of(parts) && k / parts >= SHORTEST_PART && parts * m * n <= MOST_PART_ELEMENTS
+    };
     let more = [2, 4, 8, 16, 32, 64].into_iter().filter(is_allowed).take(if is_whole { 0 } else { 6 });
     [1].into_iter().chain(more).collect()
 }
 
-/// The launches of a product that is cut so, without the sums beside it.
-pub fn launches(kernel: &Kernel, body: &MatmulBody, cut: SplitK) -> Vec<KernelSpec> {
+/// The launches of a split matmul, without side sums.
+pub fn launches(kernel: &Kernel, body: &MatmulBody, split: SplitK, device: DeviceModel) -> Vec<KernelSpec> {
     let product = ProductForm::of(body);
-    if cut.parts == 1 {
-        let schedule = MatmulBlocked { product, n_batches: body.batch, each: cut.each };
-        return vec![KernelSpec::new(body.epilogue.clone(), schedule, OperandForm::of(kernel))];
+    if split.parts == 1 {
+        let schedule = MatmulBlocked { product, n_batches: body.batch, each: split.each };
+        return vec![KernelSpec::new(body.epilogue.clone(), schedule, OperandForm::of(kernel), device)];
     }
-    vec![parts(kernel, body, cut), sum_of_parts(kernel, body, cut.parts)]
+    vec![parts(kernel, body, split, device), sum_of_parts(kernel, body, split.parts, device)]
 }
 
-/// A product cut along the contracted axis: a batch of shorter ones.
+/// The parts of a matmul, as a batch of shorter ones.
 fn in_parts(body: &MatmulBody, parts: usize) -> MatmulBody {
     let length = body.k / parts;
     let part_of =
@@ -107,8 +113,13 @@ fn in_parts(body: &MatmulBody, parts: usize) -> MatmulBody {
     MatmulBody { batch: parts, k: length, lhs, rhs, ..body.clone() }
 }
 
-/// The parts of the sums, one after the other in the workspace.
-fn parts(kernel: &Kernel, body: &MatmulBody, SplitK { each, parts }: SplitK) -> KernelSpec {
+/// The launch that writes the partial sums to the workspace, part by part.
+fn parts(
+    kernel: &Kernel,
+    body: &MatmulBody,
+    SplitK { each, parts }: SplitK,
+    device: DeviceModel,
+) -> KernelSpec {
     let &MatmulBody { m, n, lhs, rhs, dtype, .. } = body;
     let product = ProductForm::of(&in_parts(body, parts));
     let named = |matrix: MatrixOperand, operand: usize| MatrixOperand { operand, ..matrix };
@@ -121,13 +132,16 @@ fn parts(kernel: &Kernel, body: &MatmulBody, SplitK { each, parts }: SplitK) -> 
         insts: vec![inst(FusedOp::Accumulator), inst(store)],
     };
     let of_kernel = OperandForm::of(kernel);
-    let operands =
-        vec![of_kernel[lhs.operand], of_kernel[rhs.operand], kept(dtype.accumulator(), n_points, true)];
-    KernelSpec::new(sums, MatmulBlocked { product, n_batches: parts, each }, operands)
+    let operands = vec![
+        of_kernel[lhs.operand],
+        of_kernel[rhs.operand],
+        parts_operand(dtype.accumulator(), n_points, true),
+    ];
+    KernelSpec::new(sums, MatmulBlocked { product, n_batches: parts, each }, operands, device)
 }
 
-/// The epilogue at the sums of the parts.
-fn sum_of_parts(kernel: &Kernel, body: &MatmulBody, parts: usize) -> KernelSpec {
+/// The launch that adds up the parts and runs the epilogue.
+fn sum_of_parts(kernel: &Kernel, body: &MatmulBody, parts: usize, device: DeviceModel) -> KernelSpec {
     let mut operands = OperandForm::of(kernel);
     let (domain, dtype) = (body.epilogue.domain, body.dtype.accumulator());
     let n_points = domain.points(Class::Element);
@@ -146,18 +160,18 @@ fn sum_of_parts(kernel: &Kernel, body: &MatmulBody, parts: usize) -> KernelSpec 
     }
     let n_own = insts.len();
     let is_sum = |reg: Reg| body.epilogue.insts[reg].op == FusedOp::Accumulator;
-    // An accumulator leaves a copy behind, so that registers keep their distance.
+    // A copy replaces each accumulator, so that registers keep their distances.
     let renamed = |reg: Reg| if is_sum(reg) { n_own - 1 } else { reg + n_own };
     insts.extend(body.epilogue.insts.iter().map(|epilogue| match &epilogue.op {
         FusedOp::Accumulator => inst(FusedOp::Scalar(Scalar::Cast(dtype), vec![n_own - 1])),
         op => FusedInst { op: with_registers(op, renamed), ..epilogue.clone() },
     }));
-    operands.push(kept(dtype, parts * n_points, false));
-    KernelSpec::of_used_operands(FusedBody { domain, insts }, Map, operands)
+    operands.push(parts_operand(dtype, parts * n_points, false));
+    KernelSpec::of_used_operands(FusedBody { domain, insts }, Map, operands, device)
 }
 
-/// Parts of sums, in the workspace.
-fn kept(dtype: DType, n: usize, is_written: bool) -> OperandForm {
+/// The operand of the partial sums, in the workspace.
+fn parts_operand(dtype: DType, n: usize, is_written: bool) -> OperandForm {
     OperandForm {
         argument: Argument::Workspace { start: 0, bytes: n * dtype.size() },
         dtype,
@@ -171,8 +185,7 @@ fn kept(dtype: DType, n: usize, is_written: bool) -> OperandForm {
 }
 
 impl KernelSpec {
-    /// The ways to cut a kernel's product that are worth trying, the most likely one first; none if it has none that is
-    /// worth it.
+    /// The candidate splits of a kernel, the most promising first; none if another schedule is faster.
     pub fn splits(kernel: &Kernel, device: DeviceModel) -> Vec<SplitK> {
         match &kernel.body {
             KernelBody::Matmul(body) if body.rows.is_none() => splits(body, device),
@@ -180,8 +193,8 @@ impl KernelSpec {
         }
     }
 
-    /// Into how many parts a library's sums are worth being cut, in rising order: a result of fewer tiles than there are
-    /// processors, by long sums. None where something has to be checked before anything is written.
+    /// The numbers of parts worth timing with a library, in rising order: for long sums whose result has fewer
+    /// tiles than the GPU has SMs. None if an assertion must run before the first write.
     pub fn library_splits(kernel: &Kernel, device: DeviceModel) -> Vec<usize> {
         let KernelBody::Matmul(body) = &kernel.body else { return vec![] };
         let &MatmulBody { batch, m, n, k, dtype, .. } = body;
@@ -191,26 +204,25 @@ impl KernelSpec {
         }
         let is_worth_it = |&parts: &usize| {
             let is_long = k.is_multiple_of(parts) && k / parts >= SHORTEST_LIBRARY_PART;
-            is_long && n_tiles * parts < 4 * device.n_processors && parts * m * n <= MOST_KEPT
+            is_long && n_tiles * parts < 4 * device.n_processors && parts * m * n <= MOST_PART_ELEMENTS
         };
         [4, 8, 16, 32].into_iter().filter(is_worth_it).collect()
     }
 
-    /// The parts of a contraction as a batch of products, and what follows where their results lie in the workspace.
+    /// The parts of a matmul as a batch for a library, and the launch that adds up their results in the workspace.
     ///
     /// # Panics
-    /// If the kernel is no contraction.
-    pub fn split_for_library(kernel: &Kernel, parts: usize) -> (MatmulBody, KernelSpec) {
+    /// If the kernel is no matmul.
+    pub fn split_for_library(kernel: &Kernel, device: DeviceModel, parts: usize) -> (MatmulBody, KernelSpec) {
         let body = matmul_body(kernel);
-        (in_parts(body, parts), sum_of_parts(kernel, body, parts))
+        (in_parts(body, parts), sum_of_parts(kernel, body, parts, device))
     }
 
-    /// The launches of a contraction that is cut so, without the sums beside it.
+    /// The launches of a split matmul, without side sums.
     ///
     /// # Panics
-    /// If the kernel is no contraction.
-    pub fn split_k_product(kernel: &Kernel, device: DeviceModel, cut: SplitK) -> Vec<KernelSpec> {
-        let launches = launches(kernel, matmul_body(kernel), cut);
-        launches.into_iter().map(|fused| fused.on(device)).collect()
+    /// If the kernel is no matmul.
+    pub fn split_k_product(kernel: &Kernel, device: DeviceModel, split: SplitK) -> Vec<KernelSpec> {
+        launches(kernel, matmul_body(kernel), split, device)
     }
 }

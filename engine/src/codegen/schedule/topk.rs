@@ -1,175 +1,36 @@
-//! Selection: the first k elements of each row in some order, without sorting the row.
+//! Top-k: the first k elements of each row in some order, without sorting the row.
 //!
-//! A block goes along a row. What comes before the k-th best element so far is put beside the best in the block's memory;
-//! when there is enough of it, all of that is sorted and the rest forgotten. Few elements of a long row pass the
-//! threshold, so nearly every one costs a comparison. Where rows are few and long, blocks share a row and another launch
-//! merges what they have found; where rows come in panels, what is known of a row is kept in memory from panel to panel.
+//! A block reads a row and collects elements that precede the k-th best entry so far in its top-k buffer. Once
+//! enough have been collected, the block sorts the buffer and keeps the best k. In a long row few elements pass
+//! this threshold, so most cost one comparison.
+//!
+//! Several blocks share a row if rows are few and long, and another launch merges their states. If a row is
+//! computed in panels, its state stays in global memory from panel to panel.
 
-use crate::codegen::ir::builder::{Code, F32, U32, U64};
-use crate::codegen::ops::packed_types::Buffer;
-use crate::codegen::schedule::topk_buffer::{
-    BOUND, COUNT, LOADED, N_CONTROLS, STORED, count, keep, load, lower, offer, resume, start, tidy,
-};
+use crate::codegen::ir::builder::{Code, U32};
+use crate::codegen::schedule::topk_code::{ResultBuffer, StoredState, select_by};
+use crate::codegen::schedule::topk_form::{TopKForm, pieces};
 use crate::device_model::DeviceModel;
 use crate::ir::DType;
-use crate::op::gpu::{
-    CubeBody, GpuArgument, GpuArguments, GpuKernel, GpuLaunch, Order, Shape, View, high_of, high_rank,
-    low_of, low_rank,
-};
+use crate::op::gpu::{CubeBody, GpuArgument, GpuArguments, GpuKernel, GpuLaunch, View};
 use crate::op::{KernelCall, Selected, Selection};
-use cubecl_core::ir::{
-    Arithmetic, Bitwise, Builtin, Comparison, ElemType, ManagedVariable, Scope, StorageType, Type, UIntKind,
-    Variable,
-};
-use cubecl_core::prelude::*;
+use cubecl_core::ir::{Arithmetic, Builtin, Scope, Variable};
 use std::sync::Arc;
-
-/// The most elements of a row that are selected; of more, a sort is faster.
-const MOST_SELECTED: usize = 1024;
-
-/// The most elements of a row, of whatever type, that are selected with what a block has.
-pub fn most_selected(device: &DeviceModel) -> usize {
-    let fits = |k: &usize| [true, false].into_iter().all(|is_wide| fewest(*k, is_wide).fits(device));
-    (1..=MOST_SELECTED).rev().find(fits).unwrap_or(0)
-}
-
-/// Whether a block has what a selection takes.
-pub fn can_select(selection: &Selection, device: &DeviceModel) -> bool {
-    let Selection { k, order, .. } = selection;
-    *k <= MOST_SELECTED && fewest(*k, order.is_wide()).fits(device)
-}
-
-/// A selection by as few threads as may be.
-fn fewest(k: usize, is_wide: bool) -> Shape {
-    shape(k, is_wide, FEWEST_THREADS, width_of(if is_wide { 8 } else { 4 }))
-}
-
-fn shape(k: usize, is_wide: bool, threads: usize, width: usize) -> Shape {
-    Shape { capacity: (k + threads * width + k.min(NEWCOMERS)).next_power_of_two(), is_wide, threads }
-}
-
-fn width_of(element_bytes: usize) -> usize {
-    (VECTOR_BYTES / element_bytes).min(MOST_NEIGHBOURS)
-}
-
-impl Shape {
-    /// Whether a block has room for it, and for the words beside it.
-    fn fits(self, device: &DeviceModel) -> bool {
-        4 * (self.n_words() + N_CONTROLS + 1).next_multiple_of(4) <= device.shared_bytes
-    }
-}
-
-/// A selection kernel, whatever it reads.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SelectForm {
-    k: usize,
-    order: Order,
-    shape: Shape,
-    /// Elements that a thread looks at between two barriers.
-    width: usize,
-    /// Whether these are neighbours.
-    is_side_by_side: bool,
-    /// Entries of the block's memory at which it is sorted.
-    trigger: usize,
-    /// Whether it goes on from what is in memory.
-    is_resumed: bool,
-    /// Whether it leaves what it knows in memory rather than writing results.
-    is_kept: bool,
-}
-
-/// The most threads of a block; with two words to a rank there is room for the newcomers of fewer.
-const THREADS: usize = 256;
-const WIDE_THREADS: usize = 128;
-const FEWEST_THREADS: usize = 32;
-/// Bytes that a thread reads at once, and elements at most.
-const VECTOR_BYTES: usize = 16;
-const MOST_NEIGHBOURS: usize = 4;
-/// Newcomers that are worth sorting.
-const NEWCOMERS: usize = 128;
-
-impl SelectForm {
-    /// From rows of `n` elements, of which `aligned` neighbours never reach over the end of a row.
-    pub fn new(k: usize, order: Order, n: usize, aligned: usize, device: &DeviceModel) -> SelectForm {
-        let is_wide = order.is_wide();
-        let most = if is_wide { WIDE_THREADS } else { THREADS };
-        let width = width_of(order.dtype.size());
-        let mut threads = n.div_ceil(width).next_power_of_two().clamp(FEWEST_THREADS, most);
-        while threads > FEWEST_THREADS && !shape(k, is_wide, threads, width).fits(device) {
-            threads /= 2;
-        }
-        let shape = shape(k, is_wide, threads, width);
-        let trigger = (k + k.max(NEWCOMERS)).min(shape.capacity - threads * width);
-        let is_side_by_side = aligned.is_multiple_of(width);
-        let [is_resumed, is_kept] = [false; 2];
-        SelectForm { k, order, shape, width, is_side_by_side, trigger, is_resumed, is_kept }
-    }
-
-    /// The same, which leaves what it knows in memory if `is_kept`.
-    pub fn kept(self, is_kept: bool) -> SelectForm {
-        SelectForm { is_kept, ..self }
-    }
-
-    /// The same, which goes on from what it has left there.
-    pub fn resumed(self, is_resumed: bool) -> SelectForm {
-        SelectForm { is_resumed, ..self }
-    }
-
-    /// How many are selected, and in what order.
-    pub fn selected(&self) -> (usize, Order) {
-        (self.k, self.order)
-    }
-
-    /// Threads of a block.
-    pub fn threads(&self) -> usize {
-        self.shape.threads
-    }
-
-    /// Neighbours that a thread looks at together.
-    pub fn neighbours(&self) -> usize {
-        if self.is_side_by_side { self.width } else { 1 }
-    }
-
-    /// Elements that a block looks at between two barriers.
-    pub fn round(&self) -> usize {
-        self.shape.threads * self.width
-    }
-
-    /// Words that keep what is known of a piece of a row: how many entries, and the entries in order.
-    pub fn state_words(&self) -> usize {
-        1 + self.k * self.n_planes()
-    }
-
-    /// Words of an entry.
-    fn n_planes(&self) -> usize {
-        if self.order.is_wide() { 3 } else { 2 }
-    }
-}
-
-/// Pieces that each row is cut into, and the elements of a piece: blocks enough to go round, if pieces stay long.
-pub fn pieces(n_rows: usize, n: usize, round: usize) -> [usize; 2] {
-    let wanted = BLOCKS.div_ceil(n_rows.max(1)).min(n / SHORTEST_PIECE).max(1);
-    let length = n.div_ceil(wanted).next_multiple_of(round).max(round);
-    [n.div_ceil(length).max(1), length]
-}
-
-/// Blocks that keep a large device busy.
-const BLOCKS: usize = 512;
-const SHORTEST_PIECE: usize = 1 << 14;
 
 /// The launches that select from the rows of a call's only operand.
 pub fn select_rows(selection: &Selection, call: &KernelCall, device: &DeviceModel) -> GpuKernel {
     let (n_rows, n) = call.rows();
     let Selection { k, order, results } = selection;
-    let form = SelectForm::new(*k, *order, n, n, device);
+    let form = TopKForm::new(*k, *order, n, n, device);
     let [n_pieces, length] = pieces(n_rows, n, form.round());
     let outputs = || (0..results.len()).map(|result| GpuArgument::Output(result, View::Stored));
     let dtypes: Vec<DType> = call.outputs.iter().map(|output| output.dtype).collect();
-    let writes = Writes { results: results.iter().copied().zip(dtypes).collect() };
+    let forms = ResultForms { results: results.iter().copied().zip(dtypes).collect() };
     let input = GpuArgument::Input(0, View::Stored);
-    let launch = |form: SelectForm, name, cubes, arguments, scalars, body: BodyFn| {
-        let (threads, writes) = (form.threads(), writes.clone());
-        let body: CubeBody = Arc::new(move |scope, arguments| body(scope, arguments, &form, &writes));
-        GpuLaunch { name, cubes, threads, arguments, scalars, body }
+    let launch = |form: TopKForm, name, n_blocks, arguments, scalars, body: BodyFn| {
+        let (threads, forms) = (form.threads(), forms.clone());
+        let body: CubeBody = Arc::new(move |scope, arguments| body(scope, arguments, &form, &forms));
+        GpuLaunch { name, cubes: n_blocks, threads, arguments, scalars, body }
     };
     if n_pieces == 1 {
         let arguments = [input].into_iter().chain(outputs()).collect();
@@ -178,44 +39,39 @@ pub fn select_rows(selection: &Selection, call: &KernelCall, device: &DeviceMode
     }
     let n_words = n_rows * n_pieces * form.state_words();
     let states = GpuArgument::Workspace { start: 0, n_words };
-    let pieces = form.kept(true);
+    let pieces = form.keeping_state(true);
     let (arguments, scalars) = (vec![input, states], vec![n, length, n_pieces]);
     let first = launch(pieces, "select_pieces", n_rows * n_pieces, arguments, scalars, select_in_memory);
-    let merge = SelectForm::merge(*k, *order, n_pieces, device);
+    let merge = TopKForm::merge(*k, *order, n_pieces, device);
     let arguments = [states].into_iter().chain(outputs()).collect();
     let second = launch(merge, "merge_pieces", n_rows, arguments, vec![n_pieces], merge_in_memory);
     GpuKernel { workspace_bytes: 4 * n_words, launches: vec![first, second] }
 }
 
-type BodyFn = fn(&mut Scope, &GpuArguments, &SelectForm, &Writes);
+type BodyFn = fn(&mut Scope, &GpuArguments, &TopKForm, &ResultForms);
 
-impl SelectForm {
-    /// Of what was selected from pieces of a row.
-    pub fn merge(k: usize, order: Order, n_pieces: usize, device: &DeviceModel) -> SelectForm {
-        SelectForm::new(k, order, k * n_pieces, 1, device)
-    }
-}
-
-/// What each result of a selection gets, and its type.
+/// The content of each result of a selection, and its type.
 #[derive(Clone, Debug)]
-struct Writes {
+struct ResultForms {
     results: Vec<(Selected, DType)>,
 }
 
-fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
+fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &TopKForm, forms: &ResultForms) {
     let code = &mut Code::new(scope, arguments.index, arguments.device);
     let [n, length, n_pieces] = [0, 1, 2].map(|number| arguments.scalars[number]);
-    let cube = code.builtin(Builtin::CubePos);
-    let row = code.bin(Arithmetic::Div, cube, n_pieces);
-    let piece = code.bin(Arithmetic::Modulo, cube, n_pieces);
+    let block = code.builtin(Builtin::CubePos);
+    let row = code.bin(Arithmetic::Div, block, n_pieces);
+    let piece = code.bin(Arithmetic::Modulo, block, n_pieces);
     let columns = columns_of_piece(code, piece, length, n);
     let x = &arguments.buffers[0];
     let first = code.bin(Arithmetic::Mul, row, n);
-    let memory = match form.is_kept {
-        true => Memory { state: Some((arguments.buffers[1].array, cube)), is_first: None, results: vec![] },
-        false => Memory { state: None, is_first: None, results: results(arguments, writes) },
+    let stored = match form.keeps_state {
+        true => {
+            StoredState { state: Some((arguments.buffers[1].array, block)), is_first: None, results: vec![] }
+        }
+        false => StoredState { state: None, is_first: None, results: results(arguments, forms) },
     };
-    let done = select_by(code, form, &memory, row, columns, None, &mut |code, select, column| {
+    let done = select_by(code, form, &stored, row, columns, None, &mut |code, select, column| {
         let point = code.add_at(first, column);
         let values = match form.is_side_by_side {
             true => x.load_vector(code, point, form.width),
@@ -227,7 +83,7 @@ fn select_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectFo
     let Ok(()) = done;
 }
 
-/// The columns of a piece of so many: the first, and the one behind the last.
+/// The first column of a piece, and the end of its columns.
 pub fn columns_of_piece(code: &mut Code, piece: Variable, length: Variable, n: Variable) -> [Variable; 2] {
     let start = code.bin(Arithmetic::Mul, piece, length);
     let end = code.add_at(start, length);
@@ -235,32 +91,32 @@ pub fn columns_of_piece(code: &mut Code, piece: Variable, length: Variable, n: V
     [start, code.select(is_inside, end, n)]
 }
 
-fn merge_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &SelectForm, writes: &Writes) {
+fn merge_in_memory(scope: &mut Scope, arguments: &GpuArguments, form: &TopKForm, forms: &ResultForms) {
     let code = &mut Code::new(scope, arguments.index, arguments.device);
     let row = code.builtin(Builtin::CubePos);
-    merge(code, form, arguments.buffers[0].array, row, arguments.scalars[0], results(arguments, writes));
+    merge(code, form, arguments.buffers[0].array, row, arguments.scalars[0], results(arguments, forms));
 }
 
-fn results(arguments: &GpuArguments, writes: &Writes) -> Vec<Written> {
+fn results(arguments: &GpuArguments, forms: &ResultForms) -> Vec<ResultBuffer> {
     let buffers = &arguments.buffers[1..];
-    writes.results.iter().zip(buffers).map(|(&(what, dtype), buffer)| (what, buffer.clone(), dtype)).collect()
+    forms.results.iter().zip(buffers).map(|(&(what, dtype), buffer)| (what, buffer.clone(), dtype)).collect()
 }
 
-/// Emits what selects from the states of all pieces of a row.
+/// Emits the merge of the states of all pieces of a row.
 pub fn merge(
     code: &mut Code,
-    form: &SelectForm,
+    form: &TopKForm,
     states: Variable,
     row: Variable,
     n_pieces: Variable,
-    results: Vec<Written>,
+    results: Vec<ResultBuffer>,
 ) {
     let k = form.k;
     let first = code.bin(Arithmetic::Mul, row, n_pieces);
     let n = code.scaled(n_pieces, k as i64);
     let start = code.at(0);
-    let memory = Memory { state: None, is_first: None, results };
-    let done = select_by(code, form, &memory, row, [start, n], None, &mut |code, select, place| {
+    let stored = StoredState { state: None, is_first: None, results };
+    let done = select_by(code, form, &stored, row, [start, n], None, &mut |code, select, place| {
         let piece = code.divided(place, k);
         let number = code.modulo(place, k);
         let piece = code.add_at(first, piece);
@@ -285,392 +141,4 @@ pub fn merge(
         Ok::<(), std::convert::Infallible>(())
     });
     let Ok(()) = done;
-}
-
-/// Memory that a selection goes on from, or ends in.
-pub struct Memory {
-    /// Words of states, and the number of this block's.
-    pub state: Option<(Variable, Variable)>,
-    /// Whether there is nothing to go on from yet, as a number.
-    pub is_first: Option<Variable>,
-    /// The results, what they get, and their types.
-    pub results: Vec<Written>,
-}
-
-/// What a result gets of the selected elements, the result, and its type.
-pub type Written = (Selected, Buffer, DType);
-
-/// A selection under construction.
-pub struct SelectCode<'f> {
-    form: &'f SelectForm,
-    words: Variable,
-    counter: Variable,
-    /// Which of the two flags is raised in this round.
-    flag: Variable,
-    /// The threshold as an element, of floats of 32 bits.
-    bound: Option<Variable>,
-}
-
-/// Tells a thread whether the selection may come to anything, before it begins.
-pub type Filter<'f, E> = &'f mut dyn FnMut(&mut Code) -> Result<Variable, E>;
-
-/// Emits a selection from columns `start..end` of a row. `look` is called for the column, or the first of neighbouring
-/// ones, that a thread looks at, and offers what it finds. Where no thread needs it, by what `filter` says, nothing is done.
-pub fn select_by<E>(
-    code: &mut Code,
-    form: &SelectForm,
-    memory: &Memory,
-    row: Variable,
-    columns: [Variable; 2],
-    filter: Option<Filter<E>>,
-    look: &mut dyn FnMut(&mut Code, &SelectCode, Variable) -> Result<(), E>,
-) -> Result<(), E> {
-    let words = code.shared(U32, form.shape.n_words() + N_CONTROLS);
-    let atomic = Type::new(StorageType::Atomic(U32));
-    let counter = code.scope.create_shared_array(atomic, 1, None).consume();
-    let state = memory.state.map(|(states, number)| {
-        let first = code.scaled(number, form.state_words() as i64);
-        (states, first)
-    });
-    let block = Block { form, words, counter, state };
-    let Some(filter) = filter else { return block.select(code, memory, row, columns, look) };
-    let is_needed = filter(code)?;
-    let mut result = Ok(());
-    block.when_any(code, is_needed, |code| result = block.select(code, memory, row, columns, look));
-    result
-}
-
-/// Whether elements of 32-bit floats may come before the last entry of a full state, or the state is none such.
-pub struct Worst {
-    is_open: Variable,
-    bound: Variable,
-    is_descending: bool,
-}
-
-impl Worst {
-    /// Reads what a state of a row knows; `is_first` says whether that is nothing yet.
-    pub fn read(code: &mut Code, form: &SelectForm, memory: &Memory) -> Option<Worst> {
-        let (Some((states, number)), Some(is_first)) = (memory.state, memory.is_first) else { return None };
-        if form.order.dtype != DType::F32 {
-            return None;
-        }
-        let first = code.scaled(number, form.state_words() as i64);
-        let count = code.load(states, first);
-        let last = code.at(form.k as i64);
-        let last = code.add_at(first, last);
-        let rank = code.load(states, last);
-        let bits = high_of::expand(code.scope, native(rank), form.order).into();
-        let bound = code.reinterpret(F32, bits);
-        let (zero, k) = (code.at(0), code.int(U32, form.k as i64));
-        let is_new = code.cmp(Comparison::NotEqual, is_first, zero);
-        let is_short = code.cmp(Comparison::NotEqual, count, k);
-        let is_open = code.or(is_new, is_short);
-        Some(Worst { is_open, bound, is_descending: form.order.is_descending })
-    }
-
-    /// Whether the state takes in whatever comes.
-    pub fn is_open(&self) -> Variable {
-        self.is_open
-    }
-
-    /// Whether an element may come before the last entry.
-    pub fn may_follow(&self, code: &mut Code, value: Variable) -> Variable {
-        may_pass(code, value, self.bound, self.is_descending)
-    }
-}
-
-/// True where either is NaN, too: the ranks decide.
-fn may_pass(code: &mut Code, value: Variable, bound: Variable, is_descending: bool) -> Variable {
-    let is_behind = match is_descending {
-        true => code.cmp(Comparison::LowerEqual, value, bound),
-        false => code.cmp(Comparison::GreaterEqual, value, bound),
-    };
-    code.not(is_behind)
-}
-
-impl SelectCode<'_> {
-    /// Offers elements of neighbouring columns.
-    pub fn offer_values(&self, code: &mut Code, values: &[Variable], column: Variable) {
-        for (i, &value) in values.iter().enumerate() {
-            let offset = code.at(i as i64);
-            let index = code.add_at(column, offset);
-            match self.bound {
-                Some(bound) => {
-                    let may_pass = may_pass(code, value, bound, self.form.order.is_descending);
-                    code.when(may_pass, |code| self.offer_value(code, value, index));
-                }
-                None => self.offer_value(code, value, index),
-            }
-        }
-    }
-
-    fn offer_value(&self, code: &mut Code, value: Variable, index: Variable) {
-        let order = self.form.order;
-        let [high, low] = words_of(code, value);
-        let ranks = [
-            high_rank::expand(code.scope, native(high), native(low), order),
-            low_rank::expand(code.scope, native(high), native(low), order),
-        ];
-        let index = code.cast(U32, index);
-        self.offer(code, ranks.map(Variable::from), index);
-    }
-
-    /// Offers an entry.
-    fn offer(&self, code: &mut Code, [high, low]: [Variable; 2], index: Variable) {
-        let (words, counter) = (native(self.words), native(self.counter));
-        let [high, low, index] = [high, low, index].map(native);
-        offer::expand(code.scope, words, counter, native(self.flag), high, low, index, self.form.shape);
-    }
-}
-
-/// A block at its row.
-struct Block<'f> {
-    form: &'f SelectForm,
-    words: Variable,
-    counter: Variable,
-    /// Words of states, and the first of this block's.
-    state: Option<(Variable, Variable)>,
-}
-
-impl Block<'_> {
-    fn select<E>(
-        &self,
-        code: &mut Code,
-        memory: &Memory,
-        row: Variable,
-        [start, end]: [Variable; 2],
-        look: &mut dyn FnMut(&mut Code, &SelectCode, Variable) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let &Block { form, words, counter, .. } = self;
-        self.begin(code, memory.is_first);
-        let unit = code.builtin(Builtin::UnitPosX);
-        let mut result = Ok(());
-        code.range(start, end, form.round() as i64, |code, base| {
-            let before = code.bin(Arithmetic::Sub, base, start);
-            let round = code.divided(before, form.round());
-            let flag = code.modulo(round, 2);
-            let select = SelectCode { form, words, counter, flag, bound: self.bound(code) };
-            let step = form.neighbours();
-            let own = code.scaled(unit, step as i64);
-            let first = code.add_at(base, own);
-            for i in 0..form.width / step {
-                let offset = code.at((i * form.shape.threads) as i64);
-                let column = code.add_at(first, offset);
-                let is_inside = code.less(column, end);
-                code.when(is_inside, |code| {
-                    if result.is_ok() {
-                        result = look(code, &select, column);
-                    }
-                });
-            }
-            code.sync();
-            self.settle(code, flag);
-        });
-        result?;
-        self.finish(code, row, &memory.results);
-        Ok(())
-    }
-
-    /// Emits `body` for all threads of the block if a condition holds for one of them.
-    fn when_any(&self, code: &mut Code, condition: Variable, body: impl FnOnce(&mut Code)) {
-        let place = code.at(self.form.shape.n_words() as i64);
-        let (zero, one) = (code.int(U32, 0), code.int(U32, 1));
-        let unit = code.builtin(Builtin::UnitPosX);
-        let first = code.at(0);
-        let is_first = code.cmp(Comparison::Equal, unit, first);
-        code.when(is_first, |code| code.store(self.words, place, zero));
-        code.sync();
-        code.when(condition, |code| code.store(self.words, place, one));
-        code.sync();
-        let raised = code.load(self.words, place);
-        let is_raised = code.cmp(Comparison::NotEqual, raised, zero);
-        code.when(is_raised, |code| {
-            // Nobody clears the word before all have read it.
-            code.sync();
-            body(code);
-        });
-    }
-
-    fn control(&self, code: &mut Code, word: usize) -> Variable {
-        let place = code.at((self.form.shape.n_words() + word) as i64);
-        code.load(self.words, place)
-    }
-
-    /// What is there to go on from.
-    fn resumed(&self) -> Option<(Variable, Variable)> {
-        self.state.filter(|_| self.form.is_resumed)
-    }
-
-    fn begin(&self, code: &mut Code, is_first: Option<Variable>) {
-        let SelectForm { k, order, shape, .. } = *self.form;
-        let (words, counter) = (native(self.words), native(self.counter));
-        match (self.resumed(), is_first) {
-            (Some((states, first)), Some(is_first)) => {
-                let [first, is_first] = [first, is_first].map(native);
-                resume::expand(code.scope, words, counter, native(states), first, is_first, k, order, shape);
-            }
-            _ => start::expand(code.scope, words, counter, order, shape),
-        }
-    }
-
-    fn bound(&self, code: &mut Code) -> Option<Variable> {
-        (self.form.order.dtype == DType::F32).then(|| {
-            let bits = self.control(code, BOUND);
-            code.reinterpret(F32, bits)
-        })
-    }
-
-    /// Looks whether anything has passed in this round, and sorts if there is enough of it.
-    fn settle(&self, code: &mut Code, flag: Variable) {
-        let start = code.at(self.form.shape.n_words() as i64);
-        let place = code.add_at(start, flag);
-        let raised = code.load(self.words, place);
-        let zero = code.int(U32, 0);
-        let is_raised = code.cmp(Comparison::NotEqual, raised, zero);
-        code.when(is_raised, |code| {
-            self.count(code, Some(place));
-            let count = self.control(code, COUNT);
-            let trigger = code.int(U32, self.form.trigger as i64);
-            let is_enough = code.cmp(Comparison::GreaterEqual, count, trigger);
-            code.when(is_enough, |code| self.tidy(code));
-        });
-    }
-
-    /// Tells all threads how many entries there are, and takes a flag back.
-    fn count(&self, code: &mut Code, flag: Option<Variable>) {
-        let (words, counter) = (native(self.words), native(self.counter));
-        let shape = self.form.shape;
-        count::expand(code.scope, words, counter, shape);
-        if let Some(place) = flag {
-            lower::expand(code.scope, native(self.words), native(place));
-        }
-    }
-
-    /// Leaves the k best entries, in order.
-    fn tidy(&self, code: &mut Code) {
-        let SelectForm { k, order, shape, .. } = *self.form;
-        if let Some((states, first)) = self.resumed() {
-            load::expand(code.scope, native(self.words), native(states), native(first), k, shape);
-        }
-        let (words, counter) = (native(self.words), native(self.counter));
-        tidy::expand(code.scope, words, counter, k, order, shape);
-    }
-
-    fn finish(&self, code: &mut Code, row: Variable, results: &[Written]) {
-        // All have read the last round's count.
-        code.sync();
-        self.count(code, None);
-        let Some((states, first)) = self.state.filter(|_| self.form.is_kept) else {
-            self.tidy(code);
-            return self.write(code, row, results);
-        };
-        let SelectForm { k, shape, .. } = *self.form;
-        let keep = |code: &mut Code| {
-            self.tidy(code);
-            keep::expand(code.scope, native(self.words), native(states), native(first), k, shape);
-        };
-        if self.resumed().is_none() {
-            return keep(code);
-        }
-        // Where nothing has passed, what was known still is.
-        let [count, stored] = [COUNT, STORED].map(|word| self.control(code, word));
-        let has_changed = code.cmp(Comparison::NotEqual, count, stored);
-        let is_raised = self.control(code, LOADED);
-        let zero = code.int(U32, 0);
-        let is_loaded = code.cmp(Comparison::NotEqual, is_raised, zero);
-        let is_new = code.or(has_changed, is_loaded);
-        code.when(is_new, keep);
-    }
-
-    fn write(&self, code: &mut Code, row: Variable, results: &[Written]) {
-        let SelectForm { k, order, shape, .. } = *self.form;
-        let unit = code.builtin(Builtin::UnitPosX);
-        let end = code.at(k as i64);
-        let count = self.control(code, COUNT);
-        let first = code.scaled(row, k as i64);
-        code.range(unit, end, shape.threads as i64, |code, place| {
-            let number = code.cast(U32, place);
-            let is_there = code.less(number, count);
-            let to = code.add_at(first, place);
-            for (what, buffer, dtype) in results {
-                let value = match what {
-                    Selected::Values => self.value(code, order, place, is_there),
-                    Selected::Indices => self.index(code, *dtype, place, is_there),
-                };
-                buffer.store(code, to, value);
-            }
-        });
-    }
-
-    fn value(&self, code: &mut Code, order: Order, place: Variable, is_there: Variable) -> Variable {
-        let capacity = code.at(self.form.shape.capacity as i64);
-        let high = code.load(self.words, place);
-        let mut words = [high, code.int(U32, 0)];
-        words[0] = high_of::expand(code.scope, native(high), order).into();
-        if order.is_wide() {
-            let second = code.add_at(place, capacity);
-            let low = code.load(self.words, second);
-            words[1] = low_of::expand(code.scope, native(high), native(low), order).into();
-        }
-        let last = order.last().map(|word| code.int(U32, i64::from(word)));
-        let words = [0, 1].map(|i| code.select(is_there, words[i], last[i]));
-        of_words(code, order.dtype, words)
-    }
-
-    fn index(&self, code: &mut Code, dtype: DType, place: Variable, is_there: Variable) -> Variable {
-        let indices = code.at(self.form.shape.indices() as i64);
-        let place = code.add_at(place, indices);
-        let index = code.load(self.words, place);
-        let index = code.cast(code.device.register(dtype), index);
-        let none = code.int(code.device.register(dtype), -1);
-        let index = code.select(is_there, index, none);
-        code.cast(code.device.memory(dtype), index)
-    }
-}
-
-/// A variable as the language of kernels knows it.
-pub fn native<T: CubeType>(variable: Variable) -> NativeExpand<T> {
-    ManagedVariable::Plain(variable).into()
-}
-
-const U16: ElemType = ElemType::UInt(UIntKind::U16);
-
-/// The bits of an element as it lies in memory: the higher word and the lower one of 64 bits, else the only one and nothing.
-fn words_of(code: &mut Code, value: Variable) -> [Variable; 2] {
-    let elem = value.elem_type();
-    let zero = code.int(U32, 0);
-    match elem.size() {
-        1 => [code.cast(U32, value), zero],
-        2 => {
-            let bits = code.reinterpret(U16, value);
-            [code.cast(U32, bits), zero]
-        }
-        4 => [code.reinterpret(U32, value), zero],
-        _ => {
-            let bits = code.reinterpret(U64, value);
-            let half = code.int(U64, 32);
-            let high = code.bit(Bitwise::ShiftRight, bits, half);
-            [code.cast(U32, high), code.cast(U32, bits)]
-        }
-    }
-}
-
-/// The element of such words, as it lies in memory.
-fn of_words(code: &mut Code, dtype: DType, [high, low]: [Variable; 2]) -> Variable {
-    let elem = code.device.memory(dtype);
-    match elem.size() {
-        1 => code.cast(elem, high),
-        2 => {
-            let bits = code.cast(U16, high);
-            code.reinterpret(elem, bits)
-        }
-        4 => code.reinterpret(elem, high),
-        _ => {
-            let [high, low] = [high, low].map(|word| code.cast(U64, word));
-            let half = code.int(U64, 32);
-            let high = code.bit(Bitwise::ShiftLeft, high, half);
-            let bits = code.bit(Bitwise::BitwiseOr, high, low);
-            code.reinterpret(elem, bits)
-        }
-    }
 }

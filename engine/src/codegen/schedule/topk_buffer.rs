@@ -1,22 +1,22 @@
-//! The memory of a block that selects: entries, and behind them the words that follow.
+//! The top-k buffer of a block: its entries, then its control words.
 
 use crate::op::gpu::{Order, Shape, before, high_of, put, put_last, sort};
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
-/// Words behind the two flags that say whether anything has passed in a round.
+/// The control word, after the two flags of the rounds, with the number of entries.
 pub const COUNT: usize = 2;
-/// Entries that were known from before.
+/// The number of entries of the initial state.
 pub const STORED: usize = 3;
-/// Whether these are there.
+/// Whether the entries of the initial state are loaded.
 pub const LOADED: usize = 4;
-/// The entry that others must come before: first word, second word, index.
+/// The threshold that an entry must precede: first word, second word, index.
 pub const THRESHOLD: usize = 5;
-/// The first word of its element.
+/// The first word of the threshold's element.
 pub const BOUND: usize = 8;
 pub const N_CONTROLS: usize = 9;
 
-/// Begins with nothing: everything comes before the threshold.
+/// Starts with an empty state: every entry precedes the threshold.
 #[cube]
 pub fn start(
     words: &mut SharedMemory<u32>,
@@ -30,7 +30,7 @@ pub fn start(
     sync_cube();
 }
 
-/// Begins with what is known of the row, unless this is the first that is seen of it.
+/// Starts from the state of the row, or from an empty one if `is_first` is not 0.
 #[cube]
 pub fn resume(
     words: &mut SharedMemory<u32>,
@@ -51,7 +51,7 @@ pub fn resume(
                 let index = states[first + comptime!(if shape.is_wide { 3 * k } else { 2 * k })];
                 let low =
                     if comptime!(shape.is_wide) { states[first + comptime!(2 * k)] } else { u32::new(0) };
-                limit(words, high, low, index, order, shape);
+                set_threshold(words, high, low, index, order, shape);
             }
         } else {
             clear(words, counter, 0u32, order, shape);
@@ -76,12 +76,12 @@ fn clear(
     words[comptime!(control + COUNT)] = stored;
     words[comptime!(control + STORED)] = stored;
     words[comptime!(control + LOADED)] = 0u32;
-    limit(words, last, last, last, order, shape);
+    set_threshold(words, last, last, last, order, shape);
 }
 
 /// Sets the threshold.
 #[cube]
-fn limit(
+fn set_threshold(
     words: &mut SharedMemory<u32>,
     high: u32,
     low: u32,
@@ -96,7 +96,7 @@ fn limit(
     words[comptime!(control + BOUND)] = high_of(high, order);
 }
 
-/// Takes in an entry that comes before the threshold.
+/// Adds an entry if it precedes the threshold.
 #[cube]
 pub fn offer(
     words: &mut SharedMemory<u32>,
@@ -118,7 +118,7 @@ pub fn offer(
     }
 }
 
-/// Tells all threads how many entries there are.
+/// Publishes the number of entries to all threads.
 #[cube]
 pub fn count(
     words: &mut SharedMemory<u32>,
@@ -131,15 +131,15 @@ pub fn count(
     sync_cube();
 }
 
-/// Takes a flag back; the next round raises the other one.
+/// Clears a flag; the next round raises the other one.
 #[cube]
-pub fn lower(words: &mut SharedMemory<u32>, flag: usize) {
+pub fn clear_flag(words: &mut SharedMemory<u32>, flag: usize) {
     if UNIT_POS_X == 0u32 {
         words[flag] = 0u32;
     }
 }
 
-/// Fetches the entries that were known from before, unless they are there.
+/// Loads the entries of the initial state, unless they are loaded.
 #[cube]
 pub fn load(
     words: &mut SharedMemory<u32>,
@@ -164,9 +164,9 @@ pub fn load(
     }
 }
 
-/// Sorts all entries and forgets all but the first k, the last of which is the threshold.
+/// Sorts all entries and keeps the best k; the last of these becomes the threshold.
 #[cube]
-pub fn tidy(
+pub fn sort_and_trim(
     words: &mut SharedMemory<u32>,
     counter: &mut SharedMemory<Atomic<u32>>,
     #[comptime] k: usize,
@@ -192,7 +192,7 @@ pub fn tidy(
                 if comptime!(shape.is_wide) { words[comptime!(shape.capacity + k - 1)] } else { u32::new(0) };
             let high = words[comptime!(k - 1)];
             let index = words[comptime!(shape.indices() + k - 1)];
-            limit(words, high, low, index, order, shape);
+            set_threshold(words, high, low, index, order, shape);
             words[comptime!(control + COUNT)] = comptime!(k as u32);
             counter[0].store(comptime!(k as u32));
         }
@@ -201,21 +201,21 @@ pub fn tidy(
     sync_cube();
 }
 
-/// Writes the best entries to memory.
+/// Writes the entries to the state in memory.
 #[cube]
-pub fn keep(
+pub fn save(
     words: &mut SharedMemory<u32>,
     states: &mut Array<u32>,
     first: usize,
     #[comptime] k: usize,
     #[comptime] shape: Shape,
 ) {
-    let kept = words[comptime!(shape.n_words() + COUNT)];
+    let n_entries = words[comptime!(shape.n_words() + COUNT)];
     let mut place = UNIT_POS_X as usize;
     if place == 0usize {
-        states[first] = kept;
+        states[first] = n_entries;
     }
-    while place < kept as usize {
+    while place < n_entries as usize {
         let word = first + 1usize + place;
         states[word] = words[place];
         states[word + comptime!(k)] = words[place + comptime!(shape.capacity)];

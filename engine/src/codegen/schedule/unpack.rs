@@ -1,25 +1,26 @@
-//! Copies of operands for what an op brings along, where narrow elements lie packed in words: an element to each word, and
-//! back.
+//! Unpacked copies of packed operands for a custom kernel: one element per word, and back.
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, U32};
-use crate::codegen::kernel::{KernelCode, KernelSpec, LARGEST_NARROW, OperandForm, Schedule, THREADS};
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::packed_types::{Buffer, narrowed, widened};
+use crate::codegen::types::{LARGEST_NARROW, THREADS};
 use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use crate::op::gpu::{View, WORKSPACE_ALIGNMENT};
 use cubecl_core::ir::{Builtin, Variable};
 
-/// A copy from one operand to another, one of which is packed.
+/// A copy between a packed operand and an unpacked one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unpack {
-    /// What is packed.
+    /// The type of the packed operand.
     dtype: DType,
     view: View,
     n: usize,
-    /// Elements of a word.
+    /// Elements per word.
     lanes: usize,
-    /// Whether the packed one is written.
+    /// Whether the copy writes the packed operand.
     is_back: bool,
 }
 
@@ -32,7 +33,7 @@ impl Schedule for Unpack {
         n_words.div_ceil(THREADS)
     }
 
-    /// Words of the packed operand, each of which has a thread.
+    /// Words of the packed operand; each has a thread.
     fn n_points(&self, _: &KernelSpec) -> usize {
         self.n.div_ceil(self.lanes)
     }
@@ -44,7 +45,7 @@ impl Schedule for Unpack {
         code.when(is_word, |code| {
             let first = code.scaled(thread, self.lanes as i64);
             match self.is_back {
-                true => kernel.buffers.unless_raised(code, |code| pack(code, self, packed, copy, first)),
+                true => kernel.buffers.unless_failed(code, |code| pack(code, self, packed, copy, first)),
                 false => unpack(code, self, packed, copy, first),
             }
         });
@@ -52,57 +53,57 @@ impl Schedule for Unpack {
     }
 }
 
-/// The copies of a kernel's operands, behind what its own launches have of the workspace.
+/// The copies of a kernel's operands, which follow the workspace of its own launches.
 pub struct Copies<'o> {
     operands: &'o [OperandForm],
     /// Elements of the operands.
     counts: &'o [usize],
     device: DeviceModel,
     end: usize,
-    made: Vec<(usize, View, OperandForm)>,
+    copies: Vec<(usize, View, OperandForm)>,
 }
 
 impl<'o> Copies<'o> {
-    /// None yet; `end` is that of the workspace so far.
+    /// No copies; `end` is the end of the workspace so far.
     pub fn new(
         operands: &'o [OperandForm],
         counts: &'o [usize],
         device: DeviceModel,
         end: usize,
     ) -> Copies<'o> {
-        Copies { operands, counts, device, end, made: vec![] }
+        Copies { operands, counts, device, end, copies: vec![] }
     }
 
-    /// What stands for an operand that is seen so: the copy that it has already, or one more.
+    /// The copy of an operand in a view. The first use allocates it.
     pub fn of(&mut self, operand: usize, view: View) -> OperandForm {
-        let known = self.made.iter().find(|(known, as_what, _)| (*known, *as_what) == (operand, view));
+        let known = self.copies.iter().find(|(known, as_what, _)| (*known, *as_what) == (operand, view));
         if let Some((_, _, copy)) = known {
             return *copy;
         }
         let lanes = self.device.lanes(self.operands[operand].dtype);
         let start = self.end.next_multiple_of(WORKSPACE_ALIGNMENT);
-        // Whole words are unpacked, and what is empty has a place, too.
+        // Copies have whole words, and at least one.
         let n_words = self.counts[operand].next_multiple_of(lanes).max(1);
         self.end = start + 4 * n_words;
         let is_float = view == View::Elements && self.operands[operand].dtype.is_float();
         let dtype = if is_float { DType::F32 } else { DType::U32 };
         let copy = OperandForm { dtype, ..OperandForm::words(start, n_words) };
-        self.made.push((operand, view, copy));
+        self.copies.push((operand, view, copy));
         copy
     }
 
-    /// The launches that make the copies of what is read.
+    /// The launches that unpack operands that the kernel reads.
     pub fn before(&self) -> Vec<KernelSpec> {
         self.launches(false)
     }
 
-    /// The launches that pack what was written.
+    /// The launches that pack operands that the kernel writes.
     pub fn after(&self) -> Vec<KernelSpec> {
         self.launches(true)
     }
 
     fn launches(&self, is_back: bool) -> Vec<KernelSpec> {
-        let wanted = self.made.iter().filter(|(operand, ..)| self.operands[*operand].is_written == is_back);
+        let wanted = self.copies.iter().filter(|(operand, ..)| self.operands[*operand].is_written == is_back);
         wanted.map(|&(operand, view, copy)| self.launch(operand, view, copy, is_back)).collect()
     }
 
@@ -112,7 +113,7 @@ impl<'o> Copies<'o> {
         let is_wide = packed.is_wide || n > LARGEST_NARROW;
         let schedule = Unpack { dtype, view, n, lanes, is_back };
         let operands = vec![OperandForm { is_wide, ..packed }, copy];
-        KernelSpec::without_body(schedule, operands).on(self.device)
+        KernelSpec::without_body(schedule, operands, self.device)
     }
 }
 

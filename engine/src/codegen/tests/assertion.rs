@@ -1,4 +1,4 @@
-//! The error flag: what raises it, what heeds it, what it tells.
+//! The error flag: its failures, the kernels that it guards, and its report.
 
 use super::*;
 use crate::codegen::ops::assertion::{LOWEST_NODE, MOST_RECORDS, N_RECORDS, RAISED, RECORD_WORDS, RECORDS};
@@ -9,18 +9,18 @@ fn the_first_label_out_of_range_raises_the_flag() {
     labels[13..20].fill(10);
     let x = bytes(&numbers(210));
     let Some(buffers) = on_host::run(&cross_entropy(21, 10), &[x, labels], 0) else { return };
-    assert_eq!(finding(&buffers[5]), Some(FailedAssertion { site: 41, position: 13, value: 10 }));
+    assert_eq!(reported(&buffers[5]), Some(FailedAssertion { site: 41, position: 13, value: 10 }));
 }
 
-/// Labels that are looked at in an order of blocks, of which later ones find something lower.
+/// Blocks check labels in an order in which later ones find lower failures.
 #[test]
-fn of_many_labels_out_of_range_the_first_one_is_told() {
+fn the_first_of_many_bad_labels_is_reported() {
     let n = 600;
     let kernel = cross_entropy(n, 10);
     let fused = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(0);
     let x = bytes(&numbers(10 * n));
     let all_bad = |from: usize| (0..n).map(|i| if i < from { 3 } else { 10 + (i % 90) as u8 }).collect();
-    // Of a later node, so many were found that there is room for two more; the third is where the first was.
+    // The flag has so many failures of a later node that two records remain; the third overwrites the first.
     let [node, n_found] = [99, MOST_RECORDS as u32 - 2];
     let mut words = vec![0; assertion_words(kernel.assertions())];
     (words[RAISED], words[LOWEST_NODE], words[N_RECORDS]) = (1, !node, n_found);
@@ -28,8 +28,8 @@ fn of_many_labels_out_of_range_the_first_one_is_told() {
         record.copy_from_slice(&[node, 10, 0, 0, 0]);
     }
     let mut flag: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
-    assert_eq!(finding(&flag), Some(FailedAssertion { site: 99, position: 0, value: 10 }));
-    // The flag goes from one launch to the next.
+    assert_eq!(reported(&flag), Some(FailedAssertion { site: 99, position: 0, value: 10 }));
+    // The flag passes from one launch to the next.
     for (from, first) in [(500, 500), (599, 500), (77, 77), (300, 77), (5, 5)] {
         let labels: Vec<u8> = all_bad(from);
         let buffers = fused.arguments().into_iter().map(|argument| match argument {
@@ -42,7 +42,7 @@ fn of_many_labels_out_of_range_the_first_one_is_told() {
         flag = buffers.last().unwrap().clone();
         let value = 10 + (first % 90) as i64;
         assert_eq!(
-            finding(&flag),
+            reported(&flag),
             Some(FailedAssertion { site: 41, position: first as u64, value }),
             "{from}"
         );
@@ -50,7 +50,7 @@ fn of_many_labels_out_of_range_the_first_one_is_told() {
 }
 
 #[test]
-fn what_steps_find_after_the_flag_was_heeded_is_not_told() {
+fn failures_after_the_record_is_closed_are_not_reported() {
     let kernel = cross_entropy(4, 10);
     let checks = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(0).checks_only().unwrap();
     let writes =
@@ -64,7 +64,7 @@ fn what_steps_find_after_the_flag_was_heeded_is_not_told() {
     let heeded = vec![bytes(&numbers(120)), vec![0; 480], flag];
     let flag = on_host::run_arguments(&writes, heeded, 0).unwrap().pop().unwrap();
     let flag = find([1, 11, 3, 4], flag).unwrap();
-    assert_eq!(finding(&flag), Some(FailedAssertion { site: 41, position: 3, value: 12 }));
+    assert_eq!(reported(&flag), Some(FailedAssertion { site: 41, position: 3, value: 12 }));
 }
 
 /// The error flag of a kernel, before it is raised.
@@ -72,14 +72,14 @@ pub fn clear_flag(kernel: &Kernel) -> Vec<u8> {
     vec![0; 4 * assertion_words(kernel.assertions())]
 }
 
-/// What an error flag tells.
-pub fn finding(flag: &[u8]) -> Option<FailedAssertion> {
+/// The report of an error flag.
+pub fn reported(flag: &[u8]) -> Option<FailedAssertion> {
     let words: Vec<u32> = flag.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
     first_failure(&words)
 }
 
 #[test]
-fn a_guarded_kernel_writes_nothing_while_the_flag_stands() {
+fn a_guarded_kernel_writes_nothing_once_the_flag_is_raised() {
     let fused =
         KernelSpec::launches(&softmax(DType::F32, 3, 40), DeviceModel::H200).unwrap().remove(0).guarded();
     assert_eq!(fused.arguments().last(), Some(&Argument::Guard));
@@ -92,7 +92,7 @@ fn a_guarded_kernel_writes_nothing_while_the_flag_stands() {
 }
 
 #[test]
-fn checks_alone_write_nothing_but_the_flag() {
+fn a_kernel_that_only_checks_writes_nothing_but_the_flag() {
     let kernel = cross_entropy(4, 10);
     let fused = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(0).checks_only().unwrap();
     let labels = vec![1, 12, 3, 4];
@@ -101,7 +101,7 @@ fn checks_alone_write_nothing_but_the_flag() {
         vec![bytes(&numbers(40)), labels, untouched(16), untouched(16), untouched(160), clear_flag(&kernel)];
     let Some(buffers) = on_host::run_arguments(&fused, buffers, 0) else { return };
     assert!(buffers[2..5].iter().flatten().all(|&byte| byte == 0xAA));
-    assert_eq!(finding(&buffers[5]), Some(FailedAssertion { site: 41, position: 1, value: 12 }));
+    assert_eq!(reported(&buffers[5]), Some(FailedAssertion { site: 41, position: 1, value: 12 }));
     assert_eq!(
         KernelSpec::launches(&softmax(DType::F32, 3, 40), DeviceModel::H200).unwrap().remove(0).checks_only(),
         None

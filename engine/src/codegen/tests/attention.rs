@@ -75,7 +75,7 @@ fn check(n_selected: usize, indices: DType) {
 
 #[test]
 fn selected_keys_are_attended_to_in_one_kernel() {
-    // Fewer than planes take at once, a round that is not whole, several rounds, and a row that is read again.
+    // Fewer keys than warps load together, a partial round, several rounds, and a row that is read again.
     for n_selected in [2, 33, 300, 5000] {
         check(n_selected, DType::I32);
     }
@@ -83,14 +83,14 @@ fn selected_keys_are_attended_to_in_one_kernel() {
 }
 
 #[test]
-fn the_kernel_of_selected_attention_is_one_text_without_scores_in_memory() {
+fn attention_to_selected_keys_keeps_scores_out_of_global_memory() {
     let source = only_source(&selected_attention(40, DType::I32));
-    assert_eq!((&*source.entry, source.cube_dim), ("attention", [256, 1, 1]));
-    assert_eq!(source.cube_count_for(source.points), QUERIES);
+    assert_eq!((&*source.entry, source.block_dim), ("attention", [256, 1, 1]));
+    assert_eq!(source.blocks_for(source.points), QUERIES);
     assert_eq!(source.arguments.len(), 5);
 }
 
 #[test]
-fn more_keys_than_a_block_has_room_for_are_refused() {
+fn attention_with_too_many_keys_is_an_error() {
     assert_eq!(cuda_sources(&selected_attention(20_000, DType::I32)).unwrap_err(), CodegenError::Attend);
 }

@@ -1,11 +1,11 @@
-//! NaN in rows, where a language has no largest number that keeps it.
+//! NaN in rows, on devices whose maximum drops NaN.
 
 use super::targets::POOR;
 use super::*;
-use crate::codegen::analysis::nan::may_forget_nan;
+use crate::codegen::analysis::nan::may_skip_nan;
 use crate::fusion::Reg;
 
-/// Registers of a softmax: the largest, differences, exponentials, their sum, and the quotient.
+/// Registers of a softmax: the maximum, differences, exponentials, their sum, and the quotient.
 fn steps_of_softmax(s: &mut Sketch) -> [Reg; 5] {
     let x = s.input(DType::F32, Class::Element);
     let m = s.reduce(Monoid::Max, x);
@@ -15,24 +15,24 @@ fn steps_of_softmax(s: &mut Sketch) -> [Reg; 5] {
     [m, shifted, e, sum, s.binary(Binary::Div, e, sum)]
 }
 
-/// Whether the largest may be forgetful if what `pick` makes of a softmax is stored.
+/// Whether the maximum may skip NaN if a softmax stores the register that `pick` returns.
 fn forgets(pick: impl FnOnce(&mut Sketch, [Reg; 5]) -> Reg) -> bool {
     let mut s = Sketch::new(3, 40, 1);
     let steps = steps_of_softmax(&mut s);
     let stored = pick(&mut s, steps);
     s.store(stored);
-    may_forget_nan(&s.tile, steps[0])
+    may_skip_nan(&s.body, steps[0])
 }
 
 #[test]
-fn a_largest_forgets_nan_where_a_sum_brings_it_back() {
+fn a_maximum_may_skip_nan_if_a_sum_restores_it() {
     assert!(forgets(|_, [.., y]| y));
-    // Its logarithm, by way of a difference that is NaN in some places only.
+    // The logarithm through a difference that is NaN at some elements only.
     assert!(forgets(|s, [_, shifted, _, sum, _]| {
         let log = s.unary(Unary::Log, sum);
         s.binary(Binary::Sub, shifted, log)
     }));
-    // A choice between numbers that are all NaN or all numbers.
+    // An index reduction of elements that are all NaN or all numbers.
     assert!(forgets(|s, [.., y]| s.reduce(Monoid::ArgMax, y)));
     assert!(forgets(|s, [.., y]| {
         let half = s.constant(DType::F32, 0.5);
@@ -41,11 +41,11 @@ fn a_largest_forgets_nan_where_a_sum_brings_it_back() {
 }
 
 #[test]
-fn a_largest_keeps_nan_where_somebody_looks() {
+fn a_maximum_keeps_nan_if_a_user_needs_it() {
     assert!(!forgets(|_, [m, ..]| m));
     assert!(!forgets(|_, [_, shifted, ..]| shifted));
     assert!(!forgets(|_, [_, _, e, ..]| e));
-    // What is compared before the sum differs, and stays so.
+    // An index computed before the sum differs from the exact one.
     assert!(!forgets(|s, [_, shifted, ..]| s.reduce(Monoid::ArgMax, shifted)));
     assert!(!forgets(|s, [_, shifted, ..]| {
         let zero = s.constant(DType::F32, 0.0);
@@ -53,7 +53,7 @@ fn a_largest_keeps_nan_where_somebody_looks() {
         let is_largest = s.scalar(Scalar::Cast(DType::F32), &[is_largest]);
         s.reduce(Monoid::Sum, is_largest)
     }));
-    // A sum of something that hides NaN.
+    // A sum of a function that hides NaN.
     assert!(!forgets(|s, [_, shifted, ..]| {
         let zero = s.constant(DType::F32, 0.0);
         let is_low = s.binary(Binary::Lt, shifted, zero);
@@ -65,7 +65,7 @@ fn a_largest_keeps_nan_where_somebody_looks() {
 
 #[test]
 fn rows_with_nan_are_nan_as_a_whole() {
-    // Held in registers, through memory, and read again in each pass.
+    // In registers, through memory, and read again in each pass.
     for (columns, device) in [(40, POOR), (300, POOR), (9000, POOR), (300, DeviceModel { plane: 32, ..POOR })]
     {
         let mut s = Sketch::new(4, columns, 1);
@@ -93,7 +93,7 @@ fn rows_with_nan_are_nan_as_a_whole() {
 }
 
 #[test]
-fn extremes_of_rows_keep_nan_by_its_bits() {
+fn extremes_of_rows_keep_nan_by_a_test_of_its_bits() {
     for columns in [40, 300, 9000] {
         let mut s = Sketch::new(5, columns, 1);
         let x = s.input(DType::F32, Class::Element);

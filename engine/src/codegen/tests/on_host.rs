@@ -1,25 +1,25 @@
 #![allow(clippy::unwrap_used)]
-//! Runs a kernel's CUDA text on the host: a C++ compiler with a stand-in for the CUDA headers. Threads are fibers that
-//! take turns at every exchange, so shuffles, shared memory and barriers behave as on the device. Tests of the root package
-//! run opaque kernels by it, too.
+//! Runs a kernel's CUDA text on the host: a C++ compiler with a stand-in for the CUDA headers. Threads are fibers
+//! that take turns at every exchange, so shuffles, shared memory and barriers behave as on the device. Tests of
+//! the root package run opaque kernels by it, too.
 
 use super::*;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// What the operands, and then the error flag, hold after all launches; `inputs` are the operands that are read. None, with
-/// a note, if the machine has no C++ compiler.
+/// The operands, then the error flag, after all launches; `inputs` are the operands that the kernel reads. None,
+/// with a note, if the machine has no C++ compiler.
 pub fn run(kernel: &Kernel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
     run_on(kernel, DeviceModel::H200, inputs, seed)
 }
 
-/// The same of a kernel that is defined for another language.
+/// The operands and the error flag of a kernel that is defined for another device.
 pub fn run_on(kernel: &Kernel, device: DeviceModel, inputs: &[Vec<u8>], seed: u32) -> Option<Vec<Vec<u8>>> {
     run_launches(kernel, &KernelSpec::launches(kernel, device).unwrap(), inputs, seed)
 }
 
-/// The same of some launches of a kernel.
+/// The operands and the error flag after some launches of a kernel.
 pub fn run_launches(
     kernel: &Kernel,
     launches: &[KernelSpec],
@@ -29,19 +29,19 @@ pub fn run_launches(
     let mut memory = HostMemory::new(kernel, inputs);
     for fused in launches {
         let source = fused.cuda_source().unwrap();
-        let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));
+        let (n_blocks, info) = (source.blocks_for(source.points), source.info(source.points, seed));
         memory.launch(&source, n_blocks, &info)?;
     }
     Some(memory.operands.into_iter().chain(memory.flag).collect())
 }
 
-/// What the launches of a kernel share.
+/// The memory that the launches of a kernel share.
 pub struct HostMemory {
     /// By operand of the kernel.
     pub operands: Vec<Vec<u8>>,
-    /// The workspace, as far as it was used.
+    /// The workspace, up to the largest use so far.
     pub workspace: Vec<u8>,
-    /// The error flag, once it is reached.
+    /// The error flag, once a launch uses it.
     pub flag: Option<Vec<u8>>,
     n_assertion_words: usize,
 }
@@ -55,11 +55,11 @@ impl HostMemory {
         HostMemory { operands, workspace: vec![], flag: None, n_assertion_words }
     }
 
-    /// Runs a launch, each of its arguments with memory of its own.
+    /// Runs a launch, with separate memory for each of its arguments.
     pub fn launch(&mut self, source: &KernelSource, n_blocks: usize, info: &[u64]) -> Option<()> {
         let given = source.arguments.iter().map(|argument| self.place(argument).to_vec()).collect();
         let after = execute_launch(source, n_blocks, info, given)?;
-        // Of a flag that is raised and heeded by one launch, what was raised.
+        // If one launch raises the flag and is guarded by it, the raised one is kept.
         let is_raised = source.arguments.contains(&Argument::Flag);
         let written = source
             .arguments
@@ -88,10 +88,10 @@ impl HostMemory {
     }
 }
 
-/// What the arguments hold after a launch, each with memory of its own.
+/// The arguments after a launch, each with separate memory.
 pub fn run_arguments(fused: &KernelSpec, buffers: Vec<Vec<u8>>, seed: u32) -> Option<Vec<Vec<u8>>> {
     let source = fused.cuda_source().unwrap();
-    let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, seed));
+    let (n_blocks, info) = (source.blocks_for(source.points), source.info(source.points, seed));
     execute_launch(&source, n_blocks, &info, buffers)
 }
 
@@ -143,7 +143,7 @@ fn main_text(source: &KernelSource, n_blocks: usize, buffers: &[Vec<u8>], info_b
         writeln!(writes, "    write_buffer(\"{i}\", buffers[{i}], {bytes});").unwrap();
         write!(arguments, "Pointer{{buffers[{i}]}}, ").unwrap();
     }
-    let (entry, n_threads) = (&source.entry, source.cube_dim[0]);
+    let (entry, n_threads) = (&source.entry, source.block_dim[0]);
     write!(
         text,
         "\nstatic void *buffers[64];\nstatic info_st *info_argument;\nint main() {{\n{reads}    \

@@ -1,4 +1,4 @@
-//! Products: on their own, in tiles, in parts, and what a library takes over of them.
+//! Matmuls: by point, blocked, split, and with epilogues that a library absorbs.
 
 use super::*;
 use crate::codegen::schedule::matmul_blocked::MatmulBlocked;
@@ -6,13 +6,14 @@ use crate::fusion::{MatmulBody, MatrixOperand, Side, SideSum};
 use crate::plan::Precision;
 use crate::program::{Activation, MatmulCall, absorbed};
 
-/// `tanh(lhs · rhs + bias)` and the sums of both factors along the contracted axis, from factors that lie as said.
+/// `tanh(lhs · rhs + bias)` and the sums of both factors along the contracted axis, with factors in the given
+/// layout.
 struct Product {
     batch: usize,
     shape: [usize; 3],
     is_lhs_transposed: bool,
     is_rhs_transposed: bool,
-    /// Whether the epilogue has values that it knows per row.
+    /// Whether the epilogue has row registers.
     has_rows: bool,
 }
 
@@ -25,7 +26,7 @@ impl Product {
         let rhs = s.operand(DType::F32, self.batch * k * n, Use::Read);
         let bias = Access::strided(&[self.batch * m, n], &[0, 1]);
         let bias = s.load(DType::F32, n, bias, Class::Element);
-        let by_row = match self.has_rows {
+        let row_factor = match self.has_rows {
             true => s.input(DType::F32, Class::Row),
             false => {
                 let access = Access::strided(&[self.batch * m, n], &[1, 0]);
@@ -34,7 +35,7 @@ impl Product {
         };
         let product = s.push(FusedOp::Accumulator, DType::F32, Class::Element);
         let y = s.binary(Binary::Add, product, bias);
-        let y = s.binary(Binary::Mul, y, by_row);
+        let y = s.binary(Binary::Mul, y, row_factor);
         let y = s.unary(Unary::Tanh, y);
         s.store(y);
         let lhs_sum = s.operand(DType::F32, self.batch * m, Use::Write);
@@ -51,7 +52,7 @@ impl Product {
             lhs: matrix(lhs, [m, k], self.is_lhs_transposed),
             rhs: matrix(rhs, [k, n], self.is_rhs_transposed),
             dtype: DType::F32,
-            epilogue: s.tile,
+            epilogue: s.body,
             side_sums: vec![
                 SideSum { side: Side::Lhs, operand: lhs_sum },
                 SideSum { side: Side::Rhs, operand: rhs_sum },
@@ -107,7 +108,7 @@ const PRODUCTS: [Product; 5] = [
 ];
 
 #[test]
-fn a_contraction_adds_up_its_products_and_runs_the_epilogue() {
+fn a_matmul_sums_its_products_and_runs_the_epilogue() {
     for product in PRODUCTS {
         let inputs = product.inputs();
         let buffers = inputs.each_ref().map(|input| bytes(input));
@@ -116,15 +117,15 @@ fn a_contraction_adds_up_its_products_and_runs_the_epilogue() {
     }
 }
 
-/// Large enough to be cut into squares, some of which reach over the edge, as does the last slice.
+/// Blocked, with tiles and a last slice that exceed the matrices.
 #[test]
-fn a_large_product_is_computed_in_tiles() {
+fn a_large_matmul_is_blocked() {
     let turns = [[false, false], [true, false], [false, true], [true, true]];
     let ragged = turns.map(|turned| product(2, [90, 100, 37], turned, turned[0]));
     // Two points of a thread along each side.
     let larger = product(1, [400, 300, 20], [false, false], false);
     for product in ragged.into_iter().chain([larger]) {
-        let fused = KernelSpec::own_product(&product.kernel());
+        let fused = KernelSpec::own_product(&product.kernel(), DeviceModel::H200);
         assert!(fused.schedule.as_any().is::<MatmulBlocked>());
         let inputs = product.inputs();
         let buffers = inputs.each_ref().map(|input| bytes(input));
@@ -133,22 +134,22 @@ fn a_large_product_is_computed_in_tiles() {
     }
 }
 
-/// Two points of a thread along each side, which lie beside each other in shared memory; tiles and the last slice reach over
-/// the edge.
+/// Two points of a thread along each side, neighbours in shared memory; tiles and the last slice exceed the
+/// matrices.
 #[test]
-fn the_text_of_a_product_in_tiles() {
+fn the_text_of_a_blocked_matmul() {
     let product = product(1, [400, 300, 20], [false, true], false);
     expect_file!["../../../../tests/golden/matmul_blocked.cu"]
-        .assert_eq(&function_text(&KernelSpec::own_product(&product.kernel())));
+        .assert_eq(&kernel_text(&KernelSpec::own_product(&product.kernel(), DeviceModel::H200)));
 }
 
-/// Few points and long sums: parts of them are added up by the epilogue.
+/// Few points and long sums: the epilogue adds up the parts.
 #[test]
-fn a_product_is_the_same_however_it_is_cut() {
+fn every_split_of_a_matmul_gives_the_same_result() {
     let no_library = DeviceModel { library: None, ..DeviceModel::H200 };
     let long = [[false, false], [true, true]].map(|turned| product(1, [80, 70, 512], turned, turned[0]));
     let whole = product(2, [90, 100, 37], [false, true], true);
-    // Tiles of 128 rows would be used by less than nine tenths.
+    // Less than nine tenths of tiles of 128 rows would be used.
     let fitted = product(1, [220, 70, 256], [true, false], false);
     let mut n_launches = vec![];
     let narrow = product(1, [900, 10, 256], [true, false], false);
@@ -170,7 +171,7 @@ fn a_product_is_the_same_however_it_is_cut() {
 fn an_epilogue_runs_on_a_product_in_memory() {
     for product in PRODUCTS {
         let inputs = product.inputs();
-        let fused = KernelSpec::epilogue(&product.kernel());
+        let fused = KernelSpec::epilogue(&product.kernel(), DeviceModel::H200);
         let arguments: Vec<Argument> =
             [2, 3, 4].map(Argument::Operand).into_iter().chain([Argument::Product]).collect();
         assert_eq!(fused.arguments(), arguments);
@@ -183,11 +184,11 @@ fn an_epilogue_runs_on_a_product_in_memory() {
 }
 
 #[test]
-fn sums_beside_a_contraction_follow_the_contracted_axis() {
+fn side_sums_follow_the_contracted_axis() {
     for product in PRODUCTS {
         let [m, n, k] = product.shape;
         let inputs = product.inputs();
-        let sums = KernelSpec::side_sums(&product.kernel());
+        let sums = KernelSpec::side_sums(&product.kernel(), DeviceModel::H200);
         let at = |b: usize, i: usize, side: Side| -> f64 {
             (0..k)
                 .map(|p| match side {
@@ -222,7 +223,7 @@ fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, MatmulBody) {
     s.store(y);
     let matrix =
         |operand, columns: usize| MatrixOperand { operand, offset: 0, batch: 0, row: columns as i64, col: 1 };
-    let (lhs, rhs, epilogue) = (matrix(lhs, k), matrix(rhs, n), s.tile);
+    let (lhs, rhs, epilogue) = (matrix(lhs, k), matrix(rhs, n), s.body);
     let body = MatmulBody {
         batch: 1,
         m,
@@ -239,7 +240,7 @@ fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, MatmulBody) {
 }
 
 #[test]
-fn a_library_takes_over_bias_and_relu_and_nothing_else() {
+fn a_library_absorbs_bias_and_relu_and_nothing_else() {
     let taken = |has_bias, has_relu| {
         let (kernel, body) = absorbable(has_bias, has_relu);
         absorbed(&kernel, &body).map(|whole| (whole.bias, whole.epilogue.activation))
@@ -257,7 +258,7 @@ fn a_library_takes_over_bias_and_relu_and_nothing_else() {
 }
 
 #[test]
-fn a_library_gets_the_right_factor_first_and_as_it_lies() {
+fn a_library_gets_the_right_factor_first_in_its_own_layout() {
     let matrices = |body: &MatmulBody| {
         let matrices = MatmulCall::new(body, Precision::F32).matrices();
         matrices.map(|matrices| matrices.map(|matrix| (matrix.leading, matrix.is_transposed)))

@@ -1,8 +1,8 @@
-//! Rows that arithmetic bounds: rough functions, rows copied ahead, positions that are known.
+//! Compute-bound rows: fast math, double buffering, and known positions.
 
 use super::*;
 
-/// The kernel on the host, for a GPU of so many processors.
+/// The kernel's results on the host, with its text for a device.
 fn run_for(kernel: &Kernel, device: DeviceModel, inputs: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     on_host::run_on(kernel, device, inputs, 5)
 }
@@ -11,7 +11,7 @@ fn text_for(kernel: &Kernel, device: DeviceModel) -> String {
     KernelSpec::launches(kernel, device).unwrap().remove(0).cuda_source().unwrap().text
 }
 
-/// A softmax of something that takes long to compute.
+/// A softmax of values that are slow to compute.
 fn slow_softmax(dtype: DType, rows: usize, columns: usize) -> Kernel {
     let mut s = Sketch::new(rows, columns, 1);
     let x = s.input(dtype, Class::Element);
@@ -30,13 +30,13 @@ fn slow_softmax(dtype: DType, rows: usize, columns: usize) -> Kernel {
 }
 
 #[test]
-fn long_rows_that_arithmetic_bounds_are_copied_ahead() {
-    // The last group of the second length is not full.
+fn compute_bound_long_rows_are_double_buffered() {
+    // The last group of the second length is partial.
     for columns in [32768, 32000] {
         let (rows, few) = (5, DeviceModel { n_processors: 2, ..DeviceModel::H200 });
         let kernel = slow_softmax(DType::F32, rows, columns);
         let fused = KernelSpec::launches(&kernel, few).unwrap().remove(0);
-        assert_eq!(fused.cube_count_for(rows), 2, "blocks go over several rows");
+        assert_eq!(fused.blocks_for(rows), 2, "blocks go over several rows");
         assert!(fused.cuda_source().unwrap().text.contains("copy_async("));
         let x = numbers(rows * columns);
         let Some(buffers) = run_for(&kernel, few, &[bytes(&x)]) else { return };
@@ -56,14 +56,14 @@ fn long_rows_that_arithmetic_bounds_are_copied_ahead() {
 }
 
 #[test]
-fn only_what_pays_is_copied_ahead() {
+fn only_compute_bound_rows_are_double_buffered() {
     let is_double_buffered =
         |kernel: &Kernel, device: DeviceModel| text_for(kernel, device).contains("copy_async(");
     let slow = slow_softmax(DType::F32, 5, 32768);
     assert!(is_double_buffered(&slow, DeviceModel::H200));
     assert!(
         !is_double_buffered(&slow, DeviceModel { double_buffer_bytes: 0, ..DeviceModel::H200 }),
-        "nothing copies beside other work"
+        "double buffering needs asynchronous copies"
     );
     assert!(
         !is_double_buffered(&slow, DeviceModel { double_buffer_bytes: 100 << 10, ..DeviceModel::H200 }),
@@ -77,10 +77,10 @@ fn only_what_pays_is_copied_ahead() {
     assert!(is_double_buffered(&slow_softmax(DType::BF16, 5, 32768), DeviceModel::H200));
 }
 
-/// With the instruction that copies, in all: it stands before the kernel. The shortest of such rows, of which three vectors
-/// are a thread's.
+/// The whole text, including the definition of the copy instruction. The shortest double-buffered rows have three
+/// vectors per thread.
 #[test]
-fn the_text_of_rows_that_are_copied_ahead() {
+fn the_text_of_double_buffered_rows() {
     let mut s = Sketch::new(5, 3 * 8 * 1024, 1);
     let x = s.input(DType::BF16, Class::Element);
     let x = s.scalar(Scalar::Cast(DType::F32), &[x]);
@@ -95,7 +95,7 @@ fn the_text_of_rows_that_are_copied_ahead() {
         .assert_eq(&text_for(&s.row(), DeviceModel::H200));
 }
 
-/// Uniform u with `-ln u`, or with `sin x - ln(-ln u)` and where that is largest.
+/// Uniform u with `-ln u`, or with `sin x - ln(-ln u)` and the index of its maximum.
 fn noisy(n: usize, is_added: bool) -> Kernel {
     let mut s = Sketch::new(1, n, 1);
     let x = s.input(DType::F32, Class::Element);
@@ -115,7 +115,7 @@ fn noisy(n: usize, is_added: bool) -> Kernel {
         let g = s.unary(Unary::Log, e);
         s.binary(Binary::Sub, x, g)
     } else {
-        // Something else that takes long, so that arithmetic bounds this one, too.
+        // Another slow function, so that this kernel is compute-bound, too.
         let x = s.unary(Unary::Tanh, x);
         s.binary(Binary::Max, x, e)
     };
@@ -125,7 +125,7 @@ fn noisy(n: usize, is_added: bool) -> Kernel {
 }
 
 #[test]
-fn rough_logarithms_are_within_what_they_promise() {
+fn fast_logarithms_are_within_their_stated_error() {
     let n = 200_000;
     let inputs = [vec![0; 4 * n], 0i32.to_le_bytes().to_vec()];
     for is_added in [false, true] {
@@ -145,7 +145,7 @@ fn rough_logarithms_are_within_what_they_promise() {
 }
 
 #[test]
-fn functions_are_exact_where_that_costs_nothing_or_was_asked_for() {
+fn functions_are_exact_in_memory_bound_kernels_or_on_request() {
     let exact = DeviceModel { has_fast_math: false, ..DeviceModel::H200 };
     let is_fast = |text: String| text.contains("rough_log2(") || text.contains("rough_exp2(");
     assert!(is_fast(text_for(&noisy(100, true), DeviceModel::H200)));
@@ -153,7 +153,7 @@ fn functions_are_exact_where_that_costs_nothing_or_was_asked_for() {
     assert!(!is_fast(text_for(&softmax(DType::F32, 3, 40), DeviceModel::H200)), "memory bounds it");
 }
 
-/// Held by threads, or read along; with extremes that know NaN, or by bits.
+/// Rows in registers, or read again; extremes that propagate NaN, or a test of the bits.
 #[test]
 fn the_first_extreme_of_a_long_row_is_found() {
     let poor = super::targets::POOR;
@@ -182,16 +182,16 @@ fn the_first_extreme_of_a_long_row_is_found() {
     }
 }
 
-/// A plane at least, as threads of one start together anyway.
+/// A block has at least a warp of threads, as these run together anyway.
 #[test]
-fn few_short_rows_go_to_as_many_processors_as_there_are() {
+fn few_short_rows_are_spread_over_all_sms() {
     let rows_of_block = |rows: usize, columns: usize| {
         let mut s = Sketch::new(rows, columns, 1);
         let x = s.input(DType::F32, Class::Element);
         let best = s.reduce(Monoid::Max, x);
         let y = s.binary(Binary::Sub, x, best);
         s.store(y);
-        row_plan::RowPlan::of(&s.tile, DeviceModel::H200).rows
+        row_plan::RowPlan::of(&s.body, DeviceModel::H200).rows
     };
     let of_rows = |columns: usize| [1, 128, 512, 2048, 100_000].map(|rows| rows_of_block(rows, columns));
     assert_eq!(of_rows(256), [2, 2, 4, 16, 16], "16 threads each");
@@ -200,14 +200,14 @@ fn few_short_rows_go_to_as_many_processors_as_there_are() {
 }
 
 #[test]
-fn long_rows_that_are_read_once_are_not_held() {
+fn long_rows_that_are_read_once_do_not_stay_in_registers() {
     let held = |row: usize, is_read_again: bool, device: DeviceModel| {
         let mut s = Sketch::new(4, row, 1);
         let x = s.input(DType::F32, Class::Element);
         let best = s.reduce(Monoid::Max, x);
         let y = if is_read_again { s.binary(Binary::Sub, x, best) } else { best };
         s.store(y);
-        row_plan::RowPlan::of(&s.tile, device).groups
+        row_plan::RowPlan::of(&s.body, device).groups
     };
     let wgsl = DeviceModel { most_threads: 1024, ..DeviceModel::WEBGPU };
     assert_eq!(held(32768, false, wgsl), None);
@@ -217,13 +217,13 @@ fn long_rows_that_are_read_once_are_not_held() {
 }
 
 #[test]
-fn a_position_in_the_row_is_not_divided_for() {
+fn a_position_in_the_row_takes_no_division() {
     let text = only_source(&cross_entropy(4, 1000)).text;
     assert!(!text.contains("% uint32(1000)") && !text.contains("/ uint32(1000)"), "{text}");
 }
 
 #[test]
-fn what_is_stored_in_half_precision_is_rounded_once() {
+fn a_half_precision_result_is_rounded_once() {
     let mut s = Sketch::new(4, 1024, 1);
     let x = s.input(DType::BF16, Class::Element);
     let x = s.scalar(Scalar::Cast(DType::F32), &[x]);
@@ -231,7 +231,7 @@ fn what_is_stored_in_half_precision_is_rounded_once() {
     let y = s.binary(Binary::Mul, x, sum);
     let y = s.scalar(Scalar::Cast(DType::BF16), &[y]);
     s.store(y);
-    // Rounded where it is stored, and nowhere before: what is rounded is the product itself.
+    // The product is rounded by the store alone; the sum uses the unrounded product.
     let text = only_source(&s.row()).text;
     let rounded: Vec<&str> =
         text.lines().filter_map(|line| line.split_once("= __nv_bfloat16(")).map(|(_, x)| x).collect();
@@ -243,18 +243,18 @@ fn what_is_stored_in_half_precision_is_rounded_once() {
     }
 }
 
-/// What is packed in memory takes more room in registers than in cache.
+/// Packed elements take more space in registers than in the cache.
 #[test]
-fn long_rows_of_packed_elements_are_read_again_rather_than_held() {
+fn long_rows_of_packed_elements_are_read_again() {
     let device = DeviceModel { most_threads: 1024, ..DeviceModel::WEBGPU };
     let is_held = |kernel: &Kernel, device: DeviceModel| {
-        let KernelBody::Row(tile) = &kernel.body else { unreachable!() };
-        row_plan::RowPlan::of(tile, device).groups.is_some()
+        let KernelBody::Row(body) = &kernel.body else { unreachable!() };
+        row_plan::RowPlan::of(body, device).groups.is_some()
     };
     assert!(!is_held(&softmax(DType::BF16, 5, 32000), device));
     assert!(!is_held(&softmax(DType::F16, 5, 32768), device));
-    assert!(is_held(&softmax(DType::BF16, 5, 16384), device), "there are registers enough");
+    assert!(is_held(&softmax(DType::BF16, 5, 16384), device), "the row fits in registers");
     assert!(is_held(&softmax(DType::F32, 5, 32000), device));
     assert!(is_held(&softmax(DType::BF16, 5, 32000), DeviceModel::H200));
-    assert!(is_held(&slow_softmax(DType::BF16, 5, 32000), device), "what is slow would be computed again");
+    assert!(is_held(&slow_softmax(DType::BF16, 5, 32000), device), "slow functions would be computed again");
 }

@@ -1,10 +1,10 @@
-//! Sums by indices: four neighbours at once, and all indices looked at before state is written.
+//! Scatters: adds of four neighbours, assertions before the first write, and sorted scatters.
 
-use super::assertion::{clear_flag, finding};
+use super::assertion::{clear_flag, reported};
 use super::*;
 use crate::codegen::schedule::radix_sort::RadixSort;
 
-/// `base; out[idx] += 2·updates`, with the indices checked inside.
+/// `base; out[idx] += 2·updates`, with indices checked by the kernel.
 fn checked_sum(n_rows: usize, after: usize) -> Kernel {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("sum"), &registry);
@@ -21,11 +21,11 @@ fn checked_sum(n_rows: usize, after: usize) -> Kernel {
 }
 
 #[test]
-fn four_neighbours_are_added_at_once_where_they_lie_side_by_side() {
+fn one_instruction_adds_four_neighbours() {
     let adds = |after: usize, device: DeviceModel| {
         let updates = KernelSpec::launches(&checked_sum(6, after), device).unwrap().remove(1);
         let text = updates.cuda_source().unwrap().text;
-        // The error flag counts in whole numbers.
+        // The error flag counts with integers.
         let adds_floats =
             text.lines().any(|line| line.starts_with("const float") && line.contains("= atomicAdd("));
         [text.contains("add_four("), adds_floats]
@@ -40,7 +40,7 @@ fn four_neighbours_are_added_at_once_where_they_lie_side_by_side() {
 }
 
 #[test]
-fn a_sum_into_state_looks_at_all_indices_before_it_writes() {
+fn a_sum_into_state_checks_all_indices_before_it_writes() {
     let (n_rows, after) = (600, 4);
     let kernel = checked_sum(n_rows, after);
     let updates = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(1);
@@ -73,7 +73,7 @@ fn a_sum_into_state_looks_at_all_indices_before_it_writes() {
         let after = on_host::run_arguments(fused, buffers, 0)?;
         Some((written.map(|written| f32s(&after[written])), after[flag].clone()))
     };
-    let found = |flag: &[u8]| finding(flag).map(|found| (found.position, found.value));
+    let found = |flag: &[u8]| reported(flag).map(|found| (found.position, found.value));
     let Some((sums, flag)) = run(&guarded, None, 0) else { return };
     assert_eq!((sums.unwrap(), found(&flag)), (vec![120.0; 40], None));
     let (sums, _) = run(&guarded, None, 1).unwrap();
@@ -85,10 +85,10 @@ fn a_sum_into_state_looks_at_all_indices_before_it_writes() {
     assert!(sums.is_none_or(|sums| sums == vec![0.0; 40]), "only the flag is written");
 }
 
-// ---- By rows.
+// ---- Sorted scatters.
 
-/// A scatter of `x + x` along the third of five axes: shared leading axes, free ones, the indexed one with the number of
-/// indices behind it, free ones.
+/// A scatter of `x + x` along the third of five axes: shared leading axes, free ones, the indexed one and the
+/// number of its indices, free ones.
 #[derive(Clone, Copy)]
 struct Case {
     extents: [usize; 5],
@@ -107,7 +107,7 @@ const ADDED: Case = Case {
     is_cut: false,
 };
 
-/// A GPU that has elements in words and knows no planes.
+/// A GPU with packed elements and without warp shuffles.
 const WORDS: DeviceModel = DeviceModel { adds_f32: true, most_tensors: 5, ..DeviceModel::WEBGPU };
 
 impl Case {
@@ -125,7 +125,7 @@ impl Case {
         fuse_with(&b.graph, &Settings { deterministic: true, ..Settings::default() }).kernels.remove(0)
     }
 
-    /// An element of a tensor; one that no order of additions rounds, if any order will do.
+    /// An element of a tensor. If the order is free, no order of additions rounds it.
     fn number(&self, i: usize) -> f64 {
         let whole = (i * 7919 % 1009) as f64 - 500.0;
         match self.dtype {
@@ -156,7 +156,7 @@ impl Case {
         numbers.iter().flat_map(bytes).collect()
     }
 
-    /// What comes out if updates are taken one after the other.
+    /// The result of adding the updates in order.
     fn expected(&self, base: &[f64], updates: &[f64], indices: &[i32]) -> Vec<f64> {
         let [_, before, indexed, n_indices, after] = self.extents;
         let mut out = base.to_vec();
@@ -172,7 +172,7 @@ impl Case {
         out
     }
 
-    /// Runs it by rows and compares every bit with updates taken one after the other.
+    /// Runs the sorted scatter and compares it bit by bit with updates in order.
     fn check(self, index: impl Fn(usize) -> i32) {
         let [batch, before, indexed, n_indices, after] = self.extents;
         let kernel = self.kernel();
@@ -232,7 +232,7 @@ fn rows_take_their_updates_in_order() {
 }
 
 #[test]
-fn neighbours_in_a_row_are_read_and_written_at_once() {
+fn neighbours_in_a_row_are_accessed_as_vectors() {
     for (dtype, device) in [(DType::F32, DeviceModel::H200), (DType::F32, WORDS), (DType::F16, WORDS)] {
         let case = Case { extents: [1, 1, 40, 1000, 264], dtype, device, ..ADDED };
         case.check(|i| (i % 50) as i32);
@@ -240,11 +240,11 @@ fn neighbours_in_a_row_are_read_and_written_at_once() {
 }
 
 #[test]
-fn many_indices_are_sorted_digit_by_digit() {
+fn many_indices_take_a_radix_sort() {
     Case { extents: [1, 1, 70_000, 1600, 1], ..ADDED }.check(spread(70_000));
     Case { extents: [1, 1, 1, 1025, 2], ..ADDED }.check(|_| 0);
     Case { extents: [3, 1, 300, 700, 3], combine: Combine::Set, device: WORDS, ..ADDED }.check(spread(300));
-    // More chunks than threads sum up.
+    // More chunks than a block has threads to sum them.
     Case { extents: [1, 1, 500, 140_000, 1], dtype: DType::I32, ..ADDED }.check(spread(500));
 }
 
@@ -296,8 +296,8 @@ fn updates_are_sorted_where_that_is_faster() {
     assert_eq!(launches_on(WORDS, [1, 1, 1 << 20, 1 << 18, 96], DType::F32, false), in_place);
 }
 
-/// What is in the table, and in the error flag, after a sum of ones into it, with the flag as it was before.
-fn summed_by_row(bad: Option<usize>, raised: u32) -> Option<(Vec<f32>, Vec<u8>)> {
+/// The table and the error flag after a sum of ones into the table, given the flag before.
+fn summed_by_sorted_scatter(bad: Option<usize>, raised: u32) -> Option<(Vec<f32>, Vec<u8>)> {
     let (n_rows, after) = (600, 4);
     let mut kernel = checked_sum(n_rows, after);
     let KernelBody::Scatter(body) = &mut kernel.body else { unreachable!() };
@@ -323,26 +323,26 @@ fn summed_by_row(bad: Option<usize>, raised: u32) -> Option<(Vec<f32>, Vec<u8>)>
     memory.flag = Some(flag);
     for fused in launches {
         let source = fused.guarded().cuda_source().unwrap();
-        let (n_blocks, info) = (source.cube_count_for(source.points), source.info(source.points, 0));
+        let (n_blocks, info) = (source.blocks_for(source.points), source.info(source.points, 0));
         memory.launch(&source, n_blocks, &info)?;
     }
     Some((f32s(&memory.operands[inputs.len()]), memory.flag.unwrap()))
 }
 
 #[test]
-fn the_text_of_a_row_with_its_updates() {
+fn the_text_of_a_row_of_a_sorted_scatter() {
     let kernel = Case { extents: [1, 1, 10, 64, 3], ..ADDED }.kernel();
     let rows = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().pop().unwrap();
-    expect_file!["../../../../tests/golden/scatter.cu"].assert_eq(&function_text(&rows));
+    expect_file!["../../../../tests/golden/scatter.cu"].assert_eq(&kernel_text(&rows));
 }
 
-/// Of the second of two digits: of the first, the numbers that go with the keys are made up, not read.
+/// The launch of the second of two digits; the first one makes up the numbers of the keys.
 #[test]
-fn the_texts_of_a_sort_by_digits() {
+fn the_texts_of_a_radix_sort() {
     let kernel = Case { extents: [1, 1, 300, 1100, 3], ..ADDED }.kernel();
     let launches = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap();
     let of_sort = launches.iter().filter(|fused| fused.schedule.as_any().is::<RadixSort>());
-    let texts: Vec<String> = of_sort.map(function_text).collect();
+    let texts: Vec<String> = of_sort.map(kernel_text).collect();
     let [first, second] = [&texts[..3], &texts[3..]];
     assert_eq!(first[..2], second[..2], "counted and summed up as the second is");
     let text = second.join("\n// ---- The next launch.\n\n");
@@ -350,17 +350,17 @@ fn the_texts_of_a_sort_by_digits() {
 }
 
 #[test]
-fn a_bad_index_leaves_state_as_it_is() {
-    let Some((sums, flag)) = summed_by_row(None, 0) else { return };
-    assert_eq!((sums, finding(&flag)), (vec![120.0; 40], None));
-    let (sums, flag) = summed_by_row(Some(599), 0).unwrap();
-    let found = finding(&flag).unwrap();
+fn a_bad_index_leaves_state_unchanged() {
+    let Some((sums, flag)) = summed_by_sorted_scatter(None, 0) else { return };
+    assert_eq!((sums, reported(&flag)), (vec![120.0; 40], None));
+    let (sums, flag) = summed_by_sorted_scatter(Some(599), 0).unwrap();
+    let found = reported(&flag).unwrap();
     assert_eq!((sums, found.position, found.value), (vec![0.0; 40], 599, 10));
-    let (sums, _) = summed_by_row(None, 1).unwrap();
+    let (sums, _) = summed_by_sorted_scatter(None, 1).unwrap();
     assert_eq!(sums, vec![0.0; 40], "an error from before is heeded");
 }
 
-/// `base; out[…, idx, …] combine= 2·updates` as the fuser makes it, on what is made up, and what comes out.
+/// `base; out[…, idx, …] combine= 2·updates` as the fuser makes it, on generated data, with the result.
 fn check_scatter(
     [batch, before, indexed, n_indices, after]: [usize; 5],
     combine: Combine,
@@ -380,7 +380,7 @@ fn check_scatter(
 
     let (n_out, n_updates) = (b.ty(out).numel(), b.ty(updates).numel());
     let (before_it, updates) = (numbers(n_out), numbers(n_updates + 3)[3..].to_vec());
-    // Some are out of range, some fall together.
+    // Some indices are out of range, and some are equal.
     let indices: Vec<i32> = (0..batch * n_indices).map(|i| (i * 7 % (indexed + 2)) as i32 - 1).collect();
     let index_bytes: Vec<u8> = indices.iter().flat_map(|i| i.to_le_bytes()).collect();
     let reads = kernel.operands.iter().filter(|operand| operand.usage == Use::Read);
@@ -406,7 +406,7 @@ fn check_scatter(
 }
 
 #[test]
-fn scatters_combine_what_they_compute_and_skip_what_is_out_of_range() {
+fn scatters_combine_updates_and_skip_indices_out_of_range() {
     for (combine, deterministic) in [(Combine::Add, false), (Combine::Add, true), (Combine::Set, false)] {
         check_scatter([1, 1, 10, 6, 3], combine, deterministic);
         check_scatter([2, 3, 4, 5, 1], combine, deterministic);
@@ -414,9 +414,9 @@ fn scatters_combine_what_they_compute_and_skip_what_is_out_of_range() {
     }
 }
 
-/// The gradient of a lookup: what it is made of is computed by the thread that adds it.
+/// The gradient of a lookup: the thread that adds an update computes it.
 #[test]
-fn updates_are_computed_where_they_are_added() {
+fn updates_are_computed_by_the_thread_that_adds_them() {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("lookup"), &registry);
     let table = b.input("table", InputKind::Param, TensorType::new(DType::F32, &[100, 64]));
@@ -432,7 +432,7 @@ fn updates_are_computed_where_they_are_added() {
     let kernels = fuse_with(&b.graph, &Settings::default()).kernels;
     let [kernel] = &kernels[..] else { panic!("{} kernels", kernels.len()) };
     let sources: Vec<String> = cuda_sources(kernel).unwrap().into_iter().map(|source| source.text).collect();
-    // The row, the difference, its double and the sum, and no other float is read or written.
+    // The row, the difference, its double and the sum; no other float is loaded or stored.
     let lines: Vec<&str> = sources[1].lines().map(str::trim).collect();
     let count = |part: &str| lines.iter().filter(|line| line.contains(part)).count();
     let read = lines.iter().filter(|line| line.starts_with("const float_4 l_") && line.contains("= _tmp_"));

@@ -1,10 +1,10 @@
-//! What is made of what a language lacks: packed elements, exchange through memory, functions. On the host, so that it is
-//! tested where there is no GPU; the text is CUDA's, the definition that of another language.
+//! Replacements for features that a language lacks: packed elements, exchange through memory, functions. The tests
+//! run on the host, so they need no GPU. The text is CUDA's, the definition another language's.
 
 use super::*;
 use half::{bf16, f16};
 
-/// CUDA C++ with nothing that WGSL lacks.
+/// CUDA C++ without every feature that WGSL lacks.
 pub const POOR: DeviceModel = DeviceModel {
     has_narrow: false,
     plane: 1,
@@ -28,7 +28,7 @@ fn map_of(from: DType, n: usize, f: impl FnOnce(&mut Sketch, usize) -> usize) ->
     let x = s.input(from, Class::Element);
     let y = f(&mut s, x);
     s.store(y);
-    kernel(KernelBody::Map(s.tile), s.operands)
+    kernel(KernelBody::Map(s.body), s.operands)
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn all_halves_are_read_and_written_from_words() {
         (DType::BF16, |bits| bf16::from_bits(bits).to_f32()),
     ];
     for (dtype, value) in widened {
-        // As many as make vectors, and one less.
+        // A length of whole vectors, and one less.
         for n in [bits.len(), bits.len() - 1] {
             let kernel = map_of(dtype, n, |s, x| s.scalar(Scalar::Cast(DType::F32), &[x]));
             let Some(buffers) = on_host::run_on(&kernel, POOR, &[packed[..2 * n].to_vec()], 0) else {
@@ -58,7 +58,7 @@ fn all_halves_are_read_and_written_from_words() {
 }
 
 #[test]
-fn numbers_are_rounded_to_halves_as_everywhere() {
+fn numbers_are_rounded_to_the_nearest_half() {
     let mut state = 1u32;
     let mut numbers: Vec<f32> = (0..60_000)
         .map(|_| {
@@ -133,11 +133,11 @@ fn rows_are_reduced_through_memory() {
     }
 }
 
-/// A function, its value, and the error it states in units of the last place.
+/// A function, its exact value, and its stated error in ULP.
 type Stated = (Unary, fn(f64) -> f64, f64);
 
 #[test]
-fn functions_hold_their_errors() {
+fn functions_are_within_their_stated_errors() {
     let functions: [Stated; 9] = [
         (Unary::Exp, f64::exp, 1.6),
         (Unary::Expm1, f64::exp_m1, 2.1),
@@ -177,7 +177,7 @@ fn functions_hold_their_errors() {
 }
 
 #[test]
-fn segments_are_shared_out_where_a_launch_takes_few_tensors() {
+fn segments_take_several_launches_if_a_launch_takes_few_tensors() {
     let lengths = [3, 600, 40, 77];
     let kernel = step_of_descent(&lengths);
     let few = DeviceModel { most_tensors: 7, ..POOR };
@@ -192,7 +192,7 @@ fn segments_are_shared_out_where_a_launch_takes_few_tensors() {
 }
 
 #[test]
-fn functions_of_doubles_hold_their_errors() {
+fn functions_of_doubles_are_within_their_stated_errors() {
     let functions: [Stated; 9] = [
         (Unary::Exp, f64::exp, 2.1),
         (Unary::Expm1, f64::exp_m1, 3.0),
@@ -226,7 +226,7 @@ fn functions_of_doubles_hold_their_errors() {
     }
 }
 
-/// A function of each double; nothing without a C++ compiler.
+/// A function of each double; empty without a C++ compiler.
 fn doubles(function: Unary, x: &[f64]) -> Vec<f64> {
     let kernel = map_of(DType::F64, x.len(), |s, x| s.scalar(Scalar::Unary(function), &[x]));
     let given: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -239,7 +239,7 @@ fn f64s(bytes: &[u8]) -> Vec<f64> {
 }
 
 #[test]
-fn powers_of_doubles_are_near() {
+fn powers_of_doubles_are_within_their_stated_error() {
     let numbers = [
         0.0,
         -0.0,
@@ -261,7 +261,7 @@ fn powers_of_doubles_are_near() {
     let power = s.scalar(Scalar::Binary(Binary::Pow), &[x, y]);
     s.store(power);
     let given = [0, 1].map(|i| pairs.iter().flat_map(|pair| pair[i].to_le_bytes()).collect::<Vec<u8>>());
-    let kernel = kernel(KernelBody::Map(s.tile), s.operands);
+    let kernel = kernel(KernelBody::Map(s.body), s.operands);
     let Some(buffers) = on_host::run_on(&kernel, POOR, &given, 0) else { return };
     for ([x, y], found) in pairs.into_iter().zip(f64s(&buffers[2])) {
         let expected = x.powf(y);
@@ -271,7 +271,7 @@ fn powers_of_doubles_are_near() {
 }
 
 #[test]
-fn powers_are_near() {
+fn powers_are_within_their_stated_error() {
     let bases =
         [0.0f32, -0.0, 0.5, 1.0, -1.0, 2.0, -3.0, 1e-10, 1e10, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
     let exponents = [0.0f32, 1.0, -1.0, 2.0, 3.0, 0.5, -2.5, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
@@ -281,7 +281,7 @@ fn powers_are_near() {
     let power = s.scalar(Scalar::Binary(Binary::Pow), &[x, y]);
     s.store(power);
     let (x, y): (Vec<f32>, Vec<f32>) = pairs.iter().copied().unzip();
-    let kernel = kernel(KernelBody::Map(s.tile), s.operands);
+    let kernel = kernel(KernelBody::Map(s.body), s.operands);
     let Some(buffers) = on_host::run_on(&kernel, POOR, &[bytes(&x), bytes(&y)], 0) else { return };
     for ((x, y), found) in pairs.into_iter().zip(f32s(&buffers[2])) {
         let expected = x.powf(y);

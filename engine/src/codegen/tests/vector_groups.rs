@@ -1,4 +1,4 @@
-//! Groups of neighbouring points: what lies side by side is moved at once, and all else is as it was.
+//! Groups of neighbouring points: vector accesses, and unchanged results.
 
 use super::*;
 use crate::codegen::ops::vector_group::{Step, step, width};
@@ -8,13 +8,13 @@ fn is_vectorised(kernel: &Kernel) -> bool {
 }
 
 #[test]
-fn accesses_move_evenly_or_not() {
+fn the_step_of_an_access_is_even_or_not() {
     let dense = Access::dense(&[6, 8]);
     assert_eq!(step(&dense, 4), Step::Next);
     assert_eq!(step(&Access::strided(&[6, 8], &[0, 1]), 4), Step::Next);
     assert_eq!(step(&Access::strided(&[6, 8], &[1, 0]), 4), Step::Same);
     assert_eq!(step(&Access::strided(&[6, 8], &[8, 2]), 4), Step::Other);
-    // Rows that start between the multiples of four, and rows that end there.
+    // Rows that start between multiples of four, and rows that end there.
     assert_eq!(step(&Access::strided(&[6, 8], &[9, 1]), 4), Step::Other);
     assert_eq!(step(&Access::strided(&[6, 10], &[16, 1]), 4), Step::Other);
     let mut shifted = dense.clone();
@@ -29,14 +29,14 @@ fn a_group_fills_a_vector_of_the_largest_type() {
         let x = s.input(dtype, Class::Element);
         let y = s.scalar(Scalar::Cast(DType::F32), &[x]);
         s.store(y);
-        width(&s.tile, length)
+        width(&s.body, length)
     };
     assert_eq!([DType::F16, DType::F32, DType::F64].map(|dtype| wide(dtype, 64)), [4, 4, 2]);
     assert_eq!([66, 65].map(|length| wide(DType::F32, length)), [2, 1]);
 }
 
 #[test]
-fn a_large_map_moves_vectors_and_reads_what_is_uneven_one_by_one() {
+fn a_large_map_uses_vectors_except_for_uneven_accesses() {
     for (rows, columns) in [(1024, 256), (26_216, 10)] {
         let (mut x, b) = (numbers(rows * columns), numbers(columns));
         x[33] = f32::NAN;
@@ -50,7 +50,7 @@ fn a_large_map_moves_vectors_and_reads_what_is_uneven_one_by_one() {
 }
 
 #[test]
-fn a_group_stays_in_the_row_of_what_is_there_once_for_each() {
+fn a_group_stays_in_one_row_if_the_body_has_row_registers() {
     for (rows, columns) in [(70_000, 1), (600, 128), (6_000, 22)] {
         let mut s = Sketch::new(rows, columns, 1);
         let x = s.input(DType::F32, Class::Element);
@@ -65,8 +65,8 @@ fn a_group_stays_in_the_row_of_what_is_there_once_for_each() {
 }
 
 #[test]
-fn rows_of_groups_are_held_or_read_again() {
-    // With and without a short last round of groups, and too long to hold.
+fn rows_of_groups_stay_in_registers_or_are_read_again() {
+    // With and without a partial last round of groups, and too long for registers.
     for (rows, columns) in [(5, 100), (3, 2048), (2, 2052), (2, 40_000)] {
         assert!(is_vectorised(&softmax(DType::F32, rows, columns)));
         check_softmax(rows, columns);

@@ -1,15 +1,16 @@
-//! Products and quotients with zeros, quotients by large divisors, and remainders of floats.
+//! Products with zero, quotients by zero and by large divisors, and remainders of floats.
 
 use crate::codegen::ir::builder::{Code, F32, U64};
 use crate::codegen::ops::functions::parts::word_of;
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable};
 
-/// `x·0` for a constant zero of either sign, which a language may take for 0 whatever x is: NaN for infinities and NaN.
+/// `x·0` for a constant zero of either sign: NaN for infinities and NaN. A language may replace it by 0 for every
+/// x.
 pub fn times_zero(code: &mut Code, x: Variable, zero: Variable) -> Variable {
     let zero = code.mutable(zero);
     let sign = sign_of_product(code, x, zero);
     let signed = code.with_sign_of(zero, sign);
-    // A comparison with infinity may be taken for false.
+    // A compiler may replace a comparison with infinity by false, so this tests the bits.
     let word = word_of(x);
     let infinity = code.int(word, if word == U64 { 0x7FF0 << 48 } else { 0x7F80_0000 });
     let bits = code.reinterpret(word, x);
@@ -19,8 +20,8 @@ pub fn times_zero(code: &mut Code, x: Variable, zero: Variable) -> Variable {
     code.select(is_undefined, nan, signed)
 }
 
-/// `a/b` of `f32`. WGSL promises a quotient only for divisors up to 2¹²⁶: beyond, the inverse of a divisor is subnormal, and
-/// a GPU that multiplies by it may say 0. Both are scaled by a quarter there.
+/// `a/b` of `f32`. WGSL promises a quotient only for divisors up to 2¹²⁶. The inverse of a larger divisor is
+/// subnormal, and a GPU that multiplies by it may give 0. Both operands are scaled by ¼ there.
 pub fn quotient(code: &mut Code, a: Variable, b: Variable) -> Variable {
     if is_below(b, LARGEST_DIVISOR) {
         return code.bin(Arithmetic::Div, a, b);
@@ -36,12 +37,13 @@ pub fn quotient(code: &mut Code, a: Variable, b: Variable) -> Variable {
 /// 2¹²⁶
 const LARGEST_DIVISOR: f64 = 8.507_059_173_023_462e37;
 
-/// Whether it is a constant of at most that size.
+/// Whether x is a constant of at most that magnitude.
 fn is_below(x: Variable, size: f64) -> bool {
     matches!(x.as_const(), Some(ConstantValue::Float(value)) if value.abs() <= size)
 }
 
-/// `x/0` for a constant zero of either sign, which a language may take for anything: infinite, NaN for 0 and NaN.
+/// `x/0` for a constant zero of either sign: infinite, but NaN for 0 and NaN. A language may replace it by any
+/// value.
 pub fn over_zero(code: &mut Code, x: Variable, zero: Variable) -> Variable {
     let zero = code.mutable(zero);
     let sign = sign_of_product(code, x, zero);
@@ -53,7 +55,7 @@ pub fn over_zero(code: &mut Code, x: Variable, zero: Variable) -> Variable {
     code.select(is_undefined, nan, infinite)
 }
 
-/// A number with the sign of `a·b`, and of `a/b`.
+/// A number with the sign of `a·b`, which is that of `a/b`.
 fn sign_of_product(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let word = word_of(a);
     let [a_bits, b_bits] = [a, b].map(|x| code.reinterpret(word, x));
@@ -61,8 +63,8 @@ fn sign_of_product(code: &mut Code, a: Variable, b: Variable) -> Variable {
     code.reinterpret(a.elem_type(), sign)
 }
 
-/// The remainder of a/b with the sign of a, exactly, whatever the quotient: the significand of `a` is divided like a
-/// number with as many digits as the exponents differ. NaN for b = 0 and infinite a.
+/// The exact remainder of a/b with the sign of a. The significand of `a` is divided as a number with as many
+/// digits as the exponents differ by. NaN for b = 0 and infinite a.
 pub fn remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
     let (elem, word) = (a.elem_type(), word_of(a));
     let (mantissa_bits, width) = if word == U64 { (52, 64) } else { (23, 32) };
@@ -76,7 +78,7 @@ pub fn remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {
         let bits = code.reinterpret(word, x);
         code.bit(Bitwise::BitwiseAnd, bits, sign_mask)
     });
-    // What subnormal numbers are multiples of is what the smallest normal ones are multiples of.
+    // Subnormal numbers and the smallest normal ones are multiples of the same unit.
     let parts = sizes.map(|size| {
         let exponent = code.bit(Bitwise::ShiftRight, size, up);
         let above = code.bit(Bitwise::ShiftLeft, exponent, up);
@@ -137,9 +139,9 @@ fn digits_divided(
     code.snapshot(rest)
 }
 
-/// `dividend · 2^distance mod divisor` by long division, one bit at a time, of a dividend of `n_bits` bits. Kernels with
-/// [`digits_divided`] in words of 64 bits ran without end through NVIDIA's Vulkan driver (580, on an H100), for a cause that
-/// is not known. This form ends there and is right at the ends of the type.
+/// `dividend · 2^distance mod divisor` by long division, one bit at a time, of a dividend of `n_bits` bits. With
+/// 64-bit words, kernels with [`digits_divided`] never end on NVIDIA's Vulkan driver (580, on an H100); the cause
+/// is unknown. This form ends there, and is exact at the ends of the type.
 fn bits_divided(
     code: &mut Code,
     dividend: Variable,
@@ -171,7 +173,7 @@ fn bits_divided(
     code.snapshot(rest)
 }
 
-/// The bits of a float: a multiple of the last place of a number with that exponent.
+/// The bits of a float: a multiple of the unit in the last place of a number with that exponent.
 fn scaled(code: &mut Code, elem: ElemType, multiple: Variable, exponent: Variable) -> Variable {
     let word = multiple.elem_type();
     let (mantissa_bits, bias, width) = if word == U64 { (52, 1023, 64) } else { (23, 127, 32) };

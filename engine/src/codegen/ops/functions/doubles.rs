@@ -1,8 +1,8 @@
-//! Functions of `f64` out of sums and products, for languages that have none: WGSL's extensions add and multiply doubles,
-//! and take roots.
+//! Functions of `f64` from sums and products, for languages that lack them. WGSL's extensions only have sums,
+//! products and roots of doubles.
 //!
-//! Reductions are as those of `f32`. Exponentials are Taylor sums; the coefficients of the others, and those
-//! of `erf` by its pieces, are those of FDLIBM (Sun Microsystems, 1993).
+//! Argument reductions are as for `f32`. Exponentials are Taylor sums. The other coefficients, and the pieces of
+//! `erf`, are those of FDLIBM (Sun Microsystems, 1993).
 
 use crate::codegen::ir::builder::{Code, F64, I64, U64};
 use crate::codegen::ops::functions::parts::{log_ends, quarter_wave};
@@ -28,14 +28,14 @@ fn number(code: &mut Code, value: f64) -> Variable {
     code.float(F64, value)
 }
 
-/// x, or 0 for NaN, whose way through comparisons is open.
-fn told(code: &mut Code, x: Variable, is_nan: Variable) -> Variable {
+/// x, or 0 for NaN, for which comparisons are undefined.
+fn or_zero(code: &mut Code, x: Variable, is_nan: Variable) -> Variable {
     let zero = number(code, 0.0);
     code.select(is_nan, zero, x)
 }
 
-/// The nearest whole number, of two the even one. Mesa's software Vulkan rounds doubles otherwise where a processor lacks
-/// AVX-512: ties to zero, and nothing beyond 2²⁴.
+/// The nearest integer, ties to even. On a processor without AVX-512, Mesa's software Vulkan rounds ties of
+/// doubles to zero, and is wrong beyond 2²⁴.
 pub fn round(code: &mut Code, x: Variable) -> Variable {
     let [half, one, two] = [0.5, 1.0, 2.0].map(|value| number(code, value));
     let below = code.un(Arithmetic::Floor, x);
@@ -48,7 +48,7 @@ pub fn round(code: &mut Code, x: Variable) -> Variable {
     let even = code.times(even, two);
     let is_tie = code.is_equal(rest, 0.5);
     let nearest = code.select(is_tie, even, nearer);
-    // Beyond 2⁵² all numbers are whole, and a sum with 1 may not be.
+    // Beyond 2⁵² all numbers are integers, and a sum with 1 may not be exact.
     let size = code.un(Arithmetic::Abs, x);
     let end = number(code, 52f64.exp2());
     let has_parts = code.less(size, end);
@@ -64,7 +64,7 @@ fn power_of_two(code: &mut Code, n: Variable) -> Variable {
     code.reinterpret(F64, bits)
 }
 
-/// ln 2 in two parts; products of the first with exponents are exact.
+/// ln 2 as a sum of two parts; products of the first with exponents are exact.
 const LN2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
 
 /// `x = n·ln 2 + r` with |r| ≤ ½ ln 2; n as an integer.
@@ -74,7 +74,7 @@ fn split_ln2(code: &mut Code, x: Variable) -> (Variable, Variable) {
     let n = round(code, n);
     let [high, low] = LN2.map(|part| number(code, -part));
     let whole = code.cast(I64, n);
-    // As for `f32`: another value than n.
+    // As for `f32`, the compiler must not see that this equals n.
     let again = code.cast(F64, whole);
     let r = code.fma(n, high, x);
     (whole, code.fma(again, low, r))
@@ -82,7 +82,7 @@ fn split_ln2(code: &mut Code, x: Variable) -> (Variable, Variable) {
 
 /// eʳ − 1 for |r| ≤ ½ ln 2.
 fn small_expm1(code: &mut Code, r: Variable) -> Variable {
-    // 1/2!, 1/3!, …; what is left out is below 2⁻⁵⁷ of the sum.
+    // 1/2!, 1/3!, …; the remaining terms are below 2⁻⁵⁷ of the sum.
     let mut factorial = 1.0;
     let coefficients: Vec<f64> = (2..=13)
         .map(|n| {
@@ -98,14 +98,14 @@ fn small_expm1(code: &mut Code, r: Variable) -> Variable {
 /// eˣ; error below 1.1 ULP.
 fn exp(code: &mut Code, x: Variable) -> Variable {
     let is_nan = code.is_nan(x);
-    let inside = told(code, x, is_nan);
+    let inside = or_zero(code, x, is_nan);
     let inside = code.at_most(inside, 710.0);
     let inside = code.at_least(inside, -746.0);
     let (n, r) = split_ln2(code, inside);
     let fraction = small_expm1(code, r);
     let one = number(code, 1.0);
     let power = code.plus(one, fraction);
-    // In two steps, as 2ⁿ alone may be subnormal or infinite.
+    // 2ⁿ alone may be subnormal or infinite, so the product takes two factors.
     let shift = code.int(I64, 1);
     let half = code.bit(Bitwise::ShiftRight, n, shift);
     let rest = code.minus(n, half);
@@ -118,7 +118,7 @@ fn exp(code: &mut Code, x: Variable) -> Variable {
 /// eˣ − 1; error below 2 ULP.
 fn expm1(code: &mut Code, x: Variable) -> Variable {
     let is_nan = code.is_nan(x);
-    let inside = told(code, x, is_nan);
+    let inside = or_zero(code, x, is_nan);
     let inside = code.at_most(inside, 710.0);
     let inside = code.at_least(inside, -40.0);
     let (n, r) = split_ln2(code, inside);
@@ -200,7 +200,7 @@ fn log1p(code: &mut Code, x: Variable) -> Variable {
     let (m, exponent) = split_exponent(code, total);
     let f = code.minus(m, one);
     let log = log_reduced(code, f, exponent);
-    // u − 1 out of the parts of u, as a device may take (1 + x) − 1 for x.
+    // u − 1 from the parts of u, as a device may replace (1 + x) − 1 by x.
     let scale = power_of_two(code, exponent);
     let rest = code.minus(scale, one);
     let part = code.fma(f, scale, rest);
@@ -208,7 +208,7 @@ fn log1p(code: &mut Code, x: Variable) -> Variable {
     let bits_of_one = code.int(U64, 1f64.to_bits() as i64);
     let is_nothing = code.cmp(Comparison::Equal, bits, bits_of_one);
     let divisor = code.select(is_nothing, one, part);
-    // Beyond the digits of x the ratio is 1, but the parts of u may be infinite.
+    // If x exceeds its precision, the ratio is 1. The parts of u may be infinite there.
     let digits = code.int(I64, 64);
     let is_large = code.less(digits, exponent);
     let divisor = code.select(is_large, x, divisor);
@@ -233,8 +233,8 @@ fn tanh(code: &mut Code, x: Variable) -> Variable {
     code.select(is_nan, x, value)
 }
 
-/// sin(x + quarters·π/2); error below 1 ULP of the larger of the result and 2⁻⁵². Beyond |x| = 10¹² it fades, and infinity
-/// gives NaN.
+/// sin(x + quarters·π/2) with an error below 1 ULP of the larger of the result and 2⁻⁵². Beyond |x| = 10¹²
+/// precision is lost; infinity gives NaN.
 fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     // π/2 in four parts: products of the first three with n are exact for n of 20 bits.
     const HALF_PI: [f64; 4] = [
@@ -246,7 +246,7 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     let scale = number(code, std::f64::consts::FRAC_2_PI);
     let n = code.times(x, scale);
     let n = round(code, n);
-    // In two parts of at most 20 bits each.
+    // n as a sum of two parts of at most 20 bits each.
     let [step, inverse] = [20f64.exp2(), (-20f64).exp2()].map(|value| number(code, value));
     let steps = code.times(n, inverse);
     let steps = code.un(Arithmetic::Trunc, steps);
@@ -259,10 +259,10 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     });
     let bound = number(code, 62f64.exp2());
     let size = code.un(Arithmetic::Abs, n);
-    let is_told = code.less(size, bound);
+    let is_bounded = code.less(size, bound);
     let zero = number(code, 0.0);
-    let [n, r] = [n, r].map(|value| code.select(is_told, value, zero));
-    // What has faded is a number of a wave still.
+    let [n, r] = [n, r].map(|value| code.select(is_bounded, value, zero));
+    // A reduced angle without precision still gives a value of the wave.
     let r = code.at_most(r, std::f64::consts::FRAC_PI_4);
     let r = code.at_least(r, -std::f64::consts::FRAC_PI_4);
     let quadrant = code.cast(I64, n);
@@ -270,9 +270,9 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     let quadrant = code.plus(quadrant, shift);
     let wave = quarter_wave(code, quadrant, r, [&SINE, &COSINE]);
     let [infinity, nan] = [f64::INFINITY, f64::NAN].map(|value| number(code, value));
-    let is_finite = code.less(size, infinity);
-    let value = code.select(is_finite, wave, nan);
-    // The reduction's additions would lose the sign of −0.
+    let is_bounded = code.less(size, infinity);
+    let value = code.select(is_bounded, wave, nan);
+    // The sums of the argument reduction would lose the sign of −0.
     if quarters == 0 {
         let is_zero = code.is_equal(x, 0.0);
         return code.select(is_zero, x, value);
@@ -339,7 +339,7 @@ fn far_erf(code: &mut Code, size: Variable, square: Variable) -> Variable {
     code.minus(one, rest)
 }
 
-/// A quotient of two polynomials.
+/// A quotient of two polynomials: numerator and denominator.
 type Ratio = [&'static [f64]; 2];
 
 fn ratio(code: &mut Code, x: Variable, parts: &Ratio) -> Variable {
@@ -347,7 +347,7 @@ fn ratio(code: &mut Code, x: Variable, parts: &Ratio) -> Variable {
     code.over(above, below)
 }
 
-/// About erf 1.
+/// erf 1, rounded.
 const ERF_ONE: f64 = 8.450_629_115_104_675e-1;
 /// erf x/x − 1 by x².
 const SMALL: Ratio = [
@@ -412,7 +412,7 @@ const FAR: Ratio = [
         -6.042_441_521_485_81e-2,
     ],
 ];
-/// The same from there on.
+/// `ln(x·(1 − erf x)) + x² + 9/16` by 1/x², beyond x = 1/0.35.
 const FARTHER: Ratio = [
     &[
         -9.864_942_924_700_1e-3,

@@ -1,13 +1,13 @@
-//! Quarter turns of large angles (M. Payne, R. Hanek: "Radian reduction for trigonometric functions", 1983): of the product
-//! with 2/π only the digits around the point are computed, with integers.
+//! Argument reduction of large angles (M. Payne, R. Hanek: "Radian reduction for trigonometric functions", 1983).
+//! Of the product with 2/π, only the digits around the binary point are computed, with integers.
 
 use crate::codegen::ir::builder::{Code, F32, U32};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, Variable};
 
-/// The digits of 2/π, after two zeros.
+/// The bits of 2/π, after two zeros.
 const DIGITS: [u32; 6] = [0x28be_60db, 0x9391_054a, 0x7f09_d5f4, 0x7d4d_3770, 0x36d8_a566, 0x4f10_e410];
 
-/// `x = n·π/2 + r` with |r| ≤ π/4, for finite |x| ≥ 1: the low bits of n, and r within 2 units of its last place.
+/// `x = n·π/2 + r` with |r| ≤ π/4, for finite |x| ≥ 1: the low bits of n, and r within 2 ULP.
 pub fn reduced(code: &mut Code, x: Variable) -> (Variable, Variable) {
     let bits = code.reinterpret(U32, x);
     let exponent = {
@@ -20,7 +20,7 @@ pub fn reduced(code: &mut Code, x: Variable) -> (Variable, Variable) {
     let mantissa = code.shifted_left(bits, 8);
     let hidden = code.word(1 << 31);
     let mantissa = code.bit(Bitwise::BitwiseOr, mantissa, hidden);
-    // Two digits before the point, 62 behind it.
+    // Two bits before the binary point, 62 after it.
     let [low, _] = product(code, mantissa, digits[2]);
     let [high, middle] = product(code, mantissa, digits[1]);
     let [middle, carry] = sum(code, middle, low);
@@ -29,7 +29,7 @@ pub fn reduced(code: &mut Code, x: Variable) -> (Variable, Variable) {
     let high = code.bin(Arithmetic::Add, high, top);
     let quadrant = code.shifted_right(high, 30);
     let high = code.masked(high, 0x3FFF_FFFF);
-    // Beyond a half, what is missing to the next one.
+    // A fraction above ½ is replaced by its distance from the next integer.
     let half = code.word(1 << 29);
     let is_past = code.cmp(Comparison::GreaterEqual, high, half);
     let [zero, one, all] = [0, 1, 1 << 30].map(|n| code.word(n));
@@ -45,7 +45,7 @@ pub fn reduced(code: &mut Code, x: Variable) -> (Variable, Variable) {
     let r = fraction(code, high, low);
     let minus_r = code.un(Arithmetic::Neg, r);
     let r = code.select(is_past, minus_r, r);
-    // The turns of a negative angle go the other way.
+    // A negative angle turns in the other direction.
     let sign = code.shifted_right(bits, 31);
     let is_negative = code.cmp(Comparison::Equal, sign, one);
     let back = code.bin(Arithmetic::Sub, zero, quadrant);
@@ -54,7 +54,7 @@ pub fn reduced(code: &mut Code, x: Variable) -> (Variable, Variable) {
     (quadrant, code.select(is_negative, minus_r, r))
 }
 
-/// 96 digits from two before the point of the product on.
+/// The 96 bits of 2/π from which the product starts two bits before its binary point.
 fn digits_at(code: &mut Code, exponent: Variable) -> [Variable; 3] {
     let number = code.shifted_right(exponent, 5);
     let rest = code.masked(exponent, 31);
@@ -70,7 +70,7 @@ fn digits_at(code: &mut Code, exponent: Variable) -> [Variable; 3] {
             })
         })
         .collect();
-    // Shifts by the width are left open: the digits that come in are shifted in two steps.
+    // A shift by the width is undefined, so the lower word is shifted in two steps.
     let most = code.word(31);
     let back = code.bin(Arithmetic::Sub, most, rest);
     [0, 1, 2].map(|i| {
@@ -99,7 +99,7 @@ fn product(code: &mut Code, a: Variable, b: Variable) -> [Variable; 2] {
     [high, low]
 }
 
-/// The sum of two words, and what is carried.
+/// The sum of two words, and its carry.
 fn sum(code: &mut Code, a: Variable, b: Variable) -> [Variable; 2] {
     let total = code.bin(Arithmetic::Add, a, b);
     let is_carried = code.less(total, a);

@@ -1,4 +1,4 @@
-//! Functions of floats out of sums and products, for languages whose own functions are inexact or missing.
+//! Functions of floats from sums and products, for languages whose own functions are inexact or missing.
 
 pub mod division;
 pub mod doubles;
@@ -10,7 +10,7 @@ use crate::codegen::ir::builder::{Code, F64};
 use crate::ir::Unary;
 use cubecl_core::ir::{Arithmetic, Comparison, Variable};
 
-/// Whether it is one of the functions here.
+/// Whether this module has the function.
 pub fn has(op: Unary) -> bool {
     use Unary::{Cos, Erf, Exp, Expm1, Log, Log1p, Rsqrt, Sin, Tanh};
     matches!(op, Cos | Erf | Exp | Expm1 | Log | Log1p | Rsqrt | Sin | Tanh)
@@ -29,8 +29,8 @@ pub fn unary(code: &mut Code, op: Unary, x: Variable) -> Variable {
     }
 }
 
-/// xʸ as e^(y·ln |x|), of `f32` or `f64`; the relative error grows with the logarithm of the result, to 1e-5 and 2e-13 at
-/// the ends of the types. `0⁰ = 1`, NaN for a finite negative base with a fractional exponent.
+/// xʸ as e^(y·ln |x|), of `f32` or `f64`. The relative error grows with the logarithm of the result, up to 1e-5
+/// and 2e-13 at the ends of the types. `0⁰ = 1`, and NaN for a finite negative base with a fractional exponent.
 pub fn pow(code: &mut Code, x: Variable, y: Variable) -> Variable {
     let elem = x.elem_type();
     let size = code.un(Arithmetic::Abs, x);
@@ -57,7 +57,7 @@ pub fn pow(code: &mut Code, x: Variable, y: Variable) -> Variable {
     let is_nan = code.or(x_nan, y_nan);
     let is_undefined = code.or(is_undefined, is_nan);
     let value = code.select(is_undefined, nan, value);
-    // ±1 to an infinite power, too.
+    // ±1 to an infinite power is 1.
     let is_unit = code.is_equal(size, 1.0);
     let is_whole_power = code.not(is_undefined);
     let unit = code.with_sign_of(one, x);

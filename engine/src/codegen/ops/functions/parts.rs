@@ -80,7 +80,7 @@ pub fn word_of(x: Variable) -> ElemType {
     if x.elem_type() == F64 { U64 } else { U32 }
 }
 
-/// The logarithm at the ends of its domain.
+/// The logarithm at the ends of its domain, else `inside`.
 pub fn log_ends(code: &mut Code, x: Variable, inside: Variable) -> Variable {
     let elem = x.elem_type();
     let [zero, nan, infinity, minus_infinity] =
@@ -95,7 +95,7 @@ pub fn log_ends(code: &mut Code, x: Variable, inside: Variable) -> Variable {
     code.select(is_itself, x, value)
 }
 
-/// sin(r + quadrant·π/2) for |r| ≤ π/4, with the tails of both series; the quadrant is an integer of the size of r.
+/// sin(r + quadrant·π/2) for |r| ≤ π/4, from the tails of both series. The quadrant is an integer as wide as r.
 pub fn quarter_wave(
     code: &mut Code,
     quadrant: Variable,

@@ -1,9 +1,9 @@
-//! Functions of `f32` out of sums and products, for languages whose own are not exact enough: WGSL promises an error of
-//! 3 + 2|x| units for exp, and 2⁻¹¹ for sine. What differs for `f64` is in [`super::doubles`].
+//! Functions of `f32` from sums and products, for languages whose own are inexact. WGSL promises an error of 3 +
+//! 2|x| ULP for exp, and 2⁻¹¹ for sine. [`super::doubles`] has the functions of `f64`.
 //!
-//! Reductions are the usual ones (powers of two for exp and log, multiples of π/2 for sine); the coefficients were
-//! fitted by reweighted least squares on Chebyshev nodes, towards the least relative error. Where a device rounds
-//! products and sums together, errors are those stated; where it does not, up to a unit more.
+//! Argument reductions are the usual ones: powers of two for exp and log, multiples of π/2 for sine. The
+//! coefficients were fitted by reweighted least squares on Chebyshev nodes for the least relative error. The
+//! stated errors hold where a device fuses products and sums; elsewhere they are up to one ULP larger.
 
 use crate::codegen::ir::builder::{Code, F32, I32, U32};
 use crate::codegen::ops::functions::large_angles;
@@ -26,7 +26,7 @@ pub fn unary(code: &mut Code, op: Unary, x: Variable) -> Variable {
     }
 }
 
-/// ln 2 in two parts; products of the first with exponents are exact.
+/// ln 2 as a sum of two parts; products of the first with exponents are exact.
 const LN2: [f64; 2] = [0.693_359_375, -2.121_944_400_546_905_8e-4];
 
 /// `x = n·ln 2 + r` with |r| ≤ ½ ln 2; n as an integer.
@@ -36,7 +36,7 @@ fn split_ln2(code: &mut Code, x: Variable) -> (Variable, Variable) {
     let n = code.un(Arithmetic::Round, n);
     let [high, low] = LN2.map(|part| code.f(-part));
     let whole = code.cast(I32, n);
-    // Another value than n to a compiler that would join both products into a single, less exact one.
+    // A compiler that saw that this equals n would merge both products into a single, less exact one.
     let again = code.cast(F32, whole);
     let r = code.fma(n, high, x);
     (whole, code.fma(again, low, r))
@@ -55,7 +55,7 @@ fn exp(code: &mut Code, x: Variable) -> Variable {
     let fraction = code.fma(square, tail, r);
     let one = code.f(1.0);
     let power = code.plus(one, fraction);
-    // In two steps, as 2ⁿ alone may be subnormal or infinite.
+    // 2ⁿ alone may be subnormal or infinite, so the product takes two factors.
     let shift = code.int(U32, 1);
     let half = code.bit(Bitwise::ShiftRight, n, shift);
     let rest = code.bin(Arithmetic::Sub, n, half);
@@ -145,15 +145,15 @@ fn log(code: &mut Code, x: Variable) -> Variable {
     log_ends(code, x, value)
 }
 
-/// ln(1 + x); error below 1.4 ULP: for the float `u` next to `1 + x`, `ln u·x/(u − 1)` (W. Kahan; D. Goldberg, "What every
-/// computer scientist should know about floating-point arithmetic", 1991, theorem 4).
+/// ln(1 + x) with an error below 1.4 ULP: `ln u·x/(u − 1)`, where `u` is `1 + x` rounded. (W. Kahan; D. Goldberg,
+/// "What every computer scientist should know about floating-point arithmetic", 1991, theorem 4)
 fn log1p(code: &mut Code, x: Variable) -> Variable {
     let one = code.f(1.0);
     let sum = code.plus(one, x);
     let (m, exponent) = split_exponent(code, sum);
     let f = code.minus(m, one);
     let log = log_reduced(code, f, exponent);
-    // u − 1 out of the parts of u, as a device may take (1 + x) − 1 for x.
+    // u − 1 from the parts of u, as a device may replace (1 + x) − 1 by x.
     let scale = code.power_of_two(exponent);
     let rest = code.minus(scale, one);
     let part = code.fma(f, scale, rest);
@@ -161,8 +161,8 @@ fn log1p(code: &mut Code, x: Variable) -> Variable {
     let bits_of_one = code.int(U32, i64::from(1f32.to_bits()));
     let is_nothing = code.cmp(Comparison::Equal, bits, bits_of_one);
     let divisor = code.select(is_nothing, one, part);
-    // Beyond the digits of x the ratio is 1, but the parts of u may be infinite, and WGSL promises no quotient by numbers
-    // beyond 2¹²⁶.
+    // If x exceeds its precision, the ratio is 1. The parts of u may be infinite there, and WGSL promises no
+    // quotient by numbers beyond 2¹²⁶.
     let digits = code.int(I32, 32);
     let is_large = code.less(digits, exponent);
     let ratio = code.over(x, divisor);
@@ -219,7 +219,7 @@ fn erf(code: &mut Code, x: Variable) -> Variable {
 
 /// sin(x + quarters·π/2); error below 1.5 ULP of the larger of the result and 2⁻²⁴; infinity gives NaN.
 fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
-    // Beyond it, n has more bits than the two parts hold.
+    // Beyond this angle, n has more bits than its two parts hold.
     const NEAR: f64 = 1_048_576.0;
     // π/2 in four parts: products of the first three with n are exact for n of 13 bits (W. Cody, W. Waite: "Software
     // manual for the elementary functions", 1980).
@@ -228,7 +228,7 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     let scale = code.f(std::f64::consts::FRAC_2_PI);
     let n = code.times(x, scale);
     let n = code.un(Arithmetic::Round, n);
-    // In two parts of at most 13 bits each.
+    // n as a sum of two parts of at most 13 bits each.
     let [step, inverse] = [4096.0, 1.0 / 4096.0].map(|value| code.f(value));
     let steps = code.times(n, inverse);
     let steps = code.un(Arithmetic::Trunc, steps);
@@ -257,11 +257,11 @@ fn sine(code: &mut Code, x: Variable, quarters: i64) -> Variable {
     let shift = code.int(U32, quarters);
     let quadrant = code.bin(Arithmetic::Add, quadrant, shift);
     let infinity = code.f(f64::INFINITY);
-    let is_told = code.less(size, infinity);
+    let is_finite = code.less(size, infinity);
     let wave = quarter_wave(code, quadrant, r, [&SINE, &COSINE]);
     let nan = code.f(f64::NAN);
-    let value = code.select(is_told, wave, nan);
-    // The reduction's additions would lose the sign of −0.
+    let value = code.select(is_finite, wave, nan);
+    // The sums of the argument reduction would lose the sign of −0.
     if quarters == 0 {
         let is_zero = code.is_equal(x, 0.0);
         return code.select(is_zero, x, value);
