@@ -20,6 +20,7 @@ pub mod plan;
 pub mod program;
 pub mod rules;
 pub mod stage;
+pub mod text;
 mod work;
 
 /// The kernel language, for the functions of plugins. They write `use engine_core::cubecl`, since the macro `#[cube]`

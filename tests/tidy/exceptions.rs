@@ -21,7 +21,7 @@ pub const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("engine/src/codegen/tests.rs: a_cross_entropy_row_checks_its_labels", "a table of cases"),
     ("engine/src/codegen/tests.rs: a_long_row_is_read_again_in_each_pass", "a table of cases"),
     ("engine/src/codegen/tests.rs: a_short_row_is_shared_by_the_threads_of_a_part_of_a_plane", "a table of cases"),
-    ("engine/src/front/expr/tests/faults.rs: faults_say_the_place_and_a_way_out", "a table of cases"),
+    ("engine/src/text/expr/tests/faults.rs: faults_say_the_place_and_a_way_out", "a table of cases"),
     ("engine/src/front/fields/tests.rs: unknown_missing_and_repeated_fields", "a table of cases"),
     ("engine/src/front/fields/tests.rs: wrong_kinds_and_choices", "a table of cases"),
     ("engine/src/front/pipeline/tests/declarations.rs: faulty_declarations", "a table of cases"),

@@ -3,7 +3,7 @@
 use super::types::{Dims, read_type};
 use crate::diag::{Code, Diagnostics, Span};
 use crate::front::fields::suggestion;
-use crate::front::lex::shorten;
+use crate::text::lex::shorten;
 use crate::front::{Fields, Ron, RonKind, entries};
 use crate::ir::{Attr, DType, InputKind, Literal, Symbol, Type};
 use crate::pipeline::{DataDecl, Init, InputDecl, ParamDecl};

@@ -4,7 +4,7 @@ use super::literals::{fold_binary, fold_unary, is_sound};
 use super::names::{Meaning, Names};
 use super::types::{Dims, named_dim};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
-use crate::front::expr::{Expr, ExprKind};
+use crate::text::expr::{Expr, ExprKind};
 use crate::ir::{Attr, Attrs, DType, Dim, Literal, Symbol};
 use crate::op::{AttrKind, AttrSpec, OpForm};
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 
 use crate::diag::{Code, Diagnostics, Span, nearest};
 use crate::front::Ron;
-use crate::front::expr::{DimExpr, TypeExpr, parse_type};
+use crate::text::expr::{DimExpr, TypeExpr, parse_type};
 use crate::ir::{DType, Dim, Type};
 use indexmap::IndexMap;
 

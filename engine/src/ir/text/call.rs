@@ -2,7 +2,7 @@
 
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
-use crate::front::expr::{Expr, ExprKind};
+use crate::text::expr::{Expr, ExprKind};
 use crate::ir::{
     Attr, Attrs, Call, Combine, Contract, DType, Dim, Foreign, Inst, Literal, Monoid, NodeOp, Requirement,
     Scalar, View,

@@ -3,7 +3,7 @@
 
 mod random;
 
-use crate::front::fuzz;
+use crate::text::fuzz;
 use crate::ir::*;
 use crate::op::Registry;
 use expect_test::{Expect, expect};

@@ -181,7 +181,7 @@ impl StageReader<'_> {
             None if is_expression => "give the expression a name under `nodes`, and name it here".to_owned(),
             None => "a stage names nodes of the graph".to_owned(),
         };
-        let shown = crate::front::lex::shorten(word.value);
+        let shown = crate::text::lex::shorten(word.value);
         self.diags.error(Code::E0101, word.span, format!("no node is called `{shown}`")).help(help);
     }
 
