@@ -5,7 +5,7 @@
 
 use super::form::Lower;
 use super::gpu::GpuFn;
-use super::rows::RowReduction;
+use super::rows::{RowReduction, SelectionFn};
 use crate::ir::{Attrs, Call, DType, Graph, Node, Type};
 use crate::oracle::OracleTensor;
 use half::{bf16, f16};
@@ -40,6 +40,8 @@ pub enum GpuForm {
     },
     /// Launches that follow from the shapes and from the block limits of the device.
     Launches(GpuFn),
+    /// The launches of a selection from the rows of the one operand, which code generation knows.
+    Selection(SelectionFn),
 }
 
 /// One call of an opaque op, all extents known.
@@ -98,15 +100,12 @@ pub type HostRun = Box<dyn Fn(&mut Lent) + Send + Sync>;
 impl KernelForm {
     /// The kernel of an op that folds each row of its one operand, along the last axis, by a row reduction.
     pub fn of_rows(monoid: &RowReduction, oracle: OracleFn) -> KernelForm {
-        let (monoid, on_host) = (monoid.clone(), monoid.clone());
-        let host = Arc::new(move |call: &KernelCall| super::rows::host_kernel(&on_host, call));
-        let gpu = match monoid.selects() {
-            true => GpuForm::Launches(Arc::new(move |call, limits| match monoid.selection(call) {
-                Some(selection) => crate::codegen::select_rows(&selection, call, limits),
-                None => crate::bug!("a row monoid that selects no longer does"),
-            })),
-            false => GpuForm::None { why: "a fold of its own runs on the processor only" },
+        let gpu = match monoid.selection {
+            Some(selection) => GpuForm::Selection(selection),
+            None => GpuForm::None { why: "a fold of its own runs on the processor only" },
         };
+        let monoid = monoid.clone();
+        let host = Arc::new(move |call: &KernelCall| super::rows::host_kernel(&monoid, call));
         KernelForm { host, oracle, gpu }
     }
 }

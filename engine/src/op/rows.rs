@@ -11,11 +11,13 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct RowReduction {
     fold: Arc<FoldFn>,
-    selection: Option<SelectionFn>,
+    pub(super) selection: Option<SelectionFn>,
 }
 
 type FoldFn = dyn Fn(&KernelCall) -> Box<dyn RowFold> + Send + Sync;
-type SelectionFn = fn(&KernelCall) -> Selection;
+
+/// The signature of the selection of a call.
+pub type SelectionFn = fn(&KernelCall) -> Selection;
 
 /// A fold that keeps the first elements of a row in some order. GPUs have kernels for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -64,7 +66,7 @@ impl RowReduction {
     }
 
     /// This row reduction, with the selection that it is equal to. GPUs run it as well.
-    pub fn selecting(self, selection: fn(&KernelCall) -> Selection) -> RowReduction {
+    pub fn selecting(self, selection: SelectionFn) -> RowReduction {
         RowReduction { selection: Some(selection), ..self }
     }
 
@@ -76,11 +78,6 @@ impl RowReduction {
     /// The selection, if the fold is one.
     pub fn selection(&self, call: &KernelCall) -> Option<Selection> {
         self.selection.map(|selection| selection(call))
-    }
-
-    /// Whether the fold is a selection.
-    pub fn selects(&self) -> bool {
-        self.selection.is_some()
     }
 }
 

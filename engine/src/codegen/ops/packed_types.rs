@@ -2,22 +2,8 @@
 
 use crate::codegen::ir::builder::{Code, F32, U32};
 use crate::ir::DType;
+pub(crate) use crate::op::gpu::Buffer;
 use cubecl_core::ir::{Arithmetic, AtomicOp, Bitwise, Comparison, Variable};
-
-/// A buffer of a launch.
-#[derive(Clone)]
-pub struct Buffer {
-    /// Its elements, or words of them.
-    pub array: Variable,
-    /// Whether it has no elements.
-    pub is_empty: bool,
-    /// Elements of a word; 1 if they do not lie packed.
-    pub lanes: usize,
-    /// Whether other threads write to the same words.
-    pub is_atomic: bool,
-    /// Words of a vector, if it is declared as an array of vectors; 1 if it is not.
-    pub width: usize,
-}
 
 impl Buffer {
     /// The element, as a word holds it if it is packed.

@@ -3,6 +3,7 @@
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
 use crate::codegen::kernel::{KernelCode, KernelSpec, LARGEST_NARROW, OperandForm, Schedule};
+use crate::codegen::schedule::topk::select_rows;
 use crate::codegen::schedule::unpack::Copies;
 use crate::device_model::DeviceModel;
 use crate::fusion::Kernel;
@@ -19,6 +20,7 @@ pub fn launches(
     let ready = match &call.form().gpu {
         GpuForm::None { why } => return Err(CodegenError::Opaque { op: name.clone(), why }),
         GpuForm::Launches(make_ready) => make_ready(call, &device),
+        GpuForm::Selection(selection) => select_rows(&selection(call), call, &device),
     };
     let forms = OperandForm::of(kernel);
     let viewed = |operand: usize, view: View| {
