@@ -5,9 +5,9 @@
 
 use super::form::Lower;
 use super::gpu::GpuFn;
+use super::reference::OracleTensor;
 use super::rows::{RowReduction, SelectionFn};
 use crate::ir::{Attrs, Call, DType, Graph, Node, Type};
-use crate::oracle::OracleTensor;
 use half::{bf16, f16};
 use std::fmt;
 use std::ops::Range;

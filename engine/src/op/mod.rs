@@ -12,6 +12,7 @@ pub mod kernel;
 mod parts;
 mod range;
 mod registry;
+pub mod reference;
 pub mod rows;
 pub mod testing;
 

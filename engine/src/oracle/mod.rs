@@ -10,7 +10,8 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 
-pub use tensor::{Elements, OracleTensor, Precision};
+pub use crate::op::reference::{Elements, OracleTensor};
+pub use tensor::Precision;
 
 use crate::bind::unroll;
 use crate::ir::{
