@@ -20,6 +20,7 @@ pub mod plan;
 pub mod program;
 pub mod rules;
 pub mod stage;
+pub mod testing;
 pub mod text;
 mod work;
 

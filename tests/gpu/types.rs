@@ -2,7 +2,8 @@
 
 use super::*;
 use engine::core::grad::differentiate;
-use engine::core::op::{Example, testing};
+use engine::core::op::Example;
+use engine::core::testing;
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 const INTEGERS: [DType; 4] = [DType::U8, DType::I32, DType::U32, DType::I64];

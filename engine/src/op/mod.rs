@@ -11,10 +11,9 @@ mod issue;
 pub mod kernel;
 mod parts;
 mod range;
-mod registry;
 pub mod reference;
+mod registry;
 pub mod rows;
-pub mod testing;
 
 pub use attr::{AttrKind, AttrRange, AttrSpec};
 pub use elementwise::{Binary, Unary};

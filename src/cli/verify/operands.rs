@@ -7,8 +7,8 @@ use engine_core::ir::{
     Attr, Attrs, Call, DType, Dim, Graph, InputKind, Level, Node, NodeId, NodeOp, Requirement, Symbol, Type,
     Value, verify,
 };
-use engine_core::op::testing::Case;
 use engine_core::oracle::OracleTensor;
+use engine_core::testing::Case;
 use engine_runtime::philox::WordStream;
 use engine_runtime::plan_runner::host_tensor;
 

@@ -2,10 +2,10 @@
 
 use super::types::{Dims, read_type};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
-use crate::text::expr::{Expr, ExprKind, parse_expr};
-use crate::text::lex::{is_name_char, is_name_start};
 use crate::front::{Fields, Ron, RonKind};
 use crate::ir::Type;
+use crate::text::expr::{Expr, ExprKind, parse_expr};
+use crate::text::lex::{is_name_char, is_name_start};
 use crate::work::steps;
 use std::collections::HashMap;
 

@@ -10,12 +10,12 @@ use super::op_names::{op_name, unary_op_name};
 use super::settings;
 use super::types::{Dims, check_size};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
-use crate::text::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::ir::{
     Attr, Attrs, Body, Builder, Call, DType, Literal, NodeId, NodeOp, Output, Symbol, Type, Value,
     broadcast_shapes,
 };
 use crate::op::{OpForm, Registry, TypeIssue, TypeRule};
+use crate::text::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -2,12 +2,12 @@
 
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
-use crate::text::expr::{Expr, ExprKind};
 use crate::ir::{
     Attr, Attrs, Call, Combine, Contract, DType, Dim, Foreign, Inst, Literal, Monoid, NodeOp, Requirement,
     Scalar, View,
 };
 use crate::op::{AttrKind, Lower, OpForm, Registry};
+use crate::text::expr::{Expr, ExprKind};
 use std::sync::Arc;
 
 /// The text between the parentheses of a call.

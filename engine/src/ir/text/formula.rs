@@ -4,9 +4,9 @@ use super::call::{dtype, foreign, literal};
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
 use crate::diag::Spanned;
-use crate::text::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::ir::{Binary, Body, E, Scalar, Symbol, Unary};
 use crate::op::Registry;
+use crate::text::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use std::collections::HashMap;
 
 impl<'t> Reader<'t> {

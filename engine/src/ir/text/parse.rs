@@ -4,10 +4,10 @@ use super::error::TextError;
 use super::is_plain_name;
 use super::piece::{Fault, Piece, at, first_fault, lines};
 use crate::diag::{Diagnostics, FileId, Sources};
-use crate::text::Text;
-use crate::text::expr::{DimExpr, Expr, ExprKind, parse_expr, parse_type};
 use crate::ir::{DType, Dim, Graph, InputKind, Node, NodeOp, Output, StateLink, Symbol, Type, Value};
 use crate::op::Registry;
+use crate::text::Text;
+use crate::text::expr::{DimExpr, Expr, ExprKind, parse_expr, parse_type};
 use std::collections::HashMap;
 use std::sync::Arc;
 
