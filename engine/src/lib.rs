@@ -12,6 +12,7 @@ pub mod fusion;
 pub mod grad;
 pub mod ir;
 pub mod lower;
+pub mod numerics;
 pub mod op;
 pub mod oracle;
 pub mod pass;

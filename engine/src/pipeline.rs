@@ -14,8 +14,7 @@ pub use train::{CheckpointDecl, EarlyStop, Goal, LastBatch, Monitor, OptimizerDe
 
 use crate::diag::Span;
 use crate::ir::{Attr, Graph, InputKind, Literal, Symbol, Type};
-use crate::plan::Precision;
-use crate::rules::Numerics;
+use crate::numerics::{Numerics, Precision};
 
 /// A checked pipeline, as read from a RON file or built in code.
 #[derive(Clone, Debug)]

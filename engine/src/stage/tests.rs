@@ -4,14 +4,13 @@ mod by_hand;
 
 use super::*;
 use crate::ir::{Attrs, InputKind, Node, NodeOp, parse};
+use crate::numerics::{Numerics, Precision};
 use crate::op::{AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeRule};
 use crate::oracle::{Oracle, OracleRun, OracleTensor};
 use crate::pipeline::{
     DataDecl, Evaluation, Init, InputDecl, LastBatch, OptimizerDecl, ParamDecl, RunStage, Schedule, SplitRef,
     StageKind, TrainStage,
 };
-use crate::plan::Precision;
-use crate::rules::Numerics;
 use std::collections::HashMap;
 
 /// Momentum: v' = v + g, w' = w - lr·v'.
