@@ -1,12 +1,15 @@
 //! A pipeline: data, parameters, one graph of named nodes, and the stages that use parts of it.
 
 mod metric;
+mod monitor;
 mod schedule;
 mod stage;
 mod stages;
 mod train;
 
 pub use metric::{RowIds, SearchMetric};
+pub(crate) use monitor::evaluation_is_missing;
+pub use monitor::monitored;
 pub use schedule::{Schedule, ScheduleForm, Setting, SettingKind};
 pub use stage::{Stage, StageData, StageIssue, StageKind};
 pub use stages::{Evaluation, Given, LoadName, LoadStage, PredictStage, RunStage, SaveStage, SearchStage};

@@ -8,8 +8,7 @@ use crate::front::fields::suggestion;
 use crate::front::{Ron, RonKind, entries};
 use crate::ir::{Symbol, Value};
 use crate::op::Registry;
-use crate::pipeline::{Mode, Pipeline, SplitRef, Stage};
-use crate::stage::StageIssue;
+use crate::pipeline::{Mode, Pipeline, SplitRef, Stage, StageIssue};
 use std::collections::{HashMap, HashSet};
 
 /// The largest count: steps, epochs, rows of a batch.
