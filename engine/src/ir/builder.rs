@@ -2,10 +2,10 @@
 
 use super::{
     Attrs, Binary, Body, Call, Combine, Contract, DType, Dim, Graph, InputKind, Literal, Monoid, Node,
-    NodeId, NodeOp, Output, Requirement, Scalar, Symbol, Type, Unary, Value, View,
+    NodeId, NodeOp, Output, Requirement, Scalar, Symbol, Type, TypeIssue, Unary, Value, View,
 };
 use crate::diag::Span;
-use crate::op::{Registry, TypeIssue};
+use crate::op::Registry;
 use std::collections::HashMap;
 use std::sync::Arc;
 

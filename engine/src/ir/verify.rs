@@ -23,8 +23,8 @@ use self::body::check_map;
 use self::check::{Check, ensure, list, same_types};
 use self::primitive::check_primitive;
 use super::text::NodeText;
-use super::{Call, DType, Graph, InputKind, Node, NodeOp, StateLink, Symbol, Type, Value};
-use crate::op::{Lower, TypeIssue};
+use super::{Call, DType, Graph, InputKind, Node, NodeOp, StateLink, Symbol, Type, TypeIssue, Value};
+use crate::op::Lower;
 use std::collections::HashSet;
 use std::fmt;
 

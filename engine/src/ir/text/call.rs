@@ -3,10 +3,10 @@
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
 use crate::ir::{
-    Attr, Attrs, Call, Combine, Contract, DType, Dim, Foreign, Inst, Literal, Monoid, NodeOp, Requirement,
-    Scalar, View,
+    Attr, AttrKind, Attrs, Call, Combine, Contract, DType, Dim, Foreign, Inst, Literal, Monoid, NodeOp,
+    Requirement, Scalar, View,
 };
-use crate::op::{AttrKind, Lower, OpForm, Registry};
+use crate::op::{Lower, OpForm, Registry};
 use crate::text::expr::{Expr, ExprKind};
 use std::sync::Arc;
 
