@@ -106,7 +106,7 @@ fn retyped(example: &Example, dtype: DType, registry: &Registry) -> Vec<Case> {
             }
             NodeOp::Call(call) => {
                 let operands: Vec<Value> = node.inputs.iter().map(|input| moved[input]).collect();
-                let Ok(results) = b.call(&call.form.name, &operands, call.attrs.clone()) else {
+                let Ok(results) = b.call(&call.form().name, &operands, call.attrs.clone()) else {
                     return vec![];
                 };
                 results

@@ -45,7 +45,6 @@ pub const CIRCLES: &[(&str, &str)] = &[
     ("engine/src/op: form gpu kernel rows", "being untangled"),
     ("engine/src/program: choice epilogue kernels library matmul mod panels site verify workspace", "being untangled"),
     ("engine/src/rules: fold mod pattern structure table", "being untangled"),
-    ("engine/src: device_model ir op", "being untangled"),
     ("runtime/src/cpu: bounds executable interp launch mod prepared sharing", "being untangled"),
     ("runtime/src/cuda: algorithm autotune compile context graph memory product steps streams", "being untangled"),
     ("runtime/src/data/remote: download mod", "being untangled"),

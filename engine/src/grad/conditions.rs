@@ -25,7 +25,7 @@ pub fn gradients(
     }
     let ports: Vec<usize> = given.iter().map(|(port, _)| *port).collect();
     let operands: Vec<usize> = picked.iter().map(|operand| operand - 1).collect();
-    let sides = node.regions.iter().map(|region| side(region, b.registry, &ports, &operands));
+    let sides = node.regions.iter().map(|region| side(region, b.registry(), &ports, &operands));
     let regions = sides.collect::<Result<Vec<Graph>, GradIssue>>()?;
     let inputs = node.inputs.iter().copied().chain(given.into_iter().map(|(_, g)| g)).collect();
     let types: Vec<Type> = picked.iter().map(|&operand| b.ty(node.inputs[operand]).clone()).collect();

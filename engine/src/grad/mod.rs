@@ -145,8 +145,8 @@ impl<'g> Forward<'g> {
 pub(crate) fn named(builder: &mut Builder, value: Value, name: &Symbol) -> Value {
     let node = &mut builder.graph.nodes[value.node];
     let output = &mut node.outputs[value.port];
-    if let NodeOp::Call(Call { form, .. }) = &node.op
-        && matches!(form.lower, Lower::Expand(_))
+    if let NodeOp::Call(call) = &node.op
+        && matches!(call.form().lower, Lower::Expand(_))
         && output.name != *name
     {
         let ty = output.ty.clone();
@@ -157,7 +157,7 @@ pub(crate) fn named(builder: &mut Builder, value: Value, name: &Symbol) -> Value
 }
 
 fn must_expand(call: &Call) -> bool {
-    matches!((&call.form.grad, &call.form.lower), (Grad::Derive, Lower::Expand(_)))
+    matches!((&call.form().grad, &call.form().lower), (Grad::Derive, Lower::Expand(_)))
 }
 
 /// Expands a call, and calls within it, until each has a rule or is a map. Scopes are those of the lowering, so
@@ -172,7 +172,7 @@ fn expand_fully(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Val
         let inputs: Vec<Value> = node.inputs.iter().map(|v| map.get(v).copied().unwrap_or(*v)).collect();
         let copies = match &node.op {
             NodeOp::Call(inner) if must_expand(inner) => {
-                builder.set_scope(&nested_scope(&scope, node.name(), &inner.form.name), node.span);
+                builder.set_scope(&nested_scope(&scope, node.name(), &inner.form().name), node.span);
                 let values = expand_fully(builder, inner, &inputs);
                 builder.set_scope(&scope, node.span);
                 values
@@ -180,7 +180,7 @@ fn expand_fully(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Val
             op => {
                 if let NodeOp::Call(inner) = op {
                     // The lowering derives the scope of a remaining call from its name.
-                    node.outputs[0].name = nested_scope(&scope, node.name(), &inner.form.name).into();
+                    node.outputs[0].name = nested_scope(&scope, node.name(), &inner.form().name).into();
                 }
                 let n_outputs = node.outputs.len();
                 let id = builder.graph.push(Node { inputs, ..node });
@@ -275,7 +275,7 @@ fn call_gradients(
     upstream: &[Option<Value>],
     wanted: &[bool],
 ) -> Result<Vec<Option<Value>>, GradIssue> {
-    match (&call.form.grad, &call.form.lower) {
+    match (&call.form().grad, &call.form().lower) {
         (Grad::Rule(rule), _) => {
             let outputs: Vec<Value> = (0..node.outputs.len()).map(|port| Value { node: id, port }).collect();
             let call =

@@ -1,6 +1,6 @@
 //! The attributes that a call of an op may have: kinds, ranges and defaults.
 
-use super::{Attr, Literal};
+use super::{Attr, Attrs, Literal};
 
 /// The kind of an attribute's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,5 +117,17 @@ impl AttrSpec {
             (AttrKind::Ints | AttrKind::Shape, Attr::Ints(_)) | (AttrKind::Shape, Attr::Shape(_)) => true,
             _ => false,
         }
+    }
+}
+
+impl Attrs {
+    /// The attributes with defaults filled in. Given ones are unchanged.
+    pub fn filled(mut self, specs: &[AttrSpec]) -> Attrs {
+        for spec in specs {
+            if let Some(default) = &spec.default {
+                self.0.entry(spec.name.as_str().into()).or_insert_with(|| default.clone());
+            }
+        }
+        self
     }
 }

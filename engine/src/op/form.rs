@@ -252,13 +252,7 @@ impl OpForm {
 
     /// Attributes with defaults filled in. Given ones are unchanged.
     pub fn fill_attrs(&self, given: Attrs) -> Attrs {
-        let mut attrs = given;
-        for spec in &self.attrs {
-            if let Some(default) = &spec.default {
-                attrs.0.entry(spec.name.as_str().into()).or_insert_with(|| default.clone());
-            }
-        }
-        attrs
+        given.filled(&self.attrs)
     }
 
     /// The help for a setting that the op does not have.

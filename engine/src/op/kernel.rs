@@ -67,9 +67,9 @@ impl KernelCall {
 
     /// The implementations of the op.
     pub fn form(&self) -> &KernelForm {
-        match &self.call.form.lower {
+        match &self.call.form().lower {
             Lower::Kernel(form) => form,
-            _ => crate::bug!("`{}` is not opaque", self.call.form.name),
+            _ => crate::bug!("`{}` is not opaque", self.call.form().name),
         }
     }
 

@@ -7,6 +7,7 @@ mod extreme;
 mod form;
 mod forms;
 pub mod gpu;
+mod interface;
 pub mod kernel;
 mod parts;
 mod range;

@@ -69,7 +69,7 @@ fn origin(graph: &Graph, mut value: Value) -> Value {
         let node = graph.node(value.node);
         let operand = match &node.op {
             NodeOp::Map(body) => handed_on(body, value.port),
-            NodeOp::Call(call) => match &call.form.lower {
+            NodeOp::Call(call) => match &call.form().lower {
                 Lower::Map(body) => handed_on(&body(&call.attrs), value.port),
                 _ => None,
             },

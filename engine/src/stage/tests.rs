@@ -246,7 +246,7 @@ fn the_gradient_of_a_parameter_has_a_name() {
     let registry = momentum();
     let stage = stage(Schedule::constant(0.1), None);
     let of_params = |graph: &Graph| {
-        let is_step = |node: &&Node| matches!(&node.op, NodeOp::Call(call) if call.form.name == "momentum");
+        let is_step = |node: &&Node| matches!(&node.op, NodeOp::Call(call) if call.form().name == "momentum");
         let steps = graph.nodes.iter().filter(is_step);
         steps.map(|node| graph.name_of(node.inputs[1]).to_string()).collect::<Vec<_>>()
     };

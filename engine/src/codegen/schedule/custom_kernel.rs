@@ -16,7 +16,7 @@ pub fn launches(
     call: &KernelCall,
     device: DeviceModel,
 ) -> Result<Vec<KernelSpec>, CodegenError> {
-    let name = &call.call.form.name;
+    let name = &call.call.form().name;
     let ready = match &call.form().gpu {
         GpuForm::None { why } => return Err(CodegenError::Opaque { op: name.clone(), why }),
         GpuForm::Launches(make_ready) => make_ready(call, &device),
