@@ -1,6 +1,7 @@
 //! Forms and registries as graphs see them, and the way back.
 
 use super::form::{Lower, OpForm};
+use super::kernel::{KernelCall, KernelForm};
 use super::registry::Registry;
 use crate::ir::{AttrSpec, Attrs, Builder, Call, Foreign, Inst, OpInterface, OpSet, Scalar, Type, TypeIssue};
 use std::any::Any;
@@ -29,6 +30,16 @@ impl Call {
     pub fn form(&self) -> &OpForm {
         let op: &dyn Any = &*self.op;
         op.downcast_ref().unwrap_or_else(|| crate::bug!("`{}` has no form", self.op.name()))
+    }
+}
+
+impl KernelCall {
+    /// The implementations of the op.
+    pub fn form(&self) -> &KernelForm {
+        match &self.call.form().lower {
+            Lower::Kernel(form) => form,
+            _ => crate::bug!("`{}` is not opaque", self.call.form().name),
+        }
     }
 }
 

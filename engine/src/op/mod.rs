@@ -2,11 +2,13 @@
 
 mod alias;
 mod attr;
+mod call;
 mod elementwise;
 mod extreme;
 mod form;
 mod forms;
 pub mod gpu;
+mod host;
 mod interface;
 pub mod kernel;
 mod parts;
@@ -14,6 +16,7 @@ mod range;
 pub mod reference;
 mod registry;
 pub mod rows;
+mod selection;
 
 pub use crate::ir::{AttrKind, AttrRange, AttrSpec, TypeIssue};
 pub use elementwise::{Binary, Unary};
@@ -24,4 +27,5 @@ pub use kernel::{GpuForm, HostKernel, KernelCall, KernelForm};
 pub use parts::checked;
 pub use range::Range;
 pub use registry::{Plugin, Registry};
-pub use rows::{RowFold, RowReduction, Selected, Selection};
+pub use rows::{RowFold, RowReduction};
+pub use selection::{Selected, Selection, SelectionFn};

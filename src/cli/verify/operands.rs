@@ -148,7 +148,7 @@ fn stretched(graph: &Graph, factor: usize) -> Option<Graph> {
             NodeOp::Call(call) => {
                 let operands: Vec<Type> = node.inputs.iter().map(|&input| larger.ty(input).clone()).collect();
                 let call = if operands.is_empty() { longer_call(call, factor) } else { call.clone() };
-                let types = call.form().infer(&operands, &call.attrs).ok()?;
+                let types = call.op.infer(&operands, &call.attrs).ok()?;
                 larger.nodes[id].op = NodeOp::Call(call);
                 types
             }

@@ -10,7 +10,7 @@ mod entries;
 pub(crate) use buffer::Buffer;
 pub use entries::{Order, Shape, before, high_of, high_rank, low_of, low_rank, put, put_last, sort};
 
-use super::kernel::KernelCall;
+use super::call::KernelCall;
 use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use cubecl_core::ir::{ElemType, ManagedVariable, Scope, UIntKind, Variable};
