@@ -6,10 +6,10 @@ use engine::core::diag::{Diagnostics, Look, Sources};
 use engine::core::front;
 use engine::core::ir::{DType, Type};
 use engine::core::op::Registry;
-use engine::core::op::testing;
 use engine::core::oracle::{Oracle, OracleTensor};
 use engine::core::pipeline::{Pipeline, TrainStage};
 use engine::core::stage::{self, Rows, SplitShape};
+use engine::core::testing;
 use serde_json::Value as Json;
 use std::collections::HashMap;
 

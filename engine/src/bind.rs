@@ -34,7 +34,7 @@ pub fn bind(graph: &Graph, dims: &[(Symbol, usize)]) -> Result<Graph, BindIssue>
             }
             let inputs: Vec<Type> = node.inputs.iter().map(|&input| bound.ty(input).clone()).collect();
             let at_node = |issue| BindIssue { node: node.outputs[0].name.clone(), issue };
-            let types = call.form.infer(&inputs, &call.attrs).map_err(at_node)?;
+            let types = call.op.infer(&inputs, &call.attrs).map_err(at_node)?;
             node.outputs.iter_mut().zip(types).for_each(|(output, ty)| output.ty = ty);
         }
         for region in &mut node.regions {

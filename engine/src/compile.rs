@@ -4,10 +4,11 @@ use crate::device_model::DeviceModel;
 use crate::fusion::{self, NotFused, fuse_with, separate_scores};
 use crate::ir::{Graph, Level, Symbol};
 use crate::lower::primitives;
+use crate::numerics::{Numerics, Precision};
 use crate::op::Registry;
 use crate::pass::checked;
-use crate::plan::{self, Plan, Precision, plan, separate_states};
-use crate::rules::{Numerics, Settings, rules, simplify_counting};
+use crate::plan::{self, Plan, plan, separate_states};
+use crate::rules::{Settings, rules, simplify_counting};
 
 /// Settings of the compiler.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ pub mod fusion;
 pub mod grad;
 pub mod ir;
 pub mod lower;
+pub mod numerics;
 pub mod op;
 pub mod oracle;
 pub mod pass;
@@ -20,6 +21,8 @@ pub mod plan;
 pub mod program;
 pub mod rules;
 pub mod stage;
+pub mod testing;
+pub mod text;
 mod work;
 
 /// The kernel language, for the functions of plugins. They write `use engine_core::cubecl`, since the macro `#[cube]`

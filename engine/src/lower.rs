@@ -66,7 +66,7 @@ impl<'g> Inliner<'g> {
 
     /// Both sides are computed, since regions are pure. The condition selects.
     fn lower_cond(&mut self, node: &Node, inputs: Vec<Value>) -> Vec<Value> {
-        let registry = self.builder.registry;
+        let registry = self.builder.registry();
         let sides: Vec<Vec<Value>> = node
             .regions
             .iter()
@@ -121,11 +121,11 @@ fn inline(builder: &mut Builder, region: &Graph, args: &[Value]) -> Vec<Value> {
 /// The primitives of one call or map. All other nodes are primitives already.
 fn lower_node(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value> {
     match op {
-        NodeOp::Call(Call { form, attrs }) => match &form.lower {
-            Lower::Map(body) => lower_body(builder, &body(attrs), inputs),
+        NodeOp::Call(call) => match &call.form().lower {
+            Lower::Map(body) => lower_body(builder, &body(&call.attrs), inputs),
             Lower::Expand(_) => {
                 let first = builder.graph.nodes.len();
-                let values = expand(builder, &Call { form: form.clone(), attrs: attrs.clone() }, inputs);
+                let values = expand(builder, call, inputs);
                 lower_from(builder, first, values)
             }
             Lower::Kernel(_) => unchanged(builder, op, inputs),
@@ -137,11 +137,11 @@ fn lower_node(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value
 
 /// Copies an opaque call.
 fn unchanged(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value> {
-    let NodeOp::Call(Call { form, attrs }) = op else { crate::bug!("{op:?} is no call") };
+    let NodeOp::Call(Call { op: called, attrs }) = op else { crate::bug!("{op:?} is no call") };
     let types: Vec<Type> = inputs.iter().map(|&input| builder.ty(input).clone()).collect();
-    let types = form
+    let types = called
         .infer(&types, attrs)
-        .unwrap_or_else(|issue| crate::bug!("`{}` was checked before: {}", form.name, issue.message));
+        .unwrap_or_else(|issue| crate::bug!("`{}` was checked before: {}", called.name(), issue.message));
     let outputs: Vec<Output> =
         types.into_iter().map(|ty| Output { name: builder.fresh_name(), ty }).collect();
     let n_outputs = outputs.len();
@@ -151,7 +151,7 @@ fn unchanged(builder: &mut Builder, op: &NodeOp, inputs: &[Value]) -> Vec<Value>
 
 /// One step of an expansion, by the lowering in the op's form.
 pub fn expand(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Value> {
-    match &call.form.lower {
+    match &call.form().lower {
         Lower::Expand(rule) => rule(builder, &Lowering { inputs, attrs: &call.attrs }),
         Lower::Map(body) => builder.map_body(inputs, std::sync::Arc::new(body(&call.attrs))),
         Lower::Kernel(_) => unchanged(builder, &NodeOp::Call(call.clone()), inputs),
@@ -169,7 +169,7 @@ fn lower_from(builder: &mut Builder, first: usize, values: Vec<Value>) -> Vec<Va
         let lowered = match &node.op {
             NodeOp::Call(call) => {
                 // The path of names determines the random streams of nested calls.
-                builder.set_scope(&nested_scope(&scope, node.name(), &call.form.name), node.span);
+                builder.set_scope(&nested_scope(&scope, node.name(), &call.form().name), node.span);
                 lower_node(builder, &node.op, &inputs)
             }
             NodeOp::Map(_) => lower_node(builder, &node.op, &inputs),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use engine_core::compile::{Options, compile};
 use engine_core::ir::{Builder, DType, Graph, InputKind, Type};
+use engine_core::numerics::Precision;
 use engine_core::op::Registry;
-use engine_core::plan::{Place, Precision};
+use engine_core::plan::Place;
 use engine_runtime::device::{Device, RunError};
 
 /// A rate with the size at which it was measured.

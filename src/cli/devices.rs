@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine_core::ir::DType;
-use engine_core::plan::Precision;
+use engine_core::numerics::Precision;
 use engine_runtime::device::{Device, DeviceKind};
 use serde_json::{Map, Value, json};
 

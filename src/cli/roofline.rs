@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use engine_core::fusion::{Kernel, KernelBody};
 use engine_core::ir::DType;
-use engine_core::plan::{Plan, Precision};
+use engine_core::numerics::Precision;
+use engine_core::plan::Plan;
 use engine_runtime::device::{Device, DeviceKind, RunError};
 
 use super::ceiling::{self, Measured};

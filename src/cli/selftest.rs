@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use engine_core::compile::{Options, compile};
 use engine_core::ir::{Builder, DType, Graph};
-use engine_core::op::{Example, OpForm, Registry, testing};
+use engine_core::op::{Example, OpForm, Registry};
 use engine_core::oracle::{Oracle, OracleTensor};
+use engine_core::testing;
 use engine_runtime::device::{Device, DeviceError, RunError};
 use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;

@@ -3,7 +3,8 @@
 
 use super::*;
 use engine::core::grad::differentiate;
-use engine::core::op::{Example, testing};
+use engine::core::op::Example;
+use engine::core::testing;
 use serde_json::Value as Json;
 
 const TABLE: &str = include_str!("../examples/extremes.json");

@@ -2,7 +2,8 @@
 
 use super::*;
 use engine::core::grad::differentiate;
-use engine::core::op::{Example, testing};
+use engine::core::op::Example;
+use engine::core::testing;
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 const INTEGERS: [DType; 4] = [DType::U8, DType::I32, DType::U32, DType::I64];
@@ -105,7 +106,7 @@ fn retyped(example: &Example, dtype: DType, registry: &Registry) -> Vec<Case> {
             }
             NodeOp::Call(call) => {
                 let operands: Vec<Value> = node.inputs.iter().map(|input| moved[input]).collect();
-                let Ok(results) = b.call(&call.form.name, &operands, call.attrs.clone()) else {
+                let Ok(results) = b.call(&call.form().name, &operands, call.attrs.clone()) else {
                     return vec![];
                 };
                 results

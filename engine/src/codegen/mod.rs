@@ -27,7 +27,6 @@ pub use error::CodegenError;
 pub use kernel::KernelSpec;
 pub use operand::Argument;
 pub use ops::assertion::{ASSERTION_WORDS, FailedAssertion, assertion_words, first_failure};
-pub(crate) use ops::packed_types::Buffer;
 pub use render::cuda::{KernelSource, cuda_sources};
 pub use schedule::matmul_fold::{PANEL_BYTES, Panel, PanelFold};
 pub use schedule::row_plan::RowPlan;

@@ -3,9 +3,10 @@
 //! Every function reports what does not fit and yields `None`; it is silent on what could not even be parsed, for that
 //! has been reported.
 
-use super::{Ron, RonKind, Text};
+use super::{Ron, RonKind};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
 use crate::ir::Literal;
+use crate::text::Text;
 use std::collections::HashMap;
 
 /// The fields of a group or map, to be taken one by one. [`Fields::finish`] must come last.

@@ -14,8 +14,8 @@ mod tree;
 
 pub use tree::{Ron, RonKind};
 
-use super::lex::prefix_len;
 use crate::diag::{Code, Diagnostics, FileId, Spanned};
+use crate::text::lex::prefix_len;
 use crate::work::steps;
 use number::special_float;
 use scan::Reader;

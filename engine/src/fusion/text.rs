@@ -52,7 +52,7 @@ fn body_lines(body: &KernelBody) -> Vec<String> {
         KernelBody::Opaque(body) => {
             let types = |types: &[Type]| types.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
             let (inputs, outputs) = (types(&body.call.inputs), types(&body.call.outputs));
-            let name = &body.call.call.form.name;
+            let name = &body.call.call.form().name;
             vec![format!("{name}({inputs}) -> {outputs}, workspace {} B", body.workspace_bytes)]
         }
         KernelBody::Scan { monoid, domain } => {

@@ -1,6 +1,7 @@
 //! Gradients of the primitives.
 
-use super::{GradIssue, conditions, map_gradients, scans};
+use super::maps::map_gradients;
+use super::scans::{self, flip};
 use crate::ir::{
     Binary, Body, Builder, Combine, Contract, DType, E, Literal, Monoid, Node, NodeOp, Scalar, Value, View,
 };
@@ -12,36 +13,31 @@ pub fn gradients(
     node: &Node,
     upstream: &[Option<Value>],
     wanted: &[bool],
-) -> Result<Vec<Option<Value>>, GradIssue> {
+) -> Vec<Option<Value>> {
     let none = vec![None; node.inputs.len()];
-    if let NodeOp::Cond = node.op {
-        return conditions::gradients(b, node, upstream, wanted);
-    }
-    let Some(g) = upstream[0] else { return Ok(none) };
+    let Some(g) = upstream[0] else { return none };
     let y = Value::of(id);
     match &node.op {
         NodeOp::Scalar(scalar) => {
             let body = Body::new(scalar.arity(), |x| vec![E::apply(scalar.clone(), x)]);
-            Ok(map_gradients(b, &body, &node.inputs, upstream, &node.outputs[0].ty, wanted))
+            map_gradients(b, &body, &node.inputs, upstream, &node.outputs[0].ty, wanted)
         }
-        NodeOp::View(view) => Ok(vec![Some(view_gradient(b, view, node.inputs[0], g))]),
-        NodeOp::Reduce { monoid, axes } => Ok(vec![reduce_gradient(b, *monoid, axes, node.inputs[0], y, g)]),
-        NodeOp::Scan { monoid, axis } => Ok(vec![scans::gradient(b, *monoid, *axis, node.inputs[0], y, g)]),
+        NodeOp::View(view) => vec![Some(view_gradient(b, view, node.inputs[0], g))],
+        NodeOp::Reduce { monoid, axes } => vec![reduce_gradient(b, *monoid, axes, node.inputs[0], y, g)],
+        NodeOp::Scan { monoid, axis } => vec![scans::gradient(b, *monoid, *axis, node.inputs[0], y, g)],
         NodeOp::Gather { axis, batch } => {
             let zeros = b.full_like(node.inputs[0], 0.0);
-            Ok(vec![Some(b.scatter(zeros, node.inputs[1], g, *axis, *batch, Combine::Add)), None])
+            vec![Some(b.scatter(zeros, node.inputs[1], g, *axis, *batch, Combine::Add)), None]
         }
-        NodeOp::Scatter { axis, batch, combine } => {
-            Ok(scatter_gradients(b, node, g, *axis, *batch, *combine))
-        }
-        NodeOp::Contract(spec) => Ok(contract_gradients(b, spec, node.inputs[0], node.inputs[1], g, wanted)),
+        NodeOp::Scatter { axis, batch, combine } => scatter_gradients(b, node, g, *axis, *batch, *combine),
+        NodeOp::Contract(spec) => contract_gradients(b, spec, node.inputs[0], node.inputs[1], g, wanted),
         NodeOp::Cond => crate::bug!("a condition has regions, which are differentiated apart"),
         NodeOp::Loop { .. } => crate::bug!("loops are unrolled before gradients are taken"),
         NodeOp::Input(_)
         | NodeOp::Const(_)
         | NodeOp::Iota { .. }
         | NodeOp::Check(_)
-        | NodeOp::Random { .. } => Ok(none),
+        | NodeOp::Random { .. } => none,
         NodeOp::Call(_) | NodeOp::Map(_) => crate::bug!("`{}` is not a primitive", node.name()),
     }
 }
@@ -109,14 +105,6 @@ fn unslice(b: &mut Builder, g: Value, axis: usize, start: usize, step: i64, n: u
 
 fn pad_amounts(rank: usize, axis: usize, amount: usize) -> Vec<usize> {
     (0..rank).map(|a| if a == axis { amount } else { 0 }).collect()
-}
-
-pub(super) fn flip(b: &mut Builder, x: Value, axis: usize) -> Value {
-    let extents = b.extents(x);
-    let start: Vec<usize> =
-        (0..extents.len()).map(|a| if a == axis { extents[a].saturating_sub(1) } else { 0 }).collect();
-    let step: Vec<i64> = (0..extents.len()).map(|a| if a == axis { -1 } else { 1 }).collect();
-    b.slice(x, &start, &extents, &step)
 }
 
 fn reduce_gradient(

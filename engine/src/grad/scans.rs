@@ -12,10 +12,19 @@ pub fn gradient(b: &mut Builder, monoid: Monoid, axis: usize, x: Value, y: Value
     }
 }
 
+/// The tensor in reverse order along an axis.
+pub(super) fn flip(b: &mut Builder, x: Value, axis: usize) -> Value {
+    let extents = b.extents(x);
+    let start: Vec<usize> =
+        (0..extents.len()).map(|a| if a == axis { extents[a].saturating_sub(1) } else { 0 }).collect();
+    let step: Vec<i64> = (0..extents.len()).map(|a| if a == axis { -1 } else { 1 }).collect();
+    b.slice(x, &start, &extents, &step)
+}
+
 fn suffix_sum(b: &mut Builder, g: Value, axis: usize) -> Value {
-    let flipped = super::primitives::flip(b, g, axis);
+    let flipped = flip(b, g, axis);
     let sums = scan(b, Monoid::Sum, axis, flipped);
-    super::primitives::flip(b, sums, axis)
+    flip(b, sums, axis)
 }
 
 fn scan(b: &mut Builder, monoid: Monoid, axis: usize, x: Value) -> Value {

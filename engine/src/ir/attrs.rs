@@ -259,7 +259,7 @@ impl Attrs {
         }
     }
 
-    /// An attribute of kind [`Mode`](crate::op::AttrKind::Mode). It may still be open in a graph that no stage has set
+    /// An attribute of kind [`Mode`](super::AttrKind::Mode). It may still be open in a graph that no stage has set
     /// up. The op then behaves as in training.
     pub fn trains(&self, name: &str) -> bool {
         *self.get(name) == Attr::None || self.bool(name)

@@ -7,14 +7,12 @@
 //! assert_eq!(silu.to_string(), "|a| a * recip(1.0 + exp(-a))");
 //! ```
 
+use super::handle::{E, Reg};
 use super::{Binary, DType, Literal, Scalar, Unary};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops;
-
-/// Index of an instruction within its body.
-pub type Reg = usize;
 
 /// One step of a body. Its operands are earlier steps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,10 +42,6 @@ pub struct Body {
     /// The results.
     pub outputs: Vec<Reg>,
 }
-
-/// An expression under construction inside [`Body::new`]. It is a handle, hence `Copy`.
-#[derive(Clone, Copy, Debug)]
-pub struct E(Reg);
 
 #[derive(Default)]
 struct Arena {

@@ -2,10 +2,9 @@
 
 use super::{
     Attrs, Binary, Body, Call, Combine, Contract, DType, Dim, Graph, InputKind, Literal, Monoid, Node,
-    NodeId, NodeOp, Output, Requirement, Scalar, Symbol, Type, Unary, Value, View,
+    NodeId, NodeOp, OpSet, Output, Requirement, Scalar, Symbol, Type, TypeIssue, Unary, Value, View,
 };
 use crate::diag::Span;
-use crate::op::{Registry, TypeIssue};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ pub struct Builder<'a> {
     /// The graph under construction.
     pub graph: Graph,
     /// The ops that can be called by name.
-    pub registry: &'a Registry,
+    pub ops: &'a dyn OpSet,
     scope: Symbol,
     span: Option<Span>,
     apart: Option<Symbol>,
@@ -27,13 +26,13 @@ pub struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     /// Continues an existing graph.
-    pub fn new(graph: Graph, registry: &'a Registry) -> Builder<'a> {
+    pub fn new(graph: Graph, ops: &'a dyn OpSet) -> Builder<'a> {
         let step = graph.inputs().find(|(_, kind)| *kind == InputKind::Step).map(|(id, _)| Value::of(id));
         let mut counters = HashMap::new();
         for output in graph.nodes.iter().flat_map(|node| &node.outputs) {
             count_name(&mut counters, &output.name);
         }
-        Builder { graph, registry, scope: "t".into(), span: None, apart: None, counters, step }
+        Builder { graph, ops, scope: "t".into(), span: None, apart: None, counters, step }
     }
 
     /// Sets the scope and the place of the nodes that follow.
@@ -453,10 +452,10 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// If the op is unknown, or operands or attributes do not fit it.
     pub fn call(&mut self, name: &str, inputs: &[Value], attrs: Attrs) -> Result<Vec<Value>, TypeIssue> {
-        let form = self.registry.expect_op(name)?;
-        let call = Call { attrs: form.fill_attrs(attrs), form };
+        let op = self.ops.find(name).ok_or_else(|| self.ops.unknown(name))?;
+        let call = Call { attrs: attrs.filled(op.attrs()), op };
         let types: Vec<Type> = inputs.iter().map(|&v| self.ty(v).clone()).collect();
-        let types = call.form.infer(&types, &call.attrs)?;
+        let types = call.op.infer(&types, &call.attrs)?;
         let outputs: Vec<Output> =
             types.into_iter().map(|ty| Output { name: self.fresh_name(), ty }).collect();
         let n_outputs = outputs.len();

@@ -1,8 +1,9 @@
 //! The graph: typed nodes in topological order.
 
-use super::{Attrs, Body, Combine, Contract, Literal, Monoid, Requirement, Scalar, Symbol, Type, View};
+use super::{
+    Attrs, Body, Combine, Contract, Literal, Monoid, OpInterface, Requirement, Scalar, Symbol, Type, View,
+};
 use crate::diag::Span;
-use crate::op::OpForm;
 use crate::work::steps;
 use std::sync::Arc;
 
@@ -54,15 +55,15 @@ impl InputKind {
 /// A registered op with its settings.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The op's form.
-    pub form: Arc<OpForm>,
+    /// The op.
+    pub op: Arc<dyn OpInterface>,
     /// All attributes, defaults filled in.
     pub attrs: Attrs,
 }
 
 impl PartialEq for Call {
     fn eq(&self, other: &Self) -> bool {
-        self.form.name == other.form.name && self.attrs == other.attrs
+        self.op.name() == other.op.name() && self.attrs == other.attrs
     }
 }
 

@@ -1,21 +1,29 @@
 //! The graph with its types, scalar bodies, primitive operations and nodes, and its text form.
 
+mod attr_spec;
 mod attrs;
 mod body;
 mod builder;
 mod dtype;
 mod graph;
+mod handle;
+mod issue;
+mod op;
 mod prim;
 mod scalar;
 mod text;
 mod types;
 mod verify;
 
+pub use attr_spec::{AttrKind, AttrRange, AttrSpec};
 pub use attrs::{Attr, Attrs, Literal};
-pub use body::{Body, E, Inst, Reg};
+pub use body::{Body, Inst};
 pub use builder::{Builder, broadcast_shapes, stream_of};
 pub use dtype::DType;
 pub use graph::{Call, Graph, InputKind, Node, NodeId, NodeOp, Output, StateLink, Value, written_path};
+pub use handle::{E, Reg};
+pub use issue::TypeIssue;
+pub use op::{OpInterface, OpSet};
 pub use prim::{Combine, Contract, Monoid, Requirement, View};
 pub use scalar::{Binary, Foreign, Scalar, Unary};
 pub(crate) use text::NodeText;

@@ -23,8 +23,7 @@ use self::body::check_map;
 use self::check::{Check, ensure, list, same_types};
 use self::primitive::check_primitive;
 use super::text::NodeText;
-use super::{Call, DType, Graph, InputKind, Node, NodeOp, StateLink, Symbol, Type, Value};
-use crate::op::{Lower, TypeIssue};
+use super::{Call, DType, Graph, InputKind, Node, NodeOp, StateLink, Symbol, Type, TypeIssue, Value};
 use std::collections::HashSet;
 use std::fmt;
 
@@ -187,7 +186,7 @@ fn check_level(node: &Node, level: Level) -> Check {
         }
     }
     let lowered = match &node.op {
-        NodeOp::Call(call) => !matches!(call.form.lower, Lower::Map(_) | Lower::Expand(_)),
+        NodeOp::Call(call) => call.op.is_opaque(),
         NodeOp::Map(_) => false,
         _ => true,
     };
@@ -195,7 +194,7 @@ fn check_level(node: &Node, level: Level) -> Check {
 }
 
 fn check_call(call: &Call, inputs: &[Type], outputs: &[Type]) -> Check {
-    same_types(&call.form.infer(inputs, &call.attrs)?, outputs)
+    same_types(&call.op.infer(inputs, &call.attrs)?, outputs)
 }
 
 fn check_loop(region: &Graph, inputs: &[Type], outputs: &[Type]) -> Check {

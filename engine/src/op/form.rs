@@ -1,11 +1,10 @@
 //! The form of an op. Every field is filled in, and no default is implied.
 
-use super::attr::{AttrSpec, check_element};
-use super::issue::TypeIssue;
+use super::attr::check_element;
 use super::kernel::KernelForm;
 use super::rows::RowReduction;
 use crate::diag::nearest;
-use crate::ir::{Attrs, Body, Builder, DType, Symbol, Type, Value, broadcast_shapes};
+use crate::ir::{AttrSpec, Attrs, Body, Builder, DType, Symbol, Type, TypeIssue, Value, broadcast_shapes};
 use std::sync::Arc;
 
 /// The complete definition of an op. Its checks, kernels, gradient, reference page and tests follow from it.
@@ -253,13 +252,7 @@ impl OpForm {
 
     /// Attributes with defaults filled in. Given ones are unchanged.
     pub fn fill_attrs(&self, given: Attrs) -> Attrs {
-        let mut attrs = given;
-        for spec in &self.attrs {
-            if let Some(default) = &spec.default {
-                attrs.0.entry(spec.name.as_str().into()).or_insert_with(|| default.clone());
-            }
-        }
-        attrs
+        given.filled(&self.attrs)
     }
 
     /// The help for a setting that the op does not have.

@@ -2,27 +2,30 @@
 
 mod alias;
 mod attr;
+mod call;
 mod elementwise;
 mod extreme;
 mod form;
 mod forms;
 pub mod gpu;
-mod issue;
+mod host;
+mod interface;
 pub mod kernel;
 mod parts;
 mod range;
+pub mod reference;
 mod registry;
 pub mod rows;
-pub mod testing;
+mod selection;
 
-pub use attr::{AttrKind, AttrRange, AttrSpec};
+pub use crate::ir::{AttrKind, AttrRange, AttrSpec, TypeIssue};
 pub use elementwise::{Binary, Unary};
 pub use extreme::extreme_fold;
 pub use form::{Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule};
 pub use forms::Form;
-pub use issue::TypeIssue;
 pub use kernel::{GpuForm, HostKernel, KernelCall, KernelForm};
 pub use parts::checked;
 pub use range::Range;
 pub use registry::{Plugin, Registry};
-pub use rows::{RowFold, RowReduction, Selected, Selection};
+pub use rows::{RowFold, RowReduction};
+pub use selection::{Selected, Selection, SelectionFn};

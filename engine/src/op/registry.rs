@@ -2,6 +2,7 @@
 
 use super::forms::{Form, Forms};
 use super::{OpForm, TypeIssue};
+use crate::ir::OpSet;
 use indexmap::IndexMap;
 use std::sync::Arc;
 
@@ -84,13 +85,7 @@ impl Registry {
     /// # Errors
     /// If it is unknown, with the name that was probably meant.
     pub fn expect_op(&self, name: &str) -> Result<Arc<OpForm>, TypeIssue> {
-        self.op(name).ok_or_else(|| {
-            let issue = TypeIssue::new(format!("there is no op `{name}`"));
-            match self.nearest(name) {
-                Some(near) => issue.help(format!("did you mean `{near}`?")),
-                None => issue,
-            }
-        })
+        self.op(name).ok_or_else(|| self.unknown(name))
     }
 
     /// All ops.

@@ -1,7 +1,9 @@
 //! Row reductions: ops that fold a row piece by piece, so that the producer of the rows need not store them.
 
-use super::gpu::Order;
-use super::kernel::{Elements, HostKernel, KernelCall, Lent, Share};
+use super::call::KernelCall;
+use super::host::{Elements, HostKernel, Lent, Share};
+use super::kernel::{GpuForm, KernelForm, OracleFn};
+use super::selection::{Selection, SelectionFn};
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,27 +17,6 @@ pub struct RowReduction {
 }
 
 type FoldFn = dyn Fn(&KernelCall) -> Box<dyn RowFold> + Send + Sync;
-type SelectionFn = fn(&KernelCall) -> Selection;
-
-/// A fold that keeps the first elements of a row in some order. GPUs have kernels for it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Selection {
-    /// The number of elements, at least 1. In a shorter row, the rest has index -1 and the number that comes last.
-    pub k: usize,
-    /// Their order. Equal elements keep the order of the row.
-    pub order: Order,
-    /// The selected elements' part in each result.
-    pub results: Vec<Selected>,
-}
-
-/// What a result holds of the selected elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Selected {
-    /// The elements.
-    Values,
-    /// Their positions in the row.
-    Indices,
-}
 
 /// A row reduction for one call of known shapes.
 ///
@@ -64,7 +45,7 @@ impl RowReduction {
     }
 
     /// This row reduction, with the selection that it is equal to. GPUs run it as well.
-    pub fn selecting(self, selection: fn(&KernelCall) -> Selection) -> RowReduction {
+    pub fn selecting(self, selection: SelectionFn) -> RowReduction {
         RowReduction { selection: Some(selection), ..self }
     }
 
@@ -77,11 +58,6 @@ impl RowReduction {
     pub fn selection(&self, call: &KernelCall) -> Option<Selection> {
         self.selection.map(|selection| selection(call))
     }
-
-    /// Whether the fold is a selection.
-    pub fn selects(&self) -> bool {
-        self.selection.is_some()
-    }
 }
 
 impl fmt::Debug for RowReduction {
@@ -93,6 +69,19 @@ impl fmt::Debug for RowReduction {
 impl PartialEq for RowReduction {
     fn eq(&self, other: &RowReduction) -> bool {
         Arc::ptr_eq(&self.fold, &other.fold)
+    }
+}
+
+impl KernelForm {
+    /// The kernel of an op that folds each row of its one operand, along the last axis, by a row reduction.
+    pub fn of_rows(monoid: &RowReduction, oracle: OracleFn) -> KernelForm {
+        let gpu = match monoid.selection {
+            Some(selection) => GpuForm::Selection(selection),
+            None => GpuForm::None { why: "a fold of its own runs on the processor only" },
+        };
+        let monoid = monoid.clone();
+        let host = Arc::new(move |call: &KernelCall| host_kernel(&monoid, call));
+        KernelForm { host, oracle, gpu }
     }
 }
 

@@ -10,7 +10,8 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 
-pub use tensor::{Elements, OracleTensor, Precision};
+pub use crate::op::reference::{Elements, OracleTensor};
+pub use tensor::Precision;
 
 use crate::bind::unroll;
 use crate::ir::{
@@ -210,7 +211,7 @@ impl Machine<'_> {
 
     /// An opaque op has an oracle in its form.
     fn compute_call(&self, node: &Node, call: &Call) -> Vec<OracleTensor> {
-        let Lower::Kernel(kernel) = &call.form.lower else {
+        let Lower::Kernel(kernel) = &call.form().lower else {
             crate::bug!("`{}` of `{}` is not lowered", node.name(), self.graph.name)
         };
         let args: Vec<&OracleTensor> = node.inputs.iter().map(|&input| self.value(input)).collect();

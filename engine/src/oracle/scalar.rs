@@ -1,8 +1,9 @@
 //! The scalar primitives on `f64` and `i64`.
 
 use super::number::{combine_floats, float_to_int};
-use super::tensor::{Elements, OracleTensor, Precision};
+use super::tensor::Precision;
 use crate::ir::{Binary, DType, Literal, Monoid, Scalar, Type, Unary};
+use crate::op::reference::{Elements, OracleTensor};
 
 /// One primitive over operands of the result's shape.
 pub(super) fn apply(op: &Scalar, args: &[&OracleTensor], ty: &Type, precision: Precision) -> OracleTensor {

@@ -1,11 +1,51 @@
-//! Stages, an open set of kinds.
+//! A pipeline and its stages, an open set of kinds. A stage is checked against the pipeline that it is part of.
 
-use super::Pipeline;
+use super::declarations::{DataDecl, InputDecl, ParamDecl};
 use crate::diag::{Code, Span};
-use crate::ir::Symbol;
+use crate::ir::{Graph, Symbol};
+use crate::numerics::{Numerics, Precision};
 use crate::op::Registry;
 use std::any::Any;
 use std::fmt;
+
+/// A checked pipeline, as read from a RON file or built in code.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    /// Its name.
+    pub name: String,
+    /// Decides initial parameters, shuffling and random nodes.
+    pub seed: u64,
+    /// How matrices are multiplied.
+    pub matmul: Precision,
+    /// How far what is computed may be rewritten, and functions be rough.
+    pub numerics: Numerics,
+    /// Whether the same seed gives the same bits each time, even where the device has a faster way.
+    pub deterministic: bool,
+    /// Data sources by name.
+    pub data: Vec<DataDecl>,
+    /// Graph inputs that are fed from data or by a caller.
+    pub inputs: Vec<InputDecl>,
+    /// Trained parameters and other state.
+    pub params: Vec<ParamDecl>,
+    /// All nodes, typed; extents such as `B` may be named. Inputs of the graph are `inputs` and `params`.
+    pub graph: Graph,
+    /// Paths of the first of several results, each with the name of its node: `t.values` is `t`.
+    pub first_results: Vec<(Symbol, Symbol)>,
+    /// What to do, in order.
+    pub stages: Vec<Stage>,
+}
+
+impl Pipeline {
+    /// The name that the graphs of stages have for the value at a path: a node, or the gradient `d.NODE` of one.
+    pub fn name_at(&self, path: &str) -> Symbol {
+        let node = |path: &str| self.first_results.iter().find(|(known, _)| **known == *path);
+        match (node(path), path.strip_prefix("d.").and_then(node)) {
+            (Some((_, name)), _) => name.clone(),
+            (None, Some((_, name))) => format!("d.{name}").into(),
+            (None, None) => path.into(),
+        }
+    }
+}
 
 /// One thing to do.
 #[derive(Clone, Debug)]

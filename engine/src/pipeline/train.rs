@@ -32,7 +32,7 @@ pub struct TrainStage {
     pub last_batch: LastBatch,
     /// Evaluated after every epoch.
     pub evaluate: Option<Evaluation>,
-    /// The metric of the evaluation that tells the best epoch; see [`monitored`](crate::stage::monitored) for the default.
+    /// The metric of the evaluation that tells the best epoch; see [`monitored`](super::monitored) for the default.
     pub monitor: Option<Monitor>,
     /// Ends training before its last epoch.
     pub early_stop: Option<EarlyStop>,

@@ -4,11 +4,11 @@ use super::memory::{Life, Need, place};
 use super::schedule::{Before, Clocks, Scheduled, after, schedule};
 use super::slots::Slots;
 use super::users::Users;
-use super::{Assertion, Buffer, BufferId, Launch, Place, Plan, Precision};
+use super::{Assertion, Buffer, BufferId, Launch, Place, Plan};
 use crate::diag::Span;
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, Use};
 use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
-use crate::rules::Numerics;
+use crate::numerics::{Numerics, Precision};
 use crate::work::steps;
 use std::collections::{HashMap, HashSet};
 

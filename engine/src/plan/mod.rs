@@ -20,7 +20,7 @@ pub use verify::verify;
 use crate::diag::Span;
 use crate::fusion::{Kernel, KernelBody, Use};
 use crate::ir::{InputKind, NodeId, Requirement, Symbol, Type, Value};
-use crate::rules::Numerics;
+use crate::numerics::{Numerics, Precision};
 use std::ops::Range;
 
 /// Index into [`Plan::buffers`].
@@ -61,16 +61,6 @@ pub struct Launch {
     pub waits: Vec<usize>,
     /// The workspace, as bytes of the arena. It is exclusive to the kernel while it runs, and empty for most.
     pub workspace: Range<usize>,
-}
-
-/// The precision of `f32` matmuls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Precision {
-    /// In `f32`.
-    #[default]
-    F32,
-    /// Factors are rounded to 10 bits of mantissa and sums are in `f32`, on devices where this is faster.
-    Tf32,
 }
 
 impl Plan {

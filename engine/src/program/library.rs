@@ -7,7 +7,7 @@ use super::choice::TuneKey;
 use super::matrix_units::Block;
 use crate::fusion::{MatmulBody, MatrixOperand};
 use crate::ir::DType;
-use crate::plan::Precision;
+use crate::numerics::Precision;
 use std::fmt;
 
 /// Rules that an algorithm must observe. Another text whenever they change, for algorithms that were chosen by other rules

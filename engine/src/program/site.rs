@@ -5,8 +5,8 @@ use super::kernels::kernels;
 use crate::codegen::{CodegenError, KernelSpec};
 use crate::device_model::DeviceModel;
 use crate::fusion::Kernel;
-use crate::plan::{BufferId, Plan, Precision};
-use crate::rules::Numerics;
+use crate::numerics::{Numerics, Precision};
+use crate::plan::{BufferId, Plan};
 
 /// A launch, with all that its program depends on.
 pub struct Site<'p> {

@@ -15,30 +15,8 @@ use crate::diag::Span;
 use crate::ir::{
     Binary, Graph, InputKind, Literal, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value,
 };
+use crate::numerics::Numerics;
 use std::collections::{HashMap, HashSet};
-
-/// The numeric freedom of rewriting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Numerics {
-    /// Only rewrites that keep every bit.
-    Strict,
-    /// Also rewrites that are equal over the reals and never less accurate. Compute-bound kernels may compute
-    /// exponentials and logarithms to 10⁻⁵.
-    #[default]
-    Default,
-    /// Also rewrites that round differently for the sake of speed.
-    Fast,
-}
-
-impl Numerics {
-    fn allows(self, class: Class) -> bool {
-        match class {
-            Class::Bits => true,
-            Class::Real => self != Numerics::Strict,
-            Class::Fast => self == Numerics::Fast,
-        }
-    }
-}
 
 /// Settings of the simplifier.
 #[derive(Clone, Debug)]
@@ -86,7 +64,7 @@ fn rewrite(graph: &Graph, rules: &[Rule], fuel: usize) -> (Graph, usize) {
 
 fn is_active(rule: &Rule, settings: &Settings) -> bool {
     let is_wanted =
-        settings.numerics.allows(rule.class) && !settings.without.iter().any(|name| name == rule.name);
+        rule.class.is_allowed(settings.numerics) && !settings.without.iter().any(|name| name == rule.name);
     is_wanted || rule.is_needed
 }
 

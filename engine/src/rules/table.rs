@@ -2,6 +2,7 @@
 
 use super::{Rewriter, pattern, structure};
 use crate::ir::{NodeOp, Type, Value};
+use crate::numerics::Numerics;
 
 /// What a rule may change in the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,17 @@ pub enum Class {
     Real,
     /// Rounding, for the sake of speed; only on request.
     Fast,
+}
+
+impl Class {
+    /// Whether rules of the class apply.
+    pub fn is_allowed(self, numerics: Numerics) -> bool {
+        match self {
+            Class::Bits => true,
+            Class::Real => numerics != Numerics::Strict,
+            Class::Fast => numerics == Numerics::Fast,
+        }
+    }
 }
 
 /// A rewrite in code: the new value, if the rule applies to the node about to be made.

@@ -241,7 +241,7 @@ fn update(
 ) -> Result<(), StageIssue> {
     let name = b.graph.name_of(param).clone();
     let ty = b.ty(param).clone();
-    let form = b.registry.expect_op(&optimizer.op).map_err(|issue| StageIssue {
+    let form = b.registry().expect_op(&optimizer.op).map_err(|issue| StageIssue {
         code: Code::E0207,
         help: issue.help,
         ..StageIssue::new(issue.message, None)

@@ -4,14 +4,13 @@ mod by_hand;
 
 use super::*;
 use crate::ir::{Attrs, InputKind, Node, NodeOp, parse};
+use crate::numerics::{Numerics, Precision};
 use crate::op::{AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeRule};
 use crate::oracle::{Oracle, OracleRun, OracleTensor};
 use crate::pipeline::{
     DataDecl, Evaluation, Init, InputDecl, LastBatch, OptimizerDecl, ParamDecl, RunStage, Schedule, SplitRef,
     StageKind, TrainStage,
 };
-use crate::plan::Precision;
-use crate::rules::Numerics;
 use std::collections::HashMap;
 
 /// Momentum: v' = v + g, w' = w - lr·v'.
@@ -247,7 +246,7 @@ fn the_gradient_of_a_parameter_has_a_name() {
     let registry = momentum();
     let stage = stage(Schedule::constant(0.1), None);
     let of_params = |graph: &Graph| {
-        let is_step = |node: &&Node| matches!(&node.op, NodeOp::Call(call) if call.form.name == "momentum");
+        let is_step = |node: &&Node| matches!(&node.op, NodeOp::Call(call) if call.form().name == "momentum");
         let steps = graph.nodes.iter().filter(is_step);
         steps.map(|node| graph.name_of(node.inputs[1]).to_string()).collect::<Vec<_>>()
     };

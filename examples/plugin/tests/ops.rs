@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use engine::Engine;
-use engine::core::op::testing;
+use engine::core::testing;
 
 #[test]
 fn the_ops_match_their_forms() {

@@ -4,8 +4,9 @@
 use crate::Index;
 use engine_core::grad::differentiate;
 use engine_core::ir::{Builder, Value};
-use engine_core::op::{Example, Registry, testing};
+use engine_core::op::{Example, Registry};
 use engine_core::oracle::Oracle;
+use engine_core::testing;
 
 type Tensor = (&'static str, Vec<f64>);
 

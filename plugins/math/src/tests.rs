@@ -4,9 +4,9 @@
 use crate::Math;
 use engine_core::grad::differentiate;
 use engine_core::ir::{Builder, DType, Graph, InputKind, Type, Value};
-use engine_core::op::testing::{self, Case};
 use engine_core::op::{Example, Grad, Plugin, Registry};
 use engine_core::oracle::{Oracle, OracleTensor};
+use engine_core::testing::{self, Case};
 use serde_json::Value as Json;
 use std::collections::{HashMap, HashSet};
 

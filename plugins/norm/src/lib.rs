@@ -40,7 +40,7 @@ impl Plugin for Norm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine_core::op::testing;
+    use engine_core::testing;
     use engine_index::Index;
     use engine_reduce::Reduce;
 

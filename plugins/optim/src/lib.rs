@@ -29,7 +29,7 @@ impl Plugin for Optim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine_core::op::testing;
+    use engine_core::testing;
 
     #[test]
     fn examples_gradients_and_recorded_cases_hold() {

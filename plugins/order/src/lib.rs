@@ -43,7 +43,7 @@ impl Plugin for Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine_core::op::testing;
+    use engine_core::testing;
 
     #[test]
     fn examples_gradients_and_recorded_cases_hold() {

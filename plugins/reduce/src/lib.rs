@@ -70,7 +70,8 @@ impl Plugin for Reduce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine_core::op::{Example, testing};
+    use engine_core::op::Example;
+    use engine_core::testing;
 
     #[test]
     fn examples_gradients_and_recorded_cases_hold() {

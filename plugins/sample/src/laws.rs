@@ -5,8 +5,8 @@
 use super::Sample;
 use super::distributions::gumbel_of;
 use engine_core::ir::{Builder, DType, E, Graph, InputKind, Type, parse};
-use engine_core::op::testing;
 use engine_core::oracle::{Oracle, OracleTensor};
+use engine_core::testing;
 use engine_reduce::Reduce;
 use std::collections::HashMap;
 

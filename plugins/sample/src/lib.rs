@@ -50,8 +50,9 @@ mod tests {
     use super::*;
     use engine_core::grad::differentiate;
     use engine_core::ir::{Builder, DType, parse};
-    use engine_core::op::{Example, testing};
+    use engine_core::op::Example;
     use engine_core::oracle::{Oracle, OracleTensor};
+    use engine_core::testing;
     use engine_order::Order;
     use engine_reduce::Reduce;
     use std::collections::HashMap;

@@ -13,9 +13,10 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
 use engine_core::ir::{DType, Graph, InputKind, Literal, Node, NodeOp, Output, Type};
+use engine_core::numerics::Precision;
 use engine_core::op::Registry;
 use engine_core::pipeline::*;
-use engine_core::plan::{Buffer, Place, Plan, Precision};
+use engine_core::plan::{Buffer, Place, Plan};
 use engine_core::stage::{Rows, SplitShape};
 
 use super::*;

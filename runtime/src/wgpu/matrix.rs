@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use engine_core::fusion::MatrixOperand;
     use engine_core::ir::DType;
-    use engine_core::plan::Precision;
+    use engine_core::numerics::Precision;
     use engine_core::program::matrix_units::BLOCKS;
     use engine_core::program::{Epilogue, Multiplier};
     use naga::valid::{Capabilities, ValidationFlags, Validator};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use engine_core::fusion::RowConsumer;
 use engine_core::ir::{Graph, Node, NodeOp, Symbol, Value};
+use engine_core::numerics;
 use engine_core::op::{Registry, Selected};
 use engine_core::oracle::{Oracle, OracleRun, OracleTensor, Precision};
-use engine_core::plan::{self, Plan};
+use engine_core::plan::Plan;
 use engine_runtime::device::{Device, DeviceKind};
 use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
@@ -183,7 +184,7 @@ impl<'r> Spread<'r> {
 
 /// The tolerance for matmuls in TF32, whose factors have ten bits; zero if there are none.
 fn product_tolerance(part: &Graph, plan: &Plan, device: &dyn Device) -> f64 {
-    let is_fast = plan.matmul == plan::Precision::Tf32 && device.info().kind == DeviceKind::Cuda;
+    let is_fast = plan.matmul == numerics::Precision::Tf32 && device.info().kind == DeviceKind::Cuda;
     let has_products = part.nodes.iter().any(|node| matches!(node.op, NodeOp::Contract(_)));
     if is_fast && has_products { 1e-3 } else { 0.0 }
 }

@@ -7,8 +7,8 @@ use engine_core::ir::{
     Attr, Attrs, Call, DType, Dim, Graph, InputKind, Level, Node, NodeId, NodeOp, Requirement, Symbol, Type,
     Value, verify,
 };
-use engine_core::op::testing::Case;
 use engine_core::oracle::OracleTensor;
+use engine_core::testing::Case;
 use engine_runtime::philox::WordStream;
 use engine_runtime::plan_runner::host_tensor;
 
@@ -148,7 +148,7 @@ fn stretched(graph: &Graph, factor: usize) -> Option<Graph> {
             NodeOp::Call(call) => {
                 let operands: Vec<Type> = node.inputs.iter().map(|&input| larger.ty(input).clone()).collect();
                 let call = if operands.is_empty() { longer_call(call, factor) } else { call.clone() };
-                let types = call.form.infer(&operands, &call.attrs).ok()?;
+                let types = call.op.infer(&operands, &call.attrs).ok()?;
                 larger.nodes[id].op = NodeOp::Call(call);
                 types
             }
@@ -173,7 +173,7 @@ fn longer_call(call: &Call, factor: usize) -> Call {
         Attr::Shape(dims) => (name.clone(), Attr::Shape(dims.iter().map(longer).collect())),
         _ => (name.clone(), attr.clone()),
     });
-    Call { form: Arc::clone(&call.form), attrs: Attrs(attrs.collect()) }
+    Call { op: Arc::clone(&call.op), attrs: Attrs(attrs.collect()) }
 }
 
 /// Operands for an enlarged example. Floats are of a sort. Integers and truth values repeat those of the example, and
@@ -205,7 +205,7 @@ fn ranges(graph: &Graph) -> HashMap<Symbol, [f64; 2]> {
 fn range(graph: &Graph, value: Value) -> Option<[f64; 2]> {
     graph.nodes.iter().find_map(|node| {
         let NodeOp::Call(call) = &node.op else { return None };
-        let specs = node.inputs.iter().zip(&call.form.inputs);
+        let specs = node.inputs.iter().zip(&call.form().inputs);
         specs.filter(|(input, _)| **input == value).find_map(|(_, spec)| spec.range)
     })
 }

@@ -2,9 +2,9 @@
 
 use engine_core::compile::Options;
 use engine_core::ir::{Attrs, Builder, DType, Type};
-use engine_core::op::testing;
 use engine_core::oracle::OracleTensor;
 use engine_core::pipeline::Mode;
+use engine_core::testing;
 use engine_runtime::device::{DeviceBuffer, DeviceError, DeviceInfo, Executable, KernelTime, RunError};
 use engine_runtime::session::CompilingPlanner;
 use engine_runtime::tensor::HostTensor;

@@ -2,22 +2,8 @@
 
 use crate::codegen::ir::builder::{Code, F32, U32};
 use crate::ir::DType;
+pub(crate) use crate::op::gpu::Buffer;
 use cubecl_core::ir::{Arithmetic, AtomicOp, Bitwise, Comparison, Variable};
-
-/// A buffer of a launch.
-#[derive(Clone)]
-pub struct Buffer {
-    /// Its elements, or its words if elements are packed.
-    pub array: Variable,
-    /// Whether it has no elements.
-    pub is_empty: bool,
-    /// Elements per word; 1 if elements are not packed.
-    pub lanes: usize,
-    /// Whether other threads write to the same words.
-    pub is_atomic: bool,
-    /// Words of a vector if it is declared as an array of vectors, else 1.
-    pub width: usize,
-}
 
 impl Buffer {
     /// Loads an element; a packed one is the low bits of a word.

@@ -4,6 +4,7 @@ use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
 use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::operand::OperandForm;
+use crate::codegen::schedule::topk::select_rows;
 use crate::codegen::schedule::unpack::Copies;
 use crate::codegen::types::LARGEST_NARROW;
 use crate::device_model::DeviceModel;
@@ -17,10 +18,11 @@ pub fn launches(
     call: &KernelCall,
     device: DeviceModel,
 ) -> Result<Vec<KernelSpec>, CodegenError> {
-    let name = &call.call.form.name;
+    let name = &call.call.form().name;
     let custom = match &call.form().gpu {
         GpuForm::None { why } => return Err(CodegenError::Opaque { op: name.clone(), why }),
         GpuForm::Launches(make_launches) => make_launches(call, &device),
+        GpuForm::Selection(selection) => select_rows(&selection(call), call, &device),
     };
     let forms = OperandForm::of(kernel);
     let viewed = |operand: usize, view: View| {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::codegen::schedule::matmul_blocked::MatmulBlocked;
 use crate::fusion::{MatmulBody, MatrixOperand, Side, SideSum};
-use crate::plan::Precision;
+use crate::numerics::Precision;
 use crate::program::{Activation, MatmulCall, absorbed};
 
 /// `tanh(lhs · rhs + bias)` and the sums of both factors along the contracted axis, with factors in the given

@@ -3,10 +3,10 @@
 use super::types::{Dims, read_type};
 use crate::diag::{Code, Diagnostics, Span};
 use crate::front::fields::suggestion;
-use crate::front::lex::shorten;
 use crate::front::{Fields, Ron, RonKind, entries};
 use crate::ir::{Attr, DType, InputKind, Literal, Symbol, Type};
 use crate::pipeline::{DataDecl, Init, InputDecl, ParamDecl};
+use crate::text::lex::shorten;
 
 /// `dims: {"H": 256}`
 pub(super) fn read_dims(value: &Ron, diags: &mut Diagnostics) -> Dims {

@@ -8,12 +8,12 @@ use super::op_names::{op_name, unary_op_name};
 use super::types::{Dims, named_dim};
 use super::typing::Typing;
 use crate::diag::{Code, Diagnostics, Spanned, nearest};
-use crate::front::expr::{Expr, ExprKind};
 use crate::front::{Fields, Ron, RonKind, entries};
 use crate::ir::{Attr, Attrs, Builder, DType, Graph, InputKind, Literal, Symbol, Type, Value};
 use crate::op::{
     AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeIssue, TypeRule,
 };
+use crate::text::expr::{Expr, ExprKind};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -48,13 +48,13 @@ pub(super) fn inline(
 }
 
 fn is_function_call(node: &Node) -> bool {
-    matches!(&node.op, NodeOp::Call(call) if call.form.role == Role::Function)
+    matches!(&node.op, NodeOp::Call(call) if call.form().role == Role::Function)
 }
 
 /// Appends a node, or what the function that it calls is made of; its results.
 fn write(builder: &mut Builder, node: Node) -> Vec<Value> {
     let NodeOp::Call(call) = &node.op else { return push(builder, node) };
-    if call.form.role != Role::Function {
+    if call.form().role != Role::Function {
         return push(builder, node);
     }
     builder.set_scope(node.name(), node.span);

@@ -1,7 +1,7 @@
 //! Numbers without a type: arithmetic among them, and what they become beside a typed tensor.
 
-use crate::front::expr::{BinaryOp, UnaryOp};
 use crate::ir::{DType, Literal};
+use crate::text::expr::{BinaryOp, UnaryOp};
 
 /// The element type of numbers that stand alone: `bool` for truth values, `f32` if one has a fraction, else `i32`.
 pub(super) fn default_dtype(literals: impl IntoIterator<Item = Literal>) -> DType {

@@ -2,10 +2,10 @@
 
 use super::types::{Dims, read_type};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
-use crate::front::expr::{Expr, ExprKind, parse_expr};
-use crate::front::lex::{is_name_char, is_name_start};
 use crate::front::{Fields, Ron, RonKind};
 use crate::ir::Type;
+use crate::text::expr::{Expr, ExprKind, parse_expr};
+use crate::text::lex::{is_name_char, is_name_start};
 use crate::work::steps;
 use std::collections::HashMap;
 
@@ -150,7 +150,7 @@ pub(super) fn check_name(name: &Spanned<String>, diags: &mut Diagnostics) -> Opt
     } else {
         "names are letters, digits and `_`, a letter first; dots may join several"
     };
-    let shown = crate::front::lex::shorten(name);
+    let shown = crate::text::lex::shorten(name);
     diags.error(Code::E0016, name.span, format!("`{shown}` cannot be a name")).help(help);
     None
 }

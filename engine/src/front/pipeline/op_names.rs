@@ -1,6 +1,6 @@
 //! The ops behind operators.
 
-use crate::front::expr::{BinaryOp, UnaryOp};
+use crate::text::expr::{BinaryOp, UnaryOp};
 
 /// The op behind an operator.
 pub(super) fn op_name(op: BinaryOp) -> &'static str {

@@ -39,7 +39,7 @@ impl Scope {
         let mut paths = vec![];
         for (id, node) in graph.nodes.iter().enumerate() {
             if let NodeOp::Call(call) = &node.op
-                && let [first, _, ..] = &call.form.outputs[..]
+                && let [first, _, ..] = &call.form().outputs[..]
             {
                 let path = Symbol::from(format!("{}.{first}", node.name()));
                 self.names.entry(path.clone()).or_insert(Meaning::Value(Value::of(id)));

@@ -1,7 +1,8 @@
 //! `--set train.epochs=1`: values of the command line take the place of values of the file.
 
 use crate::diag::{Code, Diagnostics, Sources, Span, Spanned, nearest};
-use crate::front::{Ron, RonKind, Text, parse_ron};
+use crate::front::{Ron, RonKind, parse_ron};
+use crate::text::Text;
 
 /// Replaces fields by path. A stage goes by its name: `train.epochs` is `stages.train.epochs`.
 pub(super) fn apply(

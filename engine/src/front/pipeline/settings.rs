@@ -4,9 +4,9 @@ use super::literals::{fold_binary, fold_unary, is_sound};
 use super::names::{Meaning, Names};
 use super::types::{Dims, named_dim};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
-use crate::front::expr::{Expr, ExprKind};
 use crate::ir::{Attr, Attrs, DType, Dim, Literal, Symbol};
 use crate::op::{AttrKind, AttrSpec, OpForm};
+use crate::text::expr::{Expr, ExprKind};
 use std::collections::HashMap;
 
 /// Reads the settings of a call and fills in defaults. `span` is where to say that one is missing.

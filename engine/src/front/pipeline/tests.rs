@@ -418,7 +418,7 @@ fn big_faulty_graphs_are_checked_in_linear_time() {
 }
 
 proptest! {
-    #![proptest_config(crate::front::fuzz::config(600))]
+    #![proptest_config(crate::text::fuzz::config(600))]
 
     #[test]
     fn damaged_pipelines_are_errors_not_panics(damage in prop::collection::vec((any::<prop::sample::Index>(), "[()\\[\\]{},:\"a0.@*+= -]{0,2}", 0..6usize), 1..4)) {

@@ -2,8 +2,8 @@
 
 use crate::diag::{Code, Diagnostics, Span, nearest};
 use crate::front::Ron;
-use crate::front::expr::{DimExpr, TypeExpr, parse_type};
 use crate::ir::{DType, Dim, Type};
+use crate::text::expr::{DimExpr, TypeExpr, parse_type};
 use indexmap::IndexMap;
 
 /// Extents that the pipeline gives names: `dims: {"H": 256}`.

@@ -10,12 +10,12 @@ use super::op_names::{op_name, unary_op_name};
 use super::settings;
 use super::types::{Dims, check_size};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
-use crate::front::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::ir::{
     Attr, Attrs, Body, Builder, Call, DType, Literal, NodeId, NodeOp, Output, Symbol, Type, Value,
     broadcast_shapes,
 };
 use crate::op::{OpForm, Registry, TypeIssue, TypeRule};
+use crate::text::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -130,7 +130,7 @@ impl Typing<'_, '_> {
     fn port(&mut self, node: NodeId, port: &str, span: Span) -> Option<usize> {
         let node = self.builder.graph.node(node);
         let (what, names) = match &node.op {
-            NodeOp::Call(call) => (call.form.name.as_str(), call.form.outputs.as_slice()),
+            NodeOp::Call(call) => (call.form().name.as_str(), call.form().outputs.as_slice()),
             _ => (&**node.name(), &[][..]),
         };
         let found = names.iter().position(|name| name == port).or_else(|| port.parse().ok());
@@ -156,7 +156,7 @@ impl Typing<'_, '_> {
                 .help("only calls of ops have several");
             return None;
         };
-        let form = self.builder.registry.op(callee);
+        let form = self.builder.registry().op(callee);
         let known = form.and_then(|form| form.outputs.iter().position(|name| *name == port.value));
         let naming = naming.zip(known).map(|(naming, port)| Naming { port, ..naming });
         let node = self.call(callee, args, named, base.span, naming)?;
@@ -231,9 +231,9 @@ impl Typing<'_, '_> {
     }
 
     fn form(&mut self, name: Spanned<&str>) -> Option<Arc<OpForm>> {
-        let form = self.builder.registry.op(name.value);
+        let form = self.builder.registry().op(name.value);
         if form.is_none() && !self.faulty_ops.contains(name.value) {
-            report_unknown_op(self.builder.registry, &name, self.diags);
+            report_unknown_op(self.builder.registry(), &name, self.diags);
         }
         form
     }
@@ -254,7 +254,7 @@ impl Typing<'_, '_> {
         let inputs: Option<Vec<_>> = args.iter().map(|arg| self.operand(arg, dtype)).collect();
         self.builder.set_span(Some(span));
         let outputs = self.outputs(types, &form, naming);
-        Some(self.builder.push_node(NodeOp::Call(Call { form, attrs }), inputs?, outputs))
+        Some(self.builder.push_node(NodeOp::Call(Call { op: form, attrs }), inputs?, outputs))
     }
 
     /// The element type that numbers without one take, and the types of the results.

@@ -5,8 +5,8 @@ use super::scan::Reader;
 use super::token::raw_string_body;
 use super::tree::RonKind;
 use crate::diag::Code;
-use crate::front::Text;
-use crate::front::lex::{self, prefix_len, shorten};
+use crate::text::Text;
+use crate::text::lex::{self, prefix_len, shorten};
 
 impl Reader<'_> {
     pub(super) fn number(&mut self) -> RonKind {

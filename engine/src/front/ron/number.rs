@@ -1,7 +1,7 @@
 //! Numbers of RON.
 
 use super::tree::RonKind;
-use crate::front::lex::is_name_char;
+use crate::text::lex::is_name_char;
 use crate::work::steps;
 
 pub(super) fn special_float(word: &str) -> Option<f64> {

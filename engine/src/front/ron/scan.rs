@@ -3,7 +3,7 @@
 use super::token::{block_comment_len, is_raw_name_char, string_len};
 use super::tree::RonKind;
 use crate::diag::{Code, Diagnostic, Diagnostics, FileId, Span};
-use crate::front::lex::{is_name_char, is_name_start, is_space, prefix_len, shorten};
+use crate::text::lex::{is_name_char, is_name_start, is_space, prefix_len, shorten};
 use crate::work::steps;
 
 pub(super) struct Reader<'a> {

@@ -342,7 +342,7 @@ fn text_of_a_value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(crate::front::fuzz::config(400))]
+    #![proptest_config(crate::text::fuzz::config(400))]
 
     #[test]
     fn written_values_agree_with_the_ron_crate(text in text_of_a_value()) {

@@ -1,6 +1,6 @@
 //! How far strings, comments and characters of RON reach.
 
-use crate::front::lex::is_name_char;
+use crate::text::lex::is_name_char;
 use crate::work::steps;
 
 pub(super) fn is_raw_name_char(c: char) -> bool {

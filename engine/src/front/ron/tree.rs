@@ -1,7 +1,7 @@
 //! RON values as trees.
 
 use crate::diag::{Span, Spanned};
-use crate::front::Text;
+use crate::text::Text;
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]

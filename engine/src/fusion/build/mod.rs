@@ -107,7 +107,7 @@ fn opaque(graph: &FusionGraph, id: NodeId) -> (KernelBody, Vec<Operand>) {
     let node = &graph.ir.nodes[id];
     let read = |&value: &Value| {
         let buffer = graph.dense(value);
-        let buffer = buffer.unwrap_or_else(|| crate::bug!("operand of `{}` is not dense", call.form.name));
+        let buffer = buffer.unwrap_or_else(|| crate::bug!("operand of `{}` is not dense", call.form().name));
         Operand::read(graph.ir, buffer)
     };
     let results = Operand::results(graph.ir, id);

@@ -7,7 +7,7 @@ pub fn op_name(op: &NodeOp) -> String {
     match op {
         NodeOp::Input(_) => "input".into(),
         NodeOp::Const(_) => "fill".into(),
-        NodeOp::Call(call) => call.form.name.clone(),
+        NodeOp::Call(call) => call.form().name.clone(),
         NodeOp::Map(_) => "map".into(),
         NodeOp::Scalar(scalar) => scalar.name().into(),
         NodeOp::Iota { .. } => "iota".into(),

@@ -22,7 +22,8 @@ impl RowConsumer {
                 let dtype = graph.ty(node.inputs[0]).dtype;
                 extreme_fold(*monoid, dtype).map(|_| RowConsumer::Extreme(*monoid, dtype))
             }
-            NodeOp::Call(call) => (matches!(call.form.role, Role::RowReduction(_)) && node.inputs.len() == 1)
+            NodeOp::Call(call) => (matches!(call.form().role, Role::RowReduction(_))
+                && node.inputs.len() == 1)
                 .then(|| RowConsumer::Call(KernelCall::new(graph, node, call))),
             _ => None,
         }
@@ -37,7 +38,7 @@ impl RowConsumer {
                 let selected = if monoid.is_index() { Selected::Indices } else { Selected::Values };
                 Some(Selection { k: 1, order, results: vec![selected] })
             }
-            RowConsumer::Call(call) => match &call.call.form.role {
+            RowConsumer::Call(call) => match &call.call.form().role {
                 Role::RowReduction(reduction) => reduction.selection(call),
                 _ => None,
             },
@@ -48,7 +49,7 @@ impl RowConsumer {
     pub fn fold(&self) -> Box<dyn RowFold> {
         let fold = match self {
             RowConsumer::Extreme(monoid, dtype) => extreme_fold(*monoid, *dtype),
-            RowConsumer::Call(call) => match &call.call.form.role {
+            RowConsumer::Call(call) => match &call.call.form().role {
                 Role::RowReduction(reduction) => Some(reduction.fold(call)),
                 _ => None,
             },
@@ -60,7 +61,7 @@ impl RowConsumer {
     pub fn name(&self) -> &str {
         match self {
             RowConsumer::Extreme(monoid, _) => monoid.name(),
-            RowConsumer::Call(call) => &call.call.form.name,
+            RowConsumer::Call(call) => &call.call.form().name,
         }
     }
 }

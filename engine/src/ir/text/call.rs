@@ -2,13 +2,11 @@
 
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
-use crate::front::expr::{Expr, ExprKind};
 use crate::ir::{
-    Attr, Attrs, Call, Combine, Contract, DType, Dim, Foreign, Inst, Literal, Monoid, NodeOp, Requirement,
+    Attr, AttrKind, Attrs, Call, Combine, Contract, DType, Dim, Literal, Monoid, NodeOp, OpSet, Requirement,
     Scalar, View,
 };
-use crate::op::{AttrKind, Lower, OpForm, Registry};
-use std::sync::Arc;
+use crate::text::expr::{Expr, ExprKind};
 
 /// The text between the parentheses of a call.
 pub(super) struct Args<'t> {
@@ -138,9 +136,9 @@ pub(super) type Parsed<'t> = (NodeOp, Vec<Piece<'t>>);
 
 impl<'t> Reader<'t> {
     pub(super) fn call(&self, callee: Piece<'t>, mut args: Args<'t>) -> Result<Parsed<'t>, Fault> {
-        let form = self.registry.op(callee.text).ok_or_else(|| self.unknown_op(callee))?;
+        let op = self.ops.find(callee.text).ok_or_else(|| self.unknown_op(callee))?;
         let mut attrs = Attrs::default();
-        for spec in &form.attrs {
+        for spec in op.attrs() {
             if let Some(value) = args.take_open(&spec.name) {
                 let attr = attr(&value, &spec.kind)?;
                 if !spec.admits(&attr) {
@@ -151,12 +149,12 @@ impl<'t> Reader<'t> {
                 return args.missing(format!("`{}` is not set", spec.name));
             }
         }
-        let attrs = form.fill_attrs(attrs);
-        Ok((NodeOp::Call(Call { form, attrs }), args.operands()?))
+        let attrs = attrs.filled(op.attrs());
+        Ok((NodeOp::Call(Call { op, attrs }), args.operands()?))
     }
 
     fn unknown_op(&self, callee: Piece<'t>) -> Fault {
-        let near = self.registry.nearest(callee.text);
+        let near = self.ops.nearest(callee.text);
         let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         Fault::new(callee.start, format!("there is no op `{}`{hint}", callee.text))
     }
@@ -184,7 +182,7 @@ impl<'t> Reader<'t> {
     fn scalar(&self, callee: Piece<'t>, args: &mut Args<'t>) -> Result<Scalar, Fault> {
         match callee.text {
             "cast" => Ok(Scalar::Cast(dtype(&args.take("dtype")?)?)),
-            "foreign" => foreign(self.registry, &args.take("key")?),
+            "foreign" => foreign(self.ops, &args.take("key")?),
             name => Scalar::from_name(name)
                 .ok_or_else(|| Fault::new(callee.start, format!("there is no primitive `{name}`"))),
         }
@@ -277,25 +275,9 @@ fn reduction(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
     }
 }
 
-/// The foreign function with that key, found through the ops that use it.
-pub(super) fn foreign(registry: &Registry, key: &Expr) -> Result<Scalar, Fault> {
+/// The foreign function with that key.
+pub(super) fn foreign(ops: &dyn OpSet, key: &Expr) -> Result<Scalar, Fault> {
     let name = string(key)?;
-    let known = registry.ops().flat_map(|form| foreigns(form)).find(|foreign| &*foreign.key == name);
+    let known = ops.foreign(name);
     known.map(Scalar::Foreign).ok_or_else(|| at(key.span, format!("no op brings a function `{name}`")))
-}
-
-/// The foreign functions in the scalar body of an op whose settings all have defaults.
-fn foreigns(form: &OpForm) -> Vec<Arc<Foreign>> {
-    match &form.lower {
-        Lower::Map(body) if form.attrs.iter().all(|spec| spec.default.is_some()) => {
-            let insts = body(&form.fill_attrs(Attrs::default())).insts.into_iter();
-            insts
-                .filter_map(|inst| match inst {
-                    Inst::Apply(Scalar::Foreign(foreign), _) => Some(foreign),
-                    _ => None,
-                })
-                .collect()
-        }
-        _ => vec![],
-    }
 }

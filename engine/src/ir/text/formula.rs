@@ -4,9 +4,8 @@ use super::call::{dtype, foreign, literal};
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
 use crate::diag::Spanned;
-use crate::front::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::ir::{Binary, Body, E, Scalar, Symbol, Unary};
-use crate::op::Registry;
+use crate::ir::{Binary, Body, E, OpSet, Scalar, Symbol, Unary};
+use crate::text::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use std::collections::HashMap;
 
 impl<'t> Reader<'t> {
@@ -22,7 +21,7 @@ impl<'t> Reader<'t> {
         let mut fault = None;
         let body = Body::new(params.len(), |values| {
             let named = params.iter().cloned().zip(values.iter().copied()).collect();
-            let formula = Formula { registry: self.registry, params: named };
+            let formula = Formula { ops: self.ops, params: named };
             let built = results.iter().map(|result| formula.build(result)).collect::<Result<Vec<E>, _>>();
             built.unwrap_or_else(|found| {
                 fault = Some(found);
@@ -35,7 +34,7 @@ impl<'t> Reader<'t> {
 
 /// Builds the steps of a scalar body from expressions.
 struct Formula<'t> {
-    registry: &'t Registry,
+    ops: &'t dyn OpSet,
     params: HashMap<Symbol, E>,
 }
 
@@ -77,7 +76,7 @@ impl Formula<'_> {
         let unknown = || at(callee.span, format!("there is no scalar primitive `{}`", callee.value));
         match (callee.as_str(), named) {
             ("cast", [(name, value)]) if **name == "dtype" => Ok(Scalar::Cast(dtype(value)?)),
-            ("foreign", [(name, value)]) if **name == "key" => foreign(self.registry, value),
+            ("foreign", [(name, value)]) if **name == "key" => foreign(self.ops, value),
             (name, []) => Scalar::from_name(name).ok_or_else(unknown),
             (_, [(name, _), ..]) => Err(at(name.span, format!("there is no setting `{}` here", **name))),
         }

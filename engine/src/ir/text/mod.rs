@@ -33,7 +33,7 @@ mod print;
 #[cfg(test)]
 mod tests;
 
-use crate::front::lex::{is_name_char, is_name_start};
+use crate::text::lex::{is_name_char, is_name_start};
 use std::borrow::Cow;
 
 pub use error::TextError;

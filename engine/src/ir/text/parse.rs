@@ -4,21 +4,20 @@ use super::error::TextError;
 use super::is_plain_name;
 use super::piece::{Fault, Piece, at, first_fault, lines};
 use crate::diag::{Diagnostics, FileId, Sources};
-use crate::front::Text;
-use crate::front::expr::{DimExpr, Expr, ExprKind, parse_expr, parse_type};
-use crate::ir::{DType, Dim, Graph, InputKind, Node, NodeOp, Output, StateLink, Symbol, Type, Value};
-use crate::op::Registry;
+use crate::ir::{DType, Dim, Graph, InputKind, Node, NodeOp, OpSet, Output, StateLink, Symbol, Type, Value};
+use crate::text::Text;
+use crate::text::expr::{DimExpr, Expr, ExprKind, parse_expr, parse_type};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The maximum nesting of regions.
 const MAX_REGIONS: usize = 32;
 
-/// Reads one graph in the text form. Calls are of the registry's ops. The result is well-formed as a text: each name is
+/// Reads one graph in the text form. Calls are of these ops. The result is well-formed as a text: each name is
 /// defined once, before its use. [`verify`](crate::ir::verify) checks that its types agree.
-pub fn parse(text: &str, registry: &Registry) -> Result<Graph, TextError> {
+pub fn parse(text: &str, ops: &dyn OpSet) -> Result<Graph, TextError> {
     let file = Sources::new().add("graph", text);
-    let mut reader = Reader { file, registry, lines: lines(text), at: 0, end: text.len() };
+    let mut reader = Reader { file, ops, lines: lines(text), at: 0, end: text.len() };
     let graph = reader.graph(0).and_then(|graph| reader.finish().map(|()| graph));
     graph.map_err(|fault| fault.locate(text))
 }
@@ -26,7 +25,7 @@ pub fn parse(text: &str, registry: &Registry) -> Result<Graph, TextError> {
 /// Reads the lines of a text in order.
 pub(super) struct Reader<'t> {
     file: FileId,
-    pub(super) registry: &'t Registry,
+    pub(super) ops: &'t dyn OpSet,
     lines: Vec<Piece<'t>>,
     at: usize,
     end: usize,

@@ -87,7 +87,7 @@ fn op_name(op: &NodeOp) -> String {
     match op {
         NodeOp::Input(kind) => kind.name().into(),
         NodeOp::Const(_) => ".const".into(),
-        NodeOp::Call(call) => call.form.name.clone(),
+        NodeOp::Call(call) => call.op.name().into(),
         NodeOp::Map(_) => "map".into(),
         NodeOp::Scalar(scalar) => format!(".{}", scalar.word()),
         NodeOp::Iota { .. } => ".iota".into(),
@@ -136,7 +136,7 @@ fn settings(op: &NodeOp) -> Vec<String> {
 
 fn call_settings(call: &Call) -> Vec<String> {
     let is_default = |name: &str, value| {
-        let spec = call.form.attrs.iter().find(|spec| spec.name == name);
+        let spec = call.op.attrs().iter().find(|spec| spec.name == name);
         spec.is_some_and(|spec| spec.default.as_ref() == Some(value))
     };
     let given = call.attrs.0.iter().filter(|(name, value)| !is_default(name, value));

@@ -3,9 +3,9 @@
 
 mod random;
 
-use crate::front::fuzz;
 use crate::ir::*;
 use crate::op::Registry;
+use crate::text::fuzz;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use random::{graph_of, registry};

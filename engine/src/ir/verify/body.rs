@@ -1,8 +1,8 @@
 //! Checks of scalar bodies.
 
 use super::check::{Check, ensure, same_types};
+use crate::ir::TypeIssue;
 use crate::ir::{Binary, Body, DType, Inst, Scalar, Type, Unary, broadcast_shapes};
-use crate::op::TypeIssue;
 
 pub(super) fn check_map(body: &Body, inputs: &[Type], outputs: &[Type]) -> Check {
     check_steps_of(body)?;

@@ -1,7 +1,7 @@
 //! The result of a check, and checks that the others share.
 
 use crate::ir::Type;
-use crate::op::TypeIssue;
+use crate::ir::TypeIssue;
 
 pub(super) type Check = Result<(), TypeIssue>;
 

@@ -2,8 +2,8 @@
 
 use super::body::check_scalar_dtypes;
 use super::check::{Check, ensure, same_type};
+use crate::ir::TypeIssue;
 use crate::ir::{Contract, DType, Dim, InputKind, Literal, Monoid, NodeOp, Scalar, Type, View};
-use crate::op::TypeIssue;
 use std::collections::HashSet;
 
 /// Checks operations with one result that are neither calls nor maps and have no regions.

@@ -5,7 +5,7 @@ mod primitives;
 
 use super::*;
 use crate::ir::{Attr, Attrs, Body, E, Inst, Literal, NodeId, Scalar, Unary, parse};
-use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, OpForm, Registry, Role, TypeRule};
+use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeRule};
 use expect_test::{Expect, expect};
 use std::sync::Arc;
 
@@ -279,7 +279,7 @@ fn broken_references_are_found() {
     check(
         |graph, y| {
             let form = registry().op("scale").unwrap();
-            graph.nodes[y].op = NodeOp::Call(Call { form, attrs: Attrs::default() });
+            graph.nodes[y].op = NodeOp::Call(Call { op: form, attrs: Attrs::default() });
         },
         expect![[r#"
             in `g`: y: f32[3] = scale(w): `scale` needs the setting `by`
@@ -289,7 +289,7 @@ fn broken_references_are_found() {
         |graph, y| {
             let form = registry().op("scale").unwrap();
             let attrs = form.fill_attrs(Attrs::default()).with("to", Attr::None);
-            graph.nodes[y].op = NodeOp::Call(Call { form, attrs });
+            graph.nodes[y].op = NodeOp::Call(Call { op: form, attrs });
         },
         expect![[r#"
             in `g`: y: f32[3] = scale(w, to=none): `scale` has no setting `to`

@@ -4,12 +4,13 @@
 //! A body appends instructions to a scope: mostly by calling the `expand` of a `#[cube]` function with the arrays it is
 //! given. To run on every GPU it keeps to words of 32 bits and barriers.
 
+mod buffer;
 mod entries;
 
+pub(crate) use buffer::Buffer;
 pub use entries::{Order, Shape, before, high_of, high_rank, low_of, low_rank, put, put_last, sort};
 
-use super::kernel::KernelCall;
-use crate::codegen::Buffer;
+use super::call::KernelCall;
 use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use cubecl_core::ir::{ElemType, ManagedVariable, Scope, UIntKind, Variable};

@@ -2,7 +2,8 @@
 
 use super::reader::{Named, StageReader};
 use crate::diag::{Code, Diagnostics, Spanned};
-use crate::front::{Ron, RonKind, Text};
+use crate::front::{Ron, RonKind};
+use crate::text::Text;
 
 /// What stands before the name of a node in that of its gradient.
 const GRADIENT: &str = "d.";

@@ -8,8 +8,7 @@ use crate::front::fields::suggestion;
 use crate::front::{Ron, RonKind, entries};
 use crate::ir::{Symbol, Value};
 use crate::op::Registry;
-use crate::pipeline::{Mode, Pipeline, SplitRef, Stage};
-use crate::stage::StageIssue;
+use crate::pipeline::{Mode, Pipeline, SplitRef, Stage, StageIssue};
 use std::collections::{HashMap, HashSet};
 
 /// The largest count: steps, epochs, rows of a batch.
@@ -181,7 +180,7 @@ impl StageReader<'_> {
             None if is_expression => "give the expression a name under `nodes`, and name it here".to_owned(),
             None => "a stage names nodes of the graph".to_owned(),
         };
-        let shown = crate::front::lex::shorten(word.value);
+        let shown = crate::text::lex::shorten(word.value);
         self.diags.error(Code::E0101, word.span, format!("no node is called `{shown}`")).help(help);
     }
 

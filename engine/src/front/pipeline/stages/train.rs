@@ -8,8 +8,9 @@ use crate::diag::{Code, Span};
 use crate::front::fields::suggestion;
 use crate::front::{Ron, RonKind};
 use crate::ir::Symbol;
-use crate::pipeline::{CheckpointDecl, EarlyStop, Goal, LastBatch, Mode, Monitor, TrainStage};
-use crate::stage::{evaluation_is_missing, monitored};
+use crate::pipeline::{
+    CheckpointDecl, EarlyStop, Goal, LastBatch, Mode, Monitor, TrainStage, evaluation_is_missing, monitored,
+};
 use std::path::{Component, Path};
 
 pub(super) const TRAIN: StageForm = StageForm {

@@ -335,7 +335,7 @@ fn add_contract(b: &mut Builder, random: &mut Random) -> Option<()> {
 fn add_loop(b: &mut Builder, random: &mut Random) -> Option<()> {
     let x = some(b, random, is_bound)?;
     let ty = b.ty(x).clone();
-    let mut region = Builder::new(Graph::new("body"), b.registry);
+    let mut region = Builder::new(Graph::new("body"), b.registry());
     let carried = region.input("carried", InputKind::Data, ty.clone());
     region.input("i", InputKind::Data, Type::scalar(DType::I32));
     let next = region.call("relu", &[carried], Attrs::default()).ok()?[0];

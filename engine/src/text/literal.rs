@@ -26,7 +26,7 @@ struct Jump {
 
 impl Text {
     /// A text without characters yet; they will stand from `start` on.
-    pub(super) fn empty(file: FileId, start: usize) -> Text {
+    pub(crate) fn empty(file: FileId, start: usize) -> Text {
         Text { value: String::new(), file, start: Span::new(file, start, start).start, jumps: vec![] }
     }
 
@@ -36,18 +36,18 @@ impl Text {
     }
 
     /// Appends characters that stand in the file as they are.
-    pub(super) fn push_str(&mut self, plain: &str) {
+    pub(crate) fn push_str(&mut self, plain: &str) {
         self.value.push_str(plain);
     }
 
     /// Appends the character of an escape; what follows stands at `source`.
-    pub(super) fn push_escape(&mut self, c: char, source: usize) {
+    pub(crate) fn push_escape(&mut self, c: char, source: usize) {
         self.value.push(c);
         self.jump(source, false);
     }
 
     /// What follows stands at `source`, because the file goes on there.
-    pub(super) fn skip_to(&mut self, source: usize) {
+    pub(crate) fn skip_to(&mut self, source: usize) {
         self.jump(source, true);
     }
 

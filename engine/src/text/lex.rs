@@ -13,20 +13,20 @@ pub(crate) fn is_name_char(c: char) -> bool {
 }
 
 /// Whether a character only separates others.
-pub(super) fn is_space(c: char) -> bool {
+pub(crate) fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}')
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}')
 }
 
 /// Length of the longest prefix whose characters all satisfy `holds`.
-pub(super) fn prefix_len(text: &str, holds: impl Fn(char) -> bool) -> usize {
+pub(crate) fn prefix_len(text: &str, holds: impl Fn(char) -> bool) -> usize {
     let len = text.find(|c| !holds(c)).unwrap_or(text.len());
     steps(len + 1);
     len
 }
 
 /// A piece of source in a message: one line, not too long.
-pub(super) fn shorten(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     const LONGEST: usize = 40;
     let line = text.lines().next().unwrap_or("");
     steps(line.len());
@@ -38,7 +38,7 @@ pub(super) fn shorten(text: &str) -> String {
 
 /// The character that an escape stands for and the length of the escape; `rest` starts behind the backslash. An error
 /// comes with the length of what is wrong and what would be right.
-pub(super) fn escape(rest: &str) -> Result<(char, usize), (usize, &'static str)> {
+pub(crate) fn escape(rest: &str) -> Result<(char, usize), (usize, &'static str)> {
     let Some(c) = rest.chars().next() else {
         return Err((0, "the text ends within an escape"));
     };

@@ -1,8 +1,8 @@
 //! Characters to tokens.
 
 use crate::diag::{Code, Diagnostics};
-use crate::front::Text;
-use crate::front::lex::{escape, is_name_char, is_name_start, is_space, prefix_len, shorten};
+use crate::text::Text;
+use crate::text::lex::{escape, is_name_char, is_name_start, is_space, prefix_len, shorten};
 use crate::work::steps;
 
 /// A token and its place in the text.

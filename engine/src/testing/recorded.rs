@@ -1,6 +1,8 @@
 //! Cases recorded from another implementation, as JSON.
 
-use super::{Failure, case, weighed_gradients};
+use super::case::{Case, case};
+use super::failure::Failure;
+use super::gradients::weighed_gradients;
 use crate::ir::DType;
 use crate::op::{Example, Registry};
 use crate::oracle::Oracle;
@@ -63,7 +65,7 @@ pub(super) fn check(registry: &Registry, json: &Json) -> Result<(), String> {
     }
 }
 
-fn check_grads(registry: &Registry, case: &super::Case, expected: &[Json]) -> Result<(), String> {
+fn check_grads(registry: &Registry, case: &Case, expected: &[Json]) -> Result<(), String> {
     let found = weighed_gradients(case, registry)?;
     for (name, found) in found {
         let operand = case.graph.inputs().position(|(id, _)| *case.graph.node(id).name() == name);

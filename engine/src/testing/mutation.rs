@@ -1,7 +1,9 @@
 //! Mutants: forms with one small mistake each, in the lowering or in a gradient rule. A mutant that passes all tests of
 //! its op shows a gap in the tests.
 
-use super::{Failure, recorded};
+use super::checks::{op_conventions, op_examples, op_gradients};
+use super::failure::Failure;
+use super::recorded;
 use crate::ir::{
     Attrs, Body, Builder, DType, E, Inst, Literal, Node, NodeOp, NodeText, Output, Scalar, Unary, Value,
 };
@@ -113,9 +115,9 @@ fn passes(registry: &Registry, op: &str, cases: &[&Json], also: &impl Fn(&Regist
     let sound = || {
         let only = |failures: Vec<Failure>| failures.is_empty();
         registry.op(op).is_some_and(|form| {
-            only(super::op_examples(&form, registry))
-                && only(super::op_gradients(&form, registry))
-                && only(super::op_conventions(&form, registry))
+            only(op_examples(&form, registry))
+                && only(op_gradients(&form, registry))
+                && only(op_conventions(&form, registry))
         }) && cases.iter().all(|case| recorded::check(registry, case).is_ok())
             && also(registry, op)
     };

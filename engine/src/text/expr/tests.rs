@@ -287,7 +287,7 @@ fn write(expr: &Expr) -> String {
 }
 
 proptest! {
-    #![proptest_config(crate::front::fuzz::config(400))]
+    #![proptest_config(crate::text::fuzz::config(400))]
 
     #[test]
     fn what_is_written_reads_back(tree in tree()) {

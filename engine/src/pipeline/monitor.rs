@@ -1,10 +1,9 @@
 //! Which epoch of a training is the best.
 
-use super::StageIssue;
+use super::{Evaluation, Goal, Monitor, Pipeline, StageIssue, TrainStage};
 use crate::diag::Code;
 use crate::ir::{Body, Graph, Inst, NodeOp, Symbol, Value};
 use crate::op::Lower;
-use crate::pipeline::{Evaluation, Goal, Monitor, Pipeline, TrainStage};
 
 /// The metric that tells the best epoch: `monitor` if the stage names one, else the first metric of its evaluation if
 /// that is the loss or a copy of it, of which lower values are better. None if there is nothing to tell it by and nothing
@@ -70,7 +69,7 @@ fn origin(graph: &Graph, mut value: Value) -> Value {
         let node = graph.node(value.node);
         let operand = match &node.op {
             NodeOp::Map(body) => handed_on(body, value.port),
-            NodeOp::Call(call) => match &call.form.lower {
+            NodeOp::Call(call) => match &call.form().lower {
                 Lower::Map(body) => handed_on(&body(&call.attrs), value.port),
                 _ => None,
             },

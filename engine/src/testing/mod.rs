@@ -1,0 +1,90 @@
+//! Tests of examples and gradients that follow from the forms, run by the oracle.
+//!
+//! A plugin's test is `testing::assert_families(&[&MyPlugin], include_str!("recorded.json"))`.
+
+mod case;
+mod checks;
+mod failure;
+mod gradients;
+mod mutation;
+mod recorded;
+
+pub use case::{Case, case};
+pub use checks::{check, conventions, examples, gradients, op_conventions, op_examples, op_gradients};
+pub use failure::Failure;
+pub use mutation::{Survivor, survivors};
+pub use recorded::{recorded, recorded_examples};
+
+use crate::op::{Plugin, Registry};
+
+/// A registry of these families only.
+pub fn registry(families: &[&dyn Plugin]) -> Registry {
+    let mut registry = Registry::new();
+    families.iter().for_each(|family| _ = registry.plugin(*family));
+    registry
+}
+
+/// Runs all tests that follow from the forms of these families, and the cases of [`recorded`] as JSON.
+///
+/// # Panics
+/// If a test fails. The message lists all failures.
+pub fn assert_families(families: &[&dyn Plugin], cases: &str) {
+    let registry = registry(families);
+    let failures = [examples(&registry), gradients(&registry), recorded(&registry, cases)].concat();
+    assert_eq!(failures, []);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{DType, E};
+    use crate::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
+    use expect_test::expect;
+
+    /// A form that squares, with an example.
+    fn square(formula: fn(&[E]) -> E, grad: Grad) -> Registry {
+        let mut registry = Registry::new();
+        registry.add(OpForm {
+            name: "square".into(),
+            family: "test".into(),
+            summary: "Squares.".into(),
+            inputs: vec![InputSpec::required("x", "the operand")],
+            outputs: vec!["y".into()],
+            attrs: vec![],
+            types: TypeRule::Broadcast { allowed: DType::is_float },
+            lower: Lower::map(1, formula),
+            grad,
+            check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[0.0] },
+            examples: vec![Example::new(
+                "of two",
+                "square(a)",
+                &[("f32[2]", &[3.0, -1.5])],
+                &[("f32[2]", &[9.0, 2.25])],
+            )],
+            role: Role::Plain,
+        });
+        registry
+    }
+
+    #[test]
+    fn a_sound_form_passes() {
+        let registry = square(|x| x[0] * x[0], Grad::Derive);
+        assert_eq!((examples(&registry), gradients(&registry)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_wrong_formula_is_found() {
+        let registry = square(|x| x[0] * x[0].abs(), Grad::Derive);
+        expect![[r#"[square, "of two": y0[1] is -2.25 instead of 2.25]"#]]
+            .assert_eq(&format!("{:?}", examples(&registry)));
+        assert_eq!(gradients(&registry), []);
+    }
+
+    #[test]
+    fn a_wrong_gradient_is_found() {
+        let registry =
+            square(|x| x[0] * x[0], Grad::rule(|b, call| vec![call.grads[0].map(|g| b.scale(g, -1.0))]));
+        assert_eq!(examples(&registry), []);
+        assert_eq!(gradients(&registry).len(), 1);
+    }
+}
