@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256)contract (
+extern "C" __global__ void __launch_bounds__(256)matmul (
     const float* __restrict__ buffer_0, const float* __restrict__ buffer_1, float* buffer_2, float* buffer_3, float* buffer_4, float* buffer_5, float* buffer_6, const __grid_constant__ info_st info
 ) {
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
