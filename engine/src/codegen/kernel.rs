@@ -172,9 +172,9 @@ impl<'k> KernelCode<'k> {
         }
         let block = code.builtin(Builtin::CubePos);
         let n_blocks = code.at(self.kernel.n_points() as i64);
-        let is_one = code.less(block, n_blocks);
+        let is_block = code.less(block, n_blocks);
         let mut result = Ok(());
-        code.when(is_one, |code| result = body(code));
+        code.when(is_block, |code| result = body(code));
         result
     }
 }

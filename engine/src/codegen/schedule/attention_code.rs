@@ -18,6 +18,7 @@ use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 
 /// Keys or values that a warp loads together, to hide latency.
 const ITEMS_TOGETHER: usize = 4;
+
 impl Schedule for AttentionByBlock {
     fn entry(&self) -> &'static str {
         "attention"

@@ -66,7 +66,7 @@ struct Run {
 }
 
 impl Rows<'_> {
-    /// The thread at the first update of a row combines the row.
+    /// The thread at the first update of a row combines the row; for `Set`, the thread at the last one.
     pub(super) fn row(&self, code: &mut Code, point: Variable) -> Result<(), CodegenError> {
         let Extents { n, after, n_rows } = self.extents;
         let (start, column) = (code.divided(point, after), code.modulo(point, after));

@@ -86,7 +86,7 @@ pub fn sorted_launches(
         fused.clone().guarded().arguments().len() <= device.most_tensors.saturating_add(2)
     };
     let is_possible = largest < u32::MAX && launches.iter().all(fits);
-    is_possible.then(|| launches)
+    is_possible.then_some(launches)
 }
 
 fn keys(
