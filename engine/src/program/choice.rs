@@ -1,8 +1,8 @@
 //! Choices that are made by timing: what is recorded of them, and who makes them.
 
+use super::Program;
 use super::library::{MatmulCall, Multiplier};
 use super::variant::{TuneKey, Variant};
-use super::Program;
 use crate::codegen::CodegenError;
 use crate::fusion::Kernel;
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@ pub struct Rewriter<'r> {
     reserved: HashSet<Symbol>,
     name: Symbol,
     span: Option<Span>,
-    apart: Option<Symbol>,
+    no_fuse: Option<Symbol>,
     counter: usize,
 }
 
@@ -37,7 +37,7 @@ impl<'r> Rewriter<'r> {
             reserved,
             name: "".into(),
             span: None,
-            apart: None,
+            no_fuse: None,
             counter: 0,
         }
     }
@@ -46,7 +46,7 @@ impl<'r> Rewriter<'r> {
     pub(super) fn rebuild(&mut self, node: &Node, inputs: Vec<Value>) -> Vec<Value> {
         self.name = node.name().clone();
         self.span = node.span;
-        self.apart = node.apart.clone();
+        self.no_fuse = node.no_fuse.clone();
         self.counter = 0;
         if node.outputs.len() > 1 || !node.regions.is_empty() || matches!(node.op, NodeOp::Input(_)) {
             let id = self.graph.push(Node { inputs, ..node.clone() });
@@ -82,7 +82,7 @@ impl<'r> Rewriter<'r> {
     pub fn op(&self, value: Value) -> &NodeOp {
         static BEYOND: NodeOp = NodeOp::Input(InputKind::Data);
         let node = &self.graph.nodes[value.node];
-        if node.apart == self.apart || is_always_recomputed(&node.op) { &node.op } else { &BEYOND }
+        if node.no_fuse == self.no_fuse || is_always_recomputed(&node.op) { &node.op } else { &BEYOND }
     }
 
     /// The operands of a value's node.
@@ -114,16 +114,16 @@ impl<'r> Rewriter<'r> {
     }
 
     fn intern(&mut self, op: NodeOp, inputs: Vec<Value>, ty: Type) -> Value {
-        let apart = if is_always_recomputed(&op) { None } else { self.apart.clone() };
+        let no_fuse = if is_always_recomputed(&op) { None } else { self.no_fuse.clone() };
         // Random nodes are never merged: two draws from one distribution are independent.
         let key = (!matches!(op, NodeOp::Random { .. }))
-            .then(|| (format!("{op:?}"), inputs.clone(), ty.clone(), apart.clone()));
+            .then(|| (format!("{op:?}"), inputs.clone(), ty.clone(), no_fuse.clone()));
         if let Some(&value) = key.as_ref().and_then(|key| self.known.get(key)) {
             return value;
         }
         let name = self.derived_name();
         let outputs = vec![Output { name, ty }];
-        let node = self.graph.push(Node { op, inputs, outputs, regions: vec![], span: self.span, apart });
+        let node = self.graph.push(Node { op, inputs, outputs, regions: vec![], span: self.span, no_fuse });
         if let Some(key) = key {
             self.known.insert(key, Value::of(node));
         }
