@@ -140,9 +140,9 @@ fn copy_into(
         };
         let outputs: Vec<Output> = node.outputs.iter().map(rename).collect();
         let n_outputs = outputs.len();
-        let apart = node.apart.as_ref().map(|apart| format!("{apart}{suffix}").into());
+        let no_fuse = node.no_fuse.as_ref().map(|no_fuse| format!("{no_fuse}{suffix}").into());
         let regions = node.regions.iter().map(|region| unroll_region(region, trip, suffix)).collect();
-        let copy = Node { op: node.op.clone(), inputs, outputs, regions, span: node.span, apart };
+        let copy = Node { op: node.op.clone(), inputs, outputs, regions, span: node.span, no_fuse };
         let id = flat.push(copy);
         map.push((0..n_outputs).map(|port| Value { node: id, port }).collect());
     }
@@ -183,7 +183,7 @@ fn push_number(flat: &mut Graph, span: Option<Span>, name: String, number: usize
     let op = NodeOp::Const(Literal::Int(number as i64));
     let output = Output { name: name.into(), ty: Type::scalar(DType::I32) };
     let outputs = vec![output];
-    Value::of(flat.push(Node { op, inputs: vec![], outputs, regions: vec![], span, apart: None }))
+    Value::of(flat.push(Node { op, inputs: vec![], outputs, regions: vec![], span, no_fuse: None }))
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl<'g> Inliner<'g> {
         let node = &self.old.nodes[id];
         let inputs: Vec<Value> = node.inputs.iter().map(|input| self.map[input.node][input.port]).collect();
         self.builder.set_scope(node.name(), node.span);
-        self.builder.set_apart(node.apart.clone());
+        self.builder.set_no_fuse(node.no_fuse.clone());
         let before = self.builder.graph.nodes.len();
         let values = match &node.op {
             NodeOp::Input(_) => self.copy(node, inputs),

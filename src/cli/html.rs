@@ -2,6 +2,7 @@
 
 mod chart;
 mod picture;
+mod written;
 
 use std::fmt::Write;
 
@@ -11,6 +12,7 @@ use engine_core::plan::Plan;
 use engine_runtime::session::{Report, RunEnd, StageReport};
 
 use super::file::PAGE_START;
+use written::{bytes, escaped, operations};
 
 /// The page.
 pub(super) fn page(report: &Report, compiled: &[(Symbol, Compiled)]) -> String {
@@ -122,53 +124,4 @@ fn table(plan: &Plan) -> String {
         );
     }
     text + "</table></div>\n"
-}
-
-/// Bytes with about three digits.
-fn bytes(bytes: u64) -> String {
-    scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
-}
-
-/// Operations with about three digits.
-fn operations(count: u64) -> String {
-    scaled(count, 1000.0, &["", "k", "M", "G", "T"]).trim_end().to_string()
-}
-
-/// A whole number in the first unit, or about three digits in a larger unit. Each unit is `base` times the one before.
-fn scaled(count: u64, base: f64, units: &[&str]) -> String {
-    if (count as f64) < base {
-        return format!("{count} {}", units[0]);
-    }
-    let (mut amount, mut unit) = (count as f64 / base, 1);
-    while amount >= 999.5 && unit + 1 < units.len() {
-        (amount, unit) = (amount / base, unit + 1);
-    }
-    let digits = if amount < 9.995 { 2 } else { usize::from(amount < 99.95) };
-    format!("{amount:.digits$} {}", units[unit])
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_have_units() {
-        let cases = [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1536, "1.50 KiB"),
-            (100 << 10, "100 KiB"),
-            (1000 << 10, "0.98 MiB"),
-        ];
-        for (amount, text) in cases.into_iter().chain([(3 << 40, "3.00 TiB"), (5 << 60, "5242880 TiB")]) {
-            assert_eq!(bytes(amount), text);
-        }
-        for (amount, text) in [(0, "0"), (999, "999"), (51_445_760, "51.4 M"), (999_950, "1.00 M")] {
-            assert_eq!(operations(amount), text);
-        }
-    }
 }

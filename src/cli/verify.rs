@@ -7,14 +7,15 @@ mod errors;
 mod operands;
 mod page;
 mod parity;
+mod part;
+mod peer;
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::compile::Compiled;
 use engine_core::fusion::{Kernel, Use, fuse};
-use engine_core::ir::{Graph, InputKind, Node, NodeOp, Value};
+use engine_core::ir::{InputKind, NodeOp, Value};
 use engine_core::plan::{ALIGNMENT, Buffer, Launch, Place, Plan, plan};
 use engine_runtime::device::Device;
 
@@ -28,11 +29,7 @@ use crate::Engine;
 use compare::compare;
 use errors::Histogram;
 use operands::Sort;
-
-/// The maximum length of data sets, since their rows are computed in double precision.
-const MOST_ROWS: usize = 4096;
-const SEED: u64 = 0x5eed;
-const STEP: u32 = 3;
+use part::{Edges, MOST_ROWS, edges_of, part};
 
 pub(super) fn verify(engine: Engine, args: &VerifyArgs) -> Result<(), Failure> {
     let devices = args.open_devices()?;
@@ -151,21 +148,6 @@ fn check(kernel: &Kernel, compiled: &Compiled, device: &Arc<dyn Device>) -> Resu
     }
 }
 
-/// The values that a kernel reads and writes.
-struct Edges {
-    sources: Vec<Value>,
-    results: Vec<Value>,
-}
-
-/// `None` for a kernel that computes nothing and copies a state.
-fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<Edges> {
-    let of = |usage: Use| kernel.operands.iter().filter(move |operand| operand.usage == usage);
-    let values = |usage: Use| of(usage).map(|operand| operand.value).collect::<Vec<Value>>();
-    let is_input = |value: &Value| matches!(graph.nodes[value.node].op, NodeOp::Input(_));
-    let (sources, results) = (values(Use::Read), values(Use::Write));
-    (!results.iter().any(is_input)).then_some(Edges { sources, results })
-}
-
 /// The smallest wrong part of a wrong kernel. It consists of the nodes up to the first whose value is wrong when it is
 /// fused with its sources.
 fn shrink(compiled: &Compiled, kernel: &Kernel, sources: &[Value], device: &Arc<dyn Device>) -> Vec<String> {
@@ -177,41 +159,6 @@ fn shrink(compiled: &Compiled, kernel: &Kernel, sources: &[Value], device: &Arc<
     });
     let last = wrong.unwrap_or(kernel.nodes.len().saturating_sub(1));
     kernel.nodes[..=last].iter().map(|&node| format!("`{}`", graph.nodes[node].name())).collect()
-}
-
-/// The part of a graph between some values, which become inputs, and some results.
-fn part(graph: &Graph, sources: &[Value], results: &[Value]) -> Graph {
-    let is_given =
-        |value: Value| sources.contains(&value) || matches!(graph.nodes[value.node].op, NodeOp::Input(_));
-    let (mut is_computed, mut given) = (vec![false; graph.nodes.len()], vec![]);
-    let mut stack: Vec<Value> = results.to_vec();
-    while let Some(value) = stack.pop() {
-        if is_given(value) {
-            given.push(value);
-        } else if !std::mem::replace(&mut is_computed[value.node], true) {
-            stack.extend(&graph.nodes[value.node].inputs);
-        }
-    }
-    let mut part = Graph::new("part");
-    let mut moved: HashMap<Value, Value> = HashMap::new();
-    for (id, node) in graph.nodes.iter().enumerate() {
-        for port in (0..node.outputs.len()).filter(|&port| given.contains(&Value { node: id, port })) {
-            let kind =
-                if node.op == NodeOp::Input(InputKind::Step) { InputKind::Step } else { InputKind::Data };
-            let (op, outputs) = (NodeOp::Input(kind), vec![node.outputs[port].clone()]);
-            let input = Node { op, outputs, inputs: vec![], regions: vec![], ..node.clone() };
-            moved.insert(Value { node: id, port }, Value::of(part.push(input)));
-        }
-        if is_computed[id] {
-            let inputs = node.inputs.iter().map(|input| moved[input]).collect();
-            let computed = part.push(Node { inputs, ..node.clone() });
-            for port in 0..node.outputs.len() {
-                moved.entry(Value { node: id, port }).or_insert(Value { node: computed, port });
-            }
-        }
-    }
-    part.outputs = results.iter().map(|value| (graph.name_of(*value).clone(), moved[value])).collect();
-    part
 }
 
 /// A plan of one launch of a kernel, with a buffer for each operand.

@@ -31,8 +31,6 @@ pub const LONG_FUNCTIONS: &[(&str, &str)] = &[
 /// Modules of a folder that import each other in a circle, as `folder: modules`; `mod` is the folder's own file.
 #[rustfmt::skip]
 pub const CIRCLES: &[(&str, &str)] = &[
-    ("engine/src/program: choice epilogue kernels library matmul mod panels site verify workspace", "being untangled"),
-    ("engine/src/rules: fold mod pattern structure table", "being untangled"),
     ("runtime/src/cpu: bounds executable interp launch mod prepared sharing", "being untangled"),
     ("runtime/src/cuda: algorithm autotune compile context graph memory product steps streams", "being untangled"),
     ("runtime/src/data/remote: download mod", "being untangled"),
@@ -41,8 +39,6 @@ pub const CIRCLES: &[(&str, &str)] = &[
     ("runtime/src/session: batches event inference mod rows saving stages trace windows", "being untangled"),
     ("runtime/src/wgpu: arena autotune compile context executable matrix memory mod pipeline_cache probe steps", "being untangled"),
     ("runtime/src: autotune device", "being untangled"),
-    ("src/cli/html: chart mod picture", "being untangled"),
-    ("src/cli/verify: compare mod operands page parity", "being untangled"),
 ];
 
 /// Beginnings of paths whose texts have banned words.

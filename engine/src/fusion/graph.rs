@@ -150,7 +150,7 @@ impl<'g> FusionGraph<'g> {
     fn crosses_no_fuse(&self, node: NodeId, input: Value) -> bool {
         let (from, to) = (&self.ir.nodes[input.node], &self.ir.nodes[node]);
         let is_leaf = matches!(from.op, NodeOp::Input(_) | NodeOp::Const(_) | NodeOp::Iota { .. });
-        from.apart != to.apart && !is_leaf && (from.apart.is_some() || self.strided(input).is_none())
+        from.no_fuse != to.no_fuse && !is_leaf && (from.no_fuse.is_some() || self.strided(input).is_none())
     }
 
     /// Whether every user computes a node.
@@ -262,7 +262,7 @@ fn recomputed_ops(graph: &Graph, fuse: bool, cost: &CostModel) -> Vec<Option<usi
             continue;
         }
         let is_leaf = is_input || matches!(node.op, NodeOp::Const(_) | NodeOp::Iota { .. });
-        let may_recompute = is_leaf || fuse && node.apart.is_none();
+        let may_recompute = is_leaf || fuse && node.no_fuse.is_none();
         let own = cost.recomputed_ops(node, reads_inputs).filter(|_| may_recompute);
         ops.push(own.and_then(|own| total_ops(graph, &ops, node, own, cost)));
     }

@@ -121,7 +121,7 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
 
     /// The node with `fuse: Never` that a group belongs to, if there is one.
     pub fn no_fuse(&self, group: usize) -> Option<&Symbol> {
-        self.groups[group].nodes().next().and_then(|node| self.graph.ir.nodes[node].apart.as_ref())
+        self.groups[group].nodes().next().and_then(|node| self.graph.ir.nodes[node].no_fuse.as_ref())
     }
 
     /// The nodes of two groups, ascending.

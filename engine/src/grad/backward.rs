@@ -23,7 +23,7 @@ pub(super) fn backward(
     let ends: Vec<Value> = seeds.iter().map(|(value, _)| *value).collect();
     let active = active_nodes(&builder.graph, &ends, wrt);
     let mut grads: HashMap<Value, Value> = HashMap::new();
-    builder.set_apart(None);
+    builder.set_no_fuse(None);
     for &(value, seed) in seeds {
         accumulate(builder, &mut grads, value, seed);
     }

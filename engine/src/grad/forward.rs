@@ -55,7 +55,7 @@ impl<'g> Forward<'g> {
         }
         let inputs: Vec<Value> = node.inputs.iter().map(|input| self.map[input.node][input.port]).collect();
         self.builder.set_scope(node.name(), node.span);
-        self.builder.set_apart(node.apart.clone());
+        self.builder.set_no_fuse(node.no_fuse.clone());
         let before = self.builder.graph.nodes.len();
         let mut values = match &node.op {
             NodeOp::Call(call) if is_active && must_expand(call) => {

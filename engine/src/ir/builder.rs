@@ -19,7 +19,7 @@ pub struct Builder<'a> {
     pub ops: &'a dyn OpSet,
     scope: Symbol,
     span: Option<Span>,
-    apart: Option<Symbol>,
+    no_fuse: Option<Symbol>,
     counters: HashMap<Symbol, usize>,
     step: Option<Value>,
 }
@@ -32,7 +32,7 @@ impl<'a> Builder<'a> {
         for output in graph.nodes.iter().flat_map(|node| &node.outputs) {
             count_name(&mut counters, &output.name);
         }
-        Builder { graph, ops, scope: "t".into(), span: None, apart: None, counters, step }
+        Builder { graph, ops, scope: "t".into(), span: None, no_fuse: None, counters, step }
     }
 
     /// Sets the scope and the place of the nodes that follow.
@@ -56,14 +56,14 @@ impl<'a> Builder<'a> {
         self.span = span;
     }
 
-    /// The `fuse: Never` mark of new nodes; see [`Node::apart`].
-    pub fn apart(&self) -> Option<Symbol> {
-        self.apart.clone()
+    /// The `fuse: Never` mark of new nodes; see [`Node::no_fuse`].
+    pub fn no_fuse(&self) -> Option<Symbol> {
+        self.no_fuse.clone()
     }
 
     /// Sets or clears the `fuse: Never` mark of the nodes that follow.
-    pub fn set_apart(&mut self, apart: Option<Symbol>) {
-        self.apart = apart;
+    pub fn set_no_fuse(&mut self, no_fuse: Option<Symbol>) {
+        self.no_fuse = no_fuse;
     }
 
     /// The current scope: the path of names in the source.
@@ -109,8 +109,8 @@ impl<'a> Builder<'a> {
         for output in &outputs {
             count_name(&mut self.counters, &output.name);
         }
-        let (span, apart) = (self.span, self.apart.clone());
-        self.graph.push(Node { op, inputs, outputs, regions: vec![], span, apart })
+        let (span, no_fuse) = (self.span, self.no_fuse.clone());
+        self.graph.push(Node { op, inputs, outputs, regions: vec![], span, no_fuse })
     }
 
     /// A graph input.

@@ -164,7 +164,7 @@ pub struct Node {
     /// The place in the source, if there is one.
     pub span: Option<Span>,
     /// The source node with `fuse: Never` that this node is, or is a part of. Such nodes get kernels of their own.
-    pub apart: Option<Symbol>,
+    pub no_fuse: Option<Symbol>,
 }
 
 impl Node {

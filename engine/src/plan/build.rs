@@ -58,7 +58,14 @@ fn copy_of(graph: &mut Graph, value: Value, name: &str, names: &mut HashSet<Symb
     }
     let outputs = vec![Output { name, ty: graph.ty(value).clone() }];
     let op = NodeOp::View(View::Reshape);
-    Value::of(graph.push(Node { op, inputs: vec![value], outputs, regions: vec![], span: None, apart: None }))
+    Value::of(graph.push(Node {
+        op,
+        inputs: vec![value],
+        outputs,
+        regions: vec![],
+        span: None,
+        no_fuse: None,
+    }))
 }
 
 /// Whether a kernel writes anything. A kernel whose results are empty is not launched.

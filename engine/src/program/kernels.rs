@@ -2,9 +2,20 @@
 
 use super::site::Site;
 use super::{Action, KernelStep, Place, Program};
-use crate::codegen::{Argument, KernelSpec};
+use crate::codegen::{Argument, CodegenError, KernelSpec};
 use crate::device_model::DeviceModel;
 use std::sync::Arc;
+
+/// The program without a library.
+pub fn own_kernels(site: &Site) -> Result<Program, CodegenError> {
+    let mut launches = KernelSpec::launches(site.kernel, site.device)?;
+    if site.is_in_place {
+        launches.remove(0);
+    }
+    let mut program = Program::default();
+    kernels(site, &mut program, launches, None);
+    Ok(program)
+}
 
 /// Appends launches, which read a matmul's result from `product`. Where the launch is guarded, checks come first and no
 /// kernel writes after a failed assertion.

@@ -3,8 +3,8 @@
 //! A row-major matrix is the column-major transpose of itself, and the transpose of a product is the product of the
 //! transposes in reverse order: such a library computes `resultᵀ = rhsᵀ · lhsᵀ`, so the right matrix comes first.
 
-use super::choice::TuneKey;
 use super::matrix_units::Block;
+use super::variant::TuneKey;
 use crate::fusion::{MatmulBody, MatrixOperand};
 use crate::ir::DType;
 use crate::numerics::Precision;

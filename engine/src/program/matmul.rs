@@ -1,12 +1,13 @@
 //! Programs of matmuls: the library with as much of the epilogue as it can run, the library on parts of long sums, a kernel
 //! on matrix units, or kernels of code generation; and the sums beside the product.
 
-use super::choice::{Chosen, Refusal, TuneKey, Tuner, Variant};
+use super::choice::{Refusal, Tuner};
 use super::epilogue::absorbed;
-use super::kernels::kernels;
+use super::kernels::{kernels, own_kernels};
 use super::library::{MatmulCall, Multiplier};
 use super::matrix_units;
 use super::site::Site;
+use super::variant::{Chosen, TuneKey, Variant};
 use super::{Action, Capability, MatmulStep, Place, Program};
 use crate::codegen::{CodegenError, KernelSpec};
 use crate::fusion::{Class, FusedOp, MatmulBody};
@@ -36,7 +37,7 @@ pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Pr
 fn without_choice(site: &Site) -> Result<Program, CodegenError> {
     match site.device.library {
         Some(_) => own_kernel(site),
-        None => site.own_kernels(),
+        None => own_kernels(site),
     }
 }
 
@@ -101,7 +102,7 @@ fn of_variant<T: Tuner>(
 /// One kernel that adds up its own products, with the sums beside it. A guarded launch checks for all of it first.
 fn own_kernel(site: &Site) -> Result<Program, CodegenError> {
     if site.is_guarded {
-        return site.own_kernels();
+        return own_kernels(site);
     }
     let mut program = Program::default();
     kernels(site, &mut program, vec![KernelSpec::own_product(site.kernel, site.device)], None);

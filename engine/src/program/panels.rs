@@ -1,11 +1,12 @@
 //! Programs of matmuls whose rows are folded: panels of the library's product that stay in the device's cache, each folded by
 //! a kernel before its memory is needed again.
 
-use super::choice::{Chosen, Refusal, TuneKey, Tuner, Variant};
-use super::kernels::{arguments, kernels};
+use super::choice::{Refusal, Tuner};
+use super::kernels::{arguments, kernels, own_kernels};
 use super::library::MatmulCall;
 use super::matmul::{matmul_step, with_side_sums};
 use super::site::Site;
+use super::variant::{Chosen, TuneKey, Variant};
 use super::{Action, KernelStep, MatmulStep, Place, Program, Step};
 use crate::codegen::{KernelSpec, PANEL_BYTES, Panel, PanelFold};
 use crate::fusion::{MatmulBody, RowsBody};
@@ -28,7 +29,7 @@ pub fn program<T: Tuner>(
         }
         _ => None,
     };
-    let Some(in_turn) = in_turn else { return Ok(site.own_kernels()?) };
+    let Some(in_turn) = in_turn else { return Ok(own_kernels(site)?) };
     let n_bytes = body.batch * body.m * body.n * body.dtype.accumulator().size();
     if n_bytes < TRIED_PANELS * PANEL_BYTES {
         return Ok(in_turn);

@@ -1,8 +1,5 @@
 //! A launch of a plan, as its program is made from it.
 
-use super::Program;
-use super::kernels::kernels;
-use crate::codegen::{CodegenError, KernelSpec};
 use crate::device_model::DeviceModel;
 use crate::fusion::Kernel;
 use crate::numerics::{Numerics, Precision};
@@ -34,16 +31,5 @@ impl<'p> Site<'p> {
             precision: plan.matmul,
             device: DeviceModel { has_fast_math, ..*device },
         }
-    }
-
-    /// The program without a library.
-    pub fn own_kernels(&self) -> Result<Program, CodegenError> {
-        let mut launches = KernelSpec::launches(self.kernel, self.device)?;
-        if self.is_in_place {
-            launches.remove(0);
-        }
-        let mut program = Program::default();
-        kernels(self, &mut program, launches, None);
-        Ok(program)
     }
 }

@@ -1,9 +1,18 @@
-//! Memory of programs: the workspaces of all launches, placed by stream.
+//! Programs of a plan and their memory: the workspaces of all launches, placed by stream.
 
 use super::Program;
 use crate::device_model::DeviceModel;
 use crate::plan::{ALIGNMENT, Plan};
 use std::ops::Range;
+
+/// The programs of a plan on a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Programs {
+    /// By launch of the plan.
+    pub programs: Vec<Program>,
+    /// Where their workspaces lie.
+    pub workspaces: Workspaces,
+}
 
 /// Where the workspaces of launches lie. Launches of one stream run one after the other, so they share memory.
 #[derive(Clone, Debug, Default, PartialEq)]

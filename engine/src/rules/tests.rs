@@ -3,9 +3,12 @@
 
 use super::*;
 use crate::fusion::fuse;
-use crate::ir::{Builder, Combine, Contract, DType, Monoid, Unary, parse};
+use crate::ir::{
+    Binary, Builder, Combine, Contract, DType, InputKind, Literal, Monoid, Scalar, Unary, parse,
+};
 use crate::op::Registry;
 use crate::oracle::{Oracle, OracleTensor};
+use std::collections::HashMap;
 
 /// Reads a nested primitive expression over a fixed set of inputs.
 struct Reader<'a, 'b> {

@@ -88,7 +88,7 @@ fn stages(kinds: Vec<(&str, Box<dyn StageKind>)>) -> Pipeline {
 fn add_input(graph: &mut Graph, name: &str, kind: InputKind, ty: Type) {
     let outputs = vec![Output { name: name.into(), ty }];
     let op = NodeOp::Input(kind);
-    graph.push(Node { apart: None, op, inputs: vec![], outputs, regions: vec![], span: None });
+    graph.push(Node { no_fuse: None, op, inputs: vec![], outputs, regions: vec![], span: None });
 }
 
 fn training(stage: TrainStage) -> Pipeline {

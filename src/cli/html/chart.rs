@@ -5,7 +5,7 @@ use std::fmt::Write;
 use engine_core::plan::{Place, Plan};
 use engine_runtime::session::EpochReport;
 
-use super::{bytes, escaped};
+use super::written::{bytes, escaped};
 
 const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 200.0;

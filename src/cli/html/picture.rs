@@ -6,7 +6,7 @@ use std::fmt::Write;
 use engine_core::fusion::Use;
 use engine_core::plan::Plan;
 
-use super::escaped;
+use super::written::escaped;
 
 const BOX: (f64, f64) = (190.0, 46.0);
 const LANE: f64 = 10.0;

@@ -17,7 +17,7 @@ use indexmap::IndexMap;
 
 use super::errors::{Histogram, nearer};
 use super::operands::{Sort, operands};
-use super::{SEED, STEP};
+use super::part::{SEED, STEP};
 use crate::cli::selftest::{Fault, tolerance};
 
 /// Runs a plan of a graph on operands of some sorts, and counts the errors of outputs and next states. A device that

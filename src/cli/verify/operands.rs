@@ -12,7 +12,7 @@ use engine_core::testing::Case;
 use engine_runtime::philox::WordStream;
 use engine_runtime::plan_runner::host_tensor;
 
-use super::SEED;
+use super::part::SEED;
 
 /// Sorts of operands.
 #[derive(Clone, Copy)]

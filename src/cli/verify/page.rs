@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use engine_core::ir::DType;
 
 use super::difference::Difference;
-use super::parity::Peer;
+use super::peer::Peer;
 
 /// An op or a kernel.
 pub(super) struct Row {

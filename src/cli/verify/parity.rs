@@ -20,7 +20,8 @@ use super::compare::longest_sum;
 use super::difference::{Allowed, Difference};
 use super::operands::{Sort, enlarged, enlarged_operands, operands};
 use super::page::{self, Row};
-use super::{Edges, MOST_ROWS, SEED, STEP, edges_of, part};
+use super::part::{Edges, MOST_ROWS, SEED, STEP, edges_of, part};
+use super::peer::Peer;
 use crate::Engine;
 use crate::cli::args::VerifyArgs;
 use crate::cli::device::compile_options_for;
@@ -29,20 +30,6 @@ use crate::cli::open::open;
 use crate::cli::output::{Failure, print};
 use crate::cli::selftest::{Fault, tolerance};
 use crate::devices::Choice;
-
-/// A device and its name on the command line.
-pub(super) struct Peer {
-    choice: Choice,
-    /// The device.
-    pub(super) device: Arc<dyn Device>,
-    options: Options,
-}
-
-impl Peer {
-    pub(super) fn name(&self) -> String {
-        self.choice.to_string()
-    }
-}
 
 pub(super) fn compare_devices(
     engine: &Engine,

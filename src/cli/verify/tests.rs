@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use engine_core::compile::Options;
-use engine_core::ir::{Attrs, Builder, DType, Type};
+use engine_core::ir::{Attrs, Builder, DType, Graph, Type};
 use engine_core::oracle::OracleTensor;
 use engine_core::pipeline::Mode;
 use engine_core::testing;

@@ -133,7 +133,7 @@ impl Functions {
 struct FunctionNode {
     name: Symbol,
     expr: Expr,
-    is_apart: bool,
+    no_fuse: bool,
 }
 
 /// A function as written.
@@ -244,7 +244,7 @@ impl Function {
         inputs: &[Value],
         attrs: &Attrs,
     ) -> Result<Vec<Value>, Diagnostics> {
-        let (outer, span, apart) = (builder.scope(), builder.span(), builder.apart());
+        let (outer, span, mark) = (builder.scope(), builder.span(), builder.no_fuse());
         let mut diags = Diagnostics::new();
         let mut names: Names =
             self.inputs.iter().cloned().zip(inputs.iter().map(|&value| Meaning::Value(value))).collect();
@@ -253,10 +253,10 @@ impl Function {
         }
         let faulty = HashSet::new();
         let mut results = vec![];
-        for FunctionNode { name, expr, is_apart } in &self.nodes {
+        for FunctionNode { name, expr, no_fuse } in &self.nodes {
             let path = format!("{outer}.{name}");
-            if *is_apart && apart.is_none() {
-                builder.set_apart(Some(path.as_str().into()));
+            if *no_fuse && mark.is_none() {
+                builder.set_no_fuse(Some(path.as_str().into()));
             }
             let mut typing =
                 Typing { builder, names: &names, dims: &self.dims, faulty_ops: &faulty, diags: &mut diags };
@@ -266,7 +266,7 @@ impl Function {
                 false => typing.define(&path, expr),
             };
             names.insert(name.clone(), value.map_or(Meaning::Faulty, Meaning::Value));
-            builder.set_apart(apart.clone());
+            builder.set_no_fuse(mark.clone());
         }
         for (_, expr) in &self.outputs {
             let mut typing =
@@ -377,8 +377,8 @@ fn read_outputs(fields: &mut Fields, diags: &mut Diagnostics) -> Vec<(String, Ex
 fn in_order(nodes: Vec<NodeDef>, order: &[usize]) -> Vec<FunctionNode> {
     let mut nodes: Vec<_> = nodes.into_iter().map(Some).collect();
     let taken = order.iter().filter_map(|&i| nodes[i].take());
-    let node = |NodeDef { name, expr, is_apart, .. }: NodeDef| {
-        Some(FunctionNode { name: name.as_str().into(), expr: expr?, is_apart })
+    let node = |NodeDef { name, expr, no_fuse, .. }: NodeDef| {
+        Some(FunctionNode { name: name.as_str().into(), expr: expr?, no_fuse })
     };
     taken.filter_map(node).collect()
 }

@@ -42,7 +42,7 @@ pub(super) fn inline(
             _ => write(&mut builder, Node { inputs, ..node }),
         });
     }
-    builder.set_apart(None);
+    builder.set_no_fuse(None);
     report_taken(&builder.graph, places, diags);
     Inlined { graph: builder.graph, map }
 }
@@ -58,7 +58,7 @@ fn write(builder: &mut Builder, node: Node) -> Vec<Value> {
         return push(builder, node);
     }
     builder.set_scope(node.name(), node.span);
-    builder.set_apart(node.apart.clone());
+    builder.set_no_fuse(node.no_fuse.clone());
     let first = builder.graph.nodes.len();
     let results = expand(builder, call, &node.inputs);
     let written = builder.graph.nodes.split_off(first);
@@ -71,7 +71,7 @@ fn write(builder: &mut Builder, node: Node) -> Vec<Value> {
         map.extend(ports.map(|(port, value)| (Value { node: first + offset, port }, value)));
     }
     builder.set_scope(node.name(), node.span);
-    builder.set_apart(node.apart.clone());
+    builder.set_no_fuse(node.no_fuse.clone());
     let results = results.into_iter().map(|value| moved(&map, value)).zip(&node.outputs);
     results.map(|(value, output)| named(builder, value, &output.name, first)).collect()
 }

@@ -19,7 +19,7 @@ pub(super) struct NodeDef {
     /// The type that it is said to have.
     pub(super) ty: Option<Spanned<Type>>,
     /// Whether it is kept in kernels of its own.
-    pub(super) is_apart: bool,
+    pub(super) no_fuse: bool,
 }
 
 /// Nodes as a map from names to expressions, as a list of nodes in full, or as a list of both.
@@ -59,7 +59,7 @@ fn expressions(value: &Ron, diags: &mut Diagnostics) -> Vec<NodeDef> {
     let define = |(name, value): (Spanned<String>, &Ron)| {
         let named = check_name(&name, diags);
         let expr = read_expr(value, diags);
-        named.map(|()| NodeDef { name, expr, ty: None, is_apart: false })
+        named.map(|()| NodeDef { name, expr, ty: None, no_fuse: false })
     };
     pairs.into_iter().filter_map(define).collect()
 }
@@ -71,7 +71,7 @@ fn full_node(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<NodeDe
     let name = fields.required("name").and_then(|v| v.word("the name of a node", diags));
     let ty = fields.optional("type").map(|v| (v.span, read_type(v, dims, diags)));
     let choices = [("Auto", false), ("Never", true)];
-    let is_apart = fields.optional("fuse").map_or(Some(false), |v| v.choice("`fuse`", &choices, diags));
+    let no_fuse = fields.optional("fuse").map_or(Some(false), |v| v.choice("`fuse`", &choices, diags));
     let expr = match fields.optional("expr") {
         Some(expr) => read_expr(expr, diags),
         None => full_call(&mut fields, diags),
@@ -80,7 +80,7 @@ fn full_node(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<NodeDe
     let name = name.map(|name| Spanned::new(name.span, name.value.to_owned()))?;
     check_name(&name, diags)?;
     let ty = ty.and_then(|(span, ty)| ty.map(|ty| Spanned::new(span, ty)));
-    Some(NodeDef { name, expr, ty, is_apart: is_apart? })
+    Some(NodeDef { name, expr, ty, no_fuse: no_fuse? })
 }
 
 /// Op, inputs and attributes of a node in full, as the call that they stand for.

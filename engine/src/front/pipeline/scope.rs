@@ -96,7 +96,7 @@ impl Scope {
         builder.reserve(self.names.keys().cloned());
         let mut size = 0usize;
         for i in sort(&defs, diags) {
-            let NodeDef { name, expr: Some(expr), ty, is_apart } = &defs[i] else {
+            let NodeDef { name, expr: Some(expr), ty, no_fuse } = &defs[i] else {
                 continue;
             };
             size = size.saturating_add(functions.size_of(expr));
@@ -105,7 +105,7 @@ impl Scope {
                 diags.error(Code::E0401, name.span, message).help("call large functions less often");
                 return;
             }
-            builder.set_apart(is_apart.then(|| name.as_str().into()));
+            builder.set_no_fuse(no_fuse.then(|| name.as_str().into()));
             let mut typing =
                 Typing { builder, names: &self.names, dims, faulty_ops: &functions.faulty, diags };
             let Some(value) = typing.define(name, expr) else {

@@ -73,6 +73,6 @@ fn grow_epilogue(groups: &mut FusionGroups, id: usize, anchor: NodeId) {
 fn only_map_user(groups: &FusionGroups, node: NodeId) -> Option<NodeId> {
     let [user] = groups.graph.users[node][..] else { return None };
     let nodes = &groups.graph.ir.nodes;
-    let is_open = !groups.graph.root[node] && nodes[node].apart == nodes[user].apart;
+    let is_open = !groups.graph.root[node] && nodes[node].no_fuse == nodes[user].no_fuse;
     (is_open && groups.is_map(user)).then_some(user)
 }

@@ -132,7 +132,7 @@ impl Search<'_, '_> {
         !edge.indexed
             && graph.materialized[node]
             && !graph.root[node]
-            && nodes[node].apart == nodes[self.node].apart
+            && nodes[node].no_fuse == nodes[self.node].no_fuse
             && self.groups.is_map(node)
             && self.groups.group(node).is_some_and(Group::is_single)
             && (graph.cost.is_fast(&nodes[node].op) || points.contains(&graph.numel(node)))

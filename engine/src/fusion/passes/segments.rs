@@ -101,7 +101,7 @@ fn shape(graph: &FusionGraph, kernel: &Kernel) -> Option<Shape> {
     let slot = |operand: &Operand| {
         (format!("{} {}", operand.ty.dtype, operand.ty.numel() == n_points), operand.usage)
     };
-    let no_fuse = graph.ir.nodes[kernel.nodes[0]].apart.clone();
+    let no_fuse = graph.ir.nodes[kernel.nodes[0]].no_fuse.clone();
     Some(Shape { no_fuse, insts, operands: kernel.operands.iter().map(slot).collect() })
 }
 

@@ -145,9 +145,9 @@ fn a_scatter_into_state_reads_checked_indices() {
 fn a_producer_that_is_never_fused_is_stored() {
     let graph = with_builder(|b| {
         let [table, idx, row] = lookup(b);
-        b.set_apart(Some("row.2".into()));
+        b.set_no_fuse(Some("row.2".into()));
         let doubled = b.scale(row, 2.0);
-        b.set_apart(None);
+        b.set_no_fuse(None);
         let sums = added(b, table, idx, doubled);
         output(b, "sums", sums);
     });

@@ -100,8 +100,8 @@ impl<'t> Reader<'t> {
 
     /// `h: f32[2] = op(x)`, optionally with a body or regions, after `[h]` if the node has `fuse: Never`.
     fn definition(&mut self, scope: &mut Scope, line: Piece<'t>, depth: usize) -> Result<(), Fault> {
-        let (apart, line) = match line.strip_prefix("[").and_then(|rest| rest.cut(']')) {
-            Some((apart, rest)) => (Some(self.name(apart)?), rest),
+        let (no_fuse, line) = match line.strip_prefix("[").and_then(|rest| rest.cut(']')) {
+            Some((no_fuse, rest)) => (Some(self.name(no_fuse)?), rest),
             None => (None, line),
         };
         let Some((binder, rest)) = line.cut('=') else {
@@ -127,7 +127,7 @@ impl<'t> Reader<'t> {
         };
         let inputs = inputs.into_iter().map(|operand| self.value(scope, operand));
         let mut node = node(op, inputs.collect::<Result<_, _>>()?, outputs);
-        node.apart = apart;
+        node.no_fuse = no_fuse;
         if owns_regions.is_some() {
             node.regions = self.regions(depth)?;
         }
@@ -197,7 +197,7 @@ impl<'t> Reader<'t> {
 }
 
 fn node(op: NodeOp, inputs: Vec<Value>, outputs: Vec<Output>) -> Node {
-    Node { op, inputs, outputs, regions: vec![], span: None, apart: None }
+    Node { op, inputs, outputs, regions: vec![], span: None, no_fuse: None }
 }
 
 fn define(scope: &mut Scope, place: Piece, node: Node) -> Result<(), Fault> {

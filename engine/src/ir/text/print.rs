@@ -21,8 +21,8 @@ pub(crate) struct NodeText<'g> {
 
 impl Display for NodeText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if let Some(apart) = &self.node.apart {
-            write!(f, "[{}] ", written_name(apart))?;
+        if let Some(no_fuse) = &self.node.no_fuse {
+            write!(f, "[{}] ", written_name(no_fuse))?;
         }
         let binder = binder(&self.node.outputs);
         match &self.node.op {

@@ -106,7 +106,7 @@ pub fn graph_of(steps: &[(u8, u64)]) -> Graph {
     b.graph.outputs.push(("result".into(), last));
     let mut graph = b.graph;
     let computed = graph.nodes.iter_mut().filter(|node| !matches!(node.op, NodeOp::Input(_)));
-    computed.step_by(5).for_each(|node| node.apart = Some("not fused".into()));
+    computed.step_by(5).for_each(|node| node.no_fuse = Some("not fused".into()));
     for (id, kind) in graph.inputs().collect::<Vec<_>>() {
         if let (InputKind::Param | InputKind::State, Some(next)) = (kind, twin(&graph, id)) {
             graph.state.push(StateLink { input: id, next });
@@ -360,7 +360,7 @@ fn add_cond(b: &mut Builder, random: &mut Random) -> Option<()> {
             outputs: vec![output],
             regions: vec![],
             span: None,
-            apart: None,
+            no_fuse: None,
         });
         region.outputs.push(("x".into(), Value::of(0)));
         region
