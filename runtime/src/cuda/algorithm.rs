@@ -1,8 +1,8 @@
 //! Algorithms of the library for a product: their text, and the fastest by trying them on tensors full of noise.
 
-use super::autotune::{fill, seconds, wake};
+use super::autotune::{fill, seconds, warm_up};
 use super::context::{Context, failed};
-use super::graph::apart_from_captures;
+use super::graph::exclude_captures;
 use super::memory::Memory;
 use super::product::{Places, Product};
 use crate::autotune::Choice;
@@ -23,7 +23,7 @@ pub fn fastest<T: Copy>(
     choices: &[T],
     mut seconds: impl FnMut(T) -> Result<f64, DeviceError>,
 ) -> Result<T, DeviceError> {
-    wake(context)?;
+    warm_up(context)?;
     let mut least = vec![f64::INFINITY; choices.len()];
     let mut refused = None;
     for _ in 0..N_ROUNDS {
@@ -139,7 +139,7 @@ impl AlgorithmTrial {
     }
 
     /// The algorithms whose result is NaN wherever a factor is.
-    pub fn those_that_keep_nan(
+    pub fn nan_preserving(
         &self,
         product: &Product,
         algorithms: Vec<cublasLtMatmulAlgo_t>,
@@ -160,7 +160,7 @@ impl AlgorithmTrial {
         self.result.clear()?;
         let stream = self.context.new_stream()?;
         {
-            let _apart = apart_from_captures();
+            let _excluded = exclude_captures();
             if product
                 .launch_by(algorithm, self.places(), &self.workspace.range(), stream.cu_stream())
                 .is_err()
@@ -170,7 +170,7 @@ impl AlgorithmTrial {
         }
         stream.synchronize().map_err(|error| failed("trying a product", &error))?;
         // Results are made tile by tile: the first and the last ones.
-        let n_bytes = self.result_bytes.min(MOST_BYTES_LOOKED_AT);
+        let n_bytes = self.result_bytes.min(MAX_CHECKED_BYTES);
         for start in [0, self.result_bytes - n_bytes] {
             let mut result = HostTensor::zeros(self.elements[1], &[n_bytes / self.elements[1].size()])
                 .map_err(|error| DeviceError::Failed(error.to_string()))?;
@@ -199,7 +199,7 @@ impl AlgorithmTrial {
 }
 
 /// Of each end of a result, when it is looked at; a multiple of the size of every element.
-const MOST_BYTES_LOOKED_AT: usize = 1 << 20;
+const MAX_CHECKED_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

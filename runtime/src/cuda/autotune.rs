@@ -3,7 +3,7 @@
 use super::compile::Text;
 use super::context::{Context, failed};
 use super::event::Event;
-use super::graph::{apart_from_captures, capture};
+use super::graph::{exclude_captures, capture};
 use super::memory::Memory;
 use super::product::Product;
 use super::steps::{Addresses, Prepared};
@@ -60,7 +60,7 @@ impl Bench for CudaBench<'_> {
     }
 
     fn operands(&self, kernel: &Kernel) -> Result<Vec<Memory>, DeviceError> {
-        wake(self.0)?;
+        warm_up(self.0)?;
         let operands = kernel.operands.iter().map(|operand| {
             let memory = Memory::new(self.0, operand.ty.bytes().next_multiple_of(16))?;
             if operand.ty.dtype.is_float() {
@@ -104,8 +104,8 @@ impl Bench for CudaBench<'_> {
 }
 
 /// Keeps the GPU busy until it runs at its speed, once: an idle GPU runs at a fraction of its clock, and takes a while to get up to it.
-pub fn wake(context: &Arc<Context>) -> Result<(), DeviceError> {
-    if context.is_awake.swap(true, Ordering::Relaxed) {
+pub fn warm_up(context: &Arc<Context>) -> Result<(), DeviceError> {
+    if context.is_warmed_up.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
     let memory = Memory::new(context, 64 << 20)?;
@@ -121,20 +121,20 @@ pub fn seconds(
     stream: &Arc<CudaStream>,
     enqueue: impl Fn() -> Result<(), DeviceError>,
 ) -> Result<f64, DeviceError> {
-    let said = |error| failed("trying a kernel", &error);
+    let driver_error = |error| failed("trying a kernel", &error);
     // What the libraries load at first use cannot be captured.
     {
-        let _apart = apart_from_captures();
+        let _excluded = exclude_captures();
         enqueue()?;
     }
     let graph = capture(stream, || (0..N_TURNS).try_for_each(|_| enqueue()))?;
-    graph.launch().map_err(said)?;
-    let (begin, end) = (Event::new().map_err(said)?, Event::new().map_err(said)?);
-    begin.record(stream.cu_stream()).map_err(said)?;
-    graph.launch().map_err(said)?;
-    end.record(stream.cu_stream()).map_err(said)?;
-    stream.synchronize().map_err(said)?;
-    Ok(begin.seconds_to(&end).map_err(said)? / N_TURNS as f64)
+    graph.launch().map_err(driver_error)?;
+    let (begin, end) = (Event::new().map_err(driver_error)?, Event::new().map_err(driver_error)?);
+    begin.record(stream.cu_stream()).map_err(driver_error)?;
+    graph.launch().map_err(driver_error)?;
+    end.record(stream.cu_stream()).map_err(driver_error)?;
+    stream.synchronize().map_err(driver_error)?;
+    Ok(begin.seconds_to(&end).map_err(driver_error)? / N_TURNS as f64)
 }
 
 /// Turns of a measurement, launched at once.
@@ -164,12 +164,12 @@ pub fn fill(context: &Arc<Context>, memory: &Memory, element: DType) -> Result<(
         (&raw mut *set_odd).cast(),
     ];
     let stream = context.new_stream()?;
-    let said = |error| failed("filling memory with noise", &error);
-    let _apart = apart_from_captures();
+    let driver_error = |error| failed("filling memory with noise", &error);
+    let _excluded = exclude_captures();
     // SAFETY: the arguments are those of `FILL`, which writes whole words inside the memory.
     unsafe { launch_kernel(function.0, (1024, 1, 1), (256, 1, 1), 0, stream.cu_stream(), &mut arguments) }
-        .map_err(said)?;
-    stream.synchronize().map_err(said)
+        .map_err(driver_error)?;
+    stream.synchronize().map_err(driver_error)
 }
 
 const FILL: &str = r#"

@@ -1,10 +1,14 @@
-//! The CUDA device: emitted kernels through NVRTC, products through cuBLASLt, a step as one CUDA graph.
+//! The CUDA device: generated kernels compiled by NVRTC, matmuls by cuBLASLt, steps replayed as CUDA graphs.
 //!
-//! All three libraries (the driver, NVRTC, cuBLASLt) are opened when a device is: a program that never asks for one
-//! starts without them. From the inside out: `libraries` opens them, `context` owns the GPU's context, `memory` its allocations,
-//! `compile` and `cache` turn texts into loaded kernels, `product` describes the library's matmuls, `algorithm` finds the
-//! fastest of its algorithms, `steps` makes programs ready, `streams` are what they run on, `autotune` times them, `staging`
-//! copies rows from the host, `graph` is a captured run of steps, `executable` runs a plan.
+//! Opening a device opens the three libraries (the driver, NVRTC, cuBLASLt). A process that opens no CUDA device runs
+//! without them. The modules, from the lowest layer to the highest:
+//!
+//! - `libraries` opens NVIDIA's libraries, `context` owns the CUDA context, `memory` owns allocations.
+//! - `compile` turns CUDA C++ into loaded kernels, `cublaslt` holds the library's handle.
+//! - `event`, `streams` and `graph` wrap events, the streams of a plan and graph capture.
+//! - `clock` times kernels, `product` describes the library's matmuls, `algorithm` chooses their algorithms.
+//! - `steps` prepares programs, `autotune` times them, `staging` copies rows from pinned memory.
+//! - `executable` runs a plan.
 
 mod algorithm;
 mod autotune;
@@ -43,14 +47,13 @@ impl CudaDevice {
     /// Opens the GPU of this number.
     ///
     /// # Errors
-    /// If there is no driver, no such GPU, no compiler or no library of matrix products, or if they do not fit together;
-    /// the message says which.
+    /// If the driver, the GPU, NVRTC or cuBLASLt is missing, or their versions do not fit. The message names the cause.
     pub fn new(ordinal: usize) -> Result<CudaDevice, DeviceError> {
         Ok(CudaDevice { context: Context::new(ordinal, Known::All)? })
     }
 
-    /// Opens the GPU of this number as if it were newer than the compiler: that compiles to PTX for the latest GPU before it,
-    /// and the driver from there.
+    /// Opens the GPU of this number as if it were newer than NVRTC. NVRTC then compiles to PTX for the newest older
+    /// architecture, and the driver compiles the PTX for the GPU.
     ///
     /// # Errors
     /// As [`CudaDevice::new`].
@@ -58,10 +61,10 @@ impl CudaDevice {
         Ok(CudaDevice { context: Context::new(ordinal, Known::Older)? })
     }
 
-    /// How many GPUs the driver sees.
+    /// The number of GPUs that the driver lists.
     ///
     /// # Errors
-    /// If there is no driver, or it does not start.
+    /// If the driver is missing or does not start.
     pub fn count() -> Result<usize, DeviceError> {
         context::count()
     }

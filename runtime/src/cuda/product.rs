@@ -100,13 +100,13 @@ impl Product {
     pub fn new(context: &Arc<Context>, call: &MatmulCall) -> Result<Option<Product>, DeviceError> {
         context.enter()?;
         let Some(factors) = call.matrices() else { return Ok(None) };
-        let said = |error| failed("describing a matrix product", error);
-        let matmul = Matmul::new(call, &factors).map_err(said)?;
+        let library_error = |error| failed("describing a matrix product", error);
+        let matmul = Matmul::new(call, &factors).map_err(library_error)?;
         let MatmulCall { batch, m, n, k, result, .. } = *call;
         let layouts = [
-            Layout::of_factor(call, &factors[0], [n, k]).map_err(said)?,
-            Layout::of_factor(call, &factors[1], [k, m]).map_err(said)?,
-            Layout::new(result, [n, m], n as i64, batch, (m * n) as i64).map_err(said)?,
+            Layout::of_factor(call, &factors[0], [n, k]).map_err(library_error)?,
+            Layout::of_factor(call, &factors[1], [k, m]).map_err(library_error)?,
+            Layout::new(result, [n, m], n as i64, batch, (m * n) as i64).map_err(library_error)?,
         ];
         let product = Product {
             context: Arc::clone(context),
@@ -136,7 +136,7 @@ impl Product {
             }
             let trial = AlgorithmTrial::new(&self.context, &tensors(call))?;
             if clamps {
-                algorithms = trial.those_that_keep_nan(self, algorithms)?;
+                algorithms = trial.nan_preserving(self, algorithms)?;
             }
             if let [] | [_] = algorithms[..] {
                 return Ok(Algorithm(algorithms.first().copied()));
@@ -275,8 +275,8 @@ impl Product {
             true => Reduction::CUBLASLT_REDUCTION_SCHEME_MASK,
             false => Reduction::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
         };
-        let said = |error| failed("choosing a matrix product", error);
-        let preference = Preference::new().map_err(said)?;
+        let library_error = |error| failed("choosing a matrix product", error);
+        let preference = Preference::new().map_err(library_error)?;
         let mut found = [const { MaybeUninit::<cublasLtMatmulHeuristicResult_t>::zeroed() }; MOST_ALGORITHMS];
         let mut n_found = 0;
         // SAFETY: all descriptions live, the attributes have these types, and there is room for so many results.
@@ -293,7 +293,7 @@ impl Product {
                     preference
                         .set(Attribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &(reductions as u32))
                 })
-                .map_err(said)?;
+                .map_err(library_error)?;
             sys::cublasLtMatmulAlgoGetHeuristic(
                 library.handle,
                 matmul.0,
@@ -313,7 +313,7 @@ impl Product {
                 sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
                 | sys::cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE,
             )) => return Ok(vec![]),
-            Err(error) => return Err(said(error)),
+            Err(error) => return Err(library_error(error)),
         }
         // SAFETY: the library has written so many of them.
         let found = found[..n_found as usize].iter().map(|result| unsafe { result.assume_init_ref() });
