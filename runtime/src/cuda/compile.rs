@@ -1,16 +1,16 @@
 //! From CUDA C++ to loaded kernels: NVRTC on all processors, with caches in memory and on disk.
 
-use super::context::failed;
+use super::error::failed;
 use super::graph::exclude_captures;
 use crate::cache::DiskCache;
 use crate::device::DeviceError;
+use crate::gpu::parallel::in_parallel;
 use cudarc::driver::result::{DriverError, function, module};
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute_enum, CUmodule};
 use cudarc::nvrtc::sys as nvrtc;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Compiles kernels for one GPU, and caches them.
@@ -105,7 +105,7 @@ impl Kernels {
                 missing.push(text);
             }
         }
-        for (text, code) in missing.iter().zip(compile_all(&missing, |text| self.code(text))) {
+        for (text, code) in missing.iter().zip(in_parallel(&missing, |text| self.code(text.text))) {
             let code = code.map_err(|error| broken(text, error))?;
             let function = match load(&code.bytes, text) {
                 // The entry is intact, but belongs to another driver or GPU.
@@ -137,28 +137,6 @@ impl Kernels {
     fn key(&self, text: &str) -> String {
         format!("NVRTC {:?} {} {OPTIONS:?}\n{text}", self.compiler, self.architecture.name())
     }
-}
-
-/// Machine code of all these texts, in their order: each processor compiles one at a time.
-fn compile_all(
-    texts: &[Text],
-    compile: impl Fn(&str) -> Result<Code, CompileError> + Sync,
-) -> Vec<Result<Code, CompileError>> {
-    type Slot = Mutex<Option<Result<Code, CompileError>>>;
-    let slots: Vec<Slot> = texts.iter().map(|_| Mutex::new(None)).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            let Some(text) = texts.get(i) else { break };
-            let code = compile(text.text);
-            *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(code);
-        }
-    };
-    let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(texts.len());
-    std::thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
-    let done = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-    done.map(|code| code.unwrap_or_else(|| engine_core::bug!("a kernel was not compiled"))).collect()
 }
 
 /// Without FMA contraction, results equal those of other devices. Most kernels are memory-bound, so this costs no time.
@@ -384,41 +362,6 @@ impl Drop for Program {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::sync::Condvar;
-    use std::time::Duration;
-
-    /// The longest time that a thread waits for a second one. The test takes that long only when it fails.
-    const PATIENCE: Duration = Duration::from_secs(30);
-
-    /// A compiler whose code is the text. It returns only after two threads have entered it.
-    fn compile_in_pairs() -> impl Fn(&str) -> Result<Code, CompileError> + Sync {
-        let (n_inside, came) = (Mutex::new(0), Condvar::new());
-        move |text| {
-            let mut inside = n_inside.lock().unwrap();
-            *inside += 1;
-            came.notify_all();
-            // The first two threads wait for each other; later threads do not wait.
-            let (_inside, waited) = came.wait_timeout_while(inside, PATIENCE, |inside| *inside < 2).unwrap();
-            match waited.timed_out() {
-                true => Err(CompileError::Refused("nothing else is compiled meanwhile".to_string())),
-                false => Ok(Code { bytes: text.as_bytes().to_vec(), is_from_disk: false }),
-            }
-        }
-    }
-
-    #[test]
-    fn texts_are_compiled_in_parallel_and_returned_in_order() {
-        if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-            eprintln!("skipped 1 test: there is one processor, and it compiles one text after the other");
-            return;
-        }
-        let texts =
-            ["a", "b", "c", "d", "e"].map(|text| Text { owner: "", text, entry: "", shared_bytes: 0 });
-        let codes = compile_all(&texts, compile_in_pairs());
-        let codes: Vec<Vec<u8>> = codes.into_iter().map(|code| code.unwrap().bytes).collect();
-        assert_eq!(codes, texts.map(|text| text.text.as_bytes().to_vec()));
-        assert!(compile_all(&[], compile_in_pairs()).is_empty());
-    }
 
     #[test]
     fn the_target_is_the_gpu_or_the_newest_older_architecture_of_the_compiler() {

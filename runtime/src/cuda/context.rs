@@ -1,12 +1,13 @@
 //! A GPU with its CUDA context.
 
 use super::compile::{self, Architecture, Kernels, Known};
+use super::cublaslt::Library;
+use super::error::{failed, free_bytes};
 use super::graph::exclude_captures;
 use super::libraries;
-use super::product::Library;
 use crate::autotune::Tuner;
 use crate::device::DeviceError;
-use cudarc::driver::result::{DriverError, mem_get_info};
+use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
 use engine_core::device_model::DeviceModel;
@@ -30,7 +31,7 @@ pub struct Context {
     pub library: Library,
     /// The choices of autotuning.
     pub tuner: Tuner,
-    /// Whether [`warm_up`](super::autotune::warm_up) has raised the clock rate.
+    /// Whether `clock::warm_up` has raised the clock rate.
     pub is_warmed_up: AtomicBool,
     /// The stream of synchronous copies between host and device.
     copies: Arc<CudaStream>,
@@ -113,11 +114,6 @@ impl Context {
         }
         details
     }
-}
-
-/// Free bytes of the GPU whose context is current.
-pub fn free_bytes() -> Option<u64> {
-    mem_get_info().ok().map(|(free, _)| free as u64)
 }
 
 /// The version of NVRTC, and its target architecture where that is not the GPU's own.
@@ -211,43 +207,4 @@ fn no_start(error: &DriverError) -> DeviceError {
         ),
         _ => failed("starting the NVIDIA driver", error),
     }
-}
-
-/// The error of a driver call; `what` names the operation.
-pub fn failed(what: &str, error: &DriverError) -> DeviceError {
-    let text = error.error_string().ok().and_then(|text| text.to_str().ok()).unwrap_or("an unknown error");
-    let why = format!("{what}: the NVIDIA driver says: {text}");
-    match error.0 {
-        CUresult::CUDA_ERROR_OUT_OF_MEMORY => no_room_for(what),
-        fatal if is_fatal(fatal) => DeviceError::Lost { device: "the GPU".to_string(), why },
-        _ => DeviceError::Failed(why),
-    }
-}
-
-/// The driver or a library has no memory for its own objects, such as code, graphs and streams.
-pub fn no_room_for(what: &str) -> DeviceError {
-    let largest = format!("; {what} takes some");
-    DeviceError::OutOfMemory {
-        device: "the GPU".to_string(),
-        bytes: 0,
-        free: free_bytes(),
-        largest,
-        span: None,
-    }
-}
-
-/// Whether an error corrupts the context, so that every later call fails with it.
-fn is_fatal(error: CUresult) -> bool {
-    matches!(
-        error,
-        CUresult::CUDA_ERROR_ECC_UNCORRECTABLE
-            | CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR
-            | CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
-            | CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION
-            | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS
-            | CUresult::CUDA_ERROR_LAUNCH_FAILED
-            | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
-            | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED
-            | CUresult::CUDA_ERROR_EXTERNAL_DEVICE
-    )
 }

@@ -1,11 +1,12 @@
 //! A plan on a GPU: loaded kernels, allocated memory and captured graphs.
 
-use super::autotune;
 use super::autotune::CudaBench;
+use super::clock;
 use super::compile::{Function, Text};
-use super::context::{Context, failed};
+use super::context::Context;
+use super::error::failed;
 use super::event::Event;
-use super::graph::{exclude_captures, capture};
+use super::graph::{capture, exclude_captures};
 use super::memory::{Memory, Pinned};
 use super::steps::{Addresses, Prepared};
 use super::streams::{PlanStream, PlanStreams};
@@ -384,7 +385,7 @@ impl CudaExecutable {
         for (number, time) in times.iter_mut().enumerate() {
             let enqueue = || self.enqueue_launch(number, &buffers, self.streams.stream(0));
             if time.seconds < SHORT_SECONDS && !self.writes_over_integers(number) {
-                time.seconds = autotune::seconds(self.streams.main(), enqueue)?;
+                time.seconds = clock::seconds(self.streams.main(), enqueue)?;
             } else {
                 let _excluded = exclude_captures();
                 enqueue()?;

@@ -1,6 +1,6 @@
 //! Graph capture: steps are captured once and replayed as one graph launch.
 
-use super::context::failed;
+use super::error::failed;
 use crate::device::DeviceError;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaGraph, CudaStream};

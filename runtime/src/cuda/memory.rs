@@ -1,6 +1,7 @@
 //! Device memory, and pinned host memory.
 
-use super::context::{Context, failed, free_bytes};
+use super::context::Context;
+use super::error::{failed, free_bytes};
 use crate::device::DeviceError;
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};

@@ -4,16 +4,20 @@
 //! without them. The modules, from the lowest layer to the highest:
 //!
 //! - `libraries` opens NVIDIA's libraries, `context` owns the CUDA context, `memory` owns allocations.
-//! - `compile` turns CUDA C++ into loaded kernels, `cublaslt` holds the library's handle.
+//! - `compile` turns CUDA C++ into loaded kernels, `cublaslt` holds the library's handle, `error` words the driver's errors.
 //! - `event`, `streams` and `graph` wrap events, the streams of a plan and graph capture.
-//! - `clock` times kernels, `product` describes the library's matmuls, `algorithm` chooses their algorithms.
+//! - `clock` times work, `descriptor` describes the library's matmuls, `algorithm` times their algorithms, `product` chooses.
 //! - `steps` prepares programs, `autotune` times them, `staging` copies rows from pinned memory.
 //! - `executable` runs a plan.
 
 mod algorithm;
 mod autotune;
+mod clock;
 mod compile;
 mod context;
+mod cublaslt;
+mod descriptor;
+mod error;
 mod event;
 mod executable;
 mod graph;

@@ -1,6 +1,7 @@
 //! Staging of rows: slots of pinned memory, and a stream of asynchronous copies to the GPU.
 
-use super::context::{Context, failed};
+use super::context::Context;
+use super::error::failed;
 use super::event::Event;
 use super::memory::{Memory, Pinned};
 use crate::device::{Arrival, DeviceBuffer, DeviceError, Staging};

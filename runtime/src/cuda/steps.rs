@@ -1,9 +1,11 @@
 //! Programs on CUDA: compiled kernels and described matmuls, enqueued on a stream and its side stream.
 
 use super::compile::{Function, Text};
-use super::context::{Context, failed};
+use super::context::Context;
+use super::descriptor::MatmulAddresses;
+use super::error::failed;
 use super::event::Event;
-use super::product::{Places, Product};
+use super::product::Product;
 use super::streams::{PlanStream, record, wait};
 use crate::device::DeviceError;
 use cudarc::driver::result::{launch_kernel, memcpy_dtod_async, memset_d8_async};
@@ -146,13 +148,13 @@ impl Prepared {
                 self.kernels[*kernel].start(addresses, stream, arguments, *grid, info)
             }
             Work::Product { product, factors, result, bias } => {
-                let places = Places {
+                let addresses_of_matmul = MatmulAddresses {
                     // cuBLASLt computes the transposed product in column-major order, so the right factor comes first.
                     factors: [factors[1], factors[0]].map(|factor| addresses.of(factor)),
                     result: addresses.of(*result),
                     bias: bias.map(|bias| addresses.of(bias)),
                 };
-                self.products[*product].launch(places, &addresses.library, stream)
+                self.products[*product].launch(addresses_of_matmul, &addresses.library, stream)
             }
             Work::Copy { from, to, bytes } => {
                 // SAFETY: the plan's verifier has checked that both places lie within live memory.

@@ -1,6 +1,7 @@
 //! The streams of a plan. Each has a side stream, on which independent steps of a launch run concurrently.
 
-use super::context::{Context, failed};
+use super::context::Context;
+use super::error::failed;
 use super::event::Event;
 use crate::device::DeviceError;
 use cudarc::driver::CudaStream;

@@ -1,6 +1,8 @@
 //! What both GPU devices share: autotuning of programs, and errors of launches without one.
 
 pub mod autotune;
+pub mod noise;
+pub mod parallel;
 
 use crate::device::DeviceError;
 use engine_core::plan::Plan;

@@ -36,9 +36,9 @@ pub struct Context {
     /// What was chosen in earlier runs.
     pub choices: DiskCache,
     /// Whether the fastest of some kernels can be found by trying them: not where all are slow.
-    pub is_worth_trying: bool,
+    pub can_autotune: bool,
     /// Whether it has been kept busy for a while.
-    pub is_awake: AtomicBool,
+    pub is_warmed_up: AtomicBool,
     /// Whether the time of a launch can be measured on it.
     pub has_timestamps: bool,
     info: wgpu::AdapterInfo,
@@ -202,8 +202,8 @@ impl Context {
             kept: Kept::of(features, &info),
             tuner: Tuner::new(format!("{name}, {} {}", info.driver, info.driver_info)),
             choices: DiskCache::from_env("wgpu", "choice"),
-            is_worth_trying: has_timestamps && info.device_type != DeviceType::Cpu,
-            is_awake: AtomicBool::new(false),
+            can_autotune: has_timestamps && info.device_type != DeviceType::Cpu,
+            is_warmed_up: AtomicBool::new(false),
             name,
             device,
             queue,

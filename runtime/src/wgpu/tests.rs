@@ -356,7 +356,7 @@ fn every_variant_of_a_product_can_be_timed() {
 fn gpu_that_tries(folder: &tempfile::TempDir) -> Option<WgpuDevice> {
     let mut gpu = gpu()?;
     let context = Arc::get_mut(&mut gpu.context).unwrap();
-    context.is_worth_trying = true;
+    context.can_autotune = true;
     context.choices = DiskCache::within(folder.path());
     Some(gpu)
 }
@@ -372,7 +372,7 @@ fn chosen_with(adopted: Option<&Tuning>, plan: &Arc<Plan>) -> Option<(Tuning, bo
     }
     gpu.prepare(Arc::clone(plan), 1).unwrap();
     // Before the first trial, a GPU is kept busy for a while.
-    Some((gpu.tuning().unwrap(), gpu.context.is_awake.load(Ordering::Relaxed)))
+    Some((gpu.tuning().unwrap(), gpu.context.is_warmed_up.load(Ordering::Relaxed)))
 }
 
 /// A run that is resumed on the same model of GPU takes the ways of the run before, and tries none; what it cannot take, and
