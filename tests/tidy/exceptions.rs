@@ -10,7 +10,6 @@ pub const LONG_FILES: &[(&str, &str)] = &[
     ("engine/src/codegen/schedule/scatter_sorted.rs", "being split"),
     ("engine/src/codegen/schedule/topk.rs", "being split"),
     ("engine/src/codegen/tests.rs", "being split"),
-    ("runtime/src/device.rs", "being split"),
     ("runtime/src/wgpu/tests.rs", "being split"),
 ];
 
@@ -49,13 +48,11 @@ pub const CIRCLES: &[(&str, &str)] = &[
     ("engine/src/rules: fold mod pattern structure table", "being untangled"),
     ("engine/src: bind codegen device_model front fusion grad ir lower op oracle pass pipeline plan rules stage", "being untangled"),
     ("runtime/src/cpu: bounds executable interp launch mod prepared sharing", "being untangled"),
-    ("runtime/src/cuda: algorithm autotune compile context graph memory product steps streams", "being untangled"),
     ("runtime/src/data/remote: download mod", "being untangled"),
     ("runtime/src/data/source: csv files mod numbers text vectors", "being untangled"),
     ("runtime/src/session/windows: gather mod", "being untangled"),
     ("runtime/src/session: batches event inference mod rows saving stages trace windows", "being untangled"),
     ("runtime/src/wgpu: arena autotune compile context executable matrix memory mod pipeline_cache probe steps", "being untangled"),
-    ("runtime/src: autotune device", "being untangled"),
     ("src/cli/html: chart mod picture", "being untangled"),
     ("src/cli/verify: compare mod operands page parity", "being untangled"),
 ];
@@ -64,9 +61,5 @@ pub const CIRCLES: &[(&str, &str)] = &[
 #[rustfmt::skip]
 pub const OLD_WORDS: &[(&str, &str)] = &[
     ("engine/src/codegen/", "not rewritten yet"),
-    ("runtime/src/cuda/", "not rewritten yet"),
-    ("runtime/src/data/", "not rewritten yet"),
-    ("runtime/src/device.rs", "not rewritten yet"),
-    ("runtime/src/session/", "not rewritten yet"),
     ("runtime/src/wgpu/", "not rewritten yet"),
 ];

@@ -10,14 +10,13 @@ use super::graph::{capture, exclude_captures};
 use super::memory::{Memory, Pinned};
 use super::steps::{Addresses, Prepared};
 use super::streams::{PlanStream, PlanStreams};
-use crate::bindings;
+use crate::bindings::Bindings;
 use crate::device::{Arrival, DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use crate::gpu;
-use crate::gpu::autotune::Timed;
 use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::codegen::{ASSERTION_WORDS, assertion_words, first_failure};
+use engine_core::codegen::{ASSERTION_WORDS, assertion_words};
 use engine_core::fusion::{Operand, Use};
 use engine_core::ir::InputKind;
 use engine_core::plan::{BufferId, Place, Plan};
@@ -56,8 +55,7 @@ pub struct CudaExecutable {
     numbered: Option<u32>,
     /// Whether a kernel reads the step number.
     reads_steps: bool,
-    /// By buffer of the plan: what is bound to it.
-    bound: Vec<Option<Arc<Memory>>>,
+    bindings: Bindings<Memory>,
     /// By buffer of the plan: its address; 0 while it is unknown.
     addresses: Vec<CUdeviceptr>,
     launches: Vec<Prepared>,
@@ -80,9 +78,8 @@ unsafe impl Send for CudaExecutable {}
 
 impl CudaExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<CudaExecutable, DeviceError> {
-        let programs = plan.programs(&context.model, &Timed(CudaBench(context)));
-        let Programs { programs, workspaces } =
-            programs.map_err(|error| gpu::no_program(&context.name, &plan, error))?;
+        let programs = gpu::programs(&plan, &context.name, &context.model, CudaBench(context))?;
+        let Programs { programs, workspaces } = programs;
         let mut launches = vec![];
         for (launch, program) in plan.launches.iter().zip(&programs) {
             launches.push(Prepared::new(context, &plan.kernels[launch.kernel].name, program, seed)?);
@@ -109,7 +106,7 @@ impl CudaExecutable {
             number_steps,
             numbered: None,
             reads_steps,
-            bound: plan.buffers.iter().map(|_| None).collect(),
+            bindings: Bindings::new(&plan),
             addresses,
             launches,
             done,
@@ -128,16 +125,12 @@ impl CudaExecutable {
         let start = match self.plan.buffers[id].place {
             Place::Arena(offset) => self.arena.start() + offset as u64,
             Place::Input(InputKind::Step) => self.steps.start(),
-            Place::Input(_) => self.bound[id].as_ref().map_or(0, |memory| memory.start()),
+            Place::Input(_) => self.bindings.get(id).map_or(0, Memory::start),
         };
         if std::mem::replace(&mut self.addresses[id], start) != start {
             self.graphs.clear();
             self.wanted.clear();
         }
-    }
-
-    fn check_bound(&self) -> Result<(), RunError> {
-        bindings::check_bound(&self.plan, |id| self.bound[id].is_some())
     }
 
     // ---- Steps.
@@ -287,9 +280,11 @@ impl CudaExecutable {
                 .and_then(|()| result::stream::synchronize(stream))
         };
         done.map_err(|error| failed("running a step", &error))?;
-        let Some(finding) = first_failure(self.error_flag_on_host.words()) else { return Ok(()) };
+        let Some(error) = gpu::failed_assertion(&self.plan, self.error_flag_on_host.words()) else {
+            return Ok(());
+        };
         self.error_flag.clear()?;
-        Err(RunError::violation(&self.plan, finding))
+        Err(error)
     }
 }
 
@@ -303,13 +298,8 @@ impl Executable for CudaExecutable {
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
-        let id = bindings::input(&self.plan, input, buffer)?;
-        let memory = buffer.memory::<Memory>()?;
-        if !memory.is_of(&self.context) {
-            return Err(DeviceError::ForeignBuffer);
-        }
-        self.bound[id] = Some(memory);
-        self.place(id);
+        let changed = self.bindings.bind_own(input, buffer, &self.context)?;
+        changed.into_iter().for_each(|id| self.place(id));
         Ok(())
     }
 
@@ -320,7 +310,7 @@ impl Executable for CudaExecutable {
     }
 
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
-        self.check_bound()?;
+        self.bindings.check()?;
         self.context.enter()?;
         let start = Instant::now();
         self.start(first_step, n_steps)?;
@@ -333,21 +323,20 @@ impl Executable for CudaExecutable {
     }
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        let id = bindings::output(&self.plan, name, bytes.len(), |id| self.bound[id].is_some())?;
-        match (&self.plan.buffers[id].place, &self.bound[id]) {
-            (Place::Arena(offset), _) => self.arena.read(*offset, bytes),
-            (Place::Input(InputKind::Step), _) => {
+        let id = self.bindings.output(name, bytes.len())?;
+        match self.plan.buffers[id].place {
+            Place::Arena(offset) => self.arena.read(offset, bytes),
+            Place::Input(InputKind::Step) => {
                 // The numbers on the device are those of the following steps.
                 bytes.copy_from_slice(&self.numbered.map_or(0, |next| next.wrapping_sub(1)).to_le_bytes());
                 Ok(())
             }
-            (Place::Input(_), Some(memory)) => memory.read(0, bytes),
-            (Place::Input(_), None) => engine_core::bug!("output `{name}` is not bound"),
+            Place::Input(_) => self.bindings.memory(id).read(0, bytes),
         }
     }
 
     fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
-        self.check_bound()?;
+        self.bindings.check()?;
         self.context.enter()?;
         let driver_error = |error| failed("measuring a step", &error);
         let event = || Event::new().map_err(driver_error);
@@ -366,9 +355,8 @@ impl Executable for CudaExecutable {
         self.finish()?;
         let mut times = vec![];
         for (launch, pair) in events.windows(2).enumerate() {
-            let kernel = self.plan.kernels[self.plan.launches[launch].kernel].name.clone();
             let seconds = pair[0].seconds_to(&pair[1]).map_err(driver_error)?;
-            times.push(KernelTime { launch, kernel, seconds });
+            times.push(KernelTime::new(&self.plan, launch, seconds));
         }
         self.measure_short(step, &mut times)?;
         Ok(times)

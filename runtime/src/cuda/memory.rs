@@ -2,7 +2,9 @@
 
 use super::context::Context;
 use super::error::{failed, free_bytes};
+use crate::bindings::check_range;
 use crate::device::DeviceError;
+use crate::gpu::GpuMemory;
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
 use std::ops::Range;
@@ -13,6 +15,14 @@ pub struct Memory {
     start: CUdeviceptr,
     bytes: usize,
     context: Arc<Context>,
+}
+
+impl GpuMemory for Memory {
+    type Context = Context;
+
+    fn is_of(&self, context: &Arc<Context>) -> bool {
+        Arc::ptr_eq(&self.context, context)
+    }
 }
 
 impl Memory {
@@ -44,10 +54,6 @@ impl Memory {
         self.start..self.start + self.bytes as u64
     }
 
-    pub fn is_of(&self, context: &Arc<Context>) -> bool {
-        Arc::ptr_eq(&self.context, context)
-    }
-
     /// Zeroes it.
     pub fn clear(&self) -> Result<(), DeviceError> {
         self.set(0)
@@ -66,7 +72,7 @@ impl Memory {
 
     /// Copies from the host.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.check_range(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -78,7 +84,7 @@ impl Memory {
 
     /// Enqueues a copy from pinned memory, which must stay unchanged until the stream has executed the copy.
     pub fn fetch(&self, offset: usize, bytes: &[u8], stream: CUstream) -> Result<(), DeviceError> {
-        self.check_range(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -90,7 +96,7 @@ impl Memory {
 
     /// Copies to the host.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.check_range(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -98,13 +104,6 @@ impl Memory {
             // SAFETY: as above.
             unsafe { result::memcpy_dtoh_async(bytes, self.start + offset as u64, stream) }
         })
-    }
-
-    fn check_range(&self, offset: usize, length: usize) -> Result<(), DeviceError> {
-        match offset.checked_add(length) {
-            Some(end) if end <= self.bytes => Ok(()),
-            _ => Err(DeviceError::OutOfRange { offset, length, bytes: self.bytes }),
-        }
     }
 
     /// Starts a copy and waits for it.

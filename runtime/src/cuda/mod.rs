@@ -33,6 +33,7 @@ mod tests;
 
 use crate::autotune::Tuning;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, Staging};
+use crate::gpu;
 use compile::Known;
 use context::Context;
 use engine_core::device_model::DeviceModel;
@@ -98,11 +99,11 @@ impl Device for CudaDevice {
     }
 
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.own_memory(buffer)?.write(offset, bytes)
+        gpu::own_memory::<Memory>(buffer, &self.context)?.write(offset, bytes)
     }
 
     fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.own_memory(buffer)?.read(offset, bytes)
+        gpu::own_memory::<Memory>(buffer, &self.context)?.read(offset, bytes)
     }
 
     fn take_notes(&self) -> Vec<String> {
@@ -119,12 +120,5 @@ impl Device for CudaDevice {
 
     fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
         Ok(Box::new(CudaExecutable::new(&self.context, plan, seed)?))
-    }
-}
-
-impl CudaDevice {
-    fn own_memory(&self, buffer: &DeviceBuffer) -> Result<Arc<Memory>, DeviceError> {
-        let memory = buffer.memory::<Memory>()?;
-        if memory.is_of(&self.context) { Ok(memory) } else { Err(DeviceError::ForeignBuffer) }
     }
 }

@@ -5,6 +5,7 @@ use super::error::failed;
 use super::event::Event;
 use super::memory::{Memory, Pinned};
 use crate::device::{Arrival, DeviceBuffer, DeviceError, Staging};
+use crate::gpu::own_memory;
 use cudarc::driver::CudaStream;
 use std::ops::Range;
 use std::sync::Arc;
@@ -55,10 +56,7 @@ impl Staging for CudaStaging {
         buffer: &DeviceBuffer,
         offset: usize,
     ) -> Result<(), DeviceError> {
-        let memory = buffer.memory::<Memory>()?;
-        if !memory.is_of(&self.context) {
-            return Err(DeviceError::ForeignBuffer);
-        }
+        let memory = own_memory::<Memory>(buffer, &self.context)?;
         memory.fetch(offset, &self.slots[slot].memory.bytes()[bytes], self.stream.cu_stream())
     }
 

@@ -8,6 +8,7 @@ use super::event::Event;
 use super::product::Product;
 use super::streams::{PlanStream, record, wait};
 use crate::device::DeviceError;
+use crate::gpu::api_grid;
 use cudarc::driver::result::{launch_kernel, memcpy_dtod_async, memset_d8_async};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use engine_core::codegen::{CodegenError, KernelSource, KernelSpec};
@@ -234,7 +235,7 @@ impl Draft<'_> {
         Ok(Work::Kernel {
             kernel: number,
             arguments: arguments.clone(),
-            grid: grid.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            grid: api_grid(*grid),
             info: kernel.info_of(scalars, self.seed as u32),
         })
     }
@@ -264,8 +265,7 @@ impl Draft<'_> {
     }
 
     fn unsupported(&self, kernel: &str, reason: &str) -> DeviceError {
-        let (device, kernel) = (self.context.name.clone(), kernel.to_string());
-        DeviceError::Unsupported { device, kernel, reason: reason.to_string(), span: None }
+        DeviceError::unsupported(&self.context.name, kernel, reason.to_string())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use crate::device::DeviceError;
+use crate::gpu::parallel::in_parallel;
 use crate::panics::caught;
 use cubecl_core::WgpuCompilationOptions;
 use cubecl_core::ir::AddressType;
@@ -12,8 +13,7 @@ use cubecl_wgpu::WgslCompiler;
 use dashmap::DashMap;
 use engine_core::codegen::{CodegenError, KernelSpec};
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Pipelines by their texts.
 pub type Pipelines = DashMap<String, Arc<Pipeline>>;
@@ -109,12 +109,7 @@ fn closing(text: &str) -> usize {
 /// # Errors
 /// If it does, or computes something that the GPU or the compiler cannot.
 pub fn source(context: &Context, owner: &str, fused: &KernelSpec) -> Result<Source, DeviceError> {
-    let unsupported = |reason: String| DeviceError::Unsupported {
-        device: context.name.clone(),
-        kernel: owner.to_string(),
-        reason,
-        span: None,
-    };
+    let unsupported = |reason: String| DeviceError::unsupported(&context.name, owner, reason);
     // CubeCL panics on what WGSL lacks, such as types that the function of a plugin asks for.
     let made = caught(|| text(fused)).map_err(|said| panicked(owner, &said, ""))?;
     let source = made.map_err(|error| DeviceError::not_emitted(&context.name, owner, &error))?;
@@ -159,22 +154,13 @@ pub(super) fn load_by(
             missing.push((owner, source));
         }
     }
-    let failure: Mutex<Option<DeviceError>> = Mutex::new(None);
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(&(owner, source)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let compiled = caught(|| compile(context, owner, source));
-            match compiled.unwrap_or_else(|said| Err(panicked(owner, &said, &source.text))) {
-                Ok(pipeline) => drop(context.pipelines.insert(source.text.clone(), Arc::new(pipeline))),
-                Err(error) => *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
-            }
-        }
-    };
-    let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(missing.len());
-    std::thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
-    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
+    let compiled = in_parallel(&missing, |&(owner, source)| {
+        let compiled = caught(|| compile(context, owner, source));
+        let pipeline = compiled.unwrap_or_else(|message| Err(panicked(owner, &message, &source.text)))?;
+        context.pipelines.insert(source.text.clone(), Arc::new(pipeline));
+        Ok(())
+    });
+    compiled.into_iter().collect::<Result<(), DeviceError>>()?;
     let found = |text: &str| context.pipelines.get(text).map(|entry| Arc::clone(entry.value()));
     let all = sources.iter().map(|(_, source)| {
         found(&source.text).unwrap_or_else(|| engine_core::bug!("a kernel was not compiled"))

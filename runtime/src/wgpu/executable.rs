@@ -1,13 +1,15 @@
 //! A plan on a GPU: kernels compiled, memory allocated, bindings made; a step is a list of dispatches.
 
 use super::arena::Arena;
+use super::autotune::WgpuBench;
 use super::context::Context;
 use super::memory::{Memory, Staging, VECTOR};
 use super::steps::{Bound, Dispatch, dispatches};
 use super::submission::{MOST_STEPS, Portion};
-use crate::bindings;
+use crate::bindings::Bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
-use engine_core::codegen::{ASSERTION_WORDS, assertion_words, first_failure};
+use crate::gpu;
+use engine_core::codegen::{ASSERTION_WORDS, assertion_words};
 use engine_core::ir::InputKind;
 use engine_core::plan::{ALIGNMENT, BufferId, Place, Plan};
 use std::ops::Range;
@@ -28,21 +30,21 @@ pub struct WgpuExecutable {
     scratch: Memory,
     /// The scalars of all dispatches, each at a multiple of [`ALIGNMENT`].
     infos: Memory,
-    /// By buffer of the plan: what is bound to it.
-    bound: Vec<Option<Arc<Memory>>>,
+    bindings: Bindings<Memory>,
     dispatches: Vec<Dispatch>,
     /// By dispatch; none before they are needed, or when something was bound anew. One that reads the number of its step has
     /// bindings for each of a submission.
     groups: Vec<Vec<BindGroup>>,
     /// What handing in the last run took.
-    handing_in: Duration,
+    submission_time: Duration,
     /// What a step took when steps were last waited for; none before any was.
     pub step_time: Option<Duration>,
 }
 
 impl WgpuExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<WgpuExecutable, DeviceError> {
-        let (dispatches, workspace_bytes) = dispatches(context, &plan, seed)?;
+        let programs = gpu::programs(&plan, &context.name, &context.model, WgpuBench(context))?;
+        let (dispatches, workspace_bytes) = dispatches(context, &plan, &programs, seed)?;
         let steps = Memory::new(context, MOST_STEPS as usize * ALIGNMENT)?;
         let flag = Memory::new(context, 4 * assertion_words(plan.check_nodes()))?;
         let infos = infos(context, &dispatches)?;
@@ -51,10 +53,10 @@ impl WgpuExecutable {
         Ok(WgpuExecutable {
             arena: Arena::new(context, &plan)?,
             flag_on_host: Staging::new(context, 4 * ASSERTION_WORDS)?,
-            bound: plan.buffers.iter().map(|_| None).collect(),
+            bindings: Bindings::new(&plan),
             context: Arc::clone(context),
             groups: vec![],
-            handing_in: Duration::ZERO,
+            submission_time: Duration::ZERO,
             step_time: None,
             plan,
             steps,
@@ -65,21 +67,14 @@ impl WgpuExecutable {
         })
     }
 
-    fn check_bound(&self) -> Result<(), RunError> {
-        bindings::check_bound(&self.plan, |id| self.bound[id].is_some())
-    }
-
     // ---- Bindings.
 
     /// Where a buffer of the plan lies.
     fn place(&self, id: BufferId) -> (&Memory, usize) {
-        match (&self.plan.buffers[id].place, &self.bound[id]) {
-            (Place::Arena(_), _) => self.arena.at(id),
-            (Place::Input(InputKind::Step), _) => (&self.steps, 0),
-            (Place::Input(_), Some(memory)) => (memory, 0),
-            (Place::Input(_), None) => {
-                engine_core::bug!("input `{}` is not bound", self.plan.buffers[id].name)
-            }
+        match self.plan.buffers[id].place {
+            Place::Arena(_) => self.arena.at(id),
+            Place::Input(InputKind::Step) => (&self.steps, 0),
+            Place::Input(_) => (self.bindings.memory(id), 0),
         }
     }
 
@@ -152,7 +147,7 @@ impl WgpuExecutable {
             n_done += portion.n_steps;
             self.hand_in(portion, n_done == n_steps)?;
         }
-        self.handing_in += start.elapsed();
+        self.submission_time += start.elapsed();
         self.finish()?;
         self.step_time = Some(start.elapsed() / n_steps);
         Ok(())
@@ -199,9 +194,9 @@ impl WgpuExecutable {
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
             *word = u32::from_le_bytes(*bytes);
         }
-        let Some(finding) = first_failure(&words) else { return Ok(()) };
+        let Some(error) = gpu::failed_assertion(&self.plan, &words) else { return Ok(()) };
         self.flag.write(0, &vec![0; self.flag.bytes()])?;
-        Err(RunError::violation(&self.plan, finding))
+        Err(error)
     }
 
     // ---- Times.
@@ -296,26 +291,19 @@ impl Executable for WgpuExecutable {
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
-        let id = bindings::input(&self.plan, input, buffer)?;
-        let memory = buffer.memory::<Memory>()?;
-        if !memory.is_of(&self.context) {
-            return Err(DeviceError::ForeignBuffer);
-        }
-        let is_same = self.bound[id].as_ref().is_some_and(|known| Arc::ptr_eq(known, &memory));
-        if !is_same {
-            self.bound[id] = Some(memory);
+        if self.bindings.bind_own(input, buffer, &self.context)?.is_some() {
             self.groups.clear();
         }
         Ok(())
     }
 
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
-        self.check_bound()?;
+        self.bindings.check()?;
         if n_steps == 0 {
             return Ok(());
         }
         self.make_groups()?;
-        self.handing_in = Duration::ZERO;
+        self.submission_time = Duration::ZERO;
         let (mut first, mut left) = (first_step, n_steps);
         if self.step_time.is_none() && n_steps > 1 {
             // How many of the others go at once is known when this one was waited for.
@@ -326,17 +314,17 @@ impl Executable for WgpuExecutable {
     }
 
     fn host_seconds(&self) -> Option<f64> {
-        Some(self.handing_in.as_secs_f64())
+        Some(self.submission_time.as_secs_f64())
     }
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        let id = bindings::output(&self.plan, name, bytes.len(), |id| self.bound[id].is_some())?;
+        let id = self.bindings.output(name, bytes.len())?;
         let (memory, offset) = self.place(id);
         memory.read(offset, bytes)
     }
 
     fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
-        self.check_bound()?;
+        self.bindings.check()?;
         self.make_groups()?;
         self.number_steps(step, 1)?;
         let seconds = if self.context.has_timestamps {
@@ -347,11 +335,7 @@ impl Executable for WgpuExecutable {
         self.flag_on_host.take(self.flag.buffer(), 0);
         self.finish()?;
         let timed = seconds.into_iter().enumerate();
-        let time = |(launch, seconds): (usize, f64)| {
-            let kernel = self.plan.kernels[self.plan.launches[launch].kernel].name.clone();
-            KernelTime { launch, kernel, seconds }
-        };
-        Ok(timed.map(time).collect())
+        Ok(timed.map(|(launch, seconds)| KernelTime::new(&self.plan, launch, seconds)).collect())
     }
 }
 

@@ -1,7 +1,9 @@
 //! Memory of a GPU.
 
 use super::context::{Context, MOST_STAGED};
+use crate::bindings::check_range;
 use crate::device::DeviceError;
+use crate::gpu::GpuMemory;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,6 +23,14 @@ pub struct Memory {
     buffer: wgpu::Buffer,
     bytes: usize,
     context: Arc<Context>,
+}
+
+impl GpuMemory for Memory {
+    type Context = Context;
+
+    fn is_of(&self, context: &Arc<Context>) -> bool {
+        Arc::ptr_eq(&self.context, context)
+    }
 }
 
 impl Memory {
@@ -46,13 +56,9 @@ impl Memory {
         self.bytes
     }
 
-    pub fn is_of(&self, context: &Arc<Context>) -> bool {
-        Arc::ptr_eq(&self.context, context)
-    }
-
     /// Copies from the host.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.check_range(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -73,7 +79,7 @@ impl Memory {
 
     /// Copies to the host.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.check_range(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -109,13 +115,6 @@ impl Memory {
             start += part.len();
         }
         Ok(())
-    }
-
-    fn check_range(&self, offset: usize, length: usize) -> Result<(), DeviceError> {
-        match offset.checked_add(length) {
-            Some(end) if end <= self.bytes => Ok(()),
-            _ => Err(DeviceError::OutOfRange { offset, length, bytes: self.bytes }),
-        }
     }
 }
 

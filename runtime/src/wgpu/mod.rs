@@ -24,6 +24,7 @@ mod tests;
 
 use crate::autotune::Tuning;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
+use crate::gpu;
 use crate::panics::caught;
 use context::{Asked, Context};
 use engine_core::codegen::{CodegenError, KernelSpec};
@@ -117,11 +118,11 @@ impl Device for WgpuDevice {
     }
 
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.own_memory(buffer)?.write(offset, bytes)
+        gpu::own_memory::<Memory>(buffer, &self.context)?.write(offset, bytes)
     }
 
     fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.own_memory(buffer)?.read(offset, bytes)
+        gpu::own_memory::<Memory>(buffer, &self.context)?.read(offset, bytes)
     }
 
     fn tuning(&self) -> Option<Tuning> {
@@ -139,12 +140,5 @@ impl Device for WgpuDevice {
 
     fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
         Ok(Box::new(WgpuExecutable::new(&self.context, plan, seed)?))
-    }
-}
-
-impl WgpuDevice {
-    fn own_memory(&self, buffer: &DeviceBuffer) -> Result<Arc<Memory>, DeviceError> {
-        let memory = buffer.memory::<Memory>()?;
-        if memory.is_of(&self.context) { Ok(memory) } else { Err(DeviceError::ForeignBuffer) }
     }
 }

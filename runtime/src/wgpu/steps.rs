@@ -1,12 +1,10 @@
 //! Programs through wgpu: dispatches with their kernels and bindings.
 
-use super::autotune::WgpuBench;
 use super::compile::{self, Pipeline, Source};
 use super::context::Context;
 use super::matrix;
 use crate::device::DeviceError;
-use crate::gpu::autotune::Timed;
-use crate::gpu::no_program;
+use crate::gpu::api_grid;
 use engine_core::fusion::Kernel;
 use engine_core::plan::{BufferId, Plan};
 use engine_core::program::{Action, KernelStep, MatmulStep, Multiplier, Place, Program, Programs};
@@ -59,13 +57,12 @@ impl Dispatch {
 pub fn dispatches(
     context: &Arc<Context>,
     plan: &Plan,
+    programs: &Programs,
     seed: u64,
 ) -> Result<(Vec<Dispatch>, usize), DeviceError> {
-    let programs = plan.programs(&context.model, &Timed(WgpuBench(context)));
-    let Programs { programs, workspaces } =
-        programs.map_err(|error| no_program(&context.name, plan, error))?;
+    let Programs { programs, workspaces } = programs;
     let mut dispatches = vec![];
-    for (number, (launch, program)) in plan.launches.iter().zip(&programs).enumerate() {
+    for (number, (launch, program)) in plan.launches.iter().zip(programs).enumerate() {
         let name = |operand: usize| format!("`{}`", plan.buffers[launch.buffers[operand]].name);
         let draft = Draft {
             context,
@@ -148,7 +145,7 @@ impl Draft<'_> {
             pipeline: None,
             arguments: arguments.collect::<Result<_, _>>()?,
             info: kernel.info_of(scalars, self.seed as u32),
-            grid: narrow(*grid),
+            grid: api_grid(*grid),
             launch: self.launch,
         })
     }
@@ -166,7 +163,7 @@ impl Draft<'_> {
             arguments: places.map(|place| self.bound(place)).collect::<Result<_, _>>()?,
             // A buffer has at least one word.
             info: vec![0],
-            grid: narrow(block.grid([step.call.batch, step.call.m, step.call.n])),
+            grid: api_grid(block.grid([step.call.batch, step.call.m, step.call.n])),
             launch: self.launch,
         })
     }
@@ -199,13 +196,8 @@ impl Draft<'_> {
     }
 
     fn unsupported(self, reason: String) -> DeviceError {
-        let (device, kernel) = (self.context.name.clone(), self.kernel.name.to_string());
-        DeviceError::Unsupported { device, kernel, reason, span: None }
+        DeviceError::unsupported(&self.context.name, &self.kernel.name, reason)
     }
-}
-
-fn narrow(grid: [usize; 3]) -> [u32; 3] {
-    grid.map(|n| u32::try_from(n).unwrap_or(u32::MAX))
 }
 
 /// Bytes for people.

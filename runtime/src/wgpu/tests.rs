@@ -529,7 +529,8 @@ fn kernels_agree_where_an_axis_takes_few_blocks() {
     let cpu = CpuDevice::new(Some(1)).unwrap();
     for (name, form) in forms() {
         let [plan, on_cpu] = [gpu.model(), cpu.model()].map(|device| planned(&device, form));
-        let (dispatches, _) = steps::dispatches(&gpu.context, &plan, 1).unwrap();
+        let programs = crate::gpu::programs(&plan, "a GPU", &gpu.model(), WgpuBench(&gpu.context)).unwrap();
+        let (dispatches, _) = steps::dispatches(&gpu.context, &plan, &programs, 1).unwrap();
         let grids: Vec<[u32; 3]> = dispatches.iter().map(|dispatch| dispatch.grid).collect();
         assert!(grids.iter().any(|&[_, rows, layers]| rows > 1 && layers > 1), "{name}: {grids:?}");
         for (found, expected) in outputs(&gpu, &plan).iter().zip(&outputs(&cpu, &on_cpu)) {
