@@ -1,7 +1,7 @@
 //! Autotuning through wgpu: programs timed on noise, by timestamp queries.
 
+use super::bind_groups::{bind, infos};
 use super::context::Context;
-use super::executable::{bind, infos};
 use super::memory::{Memory, Staging};
 use super::steps::{Bound, Dispatch, dispatches_of};
 use super::submission::fitting;
@@ -32,7 +32,7 @@ pub struct WgpuBench<'c>(pub &'c Arc<Context>);
 /// The operands and the error flag of the programs of a kernel.
 pub struct TrialMemory {
     operands: Vec<Memory>,
-    flag: Memory,
+    error_flag: Memory,
 }
 
 /// A compiled program, with its scalars and its workspace.
@@ -68,8 +68,8 @@ impl Bench for WgpuBench<'_> {
     fn operands(&self, kernel: &Kernel) -> Result<TrialMemory, DeviceError> {
         let operands = kernel.operands.iter().map(|operand| noisy(self.0, &operand.ty));
         let operands = operands.collect::<Result<_, _>>()?;
-        let flag = Memory::new(self.0, 4 * assertion_words(kernel.assertions()))?;
-        Ok(TrialMemory { operands, flag })
+        let error_flag = Memory::new(self.0, 4 * assertion_words(kernel.assertions()))?;
+        Ok(TrialMemory { operands, error_flag })
     }
 
     fn trial(&self, kernel: &Kernel, program: Program) -> Result<Trial, DeviceError> {
@@ -131,10 +131,10 @@ fn seconds(
     n_repetitions: usize,
 ) -> Result<f64, DeviceError> {
     let Trial { dispatches, infos, workspace } = trial;
-    let TrialMemory { operands, flag } = memory;
+    let TrialMemory { operands, error_flag } = memory;
     let place = |bound: Bound| match bound {
-        Bound::Flag => (flag, 0, flag.bytes()),
-        Bound::Scratch { start, bytes } => (workspace, start, bytes),
+        Bound::ErrorFlag => (error_flag, 0, error_flag.bytes()),
+        Bound::Workspace { start, bytes } => (workspace, start, bytes),
         Bound::Buffer(operand) => (&operands[operand], 0, operands[operand].bytes()),
     };
     let groups: Vec<wgpu::BindGroup> =
@@ -168,7 +168,7 @@ fn seconds(
     encoder.resolve_query_set(&set, 0..2, &resolved, 0);
     context.queue.submit([encoder.finish()]);
     let staging = Staging::new(context, 16)?;
-    staging.take(&resolved, 0);
+    staging.copy(&resolved, 0);
     let mut stamps = [0; 16];
     staging.read(&mut stamps)?;
     let [start, end] = [0, 8].map(|i| u64::from_le_bytes(stamps[i..i + 8].try_into().unwrap_or_default()));

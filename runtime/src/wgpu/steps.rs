@@ -1,8 +1,9 @@
-//! Programs through wgpu: dispatches with their kernels and bindings.
+//! Programs through wgpu: dispatches with their pipelines and arguments.
 
-use super::compile::{self, Pipeline, Source};
+use super::compile;
 use super::context::Context;
 use super::matrix;
+use super::pipeline::{Pipeline, Source};
 use crate::device::DeviceError;
 use crate::gpu::api_grid;
 use engine_core::fusion::Kernel;
@@ -12,38 +13,38 @@ use std::sync::Arc;
 
 /// A dispatch of a plan.
 pub struct Dispatch {
-    /// The kernel's text, until it is loaded.
+    /// The text of the kernel.
     pub source: Source,
-    /// None before [`load`].
+    /// `None` before [`load`].
     pub pipeline: Option<Arc<Pipeline>>,
-    /// What its buffers are, in order.
+    /// The arguments in the order of bindings.
     pub arguments: Vec<Bound>,
-    /// The scalars, as they lie in memory.
+    /// The scalars in their memory layout.
     pub info: Vec<u64>,
-    /// Workgroups along each axis.
+    /// The number of workgroups along each axis.
     pub grid: [u32; 3],
     /// Position of its launch in the plan.
     pub launch: usize,
 }
 
-/// What a buffer of a dispatch is.
+/// An argument of a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// A buffer of the plan.
     Buffer(BufferId),
     /// The record of failed assertions.
-    Flag,
-    /// Bytes of the workspaces.
-    Scratch {
-        /// The first.
+    ErrorFlag,
+    /// A part of the workspaces.
+    Workspace {
+        /// The first byte.
         start: usize,
-        /// How many.
+        /// The number of bytes.
         bytes: usize,
     },
 }
 
 impl Dispatch {
-    /// Puts it into a pass.
+    /// Encodes it into a compute pass.
     pub fn encode(&self, pass: &mut wgpu::ComputePass, group: &wgpu::BindGroup) {
         let Some(pipeline) = &self.pipeline else { engine_core::bug!("a kernel that was not compiled") };
         pass.set_pipeline(&pipeline.pipeline);
@@ -53,7 +54,7 @@ impl Dispatch {
     }
 }
 
-/// All dispatches of a plan, in order, their kernels compiled; and the bytes of its workspaces.
+/// All compiled dispatches of a plan, in order, and the bytes of its workspaces.
 pub fn dispatches(
     context: &Arc<Context>,
     plan: &Plan,
@@ -80,7 +81,7 @@ pub fn dispatches(
     Ok((dispatches, workspaces.bytes))
 }
 
-/// The dispatches of a program that is only tried: operands by their numbers.
+/// The compiled dispatches of one program for autotuning, whose operands are bound by number.
 pub fn dispatches_of(
     context: &Arc<Context>,
     kernel: &Kernel,
@@ -107,16 +108,16 @@ fn load(context: &Context, mut dispatches: Vec<(String, &mut Dispatch)>) -> Resu
     Ok(())
 }
 
-/// A program on its way to the device.
+/// The translation of a program to dispatches.
 #[derive(Clone, Copy)]
 struct Draft<'p> {
     context: &'p Arc<Context>,
     kernel: &'p Kernel,
     /// Buffers by operand.
     buffers: &'p [BufferId],
-    /// Names of operands, for errors.
+    /// The names of operands, for errors.
     name_of: &'p dyn Fn(usize) -> String,
-    /// Where its workspace starts.
+    /// The start of its workspace.
     workspace: usize,
     launch: usize,
     seed: u64,
@@ -161,17 +162,17 @@ impl Draft<'_> {
             source,
             pipeline: None,
             arguments: places.map(|place| self.bound(place)).collect::<Result<_, _>>()?,
-            // A buffer has at least one word.
+            // A binding has at least one word.
             info: vec![0],
             grid: api_grid(block.grid([step.call.batch, step.call.m, step.call.n])),
             launch: self.launch,
         })
     }
 
-    /// What a place is bound to, if the GPU reaches all of it.
+    /// The argument of a place, checked against the largest binding of the GPU.
     fn bound(self, place: Place) -> Result<Bound, DeviceError> {
         let (bound, name, bytes) = match place {
-            Place::Assertions => return Ok(Bound::Flag),
+            Place::Assertions => return Ok(Bound::ErrorFlag),
             Place::Operand { operand, offset: 0 } => {
                 let bytes = self.kernel.operands[operand].ty.bytes();
                 (Bound::Buffer(self.buffers[operand]), (self.name_of)(operand), bytes)
@@ -181,7 +182,7 @@ impl Draft<'_> {
             }
             Place::Workspace { start, bytes } => {
                 let start = self.workspace + start;
-                (Bound::Scratch { start, bytes }, "its workspace".to_string(), bytes)
+                (Bound::Workspace { start, bytes }, "its workspace".to_string(), bytes)
             }
         };
         let largest = self.context.model.most_tensor_bytes;
@@ -200,7 +201,7 @@ impl Draft<'_> {
     }
 }
 
-/// Bytes for people.
+/// A number of bytes, for the user.
 fn amount(bytes: u64) -> String {
     if bytes >> 20 == 0 { format!("{bytes} bytes") } else { format!("{} MiB", bytes >> 20) }
 }
