@@ -27,9 +27,9 @@ pub struct Rows {
 pub struct Reading {
     /// The element type of the rows.
     pub dtype: DType,
-    /// What stands between two fields.
+    /// The separator of fields.
     pub separator: char,
-    /// What becomes of cells that hold no number.
+    /// The treatment of cells without a number.
     pub policy: Policy,
     /// The columns to take by their names in the first line, in this order; all if left out.
     pub columns: Option<Vec<String>>,
@@ -55,7 +55,7 @@ pub struct Records<'p, R> {
     path: &'p Path,
     reader: R,
     separator: char,
-    /// The line that comes next.
+    /// The number of the next line.
     line: usize,
     n_columns: Option<usize>,
     /// The lines of the last record.
@@ -223,7 +223,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// What the first record of a file says of its columns.
+    /// The columns according to the first record of a file.
     pub(super) fn of(first: &Record<'_>) -> Columns {
         let names = is_head(first).then(|| first.fields.iter().map(|field| field.to_string()).collect());
         Columns { n_columns: first.fields.len(), names }
@@ -237,7 +237,7 @@ impl Columns {
     /// The columns of these names, in this order; all columns of a file without names.
     ///
     /// # Errors
-    /// If the file has names, and one that is wanted is not there or there twice.
+    /// If the file has names, and a requested one is missing or duplicate.
     pub(super) fn select(&self, path: &Path, wanted: &[String]) -> Result<Vec<usize>, TableError> {
         let Some(names) = &self.names else { return Ok((0..self.n_columns).collect()) };
         let (mut found, mut missing) = (vec![], vec![]);

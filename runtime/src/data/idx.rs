@@ -17,7 +17,7 @@ use crate::tensor::{HostTensor, TensorError, type_text};
 
 /// The largest size of a data set. A header of more bytes is damaged.
 const MAX_DATA_BYTES: u64 = 8 << 30;
-/// Deflate cannot compress better than this, so a header that asks for more is damage too.
+/// The largest compression ratio of Deflate. A header that declares more is damaged.
 const MAX_INFLATION: u64 = 1032;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const UNSIGNED_BYTE: u8 = 0x08;
@@ -31,11 +31,11 @@ pub struct IdxError {
     pub path: PathBuf,
     /// Where in the file, after decompression, the fact stands; none if it concerns the file as a whole.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// The fault.
     pub fact: IdxFact,
 }
 
-/// What is wrong with an IDX file.
+/// A fault of an IDX file.
 #[derive(Debug, Error)]
 pub enum IdxFact {
     /// The file cannot be opened or read.
@@ -64,7 +64,7 @@ pub enum IdxFact {
         /// The first four bytes, as a big-endian number.
         found: u32,
     },
-    /// The magic number is not the one that the use of the file calls for.
+    /// The magic number is not the one that the use of the file requires.
     #[error("the magic number is {found}, {expected} was expected ({what})")]
     WrongMagic {
         /// The magic number of the file.
@@ -97,7 +97,7 @@ pub enum IdxFact {
     /// There is no memory for so many elements.
     #[error("{error}, which is what the header of this file of {n_file_bytes} bytes asks for")]
     TooLarge {
-        /// What there is no room for.
+        /// The error of the allocation.
         error: TensorError,
         /// The size of the file, compressed if it is.
         n_file_bytes: u64,
@@ -107,10 +107,10 @@ pub enum IdxFact {
     Truncated {
         /// Bytes of data that the extents call for.
         expected: u64,
-        /// Bytes of data that are there.
+        /// The present bytes of data.
         found: u64,
     },
-    /// The file goes on after its last element.
+    /// The file has bytes after its last element.
     #[error("the header says {expected} bytes of data but the file goes on after them")]
     TrailingBytes {
         /// Bytes of data that the extents call for.
@@ -186,7 +186,7 @@ fn parse_stream(
         .map_err(|error| at(path, Some(4), IdxFact::TooLarge { error, n_file_bytes }))?;
     let (found, outcome) = fill(stream, tensor.bytes_mut());
     let end = Some(data_offset + found);
-    // A byte after the last one tells trailing bytes, and makes the gzip decoder check its checksum.
+    // Reading one more byte detects trailing bytes, and makes the gzip decoder verify its checksum.
     match outcome.and_then(|()| if found < n_bytes { Ok(0) } else { stream.read(&mut [0]) }) {
         Err(error) => Err(at(path, end, IdxFact::BadGzip(error))),
         Ok(_) if found < n_bytes => Err(at(path, end, IdxFact::Truncated { expected: n_bytes, found })),

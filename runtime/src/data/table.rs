@@ -23,10 +23,10 @@ pub fn read(path: &Path) -> Result<HostTensor, TableError> {
     Ok(read_as(path, &Reading::default())?.tensor)
 }
 
-/// The same with a text read as asked for; files of arrays have their own element types.
+/// As [`read`], with options for text. Files of arrays have their own element types.
 ///
 /// # Errors
-/// As for [`read`], and if cells of a text are not what is asked for.
+/// As for [`read`], and if cells of a text do not have the requested type.
 pub fn read_as(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
     let array = |tensor| Rows { tensor, columns: Columns::default(), notes: vec![] };
     let rows = match in_archive(path) {
