@@ -10,7 +10,6 @@ pub const LONG_FILES: &[(&str, &str)] = &[
     ("engine/src/codegen/schedule/scatter_sorted.rs", "being split"),
     ("engine/src/codegen/schedule/topk.rs", "being split"),
     ("engine/src/codegen/tests.rs", "being split"),
-    ("runtime/src/wgpu/tests.rs", "being split"),
 ];
 
 /// Functions of more than 60 lines, as `path: name`.
@@ -33,7 +32,6 @@ pub const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("engine/src/ir/verify/tests.rs: broken_references_are_found", "a table of cases"),
     ("engine/src/ir/verify/tests/primitives.rs: elementwise_primitives_agree_with_their_operands", "a table of cases"),
     ("engine/src/ir/verify/tests/primitives.rs: reductions_indexing_and_products_agree_with_their_operands", "a table of cases"),
-    ("runtime/src/wgpu/context.rs: new", "being split"),
 ];
 
 /// Modules of a folder that import each other in a circle, as `folder: modules`; `mod` is the folder's own file.
@@ -47,12 +45,6 @@ pub const CIRCLES: &[(&str, &str)] = &[
     ("engine/src/program: choice epilogue kernels library matmul mod panels site verify workspace", "being untangled"),
     ("engine/src/rules: fold mod pattern structure table", "being untangled"),
     ("engine/src: bind codegen device_model front fusion grad ir lower op oracle pass pipeline plan rules stage", "being untangled"),
-    ("runtime/src/cpu: bounds executable interp launch mod prepared sharing", "being untangled"),
-    ("runtime/src/data/remote: download mod", "being untangled"),
-    ("runtime/src/data/source: csv files mod numbers text vectors", "being untangled"),
-    ("runtime/src/session/windows: gather mod", "being untangled"),
-    ("runtime/src/session: batches event inference mod rows saving stages trace windows", "being untangled"),
-    ("runtime/src/wgpu: arena autotune compile context executable matrix memory mod pipeline_cache probe steps", "being untangled"),
     ("src/cli/html: chart mod picture", "being untangled"),
     ("src/cli/verify: compare mod operands page parity", "being untangled"),
 ];
@@ -61,5 +53,4 @@ pub const CIRCLES: &[(&str, &str)] = &[
 #[rustfmt::skip]
 pub const OLD_WORDS: &[(&str, &str)] = &[
     ("engine/src/codegen/", "not rewritten yet"),
-    ("runtime/src/wgpu/", "not rewritten yet"),
 ];

@@ -24,7 +24,7 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Takes steps. What a device sets up at the first ones may find no memory.
+    /// Runs steps. The first ones may fail to allocate memory of the driver.
     pub(super) fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
         self.executable.run(first_step, n_steps).map_err(|error| error.of_plan(&self.plan.plan))
     }
@@ -74,12 +74,12 @@ pub(super) struct Batches {
     pub(super) kernels_per_step: usize,
     /// Whether the short batch ran last.
     last_ran: bool,
-    /// Where rows come from that are not on the device.
+    /// The windows of rows that are not resident on the device.
     pub(super) windows: Option<Windows>,
 }
 
 impl Batches {
-    /// Plans and prepares what the layout needs.
+    /// Plans and prepares the batch sizes of the layout.
     pub(super) fn new(
         layout: Layout,
         plan: &mut dyn FnMut(Rows) -> Result<StagePlan, SessionError>,
@@ -227,7 +227,7 @@ impl Batches {
         if self.last_ran { self.last.as_ref() } else { self.full.as_ref() }
     }
 
-    /// Forgets what was added up.
+    /// Resets the sums.
     pub(super) fn reset_sums(&self, state: &State) -> Result<(), SessionError> {
         Ok(state.zero(self.sums.iter().map(|sum| &sum.state))?)
     }

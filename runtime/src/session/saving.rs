@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use engine_core::op::Registry;
 use engine_core::pipeline::{CheckpointDecl, Stage};
 
+use super::base::Session;
 use super::error::SessionError;
-use super::event::Event;
+use super::event::{Event, Subscriber};
 use super::stages::runnable;
-use super::{Session, Subscriber};
 use crate::checkpoint::{self, CHECKPOINT, Checkpoint, CheckpointError, CheckpointFact};
 use crate::files::{Format, Overwrite, Refusal, Target};
 

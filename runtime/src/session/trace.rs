@@ -91,7 +91,7 @@ fn first(graph: &Graph, inputs: &HashMap<String, OracleTensor>, seed: u64, step:
             found = computed.results.iter().find_map(made);
         }
     });
-    // A violated check ends the computation; what was seen before it counts.
+    // A failed assertion ends the computation. The values before it remain valid.
     drop(outcome);
     found
 }

@@ -3,12 +3,12 @@
 use engine_core::pipeline::Goal;
 use indexmap::IndexMap;
 
-/// What is known of the epochs so far.
+/// The best epoch so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Best {
     /// The best value of the monitored metric.
     pub(super) metric: Option<f64>,
-    /// The epoch that had it, counted from 1.
+    /// Its epoch, counted from 1.
     pub(super) epoch: u64,
     /// Steps taken until then.
     pub(super) step: Option<u64>,

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use super::Training;
 use crate::session::error::SessionError;
-use crate::session::event::{Event, tell_kept};
+use crate::session::event::{Event, report_kept};
 use crate::session::order::Order;
 use crate::session::report::EpochReport;
 use crate::session::trace::traced_step;
@@ -38,7 +38,7 @@ impl Training<'_> {
             self.end_epoch(session, epoch, epoch_start, tell)?;
         }
         if session.inspection.every.is_none() && self.step > self.first_step {
-            tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+            report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
         }
         Ok(())
     }
@@ -63,12 +63,12 @@ impl Training<'_> {
             self.step += ran as u64;
             let is_number = self.check_loss(session);
             if is_number.is_err() {
-                tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+                report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
             }
             is_number?;
             self.tell_progress(tell);
             if session.is_kept_after(self.step) {
-                tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+                report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
             }
             if session.is_cancelled() {
                 return Err(self.interrupt(session, tell));

@@ -61,7 +61,7 @@ impl Training<'_> {
         self.stage.early_stop.as_ref().is_some_and(|early_stop| early_stop.restore_best)
     }
 
-    /// Gives the session the state of the best epoch back, if that is wanted and another one came after it.
+    /// Restores the state of the best epoch, if that is requested and a later epoch has run.
     pub(super) fn restore_best(&mut self, session: &mut Session) -> Result<bool, SessionError> {
         let Some(best) = self.best_state.take().filter(|best| best.step != self.step) else {
             return Ok(false);
@@ -122,7 +122,7 @@ impl Training<'_> {
         SessionError::Interrupted { checkpoint: Some(path) }
     }
 
-    /// Tells the session what a checkpoint taken now would have to say.
+    /// Records the progress that a checkpoint would contain now.
     pub(super) fn note_progress(&self, session: &mut Session) {
         session.trained.step = self.step;
         session.trained.cursor = self.cursor();
