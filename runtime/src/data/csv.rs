@@ -93,7 +93,7 @@ impl<'p, R: BufRead> Records<'p, R> {
         }
     }
 
-    /// Reads the lines of a record: one, unless a quotation goes on after its end. False at the end of the file.
+    /// Reads the lines of a record: one, or more if a quotation contains line breaks. `false` at the end of the file.
     fn read_lines(&mut self) -> Result<bool, TableError> {
         self.text.clear();
         let mut state = Quoting::FieldStart;
@@ -266,8 +266,7 @@ impl Columns {
 /// Reads numbers, one row a line, as `[rows, columns]`. The first line may hold names instead.
 ///
 /// # Errors
-/// If the file cannot be read, a cell is not what the reading takes, a column is missing, or lines have unequal numbers
-/// of fields.
+/// If the file cannot be read, a cell has another type, a column is missing, or lines have unequal numbers of fields.
 pub fn parse(path: &Path, reader: impl BufRead, reading: &Reading) -> Result<Rows, TableError> {
     let mut cells = Cells::new(reading.dtype, reading.policy);
     let (mut columns, mut taken) = (Columns::default(), vec![]);

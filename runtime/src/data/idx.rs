@@ -1,8 +1,8 @@
 //! IDX files, the format of MNIST and its relatives: a magic number, extents, then the elements.
 //!
 //! The magic number is two zero bytes, the element type and the rank; all numbers are big-endian. Only unsigned
-//! bytes are read: 2051 is a stack of images, 2049 a list of labels. A file may be gzipped; its first two bytes
-//! tell.
+//! bytes are supported: 2051 is a stack of images, 2049 a list of labels. The first two bytes show whether a file is
+//! gzipped.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
@@ -128,8 +128,8 @@ pub enum IdxFact {
     },
 }
 
-/// Reads an IDX file of unsigned bytes, rank 1 to 4, gzipped or not, as a `u8` tensor of the file's extents: straight into
-/// the tensor, whose size the header says, so that neither the file nor what it unpacks to is in memory beside it.
+/// Reads an IDX file of unsigned bytes, rank 1 to 4, gzipped or not, as a `u8` tensor of the file's extents. Elements are
+/// decompressed directly into the tensor, without a copy of the file in memory.
 pub fn read(path: &Path) -> Result<HostTensor, IdxError> {
     let (file, n_bytes) = files::open(path).map_err(|error| at(path, None, IdxFact::Unreadable(error)))?;
     read_from(path, BufReader::with_capacity(1 << 16, file), n_bytes)

@@ -13,9 +13,9 @@ use super::{idx, npy, npz, vecs};
 use crate::files;
 use crate::tensor::{HostTensor, type_text};
 
-/// Reads rows. `ARCHIVE.npz/ARRAY` is an array of an archive, which needs no name if it is alone; files of vectors are
-/// told by their names, `.npy` and IDX files (gzipped or not) by their first bytes; any other text is CSV, which is read
-/// as `f64`.
+/// Reads rows. `ARCHIVE.npz/ARRAY` is an array of an archive; the name may be omitted for a single array. Files of vectors
+/// are recognized by their extensions, `.npy` and IDX files (gzipped or not) by their first bytes. Any other text is CSV,
+/// read as `f64`.
 ///
 /// # Errors
 /// If the file cannot be read, is damaged, or has no rows.

@@ -49,7 +49,7 @@ pub enum DeviceError {
         log: String,
         /// The text with numbered lines, which messages omit.
         text: String,
-        /// Where what it computes is written, if that is known.
+        /// The place of the kernel in the pipeline, if it is known.
         span: Option<Span>,
     },
     /// The device has stopped working, and its contents are lost.
@@ -65,7 +65,7 @@ pub enum DeviceError {
     UnknownInput {
         /// The plan's name.
         plan: String,
-        /// What was asked for.
+        /// The requested name.
         input: String,
     },
     /// The plan has no output of that name.
@@ -73,7 +73,7 @@ pub enum DeviceError {
     UnknownOutput {
         /// The plan's name.
         plan: String,
-        /// What was asked for.
+        /// The requested name.
         output: String,
     },
     /// A buffer has the wrong size.
@@ -108,7 +108,7 @@ pub enum DeviceError {
         kernel: String,
         /// The reason.
         reason: String,
-        /// Where what it computes is written, if that is known.
+        /// The place of the kernel in the pipeline, if it is known.
         span: Option<Span>,
     },
     /// A driver or the operating system failed.

@@ -19,8 +19,7 @@ pub struct Report {
     pub seed: u64,
     /// Whether all stages ran to their end.
     pub end: RunEnd,
-    /// Whether a data set could not be had and one of the program's own making stands in for it: numbers that are measured
-    /// on that say nothing about the real task.
+    /// Whether generated data stands in for a missing set. Metrics on such data say nothing about the real task.
     pub stand_in: bool,
     /// The most memory that a stage needs of the device, in bytes.
     pub peak_bytes: usize,

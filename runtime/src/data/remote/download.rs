@@ -1,8 +1,8 @@
-//! Fetching the files of a data set, checked against their published checksums.
+//! Downloads of the files of a data set, verified by their published checksums.
 //!
-//! Connections are not encrypted: the checksums are part of the program, so a file that was tampered with on its
-//! way is refused, and this spares a TLS library. What has arrived of a file stays beside it as `FILE.part`, from where
-//! the next try goes on; files get their own names only when all of them are complete and right.
+//! Connections are not encrypted, which saves a TLS library. The program contains the checksums, so a file that was altered
+//! in transit is refused. A partial file is stored as `FILE.part`, and the next try requests the rest. Files get their own
+//! names only after all of them are verified.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};

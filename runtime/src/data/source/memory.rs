@@ -1,4 +1,4 @@
-//! Data that a program brings along.
+//! The source of data sets in a program's own memory.
 
 use indexmap::IndexMap;
 

@@ -146,8 +146,8 @@ struct Values<'v> {
 }
 
 impl Values<'_> {
-    /// The value of an input whose extents are known. It comes from the caller, from the stage, or is the first rows of
-    /// the first split of its data.
+    /// The value of an input with known extents: from the caller, from the stage, or the first rows of the first split of its
+    /// data.
     fn of_input(&self, run: &RunStage, name: &Symbol, ty: &Type) -> Result<HostTensor, SessionError> {
         let of_stage = || run.inputs.iter().find(|(input, _)| input == name).map(|(_, given)| given);
         match self.given.get(name).or_else(of_stage) {

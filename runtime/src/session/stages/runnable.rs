@@ -72,7 +72,7 @@ pub trait Steps {
     /// The plan of a whole step.
     fn plan(&self) -> &Arc<Plan>;
 
-    /// Whole steps before the first comes again.
+    /// The number of whole steps before the first one repeats.
     fn n_whole(&self) -> u64 {
         u64::from(u32::MAX)
     }

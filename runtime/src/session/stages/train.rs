@@ -225,7 +225,7 @@ impl<'p> Training<'p> {
         session.check_memory(self.name, &splits, (&self.batches.plan, plans))
     }
 
-    /// Says what belongs to a checkpoint of this stage, and forgets sums of a stage before it.
+    /// Selects the state in checkpoints of this stage, and resets the sums of an earlier stage.
     fn start_afresh(&self, session: &mut Session) -> Result<(), SessionError> {
         let params = session.pipeline.params.iter().map(|param| &param.name);
         let mut names: Vec<Symbol> = params.cloned().collect();

@@ -52,7 +52,7 @@ impl Best {
         numbers.into_iter().flatten().chain(counts).collect()
     }
 
-    /// What [`Best::to_extra`] has written; nothing if that is not understood.
+    /// Parses the text of [`Best::to_extra`]; `None` if it is invalid.
     pub(super) fn from_extra(extra: &IndexMap<String, String>) -> Option<Self> {
         let number = |name: &str| extra.get(name).map(|text| text.parse::<f64>()).transpose().ok();
         let count = |name: &str| extra.get(name).map_or(Some(0), |text| text.parse().ok());

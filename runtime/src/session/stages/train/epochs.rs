@@ -54,7 +54,7 @@ impl Training<'_> {
         while self.step < end {
             let slice_start = Instant::now();
             let most = session.steps_at_once(self.step, (end - self.step).min(slice as u64) as usize);
-            // What is kept of a step whose loss is not a number is told, so no step may come after it.
+            // The kept values of a step with a NaN loss are reported, so no later step may overwrite them.
             let most = if self.batches.keeps() { 1 } else { most };
             let ran = self.take_steps(session, most)?;
             let took = slice_start.elapsed();
