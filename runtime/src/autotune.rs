@@ -1,11 +1,10 @@
-//! What a device finds out by trying, such as which of a library's algorithms is the fastest for a product.
+//! The choices of autotuning, such as the fastest library algorithm of a matmul.
 //!
-//! Another algorithm adds up in another order, so the last bits of a result depend on what was chosen. That is why choices
-//! go into reports and checkpoints: a run that is resumed on the same model of device makes the same ones.
+//! Algorithms sum in different orders, so the last bits of a result depend on the choice. Reports and checkpoints therefore
+//! contain the choices, and a run that resumes on the same model of device repeats them.
 
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 use crate::cache::DiskCache;
-use crate::device::DeviceError;
 use engine_core::program::TuneKey;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,60 +15,61 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Tuning {
     /// The model of the device, and the versions that a choice depends on.
     pub device: String,
-    /// What was chosen, by what it was chosen for.
+    /// The texts of the choices, by the names of their keys.
     pub choices: BTreeMap<String, String>,
 }
 
 impl Tuning {
-    /// For the text of a checkpoint.
+    /// Its text in a checkpoint.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|error| engine_core::bug!("choices are no JSON: {error}"))
     }
 
-    /// None if it is no such text.
+    /// `None` if the text is not one of choices.
     pub fn from_text(text: &str) -> Option<Tuning> {
         serde_json::from_str(text).ok()
     }
 }
 
-/// Something that can be chosen, as text.
+/// A choice with a text form.
 pub trait Choice: Sized {
-    /// What is kept of it.
+    /// The recorded text.
     fn to_text(&self) -> String;
 
-    /// None if these are not the words of one.
+    /// `None` if the text is not one of a choice.
     fn from_text(text: &str) -> Option<Self>;
 }
 
-/// Makes the choices of a device, and remembers them.
+/// Makes and records the choices of a device.
 pub struct Tuner {
     device: String,
-    /// What other runs have chosen.
+    /// The choices of other runs.
     adopted: Mutex<BTreeMap<String, String>>,
     made: Mutex<BTreeMap<String, String>>,
 }
 
 impl Tuner {
-    /// Of a device of this model.
+    /// No choices yet, for a device of this model.
     pub fn new(device: String) -> Tuner {
         Tuner { device, adopted: Mutex::default(), made: Mutex::default() }
     }
 
-    /// The model.
+    /// The model of the device.
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// What was chosen before for the same thing, if that can still be had, or what `find` finds. Of threads that find at once, the first one's choice stands for all.
+    /// The recorded choice of a key if it is still possible, or else the result of `find`. If several threads search at the
+    /// same time, all of them return the first result.
     ///
     /// # Errors
     /// Those of `find`.
-    pub fn choose<T: Choice>(
+    pub fn choose<T: Choice, E>(
         &self,
         key: &TuneKey,
         is_possible: impl Fn(&T) -> bool,
-        find: impl FnOnce() -> Result<T, DeviceError>,
-    ) -> Result<T, DeviceError> {
+        find: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
         let name = key.name();
         let known = |choices: &BTreeMap<String, String>| {
             choices.get(&name).and_then(|text| T::from_text(text)).filter(&is_possible)
@@ -83,7 +83,7 @@ impl Tuner {
         if let Some(made) = made {
             return Ok(made);
         }
-        // Nothing is locked meanwhile: what is tried may ask for choices itself.
+        // No lock is held during the search, which may itself need choices.
         let found = find()?;
         let mut made = locked(&self.made);
         let first = known(&made);
@@ -93,19 +93,19 @@ impl Tuner {
         }))
     }
 
-    /// As [`Tuner::choose`], and keeps what is found for later runs; details that such a device answered for before are not
-    /// looked into again.
+    /// As [`Tuner::choose`], with choices stored on disk for later runs. A choice is found by the model of the device and the
+    /// details of its key.
     ///
     /// # Errors
     /// Those of `find`.
     #[cfg(any(feature = "cuda", feature = "wgpu"))]
-    pub(crate) fn recall<T: Choice>(
+    pub(crate) fn recall<T: Choice, E>(
         &self,
         disk: &DiskCache,
         key: &TuneKey,
         is_possible: impl Fn(&T) -> bool,
-        find: impl FnOnce() -> Result<T, DeviceError>,
-    ) -> Result<T, DeviceError> {
+        find: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
         self.choose(key, &is_possible, || {
             let key = format!("{}\n{}", self.device, key.details);
             let known = disk.read(&key).and_then(|bytes| T::from_text(str::from_utf8(&bytes).ok()?));
@@ -118,7 +118,7 @@ impl Tuner {
         })
     }
 
-    /// Lets choices of another run stand, and returns whether that was on such a device.
+    /// Adopts the choices of another run, if it used the same model of device. Returns whether it did.
     pub fn adopt(&self, tuning: &Tuning) -> bool {
         let is_same = tuning.device == self.device;
         if is_same {
@@ -127,7 +127,7 @@ impl Tuner {
         is_same
     }
 
-    /// The choices so far; none if there was nothing to choose.
+    /// The choices so far; `None` if there are none.
     pub fn tuning(&self) -> Option<Tuning> {
         let choices = locked(&self.made).clone();
         (!choices.is_empty()).then(|| Tuning { device: self.device.clone(), choices })
@@ -142,6 +142,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::device::DeviceError;
 
     impl Choice for u32 {
         fn to_text(&self) -> String {
@@ -157,11 +158,11 @@ mod tests {
     }
 
     fn choose(tuner: &Tuner, details: &str, found: u32) -> u32 {
-        tuner.choose(&key(details), |&known| known < 100, || Ok(found)).unwrap()
+        tuner.choose(&key(details), |&known| known < 100, || Ok::<_, DeviceError>(found)).unwrap()
     }
 
     #[test]
-    fn what_was_chosen_is_chosen_again_on_the_same_model_only() {
+    fn choices_are_adopted_on_the_same_model_only() {
         let first = Tuner::new("A".into());
         assert_eq!(first.tuning(), None);
         assert_eq!((choose(&first, "2x2", 7), choose(&first, "3x3", 8)), (7, 8));
@@ -172,7 +173,7 @@ mod tests {
         let same = Tuner::new("A".into());
         assert!(same.adopt(&tuning));
         assert_eq!((choose(&same, "2x2", 70), choose(&same, "4x4", 9)), (7, 9));
-        // What is not used any more is not passed on.
+        // Adopted choices that this run does not use are not recorded.
         assert_eq!(same.tuning().unwrap().choices.len(), 2);
 
         let other = Tuner::new("B".into());
@@ -180,15 +181,15 @@ mod tests {
         assert_eq!(choose(&other, "2x2", 70), 70);
     }
 
-    /// Two threads that try the same thing at once find different choices; both take one.
+    /// Two threads that search for the same key at once find different choices, and both return the first.
     #[test]
-    fn the_first_choice_stands_for_all() {
+    fn concurrent_searches_return_the_first_choice() {
         let tuner = Tuner::new("A".into());
         let both_try = std::sync::Barrier::new(2);
         let choose = |found: u32| {
             let find = || {
                 both_try.wait();
-                Ok(found)
+                Ok::<_, DeviceError>(found)
             };
             tuner.choose(&key("2x2"), |_| true, find).unwrap()
         };
@@ -197,12 +198,16 @@ mod tests {
             (choose(8), a.join().unwrap())
         });
         assert_eq!(a, b);
-        assert_eq!(tuner.choose(&key("2x2"), |_| true, || Ok(9)).unwrap(), a, "nothing is tried again");
+        assert_eq!(
+            tuner.choose(&key("2x2"), |_| true, || Ok::<_, DeviceError>(9)).unwrap(),
+            a,
+            "no second search"
+        );
         assert_eq!(tuner.tuning().unwrap().choices.into_values().collect::<Vec<_>>(), [a.to_string()]);
     }
 
     #[test]
-    fn what_cannot_be_had_or_read_is_found_anew() {
+    fn an_impossible_or_unreadable_choice_is_replaced() {
         for text in ["100", "seven", ""] {
             let tuner = Tuner::new("A".into());
             choose(&tuner, "2x2", 7);
@@ -217,23 +222,23 @@ mod tests {
 
     #[cfg(any(feature = "cuda", feature = "wgpu"))]
     #[test]
-    fn what_another_process_found_is_found_on_disk() {
+    fn choices_of_another_process_are_read_from_disk() {
         let folder = tempfile::tempdir().unwrap();
         let recall = |device: &str, details: &str, found: u32| {
             let (tuner, disk) = (Tuner::new(device.into()), DiskCache::within(folder.path()));
-            tuner.recall(&disk, &key(details), |&chosen| chosen < 10, || Ok(found)).unwrap()
+            tuner.recall(&disk, &key(details), |&chosen| chosen < 10, || Ok::<_, DeviceError>(found)).unwrap()
         };
         assert_eq!(recall("model", "wide", 3), 3);
         assert_eq!(recall("model", "wide", 4), 3);
         assert_eq!(recall("model", "tall", 5), 5);
         assert_eq!(recall("another model", "wide", 6), 6);
-        // What cannot be had any more is found anew.
+        // A choice that is no longer possible is replaced.
         assert_eq!(recall("third model", "wide", 12), 12);
         assert_eq!(recall("third model", "wide", 7), 7);
     }
 
     #[test]
-    fn what_fails_is_no_choice() {
+    fn a_failed_search_records_no_choice() {
         let tuner = Tuner::new("A".into());
         let failed = tuner.choose(&key(""), |_: &u32| true, || Err(DeviceError::ForeignBuffer));
         assert_eq!((failed, tuner.tuning()), (Err(DeviceError::ForeignBuffer), None));

@@ -1,4 +1,4 @@
-//! Runs a plan once on given tensors: what compares a device with the oracle.
+//! Runs a plan on given tensors, for comparisons of a device with the oracle.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use crate::device::{Device, DeviceBuffer, DeviceError, Executable, RunError};
 use crate::tensor::{HostTensor, TensorError};
 
-/// A plan with buffers of its own on a device.
+/// A plan with its own buffers on a device.
 pub struct Once {
     device: Arc<dyn Device>,
     plan: Arc<Plan>,
@@ -21,7 +21,7 @@ pub struct Once {
 }
 
 impl Once {
-    /// Prepares a plan; its inputs hold the tensors of their names, zeros where there is none.
+    /// Prepares a plan. Its inputs hold the tensors of their names, or zeros.
     ///
     /// # Errors
     /// If memory does not suffice or the device cannot run a kernel.
@@ -48,7 +48,7 @@ impl Once {
         Ok(Once { device: Arc::clone(device), plan, executable, inputs: buffers })
     }
 
-    /// Takes one step.
+    /// Runs one step.
     ///
     /// # Errors
     /// As for [`Executable::run`].
@@ -56,7 +56,7 @@ impl Once {
         self.executable.run(step, 1)
     }
 
-    /// Takes one step and measures each launch, in seconds, in the order of the plan.
+    /// Runs one step and measures each launch in seconds, in the order of the plan.
     ///
     /// # Errors
     /// As for [`Executable::run`].
@@ -78,7 +78,7 @@ impl Once {
         Ok(outputs)
     }
 
-    /// What an input holds now, which is another value for state.
+    /// The present value of an input; steps change that of a state.
     ///
     /// # Errors
     /// If there is no such input, or the device fails.
@@ -98,7 +98,7 @@ fn zeros(ty: &Type) -> Result<HostTensor, DeviceError> {
 /// A tensor of the oracle in its own element type.
 ///
 /// # Errors
-/// If it is too large to hold.
+/// If memory does not suffice.
 pub fn host_tensor(tensor: &OracleTensor) -> Result<HostTensor, TensorError> {
     let extents = &tensor.extents;
     match &tensor.elements {

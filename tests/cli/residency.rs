@@ -28,7 +28,7 @@ fn a_run_on_rows_from_the_host_has_the_same_bits() {
 fn splits_that_stay_on_the_host_are_reported() {
     let desk = Desk::new();
     let ended = desk.run(&["--resident-mib", "0", "--set", "train.epochs=1"]);
-    let note = "`digits.train` stays on the host (1 MiB); its rows come to the device 32 steps ahead";
+    let note = "`digits.train` stays on the host (1 MiB); its rows are copied to the device 32 steps ahead";
     assert!(ended.errors.contains(note), "{}", ended.errors);
     let ended = desk.run(&["--resident-mib", "1", "--set", "train.epochs=1"]);
     assert!(!ended.errors.contains("stays on the host"), "{}", ended.errors);

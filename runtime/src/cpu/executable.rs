@@ -5,7 +5,7 @@ use super::launch::scratch::{LaunchSize, WorkerScratch};
 use super::memory::Memory;
 use super::pool::Pool;
 use super::prepared::Prepared;
-use crate::bindings;
+use crate::bindings::Bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use engine_core::ir::InputKind;
 use engine_core::plan::{BufferId, Place, Plan};
@@ -19,8 +19,7 @@ pub struct CpuExecutable {
     pool: Arc<Mutex<Pool>>,
     arena: Memory,
     step: Memory,
-    /// The memory that is bound to each buffer of the plan.
-    bound: Vec<Option<Arc<Memory>>>,
+    bindings: Bindings<Memory>,
     launches: Vec<Prepared>,
     workers: Vec<WorkerScratch>,
     scratch_bytes: usize,
@@ -43,7 +42,6 @@ impl CpuExecutable {
         let n_threads = pool.lock().unwrap_or_else(PoisonError::into_inner).n_threads();
         let size = launches.iter().map(Prepared::size).fold(LaunchSize::default(), LaunchSize::max);
         let workers = (0..n_threads).map(|_| WorkerScratch::new(size)).collect::<Result<_, _>>()?;
-        let bound = plan.buffers.iter().map(|_| None).collect();
         let products = n_threads * WorkerScratch::PANEL_BYTES;
         let mut executable = CpuExecutable {
             scratch_bytes: Memory::taken_by_this_thread() - before + products,
@@ -51,7 +49,7 @@ impl CpuExecutable {
             pool,
             arena,
             step: Memory::new(8)?,
-            bound,
+            bindings: Bindings::new(&plan),
             launches,
             workers,
             assertions: AssertionRecord::default(),
@@ -67,7 +65,7 @@ impl CpuExecutable {
         let start = match buffer.place {
             Place::Arena(offset) => self.arena.start().wrapping_add(offset),
             Place::Input(InputKind::Step) => self.step.start(),
-            Place::Input(_) => self.bound[id].as_ref().map_or(std::ptr::null_mut(), |memory| memory.start()),
+            Place::Input(_) => self.bindings.get(id).map_or(std::ptr::null_mut(), Memory::start),
         };
         let placed = Buffer { start, len: buffer.ty.numel(), size: buffer.ty.dtype.size() };
         for (launch, prepared) in self.plan.launches.iter().zip(&mut self.launches) {
@@ -75,10 +73,6 @@ impl CpuExecutable {
                 prepared.buffers[operand] = placed;
             }
         }
-    }
-
-    fn check_bound(&self) -> Result<(), RunError> {
-        bindings::check_bound(&self.plan, |id| self.bound[id].is_some())
     }
 
     fn take_step(&mut self, step: u32, mut after: impl FnMut(usize)) -> Result<(), RunError> {
@@ -104,7 +98,7 @@ impl CpuExecutable {
             after(launch);
         }
         match self.assertions.take() {
-            Some(failure) => Err(RunError::violation(&self.plan, failure)),
+            Some(failure) => Err(RunError::assertion(&self.plan, failure)),
             None => Ok(()),
         }
     }
@@ -120,24 +114,22 @@ impl Executable for CpuExecutable {
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
-        let id = bindings::input(&self.plan, input, buffer)?;
-        self.bound[id] = Some(buffer.memory()?);
-        self.place(id);
+        let changed = self.bindings.bind(input, buffer, |_| true)?;
+        changed.into_iter().for_each(|id| self.place(id));
         Ok(())
     }
 
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
-        self.check_bound()?;
+        self.bindings.check()?;
         (0..n_steps).try_for_each(|i| self.take_step(first_step.wrapping_add(i), |_| {}))
     }
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        let id = bindings::output(&self.plan, name, bytes.len(), |id| self.bound[id].is_some())?;
-        let start = match (&self.plan.buffers[id].place, &self.bound[id]) {
-            (Place::Arena(offset), _) => self.arena.start().wrapping_add(*offset),
-            (Place::Input(InputKind::Step), _) => self.step.start(),
-            (Place::Input(_), Some(memory)) => memory.start(),
-            (Place::Input(_), None) => engine_core::bug!("output `{name}` is not bound"),
+        let id = self.bindings.output(name, bytes.len())?;
+        let start = match self.plan.buffers[id].place {
+            Place::Arena(offset) => self.arena.start().wrapping_add(offset),
+            Place::Input(InputKind::Step) => self.step.start(),
+            Place::Input(_) => self.bindings.memory(id).start(),
         };
         // SAFETY: the buffer holds that many bytes, and no launch is running.
         bytes.copy_from_slice(unsafe { std::slice::from_raw_parts(start, bytes.len()) });
@@ -145,14 +137,13 @@ impl Executable for CpuExecutable {
     }
 
     fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
-        self.check_bound()?;
+        self.bindings.check()?;
         let plan = Arc::clone(&self.plan);
         let mut times = Vec::with_capacity(plan.launches.len());
         let mut last = Instant::now();
         self.take_step(step, |launch| {
             let now = Instant::now();
-            let kernel = plan.kernels[plan.launches[launch].kernel].name.clone();
-            times.push(KernelTime { launch, kernel, seconds: (now - last).as_secs_f64() });
+            times.push(KernelTime::new(&plan, launch, (now - last).as_secs_f64()));
             last = now;
         })?;
         Ok(times)

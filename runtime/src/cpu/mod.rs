@@ -29,6 +29,7 @@ mod simd;
 #[cfg(test)]
 mod tests;
 
+use crate::bindings::check_range;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 use crate::tensor::HostTensor;
 use engine_core::plan::Plan;
@@ -105,11 +106,8 @@ impl Device for CpuDevice {
 
 fn range_start(buffer: &DeviceBuffer, offset: usize, length: usize) -> Result<*mut u8, DeviceError> {
     let memory = buffer.memory::<Memory>()?;
-    let bytes = memory.bytes();
-    match offset.checked_add(length) {
-        Some(end) if end <= bytes => Ok(memory.start().wrapping_add(offset)),
-        _ => Err(DeviceError::OutOfRange { offset, length, bytes }),
-    }
+    check_range(offset, length, memory.bytes())?;
+    Ok(memory.start().wrapping_add(offset))
 }
 
 /// The total memory, where the system reports it.

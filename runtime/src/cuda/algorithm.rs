@@ -1,12 +1,14 @@
-//! Algorithms of the library for a product: their text, and the fastest by trying them on tensors full of noise.
+//! Algorithms of cuBLASLt: their texts, and timing them on noise.
 
-use super::autotune::{fill, seconds, wake};
-use super::context::{Context, failed};
-use super::graph::apart_from_captures;
+use super::clock::{fill, seconds, warm_up};
+use super::context::Context;
+use super::descriptor::{Descriptor, MatmulAddresses};
+use super::error::failed;
+use super::graph::exclude_captures;
 use super::memory::Memory;
-use super::product::{Places, Product};
 use crate::autotune::Choice;
 use crate::device::DeviceError;
+use crate::gpu::autotune::fastest_of;
 use crate::tensor::HostTensor;
 use cudarc::cublaslt::sys::{
     cublasLtMatmulAlgo_t, cublasLtMatmulAlgoConfigAttributes_t, cublasLtMatmulAlgoConfigGetAttribute,
@@ -16,45 +18,15 @@ use engine_core::ir::DType;
 use engine_core::program::NO_ALGORITHM;
 use std::sync::Arc;
 
-/// The one of `choices` that `seconds` tells is the fastest, each by the least of some times; one that does not run is
-/// none.
-pub fn fastest<T: Copy>(
-    context: &Arc<Context>,
-    choices: &[T],
-    mut seconds: impl FnMut(T) -> Result<f64, DeviceError>,
-) -> Result<T, DeviceError> {
-    wake(context)?;
-    let mut least = vec![f64::INFINITY; choices.len()];
-    let mut refused = None;
-    for _ in 0..N_ROUNDS {
-        for (&choice, least) in choices.iter().zip(&mut least) {
-            match seconds(choice) {
-                Ok(time) => *least = least.min(time),
-                Err(error) => refused = Some(error),
-            }
-        }
-    }
-    let best = (0..choices.len()).min_by(|&a, &b| least[a].total_cmp(&least[b]));
-    match (best.filter(|&best| least[best].is_finite()), refused) {
-        (Some(best), _) => Ok(choices[best]),
-        (None, Some(error)) => Err(error),
-        (None, None) => engine_core::bug!("nothing to choose from"),
-    }
-}
-
-/// Times of each choice, by turns: what slows the device for a while then slows all of them.
-const N_ROUNDS: usize = 3;
-
-/// What the library computes a product with; none if it cannot.
+/// The algorithm of a matmul; `None` if the library has none for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Algorithm(pub Option<cublasLtMatmulAlgo_t>);
 
-/// Its properties, for people, and its words in hexadecimal.
+/// The text has the algorithm's properties and its words in hexadecimal.
 impl Choice for Algorithm {
     fn to_text(&self) -> String {
         let Some(algorithm) = self.0 else { return NO_ALGORITHM.to_string() };
-        let words: Vec<String> = algorithm.data.iter().map(|word| format!("{word:x}")).collect();
-        format!("{}: {}", label(&algorithm), words.join(" "))
+        text(&algorithm, &label(&algorithm))
     }
 
     fn from_text(text: &str) -> Option<Algorithm> {
@@ -68,7 +40,13 @@ impl Choice for Algorithm {
     }
 }
 
-/// `id 66 tile 20 stages 35 split-k 1`, as far as the library tells.
+/// The text of an algorithm with these properties.
+fn text(algorithm: &cublasLtMatmulAlgo_t, properties: &str) -> String {
+    let words: Vec<String> = algorithm.data.iter().map(|word| format!("{word:x}")).collect();
+    format!("{properties}: {}", words.join(" "))
+}
+
+/// `id 66 tile 20 stages 35 split-k 1`, without the properties that the library does not report.
 fn label(algorithm: &cublasLtMatmulAlgo_t) -> String {
     use cublasLtMatmulAlgoConfigAttributes_t as Attribute;
     let properties = [
@@ -96,9 +74,9 @@ fn label(algorithm: &cublasLtMatmulAlgo_t) -> String {
     known.collect::<Vec<_>>().join(" ")
 }
 
-/// How large the tensors of a product are.
+/// The sizes of the tensors of a matmul.
 pub struct Tensors {
-    /// The types of the factors and of the result.
+    /// The element types of the factors and of the result.
     pub elements: [DType; 2],
     /// In the library's order.
     pub factor_bytes: [usize; 2],
@@ -107,7 +85,7 @@ pub struct Tensors {
     pub workspace_bytes: usize,
 }
 
-/// A product's tensors, to be tried on.
+/// The tensors of a matmul on which algorithms are timed.
 pub struct AlgorithmTrial {
     context: Arc<Context>,
     elements: [DType; 2],
@@ -119,7 +97,7 @@ pub struct AlgorithmTrial {
 }
 
 impl AlgorithmTrial {
-    /// All zeros.
+    /// Allocates the tensors, filled with zeros.
     pub fn new(context: &Arc<Context>, tensors: &Tensors) -> Result<AlgorithmTrial, DeviceError> {
         let memory = |bytes: usize| Memory::new(context, bytes.next_multiple_of(16));
         Ok(AlgorithmTrial {
@@ -138,39 +116,37 @@ impl AlgorithmTrial {
         self.factors.iter().try_for_each(|factor| fill(&self.context, factor, self.elements[0]))
     }
 
-    /// The algorithms whose result is NaN wherever a factor is.
-    pub fn those_that_keep_nan(
+    /// The algorithms whose result is NaN if a factor is NaN.
+    pub fn nan_preserving(
         &self,
-        product: &Product,
+        matmul: &Descriptor,
         algorithms: Vec<cublasLtMatmulAlgo_t>,
     ) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
-        // NaN in every type.
+        // Every floating-point type reads these bytes as NaN.
         self.factors[0].set(0xFF)?;
         let mut kept = vec![];
         for algorithm in algorithms {
-            if self.keeps_nan(product, &algorithm)? {
+            if self.keeps_nan(matmul, &algorithm)? {
                 kept.push(algorithm);
             }
         }
         Ok(kept)
     }
 
-    /// One that does not run keeps nothing.
-    fn keeps_nan(&self, product: &Product, algorithm: &cublasLtMatmulAlgo_t) -> Result<bool, DeviceError> {
+    /// Whether the result of an algorithm is NaN. An algorithm that fails to launch does not count.
+    fn keeps_nan(&self, matmul: &Descriptor, algorithm: &cublasLtMatmulAlgo_t) -> Result<bool, DeviceError> {
         self.result.clear()?;
         let stream = self.context.new_stream()?;
         {
-            let _apart = apart_from_captures();
-            if product
-                .launch_by(algorithm, self.places(), &self.workspace.range(), stream.cu_stream())
-                .is_err()
-            {
+            let _excluded = exclude_captures();
+            let workspace = self.workspace.range();
+            if matmul.launch(algorithm, self.addresses(), &workspace, stream.cu_stream()).is_err() {
                 return Ok(false);
             }
         }
         stream.synchronize().map_err(|error| failed("trying a product", &error))?;
-        // Results are made tile by tile: the first and the last ones.
-        let n_bytes = self.result_bytes.min(MOST_BYTES_LOOKED_AT);
+        // Algorithms compute results by tiles, so the first and the last ones are checked.
+        let n_bytes = self.result_bytes.min(MAX_CHECKED_BYTES);
         for start in [0, self.result_bytes - n_bytes] {
             let mut result = HostTensor::zeros(self.elements[1], &[n_bytes / self.elements[1].size()])
                 .map_err(|error| DeviceError::Failed(error.to_string()))?;
@@ -182,15 +158,26 @@ impl AlgorithmTrial {
         Ok(true)
     }
 
-    /// The time of a product by an algorithm.
-    pub fn seconds(&self, product: &Product, algorithm: &cublasLtMatmulAlgo_t) -> Result<f64, DeviceError> {
-        let stream = self.context.new_stream()?;
-        let places = self.places();
-        seconds(&stream, || product.launch_by(algorithm, places, &self.workspace.range(), stream.cu_stream()))
+    /// The fastest of some algorithms.
+    pub fn fastest(
+        &self,
+        matmul: &Descriptor,
+        algorithms: &[cublasLtMatmulAlgo_t],
+    ) -> Result<cublasLtMatmulAlgo_t, DeviceError> {
+        warm_up(&self.context)?;
+        let best = fastest_of(algorithms.len(), |i, _| self.seconds(matmul, &algorithms[i]))?;
+        Ok(algorithms[best])
     }
 
-    fn places(&self) -> Places {
-        Places {
+    /// The time of a matmul by an algorithm.
+    fn seconds(&self, matmul: &Descriptor, algorithm: &cublasLtMatmulAlgo_t) -> Result<f64, DeviceError> {
+        let stream = self.context.new_stream()?;
+        let addresses = self.addresses();
+        seconds(&stream, || matmul.launch(algorithm, addresses, &self.workspace.range(), stream.cu_stream()))
+    }
+
+    fn addresses(&self) -> MatmulAddresses {
+        MatmulAddresses {
             factors: [self.factors[0].start(), self.factors[1].start()],
             result: self.result.start(),
             bias: Some(self.bias.start()),
@@ -198,19 +185,19 @@ impl AlgorithmTrial {
     }
 }
 
-/// Of each end of a result, when it is looked at; a multiple of the size of every element.
-const MOST_BYTES_LOOKED_AT: usize = 1 << 20;
+/// Bytes checked at each end of a result: a multiple of the size of every element.
+const MAX_CHECKED_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_algorithm_reads_as_it_prints() {
-        let algorithm = Algorithm(Some(cublasLtMatmulAlgo_t { data: [0, 1, u64::MAX, 3, 4, 5, 6, 0xabc] }));
-        for algorithm in [algorithm, Algorithm(None)] {
-            assert_eq!(Algorithm::from_text(&algorithm.to_text()), Some(algorithm));
-        }
+    fn the_text_of_an_algorithm_can_be_parsed() {
+        let algorithm = cublasLtMatmulAlgo_t { data: [0, 1, u64::MAX, 3, 4, 5, 6, 0xabc] };
+        let known = text(&algorithm, "id 66 tile 20 stages 35 split-k 1");
+        assert_eq!(Algorithm::from_text(&known), Some(Algorithm(Some(algorithm))));
+        assert_eq!(Algorithm::from_text(&Algorithm(None).to_text()), Some(Algorithm(None)));
         for damaged in ["", "0 1 2 3 4 5 6", "0 1 2 3 4 5 6 x", "0 1 2 3 4 5 6 7 8"] {
             assert!(Algorithm::from_text(damaged).is_none(), "{damaged}");
         }

@@ -1,31 +1,31 @@
-//! From CUDA C++ to loaded kernels: NVRTC, in parallel, with what was compiled before in memory and on disk.
+//! From CUDA C++ to loaded kernels: NVRTC on all processors, with caches in memory and on disk.
 
-use super::context::failed;
-use super::graph::apart_from_captures;
+use super::error::failed;
+use super::graph::exclude_captures;
 use crate::cache::DiskCache;
 use crate::device::DeviceError;
+use crate::gpu::parallel::in_parallel;
 use cudarc::driver::result::{DriverError, function, module};
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute_enum, CUmodule};
 use cudarc::nvrtc::sys as nvrtc;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Compiles and keeps kernels for one GPU.
+/// Compiles kernels for one GPU, and caches them.
 pub struct Kernels {
-    /// Version of the compiler.
+    /// The version of NVRTC.
     pub compiler: (i32, i32),
-    /// What texts are compiled for.
+    /// The target architecture.
     pub architecture: Architecture,
-    /// Machine code, and what was found out by trying.
+    /// Machine code and the choices of autotuning.
     pub disk: DiskCache,
     /// By text.
     loaded: Mutex<HashMap<String, Function>>,
 }
 
-/// A kernel on the GPU. Its module stays loaded as long as the process lives.
+/// A loaded kernel. Its module is never unloaded.
 #[derive(Clone, Copy)]
 pub struct Function(pub CUfunction);
 
@@ -37,31 +37,31 @@ unsafe impl Sync for Function {}
 /// A kernel to be compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Text<'t> {
-    /// Whose it is, for messages.
+    /// The kernel's name in error messages.
     pub owner: &'t str,
     /// CUDA C++.
     pub text: &'t str,
     /// The name of its function.
     pub entry: &'t str,
-    /// Bytes that the threads of a block share.
+    /// Dynamic shared memory of a block.
     pub shared_bytes: usize,
 }
 
-/// Why there is no machine code of a text.
+/// Why a text was not compiled.
 #[derive(Debug)]
 pub enum CompileError {
-    /// The compiler refuses it, and says this.
+    /// NVRTC rejects the text, with this log.
     Refused(String),
-    /// Something is missing on this machine.
+    /// A library or header is missing on this machine.
     Missing(String),
 }
 
-/// Which of the GPUs that the compiler knows it compiles for.
+/// The target architectures of NVRTC that may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// All of them.
     All,
-    /// Those before this GPU only, as if the compiler had been made before it.
+    /// Only those older than the GPU's own, as with an older NVRTC.
     Older,
 }
 
@@ -72,7 +72,7 @@ struct Code {
 }
 
 impl Kernels {
-    /// `has_compiler`: whether it is open.
+    /// `has_compiler` says whether NVRTC is open.
     pub fn new(
         has_compiler: bool,
         known: Known,
@@ -96,7 +96,7 @@ impl Kernels {
         Ok(Kernels { compiler, architecture, disk, loaded: Mutex::default() })
     }
 
-    /// The kernels of these texts, in their order; what is missing is compiled in parallel.
+    /// The kernels of these texts, in their order. Kernels that are not cached are compiled in parallel.
     pub fn load(&self, texts: &[Text]) -> Result<Vec<Function>, DeviceError> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let mut missing: Vec<Text> = vec![];
@@ -105,10 +105,10 @@ impl Kernels {
                 missing.push(text);
             }
         }
-        for (text, code) in missing.iter().zip(compile_all(&missing, |text| self.code(text))) {
+        for (text, code) in missing.iter().zip(in_parallel(&missing, |text| self.code(text.text))) {
             let code = code.map_err(|error| broken(text, error))?;
             let function = match load(&code.bytes, text) {
-                // It was whole, but of another driver or GPU.
+                // The entry is intact, but belongs to another driver or GPU.
                 Err(DeviceError::Failed(_)) if code.is_from_disk => {
                     self.disk.note("the driver refuses a kernel of the cache; it was compiled again");
                     load(&self.fresh_code(text.text).map_err(|error| broken(text, error))?, text)?
@@ -120,7 +120,7 @@ impl Kernels {
         Ok(texts.iter().map(|text| loaded[text.text]).collect())
     }
 
-    /// Machine code, from the disk if it is there.
+    /// Machine code from the disk cache, or else from NVRTC.
     fn code(&self, text: &str) -> Result<Code, CompileError> {
         match self.disk.read(&self.key(text)) {
             Some(bytes) => Ok(Code { bytes, is_from_disk: true }),
@@ -139,42 +139,21 @@ impl Kernels {
     }
 }
 
-/// Machine code of all these texts, in their order: each processor compiles one at a time.
-fn compile_all(
-    texts: &[Text],
-    compile: impl Fn(&str) -> Result<Code, CompileError> + Sync,
-) -> Vec<Result<Code, CompileError>> {
-    type Slot = Mutex<Option<Result<Code, CompileError>>>;
-    let slots: Vec<Slot> = texts.iter().map(|_| Mutex::new(None)).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            let Some(text) = texts.get(i) else { break };
-            let code = compile(text.text);
-            *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(code);
-        }
-    };
-    let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(texts.len());
-    std::thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
-    let done = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-    done.map(|code| code.unwrap_or_else(|| engine_core::bug!("a kernel was not compiled"))).collect()
-}
-
-/// Products and sums stay apart as on other devices; most kernels are bound by memory, not by arithmetic.
+/// Without FMA contraction, results equal those of other devices. Most kernels are memory-bound, so this costs no time.
 const OPTIONS: [&str; 2] = ["--fmad=false", "--std=c++17"];
 
-/// What texts are compiled for.
+/// A target architecture of NVRTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Architecture {
     /// The compute capability.
     pub capability: (i32, i32),
-    /// Whether the driver makes the machine code, as the compiler does not know the GPU.
+    /// Whether NVRTC emits PTX, which the driver compiles, because NVRTC does not know the GPU.
     pub is_virtual: bool,
 }
 
 impl Architecture {
-    /// For a GPU of a compute capability, given those that the compiler knows; none of these stands for "it does not say".
+    /// The target for a GPU's compute capability, from those that NVRTC supports. An empty list means that NVRTC does not
+    /// report them.
     fn of(gpu: (i32, i32), known: &[(i32, i32)], compiler: (i32, i32)) -> Result<Architecture, DeviceError> {
         let older = known.iter().copied().filter(|&capability| capability <= gpu).max();
         match (older, known.iter().min()) {
@@ -190,7 +169,8 @@ impl Architecture {
         }
     }
 
-    /// As the compiler calls it. Hopper's and later chips' own instructions need the `a`, which no other chip understands.
+    /// Its name in NVRTC's options. The suffix `a` enables the architecture-specific instructions of Hopper and later GPUs;
+    /// such code runs on no other architecture.
     fn name(self) -> String {
         let Architecture { capability: (major, minor), is_virtual } = self;
         match is_virtual {
@@ -200,28 +180,29 @@ impl Architecture {
     }
 }
 
-/// How architectures begin for which there is text for the driver's compiler instead of machine code.
+/// The prefix of virtual architectures, for which NVRTC emits PTX instead of machine code.
 const VIRTUAL: &str = "compute_";
 
-/// Shared memory of a block that need not be asked for.
-const USUAL_SHARED_BYTES: usize = 48 << 10;
+/// The dynamic shared memory that a block may use without an attribute of the function.
+const DEFAULT_SHARED_BYTES: usize = 48 << 10;
 
 fn load(code: &[u8], text: &Text) -> Result<Function, DeviceError> {
-    let _apart = apart_from_captures();
+    let _excluded = exclude_captures();
     let &Text { entry, shared_bytes, .. } = text;
     let name = CString::new(entry).unwrap_or_default();
-    // SAFETY: whole machine code, from the compiler or with its checksum from the disk; the module is never unloaded.
+    // SAFETY: the code is complete: it comes from NVRTC, or from the disk with a valid checksum. The module is never
+    // unloaded.
     let function = unsafe {
         module::load_data(code.as_ptr().cast())
             .and_then(|module: CUmodule| module::get_function(module, name))
     };
-    let said = |error: DriverError| failed(&format!("loading kernel `{entry}`"), &error);
-    let function = function.map_err(said)?;
-    if shared_bytes > USUAL_SHARED_BYTES {
+    let driver_error = |error: DriverError| failed(&format!("loading kernel `{entry}`"), &error);
+    let function = function.map_err(driver_error)?;
+    if shared_bytes > DEFAULT_SHARED_BYTES {
         let attribute = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function was loaded just now.
         unsafe { function::set_function_attribute(function, attribute, shared_bytes as i32) }
-            .map_err(said)?;
+            .map_err(driver_error)?;
     }
     Ok(Function(function))
 }
@@ -235,7 +216,7 @@ fn broken(text: &Text, error: CompileError) -> DeviceError {
 
 // ---- The compiler.
 
-/// Version of the compiler, if it is there.
+/// The version of NVRTC, or an error if it is missing.
 pub fn version(is_there: bool) -> Result<(i32, i32), DeviceError> {
     if !is_there {
         return Err(DeviceError::Failed(
@@ -245,19 +226,19 @@ pub fn version(is_there: bool) -> Result<(i32, i32), DeviceError> {
         ));
     }
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: the library is open, and both pointers are to live integers.
+    // SAFETY: the library is open, and both pointers refer to live integers.
     let _ = unsafe { nvrtc::nvrtcVersion(&raw mut major, &raw mut minor) };
     Ok((major, minor))
 }
 
-/// The compute capabilities that the compiler knows; none if it does not say. It is open.
+/// The compute capabilities that NVRTC supports; empty if it does not report them. NVRTC is open.
 fn known_capabilities() -> Vec<(i32, i32)> {
     let mut n = 0;
-    // SAFETY: the library is open, and the pointer is to a live integer.
-    let is_said = unsafe { nvrtc::nvrtcGetNumSupportedArchs(&raw mut n) }.result().is_ok();
+    // SAFETY: the library is open, and the pointer refers to a live integer.
+    let is_reported = unsafe { nvrtc::nvrtcGetNumSupportedArchs(&raw mut n) }.result().is_ok();
     let mut known = vec![0; usize::try_from(n).unwrap_or(0)];
-    // SAFETY: as above; there is room for as many as it has just told of.
-    if !is_said || unsafe { nvrtc::nvrtcGetSupportedArchs(known.as_mut_ptr()) }.result().is_err() {
+    // SAFETY: as above; the buffer has room for the reported number.
+    if !is_reported || unsafe { nvrtc::nvrtcGetSupportedArchs(known.as_mut_ptr()) }.result().is_err() {
         return vec![];
     }
     known.into_iter().map(|capability| (capability / 10, capability % 10)).collect()
@@ -268,11 +249,10 @@ pub fn version_text((major, minor): (i32, i32)) -> String {
     format!("{major}.{minor}")
 }
 
-/// Compiles a text to machine code of an architecture such as `sm_90a`, or to what the driver compiles further, of one such as
-/// `compute_90`.
+/// Compiles a text to machine code of an architecture such as `sm_90a`, or to PTX of one such as `compute_90`.
 ///
-/// Only half precision needs the toolkit's headers: all else in an emitted kernel is known to the compiler itself, and
-/// reading the headers would take longer than compiling.
+/// Only half precision needs the headers of the toolkit. NVRTC knows all other declarations itself, and reading the
+/// headers would take longer than the compilation.
 pub fn compile(text: &str, architecture: &str) -> Result<Vec<u8>, CompileError> {
     let mut options = vec![format!("--gpu-architecture={architecture}")];
     options.extend(OPTIONS.map(str::to_string));
@@ -288,7 +268,7 @@ fn needs_headers(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("#include") && !line.contains("cuda_runtime.h"))
 }
 
-/// Where the toolkit's headers are, for people.
+/// The folder of the toolkit's headers, for the user.
 pub fn headers_text() -> String {
     match header_folders() {
         Ok(folders) => folders.first().map_or(String::new(), |folder| folder.display().to_string()),
@@ -311,12 +291,12 @@ fn header_folders() -> Result<Vec<PathBuf>, CompileError> {
 /// A translation unit, destroyed when dropped.
 struct Program {
     program: nvrtc::nvrtcProgram,
-    /// The program refers to its text and headers.
+    /// The text and the headers, to which the program refers.
     _texts: Vec<CString>,
 }
 
 impl Program {
-    /// `empty` are headers that stand for nothing.
+    /// `empty` are the names of headers that are replaced by empty ones.
     fn new(text: &str, empty: &[&str]) -> Result<Program, CompileError> {
         let no_text = |_| CompileError::Refused("the text holds a zero byte".to_string());
         let text = CString::new(text).map_err(no_text)?;
@@ -325,7 +305,7 @@ impl Program {
         let contents: Vec<*const c_char> = empty.iter().map(|_| c"".as_ptr()).collect();
         let name_pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
         let mut program = std::ptr::null_mut();
-        // SAFETY: all pointers are to strings that live as long as the program.
+        // SAFETY: all pointers refer to strings that live as long as the program.
         let created = unsafe {
             nvrtc::nvrtcCreateProgram(
                 &raw mut program,
@@ -341,9 +321,9 @@ impl Program {
         Ok(Program { program, _texts: texts })
     }
 
-    /// Machine code, or PTX with the zero byte at its end.
+    /// Machine code, or PTX with a final zero byte.
     fn compile(&self, options: &[String], is_virtual: bool) -> Result<Vec<u8>, CompileError> {
-        // SAFETY: the program lives; sizes are asked for before each copy.
+        // SAFETY: the program lives, and each buffer has the size that NVRTC reports.
         unsafe {
             let compiled = cudarc::nvrtc::result::compile_program(self.program, options);
             compiled
@@ -373,7 +353,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: created by `new`, destroyed once. Nothing can be done about a failure.
+        // SAFETY: created by `new`, destroyed once. `drop` cannot report an error.
         let _ = unsafe { cudarc::nvrtc::result::destroy_program(self.program) };
     }
 }
@@ -382,53 +362,18 @@ impl Drop for Program {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::sync::Condvar;
-    use std::time::Duration;
-
-    /// How long a thread waits for another to compile beside it; only where none does, all of it passes.
-    const PATIENCE: Duration = Duration::from_secs(30);
-
-    /// A compiler that gives each text as its code, but not before two threads are compiling at once.
-    fn compile_in_pairs() -> impl Fn(&str) -> Result<Code, CompileError> + Sync {
-        let (n_inside, came) = (Mutex::new(0), Condvar::new());
-        move |text| {
-            let mut inside = n_inside.lock().unwrap();
-            *inside += 1;
-            came.notify_all();
-            // The first two meet; nobody leaves before, and whoever comes later need not wait.
-            let (_inside, waited) = came.wait_timeout_while(inside, PATIENCE, |inside| *inside < 2).unwrap();
-            match waited.timed_out() {
-                true => Err(CompileError::Refused("nothing else is compiled meanwhile".to_string())),
-                false => Ok(Code { bytes: text.as_bytes().to_vec(), is_from_disk: false }),
-            }
-        }
-    }
 
     #[test]
-    fn texts_are_compiled_beside_each_other_and_given_in_their_order() {
-        if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-            eprintln!("skipped 1 test: there is one processor, and it compiles one text after the other");
-            return;
-        }
-        let texts =
-            ["a", "b", "c", "d", "e"].map(|text| Text { owner: "", text, entry: "", shared_bytes: 0 });
-        let codes = compile_all(&texts, compile_in_pairs());
-        let codes: Vec<Vec<u8>> = codes.into_iter().map(|code| code.unwrap().bytes).collect();
-        assert_eq!(codes, texts.map(|text| text.text.as_bytes().to_vec()));
-        assert!(compile_all(&[], compile_in_pairs()).is_empty());
-    }
-
-    #[test]
-    fn texts_are_compiled_for_the_gpu_or_the_newest_before_it_that_the_compiler_knows() {
+    fn the_target_is_the_gpu_or_the_newest_older_architecture_of_the_compiler() {
         let known = [(7, 5), (8, 0), (9, 0), (12, 1), (10, 0)];
         let name = |gpu| Architecture::of(gpu, &known, (12, 9)).map(Architecture::name);
         assert_eq!(name((8, 0)).unwrap(), "sm_80");
         assert_eq!(name((9, 0)).unwrap(), "sm_90a");
         assert_eq!(name((8, 9)).unwrap(), "compute_80");
         assert_eq!(name((13, 0)).unwrap(), "compute_121");
-        let said =
+        let expected =
             "the GPU has compute capability 6.1, and NVRTC of CUDA 12.9 compiles for 7.5 and later only; ";
-        assert!(name((6, 1)).unwrap_err().to_string().contains(said));
+        assert!(name((6, 1)).unwrap_err().to_string().contains(expected));
         let silent = Architecture::of((9, 0), &[], (12, 9)).unwrap();
         assert_eq!(silent.name(), "sm_90a");
     }

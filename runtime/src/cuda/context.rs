@@ -1,47 +1,48 @@
-//! A GPU with its context, and what its driver says when something fails.
+//! A GPU with its CUDA context.
 
 use super::compile::{self, Architecture, Kernels, Known};
-use super::graph::apart_from_captures;
+use super::cublaslt::Library;
+use super::error::{failed, free_bytes};
+use super::graph::exclude_captures;
 use super::libraries;
-use super::product::Library;
 use crate::autotune::Tuner;
 use crate::device::DeviceError;
-use cudarc::driver::result::{DriverError, mem_get_info};
+use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
 use engine_core::device_model::DeviceModel;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The oldest driver that this is written for, as the driver counts: CUDA 12.8.
+/// The oldest supported driver, in the driver's numbering: CUDA 12.8.
 const OLDEST_DRIVER: i32 = 12080;
 
-/// What all memory, kernels and plans of a GPU share.
+/// The state that all memory, kernels and plans of a GPU share.
 pub struct Context {
-    /// The GPU's number.
+    /// The number of the GPU.
     pub ordinal: usize,
     /// Its name.
     pub name: String,
-    /// All its memory.
+    /// The size of its memory.
     pub memory_bytes: u64,
     /// Compiled kernels.
     pub kernels: Kernels,
-    /// The library of matrix products.
+    /// The library of matmuls.
     pub library: Library,
-    /// What was found out by trying.
+    /// The choices of autotuning.
     pub tuner: Tuner,
-    /// Whether it has been kept busy for a while.
-    pub is_awake: AtomicBool,
-    /// Copies between host and device, each waited for.
+    /// Whether `clock::warm_up` has raised the clock rate.
+    pub is_warmed_up: AtomicBool,
+    /// The stream of synchronous copies between host and device.
     copies: Arc<CudaStream>,
     cuda: Arc<CudaContext>,
     driver: i32,
     capability: (i32, i32),
-    /// What its kernels can do.
+    /// The GPU as the compiler sees it.
     pub model: DeviceModel,
 }
 
-/// How many GPUs the driver sees.
+/// The number of GPUs that the driver lists.
 pub fn count() -> Result<usize, DeviceError> {
     open_driver()?;
     let n = CudaContext::device_count().map_err(|error| no_start(&error))?;
@@ -50,24 +51,24 @@ pub fn count() -> Result<usize, DeviceError> {
 
 impl Context {
     pub fn new(ordinal: usize, known: Known) -> Result<Arc<Context>, DeviceError> {
-        let _apart = apart_from_captures();
+        let _excluded = exclude_captures();
         let (libraries, opened) = libraries::open_beside(|| open(ordinal));
         let (cuda, driver) = opened?;
-        let said = |error: DriverError| failed("opening the GPU", &error);
-        let capability = cuda.compute_capability().map_err(said)?;
-        let attribute = |attribute: CUdevice_attribute| cuda.attribute(attribute).map_err(said);
+        let driver_error = |error: DriverError| failed("opening the GPU", &error);
+        let capability = cuda.compute_capability().map_err(driver_error)?;
+        let attribute = |attribute: CUdevice_attribute| cuda.attribute(attribute).map_err(driver_error);
         let n_processors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let name = format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(said)?);
+        let name = format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(driver_error)?);
         let kernels = Kernels::new(libraries.compiler, known, capability, driver)?;
         let library = Library::new(libraries.products)?;
-        let memory_bytes = cuda.total_mem().map_err(said)? as u64;
+        let memory_bytes = cuda.total_mem().map_err(driver_error)? as u64;
         Ok(Arc::new(Context {
             ordinal,
             tuner: Tuner::new(format!("cuBLASLt {} {name}", library.version_text())),
             name,
             memory_bytes,
-            is_awake: AtomicBool::new(false),
-            copies: cuda.new_stream().map_err(said)?,
+            is_warmed_up: AtomicBool::new(false),
+            copies: cuda.new_stream().map_err(driver_error)?,
             library,
             model: model(
                 kernels.architecture.capability,
@@ -82,22 +83,22 @@ impl Context {
         }))
     }
 
-    /// Makes the context that of the calling thread. Everything that talks to the driver does so first.
+    /// Makes the context current on the calling thread, which every call of the driver requires.
     pub fn enter(&self) -> Result<(), DeviceError> {
         self.cuda.bind_to_thread().map_err(|error| failed("entering the context", &error))
     }
 
-    /// A new stream that waits for no other.
+    /// A new stream, independent of all others.
     pub fn new_stream(&self) -> Result<Arc<CudaStream>, DeviceError> {
         self.cuda.new_stream().map_err(|error| failed("making a stream", &error))
     }
 
-    /// The stream of copies.
+    /// The stream of synchronous copies.
     pub fn copies(&self) -> sys::CUstream {
         self.copies.cu_stream()
     }
 
-    /// Facts for people.
+    /// Facts for the user.
     pub fn details(&self) -> Vec<(String, String)> {
         let (major, minor) = self.capability;
         let mut details = vec![
@@ -115,12 +116,7 @@ impl Context {
     }
 }
 
-/// Bytes of memory of the GPU whose context is entered that nobody has taken, this process or another.
-pub fn free_bytes() -> Option<u64> {
-    mem_get_info().ok().map(|(free, _)| free as u64)
-}
-
-/// The compiler's version, and what it compiles for where that is not the GPU.
+/// The version of NVRTC, and its target architecture where that is not the GPU's own.
 fn compiler_text(kernels: &Kernels) -> String {
     let version = compile::version_text(kernels.compiler);
     let Architecture { capability, is_virtual } = kernels.architecture;
@@ -133,20 +129,20 @@ fn compiler_text(kernels: &Kernels) -> String {
     }
 }
 
-/// The model of a GPU; half of its memory is left for parameters and intermediate values.
+/// The model of a GPU. Resident data may take half of its memory; the rest is for parameters and intermediate values.
 fn model(
     capability: (i32, i32),
     most_shared_bytes: i32,
     n_processors: i32,
     memory_bytes: u64,
 ) -> DeviceModel {
-    // Shared memory of a block beside the rows that are copied ahead.
-    let beside = 8 << 10;
+    // Shared memory of a block that double buffering leaves to the rest of the kernel.
+    let reserved = 8 << 10;
     let is_ampere = capability >= (8, 0);
     DeviceModel {
         has_extremes: is_ampere,
         double_buffer_bytes: if is_ampere {
-            usize::try_from(most_shared_bytes - beside).unwrap_or(0)
+            usize::try_from(most_shared_bytes - reserved).unwrap_or(0)
         } else {
             0
         },
@@ -157,7 +153,7 @@ fn model(
     }
 }
 
-/// The context of a GPU, and the driver's version.
+/// The context of a GPU, and the version of the driver.
 fn open(ordinal: usize) -> Result<(Arc<CudaContext>, i32), DeviceError> {
     let n_devices = count()?;
     if ordinal >= n_devices {
@@ -179,10 +175,10 @@ fn open_driver() -> Result<(), DeviceError> {
     Err(DeviceError::Failed("there is no NVIDIA driver: libcuda.so is not found".to_string()))
 }
 
-/// The version of the driver, which is new enough.
+/// The version of the driver, checked against the oldest supported one.
 fn driver_version() -> Result<i32, DeviceError> {
     let mut version = 0;
-    // SAFETY: the driver's library is open, and the pointer is to a live integer.
+    // SAFETY: the driver's library is open, and the pointer refers to a live integer.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(|error| no_start(&error))?;
     if version < OLDEST_DRIVER {
         let (has, needs) = (version_text(version), version_text(OLDEST_DRIVER));
@@ -211,43 +207,4 @@ fn no_start(error: &DriverError) -> DeviceError {
         ),
         _ => failed("starting the NVIDIA driver", error),
     }
-}
-
-/// A failure of the driver in words.
-pub fn failed(what: &str, error: &DriverError) -> DeviceError {
-    let text = error.error_string().ok().and_then(|text| text.to_str().ok()).unwrap_or("an unknown error");
-    let why = format!("{what}: the NVIDIA driver says: {text}");
-    match error.0 {
-        CUresult::CUDA_ERROR_OUT_OF_MEMORY => no_room_for(what),
-        fatal if is_fatal(fatal) => DeviceError::Lost { device: "the GPU".to_string(), why },
-        _ => DeviceError::Failed(why),
-    }
-}
-
-/// There is no memory for what the driver or a library keeps for itself: code of kernels, graphs, streams.
-pub fn no_room_for(what: &str) -> DeviceError {
-    let largest = format!("; {what} takes some");
-    DeviceError::OutOfMemory {
-        device: "the GPU".to_string(),
-        bytes: 0,
-        free: free_bytes(),
-        largest,
-        span: None,
-    }
-}
-
-/// Whether a context is of no use after an error: the driver returns it from every call then.
-fn is_fatal(error: CUresult) -> bool {
-    matches!(
-        error,
-        CUresult::CUDA_ERROR_ECC_UNCORRECTABLE
-            | CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR
-            | CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
-            | CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION
-            | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS
-            | CUresult::CUDA_ERROR_LAUNCH_FAILED
-            | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
-            | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED
-            | CUresult::CUDA_ERROR_EXTERNAL_DEVICE
-    )
 }

@@ -1,9 +1,9 @@
-//! Points in time on the GPU.
+//! CUDA events.
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUstream};
 
-/// A point in time on the GPU.
+/// A CUDA event.
 pub struct Event(pub CUevent);
 
 // SAFETY: a handle of one owner, which the driver lets any thread of the context use.
@@ -17,25 +17,25 @@ impl Event {
     }
 
     pub fn record(&self, stream: CUstream) -> Result<(), result::DriverError> {
-        // SAFETY: both live.
+        // SAFETY: the stream and the event live.
         unsafe { result::event::record(self.0, stream) }
     }
 
-    /// Lets what comes next on a stream wait for it.
+    /// Makes later work on a stream wait for the event.
     pub fn hold(&self, stream: CUstream) -> Result<(), result::DriverError> {
-        // SAFETY: both live, and the event was recorded before.
+        // SAFETY: the stream and the event live, and the event was recorded before.
         unsafe { result::stream::wait_event(stream, self.0, CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
     }
 
-    /// Waits for it on the host.
+    /// Blocks the host until the event has occurred.
     pub fn wait(&self) -> Result<(), result::DriverError> {
-        // SAFETY: it lives.
+        // SAFETY: the event lives.
         unsafe { result::event::synchronize(self.0) }
     }
 
-    /// The time between the two, both of which have been waited for.
+    /// Seconds from this event to a later one. The host has waited for both.
     pub fn seconds_to(&self, later: &Event) -> Result<f64, result::DriverError> {
-        // SAFETY: both have been recorded and waited for.
+        // SAFETY: both events were recorded and have occurred.
         Ok(f64::from(unsafe { result::event::elapsed(self.0, later.0) }?) * 1e-3)
     }
 }

@@ -1,22 +1,22 @@
-//! A plan on a GPU: kernels loaded, memory allocated, steps captured.
+//! A plan on a GPU: loaded kernels, allocated memory and captured graphs.
 
-use super::autotune;
 use super::autotune::CudaBench;
+use super::clock;
 use super::compile::{Function, Text};
-use super::context::{Context, failed};
+use super::context::Context;
+use super::error::failed;
 use super::event::Event;
-use super::graph::{apart_from_captures, capture};
+use super::graph::{capture, exclude_captures};
 use super::memory::{Memory, Pinned};
 use super::steps::{Addresses, Prepared};
 use super::streams::{PlanStream, PlanStreams};
-use crate::bindings;
+use crate::bindings::Bindings;
 use crate::device::{Arrival, DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use crate::gpu;
-use crate::gpu::autotune::Timed;
 use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::codegen::{ASSERTION_WORDS, assertion_words, first_failure};
+use engine_core::codegen::{ASSERTION_WORDS, assertion_words};
 use engine_core::fusion::{Operand, Use};
 use engine_core::ir::InputKind;
 use engine_core::plan::{BufferId, Place, Plan};
@@ -26,13 +26,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Steps of graphs, at most: the gap between two graphs is long beside a short kernel. What is left of a run in the end may
-/// become a graph as well.
+/// The largest numbers of steps per graph. Longer graphs amortize the gap between two graph launches, which is long
+/// compared with a short kernel. The rest of a run may become a graph of its own.
 const MOST_STEPS: [usize; 3] = [1, 16, 320];
-/// Kernels of the longest graph, at most, and of a step that shares a graph with others: the gap does not matter beside
-/// more of them, and making a larger graph would.
+/// The largest number of launches in a graph of several steps. With more launches, the gap is negligible and
+/// instantiating the graph is not.
 const MOST_STARTS: usize = 1000;
-/// A graph takes up to milliseconds to make, which come back by the gaps that it saves when it has run so many times.
+/// Instantiating a graph takes up to milliseconds. The saved gaps repay that after so many launches.
 const TIMES_TO_PAY: usize = 16;
 
 /// A plan, ready to run.
@@ -44,44 +44,42 @@ pub struct CudaExecutable {
     workspace: Memory,
     workspaces: Workspaces,
     arena: Memory,
-    flag: Memory,
-    /// The flag as of the end of the last run.
-    flag_on_host: Pinned,
-    /// A step number for each step of the longest graph: nothing that a captured kernel is given changes. A graph ends with
-    /// numbering the steps after its own.
+    error_flag: Memory,
+    /// A copy of the error flag after the last run.
+    error_flag_on_host: Pinned,
+    /// A step number for each step of the longest graph, since the arguments of captured kernels are fixed. A graph ends
+    /// with a kernel that writes the numbers of the following steps.
     steps: Memory,
     number_steps: Function,
-    /// The first of those numbers; none if that is not known.
+    /// The first of those numbers; `None` if it is not known.
     numbered: Option<u32>,
-    /// Whether a kernel reads the number of its step.
+    /// Whether a kernel reads the step number.
     reads_steps: bool,
-    /// By buffer of the plan: what is bound to it.
-    bound: Vec<Option<Arc<Memory>>>,
-    /// By buffer of the plan: where it lies; 0 if that is not known yet.
+    bindings: Bindings<Memory>,
+    /// By buffer of the plan: its address; 0 while it is unknown.
     addresses: Vec<CUdeviceptr>,
     launches: Vec<Prepared>,
-    /// By launch: that it is done, where another one waits for it.
+    /// By launch: the event of its end, if another launch waits for it.
     done: Vec<Option<Event>>,
-    /// By their steps, as they come to be needed; none of before something was bound anew.
+    /// By number of steps: graphs, captured on demand. A changed binding discards them.
     graphs: HashMap<usize, CudaGraph>,
-    /// How many steps graphs have, rising; as many as the one before where steps are too long for more.
+    /// The graph lengths in ascending order; equal where steps are too long for longer graphs.
     lengths: [usize; 3],
-    /// By steps: how many times a graph of so many would have run.
+    /// By number of steps: how many times a graph of that length could have been launched.
     wanted: HashMap<usize, usize>,
-    /// Whether all that is loaded at first use has been.
+    /// Whether a step has run, so that the libraries have loaded their code.
     is_warm: bool,
-    /// What handing in the last run took.
-    handing_in: Duration,
+    /// The time that the host took to enqueue the last run.
+    submission_time: Duration,
 }
 
-// SAFETY: handles of one owner, which the driver lets any thread of the context use.
+// SAFETY: the handles have one owner, and the driver permits their use by any thread.
 unsafe impl Send for CudaExecutable {}
 
 impl CudaExecutable {
     pub fn new(context: &Arc<Context>, plan: Arc<Plan>, seed: u64) -> Result<CudaExecutable, DeviceError> {
-        let programs = plan.programs(&context.model, &Timed(CudaBench(context)));
-        let Programs { programs, workspaces } =
-            programs.map_err(|error| gpu::no_program(&context.name, &plan, error))?;
+        let programs = gpu::programs(&plan, &context.name, &context.model, CudaBench(context))?;
+        let Programs { programs, workspaces } = programs;
         let mut launches = vec![];
         for (launch, program) in plan.launches.iter().zip(&programs) {
             launches.push(Prepared::new(context, &plan.kernels[launch.kernel].name, program, seed)?);
@@ -101,14 +99,14 @@ impl CudaExecutable {
             workspace: Memory::new(context, workspaces.bytes)?,
             workspaces,
             arena: Memory::new(context, plan.arena_bytes)?,
-            flag: Memory::new(context, 4 * assertion_words(plan.check_nodes()))?,
-            flag_on_host: Pinned::new(context, ASSERTION_WORDS)?,
+            error_flag: Memory::new(context, 4 * assertion_words(plan.check_nodes()))?,
+            error_flag_on_host: Pinned::new(context, ASSERTION_WORDS)?,
             steps: Memory::new(context, 4 * lengths[2])?,
             context: Arc::clone(context),
             number_steps,
             numbered: None,
             reads_steps,
-            bound: plan.buffers.iter().map(|_| None).collect(),
+            bindings: Bindings::new(&plan),
             addresses,
             launches,
             done,
@@ -116,7 +114,7 @@ impl CudaExecutable {
             lengths,
             wanted: HashMap::new(),
             is_warm: false,
-            handing_in: Duration::ZERO,
+            submission_time: Duration::ZERO,
             plan,
         };
         (0..executable.plan.buffers.len()).for_each(|buffer| executable.place(buffer));
@@ -127,16 +125,12 @@ impl CudaExecutable {
         let start = match self.plan.buffers[id].place {
             Place::Arena(offset) => self.arena.start() + offset as u64,
             Place::Input(InputKind::Step) => self.steps.start(),
-            Place::Input(_) => self.bound[id].as_ref().map_or(0, |memory| memory.start()),
+            Place::Input(_) => self.bindings.get(id).map_or(0, Memory::start),
         };
         if std::mem::replace(&mut self.addresses[id], start) != start {
             self.graphs.clear();
             self.wanted.clear();
         }
-    }
-
-    fn check_bound(&self) -> Result<(), RunError> {
-        bindings::check_bound(&self.plan, |id| self.bound[id].is_some())
     }
 
     // ---- Steps.
@@ -145,7 +139,7 @@ impl CudaExecutable {
         self.streams.main().cu_stream()
     }
 
-    /// Numbers the steps that are enqueued next, from `first` on, unless they are numbered so already.
+    /// Writes the numbers of the steps that are enqueued next, from `first` on, unless they are in place.
     fn number_from(&mut self, first: u32) -> Result<(), DeviceError> {
         if self.numbered != Some(first) {
             self.number_steps(first, 0)?;
@@ -154,7 +148,7 @@ impl CudaExecutable {
         Ok(())
     }
 
-    /// Numbers all steps from `first` on, or by `more` than they are if that is not 0.
+    /// Numbers all steps from `first` on, or adds `more` to their numbers if it is not 0.
     fn number_steps(&self, first: u32, more: u32) -> Result<(), DeviceError> {
         if !self.reads_steps {
             return Ok(());
@@ -162,14 +156,14 @@ impl CudaExecutable {
         let n_steps = self.lengths[2] as u32;
         let (mut start, mut first, mut more) = (self.steps.start(), first, more);
         let mut arguments = [(&raw mut start).cast(), (&raw mut first).cast(), (&raw mut more).cast()];
-        // SAFETY: the arguments are those of `NUMBER_STEPS`, of which each thread writes one of `n_steps` numbers.
+        // SAFETY: the arguments are those of `NUMBER_STEPS`, in which each thread writes one of `n_steps` numbers.
         let launched = unsafe {
             launch_kernel(self.number_steps.0, (1, 1, 1), (n_steps, 1, 1), 0, self.stream(), &mut arguments)
         };
         launched.map_err(|error| failed("numbering steps", &error))
     }
 
-    /// Starts all launches of steps that are numbered already, and numbers those after them.
+    /// Enqueues steps whose numbers are in place, and then the numbering of the following steps.
     fn enqueue(&self, n_steps: usize) -> Result<(), DeviceError> {
         (0..n_steps).try_for_each(|i| self.enqueue_step(i))?;
         self.number_steps(0, n_steps as u32)
@@ -207,7 +201,7 @@ impl CudaExecutable {
             operands: &operands,
             workspace: start + self.workspaces.launches[number].start as u64,
             library: start + library.start as u64..start + library.end as u64,
-            assertions: self.flag.start(),
+            assertions: self.error_flag.start(),
             stream,
         })
     }
@@ -227,12 +221,12 @@ impl CudaExecutable {
         let mut n_left = n_steps as usize;
         if !self.is_warm && n_left > 0 {
             self.number_from(next)?;
-            // Until all is enqueued that numbers others.
+            // The numbers are unknown until the kernel that writes the next ones is enqueued.
             self.numbered = None;
-            // What the libraries load at first use cannot be captured.
-            let apart = apart_from_captures();
+            // The libraries load code at first use, which cannot be captured.
+            let excluded = exclude_captures();
             self.enqueue(1)?;
-            drop(apart);
+            drop(excluded);
             self.is_warm = true;
             next = next.wrapping_add(1);
             self.numbered = Some(next);
@@ -248,7 +242,7 @@ impl CudaExecutable {
         Ok(())
     }
 
-    /// The lengths of the graphs that so many steps are run by.
+    /// The lengths of the graphs that together run `n_steps` steps.
     fn lengths_of(&mut self, n_steps: usize) -> Vec<usize> {
         let [one, some, many] = self.lengths;
         if some == one {
@@ -261,7 +255,7 @@ impl CudaExecutable {
         [vec![many; n_many], vec![some; n_some], last].concat()
     }
 
-    /// Whether a graph of so many steps, which would run so many times now, pays for being made.
+    /// Whether a graph of `n_steps`, launched `n_times` now, repays its instantiation.
     fn pays(&mut self, n_steps: usize, n_times: usize) -> bool {
         let wanted = self.wanted.entry(n_steps).or_default();
         *wanted += n_times;
@@ -276,19 +270,21 @@ impl CudaExecutable {
         self.graphs[&n_steps].launch().map_err(|error| failed("launching a step", &error))
     }
 
-    /// Waits for everything, and looks at the error flag.
+    /// Waits for the stream, and reports a failed assertion.
     fn finish(&mut self) -> Result<(), RunError> {
         let stream = self.stream();
-        let start = self.flag.start();
-        // SAFETY: the words live as long as the executable, which waits for the copy before it looks at them.
+        let start = self.error_flag.start();
+        // SAFETY: the words live as long as the executable, which waits for the copy before it reads them.
         let done = unsafe {
-            result::memcpy_dtoh_async(self.flag_on_host.words(), start, stream)
+            result::memcpy_dtoh_async(self.error_flag_on_host.words(), start, stream)
                 .and_then(|()| result::stream::synchronize(stream))
         };
         done.map_err(|error| failed("running a step", &error))?;
-        let Some(finding) = first_failure(self.flag_on_host.words()) else { return Ok(()) };
-        self.flag.clear()?;
-        Err(RunError::violation(&self.plan, finding))
+        let Some(error) = gpu::failed_assertion(&self.plan, self.error_flag_on_host.words()) else {
+            return Ok(());
+        };
+        self.error_flag.clear()?;
+        Err(error)
     }
 }
 
@@ -302,13 +298,8 @@ impl Executable for CudaExecutable {
     }
 
     fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
-        let id = bindings::input(&self.plan, input, buffer)?;
-        let memory = buffer.memory::<Memory>()?;
-        if !memory.is_of(&self.context) {
-            return Err(DeviceError::ForeignBuffer);
-        }
-        self.bound[id] = Some(memory);
-        self.place(id);
+        let changed = self.bindings.bind_own(input, buffer, &self.context)?;
+        changed.into_iter().for_each(|id| self.place(id));
         Ok(())
     }
 
@@ -319,55 +310,53 @@ impl Executable for CudaExecutable {
     }
 
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
-        self.check_bound()?;
+        self.bindings.check()?;
         self.context.enter()?;
         let start = Instant::now();
         self.start(first_step, n_steps)?;
-        self.handing_in = start.elapsed();
+        self.submission_time = start.elapsed();
         self.finish()
     }
 
     fn host_seconds(&self) -> Option<f64> {
-        Some(self.handing_in.as_secs_f64())
+        Some(self.submission_time.as_secs_f64())
     }
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        let id = bindings::output(&self.plan, name, bytes.len(), |id| self.bound[id].is_some())?;
-        match (&self.plan.buffers[id].place, &self.bound[id]) {
-            (Place::Arena(offset), _) => self.arena.read(*offset, bytes),
-            (Place::Input(InputKind::Step), _) => {
-                // Those that the device knows are of the steps to come.
+        let id = self.bindings.output(name, bytes.len())?;
+        match self.plan.buffers[id].place {
+            Place::Arena(offset) => self.arena.read(offset, bytes),
+            Place::Input(InputKind::Step) => {
+                // The numbers on the device are those of the following steps.
                 bytes.copy_from_slice(&self.numbered.map_or(0, |next| next.wrapping_sub(1)).to_le_bytes());
                 Ok(())
             }
-            (Place::Input(_), Some(memory)) => memory.read(0, bytes),
-            (Place::Input(_), None) => engine_core::bug!("output `{name}` is not bound"),
+            Place::Input(_) => self.bindings.memory(id).read(0, bytes),
         }
     }
 
     fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
-        self.check_bound()?;
+        self.bindings.check()?;
         self.context.enter()?;
-        let said = |error| failed("measuring a step", &error);
-        let event = || Event::new().map_err(said);
+        let driver_error = |error| failed("measuring a step", &error);
+        let event = || Event::new().map_err(driver_error);
         let events = (0..=self.launches.len()).map(|_| event()).collect::<Result<Vec<_>, DeviceError>>()?;
         self.number_from(step)?;
-        events[0].record(self.stream()).map_err(said)?;
-        // One after the other, so that each has the whole device.
+        events[0].record(self.stream()).map_err(driver_error)?;
+        // Launches run one after the other, so that each has the whole device.
         let buffers = self.addresses_of_step(0);
-        let apart = apart_from_captures();
+        let excluded = exclude_captures();
         for (number, after) in events[1..].iter().enumerate() {
             self.enqueue_launch(number, &buffers, self.streams.stream(0))?;
-            after.record(self.stream()).map_err(said)?;
+            after.record(self.stream()).map_err(driver_error)?;
         }
-        drop(apart);
+        drop(excluded);
         self.is_warm = true;
         self.finish()?;
         let mut times = vec![];
         for (launch, pair) in events.windows(2).enumerate() {
-            let kernel = self.plan.kernels[self.plan.launches[launch].kernel].name.clone();
-            let seconds = pair[0].seconds_to(&pair[1]).map_err(said)?;
-            times.push(KernelTime { launch, kernel, seconds });
+            let seconds = pair[0].seconds_to(&pair[1]).map_err(driver_error)?;
+            times.push(KernelTime::new(&self.plan, launch, seconds));
         }
         self.measure_short(step, &mut times)?;
         Ok(times)
@@ -375,25 +364,25 @@ impl Executable for CudaExecutable {
 }
 
 impl CudaExecutable {
-    /// Between two events lies the way of a launch, too, which takes longer than a short kernel: that one is launched again,
-    /// many times by one captured graph, as in a step. That is where it stands in a step, for what it reads may be written
-    /// over later, and indices must stay indices. State that it writes is written as often.
+    /// Measures short kernels again. Events around a launch include its overhead, which exceeds the time of a short
+    /// kernel, so the kernel is repeated in one captured graph. It is repeated at its place in the step, because later
+    /// launches may overwrite its operands. State that it writes is written each time.
     fn measure_short(&mut self, step: u32, times: &mut [KernelTime]) -> Result<(), RunError> {
         self.number_from(step)?;
         let buffers = self.addresses_of_step(0);
         for (number, time) in times.iter_mut().enumerate() {
             let enqueue = || self.enqueue_launch(number, &buffers, self.streams.stream(0));
             if time.seconds < SHORT_SECONDS && !self.writes_over_integers(number) {
-                time.seconds = autotune::seconds(self.streams.main(), enqueue)?;
+                time.seconds = clock::seconds(self.streams.main(), enqueue)?;
             } else {
-                let _apart = apart_from_captures();
+                let _excluded = exclude_captures();
                 enqueue()?;
             }
         }
         self.finish()
     }
 
-    /// Whether a launch writes results over integers that it reads, which it would not find again.
+    /// Whether a launch overwrites integers that it reads, so that a repetition would read invalid indices.
     fn writes_over_integers(&self, number: usize) -> bool {
         let launch = &self.plan.launches[number];
         let operands = &self.plan.kernels[launch.kernel].operands;
@@ -411,17 +400,17 @@ impl CudaExecutable {
     }
 }
 
-/// What events around a kernel measure well.
+/// The shortest time that events around a launch measure accurately.
 const SHORT_SECONDS: f64 = 200e-6;
 
 impl Drop for CudaExecutable {
     fn drop(&mut self) {
-        // Memory must not be freed under a kernel. A failure has been told by the run that it belongs to.
+        // Memory must not be freed while a kernel runs. A failure was reported by the run that it belongs to.
         let _ = self.streams.main().synchronize();
     }
 }
 
-/// Steps of each graph, if one step starts so many kernels; whole numbers of the graph before.
+/// The lengths of graphs of steps with `n_starts` launches each. Each length is a multiple of the one before.
 fn lengths(n_starts: usize) -> [usize; 3] {
     let [one, some, many] = MOST_STEPS;
     if n_starts > MOST_STARTS {
@@ -431,7 +420,7 @@ fn lengths(n_starts: usize) -> [usize; 3] {
     [one, some, fitting.clamp(some, many)]
 }
 
-/// Compiles the kernels of all launches at once, and the one that numbers steps, which is returned.
+/// Compiles the kernels of all launches together with the kernel that numbers steps, which is returned.
 fn compile_all(context: &Context, plan: &Plan, launches: &mut [Prepared]) -> Result<Function, DeviceError> {
     let mut texts = vec![Text { owner: "step", text: NUMBER_STEPS, entry: "number_steps", shared_bytes: 0 }];
     let owners: Vec<String> =
@@ -446,7 +435,7 @@ fn compile_all(context: &Context, plan: &Plan, launches: &mut [Prepared]) -> Res
     Ok(number_steps)
 }
 
-/// Writes the numbers of the steps to come, or moves them on.
+/// Writes the numbers of the following steps, or adds to them.
 const NUMBER_STEPS: &str = r#"
 extern "C" __global__ void number_steps(unsigned int* steps, unsigned int first, unsigned int more) {
     unsigned int before = more == 0 ? first + threadIdx.x : steps[threadIdx.x];
@@ -459,7 +448,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn graphs_are_as_long_as_their_kernels_are_few() {
+    fn steps_with_fewer_launches_get_longer_graphs() {
         let found: Vec<_> = [1, 2, 9, 31, 62, 63, 1000, 1001].into_iter().map(lengths).collect();
         let of_one = [1, 16, 16];
         let expected =

@@ -1,27 +1,27 @@
-//! Steps captured once and replayed as one launch.
+//! Graph capture: steps are captured once and replayed as one graph launch.
 
-use super::context::failed;
+use super::error::failed;
 use crate::device::DeviceError;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaGraph, CudaStream};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// Written by who captures, read by who has the driver or a library load something.
+/// A capturing thread holds the write lock. A thread in which the driver or a library loads code holds a read lock.
 static CAPTURES: RwLock<()> = RwLock::new(());
 
-/// Keeps all threads from capturing: what waits for the whole GPU, as the first launch of a kernel and the opening of a GPU
-/// do, fails beside a capture.
-pub fn apart_from_captures() -> RwLockReadGuard<'static, ()> {
+/// Keeps all threads from capturing until the guard is dropped. The first launch of a kernel and the opening of a GPU
+/// synchronize the whole GPU, which fails during a capture.
+pub fn exclude_captures() -> RwLockReadGuard<'static, ()> {
     CAPTURES.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What `enqueue` puts on the stream, as a graph; nothing runs yet.
+/// Captures the work that `enqueue` puts on the stream as a graph. The work does not run yet.
 pub fn capture(
     stream: &Arc<CudaStream>,
     enqueue: impl FnOnce() -> Result<(), DeviceError>,
 ) -> Result<CudaGraph, DeviceError> {
     let _alone = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
-    // Other threads may allocate and copy meanwhile.
+    // Other threads may allocate and copy during the capture.
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     stream.begin_capture(mode).map_err(|error| failed("starting to capture a step", &error))?;
     let queued = enqueue();

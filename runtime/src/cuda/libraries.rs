@@ -1,35 +1,35 @@
-//! NVIDIA's libraries, opened when a device is.
+//! NVIDIA's libraries, opened together with a device.
 
 use std::mem::forget;
 use std::thread;
 
-/// Which of them are there.
+/// Which libraries were found.
 #[derive(Clone, Copy, Debug)]
 pub struct Libraries {
-    /// The run-time compiler.
+    /// NVRTC, the run-time compiler.
     pub compiler: bool,
-    /// Matrix products.
+    /// cuBLASLt, the library of matmuls.
     pub products: bool,
 }
 
-/// Opens the driver's library; whether it is there.
+/// Opens the driver's library, and returns whether it was found.
 pub fn open_driver() -> bool {
     open("cuda")
 }
 
-/// Opens the others while `work` is done: one of them is hundreds of megabytes, and starting the driver takes as long.
+/// Opens NVRTC and cuBLASLt while `work` runs. cuBLASLt has hundreds of megabytes, and starting the driver takes as long.
 pub fn open_beside<T>(work: impl FnOnce() -> T) -> (Libraries, T) {
     thread::scope(|scope| {
         let [compiler, products] = ["nvrtc", "cublasLt"].map(|name| scope.spawn(move || open(name)));
         let done = work();
-        // Where opening one has panicked, it is not there.
+        // A library whose opening panicked counts as missing.
         let [compiler, products] = [compiler, products].map(|opening| opening.join().unwrap_or(false));
         (Libraries { compiler, products }, done)
     })
 }
 
-/// Opens a library for good, wherever the bindings will look for it: they open and close it each time that they are asked
-/// whether it is there, and open it once more when they call it.
+/// Opens a library for the life of the process, under the file names that the bindings try. The bindings themselves open
+/// and close a library on each check of its presence, and open it again at the first call.
 fn open(name: &str) -> bool {
     let mut files = cudarc::get_lib_name_candidates(name).into_iter();
     // SAFETY: NVIDIA's libraries may be opened at any time, by any thread.

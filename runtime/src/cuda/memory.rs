@@ -1,17 +1,28 @@
-//! Memory of a GPU, and memory of the host that it can reach.
+//! Device memory, and pinned host memory.
 
-use super::context::{Context, failed, free_bytes};
+use super::context::Context;
+use super::error::{failed, free_bytes};
+use crate::bindings::check_range;
 use crate::device::DeviceError;
+use crate::gpu::GpuMemory;
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Zeroed bytes on a GPU, at a multiple of 256.
+/// Zero-initialized device memory, aligned to 256 bytes.
 pub struct Memory {
     start: CUdeviceptr,
     bytes: usize,
     context: Arc<Context>,
+}
+
+impl GpuMemory for Memory {
+    type Context = Context;
+
+    fn is_of(&self, context: &Arc<Context>) -> bool {
+        Arc::ptr_eq(&self.context, context)
+    }
 }
 
 impl Memory {
@@ -29,7 +40,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Its first byte, as the device counts.
+    /// The device address of its first byte.
     pub fn start(&self) -> CUdeviceptr {
         self.start
     }
@@ -38,13 +49,9 @@ impl Memory {
         self.bytes
     }
 
-    /// All of its addresses.
+    /// The range of its device addresses.
     pub fn range(&self) -> Range<CUdeviceptr> {
         self.start..self.start + self.bytes as u64
-    }
-
-    pub fn is_of(&self, context: &Arc<Context>) -> bool {
-        Arc::ptr_eq(&self.context, context)
     }
 
     /// Zeroes it.
@@ -52,44 +59,44 @@ impl Memory {
         self.set(0)
     }
 
-    /// Makes every byte `value`.
+    /// Sets every byte to `value`.
     pub fn set(&self, value: u8) -> Result<(), DeviceError> {
         if self.bytes == 0 {
             return Ok(());
         }
         self.copy("setting memory", |stream| {
-            // SAFETY: the range is all of this memory, and nothing is running on it.
+            // SAFETY: the range is all of this memory, and no kernel uses it.
             unsafe { result::memset_d8_async(self.start, value, self.bytes, stream) }
         })
     }
 
     /// Copies from the host.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.check_range(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         if bytes.is_empty() {
             return Ok(());
         }
         self.copy("copying to the GPU", |stream| {
-            // SAFETY: the range is inside, and the bytes live until the copy is done.
+            // SAFETY: the range lies within the memory, and the bytes live until the copy is done.
             unsafe { result::memcpy_htod_async(self.start + offset as u64, bytes, stream) }
         })
     }
 
-    /// Starts to copy from pinned memory, which stays as it is until the stream has come so far.
+    /// Enqueues a copy from pinned memory, which must stay unchanged until the stream has executed the copy.
     pub fn fetch(&self, offset: usize, bytes: &[u8], stream: CUstream) -> Result<(), DeviceError> {
-        self.check_range(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         if bytes.is_empty() {
             return Ok(());
         }
         self.context.enter()?;
-        // SAFETY: the range is inside, and the caller keeps the bytes.
+        // SAFETY: the range lies within the memory, and the caller keeps the bytes.
         let started = unsafe { result::memcpy_htod_async(self.start + offset as u64, bytes, stream) };
         started.map_err(|error| failed("copying to the GPU", &error))
     }
 
     /// Copies to the host.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.check_range(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -97,13 +104,6 @@ impl Memory {
             // SAFETY: as above.
             unsafe { result::memcpy_dtoh_async(bytes, self.start + offset as u64, stream) }
         })
-    }
-
-    fn check_range(&self, offset: usize, length: usize) -> Result<(), DeviceError> {
-        match offset.checked_add(length) {
-            Some(end) if end <= self.bytes => Ok(()),
-            _ => Err(DeviceError::OutOfRange { offset, length, bytes: self.bytes }),
-        }
     }
 
     /// Starts a copy and waits for it.
@@ -122,7 +122,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // A context that cannot be entered any more has freed its memory itself, and there is nobody to tell.
+        // A context that cannot be entered any more has freed its memory itself. `drop` cannot report an error.
         if self.context.enter().is_ok() {
             // SAFETY: allocated by `new`, freed once.
             let _ = unsafe { result::free_sync(self.start) };
@@ -130,47 +130,47 @@ impl Drop for Memory {
     }
 }
 
-/// Host memory that the GPU copies from and to without a detour.
+/// Pinned host memory, which the GPU copies from and to directly.
 pub struct Pinned {
     start: *mut u32,
     n_words: usize,
     context: Arc<Context>,
 }
 
-// SAFETY: plain memory of one owner.
+// SAFETY: plain memory with one owner.
 unsafe impl Send for Pinned {}
 
 impl Pinned {
     pub fn new(context: &Arc<Context>, n_words: usize) -> Result<Pinned, DeviceError> {
         context.enter()?;
-        // SAFETY: the context is entered; freed once, when dropped.
+        // SAFETY: the context is entered; the memory is freed once, when it is dropped.
         let start = unsafe { result::malloc_host(4 * n_words, 0) };
         let start = start.map_err(|error| match error.0 {
-            // It is the host's, of which the driver says nothing.
+            // The driver does not report the free memory of the host.
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 DeviceError::out_of_memory("the host (page-locked)", 4 * n_words, None)
             }
             _ => failed("pinning host memory", &error),
         })?;
         let start = start.cast::<u32>();
-        // SAFETY: new memory of that size.
+        // SAFETY: the allocation has that size.
         unsafe { start.write_bytes(0, n_words) };
         Ok(Pinned { start, n_words, context: Arc::clone(context) })
     }
 
-    /// What it holds. No copy to it may be under way.
+    /// Its contents as words. No copy to it may be in flight.
     pub fn words(&mut self) -> &mut [u32] {
-        // SAFETY: memory of that size, of which this is the owner.
+        // SAFETY: the allocation has that size and is owned by `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.n_words) }
     }
 
-    /// What it holds, as bytes. No copy to it may be under way.
+    /// Its contents as bytes. No copy to it may be in flight.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: memory of that size, of which this is the owner.
+        // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(self.start.cast(), 4 * self.n_words) }
     }
 
-    /// What it holds, as bytes to be written. No copy from or to it may be under way.
+    /// Its contents as bytes to write. No copy from or to it may be in flight.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), 4 * self.n_words) }

@@ -1,15 +1,23 @@
-//! The CUDA device: emitted kernels through NVRTC, products through cuBLASLt, a step as one CUDA graph.
+//! The CUDA device: generated kernels compiled by NVRTC, matmuls by cuBLASLt, steps replayed as CUDA graphs.
 //!
-//! All three libraries (the driver, NVRTC, cuBLASLt) are opened when a device is: a program that never asks for one
-//! starts without them. From the inside out: `libraries` opens them, `context` owns the GPU's context, `memory` its allocations,
-//! `compile` and `cache` turn texts into loaded kernels, `product` describes the library's matmuls, `algorithm` finds the
-//! fastest of its algorithms, `steps` makes programs ready, `streams` are what they run on, `autotune` times them, `staging`
-//! copies rows from the host, `graph` is a captured run of steps, `executable` runs a plan.
+//! Opening a device opens the three libraries (the driver, NVRTC, cuBLASLt). A process that opens no CUDA device runs
+//! without them. The modules, from the lowest layer to the highest:
+//!
+//! - `libraries` opens NVIDIA's libraries, `context` owns the CUDA context, `memory` owns allocations.
+//! - `compile` turns CUDA C++ into loaded kernels, `cublaslt` holds the library's handle, `error` words the driver's errors.
+//! - `event`, `streams` and `graph` wrap events, the streams of a plan and graph capture.
+//! - `clock` times work, `descriptor` describes the library's matmuls, `algorithm` times their algorithms, `product` chooses.
+//! - `steps` prepares programs, `autotune` times them, `staging` copies rows from pinned memory.
+//! - `executable` runs a plan.
 
 mod algorithm;
 mod autotune;
+mod clock;
 mod compile;
 mod context;
+mod cublaslt;
+mod descriptor;
+mod error;
 mod event;
 mod executable;
 mod graph;
@@ -25,6 +33,7 @@ mod tests;
 
 use crate::autotune::Tuning;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, Staging};
+use crate::gpu;
 use compile::Known;
 use context::Context;
 use engine_core::device_model::DeviceModel;
@@ -43,14 +52,13 @@ impl CudaDevice {
     /// Opens the GPU of this number.
     ///
     /// # Errors
-    /// If there is no driver, no such GPU, no compiler or no library of matrix products, or if they do not fit together;
-    /// the message says which.
+    /// If the driver, the GPU, NVRTC or cuBLASLt is missing, or their versions do not fit. The message names the cause.
     pub fn new(ordinal: usize) -> Result<CudaDevice, DeviceError> {
         Ok(CudaDevice { context: Context::new(ordinal, Known::All)? })
     }
 
-    /// Opens the GPU of this number as if it were newer than the compiler: that compiles to PTX for the latest GPU before it,
-    /// and the driver from there.
+    /// Opens the GPU of this number as if it were newer than NVRTC. NVRTC then compiles to PTX for the newest older
+    /// architecture, and the driver compiles the PTX for the GPU.
     ///
     /// # Errors
     /// As [`CudaDevice::new`].
@@ -58,10 +66,10 @@ impl CudaDevice {
         Ok(CudaDevice { context: Context::new(ordinal, Known::Older)? })
     }
 
-    /// How many GPUs the driver sees.
+    /// The number of GPUs that the driver lists.
     ///
     /// # Errors
-    /// If there is no driver, or it does not start.
+    /// If the driver is missing or does not start.
     pub fn count() -> Result<usize, DeviceError> {
         context::count()
     }
@@ -91,11 +99,11 @@ impl Device for CudaDevice {
     }
 
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.own_memory(buffer)?.write(offset, bytes)
+        gpu::own_memory::<Memory>(buffer, &self.context)?.write(offset, bytes)
     }
 
     fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.own_memory(buffer)?.read(offset, bytes)
+        gpu::own_memory::<Memory>(buffer, &self.context)?.read(offset, bytes)
     }
 
     fn take_notes(&self) -> Vec<String> {
@@ -112,12 +120,5 @@ impl Device for CudaDevice {
 
     fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
         Ok(Box::new(CudaExecutable::new(&self.context, plan, seed)?))
-    }
-}
-
-impl CudaDevice {
-    fn own_memory(&self, buffer: &DeviceBuffer) -> Result<Arc<Memory>, DeviceError> {
-        let memory = buffer.memory::<Memory>()?;
-        if memory.is_of(&self.context) { Ok(memory) } else { Err(DeviceError::ForeignBuffer) }
     }
 }

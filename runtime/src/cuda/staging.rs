@@ -1,14 +1,16 @@
-//! Rows on their way to the GPU: page-locked slots, and a stream of copies that no step waits for on the host.
+//! Staging of rows: slots of pinned memory, and a stream of asynchronous copies to the GPU.
 
-use super::context::{Context, failed};
+use super::context::Context;
+use super::error::failed;
 use super::event::Event;
 use super::memory::{Memory, Pinned};
 use crate::device::{Arrival, DeviceBuffer, DeviceError, Staging};
+use crate::gpu::own_memory;
 use cudarc::driver::CudaStream;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Slots with the stream that empties them.
+/// Pinned slots with the stream of their copies.
 pub struct CudaStaging {
     context: Arc<Context>,
     stream: Arc<CudaStream>,
@@ -17,7 +19,7 @@ pub struct CudaStaging {
 
 struct Slot {
     memory: Pinned,
-    /// All that was sent has been copied.
+    /// Recorded after the last copy out of the slot.
     copied: Arc<Event>,
 }
 
@@ -42,7 +44,7 @@ impl Staging for CudaStaging {
     fn slot(&mut self, slot: usize) -> Result<&mut [u8], DeviceError> {
         self.context.enter()?;
         let Slot { memory, copied } = &mut self.slots[slot];
-        // An event that was never recorded has come.
+        // Waiting for an event that was never recorded returns at once.
         copied.wait().map_err(|error| failed("waiting for a copy to the GPU", &error))?;
         Ok(memory.bytes_mut())
     }
@@ -54,10 +56,7 @@ impl Staging for CudaStaging {
         buffer: &DeviceBuffer,
         offset: usize,
     ) -> Result<(), DeviceError> {
-        let memory = buffer.memory::<Memory>()?;
-        if !memory.is_of(&self.context) {
-            return Err(DeviceError::ForeignBuffer);
-        }
+        let memory = own_memory::<Memory>(buffer, &self.context)?;
         memory.fetch(offset, &self.slots[slot].memory.bytes()[bytes], self.stream.cu_stream())
     }
 
@@ -71,7 +70,7 @@ impl Staging for CudaStaging {
 
 impl Drop for CudaStaging {
     fn drop(&mut self) {
-        // Page-locked memory must not be freed under a copy; who waits for what is copied hears of a failure.
+        // Pinned memory must not be freed during a copy. A failure is reported by the run that waits for the copy.
         let _ = self.stream.synchronize();
     }
 }

@@ -1,11 +1,14 @@
-//! Programs on CUDA: kernels compiled, products described, and steps enqueued on two streams.
+//! Programs on CUDA: compiled kernels and described matmuls, enqueued on a stream and its side stream.
 
 use super::compile::{Function, Text};
-use super::context::{Context, failed};
+use super::context::Context;
+use super::descriptor::MatmulAddresses;
+use super::error::failed;
 use super::event::Event;
-use super::product::{Places, Product};
+use super::product::Product;
 use super::streams::{PlanStream, record, wait};
 use crate::device::DeviceError;
+use crate::gpu::api_grid;
 use cudarc::driver::result::{launch_kernel, memcpy_dtod_async, memset_d8_async};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use engine_core::codegen::{CodegenError, KernelSource, KernelSpec};
@@ -20,25 +23,25 @@ pub struct Prepared {
     kernels: Vec<CompiledKernel>,
     products: Vec<Product>,
     steps: Vec<ReadyStep>,
-    /// Events that order steps of different branches, used over and over.
+    /// Events that order steps of different branches, reused within a program.
     events: Vec<Event>,
-    /// Whether a step runs on the other branch.
+    /// Whether a step runs on the side stream.
     forks: bool,
 }
 
 struct CompiledKernel {
     source: KernelSource,
-    /// None until all kernels of a plan are compiled.
+    /// `None` until all kernels of a plan are compiled.
     function: Option<Function>,
 }
 
-/// A step with the addresses that are known before buffers are bound.
+/// A step whose places are resolved to addresses when it is enqueued.
 struct ReadyStep {
     work: Work,
     branch: usize,
-    /// Events that it waits for.
+    /// The events that it waits for.
     waits: Vec<usize>,
-    /// The event that says that it is done, if a step of another branch waits for it.
+    /// The event of its end, if another step waits for it.
     done: Option<usize>,
 }
 
@@ -53,13 +56,13 @@ enum Work {
 pub struct Addresses<'a> {
     /// By operand.
     pub operands: &'a [CUdeviceptr],
-    /// The workspace.
+    /// The workspace of the program.
     pub workspace: CUdeviceptr,
-    /// The workspace of the library.
+    /// The workspace of cuBLASLt.
     pub library: Range<CUdeviceptr>,
     /// The record of failed assertions.
     pub assertions: CUdeviceptr,
-    /// The stream, with the one beside it.
+    /// The stream, with its side stream.
     pub stream: &'a PlanStream,
 }
 
@@ -74,7 +77,7 @@ impl Addresses<'_> {
 }
 
 impl Prepared {
-    /// Translates a program; its kernels are still to be compiled.
+    /// Translates a program, without compiling its kernels.
     pub fn new(
         context: &Arc<Context>,
         name: &str,
@@ -104,7 +107,7 @@ impl Prepared {
         })
     }
 
-    /// The kernels to be compiled.
+    /// The kernels to compile.
     pub fn texts<'t>(&'t self, owner: &'t str) -> impl Iterator<Item = Text<'t>> {
         self.kernels.iter().map(move |kernel| {
             let KernelSource { text, entry, shared_bytes, .. } = &kernel.source;
@@ -112,12 +115,12 @@ impl Prepared {
         })
     }
 
-    /// Takes the compiled kernels, in the order of [`Prepared::texts`].
+    /// Receives the compiled kernels, in the order of [`Prepared::texts`].
     pub fn take(&mut self, functions: &mut impl Iterator<Item = Function>) {
         self.kernels.iter_mut().for_each(|kernel| kernel.function = functions.next());
     }
 
-    /// How many times the device is called on.
+    /// The number of launches, copies and fills.
     pub fn n_starts(&self) -> usize {
         self.steps.len()
     }
@@ -146,16 +149,16 @@ impl Prepared {
                 self.kernels[*kernel].start(addresses, stream, arguments, *grid, info)
             }
             Work::Product { product, factors, result, bias } => {
-                let places = Places {
-                    // The library takes the right factor first.
+                let addresses_of_matmul = MatmulAddresses {
+                    // cuBLASLt computes the transposed product in column-major order, so the right factor comes first.
                     factors: [factors[1], factors[0]].map(|factor| addresses.of(factor)),
                     result: addresses.of(*result),
                     bias: bias.map(|bias| addresses.of(bias)),
                 };
-                self.products[*product].launch(places, &addresses.library, stream)
+                self.products[*product].launch(addresses_of_matmul, &addresses.library, stream)
             }
             Work::Copy { from, to, bytes } => {
-                // SAFETY: the plan's verifier has checked that both places are inside of memory that lives as long.
+                // SAFETY: the plan's verifier has checked that both places lie within live memory.
                 unsafe { memcpy_dtod_async(addresses.of(*to), addresses.of(*from), *bytes, stream) }
                     .map_err(|error| failed("copying memory", &error))
             }
@@ -187,8 +190,8 @@ impl CompiledKernel {
         arguments.push(info.as_ptr().cast_mut().cast());
         let [x, y, z] = source.block_dim;
         let shared_bytes = source.shared_bytes as u32;
-        // SAFETY: the arguments are those of the kernel's signature, and the driver copies them during the call; they point
-        // to memory where the plan says.
+        // SAFETY: the arguments match the kernel's signature, and the driver copies them during the call. The plan's
+        // verifier has checked the memory that they refer to.
         let launched = unsafe {
             launch_kernel(function, (columns, rows, layers), (x, y, z), shared_bytes, stream, &mut arguments)
         };
@@ -196,7 +199,7 @@ impl CompiledKernel {
     }
 }
 
-/// A program on its way to the device: kernels and products that several steps share are made once.
+/// The translation of a program. Steps that share a kernel or a matmul call share its translation.
 struct Draft<'p> {
     context: &'p Arc<Context>,
     seed: u64,
@@ -232,7 +235,7 @@ impl Draft<'_> {
         Ok(Work::Kernel {
             kernel: number,
             arguments: arguments.clone(),
-            grid: grid.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            grid: api_grid(*grid),
             info: kernel.info_of(scalars, self.seed as u32),
         })
     }
@@ -262,13 +265,12 @@ impl Draft<'_> {
     }
 
     fn unsupported(&self, kernel: &str, reason: &str) -> DeviceError {
-        let (device, kernel) = (self.context.name.clone(), kernel.to_string());
-        DeviceError::Unsupported { device, kernel, reason: reason.to_string(), span: None }
+        DeviceError::unsupported(&self.context.name, kernel, reason.to_string())
     }
 }
 
-/// By step: the event that says that it is done, and how many events there are. An event serves again once all steps that
-/// wait for it are enqueued.
+/// By step: the event of its end; and the number of events. An event is reused after all steps that wait for it are
+/// enqueued.
 fn events(program: &Program) -> (Vec<Option<usize>>, usize) {
     let n_steps = program.steps.len();
     let mut last_wait = vec![None; n_steps];
@@ -304,9 +306,9 @@ mod tests {
     use engine_core::program::Step;
 
     #[test]
-    fn events_serve_again_when_all_waits_are_enqueued() {
+    fn an_event_is_reused_after_all_its_waits_are_enqueued() {
         let fill = || Action::Fill { to: Place::Assertions, bytes: 4, byte: 0 };
-        // Panels of which each waits for the fold before the last: product, fold, product, fold, …
+        // Alternating products and folds: each product waits for the fold before the previous one.
         let step = |number: usize| {
             let waits = match number {
                 0 | 2 => vec![],

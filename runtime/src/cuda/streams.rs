@@ -1,31 +1,32 @@
-//! The streams of a plan, each with one beside it for steps that wait for nothing else in their launch.
+//! The streams of a plan. Each has a side stream, on which independent steps of a launch run concurrently.
 
-use super::context::{Context, failed};
+use super::context::Context;
+use super::error::failed;
 use super::event::Event;
 use crate::device::DeviceError;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUstream;
 use std::sync::Arc;
 
-/// The streams of a plan; the first is the main one, where steps begin and end.
+/// The streams of a plan. Steps begin and end on the first, the main stream.
 pub struct PlanStreams {
     streams: Vec<PlanStream>,
-    /// The main stream has reached the beginning of a step.
+    /// Recorded on the main stream when a step begins.
     begun: Event,
 }
 
-/// A stream with the one beside it.
+/// A stream with its side stream.
 pub struct PlanStream {
     stream: Arc<CudaStream>,
     beside: Arc<CudaStream>,
     forked: Event,
     joined: Event,
-    /// The stream has reached the end of a step.
+    /// Recorded on the stream when a step ends.
     ended: Event,
 }
 
 impl PlanStreams {
-    /// So many streams.
+    /// Creates `n_streams` streams.
     pub fn new(context: &Arc<Context>, n_streams: usize) -> Result<PlanStreams, DeviceError> {
         let streams = (0..n_streams).map(|_| PlanStream::new(context)).collect::<Result<_, _>>()?;
         Ok(PlanStreams { streams, begun: new_event()? })
@@ -41,7 +42,7 @@ impl PlanStreams {
         &self.streams[0].stream
     }
 
-    /// Lets the other streams begin a step when the main one does.
+    /// Makes the other streams wait for the beginning of a step on the main stream.
     pub fn begin(&self) -> Result<(), DeviceError> {
         let [main, others @ ..] = &self.streams[..] else { return Ok(()) };
         if others.is_empty() {
@@ -51,7 +52,7 @@ impl PlanStreams {
         others.iter().try_for_each(|stream| stream.wait(&self.begun))
     }
 
-    /// Lets the main stream wait for the end of the step on all others.
+    /// Makes the main stream wait for the end of the step on all other streams.
     pub fn end(&self) -> Result<(), DeviceError> {
         let [main, others @ ..] = &self.streams[..] else { return Ok(()) };
         others.iter().try_for_each(|stream| {
@@ -76,28 +77,28 @@ impl PlanStream {
         self.stream.cu_stream()
     }
 
-    /// Notes a point of the stream.
+    /// Records an event on the stream.
     pub fn record(&self, event: &Event) -> Result<(), DeviceError> {
         record(event, self.stream())
     }
 
-    /// Lets what comes next wait for a point.
+    /// Makes later work on the stream wait for an event.
     pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
         wait(self.stream(), event)
     }
 
-    /// The stream beside it.
+    /// The side stream.
     pub fn beside(&self) -> CUstream {
         self.beside.cu_stream()
     }
 
-    /// Lets the stream beside go on from here.
+    /// Makes the side stream wait for the work enqueued on the stream so far.
     pub fn fork(&self) -> Result<(), DeviceError> {
         self.record(&self.forked)?;
         wait(self.beside(), &self.forked)
     }
 
-    /// Lets this stream wait for the one beside.
+    /// Makes the stream wait for its side stream.
     pub fn join(&self) -> Result<(), DeviceError> {
         record(&self.joined, self.beside())?;
         self.wait(&self.joined)
@@ -108,12 +109,12 @@ fn new_event() -> Result<Event, DeviceError> {
     Event::new().map_err(|error| failed("making an event", &error))
 }
 
-/// Notes a point of a stream.
+/// Records an event on a stream.
 pub fn record(event: &Event, stream: CUstream) -> Result<(), DeviceError> {
     event.record(stream).map_err(|error| failed("recording an event", &error))
 }
 
-/// Lets a stream wait for a point.
+/// Makes later work on a stream wait for an event.
 pub fn wait(stream: CUstream, event: &Event) -> Result<(), DeviceError> {
     event.hold(stream).map_err(|error| failed("waiting for an event", &error))
 }

@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used)]
-//! What can be tested without a GPU: that the compiler takes the emitted texts. Tests of results on a GPU stand in
-//! `tests/gpu.rs` of the root package.
+//! Tests without a GPU: NVRTC compiles the generated texts. `tests/gpu.rs` of the root package tests results on a GPU.
 
 use super::compile::{compile, version};
 use super::libraries::open_beside;
@@ -11,7 +10,7 @@ use engine_core::ir::*;
 use engine_core::op::Registry;
 use engine_core::plan::plan;
 
-/// Maps, gathers, rows, contractions with epilogues and side sums, in single and half precision.
+/// Maps, gathers, rows, scans, scatters, and matmuls with epilogues and side sums, of one element type.
 fn kernels(dtype: DType) -> Vec<Kernel> {
     let registry = Registry::new();
     let mut builder = Builder::new(Graph::new("step"), &registry);
@@ -47,7 +46,7 @@ fn kernels(dtype: DType) -> Vec<Kernel> {
 }
 
 #[test]
-fn the_compiler_takes_the_emitted_texts() {
+fn the_compiler_accepts_the_generated_texts() {
     if let Err(error) = version(open_beside(|| ()).0.compiler) {
         assert!(!is_required(), "{error}");
         eprintln!("skipped 1 test: {error}");
@@ -75,7 +74,7 @@ fn the_compiler_takes_the_emitted_texts() {
 }
 
 #[test]
-fn a_text_that_does_not_compile_says_why() {
+fn a_compile_error_contains_the_log() {
     if let Err(error) = version(open_beside(|| ()).0.compiler) {
         assert!(!is_required(), "{error}");
         eprintln!("skipped 1 test: {error}");
@@ -85,7 +84,7 @@ fn a_text_that_does_not_compile_says_why() {
     assert!(format!("{error:?}").contains("expected an expression"), "{error:?}");
 }
 
-/// Whether a skipped test is a failed one.
+/// Whether a skip counts as a failure.
 fn is_required() -> bool {
     std::env::var("ENGINE_REQUIRE").is_ok_and(|devices| devices.split(',').any(|device| device == "cuda"))
 }

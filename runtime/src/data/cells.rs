@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use super::fault::{BadCell, CellFault, TableError, name_text, shortened};
 use crate::tensor::HostTensor;
 
-/// What becomes of rows with a missing cell.
+/// The treatment of rows with a missing cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
     /// The file is refused.
@@ -20,7 +20,7 @@ pub enum Missing {
     Nan,
 }
 
-/// What becomes of cells that hold no finite number.
+/// The treatment of cells without a finite number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Cells that are empty or say that a value is missing.
@@ -78,7 +78,7 @@ const PART_BYTES: usize = 1 << 20;
 pub(crate) struct Cells {
     dtype: DType,
     policy: Policy,
-    /// The elements, in parts of equal size: what grows as a whole would be there twice.
+    /// The elements in parts of equal size, since growing one allocation would copy it.
     parts: Vec<Vec<u8>>,
     /// The first whole number that the type rounds, with its place.
     rounded: Option<String>,
@@ -204,7 +204,7 @@ impl Cells {
     }
 }
 
-/// What a cell says.
+/// The content of a cell.
 #[derive(Clone, Copy)]
 enum Number {
     Whole(i128),

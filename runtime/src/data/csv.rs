@@ -27,9 +27,9 @@ pub struct Rows {
 pub struct Reading {
     /// The element type of the rows.
     pub dtype: DType,
-    /// What stands between two fields.
+    /// The separator of fields.
     pub separator: char,
-    /// What becomes of cells that hold no number.
+    /// The treatment of cells without a number.
     pub policy: Policy,
     /// The columns to take by their names in the first line, in this order; all if left out.
     pub columns: Option<Vec<String>>,
@@ -55,7 +55,7 @@ pub struct Records<'p, R> {
     path: &'p Path,
     reader: R,
     separator: char,
-    /// The line that comes next.
+    /// The number of the next line.
     line: usize,
     n_columns: Option<usize>,
     /// The lines of the last record.
@@ -93,7 +93,7 @@ impl<'p, R: BufRead> Records<'p, R> {
         }
     }
 
-    /// Reads the lines of a record: one, unless a quotation goes on after its end. False at the end of the file.
+    /// Reads the lines of a record: one, or more if a quotation contains line breaks. `false` at the end of the file.
     fn read_lines(&mut self) -> Result<bool, TableError> {
         self.text.clear();
         let mut state = Quoting::FieldStart;
@@ -223,7 +223,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// What the first record of a file says of its columns.
+    /// The columns according to the first record of a file.
     pub(super) fn of(first: &Record<'_>) -> Columns {
         let names = is_head(first).then(|| first.fields.iter().map(|field| field.to_string()).collect());
         Columns { n_columns: first.fields.len(), names }
@@ -237,7 +237,7 @@ impl Columns {
     /// The columns of these names, in this order; all columns of a file without names.
     ///
     /// # Errors
-    /// If the file has names, and one that is wanted is not there or there twice.
+    /// If the file has names, and a requested one is missing or duplicate.
     pub(super) fn select(&self, path: &Path, wanted: &[String]) -> Result<Vec<usize>, TableError> {
         let Some(names) = &self.names else { return Ok((0..self.n_columns).collect()) };
         let (mut found, mut missing) = (vec![], vec![]);
@@ -266,8 +266,7 @@ impl Columns {
 /// Reads numbers, one row a line, as `[rows, columns]`. The first line may hold names instead.
 ///
 /// # Errors
-/// If the file cannot be read, a cell is not what the reading takes, a column is missing, or lines have unequal numbers
-/// of fields.
+/// If the file cannot be read, a cell has another type, a column is missing, or lines have unequal numbers of fields.
 pub fn parse(path: &Path, reader: impl BufRead, reading: &Reading) -> Result<Rows, TableError> {
     let mut cells = Cells::new(reading.dtype, reading.policy);
     let (mut columns, mut taken) = (Columns::default(), vec![]);

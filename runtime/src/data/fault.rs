@@ -20,7 +20,7 @@ pub enum TableError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// The fault.
         error: io::Error,
     },
     /// A file of no known format, which is no text either.
@@ -37,9 +37,9 @@ pub enum TableError {
     MissingColumns {
         /// The file.
         path: PathBuf,
-        /// Those that are missing, each with the nearest that is there.
+        /// The missing names, each with the most similar present name.
         missing: Vec<(String, Option<String>)>,
-        /// Those that are there.
+        /// The present names.
         known: Vec<String>,
     },
     /// Two columns have the same name.
@@ -140,7 +140,7 @@ pub struct BadCell {
     pub column: usize,
     /// The column's name, if the file has names.
     pub name: Option<String>,
-    /// What is wrong.
+    /// The fault.
     pub fault: CellFault,
 }
 

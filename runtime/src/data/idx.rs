@@ -1,8 +1,8 @@
 //! IDX files, the format of MNIST and its relatives: a magic number, extents, then the elements.
 //!
 //! The magic number is two zero bytes, the element type and the rank; all numbers are big-endian. Only unsigned
-//! bytes are read: 2051 is a stack of images, 2049 a list of labels. A file may be gzipped; its first two bytes
-//! tell.
+//! bytes are supported: 2051 is a stack of images, 2049 a list of labels. The first two bytes show whether a file is
+//! gzipped.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,7 +17,7 @@ use crate::tensor::{HostTensor, TensorError, type_text};
 
 /// The largest size of a data set. A header of more bytes is damaged.
 const MAX_DATA_BYTES: u64 = 8 << 30;
-/// Deflate cannot compress better than this, so a header that asks for more is damage too.
+/// The largest compression ratio of Deflate. A header that declares more is damaged.
 const MAX_INFLATION: u64 = 1032;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const UNSIGNED_BYTE: u8 = 0x08;
@@ -31,11 +31,11 @@ pub struct IdxError {
     pub path: PathBuf,
     /// Where in the file, after decompression, the fact stands; none if it concerns the file as a whole.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// The fault.
     pub fact: IdxFact,
 }
 
-/// What is wrong with an IDX file.
+/// A fault of an IDX file.
 #[derive(Debug, Error)]
 pub enum IdxFact {
     /// The file cannot be opened or read.
@@ -64,7 +64,7 @@ pub enum IdxFact {
         /// The first four bytes, as a big-endian number.
         found: u32,
     },
-    /// The magic number is not the one that the use of the file calls for.
+    /// The magic number is not the one that the use of the file requires.
     #[error("the magic number is {found}, {expected} was expected ({what})")]
     WrongMagic {
         /// The magic number of the file.
@@ -97,7 +97,7 @@ pub enum IdxFact {
     /// There is no memory for so many elements.
     #[error("{error}, which is what the header of this file of {n_file_bytes} bytes asks for")]
     TooLarge {
-        /// What there is no room for.
+        /// The error of the allocation.
         error: TensorError,
         /// The size of the file, compressed if it is.
         n_file_bytes: u64,
@@ -107,10 +107,10 @@ pub enum IdxFact {
     Truncated {
         /// Bytes of data that the extents call for.
         expected: u64,
-        /// Bytes of data that are there.
+        /// The present bytes of data.
         found: u64,
     },
-    /// The file goes on after its last element.
+    /// The file has bytes after its last element.
     #[error("the header says {expected} bytes of data but the file goes on after them")]
     TrailingBytes {
         /// Bytes of data that the extents call for.
@@ -128,8 +128,8 @@ pub enum IdxFact {
     },
 }
 
-/// Reads an IDX file of unsigned bytes, rank 1 to 4, gzipped or not, as a `u8` tensor of the file's extents: straight into
-/// the tensor, whose size the header says, so that neither the file nor what it unpacks to is in memory beside it.
+/// Reads an IDX file of unsigned bytes, rank 1 to 4, gzipped or not, as a `u8` tensor of the file's extents. Elements are
+/// decompressed directly into the tensor, without a copy of the file in memory.
 pub fn read(path: &Path) -> Result<HostTensor, IdxError> {
     let (file, n_bytes) = files::open(path).map_err(|error| at(path, None, IdxFact::Unreadable(error)))?;
     read_from(path, BufReader::with_capacity(1 << 16, file), n_bytes)
@@ -186,7 +186,7 @@ fn parse_stream(
         .map_err(|error| at(path, Some(4), IdxFact::TooLarge { error, n_file_bytes }))?;
     let (found, outcome) = fill(stream, tensor.bytes_mut());
     let end = Some(data_offset + found);
-    // A byte after the last one tells trailing bytes, and makes the gzip decoder check its checksum.
+    // Reading one more byte detects trailing bytes, and makes the gzip decoder verify its checksum.
     match outcome.and_then(|()| if found < n_bytes { Ok(0) } else { stream.read(&mut [0]) }) {
         Err(error) => Err(at(path, end, IdxFact::BadGzip(error))),
         Ok(_) if found < n_bytes => Err(at(path, end, IdxFact::Truncated { expected: n_bytes, found })),

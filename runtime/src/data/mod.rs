@@ -1,4 +1,4 @@
-//! Data sets: where they come from, how their files are read, and in which order an epoch visits them.
+//! Data sets: their sources, their file formats, and the order of rows in an epoch.
 
 pub mod source;
 

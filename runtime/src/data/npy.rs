@@ -21,11 +21,11 @@ pub const MAGIC: &[u8] = b"\x93NUMPY";
 pub struct NpyError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The fault.
     pub fact: NpyFact,
 }
 
-/// What is wrong with a `.npy` file.
+/// A fault of a `.npy` file.
 #[derive(Debug, Error)]
 pub enum NpyFact {
     /// The file cannot be opened or read.
@@ -72,7 +72,7 @@ pub enum NpyFact {
     },
 }
 
-/// Reads an array, straight into the tensor: the file is never in memory beside it.
+/// Reads an array directly into the tensor, without a copy of the file in memory.
 pub fn read(path: &Path) -> Result<HostTensor, NpyError> {
     let unreadable = |error| fail(path, NpyFact::Unreadable(error));
     let (mut file, n_bytes) = files::open(path).map_err(unreadable)?;
@@ -169,7 +169,7 @@ fn preamble(file: &[u8]) -> Result<(usize, usize), NpyFact> {
     Ok((n_preamble, length))
 }
 
-/// What follows `'key':` in the dictionary.
+/// The text after `'key':` in the dictionary.
 fn value_of<'h>(header: &'h str, key: &str) -> Option<&'h str> {
     let after = header.split_once(&format!("'{key}'"))?.1;
     Some(after.trim_start().strip_prefix(':')?.trim_start())

@@ -20,11 +20,11 @@ use crate::tensor::HostTensor;
 pub struct NpzError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The fault.
     pub fact: NpzFact,
 }
 
-/// What is wrong with a `.npz` file.
+/// A fault of a `.npz` file.
 #[derive(Debug, Error)]
 pub enum NpzFact {
     /// The file cannot be opened or read, or is no archive.
@@ -35,7 +35,7 @@ pub enum NpzFact {
     BadEntry {
         /// The part.
         name: String,
-        /// What is wrong.
+        /// The fault.
         error: ZipError,
     },
     /// A part of the archive is longer than the archive says.
@@ -58,7 +58,7 @@ pub enum NpzFact {
     /// The archive has no array of that name.
     #[error("there is no array `{name}`; there are {known}")]
     Missing {
-        /// The array asked for.
+        /// The requested array.
         name: String,
         /// Those there are.
         known: String,
@@ -109,7 +109,7 @@ pub fn read_all(path: &Path) -> Result<IndexMap<String, HostTensor>, NpzError> {
     entries.iter().map(array).collect()
 }
 
-/// Writes arrays under their names. What NumPy has no type for is written as [`npy::write`] does.
+/// Writes arrays under their names. Types that NumPy lacks are converted as by [`npy::write`].
 ///
 /// # Errors
 /// If it cannot be written.
@@ -150,7 +150,7 @@ fn array_name(entry: &str) -> &str {
 fn read_entry(archive: &mut Archive, path: &Path, entry: &str) -> Result<HostTensor, NpzFact> {
     let bad = |error| NpzFact::BadEntry { name: entry.to_string(), error };
     let mut part = archive.by_name(entry).map_err(bad)?;
-    // The archive's word on the size is held against the array's own, and both against what is there.
+    // The archive's size is compared with the array's own, and both with the bytes present.
     let n_bytes = part.size();
     let array = npy::read_stream(&path.join(entry), n_bytes, &mut part);
     let array = array.map_err(|error| NpzFact::BadArray(Box::new(error)))?;

@@ -9,7 +9,7 @@ use super::{npy, vecs};
 use crate::files::{self, Format, Overwrite, Target, WriteFault};
 use crate::tensor::HostTensor;
 
-/// Writes a matrix in the format that the file's name asks for: `.npy`, or vectors with their lengths.
+/// Writes a matrix in the format of the file's extension: `.npy`, or vectors with their lengths.
 ///
 /// # Errors
 /// If the name or the element type does not fit a format, or the file cannot be written.

@@ -2,7 +2,7 @@
 
 use crate::philox::WordStream;
 
-/// Tells the words of shuffling from those of every other use of the seed.
+/// Separates the random words of shuffling from those of other uses of the seed.
 const DOMAIN: u32 = 0x5348_5546;
 
 /// Fills `order` with a permutation of `0..order.len()` that depends on `(seed, epoch)` and the length alone.

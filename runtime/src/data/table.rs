@@ -13,9 +13,9 @@ use super::{idx, npy, npz, vecs};
 use crate::files;
 use crate::tensor::{HostTensor, type_text};
 
-/// Reads rows. `ARCHIVE.npz/ARRAY` is an array of an archive, which needs no name if it is alone; files of vectors are
-/// told by their names, `.npy` and IDX files (gzipped or not) by their first bytes; any other text is CSV, which is read
-/// as `f64`.
+/// Reads rows. `ARCHIVE.npz/ARRAY` is an array of an archive; the name may be omitted for a single array. Files of vectors
+/// are recognized by their extensions, `.npy` and IDX files (gzipped or not) by their first bytes. Any other text is CSV,
+/// read as `f64`.
 ///
 /// # Errors
 /// If the file cannot be read, is damaged, or has no rows.
@@ -23,10 +23,10 @@ pub fn read(path: &Path) -> Result<HostTensor, TableError> {
     Ok(read_as(path, &Reading::default())?.tensor)
 }
 
-/// The same with a text read as asked for; files of arrays have their own element types.
+/// As [`read`], with options for text. Files of arrays have their own element types.
 ///
 /// # Errors
-/// As for [`read`], and if cells of a text are not what is asked for.
+/// As for [`read`], and if cells of a text do not have the requested type.
 pub fn read_as(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
     let array = |tensor| Rows { tensor, columns: Columns::default(), notes: vec![] };
     let rows = match in_archive(path) {

@@ -1,7 +1,7 @@
 //! `.fvecs`, `.ivecs` and `.bvecs` files, in which vectors are exchanged: rows of `f32`, `i32` or `u8`, each after its
 //! length as a little-endian `i32`. All rows have the same length.
 //!
-//! Rows are read straight into the tensor: the file is never in memory beside it.
+//! Rows are read directly into the tensor, without a copy of the file in memory.
 
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ use crate::tensor::{HostTensor, TensorError};
 pub struct VecsError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The fault.
     pub fact: VecsFact,
 }
 
-/// What is wrong with a file of vectors.
+/// A fault of a file of vectors.
 #[derive(Debug, Error)]
 pub enum VecsFact {
     /// The file cannot be opened or read.
     #[error("cannot be read: {0}")]
     Unreadable(io::Error),
-    /// The name does not say what the file holds.
+    /// The name has no known extension.
     #[error("its name ends in none of .fvecs, .ivecs and .bvecs")]
     UnknownKind,
     /// The file does not even hold one length.
@@ -44,7 +44,7 @@ pub enum VecsFact {
         row: u64,
         /// Where its length stands.
         offset: u64,
-        /// What stands there.
+        /// The value in the file.
         found: i32,
     },
     /// Vectors of several lengths.
@@ -89,7 +89,7 @@ pub fn dtype_of(path: &Path) -> Option<DType> {
 /// Reads all vectors of a file, `[rows, length]`.
 ///
 /// # Errors
-/// If the file cannot be read, its name does not say what it holds, or it is damaged.
+/// If the file cannot be read, its extension is unknown, or it is damaged.
 pub fn read(path: &Path) -> Result<HostTensor, VecsError> {
     let fail = |fact| VecsError { path: path.to_path_buf(), fact };
     let (file, n_bytes) = files::open(path).map_err(|error| fail(VecsFact::Unreadable(error)))?;

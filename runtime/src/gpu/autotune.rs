@@ -1,40 +1,45 @@
-//! Autotuning of programs: the variants of a kernel are timed by turns, on operands full of noise, and the fastest is recorded.
+//! Autotuning of programs: the variants of a kernel are timed by turns on noise, and the fastest is recorded.
 //!
-//! The speed of a matmul depends on its data, so operands are noise. Another variant adds up in another order, so choices are
-//! kept on disk and go into checkpoints.
+//! The speed of a matmul depends on its data, so operands hold noise. Variants sum in different orders, so choices are stored
+//! on disk and in checkpoints.
 
 use crate::autotune::{Choice, Tuner};
 use crate::cache::DiskCache;
 use crate::device::DeviceError;
 use engine_core::fusion::Kernel;
 use engine_core::program::{self, Capability, MatmulCall, Program, Refusal, TuneKey, Variant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-/// Times of each variant, by turns: what slows the device for a while then slows all of them. The least counts.
+/// The number of measurements of each candidate. Candidates take turns, so that a slow phase of the device affects all of
+/// them, and the least time of each counts.
 const N_ROUNDS: usize = 3;
+/// The load after which a GPU runs at its full clock rate.
+const WARM_UP: Duration = Duration::from_millis(60);
 
 /// A device that times programs.
 pub trait Bench {
     /// Memory of a kernel's operands.
     type Operands;
-    /// A program that is compiled.
+    /// A compiled program.
     type Trial;
 
     /// The choices of the device.
     fn tuner(&self) -> &Tuner;
 
-    /// Where choices are kept between runs.
+    /// The cache of choices on disk.
     fn disk(&self) -> &DiskCache;
 
-    /// Whether the device has a clock that is worth trusting.
+    /// Whether the device can time programs usefully.
     fn can_time(&self) -> bool;
 
-    /// Whether the device computes a call, and how.
+    /// How the device computes a call, if it can.
     ///
     /// # Errors
     /// If the device fails.
     fn capability(&self, call: &MatmulCall) -> Result<Capability, DeviceError>;
 
-    /// Operands full of noise; indices are all 0.
+    /// Operands that hold noise; indices are all 0.
     ///
     /// # Errors
     /// If memory does not suffice.
@@ -43,13 +48,13 @@ pub trait Bench {
     /// Compiles a program.
     ///
     /// # Errors
-    /// If the device does not take it.
+    /// If the device refuses it.
     fn trial(&self, kernel: &Kernel, program: Program) -> Result<Self::Trial, DeviceError>;
 
-    /// Seconds of a program. `least` is its least time so far; infinite at first.
+    /// The time of a program in seconds. `least` is its least time so far, infinite at first.
     ///
     /// # Errors
-    /// If it does not run.
+    /// If the program fails.
     fn seconds(&self, operands: &Self::Operands, trial: &Self::Trial, least: f64)
     -> Result<f64, DeviceError>;
 }
@@ -87,14 +92,14 @@ impl<B: Bench> program::Tuner for Timed<B> {
             Ok(Recorded(variants[fastest(&self.0, kernel, programs)?].to_string()))
         });
         match found {
-            // The plan may fit where it cannot be tried beside operands full of noise.
+            // A plan may fit into memory that does not suffice for its trial.
             Err(DeviceError::OutOfMemory { .. }) => Ok(None),
             found => Ok(found.map_err(Refusal::Tuner)?.position(variants)),
         }
     }
 }
 
-/// The position of the fastest program. One that the device does not take, or does not run, is none.
+/// The position of the fastest program. A program that the device refuses counts as infinitely slow.
 ///
 /// # Errors
 /// If no program runs.
@@ -104,41 +109,59 @@ pub fn fastest<B: Bench>(
     programs: Vec<Option<Program>>,
 ) -> Result<usize, DeviceError> {
     let operands = bench.operands(kernel)?;
+    let trial = |program: Option<Program>| program.map(|program| bench.trial(kernel, program)).transpose();
+    let trials: Vec<_> = programs.into_iter().map(trial).collect();
+    fastest_of(trials.len(), |i, least| match &trials[i] {
+        Ok(Some(trial)) => bench.seconds(&operands, trial, least),
+        Ok(None) => Ok(f64::INFINITY),
+        Err(error) => Err(error.clone()),
+    })
+}
+
+/// The position with the least time of `n` candidates, which are timed by turns. `seconds` receives a position and its
+/// least time so far, infinite at first. A candidate that fails counts as infinitely slow.
+///
+/// # Errors
+/// If every candidate fails.
+pub fn fastest_of(
+    n: usize,
+    mut seconds: impl FnMut(usize, f64) -> Result<f64, DeviceError>,
+) -> Result<usize, DeviceError> {
+    let mut least = vec![f64::INFINITY; n];
     let mut refused = None;
-    let mut noted = |result: Result<f64, DeviceError>| {
-        result.unwrap_or_else(|error| {
-            refused = Some(error);
-            f64::INFINITY
-        })
-    };
-    let mut trials = vec![];
-    for program in programs {
-        let trial = program.map(|program| bench.trial(kernel, program)).transpose();
-        trials.push(match trial {
-            Ok(trial) => trial,
-            Err(error) => {
-                noted(Err(error));
-                None
-            }
-        });
-    }
-    let mut least = vec![f64::INFINITY; trials.len()];
     for _ in 0..N_ROUNDS {
-        for (trial, least) in trials.iter().zip(&mut least) {
-            if let Some(trial) = trial {
-                *least = least.min(noted(bench.seconds(&operands, trial, *least)));
+        for (i, least) in least.iter_mut().enumerate() {
+            match seconds(i, *least) {
+                Ok(time) => *least = least.min(time),
+                Err(error) => refused = Some(error),
             }
         }
     }
-    let best = (0..least.len()).min_by(|&a, &b| least[a].total_cmp(&least[b]));
+    let best = (0..n).min_by(|&a, &b| least[a].total_cmp(&least[b]));
     match (best.filter(|&best| least[best].is_finite()), refused) {
         (Some(best), _) => Ok(best),
         (None, Some(error)) => Err(error),
-        (None, None) => engine_core::bug!("no variant to choose from"),
+        (None, None) => engine_core::bug!("no candidate to choose from"),
     }
 }
 
-/// The text of a variant, as it is recorded.
+/// Runs `work` once per device, with a function that says whether the GPU is still below its full clock rate. An idle GPU
+/// runs at a fraction of that rate, and raises it only under load.
+///
+/// # Errors
+/// Those of `work`.
+pub fn warm_up(
+    is_warmed_up: &AtomicBool,
+    work: impl FnOnce(&dyn Fn() -> bool) -> Result<(), DeviceError>,
+) -> Result<(), DeviceError> {
+    if is_warmed_up.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let start = Instant::now();
+    work(&|| start.elapsed() < WARM_UP)
+}
+
+/// The recorded text of a variant.
 struct Recorded(String);
 
 impl Recorded {
@@ -167,7 +190,7 @@ mod tests {
     use engine_core::program::Tuner as _;
     use std::cell::Cell;
 
-    /// A bench that takes the bytes of a program's workspace for its seconds, and fails as it is told.
+    /// A bench that reports the bytes of a program's workspace as its seconds, and may fail with an error.
     struct Fake {
         tuner: Tuner,
         disk: DiskCache,
@@ -209,7 +232,7 @@ mod tests {
 
     const VARIANTS: [Variant; 3] = [Variant::Library, Variant::LibraryInParts(4), Variant::OwnKernel];
 
-    /// The position that is chosen of programs that take 3, 1 and 2 seconds, of which the device refuses the third.
+    /// The chosen position among programs of 3 and 1 seconds and a third, which has no program.
     fn chosen(timed: &Timed<Fake>) -> Result<Option<usize>, Refusal<DeviceError>> {
         let registry = Registry::new();
         let mut b = Builder::new(Graph::new("map"), &registry);
@@ -237,9 +260,9 @@ mod tests {
         assert_eq!((chosen(&later), later.0.n_timed.get()), (Ok(Some(1)), 0));
     }
 
-    /// Timing takes memory beside the plan's, which may be all that the plan needs.
+    /// Trials need memory in addition to the plan's.
     #[test]
-    fn without_memory_nothing_is_timed_and_other_failures_are_told() {
+    fn without_memory_nothing_is_timed_and_other_errors_are_returned() {
         let folder = tempfile::tempdir().unwrap();
         let full = DeviceError::out_of_memory("a GPU", 1 << 40, None);
         let timed = fake(&folder, Some(full));

@@ -1,4 +1,4 @@
-//! Work beside the loop: the next epoch's order, uploads, checkpoint files.
+//! The background thread: the next epoch's order, uploads, checkpoint files.
 
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};

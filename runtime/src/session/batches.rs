@@ -24,7 +24,7 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Takes steps. What a device sets up at the first ones may find no memory.
+    /// Runs steps. The first ones may fail to allocate memory of the driver.
     pub(super) fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
         self.executable.run(first_step, n_steps).map_err(|error| error.of_plan(&self.plan.plan))
     }
@@ -74,12 +74,12 @@ pub(super) struct Batches {
     pub(super) kernels_per_step: usize,
     /// Whether the short batch ran last.
     last_ran: bool,
-    /// Where rows come from that are not on the device.
+    /// The windows of rows that are not resident on the device.
     pub(super) windows: Option<Windows>,
 }
 
 impl Batches {
-    /// Plans and prepares what the layout needs.
+    /// Plans and prepares the batch sizes of the layout.
     pub(super) fn new(
         layout: Layout,
         plan: &mut dyn FnMut(Rows) -> Result<StagePlan, SessionError>,
@@ -119,11 +119,11 @@ impl Batches {
         })
     }
 
-    /// Lets every step end with a plan of its own.
+    /// Ends every step with a second plan.
     pub(super) fn end_steps_with(&mut self, ready: Ready) {
         let plan = &*ready.plan.plan;
         self.kernels_per_step = self.kernels_per_step * self.layout.n_parts + plan.launches.len();
-        // What both plans change is used up at the end of a step, so it is nothing to save.
+        // The state that both plans change is consumed at the end of a step, so checkpoints omit it.
         let (used_up, own): (Vec<Symbol>, Vec<Symbol>) =
             states(plan).partition(|name| self.carried.contains(name));
         self.carried.retain(|name| !used_up.contains(name));
@@ -132,7 +132,7 @@ impl Batches {
         self.apply = Some(ready);
     }
 
-    /// Bytes of all arenas, of what kernels need besides, and of rows that come and go.
+    /// The bytes of all arenas, workspaces and windows of rows.
     pub(super) fn bytes(&self) -> usize {
         let ready = [&self.full, &self.last, &self.apply].into_iter().flatten();
         let ready = ready.map(|ready| &ready.executable);
@@ -140,7 +140,7 @@ impl Batches {
         plans + self.windows.as_ref().map_or(0, Windows::bytes)
     }
 
-    /// Runs steps from `step` on, at most `most`, and returns how many: up to where the other plan takes over.
+    /// Runs at most `most` steps from `step` on, up to the first of another batch size, and returns their number.
     pub(super) fn run(&mut self, step: u64, most: usize) -> Result<usize, RunError> {
         let position = (step % self.layout.steps() as u64) as usize;
         let n_left = self.layout.n_full.saturating_sub(position);
@@ -227,7 +227,7 @@ impl Batches {
         if self.last_ran { self.last.as_ref() } else { self.full.as_ref() }
     }
 
-    /// Forgets what was added up.
+    /// Resets the sums.
     pub(super) fn reset_sums(&self, state: &State) -> Result<(), SessionError> {
         Ok(state.zero(self.sums.iter().map(|sum| &sum.state))?)
     }

@@ -22,15 +22,15 @@ pub struct CompilingPlanner {
     kept: IndexMap<Symbol, Symbol>,
 }
 
-/// What the output of a stage is called that shows the node of this name.
+/// The prefix of the output that holds the value of a kept node.
 pub(super) const KEPT: &str = "kept.";
 
 /// A compiled stage, with all its forms on the way to the plan.
 #[derive(Clone, Debug)]
 pub struct CompiledStage {
-    /// What became of its graph.
+    /// The compiled graph.
     pub compiled: Compiled,
-    /// What it measures.
+    /// Its metrics.
     pub sums: Vec<Sum>,
     /// See [`StagePlan::nan_step`].
     pub nan_step: Option<Symbol>,

@@ -1,4 +1,4 @@
-//! What can go wrong in a session, and whose fault it is.
+//! The errors of a session, and who is at fault.
 
 use std::error::Error;
 use std::fmt;
@@ -39,15 +39,15 @@ impl Error for StageFault {}
 /// Why a session stopped.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// What the pipeline declares does not go together.
+    /// The pipeline's declarations contradict each other.
     #[error("{}", .0.0.message)]
     Declared(Box<StageFault>),
-    /// A data set cannot be had, or lacks what the pipeline wants of it.
+    /// A data set is missing, or lacks a field or split of the pipeline.
     #[error("data `{data}`: {source}")]
     Data {
         /// The name in the pipeline.
         data: Symbol,
-        /// What is wrong; boxed, as it says much.
+        /// The fault, boxed because it is large.
         source: Box<DataError>,
     },
     /// A stage cannot be turned into a plan.
@@ -55,7 +55,7 @@ pub enum SessionError {
     Plan {
         /// The stage.
         stage: Symbol,
-        /// What is wrong; diagnostics where the pipeline is at fault.
+        /// The fault, with diagnostics if the pipeline is the cause.
         source: PlanError,
     },
     /// A stage is of a kind that was registered without a runner.
@@ -74,7 +74,7 @@ pub enum SessionError {
     Run {
         /// The stage.
         stage: Symbol,
-        /// What happened.
+        /// The cause.
         source: RunError,
     },
     /// All that the stages keep on the device at once is more than it has.
@@ -107,12 +107,12 @@ pub enum SessionError {
     /// An archive of weights cannot be read.
     #[error("weights {0}")]
     Archive(Box<NpzError>),
-    /// A file of weights lacks tensors that are asked for by name.
+    /// A file of weights lacks requested tensors.
     #[error("weights {}:\n  {}", .path.display(), .faults.join("\n  "))]
     Names {
         /// The file.
         path: PathBuf,
-        /// What cannot be had.
+        /// The missing tensors.
         faults: Vec<String>,
     },
     /// Numbers of a file are too large for the parameters that they are for.
@@ -139,7 +139,7 @@ pub enum SessionError {
         /// The first step with such a loss, counted from 0.
         step: u64,
     },
-    /// What a stage has measured at its end is NaN or infinite.
+    /// A metric at the end of a stage is NaN or infinite.
     #[error("stage `{stage}`: the metric `{metric}` is {value}")]
     Metric {
         /// The stage.
@@ -154,7 +154,7 @@ pub enum SessionError {
     NotFinite {
         /// The stage.
         stage: Symbol,
-        /// Where it comes from.
+        /// Its origin.
         origin: Box<Origin>,
     },
     /// The stage has no rows to work on, or too many.
@@ -162,7 +162,7 @@ pub enum SessionError {
     Rows {
         /// The stage.
         stage: Symbol,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// An input given by the caller does not fit the graph.
@@ -170,7 +170,7 @@ pub enum SessionError {
     Input {
         /// The input.
         input: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// An input has no value.
@@ -186,7 +186,7 @@ pub enum SessionError {
     InputFile {
         /// The input.
         input: String,
-        /// What is wrong with it.
+        /// The fault.
         source: Box<TableError>,
     },
     /// Results cannot be written.
@@ -200,18 +200,18 @@ pub enum SessionError {
     /// A tensor cannot be held.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// The session was asked to stop, and did after a whole step.
+    /// The session was cancelled, and stopped after a whole step.
     #[error("interrupted{}", resume_hint(.checkpoint))]
     Interrupted {
         /// The state at that point, if it was training.
         checkpoint: Option<PathBuf>,
     },
-    /// No thread can be started for work beside the loop.
+    /// The background thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Background(io::Error),
 }
 
-/// What a [`Planner`](super::Planner) has to say; downcast to get at diagnostics.
+/// The error of a [`Planner`](super::Planner), which can be downcast to diagnostics.
 pub type PlanError = Box<dyn Error + Send + Sync>;
 
 /// Whose fault an error is; decides the exit code.
@@ -271,7 +271,7 @@ impl SessionError {
         SessionError::Plan { stage: stage.clone(), source: Box::new(fault) }
     }
 
-    /// Whether another device might do what this one has not done.
+    /// Whether the cause is the device, so that another one might run the pipeline.
     pub fn is_of_device(&self) -> bool {
         matches!(
             self,
@@ -281,8 +281,8 @@ impl SessionError {
         )
     }
 
-    /// What a user is told: with its place in the pipeline that the session runs, where it has one. None for what no
-    /// page explains, and for stages that are no graph.
+    /// The diagnostic of the error, with its place in the pipeline if there is one. `None` for errors without a page and for
+    /// stages without a graph.
     pub fn diagnostic(&self, pipeline: &Pipeline) -> Option<Diagnostic> {
         let mut diagnostic = Diagnostic::error(self.code()?, self.to_string());
         diagnostic.help = self.help();

@@ -1,16 +1,18 @@
-//! What happens in a session, told while it happens.
+//! The events of a session, reported as they occur.
 
 use std::path::Path;
 
 use engine_core::ir::Symbol;
 
-use super::Subscriber;
 use super::report::{EpochReport, StageReport};
 use crate::data::source::DataSet;
 use crate::tensor::HostTensor;
 use indexmap::IndexMap;
 
-/// Something that a subscriber may want to show.
+/// Receives the events of a session.
+pub type Subscriber<'s> = dyn FnMut(&Event<'_>) + 's;
+
+/// An event of a session.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// A data set is in memory.
@@ -20,7 +22,7 @@ pub enum Event<'a> {
         /// The set.
         set: &'a DataSet,
     },
-    /// Something the user should know.
+    /// A note for the user.
     Note(&'a str),
     /// A stage begins.
     StageStarted {
@@ -28,14 +30,14 @@ pub enum Event<'a> {
         stage: &'a str,
         /// `train`, `evaluate`, `run`, `save` or `load`.
         kind: &'static str,
-        /// Steps it will take at most, counted from where it begins.
+        /// The most steps that it runs, counted from its beginning.
         n_steps: u64,
     },
     /// Some steps are done.
     Progress {
         /// The stage.
         stage: &'a str,
-        /// Steps done, those before a resumed checkpoint included.
+        /// Completed steps, including those before a resumed checkpoint.
         step: u64,
         /// Steps in all.
         n_steps: u64,
@@ -52,7 +54,7 @@ pub enum Event<'a> {
         stage: &'a str,
         /// Epochs in all.
         n_epochs: u64,
-        /// What it measured.
+        /// Its measurements.
         report: &'a EpochReport,
         /// The set that it was evaluated on, which may be a stand-in.
         set: Option<&'a DataSet>,
@@ -61,7 +63,7 @@ pub enum Event<'a> {
     Evaluated {
         /// The stage.
         stage: &'a str,
-        /// What it measured.
+        /// Its metrics.
         metrics: &'a IndexMap<String, f64>,
         /// The set that it was measured on, which may be a stand-in.
         set: &'a DataSet,
@@ -84,12 +86,12 @@ pub enum Event<'a> {
         /// Its value.
         value: &'a HostTensor,
     },
-    /// A checkpoint is safely on the disk.
+    /// A checkpoint was written to disk.
     CheckpointWritten {
         /// The file.
         path: &'a Path,
     },
-    /// Results are in a file.
+    /// Results were written to a file.
     ResultsWritten {
         /// The file.
         path: &'a Path,
@@ -98,18 +100,23 @@ pub enum Event<'a> {
     CheckpointRead {
         /// The file.
         path: &'a Path,
-        /// Steps that it had taken.
+        /// The number of steps before it.
         step: u64,
     },
     /// A stage is complete.
     StageDone {
-        /// What it has to show.
+        /// Its report.
         report: &'a StageReport,
     },
 }
 
-/// Tells the values of nodes that are kept.
-pub(super) fn tell_kept(stage: &str, step: u64, kept: Vec<(Symbol, HostTensor)>, tell: &mut Subscriber<'_>) {
+/// Reports the values of kept nodes.
+pub(super) fn report_kept(
+    stage: &str,
+    step: u64,
+    kept: Vec<(Symbol, HostTensor)>,
+    tell: &mut Subscriber<'_>,
+) {
     for (node, value) in &kept {
         tell(&Event::Kept { stage, step, node, value });
     }

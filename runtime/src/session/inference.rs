@@ -2,28 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dashmap::DashMap;
 use engine_core::ir::{Dim, InputKind, NodeOp, Symbol, Type};
 use engine_core::pipeline::{Given, Mode};
 use engine_core::plan::Place;
 use indexmap::{IndexMap, IndexSet};
 
-use super::Session;
+use super::base::Session;
 use super::batches::Ready;
-use super::compiling::KEPT;
 use super::error::SessionError;
 use super::plan::StagePlan;
-use crate::device::DeviceBuffer;
+use super::prepared::Inference;
 use crate::tensor::{HostTensor, type_text};
-
-/// Prepared inferences by their nodes, extents and mode. Threads that need different ones do not wait for each other.
-pub(super) type Cache = DashMap<(Vec<Symbol>, Vec<(Symbol, usize)>, Mode), Arc<Mutex<Inference>>>;
-
-/// A plan with buffers for its plain inputs.
-pub(super) struct Inference {
-    pub(super) ready: Ready,
-    pub(super) inputs: IndexMap<Symbol, (Type, DeviceBuffer)>,
-}
 
 impl Session {
     /// The named nodes for the given inputs of the pipeline. A node that is named twice is computed once.
@@ -68,14 +57,14 @@ impl Session {
         if let Some(known) = self.inferences.get(&key) {
             return Ok(Arc::clone(&known));
         }
-        // The cache is not locked meanwhile. If two threads make one inference, the first result is kept.
+        // The cache is not locked during the preparation. If two threads prepare one inference, the first result stays.
         let stage: Symbol = "predict".into();
         let named: Vec<_> = key.0.iter().map(|node| (node.clone(), node.clone())).collect();
         let plan = self.planner.inference(&named, &key.1, mode);
         let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
         let plan = StagePlan { plan, graph: Arc::default(), sums: vec![], nan_step: None };
-        let made = Arc::new(Mutex::new(self.prepare_inference(&stage, plan)?));
-        Ok(Arc::clone(&self.inferences.entry(key).or_insert(made)))
+        let prepared = Arc::new(Mutex::new(self.prepare_inference(&stage, plan)?));
+        Ok(Arc::clone(&self.inferences.entry(key).or_insert(prepared)))
     }
 
     pub(super) fn prepare_inference(
@@ -154,20 +143,6 @@ impl Session {
         let nodes = self.pipeline.graph.nodes.iter();
         let mut inputs = nodes.filter(|node| node.op == NodeOp::Input(InputKind::Data));
         inputs.find(|node| **node.name() == *name).map(|node| &node.outputs[0].ty)
-    }
-}
-
-impl Inference {
-    /// Bytes of its plan on the device, state and data excluded.
-    pub(super) fn bytes(&self) -> usize {
-        let inputs: usize = self.inputs.values().map(|(_, buffer)| buffer.bytes()).sum();
-        inputs + self.ready.executable.arena_bytes() + self.ready.executable.scratch_bytes()
-    }
-
-    /// The outputs, without the values that are kept besides.
-    pub(super) fn read_outputs(&self) -> Result<IndexMap<String, HostTensor>, SessionError> {
-        let outputs = self.ready.outputs(|name| !name.starts_with(KEPT))?.into_iter();
-        Ok(outputs.map(|(name, value)| (name.to_string(), value)).collect())
     }
 }
 

@@ -4,9 +4,8 @@ use engine_core::ir::{DType, Symbol};
 use engine_core::pipeline::{DataDecl, Pipeline};
 use indexmap::IndexMap;
 
-use super::Subscriber;
 use super::error::SessionError;
-use super::event::Event;
+use super::event::{Event, Subscriber};
 use crate::data::source::{DataSet, LoadContext, Sources};
 
 /// Loads the data sets of a pipeline, by their names in it.

@@ -7,7 +7,7 @@ use engine_core::ir::Symbol;
 use engine_core::pipeline::Stage;
 use engine_core::plan::Plan;
 
-use super::Session;
+use super::base::Session;
 use super::error::SessionError;
 use super::stages::{Steps, runnable};
 use crate::device::RunError;
@@ -92,7 +92,7 @@ fn measure(steps: &mut dyn Steps, effort: Effort) -> Result<Times, RunError> {
     for _ in 0..effort.warmup {
         steps.run(next(1), 1)?;
     }
-    // What is prepared for many steps at once is prepared before the clock starts.
+    // Work that a device prepares for calls of many steps happens before the clock starts.
     steps.run(next(at_once), at_once)?;
     let mut times = Vec::with_capacity(effort.steps);
     let mut host = Vec::with_capacity(effort.steps);

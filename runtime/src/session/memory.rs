@@ -6,10 +6,11 @@ use engine_core::ir::{InputKind, Symbol};
 use engine_core::pipeline::SplitRef;
 use engine_core::plan::{Place, Plan};
 
+use super::base::Session;
 use super::error::SessionError;
+use super::order::ORDER;
 use super::report::MemoryReport;
 use super::rows::DataInputs;
-use super::{ORDER, Session};
 use crate::device::{Executable, largest_tensors};
 
 impl Session {

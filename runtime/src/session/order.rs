@@ -10,12 +10,15 @@ use crate::data::shuffle::epoch_order;
 use crate::device::{Device, DeviceBuffer};
 use crate::tensor::HostTensor;
 
+/// The input that holds the order in which training visits the rows.
+pub(super) const ORDER: &str = "order";
+
 /// The input `order` of a training stage.
 pub(super) struct Order {
     device: Arc<dyn Device>,
     buffer: DeviceBuffer,
     seed: u64,
-    /// The epoch underway in the background, or the storage for the next one.
+    /// The order that the background thread computes, or the storage for the next one.
     next: Next,
 }
 

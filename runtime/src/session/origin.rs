@@ -4,7 +4,7 @@ use std::fmt;
 
 use engine_core::diag::Span;
 
-/// Where a NaN or an infinity comes from.
+/// The origin of a NaN or an infinity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin {
     /// The step, counted from 0; within a step of several batches it counts those.
@@ -18,7 +18,7 @@ pub struct Origin {
 pub struct OriginNode {
     /// The node with its type.
     pub name: String,
-    /// What it computes, such as `log(x)`.
+    /// Its operation, such as `log(x)`.
     pub formula: String,
     /// Where that is written.
     pub span: Option<Span>,
@@ -26,7 +26,7 @@ pub struct OriginNode {
     pub value: f64,
     /// The coordinates of the first such element.
     pub position: Vec<usize>,
-    /// Its operands, with what they hold.
+    /// Its operands with their values.
     pub operands: Vec<String>,
 }
 

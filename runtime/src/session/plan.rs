@@ -24,7 +24,7 @@ pub trait Planner: Send + Sync {
     /// The step of the optimizer after so many batches as the stage accumulates gradients over.
     fn applying(&self, stage: &TrainStage, data: &SplitShape) -> Result<StagePlan, PlanError>;
 
-    /// One evaluation step on some rows of `data` as they lie; `scope` tells the sums of several evaluations apart.
+    /// One evaluation step on rows of `data` in file order. `scope` separates the sums of several evaluations.
     fn evaluation(
         &self,
         scope: &str,
@@ -45,14 +45,14 @@ pub trait Planner: Send + Sync {
     fn running(&self, stage: &RunStage) -> Result<StagePlan, PlanError>;
 }
 
-/// A plan with the state in which it adds up what it measures.
+/// A plan with the state in which it sums its metrics.
 #[derive(Clone, Debug)]
 pub struct StagePlan {
     /// The plan of one step.
     pub plan: Arc<Plan>,
     /// The nodes that the plan's kernels were made of, for the interpreter.
     pub graph: Arc<Graph>,
-    /// What is measured: for training, the loss first.
+    /// The metrics: for training, the loss first.
     pub sums: Vec<Sum>,
     /// A state `i32[]` that holds 1 + the first step whose loss was NaN or infinite, 0 while there is none.
     pub nan_step: Option<Symbol>,

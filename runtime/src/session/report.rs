@@ -1,4 +1,4 @@
-//! What a run has to show for itself, as data; `--report` writes it as JSON.
+//! The report of a run as data. `--report` writes it as JSON.
 
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -19,8 +19,7 @@ pub struct Report {
     pub seed: u64,
     /// Whether all stages ran to their end.
     pub end: RunEnd,
-    /// Whether a data set could not be had and one of the program's own making stands in for it: numbers that are measured
-    /// on that say nothing about the real task.
+    /// Whether generated data stands in for a missing set. Metrics on such data say nothing about the real task.
     pub stand_in: bool,
     /// The most memory that a stage needs of the device, in bytes.
     pub peak_bytes: usize,
@@ -30,7 +29,7 @@ pub struct Report {
     pub stages: Vec<StageReport>,
     /// Results of `Run` stages by name.
     pub outputs: IndexMap<String, OutputReport>,
-    /// What the device has found out by trying, if it tries anything.
+    /// The choices of autotuning, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tuning: Option<Tuning>,
 }
@@ -41,14 +40,14 @@ pub struct Report {
 pub enum RunEnd {
     /// All stages ran to their end.
     Complete,
-    /// It was asked to stop; the last stage is not whole.
+    /// The run was cancelled, and its last stage is incomplete.
     Interrupted,
     /// Something went wrong, or has yet to go right.
     #[default]
     Failed,
 }
 
-/// Where the rows of a run came from.
+/// The provenance of the rows of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DataReport {
     /// The set that was really used.
@@ -57,9 +56,9 @@ pub struct DataReport {
     pub provenance: String,
     /// Whether the set is made by the program.
     pub synthetic: bool,
-    /// The set or the file that was asked for and that this one stands in for, if it does.
+    /// The requested set or file that this set stands in for, if there is one.
     pub stands_in_for: Option<String>,
-    /// What the user was told about it.
+    /// The note for the user.
     pub note: Option<String>,
     /// Rows by split.
     pub rows: IndexMap<String, usize>,
@@ -74,7 +73,7 @@ impl Report {
 }
 
 impl StageReport {
-    /// The same with what it needs of memory.
+    /// The report with the memory of the stage.
     pub(super) fn with_memory(self, memory: MemoryReport) -> Self {
         StageReport { peak_bytes: memory.total(), memory, ..self }
     }
@@ -133,24 +132,24 @@ pub struct StageReport {
     /// Why a training stage ended, and its best epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<TrainingEnd>,
-    /// What was measured last.
+    /// The last metrics.
     pub metrics: IndexMap<String, f64>,
     /// Kernels launched by one step.
     pub kernels_per_step: usize,
     /// Bytes of memory that the stage needs of the device: the sum of `memory`.
     pub peak_bytes: usize,
-    /// What takes them.
+    /// Their division by purpose.
     pub memory: MemoryReport,
 }
 
-/// What takes memory on the device while a stage runs, in bytes.
+/// The device memory of a stage in bytes, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryReport {
     /// Parameters.
     pub parameters: usize,
-    /// What is carried beside them: the optimizer's state, sums, states of the pipeline.
+    /// Other state: the optimizer's state, sums, states of the pipeline.
     pub state: usize,
-    /// Rows that lie on the device.
+    /// Rows that are resident on the device.
     pub data: usize,
     /// Values within steps, workspaces, and rows on their way.
     pub steps: usize,
@@ -175,7 +174,7 @@ pub struct EpochReport {
     /// Means of the stage's other metrics over the rows of the epoch.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub train_metrics: IndexMap<String, f64>,
-    /// What the evaluation after the epoch measured.
+    /// The metrics of the evaluation after the epoch.
     pub metrics: IndexMap<String, f64>,
     /// The split of that evaluation.
     #[serde(skip_serializing_if = "Option::is_none")]

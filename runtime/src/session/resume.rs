@@ -1,4 +1,4 @@
-//! Checkpoints that a run goes on from.
+//! Checkpoints from which a run resumes.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use engine_core::pipeline::{Pipeline, Stage};
 use super::error::SessionError;
 use crate::checkpoint::Checkpoint;
 
-/// A checkpoint to go on from.
-pub(super) struct Resume {
+/// A checkpoint to resume from.
+pub(crate) struct Resume {
     pub(super) path: PathBuf,
     pub(super) checkpoint: Checkpoint,
     /// The stage that wrote it.

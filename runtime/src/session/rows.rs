@@ -6,13 +6,14 @@ use engine_core::ir::{DType, Symbol};
 use engine_core::pipeline::SplitRef;
 use engine_core::stage::{Rows, SplitShape};
 
+use super::base::Session;
 use super::batches::Batches;
 use super::error::SessionError;
-use super::event::Event;
+use super::event::{Event, Subscriber};
 use super::layout::Layout;
+use super::order::ORDER;
 use super::plan::StagePlan;
 use super::windows::{Ring, Windows};
-use super::{ORDER, Session, Subscriber};
 use crate::device::DeviceBuffer;
 use crate::tensor::HostTensor;
 
@@ -58,16 +59,16 @@ impl Session {
     }
 
     /// Reports a split that is not kept on the device.
-    pub(super) fn tell_of_windows(&self, split: &SplitRef, batches: &Batches, tell: &mut Subscriber<'_>) {
+    pub(super) fn report_windows(&self, split: &SplitRef, batches: &Batches, tell: &mut Subscriber<'_>) {
         let (Some(windows), Ok(bytes)) = (&batches.windows, self.resident.bytes(split)) else { return };
         let (data, split, mib) = (&split.data, &split.split, bytes.div_ceil(1 << 20));
         tell(&Event::Note(&format!(
-            "`{data}.{split}` stays on the host ({mib} MiB); its rows come to the device {} steps ahead",
+            "`{data}.{split}` stays on the host ({mib} MiB); its rows are copied to the device {} steps ahead",
             windows.n_steps()
         )));
     }
 
-    /// Plans the batches of a stage by `plan`, which is told which rows there are and which of them a step takes.
+    /// Plans the batches of a stage by `plan`, which receives the shape of the split and the rows of a step.
     pub(super) fn batches(
         &mut self,
         stage: &Symbol,

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use engine_core::op::Registry;
 use engine_core::pipeline::{CheckpointDecl, Stage};
 
+use super::base::Session;
 use super::error::SessionError;
-use super::event::Event;
+use super::event::{Event, Subscriber};
 use super::stages::runnable;
-use super::{Session, Subscriber};
 use crate::checkpoint::{self, CHECKPOINT, Checkpoint, CheckpointError, CheckpointFact};
 use crate::files::{Format, Overwrite, Refusal, Target};
 
@@ -34,8 +34,8 @@ impl Session {
         paths.find(is_free).unwrap_or_else(|| format!("{name}.interrupted.ckpt").into())
     }
 
-    /// Makes the file of the best state that of the run which goes on from `state`, whose best state was that of step
-    /// `best_step`. A file of a later step stays, for the run reaches that step again.
+    /// Repairs the file of the best state for a run that resumes from `state`, whose best state was that of step `best_step`.
+    /// A file of a later step stays, because the run reaches that step again.
     pub(super) fn repair_best(
         &self,
         decl: &CheckpointDecl,

@@ -1,4 +1,4 @@
-//! What a session carries from step to step, shared by the plans of all stages.
+//! The state that a session carries from step to step, shared by the plans of all stages.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -10,20 +10,25 @@ mod windows;
 
 use std::fs;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use engine_core::ir::{DType, Graph, InputKind, Literal, Node, NodeOp, Output, Type};
+use engine_core::ir::{DType, Graph, InputKind, Literal, Node, NodeOp, Output, Symbol, Type};
 use engine_core::numerics::Precision;
 use engine_core::op::Registry;
 use engine_core::pipeline::*;
 use engine_core::plan::{Buffer, Place, Plan};
 use engine_core::stage::{Rows, SplitShape};
+use indexmap::IndexMap;
 
+use super::resident::Resident;
 use super::*;
 use crate::autotune::{Choice, Tuner, Tuning};
 use crate::data::shuffle::epoch_order;
-use crate::data::source::{Provenance, Split};
-use crate::device::{DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, KernelTime, RunError};
+use crate::data::source::{DataSet, Provenance, Split};
+use crate::device::{
+    Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, KernelTime, RunError,
+};
+use crate::files::{Disk, Overwrite, RealDisk};
 use crate::tensor::HostTensor;
 use best::patience;
 use fake::*;

@@ -1,5 +1,5 @@
-//! Where a number that is none comes from. Steps are taken one by one, with the state before each kept; the first that
-//! leaves a NaN or an infinity in its state or its results is computed once more, node by node, by the interpreter.
+//! The origin of a NaN or an infinity. Steps run one by one, with a copy of the state before each. The oracle repeats the
+//! first step whose state or results contain a NaN or an infinity, node by node.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ pub(super) fn traced_run(
     let after = state.snapshot(&names)?;
     let was_finite = |name: &str| before.get(name).is_none_or(is_finite);
     let spoilt = after.iter().any(|(name, tensor)| was_finite(name) && !is_finite(tensor));
-    // An infinity among the results may be meant; one that is not reaches a state.
+    // An infinity in a result may be intended. An unintended one eventually reaches a state.
     if !spoilt && !ready.outputs(|_| true)?.iter().any(|(_, tensor)| has_nan(tensor)) {
         return Ok(());
     }
@@ -91,7 +91,7 @@ fn first(graph: &Graph, inputs: &HashMap<String, OracleTensor>, seed: u64, step:
             found = computed.results.iter().find_map(made);
         }
     });
-    // A violated check ends the computation; what was seen before it counts.
+    // A failed assertion ends the computation. The values before it remain valid.
     drop(outcome);
     found
 }

@@ -20,7 +20,7 @@ pub(super) fn read(path: &Path) -> Result<IndexMap<String, HostTensor>, SessionE
     }
 }
 
-/// The tensors that `names` asks for, by the names of the parameters; fails with all that cannot be had.
+/// The tensors in `names`, by the names of the parameters. The error lists all missing tensors.
 pub(super) fn renamed(
     path: &Path,
     names: &[LoadName],
@@ -47,7 +47,7 @@ pub(super) fn renamed(
     }
 }
 
-/// The tensors in the float types of the parameters that they are for, and remarks on what was converted.
+/// The tensors in the float types of their parameters, and remarks on conversions.
 ///
 /// # Errors
 /// If a number is too large for the type of its parameter; all such tensors are named.

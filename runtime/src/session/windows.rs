@@ -12,15 +12,13 @@ use engine_core::ir::{InputKind, Symbol};
 use engine_core::plan::{Place, Plan};
 use indexmap::IndexMap;
 
-use super::ORDER;
 use super::layout::{Layout, Size};
+use super::order::ORDER;
 use crate::data::source::Split;
 use crate::device::{Arrival, Device, DeviceBuffer, DeviceError, Executable};
 use crate::tensor::HostTensor;
-use gather::{Gatherer, Task};
+use gather::{Gatherer, N_WINDOWS, Task};
 
-/// Windows on the device, and slots on the host.
-const N_WINDOWS: usize = 2;
 /// Bytes of a window, unless a single step takes more.
 const WINDOW_BYTES: usize = 64 << 20;
 /// Steps of a window at most.
@@ -37,12 +35,12 @@ pub(super) struct Windows {
     gatherer: Option<Gatherer>,
     /// The window whose rows have been sent.
     current: Option<(u64, Arrival)>,
-    /// Windows there are; after the last one comes the first again.
+    /// The number of windows. After the last one, the first follows again.
     n_windows: u64,
 }
 
 impl Windows {
-    /// For the first `n_steps` steps of a layout, again and again; shuffled by a seed, or as the rows lie.
+    /// Windows of the first `n_steps` steps of a layout, repeated; shuffled by a seed, or in file order.
     pub(super) fn new(split: &Split, layout: Layout, seed: Option<u64>, n_steps: u64) -> Windows {
         let row_bytes = |tensor: &HostTensor| tensor.bytes().len() / split.n_rows().max(1);
         let step_bytes = layout.batch * split.fields().values().map(row_bytes).sum::<usize>();
@@ -56,7 +54,7 @@ impl Windows {
         }
     }
 
-    /// Batches in the ring: where one lies there depends on its number alone.
+    /// The number of batches in the ring. The place of a batch depends on its number alone.
     pub(super) fn n_batches(&self) -> usize {
         N_WINDOWS * self.task.n_steps * self.task.layout.n_parts
     }
@@ -72,7 +70,7 @@ impl Windows {
         for buffer in plan.buffers.iter().filter(|buffer| buffer.place == Place::Input(InputKind::Data)) {
             let memory = device.allocate(buffer.ty.bytes());
             let memory = memory.map_err(|error| error.of_buffer(&buffer.name).of_plan(plan))?;
-            // All of it is written once before parts of it are, beside steps on others.
+            // The whole ring is written once before steps run, since a device may clear memory at its first use.
             let first: Vec<u8> = match &*buffer.name == ORDER {
                 true => (0..buffer.ty.numel() as i32).flat_map(|row| row.to_le_bytes()).collect(),
                 false => vec![0; buffer.ty.bytes()],
@@ -84,12 +82,12 @@ impl Windows {
         Ok(())
     }
 
-    /// What plans of batches of a size are bound to.
+    /// The ring that the plans of a batch size bind.
     pub(super) fn ring(&self, size: Size) -> &Ring {
         &self.rings[size as usize]
     }
 
-    /// What the plan of a step is bound to.
+    /// The ring that the plan of a step binds.
     pub(super) fn ring_of_step(&self, step: u64) -> &Ring {
         self.ring(self.task.layout.size_of(step))
     }

@@ -1,4 +1,4 @@
-//! The memory of a plan, in buffers that the GPU can have.
+//! The arena of a plan, in buffers within the GPU's size limit.
 
 use super::context::Context;
 use super::memory::Memory;
@@ -6,8 +6,8 @@ use crate::device::DeviceError;
 use engine_core::plan::{ALIGNMENT, Buffer, BufferId, Place, Plan, offsets};
 use std::sync::Arc;
 
-/// A plan's arena, in pages of the largest size that a buffer can have. What does not fit into one is laid out anew, so that
-/// nothing reaches from one page into the next.
+/// A plan's arena, in pages of the largest buffer size. An arena that exceeds one page gets a new layout, in which no
+/// tensor crosses a page boundary.
 pub struct Arena {
     pages: Vec<Memory>,
     layout: Layout,
@@ -25,7 +25,7 @@ impl Arena {
         Ok(Arena { pages: pages.collect::<Result<_, _>>()?, layout })
     }
 
-    /// The memory that a buffer of the plan lies in, and where there.
+    /// The page and the offset of a buffer of the plan.
     pub fn at(&self, buffer: BufferId) -> (&Memory, usize) {
         let (page, offset) = self.layout.at(buffer);
         (&self.pages[page], offset)
@@ -37,13 +37,13 @@ impl Arena {
     }
 }
 
-/// Where the buffers of a plan lie.
+/// The offsets of the buffers of a plan.
 struct Layout {
-    /// Bytes of all pages but the end of each that nobody uses.
+    /// The size of a full page.
     page: usize,
-    /// By buffer, as if pages lay one behind the other.
+    /// By buffer: its offset in the sequence of all pages.
     offsets: Vec<usize>,
-    /// Bytes that are used of each page.
+    /// The used bytes of each page.
     pages: Vec<usize>,
 }
 
@@ -76,7 +76,7 @@ impl Layout {
         Ok(Layout { page, offsets, pages })
     }
 
-    /// The page of a buffer, and where it lies there.
+    /// The page of a buffer, and its offset there.
     fn at(&self, buffer: BufferId) -> (usize, usize) {
         (self.offsets[buffer] / self.page, self.offsets[buffer] % self.page)
     }
@@ -89,11 +89,11 @@ fn planned(buffer: &Buffer) -> usize {
     }
 }
 
-/// The first and the last launch that touch a buffer of the arena; outputs live on after the last one. None of what was given
-/// the place of another, and of inputs.
+/// The first and the last launch that use a buffer of the arena. Outputs live until the end. `None` for inputs and for unused
+/// buffers.
 type Life = Option<(usize, usize)>;
 
-/// By buffer. Launches run in their order here, whatever streams they were planned for.
+/// The lives of all buffers. Launches run in the plan's order on this device, regardless of their streams.
 fn lives(plan: &Plan) -> Vec<Life> {
     let mut lives: Vec<Life> = vec![None; plan.buffers.len()];
     let launches = plan.launches.iter().enumerate();
@@ -120,7 +120,7 @@ mod tests {
     use engine_core::op::Registry;
     use engine_core::plan::plan;
 
-    /// Sums along rows, each of the one before, in tensors of several sizes: they lie where others were, and beside them.
+    /// Chains of scans on tensors of several sizes, so that buffers reuse memory of other sizes.
     fn chain(extents: &[usize]) -> Plan {
         let registry = Registry::new();
         let mut b = Builder::new(Graph::new("chain"), &registry);
@@ -135,7 +135,7 @@ mod tests {
         plan(&b.graph, fuse(&b.graph, true).kernels, 1)
     }
 
-    /// Whatever lives at the same time lies apart, each in one page.
+    /// Checks that each buffer lies within one page and overlaps no buffer that lives at the same time.
     fn check(plan: &Plan, largest: usize) -> Layout {
         let (layout, lives) = (Layout::new(plan, largest).unwrap(), lives(plan));
         let held: Vec<usize> = (0..lives.len()).filter(|&id| lives[id].is_some()).collect();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reuses_memory_in_chains_fits_into_pages() {
+    fn buffers_that_reuse_memory_fit_into_pages() {
         let plan = chain(&[50, 56, 60, 40, 53]);
         for largest in [15_000, 16_384, 30_000, 40_001] {
             assert!(plan.arena_bytes > largest);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_lies_as_planned() {
+    fn an_arena_of_one_page_keeps_the_planned_layout() {
         let plan = chain(&[50, 56]);
         let layout = check(&plan, plan.arena_bytes.next_multiple_of(ALIGNMENT));
         assert_eq!(layout.pages, [plan.arena_bytes]);

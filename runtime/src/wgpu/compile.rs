@@ -1,7 +1,9 @@
-//! From kernels to pipelines: CubeCL's WGSL, compiled by wgpu.
+//! From kernels to pipelines: WGSL by CubeCL, compiled by wgpu.
 
 use super::context::Context;
+use super::pipeline::{Pipeline, Source};
 use crate::device::DeviceError;
+use crate::gpu::parallel::in_parallel;
 use crate::panics::caught;
 use cubecl_core::WgpuCompilationOptions;
 use cubecl_core::ir::AddressType;
@@ -9,40 +11,16 @@ use cubecl_core::prelude::ExecutionMode;
 use cubecl_runtime::compiler::CubeTask;
 use cubecl_runtime::kernel::KernelTask;
 use cubecl_wgpu::WgslCompiler;
-use dashmap::DashMap;
 use engine_core::codegen::{CodegenError, KernelSpec};
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// Pipelines by their texts.
-pub type Pipelines = DashMap<String, Arc<Pipeline>>;
-
-/// A kernel as WGSL, with what a launch has to know.
-#[derive(Clone)]
-pub struct Source {
-    /// The module.
-    pub text: String,
-    /// Name of its function.
-    pub entry: String,
-    /// Buffers that it binds, the one with its scalars not counted.
-    pub n_buffers: usize,
-    /// Bytes that the threads of a block share.
-    pub shared_bytes: usize,
-}
-
-/// A kernel that is ready to be dispatched.
-pub struct Pipeline {
-    pub pipeline: wgpu::ComputePipeline,
-    pub layout: wgpu::BindGroupLayout,
-}
+use std::sync::Arc;
 
 /// The text of a kernel.
 ///
 /// # Errors
-/// If it computes something that its target cannot.
+/// If the target of the kernel lacks an operation.
 pub fn text(fused: &KernelSpec) -> Result<Source, CodegenError> {
-    // `compile` cannot fail gently, so failures are found before.
+    // `compile` panics on errors, so they are detected first.
     fused.try_define()?;
     let options = WgpuCompilationOptions { supports_u64: fused.device().has_i64, ..Default::default() };
     let task = KernelTask::<WgslCompiler, _>::new(fused.clone());
@@ -58,8 +36,8 @@ pub fn text(fused: &KernelSpec) -> Result<Source, CodegenError> {
     })
 }
 
-/// The text with WGSL's functions where the definition has what it cannot name: a word that is read as two `f32` is two
-/// halves.
+/// The text with WGSL's functions for packed halves. Kernel definitions cannot name them, and bitcast a word to two `f32`
+/// instead.
 fn with_halves(text: &str) -> String {
     let mut text = text.replace("bitcast<vec2<f32>>(", "unpack2x16float(");
     if text.contains(PACKED) {
@@ -74,8 +52,8 @@ const PACKED_HALVES: &str = "
 fn packed_halves(x: vec2<f32>) -> vec2<u32> { return vec2<u32>(pack2x16float(x)); }
 ";
 
-/// The text with element numbers of 32 bits, where a kernel counts in 64: WGSL indexes by no others, and no buffer that it can
-/// bind has more elements.
+/// The text with 32-bit indices, for kernels that index by 64 bits. WGSL has no 64-bit indices, and no binding has more
+/// elements.
 fn with_narrow_numbers(text: &str) -> String {
     let mut narrowed = String::with_capacity(text.len());
     let mut rest = text;
@@ -87,14 +65,14 @@ fn with_narrow_numbers(text: &str) -> String {
     narrowed + rest
 }
 
-/// What stands between brackets; it may hold brackets itself, and the translator of WGSL converts no number that is written out.
+/// An index, which may contain indices itself. A literal loses its `u64`, since naga converts no such literal.
 fn narrow(number: &str) -> String {
     let constant = number.strip_prefix("u64(").and_then(|rest| rest.strip_suffix(')'));
     let constant = constant.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
     constant.map_or_else(|| with_narrow_numbers(number), str::to_string)
 }
 
-/// Where a bracket that is open is closed.
+/// The position of the bracket that closes an open one.
 fn closing(text: &str) -> usize {
     let mut depth = 0;
     let closes = |sign: char| {
@@ -104,22 +82,17 @@ fn closing(text: &str) -> usize {
     text.find(closes).unwrap_or(text.len())
 }
 
-/// The text of a kernel, which asks for no more than the GPU has.
+/// The text of a kernel, checked against the limits of the GPU.
 ///
 /// # Errors
-/// If it does, or computes something that the GPU or the compiler cannot.
+/// If the kernel exceeds a limit, or uses an operation that the GPU or the compiler lacks.
 pub fn source(context: &Context, owner: &str, fused: &KernelSpec) -> Result<Source, DeviceError> {
-    let unsupported = |reason: String| DeviceError::Unsupported {
-        device: context.name.clone(),
-        kernel: owner.to_string(),
-        reason,
-        span: None,
-    };
-    // CubeCL panics on what WGSL lacks, such as types that the function of a plugin asks for.
-    let made = caught(|| text(fused)).map_err(|said| panicked(owner, &said, ""))?;
+    let unsupported = |reason: String| DeviceError::unsupported(&context.name, owner, reason);
+    // CubeCL panics on types that WGSL lacks, which a plugin's function may use.
+    let made = caught(|| text(fused)).map_err(|message| panicked(owner, &message, ""))?;
     let source = made.map_err(|error| DeviceError::not_emitted(&context.name, owner, &error))?;
     let limits = &context.limits;
-    // One is for the scalars.
+    // One binding is for the scalars.
     let most_buffers = limits.max_storage_buffers_per_shader_stage as usize - 1;
     if source.n_buffers > most_buffers {
         let n_buffers = source.n_buffers;
@@ -137,15 +110,15 @@ pub fn source(context: &Context, owner: &str, fused: &KernelSpec) -> Result<Sour
     Ok(source)
 }
 
-/// The pipelines of these texts, in their order; what is missing is compiled in parallel.
+/// The pipelines of these texts, in their order. Texts that are not cached are compiled in parallel.
 pub fn load(context: &Context, sources: &[(&str, &Source)]) -> Result<Vec<Arc<Pipeline>>, DeviceError> {
     load_by(pipeline, context, sources)
 }
 
-/// What compiles a text, for the owner of its kernel.
+/// A compiler of texts, which also receives the name of the kernel.
 type Compile = fn(&Context, &str, &Source) -> Result<Pipeline, DeviceError>;
 
-/// The same by another compiler. That it panics is a fault of the kernel that it was given, and told as one.
+/// As [`load`], by another compiler. A panic of the compiler is reported as an error of the kernel.
 pub(super) fn load_by(
     compile: Compile,
     context: &Context,
@@ -159,22 +132,13 @@ pub(super) fn load_by(
             missing.push((owner, source));
         }
     }
-    let failure: Mutex<Option<DeviceError>> = Mutex::new(None);
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(&(owner, source)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let compiled = caught(|| compile(context, owner, source));
-            match compiled.unwrap_or_else(|said| Err(panicked(owner, &said, &source.text))) {
-                Ok(pipeline) => drop(context.pipelines.insert(source.text.clone(), Arc::new(pipeline))),
-                Err(error) => *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
-            }
-        }
-    };
-    let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(missing.len());
-    std::thread::scope(|scope| (0..n_threads).for_each(|_| drop(scope.spawn(work))));
-    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
+    let compiled = in_parallel(&missing, |&(owner, source)| {
+        let compiled = caught(|| compile(context, owner, source));
+        let pipeline = compiled.unwrap_or_else(|message| Err(panicked(owner, &message, &source.text)))?;
+        context.pipelines.insert(source.text.clone(), Arc::new(pipeline));
+        Ok(())
+    });
+    compiled.into_iter().collect::<Result<(), DeviceError>>()?;
     let found = |text: &str| context.pipelines.get(text).map(|entry| Arc::clone(entry.value()));
     let all = sources.iter().map(|(_, source)| {
         found(&source.text).unwrap_or_else(|| engine_core::bug!("a kernel was not compiled"))
@@ -182,19 +146,20 @@ pub(super) fn load_by(
     Ok(all.collect())
 }
 
-fn panicked(owner: &str, said: &str, text: &str) -> DeviceError {
-    DeviceError::not_compiled(owner, &format!("the compiler panicked: {said}"), text)
+fn panicked(owner: &str, message: &str, text: &str) -> DeviceError {
+    DeviceError::not_compiled(owner, &format!("the compiler panicked: {message}"), text)
 }
 
 fn pipeline(context: &Context, owner: &str, source: &Source) -> Result<Pipeline, DeviceError> {
-    let known = context.kept.as_ref().map(|kept| kept.open(context, &source.text));
-    let failed = |said: String| DeviceError::not_compiled(owner, &said, &source.text);
+    let files = context.pipeline_files.as_ref();
+    let cached = files.map(|files| files.open(&context.device, &source.text));
+    let failed = |log: String| DeviceError::not_compiled(owner, &log, &source.text);
     let made = context.make(0, failed, || {
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(owner),
             source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(&source.text)),
         };
-        // SAFETY: kernels reach only elements of their operands, as on devices that never check, and their loops end.
+        // SAFETY: kernels access only elements of their operands, and their loops terminate.
         let module = unsafe {
             context.device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
         };
@@ -213,17 +178,17 @@ fn pipeline(context: &Context, owner: &str, source: &Source) -> Result<Pipeline,
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },
-            cache: known.as_ref().map(|known| &known.cache),
+            cache: cached.as_ref().map(|cached| &cached.cache),
         });
         Pipeline { pipeline, layout }
     })?;
-    if let (Some(kept), Some(known)) = (&context.kept, known) {
-        kept.keep(&source.text, &known);
+    if let (Some(files), Some(cached)) = (files, cached) {
+        files.store(&source.text, &cached);
     }
     Ok(made)
 }
 
-/// Buffers that are read and written, then the scalars.
+/// The layout of read-write buffers, followed by the scalars.
 fn layout(device: &wgpu::Device, n_buffers: usize) -> wgpu::BindGroupLayout {
     let entry = |binding: usize, read_only: bool| wgpu::BindGroupLayoutEntry {
         binding: binding as u32,
@@ -245,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn element_numbers_become_narrow_wherever_they_stand() {
+    fn nested_indices_become_narrow() {
         let text = "let a = buffer_0[u64(7)] + l[u32(1)];\nb[info.s[2]] = c[d[e]] / info.s[0];";
         let narrowed = with_narrow_numbers(text);
         let expected = "let a = buffer_0[u32(7)] + l[u32(u32(1))];\n\

@@ -1,23 +1,24 @@
-//! Products on matrix units, where a GPU has them for halves: the threads of a plane hold squares of 16 by 16 together and
-//! multiply them at once (`VK_KHR_cooperative_matrix`). CubeCL prints no such WGSL, so the text is made here. The result
-//! goes to the scratch in `f32`, where the epilogue finds it.
+//! Matmuls on matrix units (`VK_KHR_cooperative_matrix`): a subgroup holds and multiplies `f16` tiles of 16 × 16.
+//!
+//! CubeCL generates no cooperative matrices, so the WGSL is written here. The result goes to the workspace in `f32`, and
+//! an epilogue kernel reads it there.
 
-use super::compile::Source;
+use super::pipeline::Source;
 use engine_core::program::MatmulCall;
 use engine_core::program::matrix_units::{Block, GAP, PLANE, Slice, slices};
 use std::fmt::Write;
 
-/// Side of a square.
+/// The side of a tile.
 const SQUARE: usize = 16;
-/// Halves that are read at once.
+/// The number of halves in a vector load.
 const VECTOR: usize = 8;
 
-/// The text of a product; its buffers are the matrices and the result. None if the matrices do not fit.
+/// The text of a matmul, whose buffers are the factors and the result. `None` if the matrices do not fit the block.
 pub fn source(block: &Block, call: &MatmulCall) -> Option<Source> {
     Printer { block, call }.source()
 }
 
-/// A product on its way to WGSL.
+/// The translation of a matmul to WGSL.
 struct Printer<'b> {
     block: &'b Block,
     call: &'b MatmulCall,
@@ -72,7 +73,7 @@ impl Printer<'_> {
                 let _ = writeln!(text, "var {}_{round}: vec4<u32>;", slice.name);
             }
         }
-        // The next slices are on their way while these are multiplied.
+        // Double buffering: the next slices are loaded to registers while the present ones are multiplied.
         self.fetch(text, slices, "0u");
         let _ = writeln!(text, "for (var i = 0u; i < {k}u; i += {depth}u) {{\nworkgroupBarrier();");
         self.keep(text, slices);
@@ -92,7 +93,7 @@ impl Printer<'_> {
         text.push_str("}\n");
     }
 
-    /// Vectors of a slice that a thread copies.
+    /// The number of vectors of a slice that a thread copies.
     fn rounds(&self, slice: &Slice, side: usize) -> usize {
         let [rows, neighbours] = self.block.extents(slice, side);
         rows * neighbours / VECTOR / self.block.threads()
@@ -133,13 +134,13 @@ impl Printer<'_> {
         }
     }
 
-    /// The products of the squares at some place along the slices.
+    /// The products of tiles at one position along the slices.
     fn multiply(&self, text: &mut String, slices: &[Slice; 2], start: usize, squares: [usize; 2]) {
         text.push_str("{\n");
         for (axis, role, corner) in [(0, "A", "plane_row"), (1, "B", "plane_column")] {
             let slice = &slices[axis];
             let pitch = (self.block.extents(slice, self.block.sides[axis])[1] + GAP) / 4;
-            // Rows of the left matrix go across the slice, those of the right one along it.
+            // Rows of the left matrix lie across the slice, rows of the right one along it.
             let load = if slice.is_along == (axis == 0) { "coopLoadT" } else { "coopLoad" };
             for square in 0..squares[axis] {
                 let across = square * SQUARE;
@@ -172,7 +173,7 @@ mod tests {
     use engine_core::program::{Epilogue, Multiplier};
     use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-    /// There is no such GPU here, but a compiler.
+    /// naga checks the texts without a GPU.
     #[test]
     fn texts_are_valid() {
         for (is_lhs_along, is_rhs_along) in [(true, false), (true, true), (false, false), (false, true)] {

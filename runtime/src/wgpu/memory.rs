@@ -1,26 +1,37 @@
-//! Memory of a GPU.
+//! Memory of a GPU, and staging buffers that the host maps.
 
 use super::context::{Context, MOST_STAGED};
+use super::errors::checked;
+use crate::bindings::check_range;
 use crate::device::DeviceError;
+use crate::gpu::GpuMemory;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wgpu::BufferUsages;
 
-/// Copies move whole words.
+/// The unit of copies.
 const WORD: usize = 4;
-/// Kernels read whole vectors, also of a last one that is not full.
+/// The unit of sizes and bindings: kernels load whole vectors, including a partial last one.
 pub const VECTOR: usize = 16;
-/// Seconds after which a copy that is done, but not told, is given up.
+/// The seconds to wait for the callback of a mapping after its copy is done.
 const LONGEST_WAIT: usize = 60;
-/// Bytes that are fetched at once.
+/// The largest number of bytes in one staging copy to the host.
 const LARGEST_FETCH: usize = 64 << 20;
 
-/// Zeroed bytes on a GPU.
+/// Zero-initialized device memory.
 pub struct Memory {
     buffer: wgpu::Buffer,
     bytes: usize,
     context: Arc<Context>,
+}
+
+impl GpuMemory for Memory {
+    type Context = Context;
+
+    fn is_of(&self, context: &Arc<Context>) -> bool {
+        Arc::ptr_eq(&self.context, context)
+    }
 }
 
 impl Memory {
@@ -33,7 +44,7 @@ impl Memory {
         }
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
-        let failed = |said| DeviceError::Failed(format!("allocating memory on {}: {said}", context.name));
+        let failed = |error| DeviceError::Failed(format!("allocating memory on {}: {error}", context.name));
         let buffer = context.make(bytes, failed, || context.device.create_buffer(&descriptor))?;
         Ok(Memory { buffer, bytes, context: Arc::clone(context) })
     }
@@ -46,20 +57,16 @@ impl Memory {
         self.bytes
     }
 
-    pub fn is_of(&self, context: &Arc<Context>) -> bool {
-        Arc::ptr_eq(&self.context, context)
-    }
-
     /// Copies from the host.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.check_range(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         if bytes.is_empty() {
             return Ok(());
         }
         if offset.is_multiple_of(WORD) && bytes.len().is_multiple_of(WORD) {
             return self.send(offset, bytes);
         }
-        // Whole words around it.
+        // The whole words around the range.
         let start = offset / WORD * WORD;
         let end = (offset + bytes.len()).next_multiple_of(WORD);
         let mut words = vec![0; end - start];
@@ -73,7 +80,7 @@ impl Memory {
 
     /// Copies to the host.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.check_range(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -88,7 +95,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Whole words from the host.
+    /// Copies whole words from the host.
     fn send(&self, offset: usize, words: &[u8]) -> Result<(), DeviceError> {
         let mut start = offset;
         for part in words.chunks(MOST_STAGED) {
@@ -99,36 +106,30 @@ impl Memory {
         self.context.check()
     }
 
-    /// Whole words to the host.
+    /// Copies whole words to the host.
     fn fetch(&self, offset: usize, words: &mut [u8]) -> Result<(), DeviceError> {
         let mut start = offset;
         for part in words.chunks_mut(LARGEST_FETCH) {
             let staging = Staging::new(&self.context, part.len())?;
-            staging.take(&self.buffer, start);
+            staging.copy(&self.buffer, start);
             staging.read(part)?;
             start += part.len();
         }
         Ok(())
     }
-
-    fn check_range(&self, offset: usize, length: usize) -> Result<(), DeviceError> {
-        match offset.checked_add(length) {
-            Some(end) if end <= self.bytes => Ok(()),
-            _ => Err(DeviceError::OutOfRange { offset, length, bytes: self.bytes }),
-        }
-    }
 }
 
-/// Memory that the GPU copies to and the host reads.
+/// A staging buffer, which the GPU copies to and the host maps.
 pub struct Staging {
     buffer: wgpu::Buffer,
     context: Arc<Context>,
-    /// That a copy can be read; kept, so that reading allocates nothing.
-    told: SyncSender<Told>,
-    hears: Mutex<Receiver<Told>>,
+    /// The channel of the mapping callback, created once so that reading allocates nothing.
+    sender: SyncSender<Mapped>,
+    receiver: Mutex<Receiver<Mapped>>,
 }
 
-type Told = Result<(), wgpu::BufferAsyncError>;
+/// The result of a mapping.
+type Mapped = Result<(), wgpu::BufferAsyncError>;
 
 impl Staging {
     /// `bytes` is a multiple of 4.
@@ -136,36 +137,36 @@ impl Staging {
         let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
         let size = bytes as u64;
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
-        let failed = |said| {
-            DeviceError::Failed(format!("allocating {bytes} bytes to read from {}: {said}", context.name))
+        let failed = |error| {
+            DeviceError::Failed(format!("allocating {bytes} bytes to read from {}: {error}", context.name))
         };
         let buffer = context.make(bytes, failed, || context.device.create_buffer(&descriptor))?;
-        let (told, hears) = sync_channel(1);
-        Ok(Staging { buffer, context: Arc::clone(context), told, hears: Mutex::new(hears) })
+        let (sender, receiver) = sync_channel(1);
+        Ok(Staging { buffer, context: Arc::clone(context), sender, receiver: Mutex::new(receiver) })
     }
 
-    /// Hands in a copy of as many bytes as there is room for.
-    pub fn take(&self, source: &wgpu::Buffer, offset: usize) {
+    /// Submits a copy that fills the buffer.
+    pub fn copy(&self, source: &wgpu::Buffer, offset: usize) {
         let mut encoder =
             self.context.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        self.take_by(&mut encoder, source, offset);
+        self.encode_copy(&mut encoder, source, offset);
         self.context.queue.submit([encoder.finish()]);
     }
 
-    /// The same as the last of what an encoder hands in.
-    pub fn take_by(&self, encoder: &mut wgpu::CommandEncoder, source: &wgpu::Buffer, offset: usize) {
+    /// Encodes a copy that fills the buffer.
+    pub fn encode_copy(&self, encoder: &mut wgpu::CommandEncoder, source: &wgpu::Buffer, offset: usize) {
         encoder.copy_buffer_to_buffer(source, offset as u64, &self.buffer, 0, self.buffer.size());
     }
 
-    /// Waits for everything, and copies what was taken.
+    /// Waits for all submissions, and reads the buffer.
     pub fn read(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        let hears = self.hears.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.map(&hears) {
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.map(&receiver) {
             Ok(()) => bytes.copy_from_slice(&self.buffer.slice(..).get_mapped_range()),
             Err(error) => {
-                // It may be mapped all the same, or be told to be later; the next read begins anew.
-                let _ = self.context.checked(|| self.buffer.unmap());
-                let _ = hears.try_recv();
+                // The buffer may be mapped all the same, now or later. The next read starts from an unmapped buffer.
+                let _ = checked(&self.context.device, || self.buffer.unmap());
+                let _ = receiver.try_recv();
                 return Err(error);
             }
         }
@@ -173,22 +174,22 @@ impl Staging {
         Ok(())
     }
 
-    /// Waits for everything, and until the host can read it.
-    fn map(&self, hears: &Receiver<Told>) -> Result<(), DeviceError> {
-        let told = self.told.clone();
+    /// Waits for all submissions, and maps the buffer.
+    fn map(&self, receiver: &Receiver<Mapped>) -> Result<(), DeviceError> {
+        let sender = self.sender.clone();
         self.buffer.slice(..).map_async(wgpu::MapMode::Read, move |result| {
-            // Nobody listens if waiting has failed.
-            let _ = told.try_send(result);
+            // After a failed wait, no thread receives the result.
+            let _ = sender.try_send(result);
         });
-        // Another thread that waits for the GPU may be the one that is told, a moment later.
+        // The callback may run on another thread that waits for the GPU, after this wait has ended.
         let mapped = (0..LONGEST_WAIT).find_map(|_| {
             self.context.wait().map_or_else(
                 |error| Some(Err(error)),
-                |()| hears.recv_timeout(Duration::from_secs(1)).ok().map(Ok),
+                |()| receiver.recv_timeout(Duration::from_secs(1)).ok().map(Ok),
             )
         });
         match mapped {
-            Some(Ok(told)) => told.map_err(|error| self.unread(&error.to_string())),
+            Some(Ok(mapped)) => mapped.map_err(|error| self.unread(&error.to_string())),
             Some(Err(error)) => Err(error),
             None => Err(self.unread("the copy was not made")),
         }

@@ -1,19 +1,27 @@
-//! The wgpu device: emitted kernels as WGSL on any GPU with Vulkan, Metal or DX12.
+//! The wgpu device: generated kernels as WGSL on any GPU with Vulkan, Metal or DX12.
 //!
-//! CubeCL is the compiler here as well, not the executor: its client plans memory anew at each launch, while a plan here
-//! has one arena, and a step is a list of dispatches whose bindings never change. From the inside out: `context` owns the
-//! GPU, `memory` what is allocated on it, `probe` tries what it can do, `compile` turns kernels into pipelines, `kept` is
-//! what is known of them from earlier runs, `steps` makes programs ready, `trial` finds the fastest way for a
-//! product, `matrix` is that on matrix units, `arena` a plan's memory, `pace` says how much is handed in at once,
-//! `executable` runs a plan.
+//! CubeCL compiles kernels but does not execute them. Its client allocates memory at each launch, whereas a plan has one
+//! arena, and a step is a list of dispatches with fixed bind groups. The modules, from the lowest layer to the highest:
+//!
+//! - `adapter` finds GPUs, `errors` catches errors of calls, `pipeline` and `pipeline_cache` hold compiled kernels.
+//! - `context` owns an open GPU, `memory` owns its buffers, `compile` turns kernels into pipelines.
+//! - `probe` tests behaviour that WGSL does not guarantee, and `open` opens a GPU with its model.
+//! - `matrix` writes matmuls on matrix units, `steps` prepares programs, `bind_groups` binds their arguments.
+//! - `autotune` times programs, `arena` holds a plan's buffers, `submission` limits the length of submissions.
+//! - `executable` runs a plan.
 
+mod adapter;
 mod arena;
 mod autotune;
+mod bind_groups;
 mod compile;
 mod context;
+mod errors;
 mod executable;
 mod matrix;
 mod memory;
+mod open;
+mod pipeline;
 mod pipeline_cache;
 mod probe;
 mod steps;
@@ -24,38 +32,32 @@ mod tests;
 
 use crate::autotune::Tuning;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
+use crate::gpu;
 use crate::panics::caught;
-use context::{Asked, Context};
+pub use adapter::Adapter;
+use context::Context;
 use engine_core::codegen::{CodegenError, KernelSpec};
 use engine_core::device_model::DeviceModel;
 use engine_core::fusion::Kernel;
 use engine_core::plan::Plan;
 use executable::WgpuExecutable;
 use memory::Memory;
-use pipeline_cache::Kept;
+use open::{Request, open};
+use pipeline_cache::PipelineFiles;
 use std::sync::Arc;
 
-/// Which GPU to open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adapter {
-    /// The real GPU of this number; discrete ones come first.
-    Gpu(usize),
-    /// One that is emulated on the processor.
-    Software,
-}
-
-/// The WGSL of a kernel's launches, for a GPU with the extensions that most have; needs no GPU.
+/// The WGSL of a kernel's launches for a typical desktop GPU. Needs no GPU.
 ///
 /// # Errors
-/// If it computes something that such a GPU, or WGSL, cannot.
+/// If the kernel uses an operation that such a GPU or WGSL lacks.
 pub fn texts(kernel: &Kernel) -> Result<Vec<String>, CodegenError> {
     KernelSpec::launches(kernel, DeviceModel::DESKTOP)?.iter().map(text).collect()
 }
 
-/// The WGSL of a launch, for the GPU that it was made for; needs no GPU.
+/// The WGSL of a launch for its target GPU. Needs no GPU.
 ///
 /// # Errors
-/// If it computes something that such a GPU, or WGSL, cannot.
+/// If the kernel uses an operation that the target or WGSL lacks.
 pub fn text(fused: &KernelSpec) -> Result<String, CodegenError> {
     let made = caught(|| compile::text(fused)).map_err(CodegenError::Compiler)?;
     made.map(|source| source.text)
@@ -70,31 +72,31 @@ impl WgpuDevice {
     /// Opens a GPU.
     ///
     /// # Errors
-    /// If there is no such GPU, or it does not start; the message says which and what to do.
+    /// If there is no such GPU, or it does not start. The message names the cause and a fix.
     pub fn new(adapter: Adapter) -> Result<WgpuDevice, DeviceError> {
-        Ok(WgpuDevice { context: Context::new(adapter, Asked::All)? })
+        Ok(WgpuDevice { context: open(adapter, Request::All)? })
     }
 
-    /// Opens a GPU and relies on nothing that WGSL leaves open: threads exchange values through memory, and halves are taken
-    /// apart bit by bit.
+    /// Opens a GPU and relies only on behaviour that WGSL guarantees: threads exchange values through workgroup memory, and
+    /// halves are converted bit by bit.
     ///
     /// # Errors
     /// As [`WgpuDevice::new`].
     pub fn plain(adapter: Adapter) -> Result<WgpuDevice, DeviceError> {
-        Ok(WgpuDevice { context: Context::new(adapter, Asked::Promised)? })
+        Ok(WgpuDevice { context: open(adapter, Request::Guaranteed)? })
     }
 
-    /// Opens a GPU as the least that WebGPU promises: without any of its features, and within its default limits.
+    /// Opens a GPU without optional features and with the default limits of WebGPU.
     ///
     /// # Errors
     /// As [`WgpuDevice::new`].
     pub fn least(adapter: Adapter) -> Result<WgpuDevice, DeviceError> {
-        Ok(WgpuDevice { context: Context::new(adapter, Asked::Within(Box::default()))? })
+        Ok(WgpuDevice { context: open(adapter, Request::Within(Box::default()))? })
     }
 
-    /// How many real GPUs there are.
+    /// The number of hardware GPUs.
     pub fn count() -> usize {
-        context::count()
+        adapter::count()
     }
 }
 
@@ -117,11 +119,11 @@ impl Device for WgpuDevice {
     }
 
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.own_memory(buffer)?.write(offset, bytes)
+        gpu::own_memory::<Memory>(buffer, &self.context)?.write(offset, bytes)
     }
 
     fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.own_memory(buffer)?.read(offset, bytes)
+        gpu::own_memory::<Memory>(buffer, &self.context)?.read(offset, bytes)
     }
 
     fn tuning(&self) -> Option<Tuning> {
@@ -133,18 +135,11 @@ impl Device for WgpuDevice {
     }
 
     fn take_notes(&self) -> Vec<String> {
-        let of_kernels = self.context.kept.as_ref().map_or(vec![], Kept::take_notes);
+        let of_kernels = self.context.pipeline_files.as_ref().map_or(vec![], PipelineFiles::take_notes);
         [of_kernels, self.context.choices.take_notes()].concat()
     }
 
     fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
         Ok(Box::new(WgpuExecutable::new(&self.context, plan, seed)?))
-    }
-}
-
-impl WgpuDevice {
-    fn own_memory(&self, buffer: &DeviceBuffer) -> Result<Arc<Memory>, DeviceError> {
-        let memory = buffer.memory::<Memory>()?;
-        if memory.is_of(&self.context) { Ok(memory) } else { Err(DeviceError::ForeignBuffer) }
     }
 }

@@ -1,72 +1,72 @@
-//! What a driver has made of kernels, on disk: beside CUDA's, under the same rules.
+//! Pipeline caches of drivers, stored on disk under the same rules as CUDA's machine code.
 
-use super::context::Context;
+use super::errors::checked;
 use crate::cache::DiskCache;
 use wgpu::{Features, PipelineCache, PipelineCacheDescriptor};
 
-/// The files of one GPU under one driver.
-pub struct Kept {
+/// The cache files of one GPU and driver.
+pub struct PipelineFiles {
     pub disk: DiskCache,
-    /// Which GPU and which driver.
+    /// The GPU and the driver.
     adapter: String,
 }
 
-/// What is known of a kernel.
-pub struct Known {
-    /// For the driver, to look into and to add to.
+/// The pipeline cache of a kernel.
+pub struct CachedPipeline {
+    /// The cache, which the driver reads and extends.
     pub cache: PipelineCache,
-    /// Whether it comes from the disk.
-    pub is_old: bool,
+    /// Whether it was read from disk.
+    pub is_from_disk: bool,
 }
 
-impl Kept {
-    /// None where the driver does not tell.
-    pub fn of(features: Features, info: &wgpu::AdapterInfo) -> Option<Kept> {
+impl PipelineFiles {
+    /// `None` if the driver has no pipeline caches.
+    pub fn new(features: Features, info: &wgpu::AdapterInfo) -> Option<PipelineFiles> {
         let adapter =
             wgpu::util::pipeline_cache_key(info).filter(|_| features.contains(Features::PIPELINE_CACHE))?;
         let adapter = format!("{adapter} {} {} {}", info.name, info.driver, info.driver_info);
-        Some(Kept { disk: DiskCache::from_env("wgpu", "pipeline"), adapter })
+        Some(PipelineFiles { disk: DiskCache::from_env("wgpu", "pipeline"), adapter })
     }
 
     #[cfg(test)]
-    pub fn within(folder: &std::path::Path) -> Kept {
-        Kept { disk: DiskCache::within(folder), adapter: "adapter".to_string() }
+    pub fn within(folder: &std::path::Path) -> PipelineFiles {
+        PipelineFiles { disk: DiskCache::within(folder), adapter: "adapter".to_string() }
     }
 
-    /// What is known of a text.
-    pub fn open(&self, context: &Context, text: &str) -> Known {
+    /// The pipeline cache of a text, empty if there is no valid file.
+    pub fn open(&self, device: &wgpu::Device, text: &str) -> CachedPipeline {
         let data = self.disk.read(&self.key(text));
-        match data.as_deref().map(|data| context.checked(|| cache(context, Some(data)))) {
-            Some(Ok(cache)) => Known { cache, is_old: true },
+        match data.as_deref().map(|data| checked(device, || cache(device, Some(data)))) {
+            Some(Ok(cache)) => CachedPipeline { cache, is_from_disk: true },
             refused => {
                 if refused.is_some() {
                     self.disk.note("the driver refuses a kernel of the cache; it was compiled again");
                 }
-                Known { cache: cache(context, None), is_old: false }
+                CachedPipeline { cache: cache(device, None), is_from_disk: false }
             }
         }
     }
 
-    /// Keeps what the driver tells of a text, unless that is where it comes from.
-    pub fn keep(&self, text: &str, known: &Known) {
-        if let Some(data) = known.cache.get_data().filter(|_| !known.is_old) {
+    /// Stores the pipeline cache of a text, unless it was read from disk.
+    pub fn store(&self, text: &str, cached: &CachedPipeline) {
+        if let Some(data) = cached.cache.get_data().filter(|_| !cached.is_from_disk) {
             self.disk.write(&self.key(text), &data);
         }
     }
 
-    /// What was wrong with the files.
+    /// Takes the notes about faulty files.
     pub fn take_notes(&self) -> Vec<String> {
         self.disk.take_notes()
     }
 
-    /// What the entry of a text is found by.
+    /// The key of the entry of a text.
     pub fn key(&self, text: &str) -> String {
         format!("{}\n{text}", self.adapter)
     }
 }
 
-fn cache(context: &Context, data: Option<&[u8]>) -> PipelineCache {
+fn cache(device: &wgpu::Device, data: Option<&[u8]>) -> PipelineCache {
     let descriptor = PipelineCacheDescriptor { label: None, data, fallback: true };
-    // SAFETY: the data is what this driver has told of this GPU: the checksum and the key of its entry say so.
-    unsafe { context.device.create_pipeline_cache(&descriptor) }
+    // SAFETY: this driver wrote the data for this GPU, as the checksum and the key of the entry confirm.
+    unsafe { device.create_pipeline_cache(&descriptor) }
 }

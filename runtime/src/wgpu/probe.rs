@@ -1,18 +1,19 @@
-//! What a GPU does that nobody promises, tried on it once when it is opened.
+//! Probes of behaviour that WGSL does not guarantee, run once when a GPU is opened.
 //!
-//! WGSL leaves open which threads of a block make a plane, how a half is rounded, whether small ones survive, and what comes
-//! of NaN. GPUs do what one would like, but for a few.
+//! WGSL leaves open the assignment of threads to subgroups, the rounding of halves, subnormal halves and the propagation of
+//! NaN. Most GPUs behave as the engine needs. A GPU that fails a probe gets kernels without that assumption.
 
-use super::compile::{self, Source};
+use super::bind_groups::whole;
+use super::compile;
 use super::context::Context;
-use super::executable::whole;
 use super::memory::Memory;
+use super::pipeline::Source;
 use crate::device::DeviceError;
 use engine_core::device_model::DeviceModel;
 use half::f16;
 use std::sync::Arc;
 
-/// What the kernels of a GPU can do, given how many threads a plane has by its word.
+/// The model of a GPU after all probes. `plane` is the subgroup size that the driver reports.
 pub fn found(context: &Arc<Context>, plane: Option<usize>) -> Result<DeviceModel, DeviceError> {
     let plane = match plane {
         Some(plane) if is_so(is_plane(context, plane))? => plane,
@@ -24,7 +25,7 @@ pub fn found(context: &Arc<Context>, plane: Option<usize>) -> Result<DeviceModel
     Ok(model.with_kernel_limits())
 }
 
-/// What a trial has answered. One that does not compile or run says no; a GPU that is lost says nothing at all.
+/// The answer of a probe. A probe that does not compile or run answers no. A lost GPU is an error.
 fn is_so(answer: Result<bool, DeviceError>) -> Result<bool, DeviceError> {
     match answer {
         Err(lost @ DeviceError::Lost { .. }) => Err(lost),
@@ -32,15 +33,15 @@ fn is_so(answer: Result<bool, DeviceError>) -> Result<bool, DeviceError> {
     }
 }
 
-/// Threads of a block of the trial.
+/// The threads of a probe's workgroup.
 const THREADS: usize = 256;
 
-/// Whether planes are so many neighbours each, in their order.
+/// Whether each `plane` consecutive threads form a subgroup, in order.
 fn is_plane(context: &Arc<Context>, plane: usize) -> Result<bool, DeviceError> {
     let text = format!(
         "{BINDINGS}
 @compute @workgroup_size({THREADS}, 1, 1)
-fn trial(
+fn probe(
     @builtin(local_invocation_index) unit: u32,
     @builtin(subgroup_size) size: u32,
     @builtin(subgroup_invocation_id) lane: u32,
@@ -65,12 +66,12 @@ fn trial(
     Ok(plane > 1 && THREADS.is_multiple_of(plane) && (0..THREADS).all(is_as_hoped))
 }
 
-/// Whether every half becomes its number.
+/// Whether `unpack2x16float` converts every half exactly.
 fn reads_halves(context: &Arc<Context>) -> Result<bool, DeviceError> {
     let text = format!(
         "{BINDINGS}
 @compute @workgroup_size({THREADS}, 1, 1)
-fn trial(@builtin(global_invocation_id) thread: vec3<u32>) {{
+fn probe(@builtin(global_invocation_id) thread: vec3<u32>) {{
     let numbers = unpack2x16float(given[thread.x]);
     found[2u * thread.x] = bitcast<u32>(numbers.x);
     found[2u * thread.x + 1u] = bitcast<u32>(numbers.y);
@@ -88,12 +89,12 @@ fn trial(@builtin(global_invocation_id) thread: vec3<u32>) {{
     Ok(halves.iter().zip(&words).all(is_same))
 }
 
-/// Whether numbers become the nearest half.
+/// Whether `pack2x16float` rounds to the nearest half.
 fn writes_halves(context: &Arc<Context>) -> Result<bool, DeviceError> {
     let text = format!(
         "{BINDINGS}
 @compute @workgroup_size({THREADS}, 1, 1)
-fn trial(@builtin(global_invocation_id) thread: vec3<u32>) {{
+fn probe(@builtin(global_invocation_id) thread: vec3<u32>) {{
     found[thread.x] = pack2x16float(vec2<f32>(bitcast<f32>(given[thread.x]), 0.0));
 }}
 "
@@ -108,19 +109,19 @@ fn trial(@builtin(global_invocation_id) thread: vec3<u32>) {{
     Ok(numbers.iter().zip(&words).all(is_same))
 }
 
-/// Whether `exp` of a NaN is one, by itself and behind a difference.
+/// Whether `exp` propagates NaN, from an operand and from a difference.
 fn exp_keeps_nan(context: &Arc<Context>) -> Result<bool, DeviceError> {
     let text = format!(
         "{BINDINGS}
 @compute @workgroup_size({THREADS}, 1, 1)
-fn trial(@builtin(global_invocation_id) thread: vec3<u32>) {{
+fn probe(@builtin(global_invocation_id) thread: vec3<u32>) {{
     let x = bitcast<f32>(given[thread.x]);
     found[2u * thread.x] = bitcast<u32>(exp(x));
     found[2u * thread.x + 1u] = bitcast<u32>(exp(1.0 - x));
 }}
 "
     );
-    // Quiet ones and signalling ones, of both signs.
+    // Quiet and signalling NaN of both signs.
     let payload = |number: u32| if number < 64 { number + 1 } else { 0x0040_0000 | number << 13 };
     let bits: Vec<u32> =
         (0..THREADS as u32).map(|number| (number % 2) << 31 | 0x7F80_0000 | payload(number / 2)).collect();
@@ -128,12 +129,12 @@ fn trial(@builtin(global_invocation_id) thread: vec3<u32>) {{
     Ok(words.iter().all(|&word| f32::from_bits(word).is_nan()))
 }
 
-/// All halves, what lies in the middle of two, and its neighbours: a multiple of [`THREADS`] of them.
+/// All halves, the midpoints between neighbours, and the floats next to the midpoints; padded to a multiple of [`THREADS`].
 fn numbers_between_halves() -> Vec<f32> {
     let mut numbers = vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 1e-30, -1e-30];
     for bits in 0..f16::INFINITY.to_bits() {
         let low = f16::from_bits(bits).to_f32();
-        // The first that does not fit lies as far off as if it did.
+        // Rounding treats the first number beyond the range as if it were a half.
         let high = if bits == f16::MAX.to_bits() { 65536.0 } else { f16::from_bits(bits + 1).to_f32() };
         let middle = (low + high) / 2.0;
         let sign = if bits % 2 == 0 { 1.0 } else { -1.0 };
@@ -146,7 +147,7 @@ fn numbers_between_halves() -> Vec<f32> {
 const BINDINGS: &str = "@group(0) @binding(0) var<storage, read_write> found: array<u32>;
 @group(0) @binding(1) var<storage, read> given: array<u32>;";
 
-/// What a trial has found, in so many words.
+/// Runs a probe, and returns the words that it writes.
 fn run(
     context: &Arc<Context>,
     text: String,
@@ -154,8 +155,8 @@ fn run(
     n_found: usize,
     n_blocks: usize,
 ) -> Result<Vec<u32>, DeviceError> {
-    let source = Source { text, entry: "trial".to_string(), n_buffers: 1, shared_bytes: 0 };
-    let pipeline = compile::load(context, &[("trial", &source)])?.remove(0);
+    let source = Source { text, entry: "probe".to_string(), n_buffers: 1, shared_bytes: 0 };
+    let pipeline = compile::load(context, &[("probe", &source)])?.remove(0);
     let input = Memory::new(context, 4 * given.len())?;
     let output = Memory::new(context, 4 * n_found)?;
     let bytes: Vec<u8> = given.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -1,12 +1,11 @@
-//! Programs through wgpu: dispatches with their kernels and bindings.
+//! Programs through wgpu: dispatches with their pipelines and arguments.
 
-use super::autotune::WgpuBench;
-use super::compile::{self, Pipeline, Source};
+use super::compile;
 use super::context::Context;
 use super::matrix;
+use super::pipeline::{Pipeline, Source};
 use crate::device::DeviceError;
-use crate::gpu::autotune::Timed;
-use crate::gpu::no_program;
+use crate::gpu::api_grid;
 use engine_core::fusion::Kernel;
 use engine_core::plan::{BufferId, Plan};
 use engine_core::program::{Action, KernelStep, MatmulStep, Multiplier, Place, Program, Programs};
@@ -14,38 +13,38 @@ use std::sync::Arc;
 
 /// A dispatch of a plan.
 pub struct Dispatch {
-    /// The kernel's text, until it is loaded.
+    /// The text of the kernel.
     pub source: Source,
-    /// None before [`load`].
+    /// `None` before [`load`].
     pub pipeline: Option<Arc<Pipeline>>,
-    /// What its buffers are, in order.
+    /// The arguments in the order of bindings.
     pub arguments: Vec<Bound>,
-    /// The scalars, as they lie in memory.
+    /// The scalars in their memory layout.
     pub info: Vec<u64>,
-    /// Workgroups along each axis.
+    /// The number of workgroups along each axis.
     pub grid: [u32; 3],
     /// Position of its launch in the plan.
     pub launch: usize,
 }
 
-/// What a buffer of a dispatch is.
+/// An argument of a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// A buffer of the plan.
     Buffer(BufferId),
     /// The record of failed assertions.
-    Flag,
-    /// Bytes of the workspaces.
-    Scratch {
-        /// The first.
+    ErrorFlag,
+    /// A part of the workspaces.
+    Workspace {
+        /// The first byte.
         start: usize,
-        /// How many.
+        /// The number of bytes.
         bytes: usize,
     },
 }
 
 impl Dispatch {
-    /// Puts it into a pass.
+    /// Encodes it into a compute pass.
     pub fn encode(&self, pass: &mut wgpu::ComputePass, group: &wgpu::BindGroup) {
         let Some(pipeline) = &self.pipeline else { engine_core::bug!("a kernel that was not compiled") };
         pass.set_pipeline(&pipeline.pipeline);
@@ -55,17 +54,16 @@ impl Dispatch {
     }
 }
 
-/// All dispatches of a plan, in order, their kernels compiled; and the bytes of its workspaces.
+/// All compiled dispatches of a plan, in order, and the bytes of its workspaces.
 pub fn dispatches(
     context: &Arc<Context>,
     plan: &Plan,
+    programs: &Programs,
     seed: u64,
 ) -> Result<(Vec<Dispatch>, usize), DeviceError> {
-    let programs = plan.programs(&context.model, &Timed(WgpuBench(context)));
-    let Programs { programs, workspaces } =
-        programs.map_err(|error| no_program(&context.name, plan, error))?;
+    let Programs { programs, workspaces } = programs;
     let mut dispatches = vec![];
-    for (number, (launch, program)) in plan.launches.iter().zip(&programs).enumerate() {
+    for (number, (launch, program)) in plan.launches.iter().zip(programs).enumerate() {
         let name = |operand: usize| format!("`{}`", plan.buffers[launch.buffers[operand]].name);
         let draft = Draft {
             context,
@@ -83,7 +81,7 @@ pub fn dispatches(
     Ok((dispatches, workspaces.bytes))
 }
 
-/// The dispatches of a program that is only tried: operands by their numbers.
+/// The compiled dispatches of one program for autotuning, whose operands are bound by number.
 pub fn dispatches_of(
     context: &Arc<Context>,
     kernel: &Kernel,
@@ -110,16 +108,16 @@ fn load(context: &Context, mut dispatches: Vec<(String, &mut Dispatch)>) -> Resu
     Ok(())
 }
 
-/// A program on its way to the device.
+/// The translation of a program to dispatches.
 #[derive(Clone, Copy)]
 struct Draft<'p> {
     context: &'p Arc<Context>,
     kernel: &'p Kernel,
     /// Buffers by operand.
     buffers: &'p [BufferId],
-    /// Names of operands, for errors.
+    /// The names of operands, for errors.
     name_of: &'p dyn Fn(usize) -> String,
-    /// Where its workspace starts.
+    /// The start of its workspace.
     workspace: usize,
     launch: usize,
     seed: u64,
@@ -148,7 +146,7 @@ impl Draft<'_> {
             pipeline: None,
             arguments: arguments.collect::<Result<_, _>>()?,
             info: kernel.info_of(scalars, self.seed as u32),
-            grid: narrow(*grid),
+            grid: api_grid(*grid),
             launch: self.launch,
         })
     }
@@ -164,17 +162,17 @@ impl Draft<'_> {
             source,
             pipeline: None,
             arguments: places.map(|place| self.bound(place)).collect::<Result<_, _>>()?,
-            // A buffer has at least one word.
+            // A binding has at least one word.
             info: vec![0],
-            grid: narrow(block.grid([step.call.batch, step.call.m, step.call.n])),
+            grid: api_grid(block.grid([step.call.batch, step.call.m, step.call.n])),
             launch: self.launch,
         })
     }
 
-    /// What a place is bound to, if the GPU reaches all of it.
+    /// The argument of a place, checked against the largest binding of the GPU.
     fn bound(self, place: Place) -> Result<Bound, DeviceError> {
         let (bound, name, bytes) = match place {
-            Place::Assertions => return Ok(Bound::Flag),
+            Place::Assertions => return Ok(Bound::ErrorFlag),
             Place::Operand { operand, offset: 0 } => {
                 let bytes = self.kernel.operands[operand].ty.bytes();
                 (Bound::Buffer(self.buffers[operand]), (self.name_of)(operand), bytes)
@@ -184,7 +182,7 @@ impl Draft<'_> {
             }
             Place::Workspace { start, bytes } => {
                 let start = self.workspace + start;
-                (Bound::Scratch { start, bytes }, "its workspace".to_string(), bytes)
+                (Bound::Workspace { start, bytes }, "its workspace".to_string(), bytes)
             }
         };
         let largest = self.context.model.most_tensor_bytes;
@@ -199,16 +197,11 @@ impl Draft<'_> {
     }
 
     fn unsupported(self, reason: String) -> DeviceError {
-        let (device, kernel) = (self.context.name.clone(), self.kernel.name.to_string());
-        DeviceError::Unsupported { device, kernel, reason, span: None }
+        DeviceError::unsupported(&self.context.name, &self.kernel.name, reason)
     }
 }
 
-fn narrow(grid: [usize; 3]) -> [u32; 3] {
-    grid.map(|n| u32::try_from(n).unwrap_or(u32::MAX))
-}
-
-/// Bytes for people.
+/// A number of bytes, for the user.
 fn amount(bytes: u64) -> String {
     if bytes >> 20 == 0 { format!("{bytes} bytes") } else { format!("{} MiB", bytes >> 20) }
 }

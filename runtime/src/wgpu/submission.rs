@@ -1,32 +1,31 @@
-//! How much of a run is handed in at once. Drivers take a GPU that works for seconds on one submission for one that hangs, and
-//! reset it: Windows after 2 s, Linux on AMD after 10. So a submission holds what is done in a fraction of that, by the time
-//! that steps took before.
+//! The length of queue submissions. Drivers reset a GPU that works on one submission for too long: Windows after 2 s, Linux
+//! on AMD after 10 s. The measured time of earlier steps keeps each submission well below that.
 
 use std::ops::Range;
 use std::time::Duration;
 
-/// Steps of a submission at most: the GPU works on some while the host writes down the next.
+/// The largest number of steps in a submission, so that the host encodes one submission while the GPU executes another.
 pub const MOST_STEPS: u32 = 16;
-/// What a submission may take. The next may be slower: other programs work on the GPU, and its clock changes.
+/// The intended limit of a submission. It leaves a margin for other processes on the GPU and for lower clock rates.
 const LONGEST: Duration = Duration::from_millis(250);
-/// Submissions of a step that nobody has timed yet, which may be of any length.
+/// The number of submissions of an untimed step, whose length is unknown.
 const UNTIMED_PARTS: usize = 16;
-/// A step that is longer than a submission may be is cut where its dispatches are, by their number: parts of equal numbers
-/// take unequal times, so there are so many times as many as would do.
+/// The factor by which the parts of a long step exceed the least number. Parts have equal numbers of dispatches, but unequal
+/// times.
 const SPARE_PARTS: f64 = 4.0;
 
-/// What is handed in at a time.
+/// The steps that are submitted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portion {
     /// Whole steps.
     pub n_steps: u32,
-    /// Submissions that the dispatches of these steps are spread over; more than one only of a single step.
+    /// The number of submissions of these steps; more than one only for a single step.
     pub n_parts: usize,
 }
 
 impl Portion {
-    /// The portions of a run of steps that take so long; of steps that nobody has timed, each goes by itself. The first ones
-    /// are short, so that the GPU works while the host writes down the others.
+    /// The portions of a run whose steps take the time `step`. Untimed steps are submitted one by one. The first portions are
+    /// short, so that the GPU starts while the host encodes the others.
     pub fn all(step: Option<Duration>, n_steps: u32) -> impl Iterator<Item = Portion> {
         let largest = Portion::new(step);
         let (mut left, mut next) = (n_steps, 1);
@@ -37,7 +36,7 @@ impl Portion {
         })
     }
 
-    /// As much as may be handed in.
+    /// The largest portion.
     pub fn new(step: Option<Duration>) -> Portion {
         let Some(step) = step else { return Portion { n_steps: 1, n_parts: UNTIMED_PARTS } };
         if step > LONGEST {
@@ -47,14 +46,14 @@ impl Portion {
         Portion { n_steps: fitting(step).clamp(1, u64::from(MOST_STEPS)) as u32, n_parts: 1 }
     }
 
-    /// The dispatches of each submission; there is one also where there are none.
+    /// The dispatches of each submission. Without dispatches, there is one empty submission.
     pub fn parts(self, n_dispatches: usize) -> impl Iterator<Item = Range<usize>> {
         let n_parts = self.n_parts.clamp(1, n_dispatches.max(1));
         (0..n_parts).map(move |part| n_dispatches * part / n_parts..n_dispatches * (part + 1) / n_parts)
     }
 }
 
-/// How many times something that takes so long fits into a submission.
+/// How many times work of this length fits into a submission.
 pub fn fitting(time: Duration) -> u64 {
     let n = LONGEST.as_nanos() / time.as_nanos().max(1);
     u64::try_from(n).unwrap_or(u64::MAX)
@@ -70,14 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn short_steps_go_sixteen_at_a_time() {
+    fn sixteen_short_steps_share_a_submission() {
         for seconds in [0.0, 1e-9, 10e-6, 1e-3, 15.6e-3] {
             assert_eq!(portion(seconds), (16, 1), "{seconds}");
         }
     }
 
     #[test]
-    fn slow_steps_go_as_many_at_a_time_as_fit() {
+    fn slow_steps_share_a_submission_up_to_its_limit() {
         for (seconds, n_steps) in [(16e-3, 15), (25e-3, 10), (0.1, 2), (0.13, 1), (0.25, 1)] {
             assert_eq!(portion(seconds), (n_steps, 1), "{seconds}");
             assert!(f64::from(n_steps) * seconds <= LONGEST.as_secs_f64());
@@ -85,19 +84,19 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_are_too_long_go_in_parts() {
+    fn a_step_beyond_the_limit_is_cut_into_parts() {
         for (seconds, n_parts) in [(0.251, 5), (1.0, 16), (60.0, 960)] {
             assert_eq!(portion(seconds), (1, n_parts), "{seconds}");
         }
     }
 
     #[test]
-    fn what_nobody_has_timed_goes_alone_and_in_parts() {
+    fn an_untimed_step_is_submitted_alone_in_parts() {
         assert_eq!(Portion::new(None), Portion { n_steps: 1, n_parts: UNTIMED_PARTS });
     }
 
     #[test]
-    fn parts_are_all_dispatches_in_their_order() {
+    fn parts_cover_all_dispatches_in_order() {
         for n_parts in [1, 5, 16, 960] {
             for n_dispatches in [0, 1, 7, 16, 100] {
                 let parts: Vec<Range<usize>> = Portion { n_steps: 1, n_parts }.parts(n_dispatches).collect();
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_all_its_steps_in_portions_of_what_fits() {
+    fn portions_cover_all_steps_of_a_run() {
         let portions = |seconds: Option<f64>, n_steps: u32| {
             let all = Portion::all(seconds.map(Duration::from_secs_f64), n_steps);
             all.map(|portion| portion.n_steps).collect::<Vec<u32>>()

@@ -102,7 +102,7 @@ macro_rules! with_type {
         }
     };
 }
-pub(in crate::cpu) use with_type;
+pub(crate) use with_type;
 
 /// Binds `$T` to the unsigned type of a size in bytes, to move elements of any type.
 macro_rules! with_size {
@@ -127,7 +127,7 @@ macro_rules! with_size {
         }
     };
 }
-pub(in crate::cpu) use with_size;
+pub(crate) use with_size;
 
 /// # Safety
 /// `start` must be valid for `len` values, and the slice must be their only user while it lives.

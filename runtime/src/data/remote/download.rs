@@ -1,8 +1,8 @@
-//! Fetching the files of a data set, checked against their published checksums.
+//! Downloads of the files of a data set, verified by their published checksums.
 //!
-//! Connections are not encrypted: the checksums are part of the program, so a file that was tampered with on its
-//! way is refused, and this spares a TLS library. What has arrived of a file stays beside it as `FILE.part`, from where
-//! the next try goes on; files get their own names only when all of them are complete and right.
+//! Connections are not encrypted, which saves a TLS library. The program contains the checksums, so a file that was altered
+//! in transit is refused. A partial file is stored as `FILE.part`, and the next try requests the rest. Files get their own
+//! names only after all of them are verified.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::RemoteSet;
+use super::set::RemoteSet;
 use crate::data::source::LoadContext;
 
 /// More than the largest file, so that a wrong address cannot fill the disk.
@@ -96,14 +96,14 @@ impl Web {
         }
     }
 
-    /// Adds to `part` what it lacks; from its start if the server cannot do otherwise.
+    /// Appends the missing bytes to `part`, or rewrites it if the server does not support ranges.
     fn fetch_rest(&self, url: &str, part: &Path) -> Result<(), String> {
         let n_had = length(part);
         let request = self.agent.get(url);
         let request = if n_had > 0 { request.header("Range", format!("bytes={n_had}-")) } else { request };
         let mut response = match request.call() {
             Ok(response) => response,
-            // There is nothing behind the end of the file; the checksum tells whether it is all there.
+            // The range starts at the end of the file. The checksum decides whether the file is complete.
             Err(ureq::Error::StatusCode(416)) => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
@@ -162,7 +162,7 @@ mod tests {
     const CONTENT: &str = "abcdefghijklmnopqrstuvwxyz";
     const SHA256: &str = "71c480df93d6ae2f1efad1447c66c9525e316218cf51fc8d9ed832f2daf18b73";
 
-    /// How a server answers, given the path and the first byte that is asked for.
+    /// The answer of a server for a path and the first byte of a range.
     type Answer = fn(&str, Option<usize>) -> Vec<u8>;
 
     /// A server on this machine; its address, and the requests that it got.
@@ -263,7 +263,7 @@ mod tests {
         );
         assert_eq!(error, expected);
         assert_eq!(names(dir.path()), [] as [&str; 0]);
-        // Only what was made is removed again.
+        // Only created files are removed.
         let deep = LoadContext::offline_in(&dir.path().join("some/folder"));
         fs::create_dir(dir.path().join("some")).unwrap();
         download(&set(&[&first.0]), &deep).unwrap_err();
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(names(&dir.path().join("some")), [] as [&str; 0]);
     }
 
-    /// A connection that breaks loses nothing: no file has its name yet, and the next try asks for the rest alone.
+    /// After a broken connection, no file has its final name, and the next try requests only the rest.
     #[test]
     fn a_broken_download_goes_on_where_it_stopped() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a source is told: where to look, what is allowed, how the pipeline sets it up.
+//! The context of a load: folders, permissions and the options of the pipeline.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,26 +8,26 @@ use engine_core::ir::{Attr, DType, Literal, Symbol};
 use super::{DataError, Provenance, VALIDATION};
 use crate::data::table::in_archive;
 
-/// Where a source may look, what it may do, and how the pipeline sets it up.
+/// The folders, permissions and options with which a source loads data.
 #[derive(Clone, Debug)]
 pub struct LoadContext {
-    /// Folders that hold data, most wanted first; a download goes to the first.
+    /// Folders that hold data, in order of preference. Downloads go to the first.
     pub roots: Vec<PathBuf>,
     /// Whether the network must not be used.
     pub offline: bool,
-    /// Whether data of the program's own making may stand in for a set that cannot be had.
+    /// Whether generated data may stand in for a missing set.
     pub stand_in: bool,
-    /// Settings of the source in the pipeline.
+    /// The options of the source in the pipeline.
     pub options: Vec<(Symbol, Attr)>,
-    /// Element types that the pipeline declares for fields. A source that reads text takes them; others have their own.
+    /// Element types that the pipeline declares for fields. Sources that read text use them; other sources have their own.
     pub types: Vec<(Symbol, DType)>,
-    /// Told what takes long, such as a download, before it starts.
+    /// Receives a message before long work, such as a download.
     pub say: fn(&str),
 }
 
 impl LoadContext {
-    /// Looks in `data_dir` (the command line's), in `ENGINE_DATA_DIR`, then in `data`; stays off the network if
-    /// `ENGINE_OFFLINE` is set to anything but nothing or `0`.
+    /// Searches `data_dir` (of the command line), `ENGINE_DATA_DIR`, then `data`. The network is off if `ENGINE_OFFLINE` is
+    /// neither empty nor `0`.
     pub fn from_env(data_dir: Option<&Path>) -> Self {
         let from_env = env::var_os("ENGINE_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let offline = env::var_os("ENGINE_OFFLINE").is_some_and(|value| !value.is_empty() && value != "0");
@@ -36,17 +36,16 @@ impl LoadContext {
         LoadContext { roots, offline, stand_in: true, options: vec![], types: vec![], say: |_| {} }
     }
 
-    /// Looks in the given folder alone and stays off the network.
+    /// Searches only the given folder, without the network.
     pub fn offline_in(dir: &Path) -> Self {
         let roots = vec![dir.to_path_buf()];
         LoadContext { roots, offline: true, stand_in: true, options: vec![], types: vec![], say: |_| {} }
     }
 
-    /// Where data of the program's own making comes from that stands in for what cannot be had, and what the user is told
-    /// of it; `what` is that data.
+    /// The provenance of generated data `what` that stands in for a missing set, and the note for the user.
     ///
     /// # Errors
-    /// If no data may stand in.
+    /// If generated data is not allowed.
     pub fn stand_in(&self, what: &str, wanted: &str, why: &str) -> Result<(Provenance, String), DataError> {
         let wanted = wanted.to_string();
         match self.stand_in {
@@ -58,22 +57,21 @@ impl LoadContext {
         }
     }
 
-    /// The folders in which the files of a set may lie: under each root its folder named like the set, then the
-    /// root itself.
+    /// The folders that may hold the files of a set: for each root, the folder with the set's name, then the root itself.
     pub fn folders(&self, set: &str) -> Vec<PathBuf> {
         self.roots.iter().flat_map(|root| [root.join(set), root.clone()]).collect()
     }
 
-    /// Where a file that the pipeline names lies: under the first root that has it.
+    /// The path of a file of the pipeline, under the first root that has it.
     pub fn find(&self, file: &Path) -> Option<PathBuf> {
-        // An array of an archive is there if the archive is.
+        // An array of an archive exists if the archive does.
         let in_file = |path: &Path| in_archive(path).map_or(path, |(archive, _)| archive).to_path_buf();
         let mut places = self.roots.iter().map(|root| root.join(file));
-        // A dangling link is there, and is broken.
+        // A dangling link counts as found, and reading it reports the fault.
         places.find(|path| in_file(path).symlink_metadata().is_ok())
     }
 
-    /// As [`find`](Self::find), for a file without which there is no set.
+    /// As [`find`](Self::find), for a required file.
     ///
     /// # Errors
     /// If no root has it.
@@ -132,7 +130,7 @@ impl LoadContext {
         }
     }
 
-    /// The option of that name as a truth value.
+    /// The option of that name as a Boolean.
     pub fn truth(&self, name: &str) -> Result<Option<bool>, DataError> {
         match self.options.iter().find(|(option, _)| &**option == name) {
             None => Ok(None),

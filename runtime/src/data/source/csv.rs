@@ -72,7 +72,7 @@ pub fn reading_for(decl: &DataDecl, dtype: DType) -> Result<Reading, DataError> 
     Ok(Reading { dtype, separator, policy: Policy { missing, ..policy }, columns: None })
 }
 
-/// What the options say.
+/// The options of the source.
 struct Format {
     separator: char,
     policy: Policy,
@@ -81,7 +81,7 @@ struct Format {
     dtype: DType,
 }
 
-/// What the column of labels is said to hold.
+/// The declared contents of the column of labels.
 #[derive(Clone, Copy, PartialEq)]
 enum LabelAs {
     Classes,
@@ -172,7 +172,7 @@ impl Label {
     }
 }
 
-/// What columns without names are called.
+/// The names of unnamed columns.
 fn numbers(n_columns: usize) -> Vec<String> {
     (1..=n_columns).map(|number| number.to_string()).collect()
 }
@@ -216,7 +216,7 @@ struct LabelCell<'t> {
     text: &'t str,
 }
 
-/// What a file holds.
+/// The contents of a file.
 struct Table {
     path: PathBuf,
     columns: Columns,
@@ -281,7 +281,7 @@ impl Table {
             n_rows: 0,
             n_dropped: 0,
         };
-        // Names that are there twice cannot be told apart later.
+        // Duplicate names are ambiguous.
         if let Some(names) = table.feature_names() {
             table.columns.select(&table.path, &names)?;
         }
@@ -382,7 +382,7 @@ fn set(
     Ok(set)
 }
 
-/// What a column of labels holds in all splits.
+/// The contents of a column of labels in all splits.
 enum Kind {
     /// Numbers of this type.
     Numbers(DType),
@@ -391,7 +391,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Numbers if all labels are, classes if none is one; what is mixed must be said to be classes.
+    /// Numbers if all labels are numbers, classes if none is. A mixture must be declared as classes.
     fn of(
         tables: &IndexMap<String, Table>,
         format: &Format,

@@ -1,4 +1,4 @@
-//! Why a data set cannot be had.
+//! The errors of data sources.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use crate::data::idx::IdxError;
 use crate::data::table::TableError;
 use crate::tensor::TensorError;
 
-/// Why a data set cannot be had.
+/// Why a data set cannot be loaded.
 #[derive(Debug, Error)]
 pub enum DataError {
     /// No source has that name.
     #[error("there is no data source `{name}`")]
     UnknownSource {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names there are.
         known: String,
@@ -37,7 +37,7 @@ pub enum DataError {
     UnknownSplit {
         /// The set.
         set: String,
-        /// The split asked for.
+        /// The requested split.
         name: String,
         /// The splits there are.
         known: String,
@@ -45,7 +45,7 @@ pub enum DataError {
     /// The split has no field of that name.
     #[error("the data has no field `{name}`")]
     UnknownField {
-        /// The field asked for.
+        /// The requested field.
         name: String,
         /// The fields there are.
         known: String,
@@ -63,9 +63,9 @@ pub enum DataError {
     BadOption {
         /// The option.
         name: String,
-        /// What it takes.
+        /// The valid values.
         expected: String,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// A split has no field, or its first field is a scalar.
@@ -113,7 +113,7 @@ pub enum DataError {
         /// Its rows.
         n_rows: usize,
     },
-    /// Some files of a set are there and others are not.
+    /// Some files of a set are missing.
     #[error(
         "{} has `{present}` but neither `{missing}` nor `{missing}.gz`",
         .dir.display()
@@ -121,15 +121,15 @@ pub enum DataError {
     Incomplete {
         /// The folder.
         dir: PathBuf,
-        /// A file that is there.
+        /// A file that exists.
         present: String,
         /// The first that is not.
         missing: String,
     },
-    /// Some files that the pipeline names are there and others are not.
+    /// Some files that the pipeline names are missing.
     #[error("{} is there but `{}` is not", .present.display(), .missing.display())]
     MissingFile {
-        /// A file that is there.
+        /// A file that exists.
         present: PathBuf,
         /// The first that is not, as it is named.
         missing: PathBuf,
@@ -142,12 +142,12 @@ pub enum DataError {
         /// The folders that were looked into.
         roots: String,
     },
-    /// A set cannot be had, and nothing may stand in for it.
+    /// A set is missing, and generated data may not stand in for it.
     #[error("`{wanted}` cannot be had: {why}")]
     NoStandIn {
         /// The set or the file.
         wanted: String,
-        /// Why it cannot be had.
+        /// Why it is missing.
         why: String,
     },
     /// A file is sound but not of this set.
@@ -157,9 +157,9 @@ pub enum DataError {
         path: PathBuf,
         /// The set.
         set: String,
-        /// What the set has in that place.
+        /// The value of the set.
         expected: String,
-        /// What the file has.
+        /// The value of the file.
         found: String,
     },
     /// An IDX file cannot be used.
@@ -171,7 +171,7 @@ pub enum DataError {
     /// So much data cannot be held.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// What a plugin's source has to say.
+    /// The error of a plugin's source.
     #[error(transparent)]
     Other(Box<dyn Error + Send + Sync>),
 }

@@ -94,7 +94,7 @@ pub(super) fn expect(context: &LoadContext, file: &str, split: &str) -> Result<P
     context.expect(Path::new(&file.replace(SPLIT, split)))
 }
 
-/// A set of files without any rows yet, called after the folder that a file lies in.
+/// A set of files without rows, named after the folder of a file.
 pub(super) fn empty_set(source: &str, file: &Path) -> DataSet {
     let dir = file.parent().unwrap_or(Path::new("")).to_path_buf();
     let name = dir.file_name().map_or(source.into(), |folder| folder.to_string_lossy()).to_string();

@@ -1,10 +1,10 @@
-//! Data that a program brings along.
+//! The source of data sets in a program's own memory.
 
 use indexmap::IndexMap;
 
 use super::{DataError, DataSet, FieldNames, LoadContext, Provenance, Source, Split};
 
-/// A source that gives what it was made of, for programs that have the engine as a library:
+/// A source of sets in memory, for programs that use the engine as a library:
 ///
 /// ```
 /// # use engine_runtime::data::source::{InMemory, Split};
@@ -32,7 +32,7 @@ impl InMemory {
         self
     }
 
-    /// Says what the columns and classes of a field are called; checkpoints keep that.
+    /// Names the columns and classes of a field. Checkpoints store the names.
     pub fn names(mut self, field: impl Into<String>, names: FieldNames) -> Self {
         self.names.insert(field.into(), names);
         self

@@ -1,4 +1,4 @@
-//! Where data sets come from: an open set of sources, and the look-up of files on disk.
+//! The sources of data sets, which are an open set, and the look-up of files on disk.
 //!
 //! A source finds its files in the folders that [`LoadContext::folders`] lists. Files in them are used or are an error.
 //! Some sources download missing sets, or generate data in their place; [`DataSet::note`] says so.
@@ -13,6 +13,7 @@ mod vectors;
 
 mod context;
 mod error;
+mod interface;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ mod tests;
 pub use context::LoadContext;
 pub use csv::reading_for;
 pub use error::DataError;
+pub use interface::Source;
 pub use memory::InMemory;
 pub use set::{DataSet, FieldNames, Provenance, Split};
 
@@ -33,16 +35,6 @@ use numbers::Numbers;
 use text::Text;
 use validation::VALIDATION;
 use vectors::Vectors;
-
-/// One way to get a data set. Programs register more in [`Sources`].
-pub trait Source: Send + Sync {
-    /// The name that pipelines use, such as `mnist`.
-    fn name(&self) -> &str;
-    /// One sentence for listings.
-    fn summary(&self) -> &str;
-    /// Reads, fetches or makes the data.
-    fn load(&self, context: &LoadContext) -> Result<DataSet, DataError>;
-}
 
 /// The sources that pipelines can name, in order of registration.
 #[derive(Default)]
@@ -58,7 +50,7 @@ impl Sources {
         sources
     }
 
-    /// Adds the built-in sources, which read files of the user's or generate numbers.
+    /// Adds the built-in sources, which read the user's files or generate numbers.
     pub fn add_builtin(&mut self) {
         let builtin: [Arc<dyn Source>; 5] =
             [Arc::new(Files), Arc::new(Csv), Arc::new(Text), Arc::new(Vectors), Arc::new(Numbers)];
@@ -81,11 +73,11 @@ impl Sources {
         source.ok_or_else(|| DataError::UnknownSource { name: name.to_string(), known: self.names() })
     }
 
-    /// Loads the source of that name. The option `validation` is not the source's own: it takes that share of the rows of
-    /// the split `train` away from it, to be a split `validation`.
+    /// Loads the source of that name. The option `validation` applies to every source: it moves a share of the rows of the
+    /// split `train` to a split `validation`.
     ///
     /// # Errors
-    /// If there is no such source, it fails, or its rows cannot be divided so.
+    /// If there is no such source, it fails, or its rows cannot be divided by the share.
     pub fn load(&self, name: &str, context: &LoadContext) -> Result<DataSet, DataError> {
         let source = self.get(name)?;
         let Some(share) = context.share(VALIDATION)? else { return source.load(context) };

@@ -1,11 +1,11 @@
-//! The source `numbers`: rows that hold nothing but their number.
+//! The source `numbers`: rows that hold their number.
 
 use super::{DataError, DataSet, LoadContext, Provenance, Source, Split};
 use crate::tensor::HostTensor;
 use indexmap::IndexMap;
 
-/// Rows numbered from 0 on, for graphs that make their own data out of a number; the test rows go on where the training
-/// rows end.
+/// Rows numbered from 0 on, for graphs that compute their data from a number. The test rows continue after the training
+/// rows.
 pub struct Numbers;
 
 const N_TRAIN: usize = 8192;
@@ -50,7 +50,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn test_rows_go_on_where_training_rows_end() {
+    fn test_rows_continue_after_training_rows() {
         let mut context = LoadContext::offline_in(Path::new("."));
         context.options = vec![
             ("n_train".into(), Attr::Lit(Literal::Int(3))),

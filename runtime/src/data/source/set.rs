@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 use super::DataError;
 use crate::tensor::HostTensor;
 
-/// Rows to learn from and to judge by, with the account of where they come from.
+/// Rows for training and evaluation, with their provenance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataSet {
-    /// The set that was loaded; not always the one that was asked for.
+    /// The name of the loaded set, which may stand in for the requested one.
     pub name: String,
-    /// Where its rows come from.
+    /// The provenance of its rows.
     pub provenance: Provenance,
-    /// What the user must be told, such as that this is a stand-in and why.
+    /// A note for the user, such as the reason for a stand-in.
     pub note: Option<String>,
     /// The parts of the set by name, such as `train` and `test`.
     pub splits: IndexMap<String, Split>,
-    /// What columns and classes are called, by field, where the source knows.
+    /// The names of columns and classes by field, if the source knows them.
     pub names: IndexMap<String, FieldNames>,
 }
 
-/// What the columns and the classes of a field are called.
+/// The names of the columns and the classes of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldNames {
     /// The columns of a row, in order; empty if they have no names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
-    /// The classes that its whole numbers stand for, counted from 0; empty if they stand for none.
+    /// The classes that its integers denote, counted from 0; empty if they denote none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
 }
@@ -41,7 +41,7 @@ impl DataSet {
         matches!(self.provenance, Provenance::Synthetic | Provenance::StandIn { .. })
     }
 
-    /// What these rows of the program's own stand in for, if they do.
+    /// The set that these generated rows stand in for, if there is one.
     pub fn stands_in_for(&self) -> Option<&str> {
         match &self.provenance {
             Provenance::StandIn { wanted } => Some(wanted),
@@ -49,7 +49,7 @@ impl DataSet {
         }
     }
 
-    /// Adds a remark to what the user must be told.
+    /// Adds a remark to the note for the user.
     pub fn add_note(&mut self, note: String) {
         self.note = Some(self.note.take().map_or(note.clone(), |known| format!("{known}; {note}")));
     }
@@ -64,7 +64,7 @@ impl DataSet {
     }
 }
 
-/// Where the rows of a data set come from.
+/// The provenance of the rows of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provenance {
     /// Files found on disk.
@@ -72,11 +72,11 @@ pub enum Provenance {
         /// Their folder.
         dir: PathBuf,
     },
-    /// Made by the program itself, as was asked for.
+    /// Generated, as requested.
     Synthetic,
-    /// Made by the program itself, in place of a set that cannot be had.
+    /// Generated in place of a missing set.
     StandIn {
-        /// The set or the file that was asked for.
+        /// The requested set or file.
         wanted: String,
     },
     /// Given by the program that the engine is part of.

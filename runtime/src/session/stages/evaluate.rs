@@ -13,7 +13,7 @@ use super::batch_steps::BatchSteps;
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
 use crate::session::batches::Batches;
 use crate::session::error::SessionError;
-use crate::session::event::{Event, tell_kept};
+use crate::session::event::{Event, report_kept};
 use crate::session::layout::Layout;
 use crate::session::report::StageReport;
 use crate::session::trace::traced_step;
@@ -30,7 +30,7 @@ impl Runnable for Evaluation {
         let memory = session.check_memory(name, &[&self.data], (&batches.plan, batches.bytes()))?;
         let n_steps = batches.layout.steps() as u64;
         tell(&Event::StageStarted { stage: name, kind: "evaluate", n_steps });
-        session.tell_of_windows(&self.data, &batches, tell);
+        session.report_windows(&self.data, &batches, tell);
         let steps_start = Instant::now();
         let metrics = session.evaluate(name, (&mut batches, Some(self)), tell)?;
         let step_us = steps_start.elapsed().as_secs_f64() * 1e6 / n_steps as f64;
@@ -86,7 +86,7 @@ pub(super) fn check(
 
 impl Session {
     /// Plans an evaluation; `scope` separates its sums from those of others.
-    pub(in crate::session) fn prepare_evaluation(
+    pub(super) fn prepare_evaluation(
         &mut self,
         stage: &Symbol,
         scope: &str,
@@ -106,7 +106,7 @@ impl Session {
     }
 
     /// Runs a planned evaluation over all of its rows. An evaluation that is its own stage may be interrupted and traced.
-    pub(in crate::session) fn evaluate(
+    pub(super) fn evaluate(
         &self,
         stage: &Symbol,
         (batches, own): (&mut Batches, Option<&Evaluation>),
@@ -130,7 +130,7 @@ impl Session {
             };
             let is_last = self.inspection.every.is_none() && step == n_steps;
             if own.is_some() && (is_last || self.is_kept_after(step)) {
-                tell_kept(stage, step - 1, batches.kept()?, tell);
+                report_kept(stage, step - 1, batches.kept()?, tell);
             }
             if own.is_some() && self.is_cancelled() {
                 return Err(SessionError::Interrupted { checkpoint: None });

@@ -15,9 +15,10 @@ use crate::data::source::DataSet;
 use crate::device::{KernelTime, RunError};
 use crate::session::Session;
 use crate::session::error::SessionError;
-use crate::session::event::{Event, tell_kept};
+use crate::session::event::{Event, report_kept};
 use crate::session::given::{GivenFault, tensor_of};
-use crate::session::inference::{Inference, missing, unfit};
+use crate::session::inference::{missing, unfit};
+use crate::session::prepared::Inference;
 use crate::session::report::StageReport;
 use crate::session::trace::traced_run;
 use crate::tensor::HostTensor;
@@ -33,7 +34,7 @@ impl Runnable for RunStage {
             session.run_once(name, &mut inference, step as u32)?;
             let is_last = session.inspection.every.is_none() && step + 1 == self.steps;
             if is_last || session.is_kept_after(step as u64 + 1) {
-                tell_kept(name, step as u64, inference.ready.kept()?, *tell);
+                report_kept(name, step as u64, inference.ready.kept()?, *tell);
             }
             if session.is_cancelled() {
                 return Err(SessionError::Interrupted { checkpoint: None }.into());
@@ -145,8 +146,8 @@ struct Values<'v> {
 }
 
 impl Values<'_> {
-    /// The value of an input whose extents are known. It comes from the caller, from the stage, or is the first rows of
-    /// the first split of its data.
+    /// The value of an input with known extents: from the caller, from the stage, or the first rows of the first split of its
+    /// data.
     fn of_input(&self, run: &RunStage, name: &Symbol, ty: &Type) -> Result<HostTensor, SessionError> {
         let of_stage = || run.inputs.iter().find(|(input, _)| input == name).map(|(_, given)| given);
         match self.given.get(name).or_else(of_stage) {

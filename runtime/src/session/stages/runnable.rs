@@ -72,7 +72,7 @@ pub trait Steps {
     /// The plan of a whole step.
     fn plan(&self) -> &Arc<Plan>;
 
-    /// Whole steps before the first comes again.
+    /// The number of whole steps before the first one repeats.
     fn n_whole(&self) -> u64 {
         u64::from(u32::MAX)
     }
@@ -161,10 +161,10 @@ pub struct StageRun<'r, 's> {
     pub name: &'r Symbol,
     /// Receives events.
     pub tell: &'r mut Subscriber<'s>,
-    /// The checkpoint to go on from.
-    pub(in crate::session) resume: Option<Resume>,
+    /// The checkpoint to resume from.
+    pub(crate) resume: Option<Resume>,
     /// The results of the run.
-    pub(in crate::session) outputs: &'r mut IndexMap<String, OutputReport>,
+    pub(crate) outputs: &'r mut IndexMap<String, OutputReport>,
 }
 
 impl StageRun<'_, '_> {

@@ -1,4 +1,4 @@
-//! Search stages: queries in batches against a base that lies on the device.
+//! Search stages: batches of queries against a base that is resident on the device.
 
 use std::path::Path;
 use std::sync::Arc;

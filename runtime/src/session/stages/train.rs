@@ -46,9 +46,9 @@ impl Runnable for TrainStage {
             }
         }
         tell(&Event::StageStarted { stage: name, kind: "train", n_steps: training.n_steps });
-        session.tell_of_windows(&self.data, &training.batches, tell);
+        session.report_windows(&self.data, &training.batches, tell);
         if let (Some(evaluation), Some(batches)) = (&self.evaluate, &training.evaluation) {
-            session.tell_of_windows(&evaluation.data, batches, tell);
+            session.report_windows(&evaluation.data, batches, tell);
         }
         let outcome = training.run(session, tell);
         // A file in writing is finished even after a failure.
@@ -155,15 +155,15 @@ struct Training<'p> {
     stage: &'p TrainStage,
     batches: Batches,
     evaluation: Option<Batches>,
-    /// None where rows come in that order.
+    /// `None` if rows are visited in file order.
     order: Option<Order>,
     /// Steps taken, those before a resumed checkpoint included.
     step: u64,
     n_steps: u64,
-    /// What tells the best epoch, if something does.
+    /// The monitor of the best epoch, if there is one.
     monitor: Option<Monitor>,
     best: Best,
-    /// The state of the best epoch, if it is to come back.
+    /// The state of the best epoch, if it is restored at the end.
     best_state: Option<Checkpoint>,
     saving: Option<(PathBuf, Task<Result<(), CheckpointError>>)>,
     start: Instant,
@@ -225,7 +225,7 @@ impl<'p> Training<'p> {
         session.check_memory(self.name, &splits, (&self.batches.plan, plans))
     }
 
-    /// Says what belongs to a checkpoint of this stage, and forgets sums of a stage before it.
+    /// Selects the state in checkpoints of this stage, and resets the sums of an earlier stage.
     fn start_afresh(&self, session: &mut Session) -> Result<(), SessionError> {
         let params = session.pipeline.params.iter().map(|param| &param.name);
         let mut names: Vec<Symbol> = params.cloned().collect();

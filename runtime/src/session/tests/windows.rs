@@ -70,7 +70,7 @@ fn a_split_up_to_the_limit_is_kept_and_a_larger_one_is_told_of() {
     // 10 rows of 4 bytes to learn from, 5 to judge by.
     assert_eq!(told(40), Vec::<String>::new());
     let note = |split: &str| {
-        format!("`data.{split}` stays on the host (1 MiB); its rows come to the device 32 steps ahead")
+        format!("`data.{split}` stays on the host (1 MiB); its rows are copied to the device 32 steps ahead")
     };
     assert_eq!(told(39), [note("train")]);
     assert_eq!(told(19), [note("train"), note("test")]);

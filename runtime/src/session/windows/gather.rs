@@ -7,30 +7,32 @@ use std::thread::{Builder, JoinHandle};
 
 use indexmap::IndexMap;
 
-use super::N_WINDOWS;
 use crate::data::shuffle::epoch_order;
 use crate::data::source::Split;
 use crate::device::{Arrival, Device, DeviceBuffer, DeviceError, Staging};
 use crate::session::layout::{Layout, Size};
 use crate::tensor::HostTensor;
 
+/// Windows on the device, and slots on the host.
+pub(super) const N_WINDOWS: usize = 2;
+
 /// Which rows make which window.
 #[derive(Clone)]
 pub(super) struct Task {
     pub(super) split: Split,
     pub(super) layout: Layout,
-    /// Of the order of an epoch; none: rows are taken as they lie.
+    /// The seed of an epoch's order; `None` for file order.
     pub(super) seed: Option<u64>,
     /// Steps of a window.
     pub(super) n_steps: usize,
 }
 
-/// The thread, as those see it who wait for rows.
+/// The gathering thread, seen from the waiting thread.
 pub(super) struct Gatherer {
     /// Windows that are wanted; none in `drop`.
     wanted: Option<SyncSender<u64>>,
     sent: Receiver<Result<Arrival, DeviceError>>,
-    /// The window that was asked for last, until it is taken.
+    /// The window that was requested last, until it is received.
     asked: Option<u64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -88,7 +90,7 @@ impl Gatherer {
 impl Drop for Gatherer {
     fn drop(&mut self) {
         self.wanted = None;
-        // What it does is done before the memory that it fills goes; its panic has been told by who waited.
+        // The thread ends before its memory is freed. The waiting thread has reported a panic.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -252,7 +254,7 @@ fn shuffled(seed: u64, epoch: u64, mut storage: Vec<i32>) -> Vec<i32> {
     storage
 }
 
-/// Slots of a device that fetches nothing by itself: what is sent has been copied.
+/// Slots of a device without asynchronous copies: `send` returns after the copy.
 struct Copied {
     device: Arc<dyn Device>,
     bytes: Vec<u8>,

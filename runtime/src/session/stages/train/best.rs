@@ -3,12 +3,12 @@
 use engine_core::pipeline::Goal;
 use indexmap::IndexMap;
 
-/// What is known of the epochs so far.
+/// The best epoch so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Best {
     /// The best value of the monitored metric.
     pub(super) metric: Option<f64>,
-    /// The epoch that had it, counted from 1.
+    /// Its epoch, counted from 1.
     pub(super) epoch: u64,
     /// Steps taken until then.
     pub(super) step: Option<u64>,
@@ -52,7 +52,7 @@ impl Best {
         numbers.into_iter().flatten().chain(counts).collect()
     }
 
-    /// What [`Best::to_extra`] has written; nothing if that is not understood.
+    /// Parses the text of [`Best::to_extra`]; `None` if it is invalid.
     pub(super) fn from_extra(extra: &IndexMap<String, String>) -> Option<Self> {
         let number = |name: &str| extra.get(name).map(|text| text.parse::<f64>()).transpose().ok();
         let count = |name: &str| extra.get(name).map_or(Some(0), |text| text.parse().ok());

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use super::Training;
 use crate::session::error::SessionError;
-use crate::session::event::{Event, tell_kept};
+use crate::session::event::{Event, report_kept};
 use crate::session::order::Order;
 use crate::session::report::EpochReport;
 use crate::session::trace::traced_step;
@@ -38,7 +38,7 @@ impl Training<'_> {
             self.end_epoch(session, epoch, epoch_start, tell)?;
         }
         if session.inspection.every.is_none() && self.step > self.first_step {
-            tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+            report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
         }
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Training<'_> {
         while self.step < end {
             let slice_start = Instant::now();
             let most = session.steps_at_once(self.step, (end - self.step).min(slice as u64) as usize);
-            // What is kept of a step whose loss is not a number is told, so no step may come after it.
+            // The kept values of a step with a NaN loss are reported, so no later step may overwrite them.
             let most = if self.batches.keeps() { 1 } else { most };
             let ran = self.take_steps(session, most)?;
             let took = slice_start.elapsed();
@@ -63,12 +63,12 @@ impl Training<'_> {
             self.step += ran as u64;
             let is_number = self.check_loss(session);
             if is_number.is_err() {
-                tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+                report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
             }
             is_number?;
             self.tell_progress(tell);
             if session.is_kept_after(self.step) {
-                tell_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+                report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
             }
             if session.is_cancelled() {
                 return Err(self.interrupt(session, tell));

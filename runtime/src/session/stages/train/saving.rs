@@ -33,8 +33,8 @@ impl Training<'_> {
         self.find_best_state(checkpoint, cannot)
     }
 
-    /// Finds the state of the best epoch before a resumed checkpoint, if it is to come back. A file of a later step is as
-    /// good: the run reaches that step again.
+    /// Finds the state of the best epoch before a resumed checkpoint, if it is restored at the end. A file of a later step
+    /// serves as well, because the run reaches that step again.
     fn find_best_state(
         &mut self,
         resumed: &Checkpoint,
@@ -61,7 +61,7 @@ impl Training<'_> {
         self.stage.early_stop.as_ref().is_some_and(|early_stop| early_stop.restore_best)
     }
 
-    /// Gives the session the state of the best epoch back, if that is wanted and another one came after it.
+    /// Restores the state of the best epoch, if that is requested and a later epoch has run.
     pub(super) fn restore_best(&mut self, session: &mut Session) -> Result<bool, SessionError> {
         let Some(best) = self.best_state.take().filter(|best| best.step != self.step) else {
             return Ok(false);
@@ -90,8 +90,8 @@ impl Training<'_> {
         let due = (epoch + 1).is_multiple_of(checkpoint.every.max(1) as u64) || self.step == self.n_steps;
         let latest = (due || self.is_out_of_patience()).then_some(&checkpoint.path);
         let best = checkpoint.best.as_ref().filter(|_| improved);
-        // The best state comes first: the latest one says which that is. A run that is killed between them goes on from
-        // the latest before, and writes both again.
+        // The best state is written first, because the latest one refers to it. A run that is killed between the two resumes
+        // from the previous latest state, and writes both again.
         for path in [best, latest].into_iter().flatten() {
             let state = session.checkpoint()?;
             self.finish_saving(tell)?;
@@ -122,7 +122,7 @@ impl Training<'_> {
         SessionError::Interrupted { checkpoint: Some(path) }
     }
 
-    /// Tells the session what a checkpoint taken now would have to say.
+    /// Records the progress that a checkpoint would contain now.
     pub(super) fn note_progress(&self, session: &mut Session) {
         session.trained.step = self.step;
         session.trained.cursor = self.cursor();
