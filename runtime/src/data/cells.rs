@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn cells_that_are_no_numbers_are_refused_with_their_place() {
         let refused = |dtype, text: &str| read(dtype, Policy::default(), text).unwrap_err();
-        let at = |said: &str| format!("a.csv:7: column 2 (`id`): {said}");
+        let at = |message: &str| format!("a.csv:7: column 2 (`id`): {message}");
         assert_eq!(refused(DType::F64, ""), at("the value is missing"));
         assert_eq!(refused(DType::F64, "NA"), at("the value is missing (`NA`)"));
         assert_eq!(refused(DType::F64, "NaN"), at("the value is missing (`NaN`)"));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_taken() {
+    fn cells_have_the_requested_type() {
         let non_finite = Policy { non_finite: true, ..Policy::default() };
         assert_eq!(read(DType::F32, non_finite, "-inf").unwrap().to_f64(), [f64::NEG_INFINITY]);
         assert!(read(DType::F32, non_finite, "nan").unwrap().to_f64()[0].is_nan());
@@ -280,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn rounded_whole_numbers_are_told() {
+    fn rounded_integers_are_noted() {
         let mut cells = Cells::new(DType::F32, Policy::default());
         ["16777216", "16777217", "16777218", "0.1", "20000001"]
             .iter()
             .for_each(|text| push(&mut cells, text).unwrap());
-        let said = "a.csv:7: column 2 (`id`): 16777217 becomes 16777216 in f32 (and 1 more); an input of type i64 or \
+        let message = "a.csv:7: column 2 (`id`): 16777217 becomes 16777216 in f32 (and 1 more); an input of type i64 or \
                     f64 keeps such numbers";
-        assert_eq!(cells.rounded_note().unwrap(), said);
+        assert_eq!(cells.rounded_note().unwrap(), message);
     }
 
     #[test]

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_hold_what_would_end_a_field() {
+    fn quotations_may_contain_separators() {
         let text = "a; \"b;\"\"c\"\"\nd\" ;e\n\n \"\";f;\n";
         let expected = |line, fields: [&str; 3]| (line, fields.map(String::from).to_vec());
         let read = records(text, ';');
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_taken_by_their_names() {
+    fn columns_are_selected_by_name() {
         let taken = |text: &str, columns: &[&str]| {
             let columns = Some(columns.iter().map(|name| name.to_string()).collect());
             parse(Path::new("a.csv"), text.as_bytes(), &Reading { columns, ..Reading::default() })

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named() {
+    fn unsupported_headers_are_named() {
         check_error(b"PK", "at byte 0: not a .npy file");
         check_error(&SAVED[..9], "the header has 10 bytes but the file ends after 9");
         check_error(&SAVED[..60], "the header has 128 bytes but the file ends after 60");

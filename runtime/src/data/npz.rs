@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_arrays_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.npz");
         let array = |dtype| HostTensor::from_slice(&[3], &[1.0f32, -2.5, 3.0]).unwrap().cast(dtype).unwrap();

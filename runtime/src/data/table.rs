@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_apart_by_their_first_bytes() {
+    fn formats_are_recognized_by_their_first_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows");
         let read_back = |bytes: &[u8]| {

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn errors_have_an_offset() {
         check_error(&[], "the file ends after 0 bytes, before the length of its first vector");
         check_error(&saved()[..3], "the file ends after 3 bytes, before the length of its first vector");
         check_error(

@@ -144,7 +144,7 @@ impl Session {
         let params: Vec<Symbol> = self.pipeline.params.iter().map(|param| param.name.clone()).collect();
         let mut remarks = self.take_over(path, &params, weights::read(path)?)?;
         let trained = data_names(path);
-        let remark = |said| format!("{} was trained on other data: {said}", path.display());
+        let remark = |message| format!("{} was trained on other data: {message}", path.display());
         remarks.extend(names::difference(&trained, &self.names).map(remark));
         for (field, names) in trained {
             self.names.entry(field).or_insert(names);

@@ -44,9 +44,10 @@ pub(super) fn difference(trained: &DataNames, now: &DataNames) -> Option<String>
     };
     both.filter_map(|(field, before, now)| {
         let columns =
-            differs(&before.columns, &now.columns).map(|said| format!("columns of `{field}`: {said}"));
-        let classes =
-            || differs(&before.classes, &now.classes).map(|said| format!("classes of `{field}`: {said}"));
+            differs(&before.columns, &now.columns).map(|message| format!("columns of `{field}`: {message}"));
+        let classes = || {
+            differs(&before.classes, &now.classes).map(|message| format!("classes of `{field}`: {message}"))
+        };
         columns.or_else(classes)
     })
     .next()

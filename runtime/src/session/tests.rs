@@ -248,18 +248,18 @@ fn a_loss_that_is_no_number_stops_before_anything_is_saved() {
 }
 
 #[test]
-fn the_split_of_an_evaluation_is_told() {
-    let told = |from: SplitRef| {
+fn an_evaluation_names_its_split() {
+    let name = |from: SplitRef| {
         let evaluate = Some(Evaluation { data: from, ..evaluation() });
         let (report, _) = run(training(TrainStage { evaluate, ..train_stage() }), None);
         report.stages[0].epochs[0].evaluated_on.clone().unwrap()
     };
-    assert_eq!(told(split("data", "test")), "test");
-    assert_eq!(told(split("data", "train")), "data.train");
+    assert_eq!(name(split("data", "test")), "test");
+    assert_eq!(name(split("data", "train")), "data.train");
 }
 
 #[test]
-fn a_checkpoint_that_does_not_fit_says_why() {
+fn the_error_of_an_unfit_checkpoint_names_the_cause() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.ckpt");
     run(training(saving(&path, TrainStage { max_steps: Some(4), ..train_stage() })), None);
@@ -308,13 +308,13 @@ fn stages_share_their_state_and_files() {
 }
 
 #[test]
-fn what_happens_is_told_in_order() {
+fn events_are_reported_in_order() {
     let dir = tempfile::tempdir().unwrap();
-    let mut told = vec![];
+    let mut events = vec![];
     let stage = saving(&dir.path().join("a.ckpt"), TrainStage { epochs: 1, ..train_stage() });
     session(&Arc::default(), training(stage))
         .run_stages(None, &mut |event| {
-            told.push(match event {
+            events.push(match event {
                 Event::Progress { step, n_steps, epoch, n_epochs, loss, .. } => {
                     assert!(loss.is_some_and(f64::is_finite));
                     format!("{step}/{n_steps} {epoch}/{n_epochs}")
@@ -331,7 +331,7 @@ fn what_happens_is_told_in_order() {
         .unwrap();
     let expected =
         ["train train: 3", "1/3 1/1", "2/3 1/1", "3/3 1/1", "epoch 1 on squares", "saved", "train done"];
-    assert_eq!(told, expected);
+    assert_eq!(events, expected);
 }
 
 #[test]

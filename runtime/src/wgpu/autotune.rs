@@ -2,9 +2,10 @@
 
 use super::bind_groups::{bind, infos};
 use super::context::Context;
-use super::memory::{Memory, Staging};
+use super::memory::Memory;
 use super::steps::{Bound, Dispatch, dispatches_of};
 use super::submission::fitting;
+use super::timestamps::Timestamps;
 use crate::autotune::Tuner;
 use crate::cache::DiskCache;
 use crate::device::DeviceError;
@@ -139,41 +140,19 @@ fn seconds(
     };
     let groups: Vec<wgpu::BindGroup> =
         (0..dispatches.len()).map(|number| bind(context, dispatches, number, infos, place)).collect();
-    let set = context.device.create_query_set(&wgpu::QuerySetDescriptor {
-        label: None,
-        ty: wgpu::QueryType::Timestamp,
-        count: 2,
-    });
-    let resolved = context.device.create_buffer(&wgpu::BufferDescriptor {
-        label: None,
-        size: 16,
-        usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
-        mapped_at_creation: false,
-    });
+    let timestamps = Timestamps::new(context, 1);
     let mut encoder = context.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-    for is_timed in [false, true] {
-        let timestamp_writes = is_timed.then_some(wgpu::ComputePassTimestampWrites {
-            query_set: &set,
-            beginning_of_pass_write_index: Some(0),
-            end_of_pass_write_index: Some(1),
-        });
-        let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
-        let mut pass = encoder.begin_compute_pass(&descriptor);
-        for _ in 0..if is_timed { n_repetitions } else { 1 } {
+    let encode = |mut pass: wgpu::ComputePass, n: usize| {
+        for _ in 0..n {
             for (dispatch, group) in dispatches.iter().zip(&groups) {
                 dispatch.encode(&mut pass, group);
             }
         }
-    }
-    encoder.resolve_query_set(&set, 0..2, &resolved, 0);
-    context.queue.submit([encoder.finish()]);
-    let staging = Staging::new(context, 16)?;
-    staging.copy(&resolved, 0);
-    let mut stamps = [0; 16];
-    staging.read(&mut stamps)?;
-    let [start, end] = [0, 8].map(|i| u64::from_le_bytes(stamps[i..i + 8].try_into().unwrap_or_default()));
-    let period = f64::from(context.queue.get_timestamp_period()) * 1e-9;
-    Ok(end.saturating_sub(start) as f64 * period / n_repetitions as f64)
+    };
+    encode(encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()), 1);
+    encode(timestamps.begin(&mut encoder, 0), n_repetitions);
+    let seconds = timestamps.submit(context, encoder)?;
+    Ok(seconds[0] / n_repetitions as f64)
 }
 
 #[cfg(test)]

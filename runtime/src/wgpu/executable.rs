@@ -7,6 +7,7 @@ use super::context::Context;
 use super::memory::{Memory, Staging};
 use super::steps::{Bound, Dispatch, dispatches};
 use super::submission::{MOST_STEPS, Portion};
+use super::timestamps::{MOST_PASSES, Timestamps};
 use crate::bindings::Bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use crate::gpu;
@@ -207,52 +208,19 @@ impl WgpuExecutable {
         let n_launches = self.plan.launches.len();
         // The launches of a query set are one submission.
         let n_at_once = n_launches.div_ceil(Portion::new(self.step_time).n_parts);
-        let n_at_once = n_at_once.clamp(1, LAUNCHES_PER_SET);
+        let n_at_once = n_at_once.clamp(1, MOST_PASSES);
         let mut seconds = vec![];
         for first in (0..n_launches).step_by(n_at_once) {
             let end = (first + n_at_once).min(n_launches);
-            let stamps = self.timestamps(first, end)?;
-            let period = f64::from(self.context.queue.get_timestamp_period()) * 1e-9;
-            seconds.extend(
-                stamps.as_chunks().0.iter().map(|&[start, end]| end.saturating_sub(start) as f64 * period),
-            );
+            let timestamps = Timestamps::new(&self.context, end - first);
+            let mut encoder = self.encoder();
+            for launch in first..end {
+                let mut pass = timestamps.begin(&mut encoder, launch - first);
+                self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number, 0));
+            }
+            seconds.extend(timestamps.submit(&self.context, encoder)?);
         }
         Ok(seconds)
-    }
-
-    fn timestamps(&self, first: usize, end: usize) -> Result<Vec<u64>, DeviceError> {
-        let count = 2 * (end - first) as u32;
-        let bytes = 8 * count as usize;
-        let set = self.context.device.create_query_set(&wgpu::QuerySetDescriptor {
-            label: None,
-            ty: wgpu::QueryType::Timestamp,
-            count,
-        });
-        let resolved = self.context.device.create_buffer(&wgpu::BufferDescriptor {
-            label: None,
-            size: bytes as u64,
-            usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
-            mapped_at_creation: false,
-        });
-        let mut encoder = self.encoder();
-        for launch in first..end {
-            let stamp = 2 * (launch - first) as u32;
-            let timestamp_writes = Some(wgpu::ComputePassTimestampWrites {
-                query_set: &set,
-                beginning_of_pass_write_index: Some(stamp),
-                end_of_pass_write_index: Some(stamp + 1),
-            });
-            let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
-            let mut pass = encoder.begin_compute_pass(&descriptor);
-            self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number, 0));
-        }
-        encoder.resolve_query_set(&set, 0..count, &resolved, 0);
-        self.context.queue.submit([encoder.finish()]);
-        let staging = Staging::new(&self.context, bytes)?;
-        staging.copy(&resolved, 0);
-        let mut stamps = vec![0; bytes];
-        staging.read(&mut stamps)?;
-        Ok(stamps.as_chunks().0.iter().map(|&stamp| u64::from_le_bytes(stamp)).collect())
     }
 
     /// The time of each launch by the host's clock, including its submission.
@@ -278,9 +246,6 @@ impl WgpuExecutable {
         numbered.filter(move |(_, dispatch)| dispatch.launch == launch).map(|(number, _)| number)
     }
 }
-
-/// A query set holds at most 4096 queries, two per launch.
-const LAUNCHES_PER_SET: usize = 2048;
 
 impl Executable for WgpuExecutable {
     fn arena_bytes(&self) -> usize {

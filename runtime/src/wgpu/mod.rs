@@ -7,7 +7,8 @@
 //! - `context` owns an open GPU, `memory` owns its buffers, `compile` turns kernels into pipelines.
 //! - `probe` tests behaviour that WGSL does not guarantee, and `open` opens a GPU with its model.
 //! - `matrix` writes matmuls on matrix units, `steps` prepares programs, `bind_groups` binds their arguments.
-//! - `autotune` times programs, `arena` holds a plan's buffers, `submission` limits the length of submissions.
+//! - `timestamps` measures compute passes, and `autotune` times programs with them.
+//! - `arena` holds a plan's buffers, `submission` limits the length of queue submissions.
 //! - `executable` runs a plan.
 
 mod adapter;
@@ -26,6 +27,7 @@ mod pipeline_cache;
 mod probe;
 mod steps;
 mod submission;
+mod timestamps;
 
 #[cfg(test)]
 mod tests;

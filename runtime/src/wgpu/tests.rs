@@ -98,8 +98,8 @@ fn every_call_reports_a_lost_gpu() {
 fn a_panic_during_a_wait_is_an_error() {
     let Some(gpu) = gpu() else { return };
     let error = gpu.context.wait_by(|_| panic!("Error in Device::poll")).unwrap_err();
-    let said = format!("waiting for {}: Error in Device::poll", gpu.context.name);
-    assert_eq!(error, DeviceError::Failed(said));
+    let message = format!("waiting for {}: Error in Device::poll", gpu.context.name);
+    assert_eq!(error, DeviceError::Failed(message));
     gpu.context.wait().unwrap();
     let lost = gpu.context.wait_by(|device| {
         device.destroy();
@@ -127,10 +127,10 @@ fn a_compile_error_names_the_kernel() {
     let text = "@compute @workgroup_size(1) fn broken() { let x: f32 = 1u; }".to_string();
     let source = Source { text, entry: "broken".into(), n_buffers: 0, shared_bytes: 0 };
     let error = compile::load(&gpu.context, &[("map y: add exp", &source)]).map(drop).unwrap_err();
-    let said = error.to_string();
-    assert!(matches!(error, DeviceError::NotCompiled { .. }), "{said}");
-    assert!(said.starts_with("the kernel of `map y: add exp` does not compile; "), "{said}");
-    assert!(said.lines().count() <= 5 && said.len() < 1000, "{said}");
+    let message = error.to_string();
+    assert!(matches!(error, DeviceError::NotCompiled { .. }), "{message}");
+    assert!(message.starts_with("the kernel of `map y: add exp` does not compile; "), "{message}");
+    assert!(message.lines().count() <= 5 && message.len() < 1000, "{message}");
     assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
 }
 
@@ -143,13 +143,13 @@ fn a_panic_of_the_compiler_is_an_error() {
     let [first, second] = ["fn first() {}", "fn second() {}"].map(source);
     let sources = [("map y: exp", &first), ("map z: exp", &second)];
     let error = compile::load_by(|_, owner, _| panic!("no {owner}"), &gpu.context, &sources).map(drop);
-    let said = error.unwrap_err().to_string();
+    let message = error.unwrap_err().to_string();
     assert!(
-        said.starts_with("the kernel of `map ") && said.contains("the compiler panicked: no map "),
-        "{said}"
+        message.starts_with("the kernel of `map ") && message.contains("the compiler panicked: no map "),
+        "{message}"
     );
     // The message omits the text of the kernel, which `explain` prints.
-    assert!(!said.contains("() {}"), "{said}");
+    assert!(!message.contains("() {}"), "{message}");
     assert!(gpu.allocate(16).is_ok(), "the GPU goes on");
 }
 
@@ -180,11 +180,11 @@ fn a_function_with_a_type_that_wgsl_lacks_is_an_error() {
         vec![b.scalar(Scalar::Foreign(Arc::new(rounded)), &[x])]
     });
     let error = gpu.prepare(Arc::clone(&plan), 1).map(drop).unwrap_err();
-    let said = error.to_string();
-    assert!(matches!(error, DeviceError::NotCompiled { .. }), "{said}");
+    let message = error.to_string();
+    assert!(matches!(error, DeviceError::NotCompiled { .. }), "{message}");
     let kernel = &plan.kernels[0].name;
-    assert!(said.starts_with(&format!("the kernel of `{kernel}` does not compile; ")), "{said}");
-    assert!(said.contains("the compiler panicked: bf16 is not a valid"), "{said}");
+    assert!(message.starts_with(&format!("the kernel of `{kernel}` does not compile; ")), "{message}");
+    assert!(message.contains("the compiler panicked: bf16 is not a valid"), "{message}");
     let explained = super::texts(&plan.kernels[0]).unwrap_err().to_string();
     assert!(explained.contains("bf16 is not a valid"), "{explained}");
     assert!(gpu.allocate(16).is_ok(), "the GPU goes on");

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_told_with_its_address() {
+    fn errors_name_the_address() {
         let dir = tempfile::tempdir().unwrap();
         let (first, second) = (serve(missing), serve(wrong));
         let error = download(&set(&[&first.0, &second.0]), &LoadContext::offline_in(dir.path())).unwrap_err();
@@ -273,7 +273,7 @@ mod tests {
 
     /// After a broken connection, no file has its final name, and the next try requests only the rest.
     #[test]
-    fn a_broken_download_goes_on_where_it_stopped() {
+    fn a_broken_download_resumes() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("mnist");
         let context = LoadContext::offline_in(dir.path());

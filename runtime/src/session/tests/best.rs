@@ -63,7 +63,7 @@ fn a_metric_that_is_not_the_loss_needs_a_direction() {
 }
 
 #[test]
-fn the_state_of_the_best_epoch_comes_back() {
+fn the_state_of_the_best_epoch_is_restored() {
     let dir = tempfile::tempdir().unwrap();
     let stage = judged(dir.path(), Some(Goal::Min), true);
     let (report, state) = run(training(stage.clone()), None);
@@ -95,7 +95,7 @@ fn the_state_of_the_best_epoch_comes_back() {
 }
 
 #[test]
-fn the_end_of_a_training_says_why() {
+fn the_end_of_a_training_has_a_reason() {
     let reason = |stage: TrainStage| run(training(stage), None).0.stages[0].end.clone().unwrap().reason;
     assert_eq!(reason(train_stage()), EndReason::Epochs);
     assert_eq!(reason(TrainStage { max_steps: Some(4), ..train_stage() }), EndReason::MaxSteps);

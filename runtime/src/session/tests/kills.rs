@@ -148,30 +148,30 @@ fn a_best_state_that_is_behind_is_repaired() {
         epochs(1).run(NEVER);
         assert_eq!(Checkpoint::read(&best).unwrap(), first);
     }
-    // The run goes past its best state, whose file then is lost for good: that is said.
-    let said = || {
+    // The run has passed its best state, so a lost file cannot be restored, and a note reports that.
+    let notes = || {
         let mut notes = vec![];
         let stage = TrainStage { epochs: 6, ..kept.stage.clone() };
         let mut session = session(&Arc::default(), training(stage));
-        let told = &mut |event: &Event<'_>| {
+        let subscriber = &mut |event: &Event<'_>| {
             if let Event::Note(note) = event {
                 notes.push(note.to_string());
             }
         };
-        session.run_stages(Some(&latest), told).unwrap();
+        session.run_stages(Some(&latest), subscriber).unwrap();
         notes
     };
     epochs(5).run(NEVER);
     let step = Checkpoint::read(&best).unwrap().step;
     assert!(step < Checkpoint::read(&latest).unwrap().step);
-    assert_eq!(said(), [] as [&str; 0]);
+    assert_eq!(notes(), [] as [&str; 0]);
     fs::remove_file(&best).unwrap();
     let expected = format!("does not hold the best state so far, that of step {step}; ");
-    assert!(said().concat().contains(&expected), "{:?}", said());
+    assert!(notes().concat().contains(&expected), "{:?}", notes());
 }
 
 #[test]
-fn files_that_cannot_be_written_are_told_before_the_first_step() {
+fn unwritable_files_are_reported_before_the_first_step() {
     let dir = tempfile::tempdir().unwrap();
     let [graph, new] = ["graph.ron", "new.ckpt"].map(|name| dir.path().join(name));
     fs::write(&graph, "(name: \"tiny\")").unwrap();

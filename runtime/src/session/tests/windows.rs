@@ -54,8 +54,8 @@ fn a_resumed_run_finds_its_window() {
 }
 
 #[test]
-fn a_split_up_to_the_limit_is_kept_and_a_larger_one_is_told_of() {
-    let told = |most_resident: u64| {
+fn a_split_beyond_the_limit_streams_with_a_note() {
+    let notes = |most_resident: u64| {
         let mut session = session(&Arc::default(), training(train_stage()));
         session.keep_resident(most_resident);
         let mut notes = vec![];
@@ -68,17 +68,17 @@ fn a_split_up_to_the_limit_is_kept_and_a_larger_one_is_told_of() {
         notes
     };
     // 10 rows of 4 bytes to learn from, 5 to judge by.
-    assert_eq!(told(40), Vec::<String>::new());
+    assert_eq!(notes(40), Vec::<String>::new());
     let note = |split: &str| {
         format!("`data.{split}` stays on the host (1 MiB); its rows are copied to the device 32 steps ahead")
     };
-    assert_eq!(told(39), [note("train")]);
-    assert_eq!(told(19), [note("train"), note("test")]);
+    assert_eq!(notes(39), [note("train")]);
+    assert_eq!(notes(19), [note("train"), note("test")]);
 }
 
-/// Where the memory is too small for the data, it is enough for its rows on their way.
+/// Memory that is too small for the data suffices for its windows.
 #[test]
-fn only_what_is_kept_counts_as_memory() {
+fn only_resident_splits_count_as_memory() {
     let stage = TrainStage { batch: 1, epochs: 1, evaluate: None, ..train_stage() };
     let rows: Vec<f32> = (0..1000).map(|row| row as f32).collect();
     let x = HostTensor::from_slice(&[1000], &rows).unwrap();

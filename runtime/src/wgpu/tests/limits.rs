@@ -138,9 +138,9 @@ fn a_kernel_beyond_a_limit_is_named() {
         ..wgpu::Limits::default()
     };
     let Some(gpu) = gpu_within(limits) else { return };
-    let check = |plan: Arc<Plan>, said: &str| {
+    let check = |plan: Arc<Plan>, message: &str| {
         let (name, kernel) = (&gpu.context.name, &plan.kernels[0].name);
-        assert_eq!(refusal(&gpu, &plan), format!("{name} cannot run `{kernel}`: {said}"));
+        assert_eq!(refusal(&gpu, &plan), format!("{name} cannot run `{kernel}`: {message}"));
     };
     let wide = |b: &mut Builder| {
         let first = square(b, "x", 8);
@@ -163,8 +163,8 @@ fn a_kernel_beyond_a_limit_is_named() {
         let x = square(b, "x", 60);
         vec![b.unary(Unary::Exp, x)]
     };
-    let said = "`x` takes 14400 bytes, and a kernel reaches at most 8192 bytes of a tensor";
-    check(planned(&gpu.model(), long), said);
+    let message = "`x` takes 14400 bytes, and a kernel reaches at most 8192 bytes of a tensor";
+    check(planned(&gpu.model(), long), message);
 }
 
 #[test]
@@ -181,8 +181,8 @@ fn a_tensor_beyond_the_largest_buffer_is_named() {
         vec![b.unary(Unary::Exp, x)]
     });
     let (name, tensor) = (&gpu.context.name, &plan.buffers[plan.outputs[0].1].name);
-    let said = format!("`{tensor}` takes 14400 bytes, and {name} has buffers of at most 8192 bytes");
-    assert_eq!(refusal(&gpu, &plan), said);
+    let message = format!("`{tensor}` takes 14400 bytes, and {name} has buffers of at most 8192 bytes");
+    assert_eq!(refusal(&gpu, &plan), message);
 }
 
 /// Schedules fit the workgroup memory of their target. A kernel for another GPU may exceed it and is refused.
@@ -195,8 +195,8 @@ fn a_kernel_beyond_the_workgroup_memory_is_named() {
     let shared = compile::text(&fused).unwrap().shared_bytes;
     let error = compile::source(&gpu.context, "product y", &fused).map(drop).unwrap_err().to_string();
     let name = &gpu.context.name;
-    let said = format!(
+    let message = format!(
         "{name} cannot run `product y`: its threads share {shared} bytes, and there are 1024 for a block"
     );
-    assert_eq!(error, said);
+    assert_eq!(error, message);
 }

@@ -86,13 +86,13 @@ fn a_label_that_is_missing_or_unlike_the_others_is_refused() {
     let refused = |cell: &str| error(&format!("x,y\n1,10\n2,20\n3,{cell}\n4,40\n"), &[(LABEL, "y".into())]);
     assert_eq!(refused(""), "train.csv:4: column 2 (`y`): the value is missing");
     assert_eq!(refused("NA"), "train.csv:4: column 2 (`y`): the value is missing (`NA`)");
-    let said = "train.csv:4: column 2 (`y`): `3O` is a name, 3 other cells of this column are numbers";
-    assert_eq!(refused("3O"), said);
+    let message = "train.csv:4: column 2 (`y`): `3O` is a name, 3 other cells of this column are numbers";
+    assert_eq!(refused("3O"), message);
     assert_eq!(refused("inf"), "train.csv:4: column 2 (`y`): `inf` is not a finite number");
     assert_eq!(refused("1e999"), "train.csv:4: column 2 (`y`): 1e999 is no f32");
     let mixed = "x,y\n1,rose\n2,7\n3,iris\n";
-    let said = "train.csv:3: column 2 (`y`): `7` is a number, 2 other cells of this column are names";
-    assert_eq!(error(mixed, &[(LABEL, "y".into())]), said);
+    let message = "train.csv:3: column 2 (`y`): `7` is a number, 2 other cells of this column are names";
+    assert_eq!(error(mixed, &[(LABEL, "y".into())]), message);
     let classes = |text: &str| {
         let options = [(FILE, "train.csv".into()), (LABEL, "y".into()), (LABEL_AS, "classes".into())];
         desk(text).load(&options).unwrap().names[LABEL].classes.clone()
@@ -112,8 +112,8 @@ fn rows_with_missing_cells_are_left_out_or_nan_if_asked_for() {
     assert_eq!(set.splits["train"].field(LABEL).unwrap().to_f64(), [10.0, 40.0]);
     assert!(set.note.unwrap().ends_with("train.csv: 2 rows with missing cells are left out"));
     assert!(load("nan").unwrap_err().to_string().ends_with("the value is missing (`NA`)"));
-    let said = "option `missing` cannot be \"mean\"";
-    assert_eq!(load("mean").unwrap_err().to_string(), said);
+    let message = "option `missing` cannot be \"mean\"";
+    assert_eq!(load("mean").unwrap_err().to_string(), message);
 }
 
 /// The type that the pipeline declares decides what is exact.
@@ -139,7 +139,7 @@ fn whole_numbers_are_kept_where_the_declared_type_has_them() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_cell() {
     let four = "train.csv:3: column 2 (`b`): `four` is not a number";
     assert_eq!(error("a,b\n1,2\n3,four\n", &[]), four);
     assert_eq!(error("a,b\n1,2\n3\n", &[]), "train.csv:3: 1 columns, the lines before have 2");

@@ -16,8 +16,8 @@ impl Training<'_> {
     pub(super) fn resume(&mut self, session: &mut Session, resume: &Resume) -> Result<(), SessionError> {
         let Resume { path, checkpoint, .. } = resume;
         let cannot = |why: &str| SessionError::CannotResume { path: path.clone(), why: why.to_string() };
-        if let Some(said) = names::difference(&names::from_extra(&checkpoint.extra), &session.names) {
-            return Err(cannot(&format!("its data was another one; {said}")));
+        if let Some(message) = names::difference(&names::from_extra(&checkpoint.extra), &session.names) {
+            return Err(cannot(&format!("its data was another one; {message}")));
         }
         session.state.restore(path, &session.trained.names, &checkpoint.tensors, true)?;
         self.step = checkpoint.step;
