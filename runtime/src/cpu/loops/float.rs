@@ -2,6 +2,7 @@
 
 use super::super::math::{self, chunks};
 use super::super::simd::isa::{Isa, Kernel, dispatch};
+use super::super::simd::lanes::Aligned;
 use super::super::simd::prefetch::{CHUNK, Prefetch};
 use super::elementwise::{Element, Operand, undefined};
 use super::macros::{map, map_chunks, map_with_prefetch, zip, zip_with_prefetch};

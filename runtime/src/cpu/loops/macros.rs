@@ -1,7 +1,7 @@
 //! Elementwise loops.
 //!
 //! The loops are macros, not closures: a call that is left inside a loop would keep it from being vectorised. Their users
-//! import `Operand` and `CHUNK`.
+//! import `Operand`, `CHUNK` and `Aligned`.
 
 macro_rules! map {
     ($x:expr, $out:expr, $v:ident => $value:expr) => {
@@ -31,16 +31,16 @@ macro_rules! map_chunks {
         let (chunks, rest) = $x.as_chunks::<CHUNK>();
         let (out_chunks, out_rest) = $out.as_chunks_mut::<CHUNK>();
         let mut requests = $ahead.over(chunks.len());
-        let mut values = [0f32; CHUNK];
+        let Aligned(values) = &mut Aligned([0f32; CHUNK]);
         for (out, x) in out_chunks.iter_mut().zip(chunks) {
             requests.step();
             map!(x, values, $v => $argument);
-            $function(&mut values);
-            *out = values;
+            $function(values);
+            *out = *values;
         }
         if !rest.is_empty() {
             map!(rest, values, $v => $argument);
-            $function(&mut values);
+            $function(values);
             out_rest.copy_from_slice(&values[..rest.len()]);
         }
     }};

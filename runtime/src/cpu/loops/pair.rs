@@ -2,7 +2,7 @@
 //! an argument.
 
 use super::super::simd::isa::{Isa, Kernel, dispatch};
-use super::super::simd::lanes::Lanes;
+use super::super::simd::lanes::{Aligned, Lanes};
 use super::super::simd::operation::{Add, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
 use super::super::simd::prefetch::{CHUNK, Prefetch};
 use engine_core::ir::Binary;
@@ -124,8 +124,7 @@ const WIDEST: usize = 16;
 impl Pair {
     #[inline(always)]
     fn run_as<V: Lanes<Scalar = f32>, F: Operation, S: Operation>(self) {
-        let mut repeated = [[0f32; WIDEST]; 3];
-        let [a, b, c] = &mut repeated;
+        let Aligned([a, b, c]) = &mut Aligned([[0f32; WIDEST]; 3]);
         let streams = [(self.args[0], a), (self.args[1], b), (self.args[2], c)].map(|(source, repeated)| {
             // SAFETY: the caller's of `pair`: at least one value, unless the length is 0.
             unsafe { Stream::of(source, repeated, self.len) }

@@ -1,5 +1,10 @@
 //! Vector registers as a trait.
 
+/// A value at the start of a cache line. Arrays that loops load vectors from need it: on the stack they may start
+/// anywhere, and a vector across two cache lines takes two loads.
+#[repr(align(64))]
+pub struct Aligned<T>(pub T);
+
 /// A vector register of scalars.
 ///
 /// # Safety
