@@ -109,21 +109,22 @@ fn the_page_of_a_run_shows_the_kernels_of_the_device_that_ran() {
     }
 }
 
-/// Plans for CUDA are explained on machines without CUDA.
+/// Plans for GPUs are explained on machines without a GPU.
 #[test]
 fn plans_are_explained_for_other_devices() {
     let desk = Desk::new();
     desk.write("attention.ron", ATTENTION);
-    let kernels = |device: &str| {
-        let mut command = desk.command(&["explain", "attention.ron", "--device", device]);
+    let ended = |verb: &str, device: &str| {
+        let mut command = desk.command(&[verb, "attention.ron", "--device", device]);
         Ended::from(command.env("CUDA_VISIBLE_DEVICES", "-1").envs(without_vulkan()).output().unwrap())
     };
-    for (device, is_one_kernel) in [("cpu", true), ("cuda", false), ("cuda:7", false), ("auto", true)] {
-        let ended = kernels(device);
+    let devices = [("cpu", true), ("cuda", false), ("cuda:7", false), ("wgpu", false), ("auto", true)];
+    for (device, is_one_kernel) in devices {
+        let ended = ended("explain", device);
         assert_eq!(ended.code, 0, "{}", ended.errors);
         assert_eq!(ended.results.contains("\nattention "), is_one_kernel, "{device}: {}", ended.results);
     }
-    check_failure(&kernels("wgpu"), 3, "error[E0603]: device `wgpu:0` does not start: ");
+    check_failure(&ended("run", "wgpu"), 3, "error[E0603]: device `wgpu:0` does not start: ");
 }
 
 #[test]
