@@ -40,9 +40,7 @@ impl Span {
     }
 }
 
-/// The scratch of one worker, for programs of up to a given size. It has cache lines of its own, two of them because
-/// processors prefetch neighbouring lines together: workers write their fields in every block.
-#[repr(align(128))]
+/// The scratch of one worker, for programs of up to a given size.
 pub struct Worker {
     slots: Memory,
     slot_bytes: usize,
@@ -106,13 +104,6 @@ impl ScratchSize {
     }
 }
 
-/// So many views without a value. Behind them is room for two cache lines, so that no two workers write to the same one.
-fn unset(n: usize) -> Vec<View> {
-    let mut views = Vec::with_capacity(n + 128 / size_of::<View>());
-    views.resize(n, View::UNSET);
-    views
-}
-
 impl Worker {
     /// Scratch of a size.
     ///
@@ -128,8 +119,8 @@ impl Worker {
             has_next: false,
             row_base: rows.start(),
             rows,
-            views: unset(size.n_regs),
-            saved: unset(size.n_row_places),
+            views: vec![View::UNSET; size.n_regs],
+            saved: vec![View::UNSET; size.n_row_places],
             accumulator: View::UNSET,
         })
     }
