@@ -58,7 +58,7 @@ impl Element for f32 {
 
     #[inline(always)]
     fn mul_add<I: Isa>(a: f32, b: f32, c: f32) -> f32 {
-        math::fma::<I>(a, b, c)
+        math::fma::<I, _>(a, b, c)
     }
 
     fn finish_unary(op: Unary, x: &[f32], out: &mut [f32]) {
@@ -163,6 +163,6 @@ impl Element for f64 {
 
     #[inline(always)]
     fn mul_add<I: Isa>(a: f64, b: f64, c: f64) -> f64 {
-        math::fma_f64::<I>(a, b, c)
+        math::fma::<I, _>(a, b, c)
     }
 }

@@ -44,8 +44,8 @@ pub fn is_plain_dividend(u: f32) -> bool {
 #[inline(always)]
 pub fn quotient<I: Isa>(u: f32, v: f32, reciprocal: f32) -> f32 {
     let guess = u * reciprocal;
-    let remainder = fma::<I>(-guess, v, u);
-    fma::<I>(remainder, reciprocal, guess)
+    let remainder = fma::<I, _>(-guess, v, u);
+    fma::<I, _>(remainder, reciprocal, guess)
 }
 
 /// The larger; NaN if either is NaN.

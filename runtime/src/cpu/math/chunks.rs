@@ -5,7 +5,7 @@ use super::super::simd::isa::Isa;
 use super::super::simd::isa::Level;
 use super::super::simd::prefetch::CHUNK;
 #[cfg(target_arch = "x86_64")]
-use super::avx512;
+use super::avx512::F32x16;
 use super::{exponential, logarithm};
 
 macro_rules! chunk_functions {
@@ -15,11 +15,13 @@ macro_rules! chunk_functions {
         pub fn $name<I: Isa>(values: &mut [f32; CHUNK]) {
             #[cfg(target_arch = "x86_64")]
             if matches!(I::LEVEL, Level::Avx512) {
-                // SAFETY: loops for this level run only where the machine has it.
-                return unsafe { avx512::$name(values) };
+                for vector in values.as_chunks_mut::<16>().0 {
+                    $module::$name::<I, _>(F32x16::load(vector)).store(vector);
+                }
+                return;
             }
             for value in values {
-                *value = $module::$name::<I>(*value);
+                *value = $module::$name::<I, f32>(*value);
             }
         }
     )* };

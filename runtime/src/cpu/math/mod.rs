@@ -11,6 +11,7 @@ mod avx512;
 pub mod chunks;
 mod exponential;
 mod logarithm;
+mod number;
 mod polynomial;
 mod power;
 mod special;
@@ -23,6 +24,6 @@ pub use arithmetic::{
 };
 pub use exponential::{expm1, tanh};
 pub use logarithm::log1p;
-pub use polynomial::{fma, fma_f64};
+pub use polynomial::fma;
 pub use power::pow;
 pub use special::{TRIG_LIMIT, cos, erf, sin};

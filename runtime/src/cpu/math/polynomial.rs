@@ -1,27 +1,20 @@
 //! Fused multiply-add and polynomials.
 
 use super::super::simd::isa::Isa;
+use super::number::Number;
 
-macro_rules! polynomials {
-    ($($fma:ident $horner:ident of $type:ident;)*) => { $(
-        /// `a·b + c`, in one rounding where the instruction set has it and in two elsewhere.
-        #[inline(always)]
-        pub fn $fma<I: Isa>(a: $type, b: $type, c: $type) -> $type {
-            if I::FMA { a.mul_add(b, c) } else { a * b + c }
-        }
-
-        /// `c₀ + c₁x + c₂x² + …`
-        #[inline(always)]
-        pub fn $horner<I: Isa, const N: usize>(x: $type, coefficients: [$type; N]) -> $type {
-            let mut sum = coefficients[N - 1];
-            for i in (0..N - 1).rev() {
-                sum = $fma::<I>(sum, x, coefficients[i]);
-            }
-            sum
-        }
-    )* };
+/// `a·b + c`, in one rounding where the instruction set has it and in two elsewhere.
+#[inline(always)]
+pub fn fma<I: Isa, V: Number>(a: V, b: V, c: V) -> V {
+    a.fma::<I>(b, c)
 }
-polynomials! {
-    fma horner of f32;
-    fma_f64 horner_f64 of f64;
+
+/// `c₀ + c₁x + c₂x² + …`
+#[inline(always)]
+pub fn horner<I: Isa, V: Number, const N: usize>(x: V, coefficients: [V::Scalar; N]) -> V {
+    let mut sum = V::of(coefficients[N - 1]);
+    for i in (0..N - 1).rev() {
+        sum = fma::<I, V>(sum, x, V::of(coefficients[i]));
+    }
+    sum
 }

@@ -1,7 +1,7 @@
 //! Powers, computed in f64.
 
 use super::super::simd::isa::Isa;
-use super::polynomial::{fma_f64, horner_f64};
+use super::polynomial::{fma, horner};
 
 /// xʸ through f64; error below 0.51 ULP. `0⁰ = 1`, NaN for a finite negative base with a fractional exponent.
 #[inline(always)]
@@ -38,7 +38,7 @@ fn log_f64<I: Isa>(x: f64) -> f64 {
         0.181_216_506_022_270_7,
         0.168_410_784_371_601_86,
     ];
-    fma_f64::<I>(exponent as f64, std::f64::consts::LN_2, s * horner_f64::<I, _>(s * s, series))
+    fma::<I, _>(exponent as f64, std::f64::consts::LN_2, s * horner::<I, _, _>(s * s, series))
 }
 
 /// eˣ to about 1e-12 where f32 can hold the result, and too large or too small for it beyond.
@@ -49,7 +49,7 @@ fn exp_f64<I: Isa>(x: f64) -> f64 {
     let x = if x < -105.0 { -105.0 } else { x };
     let shifted = x * std::f64::consts::LOG2_E + ROUND;
     let n = shifted - ROUND;
-    let r = fma_f64::<I>(n, -std::f64::consts::LN_2, x);
+    let r = fma::<I, _>(n, -std::f64::consts::LN_2, x);
     let series = [
         1.000_000_000_000_026_6,
         0.999_999_999_979_463_9,
@@ -62,5 +62,5 @@ fn exp_f64<I: Isa>(x: f64) -> f64 {
         2.489_256_321_541_367_4e-5,
     ];
     let exponent = (shifted.to_bits() as u32 as i32).wrapping_add(1023);
-    horner_f64::<I, _>(r, series) * f64::from_bits((exponent as i64 as u64) << 52)
+    horner::<I, _, _>(r, series) * f64::from_bits((exponent as i64 as u64) << 52)
 }

@@ -1,6 +1,7 @@
 //! The error function, sine and cosine.
 
 use super::super::simd::isa::Isa;
+use super::number::Single;
 use super::polynomial::{fma, horner};
 
 /// The largest |x| for which [`sin`] and [`cos`] hold their stated error; beyond it, use the library.
@@ -9,9 +10,8 @@ pub const TRIG_LIMIT: f32 = 1.0e6;
 /// The error function; error below 6 ULP.
 #[inline(always)]
 pub fn erf<I: Isa>(x: f32) -> f32 {
-    let a = x.abs();
     // 1 − erf 3.95 is below half an ULP of 1.
-    let a = if a > 3.95 { 3.95 } else { a };
+    let a = x.abs().at_most(3.95);
     let s = a * a;
     let above = [
         std::f32::consts::FRAC_2_SQRT_PI,
@@ -23,9 +23,8 @@ pub fn erf<I: Isa>(x: f32) -> f32 {
         -1.296_798_7e-8,
     ];
     let below = [1.0, 0.497_434_82, 0.113_910_96, 0.015_443_745, 0.001_304_071_4, 6.269_424e-5];
-    let ratio = a * horner::<I, _>(s, above) / horner::<I, _>(s, below);
-    let ratio = if ratio > 1.0 { 1.0 } else { ratio };
-    ratio.copysign(x)
+    let ratio = a * horner::<I, _, _>(s, above) / horner::<I, _, _>(s, below);
+    ratio.at_most(1.0).copysign(x)
 }
 
 /// sin x for |x| ≤ [`TRIG_LIMIT`]; error below 1.5 ULP.
@@ -61,9 +60,10 @@ fn split_quarter_turns(x: f32) -> (u32, f32) {
 #[inline(always)]
 fn quarter_wave<I: Isa>(quadrant: u32, r: f32) -> f32 {
     let s = r * r;
-    let sine = fma::<I>(s * r, horner::<I, _>(s, [-0.166_666_55, 0.008_332_183, -1.951_779e-4]), r);
-    let cosine_tail =
-        fma::<I>(s * s, horner::<I, _>(s, [0.041_666_646, -0.001_388_731_6, 2.443_323_2e-5]), -0.5 * s);
+    let sine_tail = horner::<I, _, _>(s, [-0.166_666_55, 0.008_332_183, -1.951_779e-4]);
+    let sine = fma::<I, _>(s * r, sine_tail, r);
+    let cosine_tail = horner::<I, _, _>(s, [0.041_666_646, -0.001_388_731_6, 2.443_323_2e-5]);
+    let cosine_tail = fma::<I, _>(s * s, cosine_tail, -0.5 * s);
     let wave = if quadrant & 1 == 0 { sine } else { 1.0 + cosine_tail };
     f32::from_bits(wave.to_bits() ^ ((quadrant & 2) << 30))
 }

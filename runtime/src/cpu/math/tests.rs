@@ -4,8 +4,8 @@ use super::super::simd::isa::{Baseline, Isa, Kernel, Level, dispatch_on};
 use super::super::simd::prefetch::CHUNK;
 use super::arithmetic::rsqrt;
 use super::chunks;
-use super::exponential::{exp, expm1, tanh};
-use super::logarithm::{log, log1p};
+use super::exponential::{self, EXP_LIMITS, expm1, tanh};
+use super::logarithm::{self, log1p};
 use super::power::pow;
 use super::special::{TRIG_LIMIT, cos, erf, sin};
 
@@ -46,30 +46,69 @@ bounds! {
     rsqrt_is_within_its_error: rsqrt_anywhere, |x: f64| 1.0 / x.sqrt(), below 1.5;
 }
 
-/// On AVX-512 these two are [`super::avx512`].
-#[test]
-fn whole_chunks_of_exp_and_log_are_within_their_error() {
-    struct Chunks<'a>(&'a mut [f32], bool);
-    impl Kernel for Chunks<'_> {
-        type Output = ();
-        #[inline(always)]
-        fn run<I: Isa>(self) {
-            for chunk in self.0.as_chunks_mut().0 {
-                if self.1 { chunks::exp::<I>(chunk) } else { chunks::log::<I>(chunk) }
-            }
+/// exp or log of whole chunks; on AVX-512, of vectors.
+struct Chunks<'a>(&'a mut [f32], bool);
+impl Kernel for Chunks<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        for chunk in self.0.as_chunks_mut().0 {
+            if self.1 { chunks::exp::<I>(chunk) } else { chunks::log::<I>(chunk) }
         }
     }
-    let mut inputs = dense_sample();
-    inputs.resize(inputs.len().next_multiple_of(CHUNK), 1.0);
+}
+
+/// [`Chunks`] of some inputs.
+fn in_chunks(level: Level, inputs: &[f32], is_exp: bool) -> Vec<f32> {
+    let mut outputs = inputs.to_vec();
+    outputs.resize(inputs.len().next_multiple_of(CHUNK), 1.0);
+    dispatch_on(level, Chunks(&mut outputs, is_exp));
+    outputs.truncate(inputs.len());
+    outputs
+}
+
+#[test]
+fn whole_chunks_of_exp_and_log_are_within_their_error() {
+    let inputs = dense_sample();
     for level in Level::available() {
-        let of = |is_exp| {
-            let mut outputs = inputs.clone();
-            dispatch_on(level, Chunks(&mut outputs, is_exp));
-            outputs
-        };
+        let of = |is_exp| in_chunks(level, &inputs, is_exp);
         check(&inputs, &of(true), f64::exp, 1.1, &format!("chunks of exp on {level:?}"));
         check(&inputs, &of(false), f64::ln, 0.9, &format!("chunks of log on {level:?}"));
     }
+}
+
+#[test]
+fn whole_chunks_have_the_bits_of_single_floats() {
+    struct Single<'a>(&'a mut [f32], bool);
+    impl Kernel for Single<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<I: Isa>(self) {
+            for value in self.0 {
+                *value = if self.1 { exp::<I>(*value) } else { log::<I>(*value) };
+            }
+        }
+    }
+    let inputs = ends_of_mantissas();
+    for (level, is_exp) in Level::available().flat_map(|level| [(level, true), (level, false)]) {
+        let mut expected = inputs.clone();
+        dispatch_on(level, Single(&mut expected, is_exp));
+        for ((x, found), expected) in inputs.iter().zip(in_chunks(level, &inputs, is_exp)).zip(expected) {
+            let is_same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+            let name = if is_exp { "exp" } else { "log" };
+            assert!(is_same, "{name} {x:e} ({:#x}): {found:e}, not {expected:e}", x.to_bits());
+        }
+    }
+}
+
+#[inline(always)]
+fn exp<I: Isa>(x: f32) -> f32 {
+    exponential::exp::<I, f32>(x)
+}
+
+#[inline(always)]
+fn log<I: Isa>(x: f32) -> f32 {
+    logarithm::log::<I, f32>(x)
 }
 
 #[inline(always)]
@@ -99,6 +138,29 @@ fn dense_sample() -> Vec<f32> {
         [88.722_84, 88.722_85, -87.336_55, -103.972_08, -103.278_93, 1.0, -1.0, 1.0e6, 1.000_000_1e6];
     let quarters = (1..200_000).map(|n| (n as f64 * std::f64::consts::FRAC_PI_2) as f32);
     patterns.chain(grid).chain(powers).chain(ends).chain(around).chain(quarters).collect()
+}
+
+/// Every 257th float (32,000 for each exponent and sign), the ends of the mantissas of each exponent, and the
+/// neighbours of the limits.
+fn ends_of_mantissas() -> Vec<f32> {
+    let patterns = (0..=u32::MAX).step_by(257);
+    let ends = (0..512u32).flat_map(|head| {
+        let nearby = (0..64).chain((1 << 22) - 64..(1 << 22) + 64).chain((1 << 23) - 64..1 << 23);
+        nearby.map(move |tail| head << 23 | tail)
+    });
+    let limits = [
+        EXP_LIMITS[0],
+        EXP_LIMITS[1],
+        std::f32::consts::FRAC_1_SQRT_2,
+        2.0 * std::f32::consts::FRAC_1_SQRT_2,
+        88.722_84,
+        -87.336_55,
+    ];
+    let around = limits.into_iter().flat_map(|limit| {
+        let bits: u32 = limit.to_bits();
+        bits - 1000..bits + 1000
+    });
+    patterns.chain(ends).chain(around).map(f32::from_bits).collect()
 }
 
 fn check(inputs: &[f32], outputs: &[f32], reference: impl Fn(f64) -> f64, limit: f64, what: &str) {
