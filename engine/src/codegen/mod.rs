@@ -23,6 +23,7 @@ mod schedule;
 mod tests;
 mod types;
 
+pub use analysis::operands::{operands, with_registers};
 pub use error::CodegenError;
 pub use kernel::KernelSpec;
 pub use operand::Argument;

@@ -1,5 +1,6 @@
 //! Parts of bodies.
 
+use engine_core::codegen::{operands, with_registers};
 use engine_core::fusion::{FusedBody, FusedInst, FusedOp, Reg};
 use engine_core::ir::DType;
 
@@ -20,50 +21,16 @@ fn needed_only(body: &FusedBody, is_wanted: impl Fn(Reg) -> bool) -> (FusedBody,
     for (reg, inst) in body.insts.iter().enumerate().rev() {
         needed[reg] |= is_wanted(reg);
         if needed[reg] {
-            args(&inst.op).into_iter().for_each(|arg| needed[arg] = true);
+            operands(&inst.op).into_iter().for_each(|arg| needed[arg] = true);
         }
     }
     let mut insts = vec![];
     let mut renamed = vec![0; body.insts.len()];
     for (reg, inst) in body.insts.iter().enumerate().filter(|(reg, _)| needed[*reg]) {
         renamed[reg] = insts.len();
-        insts.push(FusedInst { op: with_args(&inst.op, |arg| renamed[arg]), ..inst.clone() });
+        insts.push(FusedInst { op: with_registers(&inst.op, |arg| renamed[arg]), ..inst.clone() });
     }
     (FusedBody { insts, ..body.clone() }, renamed)
-}
-
-/// The registers that an instruction reads.
-pub(super) fn args(op: &FusedOp) -> Vec<Reg> {
-    match op {
-        FusedOp::Load { index, .. } => index.iter().map(|(reg, _)| *reg).collect(),
-        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => vec![],
-        FusedOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
-        FusedOp::Scalar(_, args) => args.clone(),
-        FusedOp::Check { value, .. }
-        | FusedOp::Reduce { value, .. }
-        | FusedOp::Store { value, .. }
-        | FusedOp::Fold { value } => vec![*value],
-    }
-}
-
-pub(super) fn with_args(op: &FusedOp, rename: impl Fn(Reg) -> Reg) -> FusedOp {
-    let mut op = op.clone();
-    match &mut op {
-        FusedOp::Load { index, .. } => index.iter_mut().for_each(|(reg, _)| *reg = rename(*reg)),
-        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => {}
-        FusedOp::Random { step, iteration, .. } => {
-            *step = rename(*step);
-            iteration.iter_mut().for_each(|reg| *reg = rename(*reg));
-        }
-        FusedOp::Scalar(_, args) => args.iter_mut().for_each(|reg| *reg = rename(*reg)),
-        FusedOp::Check { value, .. }
-        | FusedOp::Reduce { value, .. }
-        | FusedOp::Store { value, .. }
-        | FusedOp::Fold { value } => {
-            *value = rename(*value);
-        }
-    }
-    op
 }
 
 /// The operand that an epilogue stores the bare accumulator to, if it does nothing else.

@@ -4,7 +4,7 @@ use super::super::address::Address;
 use super::super::program::{Arg, Dest, Draw, Index, Inst, Layout, Op, Pass, Program, Spread};
 use super::super::scalar::MAX_ARITY;
 use super::super::view::literal_bits;
-use super::parts::args;
+use engine_core::codegen::operands;
 use engine_core::fusion::{Class, FusedBody, FusedInst, FusedOp, Reg};
 use engine_core::ir::Scalar;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ impl<'t> Compiler<'t> {
     fn new(body: &'t FusedBody, layout: Layout<'t>) -> Compiler<'t> {
         let mut pass_of: Vec<usize> = vec![];
         for inst in &body.insts {
-            let reads = args(&inst.op).into_iter().map(|arg| pass_of[arg]).max().unwrap_or(0);
+            let reads = operands(&inst.op).into_iter().map(|arg| pass_of[arg]).max().unwrap_or(0);
             pass_of.push(reads + matches!(inst.op, FusedOp::Reduce { .. }) as usize);
         }
         let program = Program { n_regs: body.insts.len(), widest: 1, ..Program::default() };
@@ -123,7 +123,7 @@ impl<'t> Compiler<'t> {
         for reg in (0..insts.len()).rev() {
             if needed[reg] {
                 let at_points = |arg: &Reg| insts[*arg].class == Class::Element;
-                args(&insts[reg].op).into_iter().filter(at_points).for_each(|arg| needed[arg] = true);
+                operands(&insts[reg].op).into_iter().filter(at_points).for_each(|arg| needed[arg] = true);
             }
         }
         (0..insts.len()).filter(|&reg| needed[reg]).collect()
@@ -134,7 +134,7 @@ impl<'t> Compiler<'t> {
         for &reg in regs {
             let inst = &self.body.insts[reg];
             let by_row = self.index_by_row(&inst.op);
-            for arg in args(&inst.op) {
+            for arg in operands(&inst.op) {
                 if self.must_expand(arg) && !by_row && !expanded.contains_key(&arg) {
                     let fresh = self.program.n_regs;
                     self.program.n_regs += 1;

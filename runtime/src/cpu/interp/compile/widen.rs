@@ -1,6 +1,6 @@
 //! Half precision as casts to f32 and back.
 
-use super::parts::with_args;
+use engine_core::codegen::with_registers;
 use engine_core::fusion::{Class, FusedBody, FusedInst, FusedOp, Reg};
 use engine_core::ir::{DType, Monoid, Scalar};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ struct Widening {
 
 impl Widening {
     fn push(&mut self, inst: &FusedInst) {
-        let op = with_args(&inst.op, |arg| self.renamed[arg]);
+        let op = with_registers(&inst.op, |arg| self.renamed[arg]);
         let reg = match &op {
             FusedOp::Scalar(Scalar::Cast(_) | Scalar::Select, _) => self.emit(op, inst.dtype, inst.class),
             FusedOp::Scalar(scalar, args) => {
