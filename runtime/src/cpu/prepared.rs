@@ -3,10 +3,10 @@
 use super::interp::{AssertionRecord, Buffer, checks_only};
 use super::launch::attention::AttentionLaunch;
 use super::launch::body::BodyLaunch;
-use super::launch::call::Call;
+use super::launch::call::{Call, KernelLaunch};
 use super::launch::matmul::MatmulLaunch;
 use super::launch::opaque::OpaqueLaunch;
-use super::launch::scan::run_scan;
+use super::launch::scan::ScanLaunch;
 use super::launch::scatter::ScatterLaunch;
 use super::launch::scratch::{LaunchSize, WorkerScratch};
 use super::launch::segments::SegmentLaunch;
@@ -14,29 +14,18 @@ use super::memory::Memory;
 use super::pool::Pool;
 use super::{bounds, sharing};
 use crate::device::DeviceError;
-use engine_core::fusion::{Domain, KernelBody};
-use engine_core::ir::{DType, Monoid};
+use engine_core::fusion::KernelBody;
 use engine_core::plan::{Launch, Plan};
 
 /// A launch with its kernel compiled.
 pub struct Prepared {
-    body: Body,
+    kernel: Box<dyn KernelLaunch>,
     /// The assertions alone, which run first in kernels that write state.
     precheck: Option<BodyLaunch>,
     /// The memory of each kernel operand.
     pub buffers: Vec<Buffer>,
     /// Whether the launch writes state.
     pub writes_state: bool,
-}
-
-enum Body {
-    MapOrRow(BodyLaunch),
-    Segments(SegmentLaunch),
-    Matmul(Box<MatmulLaunch>),
-    Attention(Box<AttentionLaunch>),
-    Scatter(Box<ScatterLaunch>),
-    Scan { monoid: Monoid, domain: Domain, dtype: DType },
-    Opaque(OpaqueLaunch),
 }
 
 impl Prepared {
@@ -49,24 +38,24 @@ impl Prepared {
         let sharing = sharing::of_operands(plan, launch, kernel);
         let workspace = arena.start().wrapping_add(launch.workspace.start);
         bounds::assert_inside(kernel);
-        let body = match &kernel.body {
-            KernelBody::Map(body) | KernelBody::Row(body) => Body::MapOrRow(BodyLaunch::new(body, &sharing)?),
+        let launched: Box<dyn KernelLaunch> = match &kernel.body {
+            KernelBody::Map(body) | KernelBody::Row(body) => Box::new(BodyLaunch::new(body, &sharing)?),
             KernelBody::Segmented { body, segments } => {
-                Body::Segments(SegmentLaunch::new(body, segments, &sharing)?)
+                Box::new(SegmentLaunch::new(body, segments, &sharing)?)
             }
             KernelBody::Matmul(body) => {
-                let launch = MatmulLaunch::new(body, &kernel.operands, &sharing, workspace)?;
-                Body::Matmul(Box::new(launch))
+                Box::new(MatmulLaunch::new(body, &kernel.operands, &sharing, workspace)?)
             }
-            KernelBody::Attention(body) => Body::Attention(Box::new(AttentionLaunch::new(body, &sharing)?)),
+            KernelBody::Attention(body) => Box::new(AttentionLaunch::new(body, &sharing)?),
             KernelBody::Scatter(body) => {
                 let dtype = kernel.operands[body.result].ty.dtype;
-                Body::Scatter(Box::new(ScatterLaunch::new(body, dtype, &sharing)?))
+                Box::new(ScatterLaunch::new(body, dtype, &sharing)?)
             }
             KernelBody::Scan { monoid, domain } => {
-                Body::Scan { monoid: *monoid, domain: *domain, dtype: kernel.operands[0].ty.dtype }
+                let dtype = kernel.operands[0].ty.dtype;
+                Box::new(ScanLaunch { monoid: *monoid, domain: *domain, dtype })
             }
-            KernelBody::Opaque(body) => Body::Opaque(OpaqueLaunch::new(body, kernel, workspace)),
+            KernelBody::Opaque(body) => Box::new(OpaqueLaunch::new(body, kernel, workspace)),
         };
         let writes_state = sharing::writes_state(plan, launch, kernel);
         let precheck = match kernel.bodies()[..] {
@@ -75,19 +64,13 @@ impl Prepared {
             }
             _ => None,
         };
-        Ok(Prepared { body, precheck, buffers: vec![Buffer::UNBOUND; launch.buffers.len()], writes_state })
+        let buffers = vec![Buffer::UNBOUND; launch.buffers.len()];
+        Ok(Prepared { kernel: launched, precheck, buffers, writes_state })
     }
 
     /// The scratch that a worker needs.
     pub fn size(&self) -> LaunchSize {
-        let own = match &self.body {
-            Body::MapOrRow(launch) => launch.size(),
-            Body::Segments(launch) => launch.size(),
-            Body::Matmul(launch) => launch.size(),
-            Body::Attention(launch) => launch.size(),
-            Body::Scatter(launch) => launch.size(),
-            Body::Scan { .. } | Body::Opaque(_) => LaunchSize::default(),
-        };
+        let own = self.kernel.size();
         self.precheck.as_ref().map_or(own, |precheck| own.max(precheck.size()))
     }
 
@@ -127,18 +110,6 @@ impl Prepared {
         }
         let call = Call { buffers: &self.buffers, assertions, seed, writes_state: self.writes_state };
         // SAFETY: the caller's.
-        unsafe {
-            match &mut self.body {
-                Body::MapOrRow(launch) => launch.run(pool, workers, call),
-                Body::Segments(launch) => launch.run(pool, workers, call),
-                Body::Matmul(launch) => launch.run(pool, workers, call),
-                Body::Attention(launch) => launch.run(pool, workers, call),
-                Body::Scatter(launch) => launch.run(pool, workers, call),
-                Body::Scan { monoid, domain, dtype } => {
-                    run_scan(*monoid, *domain, *dtype, pool, workers, &self.buffers);
-                }
-                Body::Opaque(opaque) => opaque.run(pool, &self.buffers),
-            }
-        }
+        unsafe { self.kernel.run(pool, workers, call) };
     }
 }

@@ -10,7 +10,7 @@ use super::super::interp::{ScratchSize, Sharing, plain_store};
 use super::super::pool::Pool;
 use super::super::simd::isa::Float;
 use super::body_run::{BodyRun, with_store};
-use super::call::Call;
+use super::call::{Call, KernelLaunch};
 use super::matrix_source::{Given, MatrixSource, NONE, Reader, dense};
 use super::scratch::{AttentionScratch, AttentionSize, LaunchSize, MatrixSourceSize, WorkerScratch};
 use crate::device::DeviceError;
@@ -41,6 +41,46 @@ pub struct AttentionLaunch {
     plain: Option<usize>,
 }
 
+impl KernelLaunch for AttentionLaunch {
+    fn size(&self) -> LaunchSize {
+        let AttentionBody { n, k, width, .. } = self.body;
+        let size = self.dtype.size();
+        LaunchSize {
+            programs: self.body_runs().map(BodyRun::size).fold(ScratchSize::default(), ScratchSize::max),
+            attention: AttentionSize {
+                scores: self.block * n * size,
+                query: self.block * k * size,
+                matrix: n * k.max(width) * size,
+                end: self.block * width * size,
+            },
+            source: MatrixSourceSize {
+                row: k.max(width) * size,
+                n_rows: n,
+                n_operands: self.rows.n_operands(),
+                computed: 0,
+            },
+            tile: 0,
+        }
+    }
+
+    unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
+        // SAFETY: the caller's; blocks are disjoint.
+        unsafe {
+            for run in self.body_runs() {
+                run.begin(call, &mut workers[0].worker);
+            }
+            pool.run_with(self.n_blocks(), workers, |block, scratch| {
+                let WorkerScratch { worker, f32, f64, attention, source, .. } = scratch;
+                let reader = Reader { call, worker, scratch: source };
+                match self.dtype {
+                    DType::F64 => self.run_block::<f64>(reader, f64, attention, block),
+                    _ => self.run_block::<f32>(reader, f32, attention, block),
+                }
+            });
+        }
+    }
+}
+
 impl AttentionLaunch {
     /// Compiles an attention; `sharing` is the memory that each operand shares.
     ///
@@ -62,52 +102,9 @@ impl AttentionLaunch {
         })
     }
 
-    /// The scratch that a worker needs.
-    pub fn size(&self) -> LaunchSize {
-        let AttentionBody { n, k, width, .. } = self.body;
-        let size = self.dtype.size();
-        LaunchSize {
-            programs: self.body_runs().map(BodyRun::size).fold(ScratchSize::default(), ScratchSize::max),
-            attention: AttentionSize {
-                scores: self.block * n * size,
-                query: self.block * k * size,
-                matrix: n * k.max(width) * size,
-                end: self.block * width * size,
-            },
-            source: MatrixSourceSize {
-                row: k.max(width) * size,
-                n_rows: n,
-                n_operands: self.rows.n_operands(),
-                computed: 0,
-            },
-            tile: 0,
-        }
-    }
-
     fn body_runs(&self) -> impl Iterator<Item = &BodyRun> {
         let sources = [&self.query, &self.key, &self.value].into_iter().filter_map(MatrixSource::body_run);
         sources.chain([&self.rows, &self.end])
-    }
-
-    /// Runs the kernel.
-    ///
-    /// # Safety
-    /// The buffers must be those of the kernel, and the launch must be the only user of those that it writes.
-    pub unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
-        // SAFETY: the caller's; blocks are disjoint.
-        unsafe {
-            for run in self.body_runs() {
-                run.begin(call, &mut workers[0].worker);
-            }
-            pool.run_with(self.n_blocks(), workers, |block, scratch| {
-                let WorkerScratch { worker, f32, f64, attention, source, .. } = scratch;
-                let reader = Reader { call, worker, scratch: source };
-                match self.dtype {
-                    DType::F64 => self.run_block::<f64>(reader, f64, attention, block),
-                    _ => self.run_block::<f32>(reader, f32, attention, block),
-                }
-            });
-        }
     }
 
     // ---- Blocks.

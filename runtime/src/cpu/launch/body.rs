@@ -3,7 +3,7 @@
 use super::super::interp::{Frame, Layout, Program, ScratchSize, Sharing, compile, row_pitch};
 use super::super::memory::Memory;
 use super::super::pool::Pool;
-use super::call::Call;
+use super::call::{Call, KernelLaunch};
 use super::cut::Cut;
 use super::groups::run_group;
 use super::parts::Parts;
@@ -19,33 +19,13 @@ pub struct BodyLaunch {
     parts: Option<Parts>,
 }
 
-impl BodyLaunch {
-    /// Compiles a body; `sharing` is the memory that each operand shares.
-    ///
-    /// # Errors
-    /// If memory does not suffice.
-    pub fn new(body: &FusedBody, sharing: &[Sharing]) -> Result<BodyLaunch, DeviceError> {
-        let cut = Cut::new(body);
-        let layout =
-            Layout { spread: cut.spread(), is_resident: cut.is_resident(), is_contiguous: true, sharing };
-        let program = compile(body, layout);
-        let cut = cut.for_program(&program);
-        let uniforms = Memory::new(8 * program.n_uniforms)?;
-        let parts = if cut.n_parts() > 1 { Some(Parts::new(&cut, &program)?) } else { None };
-        Ok(BodyLaunch { program, cut, uniforms, parts })
-    }
-
-    /// The scratch that a worker needs.
-    pub fn size(&self) -> LaunchSize {
+impl KernelLaunch for BodyLaunch {
+    fn size(&self) -> LaunchSize {
         let (n_points, n_rows) = (self.cut.block_points(), self.cut.group_rows());
         LaunchSize::of_programs(ScratchSize::of(&self.program, n_points, n_rows))
     }
 
-    /// Runs the kernel.
-    ///
-    /// # Safety
-    /// The buffers must be those of the kernel, and the launch must be the only user of those that it writes.
-    pub unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
+    unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
         let BodyLaunch { program, cut, uniforms, parts } = self;
         let reduces_down = matches!(cut, Cut::Columns { .. });
         let frame = Frame { reduces_down, ..call.frame(program, uniforms, row_pitch(cut.group_rows())) };
@@ -67,5 +47,22 @@ impl BodyLaunch {
                 }
             }
         }
+    }
+}
+
+impl BodyLaunch {
+    /// Compiles a body; `sharing` is the memory that each operand shares.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn new(body: &FusedBody, sharing: &[Sharing]) -> Result<BodyLaunch, DeviceError> {
+        let cut = Cut::new(body);
+        let layout =
+            Layout { spread: cut.spread(), is_resident: cut.is_resident(), is_contiguous: true, sharing };
+        let program = compile(body, layout);
+        let cut = cut.for_program(&program);
+        let uniforms = Memory::new(8 * program.n_uniforms)?;
+        let parts = if cut.n_parts() > 1 { Some(Parts::new(&cut, &program)?) } else { None };
+        Ok(BodyLaunch { program, cut, uniforms, parts })
     }
 }

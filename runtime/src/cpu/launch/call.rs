@@ -1,8 +1,25 @@
-//! The arguments of a launch.
+//! Launches and their arguments.
 
 use super::super::interp::{AssertionRecord, Buffer, Frame, Program};
 use super::super::memory::Memory;
+use super::super::pool::Pool;
 use super::super::simd::subnormals::SubnormalsAreZero;
+use super::scratch::{LaunchSize, WorkerScratch};
+
+/// A kernel, ready to run.
+pub trait KernelLaunch: Send {
+    /// The scratch that a worker needs.
+    fn size(&self) -> LaunchSize {
+        LaunchSize::default()
+    }
+
+    /// Runs the kernel.
+    ///
+    /// # Safety
+    /// The buffers must be those of the kernel, and the launch must be the only user of its workspace and of the buffers
+    /// that it writes.
+    unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call);
+}
 
 /// The arguments of a launch.
 #[derive(Clone, Copy)]

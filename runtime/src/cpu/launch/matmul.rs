@@ -2,7 +2,7 @@
 
 use super::super::interp::{Buffer, Frame, Sharing, plain_store};
 use super::super::pool::Pool;
-use super::call::Call;
+use super::call::{Call, KernelLaunch};
 use super::matmul_fold::MatmulFold;
 use super::product::{Product, Tile};
 use super::scratch::{LaunchSize, WorkerScratch};
@@ -19,33 +19,12 @@ pub struct MatmulLaunch {
     fold: Option<MatmulFold>,
 }
 
-impl MatmulLaunch {
-    /// Compiles a matmul; `sharing` is the memory that each operand shares, `workspace` the kernel's workspace.
-    ///
-    /// # Errors
-    /// If memory does not suffice.
-    pub fn new(
-        body: &MatmulBody,
-        operands: &[Operand],
-        sharing: &[Sharing],
-        workspace: *mut u8,
-    ) -> Result<MatmulLaunch, DeviceError> {
-        let product = Product::new(body, sharing)?;
-        let fold =
-            body.rows.as_ref().map(|rows| MatmulFold::new(rows, &product.epilogue, operands, workspace));
-        Ok(MatmulLaunch { plain: plain_store(&body.epilogue, product.dtype), fold, product })
-    }
-
-    /// The scratch that a worker needs.
-    pub fn size(&self) -> LaunchSize {
+impl KernelLaunch for MatmulLaunch {
+    fn size(&self) -> LaunchSize {
         self.product.size()
     }
 
-    /// Runs the kernel.
-    ///
-    /// # Safety
-    /// The buffers must be those of the kernel, and the launch must be the only user of those that it writes.
-    pub unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
+    unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
         let product = &self.product;
         let frame = product.frame(call);
         // SAFETY: the caller's; tiles and side sums are disjoint.
@@ -76,6 +55,24 @@ impl MatmulLaunch {
                 fold.finish(product, pool, call.buffers);
             }
         }
+    }
+}
+
+impl MatmulLaunch {
+    /// Compiles a matmul; `sharing` is the memory that each operand shares, `workspace` the kernel's workspace.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn new(
+        body: &MatmulBody,
+        operands: &[Operand],
+        sharing: &[Sharing],
+        workspace: *mut u8,
+    ) -> Result<MatmulLaunch, DeviceError> {
+        let product = Product::new(body, sharing)?;
+        let fold =
+            body.rows.as_ref().map(|rows| MatmulFold::new(rows, &product.epilogue, operands, workspace));
+        Ok(MatmulLaunch { plain: plain_store(&body.epilogue, product.dtype), fold, product })
     }
 
     unsafe fn run_tile(&self, frame: &Frame, scratch: &mut WorkerScratch, chunk: usize) {

@@ -1,7 +1,8 @@
 //! Launches of opaque kernels: an op's own kernel, with memory and threads lent to it.
 
-use super::super::interp::Buffer;
 use super::super::pool::Pool;
+use super::call::{Call, KernelLaunch};
+use super::scratch::WorkerScratch;
 use engine_core::fusion::{Kernel, OpaqueBody, Use};
 use engine_core::op::HostKernel;
 use engine_core::op::kernel::{Lent, Memory, Threads};
@@ -40,13 +41,11 @@ impl OpaqueLaunch {
             workspace: workspace.cast(),
         }
     }
+}
 
-    /// Runs the kernel.
-    ///
-    /// # Safety
-    /// The buffers must be those of the kernel, and the launch must be the only user of its results and its workspace.
-    pub unsafe fn run(&mut self, pool: &mut Pool, buffers: &[Buffer]) {
-        for (memory, buffer) in self.memory.iter_mut().zip(buffers) {
+impl KernelLaunch for OpaqueLaunch {
+    unsafe fn run(&mut self, pool: &mut Pool, _workers: &mut [WorkerScratch], call: Call) {
+        for (memory, buffer) in self.memory.iter_mut().zip(call.buffers) {
             memory.start = buffer.start;
         }
         let (inputs, outputs) = self.memory.split_at(self.n_inputs);

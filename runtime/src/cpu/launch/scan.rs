@@ -3,6 +3,8 @@
 use super::super::interp::{Buffer, View, cast, with_type};
 use super::super::loops::reduce::{Fold, Foldable, combine};
 use super::super::pool::Pool;
+use super::call::{Call, KernelLaunch};
+use super::scratch::WorkerScratch;
 use engine_core::fusion::Domain;
 use engine_core::ir::{DType, Monoid};
 use std::ops::Range;
@@ -10,34 +12,36 @@ use std::ops::Range;
 /// The elements after the scanned axis that one chunk takes.
 const COLUMNS: usize = 256;
 
-/// Runs an inclusive scan along the rows of a domain, from operand 0 to operand 1. Floats are combined in f64 and
-/// each result rounded.
-///
-/// # Safety
-/// The buffers must be those of the kernel, of this type, and the launch must be the only user of the result.
-pub unsafe fn run_scan<S: Send>(
-    monoid: Monoid,
-    domain: Domain,
-    dtype: DType,
-    pool: &mut Pool,
-    scratch: &mut [S],
-    buffers: &[Buffer],
-) {
-    assert!(!monoid.is_index(), "bug: a scan has no index monoid");
-    let fold = Fold::of(monoid);
-    let n_column_chunks = domain.inner.div_ceil(COLUMNS);
-    let [from, to] = [buffers[0], buffers[1]];
-    pool.run_with(domain.outer * n_column_chunks, scratch, |chunk, _| {
-        let (outer, column) = (chunk / n_column_chunks, chunk % n_column_chunks * COLUMNS);
-        let columns = column..(column + COLUMNS).min(domain.inner);
-        // SAFETY: the caller's; chunks are disjoint.
-        unsafe {
-            match dtype {
-                DType::F16 | DType::BF16 => scan_halves(fold, dtype, domain, outer, columns, from, to),
-                _ => with_type!(dtype, T => scan::<T>(fold, domain, outer, columns, from, to)),
+/// An inclusive scan along the rows of a domain, from operand 0 to operand 1. Floats are combined in f64 and each result
+/// rounded.
+pub struct ScanLaunch {
+    /// The operation, which finds no index.
+    pub monoid: Monoid,
+    /// The rows.
+    pub domain: Domain,
+    /// The type of the elements.
+    pub dtype: DType,
+}
+
+impl KernelLaunch for ScanLaunch {
+    unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
+        let ScanLaunch { monoid, domain, dtype } = *self;
+        assert!(!monoid.is_index(), "bug: a scan has no index monoid");
+        let fold = Fold::of(monoid);
+        let n_column_chunks = domain.inner.div_ceil(COLUMNS);
+        let [from, to] = [call.buffers[0], call.buffers[1]];
+        pool.run_with(domain.outer * n_column_chunks, workers, |chunk, _| {
+            let (outer, column) = (chunk / n_column_chunks, chunk % n_column_chunks * COLUMNS);
+            let columns = column..(column + COLUMNS).min(domain.inner);
+            // SAFETY: the caller's; chunks are disjoint.
+            unsafe {
+                match dtype {
+                    DType::F16 | DType::BF16 => scan_halves(fold, dtype, domain, outer, columns, from, to),
+                    _ => with_type!(dtype, T => scan::<T>(fold, domain, outer, columns, from, to)),
+                }
             }
-        }
-    });
+        });
+    }
 }
 
 /// A scanned type and the type of its running total. Floats are added up in `f64`, so that the rounding error of a total

@@ -10,7 +10,7 @@ use super::super::interp::{
 use super::super::loops::reduce::Foldable;
 use super::super::pool::Pool;
 use super::body_run::BodyRun;
-use super::call::Call;
+use super::call::{Call, KernelLaunch};
 use super::matrix_source::{NONE, Reader, offset};
 use super::scratch::{LaunchSize, MatrixSourceSize, WorkerScratch};
 use crate::device::DeviceError;
@@ -29,7 +29,7 @@ const N_INDICES: usize = 1024;
 /// The elements of updates that are computed at a time, if they are not one row.
 const N_COMPUTED: usize = 4096;
 
-/// A scatter, ready to run.
+/// A scatter, ready to run. An index that is out of range is skipped.
 pub struct ScatterLaunch {
     body: ScatterBody,
     dtype: DType,
@@ -53,6 +53,36 @@ enum Updates {
     Computed(Box<BodyRun>),
 }
 
+impl KernelLaunch for ScatterLaunch {
+    fn size(&self) -> LaunchSize {
+        let computed = match self.updates {
+            Updates::Read(_) => 0,
+            Updates::Computed(_) => self.rows_at_once() * self.n_after() * self.dtype.size(),
+        };
+        LaunchSize {
+            programs: self.body_runs().map(BodyRun::size).fold(ScratchSize::default(), ScratchSize::max),
+            source: MatrixSourceSize { row: 0, n_rows: N_INDICES, n_operands: self.n_operands, computed },
+            ..LaunchSize::default()
+        }
+    }
+
+    unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
+        let [n_batch, n_before, ..] = self.body.extents;
+        let n_slabs = n_batch * n_before * self.column_chunks() * self.ranges();
+        // SAFETY: the caller's; slabs are disjoint.
+        unsafe {
+            for run in self.body_runs() {
+                run.begin(call, &mut workers[0].worker);
+            }
+            pool.run_with(n_slabs, workers, |number, scratch| {
+                let WorkerScratch { worker, source, .. } = scratch;
+                let reader = Reader { call, worker, scratch: source };
+                self.fill(&self.slab(number), reader);
+            });
+        }
+    }
+}
+
 impl ScatterLaunch {
     /// Compiles a scatter into elements of type `dtype`; `sharing` is the memory that each operand shares.
     ///
@@ -71,19 +101,6 @@ impl ScatterLaunch {
         };
         let indices = BodyRun::of_indices(&body.updates, body.index, sharing)?;
         Ok(ScatterLaunch { body: body.clone(), dtype, base, indices, updates, n_operands: sharing.len() })
-    }
-
-    /// The scratch that a worker needs.
-    pub fn size(&self) -> LaunchSize {
-        let computed = match self.updates {
-            Updates::Read(_) => 0,
-            Updates::Computed(_) => self.rows_at_once() * self.n_after() * self.dtype.size(),
-        };
-        LaunchSize {
-            programs: self.body_runs().map(BodyRun::size).fold(ScratchSize::default(), ScratchSize::max),
-            source: MatrixSourceSize { row: 0, n_rows: N_INDICES, n_operands: self.n_operands, computed },
-            ..LaunchSize::default()
-        }
     }
 
     fn body_runs(&self) -> impl Iterator<Item = &BodyRun> {
@@ -105,26 +122,6 @@ impl ScatterLaunch {
     /// The rows of updates that are computed at a time.
     fn rows_at_once(&self) -> usize {
         (N_COMPUTED / self.n_after()).clamp(1, N_INDICES)
-    }
-
-    /// Runs the kernel. An index that is out of range is skipped.
-    ///
-    /// # Safety
-    /// The buffers must be those of the kernel, and the launch must be the only user of those that it writes.
-    pub unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
-        let [n_batch, n_before, ..] = self.body.extents;
-        let n_slabs = n_batch * n_before * self.column_chunks() * self.ranges();
-        // SAFETY: the caller's; slabs are disjoint.
-        unsafe {
-            for run in self.body_runs() {
-                run.begin(call, &mut workers[0].worker);
-            }
-            pool.run_with(n_slabs, workers, |number, scratch| {
-                let WorkerScratch { worker, source, .. } = scratch;
-                let reader = Reader { call, worker, scratch: source };
-                self.fill(&self.slab(number), reader);
-            });
-        }
     }
 
     /// The parts of a row; a body computes and writes whole rows.

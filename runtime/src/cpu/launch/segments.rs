@@ -3,7 +3,7 @@
 use super::super::interp::{Buffer, Frame, Layout, Program, ScratchSize, Sharing, Span, Spread, compile};
 use super::super::memory::Memory;
 use super::super::pool::Pool;
-use super::call::Call;
+use super::call::{Call, KernelLaunch};
 use super::cut::{CHUNK, map_block};
 use super::scratch::{LaunchSize, WorkerScratch};
 use crate::device::DeviceError;
@@ -20,6 +20,39 @@ pub struct SegmentLaunch {
     uniforms: Memory,
     /// The segment and the first point of each chunk.
     chunks: Vec<(usize, usize)>,
+}
+
+impl KernelLaunch for SegmentLaunch {
+    fn size(&self) -> LaunchSize {
+        LaunchSize::of_programs(ScratchSize::of(&self.program, self.block, 1))
+    }
+
+    unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
+        for (i, segment) in self.segments.iter().enumerate() {
+            for (slot, &operand) in segment.operands.iter().enumerate() {
+                self.buffers[i * self.n_slots + slot] = call.buffers[operand];
+            }
+        }
+        // SAFETY: the caller's; segments and their blocks are disjoint.
+        unsafe {
+            for (i, segment) in self.segments.iter().enumerate() {
+                self.frame(i, call).begin(&mut workers[0].worker, Some(&segment.constants));
+            }
+            let this = &*self;
+            pool.run_with(this.chunks.len(), workers, |chunk, scratch| {
+                let worker = &mut scratch.worker;
+                let _flushed = call.flushed();
+                let (segment, begin) = this.chunks[chunk];
+                let frame = this.frame(segment, call);
+                let end = (begin + CHUNK).min(this.segments[segment].points);
+                for start in (begin..end).step_by(this.block) {
+                    let span = Span::line(start, this.block.min(end - start));
+                    worker.has_next = start + this.block < end;
+                    frame.run_insts(worker, &this.program.passes[0].element, span);
+                }
+            });
+        }
+    }
 }
 
 impl SegmentLaunch {
@@ -51,42 +84,6 @@ impl SegmentLaunch {
             chunks: chunks.collect(),
             program,
         })
-    }
-
-    /// The scratch that a worker needs.
-    pub fn size(&self) -> LaunchSize {
-        LaunchSize::of_programs(ScratchSize::of(&self.program, self.block, 1))
-    }
-
-    /// Runs the kernel.
-    ///
-    /// # Safety
-    /// The buffers must be those of the kernel, and the launch must be the only user of those that it writes.
-    pub unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
-        for (i, segment) in self.segments.iter().enumerate() {
-            for (slot, &operand) in segment.operands.iter().enumerate() {
-                self.buffers[i * self.n_slots + slot] = call.buffers[operand];
-            }
-        }
-        // SAFETY: the caller's; segments and their blocks are disjoint.
-        unsafe {
-            for (i, segment) in self.segments.iter().enumerate() {
-                self.frame(i, call).begin(&mut workers[0].worker, Some(&segment.constants));
-            }
-            let this = &*self;
-            pool.run_with(this.chunks.len(), workers, |chunk, scratch| {
-                let worker = &mut scratch.worker;
-                let _flushed = call.flushed();
-                let (segment, begin) = this.chunks[chunk];
-                let frame = this.frame(segment, call);
-                let end = (begin + CHUNK).min(this.segments[segment].points);
-                for start in (begin..end).step_by(this.block) {
-                    let span = Span::line(start, this.block.min(end - start));
-                    worker.has_next = start + this.block < end;
-                    frame.run_insts(worker, &this.program.passes[0].element, span);
-                }
-            });
-        }
     }
 
     fn frame<'a>(&'a self, segment: usize, call: Call<'a>) -> Frame<'a> {
