@@ -59,15 +59,19 @@ impl CpuExecutable {
         Ok(executable)
     }
 
-    /// Sets the address of a buffer in all launches.
-    fn place(&mut self, id: BufferId) {
-        let buffer = &self.plan.buffers[id];
-        let start = match buffer.place {
+    /// The first byte of a buffer; null for an input that is not bound.
+    fn start(&self, id: BufferId) -> *mut u8 {
+        match self.plan.buffers[id].place {
             Place::Arena(offset) => self.arena.start().wrapping_add(offset),
             Place::Input(InputKind::Step) => self.step.start(),
             Place::Input(_) => self.bindings.get(id).map_or(std::ptr::null_mut(), Memory::start),
-        };
-        let placed = Buffer { start, len: buffer.ty.numel(), size: buffer.ty.dtype.size() };
+        }
+    }
+
+    /// Sets the address of a buffer in all launches.
+    fn place(&mut self, id: BufferId) {
+        let ty = &self.plan.buffers[id].ty;
+        let placed = Buffer { start: self.start(id), len: ty.numel(), size: ty.dtype.size() };
         for (launch, prepared) in self.plan.launches.iter().zip(&mut self.launches) {
             for (operand, _) in launch.buffers.iter().enumerate().filter(|(_, used)| **used == id) {
                 prepared.buffers[operand] = placed;
@@ -126,12 +130,8 @@ impl Executable for CpuExecutable {
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
         let id = self.bindings.output(name, bytes.len())?;
-        let start = match self.plan.buffers[id].place {
-            Place::Arena(offset) => self.arena.start().wrapping_add(offset),
-            Place::Input(InputKind::Step) => self.step.start(),
-            Place::Input(_) => self.bindings.memory(id).start(),
-        };
-        // SAFETY: the buffer holds that many bytes, and no launch is running.
+        let start = self.start(id);
+        // SAFETY: the buffer has memory of that many bytes, and no launch is running.
         bytes.copy_from_slice(unsafe { std::slice::from_raw_parts(start, bytes.len()) });
         Ok(())
     }

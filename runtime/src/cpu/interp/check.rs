@@ -5,35 +5,31 @@ use super::view::{View, copy, slice_mut, with_type};
 use super::worker::Span;
 use engine_core::codegen::FailedAssertion;
 use engine_core::ir::{DType, NodeId, Requirement};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The record of the first failed assertion, if any.
 #[derive(Default)]
-pub struct AssertionRecord {
-    has_failure: AtomicBool,
-    first: Mutex<Option<FailedAssertion>>,
-}
+pub struct AssertionRecord(Mutex<Option<FailedAssertion>>);
 
 impl AssertionRecord {
     /// Takes the failed assertion of the lowest node at the lowest position, if any.
     pub fn take(&self) -> Option<FailedAssertion> {
-        if !self.has_failure.swap(false, Ordering::AcqRel) {
-            return None;
-        }
-        self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.first().take()
     }
 
     /// Whether an assertion has failed.
     pub fn has_failure(&self) -> bool {
-        self.has_failure.load(Ordering::Acquire)
+        self.first().is_some()
     }
 
     #[cold]
     fn record(&self, failure: FailedAssertion) {
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.first();
         *first = Some(first.map_or(failure, |first| first.min(failure)));
-        self.has_failure.store(true, Ordering::Release);
+    }
+
+    fn first(&self) -> MutexGuard<'_, Option<FailedAssertion>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -169,7 +169,7 @@ impl AttentionLaunch {
                 let by_row = by_row && (query.strides()[1] == 1 || k == 1);
                 let key = self.key.read(&mut reader, matrix, [n, k], 0..n, by_row, keys);
                 let out = TileMut::from_raw(scores.add(i * rows.len() * n), rows.len(), n, n);
-                self.score(products, query, &key, out);
+                multiply(products, query, &key, true, out);
             }
             reader.run(&self.rows, all_rows.clone(), scores.cast(), weights.cast());
             for (i, matrix) in matrices.enumerate() {
@@ -177,55 +177,37 @@ impl AttentionLaunch {
                 let value = self.value.read(&mut reader, matrix, [n, width], 0..n, by_row, values);
                 let weights = dense(weights.add(i * rows.len() * n).cast(), rows.len(), n);
                 let out = end.cast::<T>().add(i * rows.len() * width);
-                weigh(products, weights, &value, TileMut::from_raw(out, rows.len(), width, width));
+                let out = TileMut::from_raw(out, rows.len(), width, width);
+                multiply(products, weights, &value, false, out);
             }
             if self.plain.is_none() {
                 reader.run(&self.end, all_rows, end, NONE);
             }
         }
     }
-
-    /// `out = query · keyᵀ`
-    unsafe fn score<T: Float>(
-        &self,
-        products: &mut Scratch<T>,
-        query: Matrix<T>,
-        key: &Given<T>,
-        mut out: TileMut<T>,
-    ) {
-        // SAFETY: the caller's: rows hold `k` elements.
-        unsafe {
-            match key {
-                Given::Matrix(key) => gemm_tile(products, query, key.transposed(), &mut out),
-                Given::Rows(keys) => {
-                    for row in 0..query.shape()[0] {
-                        let query = std::slice::from_raw_parts(query.at(row, 0), self.body.k);
-                        scores_of_row(query, *keys, out.row(row));
-                    }
-                }
-            }
-        }
-    }
 }
 
-/// `out = weights · value`
+/// `out = lhs · rhs`, or `out = lhs · rhsᵀ`.
 ///
 /// # Safety
-/// Rows of values must be as long as those of `out`.
-unsafe fn weigh<T: Float>(
+/// Rows of the right operand must be as long as those of `out`, or, if it is transposed, as those of the left operand.
+unsafe fn multiply<T: Float>(
     products: &mut Scratch<T>,
-    weights: Matrix<T>,
-    value: &Given<T>,
+    lhs: Matrix<T>,
+    rhs: &Given<T>,
+    is_transposed: bool,
     mut out: TileMut<T>,
 ) {
-    let [n_rows, n] = weights.shape();
+    let [n_rows, n] = lhs.shape();
     // SAFETY: the caller's.
     unsafe {
-        match value {
-            Given::Matrix(value) => gemm_tile(products, weights, *value, &mut out),
-            Given::Rows(values) => {
+        match rhs {
+            Given::Matrix(rhs) if is_transposed => gemm_tile(products, lhs, rhs.transposed(), &mut out),
+            Given::Matrix(rhs) => gemm_tile(products, lhs, *rhs, &mut out),
+            Given::Rows(rows) => {
                 for row in 0..n_rows {
-                    weighted_sum(std::slice::from_raw_parts(weights.at(row, 0), n), *values, out.row(row));
+                    let product = if is_transposed { scores_of_row } else { weighted_sum };
+                    product(std::slice::from_raw_parts(lhs.at(row, 0), n), *rows, out.row(row));
                 }
             }
         }

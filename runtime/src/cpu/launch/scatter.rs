@@ -4,9 +4,7 @@
 //! combines the updates that fall into the slab. So the order of each sum does not depend on the number of threads. Computed
 //! updates are computed a few rows at a time, only by the worker whose slab they fall into.
 
-use super::super::interp::{
-    Buffer, ScratchSize, Sharing, View, cast, slice_mut, value_only, with_size, with_type,
-};
+use super::super::interp::{ScratchSize, Sharing, slice_mut, value_only, with_size, with_type};
 use super::super::loops::reduce::Foldable;
 use super::super::pool::Pool;
 use super::body_run::BodyRun;
@@ -16,6 +14,7 @@ use super::scratch::{LaunchSize, MatrixSourceSize, WorkerScratch};
 use crate::device::DeviceError;
 use engine_core::fusion::{ScatterBody, Source, Window};
 use engine_core::ir::{Combine, DType};
+use half::{bf16, f16};
 use std::ops::Range;
 
 /// The elements after the indexed axis that one slab takes of read updates.
@@ -33,31 +32,33 @@ const N_COMPUTED: usize = 4096;
 pub struct ScatterLaunch {
     body: ScatterBody,
     dtype: DType,
-    base: Base,
+    /// The result before the first update; computed rows are written by their body.
+    base: Rows<usize>,
     indices: BodyRun,
-    updates: Updates,
+    updates: Rows<Window>,
     n_operands: usize,
 }
 
-/// The result before the first update.
-enum Base {
-    /// An operand.
-    Copied(usize),
-    /// Computed and written by a body.
+/// Rows that are read from an operand, or computed by a body.
+enum Rows<R> {
+    Read(R),
     Computed(Box<BodyRun>),
 }
 
-enum Updates {
-    /// Rows of an operand.
-    Read(Window),
-    Computed(Box<BodyRun>),
+impl<R> Rows<R> {
+    fn body_run(&self) -> Option<&BodyRun> {
+        match self {
+            Rows::Read(_) => None,
+            Rows::Computed(run) => Some(run),
+        }
+    }
 }
 
 impl KernelLaunch for ScatterLaunch {
     fn size(&self) -> LaunchSize {
         let computed = match self.updates {
-            Updates::Read(_) => 0,
-            Updates::Computed(_) => self.rows_at_once() * self.n_after() * self.dtype.size(),
+            Rows::Read(_) => 0,
+            Rows::Computed(_) => self.rows_at_once() * self.n_after() * self.dtype.size(),
         };
         LaunchSize {
             programs: self.body_runs().map(BodyRun::size).fold(ScratchSize::default(), ScratchSize::max),
@@ -90,29 +91,21 @@ impl ScatterLaunch {
     /// If memory does not suffice.
     pub fn new(body: &ScatterBody, dtype: DType, sharing: &[Sharing]) -> Result<ScatterLaunch, DeviceError> {
         let base = match body.copied_base() {
-            Some(operand) => Base::Copied(operand),
-            None => Base::Computed(Box::new(BodyRun::new(&body.base, sharing, dtype)?)),
+            Some(operand) => Rows::Read(operand),
+            None => Rows::Computed(Box::new(BodyRun::new(&body.base, sharing, dtype)?)),
         };
         let (update, value) = value_only(&body.updates, body.update);
         let window = Source { body: update, value }.window(body.extents[3]);
         let updates = match window.filter(|window| window.index.is_none() && window.strides[1] == 1) {
-            Some(window) => Updates::Read(window),
-            None => Updates::Computed(Box::new(BodyRun::of_value(&body.updates, body.update, sharing)?)),
+            Some(window) => Rows::Read(window),
+            None => Rows::Computed(Box::new(BodyRun::of_value(&body.updates, body.update, sharing)?)),
         };
         let indices = BodyRun::of_indices(&body.updates, body.index, sharing)?;
         Ok(ScatterLaunch { body: body.clone(), dtype, base, indices, updates, n_operands: sharing.len() })
     }
 
     fn body_runs(&self) -> impl Iterator<Item = &BodyRun> {
-        let base = match &self.base {
-            Base::Computed(run) => Some(&**run),
-            Base::Copied(_) => None,
-        };
-        let updates = match &self.updates {
-            Updates::Computed(run) => Some(&**run),
-            Updates::Read(_) => None,
-        };
-        [&self.indices].into_iter().chain(base).chain(updates)
+        [&self.indices].into_iter().chain(self.base.body_run()).chain(self.updates.body_run())
     }
 
     fn n_after(&self) -> usize {
@@ -127,14 +120,14 @@ impl ScatterLaunch {
     /// The parts of a row; a body computes and writes whole rows.
     fn column_chunks(&self) -> usize {
         match (&self.base, &self.updates) {
-            (Base::Copied(_), Updates::Read(_)) => self.n_after().div_ceil(COLUMNS),
+            (Rows::Read(_), Rows::Read(_)) => self.n_after().div_ceil(COLUMNS),
             _ => 1,
         }
     }
 
     fn ranges(&self) -> usize {
         let [n_batch, n_before, n_indexed, _, n_after] = self.body.extents;
-        let is_short = matches!(self.updates, Updates::Computed(_)) && n_after < SHORT_ROW;
+        let is_short = matches!(self.updates, Rows::Computed(_)) && n_after < SHORT_ROW;
         match n_batch * n_before * self.column_chunks() < N_RANGES && !is_short {
             true => n_indexed.clamp(1, N_RANGES),
             false => 1,
@@ -169,18 +162,21 @@ impl ScatterLaunch {
         let first_row = slab.lead * n_indexed + slab.rows.start;
         match &self.base {
             // SAFETY: the caller's: these rows are the slab's.
-            Base::Computed(run) => unsafe {
+            Rows::Computed(run) => unsafe {
                 reader.run(run, first_row..first_row + slab.rows.len(), NONE, NONE);
             },
-            Base::Copied(operand) => {
+            Rows::Read(operand) => {
                 let (from, to) = (reader.call.buffers[*operand], reader.call.buffers[self.body.result]);
                 if from.start == to.start {
                     return;
                 }
                 for row in first_row..first_row + slab.rows.len() {
                     let start = row * n_after + slab.columns.start;
-                    // SAFETY: as above.
-                    unsafe { copy_row(from, to, start, slab.columns.len() * self.dtype.size()) };
+                    let [from, to] = [from, to].map(|buffer| buffer.start.wrapping_add(start * buffer.size));
+                    // SAFETY: as above; the row is inside both.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(from, to, slab.columns.len() * self.dtype.size())
+                    };
                 }
             }
         }
@@ -199,8 +195,8 @@ impl ScatterLaunch {
         };
         let is_own = |index: &i64| usize::try_from(*index).is_ok_and(|row| slab.rows.contains(&row));
         let most = match self.updates {
-            Updates::Read(_) => N_INDICES,
-            Updates::Computed(_) => self.rows_at_once(),
+            Rows::Read(_) => N_INDICES,
+            Rows::Computed(_) => self.rows_at_once(),
         };
         let mut at = 0;
         while at < n {
@@ -220,13 +216,13 @@ impl ScatterLaunch {
         // SAFETY: the caller's; scratch has room for so many rows.
         let (updates, stride) = unsafe {
             match &self.updates {
-                Updates::Read(window) => {
+                Rows::Read(window) => {
                     let buffer = reader.call.buffers[window.operand];
                     let row = (first_row % n_indices.max(1)) as i64;
                     let start = offset(window, slab.lead * n_indices * n_after) + row * window.strides[0];
                     (buffer.start.wrapping_offset(start as isize * size as isize), window.strides[0] as isize)
                 }
-                Updates::Computed(run) => {
+                Rows::Computed(run) => {
                     let target = reader.scratch.computed.start();
                     reader.run(run, first_row..first_row + indices.len(), NONE, target);
                     (target, n_after as isize)
@@ -234,7 +230,7 @@ impl ScatterLaunch {
             }
         };
         let out = reader.call.buffers[self.body.result].start;
-        let rows = Rows {
+        let rows = Combined {
             updates: updates.wrapping_add(slab.columns.start * size),
             stride,
             out: out.wrapping_add((slab.lead * n_indexed * n_after + slab.columns.start) * size),
@@ -245,12 +241,16 @@ impl ScatterLaunch {
         unsafe {
             match (self.body.combine, self.dtype) {
                 (Combine::Set, dtype) => {
-                    with_size!(dtype.size(), T => rows.combine::<T>(indices, |_, update| update));
+                    with_size!(dtype.size(), T => rows.run::<T>(indices, |_, update| update));
                 }
-                (Combine::Add, dtype @ (DType::F16 | DType::BF16)) => {
-                    rows.combine::<u16>(indices, |a, b| add_halves(dtype, a, b));
+                // Half precision is added in f32.
+                (Combine::Add, DType::F16) => {
+                    rows.run::<f16>(indices, |a, b| f16::from_f32(a.to_f32() + b.to_f32()));
                 }
-                (Combine::Add, dtype) => with_type!(dtype, T => rows.combine::<T>(indices, T::plus)),
+                (Combine::Add, DType::BF16) => {
+                    rows.run::<bf16>(indices, |a, b| bf16::from_f32(a.to_f32() + b.to_f32()));
+                }
+                (Combine::Add, dtype) => with_type!(dtype, T => rows.run::<T>(indices, T::plus)),
             }
         }
     }
@@ -264,7 +264,7 @@ struct Slab {
 }
 
 /// Updates and their targets; distances are in elements.
-struct Rows {
+struct Combined {
     updates: *const u8,
     stride: isize,
     out: *mut u8,
@@ -272,8 +272,8 @@ struct Rows {
     width: usize,
 }
 
-impl Rows {
-    unsafe fn combine<T: Copy>(&self, indices: &[i64], with: impl Fn(T, T) -> T) {
+impl Combined {
+    unsafe fn run<T: Copy>(&self, indices: &[i64], with: impl Fn(T, T) -> T) {
         for (i, &row) in indices.iter().enumerate() {
             let from = self.updates.cast::<T>().wrapping_offset(i as isize * self.stride);
             let to = self.out.cast::<T>().wrapping_add(row as usize * self.pitch);
@@ -285,28 +285,4 @@ impl Rows {
             }
         }
     }
-}
-
-unsafe fn copy_row(from: Buffer, to: Buffer, start: usize, n_bytes: usize) {
-    let start = start * to.size;
-    // SAFETY: the caller's; the row is inside both.
-    unsafe {
-        std::ptr::copy_nonoverlapping(from.start.wrapping_add(start), to.start.wrapping_add(start), n_bytes);
-    }
-}
-
-/// Adds in f32 and rounds.
-fn add_halves(dtype: DType, a: u16, b: u16) -> u16 {
-    let widened = |half: u16| {
-        let mut wide = 0f32;
-        let view = View { start: (&raw const half).cast(), is_scalar: true };
-        // SAFETY: one value each.
-        unsafe { cast(dtype, DType::F32, view, (&raw mut wide).cast(), 1) };
-        wide
-    };
-    let (sum, mut half) = (widened(a) + widened(b), 0u16);
-    let view = View { start: (&raw const sum).cast(), is_scalar: true };
-    // SAFETY: one value.
-    unsafe { cast(DType::F32, dtype, view, (&raw mut half).cast(), 1) };
-    half
 }
