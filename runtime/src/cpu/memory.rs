@@ -74,3 +74,22 @@ impl Drop for Memory {
         }
     }
 }
+
+/// Sizes of scratch, as structs that have a maximum: the sizes that suffice for both of two.
+macro_rules! sizes {
+    ($($(#[$doc:meta])* pub struct $name:ident { $($(#[$of:meta])* pub $field:ident: $type:ty,)* })*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name {
+            $($(#[$of])* pub $field: $type,)*
+        }
+
+        impl $name {
+            /// The sizes that suffice for both.
+            pub fn max(self, other: $name) -> $name {
+                $name { $($field: self.$field.max(other.$field),)* }
+            }
+        }
+    )* };
+}
+pub(super) use sizes;

@@ -1,5 +1,6 @@
 //! Compiled access maps: from ranges of points to stretches of equally distant elements.
 
+use super::span::Span;
 use engine_core::fusion::{Access, Axis, Level};
 use engine_core::ir::Literal;
 
@@ -83,6 +84,16 @@ impl Address {
             high += (first * axis.stride).max(last * axis.stride);
         }
         Some((low, high))
+    }
+
+    /// Calls `emit(place in the block, count, stretch)` for the points of a span, in order.
+    pub fn walk_span(&self, span: Span, mut emit: impl FnMut(usize, usize, Stretch)) {
+        let (width, height) = span.runs();
+        for row in 0..height {
+            self.walk(span.start + row * span.pitch, width, |at, count, stretch| {
+                emit(row * width + at, count, stretch);
+            });
+        }
     }
 
     /// Calls `emit(first point - start, count, stretch)` for the points `start..start + len`, in order.

@@ -1,8 +1,8 @@
 //! Assertions: checks of values and the record of their failures.
 
 use super::address::Address;
+use super::span::Span;
 use super::view::{View, copy, slice_mut, with_type};
-use super::worker::Span;
 use engine_core::codegen::FailedAssertion;
 use engine_core::ir::{DType, NodeId, Requirement};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -7,9 +7,10 @@ use super::load::{copied, load};
 use super::program::{Arg, Dest, Draw, Fetch, Inst, Op, Program, Superinstruction, Term};
 use super::reduce::{Accumulators, BlockReduction, expand};
 use super::scalar::{MAX_ARITY, run_scalar};
+use super::span::Span;
 use super::store::store;
 use super::view::{Buffer, View, copy, literal_bits, slice_mut, with_size, with_type};
-use super::worker::{Span, Worker};
+use super::worker::Worker;
 use engine_core::ir::{DType, Literal, Monoid, Scalar};
 
 /// The data that all workers of a launch share.

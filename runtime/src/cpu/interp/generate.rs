@@ -2,8 +2,8 @@
 
 use super::super::loops::philox::{philox_f32, philox_u32};
 use super::address::{Address, Stretch};
+use super::span::Span;
 use super::view::{View, slice_mut, with_type};
-use super::worker::Span;
 use engine_core::ir::DType;
 
 /// Writes the coordinates of the points of a span.
@@ -11,22 +11,17 @@ use engine_core::ir::DType;
 /// # Safety
 /// There must be room for the span at `out`.
 pub unsafe fn coordinates(address: &Address, dtype: DType, span: Span, out: *mut u8) -> View {
-    let (width, height) = span.runs();
     // SAFETY: the caller's.
-    unsafe {
-        with_type!(dtype, T => {
-            let out = slice_mut::<T>(out, span.len());
-            for (row, out) in out.chunks_exact_mut(width.max(1)).enumerate().take(height) {
-                address.walk(span.start + row * span.pitch, width, |at, count, stretch| {
-                    let value = |i: i64| match stretch {
-                        Stretch::Elements { first, stride } => (first + i * stride) as T,
-                        Stretch::Fill(literal) => literal.as_i64() as T,
-                    };
-                    out[at..at + count].iter_mut().enumerate().for_each(|(i, out)| *out = value(i as i64));
-                });
-            }
-        })
-    }
+    with_type!(dtype, T => {
+        let block = unsafe { slice_mut::<T>(out, span.len()) };
+        address.walk_span(span, |at, count, stretch| {
+            let value = |i: i64| match stretch {
+                Stretch::Elements { first, stride } => (first + i * stride) as T,
+                Stretch::Fill(literal) => literal.as_i64() as T,
+            };
+            block[at..at + count].iter_mut().enumerate().for_each(|(i, out)| *out = value(i as i64));
+        });
+    });
     View::block(out, span.len())
 }
 
@@ -45,25 +40,21 @@ impl Words {
     /// # Safety
     /// There must be room for the span at `out`.
     pub unsafe fn draw(&self, address: &Address, span: Span, out: *mut u8) -> View {
-        let (width, height) = span.runs();
         // SAFETY: the caller's.
         let words = unsafe { slice_mut::<u32>(out, span.len()) };
-        for (row, out) in words.chunks_exact_mut(width.max(1)).enumerate().take(height) {
-            address.walk(span.start + row * span.pitch, width, |at, count, stretch| {
-                let out = &mut out[at..at + count];
-                match stretch {
-                    Stretch::Elements { first, stride: 1 } => self.neighbours(first as u64, out),
-                    Stretch::Elements { first, stride } => {
-                        let elements = (0..count as i64).map(|i| (first + i * stride) as u64);
-                        out.chunks_mut(1)
-                            .zip(elements)
-                            .for_each(|(out, element)| self.neighbours(element, out));
+        address.walk_span(span, |at, count, stretch| {
+            let words = &mut words[at..at + count];
+            match stretch {
+                Stretch::Elements { first, stride: 1 } => self.neighbours(first as u64, words),
+                Stretch::Elements { first, stride } => {
+                    for (i, word) in words.chunks_mut(1).enumerate() {
+                        self.neighbours((first + i as i64 * stride) as u64, word);
                     }
-                    // 0 has the same bits in both types.
-                    Stretch::Fill(_) => out.fill(0),
                 }
-            });
-        }
+                // 0 has the same bits in both types.
+                Stretch::Fill(_) => words.fill(0),
+            }
+        });
         View::block(out, span.len())
     }
 

@@ -2,8 +2,8 @@
 
 use super::address::{Address, Stretch};
 use super::program::Index;
+use super::span::Span;
 use super::view::{Buffer, View, copy, slice_mut, with_size};
-use super::worker::Span;
 use engine_core::ir::{DType, Literal};
 
 /// Reads the points of a span, into `out` or as a view of the operand.
@@ -50,11 +50,12 @@ unsafe fn load_by_row(
     // SAFETY: the caller's.
     unsafe {
         if span.height == 1 {
-            return load_moved(buffer, address, span.start, span.width, base(0), out);
+            return load_moved(buffer, address, span, base(0), out);
         }
         for row in 0..span.height {
             let out = out.add(row * span.width * buffer.size);
-            let view = load_moved(buffer, address, span.start + row * span.pitch, span.width, base(row), out);
+            let line = Span::line(span.start + row * span.pitch, span.width);
+            let view = load_moved(buffer, address, line, base(row), out);
             if view.start != out.cast_const() || view.is_scalar {
                 with_size!(buffer.size, T => copy(view.operand::<T>(span.width), slice_mut(out, span.width)));
             }
@@ -81,26 +82,17 @@ unsafe fn load_plain(buffer: Buffer, address: &Address, span: Span, out: *mut u8
     // SAFETY: the caller's.
     unsafe {
         if height == 1 {
-            return load_moved(buffer, address, span.start, width, 0, out);
+            return load_moved(buffer, address, Span::line(span.start, width), 0, out);
         }
-        for row in 0..height {
-            let out = out.add(row * width * buffer.size);
-            with_size!(buffer.size, T => read::<T>(buffer, address, span.start + row * span.pitch, 0, slice_mut(out, width)));
-        }
+        with_size!(buffer.size, T => read::<T>(buffer, address, span, 0, slice_mut(out, span.len())));
     }
     View { start: out, is_scalar: false }
 }
 
-/// Reads `len` neighbouring points, `base` elements further on. Neighbours in memory become a view of it.
-unsafe fn load_moved(
-    buffer: Buffer,
-    address: &Address,
-    start: usize,
-    len: usize,
-    base: i64,
-    out: *mut u8,
-) -> View {
-    if let Some((first, stride)) = address.single(start, len) {
+/// Reads neighbouring points, `base` elements further on. Neighbours in memory become a view of it.
+unsafe fn load_moved(buffer: Buffer, address: &Address, line: Span, base: i64, out: *mut u8) -> View {
+    let len = line.width;
+    if let Some((first, stride)) = address.single(line.start, len) {
         let first = first + base;
         let end = first + (len as i64 - 1) * stride;
         if (stride == 0 || stride == 1) && first >= 0 && end < buffer.len as i64 {
@@ -109,7 +101,7 @@ unsafe fn load_moved(
         }
     }
     // SAFETY: the caller's.
-    unsafe { with_size!(buffer.size, T => read::<T>(buffer, address, start, base, slice_mut(out, len))) };
+    unsafe { with_size!(buffer.size, T => read::<T>(buffer, address, line, base, slice_mut(out, len))) };
     View::block(out, len)
 }
 
@@ -118,13 +110,13 @@ unsafe fn load_moved(
 unsafe fn read<T: Copy + Default + Bits>(
     buffer: Buffer,
     address: &Address,
-    start: usize,
+    span: Span,
     base: i64,
     out: &mut [T],
 ) {
     // SAFETY: the caller's: a buffer of that many elements of this size.
     let elements = unsafe { std::slice::from_raw_parts(buffer.start.cast::<T>(), buffer.len) };
-    address.walk(start, out.len(), |at, count, stretch| {
+    address.walk_span(span, |at, count, stretch| {
         let out = &mut out[at..at + count];
         match stretch {
             Stretch::Fill(literal) => out.fill(T::from_literal(&literal)),
@@ -158,23 +150,19 @@ unsafe fn gather<T: Copy + Default + Bits>(
 ) {
     // SAFETY: the caller's.
     let elements = unsafe { std::slice::from_raw_parts(buffer.start.cast::<T>(), buffer.len) };
-    let (width, height) = span.runs();
-    for row in 0..height {
-        address.walk(span.start + row * span.pitch, width, |at, count, stretch| {
-            let at = row * width + at;
-            for (i, out) in out[at..at + count].iter_mut().enumerate() {
-                *out = match stretch {
-                    Stretch::Fill(literal) => T::from_literal(&literal),
-                    Stretch::Elements { first, stride } => {
-                        // SAFETY: the caller's: an index for each point.
-                        let moved = unsafe { index_at(indices, index.dtype, at + i) } * index.stride;
-                        let element = usize::try_from(first + i as i64 * stride + moved).ok();
-                        element.and_then(|element| elements.get(element)).copied().unwrap_or_default()
-                    }
-                };
-            }
-        });
-    }
+    address.walk_span(span, |at, count, stretch| {
+        for (i, out) in out[at..at + count].iter_mut().enumerate() {
+            *out = match stretch {
+                Stretch::Fill(literal) => T::from_literal(&literal),
+                Stretch::Elements { first, stride } => {
+                    // SAFETY: the caller's: an index for each point.
+                    let moved = unsafe { index_at(indices, index.dtype, at + i) } * index.stride;
+                    let element = usize::try_from(first + i as i64 * stride + moved).ok();
+                    element.and_then(|element| elements.get(element)).copied().unwrap_or_default()
+                }
+            };
+        }
+    });
 }
 
 unsafe fn index_at(view: View, dtype: DType, i: usize) -> i64 {

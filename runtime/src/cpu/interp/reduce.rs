@@ -4,8 +4,9 @@ use super::super::loops::Prefetch;
 use super::super::loops::reduce::{Fold, Foldable, argmax, argmin, combine, fold_rows, fold_with_prefetch};
 use super::super::math::is_nan;
 use super::program::{Dest, Op, Pass};
+use super::span::Span;
 use super::view::{View, slice_mut, with_type};
-use super::worker::{Span, Worker};
+use super::worker::Worker;
 use engine_core::fusion::Reg;
 use engine_core::ir::{DType, Monoid};
 

@@ -1,44 +1,9 @@
-//! Workers: the scratch that programs run in, and the points that they run over.
+//! Workers: the scratch that programs run in.
 
-use super::super::memory::Memory;
+use super::super::memory::{Memory, sizes};
 use super::program::Program;
 use super::view::View;
 use crate::device::DeviceError;
-
-/// The points that instructions run over: `height` runs of `width` neighbours, `pitch` points apart.
-#[derive(Clone, Copy, Debug)]
-pub struct Span {
-    /// The first point.
-    pub start: usize,
-    /// The points of a run.
-    pub width: usize,
-    /// The number of runs.
-    pub height: usize,
-    /// The distance of runs.
-    pub pitch: usize,
-    /// The coordinate of the first point along the row.
-    pub along: usize,
-}
-
-impl Span {
-    /// One run of neighbours.
-    pub fn line(start: usize, len: usize) -> Span {
-        Span { start, width: len, height: 1, pitch: len, along: 0 }
-    }
-
-    /// The number of points.
-    pub fn len(&self) -> usize {
-        self.width * self.height
-    }
-
-    /// The length and number of the runs, as few as possible.
-    pub fn runs(&self) -> (usize, usize) {
-        match self.pitch == self.width || self.height == 1 {
-            true => (self.len(), 1),
-            false => (self.width, self.height),
-        }
-    }
-}
 
 /// The scratch of one worker, for programs of up to a given size.
 pub struct Worker {
@@ -59,19 +24,20 @@ pub struct Worker {
 // SAFETY: the pointer is to the worker's own memory, or to memory that its task owns.
 unsafe impl Send for Worker {}
 
-/// The scratch that programs need.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ScratchSize {
-    /// Slots, one more than programs name, for temporary values.
-    pub n_slots: usize,
-    /// Bytes of a slot.
-    pub slot_bytes: usize,
-    /// Bytes of row values.
-    pub row_bytes: usize,
-    /// Places of row values.
-    pub n_row_places: usize,
-    /// Registers.
-    pub n_regs: usize,
+sizes! {
+    /// The scratch that programs need.
+    pub struct ScratchSize {
+        /// Slots, one more than programs name, for temporary values.
+        pub n_slots: usize,
+        /// Bytes of a slot.
+        pub slot_bytes: usize,
+        /// Bytes of row values.
+        pub row_bytes: usize,
+        /// Places of row values.
+        pub n_row_places: usize,
+        /// Registers.
+        pub n_regs: usize,
+    }
 }
 
 /// The bytes from one place of row values to the next.
@@ -89,17 +55,6 @@ impl ScratchSize {
             row_bytes: 2 * program.n_row_places() * row_pitch(n_rows),
             n_row_places: program.n_row_places(),
             n_regs: program.n_regs,
-        }
-    }
-
-    /// The scratch that suffices for both.
-    pub fn max(self, other: ScratchSize) -> ScratchSize {
-        ScratchSize {
-            n_slots: self.n_slots.max(other.n_slots),
-            slot_bytes: self.slot_bytes.max(other.slot_bytes),
-            row_bytes: self.row_bytes.max(other.row_bytes),
-            n_row_places: self.n_row_places.max(other.n_row_places),
-            n_regs: self.n_regs.max(other.n_regs),
         }
     }
 }

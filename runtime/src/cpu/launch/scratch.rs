@@ -2,73 +2,51 @@
 
 use super::super::gemm::Scratch;
 use super::super::interp::{Buffer, ScratchSize, Worker};
-use super::super::memory::Memory;
+use super::super::memory::{Memory, sizes};
 use crate::device::DeviceError;
 
-/// The scratch that launches need of each worker.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LaunchSize {
-    /// For programs.
-    pub programs: ScratchSize,
-    /// The bytes of the largest tile of a product.
-    pub tile: usize,
-    /// For attention.
-    pub attention: AttentionSize,
-    /// For matrix sources.
-    pub source: MatrixSourceSize,
-}
+sizes! {
+    /// The scratch that launches need of each worker.
+    pub struct LaunchSize {
+        /// For programs.
+        pub programs: ScratchSize,
+        /// The bytes of the largest tile of a product.
+        pub tile: usize,
+        /// For attention.
+        pub attention: AttentionSize,
+        /// For matrix sources.
+        pub source: MatrixSourceSize,
+    }
 
-/// The bytes of scratch that attention needs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AttentionSize {
-    /// Of scores, and again of weights.
-    pub scores: usize,
-    /// Of queries.
-    pub query: usize,
-    /// Of keys or values.
-    pub matrix: usize,
-    /// Of weighted sums.
-    pub end: usize,
-}
+    /// The bytes of scratch that attention needs.
+    pub struct AttentionSize {
+        /// Of scores, and again of weights.
+        pub scores: usize,
+        /// Of queries.
+        pub query: usize,
+        /// Of keys or values.
+        pub matrix: usize,
+        /// Of weighted sums.
+        pub end: usize,
+    }
 
-/// The scratch that matrix sources need.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MatrixSourceSize {
-    /// The bytes of a row.
-    pub row: usize,
-    /// The rows that are picked at a time.
-    pub n_rows: usize,
-    /// The operands of the kernel.
-    pub n_operands: usize,
-    /// The bytes of rows that are computed at a time.
-    pub computed: usize,
+    /// The scratch that matrix sources need.
+    pub struct MatrixSourceSize {
+        /// The bytes of a row.
+        pub row: usize,
+        /// The rows that are picked at a time.
+        pub n_rows: usize,
+        /// The operands of the kernel.
+        pub n_operands: usize,
+        /// The bytes of rows that are computed at a time.
+        pub computed: usize,
+    }
 }
 
 impl LaunchSize {
     /// The scratch of launches that only run programs.
     pub fn of_programs(programs: ScratchSize) -> LaunchSize {
         LaunchSize { programs, ..LaunchSize::default() }
-    }
-
-    /// The scratch that suffices for both.
-    pub fn max(self, other: LaunchSize) -> LaunchSize {
-        let (attention, source) = (other.attention, other.source);
-        LaunchSize {
-            programs: self.programs.max(other.programs),
-            tile: self.tile.max(other.tile),
-            attention: AttentionSize {
-                scores: self.attention.scores.max(attention.scores),
-                query: self.attention.query.max(attention.query),
-                matrix: self.attention.matrix.max(attention.matrix),
-                end: self.attention.end.max(attention.end),
-            },
-            source: MatrixSourceSize {
-                row: self.source.row.max(source.row),
-                n_rows: self.source.n_rows.max(source.n_rows),
-                n_operands: self.source.n_operands.max(source.n_operands),
-                computed: self.source.computed.max(source.computed),
-            },
-        }
     }
 }
 
