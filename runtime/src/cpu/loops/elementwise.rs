@@ -2,7 +2,7 @@
 
 use super::super::simd::isa::{Isa, Kernel, dispatch};
 use super::super::simd::prefetch::Prefetch;
-use super::macros::{map, zip};
+use super::macros::{map, zip, zip_with_slice};
 use engine_core::ir::{Binary, Unary};
 
 /// An argument of a loop: one value for each element, or one for all.
@@ -154,19 +154,7 @@ impl<T: Copy + 'static> Kernel for SelectKernel<'_, T> {
     #[inline(always)]
     fn run<I: Isa>(self) {
         let SelectKernel { condition, a, b, out } = self;
-        macro_rules! each {
-            ($elements:expr, $pattern:pat => $u:expr, $v:expr) => {
-                for ((out, &c), $pattern) in out.iter_mut().zip(condition).zip($elements) {
-                    *out = if c != 0 { $u } else { $v };
-                }
-            };
-        }
-        match (a, b) {
-            (Operand::Slice(a), Operand::Slice(b)) => each!(a.iter().zip(b), (&u, &v) => u, v),
-            (Operand::Slice(a), Operand::Scalar(v)) => each!(a, &u => u, v),
-            (Operand::Scalar(u), Operand::Slice(b)) => each!(b, &v => u, v),
-            (Operand::Scalar(u), Operand::Scalar(v)) => map!(condition, out, c => if c != 0 { u } else { v }),
-        }
+        zip_with_slice!(condition, a, b, out, (c, u, v) => if c != 0 { u } else { v });
     }
 }
 
@@ -182,19 +170,7 @@ impl<T: Element> Kernel for MulAddKernel<'_, T> {
     #[inline(always)]
     fn run<I: Isa>(self) {
         let MulAddKernel { a, b, c, out } = self;
-        macro_rules! each {
-            ($elements:expr, $pattern:pat => $v:expr, $w:expr) => {
-                for ((out, &u), $pattern) in out.iter_mut().zip(a).zip($elements) {
-                    *out = T::mul_add::<I>(u, $v, $w);
-                }
-            };
-        }
-        match (b, c) {
-            (Operand::Slice(b), Operand::Slice(c)) => each!(b.iter().zip(c), (&v, &w) => v, w),
-            (Operand::Slice(b), Operand::Scalar(w)) => each!(b, &v => v, w),
-            (Operand::Scalar(v), Operand::Slice(c)) => each!(c, &w => v, w),
-            (Operand::Scalar(v), Operand::Scalar(w)) => map!(a, out, u => T::mul_add::<I>(u, v, w)),
-        }
+        zip_with_slice!(a, b, c, out, (u, v, w) => T::mul_add::<I>(u, v, w));
     }
 }
 

@@ -61,6 +61,30 @@ macro_rules! zip {
     };
 }
 
+/// As `zip`, with a slice before the two operands.
+macro_rules! zip_with_slice {
+    ($x:expr, $a:expr, $b:expr, $out:expr, ($w:ident, $u:ident, $v:ident) => $value:expr) => {
+        match ($a, $b) {
+            (Operand::Slice(a), Operand::Slice(b)) => {
+                for ((out, &$w), (&$u, &$v)) in $out.iter_mut().zip($x).zip(a.iter().zip(b)) {
+                    *out = $value;
+                }
+            }
+            (Operand::Slice(a), Operand::Scalar($v)) => {
+                for ((out, &$w), &$u) in $out.iter_mut().zip($x).zip(a) {
+                    *out = $value;
+                }
+            }
+            (Operand::Scalar($u), Operand::Slice(b)) => {
+                for ((out, &$w), &$v) in $out.iter_mut().zip($x).zip(b) {
+                    *out = $value;
+                }
+            }
+            (Operand::Scalar($u), Operand::Scalar($v)) => map!($x, $out, $w => $value),
+        }
+    };
+}
+
 macro_rules! zip_with_prefetch {
     ($a:expr, $b:expr, $out:expr, $ahead:expr, ($u:ident, $v:ident) => $value:expr) => {
         match ($a, $b) {
@@ -85,4 +109,4 @@ macro_rules! zip_with_prefetch {
     };
 }
 
-pub(super) use {map, map_chunks, map_with_prefetch, zip, zip_with_prefetch};
+pub(super) use {map, map_chunks, map_with_prefetch, zip, zip_with_prefetch, zip_with_slice};

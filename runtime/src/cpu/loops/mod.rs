@@ -18,8 +18,9 @@ pub mod reduce;
 #[cfg(test)]
 mod tests;
 
+pub(super) use super::simd::operation::Arithmetic;
 pub use super::simd::prefetch::Prefetch;
 pub(super) use affine::{affine, has_affine_loop};
 pub use cast::{CastTo, cast};
 pub use elementwise::{Element, Operand, binary, compare, mul_add, select, unary};
-pub(super) use pair::{Arithmetic, Source, pair};
+pub(super) use pair::{Source, pair};

@@ -3,57 +3,8 @@
 
 use super::super::simd::isa::{Isa, Kernel, dispatch};
 use super::super::simd::lanes::{Aligned, Lanes};
-use super::super::simd::operation::{Add, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
+use super::super::simd::operation::{Add, Arithmetic, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
 use super::super::simd::prefetch::{CHUNK, Prefetch};
-use engine_core::ir::Binary;
-
-/// One operation of a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arithmetic {
-    /// a + b
-    Add,
-    /// a - b
-    Sub,
-    /// b - a
-    SubFrom,
-    /// a · b
-    Mul,
-    /// a / b
-    Div,
-    /// b / a
-    DivInto,
-    /// The larger; NaN if either is NaN.
-    Max,
-    /// The smaller; NaN if either is NaN.
-    Min,
-}
-
-impl Arithmetic {
-    /// `op`, if it can be part of a pair.
-    pub fn of(op: Binary) -> Option<Arithmetic> {
-        Some(match op {
-            Binary::Add => Arithmetic::Add,
-            Binary::Sub => Arithmetic::Sub,
-            Binary::Mul => Arithmetic::Mul,
-            Binary::Div => Arithmetic::Div,
-            Binary::Max => Arithmetic::Max,
-            Binary::Min => Arithmetic::Min,
-            _ => return None,
-        })
-    }
-
-    /// The operation with its operands exchanged; none for extremes, whose order decides between NaNs and zeros.
-    pub fn flipped(self) -> Option<Arithmetic> {
-        Some(match self {
-            Arithmetic::Add | Arithmetic::Mul => self,
-            Arithmetic::Sub => Arithmetic::SubFrom,
-            Arithmetic::SubFrom => Arithmetic::Sub,
-            Arithmetic::Div => Arithmetic::DivInto,
-            Arithmetic::DivInto => Arithmetic::Div,
-            Arithmetic::Max | Arithmetic::Min => return None,
-        })
-    }
-}
 
 /// An argument in memory: `len` values, or one for all points.
 #[derive(Clone, Copy, Debug)]
@@ -200,17 +151,7 @@ mod tests {
     use super::super::super::simd::isa::{Level, dispatch_on};
     use super::super::{Operand, binary};
     use super::*;
-
-    const ALL: [Arithmetic; 8] = [
-        Arithmetic::Add,
-        Arithmetic::Sub,
-        Arithmetic::SubFrom,
-        Arithmetic::Mul,
-        Arithmetic::Div,
-        Arithmetic::DivInto,
-        Arithmetic::Max,
-        Arithmetic::Min,
-    ];
+    use engine_core::ir::Binary;
 
     fn one(op: Arithmetic, a: &[f32], b: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; a.len()];
@@ -247,7 +188,9 @@ mod tests {
     fn a_pair_has_the_bits_of_its_operations_on_every_instruction_set() {
         for len in [1, 15, 16, 37] {
             let [a, b, c] = [wave(len, 1), wave(len, 2), wave(len, 3)];
-            for (first, second) in ALL.iter().flat_map(|&f| ALL.map(|s| (f, s))) {
+            for (first, second) in
+                Arithmetic::ALL.iter().flat_map(|&f| Arithmetic::ALL.iter().map(move |&s| (f, s)))
+            {
                 let expected = one(second, &one(first, &a, &b), &c);
                 for level in Level::available() {
                     let mut out = vec![0.0; len];

@@ -6,7 +6,23 @@ use super::super::simd::isa::{Isa, Kernel, dispatch};
 use super::super::simd::lanes::Lanes;
 use super::super::simd::operation::{Add, Max, Min, Mul, Operation};
 use super::super::simd::prefetch::{Prefetch, Requests};
+use super::elementwise::Element;
 use engine_core::ir::Monoid;
+
+/// Binds `$C` to the type of a fold.
+macro_rules! with_fold {
+    ($fold:expr, $C:ident => $body:expr) => {
+        with_fold!($fold, $C => $body, Sum as Add, Product as Mul, Max as Max, Min as Min)
+    };
+    ($fold:expr, $C:ident => $body:expr, $($name:ident as $operation:ident),*) => {
+        match $fold {
+            $(Fold::$name => {
+                type $C = $operation;
+                $body
+            })*
+        }
+    };
+}
 
 /// An operation that combines two partial results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,9 +50,7 @@ impl Fold {
 }
 
 /// A type that can be folded.
-pub trait Foldable: Copy + PartialOrd + Send + Sync + 'static {
-    /// Whether loops over the type are worth a version for each instruction set.
-    const IS_HOT: bool = false;
+pub trait Foldable: Element {
     /// The neutral element: 0, 1, or an end of the type (±inf on floats).
     fn neutral(fold: Fold) -> Self;
     /// `a + b`, wrapping on integers.
@@ -62,12 +76,7 @@ pub fn fold_with_prefetch<T: Foldable>(fold: Fold, x: &[T], ahead: Prefetch) -> 
 
 /// `fold(a, b)` of two values.
 pub fn combine<T: Foldable>(fold: Fold, a: T, b: T) -> T {
-    match fold {
-        Fold::Sum => Add::combine(a, b),
-        Fold::Product => Mul::combine(a, b),
-        Fold::Max => Max::combine(a, b),
-        Fold::Min => Min::combine(a, b),
-    }
+    with_fold!(fold, C => C::combine(a, b))
 }
 
 /// The first index of the largest element; the first NaN if there is one. `None` for an empty slice.
@@ -133,12 +142,7 @@ impl<T: Foldable> Kernel for FoldSlice<'_, T> {
     const IS_HOT: bool = T::IS_HOT;
     #[inline(always)]
     fn run<I: Isa>(self) -> T {
-        match self.fold {
-            Fold::Sum => fold_pairwise::<I, T, Add>(self.x, self.ahead),
-            Fold::Product => fold_pairwise::<I, T, Mul>(self.x, self.ahead),
-            Fold::Max => fold_pairwise::<I, T, Max>(self.x, self.ahead),
-            Fold::Min => fold_pairwise::<I, T, Min>(self.x, self.ahead),
-        }
+        with_fold!(self.fold, C => fold_pairwise::<I, T, C>(self.x, self.ahead))
     }
 }
 
@@ -259,12 +263,7 @@ impl<T: Foldable> Kernel for FoldRows<'_, T> {
     const IS_HOT: bool = T::IS_HOT;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        match self.fold {
-            Fold::Sum => self.run_with::<Add>(),
-            Fold::Product => self.run_with::<Mul>(),
-            Fold::Max => self.run_with::<Max>(),
-            Fold::Min => self.run_with::<Min>(),
-        }
+        with_fold!(self.fold, C => self.run_with::<C>());
     }
 }
 
@@ -294,9 +293,8 @@ impl<T: Foldable> FoldRows<'_, T> {
 }
 
 macro_rules! foldable {
-    ($($type:ident $hot:literal: $lowest:expr, $highest:expr, $plus:expr, $times:expr, $fold_lanes:expr;)*) => { $(
+    ($($type:ident: $lowest:expr, $highest:expr, $plus:expr, $times:expr, $fold_lanes:expr;)*) => { $(
         impl Foldable for $type {
-            const IS_HOT: bool = $hot;
             #[inline(always)]
             fn neutral(fold: Fold) -> $type {
                 match fold {
@@ -326,12 +324,12 @@ macro_rules! foldable {
 }
 
 foldable! {
-    f32 true: f32::NEG_INFINITY, f32::INFINITY, |a, b| a + b, |a, b| a * b, fold_vector_lanes::<I::F32, C>;
-    f64 false: f64::NEG_INFINITY, f64::INFINITY, |a, b| a + b, |a, b| a * b, fold_vector_lanes::<I::F64, C>;
-    i32 false: i32::MIN, i32::MAX, i32::wrapping_add, i32::wrapping_mul, fold_array_lanes::<i32, C>;
-    i64 false: i64::MIN, i64::MAX, i64::wrapping_add, i64::wrapping_mul, fold_array_lanes::<i64, C>;
-    u32 false: u32::MIN, u32::MAX, u32::wrapping_add, u32::wrapping_mul, fold_array_lanes::<u32, C>;
-    u8 false: u8::MIN, u8::MAX, u8::wrapping_add, u8::wrapping_mul, fold_array_lanes::<u8, C>;
+    f32: f32::NEG_INFINITY, f32::INFINITY, |a, b| a + b, |a, b| a * b, fold_vector_lanes::<I::F32, C>;
+    f64: f64::NEG_INFINITY, f64::INFINITY, |a, b| a + b, |a, b| a * b, fold_vector_lanes::<I::F64, C>;
+    i32: i32::MIN, i32::MAX, i32::wrapping_add, i32::wrapping_mul, fold_array_lanes::<i32, C>;
+    i64: i64::MIN, i64::MAX, i64::wrapping_add, i64::wrapping_mul, fold_array_lanes::<i64, C>;
+    u32: u32::MIN, u32::MAX, u32::wrapping_add, u32::wrapping_mul, fold_array_lanes::<u32, C>;
+    u8: u8::MIN, u8::MAX, u8::wrapping_add, u8::wrapping_mul, fold_array_lanes::<u8, C>;
 }
 
 #[cfg(test)]
