@@ -21,14 +21,13 @@ pub struct BodyLaunch {
 
 impl KernelLaunch for BodyLaunch {
     fn size(&self) -> LaunchSize {
-        let (n_points, n_rows) = (self.cut.block_points(), self.cut.group_rows());
-        LaunchSize::of_programs(ScratchSize::of(&self.program, n_points, n_rows))
+        LaunchSize::of_programs(ScratchSize::of(&self.program, self.cut.block_points(), self.cut.group))
     }
 
     unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
         let BodyLaunch { program, cut, uniforms, parts } = self;
-        let reduces_down = matches!(cut, Cut::Columns { .. });
-        let frame = Frame { reduces_down, ..call.frame(program, uniforms, row_pitch(cut.group_rows())) };
+        let reduces_down = cut.reduces_down();
+        let frame = Frame { reduces_down, ..call.frame(program, uniforms, row_pitch(cut.group)) };
         // SAFETY: the caller's; groups are disjoint, and one worker runs each.
         unsafe {
             frame.begin(&mut workers[0].worker, None);
@@ -58,7 +57,7 @@ impl BodyLaunch {
     pub fn new(body: &FusedBody, sharing: &[Sharing]) -> Result<BodyLaunch, DeviceError> {
         let cut = Cut::new(body);
         let layout =
-            Layout { spread: cut.spread(), is_resident: cut.is_resident(), is_contiguous: true, sharing };
+            Layout { spread: cut.spread, is_resident: cut.is_resident(), is_contiguous: true, sharing };
         let program = compile(body, layout);
         let cut = cut.for_program(&program);
         let uniforms = Memory::new(8 * program.n_uniforms)?;

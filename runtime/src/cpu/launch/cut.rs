@@ -34,14 +34,25 @@ pub fn map_block(program: &Program) -> usize {
 
 /// How the points of a domain become blocks.
 #[derive(Clone, Copy, Debug)]
-pub enum Cut {
-    /// Independent points.
-    Flat { n: usize, block: usize },
-    /// Rows of neighbouring points, `group` of them in a group. A block has `block` points of one row, or, with `shares`,
-    /// all rows of the group. Parts have `part` points.
-    Rows { n_rows: usize, row: usize, group: usize, block: usize, shares: bool, part: usize },
-    /// Rows across `inner` neighbours. A group has `width` neighbouring rows, a block `height` points of each.
-    Columns { outer: usize, row: usize, inner: usize, width: usize, height: usize, part: usize },
+pub struct Cut {
+    /// Whether points are independent. Then each point is a row, and a group is a block.
+    pub is_map: bool,
+    /// How row values spread over a block. A block of [`Spread::One`] has one row of its group; others have all.
+    pub spread: Spread,
+    /// The number of bundles. A bundle is a number of rows side by side.
+    outer: usize,
+    /// The rows of a bundle.
+    lines: usize,
+    /// The points of a row.
+    row: usize,
+    /// The distance of a row's points.
+    inner: usize,
+    /// The neighbouring rows of a group, within a bundle.
+    pub group: usize,
+    /// The points of each row in a block.
+    step: usize,
+    /// The points of each row in a part.
+    part: usize,
 }
 
 impl Cut {
@@ -49,21 +60,29 @@ impl Cut {
         let Domain { outer, row, inner } = body.domain;
         let has_rows = body.insts.iter().any(|inst| inst.class == Class::Row);
         if !has_rows {
-            return Cut::Flat { n: outer * row * inner, block: 0 };
+            return Cut::points(outer * row * inner, 1);
         }
         if inner == 1 {
             return Cut::rows(outer, row);
         }
-        let (width, height) = match inner >= 128 {
+        let (group, step) = match inner >= 128 {
             true => (inner.min(1024), 1),
             false => (inner, (SHARED_BLOCK / inner).clamp(1, row.max(1))),
         };
-        let n_groups = outer * inner.div_ceil(width);
-        let part = PART.div_ceil(width).next_multiple_of(height);
+        let n_groups = outer * inner.div_ceil(group);
+        let part = PART.div_ceil(group).next_multiple_of(step);
         let part = if n_groups < 8 && row > 2 * part { part } else { row };
-        Cut::Columns { outer, row, inner, width, height, part }
+        let spread = if step == 1 { Spread::Along } else { Spread::Whole };
+        Cut { is_map: false, spread, outer, lines: inner, row, inner, group, step, part }
     }
 
+    /// Independent points in blocks.
+    fn points(n: usize, block: usize) -> Cut {
+        let spread = Spread::One;
+        Cut { is_map: true, spread, outer: 1, lines: n, row: 1, inner: 1, group: block, step: 1, part: 1 }
+    }
+
+    /// Rows of neighbouring points.
     fn rows(n_rows: usize, row: usize) -> Cut {
         let shares = row < SHORT_ROW;
         let group = match shares {
@@ -71,118 +90,64 @@ impl Cut {
             false => CHUNK / row,
         };
         let group = group.clamp(1, if shares { SHARED_BLOCK } else { 32 }).min(n_rows.max(1));
-        let block = if row <= RESIDENT { row } else { LONG_BLOCK };
         let part = if n_rows < 8 && row > 2 * PART { PART } else { row };
-        Cut::Rows { n_rows, row, group: if part < row { 1 } else { group }, block, shares, part }
+        let group = if part < row { 1 } else { group };
+        let step = if row <= RESIDENT { row } else { LONG_BLOCK };
+        let spread = if shares && group > 1 { Spread::Each } else { Spread::One };
+        Cut { is_map: false, spread, outer: 1, lines: n_rows, row, inner: 1, group, step, part }
     }
 
     /// Fits the blocks of a map to the cache.
     pub fn for_program(self, program: &Program) -> Cut {
-        match self {
-            Cut::Flat { n, .. } => Cut::Flat { n, block: map_block(program) },
-            _ => self,
-        }
+        if self.is_map { Cut::points(self.lines, map_block(program)) } else { self }
     }
 
-    pub fn spread(&self) -> Spread {
-        match *self {
-            Cut::Flat { .. } => Spread::One,
-            Cut::Rows { shares: true, group, .. } if group > 1 => Spread::Each,
-            Cut::Rows { .. } => Spread::One,
-            Cut::Columns { height: 1, .. } => Spread::Along,
-            Cut::Columns { .. } => Spread::Whole,
-        }
+    /// Whether rows run across the runs of a block, not along them.
+    pub fn reduces_down(&self) -> bool {
+        matches!(self.spread, Spread::Along | Spread::Whole)
     }
 
+    /// Whether a block holds whole rows.
     pub fn is_resident(&self) -> bool {
-        match *self {
-            Cut::Flat { .. } => true,
-            Cut::Rows { row, block, .. } => block >= row,
-            Cut::Columns { row, height, .. } => height >= row,
-        }
-    }
-
-    /// The rows of a group.
-    pub fn group_rows(&self) -> usize {
-        match *self {
-            Cut::Flat { .. } => 1,
-            Cut::Rows { group, .. } => group,
-            Cut::Columns { width, .. } => width,
-        }
+        self.step >= self.row
     }
 
     pub fn block_points(&self) -> usize {
-        match *self {
-            Cut::Flat { block, .. } => block,
-            Cut::Rows { group, row, shares: true, .. } => group * row,
-            Cut::Rows { block, .. } => block,
-            Cut::Columns { width, height, .. } => width * height,
-        }
+        if self.is_map || self.spread != Spread::One { self.group * self.step } else { self.step }
     }
 
     pub fn n_groups(&self) -> usize {
-        match *self {
-            Cut::Flat { n, block } => n.div_ceil(block),
-            Cut::Rows { n_rows, group, .. } => n_rows.div_ceil(group),
-            Cut::Columns { outer, inner, width, .. } => outer * inner.div_ceil(width),
-        }
+        self.outer * self.lines.div_ceil(self.group)
     }
 
     pub fn groups_per_chunk(&self) -> usize {
-        let points = match *self {
-            Cut::Flat { block, .. } => block,
-            Cut::Rows { group, row, .. } => group * row,
-            Cut::Columns { row, width, .. } => row * width,
-        };
+        let points = self.group * self.row;
         // Large kernels have enough chunks even if each is larger.
         let chunk = if self.n_groups() * points > 64 * PART { PART } else { CHUNK };
         chunk.div_ceil(points.max(1))
     }
 
     pub fn n_parts(&self) -> usize {
-        match *self {
-            Cut::Flat { .. } => 1,
-            Cut::Rows { row, part, .. } | Cut::Columns { row, part, .. } => row.div_ceil(part.max(1)).max(1),
-        }
+        self.row.div_ceil(self.part.max(1)).max(1)
     }
 
     /// The rows of a group as points of class `Row`.
     pub fn row_span(&self, number: usize) -> Span {
-        match *self {
-            Cut::Flat { .. } => Span::line(0, 1),
-            Cut::Rows { n_rows, group, .. } => Span::line(number * group, group.min(n_rows - number * group)),
-            Cut::Columns { inner, width, .. } => {
-                let n_across = inner.div_ceil(width);
-                let column = number % n_across * width;
-                Span::line(number / n_across * inner + column, width.min(inner - column))
-            }
-        }
+        let n_across = self.lines.div_ceil(self.group);
+        let first = number % n_across * self.group;
+        Span::line(number / n_across * self.lines + first, self.group.min(self.lines - first))
     }
 
     /// The blocks of one part of some rows.
     pub fn blocks(&self, rows: Span, part_idx: usize) -> impl ExactSizeIterator<Item = Span> {
-        let (row, part, step) = match *self {
-            Cut::Flat { .. } => (1, 1, 1),
-            Cut::Rows { row, part, block, .. } => (row, part, block),
-            Cut::Columns { row, part, height, .. } => (row, part, height),
-        };
+        let cut @ Cut { row, inner, step, part, .. } = *self;
         let (begin, end) = (part_idx * part, ((part_idx + 1) * part).min(row));
-        let cut = *self;
         (begin..end).step_by(step.max(1)).map(move |along| {
             let length = step.min(end - along);
-            match cut {
-                Cut::Columns { row, inner, .. } => {
-                    let (outer, column) = (rows.start / inner, rows.start % inner);
-                    let start = (outer * row + along) * inner + column;
-                    Span { start, width: rows.width, height: length, pitch: inner, along }
-                }
-                _ => Span {
-                    start: rows.start * row + along,
-                    width: length,
-                    height: rows.width,
-                    pitch: row,
-                    along,
-                },
+            let start = (rows.start / inner * row + along) * inner + rows.start % inner;
+            match cut.reduces_down() {
+                true => Span { start, width: rows.width, height: length, pitch: inner, along },
+                false => Span { start, width: length, height: rows.width, pitch: row, along },
             }
         })
     }

@@ -16,18 +16,13 @@ pub unsafe fn run_group(frame: &Frame, cut: &Cut, worker: &mut Worker, group: us
     worker.row_base = worker.own_rows();
     // SAFETY: the caller's.
     unsafe {
-        if let Cut::Flat { n, block } = *cut {
-            let start = group * block;
-            worker.has_next = is_followed;
-            return frame.run_insts(
-                worker,
-                &program.passes[0].element,
-                Span::line(start, block.min(n - start)),
-            );
-        }
         let rows = cut.row_span(group);
+        if cut.is_map {
+            worker.has_next = is_followed;
+            return frame.run_insts(worker, &program.passes[0].element, rows);
+        }
         frame.run_insts(worker, &program.passes[0].row, rows);
-        if cut.spread() != Spread::One || rows.width == 1 {
+        if cut.spread != Spread::One || rows.width == 1 {
             return run_passes(frame, cut, worker, rows, is_followed);
         }
         save_rows(program, worker);

@@ -27,7 +27,7 @@ impl Parts {
     /// If memory does not suffice.
     pub fn new(cut: &Cut, program: &Program) -> Result<Parts, DeviceError> {
         let (n_groups, n_parts) = (cut.n_groups(), cut.n_parts());
-        let set_bytes = program.n_row_places() * row_pitch(cut.group_rows());
+        let set_bytes = program.n_row_places() * row_pitch(cut.group);
         Ok(Parts {
             n_groups,
             n_parts,
