@@ -9,10 +9,6 @@ use std::collections::HashMap;
 /// A superinstruction and the instructions that it replaces, besides the last of the chain.
 type Match = (Superinstruction, Vec<usize>);
 
-/// The chains that end at an instruction, in the order in which they are tried.
-const PATTERNS: [fn(&Joiner<'_>, usize) -> Option<Match>; 3] =
-    [|joiner, at| joiner.shifted_random(at), |joiner, at| joiner.pair(at), |joiner, at| joiner.affine(at)];
-
 /// Joins chains of primitives in each pass.
 pub(super) fn join(program: &mut Program, body: &FusedBody, layout: Layout) {
     let is_scalar = |arg: Arg| match arg {
@@ -64,7 +60,8 @@ impl Joiner<'_> {
             if self.is_replaced[at] {
                 continue;
             }
-            if let Some((op, replaced)) = PATTERNS.iter().find_map(|pattern| pattern(&self, at)) {
+            let found = self.shifted_random(at).or_else(|| self.pair(at)).or_else(|| self.affine(at));
+            if let Some((op, replaced)) = found {
                 self.insts[at].op = Op::Super(op);
                 replaced.into_iter().for_each(|at| self.is_replaced[at] = true);
             }
@@ -143,13 +140,9 @@ impl Joiner<'_> {
     /// `x + s` or `x - s`
     fn shifted(&self, sum: Arg, before: usize) -> Option<(usize, Arg, Term)> {
         let maker = self.f32_maker(sum, before)?;
-        let (op, [a, b]) = self.arithmetic(maker)?;
-        match op {
-            Arithmetic::Add | Arithmetic::Sub if (self.is_scalar)(b) && !(self.is_scalar)(a) => {
-                Some((maker, a, Term { value: Some(b), is_negated: op == Arithmetic::Sub }))
-            }
-            Arithmetic::Add if (self.is_scalar)(a) && !(self.is_scalar)(b) => {
-                Some((maker, b, Term { value: Some(a), is_negated: false }))
+        match self.with_scalar(maker)? {
+            (op @ (Arithmetic::Add | Arithmetic::Sub), x, s) => {
+                Some((maker, x, Term { value: Some(s), is_negated: op == Arithmetic::Sub }))
             }
             _ => None,
         }
@@ -161,10 +154,16 @@ impl Joiner<'_> {
         if let Op::Scalar { op: Scalar::Unary(Unary::Neg), args, .. } = &self.insts[maker].op {
             return Some((maker, args[0], Term { value: None, is_negated: true }));
         }
-        let (Arithmetic::Mul, [a, b]) = self.arithmetic(maker)? else { return None };
+        let (Arithmetic::Mul, x, s) = self.with_scalar(maker)? else { return None };
+        Some((maker, x, Term { value: Some(s), is_negated: false }))
+    }
+
+    /// The operation and operands of an arithmetic instruction on a block and a scalar, in this order.
+    fn with_scalar(&self, at: usize) -> Option<(Arithmetic, Arg, Arg)> {
+        let (op, [a, b]) = self.arithmetic(at)?;
         match ((self.is_scalar)(a), (self.is_scalar)(b)) {
-            (false, true) => Some((maker, a, Term { value: Some(b), is_negated: false })),
-            (true, false) => Some((maker, b, Term { value: Some(a), is_negated: false })),
+            (false, true) => Some((op, a, b)),
+            (true, false) => Some((op.flipped()?, b, a)),
             _ => None,
         }
     }
