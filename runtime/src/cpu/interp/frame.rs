@@ -258,10 +258,11 @@ impl Frame<'_> {
 
     /// The result of an instruction that has computed one value or all of them.
     unsafe fn computed(&self, inst: &Inst, out: *mut u8, n_computed: usize, len: usize) -> View {
+        let view = View::block(out, n_computed);
         match inst.dest {
             // SAFETY: the caller's: the operand has room for all values.
-            Dest::Operand(_) if n_computed < len => unsafe { fill_rest(out, inst.dtype.size(), len) },
-            _ => View::block(out, n_computed),
+            Dest::Operand(_) if n_computed < len => unsafe { repeated(view, inst.dtype.size(), len, out) },
+            _ => view,
         }
     }
 }
@@ -276,20 +277,13 @@ unsafe fn full(worker: &Worker, view: View, size: usize, len: usize) -> View {
     if !view.is_scalar || len == 1 {
         return view;
     }
-    let out = worker.temporary();
     // SAFETY: the temporary slot is as long as a block.
-    unsafe { with_size!(size, T => copy(view.operand::<T>(len), slice_mut(out, len))) };
-    View { start: out, is_scalar: false }
+    unsafe { repeated(view, size, len, worker.temporary()) }
 }
 
-/// Repeats the first value over a block.
-unsafe fn fill_rest(out: *mut u8, size: usize, len: usize) -> View {
-    // SAFETY: the caller's: room for `len` values, the first one set.
-    unsafe {
-        with_size!(size, T => {
-            let value = *out.cast::<T>();
-            slice_mut::<T>(out, len).fill(value);
-        });
-    }
+/// Repeats a scalar over a block, which may begin with it.
+unsafe fn repeated(scalar: View, size: usize, len: usize, out: *mut u8) -> View {
+    // SAFETY: the caller's: there is room for the block.
+    unsafe { with_size!(size, T => copy(scalar.operand::<T>(len), slice_mut(out, len))) };
     View { start: out, is_scalar: false }
 }

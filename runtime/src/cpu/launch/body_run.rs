@@ -18,25 +18,18 @@ const SHORT_ROW: usize = 256;
 
 /// A body with a last store of `value`, in a type, to an operand beyond its own.
 pub fn with_store(body: &FusedBody, value: Reg, dtype: DType, operand: usize) -> FusedBody {
-    let mut body = body.clone();
-    let FusedInst { dtype: own, class, .. } = body.insts[value];
-    let value = match own == dtype {
-        true => value,
-        false => {
-            body.insts.push(FusedInst {
-                op: FusedOp::Scalar(Scalar::Cast(dtype), vec![value]),
-                dtype,
-                class,
-            });
-            body.insts.len() - 1
-        }
-    };
-    let access = Access::strided(&[body.domain.points(Class::Element)], &[1]);
-    body.insts.push(FusedInst {
-        op: FusedOp::Store { operand, access, value },
-        dtype,
-        class: Class::Element,
-    });
+    with_store_of(Class::Element, body.clone(), value, dtype, operand)
+}
+
+fn with_store_of(class: Class, mut body: FusedBody, value: Reg, dtype: DType, operand: usize) -> FusedBody {
+    let mut stored = value;
+    if body.insts[value].dtype != dtype {
+        stored = body.insts.len();
+        let op = FusedOp::Scalar(Scalar::Cast(dtype), vec![value]);
+        body.insts.push(FusedInst { op, dtype, class: body.insts[value].class });
+    }
+    let access = Access::strided(&[body.domain.points(class)], &[1]);
+    body.insts.push(FusedInst { op: FusedOp::Store { operand, access, value: stored }, dtype, class });
     body
 }
 
@@ -47,13 +40,7 @@ fn indices_only(body: &FusedBody, index: Reg, operand: usize) -> FusedBody {
     assert!(is_of_rows, "bug: an index by row depends on elements");
     // Each row has a single point.
     body.domain.row = 1;
-    let class = body.insts[index].class;
-    let wide = FusedOp::Scalar(Scalar::Cast(DType::I64), vec![index]);
-    body.insts.push(FusedInst { op: wide, dtype: DType::I64, class });
-    let access = Access::strided(&[body.domain.outer], &[1]);
-    let store = FusedOp::Store { operand, access, value: index + 1 };
-    body.insts.push(FusedInst { op: store, dtype: DType::I64, class: Class::Row });
-    body
+    with_store_of(Class::Row, body, index, DType::I64, operand)
 }
 
 /// A compiled body that runs over any rows.

@@ -44,19 +44,16 @@ impl MatrixSource {
         sharing: &[Sharing],
     ) -> Result<MatrixSource, DeviceError> {
         let is_plain = source.body.insts[source.value].dtype == dtype;
-        match source.window(rows).filter(|_| is_plain) {
-            Some(window) => match window.index {
-                None => Ok(MatrixSource::Window(window)),
+        if let Some(window) = source.window(rows).filter(|_| is_plain) {
+            match window.index {
+                None => return Ok(MatrixSource::Window(window)),
                 Some((index, _)) if window.strides[1] == 1 || source.body.domain.row == 1 => {
-                    Ok(MatrixSource::Picked(window, BodyRun::of_indices(&source.body, index, sharing)?))
+                    let run = BodyRun::of_indices(&source.body, index, sharing)?;
+                    return Ok(MatrixSource::Picked(window, run));
                 }
-                Some(_) => MatrixSource::computed(source, dtype, sharing),
-            },
-            None => MatrixSource::computed(source, dtype, sharing),
+                Some(_) => {}
+            }
         }
-    }
-
-    fn computed(source: &Source, dtype: DType, sharing: &[Sharing]) -> Result<MatrixSource, DeviceError> {
         let body = with_store(&source.body, source.value, dtype, sharing.len());
         Ok(MatrixSource::Computed(BodyRun::new(&body, sharing, dtype)?))
     }
