@@ -3,6 +3,7 @@
 //! Results never depend on the number of threads: work is cut by shape, and the order of each sum depends on shapes
 //! alone. The modules, each of which uses those before it:
 //!
+//! - `match_type`: matches that bind a type.
 //! - `simd`: vectors, instruction sets, prefetching.
 //! - `math`: functions of floats.
 //! - [`loops`]: loops over slices, the instructions of the interpreter.
@@ -20,6 +21,7 @@ mod bounds;
 mod executable;
 mod interp;
 mod launch;
+mod match_type;
 mod math;
 mod memory;
 mod prepared;

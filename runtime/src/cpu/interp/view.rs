@@ -73,33 +73,16 @@ impl View {
 /// Binds `$T` to the Rust type that a type is computed in. Half precision is computed in f32.
 macro_rules! with_type {
     ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype {
-            DType::Bool | DType::U8 => {
-                type $T = u8;
-                $body
-            }
-            DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            DType::U32 => {
-                type $T = u32;
-                $body
-            }
-            DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            DType::F16 | DType::BF16 => panic!("bug: half precision is computed in f32"),
-        }
+        $crate::cpu::match_type::match_type!(
+            $dtype, $T => $body,
+            DType::Bool | DType::U8 => u8,
+            DType::I32 => i32,
+            DType::I64 => i64,
+            DType::U32 => u32,
+            DType::F32 => f32,
+            DType::F64 => f64;
+            DType::F16 | DType::BF16 => panic!("bug: half precision is computed in f32")
+        )
     };
 }
 pub(crate) use with_type;
@@ -107,24 +90,7 @@ pub(crate) use with_type;
 /// Binds `$T` to the unsigned type of a size in bytes, to move elements of any type.
 macro_rules! with_size {
     ($size:expr, $T:ident => $body:expr) => {
-        match $size {
-            1 => {
-                type $T = u8;
-                $body
-            }
-            2 => {
-                type $T = u16;
-                $body
-            }
-            4 => {
-                type $T = u32;
-                $body
-            }
-            _ => {
-                type $T = u64;
-                $body
-            }
-        }
+        $crate::cpu::match_type::match_type!($size, $T => $body, 1 => u8, 2 => u16, 4 => u32, _ => u64)
     };
 }
 pub(crate) use with_size;

@@ -1,6 +1,7 @@
 //! Two arithmetic operations of f32 in one loop, which halves the loads and stores of two loops. The result may overwrite
 //! an argument.
 
+use super::super::match_type::match_type;
 use super::super::simd::isa::{Isa, Kernel, dispatch};
 use super::super::simd::lanes::{Aligned, Lanes};
 use super::super::simd::operation::{Add, Arithmetic, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
@@ -42,15 +43,17 @@ struct Pair {
 /// Binds `$T` to the type of an operation.
 macro_rules! with_operation {
     ($operation:expr, $T:ident => $body:expr) => {
-        with_operation!($operation, $T => $body, Add Sub SubFrom Mul Div DivInto Max Min)
-    };
-    ($operation:expr, $T:ident => $body:expr, $($name:ident)*) => {
-        match $operation {
-            $(Arithmetic::$name => {
-                type $T = $name;
-                $body
-            })*
-        }
+        match_type!(
+            $operation, $T => $body,
+            Arithmetic::Add => Add,
+            Arithmetic::Sub => Sub,
+            Arithmetic::SubFrom => SubFrom,
+            Arithmetic::Mul => Mul,
+            Arithmetic::Div => Div,
+            Arithmetic::DivInto => DivInto,
+            Arithmetic::Max => Max,
+            Arithmetic::Min => Min
+        )
     };
 }
 

@@ -1,6 +1,7 @@
 //! Reductions of slices, in an order that depends on the length alone: the same bits on every instruction set and
 //! with any number of threads.
 
+use super::super::match_type::match_type;
 use super::super::math::{is_nan, larger, smaller};
 use super::super::simd::isa::{Isa, Kernel, dispatch};
 use super::super::simd::lanes::Lanes;
@@ -12,15 +13,7 @@ use engine_core::ir::Monoid;
 /// Binds `$C` to the type of a fold.
 macro_rules! with_fold {
     ($fold:expr, $C:ident => $body:expr) => {
-        with_fold!($fold, $C => $body, Sum as Add, Product as Mul, Max as Max, Min as Min)
-    };
-    ($fold:expr, $C:ident => $body:expr, $($name:ident as $operation:ident),*) => {
-        match $fold {
-            $(Fold::$name => {
-                type $C = $operation;
-                $body
-            })*
-        }
+        match_type!($fold, $C => $body, Fold::Sum => Add, Fold::Product => Mul, Fold::Max => Max, Fold::Min => Min)
     };
 }
 
