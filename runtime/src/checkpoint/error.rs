@@ -1,4 +1,4 @@
-//! Why checkpoints cannot be read or written.
+//! Errors of reading and writing checkpoints.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use super::format::{MAX_HEADER_BYTES, METADATA};
 use crate::files::Refusal;
 use crate::tensor::TensorError;
 
-/// Why a checkpoint cannot be read or written: the file and the fact.
+/// An error of reading or writing a checkpoint: the file and the cause.
 #[derive(Debug, Error)]
 #[error("{}: {fact}", .path.display())]
 pub struct CheckpointError {
     /// The file, as it was named.
     pub path: PathBuf,
-    /// The fact.
+    /// The cause.
     pub fact: CheckpointFact,
 }
 
-/// The fact of a checkpoint error.
+/// The cause of a checkpoint error.
 #[derive(Debug, Error)]
 pub enum CheckpointFact {
     /// The file cannot be opened or read.
@@ -31,7 +31,7 @@ pub enum CheckpointFact {
     /// The file is complete, but a power failure might still undo it.
     #[error("was written, but its folder cannot be flushed to disk: {0}")]
     Unflushed(io::Error),
-    /// The target must not be overwritten or is no file.
+    /// The target is no file, or a file that must not be overwritten.
     #[error(transparent)]
     Refused(Refusal),
     /// A tensor has the name that the format reserves.
@@ -92,7 +92,7 @@ pub enum CheckpointFact {
         /// The type as the format spells it.
         dtype: String,
     },
-    /// The extents of a tensor are absurd.
+    /// The extents of a tensor are out of range.
     #[error("tensor `{name}`: {source}")]
     BadShape {
         /// The tensor.
@@ -133,7 +133,7 @@ pub enum CheckpointFact {
 }
 
 impl CheckpointFact {
-    /// Whether the machine is at fault rather than the file or the path.
+    /// Whether the cause is the machine, not the file or the path.
     pub fn is_of_machine(&self) -> bool {
         match self {
             CheckpointFact::Unwritable(_) | CheckpointFact::Unflushed(_) => true,

@@ -1,4 +1,4 @@
-//! How the tensors of a file differ from those that a graph needs.
+//! Differences between the tensors of a file and those that a graph needs.
 
 use std::fmt;
 
@@ -25,14 +25,14 @@ impl fmt::Display for TensorType {
     }
 }
 
-/// How the tensors of a file differ from those that a graph needs.
+/// Differences between the tensors of a file and those that a graph needs.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Error)]
 pub struct Mismatch {
-    /// Needed, and not in the file.
+    /// Needed tensors that the file lacks.
     pub missing: Vec<TensorType>,
-    /// In the file, and not needed.
+    /// Tensors of the file that are not needed.
     pub unexpected: Vec<TensorType>,
-    /// In both with different types: as needed, then as found.
+    /// Tensors of different types: as needed, then as found.
     pub different: Vec<(TensorType, TensorType)>,
 }
 

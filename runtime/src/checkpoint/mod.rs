@@ -2,7 +2,7 @@
 //!
 //! A safetensors file is the length of a JSON header (u64, little-endian), the header, then the bytes of all tensors
 //! without a gap. The header's `__metadata__` holds strings. Here they are the state of the run, a CRC-32 for every
-//! tensor, and one for the header itself. So every flipped bit is detected. Other tools that know the format can read
+//! tensor, and one for the header itself. Every flipped bit is detected. Other tools that know the format can read
 //! the tensors.
 //!
 //! A write is atomic: the file gets its name only when all its bytes are on the disk. Only checkpoints are replaced,
@@ -36,7 +36,7 @@ pub struct Checkpoint {
     pub step: u64,
     /// The seed of the run.
     pub seed: u64,
-    /// Where the run stands in its data.
+    /// The position of the run in its data.
     pub cursor: Cursor,
     /// A hash of the graph that the tensors belong to.
     pub fingerprint: String,
@@ -44,7 +44,7 @@ pub struct Checkpoint {
     pub extra: IndexMap<String, String>,
 }
 
-/// The next row to be read: its epoch and its place in that epoch's order.
+/// The position of the next row: its epoch, and its place in the order of that epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Cursor {
     /// Epochs completed.
@@ -53,7 +53,7 @@ pub struct Cursor {
     pub row: u64,
 }
 
-/// Whether the name of a file asks for an archive of NumPy's.
+/// Whether the name of a file has the extension of a NumPy archive.
 pub(crate) fn is_archive(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "npz")
 }

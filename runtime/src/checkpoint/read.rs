@@ -187,7 +187,7 @@ impl Reading<'_> {
         fields.into_iter().map(entry).collect()
     }
 
-    /// The tensors must tile the data, in any order. So the file's size bounds all allocations.
+    /// The tensors must tile the data, in any order. The size of the file therefore bounds all allocations.
     fn check_layout(&self, entries: &Entries, n_data: u64) -> Result<(), CheckpointError> {
         let mut end = 0;
         for (TensorType { name, dtype, shape }, found) in by_offset(entries) {

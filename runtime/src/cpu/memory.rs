@@ -32,7 +32,7 @@ impl Memory {
     /// New memory, all zeros.
     ///
     /// # Errors
-    /// If the system has not that much memory.
+    /// If the system lacks the memory.
     pub fn new(bytes: usize) -> Result<Memory, DeviceError> {
         let refused = || DeviceError::out_of_memory("cpu", bytes, None);
         let layout = Memory::layout(bytes).ok_or_else(refused)?;

@@ -117,8 +117,8 @@ struct Shared {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: `region` is written only by the owner while the gate is shut and empty, and read only by helpers inside;
-// the body it points to is `Sync` and outlives the time the gate is open or occupied.
+// SAFETY: the owner alone writes `region`, while the gate is shut and empty. Only helpers inside read it. The body that
+// it points to is `Sync`, and lives longer than the gate is open or occupied.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}

@@ -32,10 +32,10 @@ pub fn open(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, n_bytes))
 }
 
-/// Why a file is not written.
+/// An error of writing a file.
 #[derive(Debug)]
 pub enum WriteFault {
-    /// Not written. The previous file is unchanged.
+    /// The file is not written. The previous file is unchanged.
     Unwritable(io::Error),
     /// The file is complete, but a power failure might still undo it.
     Unflushed(io::Error),

@@ -24,7 +24,7 @@ pub enum Overwrite {
 /// A file format that this program writes, and a test that recognizes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// With its article: `a checkpoint`.
+    /// The name with its article: `a checkpoint`.
     pub name: &'static str,
     /// Whether a non-empty file was written by this program.
     pub is_own: fn(&mut File) -> io::Result<bool>,
@@ -32,7 +32,7 @@ pub struct Format {
     pub into_special: bool,
 }
 
-/// Why a file cannot be written at a path.
+/// An error of a path at which a file is to be written.
 #[derive(Debug, Error)]
 pub enum Refusal {
     /// The path names no file.
@@ -41,7 +41,7 @@ pub enum Refusal {
     /// The path is no regular file.
     #[error("is {what}, not a regular file")]
     NotRegular {
-        /// With its article.
+        /// The kind of file, with its article.
         what: &'static str,
     },
     /// A pipe without a reader.
@@ -62,7 +62,7 @@ pub enum Refusal {
     /// Another output of the run goes to the same file.
     #[error("is the file of the latest state, and of the best one")]
     Taken,
-    /// The system refuses the write.
+    /// The system refused the write.
     #[error("cannot be written: {0}")]
     Unwritable(io::Error),
 }
@@ -81,7 +81,7 @@ impl Refusal {
         }
     }
 
-    /// Whether the machine is at fault rather than the path.
+    /// Whether the cause is the machine, not the path.
     pub fn is_of_machine(&self) -> bool {
         matches!(self, Refusal::NoFolder { .. } | Refusal::Unwritable(_))
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 pub(super) const STRIP: usize = 32;
 /// The most rows of a register block, over all instruction sets.
 pub(super) const MAX_ROWS: usize = 8;
-/// A product with fewer multiplications gets no further tile.
+/// The least multiplications of a tile.
 const MIN_PRODUCTS: usize = 100_000;
 
 /// The cut of a product's output: by shape alone, so that results and work do not depend on threads.

@@ -37,11 +37,11 @@ pub struct Layout<'a> {
 /// The memory that a written operand shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// None.
+    /// No memory is shared.
     Alone,
-    /// All of it, element by element, with this operand, which is read.
+    /// Each element is shared with that element of this operand, which is read.
     InPlace(usize),
-    /// A part.
+    /// Memory is shared in some other way.
     Overlaps,
 }
 
@@ -72,7 +72,7 @@ pub enum Dest {
 /// A factor or summand that is one value for a whole block; the default changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Term {
-    /// The value, if not the neutral one.
+    /// The value; the neutral one if absent.
     pub value: Option<Arg>,
     /// Whether the value is negated.
     pub is_negated: bool,
@@ -149,7 +149,7 @@ pub struct Fetch {
     pub operand: usize,
     /// The elements of the block's points.
     pub address: Address,
-    /// The share: from the first to the second, of the third.
+    /// The share of the elements: from `shares[0] / shares[2]` to `shares[1] / shares[2]`.
     pub shares: [usize; 3],
 }
 

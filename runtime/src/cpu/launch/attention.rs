@@ -1,5 +1,5 @@
-//! Launches of attention: scores of a block of queries, rows over them, and the weighted sum of values, all while the
-//! block is in the L2 cache.
+//! Launches of attention. A block of queries goes through its scores, the rows over them and the weighted sum of values
+//! while it is in the L2 cache.
 //!
 //! A block is a number of rows of scores, from one matrix or from several small ones; its size follows from the shape
 //! alone. Operands are read in place. Rows picked by an index are read through their addresses, and copied only if many

@@ -16,8 +16,8 @@ pub trait KernelLaunch: Send {
     /// Runs the kernel.
     ///
     /// # Safety
-    /// The buffers must be those of the kernel, and the launch must be the only user of its workspace and of the buffers
-    /// that it writes.
+    /// The buffers must be those of the kernel. The launch must be the only user of its workspace and of the buffers that
+    /// it writes.
     unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call);
 }
 

@@ -14,7 +14,7 @@ use std::ops::Range;
 /// The address of absent accumulators or of an absent target.
 pub const NONE: *mut u8 = std::ptr::null_mut();
 
-/// A source of matrices: the way in which it is read.
+/// A source of matrices, by the way in which it is read.
 pub enum MatrixSource {
     /// A matrix in an operand, in the type of the products.
     Window(Window),

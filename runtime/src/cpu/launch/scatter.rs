@@ -32,7 +32,7 @@ const N_COMPUTED: usize = 4096;
 pub struct ScatterLaunch {
     body: ScatterBody,
     dtype: DType,
-    /// The result before the first update; computed rows are written by their body.
+    /// The result before the first update. Computed rows are written by their body.
     base: Rows<usize>,
     indices: BodyRun,
     updates: Rows<Window>,

@@ -3,8 +3,8 @@
 use super::super::simd::isa::{Isa, Kernel, dispatch};
 use crate::philox::{philox_block, philox_blocks};
 
-/// Fills `out` with the random words of the elements `first_element..`: word i is word `e mod 4` of the block with
-/// counter `[low half of e/4, high half of e/4, step, iteration]`, for `e = first_element + i`.
+/// Fills `out` with the random words of the elements from `first_element` on. The word of element e is word `e mod 4` of
+/// a block, whose counter is `[low half of e/4, high half of e/4, step, iteration]`.
 pub fn philox_u32(out: &mut [u32], key: [u32; 2], first_element: u64, step: u32, iteration: u32) {
     // Up to three words of a block that begins before the slice, then whole blocks.
     let skipped = (first_element % 4) as usize;

@@ -94,8 +94,9 @@ impl Single for F32x16 {
 
     #[inline(always)]
     fn log_ends(self, inside: F32x16) -> F32x16 {
-        // Four bits for each class of number, lowest first: quiet and signalling NaN stay, 0 becomes -inf, 1 keeps the
-        // result, -inf becomes NaN, inf stays, negative numbers become NaN, positive ones keep the result.
+        // Each class of numbers has four bits, lowest first. Quiet and signalling NaN stay, 0 becomes
+        // -inf, 1 keeps the result. -inf becomes NaN, inf stays. Negative numbers become NaN, positive ones keep the
+        // result.
         const ENDS: i32 = 0x0353_0422;
         // SAFETY: as for `load`.
         F32x16(unsafe { _mm512_fixupimm_ps::<0>(inside.0, self.0, _mm512_set1_epi32(ENDS)) })

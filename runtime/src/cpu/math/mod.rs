@@ -2,7 +2,7 @@
 //!
 //! Range reductions are the usual ones: powers of two for exp and log, multiples of π/2 for sine. The coefficients were
 //! fitted for these files by reweighted least squares on Chebyshev nodes, towards the least relative error. Each stated
-//! error is against the exact value, in units in the last place (ULP) of the f32 result; tests hold it on every
+//! error is against the exact value, in units in the last place (ULP) of the f32 result. Tests hold the errors on every
 //! instruction set. ±0, ±inf and NaN follow IEEE 754 and C99.
 
 mod arithmetic;

@@ -1,4 +1,4 @@
-//! Vectors, instruction sets and prefetching: the ground on which all loops of the device stand.
+//! Vectors, instruction sets and prefetching, which all loops of the device use.
 
 pub mod isa;
 pub mod lanes;
