@@ -15,6 +15,7 @@ mod kernels;
 mod library;
 mod matmul;
 pub mod matrix_units;
+pub mod matrix_units_wgsl;
 mod panels;
 mod site;
 mod step;
