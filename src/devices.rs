@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use engine_core::diag::Code;
 use engine_runtime::cpu::CpuDevice;
-#[cfg(feature = "cuda")]
-use engine_runtime::cuda::CudaDevice;
 use engine_runtime::device::{Device, DeviceError};
 use engine_runtime::diagnostic::Coded;
-use engine_runtime::panics::caught;
+#[cfg(feature = "cuda")]
+use engine_runtime::gpu::cuda::CudaDevice;
 #[cfg(feature = "wgpu")]
-use engine_runtime::wgpu::{Adapter, WgpuDevice};
+use engine_runtime::gpu::wgpu::{Adapter, WgpuDevice};
+use engine_runtime::panics::caught;
 use thiserror::Error;
 
 /// A value of `--device`.

@@ -4,8 +4,6 @@ pub mod session;
 
 pub mod device;
 pub mod tensor;
-#[cfg(feature = "wgpu")]
-pub mod wgpu;
 
 mod bindings;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
@@ -20,11 +18,9 @@ pub mod files;
 #[cfg(test)]
 mod fuzz;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
-mod gpu;
+pub mod gpu;
 pub mod panics;
 pub mod philox;
 pub mod plan_runner;
 
 pub mod cpu;
-#[cfg(feature = "cuda")]
-pub mod cuda;

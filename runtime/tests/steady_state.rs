@@ -151,7 +151,7 @@ fn drawing_step() -> Graph {
 #[cfg(feature = "wgpu")]
 #[test]
 fn steps_through_wgpu_allocate_no_more_than_dispatches_do() {
-    use engine_runtime::wgpu::{Adapter, WgpuDevice};
+    use engine_runtime::gpu::wgpu::{Adapter, WgpuDevice};
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let device = match WgpuDevice::new(Adapter::Gpu(0)).or_else(|_| WgpuDevice::new(Adapter::Software)) {
         Ok(device) => device,

@@ -190,7 +190,7 @@ fn cuda_texts(kernel: &Kernel) -> Result<Vec<String>, String> {
 
 #[cfg(feature = "wgpu")]
 fn wgsl_texts(kernel: &Kernel) -> Result<Vec<String>, String> {
-    engine_runtime::wgpu::texts(kernel).map_err(|error| error.to_string())
+    engine_runtime::gpu::wgpu::texts(kernel).map_err(|error| error.to_string())
 }
 
 #[cfg(not(feature = "wgpu"))]

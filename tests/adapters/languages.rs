@@ -2,7 +2,7 @@
 //! those systems, where no test runs.
 
 use super::*;
-use engine::runtime::wgpu::text;
+use engine::runtime::gpu::wgpu::text;
 use naga::back::{hlsl, msl};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use naga::valid::{Capabilities, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};

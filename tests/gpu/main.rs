@@ -15,13 +15,13 @@ use engine::core::pipeline::{Pipeline, Stage, TrainStage};
 use engine::core::plan::{Place, Plan};
 use engine::core::stage::{self, Rows, SplitShape};
 use engine::runtime::cpu::CpuDevice;
-use engine::runtime::cuda::CudaDevice;
 use engine::runtime::device::{
     Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable, RunError,
 };
+use engine::runtime::gpu::cuda::CudaDevice;
+use engine::runtime::gpu::wgpu::{Adapter, WgpuDevice};
 use engine::runtime::init::initial_values;
 use engine::runtime::tensor::HostTensor;
-use engine::runtime::wgpu::{Adapter, WgpuDevice};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 

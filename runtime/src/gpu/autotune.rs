@@ -25,13 +25,7 @@ pub trait Bench {
     type Trial;
 
     /// The choices of the device.
-    fn tuner(&self) -> &Tuner;
-
-    /// The cache of choices on disk.
-    fn disk(&self) -> &DiskCache;
-
-    /// Whether the device can time programs usefully.
-    fn can_time(&self) -> bool;
+    fn choices(&self) -> Choices<'_>;
 
     /// How the device computes a call, if it can.
     ///
@@ -59,6 +53,18 @@ pub trait Bench {
     -> Result<f64, DeviceError>;
 }
 
+/// The choices of a device.
+#[derive(Clone, Copy)]
+pub struct Choices<'b> {
+    pub tuner: &'b Tuner,
+    /// The choices of earlier runs.
+    pub disk: &'b DiskCache,
+    /// Whether timing is useful.
+    pub can_time: bool,
+    /// Whether a warm-up has raised the clock rate.
+    pub is_warmed_up: &'b AtomicBool,
+}
+
 /// The tuner of a device that times programs.
 pub struct Timed<B>(pub B);
 
@@ -76,11 +82,12 @@ impl<B: Bench> program::Tuner for Timed<B> {
         variants: &[Variant],
         program: &mut dyn FnMut(Variant) -> Result<Option<Program>, Refusal<DeviceError>>,
     ) -> Result<Option<usize>, Refusal<DeviceError>> {
-        if !self.0.can_time() {
+        let Choices { tuner, disk, can_time, .. } = self.0.choices();
+        if !can_time {
             return Ok(None);
         }
         let is_possible = |known: &Recorded| known.position(variants).is_some();
-        let found = self.0.tuner().recall(self.0.disk(), key, is_possible, || {
+        let found = tuner.recall(disk, key, is_possible, || {
             let mut programs = vec![];
             for &variant in variants {
                 programs.push(match program(variant) {
@@ -111,7 +118,7 @@ pub fn fastest<B: Bench>(
     let operands = bench.operands(kernel)?;
     let trial = |program: Option<Program>| program.map(|program| bench.trial(kernel, program)).transpose();
     let trials: Vec<_> = programs.into_iter().map(trial).collect();
-    fastest_of(trials.len(), |i, least| match &trials[i] {
+    fastest_of(bench.choices().is_warmed_up, trials.len(), |i, least| match &trials[i] {
         Ok(Some(trial)) => bench.seconds(&operands, trial, least),
         Ok(None) => Ok(f64::INFINITY),
         Err(error) => Err(error.clone()),
@@ -119,14 +126,22 @@ pub fn fastest<B: Bench>(
 }
 
 /// The position with the least time of `n` candidates, which are timed by turns. `seconds` receives a position and its
-/// least time so far, infinite at first. A candidate that fails counts as infinitely slow.
+/// least time so far, infinite at first. A candidate that fails counts as infinitely slow. The first call on a device
+/// runs all candidates until an idle GPU has reached its full clock rate.
 ///
 /// # Errors
 /// If every candidate fails.
 pub fn fastest_of(
+    is_warmed_up: &AtomicBool,
     n: usize,
     mut seconds: impl FnMut(usize, f64) -> Result<f64, DeviceError>,
 ) -> Result<usize, DeviceError> {
+    let start = Instant::now();
+    let is_cold = !is_warmed_up.swap(true, Ordering::Relaxed);
+    while is_cold && start.elapsed() < WARM_UP {
+        // An error occurs again below.
+        (0..n).for_each(|i| drop(seconds(i, f64::INFINITY)));
+    }
     let mut least = vec![f64::INFINITY; n];
     let mut refused = None;
     for _ in 0..N_ROUNDS {
@@ -143,22 +158,6 @@ pub fn fastest_of(
         (None, Some(error)) => Err(error),
         (None, None) => engine_core::bug!("no candidate to choose from"),
     }
-}
-
-/// Runs `work` once per device, with a function that says whether the GPU is still below its full clock rate. An idle GPU
-/// runs at a fraction of that rate, and raises it only under load.
-///
-/// # Errors
-/// Those of `work`.
-pub fn warm_up(
-    is_warmed_up: &AtomicBool,
-    work: impl FnOnce(&dyn Fn() -> bool) -> Result<(), DeviceError>,
-) -> Result<(), DeviceError> {
-    if is_warmed_up.swap(true, Ordering::Relaxed) {
-        return Ok(());
-    }
-    let start = Instant::now();
-    work(&|| start.elapsed() < WARM_UP)
 }
 
 /// The recorded text of a variant.
@@ -194,6 +193,7 @@ mod tests {
     struct Fake {
         tuner: Tuner,
         disk: DiskCache,
+        is_warmed_up: AtomicBool,
         error: Option<DeviceError>,
         n_timed: Cell<usize>,
     }
@@ -201,14 +201,9 @@ mod tests {
     impl Bench for Fake {
         type Operands = ();
         type Trial = usize;
-        fn tuner(&self) -> &Tuner {
-            &self.tuner
-        }
-        fn disk(&self) -> &DiskCache {
-            &self.disk
-        }
-        fn can_time(&self) -> bool {
-            true
+        fn choices(&self) -> Choices<'_> {
+            let Fake { tuner, disk, is_warmed_up, .. } = self;
+            Choices { tuner, disk, can_time: true, is_warmed_up }
         }
         fn capability(&self, _: &MatmulCall) -> Result<Capability, DeviceError> {
             Ok(Capability::Open)
@@ -227,7 +222,7 @@ mod tests {
 
     fn fake(folder: &tempfile::TempDir, error: Option<DeviceError>) -> Timed<Fake> {
         let (tuner, disk) = (Tuner::new("model".into()), DiskCache::within(folder.path()));
-        Timed(Fake { tuner, disk, error, n_timed: Cell::new(0) })
+        Timed(Fake { tuner, disk, is_warmed_up: AtomicBool::new(true), error, n_timed: Cell::new(0) })
     }
 
     const VARIANTS: [Variant; 3] = [Variant::Library, Variant::LibraryInParts(4), Variant::OwnKernel];

@@ -1,19 +1,21 @@
 //! Noise for autotuning: floating-point numbers of both signs with magnitudes between 1/2 and 1.
 
+use super::api::GpuMemory;
+use crate::device::DeviceError;
 use engine_core::ir::DType;
 
 /// The bits that turn random words into noise of an element type, for words of even and of odd number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoiseBits {
+struct NoiseBits {
     /// The random bits that remain: signs and mantissas.
-    pub keep: [u32; 2],
+    keep: [u32; 2],
     /// The bits that are set: exponents.
-    pub set: [u32; 2],
+    set: [u32; 2],
 }
 
 impl NoiseBits {
     /// `None` for types other than floating-point numbers.
-    pub fn of(dtype: DType) -> Option<NoiseBits> {
+    fn of(dtype: DType) -> Option<NoiseBits> {
         let same = |keep, set| Some(NoiseBits { keep: [keep; 2], set: [set; 2] });
         match dtype {
             // The even words are the low halves, which are mantissa only.
@@ -26,10 +28,34 @@ impl NoiseBits {
     }
 
     /// Word `i` of the noise, from a random word.
-    #[cfg(any(test, feature = "wgpu"))]
-    pub fn word(&self, i: usize, random: u32) -> u32 {
+    fn word(&self, i: usize, random: u32) -> u32 {
         random & self.keep[i % 2] | self.set[i % 2]
     }
+}
+
+/// The period of the noise in words. It is even, so that the halves of `f64` keep their places.
+const PERIOD: usize = 1 << 20;
+
+/// Fills memory with noise of an element type. Integers stay as they are.
+///
+/// # Errors
+/// If the device fails.
+pub fn fill<M: GpuMemory>(memory: &M, dtype: DType) -> Result<(), DeviceError> {
+    let Some(bits) = NoiseBits::of(dtype) else { return Ok(()) };
+    let n_bytes = memory.bytes();
+    let words = (0..PERIOD.min(n_bytes.div_ceil(4))).map(|i| bits.word(i, hashed(i as u32)));
+    let noise: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+    for start in (0..n_bytes).step_by(noise.len().max(1)) {
+        memory.write(start, &noise[..noise.len().min(n_bytes - start)])?;
+    }
+    Ok(())
+}
+
+/// The hash "lowbias32" of C. Wellons, "Hash Prospector", 2018.
+fn hashed(x: u32) -> u32 {
+    let x = (x ^ x >> 16).wrapping_mul(0x7feb_352d);
+    let x = (x ^ x >> 15).wrapping_mul(0x846c_a68b);
+    x ^ x >> 16
 }
 
 #[cfg(test)]

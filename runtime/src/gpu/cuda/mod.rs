@@ -1,0 +1,157 @@
+//! The CUDA device: generated kernels compiled by NVRTC, matmuls by cuBLASLt, steps replayed as CUDA graphs.
+//!
+//! Opening a device opens the three libraries (the driver, NVRTC, cuBLASLt). A process that opens no CUDA device runs
+//! without them. The modules, from the lowest layer to the highest:
+//!
+//! - `libraries` opens NVIDIA's libraries, `context` owns the CUDA context, `memory` owns allocations.
+//! - `compile` turns CUDA C++ into loaded kernels, `cublaslt` holds the library's handle, `error` words the driver's errors.
+//! - `event`, `streams` and `graph` wrap events, the streams of a plan and graph capture.
+//! - `clock` times work, `descriptor` describes the library's matmuls, `algorithm` times their algorithms, `product` chooses.
+//! - `steps` enqueues programs, `queue` runs the steps of a plan, `staging` copies rows from pinned memory.
+
+mod algorithm;
+mod clock;
+mod compile;
+mod context;
+mod cublaslt;
+mod descriptor;
+mod error;
+mod event;
+mod graph;
+mod libraries;
+mod memory;
+mod product;
+mod queue;
+mod staging;
+mod steps;
+mod streams;
+
+#[cfg(test)]
+mod tests;
+
+use super::GpuDevice;
+use super::api::{Gpu, GpuProgram, GpuState, Located, Matmul};
+use super::queue::PlanGpu;
+use super::source::Source;
+use crate::device::{DeviceError, DeviceKind, Staging};
+use compile::{Function, Known};
+use context::Context;
+use engine_core::codegen::KernelSpec;
+use engine_core::program::{Capability, MatmulCall, Multiplier};
+use memory::Memory;
+use product::Product;
+use queue::CudaQueue;
+use staging::CudaStaging;
+use std::sync::Arc;
+use steps::{StepEvents, enqueue};
+use streams::PlanStreams;
+
+/// An NVIDIA GPU.
+pub type CudaDevice = GpuDevice<Context>;
+
+impl CudaDevice {
+    /// Opens the GPU of this number.
+    ///
+    /// # Errors
+    /// If the driver, the GPU, NVRTC or cuBLASLt is missing, or their versions do not fit. The message names the cause.
+    pub fn new(ordinal: usize) -> Result<CudaDevice, DeviceError> {
+        Ok(GpuDevice { gpu: Context::new(ordinal, Known::All)? })
+    }
+
+    /// Opens the GPU of this number as if it were newer than NVRTC. NVRTC then compiles to PTX for the newest older
+    /// architecture, and the driver compiles the PTX for the GPU.
+    ///
+    /// # Errors
+    /// As [`CudaDevice::new`].
+    pub fn through_ptx(ordinal: usize) -> Result<CudaDevice, DeviceError> {
+        Ok(GpuDevice { gpu: Context::new(ordinal, Known::Older)? })
+    }
+
+    /// The number of GPUs that the driver lists.
+    ///
+    /// # Errors
+    /// If the driver is missing or does not start.
+    pub fn count() -> Result<usize, DeviceError> {
+        context::count()
+    }
+}
+
+impl Gpu for Context {
+    const KIND: DeviceKind = DeviceKind::Cuda;
+    const STEP_STRIDE: usize = 4;
+
+    type Memory = Memory;
+    type Kernel = Function;
+    type Product = Product;
+
+    fn state(&self) -> &GpuState<Function> {
+        &self.state
+    }
+
+    fn details(&self) -> Vec<(String, String)> {
+        Context::details(self)
+    }
+
+    fn take_notes(&self) -> Vec<String> {
+        self.compiler.disk.take_notes()
+    }
+
+    fn most_memory_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn enter(&self) -> Result<(), DeviceError> {
+        Context::enter(self)
+    }
+
+    fn source(&self, owner: &str, kernel: &KernelSpec) -> Result<Source, DeviceError> {
+        let source = kernel.cuda_source();
+        let source = source.map_err(|error| DeviceError::not_emitted(&self.state.name, owner, &error))?;
+        Ok(Source {
+            text: source.text,
+            entry: source.entry,
+            threads: source.block_dim,
+            shared_bytes: source.shared_bytes,
+            n_buffers: source.arguments.len(),
+        })
+    }
+
+    fn compile(&self, owner: &str, source: &Source) -> Result<Function, DeviceError> {
+        Context::enter(self)?;
+        self.compiler.load(owner, source)
+    }
+
+    fn matmul(self: &Arc<Self>, call: &MatmulCall) -> Result<Option<Matmul<Product>>, DeviceError> {
+        Ok(Product::new(self, call)?.map(Matmul::Library))
+    }
+
+    fn capability(self: &Arc<Self>, call: &MatmulCall) -> Result<Capability, DeviceError> {
+        if call.multiplier != Multiplier::Library {
+            return Ok(Capability::None);
+        }
+        let product = Product::new(self, call)?;
+        Ok(product.map_or(Capability::None, |product| Capability::Algorithm(product.algorithm_text())))
+    }
+
+    fn staging(
+        self: &Arc<Self>,
+        n_slots: usize,
+        slot_bytes: usize,
+    ) -> Result<Option<Box<dyn Staging>>, DeviceError> {
+        Ok(Some(Box::new(CudaStaging::new(self, n_slots, slot_bytes)?)))
+    }
+
+    fn seconds(
+        self: &Arc<Self>,
+        program: &GpuProgram<Context>,
+        memory: &dyn Located<Memory>,
+        _least: f64,
+    ) -> Result<f64, DeviceError> {
+        let (streams, events) = (PlanStreams::new(self, 1)?, StepEvents::new(&program.steps)?);
+        clock::seconds(streams.main(), || enqueue(program, &events, memory, streams.stream(0)))
+    }
+}
+
+impl PlanGpu for Context {
+    type Queue = CudaQueue;
+}

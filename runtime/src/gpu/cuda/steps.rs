@@ -1,0 +1,173 @@
+//! Steps of a program, enqueued on a stream and its side stream.
+
+use super::compile::Function;
+use super::context::Context;
+use super::descriptor::MatmulAddresses;
+use super::error::failed;
+use super::event::Event;
+use super::memory::Memory;
+use super::streams::{PlanStream, record, wait};
+use crate::device::DeviceError;
+use crate::gpu::api::{GpuProgram, Located, Part};
+use crate::gpu::prepared::{PreparedStep, Work};
+use cudarc::driver::result::{launch_kernel, memcpy_dtod_async, memset_d8_async};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use engine_core::program::Place;
+use std::ffi::c_void;
+
+/// The events that order the steps of a program on different branches.
+pub struct StepEvents {
+    /// By step: the event of its end, if another step waits for it.
+    done: Vec<Option<usize>>,
+    /// Reused within the program.
+    events: Vec<Event>,
+    /// Whether a step runs on the side stream.
+    forks: bool,
+}
+
+impl StepEvents {
+    pub fn new(steps: &[PreparedStep]) -> Result<StepEvents, DeviceError> {
+        let waits: Vec<&[usize]> = steps.iter().map(|step| &*step.waits).collect();
+        let (done, n_events) = events(&waits);
+        let event = |_| Event::new().map_err(|error| failed("making an event", &error));
+        Ok(StepEvents {
+            done,
+            events: (0..n_events).map(event).collect::<Result<_, _>>()?,
+            forks: steps.iter().any(|step| step.branch > 0),
+        })
+    }
+}
+
+/// Enqueues all steps of a program.
+pub fn enqueue(
+    program: &GpuProgram<Context>,
+    events: &StepEvents,
+    memory: &dyn Located<Memory>,
+    streams: &PlanStream,
+) -> Result<(), DeviceError> {
+    if !events.forks {
+        return program.steps.iter().try_for_each(|step| start(program, step, memory, streams.stream()));
+    }
+    streams.fork()?;
+    for (number, step) in program.steps.iter().enumerate() {
+        let stream = if step.branch == 0 { streams.stream() } else { streams.beside() };
+        let awaited = step.waits.iter().filter_map(|&before| events.done[before]);
+        for event in awaited {
+            wait(stream, &events.events[event])?;
+        }
+        start(program, step, memory, stream)?;
+        if let Some(done) = events.done[number] {
+            record(&events.events[done], stream)?;
+        }
+    }
+    streams.join()
+}
+
+fn start(
+    program: &GpuProgram<Context>,
+    step: &PreparedStep,
+    memory: &dyn Located<Memory>,
+    stream: CUstream,
+) -> Result<(), DeviceError> {
+    let at = |place: Place| address(&memory.part(place));
+    match &step.work {
+        Work::Kernel { kernel, arguments, grid, info } => {
+            let pointers = arguments.iter().map(|&place| at(place)).collect();
+            launch(&program.kernels[*kernel], stream, pointers, *grid, info)
+        }
+        Work::Product { product, factors, result, bias } => {
+            let addresses = MatmulAddresses {
+                // cuBLASLt computes the transposed product in column-major order, so the right factor comes first.
+                factors: [factors[1], factors[0]].map(at),
+                result: at(*result),
+                bias: bias.map(at),
+            };
+            let workspace = memory.library();
+            let first = address(&workspace);
+            program.products[*product].launch(addresses, &(first..first + workspace.bytes as u64), stream)
+        }
+        Work::Copy { from, to, bytes } => {
+            // SAFETY: the plan's verifier has checked that both places lie within live memory.
+            unsafe { memcpy_dtod_async(at(*to), at(*from), *bytes, stream) }
+                .map_err(|error| failed("copying memory", &error))
+        }
+        Work::Fill { to, bytes, byte } => {
+            // SAFETY: as above.
+            unsafe { memset_d8_async(at(*to), *byte, *bytes, stream) }
+                .map_err(|error| failed("filling memory", &error))
+        }
+    }
+}
+
+fn address(part: &Part<Memory>) -> CUdeviceptr {
+    part.memory.start() + part.offset as u64
+}
+
+fn launch(
+    function: &Function,
+    stream: CUstream,
+    mut pointers: Vec<CUdeviceptr>,
+    [columns, rows, layers]: [u32; 3],
+    info: &[u64],
+) -> Result<(), DeviceError> {
+    let mut arguments: Vec<*mut c_void> = pointers.iter_mut().map(|start| (&raw mut *start).cast()).collect();
+    arguments.push(info.as_ptr().cast_mut().cast());
+    let [x, y, z] = function.threads;
+    let (grid, shared_bytes) = ((columns, rows, layers), function.shared_bytes as u32);
+    // SAFETY: the arguments match the kernel's signature, and the driver copies them during the call. The plan's
+    // verifier has checked the memory that they refer to.
+    let launched =
+        unsafe { launch_kernel(function.handle, grid, (x, y, z), shared_bytes, stream, &mut arguments) };
+    launched.map_err(|error| failed(&format!("starting a `{}` kernel", function.entry), &error))
+}
+
+/// From the waits of each step: the event of its end, and the number of events. An event is reused after all steps that
+/// wait for it are enqueued.
+fn events(waits: &[&[usize]]) -> (Vec<Option<usize>>, usize) {
+    let n_steps = waits.len();
+    let mut last_wait = vec![None; n_steps];
+    for (number, waits) in waits.iter().enumerate() {
+        waits.iter().for_each(|&wait| last_wait[wait] = Some(number));
+    }
+    let (mut done, mut free, mut n_events) = (vec![None; n_steps], vec![], 0);
+    let mut in_use: Vec<(usize, usize)> = vec![];
+    for number in 0..n_steps {
+        // A step records its event after its own waits.
+        let (over, rest): (Vec<_>, Vec<_>) = in_use.into_iter().partition(|&(last, _)| last <= number);
+        free.extend(over.into_iter().map(|(_, event)| event));
+        in_use = rest;
+        if let Some(last) = last_wait[number] {
+            let event = free.pop().unwrap_or_else(|| {
+                n_events += 1;
+                n_events - 1
+            });
+            done[number] = Some(event);
+            in_use.push((last, event));
+        }
+    }
+    (done, n_events)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_reused_after_all_its_waits_are_enqueued() {
+        // Alternating products and folds: each product waits for the fold before the previous one.
+        let waits = |number: usize| match number {
+            0 | 2 => vec![],
+            number if number % 2 == 1 => vec![number - 1],
+            number => vec![number - 3],
+        };
+        let waits: Vec<Vec<usize>> = (0..40).map(waits).collect();
+        let (done, n_events) = events(&waits.iter().map(|waits| &**waits).collect::<Vec<_>>());
+        assert!(n_events <= 4, "{n_events}");
+        for (number, waits) in waits.iter().enumerate() {
+            for &wait in waits {
+                let again = done[wait + 1..number].contains(&done[wait]);
+                assert!(!again, "step {wait} and a later one share an event that step {number} waits for");
+            }
+        }
+    }
+}

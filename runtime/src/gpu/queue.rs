@@ -1,0 +1,53 @@
+//! The interface between the executor of plans and the queues of GPUs.
+
+use super::api::{Gpu, GpuProgram};
+use super::plan_memory::PlanMemory;
+use crate::device::{Arrival, DeviceError, RunError};
+use engine_core::plan::Plan;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A GPU that runs plans.
+pub trait PlanGpu: Gpu {
+    /// Runs the steps of a plan.
+    type Queue: Queue<Self>;
+}
+
+/// The launches of a plan, with their memory.
+pub struct Launches<G: Gpu> {
+    pub plan: Arc<Plan>,
+    /// By launch of the plan.
+    pub programs: Vec<GpuProgram<G>>,
+    pub memory: PlanMemory<G>,
+}
+
+/// Runs the steps of a plan: streams, graphs or submissions.
+pub trait Queue<G: Gpu>: Send + Sized {
+    /// A queue for a plan and the programs of its launches.
+    fn new(gpu: &Arc<G>, plan: &Plan, programs: &[GpuProgram<G>]) -> Result<Self, DeviceError>;
+
+    /// The largest number of steps whose numbers are in memory at the same time.
+    fn most_steps(&self) -> usize;
+
+    /// Bytes that the queue itself allocates on the GPU.
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    /// Discards what depends on the memory of inputs, after a binding has changed.
+    fn rebind(&mut self);
+
+    /// Makes later runs wait for copies.
+    fn wait_for(&mut self, _arrival: &Arrival) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Runs at least one step, waits for the last one, and reports a failed assertion.
+    fn run(&mut self, launches: &Launches<G>, first_step: u32, n_steps: u32) -> Result<(), RunError>;
+
+    /// The time of the host until the last run was enqueued.
+    fn submission_time(&self) -> Duration;
+
+    /// Runs one step, and returns the seconds of each launch.
+    fn profile(&mut self, launches: &Launches<G>, step: u32) -> Result<Vec<f64>, RunError>;
+}

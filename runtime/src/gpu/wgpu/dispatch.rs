@@ -1,0 +1,91 @@
+//! Dispatches of programs, their scalars and their bind groups.
+
+use super::context::Context;
+use super::memory::{Memory, VECTOR};
+use super::pipeline::Pipeline;
+use crate::device::DeviceError;
+use crate::gpu::api::{GpuMemory, GpuProgram, Located, Part};
+use crate::gpu::prepared::Work;
+use engine_core::plan::ALIGNMENT;
+use engine_core::program::Place;
+use std::ops::Range;
+use std::sync::Arc;
+use wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, BufferBinding};
+
+/// The dispatches of programs, in order, with the memory of their scalars.
+pub struct Dispatches {
+    pub all: Vec<Dispatch>,
+    /// The scalars of all dispatches, each at a multiple of [`ALIGNMENT`].
+    pub infos: Memory,
+}
+
+/// A dispatch of a kernel.
+pub struct Dispatch {
+    /// The position of its program.
+    pub launch: usize,
+    /// Its arguments in the order of bindings.
+    pub arguments: Vec<Place>,
+    pipeline: Arc<Pipeline>,
+    /// The number of workgroups along each axis.
+    pub grid: [u32; 3],
+    /// The bytes of its scalars.
+    info: Range<usize>,
+}
+
+impl Dispatches {
+    /// The dispatches of programs, which consist of kernels only.
+    pub fn new(context: &Arc<Context>, programs: &[&GpuProgram<Context>]) -> Result<Dispatches, DeviceError> {
+        let (mut all, mut infos) = (vec![], vec![]);
+        for (launch, program) in programs.iter().enumerate() {
+            for step in &program.steps {
+                let Work::Kernel { kernel, arguments, grid, info } = &step.work else {
+                    engine_core::bug!("a step that is no kernel")
+                };
+                infos.resize(infos.len().next_multiple_of(ALIGNMENT), 0);
+                let start = infos.len();
+                infos.extend(info.iter().flat_map(|word| word.to_le_bytes()));
+                all.push(Dispatch {
+                    launch,
+                    arguments: arguments.clone(),
+                    pipeline: Arc::clone(&program.kernels[*kernel]),
+                    grid: *grid,
+                    info: start..infos.len(),
+                });
+            }
+        }
+        let memory = Memory::new(context, infos.len())?;
+        memory.write(0, &infos)?;
+        Ok(Dispatches { all, infos: memory })
+    }
+
+    /// The bind group of a dispatch with the memory of its program.
+    pub fn bind(&self, context: &Context, number: usize, memory: &dyn Located<Memory>) -> BindGroup {
+        let Dispatch { arguments, pipeline, info, .. } = &self.all[number];
+        let info = Part { memory: &self.infos, offset: info.start, bytes: info.len() };
+        let parts = arguments.iter().map(|&place| memory.part(place)).chain([info]);
+        let entries: Vec<BindGroupEntry> =
+            parts.enumerate().map(|(binding, part)| entry(binding, &part)).collect();
+        let descriptor = BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries };
+        context.device.create_bind_group(&descriptor)
+    }
+}
+
+impl Dispatch {
+    /// Encodes it into a compute pass.
+    pub fn encode(&self, pass: &mut wgpu::ComputePass, group: &BindGroup) {
+        pass.set_pipeline(&self.pipeline.pipeline);
+        pass.set_bind_group(0, group, &[]);
+        let [x, y, z] = self.grid;
+        pass.dispatch_workgroups(x, y, z);
+    }
+}
+
+/// The binding of whole vectors, at least one.
+fn entry<'m>(binding: usize, part: &Part<'m, Memory>) -> BindGroupEntry<'m> {
+    let &Part { memory, offset, bytes } = part;
+    // A tensor without elements is not read, and its offset may be the end of the memory.
+    let offset = if bytes == 0 { 0 } else { offset as u64 };
+    let size = wgpu::BufferSize::new(bytes.next_multiple_of(VECTOR).max(VECTOR) as u64);
+    let resource = BindingResource::Buffer(BufferBinding { buffer: memory.buffer(), offset, size });
+    BindGroupEntry { binding: binding as u32, resource }
+}

@@ -1,0 +1,258 @@
+//! The steps of a plan through wgpu: lists of dispatches, submitted in portions.
+
+use super::context::Context;
+use super::dispatch::Dispatches;
+use super::memory::Staging;
+use super::submission::{MOST_STEPS, Portion};
+use super::timestamps::{MOST_PASSES, Timestamps};
+use crate::device::{DeviceError, RunError};
+use crate::gpu::api::{GpuMemory, GpuProgram};
+use crate::gpu::queue::{Launches, Queue};
+use engine_core::codegen::ASSERTION_WORDS;
+use engine_core::ir::InputKind;
+use engine_core::plan::{ALIGNMENT, Place as Home, Plan};
+use engine_core::program::Place;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wgpu::BindGroup;
+
+/// The dispatches of a plan and their bind groups.
+pub struct WgpuQueue {
+    context: Arc<Context>,
+    dispatches: Dispatches,
+    /// By dispatch: whether it reads the step number.
+    is_numbered: Vec<bool>,
+    /// By dispatch: its bind groups, made on demand. A changed binding discards them. A dispatch that reads the step number has
+    /// a bind group for each step of a submission.
+    groups: Vec<Vec<BindGroup>>,
+    error_flag: Staging,
+    submission_time: Duration,
+    /// The mean time of the steps that were last waited for; `None` before the first wait.
+    pub step_time: Option<Duration>,
+}
+
+impl Queue<Context> for WgpuQueue {
+    fn new(
+        context: &Arc<Context>,
+        plan: &Plan,
+        programs: &[GpuProgram<Context>],
+    ) -> Result<WgpuQueue, DeviceError> {
+        let dispatches = Dispatches::new(context, &programs.iter().collect::<Vec<_>>())?;
+        let is_step = |launch: usize, place: &Place| match *place {
+            Place::Operand { operand, .. } => {
+                let buffer = plan.launches[launch].buffers[operand];
+                plan.buffers[buffer].place == Home::Input(InputKind::Step)
+            }
+            _ => false,
+        };
+        let is_numbered = dispatches
+            .all
+            .iter()
+            .map(|dispatch| dispatch.arguments.iter().any(|place| is_step(dispatch.launch, place)));
+        Ok(WgpuQueue {
+            context: Arc::clone(context),
+            is_numbered: is_numbered.collect(),
+            dispatches,
+            groups: vec![],
+            error_flag: Staging::new(context, 4 * ASSERTION_WORDS)?,
+            submission_time: Duration::ZERO,
+            step_time: None,
+        })
+    }
+
+    fn most_steps(&self) -> usize {
+        MOST_STEPS as usize
+    }
+
+    fn bytes(&self) -> usize {
+        self.dispatches.infos.bytes()
+    }
+
+    fn rebind(&mut self) {
+        self.groups.clear();
+    }
+
+    fn run(&mut self, launches: &Launches<Context>, first_step: u32, n_steps: u32) -> Result<(), RunError> {
+        self.make_groups(launches)?;
+        self.submission_time = Duration::ZERO;
+        let (mut first, mut left) = (first_step, n_steps);
+        if self.step_time.is_none() && n_steps > 1 {
+            // The time of the first step determines how many steps share a submission.
+            self.run_steps(launches, first, 1)?;
+            (first, left) = (first.wrapping_add(1), left - 1);
+        }
+        self.run_steps(launches, first, left)
+    }
+
+    fn submission_time(&self) -> Duration {
+        self.submission_time
+    }
+
+    fn profile(&mut self, launches: &Launches<Context>, step: u32) -> Result<Vec<f64>, RunError> {
+        self.make_groups(launches)?;
+        self.number_steps(launches, step, 1)?;
+        let seconds = match self.context.has_timestamps {
+            true => self.seconds_by_timestamps(launches)?,
+            false => self.seconds_by_waiting(launches)?,
+        };
+        self.error_flag.copy(launches.memory.error_flag().buffer(), 0);
+        self.finish(launches)?;
+        Ok(seconds)
+    }
+}
+
+impl WgpuQueue {
+    fn make_groups(&mut self, launches: &Launches<Context>) -> Result<(), DeviceError> {
+        if self.groups.len() == self.dispatches.all.len() {
+            return Ok(());
+        }
+        let of_dispatch = |number: usize| {
+            let n_steps = if self.is_numbered[number] { MOST_STEPS as usize } else { 1 };
+            let launch = self.dispatches.all[number].launch;
+            let group =
+                |step| self.dispatches.bind(&self.context, number, &launches.memory.launch(launch, step));
+            (0..n_steps).map(group).collect()
+        };
+        let not_bound = |message: String| DeviceError::Failed(format!("binding buffers: {message}"));
+        let all = || (0..self.dispatches.all.len()).map(of_dispatch).collect();
+        self.groups = self.context.make(0, not_bound, all)?;
+        Ok(())
+    }
+
+    /// Writes the numbers of the steps of the next submission, if a dispatch reads them.
+    fn number_steps(
+        &self,
+        launches: &Launches<Context>,
+        first: u32,
+        n_steps: u32,
+    ) -> Result<(), DeviceError> {
+        if !self.is_numbered.contains(&true) {
+            return Ok(());
+        }
+        let mut bytes = [0; MOST_STEPS as usize * ALIGNMENT];
+        for (i, place) in (0..n_steps).zip(bytes.chunks_exact_mut(ALIGNMENT)) {
+            place[..4].copy_from_slice(&first.wrapping_add(i).to_le_bytes());
+        }
+        launches.memory.steps().write(0, &bytes)
+    }
+
+    /// Encodes a dispatch in step `step` of a submission.
+    fn dispatch(&self, pass: &mut wgpu::ComputePass, number: usize, step: usize) {
+        let groups = &self.groups[number];
+        self.dispatches.all[number].encode(pass, &groups[step % groups.len()]);
+    }
+
+    /// Runs steps, and records the mean time of a step.
+    fn run_steps(&mut self, launches: &Launches<Context>, first: u32, n_steps: u32) -> Result<(), RunError> {
+        let start = Instant::now();
+        let mut n_done = 0;
+        for portion in Portion::all(self.step_time, n_steps) {
+            self.number_steps(launches, first.wrapping_add(n_done), portion.n_steps)?;
+            n_done += portion.n_steps;
+            self.submit_portion(launches, portion, n_done == n_steps)?;
+        }
+        self.submission_time += start.elapsed();
+        self.finish(launches)?;
+        self.step_time = Some(start.elapsed() / n_steps);
+        Ok(())
+    }
+
+    /// Submits steps whose numbers are written. The last submission of a run also copies the error flag to the host.
+    fn submit_portion(
+        &self,
+        launches: &Launches<Context>,
+        portion: Portion,
+        is_last: bool,
+    ) -> Result<(), DeviceError> {
+        let n_dispatches = self.dispatches.all.len();
+        for part in portion.parts(n_dispatches) {
+            let is_last = is_last && part.end == n_dispatches;
+            self.submit(launches, portion.n_steps, part, is_last)?;
+        }
+        Ok(())
+    }
+
+    /// Submits some dispatches of steps.
+    fn submit(
+        &self,
+        launches: &Launches<Context>,
+        n_steps: u32,
+        part: Range<usize>,
+        is_last: bool,
+    ) -> Result<(), DeviceError> {
+        let mut encoder = self.context.encoder();
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            for step in 0..n_steps as usize {
+                part.clone().for_each(|number| self.dispatch(&mut pass, number, step));
+            }
+        }
+        if is_last && has_checks(launches) {
+            self.error_flag.encode_copy(&mut encoder, launches.memory.error_flag().buffer(), 0);
+        }
+        self.context.queue.submit([encoder.finish()]);
+        self.context.check()
+    }
+
+    /// Waits for all submissions, and reports a failed assertion from the copy of the error flag.
+    fn finish(&mut self, launches: &Launches<Context>) -> Result<(), RunError> {
+        if !has_checks(launches) {
+            return Ok(self.context.wait()?);
+        }
+        let mut bytes = [0; 4 * ASSERTION_WORDS];
+        self.error_flag.read(&mut bytes)?;
+        let mut words = [0; ASSERTION_WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        launches.memory.outcome(&words)
+    }
+
+    /// The time of each launch by timestamp queries.
+    fn seconds_by_timestamps(&self, launches: &Launches<Context>) -> Result<Vec<f64>, RunError> {
+        let n_launches = launches.plan.launches.len();
+        // The launches of a query set are one submission.
+        let n_at_once = n_launches.div_ceil(Portion::new(self.step_time).n_parts);
+        let n_at_once = n_at_once.clamp(1, MOST_PASSES);
+        let mut seconds = vec![];
+        for first in (0..n_launches).step_by(n_at_once) {
+            let end = (first + n_at_once).min(n_launches);
+            let timestamps = Timestamps::new(&self.context, end - first);
+            let mut encoder = self.context.encoder();
+            for launch in first..end {
+                let mut pass = timestamps.begin(&mut encoder, launch - first);
+                self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number, 0));
+            }
+            seconds.extend(timestamps.submit(&self.context, encoder)?);
+        }
+        Ok(seconds)
+    }
+
+    /// The time of each launch by the host's clock, including its submission.
+    fn seconds_by_waiting(&self, launches: &Launches<Context>) -> Result<Vec<f64>, RunError> {
+        let mut seconds = vec![];
+        for launch in 0..launches.plan.launches.len() {
+            self.context.wait()?;
+            let start = Instant::now();
+            let mut encoder = self.context.encoder();
+            {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number, 0));
+            }
+            self.context.queue.submit([encoder.finish()]);
+            self.context.wait()?;
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+        Ok(seconds)
+    }
+
+    fn of_launch(&self, launch: usize) -> impl Iterator<Item = usize> {
+        let numbered = self.dispatches.all.iter().enumerate();
+        numbered.filter(move |(_, dispatch)| dispatch.launch == launch).map(|(number, _)| number)
+    }
+}
+
+fn has_checks(launches: &Launches<Context>) -> bool {
+    !launches.plan.assertions.is_empty()
+}
