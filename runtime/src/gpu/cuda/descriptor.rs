@@ -155,7 +155,7 @@ impl Descriptor {
             false => Reduction::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
         };
         let library_error = |error| failed("choosing a matrix product", error);
-        let preference = Preference::new().map_err(library_error)?;
+        let preference = Preference(result::create_matmul_pref().map_err(library_error)?);
         let mut found = [const { MaybeUninit::<cublasLtMatmulHeuristicResult_t>::zeroed() }; MOST_ALGORITHMS];
         let mut n_found = 0;
         // SAFETY: all descriptors live, the attributes have these types, and the buffer holds the requested number.
@@ -233,8 +233,46 @@ fn data_type(dtype: DType) -> cudaDataType {
     }
 }
 
-/// A descriptor of the operation.
-struct Matmul(sys::cublasLtMatmulDesc_t);
+/// A handle of the library, destroyed when dropped, and its attributes.
+macro_rules! handle {
+    ($(#[$about:meta])* $name:ident: $raw:ident, $attribute:ident, $set:ident, $destroy:ident) => {
+        $(#[$about])*
+        struct $name(sys::$raw);
+
+        impl $name {
+            /// # Safety
+            /// The attribute must be of type `T`.
+            unsafe fn set<T>(&self, attribute: $attribute, value: &T) -> Result<(), CublasError> {
+                // SAFETY: the caller guarantees the type.
+                unsafe { result::$set(self.0, attribute, (&raw const *value).cast(), size_of::<T>()) }
+            }
+        }
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                // SAFETY: created by `new`, destroyed once. `drop` cannot report an error.
+                let _ = unsafe { result::$destroy(self.0) };
+            }
+        }
+    };
+}
+
+handle! {
+    /// A descriptor of the operation.
+    Matmul: cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, set_matmul_desc_attribute, destroy_matmul_desc
+}
+
+handle! {
+    /// The layout of a matrix in memory.
+    Layout: cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, set_matrix_layout_attribute, destroy_matrix_layout
+}
+
+handle! {
+    /// The preferences for the heuristic.
+    Preference:
+        cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, set_matmul_pref_attribute,
+        destroy_matmul_pref
+}
 
 impl Matmul {
     fn new(call: &MatmulCall, factors: &[LibraryMatrix; 2]) -> Result<Matmul, CublasError> {
@@ -263,15 +301,6 @@ impl Matmul {
         }
         Ok(matmul)
     }
-
-    /// # Safety
-    /// The attribute must be of type `T`.
-    unsafe fn set<T>(&self, attribute: cublasLtMatmulDescAttributes_t, value: &T) -> Result<(), CublasError> {
-        // SAFETY: the caller guarantees the type.
-        unsafe {
-            result::set_matmul_desc_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
-        }
-    }
 }
 
 fn epilogue_code(epilogue: Epilogue) -> cublasLtEpilogue_t {
@@ -282,16 +311,6 @@ fn epilogue_code(epilogue: Epilogue) -> cublasLtEpilogue_t {
         (true, Activation::Relu) => cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU_BIAS,
     }
 }
-
-impl Drop for Matmul {
-    fn drop(&mut self) {
-        // SAFETY: created by `new`, destroyed once.
-        let _ = unsafe { result::destroy_matmul_desc(self.0) };
-    }
-}
-
-/// The layout of a matrix in memory.
-struct Layout(sys::cublasLtMatrixLayout_t);
 
 impl Layout {
     /// `[rows, columns]` is the shape of the factor in the product.
@@ -323,54 +342,5 @@ impl Layout {
             }
         }
         Ok(layout)
-    }
-
-    /// # Safety
-    /// The attribute must be of type `T`.
-    unsafe fn set<T>(
-        &self,
-        attribute: cublasLtMatrixLayoutAttribute_t,
-        value: &T,
-    ) -> Result<(), CublasError> {
-        // SAFETY: the caller guarantees the type.
-        unsafe {
-            result::set_matrix_layout_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
-        }
-    }
-}
-
-impl Drop for Layout {
-    fn drop(&mut self) {
-        // SAFETY: created by `new`, destroyed once.
-        let _ = unsafe { result::destroy_matrix_layout(self.0) };
-    }
-}
-
-/// The preferences for the heuristic.
-struct Preference(sys::cublasLtMatmulPreference_t);
-
-impl Preference {
-    fn new() -> Result<Preference, CublasError> {
-        Ok(Preference(result::create_matmul_pref()?))
-    }
-
-    /// # Safety
-    /// The attribute must be of type `T`.
-    unsafe fn set<T>(
-        &self,
-        attribute: cublasLtMatmulPreferenceAttributes_t,
-        value: &T,
-    ) -> Result<(), CublasError> {
-        // SAFETY: the caller guarantees the type.
-        unsafe {
-            result::set_matmul_pref_attribute(self.0, attribute, (&raw const *value).cast(), size_of::<T>())
-        }
-    }
-}
-
-impl Drop for Preference {
-    fn drop(&mut self) {
-        // SAFETY: created by `new`, destroyed once.
-        let _ = unsafe { result::destroy_matmul_pref(self.0) };
     }
 }
