@@ -21,7 +21,7 @@ pub enum Kind {
     /// Maps and reductions over rows.
     Row(Domain),
     /// A matmul (that node) with its epilogue; the domain is that of its result.
-    Contract(NodeId, Domain),
+    Matmul(NodeId, Domain),
     /// The attention of that number.
     Attention(usize),
     /// A scatter (that node) with the producers of its operands.
@@ -49,7 +49,7 @@ impl Group {
 
     /// Whether it is a matmul with its epilogue.
     pub fn is_matmul(&self) -> bool {
-        matches!(self.kind, Kind::Contract(..))
+        matches!(self.kind, Kind::Matmul(..))
     }
 
     /// Whether it is a node that no pass has joined to another.
@@ -155,7 +155,7 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
     /// Moves all members of one group to another. A matmul's own members keep their places.
     pub fn move_members(&mut self, from: usize, to: usize, kind: Kind, place: impl Fn(NodeId) -> Place) {
         let mut members = std::mem::take(&mut self.groups[from].members);
-        let is_matmul = matches!(kind, Kind::Contract(..));
+        let is_matmul = matches!(kind, Kind::Matmul(..));
         let own = std::mem::take(&mut self.groups[to].members);
         members.iter_mut().for_each(|member| member.1 = place(member.0));
         members.extend(own.into_iter().map(|(node, old)| (node, if is_matmul { old } else { place(node) })));
@@ -175,7 +175,7 @@ fn initial(graph: &FusionGraph, node: NodeId) -> Group {
         NodeOp::Reduce { .. } => (Kind::Row(reduced_domain(graph, node)), Place::Row),
         NodeOp::Contract(_) => {
             let (batch, m, n, _) = matmul_extents(graph.ir, node);
-            (Kind::Contract(node, Domain { outer: batch * m, row: n, inner: 1 }), Place::Element)
+            (Kind::Matmul(node, Domain { outer: batch * m, row: n, inner: 1 }), Place::Element)
         }
         NodeOp::Scatter { .. } => (Kind::Scatter(node), Place::Element),
         NodeOp::Scan { .. } => (Kind::Scan, Place::Element),

@@ -75,14 +75,14 @@ fn joined_kind(groups: &FusionGroups, from: usize, to: usize) -> Result<Kind, Re
         (Kind::Attention(_), _) | (_, Kind::Attention(_)) => {
             Err("an attention takes in its scores, weights and operands only")
         }
-        (Kind::Contract(..), Kind::Contract(..)) => Err("one matmul feeds another"),
-        (Kind::Contract(_, domain), Kind::Row(_)) if domain.row > 0 => {
+        (Kind::Matmul(..), Kind::Matmul(..)) => Err("one matmul feeds another"),
+        (Kind::Matmul(_, domain), Kind::Row(_)) if domain.row > 0 => {
             Err("a library matmul cannot reduce rows in its epilogue")
         }
-        (Kind::Row(_), Kind::Contract(..)) => Err(NO_PROLOGUE),
-        (Kind::Contract(..), Kind::Row(_)) => Err("the matmul is empty"),
-        (Kind::Contract(anchor, domain), Kind::Map(n)) => epilogue(groups, anchor, domain, n, from, to),
-        (Kind::Map(n), Kind::Contract(anchor, domain)) => epilogue(groups, anchor, domain, n, to, from),
+        (Kind::Row(_), Kind::Matmul(..)) => Err(NO_PROLOGUE),
+        (Kind::Matmul(..), Kind::Row(_)) => Err("the matmul is empty"),
+        (Kind::Matmul(anchor, domain), Kind::Map(n)) => epilogue(groups, anchor, domain, n, from, to),
+        (Kind::Map(n), Kind::Matmul(anchor, domain)) => epilogue(groups, anchor, domain, n, to, from),
         (Kind::Map(n), Kind::Map(m)) if n == m => Ok(Kind::Map(n)),
         (Kind::Row(domain), Kind::Map(n)) | (Kind::Map(n), Kind::Row(domain)) if visits(domain, n) => {
             Ok(Kind::Row(domain))
@@ -121,7 +121,7 @@ fn epilogue(
         return Err("a library matmul draws no random numbers");
     }
     match graph.cost.epilogue_pays(result_sized_reads(groups, matmul, other, n_points)) {
-        true => Ok(Kind::Contract(anchor, domain)),
+        true => Ok(Kind::Matmul(anchor, domain)),
         false => Err("the epilogue would read more tensors than it saves"),
     }
 }
@@ -167,7 +167,7 @@ fn places(
     let graph = groups.graph;
     let domain = match kind {
         Kind::Map(n) => Domain::flat(n),
-        Kind::Row(domain) | Kind::Contract(_, domain) => domain,
+        Kind::Row(domain) | Kind::Matmul(_, domain) => domain,
         _ => return Err("a kernel of its own kind takes nothing in"),
     };
     let mut places = HashMap::new();
@@ -175,7 +175,7 @@ fn places(
         let place = if place == Place::Side { Some(place) } else { Place::of(graph, node, domain) };
         places.insert(node, place.ok_or(OTHER_POINTS)?);
     }
-    let is_anchor = |node: NodeId| matches!(kind, Kind::Contract(anchor, _) if anchor == node);
+    let is_anchor = |node: NodeId| matches!(kind, Kind::Matmul(anchor, _) if anchor == node);
     for node in groups.nodes_of_both(from, to) {
         let place = places[&node];
         if place == Place::Side || is_anchor(node) {
@@ -249,7 +249,7 @@ pub fn row_reduction(groups: &FusionGroups, node: NodeId) -> Option<RowConsumer>
 /// Whether a row reduction can take the rows of matmul group `id` as they are computed.
 pub fn can_fold(groups: &FusionGroups, id: usize, node: NodeId) -> Result<(), Refusal> {
     let (graph, group) = (groups.graph, &groups.groups[id]);
-    let Kind::Contract(_, domain) = group.kind else {
+    let Kind::Matmul(_, domain) = group.kind else {
         return Err("only a matmul has rows to fold");
     };
     let value = graph.ir.nodes[node].inputs[0];

@@ -136,7 +136,7 @@ pub trait GpuMemory: Any + Send + Sync + Sized {
 }
 
 /// Part of a memory.
-pub struct Part<'m, M> {
+pub struct MemoryPart<'m, M> {
     pub memory: &'m M,
     /// Its first byte.
     pub offset: usize,
@@ -144,18 +144,18 @@ pub struct Part<'m, M> {
     pub bytes: usize,
 }
 
-impl<'m, M: GpuMemory> Part<'m, M> {
+impl<'m, M: GpuMemory> MemoryPart<'m, M> {
     /// All of a memory.
-    pub fn whole(memory: &'m M) -> Part<'m, M> {
-        Part { memory, offset: 0, bytes: memory.bytes() }
+    pub fn whole(memory: &'m M) -> MemoryPart<'m, M> {
+        MemoryPart { memory, offset: 0, bytes: memory.bytes() }
     }
 }
 
 /// The memory of the steps of one program.
 pub trait Located<M> {
     /// The memory of a place.
-    fn part(&self, place: Place) -> Part<'_, M>;
+    fn part(&self, place: Place) -> MemoryPart<'_, M>;
 
     /// The workspace of the library.
-    fn library(&self) -> Part<'_, M>;
+    fn library(&self) -> MemoryPart<'_, M>;
 }

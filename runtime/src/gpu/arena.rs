@@ -1,6 +1,6 @@
 //! The arena of a plan, in buffers within the GPU's size limit.
 
-use super::api::{Gpu, GpuMemory, Part};
+use super::api::{Gpu, GpuMemory, MemoryPart};
 use crate::device::DeviceError;
 use engine_core::plan::{ALIGNMENT, Buffer, BufferId, Place, Plan, offsets};
 use std::sync::Arc;
@@ -25,9 +25,9 @@ impl<M: GpuMemory<Gpu: Gpu>> Arena<M> {
     }
 
     /// The memory of a buffer of the plan, which has so many bytes.
-    pub fn part(&self, buffer: BufferId, bytes: usize) -> Part<'_, M> {
+    pub fn part(&self, buffer: BufferId, bytes: usize) -> MemoryPart<'_, M> {
         let (page, offset) = self.layout.at(buffer);
-        Part { memory: &self.pages[page], offset, bytes }
+        MemoryPart { memory: &self.pages[page], offset, bytes }
     }
 
     /// Bytes of all pages.

@@ -1,6 +1,6 @@
 //! Autotuning on a GPU: programs timed on noise.
 
-use super::api::{Gpu, GpuMemory, GpuProgram, GpuState, Located, Part};
+use super::api::{Gpu, GpuMemory, GpuProgram, GpuState, Located, MemoryPart};
 use super::autotune::{Bench, Choices};
 use super::noise;
 use super::translate;
@@ -80,18 +80,20 @@ struct TrialMemory<'t, G: Gpu> {
 }
 
 impl<G: Gpu> Located<G::Memory> for TrialMemory<'_, G> {
-    fn part(&self, place: Place) -> Part<'_, G::Memory> {
+    fn part(&self, place: Place) -> MemoryPart<'_, G::Memory> {
         match place {
             Place::Operand { operand, offset } => {
                 let memory = &self.operands.tensors[operand];
-                Part { memory, offset, bytes: memory.bytes() - offset }
+                MemoryPart { memory, offset, bytes: memory.bytes() - offset }
             }
-            Place::Workspace { start, bytes } => Part { memory: &self.trial.workspace, offset: start, bytes },
-            Place::Assertions => Part::whole(&self.operands.error_flag),
+            Place::Workspace { start, bytes } => {
+                MemoryPart { memory: &self.trial.workspace, offset: start, bytes }
+            }
+            Place::Assertions => MemoryPart::whole(&self.operands.error_flag),
         }
     }
 
-    fn library(&self) -> Part<'_, G::Memory> {
-        Part::whole(&self.trial.library)
+    fn library(&self) -> MemoryPart<'_, G::Memory> {
+        MemoryPart::whole(&self.trial.library)
     }
 }

@@ -1,6 +1,6 @@
 //! All memory of a plan on a GPU: arena, inputs, step numbers, workspaces and the record of failed assertions.
 
-use super::api::{Gpu, GpuMemory, Located, Part};
+use super::api::{Gpu, GpuMemory, Located, MemoryPart};
 use super::arena::Arena;
 use crate::bindings::Bindings;
 use crate::device::{DeviceBuffer, DeviceError, RunError};
@@ -103,7 +103,11 @@ impl<G: Gpu> PlanMemory<G> {
     ///
     /// # Errors
     /// If there is no such output, or it has another size.
-    pub fn output(&self, name: &str, n_bytes: usize) -> Result<Option<Part<'_, G::Memory>>, DeviceError> {
+    pub fn output(
+        &self,
+        name: &str,
+        n_bytes: usize,
+    ) -> Result<Option<MemoryPart<'_, G::Memory>>, DeviceError> {
         let id = self.bindings.output(name, n_bytes)?;
         let is_step = self.plan.buffers[id].place == Home::Input(InputKind::Step);
         Ok((!is_step).then(|| self.buffer(id, 0)))
@@ -119,14 +123,14 @@ impl<G: Gpu> PlanMemory<G> {
         Err(RunError::assertion(&self.plan, failed))
     }
 
-    fn buffer(&self, id: BufferId, step: usize) -> Part<'_, G::Memory> {
+    fn buffer(&self, id: BufferId, step: usize) -> MemoryPart<'_, G::Memory> {
         let bytes = self.plan.buffers[id].ty.bytes();
         match self.plan.buffers[id].place {
             Home::Arena(_) => self.arena.part(id, bytes),
             Home::Input(InputKind::Step) => {
-                Part { memory: &self.steps, offset: step * G::STEP_STRIDE, bytes }
+                MemoryPart { memory: &self.steps, offset: step * G::STEP_STRIDE, bytes }
             }
-            Home::Input(_) => Part { memory: self.bindings.memory(id), offset: 0, bytes },
+            Home::Input(_) => MemoryPart { memory: self.bindings.memory(id), offset: 0, bytes },
         }
     }
 }
@@ -139,25 +143,25 @@ pub struct LaunchMemory<'p, G: Gpu> {
 }
 
 impl<G: Gpu> Located<G::Memory> for LaunchMemory<'_, G> {
-    fn part(&self, place: Place) -> Part<'_, G::Memory> {
+    fn part(&self, place: Place) -> MemoryPart<'_, G::Memory> {
         let memory = self.memory;
         match place {
             Place::Operand { operand, offset } => {
                 let whole = memory.buffer(memory.plan.launches[self.number].buffers[operand], self.step);
-                Part { offset: whole.offset + offset, bytes: whole.bytes - offset, ..whole }
+                MemoryPart { offset: whole.offset + offset, bytes: whole.bytes - offset, ..whole }
             }
             Place::Workspace { start, bytes } => {
                 let offset = memory.workspaces.launches[self.number].start + start;
-                Part { memory: &memory.workspace, offset, bytes }
+                MemoryPart { memory: &memory.workspace, offset, bytes }
             }
-            Place::Assertions => Part::whole(&memory.error_flag),
+            Place::Assertions => MemoryPart::whole(&memory.error_flag),
         }
     }
 
-    fn library(&self) -> Part<'_, G::Memory> {
+    fn library(&self) -> MemoryPart<'_, G::Memory> {
         let Range { start, end } =
             self.memory.workspaces.library[self.memory.plan.launches[self.number].stream];
-        Part { memory: &self.memory.workspace, offset: start, bytes: end - start }
+        MemoryPart { memory: &self.memory.workspace, offset: start, bytes: end - start }
     }
 }
 

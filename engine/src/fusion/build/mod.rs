@@ -50,7 +50,7 @@ fn build(groups: &FusionGroups, id: usize) -> Kernel {
             let (body, operands) = fused(domain);
             (KernelBody::Row(body), operands)
         }
-        Kind::Contract(node, domain) => matmul::build(groups, group, &inside, node, domain),
+        Kind::Matmul(node, domain) => matmul::build(groups, group, &inside, node, domain),
         Kind::Attention(number) => attention::build(groups, &groups.attentions[number]),
     };
     Kernel {

@@ -39,7 +39,7 @@ impl FusionPass for Epilogues {
     fn grow(&self, groups: &mut FusionGroups) {
         for node in 0..groups.group_of.len() {
             let Some(id) = groups.group_of[node] else { continue };
-            let is_anchor = matches!(groups.groups[id].kind, Kind::Contract(anchor, _) if anchor == node);
+            let is_anchor = matches!(groups.groups[id].kind, Kind::Matmul(anchor, _) if anchor == node);
             if is_anchor && groups.fuel > 0 {
                 grow_epilogue(groups, id, node);
             }

@@ -5,7 +5,7 @@ use super::context::Context;
 use super::descriptor::{Descriptor, MatmulAddresses};
 use super::error::failed;
 use super::graph::exclude_captures;
-use super::memory::Memory;
+use super::memory::CudaMemory;
 use crate::autotune::Choice;
 use crate::device::DeviceError;
 use crate::gpu::api::GpuMemory;
@@ -91,17 +91,17 @@ pub struct Tensors {
 pub struct AlgorithmTrial {
     context: Arc<Context>,
     elements: [DType; 2],
-    factors: [Memory; 2],
-    result: Memory,
+    factors: [CudaMemory; 2],
+    result: CudaMemory,
     result_bytes: usize,
-    bias: Memory,
-    workspace: Memory,
+    bias: CudaMemory,
+    workspace: CudaMemory,
 }
 
 impl AlgorithmTrial {
     /// Allocates the tensors, filled with zeros.
     pub fn new(context: &Arc<Context>, tensors: &Tensors) -> Result<AlgorithmTrial, DeviceError> {
-        let memory = |bytes: usize| Memory::new(context, bytes.next_multiple_of(16));
+        let memory = |bytes: usize| CudaMemory::new(context, bytes.next_multiple_of(16));
         Ok(AlgorithmTrial {
             context: Arc::clone(context),
             elements: tensors.elements,

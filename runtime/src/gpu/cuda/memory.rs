@@ -11,16 +11,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Zero-initialized device memory, aligned to 256 bytes.
-pub struct Memory {
+pub struct CudaMemory {
     start: CUdeviceptr,
     bytes: usize,
     context: Arc<Context>,
 }
 
-impl GpuMemory for Memory {
+impl GpuMemory for CudaMemory {
     type Gpu = Context;
 
-    fn new(context: &Arc<Context>, bytes: usize) -> Result<Memory, DeviceError> {
+    fn new(context: &Arc<Context>, bytes: usize) -> Result<CudaMemory, DeviceError> {
         context.enter()?;
         // SAFETY: the context is entered; the memory is freed once, when it is dropped.
         let start = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| match error.0 {
@@ -29,7 +29,7 @@ impl GpuMemory for Memory {
             }
             _ => failed("allocating memory", &error),
         })?;
-        let memory = Memory { start, bytes, context: Arc::clone(context) };
+        let memory = CudaMemory { start, bytes, context: Arc::clone(context) };
         memory.clear()?;
         Ok(memory)
     }
@@ -61,7 +61,7 @@ impl GpuMemory for Memory {
     }
 }
 
-impl Memory {
+impl CudaMemory {
     /// The device address of its first byte.
     pub fn start(&self) -> CUdeviceptr {
         self.start
@@ -109,7 +109,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for CudaMemory {
     fn drop(&mut self) {
         // A context that cannot be entered any more has freed its memory itself. `drop` cannot report an error.
         if self.context.enter().is_ok() {

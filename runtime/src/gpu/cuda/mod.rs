@@ -38,7 +38,7 @@ use compile::{Function, Known};
 use context::Context;
 use engine_core::codegen::KernelSpec;
 use engine_core::program::{Capability, MatmulCall, Multiplier};
-use memory::Memory;
+use memory::CudaMemory;
 use product::Product;
 use queue::CudaQueue;
 use staging::CudaStaging;
@@ -80,7 +80,7 @@ impl Gpu for Context {
     const KIND: DeviceKind = DeviceKind::Cuda;
     const STEP_STRIDE: usize = 4;
 
-    type Memory = Memory;
+    type Memory = CudaMemory;
     type Kernel = Function;
     type Product = Product;
 
@@ -144,7 +144,7 @@ impl Gpu for Context {
     fn seconds(
         self: &Arc<Self>,
         program: &GpuProgram<Context>,
-        memory: &dyn Located<Memory>,
+        memory: &dyn Located<CudaMemory>,
         _least: f64,
     ) -> Result<f64, DeviceError> {
         let (streams, events) = (PlanStreams::new(self, 1)?, StepEvents::new(&program.steps)?);

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::error::failed;
 use super::event::Event;
-use super::memory::{Memory, Pinned};
+use super::memory::{CudaMemory, Pinned};
 use crate::device::{Arrival, DeviceBuffer, DeviceError, Staging};
 use crate::gpu::plan_memory::own_memory;
 use cudarc::driver::CudaStream;
@@ -56,7 +56,7 @@ impl Staging for CudaStaging {
         buffer: &DeviceBuffer,
         offset: usize,
     ) -> Result<(), DeviceError> {
-        let memory = own_memory::<Memory>(buffer, &self.context)?;
+        let memory = own_memory::<CudaMemory>(buffer, &self.context)?;
         memory.fetch(offset, &self.slots[slot].memory.bytes()[bytes], self.stream.cu_stream())
     }
 

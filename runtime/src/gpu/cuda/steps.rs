@@ -5,10 +5,10 @@ use super::context::Context;
 use super::descriptor::MatmulAddresses;
 use super::error::failed;
 use super::event::Event;
-use super::memory::Memory;
+use super::memory::CudaMemory;
 use super::streams::{PlanStream, record, wait};
 use crate::device::DeviceError;
-use crate::gpu::api::{GpuProgram, Located, Part};
+use crate::gpu::api::{GpuProgram, Located, MemoryPart};
 use crate::gpu::prepared::{PreparedStep, Work};
 use cudarc::driver::result::{launch_kernel, memcpy_dtod_async, memset_d8_async};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -42,7 +42,7 @@ impl StepEvents {
 pub fn enqueue(
     program: &GpuProgram<Context>,
     events: &StepEvents,
-    memory: &dyn Located<Memory>,
+    memory: &dyn Located<CudaMemory>,
     streams: &PlanStream,
 ) -> Result<(), DeviceError> {
     if !events.forks {
@@ -66,7 +66,7 @@ pub fn enqueue(
 fn start(
     program: &GpuProgram<Context>,
     step: &PreparedStep,
-    memory: &dyn Located<Memory>,
+    memory: &dyn Located<CudaMemory>,
     stream: CUstream,
 ) -> Result<(), DeviceError> {
     let at = |place: Place| address(&memory.part(place));
@@ -99,7 +99,7 @@ fn start(
     }
 }
 
-fn address(part: &Part<Memory>) -> CUdeviceptr {
+fn address(part: &MemoryPart<CudaMemory>) -> CUdeviceptr {
     part.memory.start() + part.offset as u64
 }
 

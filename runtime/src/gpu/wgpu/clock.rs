@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::dispatch::Dispatches;
-use super::memory::Memory;
+use super::memory::WgpuMemory;
 use super::submission::fitting;
 use super::timestamps::Timestamps;
 use crate::device::DeviceError;
@@ -20,7 +20,7 @@ const REPETITIONS: RangeInclusive<usize> = 4..=64;
 pub fn seconds(
     context: &Arc<Context>,
     program: &GpuProgram<Context>,
-    memory: &dyn Located<Memory>,
+    memory: &dyn Located<WgpuMemory>,
     least: f64,
 ) -> Result<f64, DeviceError> {
     let dispatches = Dispatches::new(context, &[program])?;
@@ -32,7 +32,7 @@ pub fn seconds(
 fn mean(
     context: &Arc<Context>,
     dispatches: &Dispatches,
-    memory: &dyn Located<Memory>,
+    memory: &dyn Located<WgpuMemory>,
     n_repetitions: usize,
 ) -> Result<f64, DeviceError> {
     let numbers = 0..dispatches.all.len();

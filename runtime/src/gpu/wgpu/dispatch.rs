@@ -1,10 +1,10 @@
 //! Dispatches of programs, their scalars and their bind groups.
 
 use super::context::Context;
-use super::memory::{Memory, VECTOR};
+use super::memory::{VECTOR, WgpuMemory};
 use super::pipeline::Pipeline;
 use crate::device::DeviceError;
-use crate::gpu::api::{GpuMemory, GpuProgram, Located, Part};
+use crate::gpu::api::{GpuMemory, GpuProgram, Located, MemoryPart};
 use crate::gpu::prepared::Work;
 use engine_core::plan::ALIGNMENT;
 use engine_core::program::Place;
@@ -16,7 +16,7 @@ use wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, Buff
 pub struct Dispatches {
     pub all: Vec<Dispatch>,
     /// The scalars of all dispatches, each at a multiple of [`ALIGNMENT`].
-    pub infos: Memory,
+    pub infos: WgpuMemory,
 }
 
 /// A dispatch of a kernel.
@@ -53,15 +53,15 @@ impl Dispatches {
                 });
             }
         }
-        let memory = Memory::new(context, infos.len())?;
+        let memory = WgpuMemory::new(context, infos.len())?;
         memory.write(0, &infos)?;
         Ok(Dispatches { all, infos: memory })
     }
 
     /// The bind group of a dispatch with the memory of its program.
-    pub fn bind(&self, context: &Context, number: usize, memory: &dyn Located<Memory>) -> BindGroup {
+    pub fn bind(&self, context: &Context, number: usize, memory: &dyn Located<WgpuMemory>) -> BindGroup {
         let Dispatch { arguments, pipeline, info, .. } = &self.all[number];
-        let info = Part { memory: &self.infos, offset: info.start, bytes: info.len() };
+        let info = MemoryPart { memory: &self.infos, offset: info.start, bytes: info.len() };
         let parts = arguments.iter().map(|&place| memory.part(place)).chain([info]);
         let entries: Vec<BindGroupEntry> =
             parts.enumerate().map(|(binding, part)| entry(binding, &part)).collect();
@@ -81,8 +81,8 @@ impl Dispatch {
 }
 
 /// The binding of whole vectors, at least one.
-fn entry<'m>(binding: usize, part: &Part<'m, Memory>) -> BindGroupEntry<'m> {
-    let &Part { memory, offset, bytes } = part;
+fn entry<'m>(binding: usize, part: &MemoryPart<'m, WgpuMemory>) -> BindGroupEntry<'m> {
+    let &MemoryPart { memory, offset, bytes } = part;
     // A tensor without elements is not read, and its offset may be the end of the memory.
     let offset = if bytes == 0 { 0 } else { offset as u64 };
     let size = wgpu::BufferSize::new(bytes.next_multiple_of(VECTOR).max(VECTOR) as u64);

@@ -19,16 +19,16 @@ const LONGEST_WAIT: usize = 60;
 const LARGEST_FETCH: usize = 64 << 20;
 
 /// Zero-initialized device memory.
-pub struct Memory {
+pub struct WgpuMemory {
     buffer: wgpu::Buffer,
     bytes: usize,
     context: Arc<Context>,
 }
 
-impl GpuMemory for Memory {
+impl GpuMemory for WgpuMemory {
     type Gpu = Context;
 
-    fn new(context: &Arc<Context>, bytes: usize) -> Result<Memory, DeviceError> {
+    fn new(context: &Arc<Context>, bytes: usize) -> Result<WgpuMemory, DeviceError> {
         let size = bytes.next_multiple_of(VECTOR).max(VECTOR) as u64;
         let largest = context.limits.max_buffer_size;
         if size > largest {
@@ -40,7 +40,7 @@ impl GpuMemory for Memory {
         let failed =
             |error| DeviceError::Failed(format!("allocating memory on {}: {error}", context.state.name));
         let buffer = context.make(bytes, failed, || context.device.create_buffer(&descriptor))?;
-        Ok(Memory { buffer, bytes, context: Arc::clone(context) })
+        Ok(WgpuMemory { buffer, bytes, context: Arc::clone(context) })
     }
 
     fn is_of(&self, context: &Arc<Context>) -> bool {
@@ -87,7 +87,7 @@ impl GpuMemory for Memory {
     }
 }
 
-impl Memory {
+impl WgpuMemory {
     pub fn buffer(&self) -> &wgpu::Buffer {
         &self.buffer
     }

@@ -43,7 +43,7 @@ use engine_core::fusion::Kernel;
 use engine_core::plan::ALIGNMENT;
 use engine_core::program::matrix_units_wgsl as wgsl;
 use engine_core::program::{Capability, MatmulCall, Multiplier, Place};
-use memory::Memory;
+use memory::WgpuMemory;
 use open::{Request, open};
 use pipeline::Pipeline;
 use pipeline_cache::PipelineFiles;
@@ -107,7 +107,7 @@ impl Gpu for Context {
     const KIND: DeviceKind = DeviceKind::Wgpu;
     const STEP_STRIDE: usize = ALIGNMENT;
 
-    type Memory = Memory;
+    type Memory = WgpuMemory;
     type Kernel = Pipeline;
     type Product = Infallible;
 
@@ -167,7 +167,7 @@ impl Gpu for Context {
     fn seconds(
         self: &Arc<Self>,
         program: &GpuProgram<Context>,
-        memory: &dyn Located<Memory>,
+        memory: &dyn Located<WgpuMemory>,
         least: f64,
     ) -> Result<f64, DeviceError> {
         clock::seconds(self, program, memory, least)

@@ -5,7 +5,7 @@
 
 use super::compile;
 use super::context::Context;
-use super::memory::Memory;
+use super::memory::WgpuMemory;
 use crate::device::DeviceError;
 use crate::gpu::api::GpuMemory;
 use crate::gpu::source::Source;
@@ -159,8 +159,8 @@ fn run(
     let sources = [("probe".to_string(), source)];
     let compile = |owner: &str, source: &Source| compile::pipeline(context, owner, source);
     let pipeline = context.state.kernels.load(&sources, compile)?.remove(0);
-    let input = Memory::new(context, 4 * given.len())?;
-    let output = Memory::new(context, 4 * n_found)?;
+    let input = WgpuMemory::new(context, 4 * given.len())?;
+    let output = WgpuMemory::new(context, 4 * n_found)?;
     let bytes: Vec<u8> = given.iter().flat_map(|word| word.to_le_bytes()).collect();
     input.write(0, &bytes)?;
     let group = context.device.create_bind_group(&wgpu::BindGroupDescriptor {

@@ -38,7 +38,7 @@ fn memory_is_read_after_a_failed_read() {
     let Some(gpu) = gpu() else { return };
     let buffer = gpu.allocate(16).unwrap();
     gpu.write(&buffer, 0, b"abcdefghijklmnop").unwrap();
-    let memory = buffer.memory::<Memory>().unwrap();
+    let memory = buffer.memory::<WgpuMemory>().unwrap();
     let [staging, too_long] = [16, 64].map(|bytes| Staging::new(&gpu.gpu, bytes).unwrap());
     for _ in 0..2 {
         staging.copy(memory.buffer(), 0);
@@ -80,7 +80,7 @@ type Call = fn(&WgpuDevice, &DeviceBuffer) -> Result<(), DeviceError>;
 fn the_next_call_reports_an_asynchronous_error() {
     let Some(gpu) = gpu() else { return };
     let buffer = gpu.allocate(16).unwrap();
-    let memory = buffer.memory::<Memory>().unwrap();
+    let memory = buffer.memory::<WgpuMemory>().unwrap();
     let too_long = Staging::new(&gpu.gpu, 64).unwrap();
     let calls: [Call; 3] = [
         |gpu, buffer| gpu.write(buffer, 0, &[0; 16]),
