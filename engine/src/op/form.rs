@@ -1,4 +1,4 @@
-//! The form of an op. Every field is filled in, and no default is implied.
+//! The form of an op.
 
 use super::attr::check_element;
 use super::kernel::KernelForm;
@@ -8,6 +8,7 @@ use crate::ir::{AttrSpec, Attrs, Body, Builder, DType, Symbol, Type, TypeIssue, 
 use std::sync::Arc;
 
 /// The complete definition of an op. Its checks, kernels, gradient, reference page and tests follow from it.
+/// [`OpForm::new`] and other constructors fill in the fields that most ops share.
 #[derive(Clone)]
 pub struct OpForm {
     /// Unique, snake case.
@@ -222,7 +223,7 @@ impl OpForm {
     pub fn infer(&self, inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
         self.check_arity(inputs.len())?;
         self.check_attrs(attrs)?;
-        let results = self.results(inputs, attrs)?;
+        let results = self.result_types(inputs, attrs)?;
         if let Some(result) = results.first() {
             self.attrs
                 .iter()
@@ -231,7 +232,7 @@ impl OpForm {
         Ok(results)
     }
 
-    fn results(&self, inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
+    fn result_types(&self, inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
         match &self.types {
             TypeRule::Broadcast { allowed } => {
                 let dtype = self.common_dtype(inputs)?;

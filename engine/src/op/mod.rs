@@ -3,7 +3,7 @@
 mod alias;
 mod attr;
 mod call;
-mod elementwise;
+mod constructors;
 mod extreme;
 mod form;
 mod forms;
@@ -19,7 +19,6 @@ pub mod rows;
 mod selection;
 
 pub use crate::ir::{AttrKind, AttrRange, AttrSpec, TypeIssue};
-pub use elementwise::{Binary, Unary};
 pub use extreme::extreme_fold;
 pub use form::{Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule};
 pub use forms::Form;

@@ -31,6 +31,26 @@ impl AttrSpec {
         AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(default.into()), range: None }
     }
 
+    /// A number with a default.
+    pub fn float(name: &str, doc: &str, default: f64) -> AttrSpec {
+        AttrSpec::with_default(name, doc, AttrKind::Float, default)
+    }
+
+    /// An integer with a default.
+    pub fn int(name: &str, doc: &str, default: i64) -> AttrSpec {
+        AttrSpec::with_default(name, doc, AttrKind::Int, default)
+    }
+
+    /// A truth value with a default.
+    pub fn flag(name: &str, doc: &str, default: bool) -> AttrSpec {
+        AttrSpec::with_default(name, doc, AttrKind::Bool, default)
+    }
+
+    /// An element of the result with a default.
+    pub fn element(name: &str, doc: &str, default: impl Into<Attr>) -> AttrSpec {
+        AttrSpec::with_default(name, doc, AttrKind::Element, default)
+    }
+
     /// An optional attribute without a default.
     pub fn open(name: &str, doc: &str, kind: AttrKind) -> AttrSpec {
         AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(Attr::None), range: None }

@@ -29,13 +29,14 @@ impl Registry {
         Registry::default()
     }
 
-    /// Adds a family.
+    /// Adds a family. The family of an op is the plugin, unless its form names another.
     ///
     /// # Panics
     /// If one of its names is taken. Two plugins with the same name are a bug of the program that combines them.
     pub fn plugin(&mut self, plugin: &dyn Plugin) -> &mut Registry {
         for op in plugin.ops() {
-            self.add(op);
+            let family = if op.family.is_empty() { plugin.name().into() } else { op.family.clone() };
+            self.add(OpForm { family, ..op });
         }
         plugin.register(self);
         self

@@ -13,8 +13,11 @@ pub fn examples(registry: &Registry) -> Vec<Failure> {
     registry.ops().flat_map(|form| op_examples(form, registry)).collect()
 }
 
-/// Runs every example of one op and returns the failures.
+/// Runs every example of one op and returns the failures. An op without examples is a failure, too.
 pub fn op_examples(form: &OpForm, registry: &Registry) -> Vec<Failure> {
+    if form.examples.is_empty() {
+        return vec![Failure { op: form.name.clone(), example: "".into(), message: "it has none".into() }];
+    }
     each_example(form, |example| check(example, registry))
 }
 

@@ -6,29 +6,24 @@ use std::sync::Arc;
 use engine::core::cubecl;
 use engine::core::cubecl::prelude::*;
 use engine::core::ir::{DType, E, Foreign, Scalar};
-use engine::core::op::{Example, Grad, GradCheck, OpForm, Unary};
+use engine::core::op::OpForm;
 
 /// The Bessel function of the first kind of order 0. Its derivative is -J₁(x).
 pub fn bessel_j0() -> OpForm {
-    Unary {
-        name: "bessel_j0",
-        summary: "Applies the Bessel function of the first kind of order 0.",
-        takes: |dtype| dtype == DType::F32,
-        formula: |x| E::apply(Scalar::Foreign(Arc::new(j0())), &[x]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-6.0, 6.0), avoid: &[] },
-        // From scipy.special.j0.
-        examples: vec![Example {
-            title: "of some places",
-            call: "bessel_j0(a)",
-            inputs: vec![("f32[4]", vec![0.0, 1.0, -2.5, 8.0])],
-            outputs: vec![(
-                "f32[4]",
-                vec![1.0, 0.7651976865579665, -0.04838377646819804, 0.1716508071375539],
-            )],
-        }],
-    }
-    .form("my_plugin")
+    OpForm::unary(
+        "bessel_j0",
+        "Applies the Bessel function of the first kind of order 0.",
+        |dtype| dtype == DType::F32,
+        |x| E::apply(Scalar::Foreign(Arc::new(j0())), &[x]),
+    )
+    .tested_on(-6.0, 6.0)
+    // From scipy.special.j0.
+    .example(
+        "of some places",
+        "bessel_j0(a)",
+        &[("f32[4]", &[0.0, 1.0, -2.5, 8.0])],
+        &[("f32[4]", &[1.0, 0.7651976865579665, -0.04838377646819804, 0.1716508071375539])],
+    )
 }
 
 /// The key must change whenever the function does, since kernels are identified by it.

@@ -8,55 +8,46 @@ use engine::core::device_model::DeviceModel;
 use engine::core::ir::{Combine, DType};
 use engine::core::op::gpu::{GpuArgument, GpuKernel, GpuLaunch, View};
 use engine::core::op::kernel::{KernelCall, Lent};
-use engine::core::op::{
-    Example, GpuForm, Grad, GradCheck, HostKernel, InputSpec, KernelForm, Lower, OpForm, Role, TypeIssue,
-    TypeRule,
-};
+use engine::core::op::{GpuForm, Grad, HostKernel, KernelForm, Lower, OpForm, TypeIssue};
 use engine::core::oracle::OracleTensor;
 
 /// The median of each element and its two neighbours along the last axis. Elements at the ends are unchanged. The
 /// gradient goes to the selected element, whose index is the second result.
 pub fn running_median() -> OpForm {
-    OpForm {
-        name: "running_median".into(),
-        family: "my_plugin".into(),
-        summary: "Takes the median of each element and its two neighbours along the last axis.".into(),
-        inputs: vec![InputSpec::required("x", "rows to smooth")],
-        outputs: vec!["values".into(), "indices".into()],
-        attrs: vec![],
-        types: TypeRule::custom(|inputs, _| {
-            let x = &inputs[0];
-            match x.dtype == DType::F32 && x.rank() >= 1 {
-                true => Ok(vec![x.clone(), x.with_dtype(DType::I32)]),
-                false => {
-                    Err(TypeIssue::new("`running_median` takes rows of f32").at(0, format!("it is {x}")))
-                }
-            }
-        }),
-        lower: Lower::Kernel(KernelForm {
-            host: Arc::new(host),
-            oracle: Arc::new(oracle),
-            gpu: GpuForm::Launches(Arc::new(gpu)),
-        }),
-        grad: Grad::rule(|b, call| {
-            let Some(grad) = call.grads[0] else { return vec![None] };
-            let zeros = b.full_like(call.inputs[0], 0.0);
-            let axis = b.extents(zeros).len() - 1;
-            // The axis is the last one; all axes before it count rows.
-            vec![Some(b.scatter(zeros, call.outputs[1], grad, axis, axis, Combine::Add))]
-        }),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
-            "a spike goes",
-            "running_median(a)",
-            &[("f32[2, 4]", &[1.0, 9.0, 2.0, 3.0, 4.0, 3.0, 5.0, 6.0])],
-            &[
-                ("f32[2, 4]", &[1.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0, 6.0]),
-                ("i32[2, 4]", &[0.0, 2.0, 3.0, 3.0, 0.0, 0.0, 2.0, 3.0]),
-            ],
-        )],
-        role: Role::Plain,
-    }
+    OpForm::new(
+        "running_median",
+        "Takes the median of each element and its two neighbours along the last axis.",
+    )
+    .input("x", "rows to smooth")
+    .results(&["values", "indices"])
+    .types(|inputs, _| {
+        let x = &inputs[0];
+        match x.dtype == DType::F32 && x.rank() >= 1 {
+            true => Ok(vec![x.clone(), x.with_dtype(DType::I32)]),
+            false => Err(TypeIssue::new("`running_median` takes rows of f32").at(0, format!("it is {x}"))),
+        }
+    })
+    .lower(Lower::Kernel(KernelForm {
+        host: Arc::new(host),
+        oracle: Arc::new(oracle),
+        gpu: GpuForm::Launches(Arc::new(gpu)),
+    }))
+    .grad(Grad::rule(|b, call| {
+        let Some(grad) = call.grads[0] else { return vec![None] };
+        let zeros = b.full_like(call.inputs[0], 0.0);
+        let axis = b.extents(zeros).len() - 1;
+        // The axis is the last one; all axes before it count rows.
+        vec![Some(b.scatter(zeros, call.outputs[1], grad, axis, axis, Combine::Add))]
+    }))
+    .example(
+        "a spike goes",
+        "running_median(a)",
+        &[("f32[2, 4]", &[1.0, 9.0, 2.0, 3.0, 4.0, 3.0, 5.0, 6.0])],
+        &[
+            ("f32[2, 4]", &[1.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0, 6.0]),
+            ("i32[2, 4]", &[0.0, 2.0, 3.0, 3.0, 0.0, 0.0, 2.0, 3.0]),
+        ],
+    )
 }
 
 /// The index in the row of the median of an element and its neighbours.

@@ -4,59 +4,46 @@ use crate::heads::{Heads, result_types};
 use crate::layout::{Layout, Slopes, like_operands, operands};
 use crate::scores::{Hiding, expect_mask, scale, scale_attr};
 use engine_core::ir::{Attrs, Builder, Contract, Dim, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
-};
+use engine_core::op::{AttrSpec, Grad, GradCall, OpForm};
 
 /// `softmax(q·kᵀ·scale + mask)·v` for q [.., H, T, D], k [.., G, S, D] and v [.., G, S, W], with H a multiple of G, and
 /// the logarithm of each softmax's sum. From the scores on, it is computed in f32 or wider. A query that sees no key
 /// yields 0, and -inf. The gradient recomputes the weights from the scores and `lse`, as in FlashAttention (Dao et al.
 /// 2022): `p = exp(s - lse)`, `dv = pᵀ·dy`, `ds = p·(dy·vᵀ - Σ dy·y)`, `dq = ds·k·scale`, `dk = dsᵀ·q·scale`.
 pub fn attention() -> OpForm {
-    let causal = AttrSpec::with_default(
+    let causal = AttrSpec::flag(
         "causal",
         "whether a query sees no key after its own; the last query sees the last key",
-        AttrKind::Bool,
         false,
     );
-    let mask = InputSpec::optional(
-        "mask",
-        "bool (true attends) or float (added), broadcast to […, heads, queries, keys]",
-    );
-    OpForm {
-        name: "attention".into(),
-        family: "attention".into(),
-        summary: "Adds up values, weighed by how well their keys match each query.".into(),
-        inputs: operands().into_iter().chain([mask]).collect(),
-        outputs: vec!["y".into(), "lse".into()],
-        attrs: vec![causal, scale_attr()],
-        types: TypeRule::custom(|types, _| {
+    OpForm::new("attention", "Adds up values, weighed by how well their keys match each query.")
+        .inputs(operands())
+        .optional("mask", "bool (true attends) or float (added), broadcast to […, heads, queries, keys]")
+        .results(&["y", "lse"])
+        .attr(causal)
+        .attr(scale_attr())
+        .types(|types, _| {
             let results = result_types("attention", types)?;
             if let Some(mask) = types.get(3) {
                 let scores = score_type(&types[0], &types[1]);
                 expect_mask("attention", mask, &types[0], &scores)?;
             }
             Ok(results)
-        }),
-        lower: Lower::expand(|b, call| layout(b, call.inputs, call.attrs).results(b)),
-        grad: Grad::rule(gradient),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "a query that matches both keys alike",
-                "attention(a, b, c)",
-                &[("f32[1, 2]", &[0., 0.]), ("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2, 1]", &[10., 20.])],
-                &[("f32[1, 1]", &[15.]), ("f32[1]", &[std::f64::consts::LN_2])],
-            ),
-            Example::new(
-                "the first query sees the first key only",
-                "attention(a, b, c, causal=true)",
-                &[("f32[2, 1]", &[1., 0.]), ("f32[2, 1]", &[2., 3.]), ("f32[2, 1]", &[10., 20.])],
-                &[("f32[2, 1]", &[10., 15.]), ("f32[2]", &[2., std::f64::consts::LN_2])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .expand(|b, call| layout(b, call.inputs, call.attrs).results(b))
+        .grad(Grad::rule(gradient))
+        .example(
+            "a query that matches both keys alike",
+            "attention(a, b, c)",
+            &[("f32[1, 2]", &[0., 0.]), ("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2, 1]", &[10., 20.])],
+            &[("f32[1, 1]", &[15.]), ("f32[1]", &[std::f64::consts::LN_2])],
+        )
+        .example(
+            "the first query sees the first key only",
+            "attention(a, b, c, causal=true)",
+            &[("f32[2, 1]", &[1., 0.]), ("f32[2, 1]", &[2., 3.]), ("f32[2, 1]", &[10., 20.])],
+            &[("f32[2, 1]", &[10., 15.]), ("f32[2]", &[2., std::f64::consts::LN_2])],
+        )
 }
 
 /// `[…, heads, queries, keys]`

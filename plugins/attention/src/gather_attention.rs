@@ -4,10 +4,7 @@ use crate::heads::{Heads, result_types};
 use crate::layout::{Layout, Slopes, like_operands, operands};
 use crate::scores::{Hiding, scale, scale_attr};
 use engine_core::ir::{Attrs, Builder, Combine, Contract, DType, E, Literal, Monoid, NodeOp, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue,
-    TypeRule,
-};
+use engine_core::op::{AttrKind, AttrSpec, Grad, GradCall, InputSpec, OpForm, TypeIssue};
 
 /// Attention of each query to its own selection of keys: `softmax(q·k[idx]ᵀ·scale)·v[idx]` for q [.., H, T, D], k [..,
 /// G, N, D], v [.., G, N, W] and idx [.., H, T, S], with H a multiple of G. The second result is the logarithm of each
@@ -15,61 +12,50 @@ use engine_core::op::{
 /// gradient recomputes the weights from `lse`, and adds up at the selected keys and values.
 pub fn gather_attention() -> OpForm {
     let idx = InputSpec::required("idx", "numbers of the keys of each query, […, heads, queries, selected]");
-    OpForm {
-        name: "gather_attention".into(),
-        family: "attention".into(),
-        summary: "Adds up selected values, weighed by how well their keys match each query.".into(),
-        inputs: operands().into_iter().chain([idx]).collect(),
-        outputs: vec!["y".into(), "lse".into()],
-        attrs: vec![
-            AttrSpec::with_default(
-                "oob",
-                "an index out of range is an error, or counts for nothing: -1 fills up lists that are shorter",
-                AttrKind::choice(&["error", "skip"]),
-                "error",
-            ),
-            AttrSpec::with_default(
-                "unique",
-                "whether a key that a query selects twice counts once",
-                AttrKind::Bool,
-                false,
-            ),
-            scale_attr(),
+    OpForm::new(
+        "gather_attention",
+        "Adds up selected values, weighed by how well their keys match each query.",
+    )
+    .inputs(operands())
+    .inputs([idx])
+    .results(&["y", "lse"])
+    .attr(AttrSpec::with_default(
+        "oob",
+        "an index out of range is an error, or counts for nothing: -1 fills up lists that are shorter",
+        AttrKind::choice(&["error", "skip"]),
+        "error",
+    ))
+    .attr(AttrSpec::flag("unique", "whether a key that a query selects twice counts once", false))
+    .attr(scale_attr())
+    .types(|types, _| {
+        let results = result_types("gather_attention", types)?;
+        expect_selection(&types[0], &types[3])?;
+        Ok(results)
+    })
+    .expand(|b, call| Selection::of(b, call.inputs, call.attrs).layout.results(b))
+    .grad(Grad::rule(gradient))
+    .example(
+        "the second of three keys alone",
+        "gather_attention(a, b, c, d)",
+        &[
+            ("f32[1, 1]", &[1.]),
+            ("f32[3, 1]", &[5., 2., 7.]),
+            ("f32[3, 2]", &[1., 2., 3., 4., 5., 6.]),
+            ("i32[1, 1]", &[1.]),
         ],
-        types: TypeRule::custom(|types, _| {
-            let results = result_types("gather_attention", types)?;
-            expect_selection(&types[0], &types[3])?;
-            Ok(results)
-        }),
-        lower: Lower::expand(|b, call| Selection::of(b, call.inputs, call.attrs).layout.results(b)),
-        grad: Grad::rule(gradient),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "the second of three keys alone",
-                "gather_attention(a, b, c, d)",
-                &[
-                    ("f32[1, 1]", &[1.]),
-                    ("f32[3, 1]", &[5., 2., 7.]),
-                    ("f32[3, 2]", &[1., 2., 3., 4., 5., 6.]),
-                    ("i32[1, 1]", &[1.]),
-                ],
-                &[("f32[1, 2]", &[3., 4.]), ("f32[1]", &[2.])],
-            ),
-            Example::new(
-                "a list that is filled up with -1",
-                "gather_attention(a, b, c, d, oob=\"skip\")",
-                &[
-                    ("f32[1, 1]", &[0.]),
-                    ("f32[3, 1]", &[5., 2., 7.]),
-                    ("f32[3, 1]", &[1., 3., 5.]),
-                    ("i32[1, 3]", &[2., 0., -1.]),
-                ],
-                &[("f32[1, 1]", &[3.]), ("f32[1]", &[std::f64::consts::LN_2])],
-            ),
+        &[("f32[1, 2]", &[3., 4.]), ("f32[1]", &[2.])],
+    )
+    .example(
+        "a list that is filled up with -1",
+        "gather_attention(a, b, c, d, oob=\"skip\")",
+        &[
+            ("f32[1, 1]", &[0.]),
+            ("f32[3, 1]", &[5., 2., 7.]),
+            ("f32[3, 1]", &[1., 3., 5.]),
+            ("i32[1, 3]", &[2., 0., -1.]),
         ],
-        role: Role::Plain,
-    }
+        &[("f32[1, 1]", &[3.]), ("f32[1]", &[std::f64::consts::LN_2])],
+    )
 }
 
 fn expect_selection(q: &Type, idx: &Type) -> Result<(), TypeIssue> {

@@ -1,36 +1,26 @@
 //! `merge_state`.
 
 use engine_core::ir::{Builder, DType, E, Type, Value};
-use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
+use engine_core::op::{Example, OpForm, TypeIssue};
 
 /// Attention to two sets of keys from attention to each. With `m` the larger of `lse` and `lse2`,
 /// `lse' = m + ln(exp(lse - m) + exp(lse2 - m))` and `y' = exp(lse - lse')·y + exp(lse2 - lse')·y2`. It is associative,
 /// so any number of parts may be merged in any grouping. A part without keys (-inf) changes nothing.
 pub fn merge_state() -> OpForm {
-    OpForm {
-        name: "merge_state".into(),
-        family: "attention".into(),
-        summary: "Merges the results of attention to two sets of keys.".into(),
-        inputs: vec![
-            InputSpec::required("y", "results of the first set, […, width]"),
-            InputSpec::required("lse", "logarithms of its sums, […]"),
-            InputSpec::required("y2", "results of the second set"),
-            InputSpec::required("lse2", "logarithms of its sums"),
-        ],
-        outputs: vec!["y".into(), "lse".into()],
-        attrs: vec![],
-        types: TypeRule::custom(|types, _| {
+    OpForm::new("merge_state", "Merges the results of attention to two sets of keys.")
+        .input("y", "results of the first set, […, width]")
+        .input("lse", "logarithms of its sums, […]")
+        .input("y2", "results of the second set")
+        .input("lse2", "logarithms of its sums")
+        .results(&["y", "lse"])
+        .types(|types, _| {
             types[0].expect_dtype("merge_state", 0, DType::is_float, "floats")?;
             expect_pair(types, 0)?;
             expect_pair(types, 2)?;
             Ok(types[..2].to_vec())
-        }),
-        lower: Lower::expand(|b, call| merged(b, call.inputs)),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: examples(),
-        role: Role::Plain,
-    }
+        })
+        .expand(|b, call| merged(b, call.inputs))
+        .examples(examples())
 }
 
 fn examples() -> Vec<Example> {

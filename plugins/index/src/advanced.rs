@@ -4,10 +4,7 @@ use crate::indices::{Indices, expect_index, indices, linear, masked, policy_wrap
 use crate::scatter::{expect_addable, write};
 use crate::subscript::{Part, Subscript, leading};
 use engine_core::ir::{Attr, Attrs, Builder, Combine, DType, Dim, E, Literal, Type, Value, broadcast_shapes};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule, checked,
-};
+use engine_core::op::{AttrKind, AttrSpec, InputSpec, Lowering, OpForm, TypeIssue, checked};
 
 /// The maximum number of index operands of a call.
 const MOST: usize = 8;
@@ -17,101 +14,77 @@ const MOST: usize = 8;
 /// operand, positions, `start:stop:step`, `...`, and `new` for a new axis. Without it, index operands stand for the
 /// leading axes. The gradient adds up at the indices.
 pub fn index() -> OpForm {
-    OpForm {
-        name: "index".into(),
-        family: "index".into(),
-        summary:
-            "Reads the elements that index operands name together, by numpy's rules of advanced indexing."
-                .into(),
-        inputs: [InputSpec::required("x", "the source")].into_iter().chain(index_operands()).collect(),
-        outputs: vec!["y".into()],
-        attrs: attrs(),
-        types: TypeRule::custom(|types, attrs| {
-            refuse_masks(&types[1..])?;
-            let subscript = fit("index", types, 1, attrs)?;
-            Ok(vec![Type { dtype: types[0].dtype, shape: subscript.shape }])
-        }),
-        lower: Lower::expand(|b, call| vec![read(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "two elements, from the end",
-                "index(a, b, c)",
-                &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]), ("i32[2]", &[0., -1.]), ("i32[2]", &[2., 0.])],
-                &[("f32[2]", &[3., 4.])],
-            ),
-            Example::new(
-                "columns",
-                "index(a, b, at=\":, #\")",
-                &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]), ("i32[2]", &[2., 0.])],
-                &[("f32[2, 2]", &[3., 1., 6., 4.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+    OpForm::new(
+        "index",
+        "Reads the elements that index operands name together, by numpy's rules of advanced indexing.",
+    )
+    .input("x", "the source")
+    .inputs(index_operands())
+    .attrs(attrs())
+    .types(|types, attrs| {
+        refuse_masks(&types[1..])?;
+        let subscript = fit("index", types, 1, attrs)?;
+        Ok(vec![Type { dtype: types[0].dtype, shape: subscript.shape }])
+    })
+    .expand(|b, call| vec![read(b, call)])
+    .example(
+        "two elements, from the end",
+        "index(a, b, c)",
+        &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]), ("i32[2]", &[0., -1.]), ("i32[2]", &[2., 0.])],
+        &[("f32[2]", &[3., 4.])],
+    )
+    .example(
+        "columns",
+        "index(a, b, at=\":, #\")",
+        &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]), ("i32[2]", &[2., 0.])],
+        &[("f32[2, 2]", &[3., 1., 6., 4.])],
+    )
 }
 
 /// `x` with `x[…] = values`, or `x[…] += values` if they accumulate; see [`index`] for the text between the brackets.
 /// Values broadcast. Among equal indices, the last one in row-major order wins, and it alone gets a gradient. A single
 /// `bool` operand over leading axes of `x` writes where it holds. Then values broadcast to the axes behind it.
 pub fn index_put() -> OpForm {
-    let accumulate = AttrSpec::with_default(
-        "accumulate",
-        "whether values are added to the present elements",
-        AttrKind::Bool,
-        false,
-    );
-    let fixed = [
-        InputSpec::required("x", "the base"),
-        InputSpec::required("values", "the new values; they broadcast to the result of `index`"),
-    ];
-    OpForm {
-        name: "index_put".into(),
-        family: "index".into(),
-        summary:
-            "Writes the elements that index operands name together, by numpy's rules of advanced indexing."
-                .into(),
-        inputs: fixed.into_iter().chain(index_operands()).collect(),
-        outputs: vec!["y".into()],
-        attrs: attrs().into_iter().chain([accumulate]).collect(),
-        types: TypeRule::custom(|types, attrs| {
-            expect_addable("index_put", types[0].dtype, combine(attrs))?;
-            let wanted = match is_mask(types) {
-                true => masked_shape(&types[0], &types[2], attrs)?,
-                false => {
-                    refuse_masks(&types[2..])?;
-                    fit("index_put", types, 2, attrs)?.shape
-                }
-            };
-            expect_values(&types[0], &types[1], wanted)?;
-            Ok(vec![types[0].clone()])
-        }),
-        lower: Lower::expand(|b, call| vec![put(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "the last one that meets",
-                "index_put(a, b, c)",
-                &[("f32[3]", &[1., 2., 3.]), ("f32[2]", &[7., 8.]), ("i32[2]", &[-1., 2.])],
-                &[("f32[3]", &[1., 2., 8.])],
-            ),
-            Example::new(
-                "updates of one element add up",
-                "index_put(a, b, c, accumulate=true)",
-                &[("f32[3]", &[1., 2., 3.]), ("f32[2]", &[7., 8.]), ("i32[2]", &[-1., 2.])],
-                &[("f32[3]", &[1., 2., 18.])],
-            ),
-            Example::new(
-                "where a mask holds",
-                "index_put(a, b, c)",
-                &[("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2]", &[7., 8.]), ("bool[2]", &[0., 1.])],
-                &[("f32[2, 2]", &[1., 2., 7., 8.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+    OpForm::new(
+        "index_put",
+        "Writes the elements that index operands name together, by numpy's rules of advanced indexing.",
+    )
+    .input("x", "the base")
+    .input("values", "the new values; they broadcast to the result of `index`")
+    .inputs(index_operands())
+    .attrs(attrs())
+    .attr(AttrSpec::flag("accumulate", "whether values are added to the present elements", false))
+    .types(|types, attrs| {
+        expect_addable("index_put", types[0].dtype, combine(attrs))?;
+        let wanted = match is_mask(types) {
+            true => masked_shape(&types[0], &types[2], attrs)?,
+            false => {
+                refuse_masks(&types[2..])?;
+                fit("index_put", types, 2, attrs)?.shape
+            }
+        };
+        expect_values(&types[0], &types[1], wanted)?;
+        Ok(vec![types[0].clone()])
+    })
+    .expand(|b, call| vec![put(b, call)])
+    .example(
+        "the last one that meets",
+        "index_put(a, b, c)",
+        &[("f32[3]", &[1., 2., 3.]), ("f32[2]", &[7., 8.]), ("i32[2]", &[-1., 2.])],
+        &[("f32[3]", &[1., 2., 8.])],
+    )
+    .example(
+        "updates of one element add up",
+        "index_put(a, b, c, accumulate=true)",
+        &[("f32[3]", &[1., 2., 3.]), ("f32[2]", &[7., 8.]), ("i32[2]", &[-1., 2.])],
+        &[("f32[3]", &[1., 2., 18.])],
+    )
+    .example(
+        "where a mask holds",
+        "index_put(a, b, c)",
+        &[("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2]", &[7., 8.]), ("bool[2]", &[0., 1.])],
+        &[("f32[2, 2]", &[1., 2., 7., 8.])],
+    )
 }
 
 fn index_operands() -> impl Iterator<Item = InputSpec> {

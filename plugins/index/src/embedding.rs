@@ -3,91 +3,67 @@
 use crate::indices::{expect_index, indices, masked, policy};
 use crate::scatter::write;
 use engine_core::ir::{Attrs, Builder, Combine, DType, Dim, E, Literal, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role,
-    TypeIssue, TypeRule, checked,
-};
+use engine_core::op::{AttrKind, AttrSpec, Grad, GradCall, GradCheck, Lowering, OpForm, TypeIssue, checked};
 
 /// `y[i…] = weight[idx[i…]]` for a table [V, D] and tokens of any shape. The gradient of the table adds up at the
 /// tokens, in f32 or wider. The row `padding_idx` gets none. With `scale_grad_by_freq`, each row's gradient is divided
 /// by the number of times its token occurs.
 pub fn embedding() -> OpForm {
-    let own = [
-        padding_idx(),
-        AttrSpec::with_default(
+    OpForm::new("embedding", "Looks tokens up in a table of rows.")
+        .input("weight", "[V, D], a row for each token")
+        .input("idx", "tokens, of any shape")
+        .attr(padding_idx())
+        .attr(AttrSpec::flag(
             "scale_grad_by_freq",
             "whether a row's gradient is divided by how often its token occurs",
-            AttrKind::Bool,
             false,
-        ),
-    ];
-    OpForm {
-        name: "embedding".into(),
-        family: "index".into(),
-        summary: "Looks tokens up in a table of rows.".into(),
-        inputs: vec![
-            InputSpec::required("weight", "[V, D], a row for each token"),
-            InputSpec::required("idx", "tokens, of any shape"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: own.into_iter().chain(policy()).collect(),
-        types: TypeRule::custom(|types, attrs| {
+        ))
+        .attrs(policy())
+        .types(|types, attrs| {
             expect_table("embedding", &types[0], &types[1])?;
             padding_row(&types[0], attrs)?;
             let shape = types[1].shape.iter().chain(&types[0].shape[1..]).cloned().collect();
             Ok(vec![Type { dtype: types[0].dtype, shape }])
-        }),
-        lower: Lower::expand(|b, call| vec![looked_up(b, call)]),
-        grad: Grad::rule(table_gradient),
-        check: GradCheck::Convention {
+        })
+        .expand(|b, call| vec![looked_up(b, call)])
+        .grad(Grad::rule(table_gradient))
+        .check(GradCheck::Convention {
             why: "the padding row gets no gradient, and frequent rows may get a smaller one",
             grads: vec![vec![vec![3., 4., 6., 8.]]],
-        },
-        examples: vec![Example::new(
+        })
+        .example(
             "a token twice",
             "embedding(a, b)",
             &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[3]", &[1., 0., 1.])],
             &[("f32[3, 2]", &[3., 4., 1., 2., 3., 4.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 /// The table with the rows of these tokens scaled down to a p-norm of at most `max_norm`. As in PyTorch, the factor is
 /// `max_norm / (‖row‖ + 1e-7)` where the norm is larger. Other rows are unchanged.
 pub fn embedding_renorm() -> OpForm {
-    let own = [
-        AttrSpec::must("max_norm", "the largest norm that a row may have", AttrKind::Float),
-        AttrSpec::with_default("norm_type", "the p of the p-norm, above 0", AttrKind::Float, 2.0),
-    ];
-    OpForm {
-        name: "embedding_renorm".into(),
-        family: "index".into(),
-        summary: "Scales the rows of some tokens down to a largest norm.".into(),
-        inputs: vec![
-            InputSpec::required("weight", "[V, D], a row for each token"),
-            InputSpec::required("idx", "tokens, of any shape"),
-        ],
-        outputs: vec!["weight_next".into()],
-        attrs: own.into_iter().chain(policy()).collect(),
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("embedding_renorm", "Scales the rows of some tokens down to a largest norm.")
+        .input("weight", "[V, D], a row for each token")
+        .input("idx", "tokens, of any shape")
+        .results(&["weight_next"])
+        .attr(AttrSpec::must("max_norm", "the largest norm that a row may have", AttrKind::Float))
+        .attr(AttrSpec::float("norm_type", "the p of the p-norm, above 0", 2.0))
+        .attrs(policy())
+        .types(|types, attrs| {
             expect_table("embedding_renorm", &types[0], &types[1])?;
             if attrs.float("norm_type") <= 0.0 {
                 return Err(TypeIssue::new(format!("there is no {}-norm", attrs.float("norm_type"))));
             }
             Ok(vec![types[0].clone()])
-        }),
-        lower: Lower::expand(|b, call| vec![renormed(b, call)]),
-        grad: Grad::None { why: "rows are scaled down beside the training, not as part of it" },
-        check: GradCheck::None { why: "there is no gradient" },
-        examples: vec![Example::new(
+        })
+        .expand(|b, call| vec![renormed(b, call)])
+        .no_grad("rows are scaled down beside the training, not as part of it")
+        .example(
             "one row is too long, one is not asked for",
             "embedding_renorm(a, b, max_norm=1.0)",
             &[("f32[3, 2]", &[3., 4., 0.6, 0., 6., 8.]), ("i32[3]", &[0., 1., 0.])],
             &[("f32[3, 2]", &[0.6, 0.8, 0.6, 0., 6., 8.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn padding_idx() -> AttrSpec {

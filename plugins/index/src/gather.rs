@@ -2,53 +2,35 @@
 
 use crate::indices::{expect_index, indices, masked, policy};
 use engine_core::ir::{Builder, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule, checked,
-};
+use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue, checked};
 
 /// `y[…, i, …] = src[…, idx[…, i, …], …]`: one element per index with all other coordinates kept, as in PyTorch's
 /// gather. Extents agree except along the axis. The gradient adds up at the indices.
 pub fn gather() -> OpForm {
-    let axis = AttrSpec::with_default("axis", "the axis that is indexed", AttrKind::Int, -1i64);
-    OpForm {
-        name: "gather".into(),
-        family: "index".into(),
-        summary: "Reads one element per index along an axis, all other coordinates kept.".into(),
-        inputs: vec![
-            InputSpec::required("src", "the source"),
-            InputSpec::required(
-                "idx",
-                "positions along the axis; shaped like the source, except along that axis",
-            ),
-        ],
-        outputs: vec!["y".into()],
-        attrs: [axis].into_iter().chain(policy()).collect(),
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("gather", "Reads one element per index along an axis, all other coordinates kept.")
+        .input("src", "the source")
+        .input("idx", "positions along the axis; shaped like the source, except along that axis")
+        .attr(AttrSpec::int("axis", "the axis that is indexed", -1))
+        .attrs(policy())
+        .types(|types, attrs| {
             expect_index("gather", 1, &types[1])?;
             let axis = types[0].axis(attrs.int("axis"))?;
             expect_alike("gather", &types[0], 1, &types[1], axis)?;
             Ok(vec![types[1].with_dtype(types[0].dtype)])
-        }),
-        lower: Lower::expand(|b, call| vec![gathered(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "one element of each row",
-                "gather(a, b, axis=1)",
-                &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[2, 1]", &[1., 0.])],
-                &[("f32[2, 1]", &[2., 3.])],
-            ),
-            Example::new(
-                "along columns",
-                "gather(a, b, axis=0)",
-                &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[1, 2]", &[1., 0.])],
-                &[("f32[1, 2]", &[3., 2.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .expand(|b, call| vec![gathered(b, call)])
+        .example(
+            "one element of each row",
+            "gather(a, b, axis=1)",
+            &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[2, 1]", &[1., 0.])],
+            &[("f32[2, 1]", &[2., 3.])],
+        )
+        .example(
+            "along columns",
+            "gather(a, b, axis=0)",
+            &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[1, 2]", &[1., 0.])],
+            &[("f32[1, 2]", &[3., 2.])],
+        )
 }
 
 /// Checks that `idx` has the extents of `whole`, except along `axis`.

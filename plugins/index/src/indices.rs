@@ -17,12 +17,7 @@ pub fn policy_wrapping(by_default: bool) -> Vec<AttrSpec> {
             AttrKind::choice(&["error", "clamp", "skip", "unchecked"]),
             "error",
         ),
-        AttrSpec::with_default(
-            "wrap_negative",
-            "whether negative indices count from the end",
-            AttrKind::Bool,
-            by_default,
-        ),
+        AttrSpec::flag("wrap_negative", "whether negative indices count from the end", by_default),
     ]
 }
 

@@ -2,9 +2,7 @@
 
 use crate::indices::{expect_index, indices, linear, masked, policy};
 use engine_core::ir::{Builder, Type, Value};
-use engine_core::op::{
-    Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{Lowering, OpForm, TypeIssue};
 
 /// `y[b] = data[b, idx[b, 0], …, idx[b, n-1]]` for data [B, d1, …, dn] and idx [B, n]: one element per row of the batch.
 /// Each number is checked against its own axis. The gradient adds up at the indices.
@@ -13,20 +11,18 @@ pub fn multi_index_gather() -> OpForm {
         "multi_index_gather",
         "Reads one element per row of a batch, by one number for each of the other axes.",
         0,
-        vec![
-            Example::new(
-                "from two matrices",
-                "multi_index_gather(a, b)",
-                &[("f32[2, 2, 2]", &[1., 2., 3., 4., 5., 6., 7., 8.]), ("i32[2, 2]", &[1., 0., 0., 1.])],
-                &[("f32[2]", &[3., 6.])],
-            ),
-            Example::new(
-                "skipped numbers read 0",
-                "multi_index_gather(a, b, oob=\"skip\")",
-                &[("f32[2, 2, 2]", &[1., 2., 3., 4., 5., 6., 7., 8.]), ("i32[2, 2]", &[0., 2., 1., 1.])],
-                &[("f32[2]", &[0., 8.])],
-            ),
-        ],
+    )
+    .example(
+        "from two matrices",
+        "multi_index_gather(a, b)",
+        &[("f32[2, 2, 2]", &[1., 2., 3., 4., 5., 6., 7., 8.]), ("i32[2, 2]", &[1., 0., 0., 1.])],
+        &[("f32[2]", &[3., 6.])],
+    )
+    .example(
+        "skipped numbers read 0",
+        "multi_index_gather(a, b, oob=\"skip\")",
+        &[("f32[2, 2, 2]", &[1., 2., 3., 4., 5., 6., 7., 8.]), ("i32[2, 2]", &[0., 2., 1., 1.])],
+        &[("f32[2]", &[0., 8.])],
     )
 }
 
@@ -37,29 +33,23 @@ pub fn batch_gather_with_k() -> OpForm {
         "batch_gather_with_k",
         "Reads one vector per row of a batch, by one number for each of the axes between.",
         1,
-        vec![Example::new(
-            "from two matrices",
-            "batch_gather_with_k(a, b)",
-            &[("f32[2, 2, 2]", &[1., 2., 3., 4., 5., 6., 7., 8.]), ("i32[2, 1]", &[1., 0.])],
-            &[("f32[2, 2]", &[3., 4., 5., 6.])],
-        )],
+    )
+    .example(
+        "from two matrices",
+        "batch_gather_with_k(a, b)",
+        &[("f32[2, 2, 2]", &[1., 2., 3., 4., 5., 6., 7., 8.]), ("i32[2, 1]", &[1., 0.])],
+        &[("f32[2, 2]", &[3., 4., 5., 6.])],
     )
 }
 
 /// The form of a read that keeps the last `n_kept` axes whole.
-fn form(name: &'static str, summary: &str, n_kept: usize, examples: Vec<Example>) -> OpForm {
+fn form(name: &'static str, summary: &str, n_kept: usize) -> OpForm {
     let data = if n_kept == 0 { "[B, d1, …, dn]" } else { "[B, d1, …, dn, K]" };
-    OpForm {
-        name: name.into(),
-        family: "index".into(),
-        summary: summary.into(),
-        inputs: vec![
-            InputSpec::required("data", data),
-            InputSpec::required("idx", "[B, n], a number along each of d1, …, dn"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: policy(),
-        types: TypeRule::custom(move |types, _| {
+    OpForm::new(name, summary)
+        .input("data", data)
+        .input("idx", "[B, n], a number along each of d1, …, dn")
+        .attrs(policy())
+        .types(move |types, _| {
             expect_index(name, 1, &types[1])?;
             let (data, idx) = (&types[0], &types[1]);
             let n_numbers = idx.shape.get(1).and_then(|dim| dim.fixed());
@@ -74,13 +64,8 @@ fn form(name: &'static str, summary: &str, n_kept: usize, examples: Vec<Example>
             }
             let shape = idx.shape[..1].iter().chain(&data.shape[data.rank() - n_kept..]).cloned().collect();
             Ok(vec![Type { dtype: data.dtype, shape }])
-        }),
-        lower: Lower::expand(move |b, call| vec![gathered(b, call, n_kept)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples,
-        role: Role::Plain,
-    }
+        })
+        .expand(move |b, call| vec![gathered(b, call, n_kept)])
 }
 
 fn gathered(b: &mut Builder, call: &Lowering, n_kept: usize) -> Value {

@@ -2,39 +2,27 @@
 
 use crate::indices::{expect_index, indices, policy};
 use engine_core::ir::{Attrs, Builder, DType, Dim, E, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule, checked,
-};
+use engine_core::op::{AttrKind, AttrSpec, Lowering, OpForm, TypeIssue, checked};
 
 /// `y[i…, k] = 1 if idx[i…] = k, else 0`. The row of an index that is skipped is 0.
 pub fn one_hot() -> OpForm {
-    let own = [
-        AttrSpec::must("classes", "extent of the new last axis", AttrKind::Int),
-        AttrSpec::with_default("dtype", "type of the result", AttrKind::DType, DType::F32),
-    ];
-    OpForm {
-        name: "one_hot".into(),
-        family: "index".into(),
-        summary: "Turns each index into a row with a single 1.".into(),
-        inputs: vec![InputSpec::required("idx", "positions of the ones")],
-        outputs: vec!["y".into()],
-        attrs: own.into_iter().chain(policy()).collect(),
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("one_hot", "Turns each index into a row with a single 1.")
+        .input("idx", "positions of the ones")
+        .attr(AttrSpec::must("classes", "extent of the new last axis", AttrKind::Int))
+        .attr(AttrSpec::with_default("dtype", "type of the result", AttrKind::DType, DType::F32))
+        .attrs(policy())
+        .types(|types, attrs| {
             expect_index("one_hot", 0, &types[0])?;
             Ok(vec![row_type(&types[0], attrs)?])
-        }),
-        lower: Lower::expand(|b, call| vec![rows(b, call)]),
-        grad: Grad::None { why: "a one-hot row is piecewise constant" },
-        check: GradCheck::None { why: "there is no gradient" },
-        examples: vec![Example::new(
+        })
+        .expand(|b, call| vec![rows(b, call)])
+        .no_grad("a one-hot row is piecewise constant")
+        .example(
             "two rows",
             "one_hot(a, classes=3)",
             &[("i32[2]", &[2., 0.])],
             &[("f32[2, 3]", &[0., 0., 1., 1., 0., 0.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn row_type(idx: &Type, attrs: &Attrs) -> Result<Type, TypeIssue> {

@@ -2,25 +2,16 @@
 
 use crate::indices::{Indices, expect_index, linear, masked};
 use engine_core::ir::{Builder, Combine, DType, Dim, E, Type, Value};
-use engine_core::op::{
-    Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{Lowering, OpForm, TypeIssue};
 
 /// `y[b, t, …] = pages[table[b, t / S], t % S, …]` for pages [P, S, …] and a table [B, N]: each row's contiguous
 /// sequence, [B, N·S, …]. Positions from `lengths[b]` on are 0, and their entries in the table are ignored.
 pub fn paged_gather() -> OpForm {
-    OpForm {
-        name: "paged_gather".into(),
-        family: "index".into(),
-        summary: "Packs sequences that are kept in pages.".into(),
-        inputs: vec![
-            InputSpec::required("pages", "[P, S, …], pages of S positions"),
-            InputSpec::required("table", "[B, N], the pages of each sequence, in order"),
-            InputSpec::required("lengths", "[B], how many positions of each sequence are filled"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: vec![],
-        types: TypeRule::custom(|types, _| {
+    OpForm::new("paged_gather", "Packs sequences that are kept in pages.")
+        .input("pages", "[P, S, …], pages of S positions")
+        .input("table", "[B, N], the pages of each sequence, in order")
+        .input("lengths", "[B], how many positions of each sequence are filled")
+        .types(|types, _| {
             expect_pages("paged_gather", types)?;
             let (pages, table) = (&types[0], &types[1]);
             let Some(longest) = table.shape[1].fixed().zip(pages.shape[1].fixed()).map(|(n, s)| n * s) else {
@@ -30,36 +21,26 @@ pub fn paged_gather() -> OpForm {
             let shape = [table.shape[0].clone(), Dim::Fixed(longest)];
             let shape = shape.into_iter().chain(pages.shape[2..].iter().cloned()).collect();
             Ok(vec![Type { dtype: pages.dtype, shape }])
-        }),
-        lower: Lower::expand(|b, call| vec![packed(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .expand(|b, call| vec![packed(b, call)])
+        .example(
             "three positions on the last page and the first",
             "paged_gather(a, b, c)",
             &[("f32[3, 2, 1]", &[1., 2., 3., 4., 5., 6.]), ("i32[1, 2]", &[2., 0.]), ("i32[1]", &[3.])],
             &[("f32[1, 4, 1]", &[5., 6., 1., 0.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 /// The pages with `values[b, …]` at position `positions[b]` of sequence b: `pages[table[b, p / S], p % S, …]`. A position
 /// beyond the sequence's pages is an index error.
 pub fn paged_scatter() -> OpForm {
-    OpForm {
-        name: "paged_scatter".into(),
-        family: "index".into(),
-        summary: "Writes one position of each sequence that is kept in pages.".into(),
-        inputs: vec![
-            InputSpec::required("pages", "[P, S, …], pages of S positions"),
-            InputSpec::required("table", "[B, N], the pages of each sequence, in order"),
-            InputSpec::required("positions", "[B], where each sequence is written"),
-            InputSpec::required("values", "[B, …], the new values"),
-        ],
-        outputs: vec!["pages_next".into()],
-        attrs: vec![],
-        types: TypeRule::custom(|types, _| {
+    OpForm::new("paged_scatter", "Writes one position of each sequence that is kept in pages.")
+        .input("pages", "[P, S, …], pages of S positions")
+        .input("table", "[B, N], the pages of each sequence, in order")
+        .input("positions", "[B], where each sequence is written")
+        .input("values", "[B, …], the new values")
+        .results(&["pages_next"])
+        .types(|types, _| {
             expect_pages("paged_scatter", types)?;
             let (pages, values) = (&types[0], &types[3]);
             let shape = types[1].shape[..1].iter().chain(&pages.shape[2..]).cloned().collect();
@@ -70,11 +51,9 @@ pub fn paged_scatter() -> OpForm {
                     .at(3, format!("this is {values}"))
                     .help(format!("there is one value for each sequence: {wanted}"))),
             }
-        }),
-        lower: Lower::expand(|b, call| vec![written(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .expand(|b, call| vec![written(b, call)])
+        .example(
             "the third position, on the sequence's second page",
             "paged_scatter(a, b, c, d)",
             &[
@@ -84,9 +63,7 @@ pub fn paged_scatter() -> OpForm {
                 ("f32[1, 1]", &[9.]),
             ],
             &[("f32[3, 2, 1]", &[9., 2., 3., 4., 5., 6.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 /// Checks pages, a table and a number for each sequence.

@@ -2,58 +2,49 @@
 
 use crate::indices::{expect_index, indices, masked, policy};
 use engine_core::ir::{Builder, DType, Dim, E, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule,
-};
+use engine_core::op::{AttrKind, AttrSpec, Lowering, OpForm, TypeIssue};
 
 /// `y[r, j, …] = src[ids[lims[r] + j], …]` for `j < lims[r+1] - lims[r]`: the rows that each list of ids names, as [R,
 /// W, …] padded with 0, and their positions. Ids need not be sorted, and lists may be empty. A list longer than W is an
 /// index error. The gradient adds up at the ids.
 pub fn ragged_gather() -> OpForm {
-    let width = AttrSpec::must("width", "W, the length of the longest list", AttrKind::Int);
-    OpForm {
-        name: "ragged_gather".into(),
-        family: "index".into(),
-        summary: "Reads the rows that lists of different lengths name, filled up to one length.".into(),
-        inputs: vec![
-            InputSpec::required("src", "[N, …], the source"),
-            InputSpec::required("lims", "[R + 1], where each list begins, and where the last one ends"),
-            InputSpec::required("ids", "all lists, one after the other"),
-        ],
-        outputs: vec!["y".into(), "is_there".into()],
-        attrs: [width].into_iter().chain(policy()).collect(),
-        types: TypeRule::custom(|types, attrs| {
-            let (src, lims, ids) = (&types[0], &types[1], &types[2]);
-            expect_index("ragged_gather", 1, lims)?;
-            expect_index("ragged_gather", 2, ids)?;
-            let n_lims = lims.shape.first().and_then(|dim| dim.fixed());
-            let width = usize::try_from(attrs.int("width")).ok();
-            let (Some(n_lims @ 1..), Some(width)) = (n_lims, width) else {
-                return Err(TypeIssue::new(format!("`ragged_gather` by limits {lims}"))
-                    .at(1, format!("this is {lims}"))
-                    .help("R lists have R + 1 limits, a known number, and a width of 0 or more"));
-            };
-            if src.rank() == 0 || lims.rank() != 1 || ids.rank() != 1 {
-                return Err(TypeIssue::new(format!("`ragged_gather` of {src} by {lims} and {ids}"))
-                    .at(0, format!("this is {src}"))
-                    .help("it takes [N, …], [R + 1] and a vector of ids"));
-            }
-            let rows = vec![Dim::Fixed(n_lims - 1), Dim::Fixed(width)];
-            let shape = rows.iter().chain(&src.shape[1..]).cloned().collect();
-            Ok(vec![Type { dtype: src.dtype, shape }, Type { dtype: DType::Bool, shape: rows }])
-        }),
-        lower: Lower::expand(rows),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
-            "a list of two, an empty one and one of one",
-            "ragged_gather(a, b, c, width=2)",
-            &[("f32[3, 1]", &[1., 2., 3.]), ("i32[4]", &[0., 2., 2., 3.]), ("i32[3]", &[2., 0., 2.])],
-            &[("f32[3, 2, 1]", &[3., 1., 0., 0., 3., 0.]), ("bool[3, 2]", &[1., 1., 0., 0., 1., 0.])],
-        )],
-        role: Role::Plain,
-    }
+    OpForm::new(
+        "ragged_gather",
+        "Reads the rows that lists of different lengths name, filled up to one length.",
+    )
+    .input("src", "[N, …], the source")
+    .input("lims", "[R + 1], where each list begins, and where the last one ends")
+    .input("ids", "all lists, one after the other")
+    .results(&["y", "is_there"])
+    .attr(AttrSpec::must("width", "W, the length of the longest list", AttrKind::Int))
+    .attrs(policy())
+    .types(|types, attrs| {
+        let (src, lims, ids) = (&types[0], &types[1], &types[2]);
+        expect_index("ragged_gather", 1, lims)?;
+        expect_index("ragged_gather", 2, ids)?;
+        let n_lims = lims.shape.first().and_then(|dim| dim.fixed());
+        let width = usize::try_from(attrs.int("width")).ok();
+        let (Some(n_lims @ 1..), Some(width)) = (n_lims, width) else {
+            return Err(TypeIssue::new(format!("`ragged_gather` by limits {lims}"))
+                .at(1, format!("this is {lims}"))
+                .help("R lists have R + 1 limits, a known number, and a width of 0 or more"));
+        };
+        if src.rank() == 0 || lims.rank() != 1 || ids.rank() != 1 {
+            return Err(TypeIssue::new(format!("`ragged_gather` of {src} by {lims} and {ids}"))
+                .at(0, format!("this is {src}"))
+                .help("it takes [N, …], [R + 1] and a vector of ids"));
+        }
+        let rows = vec![Dim::Fixed(n_lims - 1), Dim::Fixed(width)];
+        let shape = rows.iter().chain(&src.shape[1..]).cloned().collect();
+        Ok(vec![Type { dtype: src.dtype, shape }, Type { dtype: DType::Bool, shape: rows }])
+    })
+    .expand(rows)
+    .example(
+        "a list of two, an empty one and one of one",
+        "ragged_gather(a, b, c, width=2)",
+        &[("f32[3, 1]", &[1., 2., 3.]), ("i32[4]", &[0., 2., 2., 3.]), ("i32[3]", &[2., 0., 2.])],
+        &[("f32[3, 2, 1]", &[3., 1., 0., 0., 3., 0.]), ("bool[3, 2]", &[1., 1., 0., 0., 1., 0.])],
+    )
 }
 
 fn rows(b: &mut Builder, call: &Lowering) -> Vec<Value> {

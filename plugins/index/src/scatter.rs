@@ -3,10 +3,7 @@
 use crate::gather::{back, expect_alike, last};
 use crate::indices::{Indices, expect_index, indices, masked, policy};
 use engine_core::ir::{Builder, Combine, DType, Literal, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule, checked,
-};
+use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue, checked};
 
 /// The base with updates added at indices along an axis. A vector of indices names whole slices:
 /// `y[…, idx[i], …] += updates[…, i, …]`. Indices shaped like the updates name an element each:
@@ -16,26 +13,23 @@ pub fn scatter_add() -> OpForm {
     form(
         "scatter_add",
         "Adds updates to a tensor at indices along an axis; updates of one element add up.",
-        "the base",
         Combine::Add,
-        vec![
-            Example::new(
-                "two rows meet",
-                "scatter_add(a, b, c)",
-                &[
-                    ("f32[2, 2]", &[1., 1., 1., 1.]),
-                    ("i32[3]", &[0., 1., 0.]),
-                    ("f32[3, 2]", &[1., 2., 3., 4., 5., 6.]),
-                ],
-                &[("f32[2, 2]", &[7., 9., 4., 5.])],
-            ),
-            Example::new(
-                "an element each",
-                "scatter_add(a, b, c, axis=1)",
-                &[("f32[2, 2]", &[0., 0., 0., 0.]), ("i32[2, 1]", &[1., 0.]), ("f32[2, 1]", &[5., 6.])],
-                &[("f32[2, 2]", &[0., 5., 6., 0.])],
-            ),
+    )
+    .example(
+        "two rows meet",
+        "scatter_add(a, b, c)",
+        &[
+            ("f32[2, 2]", &[1., 1., 1., 1.]),
+            ("i32[3]", &[0., 1., 0.]),
+            ("f32[3, 2]", &[1., 2., 3., 4., 5., 6.]),
         ],
+        &[("f32[2, 2]", &[7., 9., 4., 5.])],
+    )
+    .example(
+        "an element each",
+        "scatter_add(a, b, c, axis=1)",
+        &[("f32[2, 2]", &[0., 0., 0., 0.]), ("i32[2, 1]", &[1., 0.]), ("f32[2, 1]", &[5., 6.])],
+        &[("f32[2, 2]", &[0., 5., 6., 0.])],
     )
 }
 
@@ -45,51 +39,37 @@ pub fn scatter() -> OpForm {
     form(
         "scatter",
         "Replaces elements at indices along an axis; among equal indices, the last one wins.",
-        "the base",
         Combine::Set,
-        vec![
-            Example::new(
-                "the second of two rows that meet",
-                "scatter(a, b, c)",
-                &[("f32[2, 2]", &[1., 1., 1., 1.]), ("i32[2]", &[1., 1.]), ("f32[2, 2]", &[1., 2., 3., 4.])],
-                &[("f32[2, 2]", &[1., 1., 3., 4.])],
-            ),
-            Example::new(
-                "an element each, one skipped",
-                "scatter(a, b, c, axis=1, oob=\"skip\")",
-                &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[2, 1]", &[2., 0.]), ("f32[2, 1]", &[5., 6.])],
-                &[("f32[2, 2]", &[1., 2., 6., 4.])],
-            ),
-        ],
+    )
+    .example(
+        "the second of two rows that meet",
+        "scatter(a, b, c)",
+        &[("f32[2, 2]", &[1., 1., 1., 1.]), ("i32[2]", &[1., 1.]), ("f32[2, 2]", &[1., 2., 3., 4.])],
+        &[("f32[2, 2]", &[1., 1., 3., 4.])],
+    )
+    .example(
+        "an element each, one skipped",
+        "scatter(a, b, c, axis=1, oob=\"skip\")",
+        &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[2, 1]", &[2., 0.]), ("f32[2, 1]", &[5., 6.])],
+        &[("f32[2, 2]", &[1., 2., 6., 4.])],
     )
 }
 
-fn form(name: &'static str, summary: &str, base: &str, combine: Combine, examples: Vec<Example>) -> OpForm {
-    let axis = AttrSpec::with_default("axis", "the axis that is indexed", AttrKind::Int, 0i64);
-    OpForm {
-        name: name.into(),
-        family: "index".into(),
-        summary: summary.into(),
-        inputs: vec![
-            InputSpec::required("base", base),
-            InputSpec::required("idx", "positions along the axis: a vector, or one for each update"),
-            InputSpec::required("updates", "the new values"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: [axis].into_iter().chain(policy()).collect(),
-        types: TypeRule::custom(move |types, attrs| {
+fn form(name: &'static str, summary: &str, combine: Combine) -> OpForm {
+    OpForm::new(name, summary)
+        .input("base", "the base")
+        .input("idx", "positions along the axis: a vector, or one for each update")
+        .input("updates", "the new values")
+        .attr(AttrSpec::int("axis", "the axis that is indexed", 0))
+        .attrs(policy())
+        .types(move |types, attrs| {
             let axis = types[0].axis(attrs.int("axis"))?;
             expect_index(name, 1, &types[1])?;
             expect_updates(name, &types[0], &types[1], &types[2], axis)?;
             expect_addable(name, types[0].dtype, combine)?;
             Ok(vec![types[0].clone()])
-        }),
-        lower: Lower::expand(move |b, call| vec![scattered(b, call, combine)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples,
-        role: Role::Plain,
-    }
+        })
+        .expand(move |b, call| vec![scattered(b, call, combine)])
 }
 
 /// Refuses to add truth values.

@@ -2,51 +2,37 @@
 
 use crate::indices::{expect_index, indices, policy};
 use engine_core::ir::{Builder, DType, Dim, E, Type, Value};
-use engine_core::op::{
-    Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{Lowering, OpForm, TypeIssue};
 
 /// `y[…, j] = data[…, j] - v[…]` where `j = idx[…]`, else `data[…, j]`. It turns softmax into the gradient of
 /// cross-entropy. It is one comparison per element instead of an indexed write, so that it fuses with the producer of
 /// the data.
 pub fn subtract_at_indices() -> OpForm {
-    OpForm {
-        name: "subtract_at_indices".into(),
-        family: "index".into(),
-        summary: "Subtracts a number from one element of each row.".into(),
-        inputs: vec![
-            InputSpec::required("data", "[…, V]"),
-            InputSpec::required("idx", "[…], the element of each row"),
-            InputSpec::required("v", "the subtrahend: a scalar, or a number for each row"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: policy(),
-        types: TypeRule::custom(|types, _| Ok(vec![expect_rows(types)?])),
-        lower: Lower::expand(|b, call| vec![subtracted(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "1 from the class of each row",
-                "subtract_at_indices(a, b, c)",
-                &[("f32[2, 2]", &[0.25, 0.75, 0.5, 0.5]), ("i32[2]", &[1., 0.]), ("f32[]", &[1.])],
-                &[("f32[2, 2]", &[0.25, -0.25, -0.5, 0.5])],
-            ),
-            Example::new(
-                "a number for each row, one skipped",
-                "subtract_at_indices(a, b, c, oob=\"skip\")",
-                &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]), ("i32[2]", &[-1., 1.]), ("f32[2]", &[5., 6.])],
-                &[("f32[2, 3]", &[1., 2., 3., 4., -1., 6.])],
-            ),
-            Example::new(
-                "indices beyond both ends, moved to them",
-                "subtract_at_indices(a, b, c, oob=\"clamp\")",
-                &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]), ("i32[2]", &[-1., 5.]), ("f32[]", &[1.])],
-                &[("f32[2, 3]", &[0., 2., 3., 4., 5., 5.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+    OpForm::new("subtract_at_indices", "Subtracts a number from one element of each row.")
+        .input("data", "[…, V]")
+        .input("idx", "[…], the element of each row")
+        .input("v", "the subtrahend: a scalar, or a number for each row")
+        .attrs(policy())
+        .types(|types, _| Ok(vec![expect_rows(types)?]))
+        .expand(|b, call| vec![subtracted(b, call)])
+        .example(
+            "1 from the class of each row",
+            "subtract_at_indices(a, b, c)",
+            &[("f32[2, 2]", &[0.25, 0.75, 0.5, 0.5]), ("i32[2]", &[1., 0.]), ("f32[]", &[1.])],
+            &[("f32[2, 2]", &[0.25, -0.25, -0.5, 0.5])],
+        )
+        .example(
+            "a number for each row, one skipped",
+            "subtract_at_indices(a, b, c, oob=\"skip\")",
+            &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]), ("i32[2]", &[-1., 1.]), ("f32[2]", &[5., 6.])],
+            &[("f32[2, 3]", &[1., 2., 3., 4., -1., 6.])],
+        )
+        .example(
+            "indices beyond both ends, moved to them",
+            "subtract_at_indices(a, b, c, oob=\"clamp\")",
+            &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]), ("i32[2]", &[-1., 5.]), ("f32[]", &[1.])],
+            &[("f32[2, 3]", &[0., 2., 3., 4., 5., 5.])],
+        )
 }
 
 fn expect_rows(types: &[Type]) -> Result<Type, TypeIssue> {

@@ -17,8 +17,8 @@ impl Plugin for Math {
     }
 
     fn ops(&self) -> Vec<OpForm> {
-        let mut ops = elementwise::ops();
-        ops.extend(activation::ops());
-        ops
+        let elementwise = elementwise::ops().into_iter().map(|op| op.family("elementwise"));
+        let activations = activation::ops().into_iter().map(|op| op.family("activation"));
+        elementwise.chain(activations).collect()
     }
 }

@@ -121,9 +121,8 @@ fn dropout_drops_a_quarter_and_keeps_the_mean() {
     let registry = registry();
     let count = 40_000;
     let ones = vec![1.0; count];
-    let inputs = vec![("f32[40000]", ones.clone())];
-    let outputs = vec![("f32[40000]", ones)];
-    let example = Example { title: "ones", call: "dropout(a, p=0.25)", inputs, outputs };
+    let tensors: &[(&str, &[f64])] = &[("f32[40000]", &ones)];
+    let example = Example::new("ones", "dropout(a, p=0.25)", tensors, tensors);
     let case = testing::case(&example, &registry).unwrap();
     let at_step =
         |step| Oracle::new(&registry).run(&case.graph, &case.inputs, 7, step).unwrap().outputs[0].to_f64();
@@ -141,31 +140,18 @@ fn dropout_drops_a_quarter_and_keeps_the_mean() {
 }
 
 fn registry() -> Registry {
-    let mut registry = Registry::new();
-    registry.plugin(&Math);
-    registry
+    testing::registry(&[&Math])
 }
 
 fn recorded() -> Vec<Recorded> {
-    let file: Json = serde_json::from_str(include_str!("../../../tests/examples/math.json")).unwrap();
-    file.as_array().unwrap().iter().map(read_case).collect()
-}
-
-fn read_case(json: &Json) -> Recorded {
-    // The text is leaked, since forms hold literals.
-    let text = |json: &Json| -> &'static str { json.as_str().unwrap().to_string().leak() };
-    let tensor = |json: &Json| (text(&json[0]), numbers(&json[1]));
-    let tensors = |json: &Json| json.as_array().unwrap().iter().map(tensor).collect();
-    let grads = json["grads"]
-        .as_array()
-        .map(|grads| grads.iter().map(|grad| grad.is_array().then(|| numbers(grad))).collect());
-    let example = Example {
-        title: text(&json["title"]),
-        call: text(&json["call"]),
-        inputs: tensors(&json["inputs"]),
-        outputs: tensors(&json["outputs"]),
+    let text = include_str!("../../../tests/examples/math.json");
+    let cases: Vec<Json> = serde_json::from_str(text).unwrap();
+    let grads = |case: &Json| {
+        let grads = case["grads"].as_array()?;
+        Some(grads.iter().map(|grad| grad.is_array().then(|| numbers(grad))).collect())
     };
-    Recorded { example, grads }
+    let examples = testing::recorded_examples(text).into_iter();
+    examples.zip(&cases).map(|(example, case)| Recorded { example, grads: grads(case) }).collect()
 }
 
 fn numbers(json: &Json) -> Vec<f64> {

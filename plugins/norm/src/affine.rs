@@ -1,11 +1,11 @@
 //! Shared parts of normalisations: the axis, weights and a bias along it.
 
 use engine_core::ir::{Attrs, Builder, DType, Dim, Type, Value};
-use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue};
+use engine_core::op::{AttrSpec, InputSpec, TypeIssue};
 
 /// The axis; by default, the last one.
 pub fn axis() -> AttrSpec {
-    AttrSpec::with_default("axis", "axis along which rows lie, negative from the end", AttrKind::Int, -1i64)
+    AttrSpec::int("axis", "axis along which rows lie, negative from the end", -1)
 }
 
 /// Weights and a bias, both optional.

@@ -2,79 +2,54 @@
 
 use crate::length::{eps, lengths};
 use engine_core::ir::{Builder, Contract, DType, Dim, Type, Value, broadcast_shapes};
-use engine_core::op::{
-    Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{Lowering, OpForm, TypeIssue};
 
 /// `Σ a·b / ((‖a‖ + ε)(‖b‖ + ε))` along the last axis, computed in f32 or wider. The similarity of a row of zeros is 0.
 /// Rows broadcast. If one side has an axis less, each of its rows is compared with all rows of the other side.
 pub fn cosine_similarity() -> OpForm {
-    OpForm {
-        name: "cosine_similarity".into(),
-        family: "norm".into(),
-        summary: "Computes the cosine of the angle between rows.".into(),
-        inputs: vec![
-            InputSpec::required("a", "[…, D]"),
-            InputSpec::required("b", "[…, D], or […, N, D] to compare each row with N others"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: vec![eps()],
-        types: TypeRule::custom(|types, _| Ok(vec![paired("cosine_similarity", &types[0], &types[1])?])),
-        lower: Lower::expand(|b, call| vec![of_pairs(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "two pairs",
-                "cosine_similarity(a, b)",
-                &[("f32[2, 2]", &[3., 4., 0., 0.]), ("f32[2, 2]", &[-4., 3., 1., 0.])],
-                &[("f32[2]", &[0., 0.])],
-            ),
-            Example::new(
-                "one against two",
-                "cosine_similarity(a, b)",
-                &[("f32[1, 2]", &[3., 4.]), ("f32[1, 2, 2]", &[6., 8., 0., -2.])],
-                &[("f32[1, 2]", &[1., -0.8])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+    OpForm::new("cosine_similarity", "Computes the cosine of the angle between rows.")
+        .input("a", "[…, D]")
+        .input("b", "[…, D], or […, N, D] to compare each row with N others")
+        .attr(eps())
+        .types(|types, _| Ok(vec![paired("cosine_similarity", &types[0], &types[1])?]))
+        .expand(|b, call| vec![of_pairs(b, call)])
+        .example(
+            "two pairs",
+            "cosine_similarity(a, b)",
+            &[("f32[2, 2]", &[3., 4., 0., 0.]), ("f32[2, 2]", &[-4., 3., 1., 0.])],
+            &[("f32[2]", &[0., 0.])],
+        )
+        .example(
+            "one against two",
+            "cosine_similarity(a, b)",
+            &[("f32[1, 2]", &[3., 4.]), ("f32[1, 2, 2]", &[6., 8., 0., -2.])],
+            &[("f32[1, 2]", &[1., -0.8])],
+        )
 }
 
 /// The cosines of all rows of `a` with all rows of `b`: one matmul, divided by the lengths in its epilogue. `b_norms`
 /// are known lengths of the rows of `b`, such as from `l2_normalize`.
 pub fn cosine_matrix() -> OpForm {
-    OpForm {
-        name: "cosine_matrix".into(),
-        family: "norm".into(),
-        summary: "Computes the cosines of the angles between all rows of two matrices.".into(),
-        inputs: vec![
-            InputSpec::required("a", "[…, M, D]"),
-            InputSpec::required("b", "[…, N, D]"),
-            InputSpec::optional("b_norms", "[…, N, 1], the lengths of the rows of `b`"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: vec![eps()],
-        types: TypeRule::custom(|types, _| Ok(vec![matrix_type(types)?])),
-        lower: Lower::expand(|b, call| vec![of_all(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (0.5, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "two rows with two",
-                "cosine_matrix(a, b)",
-                &[("f32[2, 2]", &[3., 4., 1., 0.]), ("f32[2, 2]", &[6., 8., 0., -2.])],
-                &[("f32[2, 2]", &[1., -0.8, 0.6, 0.])],
-            ),
-            Example::new(
-                "with lengths that are known",
-                "cosine_matrix(a, b, c)",
-                &[("f32[1, 2]", &[3., 4.]), ("f32[1, 2]", &[6., 8.]), ("f32[1, 1]", &[10.])],
-                &[("f32[1, 1]", &[1.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+    OpForm::new("cosine_matrix", "Computes the cosines of the angles between all rows of two matrices.")
+        .input("a", "[…, M, D]")
+        .input("b", "[…, N, D]")
+        .optional("b_norms", "[…, N, 1], the lengths of the rows of `b`")
+        .attr(eps())
+        .types(|types, _| Ok(vec![matrix_type(types)?]))
+        .expand(|b, call| vec![of_all(b, call)])
+        .tested_on(0.5, 2.0)
+        .example(
+            "two rows with two",
+            "cosine_matrix(a, b)",
+            &[("f32[2, 2]", &[3., 4., 1., 0.]), ("f32[2, 2]", &[6., 8., 0., -2.])],
+            &[("f32[2, 2]", &[1., -0.8, 0.6, 0.])],
+        )
+        .example(
+            "with lengths that are known",
+            "cosine_matrix(a, b, c)",
+            &[("f32[1, 2]", &[3., 4.]), ("f32[1, 2]", &[6., 8.]), ("f32[1, 1]", &[10.])],
+            &[("f32[1, 1]", &[1.])],
+        )
 }
 
 /// The aligned operands: the side with an axis less gets one of extent 1 before its last.

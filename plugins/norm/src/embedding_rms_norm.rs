@@ -1,37 +1,24 @@
 //! Lookup and normalisation in one.
 
 use engine_core::ir::{Attrs, Builder, DType, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule, checked,
-};
+use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue, checked};
 
 /// [`rms_norm`](crate::rms_norm) of the rows that `embedding` looks up. The table's gradient adds up at the tokens, that
 /// of the weights over all of them.
 pub fn embedding_rms_norm() -> OpForm {
-    OpForm {
-        name: "embedding_rms_norm".into(),
-        family: "norm".into(),
-        summary: "Looks tokens up in a table and scales each row to a mean square of 1.".into(),
-        inputs: vec![
-            InputSpec::required("table", "[V, D], a row for each token"),
-            InputSpec::required("idx", "tokens, of any shape"),
-            InputSpec::optional("weight", "[D], a factor for each element of a row"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: vec![AttrSpec::with_default("eps", "added to the mean square", AttrKind::Float, 1e-6)],
-        types: TypeRule::custom(|types, _| Ok(vec![row_types(types)?])),
-        lower: Lower::expand(|b, call| vec![looked_up(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+    OpForm::new("embedding_rms_norm", "Looks tokens up in a table and scales each row to a mean square of 1.")
+        .input("table", "[V, D], a row for each token")
+        .input("idx", "tokens, of any shape")
+        .optional("weight", "[D], a factor for each element of a row")
+        .attr(AttrSpec::float("eps", "added to the mean square", 1e-6))
+        .types(|types, _| Ok(vec![row_types(types)?]))
+        .expand(|b, call| vec![looked_up(b, call)])
+        .example(
             "a token twice",
             "embedding_rms_norm(a, b, c, eps=0.0)",
             &[("f32[2, 2]", &[9., 9., 3., -4.]), ("i32[2]", &[1., 1.]), ("f32[2]", &[1., 2.])],
             &[("f32[2, 2]", &[0.84852814, -2.2627417, 0.84852814, -2.2627417])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn row_types(types: &[Type]) -> Result<Type, TypeIssue> {

@@ -3,43 +3,33 @@
 use crate::affine::{axis, row_type, spread};
 use crate::length::{eps, lengths};
 use engine_core::ir::{Builder, DType, Value};
-use engine_core::op::{
-    Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule, checked,
-};
+use engine_core::op::{Lowering, OpForm, checked};
 
 /// `x / (‖x‖ + ε)` along an axis, computed in f32 or wider; 0 stays 0. The second result is ‖x‖, of extent 1 along the
 /// axis.
 pub fn l2_normalize() -> OpForm {
-    OpForm {
-        name: "l2_normalize".into(),
-        family: "norm".into(),
-        summary: "Scales rows to length 1; their lengths are the second result.".into(),
-        inputs: vec![InputSpec::required("x", "rows along the axis")],
-        outputs: vec!["y".into(), "norm".into()],
-        attrs: vec![axis(), eps()],
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("l2_normalize", "Scales rows to length 1; their lengths are the second result.")
+        .input("x", "rows along the axis")
+        .results(&["y", "norm"])
+        .attr(axis())
+        .attr(eps())
+        .types(|types, attrs| {
             types[0].expect_dtype("l2_normalize", 0, DType::is_float, "floats")?;
             Ok(vec![types[0].clone(), row_type(&types[0], attrs)?])
-        }),
-        lower: Lower::expand(normalised),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "two rows",
-                "l2_normalize(a)",
-                &[("f32[2, 2]", &[3., -4., 0., 0.])],
-                &[("f32[2, 2]", &[0.6, -0.8, 0., 0.]), ("f32[2, 1]", &[5., 0.])],
-            ),
-            Example::new(
-                "squares that f16 does not hold",
-                "l2_normalize(a)",
-                &[("f16[1, 2]", &[300., 400.])],
-                &[("f16[1, 2]", &[0.6, 0.8]), ("f32[1, 1]", &[500.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .expand(normalised)
+        .example(
+            "two rows",
+            "l2_normalize(a)",
+            &[("f32[2, 2]", &[3., -4., 0., 0.])],
+            &[("f32[2, 2]", &[0.6, -0.8, 0., 0.]), ("f32[2, 1]", &[5., 0.])],
+        )
+        .example(
+            "squares that f16 does not hold",
+            "l2_normalize(a)",
+            &[("f16[1, 2]", &[300., 400.])],
+            &[("f16[1, 2]", &[0.6, 0.8]), ("f32[1, 1]", &[500.])],
+        )
 }
 
 fn normalised(b: &mut Builder, call: &Lowering) -> Vec<Value> {

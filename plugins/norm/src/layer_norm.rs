@@ -2,44 +2,35 @@
 
 use crate::affine::{affine, axis, expect_affine, per_element, row_type, spread};
 use engine_core::ir::{Attrs, Builder, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule, checked,
-};
+use engine_core::op::{AttrSpec, OpForm, checked};
 
 /// `y = (x - mean) · r · γ + β` with `r = 1/√(var + ε)` along an axis, the variance of the population, computed in f32 or
 /// wider (Ba et al. 2016). The other results are mean and r, of extent 1 along the axis.
 pub fn layer_norm() -> OpForm {
-    OpForm {
-        name: "layer_norm".into(),
-        family: "norm".into(),
-        summary: "Shifts and scales rows to mean 0 and variance 1.".into(),
-        inputs: [InputSpec::required("x", "rows along the axis")].into_iter().chain(per_element()).collect(),
-        outputs: ["y", "mean", "rstd"].map(String::from).to_vec(),
-        attrs: vec![axis(), AttrSpec::with_default("eps", "added to the variance", AttrKind::Float, 1e-5)],
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("layer_norm", "Shifts and scales rows to mean 0 and variance 1.")
+        .input("x", "rows along the axis")
+        .inputs(per_element())
+        .results(&["y", "mean", "rstd"])
+        .attr(axis())
+        .attr(AttrSpec::float("eps", "added to the variance", 1e-5))
+        .types(|types, attrs| {
             expect_affine("layer_norm", &types[0], &types[1..], attrs)?;
             let row = row_type(&types[0], attrs)?;
             Ok(vec![types[0].clone(), row.clone(), row])
-        }),
-        lower: Lower::expand(|b, call| normalised(b, call.inputs[0], &call.inputs[1..], call.attrs)),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "of one row",
-                "layer_norm(a, eps=0.0)",
-                &[("f32[1, 2]", &[3., 7.])],
-                &[("f32[1, 2]", &[-1., 1.]), ("f32[1, 1]", &[5.]), ("f32[1, 1]", &[0.5])],
-            ),
-            Example::new(
-                "with weights and a bias",
-                "layer_norm(a, b, c, eps=0.0)",
-                &[("f32[1, 2]", &[3., 7.]), ("f32[2]", &[2., 3.]), ("f32[2]", &[0., 1.])],
-                &[("f32[1, 2]", &[-2., 4.]), ("f32[1, 1]", &[5.]), ("f32[1, 1]", &[0.5])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .expand(|b, call| normalised(b, call.inputs[0], &call.inputs[1..], call.attrs))
+        .example(
+            "of one row",
+            "layer_norm(a, eps=0.0)",
+            &[("f32[1, 2]", &[3., 7.])],
+            &[("f32[1, 2]", &[-1., 1.]), ("f32[1, 1]", &[5.]), ("f32[1, 1]", &[0.5])],
+        )
+        .example(
+            "with weights and a bias",
+            "layer_norm(a, b, c, eps=0.0)",
+            &[("f32[1, 2]", &[3., 7.]), ("f32[2]", &[2., 3.]), ("f32[2]", &[0., 1.])],
+            &[("f32[1, 2]", &[-2., 4.]), ("f32[1, 1]", &[5.]), ("f32[1, 1]", &[0.5])],
+        )
 }
 
 fn normalised(b: &mut Builder, given: Value, weights: &[Value], attrs: &Attrs) -> Vec<Value> {

@@ -1,11 +1,11 @@
 //! Lengths of rows.
 
 use engine_core::ir::{Attr, Attrs, Builder, Value};
-use engine_core::op::{AttrKind, AttrSpec, checked};
+use engine_core::op::{AttrSpec, checked};
 
 /// The term that keeps a division by a length of 0 defined.
 pub fn eps() -> AttrSpec {
-    AttrSpec::with_default("eps", "added to each length that is divided by", AttrKind::Float, 1e-8)
+    AttrSpec::float("eps", "added to each length that is divided by", 1e-8)
 }
 
 /// The Euclidean length of rows along an axis, which is removed. Its gradient at 0 is 0.

@@ -2,89 +2,71 @@
 
 use crate::affine::{affine, axis, expect_affine, per_element, row_type, spread};
 use engine_core::ir::{Attrs, Builder, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
-    checked,
-};
+use engine_core::op::{AttrSpec, OpForm, TypeIssue, checked};
 
 /// `y = x · r · γ + β` with `r = 1/√(mean(x²) + ε)` along an axis, computed in f32 or wider (Zhang and Sennrich 2019). The
 /// second result is r, of extent 1 along the axis.
 pub fn rms_norm() -> OpForm {
-    OpForm {
-        name: "rms_norm".into(),
-        family: "norm".into(),
-        summary: "Scales rows to a mean square of 1.".into(),
-        inputs: [InputSpec::required("x", "rows along the axis")].into_iter().chain(per_element()).collect(),
-        outputs: vec!["y".into(), "inv_rms".into()],
-        attrs: vec![axis(), eps()],
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("rms_norm", "Scales rows to a mean square of 1.")
+        .input("x", "rows along the axis")
+        .inputs(per_element())
+        .results(&["y", "inv_rms"])
+        .attr(axis())
+        .attr(eps())
+        .types(|types, attrs| {
             expect_affine("rms_norm", &types[0], &types[1..], attrs)?;
             Ok(vec![types[0].clone(), row_type(&types[0], attrs)?])
-        }),
-        lower: Lower::expand(|b, call| {
+        })
+        .expand(|b, call| {
             let [y, inv_rms] = normalised(b, call.inputs[0], &call.inputs[1..], call.attrs);
             vec![y, inv_rms]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "of a row whose mean square is 1 already",
-                "rms_norm(a, eps=0.0)",
-                &[("f32[1, 2]", &[0.6, 1.2806249])],
-                &[("f32[1, 2]", &[0.6, 1.2806249]), ("f32[1, 1]", &[1.])],
-            ),
-            Example::new(
-                "with weights and a bias",
-                "rms_norm(a, b, c, eps=0.0)",
-                &[("f32[1, 2]", &[3., -4.]), ("f32[2]", &[1., 2.]), ("f32[2]", &[0., 1.])],
-                &[("f32[1, 2]", &[0.84852814, -1.2627417]), ("f32[1, 1]", &[0.28284271])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .example(
+            "of a row whose mean square is 1 already",
+            "rms_norm(a, eps=0.0)",
+            &[("f32[1, 2]", &[0.6, 1.2806249])],
+            &[("f32[1, 2]", &[0.6, 1.2806249]), ("f32[1, 1]", &[1.])],
+        )
+        .example(
+            "with weights and a bias",
+            "rms_norm(a, b, c, eps=0.0)",
+            &[("f32[1, 2]", &[3., -4.]), ("f32[2]", &[1., 2.]), ("f32[2]", &[0., 1.])],
+            &[("f32[1, 2]", &[0.84852814, -1.2627417]), ("f32[1, 1]", &[0.28284271])],
+        )
 }
 
 /// [`rms_norm`] of `x + residual`, together with that sum, which a network uses further.
 pub fn residual_rms_norm() -> OpForm {
-    OpForm {
-        name: "residual_rms_norm".into(),
-        family: "norm".into(),
-        summary: "Adds a residual and scales rows to a mean square of 1; the sum is the second result."
-            .into(),
-        inputs: [
-            InputSpec::required("x", "rows along the axis"),
-            InputSpec::required("residual", "the first summand, of the same type"),
-        ]
-        .into_iter()
-        .chain(per_element())
-        .collect(),
-        outputs: vec!["y".into(), "sum".into()],
-        attrs: vec![axis(), eps()],
-        types: TypeRule::custom(|types, attrs| {
-            expect_same(&types[0], &types[1])?;
-            expect_affine("residual_rms_norm", &types[0], &types[2..], attrs)?;
-            Ok(vec![types[0].clone(); 2])
-        }),
-        lower: Lower::expand(|b, call| {
-            let sum = b.map(&call.inputs[..2], |v| v[0] + v[1]);
-            let [y, _] = normalised(b, sum, &call.inputs[2..], call.attrs);
-            vec![y, sum]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
-            "with weights",
-            "residual_rms_norm(a, b, c, eps=0.0)",
-            &[("f32[1, 2]", &[1., -5.]), ("f32[1, 2]", &[2., 1.]), ("f32[2]", &[1., 2.])],
-            &[("f32[1, 2]", &[0.84852814, -2.2627417]), ("f32[1, 2]", &[3., -4.])],
-        )],
-        role: Role::Plain,
-    }
+    OpForm::new(
+        "residual_rms_norm",
+        "Adds a residual and scales rows to a mean square of 1; the sum is the second result.",
+    )
+    .input("x", "rows along the axis")
+    .input("residual", "the first summand, of the same type")
+    .inputs(per_element())
+    .results(&["y", "sum"])
+    .attr(axis())
+    .attr(eps())
+    .types(|types, attrs| {
+        expect_same(&types[0], &types[1])?;
+        expect_affine("residual_rms_norm", &types[0], &types[2..], attrs)?;
+        Ok(vec![types[0].clone(); 2])
+    })
+    .expand(|b, call| {
+        let sum = b.map(&call.inputs[..2], |v| v[0] + v[1]);
+        let [y, _] = normalised(b, sum, &call.inputs[2..], call.attrs);
+        vec![y, sum]
+    })
+    .example(
+        "with weights",
+        "residual_rms_norm(a, b, c, eps=0.0)",
+        &[("f32[1, 2]", &[1., -5.]), ("f32[1, 2]", &[2., 1.]), ("f32[2]", &[1., 2.])],
+        &[("f32[1, 2]", &[0.84852814, -2.2627417]), ("f32[1, 2]", &[3., -4.])],
+    )
 }
 
 fn eps() -> AttrSpec {
-    AttrSpec::with_default("eps", "added to the mean square", AttrKind::Float, 1e-6)
+    AttrSpec::float("eps", "added to the mean square", 1e-6)
 }
 
 fn expect_same(x: &Type, residual: &Type) -> Result<(), TypeIssue> {

@@ -1,15 +1,13 @@
 //! Adam and AdamW.
 
-use crate::parts::{decay_attrs, effective_gradient, operands, results, role, types, widened};
+use crate::parts::{decay_attrs, effective_gradient, optimizer, widened};
 use engine_core::ir::{Attrs, Body, Builder, E, Value};
-use engine_core::op::{AttrKind, AttrSpec, Example, Grad, GradCheck, OpForm};
+use engine_core::op::{AttrSpec, OpForm};
 use std::sync::Arc;
 
 const SLOTS: &[(&str, &str)] =
     &[("m", "the running mean of gradients"), ("v", "the running mean of their squares")];
 const SQUARES: usize = 4;
-const NOT_DIFFERENTIATED: &str = "an update is the end of a training step";
-
 /// Kingma and Ba 2015, with an optional L2 penalty.
 pub fn adam() -> OpForm {
     form(
@@ -33,27 +31,14 @@ pub fn adamw() -> OpForm {
 }
 
 fn form(name: &str, summary: &str, decay: Vec<AttrSpec>, coupled: bool, next: &[f64]) -> OpForm {
-    let mut attrs = vec![
-        AttrSpec::with_default("beta1", "how much of the mean stays", AttrKind::Float, 0.9).below(0.0, 1.0),
-        AttrSpec::with_default("beta2", "how much of the mean of squares stays", AttrKind::Float, 0.999)
-            .below(0.0, 1.0),
-        AttrSpec::with_default("eps", "added to the divisor", AttrKind::Float, 1e-8).at_least(0.0),
-    ];
-    attrs.extend(decay);
-    let mut inputs = operands(SLOTS);
-    inputs[SQUARES].range = Some([0.0, f64::INFINITY]);
-    OpForm {
-        name: name.into(),
-        family: "optim".into(),
-        summary: summary.into(),
-        inputs,
-        outputs: results(SLOTS),
-        attrs,
-        types: types(),
-        lower: widened(move |b, operands, attrs| step(b, operands, attrs, coupled)),
-        grad: Grad::None { why: NOT_DIFFERENTIATED },
-        check: GradCheck::None { why: NOT_DIFFERENTIATED },
-        examples: vec![Example::new(
+    let mut form = optimizer(name, summary, SLOTS);
+    form.inputs[SQUARES].range = Some([0.0, f64::INFINITY]);
+    form.attr(AttrSpec::float("beta1", "how much of the mean stays", 0.9).below(0.0, 1.0))
+        .attr(AttrSpec::float("beta2", "how much of the mean of squares stays", 0.999).below(0.0, 1.0))
+        .attr(AttrSpec::float("eps", "added to the divisor", 1e-8).at_least(0.0))
+        .attrs(decay)
+        .lower(widened(move |b, operands, attrs| step(b, operands, attrs, coupled)))
+        .example(
             "the first step has the size of the rate, for a gradient of any size",
             match coupled {
                 true => "adam(a, b, c, d, e)",
@@ -67,9 +52,7 @@ fn form(name: &str, summary: &str, decay: Vec<AttrSpec>, coupled: bool, next: &[
                 ("f32[2]", &[0.0, 0.0]),
             ],
             &[("f32[2]", next), ("f32[2]", &[0.05, -0.4]), ("f32[2]", &[0.00025, 0.016])],
-        )],
-        role: role(SLOTS),
-    }
+        )
 }
 
 /// `m' = β₁m + (1-β₁)g; v' = β₂v + (1-β₂)g²; p - lr/(1-β₁ᵗ) · m' / (√(v'/(1-β₂ᵗ)) + ε)`, t counted from 1.

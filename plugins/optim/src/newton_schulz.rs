@@ -1,9 +1,7 @@
 //! Approximate orthogonalisation by matmuls alone.
 
 use engine_core::ir::{Attrs, Builder, Contract, DType, Unary, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue};
 
 /// Coefficients of the quintic that pulls singular values towards 1, from below and above (Jordan et al. 2024).
 const QUINTIC: [f64; 3] = [3.4445, -4.775, 2.0315];
@@ -12,14 +10,10 @@ const QUINTIC: [f64; 3] = [3.4445, -4.775, 2.0315];
 /// 1e-7) with the Frobenius norm, and takes steps `X ← aX + (bG + cG²)X` with G = X·Xᵀ. If M > N, it works on the
 /// transpose. Matmuls are computed in `compute`, which may be a small float.
 pub fn newton_schulz() -> OpForm {
-    OpForm {
-        name: "newton_schulz".into(),
-        family: "optim".into(),
-        summary: "Brings the singular values of a matrix near 1.".into(),
-        inputs: vec![InputSpec::required("x", "[M, N]")],
-        outputs: vec!["y".into()],
-        attrs: attrs(),
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("newton_schulz", "Brings the singular values of a matrix near 1.")
+        .input("x", "[M, N]")
+        .attrs(attrs())
+        .types(|types, attrs| {
             types[0].expect_dtype("newton_schulz", 0, DType::is_float, "floats")?;
             expect_steps(attrs)?;
             match types[0].rank() {
@@ -29,24 +23,21 @@ pub fn newton_schulz() -> OpForm {
                         .at(0, format!("this is {}", types[0])))
                 }
             }
-        }),
-        lower: Lower::expand(|b, call| vec![orthogonalised(b, call.inputs[0], call.attrs)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-1.0, 1.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .expand(|b, call| vec![orthogonalised(b, call.inputs[0], call.attrs)])
+        .tested_on(-1.0, 1.0)
+        .example(
             "one step of a diagonal matrix",
             "newton_schulz(a, steps=1, compute=f32)",
             &[("f32[2, 2]", &[3., 0., 0., 4.])],
             &[("f32[2, 2]", &[1.1932694, 0., 0., 0.9764819])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 /// The number of steps and their type.
 pub fn attrs() -> Vec<AttrSpec> {
     vec![
-        AttrSpec::with_default("steps", "number of steps", AttrKind::Int, 5i64),
+        AttrSpec::int("steps", "number of steps", 5),
         AttrSpec::with_default(
             "compute",
             "the float that products are computed in",

@@ -1,38 +1,28 @@
 //! Shared parts of optimizers.
 
 use engine_core::ir::{Attrs, Builder, E, Type, Value};
-use engine_core::op::{AttrKind, AttrSpec, InputSpec, Lower, Role, TypeIssue, TypeRule};
+use engine_core::op::{AttrSpec, InputSpec, Lower, OpForm, Role, TypeIssue};
 
-/// Parameter, gradient, learning rate, then the slots.
-pub fn operands(slots: &[(&str, &str)]) -> Vec<InputSpec> {
-    let fixed = [
-        InputSpec::required("param", "the parameter"),
-        InputSpec::required("grad", "its gradient, of the same type"),
-        InputSpec::required("lr", "the learning rate, `f32[]`"),
-    ];
-    fixed.into_iter().chain(slots.iter().map(|(name, doc)| InputSpec::required(name, doc))).collect()
-}
-
-/// Names of the results: the next parameter and slots.
-pub fn results(slots: &[(&str, &str)]) -> Vec<String> {
-    ["param"]
+/// The form of an optimizer, with operands parameter, gradient, learning rate and the slots. Results are the next
+/// parameter and slots.
+pub fn optimizer(name: &str, summary: &str, slots: &[(&str, &str)]) -> OpForm {
+    let results: Vec<String> = ["param"]
         .into_iter()
-        .chain(slots.iter().map(|(name, _)| *name))
+        .chain(slots.iter().map(|slot| slot.0))
         .map(|name| format!("{name}_next"))
-        .collect()
-}
-
-/// The role that lets a training stage use the op.
-pub fn role(slots: &[(&str, &str)]) -> Role {
-    Role::Optimizer { slots: slots.iter().map(|(name, _)| name.to_string()).collect() }
+        .collect();
+    let form = OpForm::new(name, summary)
+        .input("param", "the parameter")
+        .input("grad", "its gradient, of the same type")
+        .input("lr", "the learning rate, `f32[]`")
+        .inputs(slots.iter().map(|(name, doc)| InputSpec::required(name, doc)))
+        .types(|types, _| update_types(types))
+        .no_grad("an update is the end of a training step")
+        .role(Role::Optimizer { slots: slots.iter().map(|slot| slot.0.to_owned()).collect() });
+    OpForm { outputs: results, ..form }
 }
 
 /// Parameter, gradient and slots have one float type, and the rate is a scalar. Results have the parameter's type.
-pub fn types() -> TypeRule {
-    TypeRule::custom(|types, _| update_types(types))
-}
-
-/// The types of [`types`].
 pub fn update_types(types: &[Type]) -> Result<Vec<Type>, TypeIssue> {
     let param = &types[0];
     if !param.dtype.is_float() {
@@ -66,8 +56,8 @@ pub fn widened(step: impl Fn(&mut Builder, &[Value], &Attrs) -> Vec<Value> + Sen
 /// `weight_decay` and `maximize`.
 pub fn decay_attrs(decay: f64, doc: &str) -> Vec<AttrSpec> {
     vec![
-        AttrSpec::with_default("weight_decay", doc, AttrKind::Float, decay).at_least(0.0),
-        AttrSpec::with_default("maximize", "climb instead of descend", AttrKind::Bool, false),
+        AttrSpec::float("weight_decay", doc, decay).at_least(0.0),
+        AttrSpec::flag("maximize", "climb instead of descend", false),
     ]
 }
 

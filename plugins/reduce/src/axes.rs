@@ -1,32 +1,28 @@
 //! Shared parts of reductions: the attributes `axis` and `keepdim`, the reduced shape, and the type of the computation.
 
 use engine_core::ir::{Builder, DType, Dim, Type, Value};
-use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue, checked};
+use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue, checked};
 
-/// The operand of most reductions.
-pub fn operand() -> Vec<InputSpec> {
-    vec![InputSpec::required("x", "the operand")]
+/// A reduction of `x` with `axis` as a list, all axes by default, and `keepdim`.
+pub fn over_axes(name: &str, summary: &str) -> OpForm {
+    let doc = "axes to reduce, negative from the end; none for all";
+    over(name, summary, AttrSpec::open("axis", doc, AttrKind::Ints))
 }
 
-/// `axis` as a list, all axes by default, and `keepdim`.
-pub fn many_axes() -> Vec<AttrSpec> {
-    let axis = AttrSpec::open("axis", "axes to reduce, negative from the end; none for all", AttrKind::Ints);
-    vec![axis, keepdim()]
-}
-
-/// `axis` as one number, the flattened operand by default, and `keepdim`.
-pub fn one_axis() -> Vec<AttrSpec> {
+/// A reduction of `x` with `axis` as one number, the flattened operand by default, and `keepdim`.
+pub fn over_one_axis(name: &str, summary: &str) -> OpForm {
     let doc = "axis to reduce, negative from the end; none for all, indices then count in row-major order";
-    vec![AttrSpec::open("axis", doc, AttrKind::Int), keepdim()]
+    over(name, summary, AttrSpec::open("axis", doc, AttrKind::Int))
+}
+
+fn over(name: &str, summary: &str, axis: AttrSpec) -> OpForm {
+    let keepdim = AttrSpec::flag("keepdim", "whether reduced axes stay, with extent 1", false);
+    OpForm::new(name, summary).input("x", "the operand").attr(axis).attr(keepdim)
 }
 
 /// `axis`; by default, the last one.
 pub fn last_axis(doc: &str) -> AttrSpec {
-    AttrSpec::with_default("axis", doc, AttrKind::Int, -1i64)
-}
-
-fn keepdim() -> AttrSpec {
-    AttrSpec::with_default("keepdim", "whether reduced axes stay, with extent 1", AttrKind::Bool, false)
+    AttrSpec::int("axis", doc, -1)
 }
 
 /// The type of the result of a reduction.

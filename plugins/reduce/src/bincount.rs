@@ -1,26 +1,21 @@
 //! Counting.
 
 use engine_core::ir::{Combine, DType, Dim, Literal, Type};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue};
 
 /// The number of occurrences of each of `0..bins`, `i32[bins]`. Any other value is an index error.
 pub fn bincount() -> OpForm {
-    OpForm {
-        name: "bincount".into(),
-        family: "reduce".into(),
-        summary: "Counts how often each bin number occurs.".into(),
-        inputs: vec![InputSpec::required("x", "bin numbers, of any shape")],
-        outputs: vec!["counts".into()],
-        attrs: vec![AttrSpec::must("bins", "number of bins", AttrKind::Int)],
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("bincount", "Counts how often each bin number occurs.")
+        .input("x", "bin numbers, of any shape")
+        .results(&["counts"])
+        .attr(AttrSpec::must("bins", "number of bins", AttrKind::Int))
+        .types(|types, attrs| {
             types[0].expect_dtype("bincount", 0, DType::is_int, "integers")?;
             let n_bins = usize::try_from(attrs.int("bins"))
                 .map_err(|_| TypeIssue::new(format!("there cannot be {} bins", attrs.int("bins"))))?;
             Ok(vec![Type { dtype: DType::I32, shape: vec![Dim::Fixed(n_bins)] }])
-        }),
-        lower: Lower::expand(|b, call| {
+        })
+        .expand(|b, call| {
             let n_bins = call.attrs.int("bins") as usize;
             let n_elements = b.ty(call.inputs[0]).numel();
             let bins = b.cast(call.inputs[0], DType::I32);
@@ -29,15 +24,12 @@ pub fn bincount() -> OpForm {
             let zeros = b.full(Literal::Int(0), Type::new(DType::I32, &[n_bins]));
             let ones = b.full(Literal::Int(1), Type::new(DType::I32, &[n_elements]));
             vec![b.scatter(zeros, bins, ones, 0, 0, Combine::Add)]
-        }),
-        grad: Grad::None { why: "counts are piecewise constant" },
-        check: GradCheck::None { why: "there is no gradient" },
-        examples: vec![Example::new(
+        })
+        .no_grad("counts are piecewise constant")
+        .example(
             "four numbers in three bins",
             "bincount(a, bins=3)",
             &[("i32[4]", &[2., 0., 2., 2.])],
             &[("i32[3]", &[1., 0., 3.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }

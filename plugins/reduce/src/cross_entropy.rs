@@ -2,83 +2,66 @@
 
 use crate::rows::{Targets, attrs, expect_per_class, ignore_index, masked, pick, reduce, row_type, targets};
 use engine_core::ir::{Attr, Attrs, Builder, DType, E, Monoid, Type, Unary, Value};
-use engine_core::op::{
-    Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{Grad, GradCall, Lowering, OpForm, TypeIssue};
 use std::f64::consts::LN_2;
 
 /// `ln Σ exp x - x[t]` for logits x f[…, V] and targets t i[…], computed in f32 or wider and by default averaged over
 /// the rows that count. `byte_mean` weighs each row by `token_bytes[t]`. A target outside `0..V` is an index error.
 pub fn cross_entropy() -> OpForm {
-    OpForm {
-        name: "cross_entropy".into(),
-        family: "reduce".into(),
-        summary:
-            "Computes the cross-entropy of logits against target classes, by default averaged over rows."
-                .into(),
-        inputs: vec![
-            InputSpec::required("logits", "scores, classes along the last axis"),
-            InputSpec::required("targets", "one class per row"),
-            InputSpec::optional("token_bytes", "the weight of each class, for `reduction=byte_mean` alone"),
-        ],
-        outputs: vec!["loss".into()],
-        attrs: attrs(&["mean", "sum", "none", "byte_mean"]),
-        types: TypeRule::custom(loss_types),
-        lower: Lower::expand(|b, call| vec![averaged(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "equal logits cost ln 2",
-                "cross_entropy(a, b)",
-                &[("f32[2, 2]", &[0., 0., 5., 5.]), ("i32[2]", &[1., 0.])],
-                &[("f32[]", &[LN_2])],
-            ),
-            Example::new(
-                "an ignored row",
-                "cross_entropy(a, b, ignore_index=-1)",
-                &[("f32[2, 2]", &[0., 0., 9., 1.]), ("i32[2]", &[1., -1.])],
-                &[("f32[]", &[LN_2])],
-            ),
-            Example::new(
-                "rows weighed by the bytes of their token",
-                "cross_entropy(a, b, c, reduction=\"byte_mean\")",
-                &[("f32[2, 2]", &[0., 0., 0., 100.]), ("i32[2]", &[1., 0.]), ("i32[2]", &[1., 3.])],
-                &[("f32[]", &[25.51986])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+    OpForm::new(
+        "cross_entropy",
+        "Computes the cross-entropy of logits against target classes, by default averaged over rows.",
+    )
+    .input("logits", "scores, classes along the last axis")
+    .input("targets", "one class per row")
+    .optional("token_bytes", "the weight of each class, for `reduction=byte_mean` alone")
+    .results(&["loss"])
+    .attrs(attrs(&["mean", "sum", "none", "byte_mean"]))
+    .types(loss_types)
+    .expand(|b, call| vec![averaged(b, call)])
+    .example(
+        "equal logits cost ln 2",
+        "cross_entropy(a, b)",
+        &[("f32[2, 2]", &[0., 0., 5., 5.]), ("i32[2]", &[1., 0.])],
+        &[("f32[]", &[LN_2])],
+    )
+    .example(
+        "an ignored row",
+        "cross_entropy(a, b, ignore_index=-1)",
+        &[("f32[2, 2]", &[0., 0., 9., 1.]), ("i32[2]", &[1., -1.])],
+        &[("f32[]", &[LN_2])],
+    )
+    .example(
+        "rows weighed by the bytes of their token",
+        "cross_entropy(a, b, c, reduction=\"byte_mean\")",
+        &[("f32[2, 2]", &[0., 0., 0., 100.]), ("i32[2]", &[1., 0.]), ("i32[2]", &[1., 3.])],
+        &[("f32[]", &[25.51986])],
+    )
 }
 
 /// The losses of [`cross_entropy`] row by row, 0 for ignored rows, together with `ln Σ exp x`. The gradient `softmax(x)
 /// - onehot(t)` is recomputed from it, so probabilities are not stored. Both results are f32 or wider.
 pub fn cross_entropy_rows() -> OpForm {
-    OpForm {
-        name: "cross_entropy_rows".into(),
-        family: "reduce".into(),
-        summary: "Computes the cross-entropy of every row, and the log-sum-exp of its logits.".into(),
-        inputs: vec![
-            InputSpec::required("logits", "scores, classes along the last axis"),
-            InputSpec::required("targets", "one class per row"),
-        ],
-        outputs: vec!["loss".into(), "log_sum_exp".into()],
-        attrs: vec![ignore_index()],
-        types: TypeRule::custom(|types, _| {
-            let rows = row_type("cross_entropy_rows", &types[0], &types[1])?;
-            Ok(vec![rows.with_dtype(rows.dtype.accumulator()); 2])
-        }),
-        lower: Lower::expand(by_row),
-        grad: Grad::rule(softmax_minus_one_hot),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
-            "two rows",
-            "cross_entropy_rows(a, b)",
-            &[("f32[2, 2]", &[0., 0., 0., 100.]), ("i32[2]", &[1., 0.])],
-            &[("f32[2]", &[LN_2, 100.]), ("f32[2]", &[LN_2, 100.])],
-        )],
-        role: Role::Plain,
-    }
+    OpForm::new(
+        "cross_entropy_rows",
+        "Computes the cross-entropy of every row, and the log-sum-exp of its logits.",
+    )
+    .input("logits", "scores, classes along the last axis")
+    .input("targets", "one class per row")
+    .results(&["loss", "log_sum_exp"])
+    .attr(ignore_index())
+    .types(|types, _| {
+        let rows = row_type("cross_entropy_rows", &types[0], &types[1])?;
+        Ok(vec![rows.with_dtype(rows.dtype.accumulator()); 2])
+    })
+    .expand(by_row)
+    .grad(Grad::rule(softmax_minus_one_hot))
+    .example(
+        "two rows",
+        "cross_entropy_rows(a, b)",
+        &[("f32[2, 2]", &[0., 0., 0., 100.]), ("i32[2]", &[1., 0.])],
+        &[("f32[2]", &[LN_2, 100.]), ("f32[2]", &[LN_2, 100.])],
+    )
 }
 
 fn loss_types(types: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {

@@ -1,8 +1,8 @@
 //! `max` and `min`: the value with its index.
 
-use crate::axes::{axis, expect_some, keep, one_axis, operand, reduced};
+use crate::axes::{axis, expect_some, keep, over_one_axis, reduced};
 use engine_core::ir::{Attrs, Builder, DType, Monoid, Type, Value};
-use engine_core::op::{Example, Grad, GradCall, GradCheck, Lower, OpForm, Role, TypeIssue, TypeRule};
+use engine_core::op::{Grad, GradCall, OpForm, TypeIssue};
 
 /// The largest element along an axis and the index of the first one, `i32`. NaN counts as largest. The gradient goes to
 /// that index alone.
@@ -11,12 +11,12 @@ pub fn max() -> OpForm {
         "max",
         (Monoid::Max, Monoid::ArgMax),
         "Takes the largest element along an axis and the index of the first one; NaN counts as largest.",
-        vec![Example::new(
-            "a tie goes to the first",
-            "max(a, axis=1)",
-            &[("f32[2, 3]", &[1., 5., 5., -1., -2., -3.])],
-            &[("f32[2]", &[5., -1.]), ("i32[2]", &[1., 0.])],
-        )],
+    )
+    .example(
+        "a tie goes to the first",
+        "max(a, axis=1)",
+        &[("f32[2, 3]", &[1., 5., 5., -1., -2., -3.])],
+        &[("f32[2]", &[5., -1.]), ("i32[2]", &[1., 0.])],
     )
 }
 
@@ -27,36 +27,27 @@ pub fn min() -> OpForm {
         "min",
         (Monoid::Min, Monoid::ArgMin),
         "Takes the smallest element along an axis and the index of the first one; NaN counts as smallest.",
-        vec![Example::new(
-            "of all elements",
-            "min(a)",
-            &[("f32[2, 2]", &[1., 0.5, 0.5, 2.])],
-            &[("f32[]", &[0.5]), ("i32[]", &[1.])],
-        )],
+    )
+    .example(
+        "of all elements",
+        "min(a)",
+        &[("f32[2, 2]", &[1., 0.5, 0.5, 2.])],
+        &[("f32[]", &[0.5]), ("i32[]", &[1.])],
     )
 }
 
-fn extreme(name: &'static str, monoids: (Monoid, Monoid), summary: &str, examples: Vec<Example>) -> OpForm {
-    OpForm {
-        name: name.into(),
-        family: "reduce".into(),
-        summary: summary.into(),
-        inputs: operand(),
-        outputs: vec!["values".into(), "indices".into()],
-        attrs: one_axis(),
-        types: TypeRule::custom(move |types, attrs| extreme_types(name, &types[0], attrs)),
-        lower: Lower::expand(move |b, call| {
+fn extreme(name: &'static str, monoids: (Monoid, Monoid), summary: &str) -> OpForm {
+    over_one_axis(name, summary)
+        .results(&["values", "indices"])
+        .types(move |types, attrs| extreme_types(name, &types[0], attrs))
+        .expand(move |b, call| {
             let x = call.inputs[0];
             let (along, axis) = lane(b, x, call.attrs);
             let value = b.reduce(monoids.0, along, &[axis]);
             let index = b.reduce(monoids.1, along, &[axis]);
             [value, index].map(|y| shaped(b, y, x, call.attrs)).to_vec()
-        }),
-        grad: Grad::rule(to_the_index),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples,
-        role: Role::Plain,
-    }
+        })
+        .grad(Grad::rule(to_the_index))
 }
 
 /// Types of the extreme and of its index.

@@ -1,42 +1,33 @@
 //! The logarithm of a sum of exponentials.
 
-use crate::axes::{axes, expect_some, keep, many_axes, operand, reduced};
+use crate::axes::{axes, expect_some, keep, over_axes, reduced};
 use engine_core::ir::{Builder, DType, E, Monoid, Unary, Value};
-use engine_core::op::{Example, Grad, GradCall, GradCheck, Lower, OpForm, Role, TypeRule};
+use engine_core::op::{Grad, GradCall, OpForm};
 
 /// `m + ln Σ exp(x - m)` over axes, with m the largest element: no overflow, and -∞ where all are -∞. The gradient is
 /// `g·exp(x - y)`, a softmax.
 pub fn log_sum_exp() -> OpForm {
-    OpForm {
-        name: "log_sum_exp".into(),
-        family: "reduce".into(),
-        summary: "Computes the logarithm of the sum of exponentials along axes without overflow.".into(),
-        inputs: operand(),
-        outputs: vec!["y".into()],
-        attrs: many_axes(),
-        types: TypeRule::custom(|types, attrs| {
+    over_axes("log_sum_exp", "Computes the logarithm of the sum of exponentials along axes without overflow.")
+        .types(|types, attrs| {
             types[0].expect_dtype("log_sum_exp", 0, DType::is_float, "floats")?;
             let axes = types[0].axes(attrs)?;
             expect_some("log_sum_exp", &types[0], &axes)?;
             Ok(vec![reduced(&types[0], types[0].dtype, &axes, attrs.bool("keepdim"))])
-        }),
-        lower: Lower::expand(|b, call| {
+        })
+        .expand(|b, call| {
             let x = b.widen(call.inputs[0]);
             let axes = axes(b, x, call.attrs);
             let y = stable(b, x, &axes);
             let y = b.cast(y, b.dtype(call.inputs[0]));
             vec![keep(b, y, x, &axes, call.attrs.bool("keepdim"))]
-        }),
-        grad: Grad::rule(softmax_of_operand),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .grad(Grad::rule(softmax_of_operand))
+        .example(
             "large numbers do not overflow",
             "log_sum_exp(a, axis=1)",
             &[("f32[2, 2]", &[1000., 1000., 0., f64::NEG_INFINITY])],
             &[("f32[2]", &[1000.6931, 0.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn stable(b: &mut Builder, x: Value, axes: &[usize]) -> Value {

@@ -2,9 +2,7 @@
 
 use crate::axes::{axis, last_axis};
 use engine_core::ir::{Attrs, Builder, DType, E, Monoid, Unary, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule,
-};
+use engine_core::op::{AttrKind, AttrSpec, Grad, GradCall, OpForm};
 
 /// `exp(x - m) / Σ exp(x - m)` along an axis, with m the largest element; computed in f32 or wider. The gradient `y·(g
 /// - Σ g·y)` depends on the result alone.
@@ -15,20 +13,18 @@ pub fn softmax() -> OpForm {
         "are 0",
         weights,
         softmax_grad,
-        vec![
-            Example::new(
-                "of one row",
-                "softmax(a)",
-                &[("f32[1, 3]", &[0., 1., 2.])],
-                &[("f32[1, 3]", &[0.09003057, 0.24472847, 0.66524096])],
-            ),
-            Example::new(
-                "a row of -inf alone weighs nothing, if asked to",
-                "softmax(a, masked_row=\"zero\")",
-                &[("f32[2, 2]", &[f64::NEG_INFINITY, f64::NEG_INFINITY, 0., 0.])],
-                &[("f32[2, 2]", &[0., 0., 0.5, 0.5])],
-            ),
-        ],
+    )
+    .example(
+        "of one row",
+        "softmax(a)",
+        &[("f32[1, 3]", &[0., 1., 2.])],
+        &[("f32[1, 3]", &[0.09003057, 0.24472847, 0.66524096])],
+    )
+    .example(
+        "a row of -inf alone weighs nothing, if asked to",
+        "softmax(a, masked_row=\"zero\")",
+        &[("f32[2, 2]", &[f64::NEG_INFINITY, f64::NEG_INFINITY, 0., 0.])],
+        &[("f32[2, 2]", &[0., 0., 0.5, 0.5])],
     )
 }
 
@@ -41,12 +37,12 @@ pub fn log_softmax() -> OpForm {
         "are -inf",
         log_weights,
         log_softmax_grad,
-        vec![Example::new(
-            "of one row",
-            "log_softmax(a)",
-            &[("f32[1, 3]", &[0., 1., 2.])],
-            &[("f32[1, 3]", &[-2.407606, -1.407606, -0.407606])],
-        )],
+    )
+    .example(
+        "of one row",
+        "log_softmax(a)",
+        &[("f32[1, 3]", &[0., 1., 2.])],
+        &[("f32[1, 3]", &[-2.407606, -1.407606, -0.407606])],
     )
 }
 
@@ -57,30 +53,19 @@ fn form(
     masked: &str,
     forward: fn(&mut Builder, Value, &Attrs) -> Value,
     backward: fn(&mut Builder, &GradCall) -> Vec<Option<Value>>,
-    examples: Vec<Example>,
 ) -> OpForm {
     let doc = format!("results of a row that is -inf throughout: `nan`, or `zero` if its weights {masked}");
-    OpForm {
-        name: name.into(),
-        family: "reduce".into(),
-        summary: summary.into(),
-        inputs: vec![InputSpec::required("x", "logits")],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            last_axis("axis along which weights add up to 1"),
-            AttrSpec::with_default("masked_row", &doc, AttrKind::choice(&["nan", "zero"]), "nan"),
-        ],
-        types: TypeRule::custom(move |types, attrs| {
+    OpForm::new(name, summary)
+        .input("x", "logits")
+        .attr(last_axis("axis along which weights add up to 1"))
+        .attr(AttrSpec::with_default("masked_row", &doc, AttrKind::choice(&["nan", "zero"]), "nan"))
+        .types(move |types, attrs| {
             types[0].expect_dtype(name, 0, DType::is_float, "floats")?;
             types[0].axis(attrs.int("axis"))?;
             Ok(vec![types[0].clone()])
-        }),
-        lower: Lower::expand(move |b, call| vec![forward(b, call.inputs[0], call.attrs)]),
-        grad: Grad::rule(backward),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples,
-        role: Role::Plain,
-    }
+        })
+        .expand(move |b, call| vec![forward(b, call.inputs[0], call.attrs)])
+        .grad(Grad::rule(backward))
 }
 
 /// An empty row has no largest element, and its result is empty.

@@ -1,80 +1,50 @@
 //! Variance and standard deviation.
 
-use crate::axes::{axes, keep, many_axes, operand, reduced};
+use crate::axes::{axes, keep, over_axes, reduced};
 use engine_core::ir::{Attrs, Builder, DType, E, Unary, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, Lower, OpForm, Role, TypeRule,
-};
+use engine_core::op::{AttrSpec, Grad, GradCall, OpForm};
 
 /// `Σ (x - mean)² / (n - correction)` over axes; of the population unless `correction` is 1. NaN for an empty axis.
 pub fn var() -> OpForm {
-    OpForm {
-        name: "var".into(),
-        family: "reduce".into(),
-        summary: "Computes the variance along axes, of the population unless corrected.".into(),
-        inputs: operand(),
-        outputs: vec!["y".into()],
-        attrs: attrs(),
-        types: type_rule("var"),
-        lower: Lower::expand(|b, call| {
+    spread("var", "Computes the variance along axes, of the population unless corrected.")
+        .expand(|b, call| {
             let x = b.widen(call.inputs[0]);
             let (variance, axes) = variance(b, x, call.attrs);
             let y = b.cast(variance, b.dtype(call.inputs[0]));
             vec![keep(b, y, x, &axes, call.attrs.bool("keepdim"))]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new("of a population", "var(a)", &[("f32[4]", &[1., 2., 3., 6.])], &[("f32[]", &[3.5])]),
-            Example::new(
-                "of a sample, along rows",
-                "var(a, axis=1, correction=1)",
-                &[("f32[2, 2]", &[1., 3., 5., 5.])],
-                &[("f32[2]", &[2., 0.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .example("of a population", "var(a)", &[("f32[4]", &[1., 2., 3., 6.])], &[("f32[]", &[3.5])])
+        .example(
+            "of a sample, along rows",
+            "var(a, axis=1, correction=1)",
+            &[("f32[2, 2]", &[1., 3., 5., 5.])],
+            &[("f32[2]", &[2., 0.])],
+        )
 }
 
 /// The square root of [`var`]. Its gradient is 0 where the deviation is 0.
 pub fn std() -> OpForm {
-    OpForm {
-        name: "std".into(),
-        family: "reduce".into(),
-        summary: "Computes the standard deviation along axes, of the population unless corrected.".into(),
-        inputs: operand(),
-        outputs: vec!["y".into()],
-        attrs: attrs(),
-        types: type_rule("std"),
-        lower: Lower::expand(|b, call| {
+    spread("std", "Computes the standard deviation along axes, of the population unless corrected.")
+        .expand(|b, call| {
             let x = b.widen(call.inputs[0]);
             let (variance, axes) = variance(b, x, call.attrs);
             let deviation = b.unary(Unary::Sqrt, variance);
             let y = b.cast(deviation, b.dtype(call.inputs[0]));
             vec![keep(b, y, x, &axes, call.attrs.bool("keepdim"))]
-        }),
-        grad: Grad::rule(std_grad),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .grad(Grad::rule(std_grad))
+        .example(
             "along rows",
             "std(a, axis=1)",
             &[("f32[2, 2]", &[1., 3., 5., 5.])],
             &[("f32[2]", &[1., 0.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
-fn attrs() -> Vec<AttrSpec> {
+/// The common part of both forms: a reduction of floats with a correction.
+fn spread(name: &'static str, summary: &str) -> OpForm {
     let doc = "subtracted from the number of elements before dividing; 1 for a sample";
-    let mut attrs = many_axes();
-    attrs.push(AttrSpec::with_default("correction", doc, AttrKind::Int, 0i64));
-    attrs
-}
-
-fn type_rule(name: &'static str) -> TypeRule {
-    TypeRule::custom(move |types, attrs| {
+    over_axes(name, summary).attr(AttrSpec::int("correction", doc, 0)).types(move |types, attrs| {
         types[0].expect_dtype(name, 0, DType::is_float, "floats")?;
         let axes = types[0].axes(attrs)?;
         Ok(vec![reduced(&types[0], types[0].dtype, &axes, attrs.bool("keepdim"))])

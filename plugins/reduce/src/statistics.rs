@@ -1,67 +1,54 @@
 //! Statistics of a buffer.
 
 use engine_core::ir::{Builder, DType, E, Monoid, Type, Value};
-use engine_core::op::{
-    Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{Lowering, OpForm, TypeIssue};
 
 /// Mean, standard deviation of the population, smallest and largest of all elements, or of the first `count` in
 /// row-major order. All are 0 if there are no elements.
 pub fn statistics() -> OpForm {
-    OpForm {
-        name: "statistics".into(),
-        family: "reduce".into(),
-        summary: "Computes mean, standard deviation, smallest and largest of all elements; zeros for none."
-            .into(),
-        inputs: vec![
-            InputSpec::required("x", "a buffer, of any shape"),
-            InputSpec::optional("count", "`i32[]`, how many elements count; those behind them do not"),
-        ],
-        outputs: ["mean", "std", "min", "max"].map(String::from).to_vec(),
-        attrs: vec![],
-        types: TypeRule::custom(|types, _| {
-            types[0].expect_dtype("statistics", 0, DType::is_float, "floats")?;
-            match types.get(1) {
-                Some(count) if *count != Type::scalar(DType::I32) => {
-                    Err(TypeIssue::new(format!("a number of elements is i32[], not {count}"))
-                        .at(1, format!("this is {count}")))
-                }
-                _ => Ok(vec![Type::scalar(types[0].dtype); 4]),
+    OpForm::new(
+        "statistics",
+        "Computes mean, standard deviation, smallest and largest of all elements; zeros for none.",
+    )
+    .input("x", "a buffer, of any shape")
+    .optional("count", "`i32[]`, how many elements count; those behind them do not")
+    .results(&["mean", "std", "min", "max"])
+    .types(|types, _| {
+        types[0].expect_dtype("statistics", 0, DType::is_float, "floats")?;
+        match types.get(1) {
+            Some(count) if *count != Type::scalar(DType::I32) => {
+                Err(TypeIssue::new(format!("a number of elements is i32[], not {count}"))
+                    .at(1, format!("this is {count}")))
             }
-        }),
-        lower: Lower::expand(all_four),
-        grad: Grad::None {
-            why: "statistics describe a buffer; use `mean`, `std`, `amin` and `amax` to train",
-        },
-        check: GradCheck::None { why: "there is no gradient" },
-        examples: vec![
-            Example::new(
-                "of four numbers",
-                "statistics(a)",
-                &[("f32[4]", &[1., 3., 5., 7.])],
-                &[("f32[]", &[4.]), ("f32[]", &[2.236068]), ("f32[]", &[1.]), ("f32[]", &[7.])],
-            ),
-            Example::new(
-                "of the first two",
-                "statistics(a, b)",
-                &[("f32[4]", &[1., 3., 5., f64::NAN]), ("i32[]", &[2.])],
-                &[("f32[]", &[2.]), ("f32[]", &[1.]), ("f32[]", &[1.]), ("f32[]", &[3.])],
-            ),
-            Example::new(
-                "of none",
-                "statistics(a)",
-                &[("f32[0]", &[])],
-                &[("f32[]", &[0.]), ("f32[]", &[0.]), ("f32[]", &[0.]), ("f32[]", &[0.])],
-            ),
-            Example::new(
-                "of the first none",
-                "statistics(a, b)",
-                &[("f32[2]", &[5., 7.]), ("i32[]", &[0.])],
-                &[("f32[]", &[0.]), ("f32[]", &[0.]), ("f32[]", &[0.]), ("f32[]", &[0.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+            _ => Ok(vec![Type::scalar(types[0].dtype); 4]),
+        }
+    })
+    .expand(all_four)
+    .no_grad("statistics describe a buffer; use `mean`, `std`, `amin` and `amax` to train")
+    .example(
+        "of four numbers",
+        "statistics(a)",
+        &[("f32[4]", &[1., 3., 5., 7.])],
+        &[("f32[]", &[4.]), ("f32[]", &[2.236068]), ("f32[]", &[1.]), ("f32[]", &[7.])],
+    )
+    .example(
+        "of the first two",
+        "statistics(a, b)",
+        &[("f32[4]", &[1., 3., 5., f64::NAN]), ("i32[]", &[2.])],
+        &[("f32[]", &[2.]), ("f32[]", &[1.]), ("f32[]", &[1.]), ("f32[]", &[3.])],
+    )
+    .example(
+        "of none",
+        "statistics(a)",
+        &[("f32[0]", &[])],
+        &[("f32[]", &[0.]), ("f32[]", &[0.]), ("f32[]", &[0.]), ("f32[]", &[0.])],
+    )
+    .example(
+        "of the first none",
+        "statistics(a, b)",
+        &[("f32[2]", &[5., 7.]), ("i32[]", &[0.])],
+        &[("f32[]", &[0.]), ("f32[]", &[0.]), ("f32[]", &[0.]), ("f32[]", &[0.])],
+    )
 }
 
 fn all_four(b: &mut Builder, call: &Lowering) -> Vec<Value> {

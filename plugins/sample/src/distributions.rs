@@ -1,19 +1,15 @@
 //! Random tensors: `uniform` and `normal`.
 
 use engine_core::ir::{Attrs, Builder, DType, Dim, E, Literal, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{AttrKind, AttrSpec, Lowering, OpForm, TypeIssue};
 
 /// Independent numbers from `low` up to, but without, `high`. Every step draws new ones.
 pub fn uniform() -> OpForm {
     random(
         "uniform",
         "Draws uniform random numbers between two bounds.",
-        vec![
-            AttrSpec::with_default("low", "lower bound", AttrKind::Float, 0.0),
-            AttrSpec::with_default("high", "upper bound", AttrKind::Float, 1.0),
-        ],
+        "uniform(shape=[0])",
+        vec![AttrSpec::float("low", "lower bound", 0.0), AttrSpec::float("high", "upper bound", 1.0)],
         |b, extents, attrs| {
             let (low, high) = (attrs.float("low"), attrs.float("high"));
             let u = b.random_uniform("uniform", extents);
@@ -43,9 +39,10 @@ pub fn normal() -> OpForm {
     random(
         "normal",
         "Draws normal random numbers.",
+        "normal(shape=[0])",
         vec![
-            AttrSpec::with_default("mean", "their mean", AttrKind::Float, 0.0),
-            AttrSpec::with_default("std", "their standard deviation", AttrKind::Float, 1.0),
+            AttrSpec::float("mean", "their mean", 0.0),
+            AttrSpec::float("std", "their standard deviation", 1.0),
         ],
         |b, extents, attrs| {
             let (mean, std) = (attrs.float("mean"), attrs.float("std"));
@@ -63,6 +60,7 @@ pub fn normal() -> OpForm {
 pub fn random(
     name: &'static str,
     summary: &str,
+    empty_draw: &'static str,
     own_attrs: Vec<AttrSpec>,
     draw: fn(&mut Builder, &[usize], &Attrs) -> Value,
 ) -> OpForm {
@@ -70,30 +68,14 @@ pub fn random(
         AttrSpec::must("shape", "extents of the result", AttrKind::Shape),
         AttrSpec::with_default("dtype", "type of the result, a float", AttrKind::DType, DType::F32),
     ];
-    OpForm {
-        name: name.into(),
-        family: "sample".into(),
-        summary: summary.into(),
-        inputs: vec![],
-        outputs: vec!["y".into()],
-        attrs: own_attrs.into_iter().chain(common).collect(),
-        types: TypeRule::custom(move |_, attrs| Ok(vec![random_type(name, attrs)?])),
-        lower: Lower::expand(move |b, call| vec![drawn(b, call, draw)]),
-        grad: Grad::None { why: "random numbers depend on nothing" },
-        check: GradCheck::None { why: "there is no gradient" },
-        examples: empty_draw(name),
-        role: Role::Plain,
-    }
-}
-
-/// An empty draw, the only one with a predictable result.
-fn empty_draw(name: &str) -> Vec<Example> {
-    let call = match name {
-        "uniform" => "uniform(shape=[0])",
-        "normal" => "normal(shape=[0])",
-        _ => "sample_gumbel(shape=[0])",
-    };
-    vec![Example::new("of nothing", call, &[], &[("f32[0]", &[])])]
+    OpForm::new(name, summary)
+        .attrs(own_attrs)
+        .attrs(common)
+        .types(move |_, attrs| Ok(vec![random_type(name, attrs)?]))
+        .expand(move |b, call| vec![drawn(b, call, draw)])
+        .no_grad("random numbers depend on nothing")
+        // An empty draw is the only one with a predictable result.
+        .example("of nothing", empty_draw, &[], &[("f32[0]", &[])])
 }
 
 fn random_type(name: &str, attrs: &Attrs) -> Result<Type, TypeIssue> {

@@ -2,96 +2,87 @@
 
 use crate::distributions::{gumbel_of, random};
 use engine_core::ir::{Attr, Attrs, Builder, DType, Dim, Monoid, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule, checked,
-};
+use engine_core::op::{AttrSpec, InputSpec, Lowering, OpForm, TypeIssue, checked};
 
 /// Standard Gumbel noise, `-ln(-ln u)` for uniform u; always finite.
 pub fn sample_gumbel() -> OpForm {
-    random("sample_gumbel", "Draws standard Gumbel noise.", vec![], |b, extents, _| {
-        let u = b.random_uniform("gumbel", extents);
-        b.map(&[u], |u| gumbel_of(u[0]))
-    })
+    random(
+        "sample_gumbel",
+        "Draws standard Gumbel noise.",
+        "sample_gumbel(shape=[0])",
+        vec![],
+        |b, extents, _| {
+            let u = b.random_uniform("gumbel", extents);
+            b.map(&[u], |u| gumbel_of(u[0]))
+        },
+    )
 }
 
 /// `argmax(logits + noise)` along an axis: a draw from the categorical distribution with these logits. The noise comes
 /// from `uniform`, numbers in (0, 1), or is drawn anew at every step. Ties go to the first index.
 pub fn gumbel_argmax() -> OpForm {
-    OpForm {
-        name: "gumbel_argmax".into(),
-        family: "sample".into(),
-        summary: "Draws an index along an axis from the categorical distribution that logits describe."
-            .into(),
-        inputs: vec![InputSpec::required("logits", "unnormalised log-probabilities"), uniform_operand()],
-        outputs: vec!["indices".into()],
-        attrs: vec![axis()],
-        types: TypeRule::custom(|types, attrs| {
-            expect_logits("gumbel_argmax", &types[0], types.get(1).map(|u| (1, u)))?;
-            let axis = types[0].axis(attrs.int("axis"))?;
-            expect_some(&types[0], axis)?;
-            let mut ty = types[0].with_dtype(DType::I32);
-            ty.shape.remove(axis);
-            Ok(vec![ty])
-        }),
-        lower: Lower::expand(|b, call| {
-            let noisy = noisy(b, call.inputs[0], call.inputs.get(1).copied());
-            let axis = checked(b.ty(noisy).axis(call.attrs.int("axis")));
-            vec![b.reduce(Monoid::ArgMax, noisy, &[axis])]
-        }),
-        grad: Grad::None { why: "an index is piecewise constant; `gumbel_softmax` has a gradient" },
-        check: GradCheck::None { why: "there is no gradient" },
-        examples: vec![Example::new(
-            "with given uniform numbers",
-            "gumbel_argmax(a, b)",
-            &[("f32[2, 2]", &[0., 1., 0., 1.]), ("f32[2, 2]", &[0.5, 0.5, 0.9, 0.1])],
-            &[("i32[2]", &[1., 0.])],
-        )],
-        role: Role::Plain,
-    }
+    OpForm::new(
+        "gumbel_argmax",
+        "Draws an index along an axis from the categorical distribution that logits describe.",
+    )
+    .input("logits", "unnormalised log-probabilities")
+    .inputs([uniform_operand()])
+    .results(&["indices"])
+    .attr(axis())
+    .types(|types, attrs| {
+        expect_logits("gumbel_argmax", &types[0], types.get(1).map(|u| (1, u)))?;
+        let axis = types[0].axis(attrs.int("axis"))?;
+        expect_some(&types[0], axis)?;
+        let mut ty = types[0].with_dtype(DType::I32);
+        ty.shape.remove(axis);
+        Ok(vec![ty])
+    })
+    .expand(|b, call| {
+        let noisy = noisy(b, call.inputs[0], call.inputs.get(1).copied());
+        let axis = checked(b.ty(noisy).axis(call.attrs.int("axis")));
+        vec![b.reduce(Monoid::ArgMax, noisy, &[axis])]
+    })
+    .no_grad("an index is piecewise constant; `gumbel_softmax` has a gradient")
+    .example(
+        "with given uniform numbers",
+        "gumbel_argmax(a, b)",
+        &[("f32[2, 2]", &[0., 1., 0., 1.]), ("f32[2, 2]", &[0.5, 0.5, 0.9, 0.1])],
+        &[("i32[2]", &[1., 0.])],
+    )
 }
 
 /// `softmax((logits + noise) / tau)` along an axis, or, if hard, exactly 1 at its largest element and 0 elsewhere; the
 /// gradient is that of the soft weights in both cases (Jang et al. 2017). The noise comes from `uniform`, numbers in
 /// (0, 1), or is drawn anew at every step.
 pub fn gumbel_softmax() -> OpForm {
-    OpForm {
-        name: "gumbel_softmax".into(),
-        family: "sample".into(),
-        summary: "Draws weights along an axis that approach a categorical draw as the temperature falls."
-            .into(),
-        inputs: vec![
-            InputSpec::required("logits", "unnormalised log-probabilities"),
-            InputSpec::optional("tau", "the temperature, a scalar; wins over the setting"),
-            uniform_operand(),
-        ],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            axis(),
-            AttrSpec::with_default("tau", "the temperature, above 0", AttrKind::Float, 1.0),
-            AttrSpec::with_default("hard", "whether weights are exactly 0 and 1", AttrKind::Bool, false),
-        ],
-        types: TypeRule::custom(|types, attrs| {
-            expect_logits("gumbel_softmax", &types[0], types.get(2).map(|u| (2, u)))?;
-            types.get(1).map_or(Ok(()), expect_temperature)?;
-            types[0].axis(attrs.int("axis"))?;
-            Ok(vec![types[0].clone()])
-        }),
-        lower: Lower::expand(|b, call| vec![relaxed(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (0.1, 0.9), avoid: &[] },
-        examples: vec![Example::new(
-            "with given uniform numbers",
-            "gumbel_softmax(a, b, c)",
-            &[("f32[1, 2]", &[0., 1.]), ("f32[]", &[1.]), ("f32[1, 2]", &[0.5, 0.5])],
-            &[("f32[1, 2]", &[0.26894143, 0.7310586])],
-        )],
-        role: Role::Plain,
-    }
+    OpForm::new(
+        "gumbel_softmax",
+        "Draws weights along an axis that approach a categorical draw as the temperature falls.",
+    )
+    .input("logits", "unnormalised log-probabilities")
+    .optional("tau", "the temperature, a scalar; wins over the setting")
+    .inputs([uniform_operand()])
+    .attr(axis())
+    .attr(AttrSpec::float("tau", "the temperature, above 0", 1.0))
+    .attr(AttrSpec::flag("hard", "whether weights are exactly 0 and 1", false))
+    .types(|types, attrs| {
+        expect_logits("gumbel_softmax", &types[0], types.get(2).map(|u| (2, u)))?;
+        types.get(1).map_or(Ok(()), expect_temperature)?;
+        types[0].axis(attrs.int("axis"))?;
+        Ok(vec![types[0].clone()])
+    })
+    .expand(|b, call| vec![relaxed(b, call)])
+    .tested_on(0.1, 0.9)
+    .example(
+        "with given uniform numbers",
+        "gumbel_softmax(a, b, c)",
+        &[("f32[1, 2]", &[0., 1.]), ("f32[]", &[1.]), ("f32[1, 2]", &[0.5, 0.5])],
+        &[("f32[1, 2]", &[0.26894143, 0.7310586])],
+    )
 }
 
 fn axis() -> AttrSpec {
-    AttrSpec::with_default("axis", "axis of the categories", AttrKind::Int, -1i64)
+    AttrSpec::int("axis", "axis of the categories", -1)
 }
 
 fn uniform_operand() -> InputSpec {

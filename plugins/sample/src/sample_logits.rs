@@ -1,10 +1,7 @@
 //! Draws of tokens from the logits of a language model.
 
 use engine_core::ir::{Attr, Attrs, Builder, DType, Dim, E, Monoid, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule, checked,
-};
+use engine_core::op::{AttrKind, AttrSpec, Example, InputSpec, Lowering, OpForm, TypeIssue, checked};
 
 /// Tokens drawn, with replacement, from `softmax(logits / temperature)`. The distribution is cut down to the `top_k`
 /// largest logits, then to the shortest prefix in falling order with a share of at least `top_p` (Holtzman et al.
@@ -13,44 +10,24 @@ use engine_core::op::{
 /// the inverse of the cumulative distribution. They are given or drawn anew at every step. A row without a distribution
 /// draws -1: all of it is -inf, or some of it NaN or inf.
 pub fn sample_logits() -> OpForm {
-    OpForm {
-        name: "sample_logits".into(),
-        family: "sample".into(),
-        summary: "Draws tokens from the most likely ones of each row.".into(),
-        inputs: vec![
-            InputSpec::required("logits", "[…, V], unnormalised log-probabilities"),
-            InputSpec::optional("uniform", "[…, num_samples], numbers in (0, 1) that decide")
-                .between(0.0, 1.0),
-        ],
-        outputs: vec!["tokens".into()],
-        attrs: vec![
-            AttrSpec::with_default(
-                "temperature",
-                "the divisor of the logits, 0 or more",
-                AttrKind::Float,
-                1.0,
-            ),
-            AttrSpec::open(
-                "top_k",
-                "how many of the largest logits stay; all, if there are fewer",
-                AttrKind::Int,
-            ),
-            AttrSpec::with_default("top_p", "the share that must stay, up to 1", AttrKind::Float, 1.0),
-            AttrSpec::with_default(
-                "min_p",
-                "the least probability, relative to the largest",
-                AttrKind::Float,
-                0.0,
-            ),
-            AttrSpec::with_default("num_samples", "how many tokens each row draws", AttrKind::Int, 1i64),
-        ],
-        types: TypeRule::custom(|types, attrs| Ok(vec![token_type(types, attrs)?])),
-        lower: Lower::expand(|b, call| vec![drawn(b, call)]),
-        grad: Grad::None { why: "a token is piecewise constant; `gumbel_softmax` has a gradient" },
-        check: GradCheck::None { why: "there is no gradient" },
-        examples: examples(),
-        role: Role::Plain,
-    }
+    OpForm::new("sample_logits", "Draws tokens from the most likely ones of each row.")
+        .input("logits", "[…, V], unnormalised log-probabilities")
+        .inputs([InputSpec::optional("uniform", "[…, num_samples], numbers in (0, 1) that decide")
+            .between(0.0, 1.0)])
+        .results(&["tokens"])
+        .attr(AttrSpec::float("temperature", "the divisor of the logits, 0 or more", 1.0))
+        .attr(AttrSpec::open(
+            "top_k",
+            "how many of the largest logits stay; all, if there are fewer",
+            AttrKind::Int,
+        ))
+        .attr(AttrSpec::float("top_p", "the share that must stay, up to 1", 1.0))
+        .attr(AttrSpec::float("min_p", "the least probability, relative to the largest", 0.0))
+        .attr(AttrSpec::int("num_samples", "how many tokens each row draws", 1))
+        .types(|types, attrs| Ok(vec![token_type(types, attrs)?]))
+        .expand(|b, call| vec![drawn(b, call)])
+        .no_grad("a token is piecewise constant; `gumbel_softmax` has a gradient")
+        .examples(examples())
 }
 
 fn examples() -> Vec<Example> {

@@ -2,8 +2,7 @@
 
 use engine_core::ir::{Attrs, Binary, Builder, DType, E, Value};
 use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role,
-    TypeIssue, TypeRule,
+    AttrKind, AttrSpec, Grad, GradCall, GradCheck, InputSpec, Lowering, OpForm, TypeIssue,
 };
 
 /// 1 where `u < σ(scale · logit)` for uniform u, else 0 (or -1, for spins). A scale of 2 gives the conditional
@@ -11,26 +10,18 @@ use engine_core::op::{
 /// NaN stays NaN. The gradient is that of the expectation, `g · scale · p(1 - p)`, and twice that for spins: a
 /// straight-through estimator (Bengio et al. 2013).
 pub fn sigmoid_bernoulli() -> OpForm {
-    OpForm {
-        name: "sigmoid_bernoulli".into(),
-        family: "sample".into(),
-        summary: "Draws bits or spins whose probabilities are sigmoids of logits.".into(),
-        inputs: vec![
-            InputSpec::required("logits", "any shape"),
-            InputSpec::optional("uniform", "numbers in (0, 1) to compare with, shaped like the logits")
-                .between(0.0, 1.0),
-        ],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            AttrSpec::with_default("scale", "the factor of the logits", AttrKind::Float, 2.0),
-            AttrSpec::with_default(
-                "out",
-                "`bits` are 0 and 1, `spins` are -1 and 1",
-                AttrKind::choice(&["bits", "spins"]),
-                "bits",
-            ),
-        ],
-        types: TypeRule::custom(|types, _| {
+    OpForm::new("sigmoid_bernoulli", "Draws bits or spins whose probabilities are sigmoids of logits.")
+        .input("logits", "any shape")
+        .inputs([InputSpec::optional("uniform", "numbers in (0, 1) to compare with, shaped like the logits")
+            .between(0.0, 1.0)])
+        .attr(AttrSpec::float("scale", "the factor of the logits", 2.0))
+        .attr(AttrSpec::with_default(
+            "out",
+            "`bits` are 0 and 1, `spins` are -1 and 1",
+            AttrKind::choice(&["bits", "spins"]),
+            "bits",
+        ))
+        .types(|types, _| {
             types[0].expect_dtype("sigmoid_bernoulli", 0, DType::is_float, "floats")?;
             match types.get(1) {
                 Some(u) if u.shape != types[0].shape || !u.dtype.is_float() => {
@@ -40,33 +31,29 @@ pub fn sigmoid_bernoulli() -> OpForm {
                 }
                 _ => Ok(vec![types[0].clone()]),
             }
-        }),
-        lower: Lower::expand(|b, call| vec![drawn(b, call)]),
-        grad: Grad::rule(through),
-        check: GradCheck::Convention {
+        })
+        .expand(|b, call| vec![drawn(b, call)])
+        .grad(Grad::rule(through))
+        .check(GradCheck::Convention {
             why: "straight-through: a draw has the gradient of its expectation",
             // g·s·σ(s·x)·(1 - σ(s·x)), twice that for spins.
             grads: vec![
                 vec![vec![0.5, 1.0, 0.629961512421040], vec![0.0; 3]],
                 vec![vec![0.393223866482964, 0.786447732965927], vec![0.0; 2]],
             ],
-        },
-        examples: vec![
-            Example::new(
-                "with given uniform numbers; one that equals the probability draws 0",
-                "sigmoid_bernoulli(a, b)",
-                &[("f32[3]", &[0., 0., 1.]), ("f32[3]", &[0.5, 0.49, 0.88])],
-                &[("f32[3]", &[0., 1., 1.])],
-            ),
-            Example::new(
-                "spins",
-                "sigmoid_bernoulli(a, b, scale=1.0, out=\"spins\")",
-                &[("f32[2]", &[1., 1.]), ("f32[2]", &[0.74, 0.73])],
-                &[("f32[2]", &[-1., 1.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .example(
+            "with given uniform numbers; one that equals the probability draws 0",
+            "sigmoid_bernoulli(a, b)",
+            &[("f32[3]", &[0., 0., 1.]), ("f32[3]", &[0.5, 0.49, 0.88])],
+            &[("f32[3]", &[0., 1., 1.])],
+        )
+        .example(
+            "spins",
+            "sigmoid_bernoulli(a, b, scale=1.0, out=\"spins\")",
+            &[("f32[2]", &[1., 1.]), ("f32[2]", &[0.74, 0.73])],
+            &[("f32[2]", &[-1., 1.])],
+        )
 }
 
 fn probability(logit: E, attrs: &Attrs) -> E {

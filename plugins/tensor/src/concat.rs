@@ -1,58 +1,43 @@
 //! `concat` and `stack`.
 
 use engine_core::ir::{Builder, DType, Dim, E, Literal, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
-    checked,
-};
+use engine_core::op::{AttrSpec, InputSpec, OpForm, TypeIssue, checked};
 
 /// The maximum number of operands of a call.
 const MOST: usize = 16;
 
 /// Operands concatenated along an axis. Their other extents agree.
 pub fn concat() -> OpForm {
-    OpForm {
-        name: "concat".into(),
-        family: "tensor".into(),
-        summary: "Puts up to 16 tensors one after the other along an axis.".into(),
-        inputs: operands(),
-        outputs: vec!["y".into()],
-        attrs: vec![AttrSpec::with_default("axis", "the axis along which they follow", AttrKind::Int, 0i64)],
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("concat", "Puts up to 16 tensors one after the other along an axis.")
+        .inputs(operands())
+        .attr(AttrSpec::int("axis", "the axis along which they follow", 0))
+        .types(|types, attrs| {
             let axis = types[0].axis(attrs.int("axis"))?;
             Ok(vec![joined(types, axis)?])
-        }),
-        lower: Lower::expand(|b, call| {
+        })
+        .expand(|b, call| {
             let axis = checked(b.ty(call.inputs[0]).axis(call.attrs.int("axis")));
             vec![join(b, call.inputs, axis)]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .example(
             "along columns",
             "concat(a, b, axis=1)",
             &[("f32[2, 1]", &[1., 2.]), ("f32[2, 2]", &[3., 4., 5., 6.])],
             &[("f32[2, 3]", &[1., 3., 4., 2., 5., 6.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 /// Operands of one type along a new axis.
 pub fn stack() -> OpForm {
-    OpForm {
-        name: "stack".into(),
-        family: "tensor".into(),
-        summary: "Puts up to 16 tensors of one type side by side along a new axis.".into(),
-        inputs: operands(),
-        outputs: vec!["y".into()],
-        attrs: vec![AttrSpec::with_default("axis", "where the new axis stands", AttrKind::Int, 0i64)],
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("stack", "Puts up to 16 tensors of one type side by side along a new axis.")
+        .inputs(operands())
+        .attr(AttrSpec::int("axis", "where the new axis stands", 0))
+        .types(|types, attrs| {
             let axis = lifted(&types[0], 0).axis(attrs.int("axis"))?;
             let types: Vec<Type> = types.iter().map(|ty| lifted(ty, axis.min(ty.rank()))).collect();
             Ok(vec![joined(&types, axis)?])
-        }),
-        lower: Lower::expand(|b, call| {
+        })
+        .expand(|b, call| {
             let axis = checked(lifted(b.ty(call.inputs[0]), 0).axis(call.attrs.int("axis")));
             let lift = |&x: &Value| {
                 let extents = lifted(b.ty(x), axis).extents();
@@ -60,17 +45,13 @@ pub fn stack() -> OpForm {
             };
             let parts: Vec<Value> = call.inputs.iter().map(lift).collect();
             vec![join(b, &parts, axis)]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .example(
             "two rows",
             "stack(a, b)",
             &[("f32[2]", &[1., 2.]), ("f32[2]", &[3., 4.])],
             &[("f32[2, 2]", &[1., 2., 3., 4.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn operands() -> Vec<InputSpec> {

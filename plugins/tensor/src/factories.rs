@@ -1,29 +1,25 @@
 //! Tensors without operands: `zeros`, `ones`, `full`, `arange`.
 
 use engine_core::ir::{Attrs, Builder, DType, Dim, Literal, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, Lower, OpForm, Role, TypeIssue, TypeRule, checked,
-};
+use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue, checked};
 
 /// A tensor of zeros.
 pub fn zeros() -> OpForm {
-    filled(
-        "zeros",
-        "Makes a tensor of zeros.",
-        vec![],
-        |_| Literal::Int(0),
-        vec![Example::new("a row", "zeros(shape=[1, 2])", &[], &[("f32[1, 2]", &[0., 0.])])],
+    filled("zeros", "Makes a tensor of zeros.", vec![], |_| Literal::Int(0)).example(
+        "a row",
+        "zeros(shape=[1, 2])",
+        &[],
+        &[("f32[1, 2]", &[0., 0.])],
     )
 }
 
 /// A tensor of ones.
 pub fn ones() -> OpForm {
-    filled(
-        "ones",
-        "Makes a tensor of ones.",
-        vec![],
-        |_| Literal::Int(1),
-        vec![Example::new("integers", "ones(shape=[2], dtype=i32)", &[], &[("i32[2]", &[1., 1.])])],
+    filled("ones", "Makes a tensor of ones.", vec![], |_| Literal::Int(1)).example(
+        "integers",
+        "ones(shape=[2], dtype=i32)",
+        &[],
+        &[("i32[2]", &[1., 1.])],
     )
 }
 
@@ -34,34 +30,18 @@ pub fn full() -> OpForm {
         "Makes a tensor filled with one number.",
         vec![AttrSpec::must("value", "the value of each element", AttrKind::Element)],
         |attrs| attrs.literal("value"),
-        vec![Example::new("a vector", "full(value=2.5, shape=[2])", &[], &[("f32[2]", &[2.5, 2.5])])],
     )
+    .example("a vector", "full(value=2.5, shape=[2])", &[], &[("f32[2]", &[2.5, 2.5])])
 }
 
-fn filled(
-    name: &str,
-    summary: &str,
-    own_attrs: Vec<AttrSpec>,
-    value: fn(&Attrs) -> Literal,
-    examples: Vec<Example>,
-) -> OpForm {
-    let mut attrs = own_attrs;
-    attrs.push(AttrSpec::must("shape", "its extents", AttrKind::Shape));
-    attrs.push(AttrSpec::with_default("dtype", "its element type", AttrKind::DType, DType::F32));
-    OpForm {
-        name: name.into(),
-        family: "tensor".into(),
-        summary: summary.into(),
-        inputs: vec![],
-        outputs: vec!["y".into()],
-        attrs,
-        types: TypeRule::custom(|_, attrs| Ok(vec![filled_type(attrs)])),
-        lower: Lower::expand(move |b, call| vec![b.full(value(call.attrs), filled_type(call.attrs))]),
-        grad: Grad::None { why: "a constant depends on nothing" },
-        check: GradCheck::None { why: "there is no gradient" },
-        examples,
-        role: Role::Plain,
-    }
+fn filled(name: &str, summary: &str, own_attrs: Vec<AttrSpec>, value: fn(&Attrs) -> Literal) -> OpForm {
+    OpForm::new(name, summary)
+        .attrs(own_attrs)
+        .attr(AttrSpec::must("shape", "its extents", AttrKind::Shape))
+        .attr(AttrSpec::with_default("dtype", "its element type", AttrKind::DType, DType::F32))
+        .types(|_, attrs| Ok(vec![filled_type(attrs)]))
+        .expand(move |b, call| vec![b.full(value(call.attrs), filled_type(call.attrs))])
+        .no_grad("a constant depends on nothing")
 }
 
 fn filled_type(attrs: &Attrs) -> Type {
@@ -70,33 +50,21 @@ fn filled_type(attrs: &Attrs) -> Type {
 
 /// `start, start + step, …` up to and without `stop`; `max(0, ⌈(stop - start) / step⌉)` elements.
 pub fn arange() -> OpForm {
-    OpForm {
-        name: "arange".into(),
-        family: "tensor".into(),
-        summary: "Makes a vector of equally spaced numbers.".into(),
-        inputs: vec![],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            AttrSpec::with_default("start", "the first number", AttrKind::Element, 0i64),
-            AttrSpec::must("stop", "where it ends; not reached", AttrKind::Float),
-            AttrSpec::with_default("step", "distance of neighbours, not 0", AttrKind::Element, 1i64),
-            AttrSpec::with_default("dtype", "its element type", AttrKind::DType, DType::I32),
-        ],
-        types: TypeRule::custom(|_, attrs| Ok(vec![range_type(attrs)?])),
-        lower: Lower::expand(|b, call| vec![range(b, call.attrs)]),
-        grad: Grad::None { why: "a constant depends on nothing" },
-        check: GradCheck::None { why: "there is no gradient" },
-        examples: vec![
-            Example::new("from 0", "arange(stop=3)", &[], &[("i32[3]", &[0., 1., 2.])]),
-            Example::new(
-                "backwards by halves",
-                "arange(start=1, stop=0, step=-0.5, dtype=f32)",
-                &[],
-                &[("f32[2]", &[1., 0.5])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+    OpForm::new("arange", "Makes a vector of equally spaced numbers.")
+        .attr(AttrSpec::element("start", "the first number", 0i64))
+        .attr(AttrSpec::must("stop", "where it ends; not reached", AttrKind::Float))
+        .attr(AttrSpec::element("step", "distance of neighbours, not 0", 1i64))
+        .attr(AttrSpec::with_default("dtype", "its element type", AttrKind::DType, DType::I32))
+        .types(|_, attrs| Ok(vec![range_type(attrs)?]))
+        .expand(|b, call| vec![range(b, call.attrs)])
+        .no_grad("a constant depends on nothing")
+        .example("from 0", "arange(stop=3)", &[], &[("i32[3]", &[0., 1., 2.])])
+        .example(
+            "backwards by halves",
+            "arange(start=1, stop=0, step=-0.5, dtype=f32)",
+            &[],
+            &[("f32[2]", &[1., 0.5])],
+        )
 }
 
 fn range_type(attrs: &Attrs) -> Result<Type, TypeIssue> {

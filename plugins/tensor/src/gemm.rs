@@ -2,105 +2,80 @@
 
 use crate::matmul::{expect_matrix, product_type};
 use engine_core::ir::{Attrs, Builder, Contract, Type, Value, broadcast_shapes};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{AttrSpec, OpForm, TypeIssue};
 
 /// `alpha · op(a) · op(b) + beta · c`, where op transposes on request and c broadcasts, such as a bias row. If the
 /// contracted axis is empty it is `beta · c`, or 0.
 pub fn gemm() -> OpForm {
-    OpForm {
-        name: "gemm".into(),
-        family: "tensor".into(),
-        summary: "Multiplies two matrices, either of them transposed if asked to, and adds a third.".into(),
-        inputs: vec![
-            InputSpec::required("a", "[m, k], or [k, m] if transposed"),
-            InputSpec::required("b", "[k, n], or [n, k] if transposed"),
-            InputSpec::optional("c", "the addend; it broadcasts to [m, n]"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            AttrSpec::with_default("trans_a", "whether the left is transposed", AttrKind::Bool, false),
-            AttrSpec::with_default("trans_b", "whether the right is transposed", AttrKind::Bool, false),
-            alpha(),
-            beta(),
-        ],
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("gemm", "Multiplies two matrices, either of them transposed if asked to, and adds a third.")
+        .input("a", "[m, k], or [k, m] if transposed")
+        .input("b", "[k, n], or [n, k] if transposed")
+        .optional("c", "the addend; it broadcasts to [m, n]")
+        .attr(AttrSpec::flag("trans_a", "whether the left is transposed", false))
+        .attr(AttrSpec::flag("trans_b", "whether the right is transposed", false))
+        .attr(alpha())
+        .attr(beta())
+        .types(|types, attrs| {
             let a = oriented("gemm", 0, &types[0], attrs.bool("trans_a"))?;
             let b = oriented("gemm", 1, &types[1], attrs.bool("trans_b"))?;
             let y = product_type(&a, &b)?;
             types.get(2).map_or(Ok(()), |c| expect_addend("gemm", 2, c, &y))?;
             Ok(vec![y])
-        }),
-        lower: Lower::expand(|b, call| {
+        })
+        .expand(|b, call| {
             let lhs_axis = if call.attrs.bool("trans_a") { 0 } else { 1 };
             let rhs_axis = if call.attrs.bool("trans_b") { 1 } else { 0 };
             let contract = Contract { batch: vec![], contracted: vec![(lhs_axis, rhs_axis)] };
             let y = b.contract(call.inputs[0], call.inputs[1], contract);
             vec![scaled_sum(b, y, call.inputs.get(2).copied(), call.attrs)]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "with a bias row",
-                "gemm(a, b, c)",
-                &[("f32[1, 2]", &[1., 2.]), ("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2]", &[10., 20.])],
-                &[("f32[1, 2]", &[17., 30.])],
-            ),
-            Example::new(
-                "transposed and scaled",
-                "gemm(a, b, trans_b=true, alpha=2.0)",
-                &[("f32[1, 2]", &[1., 2.]), ("f32[2, 2]", &[1., 2., 3., 4.])],
-                &[("f32[1, 2]", &[10., 22.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .example(
+            "with a bias row",
+            "gemm(a, b, c)",
+            &[("f32[1, 2]", &[1., 2.]), ("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2]", &[10., 20.])],
+            &[("f32[1, 2]", &[17., 30.])],
+        )
+        .example(
+            "transposed and scaled",
+            "gemm(a, b, trans_b=true, alpha=2.0)",
+            &[("f32[1, 2]", &[1., 2.]), ("f32[2, 2]", &[1., 2., 3., 4.])],
+            &[("f32[1, 2]", &[10., 22.])],
+        )
 }
 
 /// `beta · c + alpha · a · b`. c broadcasts, and is ignored if beta is 0.
 pub fn addmm() -> OpForm {
-    OpForm {
-        name: "addmm".into(),
-        family: "tensor".into(),
-        summary: "Adds a matrix product to a tensor.".into(),
-        inputs: vec![
-            InputSpec::required("c", "the base; it broadcasts to [m, n]"),
-            InputSpec::required("a", "[m, k]"),
-            InputSpec::required("b", "[k, n]"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: vec![alpha(), beta()],
-        types: TypeRule::custom(|types, _| {
+    OpForm::new("addmm", "Adds a matrix product to a tensor.")
+        .input("c", "the base; it broadcasts to [m, n]")
+        .input("a", "[m, k]")
+        .input("b", "[k, n]")
+        .attr(alpha())
+        .attr(beta())
+        .types(|types, _| {
             expect_matrix("addmm", 1, &types[1])?;
             expect_matrix("addmm", 2, &types[2])?;
             let y = product_type(&types[1], &types[2])?;
             expect_addend("addmm", 0, &types[0], &y)?;
             Ok(vec![y])
-        }),
-        lower: Lower::expand(|b, call| {
+        })
+        .expand(|b, call| {
             let y = b.matmul(call.inputs[1], call.inputs[2]);
             vec![scaled_sum(b, y, Some(call.inputs[0]), call.attrs)]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .example(
             "half of a bias",
             "addmm(a, b, c, beta=0.5)",
             &[("f32[2]", &[10., 20.]), ("f32[1, 2]", &[1., 2.]), ("f32[2, 2]", &[1., 2., 3., 4.])],
             &[("f32[1, 2]", &[12., 20.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn alpha() -> AttrSpec {
-    AttrSpec::with_default("alpha", "factor of the product", AttrKind::Float, 1.0)
+    AttrSpec::float("alpha", "factor of the product", 1.0)
 }
 
 fn beta() -> AttrSpec {
-    AttrSpec::with_default("beta", "factor of the addend", AttrKind::Float, 1.0)
+    AttrSpec::float("beta", "factor of the addend", 1.0)
 }
 
 fn oriented(op: &str, operand: usize, ty: &Type, transposed: bool) -> Result<Type, TypeIssue> {

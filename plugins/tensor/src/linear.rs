@@ -3,33 +3,23 @@
 use crate::gemm::expect_addend;
 use crate::matmul::{expect_matrix, product_type};
 use engine_core::ir::{Attrs, Builder, Contract, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeRule, checked,
-};
+use engine_core::op::{AttrKind, AttrSpec, Lowering, OpForm, checked};
 
 /// `act(x · w + bias)` for x […, in], w [in, out] (or [out, in] if transposed) and bias [out]. The activation is the op
 /// with that name.
 pub fn linear() -> OpForm {
-    OpForm {
-        name: "linear".into(),
-        family: "tensor".into(),
-        summary: "Applies a linear layer: a matrix product, a bias and an activation.".into(),
-        inputs: vec![
-            InputSpec::required("x", "[…, in]"),
-            InputSpec::required("w", "[in, out], or [out, in] if transposed"),
-            InputSpec::optional("bias", "[out]"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            AttrSpec::with_default("trans_w", "whether the weights are [out, in]", AttrKind::Bool, false),
-            AttrSpec::with_default(
-                "act",
-                "the op applied to the result",
-                AttrKind::choice(&["none", "relu", "gelu", "silu", "tanh", "sigmoid"]),
-                "none",
-            ),
-        ],
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("linear", "Applies a linear layer: a matrix product, a bias and an activation.")
+        .input("x", "[…, in]")
+        .input("w", "[in, out], or [out, in] if transposed")
+        .optional("bias", "[out]")
+        .attr(AttrSpec::flag("trans_w", "whether the weights are [out, in]", false))
+        .attr(AttrSpec::with_default(
+            "act",
+            "the op applied to the result",
+            AttrKind::choice(&["none", "relu", "gelu", "silu", "tanh", "sigmoid"]),
+            "none",
+        ))
+        .types(|types, attrs| {
             expect_matrix("linear", 1, &types[1])?;
             let mut w = types[1].clone();
             if attrs.bool("trans_w") {
@@ -38,21 +28,17 @@ pub fn linear() -> OpForm {
             let y = product_type(&types[0], &w)?;
             types.get(2).map_or(Ok(()), |bias| expect_addend("linear", 2, bias, &y))?;
             Ok(vec![y])
-        }),
-        lower: Lower::expand(|b, call| {
+        })
+        .expand(|b, call| {
             let y = affine(b, call);
             vec![activated(b, y, call.attrs)]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .example(
             "two features to one",
             "linear(a, b, c)",
             &[("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2, 1]", &[0.5, -1.]), ("f32[1]", &[10.])],
             &[("f32[2, 1]", &[8.5, 7.5])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn affine(b: &mut Builder, call: &Lowering) -> Value {

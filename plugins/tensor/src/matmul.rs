@@ -1,70 +1,47 @@
 //! Matmuls.
 
 use engine_core::ir::{Builder, Contract, DType, Dim, Type, Value, broadcast_shapes};
-use engine_core::op::{
-    Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule, checked,
-};
+use engine_core::op::{OpForm, TypeIssue, checked};
 
 /// The matmul `[…, m, k] · […, k, n] -> […, m, n]`, with numpy's rules: leading axes broadcast, a vector is a row on
 /// the left and a column on the right. Small floats accumulate in f32.
 pub fn matmul() -> OpForm {
-    OpForm {
-        name: "matmul".into(),
-        family: "tensor".into(),
-        summary: "Multiplies matrices, or stacks of them.".into(),
-        inputs: vec![
-            InputSpec::required("lhs", "[…, m, k] or [k]"),
-            InputSpec::required("rhs", "[…, k, n] or [k]"),
-        ],
-        outputs: vec!["y".into()],
-        attrs: vec![],
-        types: TypeRule::custom(|types, _| Ok(vec![product_type(&types[0], &types[1])?])),
-        lower: Lower::expand(|b, call| vec![product(b, call.inputs[0], call.inputs[1])]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "two matrices",
-                "matmul(a, b)",
-                &[("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2, 1]", &[5., 6.])],
-                &[("f32[2, 1]", &[17., 39.])],
-            ),
-            Example::new(
-                "one matrix with a stack of two",
-                "matmul(a, b)",
-                &[("f32[1, 2]", &[1., 2.]), ("f32[2, 2, 1]", &[1., 0., 0., 1.])],
-                &[("f32[2, 1, 1]", &[1., 2.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+    OpForm::new("matmul", "Multiplies matrices, or stacks of them.")
+        .input("lhs", "[…, m, k] or [k]")
+        .input("rhs", "[…, k, n] or [k]")
+        .types(|types, _| Ok(vec![product_type(&types[0], &types[1])?]))
+        .expand(|b, call| vec![product(b, call.inputs[0], call.inputs[1])])
+        .example(
+            "two matrices",
+            "matmul(a, b)",
+            &[("f32[2, 2]", &[1., 2., 3., 4.]), ("f32[2, 1]", &[5., 6.])],
+            &[("f32[2, 1]", &[17., 39.])],
+        )
+        .example(
+            "one matrix with a stack of two",
+            "matmul(a, b)",
+            &[("f32[1, 2]", &[1., 2.]), ("f32[2, 2, 1]", &[1., 0., 0., 1.])],
+            &[("f32[2, 1, 1]", &[1., 2.])],
+        )
 }
 
 /// The matmul of two matrices, `[m, k] · [k, n]`.
 pub fn mm() -> OpForm {
-    OpForm {
-        name: "mm".into(),
-        family: "tensor".into(),
-        summary: "Multiplies two matrices.".into(),
-        inputs: vec![InputSpec::required("lhs", "[m, k]"), InputSpec::required("rhs", "[k, n]")],
-        outputs: vec!["y".into()],
-        attrs: vec![],
-        types: TypeRule::custom(|types, _| {
+    OpForm::new("mm", "Multiplies two matrices.")
+        .input("lhs", "[m, k]")
+        .input("rhs", "[k, n]")
+        .types(|types, _| {
             expect_matrix("mm", 0, &types[0])?;
             expect_matrix("mm", 1, &types[1])?;
             Ok(vec![product_type(&types[0], &types[1])?])
-        }),
-        lower: Lower::expand(|b, call| vec![b.matmul(call.inputs[0], call.inputs[1])]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .expand(|b, call| vec![b.matmul(call.inputs[0], call.inputs[1])])
+        .example(
             "a row and a matrix",
             "mm(a, b)",
             &[("f32[1, 2]", &[1., 2.]), ("f32[2, 2]", &[1., 2., 3., 4.])],
             &[("f32[1, 2]", &[7., 10.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 /// Checks that an operand is a matrix.

@@ -1,64 +1,43 @@
 //! `transpose` and `permute`.
 
 use engine_core::ir::{Attrs, Type};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
-    checked,
-};
+use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue, checked};
 
 /// Swaps two axes; by default, the last two.
 pub fn transpose() -> OpForm {
-    OpForm {
-        name: "transpose".into(),
-        family: "tensor".into(),
-        summary: "Swaps two axes, by default the last two.".into(),
-        inputs: vec![InputSpec::required("x", "any tensor")],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            AttrSpec::with_default("axis0", "one axis", AttrKind::Int, -2i64),
-            AttrSpec::with_default("axis1", "the other", AttrKind::Int, -1i64),
-        ],
-        types: TypeRule::custom(|types, attrs| Ok(vec![permuted(&types[0], &swapped(&types[0], attrs)?)])),
-        lower: Lower::expand(|b, call| {
+    OpForm::new("transpose", "Swaps two axes, by default the last two.")
+        .input("x", "any tensor")
+        .attr(AttrSpec::int("axis0", "one axis", -2))
+        .attr(AttrSpec::int("axis1", "the other", -1))
+        .types(|types, attrs| Ok(vec![permuted(&types[0], &swapped(&types[0], attrs)?)]))
+        .expand(|b, call| {
             let perm = checked(swapped(b.ty(call.inputs[0]), call.attrs));
             vec![b.permute(call.inputs[0], &perm)]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .example(
             "a matrix",
             "transpose(a)",
             &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.])],
             &[("f32[3, 2]", &[1., 4., 2., 5., 3., 6.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 /// Result axis `i` is operand axis `axes[i]`.
 pub fn permute() -> OpForm {
-    OpForm {
-        name: "permute".into(),
-        family: "tensor".into(),
-        summary: "Puts axes into another order.".into(),
-        inputs: vec![InputSpec::required("x", "any tensor")],
-        outputs: vec!["y".into()],
-        attrs: vec![AttrSpec::must("axes", "the operand's axis for each axis of the result", AttrKind::Ints)],
-        types: TypeRule::custom(|types, attrs| Ok(vec![permuted(&types[0], &order(&types[0], attrs)?)])),
-        lower: Lower::expand(|b, call| {
+    OpForm::new("permute", "Puts axes into another order.")
+        .input("x", "any tensor")
+        .attr(AttrSpec::must("axes", "the operand's axis for each axis of the result", AttrKind::Ints))
+        .types(|types, attrs| Ok(vec![permuted(&types[0], &order(&types[0], attrs)?)]))
+        .expand(|b, call| {
             let perm = checked(order(b.ty(call.inputs[0]), call.attrs));
             vec![b.permute(call.inputs[0], &perm)]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .example(
             "the last axis first",
             "permute(a, axes=[2, 0, 1])",
             &[("f32[1, 2, 2]", &[1., 2., 3., 4.])],
             &[("f32[2, 1, 2]", &[1., 3., 2., 4.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn swapped(ty: &Type, attrs: &Attrs) -> Result<Vec<usize>, TypeIssue> {

@@ -1,73 +1,52 @@
 //! `reshape` and `flatten`.
 
 use engine_core::ir::{Attr, Attrs, Dim, Type};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule,
-    checked,
-};
+use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue, checked};
 
 /// The elements in row-major order under another shape. One extent may be `_` (in code also -1), which is inferred.
 pub fn reshape() -> OpForm {
-    OpForm {
-        name: "reshape".into(),
-        family: "tensor".into(),
-        summary: "Puts the same elements, in row-major order, under another shape.".into(),
-        inputs: vec![InputSpec::required("x", "any tensor")],
-        outputs: vec!["y".into()],
-        attrs: vec![AttrSpec::must(
+    OpForm::new("reshape", "Puts the same elements, in row-major order, under another shape.")
+        .input("x", "any tensor")
+        .attr(AttrSpec::must(
             "shape",
             "the new extents; one of them may be `_`, which is inferred",
             AttrKind::Shape,
-        )],
-        types: TypeRule::custom(|types, attrs| Ok(vec![reshaped(&types[0], attrs)?])),
-        lower: Lower::expand(|b, call| {
+        ))
+        .types(|types, attrs| Ok(vec![reshaped(&types[0], attrs)?]))
+        .expand(|b, call| {
             let extents = checked(reshaped(b.ty(call.inputs[0]), call.attrs)).extents();
             vec![b.reshape(call.inputs[0], &extents)]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "rows of three",
-                "reshape(a, shape=[2, 3])",
-                &[("f32[6]", &[1., 2., 3., 4., 5., 6.])],
-                &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.])],
-            ),
-            Example::new(
-                "an extent that follows from the others",
-                "reshape(a, shape=[_, 2])",
-                &[("f32[4]", &[1., 2., 3., 4.])],
-                &[("f32[2, 2]", &[1., 2., 3., 4.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .example(
+            "rows of three",
+            "reshape(a, shape=[2, 3])",
+            &[("f32[6]", &[1., 2., 3., 4., 5., 6.])],
+            &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.])],
+        )
+        .example(
+            "an extent that follows from the others",
+            "reshape(a, shape=[_, 2])",
+            &[("f32[4]", &[1., 2., 3., 4.])],
+            &[("f32[2, 2]", &[1., 2., 3., 4.])],
+        )
 }
 
 /// Joins all axes from `start` on into one.
 pub fn flatten() -> OpForm {
-    OpForm {
-        name: "flatten".into(),
-        family: "tensor".into(),
-        summary: "Merges all axes from one on into a single axis.".into(),
-        inputs: vec![InputSpec::required("x", "any tensor")],
-        outputs: vec!["y".into()],
-        attrs: vec![AttrSpec::with_default("start", "the first axis that is merged", AttrKind::Int, 1i64)],
-        types: TypeRule::custom(|types, attrs| Ok(vec![flattened(&types[0], attrs)?])),
-        lower: Lower::expand(|b, call| {
+    OpForm::new("flatten", "Merges all axes from one on into a single axis.")
+        .input("x", "any tensor")
+        .attr(AttrSpec::int("start", "the first axis that is merged", 1))
+        .types(|types, attrs| Ok(vec![flattened(&types[0], attrs)?]))
+        .expand(|b, call| {
             let extents = checked(flattened(b.ty(call.inputs[0]), call.attrs)).extents();
             vec![b.reshape(call.inputs[0], &extents)]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .example(
             "images to rows",
             "flatten(a)",
             &[("f32[1, 2, 2]", &[1., 2., 3., 4.])],
             &[("f32[1, 4]", &[1., 2., 3., 4.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn flattened(ty: &Type, attrs: &Attrs) -> Result<Type, TypeIssue> {

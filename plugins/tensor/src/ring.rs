@@ -1,47 +1,33 @@
 //! A buffer that keeps the last few items.
 
 use engine_core::ir::{Builder, Combine, DType, Dim, E, Type, Value};
-use engine_core::op::{
-    Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
-};
+use engine_core::op::{Lowering, OpForm, TypeIssue};
 
 /// The buffer with `item` at place `count % n` of its first axis, which overwrites the oldest of n items, and
 /// `count + 1`. Places fill up from the first, so the first `min(count, n)` are valid.
 pub fn ring_push() -> OpForm {
-    OpForm {
-        name: "ring_push".into(),
-        family: "tensor".into(),
-        summary: "Writes an item over the oldest one of a buffer, and counts it.".into(),
-        inputs: vec![
-            InputSpec::required("buffer", "[n, …], the last n items"),
-            InputSpec::required("item", "[…], the new item"),
-            InputSpec::required("count", "`i32[]`, how many have been written before"),
-        ],
-        outputs: vec!["buffer_next".into(), "count_next".into()],
-        attrs: vec![],
-        types: TypeRule::custom(|types, _| {
+    OpForm::new("ring_push", "Writes an item over the oldest one of a buffer, and counts it.")
+        .input("buffer", "[n, …], the last n items")
+        .input("item", "[…], the new item")
+        .input("count", "`i32[]`, how many have been written before")
+        .results(&["buffer_next", "count_next"])
+        .types(|types, _| {
             expect_ring(&types[0], &types[1], &types[2])?;
             Ok(vec![types[0].clone(), types[2].clone()])
-        }),
-        lower: Lower::expand(pushed),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "the fourth item replaces the first",
-                "ring_push(a, b, c)",
-                &[("f32[3]", &[1., 2., 3.]), ("f32[]", &[4.]), ("i32[]", &[3.])],
-                &[("f32[3]", &[4., 2., 3.]), ("i32[]", &[4.])],
-            ),
-            Example::new(
-                "the first of several rows",
-                "ring_push(a, b, c)",
-                &[("f32[2, 2]", &[0., 0., 0., 0.]), ("f32[2]", &[1., 2.]), ("i32[]", &[0.])],
-                &[("f32[2, 2]", &[1., 2., 0., 0.]), ("i32[]", &[1.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .expand(pushed)
+        .example(
+            "the fourth item replaces the first",
+            "ring_push(a, b, c)",
+            &[("f32[3]", &[1., 2., 3.]), ("f32[]", &[4.]), ("i32[]", &[3.])],
+            &[("f32[3]", &[4., 2., 3.]), ("i32[]", &[4.])],
+        )
+        .example(
+            "the first of several rows",
+            "ring_push(a, b, c)",
+            &[("f32[2, 2]", &[0., 0., 0., 0.]), ("f32[2]", &[1., 2.]), ("i32[]", &[0.])],
+            &[("f32[2, 2]", &[1., 2., 0., 0.]), ("i32[]", &[1.])],
+        )
 }
 
 fn expect_ring(buffer: &Type, item: &Type, count: &Type) -> Result<(), TypeIssue> {

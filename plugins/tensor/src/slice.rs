@@ -1,35 +1,26 @@
 //! `slice` and `select`.
 
 use engine_core::ir::{Attrs, Builder, Dim, Type, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Range, Role, TypeIssue, TypeRule,
-    checked,
-};
+use engine_core::op::{AttrKind, AttrSpec, OpForm, Range, TypeIssue, checked};
 
 /// `x[start:stop:step]` along one axis, with Python's rules: negative positions count from the end, positions beyond
 /// the ends are clipped, a negative step walks backwards.
 pub fn slice() -> OpForm {
-    OpForm {
-        name: "slice".into(),
-        family: "tensor".into(),
-        summary: "Takes the elements from one position to another along an axis.".into(),
-        inputs: vec![InputSpec::required("x", "any tensor")],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            AttrSpec::with_default("axis", "the axis", AttrKind::Int, 0i64),
-            AttrSpec::open(
-                "start",
-                "the first position; none for the end that the step leaves",
-                AttrKind::Int,
-            ),
-            AttrSpec::open(
-                "stop",
-                "the position after the last; none for the end that the step reaches",
-                AttrKind::Int,
-            ),
-            AttrSpec::with_default("step", "distance of neighbours, not 0", AttrKind::Int, 1i64),
-        ],
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("slice", "Takes the elements from one position to another along an axis.")
+        .input("x", "any tensor")
+        .attr(AttrSpec::int("axis", "the axis", 0))
+        .attr(AttrSpec::open(
+            "start",
+            "the first position; none for the end that the step leaves",
+            AttrKind::Int,
+        ))
+        .attr(AttrSpec::open(
+            "stop",
+            "the position after the last; none for the end that the step reaches",
+            AttrKind::Int,
+        ))
+        .attr(AttrSpec::int("step", "distance of neighbours, not 0", 1))
+        .types(|types, attrs| {
             let axis = types[0].axis(attrs.int("axis"))?;
             let mut ty = types[0].clone();
             if !is_whole(attrs) {
@@ -37,64 +28,48 @@ pub fn slice() -> OpForm {
                 ty.shape[axis] = Dim::Fixed(range(n, attrs)?.count);
             }
             Ok(vec![ty])
-        }),
-        lower: Lower::expand(|b, call| vec![sliced(b, call.inputs[0], call.attrs)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example::new(
-                "all but the first",
-                "slice(a, start=1)",
-                &[("f32[4]", &[1., 2., 3., 4.])],
-                &[("f32[3]", &[2., 3., 4.])],
-            ),
-            Example::new(
-                "columns backwards",
-                "slice(a, axis=1, step=-2)",
-                &[("f32[1, 4]", &[1., 2., 3., 4.])],
-                &[("f32[1, 2]", &[4., 2.])],
-            ),
-        ],
-        role: Role::Plain,
-    }
+        })
+        .expand(|b, call| vec![sliced(b, call.inputs[0], call.attrs)])
+        .example(
+            "all but the first",
+            "slice(a, start=1)",
+            &[("f32[4]", &[1., 2., 3., 4.])],
+            &[("f32[3]", &[2., 3., 4.])],
+        )
+        .example(
+            "columns backwards",
+            "slice(a, axis=1, step=-2)",
+            &[("f32[1, 4]", &[1., 2., 3., 4.])],
+            &[("f32[1, 2]", &[4., 2.])],
+        )
 }
 
 /// `x[index]` along one axis, which is removed. A negative index counts from the end.
 pub fn select() -> OpForm {
-    OpForm {
-        name: "select".into(),
-        family: "tensor".into(),
-        summary: "Takes one position along an axis, which vanishes.".into(),
-        inputs: vec![InputSpec::required("x", "any tensor")],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            AttrSpec::with_default("axis", "the axis", AttrKind::Int, 0i64),
-            AttrSpec::must("index", "the position", AttrKind::Int),
-        ],
-        types: TypeRule::custom(|types, attrs| {
+    OpForm::new("select", "Takes one position along an axis, which vanishes.")
+        .input("x", "any tensor")
+        .attr(AttrSpec::int("axis", "the axis", 0))
+        .attr(AttrSpec::must("index", "the position", AttrKind::Int))
+        .types(|types, attrs| {
             let (axis, _) = position(&types[0], attrs)?;
             let mut ty = types[0].clone();
             ty.shape.remove(axis);
             Ok(vec![ty])
-        }),
-        lower: Lower::expand(|b, call| {
+        })
+        .expand(|b, call| {
             let x = call.inputs[0];
             let (axis, index) = checked(position(b.ty(x), call.attrs));
             let mut extents = b.extents(x);
             let one = along(b, x, axis, index, 1, 1);
             extents.remove(axis);
             vec![b.reshape(one, &extents)]
-        }),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+        })
+        .example(
             "the last column",
             "select(a, axis=1, index=-1)",
             &[("f32[2, 2]", &[1., 2., 3., 4.])],
             &[("f32[2]", &[2., 4.])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn sliced(b: &mut Builder, x: Value, attrs: &Attrs) -> Value {

@@ -2,29 +2,21 @@
 
 use crate::matmul::{product, product_type};
 use engine_core::ir::{Builder, Contract, Type, Value};
-use engine_core::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
+use engine_core::op::{OpForm, TypeIssue};
 
 /// `Σₙ w[…, n] · v[…, n, d]`; values without leading axes are shared by all rows of weights.
 pub fn weighted_sum() -> OpForm {
-    OpForm {
-        name: "weighted_sum".into(),
-        family: "tensor".into(),
-        summary: "Adds up rows, each times its weight.".into(),
-        inputs: vec![InputSpec::required("weights", "[…, n]"), InputSpec::required("values", "[…, n, d]")],
-        outputs: vec!["y".into()],
-        attrs: vec![],
-        types: TypeRule::custom(|types, _| Ok(vec![sum_type(&types[0], &types[1])?])),
-        lower: Lower::expand(|b, call| vec![sum(b, call.inputs[0], call.inputs[1])]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example::new(
+    OpForm::new("weighted_sum", "Adds up rows, each times its weight.")
+        .input("weights", "[…, n]")
+        .input("values", "[…, n, d]")
+        .types(|types, _| Ok(vec![sum_type(&types[0], &types[1])?]))
+        .expand(|b, call| vec![sum(b, call.inputs[0], call.inputs[1])])
+        .example(
             "one row of weights",
             "weighted_sum(a, b)",
             &[("f32[1, 2]", &[0.25, 0.75]), ("f32[1, 2, 2]", &[1., 2., 3., 4.])],
             &[("f32[1, 2]", &[2.5, 3.5])],
-        )],
-        role: Role::Plain,
-    }
+        )
 }
 
 fn sum_type(weights: &Type, values: &Type) -> Result<Type, TypeIssue> {

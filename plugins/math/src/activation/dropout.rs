@@ -1,49 +1,34 @@
 //! `dropout`.
 
 use engine_core::ir::{Attrs, Builder, DType, E, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule,
-};
+use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue};
 
 /// x·m/(1 - p), with m a random mask that is 0 with probability p, drawn anew in every step (Srivastava et al. 2014).
 /// Outside training it passes x through. The gradient is g·m/(1 - p) with the same mask, which is drawn again instead
 /// of stored.
 pub fn dropout() -> OpForm {
-    OpForm {
-        name: "dropout".into(),
-        family: "activation".into(),
-        summary: "Replaces random elements by zero and scales up the others.".into(),
-        inputs: vec![InputSpec::required("x", "any shape")],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            AttrSpec::with_default("p", "the probability of a zero", AttrKind::Float, 0.5),
-            AttrSpec::mode("train", "whether to drop anything; by default in training stages alone"),
-        ],
-        types: TypeRule::custom(|inputs, attrs| {
+    OpForm::new("dropout", "Replaces random elements by zero and scales up the others.")
+        .input("x", "any shape")
+        .attr(AttrSpec::float("p", "the probability of a zero", 0.5))
+        .attr(AttrSpec::mode("train", "whether to drop anything; by default in training stages alone"))
+        .types(|inputs, attrs| {
             inputs[0].expect_dtype("dropout", 0, DType::is_float, "floats")?;
             check_probability(attrs)?;
             Ok(inputs.to_vec())
-        }),
-        lower: Lower::expand(|b, call| vec![dropped(b, call)]),
-        grad: Grad::Derive,
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example {
-                title: "nothing is dropped outside training",
-                call: "dropout(a, train=false)",
-                inputs: vec![("f32[3]", vec![1.0, -2.0, 3.0])],
-                outputs: vec![("f32[3]", vec![1.0, -2.0, 3.0])],
-            },
-            Example {
-                title: "everything is dropped with certainty",
-                call: "dropout(a, p=1.0)",
-                inputs: vec![("f32[3]", vec![1.0, -2.0, 3.0])],
-                outputs: vec![("f32[3]", vec![0.0, 0.0, 0.0])],
-            },
-        ],
-        role: Role::Plain,
-    }
+        })
+        .expand(|b, call| vec![dropped(b, call)])
+        .example(
+            "nothing is dropped outside training",
+            "dropout(a, train=false)",
+            &[("f32[3]", &[1.0, -2.0, 3.0])],
+            &[("f32[3]", &[1.0, -2.0, 3.0])],
+        )
+        .example(
+            "everything is dropped with certainty",
+            "dropout(a, p=1.0)",
+            &[("f32[3]", &[1.0, -2.0, 3.0])],
+            &[("f32[3]", &[0.0, 0.0, 0.0])],
+        )
 }
 
 fn check_probability(attrs: &Attrs) -> Result<(), TypeIssue> {

@@ -1,15 +1,11 @@
 //! Activations.
 
+mod clipped;
 mod dropout;
 mod elu;
 mod gelu;
-mod hardsigmoid;
-mod hardtanh;
 mod mish;
 mod reach;
-mod relu;
-mod relu6;
-mod relu_squared;
 mod selu;
 mod sigmoid;
 mod silu;
@@ -21,17 +17,17 @@ use engine_core::op::OpForm;
 /// All ops of this family.
 pub(crate) fn ops() -> Vec<OpForm> {
     vec![
-        relu::relu(),
-        relu6::relu6(),
-        relu_squared::relu_squared(),
+        clipped::relu(),
+        clipped::relu6(),
+        clipped::relu_squared(),
         sigmoid::sigmoid(),
-        hardsigmoid::hardsigmoid(),
+        clipped::hardsigmoid(),
         silu::silu(),
         mish::mish(),
         gelu::gelu(),
         selu::selu(),
         softplus::softplus(),
-        hardtanh::hardtanh(),
+        clipped::hardtanh(),
         elu::elu(),
         elu::celu(),
         softcap::softcap_tanh_projection(),

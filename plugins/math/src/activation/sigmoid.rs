@@ -1,28 +1,18 @@
 //! `sigmoid`.
 
 use engine_core::ir::{DType, E};
-use engine_core::op::{Example, Grad, GradCheck, OpForm, Unary};
+use engine_core::op::{Grad, OpForm};
 
 /// 1/(1 + e⁻ˣ). The gradient is g·y·(1 - y).
 pub fn sigmoid() -> OpForm {
-    Unary {
-        name: "sigmoid",
-        summary: "Squashes each element into (0, 1).",
-        takes: DType::is_float,
-        formula: |x| curve(x),
-        grad: Grad::by_result(|y, g| g * y * (1.0 - y)),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example {
-            title: "far out too",
-            call: "sigmoid(a)",
-            inputs: vec![("f32[5]", vec![-100.0, -1.5, 0.0, 2.0, 100.0])],
-            outputs: vec![(
-                "f32[5]",
-                vec![3.7200759760208356e-44, 0.18242552380635635, 0.5, 0.8807970779778823, 1.0],
-            )],
-        }],
-    }
-    .form("activation")
+    OpForm::unary("sigmoid", "Squashes each element into (0, 1).", DType::is_float, curve)
+        .grad(Grad::by_result(|y, g| g * y * (1.0 - y)))
+        .example(
+            "far out too",
+            "sigmoid(a)",
+            &[("f32[5]", &[-100.0, -1.5, 0.0, 2.0, 100.0])],
+            &[("f32[5]", &[3.7200759760208356e-44, 0.18242552380635635, 0.5, 0.8807970779778823, 1.0])],
+        )
 }
 
 /// The formula for one element. The exponent is never positive, so that neither the value nor its derivative overflows.

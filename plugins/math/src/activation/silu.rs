@@ -2,31 +2,23 @@
 
 use super::sigmoid;
 use engine_core::ir::DType;
-use engine_core::op::{Example, Grad, GradCheck, OpForm, Unary};
+use engine_core::op::{Grad, OpForm};
 
 /// x·σ(x), also called swish. The gradient is g·σ·(1 + x·(1 - σ)).
 pub fn silu() -> OpForm {
-    Unary {
-        name: "silu",
-        summary: "Multiplies each element by its sigmoid.",
-        takes: DType::is_float,
+    OpForm::unary("silu", "Multiplies each element by its sigmoid.", DType::is_float, |x| {
         // Fewer steps than x times the op `sigmoid`. Where e⁻ˣ overflows, a result below 10⁻³⁶ becomes 0.
-        formula: |x| super::reach::within_reach(x).0 * (1.0 + (-x).exp()).recip(),
-        grad: Grad::by_operand(|x, g| {
-            let (_, inner) = super::reach::within_reach(x);
-            let s = sigmoid::curve(inner);
-            g * (s * (1.0 + inner * (1.0 - s)))
-        }),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![Example {
-            title: "of both signs",
-            call: "silu(a)",
-            inputs: vec![("f32[5]", vec![-100.0, -1.5, 0.0, 2.0, 100.0])],
-            outputs: vec![(
-                "f32[5]",
-                vec![-3.720075976020836e-42, -0.2736382857095345, 0.0, 1.7615941559557646, 100.0],
-            )],
-        }],
-    }
-    .form("activation")
+        super::reach::within_reach(x).0 * (1.0 + (-x).exp()).recip()
+    })
+    .grad(Grad::by_operand(|x, g| {
+        let (_, inner) = super::reach::within_reach(x);
+        let s = sigmoid::curve(inner);
+        g * (s * (1.0 + inner * (1.0 - s)))
+    }))
+    .example(
+        "of both signs",
+        "silu(a)",
+        &[("f32[5]", &[-100.0, -1.5, 0.0, 2.0, 100.0])],
+        &[("f32[5]", &[-3.720075976020836e-42, -0.2736382857095345, 0.0, 1.7615941559557646, 100.0])],
+    )
 }

@@ -1,56 +1,41 @@
 //! `cast`.
 
 use engine_core::ir::{Builder, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCall, GradCheck, InputSpec, Lower, Lowering, OpForm, Role,
-    TypeRule,
-};
+use engine_core::op::{AttrKind, AttrSpec, Grad, GradCall, Lowering, OpForm};
 
 /// Conversion to another element type. Floats round to nearest, ties to even, and overflow to infinity. With `saturate`
 /// they stop at the largest finite number instead. Floats become integers by dropping the fraction; they saturate, and
 /// NaN becomes 0. Any type becomes a truth value by `x != 0`.
 pub fn cast() -> OpForm {
-    OpForm {
-        name: "cast".into(),
-        family: "elementwise".into(),
-        summary: "Converts to another element type.".into(),
-        inputs: vec![InputSpec::required("x", "any shape and element type")],
-        outputs: vec!["y".into()],
-        attrs: vec![
-            AttrSpec::must("dtype", "the element type of the result", AttrKind::DType),
-            AttrSpec::with_default(
-                "saturate",
-                "whether floats beyond the range stop at its end instead of becoming infinite",
-                AttrKind::Bool,
-                false,
-            ),
-        ],
-        types: TypeRule::custom(|inputs, attrs| Ok(vec![inputs[0].with_dtype(attrs.dtype("dtype"))])),
-        lower: Lower::expand(|b, call| vec![converted(b, call)]),
-        grad: Grad::rule(|b, call| vec![converted_back(b, call)]),
-        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
-        examples: vec![
-            Example {
-                title: "integers drop the fraction and have no NaN",
-                call: "cast(a, dtype=i32)",
-                inputs: vec![("f32[4]", vec![1.9, -1.9, 1e10, f64::NAN])],
-                outputs: vec![("i32[4]", vec![1.0, -1.0, 2147483647.0, 0.0])],
-            },
-            Example {
-                title: "f16 overflows to infinity",
-                call: "cast(a, dtype=f16)",
-                inputs: vec![("f32[3]", vec![1.0, 65520.0, -1e6])],
-                outputs: vec![("f16[3]", vec![1.0, f64::INFINITY, f64::NEG_INFINITY])],
-            },
-            Example {
-                title: "without saturation",
-                call: "cast(a, dtype=f16, saturate=true)",
-                inputs: vec![("f32[3]", vec![1.0, 65520.0, -1e6])],
-                outputs: vec![("f16[3]", vec![1.0, 65504.0, -65504.0])],
-            },
-        ],
-        role: Role::Plain,
-    }
+    OpForm::new("cast", "Converts to another element type.")
+        .input("x", "any shape and element type")
+        .attr(AttrSpec::must("dtype", "the element type of the result", AttrKind::DType))
+        .attr(AttrSpec::flag(
+            "saturate",
+            "whether floats beyond the range stop at its end instead of becoming infinite",
+            false,
+        ))
+        .types(|inputs, attrs| Ok(vec![inputs[0].with_dtype(attrs.dtype("dtype"))]))
+        .expand(|b, call| vec![converted(b, call)])
+        .grad(Grad::rule(|b, call| vec![converted_back(b, call)]))
+        .example(
+            "integers drop the fraction and have no NaN",
+            "cast(a, dtype=i32)",
+            &[("f32[4]", &[1.9, -1.9, 1e10, f64::NAN])],
+            &[("i32[4]", &[1.0, -1.0, 2147483647.0, 0.0])],
+        )
+        .example(
+            "f16 overflows to infinity",
+            "cast(a, dtype=f16)",
+            &[("f32[3]", &[1.0, 65520.0, -1e6])],
+            &[("f16[3]", &[1.0, f64::INFINITY, f64::NEG_INFINITY])],
+        )
+        .example(
+            "without saturation",
+            "cast(a, dtype=f16, saturate=true)",
+            &[("f32[3]", &[1.0, 65520.0, -1e6])],
+            &[("f16[3]", &[1.0, 65504.0, -65504.0])],
+        )
 }
 
 fn converted(b: &mut Builder, call: &Lowering) -> Value {

@@ -1,36 +1,23 @@
 //! Comparisons: `eq`, `ne`, `lt`, `le`, `gt`, `ge`.
 
+use crate::takes;
 use engine_core::ir::E;
-use engine_core::op::{Binary, Example, Grad, GradCheck, OpForm, TypeRule};
+use engine_core::op::{OpForm, TypeRule};
 
 /// The six comparisons. All except `ne` are false where an operand is NaN.
 pub fn comparisons() -> Vec<OpForm> {
     vec![
-        comparison("eq", "eq(a, b)", "Tells where two tensors are equal.", |a, b| a.eq(b), [0., 1., 0., 0.]),
-        comparison("ne", "ne(a, b)", "Tells where two tensors differ.", |a, b| a.ne(b), [1., 0., 1., 1.]),
+        comparison("eq(a, b)", "Tells where two tensors are equal.", |a, b| a.eq(b), [0., 1., 0., 0.]),
+        comparison("ne(a, b)", "Tells where two tensors differ.", |a, b| a.ne(b), [1., 0., 1., 1.]),
+        comparison("lt(a, b)", "Tells where the first tensor is smaller.", |a, b| a.lt(b), [1., 0., 0., 0.]),
         comparison(
-            "lt",
-            "lt(a, b)",
-            "Tells where the first tensor is smaller.",
-            |a, b| a.lt(b),
-            [1., 0., 0., 0.],
-        ),
-        comparison(
-            "le",
             "le(a, b)",
             "Tells where the first tensor is not larger.",
             |a, b| a.le(b),
             [1., 1., 0., 0.],
         ),
+        comparison("gt(a, b)", "Tells where the first tensor is larger.", |a, b| a.gt(b), [0., 0., 1., 0.]),
         comparison(
-            "gt",
-            "gt(a, b)",
-            "Tells where the first tensor is larger.",
-            |a, b| a.gt(b),
-            [0., 0., 1., 0.],
-        ),
-        comparison(
-            "ge",
             "ge(a, b)",
             "Tells where the first tensor is not smaller.",
             |a, b| a.ge(b),
@@ -39,27 +26,15 @@ pub fn comparisons() -> Vec<OpForm> {
     ]
 }
 
-/// One comparison. `outcome` holds its results for 1 with 2, 2 with 2, 3 with 2 and NaN with 2.
-fn comparison(
-    name: &'static str,
-    call: &'static str,
-    summary: &'static str,
-    formula: fn(E, E) -> E,
-    outcome: [f64; 4],
-) -> OpForm {
-    Binary {
-        name,
-        summary,
-        types: TypeRule::Compare,
-        formula,
-        grad: Grad::None { why: "a truth value has no derivative" },
-        check: GradCheck::None { why: "the result is a truth value" },
-        examples: vec![Example {
-            title: "smaller, equal, larger and NaN",
+/// The op of a `call`. `outcome` holds its results for 1 with 2, 2 with 2, 3 with 2 and NaN with 2.
+fn comparison(call: &'static str, summary: &str, formula: fn(E, E) -> E, outcome: [f64; 4]) -> OpForm {
+    OpForm::binary(&call[..2], summary, takes::anything, formula)
+        .type_rule(TypeRule::Compare)
+        .no_grad("a truth value has no derivative")
+        .example(
+            "smaller, equal, larger and NaN",
             call,
-            inputs: vec![("f32[4]", vec![1.0, 2.0, 3.0, f64::NAN]), ("f32[]", vec![2.0])],
-            outputs: vec![("bool[4]", outcome.to_vec())],
-        }],
-    }
-    .form("elementwise")
+            &[("f32[4]", &[1., 2., 3., f64::NAN]), ("f32[]", &[2.])],
+            &[("bool[4]", &outcome)],
+        )
 }

@@ -1,94 +1,64 @@
 //! Arithmetic, comparison and conversion by element.
 
-mod abs;
-mod add;
-mod addcdiv;
-mod addcmul;
 mod alias;
-mod and;
+mod arithmetic;
+mod blend;
 mod cast;
-mod ceil;
 mod clamp;
 mod comparison;
 mod copy;
-mod cos;
-mod div;
-mod erf;
-mod exp;
-mod expm1;
-mod floor;
-mod frac;
 mod full_like;
+mod functions;
 mod isnan;
-mod lerp;
-mod log;
-mod log1p;
-mod maximum;
-mod minimum;
-mod mul;
-mod neg;
-mod not;
-mod or;
-mod pow;
-mod reciprocal;
-mod rem;
-mod round;
-mod rsqrt;
+mod logic;
+mod rounding;
 mod select;
-mod sign;
-mod sin;
-mod sqrt;
-mod square;
-mod sub;
-mod tanh;
 mod threshold;
-mod trunc;
-mod xor;
 
 use engine_core::op::OpForm;
 
 /// All ops of this family.
 pub(crate) fn ops() -> Vec<OpForm> {
     let mut ops = vec![
-        add::add(),
-        sub::sub(),
-        mul::mul(),
-        div::div(),
-        rem::rem(),
-        pow::pow(),
-        maximum::maximum(),
-        minimum::minimum(),
-        neg::neg(),
-        abs::abs(),
-        sign::sign(),
-        square::square(),
-        reciprocal::reciprocal(),
-        exp::exp(),
-        expm1::expm1(),
-        log::log(),
-        log1p::log1p(),
-        sqrt::sqrt(),
-        rsqrt::rsqrt(),
-        sin::sin(),
-        cos::cos(),
-        tanh::tanh(),
-        erf::erf(),
-        floor::floor(),
-        ceil::ceil(),
-        trunc::trunc(),
-        round::round(),
-        frac::frac(),
+        arithmetic::add(),
+        arithmetic::sub(),
+        arithmetic::mul(),
+        arithmetic::div(),
+        arithmetic::rem(),
+        arithmetic::pow(),
+        arithmetic::maximum(),
+        arithmetic::minimum(),
+        arithmetic::neg(),
+        arithmetic::abs(),
+        arithmetic::sign(),
+        arithmetic::square(),
+        arithmetic::reciprocal(),
+        functions::exp(),
+        functions::expm1(),
+        functions::log(),
+        functions::log1p(),
+        functions::sqrt(),
+        functions::rsqrt(),
+        functions::sin(),
+        functions::cos(),
+        functions::tanh(),
+        functions::erf(),
+        rounding::floor(),
+        rounding::ceil(),
+        rounding::trunc(),
+        rounding::round(),
+        rounding::frac(),
         copy::copy(),
         full_like::full_like(),
         cast::cast(),
         isnan::isnan(),
-        and::and(),
-        or::or(),
-        xor::xor(),
-        not::not(),
-        addcmul::addcmul(),
-        addcdiv::addcdiv(),
-        lerp::lerp(),
+        logic::and(),
+        logic::or(),
+        logic::xor(),
+        logic::not(),
+        blend::addcmul(),
+        blend::addcdiv(),
+        blend::lerp(),
         select::select(),
         clamp::clamp(),
         threshold::threshold(),
