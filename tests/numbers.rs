@@ -128,7 +128,7 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "with 0.5 negated",
         "moves a number by 2⁻²³; the oracle's tests hold the ends of the interval",
     ),
-    ("dropout", "step 7, mul, negated", "what is dropped is zero, of either sign"),
+    ("dropout", "step 7, mul, negated", "a dropped element is zero, of either sign"),
     ("softmax", ".exp(y0.4)` negated", "the sign cancels in the quotient"),
     ("softmax", "select(a == 0.0, 1.0, a)` with 1.0 negated", "a quotient of zero is zero, of either sign"),
     (

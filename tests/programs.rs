@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
-//! `explain --stage programs`, on a machine without a GPU: from a device model and the choices of a run on an H200, from that
-//! model alone, and for the presets.
+//! `explain --stage programs`, on a machine without a GPU. The programs come from a device model with the choices of a
+//! run on an H200, from that model alone, and from the presets.
 //!
 //! `tests/golden/h200.json` is what `engine devices --models` printed there, and `tests/golden/h200_choices.json` the
 //! `tuning` of reports of `engine run`. `UPDATE_EXPECT=1` records the texts anew.

@@ -78,8 +78,8 @@ fn epilogues_and_side_sums_agree() {
     }
 }
 
-/// The tolerances of four outputs: a matmul with a bias, the tangent of a scaled matmul, a matmul along the other axis,
-/// and sums along that axis.
+/// The tolerances of four outputs. They are a matmul with a bias, the tangent of a scaled matmul, a matmul along the
+/// other axis, and sums along that axis.
 ///
 /// The second has the scale of a matmul with nine terms. Unfused, three nodes before it are rounded. In bf16, devices
 /// then differ by at most 2⁻⁷, of which |x|/cosh²x < 0.45 remains, so 0.011. Its own neighbours differ by 2⁻⁸.

@@ -169,8 +169,8 @@ fn scatter_gradients(
     // Among equal indices, only the last update is written, so all others have gradient zero.
     let n_index_axes = b.ty(idx).rank() - batch;
     let number = update_numbers(b, updates, axis..axis + n_index_axes);
-    let nobody = b.full(Literal::Int(-1), b.ty(g).with_dtype(DType::I32));
-    let winner = b.scatter(nobody, idx, number, axis, batch, Combine::Set);
+    let no_winner = b.full(Literal::Int(-1), b.ty(g).with_dtype(DType::I32));
+    let winner = b.scatter(no_winner, idx, number, axis, batch, Combine::Set);
     let winner = b.gather(winner, idx, axis, batch);
     let won = b.binary(Binary::Eq, winner, number);
     let partial = b.scalar(Scalar::Select, &[won, picked, zeros]);

@@ -86,7 +86,7 @@ fn registry() -> Registry {
         Lower::map(1, |x| x[0].sign()),
         Grad::rule(|_, call| vec![call.grads[0]]),
     ));
-    registry.add(form("opaque", Lower::map(1, |x| x[0].exp()), Grad::None { why: "nobody wrote it down" }));
+    registry.add(form("opaque", Lower::map(1, |x| x[0].exp()), Grad::None { why: "none was written" }));
     registry
 }
 
@@ -259,7 +259,7 @@ fn an_op_without_gradient_states_its_reason() {
     let registry = registry();
     let graph = graph(&registry, &[(&[2], &[1.0, 2.0])], &|b, x| call(b, "opaque", x[0]));
     let issue = differentiate(&graph, &registry, graph.outputs[0].1, &[Value::of(0)]).unwrap_err();
-    assert_eq!((&*issue.node, issue.why.as_str()), ("t.1", "nobody wrote it down"));
+    assert_eq!((&*issue.node, issue.why.as_str()), ("t.1", "none was written"));
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl std::fmt::Debug for OpForm {
 pub struct InputSpec {
     /// Name, for messages and the reference.
     pub name: String,
-    /// What the operand holds, half a sentence.
+    /// The contents of the operand, half a sentence.
     pub doc: String,
     /// Whether the operand may be omitted. Only trailing operands can be.
     pub optional: bool,
@@ -191,7 +191,7 @@ pub enum GradCheck {
 /// A worked example. Numbers come from an independent implementation, never from this engine.
 #[derive(Clone, Debug)]
 pub struct Example {
-    /// What the example shows, half a sentence.
+    /// The subject of the example, half a sentence.
     pub title: &'static str,
     /// The call in the expression syntax, operands named `a`, `b`, `c`, ...: `softmax(a, axis=1)`.
     pub call: &'static str,

@@ -4,7 +4,7 @@ use super::{Rewriter, pattern, structure};
 use crate::ir::{NodeOp, Type, Value};
 use crate::numerics::Numerics;
 
-/// What a rule may change in the numbers.
+/// The change of numbers that a rule may cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// No bit.
@@ -43,7 +43,7 @@ pub enum Rewrite {
 pub struct Rule {
     /// Unique. `--without` switches a rule off by this name.
     pub name: &'static str,
-    /// What the rule may change.
+    /// The change of numbers that the rule may cause.
     pub class: Class,
     /// Whether later passes rely on the rule's result, so that it cannot be switched off.
     pub is_needed: bool,
@@ -86,8 +86,10 @@ fn needed(name: &'static str, rewrite: Native, example: (&'static str, &'static 
     Rule { is_needed: true, ..native(name, Class::Bits, rewrite, example) }
 }
 
-/// All rules in the order in which they are tried. The inputs of examples are `x`, `y`: f32[4, 8], `c`: bool[4, 8],
-/// `v`: f32[8], `i`: i32[4, 1], `u`: f32[4, 1], `t`: f32[2, 3, 4] and `l`: f32[131072].
+/// All rules in the order in which they are tried. The inputs of examples are
+///
+/// - `x` and `y`: f32[4, 8], `c`: bool[4, 8], `v`: f32[8];
+/// - `i`: i32[4, 1], `u`: f32[4, 1], `t`: f32[2, 3, 4], `l`: f32[131072].
 pub fn rules() -> Vec<Rule> {
     [scalar_rules(), structure_rules()].into_iter().flatten().collect()
 }

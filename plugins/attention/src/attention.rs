@@ -6,8 +6,8 @@ use crate::scores::{Hiding, expect_mask, scale, scale_attr};
 use engine_core::ir::{Attrs, Builder, Contract, Dim, Type, Value};
 use engine_core::op::{AttrSpec, Grad, GradCall, OpForm};
 
-/// `softmax(q·kᵀ·scale + mask)·v` for q [.., H, T, D], k [.., G, S, D] and v [.., G, S, W], with H a multiple of G, and
-/// the logarithm of each softmax's sum. From the scores on, it is computed in f32 or wider. A query that sees no key
+/// `softmax(q·kᵀ·scale + mask)·v` and the logarithm of each softmax's sum. The operands are q [.., H, T, D],
+/// k [.., G, S, D] and v [.., G, S, W], with H a multiple of G. From the scores on, it is computed in f32 or wider. A query that sees no key
 /// yields 0, and -inf. The gradient recomputes the weights from the scores and `lse`, as in FlashAttention (Dao et al.
 /// 2022): `p = exp(s - lse)`, `dv = pᵀ·dy`, `ds = p·(dy·vᵀ - Σ dy·y)`, `dq = ds·k·scale`, `dk = dsᵀ·q·scale`.
 pub fn attention() -> OpForm {

@@ -51,8 +51,8 @@ pub fn gumbel_argmax() -> OpForm {
     )
 }
 
-/// `softmax((logits + noise) / tau)` along an axis, or, if hard, exactly 1 at its largest element and 0 elsewhere; the
-/// gradient is that of the soft weights in both cases (Jang et al. 2017). The noise comes from `uniform`, numbers in
+/// `softmax((logits + noise) / tau)` along an axis. If hard, the result is exactly 1 at its largest element and 0
+/// elsewhere. The gradient is that of the soft weights in both cases (Jang et al. 2017). The noise comes from `uniform`, numbers in
 /// (0, 1), or is drawn anew at every step.
 pub fn gumbel_softmax() -> OpForm {
     OpForm::new(

@@ -3,9 +3,9 @@
 use engine_core::ir::{Attr, Attrs, Builder, DType, Dim, E, Monoid, Type, Value};
 use engine_core::op::{AttrKind, AttrSpec, Example, InputSpec, Lowering, OpForm, TypeIssue, checked};
 
-/// Tokens drawn, with replacement, from `softmax(logits / temperature)`. The distribution is cut down to the `top_k`
-/// largest logits, then to the shortest prefix in falling order with a share of at least `top_p` (Holtzman et al.
-/// 2020). Finally, it is cut to tokens at least `min_p` times as likely as the first. Ties go to the lower token, and
+/// Tokens drawn, with replacement, from `softmax(logits / temperature)`. The distribution is first cut to the `top_k`
+/// largest logits. Then it is cut to the shortest prefix in falling order with a share of at least `top_p` (Holtzman et
+/// al. 2020). Finally, it is cut to tokens at least `min_p` times as likely as the first. Ties go to the lower token, and
 /// the first token always stays. A temperature of 0 takes the largest logit. The uniform numbers, in (0, 1), select by
 /// the inverse of the cumulative distribution. They are given or drawn anew at every step. A row without a distribution
 /// draws -1: all of it is -inf, or some of it NaN or inf.
