@@ -4,31 +4,27 @@
 use engine::Engine;
 use engine::core::compile::Options;
 use engine::core::pipeline::RunStage;
-use engine::runtime::data::source::LoadContext;
-use std::path::Path;
 use std::sync::Arc;
 
+#[path = "common/offline.rs"]
+mod offline;
 #[path = "common/present.rs"]
 mod present;
 
 /// The outputs of the last stage of a pipeline. They must be equal, fused and unfused, on every present device.
 fn outputs(text: &str) -> Vec<(String, Vec<f64>)> {
+    let pipeline = Engine::new().read("case.ron", text).unwrap();
+    let run = pipeline.stages.last().unwrap().get::<RunStage>().expect("the last stage is a run");
+    let names: Vec<String> = run.outputs.iter().map(|(name, _)| name.to_string()).collect();
     let mut found: Option<Vec<(String, Vec<f64>)>> = None;
     let cpus = [(true, present::cpu(1)), (true, present::cpu(2)), (false, present::cpu(2))];
     let gpus = present::gpus().iter().flat_map(|gpu| [(true, Arc::clone(gpu)), (false, Arc::clone(gpu))]);
     for (fuse, device) in cpus.into_iter().chain(gpus) {
         let place = format!("{}, fuse: {fuse}", device.info().name);
-        let mut engine = Engine::new();
-        let pipeline = engine.read("case.ron", text).unwrap();
-        let last = pipeline.stages.last().unwrap();
-        let run = last.get::<RunStage>().expect("the last stage is a run");
-        let names: Vec<String> = run.outputs.iter().map(|(name, _)| name.to_string()).collect();
-        let data = LoadContext::offline_in(Path::new("no/such/folder"));
         let options = Options { fuse, ..Options::default() };
-        let mut session = engine.session(pipeline, device, &data, options, &mut |_| {}).unwrap();
-        let report = session.run_stages(None, &mut |_| {}).unwrap();
-        let now = names.into_iter().map(|name| (report.outputs[&name].values.to_f64(), name));
-        let now: Vec<_> = now.map(|(values, name)| (name, values)).collect();
+        let report = offline::session(text, device, options).run_stages(None, &mut |_| {}).unwrap();
+        let now: Vec<_> =
+            names.iter().map(|name| (name.clone(), report.outputs[name].values.to_f64())).collect();
         match &found {
             Some(found) => assert_eq!(*found, now, "{place}"),
             None => found = Some(now),

@@ -22,6 +22,8 @@ use indexmap::IndexMap;
 
 #[path = "library/faults.rs"]
 mod faults;
+#[path = "common/offline.rs"]
+mod offline;
 #[path = "library/sound.rs"]
 mod sound;
 
@@ -50,11 +52,7 @@ const GRAPH: &str = r#"(
 )"#;
 
 fn session(text: &str) -> Session {
-    let mut engine = Engine::new();
-    let pipeline = engine.read("tiny.ron", text).unwrap();
-    let device = devices::open(Choice::Cpu, Some(2)).unwrap().device;
-    let data = LoadContext::offline_in(Path::new("no/such/folder"));
-    engine.session(pipeline, device, &data, Options::default(), &mut |_| {}).unwrap()
+    offline::session(text, devices::open(Choice::Cpu, Some(2)).unwrap().device, Options::default())
 }
 
 fn images(n_images: usize) -> (IndexMap<String, HostTensor>, Vec<u8>) {

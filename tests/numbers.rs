@@ -2,8 +2,6 @@
 //! Whole steps of training compared with PyTorch, and a test that each op's tests notice small mistakes in it.
 
 use engine::Engine;
-use engine::core::diag::{Diagnostics, Look, Sources};
-use engine::core::front;
 use engine::core::ir::{DType, Type};
 use engine::core::op::Registry;
 use engine::core::oracle::{Oracle, OracleTensor};
@@ -15,6 +13,10 @@ use std::collections::HashMap;
 
 #[path = "numbers/models.rs"]
 mod models;
+#[path = "common/parsed.rs"]
+mod parsed;
+
+use parsed::parsed;
 
 // ---- Training.
 
@@ -35,10 +37,7 @@ fn regression(registry: &mut Registry, optimizer: &str, clip_norm: &Json) -> Pip
             stages: {{"train": Train(data: "points.train", batch: 4, {clip} loss: "loss", optimizer: {optimizer})}},
         )"#
     );
-    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
-    let file = sources.add("regression.ron", text);
-    let pipeline = front::load(&mut sources, file, registry, &[], &[], &mut diags);
-    pipeline.unwrap_or_else(|| panic!("{}", diags.render(&sources, Look::Plain)))
+    parsed("regression.ron", text, registry)
 }
 
 fn numbers(json: &Json) -> Vec<f64> {

@@ -4,8 +4,6 @@
 use engine::Engine;
 use engine::core::codegen::cuda_sources;
 use engine::core::compile::{Compiled, Options, compile};
-use engine::core::diag::{Diagnostics, Look, Sources};
-use engine::core::front;
 use engine::core::fusion::{Kernel, Use};
 use engine::core::ir::{DType, InputKind, Type};
 use engine::core::op::Registry;
@@ -21,8 +19,12 @@ use std::sync::Arc;
 
 #[path = "plans/order.rs"]
 mod order;
+#[path = "common/parsed.rs"]
+mod parsed;
 #[path = "plans/texts.rs"]
 mod texts;
+
+use parsed::parsed;
 
 const ROWS: usize = 60_000;
 
@@ -32,12 +34,8 @@ fn load(file: &str) -> (Pipeline, Registry) {
 }
 
 fn parse(name: &str, text: String) -> (Pipeline, Registry) {
-    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
-    let id = sources.add(name, text);
     let mut registry = Engine::new().registry;
-    let pipeline = front::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
-    let pipeline = pipeline.unwrap_or_else(|| panic!("{}", diags.render(&sources, Look::Plain)));
-    (pipeline, registry)
+    (parsed(name, text, &mut registry), registry)
 }
 
 fn digits() -> SplitShape {

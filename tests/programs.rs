@@ -9,13 +9,11 @@ use expect_test::expect_file;
 use std::process::Command;
 
 /// The last stage of a graph that trains or searches, or all stages.
+#[path = "common/command.rs"]
+mod command;
+
 fn explain(arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
-    // Without a data folder the rows of MNIST are the built-in ones.
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).env("ENGINE_OFFLINE", "1").env_remove("ENGINE_DATA_DIR");
-    let output = command.arg("explain").args(arguments).args(["--stage", "programs"]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    command::printed(&[&["explain"], arguments, &["--stage", "programs"]].concat())
 }
 
 const RECORDED: [&str; 4] =

@@ -6,14 +6,13 @@
 
 use engine::Engine;
 use engine::core::compile::{Options, compile};
-use engine::core::diag::{Diagnostics, Look, Sources};
 use engine::core::grad::differentiate;
 use engine::core::ir::{Builder, DType, Graph, InputKind, Value};
 use engine::core::op::Registry;
 use engine::core::oracle::{Oracle, OracleRun, OracleTensor};
 use engine::core::pipeline::RunStage;
 use engine::core::plan::Plan;
-use engine::core::{front, stage};
+use engine::core::stage;
 use engine::runtime::device::Device;
 use engine::runtime::plan_runner::Once;
 use proptest::prelude::*;
@@ -22,6 +21,8 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
+#[path = "common/parsed.rs"]
+mod parsed;
 #[path = "common/present.rs"]
 mod present;
 
@@ -29,6 +30,7 @@ mod present;
 mod generate;
 
 use generate::{Numbers, Recipe, Written, recipe};
+use parsed::parsed;
 
 const SEED: u64 = 3;
 
@@ -93,13 +95,9 @@ proptest! {
 
 /// The graph of one step of the stage.
 fn graph_of(written: &Written) -> (Graph, Registry) {
-    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
-    let id = sources.add("random.ron", &written.text);
     static OPS: LazyLock<Registry> = LazyLock::new(|| Engine::new().registry);
     let mut registry = OPS.clone();
-    let pipeline = front::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
-    let pipeline =
-        pipeline.unwrap_or_else(|| panic!("{}\n{}", written.text, diags.render(&sources, Look::Plain)));
+    let pipeline = parsed("random.ron", written.text.clone(), &mut registry);
     let run = pipeline.stages[0].get::<RunStage>().unwrap();
     (stage::running(&pipeline, run, &registry).unwrap(), registry)
 }

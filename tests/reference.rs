@@ -2,13 +2,13 @@
 //! `docs/ops.md` is generated, and the plugin guide quotes a file. This test compares both with their sources.
 //! `UPDATE_EXPECT=1 cargo test` writes `docs/ops.md` anew.
 
-use std::process::Command;
+#[path = "common/command.rs"]
+mod command;
 
 #[test]
 fn the_op_reference_is_fresh() {
-    let output = Command::new(env!("CARGO_BIN_EXE_engine")).args(["ops", "--markdown"]).output().unwrap();
-    assert!(output.status.success());
-    expect_test::expect_file!["../docs/ops.md"].assert_eq(&String::from_utf8(output.stdout).unwrap());
+    let reference = command::printed(&["ops", "--markdown"]);
+    expect_test::expect_file!["../docs/ops.md"].assert_eq(&reference);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+#[path = "common/command.rs"]
+mod command;
 
 /// The recording for a device: its name, and the stages of `engine explain` with a section per kernel.
 struct Recorded {
@@ -80,13 +82,7 @@ fn record_graph(record: &mut String, graph: &Path, recorded: &Recorded) {
 }
 
 fn explain(graph: &Path, device: &str, form: &str) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
-    // Without a data folder the rows of MNIST are the built-in ones.
-    command.current_dir(root()).env("ENGINE_OFFLINE", "1").env_remove("ENGINE_DATA_DIR");
-    command.arg("explain").arg(graph).args(["--device", device, "--stage", form]);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = command::printed(&["explain", graph.to_str().unwrap(), "--device", device, "--stage", form]);
     if let Some(folder) = std::env::var_os("REPLAY_TEXTS") {
         let name = format!("{}.{device}.{form}", graph.file_stem().unwrap().to_string_lossy());
         fs::create_dir_all(&folder).unwrap();

@@ -7,21 +7,17 @@ use engine::Engine;
 use engine::core::compile::Options;
 use engine::core::pipeline::Mode;
 use engine::devices::{self, Choice};
-use engine::runtime::data::source::LoadContext;
 use engine::runtime::session::{Report, Session, SessionError};
 use engine::runtime::tensor::HostTensor;
 use indexmap::IndexMap;
-use std::path::Path;
 
+#[path = "common/offline.rs"]
+mod offline;
 #[path = "stages/random.rs"]
 mod random;
 
 fn session(text: &str, options: Options) -> Session {
-    let mut engine = Engine::new();
-    let pipeline = engine.read("stages.ron", text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
-    let device = devices::open(Choice::Cpu, Some(2)).unwrap().device;
-    let data = LoadContext::offline_in(Path::new("no/such/folder"));
-    engine.session(pipeline, device, &data, options, &mut |_| {}).unwrap()
+    offline::session(text, devices::open(Choice::Cpu, Some(2)).unwrap().device, options)
 }
 
 fn run(text: &str) -> Result<Report, SessionError> {

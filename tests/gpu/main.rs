@@ -6,8 +6,6 @@
 
 use engine::Engine;
 use engine::core::compile::{Compiled, Options, compile};
-use engine::core::diag::{Diagnostics, Look, Sources};
-use engine::core::front;
 use engine::core::ir::*;
 use engine::core::numerics::Precision;
 use engine::core::op::Registry;
@@ -31,6 +29,8 @@ mod kernels;
 mod least;
 mod long_sums;
 mod older;
+#[path = "../common/parsed.rs"]
+mod parsed;
 mod products;
 mod rows;
 mod scalars;
@@ -39,6 +39,7 @@ mod training;
 mod types;
 
 use kernels::{called, rows_of_all_lengths, selected_attention};
+use parsed::parsed;
 use products::{bounds_of_epilogues, epilogues_and_side_sums};
 use training::{Trainer, assert_close, load};
 

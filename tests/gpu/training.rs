@@ -5,12 +5,9 @@ use super::*;
 const ROWS: usize = 60_000;
 
 pub fn load(file: &str) -> (Pipeline, Registry) {
-    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
-    let id = sources.add(file, std::fs::read_to_string(format!("graphs/{file}")).unwrap());
+    let text = std::fs::read_to_string(format!("graphs/{file}")).unwrap();
     let mut registry = Engine::new().registry;
-    let pipeline = front::load(&mut sources, id, &mut registry, &[], &[], &mut diags);
-    let pipeline = pipeline.unwrap_or_else(|| panic!("{}", diags.render(&sources, Look::Plain)));
-    (pipeline, registry)
+    (parsed(file, text, &mut registry), registry)
 }
 
 fn train_stage(pipeline: &Pipeline) -> &TrainStage {
