@@ -46,11 +46,7 @@ fn view_gradient(b: &mut Builder, view: &View, x: Value, g: Value) -> Value {
     let extents = b.extents(x);
     match view {
         View::Reshape => b.reshape(g, &extents),
-        View::Permute { perm } => {
-            let inverse: Vec<usize> =
-                (0..perm.len()).filter_map(|axis| perm.iter().position(|&p| p == axis)).collect();
-            b.permute(g, &inverse)
-        }
+        View::Permute { perm } => back_in_order(b, g, perm),
         View::Broadcast { axes } => {
             let result = b.extents(g);
             let from = |axis: usize| axes.iter().position(|&a| a == axis);
@@ -217,7 +213,7 @@ fn contract_gradients(
             .map(|pair| pair.0)
             .chain(lhs_free.clone())
             .chain(by_rhs.iter().map(|pair| pair.0));
-        back_in_order(b, product, axes.collect())
+        back_in_order(b, product, &axes.collect::<Vec<_>>())
     });
     let drhs = wanted[1].then(|| {
         let inner = Contract {
@@ -233,13 +229,13 @@ fn contract_gradients(
             .map(|pair| pair.1)
             .chain(by_lhs.iter().map(|pair| pair.1))
             .chain(rhs_free.clone());
-        back_in_order(b, product, axes.collect())
+        back_in_order(b, product, &axes.collect::<Vec<_>>())
     });
     vec![dlhs, drhs]
 }
 
 /// Permutes `x`: axis `i` of `x` becomes axis `axes[i]` of the result.
-fn back_in_order(b: &mut Builder, x: Value, axes: Vec<usize>) -> Value {
+fn back_in_order(b: &mut Builder, x: Value, axes: &[usize]) -> Value {
     let perm: Vec<usize> = (0..axes.len()).filter_map(|axis| axes.iter().position(|&a| a == axis)).collect();
     b.permute(x, &perm)
 }

@@ -8,7 +8,7 @@ use crate::ir::{
     Attrs, Body, Builder, Combine, Contract, DType, E, Graph, InputKind, Level, Literal, Monoid, NodeOp,
     Type, Value, parse, verify,
 };
-use crate::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeRule};
+use crate::op::{Grad, Lower, OpForm, Registry};
 use crate::oracle::{Oracle, OracleTensor};
 use expect_test::expect;
 use std::collections::HashMap;
@@ -17,21 +17,7 @@ use std::sync::Arc;
 // ---- A few forms, as a plugin defines them.
 
 fn form(name: &str, lower: Lower, grad: Grad) -> OpForm {
-    let input = InputSpec::required("x", "the operand");
-    OpForm {
-        name: name.into(),
-        family: "test".into(),
-        summary: "A test.".into(),
-        inputs: vec![input],
-        outputs: vec!["y".into()],
-        attrs: vec![],
-        types: TypeRule::Broadcast { allowed: DType::is_float },
-        lower,
-        grad,
-        check: GradCheck::None { why: "a test" },
-        examples: Vec::<Example>::new(),
-        role: Role::Plain,
-    }
+    OpForm::new(name, "A test.").input("x", "the operand").takes(DType::is_float).lower(lower).grad(grad)
 }
 
 fn registry() -> Registry {

@@ -277,7 +277,7 @@ fn in_range(name: &Symbol, idx: &OracleTensor, bound: usize) -> Result<(), Oracl
 
 fn viewed(view: &View, x: &OracleTensor, ty: &Type) -> OracleTensor {
     let extents = ty.extents();
-    let strides: Vec<i64> = dense_strides(&x.extents).into_iter().map(|s| s as i64).collect();
+    let strides = strides_of(x);
     match view {
         View::Reshape => x.picked(&extents, 0..x.len()),
         View::Permute { perm } => {
@@ -295,7 +295,7 @@ fn viewed(view: &View, x: &OracleTensor, ty: &Type) -> OracleTensor {
         }
         View::Pad { low, fill, .. } => {
             let mut padded = OracleTensor::of_literal(ty, *fill);
-            let outer: Vec<i64> = dense_strides(&extents).into_iter().map(|s| s as i64).collect();
+            let outer = strides_of(&padded);
             let base = low.iter().zip(&outer).map(|(&l, &stride)| l as i64 * stride).sum();
             for (from, to) in Offsets::new(&x.extents, base, &outer).enumerate() {
                 padded.copy_from(to, x, from);

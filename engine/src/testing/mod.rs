@@ -38,43 +38,27 @@ pub fn assert_families(families: &[&dyn Plugin], cases: &str) {
 mod tests {
     use super::*;
     use crate::ir::{DType, E};
-    use crate::op::{Example, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeRule};
+    use crate::op::{Grad, OpForm};
     use expect_test::expect;
 
     /// A form that squares, with an example.
-    fn square(formula: fn(&[E]) -> E, grad: Grad) -> Registry {
+    fn square(formula: fn(E) -> E, grad: Grad) -> Registry {
         let mut registry = Registry::new();
-        registry.add(OpForm {
-            name: "square".into(),
-            family: "test".into(),
-            summary: "Squares.".into(),
-            inputs: vec![InputSpec::required("x", "the operand")],
-            outputs: vec!["y".into()],
-            attrs: vec![],
-            types: TypeRule::Broadcast { allowed: DType::is_float },
-            lower: Lower::map(1, formula),
-            grad,
-            check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[0.0] },
-            examples: vec![Example::new(
-                "of two",
-                "square(a)",
-                &[("f32[2]", &[3.0, -1.5])],
-                &[("f32[2]", &[9.0, 2.25])],
-            )],
-            role: Role::Plain,
-        });
+        let form = OpForm::unary("square", "Squares.", DType::is_float, formula).grad(grad).avoiding(&[0.0]);
+        let (x, y): (&[f64], &[f64]) = (&[3.0, -1.5], &[9.0, 2.25]);
+        registry.add(form.example("of two", "square(a)", &[("f32[2]", x)], &[("f32[2]", y)]));
         registry
     }
 
     #[test]
     fn a_sound_form_passes() {
-        let registry = square(|x| x[0] * x[0], Grad::Derive);
+        let registry = square(|x| x * x, Grad::Derive);
         assert_eq!((examples(&registry), gradients(&registry)), (vec![], vec![]));
     }
 
     #[test]
     fn a_wrong_formula_is_found() {
-        let registry = square(|x| x[0] * x[0].abs(), Grad::Derive);
+        let registry = square(|x| x * x.abs(), Grad::Derive);
         expect![[r#"[square, "of two": y0[1] is -2.25 instead of 2.25]"#]]
             .assert_eq(&format!("{:?}", examples(&registry)));
         assert_eq!(gradients(&registry), []);
@@ -82,8 +66,7 @@ mod tests {
 
     #[test]
     fn a_wrong_gradient_is_found() {
-        let registry =
-            square(|x| x[0] * x[0], Grad::rule(|b, call| vec![call.grads[0].map(|g| b.scale(g, -1.0))]));
+        let registry = square(|x| x * x, Grad::rule(|b, call| vec![call.grads[0].map(|g| b.scale(g, -1.0))]));
         assert_eq!(examples(&registry), []);
         assert_eq!(gradients(&registry).len(), 1);
     }

@@ -343,30 +343,17 @@ fn yields_bits(scalar: &Scalar) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Example, GradCheck, InputSpec, Role, TypeRule};
 
     /// `|a - b|`, tested by the example alone.
     fn distance(a: &'static [f64], b: &'static [f64], y: &'static [f64], grad: Grad) -> Registry {
         let mut registry = Registry::new();
-        registry.add(OpForm {
-            name: "distance".into(),
-            family: "test".into(),
-            summary: "A distance.".into(),
-            inputs: vec![InputSpec::required("a", "one"), InputSpec::required("b", "the other")],
-            outputs: vec!["y".into()],
-            attrs: vec![],
-            types: TypeRule::Broadcast { allowed: DType::is_float },
-            lower: Lower::map(2, |x| (x[0] - x[1]).abs()),
-            grad,
-            check: GradCheck::FiniteDifferences { range: (0.5, 2.0), avoid: &[] },
-            examples: vec![Example::new(
-                "of numbers",
-                "distance(a, b)",
-                &[("f32[1]", a), ("f32[1]", b)],
-                &[("f32[1]", y)],
-            )],
-            role: Role::Plain,
-        });
+        let form = OpForm::binary("distance", "A distance.", DType::is_float, |a, b| (a - b).abs());
+        registry.add(form.grad(grad).tested_on(0.5, 2.0).example(
+            "of numbers",
+            "distance(a, b)",
+            &[("f32[1]", a), ("f32[1]", b)],
+            &[("f32[1]", y)],
+        ));
         registry
     }
 
