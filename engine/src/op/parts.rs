@@ -51,6 +51,16 @@ impl AttrSpec {
         AttrSpec::with_default(name, doc, AttrKind::Element, default)
     }
 
+    /// One of some words. The first is the default.
+    pub fn choice(name: &str, doc: &str, words: &[&str]) -> AttrSpec {
+        AttrSpec::with_default(name, doc, AttrKind::choice(words), words[0])
+    }
+
+    /// An element type with a default.
+    pub fn dtype(name: &str, doc: &str, default: DType) -> AttrSpec {
+        AttrSpec::with_default(name, doc, AttrKind::DType, default)
+    }
+
     /// An optional attribute without a default.
     pub fn open(name: &str, doc: &str, kind: AttrKind) -> AttrSpec {
         AttrSpec { name: name.into(), doc: doc.into(), kind, default: Some(Attr::None), range: None }

@@ -4,7 +4,7 @@ use crate::heads::{Heads, result_types};
 use crate::layout::{Layout, Slopes, like_operands, operands};
 use crate::scores::{Hiding, scale, scale_attr};
 use engine_core::ir::{Attrs, Builder, Combine, Contract, DType, E, Literal, Monoid, NodeOp, Type, Value};
-use engine_core::op::{AttrKind, AttrSpec, Grad, GradCall, InputSpec, OpForm, TypeIssue};
+use engine_core::op::{AttrSpec, Grad, GradCall, InputSpec, OpForm, TypeIssue};
 
 /// Attention of each query to its own selection of keys: `softmax(q·k[idx]ᵀ·scale)·v[idx]` for q [.., H, T, D], k [..,
 /// G, N, D], v [.., G, N, W] and idx [.., H, T, S], with H a multiple of G. The second result is the logarithm of each
@@ -19,11 +19,10 @@ pub fn gather_attention() -> OpForm {
     .inputs(operands())
     .inputs([idx])
     .results(&["y", "lse"])
-    .attr(AttrSpec::with_default(
+    .attr(AttrSpec::choice(
         "oob",
         "an index out of range is an error, or counts for nothing: -1 fills up lists that are shorter",
-        AttrKind::choice(&["error", "skip"]),
-        "error",
+        &["error", "skip"],
     ))
     .attr(AttrSpec::flag("unique", "whether a key that a query selects twice counts once", false))
     .attr(scale_attr())

@@ -1,7 +1,7 @@
 //! The policies of indexing ops for an index outside its range.
 
 use engine_core::ir::{Attrs, Binary, Builder, DType, E, Type, Value};
-use engine_core::op::{AttrKind, AttrSpec, TypeIssue};
+use engine_core::op::{AttrSpec, TypeIssue};
 
 /// `oob` and `wrap_negative`, which is off unless given.
 pub fn policy() -> Vec<AttrSpec> {
@@ -11,11 +11,10 @@ pub fn policy() -> Vec<AttrSpec> {
 /// `oob` and `wrap_negative` with this default.
 pub fn policy_wrapping(by_default: bool) -> Vec<AttrSpec> {
     vec![
-        AttrSpec::with_default(
+        AttrSpec::choice(
             "oob",
             "an index out of range is an error, goes to the nearest end, counts for nothing, or is the caller's risk",
-            AttrKind::choice(&["error", "clamp", "skip", "unchecked"]),
-            "error",
+            &["error", "clamp", "skip", "unchecked"],
         ),
         AttrSpec::flag("wrap_negative", "whether negative indices count from the end", by_default),
     ]

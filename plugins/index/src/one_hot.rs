@@ -9,7 +9,7 @@ pub fn one_hot() -> OpForm {
     OpForm::new("one_hot", "Turns each index into a row with a single 1.")
         .input("idx", "positions of the ones")
         .attr(AttrSpec::must("classes", "extent of the new last axis", AttrKind::Int))
-        .attr(AttrSpec::with_default("dtype", "type of the result", AttrKind::DType, DType::F32))
+        .attr(AttrSpec::dtype("dtype", "type of the result", DType::F32))
         .attrs(policy())
         .types(|types, attrs| {
             expect_index("one_hot", 0, &types[0])?;

@@ -1,7 +1,7 @@
 //! Approximate orthogonalisation by matmuls alone.
 
 use engine_core::ir::{Attrs, Builder, Contract, DType, Unary, Value};
-use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue};
+use engine_core::op::{AttrSpec, OpForm, TypeIssue};
 
 /// Coefficients of the quintic that pulls singular values towards 1, from below and above (Jordan et al. 2024).
 const QUINTIC: [f64; 3] = [3.4445, -4.775, 2.0315];
@@ -38,12 +38,7 @@ pub fn newton_schulz() -> OpForm {
 pub fn attrs() -> Vec<AttrSpec> {
     vec![
         AttrSpec::int("steps", "number of steps", 5),
-        AttrSpec::with_default(
-            "compute",
-            "the float that products are computed in",
-            AttrKind::DType,
-            DType::BF16,
-        ),
+        AttrSpec::dtype("compute", "the float that products are computed in", DType::BF16),
     ]
 }
 

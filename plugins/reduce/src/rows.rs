@@ -13,12 +13,7 @@ pub fn attrs(reductions: &[&str]) -> Vec<AttrSpec> {
             AttrKind::choice(reductions),
             "mean",
         ),
-        AttrSpec::with_default(
-            "empty",
-            "the mean if no row counts",
-            AttrKind::choice(&["zero", "nan"]),
-            "zero",
-        ),
+        AttrSpec::choice("empty", "the mean if no row counts", &["zero", "nan"]),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use crate::axes::{axis, last_axis};
 use engine_core::ir::{Attrs, Builder, DType, E, Monoid, Unary, Value};
-use engine_core::op::{AttrKind, AttrSpec, Grad, GradCall, OpForm};
+use engine_core::op::{AttrSpec, Grad, GradCall, OpForm};
 
 /// `exp(x - m) / Σ exp(x - m)` along an axis, with m the largest element; computed in f32 or wider. The gradient `y·(g
 /// - Σ g·y)` depends on the result alone.
@@ -58,7 +58,7 @@ fn form(
     OpForm::new(name, summary)
         .input("x", "logits")
         .attr(last_axis("axis along which weights add up to 1"))
-        .attr(AttrSpec::with_default("masked_row", &doc, AttrKind::choice(&["nan", "zero"]), "nan"))
+        .attr(AttrSpec::choice("masked_row", &doc, &["nan", "zero"]))
         .types(move |types, attrs| {
             types[0].expect_dtype(name, 0, DType::is_float, "floats")?;
             types[0].axis(attrs.int("axis"))?;

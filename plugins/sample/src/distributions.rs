@@ -66,7 +66,7 @@ pub fn random(
 ) -> OpForm {
     let common = [
         AttrSpec::must("shape", "extents of the result", AttrKind::Shape),
-        AttrSpec::with_default("dtype", "type of the result, a float", AttrKind::DType, DType::F32),
+        AttrSpec::dtype("dtype", "type of the result, a float", DType::F32),
     ];
     OpForm::new(name, summary)
         .attrs(own_attrs)

@@ -1,9 +1,7 @@
 //! Draws of two values.
 
 use engine_core::ir::{Attrs, Binary, Builder, DType, E, Value};
-use engine_core::op::{
-    AttrKind, AttrSpec, Grad, GradCall, GradCheck, InputSpec, Lowering, OpForm, TypeIssue,
-};
+use engine_core::op::{AttrSpec, Grad, GradCall, GradCheck, InputSpec, Lowering, OpForm, TypeIssue};
 
 /// 1 where `u < σ(scale · logit)` for uniform u, else 0 (or -1, for spins). A scale of 2 gives the conditional
 /// distribution of a spin in its local field. The uniform numbers are given, in (0, 1), or drawn anew at every step.
@@ -15,12 +13,7 @@ pub fn sigmoid_bernoulli() -> OpForm {
         .inputs([InputSpec::optional("uniform", "numbers in (0, 1) to compare with, shaped like the logits")
             .between(0.0, 1.0)])
         .attr(AttrSpec::float("scale", "the factor of the logits", 2.0))
-        .attr(AttrSpec::with_default(
-            "out",
-            "`bits` are 0 and 1, `spins` are -1 and 1",
-            AttrKind::choice(&["bits", "spins"]),
-            "bits",
-        ))
+        .attr(AttrSpec::choice("out", "`bits` are 0 and 1, `spins` are -1 and 1", &["bits", "spins"]))
         .types(|types, _| {
             types[0].expect_dtype("sigmoid_bernoulli", 0, DType::is_float, "floats")?;
             match types.get(1) {

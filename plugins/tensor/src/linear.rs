@@ -3,7 +3,7 @@
 use crate::gemm::expect_addend;
 use crate::matmul::{expect_matrix, product_type};
 use engine_core::ir::{Attrs, Builder, Contract, Value};
-use engine_core::op::{AttrKind, AttrSpec, Lowering, OpForm, checked};
+use engine_core::op::{AttrSpec, Lowering, OpForm, checked};
 
 /// `act(x · w + bias)` for x […, in], w [in, out] (or [out, in] if transposed) and bias [out]. The activation is the op
 /// with that name.
@@ -13,11 +13,10 @@ pub fn linear() -> OpForm {
         .input("w", "[in, out], or [out, in] if transposed")
         .optional("bias", "[out]")
         .attr(AttrSpec::flag("trans_w", "whether the weights are [out, in]", false))
-        .attr(AttrSpec::with_default(
+        .attr(AttrSpec::choice(
             "act",
             "the op applied to the result",
-            AttrKind::choice(&["none", "relu", "gelu", "silu", "tanh", "sigmoid"]),
-            "none",
+            &["none", "relu", "gelu", "silu", "tanh", "sigmoid"],
         ))
         .types(|types, attrs| {
             expect_matrix("linear", 1, &types[1])?;

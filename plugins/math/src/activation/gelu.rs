@@ -1,7 +1,7 @@
 //! `gelu`.
 
 use engine_core::ir::{Attrs, DType, E};
-use engine_core::op::{AttrKind, AttrSpec, OpForm};
+use engine_core::op::{AttrSpec, OpForm};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// x·Φ(x) with Φ the normal distribution function, ½·x·(1 + erf(x/√2)) (Hendrycks and Gimpel 2016); or, with
@@ -9,11 +9,10 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 pub fn gelu() -> OpForm {
     OpForm::new("gelu", "Multiplies each element by its normal distribution function.")
         .input("x", "any shape")
-        .attr(AttrSpec::with_default(
+        .attr(AttrSpec::choice(
             "approximate",
             "`tanh` replaces the error function by a hyperbolic tangent",
-            AttrKind::choice(&["none", "tanh"]),
-            "none",
+            &["none", "tanh"],
         ))
         .takes(DType::is_float)
         .map(|x, attrs| {
