@@ -3,16 +3,11 @@
 use engine_core::ir::{Attrs, Builder, DType, E, Type, Value};
 use engine_core::op::{AttrKind, AttrSpec, TypeIssue};
 
-/// `ignore_index`, `reduction` out of `reductions`, and `empty`.
+/// `ignore_index`, `reduction` out of `reductions`, the first by default, and `empty`.
 pub fn attrs(reductions: &[&str]) -> Vec<AttrSpec> {
     vec![
         ignore_index(),
-        AttrSpec::with_default(
-            "reduction",
-            "the reduction of the rows",
-            AttrKind::choice(reductions),
-            "mean",
-        ),
+        AttrSpec::choice("reduction", "the reduction of the rows", reductions),
         AttrSpec::choice("empty", "the mean if no row counts", &["zero", "nan"]),
     ]
 }
@@ -111,14 +106,14 @@ pub fn reduce(
 ) -> Value {
     let weight = row_weight(b, loss, targets, weights);
     let axes: Vec<usize> = (0..b.ty(loss).rank()).collect();
+    let loss = match (weights, weight) {
+        (Some(_), Some(weight)) => b.mul(loss, weight),
+        _ => loss,
+    };
     match attrs.str("reduction") {
-        "none" => weighted(b, loss, weights.and(weight)),
-        "sum" => {
-            let loss = weighted(b, loss, weights.and(weight));
-            b.sum(loss, &axes)
-        }
+        "none" => loss,
+        "sum" => b.sum(loss, &axes),
         _ => {
-            let loss = weighted(b, loss, weights.and(weight));
             let total = b.sum(loss, &axes);
             let count = match weight {
                 Some(weight) => b.sum(weight, &axes),
@@ -136,13 +131,6 @@ fn row_weight(b: &mut Builder, loss: Value, targets: &Targets, weights: Option<V
     let weights = b.cast(weights, dtype);
     let weight = b.gather(weights, targets.class, 0, 0);
     Some(masked(b, weight, targets))
-}
-
-fn weighted(b: &mut Builder, loss: Value, weight: Option<Value>) -> Value {
-    match weight {
-        Some(weight) => b.mul(loss, weight),
-        None => loss,
-    }
 }
 
 fn ratio(b: &mut Builder, total: Value, count: Value, attrs: &Attrs) -> Value {
