@@ -8,6 +8,7 @@ mod run;
 
 mod check;
 mod compare;
+mod comparison;
 mod data;
 mod dump;
 mod explain;

@@ -3,155 +3,90 @@
 use std::sync::Arc;
 
 use engine_core::compile::{Options, compile};
-use engine_core::ir::{Builder, DType, Graph};
+use engine_core::ir::{Builder, Graph};
 use engine_core::op::{Example, OpForm, Registry};
-use engine_core::oracle::{Oracle, OracleTensor};
-use engine_core::testing;
-use engine_runtime::device::{Device, DeviceError, RunError};
-use engine_runtime::plan_runner::Once;
-use engine_runtime::tensor::HostTensor;
+use engine_core::oracle::Oracle;
+use engine_core::testing::{self, Case};
+use engine_runtime::device::Device;
 
 use super::args::SelftestArgs;
+use super::comparison::{Fault, Tally, Trial, run};
 use super::device::open_device;
 use super::output::{Failure, print};
 use crate::Engine;
-
-/// The form in which an example runs on the device.
-#[derive(Clone, Copy)]
-enum Form {
-    /// Every node is a kernel of its own.
-    Unfused,
-    /// Fused.
-    Fused,
-    /// Fused with a map over every float result.
-    Followed,
-}
-
-/// The result of the checks.
-#[derive(Default)]
-struct Count {
-    n_ops: usize,
-    n_checks: usize,
-    /// Kernels that the device reports as unsupported.
-    skipped: Vec<String>,
-    failures: Vec<String>,
-}
 
 pub(super) fn selftest(engine: Engine, args: &SelftestArgs) -> Result<(), Failure> {
     let device = open_device(&args.device)?;
     let registry = &engine.registry;
     let is_wanted = |name: &str| args.filter.as_ref().is_none_or(|part| name.contains(part.as_str()));
-    let mut count = Count::default();
+    let (mut n_ops, mut tally) = (0, Tally::default());
     for form in registry.ops().filter(|form| is_wanted(&form.name)) {
-        count.n_ops += 1;
+        n_ops += 1;
         for example in &form.examples {
-            count.check(form, example, registry, &device)?;
+            check(&mut tally, form, example, registry, &device)?;
         }
         // The numbers of the examples are independent of this engine. The interpreter, which devices are compared with,
         // must reproduce them.
         let formal =
             testing::op_examples(form, registry).into_iter().chain(testing::op_gradients(form, registry));
-        count.failures.extend(formal.map(|failure| failure.to_string()));
-        count.n_checks += 2 * form.examples.len();
+        tally.wrong.extend(formal.map(|failure| failure.to_string()));
+        tally.n += 2 * form.examples.len();
     }
-    report(&count, &device.info().name)
+    report(n_ops, &tally, &device.info().name)
 }
 
-fn report(count: &Count, device: &str) -> Result<(), Failure> {
-    count.skipped.iter().for_each(|skipped| print(format!("skipped: {skipped}")));
-    let Count { n_ops, n_checks, skipped, failures } = count;
-    let n_skipped = skipped.len();
-    if *n_ops == 0 {
+fn report(n_ops: usize, tally: &Tally, device: &str) -> Result<(), Failure> {
+    let Tally { n, skipped, wrong } = tally;
+    skipped.iter().for_each(|skipped| print(format!("skipped: {skipped}")));
+    let (n_skipped, n_failures) = (skipped.len(), wrong.len());
+    if n_ops == 0 {
         return Err(Failure::graph("no op has a name like that; `engine ops` lists them"));
     }
-    if failures.is_empty() {
-        print(format!("{n_ops} ops, {n_checks} checks on {device}: all passed, {n_skipped} skipped"));
+    let checks = format!("{n_ops} ops, {n} checks on {device}");
+    if wrong.is_empty() {
+        print(format!("{checks}: all passed, {n_skipped} skipped"));
         return Ok(());
     }
-    failures.iter().for_each(print);
-    let n_failures = failures.len();
-    Err(Failure::graph(format!(
-        "{n_ops} ops, {n_checks} checks on {device}: {n_failures} failed, {n_skipped} skipped"
-    )))
+    wrong.iter().for_each(print);
+    Err(Failure::graph(format!("{checks}: {n_failures} failed, {n_skipped} skipped")))
 }
 
-impl Count {
-    /// Fails only if the computation of the device cannot be judged.
-    fn check(
-        &mut self,
-        form: &OpForm,
-        example: &Example,
-        registry: &Registry,
-        device: &Arc<dyn Device>,
-    ) -> Result<(), Failure> {
-        for (run_as, text) in [
-            (Form::Unfused, "unfused"),
-            (Form::Fused, "fused"),
-            (Form::Followed, "fused with a map after it"),
-        ] {
-            let place = format!("{}, {:?}, {text}", form.name, example.title);
-            self.n_checks += 1;
-            match run(example, registry, device, run_as) {
-                Ok(()) => {}
-                Err(Fault::Unsupported(why)) => self.skipped.push(format!("{place}: {why}")),
-                Err(Fault::Wrong(why)) => self.failures.push(format!("{place}: {why}")),
-                Err(Fault::Machine(error)) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Why a device differs from the interpreter.
-pub(super) enum Fault {
-    /// The device does not support it.
-    Unsupported(String),
-    /// The device failed or computed a wrong result.
-    Wrong(String),
-    /// The device is lost or out of memory, which does not judge its computation.
-    Machine(DeviceError),
-}
-
-impl From<RunError> for Fault {
-    fn from(error: RunError) -> Self {
-        match error {
-            RunError::Device(DeviceError::Unsupported { .. }) => Fault::Unsupported(error.to_string()),
-            RunError::Device(error @ (DeviceError::Lost { .. } | DeviceError::OutOfMemory { .. })) => {
-                Fault::Machine(error)
-            }
-            _ => Fault::Wrong(error.to_string()),
-        }
-    }
-}
-
-impl From<DeviceError> for Fault {
-    fn from(error: DeviceError) -> Self {
-        RunError::from(error).into()
-    }
-}
-
-fn run(example: &Example, registry: &Registry, device: &Arc<dyn Device>, form: Form) -> Result<(), Fault> {
-    let case = testing::case(example, registry).map_err(Fault::Wrong)?;
-    let graph = match form {
-        Form::Followed => followed(case.graph, registry),
-        Form::Unfused | Form::Fused => case.graph,
-    };
-    let exact = Oracle::rounded(registry).run(&graph, &case.inputs, 0, 0);
-    let exact = exact.map_err(|error| Fault::Wrong(error.to_string()))?;
-    let model = device.model();
-    let fuse = !matches!(form, Form::Unfused);
-    let options = Options { fuse, device: model, ..Options::default() };
-    let plan = Arc::new(compile(&graph, registry, &options).plan);
-    let mut once = Once::new(device, plan, &case.inputs, 0)?;
-    once.run(0)?;
-    let found = once.outputs()?;
-    for (name, expected) in &exact.outputs {
-        // A result that is an input or empty needs no kernel and has no buffer.
-        if let Some(found) = found.get(name) {
-            difference(name, found, expected).map_or(Ok(()), |why| Err(Fault::Wrong(why)))?;
-        }
+/// Compares a device with the interpreter on an example, in three forms. Fails only if the computation of the device
+/// cannot be judged.
+fn check(
+    tally: &mut Tally,
+    form: &OpForm,
+    example: &Example,
+    registry: &Registry,
+    device: &Arc<dyn Device>,
+) -> Result<(), Failure> {
+    for (fuse, is_followed, text) in
+        [(false, false, "unfused"), (true, false, "fused"), (true, true, "fused with a map after it")]
+    {
+        let place = format!("{}, {:?}, {text}", form.name, example.title);
+        let outcome = testing::case(example, registry).map_err(Fault::Wrong).and_then(|case| {
+            let graph = if is_followed { followed(case.graph, registry) } else { case.graph };
+            compare(&Case { graph, ..case }, fuse, registry, device)
+        });
+        tally.count(&place, outcome, |()| String::new())?;
     }
     Ok(())
+}
+
+fn compare(case: &Case, fuse: bool, registry: &Registry, device: &Arc<dyn Device>) -> Result<(), Fault> {
+    let Case { graph, inputs, .. } = case;
+    let exact = Oracle::rounded(registry).run(graph, inputs, 0, 0);
+    let exact = exact.map_err(|error| Fault::Wrong(error.to_string()))?;
+    let options = Options { fuse, device: device.model(), ..Options::default() };
+    let plan = Arc::new(compile(graph, registry, &options).plan);
+    let trial = Trial { operands: inputs.clone(), seed: 0, step: 0, sort: "an example" };
+    let found = run(device, &plan, &trial)?;
+    // A result that is an input or empty needs no kernel and has no buffer.
+    let computed =
+        exact.outputs.iter().filter_map(|(name, expected)| Some((name, found.get(name)?, expected)));
+    let mut differences =
+        computed.map(|(name, found, expected)| testing::difference(name, found.to_f64(), expected));
+    differences.try_for_each(|difference| difference.map_err(Fault::Wrong))
 }
 
 /// The graph with `y·½ + 1` in place of every float result.
@@ -166,33 +101,12 @@ fn followed(graph: Graph, registry: &Registry) -> Graph {
     Graph { outputs, ..builder.graph }
 }
 
-/// The first element whose error exceeds the tolerance of its type.
-pub(super) fn difference(name: &str, found: &HostTensor, expected: &OracleTensor) -> Option<String> {
-    let tolerance = tolerance(expected.dtype);
-    let pairs = found.to_f64().into_iter().zip(expected.to_f64());
-    pairs.enumerate().find_map(|(i, (a, b))| {
-        let is_near = a == b
-            || (a.is_nan() && b.is_nan())
-            || (expected.dtype.is_float() && (a - b).abs() <= tolerance * b.abs() + 1e-6);
-        (!is_near).then(|| format!("{name}[{i}] is {a} instead of {b}"))
-    })
-}
-
-/// The relative tolerance of a type.
-pub(super) fn tolerance(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => 1e-2,
-        DType::BF16 => 2e-2,
-        _ => 1e-5,
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use engine_core::plan::Plan;
-    use engine_runtime::device::{DeviceBuffer, DeviceInfo, DeviceKind, Executable};
+    use engine_runtime::device::{DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 
     /// A device on which every operation fails, with this error.
     pub(in crate::cli) struct Failing(pub(in crate::cli) DeviceError);
@@ -234,9 +148,9 @@ pub(super) mod tests {
         let form = registry.ops().find(|form| form.name.contains("softmax")).unwrap();
         for (device, code) in failing() {
             let device: Arc<dyn Device> = Arc::new(device);
-            let mut count = Count::default();
-            let failure = count.check(form, &form.examples[0], &registry, &device).unwrap_err();
-            assert!(is_of_machine(&failure, code) && count.failures.is_empty(), "{}", failure.text);
+            let mut tally = Tally::default();
+            let failure = check(&mut tally, form, &form.examples[0], &registry, &device).unwrap_err();
+            assert!(is_of_machine(&failure, code) && tally.wrong.is_empty(), "{}", failure.text);
         }
     }
 }

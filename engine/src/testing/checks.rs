@@ -30,7 +30,7 @@ pub fn check(example: &Example, registry: &Registry) -> Result<(), String> {
     let run = Oracle::rounded(registry).run(&case.graph, &case.inputs, 0, 0);
     let run = run.map_err(|error| error.to_string())?;
     let mut outputs = run.outputs.iter().zip(&case.expected);
-    outputs.try_for_each(|((name, found), expected)| difference(name, found, expected))
+    outputs.try_for_each(|((name, found), expected)| difference(name, found.to_f64(), expected))
 }
 
 /// Compares gradients with central differences, for every op whose form asks for it, and returns the failures. Operands
@@ -75,7 +75,7 @@ fn check_convention(example: &Example, grads: &[Vec<f64>], registry: &Registry) 
         return Err(format!("{} operands have gradients, {} are given", found.len(), grads.len()));
     }
     let mut pairs = found.iter().zip(grads);
-    pairs.try_for_each(|((name, found), grad)| difference(name, found, &tensor(&found.ty(), grad)?))
+    pairs.try_for_each(|((name, found), grad)| difference(name, found.to_f64(), &tensor(&found.ty(), grad)?))
 }
 
 fn each_example(form: &OpForm, check: impl Fn(&Example) -> Result<(), String>) -> Vec<Failure> {
@@ -86,15 +86,26 @@ fn each_example(form: &OpForm, check: impl Fn(&Example) -> Result<(), String>) -
     form.examples.iter().filter_map(failure).collect()
 }
 
-/// The first element that differs by more than the tolerance of its type.
-fn difference(name: &Symbol, found: &OracleTensor, expected: &OracleTensor) -> Result<(), String> {
-    let tolerance = match expected.dtype {
+/// The relative tolerance of computed elements of a type.
+pub fn tolerance(dtype: DType) -> f64 {
+    match dtype {
         DType::F16 => 1e-2,
         DType::BF16 => 2e-2,
         _ => 1e-5,
-    };
-    for i in 0..expected.len() {
-        let (a, b) = (found.float(i), expected.float(i));
+    }
+}
+
+/// Compares the elements of a result with the expected ones.
+///
+/// # Errors
+/// If an element differs by more than the tolerance of its type. The message names the first.
+pub fn difference(
+    name: &Symbol,
+    found: impl IntoIterator<Item = f64>,
+    expected: &OracleTensor,
+) -> Result<(), String> {
+    let tolerance = tolerance(expected.dtype);
+    for (i, (a, b)) in found.into_iter().zip(expected.to_f64()).enumerate() {
         let is_equal = a == b || (a.is_nan() && b.is_nan());
         let is_near = expected.dtype.is_float() && (a - b).abs() <= tolerance * b.abs() + 1e-6;
         if !(is_equal || is_near) {

@@ -10,7 +10,9 @@ mod mutation;
 mod recorded;
 
 pub use case::{Case, case};
-pub use checks::{check, conventions, examples, gradients, op_conventions, op_examples, op_gradients};
+pub use checks::{
+    check, conventions, difference, examples, gradients, op_conventions, op_examples, op_gradients, tolerance,
+};
 pub use failure::Failure;
 pub use mutation::{Survivor, survivors};
 pub use recorded::{recorded, recorded_examples};

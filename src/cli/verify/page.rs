@@ -2,12 +2,28 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use engine_core::compile::Options;
 use engine_core::ir::DType;
+use engine_runtime::device::Device;
 
 use super::difference::Difference;
-use super::peer::Peer;
+use crate::devices::Choice;
+
+/// A compared device, its name on the command line, and the compiler settings for it.
+pub(super) struct Peer {
+    pub(super) choice: Choice,
+    pub(super) device: Arc<dyn Device>,
+    pub(super) options: Options,
+}
+
+impl Peer {
+    pub(super) fn name(&self) -> String {
+        self.choice.to_string()
+    }
+}
 
 /// An op or a kernel.
 pub(super) struct Row {

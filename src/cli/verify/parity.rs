@@ -1,6 +1,6 @@
 //! Several devices on the same graphs and operands.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,27 +8,21 @@ use engine_core::compile::{Compiled, Options, compile};
 use engine_core::fusion::{self, Kernel, fuse_with};
 use engine_core::ir::{Binary, DType, Graph, InputKind, NodeOp, Scalar, Symbol, Value};
 use engine_core::op::{OpForm, Registry};
-use engine_core::oracle::OracleTensor;
 use engine_core::plan::{Plan, plan};
 use engine_core::testing::{self, Case};
 use engine_runtime::device::{Device, DeviceError, RunError};
-use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
-use indexmap::IndexMap;
 
-use super::compare::longest_sum;
 use super::difference::{Allowed, Difference};
-use super::operands::{Sort, enlarged, enlarged_operands, operands};
-use super::page::{self, Row};
-use super::part::{Edges, MOST_ROWS, SEED, STEP, edges_of, part};
-use super::peer::Peer;
+use super::page::{self, Peer, Row};
+use super::stages_of;
 use crate::Engine;
 use crate::cli::args::VerifyArgs;
+use crate::cli::comparison::operands::{Sort, enlarged, enlarged_operands, operands};
+use crate::cli::comparison::part::{SEED, STEP, edges_of, part};
+use crate::cli::comparison::{Fault, Results, Tolerance, Trial, run};
 use crate::cli::device::compile_options_for;
-use crate::cli::explain::compile_stages;
-use crate::cli::open::open;
 use crate::cli::output::{Failure, print};
-use crate::cli::selftest::{Fault, tolerance};
 use crate::devices::Choice;
 
 pub(super) fn compare_devices(
@@ -127,14 +121,12 @@ fn compare_example(
     peers: &[Peer],
     row: &mut Row,
 ) -> Result<(), Failure> {
-    let example = Trial { inputs: case.inputs.clone(), step: STEP, sort: title };
+    let example = Trial { operands: case.inputs.clone(), seed: SEED, step: STEP, sort: title };
     Programs::of_calls(&case.graph, registry, peers).compare([example].into_iter(), peers, row)?;
     let Some(larger) = enlarged(&case.graph) else { return Ok(()) };
     // Each trial has a step of its own, for random numbers.
-    let trials = (STEP..).zip(Sort::ALL).map(|(step, sort)| {
-        let inputs = enlarged_operands(case, &larger, sort);
-        Trial { inputs, step, sort: sort.text() }
-    });
+    let trial = |(step, sort)| Trial::of(sort, enlarged_operands(case, &larger, sort), step);
+    let trials = (STEP..).zip(Sort::ALL).map(trial);
     Programs::of_calls(&larger, registry, peers).compare(trials, peers, row)
 }
 
@@ -147,12 +139,7 @@ fn stage_rows(
     graph: &Path,
     peers: &[Peer],
 ) -> Result<Vec<(Symbol, Vec<Row>)>, Failure> {
-    let mut registry = engine.registry.clone();
-    let opened = open(&args.graph(graph), &mut registry)?;
-    let options = peers[0].options.clone();
-    let data_dir = args.data_dir.as_deref();
-    let stages = compile_stages(&opened, registry, &engine.sources, data_dir, options, Some(MOST_ROWS), &[])?;
-    let is_ordered = opened.pipeline.deterministic;
+    let (stages, is_ordered) = stages_of(engine, args, graph, peers[0].options.clone())?;
     let rows = |compiled: &Compiled| {
         let kernels = compiled.plan.kernels.iter();
         kernels.map(|kernel| kernel_row(kernel, compiled, is_ordered, peers)).collect::<Result<_, _>>()
@@ -167,34 +154,22 @@ fn kernel_row(
     peers: &[Peer],
 ) -> Result<Row, Failure> {
     let mut row = empty_row(&kernel.name, peers);
-    let Some(Edges { sources, results }) = edges_of(kernel, &compiled.simplified) else {
+    let Some((sources, results)) = edges_of(kernel, &compiled.simplified) else {
         row.note = Some("it copies a state".to_string());
         return Ok(row);
     };
     let part = part(&compiled.simplified, &sources, &results);
-    let trials = Sort::ALL.map(|sort| Trial {
-        inputs: operands(&part, &compiled.typed, sort, 1.0),
-        step: STEP,
-        sort: sort.text(),
-    });
+    let trials = Sort::ALL.map(|sort| Trial::of(sort, operands(&part, &compiled.typed, sort, 1.0), STEP));
     Programs::of_part(&part, compiled, is_ordered, peers).compare(trials.into_iter(), peers, &mut row)?;
     Ok(row)
 }
 
 // ---- Running on all.
 
-/// Operands of a comparison.
-struct Trial<'t> {
-    inputs: HashMap<String, OracleTensor>,
-    step: u32,
-    /// The sort of operands, for messages.
-    sort: &'t str,
-}
-
 /// A graph, compiled for every device.
 struct Programs {
     plans: Vec<Arc<Plan>>,
-    n_summed: usize,
+    tolerance: Tolerance,
     /// Random results, which must be bit-identical everywhere.
     drawn: Vec<Symbol>,
 }
@@ -222,13 +197,13 @@ impl Programs {
     fn new(graph: &Graph, plans: impl Iterator<Item = Plan>) -> Programs {
         let is_drawn = |(_, value): &&(Symbol, Value)| is_drawn(graph, *value);
         let drawn = graph.outputs.iter().filter(is_drawn).map(|(name, _)| name.clone()).collect();
-        Programs { plans: plans.map(Arc::new).collect(), n_summed: longest_sum(graph), drawn }
+        Programs { plans: plans.map(Arc::new).collect(), tolerance: Tolerance::of(graph), drawn }
     }
 
     fn allowed(&self, name: &Symbol, dtype: DType) -> Allowed {
         match self.drawn.contains(name) {
             true => Allowed::Nothing,
-            false => Allowed::Share(tolerance(dtype) * (self.n_summed as f64).sqrt().max(1.0)),
+            false => Allowed::Share(self.tolerance.at(dtype)),
         }
     }
 
@@ -244,7 +219,8 @@ impl Programs {
         row: &mut Row,
     ) -> Result<(), Failure> {
         for trial in trials {
-            let expected = match self.run(0, peers, &trial) {
+            let run = |i: usize| run(&peers[i].device, &self.plans[i], &trial);
+            let expected = match run(0) {
                 Ok(expected) => expected,
                 Err(error) => {
                     row.note = Some(format!("{}: {}", peers[0].name(), reason(error)?.0));
@@ -254,7 +230,7 @@ impl Programs {
             row.n += expected.values().map(HostTensor::n_elements).sum::<usize>();
             row.dtypes.extend(expected.values().map(HostTensor::dtype));
             for (i, cell) in row.cells.iter_mut().enumerate() {
-                match self.run(i + 1, peers, &trial) {
+                match run(i + 1) {
                     Ok(found) => self.see(&found, &expected, trial.sort, cell),
                     Err(error) => refuse(cell, error, trial.sort)?,
                 }
@@ -270,17 +246,7 @@ impl Programs {
             cell.see(found, expected, self.allowed(name, expected.dtype()), &place);
         }
     }
-
-    fn run(&self, peer: usize, peers: &[Peer], trial: &Trial<'_>) -> Result<Results, RunError> {
-        let plan = Arc::clone(&self.plans[peer]);
-        let mut once = Once::new(&peers[peer].device, plan, &trial.inputs, SEED)?;
-        once.run(trial.step)?;
-        Ok(once.outputs()?)
-    }
 }
-
-/// Results by name.
-type Results = IndexMap<Symbol, HostTensor>;
 
 fn refuse(cell: &mut Difference, error: RunError, sort: &str) -> Result<(), Failure> {
     match reason(error)? {

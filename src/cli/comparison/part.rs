@@ -6,29 +6,23 @@ use engine_core::fusion::{Kernel, Use};
 use engine_core::ir::{Graph, InputKind, Node, NodeOp, Value};
 
 /// The maximum length of data sets, since their rows are computed in double precision.
-pub(super) const MOST_ROWS: usize = 4096;
+pub(in crate::cli) const MOST_ROWS: usize = 4096;
 /// The seed of runs.
-pub(super) const SEED: u64 = 0x5eed;
+pub(in crate::cli) const SEED: u64 = 0x5eed;
 /// The step of runs.
-pub(super) const STEP: u32 = 3;
+pub(in crate::cli) const STEP: u32 = 3;
 
-/// The values that a kernel reads and writes.
-pub(super) struct Edges {
-    pub(super) sources: Vec<Value>,
-    pub(super) results: Vec<Value>,
-}
-
-/// `None` for a kernel that computes nothing and copies a state.
-pub(super) fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<Edges> {
+/// The values that a kernel reads, and those that it writes. `None` for a kernel that only copies a state.
+pub(in crate::cli) fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<(Vec<Value>, Vec<Value>)> {
     let of = |usage: Use| kernel.operands.iter().filter(move |operand| operand.usage == usage);
     let values = |usage: Use| of(usage).map(|operand| operand.value).collect::<Vec<Value>>();
     let is_input = |value: &Value| matches!(graph.nodes[value.node].op, NodeOp::Input(_));
     let (sources, results) = (values(Use::Read), values(Use::Write));
-    (!results.iter().any(is_input)).then_some(Edges { sources, results })
+    (!results.iter().any(is_input)).then_some((sources, results))
 }
 
 /// The part of a graph between some values, which become inputs, and some results.
-pub(super) fn part(graph: &Graph, sources: &[Value], results: &[Value]) -> Graph {
+pub(in crate::cli) fn part(graph: &Graph, sources: &[Value], results: &[Value]) -> Graph {
     let is_given =
         |value: Value| sources.contains(&value) || matches!(graph.nodes[value.node].op, NodeOp::Input(_));
     let (mut is_computed, mut given) = (vec![false; graph.nodes.len()], vec![]);

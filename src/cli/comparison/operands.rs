@@ -12,11 +12,12 @@ use engine_core::testing::Case;
 use engine_runtime::philox::WordStream;
 use engine_runtime::plan_runner::host_tensor;
 
+use super::Operands;
 use super::part::SEED;
 
 /// Sorts of operands.
 #[derive(Clone, Copy)]
-pub(super) enum Sort {
+pub(in crate::cli) enum Sort {
     Signed,
     Positive,
     Zero,
@@ -26,16 +27,16 @@ pub(super) enum Sort {
 }
 
 impl Sort {
-    pub(super) const ALL: [Sort; 6] =
+    pub(in crate::cli) const ALL: [Sort; 6] =
         [Sort::Signed, Sort::Positive, Sort::Zero, Sort::Large, Sort::Tiny, Sort::Special];
 
     /// Whether intermediate values should not overflow.
-    pub(super) fn is_tame(self) -> bool {
+    pub(in crate::cli) fn is_tame(self) -> bool {
         matches!(self, Sort::Signed | Sort::Positive | Sort::Zero)
     }
 
     /// Factors by which tame numbers may be scaled down.
-    pub(super) fn scales(self) -> &'static [f64] {
+    pub(in crate::cli) fn scales(self) -> &'static [f64] {
         if matches!(self, Sort::Signed | Sort::Positive) {
             &[1.0, 0.125, 1.0 / 64.0, 1.0 / 512.0]
         } else {
@@ -43,7 +44,7 @@ impl Sort {
         }
     }
 
-    pub(super) fn text(self) -> &'static str {
+    pub(in crate::cli) fn text(self) -> &'static str {
         match self {
             Sort::Signed => "numbers in -2..2",
             Sort::Positive => "numbers in 0..1",
@@ -84,7 +85,7 @@ impl Sort {
 
 /// Operands for all inputs, rounded to their types. Integers are valid indices for every use in the part. Operands of
 /// an op of `typed`, the graph of the part, lie in the op's ranges. All other numbers are multiplied by `scale`.
-pub(super) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> HashMap<String, OracleTensor> {
+pub(in crate::cli) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> Operands {
     let ranges = ranges(typed);
     let bound = smallest_axis(part).max(1) as u32;
     let divides = |node: &Node| node.op == NodeOp::Check(Requirement::Divisor);
@@ -129,7 +130,7 @@ fn smallest_axis(part: &Graph) -> usize {
 const MOST_ELEMENTS: usize = 1 << 16;
 
 /// The call of an example on the longest operands that the type rules of its ops accept.
-pub(super) fn enlarged(graph: &Graph) -> Option<Graph> {
+pub(in crate::cli) fn enlarged(graph: &Graph) -> Option<Graph> {
     [4096, 1024, 256, 64, 16, 4].into_iter().find_map(|factor| stretched(graph, factor))
 }
 
@@ -178,7 +179,7 @@ fn longer_call(call: &Call, factor: usize) -> Call {
 
 /// Operands for an enlarged example. Floats are of a sort. Integers and truth values repeat those of the example, and
 /// so do single elements, which are often bounded. Operands with a range lie in it.
-pub(super) fn enlarged_operands(case: &Case, larger: &Graph, sort: Sort) -> HashMap<String, OracleTensor> {
+pub(in crate::cli) fn enlarged_operands(case: &Case, larger: &Graph, sort: Sort) -> Operands {
     let mut stream = WordStream::new(SEED, sort as u32, 1);
     let inputs = larger.inputs().filter(|(_, kind)| *kind != InputKind::Step);
     let operand = |(id, _): (NodeId, InputKind)| {

@@ -5,20 +5,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine_core::fusion::RowConsumer;
-use engine_core::ir::{Graph, Node, NodeOp, Symbol, Value};
+use engine_core::ir::{Graph, NodeOp, Symbol, Value};
 use engine_core::numerics;
 use engine_core::op::{Registry, Selected};
 use engine_core::oracle::{Oracle, OracleRun, OracleTensor, Precision};
 use engine_core::plan::Plan;
 use engine_runtime::device::{Device, DeviceKind};
-use engine_runtime::plan_runner::Once;
-use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
 use super::errors::{Histogram, nearer};
-use super::operands::{Sort, operands};
-use super::part::{SEED, STEP};
-use crate::cli::selftest::{Fault, tolerance};
+use crate::cli::comparison::operands::{Sort, operands};
+use crate::cli::comparison::part::STEP;
+use crate::cli::comparison::{Fault, Tolerance, Trial, run, state_name};
 
 /// Runs a plan of a graph on operands of some sorts, and counts the errors of outputs and next states. A device that
 /// may flush subnormal numbers may do so anywhere. `typed` is the graph with the ops, which know the ranges of their
@@ -26,28 +24,28 @@ use crate::cli::selftest::{Fault, tolerance};
 pub(super) fn compare(
     graph: &Graph,
     typed: &Graph,
-    plan: Arc<Plan>,
+    plan: Plan,
     device: &Arc<dyn Device>,
     sorts: &[Sort],
 ) -> Result<Histogram, Fault> {
     let registry = Registry::new();
-    let n_summed = longest_sum(graph) as f64;
+    let tolerance = Tolerance::of(graph);
     let of_products = product_tolerance(graph, &plan, &**device);
+    let plan = Arc::new(plan);
     let (graph, selections) = (&with_sources(graph), selections(graph));
     let mut histogram = Histogram::default();
     for &sort in sorts {
-        let (inputs, exact) = expected(graph, typed, sort, &registry)?;
-        let run = |precision: Precision| {
+        let (trial, exact) = expected(graph, typed, sort, &registry)?;
+        let interpret = |precision: Precision| {
             let oracle = Oracle { registry: &registry, precision };
-            interpreted(&oracle, graph, &inputs).map(|(results, _)| results)
+            interpreted(&oracle, graph, &trial).map(|(results, _)| results)
         };
-        let spread = Spread::new(&exact, &run);
-        let found = given_out(device, Arc::clone(&plan), &inputs)?;
+        let spread = Spread::new(&exact, &interpret);
+        let found = run(device, &plan, &trial)?;
         for (name, expected) in &exact {
             let Some(found) = found.get(name) else { continue };
             let source = selections.get(name).and_then(|_| exact.get(&source_name(name)));
-            let allowed = tolerance(source.unwrap_or(expected).dtype) * n_summed.sqrt().max(1.0);
-            let allowed = allowed.max(of_products);
+            let allowed = tolerance.at(source.unwrap_or(expected).dtype).max(of_products);
             let attempt = |expected: &OracleTensor, spread: &[f64]| {
                 let mut counts = histogram.clone();
                 counts.count(found, expected, allowed, spread).map(|()| counts)
@@ -60,19 +58,19 @@ pub(super) fn compare(
                 None => attempt(expected, &[]),
             };
             if counted.is_err() && device.model().may_flush && source.is_none() {
-                counted = attempt(&nearer(found, expected, &run(Precision::Flushed)?[name]), &[]);
+                counted = attempt(&nearer(found, expected, &interpret(Precision::Flushed)?[name]), &[]);
             }
             if let Err(why) = counted {
                 counted = attempt(expected, spread.of(name)?).map_err(|_| why);
             }
-            histogram = counted.map_err(|why| Fault::Wrong(format!("`{name}`{why} ({})", sort.text())))?;
+            histogram = counted.map_err(|why| Fault::Wrong(format!("`{name}`{why} ({})", trial.sort)))?;
         }
     }
     Ok(histogram)
 }
 
-type Inputs = HashMap<String, OracleTensor>;
-type Results = IndexMap<Symbol, OracleTensor>;
+/// Results of the interpreter: outputs, and next states under the names of their states.
+type Exact = IndexMap<Symbol, OracleTensor>;
 
 /// Operands, and the interpreter's results. Tame operands are scaled down until no intermediate value overflows, if
 /// that helps. A plan may compute in another way than its graph, and stay finite where the graph overflows.
@@ -81,24 +79,24 @@ fn expected(
     typed: &Graph,
     sort: Sort,
     registry: &Registry,
-) -> Result<(Inputs, Results), Fault> {
+) -> Result<(Trial<'static>, Exact), Fault> {
     let precision = if sort.is_tame() { Precision::F64 } else { Precision::Rounded };
     let mut first = None;
     for &scale in sort.scales() {
-        let inputs = operands(graph, typed, sort, scale);
-        let (results, overflows) = interpreted(&Oracle { registry, precision }, graph, &inputs)?;
+        let trial = Trial::of(sort, operands(graph, typed, sort, scale), STEP);
+        let (results, overflows) = interpreted(&Oracle { registry, precision }, graph, &trial)?;
         if !overflows {
-            return Ok((inputs, results));
+            return Ok((trial, results));
         }
-        first.get_or_insert((inputs, results));
+        first.get_or_insert((trial, results));
     }
     first.ok_or_else(|| Fault::Unsupported("there are no operands".to_owned()))
 }
 
 /// The results, and whether an intermediate number exceeds the range of its type.
-fn interpreted(oracle: &Oracle, graph: &Graph, inputs: &Inputs) -> Result<(Results, bool), Fault> {
+fn interpreted(oracle: &Oracle, graph: &Graph, trial: &Trial<'_>) -> Result<(Exact, bool), Fault> {
     let mut overflows = false;
-    let done = oracle.watch(graph, inputs, SEED, i64::from(STEP), &mut |computed| {
+    let done = oracle.watch(graph, &trial.operands, trial.seed, i64::from(trial.step), &mut |computed| {
         let is_within = |tensor: &OracleTensor| {
             let largest = tensor.dtype.largest();
             !tensor.dtype.is_float() || tensor.to_f64().iter().all(|x| x.is_nan() || x.abs() <= largest)
@@ -111,39 +109,16 @@ fn interpreted(oracle: &Oracle, graph: &Graph, inputs: &Inputs) -> Result<(Resul
     Ok((results(done), overflows))
 }
 
-/// Outputs, and next states under the names of their states.
-fn results(run: OracleRun) -> Results {
-    run.outputs
-        .into_iter()
-        .chain(run.state.into_iter().map(|(name, next)| (state_name(&name), next)))
-        .collect()
-}
-
-fn state_name(state: &str) -> Symbol {
-    format!("next {state}").into()
-}
-
-/// The results of one step of a plan: its outputs and next states.
-fn given_out(
-    device: &Arc<dyn Device>,
-    plan: Arc<Plan>,
-    inputs: &Inputs,
-) -> Result<IndexMap<Symbol, HostTensor>, Fault> {
-    let mut once = Once::new(device, Arc::clone(&plan), inputs, SEED)?;
-    once.run(STEP)?;
-    let mut found = once.outputs()?;
-    let written = plan.launches.iter().flat_map(|launch| plan.states_written(launch));
-    for state in written {
-        found.insert(state_name(state), once.input(state)?);
-    }
-    Ok(found)
+fn results(run: OracleRun) -> Exact {
+    let next = run.state.into_iter().map(|(name, next)| (state_name(&name), next));
+    run.outputs.into_iter().chain(next).collect()
 }
 
 /// The sensitivity of results to errors of some units in the last place in all arithmetic. Where terms cancel, or a
 /// selection depends on the last bits, an error of that size is no fault.
 struct Spread<'r> {
-    exact: &'r Results,
-    run: &'r dyn Fn(Precision) -> Result<Results, Fault>,
+    exact: &'r Exact,
+    interpret: &'r dyn Fn(Precision) -> Result<Exact, Fault>,
     found: OnceCell<HashMap<Symbol, Vec<f64>>>,
 }
 
@@ -151,8 +126,8 @@ impl<'r> Spread<'r> {
     /// More runs find more near ties.
     const N_RUNS: u64 = 4;
 
-    fn new(exact: &'r Results, run: &'r dyn Fn(Precision) -> Result<Results, Fault>) -> Spread<'r> {
-        Spread { exact, run, found: OnceCell::new() }
+    fn new(exact: &'r Exact, interpret: &'r dyn Fn(Precision) -> Result<Exact, Fault>) -> Spread<'r> {
+        Spread { exact, interpret, found: OnceCell::new() }
     }
 
     /// The sensitivity of each element of a result, computed on first use.
@@ -168,7 +143,7 @@ impl<'r> Spread<'r> {
             |(name, tensor): (&Symbol, &OracleTensor)| (name.clone(), vec![0.0; tensor.to_f64().len()]);
         let mut spread: HashMap<Symbol, Vec<f64>> = self.exact.iter().map(zeros).collect();
         for seed in 0..Spread::N_RUNS {
-            for (name, moved) in (self.run)(Precision::Perturbed(seed))? {
+            for (name, moved) in (self.interpret)(Precision::Perturbed(seed))? {
                 let (exact, moved) = (self.exact[&name].to_f64(), moved.to_f64());
                 for (most, (a, b)) in
                     spread.entry(name).or_default().iter_mut().zip(exact.into_iter().zip(moved))
@@ -216,24 +191,4 @@ fn with_sources(part: &Graph) -> Graph {
 
 fn source_name(result: &Symbol) -> Symbol {
     format!("what {result} is of").into()
-}
-
-/// The longest extent that a contraction or a reduction of the part sums over.
-pub(super) fn longest_sum(part: &Graph) -> usize {
-    let reduced = |node: &Node| {
-        let of = |value: Value, axes: &[usize]| {
-            let extents = part.ty(value).extents();
-            axes.iter().map(|&axis| extents[axis]).product::<usize>()
-        };
-        match &node.op {
-            NodeOp::Contract(contract) => {
-                let axes: Vec<usize> = contract.contracted.iter().map(|&(axis, _)| axis).collect();
-                of(node.inputs[0], &axes)
-            }
-            NodeOp::Reduce { axes, .. } => of(node.inputs[0], axes),
-            NodeOp::Scan { axis, .. } => of(node.inputs[0], &[*axis]),
-            _ => 1,
-        }
-    };
-    part.nodes.iter().map(reduced).max().unwrap_or(1)
 }
