@@ -100,9 +100,8 @@ impl<'a> Fields<'a> {
             }
         }
         for (written, _) in unknown() {
-            let help = suggestion(written, &self.asked, diags);
-            let message = format!("{} has no field `{}`", self.what, written.value);
-            diags.error(Code::E0012, written.span, message).help(help);
+            let what = format!("{} has no field", self.what);
+            report_unknown(Code::E0012, *written, &what, self.asked.iter().copied(), diags);
         }
     }
 }
@@ -190,9 +189,8 @@ impl Ron {
         let word = self.word(what, diags)?;
         let found = choices.iter().find(|(name, _)| *name == word.value);
         if found.is_none() {
-            let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-            let help = suggestion(word.value, &names, diags);
-            diags.error(Code::E0014, word.span, format!("{what} cannot be `{}`", word.value)).help(help);
+            let names = choices.iter().map(|(name, _)| *name);
+            report_unknown(Code::E0014, word, &format!("{what} cannot be"), names, diags);
         }
         found.map(|(_, choice)| *choice)
     }
@@ -264,7 +262,20 @@ fn wrong_kind<T>(value: &Ron, what: &str, wanted: &str, diags: &mut Diagnostics)
     None
 }
 
-/// A hint at the name that was probably meant, or at all there are.
+/// Reports a name that is none of the known ones, and suggests the nearest of them. The message is `what` and the name:
+/// ``there is no input `x` ``.
+pub(super) fn report_unknown<'k>(
+    code: Code,
+    written: Spanned<&str>,
+    what: &str,
+    known: impl IntoIterator<Item = &'k str>,
+    diags: &mut Diagnostics,
+) {
+    let help = suggestion(written.value, &Vec::from_iter(known), diags);
+    diags.error(code, written.span, format!("{what} `{}`", written.value)).help(help);
+}
+
+/// A hint at the known name nearest to the written one, or at all known names.
 pub(super) fn suggestion(written: &str, known: &[&str], diags: &Diagnostics) -> String {
     let meant = if diags.is_full() { None } else { nearest(written, known.iter().copied()) };
     match meant {

@@ -1,8 +1,8 @@
 //! Declarations: extents, data, inputs, parameters.
 
 use super::types::{Dims, read_type};
-use crate::diag::{Code, Diagnostics, Span};
-use crate::front::fields::suggestion;
+use crate::diag::{Code, Diagnostics, Span, Spanned};
+use crate::front::fields::report_unknown;
 use crate::front::{Fields, Ron, RonKind, entries};
 use crate::ir::{Attr, DType, InputKind, Literal, Symbol, Type};
 use crate::pipeline::{DataDecl, Init, InputDecl, ParamDecl};
@@ -93,10 +93,9 @@ pub(super) fn read_path(value: &Ron, example: &str, data: &[DataDecl], diags: &m
         return None;
     };
     if !data.iter().any(|decl| &*decl.name == source) {
-        let known: Vec<&str> = data.iter().map(|decl| &*decl.name).collect();
-        let help = suggestion(source, &known, diags);
-        let span = text.span(0, source.len());
-        diags.error(Code::E0202, span, format!("there is no data source `{source}`")).help(help);
+        let written = Spanned::new(text.span(0, source.len()), source);
+        let known = data.iter().map(|decl| &*decl.name);
+        report_unknown(Code::E0202, written, "there is no data source", known, diags);
         return None;
     }
     Some((source.into(), part.into()))
@@ -203,10 +202,7 @@ fn read_init(value: &Ron, diags: &mut Diagnostics) -> Option<Init> {
         "Xavier" => Some(Init::Xavier),
         "Kaiming" => Some(Init::Kaiming),
         _ => {
-            let help = suggestion(head.value, &names, diags);
-            diags
-                .error(Code::E0014, head.span, format!("there is no initialiser `{}`", head.value))
-                .help(help);
+            report_unknown(Code::E0014, head, "there is no initialiser", names, diags);
             return None;
         }
     };

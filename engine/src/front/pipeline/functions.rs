@@ -7,7 +7,8 @@ use super::nodes::{
 use super::op_names::{op_name, unary_op_name};
 use super::types::{Dims, named_dim};
 use super::typing::Typing;
-use crate::diag::{Code, Diagnostics, Spanned, nearest};
+use crate::diag::{Code, Diagnostics, Spanned};
+use crate::front::fields::suggestion;
 use crate::front::{Fields, Ron, RonKind, entries};
 use crate::ir::{Attr, Attrs, Builder, DType, Graph, InputKind, Literal, Symbol, Type, Value};
 use crate::op::{
@@ -97,12 +98,7 @@ impl Functions {
         let mut sound = !self.faulty.contains(&function.name.value);
         for name in function.unknown_names() {
             sound = false;
-            let known = function.known_names();
-            let near = nearest(name.value, known.iter().copied());
-            let help = near.map_or_else(
-                || format!("known are `{}`", known.join("`, `")),
-                |n| format!("did you mean `{n}`?"),
-            );
+            let help = suggestion(name.value, &function.known_names(), diags);
             let message = format!("nothing is called `{}` in this function", name.value);
             diags.error(Code::E0101, name.span, message).help(help);
         }

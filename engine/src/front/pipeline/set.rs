@@ -42,8 +42,8 @@ fn find<'r>(root: &'r mut Ron, steps: &[&str], span: Span, diags: &mut Diagnosti
     for (i, step) in steps.iter().enumerate() {
         let last = i + 1 == steps.len();
         if field(place, step).is_none() && !(last && add(place, step, span)) {
-            let known = names(place);
-            let help = match nearest(step, known.iter().map(String::as_str)) {
+            let known: Vec<&str> = parts(place).into_iter().map(|(name, _)| name).collect();
+            let help = match nearest(step, known.iter().copied()) {
                 Some(near) => format!("did you mean `{near}` for `{step}`?"),
                 None if known.is_empty() => "there are no settings below it".to_owned(),
                 None => format!("known here are `{}`", known.join("`, `")),
@@ -57,38 +57,24 @@ fn find<'r>(root: &'r mut Ron, steps: &[&str], span: Span, diags: &mut Diagnosti
 }
 
 fn field<'r>(value: &'r mut Ron, name: &str) -> Option<&'r mut Ron> {
+    parts(value).into_iter().find(|(part, _)| *part == name).map(|(_, value)| value)
+}
+
+/// The names and values of a group or a map; none for other values.
+fn parts(value: &mut Ron) -> Vec<(&str, &mut Ron)> {
     match &mut value.kind {
         RonKind::Struct { fields, .. } => {
-            fields.iter_mut().find(|(n, _)| n.value == name).map(|(_, value)| value)
+            fields.iter_mut().map(|(name, value)| (name.value.as_str(), value)).collect()
         }
         RonKind::Map(entries) => {
-            entries.iter_mut().find(|(key, _)| is_key(key, name)).map(|(_, value)| value)
-        }
-        RonKind::Option(Some(inner)) => field(inner, name),
-        _ => None,
-    }
-}
-
-fn is_key(key: &Ron, name: &str) -> bool {
-    match &key.kind {
-        RonKind::Str(text) => text.value == name,
-        RonKind::Name(word) => word == name,
-        _ => false,
-    }
-}
-
-fn names(value: &Ron) -> Vec<String> {
-    match &value.kind {
-        RonKind::Struct { fields, .. } => fields.iter().map(|(name, _)| name.value.clone()).collect(),
-        RonKind::Map(entries) => {
-            let names = entries.iter().filter_map(|(key, _)| match &key.kind {
-                RonKind::Str(text) => Some(text.value.clone()),
-                RonKind::Name(word) => Some(word.clone()),
+            let named = entries.iter_mut().filter_map(|(key, value)| match &key.kind {
+                RonKind::Str(text) => Some((text.value.as_str(), value)),
+                RonKind::Name(word) => Some((word.as_str(), value)),
                 _ => None,
             });
-            names.collect()
+            named.collect()
         }
-        RonKind::Option(Some(inner)) => names(inner),
+        RonKind::Option(Some(inner)) => parts(inner),
         _ => vec![],
     }
 }

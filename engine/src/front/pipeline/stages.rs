@@ -23,7 +23,7 @@ pub use reader::StageReader;
 
 use super::scope::Scope;
 use crate::diag::{Code, Diagnostics};
-use crate::front::fields::suggestion;
+use crate::front::fields::report_unknown;
 use crate::front::{Ron, entries};
 use crate::op::{Form, Registry};
 use crate::pipeline::{Pipeline, Stage};
@@ -83,8 +83,7 @@ fn form_of<'r>(value: &Ron, registry: &'r Registry, diags: &mut Diagnostics) -> 
     };
     let form = registry.form(head.value);
     if form.is_none() {
-        let help = suggestion(head.value, &known(), diags);
-        diags.error(Code::E0201, head.span, format!("there is no stage `{}`", head.value)).help(help);
+        report_unknown(Code::E0201, head, "there is no stage", known(), diags);
     }
     form
 }

@@ -3,7 +3,7 @@
 use super::form::StageForm;
 use super::reader::StageReader;
 use crate::diag::Spanned;
-use crate::front::{Ron, entries};
+use crate::front::Ron;
 use crate::pipeline::{LoadName, LoadStage};
 
 pub(super) const LOAD: StageForm = StageForm {
@@ -21,9 +21,7 @@ pub(super) const LOAD: StageForm = StageForm {
 impl StageReader<'_> {
     /// `{"w": Transposed("fc.weight"), "b": "fc.bias"}`
     fn load_names(&mut self, value: &Ron, what: &str) -> Option<Vec<LoadName>> {
-        let written = entries(value, what, self.diags)?;
-        let read: Vec<_> = written.into_iter().map(|(param, tensor)| self.load_name(param, tensor)).collect();
-        read.into_iter().collect()
+        self.each(value, what, StageReader::load_name)
     }
 
     fn load_name(&mut self, param: Spanned<&str>, value: &Ron) -> Option<LoadName> {

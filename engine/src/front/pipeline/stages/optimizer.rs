@@ -5,7 +5,7 @@ use super::super::{nodes, settings};
 use super::reader::{MANY, StageReader};
 use crate::diag::Code;
 use crate::front::Ron;
-use crate::front::fields::suggestion;
+use crate::front::fields::report_unknown;
 use crate::op::{OpForm, Role};
 use crate::pipeline::{OptimizerDecl, Schedule, ScheduleForm, SettingKind};
 use std::sync::Arc;
@@ -41,11 +41,8 @@ impl StageReader<'_> {
         if form.is_none() {
             let known = self.registry.ops().filter(|op| is_optimizer(op));
             let known: Vec<String> = known.map(|op| camel_case(&op.name)).collect();
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let help = suggestion(head.value, &known, self.diags);
-            self.diags
-                .error(Code::E0207, head.span, format!("there is no optimizer `{}`", head.value))
-                .help(help);
+            let known = known.iter().map(String::as_str);
+            report_unknown(Code::E0207, head, "there is no optimizer", known, self.diags);
         }
         form
     }
@@ -57,9 +54,8 @@ impl StageReader<'_> {
         };
         let registry = self.registry;
         let Some(form) = registry.form::<ScheduleForm>(head.value) else {
-            let known: Vec<&str> = registry.forms::<ScheduleForm>().map(|form| form.name).collect();
-            let help = suggestion(head.value, &known, self.diags);
-            self.error(Code::E0014, head.span, format!("there is no schedule `{}`", head.value), help);
+            let known = registry.forms::<ScheduleForm>().map(|form| form.name);
+            report_unknown(Code::E0014, head, "there is no schedule", known, self.diags);
             return None;
         };
         let order: Vec<&'static str> = form.settings.iter().map(|setting| setting.name).collect();

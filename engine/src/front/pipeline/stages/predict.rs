@@ -5,8 +5,8 @@ use super::feeds::Feeds;
 use super::form::StageForm;
 use super::reader::{Named, StageReader};
 use crate::diag::Code;
-use crate::front::fields::suggestion;
-use crate::front::{Ron, entries};
+use crate::front::Ron;
+use crate::front::fields::report_unknown;
 use crate::ir::Symbol;
 use crate::pipeline::{Mode, PredictStage};
 
@@ -34,21 +34,14 @@ impl StageReader<'_> {
 
     /// `{"kind": "flowers.label"}`: outputs and the fields whose classes they tell.
     fn classes(&mut self, value: &Ron, outputs: Option<&[Named]>) -> Option<Vec<(Symbol, (Symbol, Symbol))>> {
-        let entries = entries(value, "`classes`", self.diags)?;
-        let read: Vec<_> = entries
-            .into_iter()
-            .map(|(output, field)| {
-                let known: Vec<&str> = outputs?.iter().map(|(name, _)| &**name).collect();
-                if !known.contains(&output.value) {
-                    let help = suggestion(output.value, &known, self.diags);
-                    let message = format!("there is no output `{}`", output.value);
-                    self.diags.error(Code::E0101, output.span, message).help(help);
-                    return None;
-                }
-                let field = read_path(field, "flowers.label", &self.pipeline.data, self.diags)?;
-                Some((Symbol::from(output.value), field))
-            })
-            .collect();
-        read.into_iter().collect()
+        self.each(value, "`classes`", |reader, output, field| {
+            let known: Vec<&str> = outputs?.iter().map(|(name, _)| &**name).collect();
+            if !known.contains(&output.value) {
+                report_unknown(Code::E0101, output, "there is no output", known, reader.diags);
+                return None;
+            }
+            let field = read_path(field, "flowers.label", &reader.pipeline.data, reader.diags)?;
+            Some((output.value.into(), field))
+        })
     }
 }

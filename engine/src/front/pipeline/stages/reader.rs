@@ -4,7 +4,7 @@ use super::super::declarations::read_path;
 use super::super::names::Meaning;
 use super::super::scope::Scope;
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
-use crate::front::fields::suggestion;
+use crate::front::fields::{report_unknown, suggestion};
 use crate::front::{Ron, RonKind, entries};
 use crate::ir::{Symbol, Value};
 use crate::op::Registry;
@@ -80,9 +80,7 @@ impl StageReader<'_> {
         if known.contains(&word.value) {
             return Some(word.value.into());
         }
-        let help = suggestion(word.value, &known, self.diags);
-        let message = format!("there is no data source `{}`", word.value);
-        self.diags.error(Code::E0202, word.span, message).help(help);
+        report_unknown(Code::E0202, word, "there is no data source", known, self.diags);
         None
     }
 
@@ -92,9 +90,7 @@ impl StageReader<'_> {
         if known.contains(&name.value) {
             return Some(name.value.into());
         }
-        let help = suggestion(name.value, &known, self.diags);
-        let message = format!("there is no parameter `{}`", name.value);
-        self.diags.error(Code::E0101, name.span, message).help(help);
+        report_unknown(Code::E0101, name, "there is no parameter", known, self.diags);
         None
     }
 
@@ -233,19 +229,30 @@ impl StageReader<'_> {
         mut read: impl FnMut(&mut Self, &Ron) -> Option<Value>,
     ) -> Option<Vec<Named>> {
         if let RonKind::List(items) = &value.kind {
-            let nodes: Vec<_> =
-                items.iter().map(|item| read(self, item).map(|node| self.symbol(node))).collect();
-            let named: Vec<Option<Named>> = nodes
-                .into_iter()
-                .map(|node| node.map(|node| (format!("{prefix}{node}").into(), node)))
-                .collect();
+            let mut name = |item| {
+                let node = read(self, item)?;
+                let node = self.symbol(node);
+                Some((format!("{prefix}{node}").into(), node))
+            };
+            let named: Vec<Option<Named>> = items.iter().map(&mut name).collect();
             self.report_repeated(items, &named);
             return named.into_iter().collect();
         }
+        self.each(value, what, |reader, name, value| {
+            read(reader, value).map(|node| (name.value.into(), reader.symbol(node)))
+        })
+    }
+
+    /// Reads every entry of a map, so that the faults of all are reported.
+    pub(super) fn each<T>(
+        &mut self,
+        value: &Ron,
+        what: &str,
+        mut read: impl FnMut(&mut Self, Spanned<&str>, &Ron) -> Option<T>,
+    ) -> Option<Vec<T>> {
         let entries = entries(value, what, self.diags)?;
-        let nodes: Vec<_> =
-            entries.into_iter().map(|(name, value)| (name.value, read(self, value))).collect();
-        nodes.into_iter().map(|(name, node)| node.map(|node| (name.into(), self.symbol(node)))).collect()
+        let read: Vec<_> = entries.into_iter().map(|(name, value)| read(self, name, value)).collect();
+        read.into_iter().collect()
     }
 
     /// Reports items of a list that have one name.
@@ -267,9 +274,7 @@ impl StageReader<'_> {
 
     /// Next values of parameters and states: `{"w1": "w1_next"}`.
     pub fn state(&mut self, value: &Ron, what: &str) -> Option<Vec<Named>> {
-        let entries = entries(value, what, self.diags)?;
-        let links: Vec<_> = entries.into_iter().map(|(name, value)| self.link(&name, value)).collect();
-        links.into_iter().collect()
+        self.each(value, what, |reader, name, value| reader.link(&name, value))
     }
 
     fn link(&mut self, name: &Spanned<&str>, value: &Ron) -> Option<Named> {

@@ -5,8 +5,8 @@ use super::form::StageForm;
 use super::given::read_given;
 use super::reader::{MANY, StageReader};
 use crate::diag::Code;
-use crate::front::fields::suggestion;
-use crate::front::{Ron, entries};
+use crate::front::Ron;
+use crate::front::fields::report_unknown;
 use crate::ir::Symbol;
 use crate::pipeline::{Given, Mode, RunStage};
 
@@ -40,29 +40,20 @@ impl StageReader<'_> {
     }
 
     fn dims(&mut self, value: &Ron, what: &str) -> Option<Vec<(Symbol, usize)>> {
-        let entries = entries(value, what, self.diags)?;
-        let dims = entries.into_iter().map(|(name, value)| {
-            value.integer("an extent", 0..=MANY, self.diags).map(|extent| (name.value.into(), extent))
-        });
-        dims.collect()
+        self.each(value, what, |reader, name, value| {
+            Some((name.value.into(), value.integer("an extent", 0..=MANY, reader.diags)?))
+        })
     }
 
     /// `{"x": "values.npy", "y": [1, 2, 3]}`
     fn inputs(&mut self, value: &Ron, what: &str) -> Option<Vec<(Symbol, Given)>> {
-        let entries = entries(value, what, self.diags)?;
         let known: Vec<&str> = self.pipeline.inputs.iter().map(|input| &*input.name).collect();
-        let read: Vec<_> = entries
-            .into_iter()
-            .map(|(input, value)| {
-                if !known.contains(&input.value) {
-                    let help = suggestion(input.value, &known, self.diags);
-                    let message = format!("there is no input `{}`", input.value);
-                    self.diags.error(Code::E0101, input.span, message).help(help);
-                    return None;
-                }
-                Some((Symbol::from(input.value), read_given(value, self.diags)?))
-            })
-            .collect();
-        read.into_iter().collect()
+        self.each(value, what, |reader, input, value| {
+            if !known.contains(&input.value) {
+                report_unknown(Code::E0101, input, "there is no input", known.iter().copied(), reader.diags);
+                return None;
+            }
+            Some((input.value.into(), read_given(value, reader.diags)?))
+        })
     }
 }

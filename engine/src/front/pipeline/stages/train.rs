@@ -5,7 +5,7 @@ use super::fields::StageFields;
 use super::form::StageForm;
 use super::reader::{Named, StageReader};
 use crate::diag::{Code, Span};
-use crate::front::fields::suggestion;
+use crate::front::fields::report_unknown;
 use crate::front::{Ron, RonKind};
 use crate::ir::Symbol;
 use crate::pipeline::{
@@ -134,21 +134,19 @@ impl StageReader<'_> {
 
     /// `Min("mae")` or `Max("accuracy")`.
     fn monitor(&mut self, value: &Ron, what: &str) -> Option<Monitor> {
-        let head = value.head();
-        let goal = match head.as_ref().map(|head| head.value) {
-            Some("Min") => Goal::Min,
-            Some("Max") => Goal::Max,
-            Some(word) => {
-                let help = suggestion(word, &["Min", "Max"], self.diags);
-                let span = head.as_ref().map_or(value.span, |head| head.span);
-                self.error(Code::E0014, span, format!("{what} cannot be `{word}`"), help);
-                return None;
-            }
-            None if value.is_error() => return None,
-            None => {
+        let Some(head) = value.head() else {
+            if !value.is_error() {
                 let message = format!("{what} says which values of a metric are better");
-                let help = "write `Min(\"mae\")` or `Max(\"accuracy\")`";
-                self.error(Code::E0014, value.span, message, help);
+                self.error(Code::E0014, value.span, message, "write `Min(\"mae\")` or `Max(\"accuracy\")`");
+            }
+            return None;
+        };
+        let goal = match head.value {
+            "Min" => Goal::Min,
+            "Max" => Goal::Max,
+            _ => {
+                let what = format!("{what} cannot be");
+                report_unknown(Code::E0014, head, &what, ["Min", "Max"], self.diags);
                 return None;
             }
         };
