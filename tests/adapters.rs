@@ -12,8 +12,8 @@ use engine::core::ir::{DType, Type};
 use engine::core::pipeline::{PredictStage, SplitRef, Stage, TrainStage};
 use engine::core::plan::{Launch, Plan};
 use engine::core::stage::{Rows, SplitShape};
-use engine::runtime::session::CompilingPlanner;
 use engine::runtime::session::stages::compile_stage;
+use engine::runtime::session::{CompilingPlanner, Request};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,7 +85,8 @@ fn parts(planner: &CompilingPlanner, stage: &Stage) -> Vec<Compiled> {
         compile_stage(stage, planner, &|split| Ok(shape(split)), None).unwrap().into_iter().collect();
     if let Some(evaluation) = stage.get::<TrainStage>().and_then(|train| train.evaluate.as_ref()) {
         let (shape, rows) = (shape(&evaluation.data), batches(evaluation.batch));
-        let evaluation = planner.compile_evaluation(&stage.name, evaluation, &shape, rows);
+        let request = Request::Evaluation { scope: &stage.name, evaluation, data: &shape, rows };
+        let evaluation = planner.compile(&request);
         parts.push(evaluation.unwrap().compiled);
     }
     parts

@@ -6,7 +6,7 @@ use engine::core::pipeline::{Pipeline, SplitRef, TrainStage};
 use engine::core::stage::{SplitShape, StageIssue};
 use engine::runtime::device::Device;
 use engine::runtime::diagnostic::Coded;
-use engine::runtime::session::{CompilingPlanner, SessionError};
+use engine::runtime::session::{CompilingPlanner, Request, SessionError};
 use std::sync::Arc;
 
 use super::*;
@@ -134,7 +134,8 @@ fn the_compiler_refuses_what_a_session_would() {
     let planner = CompilingPlanner::new(Arc::new(pipeline), engine.registry, Options::default());
     let data = SplitShape { data: "digits".into(), n_rows: 100, n_held: 100, fields: vec![] };
     let rows = engine::core::stage::Rows::Batches { batch: 25, per_epoch: 4 };
-    let StageIssue { code, .. } = planner.compile_training(&stage, &data, rows).unwrap_err().0;
+    let StageIssue { code, .. } =
+        planner.compile(&Request::Training { stage: &stage, data: &data, rows }).unwrap_err().0;
     assert_eq!(code, Code::E0206);
 }
 

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use engine_core::compile::{Compiled, Options, compile};
 use engine_core::ir::{Graph, Symbol, Value};
 use engine_core::op::Registry;
-use engine_core::pipeline::{Evaluation, Mode, Pipeline, RunStage, TrainStage};
-use engine_core::plan::Plan;
-use engine_core::stage::{self, Rows, SplitShape, StageGraph, StageIssue};
+use engine_core::pipeline::{Pipeline, RunStage};
+use engine_core::stage::{self, StageGraph, StageIssue};
 use indexmap::IndexMap;
 
 use super::error::{PlanError, StageFault};
-use super::plan::{Planner, StagePlan, Sum};
+use super::plan::{Planner, Request, StagePlan, Sum};
 
 /// Compiles the stages of a pipeline.
 pub struct CompilingPlanner {
@@ -54,67 +53,42 @@ impl CompilingPlanner {
         CompilingPlanner { kept, ..self }
     }
 
-    /// One training step.
-    pub fn compile_training(
-        &self,
-        stage: &TrainStage,
-        data: &SplitShape,
-        rows: Rows,
-    ) -> Result<CompiledStage, StageFault> {
-        let kept = self.kept_gradients();
-        self.compile_stage(stage::training_with(&self.pipeline, stage, data, rows, &kept, &self.registry))
+    /// Compiles a plan and keeps all its forms.
+    ///
+    /// # Errors
+    /// If the stage has no graph.
+    pub fn compile(&self, request: &Request) -> Result<CompiledStage, StageFault> {
+        let (pipeline, registry) = (&*self.pipeline, &self.registry);
+        let plain = |graph| StageGraph { graph, sums: vec![], nan_step: None };
+        let made = match *request {
+            Request::Training { stage, data, rows } => {
+                stage::training_with(pipeline, stage, data, rows, &self.kept_gradients(), registry)
+            }
+            Request::Applying { stage, data } => stage::applying(pipeline, stage, data, registry),
+            Request::Evaluation { scope, evaluation, data, rows } => {
+                stage::evaluation(pipeline, scope, evaluation, data, rows, registry)
+            }
+            Request::Inference { outputs, extents, mode } => {
+                stage::inference(pipeline, outputs, extents, mode).map(plain)
+            }
+            Request::Running(stage) => self.running(stage).map(plain),
+        };
+        let StageGraph { graph, sums, nan_step } = made.map_err(StageFault)?;
+        let sums = sums.into_iter().map(|(metric, state)| Sum { metric, state }).collect();
+        Ok(CompiledStage { compiled: self.compile_graph(graph), sums, nan_step })
     }
 
-    /// The step of the optimizer of a stage that accumulates gradients.
-    pub fn compile_applying(
-        &self,
-        stage: &TrainStage,
-        data: &SplitShape,
-    ) -> Result<CompiledStage, StageFault> {
-        self.compile_stage(stage::applying(&self.pipeline, stage, data, &self.registry))
-    }
-
-    /// One evaluation step.
-    pub fn compile_evaluation(
-        &self,
-        scope: &str,
-        evaluation: &Evaluation,
-        data: &SplitShape,
-        rows: Rows,
-    ) -> Result<CompiledStage, StageFault> {
-        self.compile_stage(stage::evaluation(&self.pipeline, scope, evaluation, data, rows, &self.registry))
-    }
-
-    /// The named nodes from the pipeline's plain inputs.
-    pub fn compile_inference(
-        &self,
-        outputs: &[(Symbol, Symbol)],
-        extents: &[(Symbol, usize)],
-        mode: Mode,
-    ) -> Result<Compiled, StageFault> {
-        let graph = stage::inference(&self.pipeline, outputs, extents, mode).map_err(StageFault)?;
-        Ok(self.compile_graph(&graph))
-    }
-
-    /// One step of a `Run` stage.
-    pub fn compile_running(&self, stage: &RunStage) -> Result<Compiled, StageFault> {
-        let (registry, mut stage) = (&self.registry, stage.clone());
-        // Of what is kept, gradients that this stage has.
+    /// The graph of a `Run` stage, with the kept gradients that it has.
+    fn running(&self, stage: &RunStage) -> Result<Graph, StageIssue> {
+        let mut stage = stage.clone();
         for gradient in self.kept_gradients() {
             let mut with = stage.clone();
             with.gradients.push(gradient);
-            if stage::running(&self.pipeline, &with, registry).is_ok() {
+            if stage::running(&self.pipeline, &with, &self.registry).is_ok() {
                 stage = with;
             }
         }
-        let graph = stage::running(&self.pipeline, &stage, registry).map_err(StageFault)?;
-        Ok(self.compile_graph(&graph))
-    }
-
-    fn compile_stage(&self, stage: Result<StageGraph, StageIssue>) -> Result<CompiledStage, StageFault> {
-        let StageGraph { graph, sums, nan_step } = stage.map_err(StageFault)?;
-        let sums = sums.into_iter().map(|(metric, state)| Sum { metric, state }).collect();
-        Ok(CompiledStage { compiled: self.compile_graph(&graph), sums, nan_step })
+        stage::running(&self.pipeline, &stage, &self.registry)
     }
 
     /// The outputs (name, node) of kept gradients `d.NODE` with respect to nodes and inputs.
@@ -125,7 +99,7 @@ impl CompilingPlanner {
         self.kept.iter().filter(|(_, name)| self.pipeline.graph.find(name).is_none()).filter_map(by).collect()
     }
 
-    fn compile_graph(&self, graph: &Graph) -> Compiled {
+    fn compile_graph(&self, mut graph: Graph) -> Compiled {
         let deterministic = self.pipeline.deterministic || self.options.deterministic;
         let Pipeline { matmul, numerics, .. } = *self.pipeline;
         let options = Options { matmul, numerics, deterministic, ..self.options.clone() };
@@ -135,7 +109,6 @@ impl CompilingPlanner {
             .filter_map(|(path, name)| Some((format!("{KEPT}{path}").into(), graph.find(name)?)));
         let is_new = |(name, _): &(Symbol, Value)| graph.outputs.iter().all(|(known, _)| known != name);
         let kept: Vec<_> = kept.filter(is_new).collect();
-        let mut graph = graph.clone();
         graph.outputs.extend(kept);
         compile(&graph, &self.registry, &options)
     }
@@ -146,36 +119,8 @@ impl Planner for CompilingPlanner {
         &self.registry
     }
 
-    fn training(&self, stage: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError> {
-        Ok(self.compile_training(stage, data, rows)?.into())
-    }
-
-    fn applying(&self, stage: &TrainStage, data: &SplitShape) -> Result<StagePlan, PlanError> {
-        Ok(self.compile_applying(stage, data)?.into())
-    }
-
-    fn evaluation(
-        &self,
-        scope: &str,
-        evaluation: &Evaluation,
-        data: &SplitShape,
-        rows: Rows,
-    ) -> Result<StagePlan, PlanError> {
-        Ok(self.compile_evaluation(scope, evaluation, data, rows)?.into())
-    }
-
-    fn inference(
-        &self,
-        outputs: &[(Symbol, Symbol)],
-        extents: &[(Symbol, usize)],
-        mode: Mode,
-    ) -> Result<Arc<Plan>, PlanError> {
-        Ok(Arc::new(self.compile_inference(outputs, extents, mode)?.plan))
-    }
-
-    fn running(&self, stage: &RunStage) -> Result<StagePlan, PlanError> {
-        let compiled = self.compile_running(stage)?;
-        Ok(CompiledStage { compiled, sums: vec![], nan_step: None }.into())
+    fn plan(&self, request: &Request) -> Result<StagePlan, PlanError> {
+        Ok(self.compile(request)?.into())
     }
 }
 

@@ -10,7 +10,7 @@ use indexmap::{IndexMap, IndexSet};
 use super::base::Session;
 use super::batches::Ready;
 use super::error::SessionError;
-use super::plan::StagePlan;
+use super::plan::{Request, StagePlan};
 use super::prepared::Inference;
 use crate::tensor::{HostTensor, type_text};
 
@@ -60,9 +60,8 @@ impl Session {
         // The cache is not locked during the preparation. If two threads prepare one inference, the first result stays.
         let stage: Symbol = "predict".into();
         let named: Vec<_> = key.0.iter().map(|node| (node.clone(), node.clone())).collect();
-        let plan = self.planner.inference(&named, &key.1, mode);
-        let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
-        let plan = StagePlan { plan, graph: Arc::default(), sums: vec![], nan_step: None };
+        let request = Request::Inference { outputs: &named, extents: &key.1, mode };
+        let plan = self.planner.plan_for(&stage, &request)?;
         let prepared = Arc::new(Mutex::new(self.prepare_inference(&stage, plan)?));
         Ok(Arc::clone(&self.inferences.entry(key).or_insert(prepared)))
     }

@@ -59,7 +59,7 @@ pub use loading::{load_data, load_set};
 pub use measure::{Effort, StageMeasure};
 pub use names::{DataNames, data_names};
 pub use origin::{Origin, OriginNode};
-pub use plan::{Planner, StagePlan, Sum};
+pub use plan::{Planner, Request, StagePlan, Sum};
 pub use report::{
     BestEpoch, DataReport, EndReason, EpochReport, MemoryReport, OutputReport, Report, RunEnd, StageReport,
     TrainingEnd, Values,

@@ -8,7 +8,7 @@ use engine_core::pipeline::{Evaluation, Mode, RunStage, TrainStage};
 use engine_core::plan::Plan;
 use engine_core::stage::{Rows, SplitShape};
 
-use super::error::PlanError;
+use super::error::{PlanError, SessionError};
 
 /// Turns the stages of one pipeline into plans.
 ///
@@ -18,31 +18,58 @@ pub trait Planner: Send + Sync {
     /// The ops, stage kinds and metrics of the pipeline.
     fn registry(&self) -> &Registry;
 
+    /// Makes a plan.
+    fn plan(&self, request: &Request) -> Result<StagePlan, PlanError>;
+}
+
+impl dyn Planner {
+    /// Makes a plan for the stage of that name.
+    pub(super) fn plan_for(&self, stage: &Symbol, request: &Request) -> Result<StagePlan, SessionError> {
+        self.plan(request).map_err(|source| SessionError::Plan { stage: stage.clone(), source })
+    }
+}
+
+/// One plan of a pipeline.
+#[derive(Clone, Copy, Debug)]
+pub enum Request<'r> {
     /// One training step on some rows of `data` in the order `order`; one batch of it if the stage accumulates.
-    fn training(&self, stage: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError>;
-
-    /// The step of the optimizer after so many batches as the stage accumulates gradients over.
-    fn applying(&self, stage: &TrainStage, data: &SplitShape) -> Result<StagePlan, PlanError>;
-
-    /// One evaluation step on rows of `data` in file order. `scope` separates the sums of several evaluations.
-    fn evaluation(
-        &self,
-        scope: &str,
-        evaluation: &Evaluation,
-        data: &SplitShape,
+    Training {
+        /// The stage.
+        stage: &'r TrainStage,
+        /// The types of its split.
+        data: &'r SplitShape,
+        /// The rows of the step.
         rows: Rows,
-    ) -> Result<StagePlan, PlanError>;
-
-    /// The named nodes from the pipeline's plain inputs, with named extents bound: (name, node), (extent, value).
-    fn inference(
-        &self,
-        outputs: &[(Symbol, Symbol)],
-        extents: &[(Symbol, usize)],
+    },
+    /// The step of the optimizer after the batches over which a stage accumulates gradients.
+    Applying {
+        /// The stage.
+        stage: &'r TrainStage,
+        /// The types of its split.
+        data: &'r SplitShape,
+    },
+    /// One evaluation step on rows of `data` in file order.
+    Evaluation {
+        /// Separates the sums of several evaluations.
+        scope: &'r str,
+        /// The evaluation.
+        evaluation: &'r Evaluation,
+        /// The types of its split.
+        data: &'r SplitShape,
+        /// The rows of the step.
+        rows: Rows,
+    },
+    /// Named nodes from the pipeline's plain inputs.
+    Inference {
+        /// Names and nodes.
+        outputs: &'r [(Symbol, Symbol)],
+        /// The values of named extents.
+        extents: &'r [(Symbol, usize)],
+        /// Whether ops behave as in training.
         mode: Mode,
-    ) -> Result<Arc<Plan>, PlanError>;
-
+    },
     /// One step of a `Run` stage from the pipeline's plain inputs.
-    fn running(&self, stage: &RunStage) -> Result<StagePlan, PlanError>;
+    Running(&'r RunStage),
 }
 
 /// A plan with the state in which it sums its metrics.

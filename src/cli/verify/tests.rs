@@ -6,7 +6,7 @@ use engine_core::oracle::OracleTensor;
 use engine_core::pipeline::Mode;
 use engine_core::testing;
 use engine_runtime::device::{DeviceBuffer, DeviceError, DeviceInfo, Executable, KernelTime, RunError};
-use engine_runtime::session::CompilingPlanner;
+use engine_runtime::session::{CompilingPlanner, Request};
 use engine_runtime::tensor::HostTensor;
 
 use super::errors::{nearer, unit_in_last_place};
@@ -114,7 +114,8 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
     let mut engine = Engine::new();
     let pipeline = Arc::new(engine.read("chain.ron", text).unwrap());
     let planner = CompilingPlanner::new(pipeline, engine.registry, Options::default());
-    let compiled = planner.compile_inference(&[("y".into(), "y".into())], &[], Mode::Eval).unwrap();
+    let request = Request::Inference { outputs: &[("y".into(), "y".into())], extents: &[], mode: Mode::Eval };
+    let compiled = planner.compile(&request).unwrap().compiled;
     let [kernel] = &compiled.plan.kernels[..] else { panic!("{}", compiled.kernels_text()) };
 
     let sound = devices::open(Choice::Cpu, Some(1)).unwrap().device;
@@ -137,7 +138,8 @@ fn compiled(text: &str, outputs: &[&str]) -> Compiled {
     let pipeline = Arc::new(engine.read("case.ron", text).unwrap());
     let planner = CompilingPlanner::new(pipeline, engine.registry, Options::default());
     let named: Vec<_> = outputs.iter().map(|&name| (name.into(), name.into())).collect();
-    planner.compile_inference(&named, &[], Mode::Eval).unwrap()
+    let request = Request::Inference { outputs: &named, extents: &[], mode: Mode::Eval };
+    planner.compile(&request).unwrap().compiled
 }
 
 #[test]

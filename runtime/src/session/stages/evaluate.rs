@@ -15,6 +15,7 @@ use crate::session::batches::Batches;
 use crate::session::error::SessionError;
 use crate::session::event::{Event, report_kept};
 use crate::session::layout::Layout;
+use crate::session::plan::Request;
 use crate::session::report::StageReport;
 use crate::session::trace::traced_step;
 use crate::session::{Session, Subscriber};
@@ -57,9 +58,8 @@ impl Runnable for Evaluation {
 
     fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
         let shape = (compiling.shape)(&self.data)?;
-        let (name, rows) = (compiling.name, Layout::whole(&shape, self.batch));
-        let compiled = compiling.planner.compile_evaluation(name, self, &shape, rows);
-        compiled.map(|stage| Some(stage.compiled)).map_err(|fault| SessionError::plan(name, fault))
+        let (scope, rows) = (&**compiling.name, Layout::whole(&shape, self.batch));
+        compiling.compile(&Request::Evaluation { scope, evaluation: self, data: &shape, rows })
     }
 
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
@@ -98,9 +98,8 @@ impl Session {
         let planner = Arc::clone(&self.planner);
         self.resident.wait(&evaluation.data)?;
         let windows = self.windows(&evaluation.data, layout, false, layout.steps() as u64)?;
-        let plan = |shape: &SplitShape, rows| {
-            let plan = planner.evaluation(scope, evaluation, shape, rows);
-            plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })
+        let plan = |data: &SplitShape, rows| {
+            planner.plan_for(stage, &Request::Evaluation { scope, evaluation, data, rows })
         };
         self.batches(stage, (&evaluation.data, &shape), (layout, windows), &plan, None)
     }

@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Stopped};
 use crate::session::error::{SessionError, StageFault};
+use crate::session::plan::Request;
 use crate::session::report::StageReport;
 
 impl Runnable for PredictStage {
@@ -21,13 +22,12 @@ impl Runnable for PredictStage {
     }
 
     fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
-        let fault = |fault: StageFault| SessionError::plan(compiling.name, fault);
-        let fed = stage::prediction(compiling.pipeline(), self).map_err(|issue| fault(StageFault(issue)))?;
+        let fed = stage::prediction(compiling.pipeline(), self);
+        let fed = fed.map_err(|issue| SessionError::plan(compiling.name, StageFault(issue)))?;
         let n_rows = self.batch.clamp(1, compiling.most_rows.unwrap_or(usize::MAX));
         let nodes = self.outputs.iter().map(|(_, node)| (node.clone(), node.clone()));
         let outputs: IndexMap<Symbol, Symbol> = nodes.collect();
-        let outputs: Vec<_> = outputs.into_iter().collect();
-        let compiled = compiling.planner.compile_inference(&outputs, &[(fed.rows, n_rows)], self.mode);
-        compiled.map(Some).map_err(fault)
+        let (outputs, extents) = (&Vec::from_iter(outputs)[..], &[(fed.rows, n_rows)][..]);
+        compiling.compile(&Request::Inference { outputs, extents, mode: self.mode })
     }
 }

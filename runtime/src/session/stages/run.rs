@@ -18,6 +18,7 @@ use crate::session::error::SessionError;
 use crate::session::event::{Event, report_kept};
 use crate::session::given::{GivenFault, tensor_of};
 use crate::session::inference::{missing, unfit};
+use crate::session::plan::Request;
 use crate::session::prepared::Inference;
 use crate::session::report::StageReport;
 use crate::session::trace::traced_run;
@@ -74,8 +75,7 @@ impl Runnable for RunStage {
     }
 
     fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
-        let compiled = compiling.planner.compile_running(self);
-        compiled.map(Some).map_err(|fault| SessionError::plan(compiling.name, fault))
+        compiling.compile(&Request::Running(self))
     }
 
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
@@ -104,9 +104,8 @@ impl Steps for Inference {
 impl Session {
     /// A `Run` stage with its inputs fed.
     fn prepare_running(&self, stage: &Symbol, run: &RunStage) -> Result<Inference, SessionError> {
-        let plan = self.planner.running(run);
-        let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
-        let inference = self.prepare_inference(stage, plan)?;
+        let inference =
+            self.prepare_inference(stage, self.planner.plan_for(stage, &Request::Running(run))?)?;
         self.check_memory(stage, &[], (&inference.ready.plan.plan, inference.bytes()))?;
         self.feed(run, &inference)?;
         Ok(inference)

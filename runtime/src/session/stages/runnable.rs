@@ -17,6 +17,7 @@ use crate::device::{KernelTime, RunError};
 use crate::files::Format;
 use crate::session::compiling::CompilingPlanner;
 use crate::session::error::{SessionError, StageFault};
+use crate::session::plan::Request;
 use crate::session::report::{OutputReport, StageReport};
 use crate::session::resident::split_shape;
 use crate::session::resume::Resume;
@@ -150,6 +151,15 @@ impl Compiling<'_> {
     /// The pipeline.
     pub fn pipeline(&self) -> &Pipeline {
         self.planner.pipeline()
+    }
+
+    /// Compiles a plan of the stage.
+    ///
+    /// # Errors
+    /// If the stage has no graph.
+    pub fn compile(&self, request: &Request) -> Result<Option<Compiled>, SessionError> {
+        let stage = self.planner.compile(request).map_err(|fault| SessionError::plan(self.name, fault))?;
+        Ok(Some(stage.compiled))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::files::Format;
 use crate::session::Session;
 use crate::session::error::SessionError;
 use crate::session::event::Event;
+use crate::session::plan::Request;
 use crate::session::report::StageReport;
 use crate::tensor::HostTensor;
 
@@ -89,8 +90,8 @@ impl Runnable for SearchStage {
         let (base, queries) = ((compiling.shape)(&base)?, (compiling.shape)(&queries)?);
         let n_rows = self.batch.min(queries.n_rows);
         let extents = search_extents(compiling.pipeline(), &queries, base.n_rows, n_rows);
-        let compiled = compiling.planner.compile_inference(&named(self), &extents, self.mode);
-        compiled.map(Some).map_err(|fault| SessionError::plan(compiling.name, fault))
+        let (outputs, mode) = (&named(self)[..], self.mode);
+        compiling.compile(&Request::Inference { outputs, extents: &extents, mode })
     }
 
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
@@ -184,8 +185,9 @@ impl Session {
         let (base_shape, queries) = (self.resident.shape(base)?, self.resident.shape(queries)?);
         let is_query = |field: &Symbol| queries.fields.iter().any(|(known, _)| known == field);
         let extents = search_extents(&self.pipeline, &queries, base_shape.n_rows, n_rows);
-        let plan = self.planner.inference(&named(search), &extents, search.mode);
-        let plan = plan.map_err(|source| SessionError::Plan { stage: stage.clone(), source })?;
+        let (outputs, mode) = (&named(search)[..], search.mode);
+        let request = Request::Inference { outputs, extents: &extents, mode };
+        let plan = self.planner.plan_for(stage, &request)?.plan;
         self.state.ensure_all(&plan).map_err(|error| error.of_plan(&plan))?;
         let executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed);
         let mut executable = executable.map_err(|error| error.of_plan(&plan))?;

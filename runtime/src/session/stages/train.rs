@@ -25,6 +25,7 @@ use crate::session::error::{SessionError, StageFault};
 use crate::session::event::Event;
 use crate::session::layout::Layout;
 use crate::session::order::Order;
+use crate::session::plan::Request;
 use crate::session::report::{BestEpoch, EndReason, EpochReport, MemoryReport, StageReport, TrainingEnd};
 use crate::session::rows::DataInputs;
 use best::Best;
@@ -86,8 +87,8 @@ impl Runnable for TrainStage {
 
     fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
         let shape = (compiling.shape)(&self.data)?;
-        let compiled = compiling.planner.compile_training(self, &shape, Layout::whole(&shape, self.batch));
-        compiled.map(|stage| Some(stage.compiled)).map_err(|fault| SessionError::plan(compiling.name, fault))
+        let rows = Layout::whole(&shape, self.batch);
+        compiling.compile(&Request::Training { stage: self, data: &shape, rows })
     }
 
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
@@ -134,13 +135,12 @@ impl Session {
         order: Option<&Order>,
     ) -> Result<Batches, SessionError> {
         let planner = Arc::clone(&self.planner);
-        let fault = |source| SessionError::Plan { stage: name.clone(), source };
         let windows = self.windows(&stage.data, layout, true, n_steps)?;
-        let plan = |shape: &SplitShape, rows| planner.training(stage, shape, rows).map_err(fault);
+        let plan = |data: &SplitShape, rows| planner.plan_for(name, &Request::Training { stage, data, rows });
         let order = order.map(Order::buffer);
         let mut batches = self.batches(name, (&stage.data, shape), (layout, windows), &plan, order)?;
         if stage.accumulate > 1 {
-            let plan = planner.applying(stage, shape).map_err(fault)?;
+            let plan = planner.plan_for(name, &Request::Applying { stage, data: shape })?;
             let executable = self.prepare(name, &plan.plan, DataInputs::None)?;
             batches.end_steps_with(Ready { plan, executable });
             self.state.clear(&batches.used_up)?;

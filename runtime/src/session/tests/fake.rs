@@ -82,7 +82,19 @@ impl Planner for FakePlanner {
         &self.1
     }
 
-    fn training(&self, _: &TrainStage, data: &SplitShape, rows: Rows) -> Result<StagePlan, PlanError> {
+    fn plan(&self, request: &Request) -> Result<StagePlan, PlanError> {
+        match *request {
+            Request::Training { data, rows, .. } => Ok(self.training(data, rows)),
+            Request::Applying { .. } => Err("no step of several batches is taken here".into()),
+            Request::Evaluation { scope, data, rows, .. } => Ok(self.evaluation(scope, data, rows)),
+            Request::Inference { outputs, extents, mode } => inference(outputs, extents, mode),
+            Request::Running(stage) => inference(&stage.outputs, &stage.dims, stage.mode),
+        }
+    }
+}
+
+impl FakePlanner {
+    fn training(&self, data: &SplitShape, rows: Rows) -> StagePlan {
         assert_eq!(data.fields, [("x".into(), Type::scalar(DType::F32))]);
         let buffers = vec![
             buffer("data.x", InputKind::Data, DType::F32, &[data.n_held]),
@@ -95,20 +107,10 @@ impl Planner for FakePlanner {
         ];
         let plan = plan(self.named("train", rows), buffers, &[("loss", 4)]);
         let sums = vec![sum("loss", "sum.loss")];
-        Ok(StagePlan { plan, graph: no_graph(), sums, nan_step: Some("nan".into()) })
+        StagePlan { plan, graph: no_graph(), sums, nan_step: Some("nan".into()) }
     }
 
-    fn applying(&self, _: &TrainStage, _: &SplitShape) -> Result<StagePlan, PlanError> {
-        Err("no step of several batches is taken here".into())
-    }
-
-    fn evaluation(
-        &self,
-        scope: &str,
-        _: &Evaluation,
-        data: &SplitShape,
-        rows: Rows,
-    ) -> Result<StagePlan, PlanError> {
+    fn evaluation(&self, scope: &str, data: &SplitShape, rows: Rows) -> StagePlan {
         let total = format!("{scope}.sum.error");
         let buffers = vec![
             buffer("data.x", InputKind::Data, DType::F32, &[data.n_held]),
@@ -116,38 +118,29 @@ impl Planner for FakePlanner {
             buffer(&total, InputKind::State, DType::F32, &[]),
         ];
         let plan = plan(self.named(scope, rows), buffers, &[]);
-        Ok(StagePlan { plan, graph: no_graph(), sums: vec![sum("error", &total)], nan_step: None })
+        StagePlan { plan, graph: no_graph(), sums: vec![sum("error", &total)], nan_step: None }
     }
+}
 
-    fn inference(
-        &self,
-        outputs: &[(Symbol, Symbol)],
-        extents: &[(Symbol, usize)],
-        mode: Mode,
-    ) -> Result<Arc<Plan>, PlanError> {
-        assert_eq!(mode, Mode::Eval);
-        if &*outputs[0].1 != "y" {
-            return Err(format!("there is no node `{}`", outputs[0].1).into());
-        }
-        let n = extents[0].1;
-        let y = Buffer {
-            name: "y".into(),
-            ty: Type::new(DType::F32, &[n]),
-            place: Place::Arena(0),
-            life: (0, 0),
-        };
-        let buffers = vec![
-            buffer("x", InputKind::Data, DType::F32, &[n]),
-            buffer("w", InputKind::Param, DType::F32, &[]),
-            y,
-        ];
-        Ok(plan("infer".to_string(), buffers, &[("y", 2)]))
+fn inference(
+    outputs: &[(Symbol, Symbol)],
+    extents: &[(Symbol, usize)],
+    mode: Mode,
+) -> Result<StagePlan, PlanError> {
+    assert_eq!(mode, Mode::Eval);
+    if &*outputs[0].1 != "y" {
+        return Err(format!("there is no node `{}`", outputs[0].1).into());
     }
-
-    fn running(&self, stage: &RunStage) -> Result<StagePlan, PlanError> {
-        let plan = self.inference(&stage.outputs, &stage.dims, stage.mode)?;
-        Ok(StagePlan { plan, graph: no_graph(), sums: vec![], nan_step: None })
-    }
+    let n = extents[0].1;
+    let y =
+        Buffer { name: "y".into(), ty: Type::new(DType::F32, &[n]), place: Place::Arena(0), life: (0, 0) };
+    let buffers = vec![
+        buffer("x", InputKind::Data, DType::F32, &[n]),
+        buffer("w", InputKind::Param, DType::F32, &[]),
+        y,
+    ];
+    let plan = plan("infer".to_string(), buffers, &[("y", 2)]);
+    Ok(StagePlan { plan, graph: no_graph(), sums: vec![], nan_step: None })
 }
 
 impl Device for FakeDevice {
