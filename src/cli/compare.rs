@@ -69,9 +69,9 @@ impl Earlier {
     }
 }
 
-/// The median of some numbers between the ends of its interval of 95 %, by order statistics: the k-th lowest and the k-th
-/// highest, where fewer than k of n fall on one side of the true median with a probability of at most 2.5 %. With fewer than
-/// six numbers, the interval is all of them.
+/// The median of some numbers between the ends of its confidence interval of 95 %, by order statistics. The ends are the
+/// k-th lowest and the k-th highest number. Fewer than k of n numbers lie on one side of the true median with a
+/// probability of at most 2.5 %. With fewer than six numbers, the interval is all of them.
 fn interval(numbers: &[f64]) -> [f64; 3] {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);

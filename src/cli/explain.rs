@@ -52,7 +52,7 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
     Ok(())
 }
 
-/// What programs are made for.
+/// The device and the autotuned choices of programs.
 struct Target {
     device: DeviceModel,
     choices: Recorded,

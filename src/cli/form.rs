@@ -17,7 +17,7 @@ pub(super) enum Form {
     Kernels,
     /// Launches and memory
     Plan,
-    /// What a GPU does for each launch: kernels, library calls and workspaces; needs no GPU
+    /// The steps of each launch on a GPU: kernels, library calls and workspaces; needs no GPU
     Programs,
     /// The kernels as CUDA C++; needs no GPU
     Source,

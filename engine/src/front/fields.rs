@@ -1,7 +1,7 @@
-//! Reading values as what they should be: fields by name, numbers, strings, with an error that says what was wrong.
+//! Typed reading of RON values: fields by name, numbers and strings.
 //!
-//! Every function reports what does not fit and yields `None`; it is silent on what could not even be parsed, for that
-//! has been reported.
+//! A function that finds a value of another kind reports it and returns `None`. It does not report a value that the
+//! parser has reported already.
 
 use super::{Ron, RonKind};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
@@ -16,9 +16,9 @@ pub struct Fields<'a> {
     pub span: Span,
     what: &'a str,
     entries: Vec<(Spanned<&'a str>, &'a Ron)>,
-    /// Names that were asked for, known thereby.
+    /// The known fields: those that were asked for.
     asked: Vec<&'static str>,
-    /// Required names that are not there.
+    /// Required fields that the file lacks.
     missing: Vec<&'static str>,
 }
 
@@ -148,7 +148,7 @@ fn named_entry<'a>(
 }
 
 impl Ron {
-    /// The value itself, or what `Some` holds; nothing for `None`.
+    /// The value itself, or the content of `Some`; nothing for `None`.
     fn inner(&self) -> Option<&Ron> {
         match &self.kind {
             RonKind::Option(inner) => inner.as_deref(),
@@ -253,7 +253,7 @@ impl Ron {
     }
 }
 
-/// Reports that a value is not what it must be.
+/// Reports a value of the wrong kind.
 fn wrong_kind<T>(value: &Ron, what: &str, wanted: &str, diags: &mut Diagnostics) -> Option<T> {
     if !value.is_error() {
         let message = format!("{what} must be {wanted}, not {}", value.describe());
@@ -262,8 +262,8 @@ fn wrong_kind<T>(value: &Ron, what: &str, wanted: &str, diags: &mut Diagnostics)
     None
 }
 
-/// Reports a name that is none of the known ones, and suggests the nearest of them. The message is `what` and the name:
-/// ``there is no input `x` ``.
+/// Reports a name that is none of the known ones, and suggests the nearest of them. The message is the text
+/// `what` and the name, as in ``there is no input `x` ``.
 pub(super) fn report_unknown<'k>(
     code: Code,
     written: Spanned<&str>,

@@ -1,11 +1,11 @@
 //! The front end: from the bytes of a file to a checked pipeline.
 //!
-//! **Invariant:** only [`load`] and what is below it know of graphs and ops; the RON reader and the grammar of
-//! expressions ([`text`](crate::text)) make trees with a place at every value, and nothing else.
+//! **Invariant:** only [`load`] and the modules below it know graphs and ops. The RON reader and the grammar of
+//! expressions ([`text`](crate::text)) only make trees with a place at every value.
 //!
-//! Reading never fails: every function returns what it could make out and reports the rest to
-//! [`Diagnostics`](crate::diag::Diagnostics), so that one run shows all errors of a file. Nothing here panics on any
-//! input, recurses deeper than a fixed limit, or takes more than linear time.
+//! Reading goes on after an error. Every function returns the readable parts and reports the rest to
+//! [`Diagnostics`](crate::diag::Diagnostics), so one run shows all errors of a file. No input makes the front end panic,
+//! recurse deeper than a fixed limit, or take more than linear time.
 
 mod fields;
 mod pipeline;

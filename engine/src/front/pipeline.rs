@@ -50,7 +50,7 @@ pub fn load(
 ) -> Option<Pipeline> {
     let plugins: Vec<Ron> = plugins.iter().map(|&file| parse_ron(file, sources.text(file), diags)).collect();
     let mut root = parse_ron(file, sources.text(file), diags);
-    // Where brackets do not match, most of what follows would be misunderstood.
+    // After a bracket without its partner, most values would be misread.
     if diags.sorted().iter().any(|diagnostic| diagnostic.code == Code::E0003) || root.is_error() {
         return None;
     }

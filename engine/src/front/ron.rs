@@ -1,10 +1,9 @@
 //! A reader of RON (Rusty Object Notation) that keeps the place of every value and goes on after an error.
 //!
-//! The `ron` crate gives places for syntax errors alone. Its raw values are slices of the source, from which places
-//! follow, but only by reading every nested value again at each level, and only into types fixed beforehand; a node
-//! list is a tree of open shape. Hence a reader of its own: one pass, linear, and all errors of a file at once. A test
-//! compares it with the `ron` crate. What that crate takes and this one does not is what a pipeline has no use for:
-//! byte strings and ranges.
+//! The `ron` crate gives places for syntax errors only. Its raw values are slices of the source, so places can be
+//! computed. But every nested value is read again at each level, into types that are fixed beforehand, and a node list
+//! is a tree of open shape. This reader takes one linear pass and reports all errors of a file. A test compares it with
+//! the `ron` crate. Byte strings and ranges, which a pipeline does not need, are left out.
 
 mod literals;
 mod number;
@@ -24,7 +23,7 @@ use token::{char_len, raw_string_body};
 /// How deep values may be nested.
 pub const MAX_DEPTH: usize = 128;
 
-/// Reads the text of a file. What cannot be read is reported and left out, or stands as [`RonKind::Error`].
+/// Reads the text of a file. An unreadable value is reported and left out, or becomes [`RonKind::Error`].
 pub fn parse_ron(file: FileId, text: &str, diags: &mut Diagnostics) -> Ron {
     let mut reader = Reader { file, text, at: 0, open: vec![], ended_at: None, diags };
     reader.eat('\u{feff}');
@@ -148,7 +147,7 @@ impl Reader<'_> {
         values
     }
 
-    /// Reads what is between the bracket here and the one that closes it.
+    /// Reads the content between the bracket here and the one that closes it.
     fn inside(&mut self, close: char, read: impl FnOnce(&mut Self) -> RonKind) -> RonKind {
         let start = self.at;
         if self.open.len() == MAX_DEPTH {

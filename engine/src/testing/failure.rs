@@ -1,4 +1,4 @@
-//! What a test of a form found.
+//! The failure of a test of a form.
 
 use std::fmt;
 

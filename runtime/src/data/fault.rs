@@ -169,11 +169,11 @@ pub enum CellFault {
     Mixed {
         /// The cell.
         text: String,
-        /// What it is.
+        /// The kind of the cell.
         found: &'static str,
-        /// How many are something else.
+        /// The number of cells of another kind.
         n_others: usize,
-        /// What those are.
+        /// The kind of those cells.
         others: &'static str,
     },
 }

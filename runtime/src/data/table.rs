@@ -79,8 +79,10 @@ fn read_whole(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
     csv::parse(path, BufReader::new(file), reading)
 }
 
-/// The rows `first..first + n_rows` in the type of an input whose outermost axis counts rows: of its element type, as
-/// long as that holds every number exactly or is a float, and of its extents, as long as a row has as many elements.
+/// The rows `first..first + n_rows` in the type of an input whose outermost axis counts rows.
+///
+/// The element type of the input must be a float or hold every number exactly. A row must have as many elements as a row
+/// of the input.
 pub fn fit(rows: &HostTensor, input: &Type, first: usize, n_rows: usize) -> Result<HostTensor, TableError> {
     let row = Type { dtype: input.dtype, shape: input.shape.get(1..).unwrap_or_default().to_vec() };
     let row_extents = row.extents();

@@ -1,4 +1,4 @@
-//! The errors of a session, and who is at fault.
+//! The errors of a session, and their faults.
 
 use std::error::Error;
 use std::fmt;

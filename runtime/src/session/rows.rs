@@ -35,7 +35,7 @@ impl Session {
         Ok(self.resident.bytes(split)? as u64 <= most)
     }
 
-    /// Starts to send a split to the device, if it is to be there.
+    /// Starts to send a split to the device, if the split stays there.
     pub(super) fn prefetch(&mut self, split: &SplitRef) -> Result<(), SessionError> {
         match self.is_resident(split)? {
             true => self.resident.prefetch(split, &self.device, &self.background),

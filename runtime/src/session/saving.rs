@@ -69,8 +69,8 @@ impl Session {
 /// Fails unless all files of these stages can be written.
 ///
 /// # Errors
-/// If a path names no regular file, a file that this program has not written (unless `overwrite` allows that), or the same
-/// file twice in a stage.
+/// If a path is not that of a regular file, or a stage writes a file twice. If the file is not of this program, unless
+/// `overwrite` allows that.
 pub fn check_files(stages: &[Stage], registry: &Registry, overwrite: Overwrite) -> Result<(), SessionError> {
     for stage in stages {
         let mut latest = None;

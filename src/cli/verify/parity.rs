@@ -1,4 +1,4 @@
-//! Several devices on the same graphs and operands.
+//! Parity: several devices compute equal graphs on equal operands.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -23,7 +23,7 @@ const MAX_SIZE: usize = 10_000;
 /// How deep functions may call functions.
 const MAX_DEPTH: usize = 16;
 
-/// What is known of the functions of the files read so far.
+/// The functions of the files read so far.
 #[derive(Default)]
 pub(super) struct Functions {
     /// By name: how many nodes each stands for, and how deep it calls others.
@@ -88,7 +88,7 @@ impl Functions {
         })
     }
 
-    /// What can be said without types; yields the function's extent.
+    /// Checks names and limits, which need no types, and returns the function's extent.
     fn check(
         &self,
         function: &Function,
@@ -310,7 +310,7 @@ fn read_inputs(value: &Ron, diags: &mut Diagnostics) -> Option<Vec<String>> {
     names.collect()
 }
 
-/// `attrs: {"beta": 1.0}`: a setting takes what its default is.
+/// `attrs: {"beta": 1.0}`: a setting has the kind of its default.
 fn read_settings(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Vec<AttrSpec> {
     let written = entries(value, "`attrs`", diags).unwrap_or_default();
     let read = |(name, value): (Spanned<&str>, &Ron)| {

@@ -32,7 +32,7 @@ pub(super) fn inline(
     }
     let mut builder = Builder::new(Graph::new(graph.name.clone()), registry);
     builder.reserve(graph.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()));
-    // Made first, so that no function makes it in its midst.
+    // The step is made first, so no function has it among its nodes.
     let step = builder.step();
     let mut map: Vec<Vec<Value>> = vec![];
     for node in graph.nodes {
@@ -51,7 +51,7 @@ fn is_function_call(node: &Node) -> bool {
     matches!(&node.op, NodeOp::Call(call) if call.form().role == Role::Function)
 }
 
-/// Appends a node, or what the function that it calls is made of; its results.
+/// Appends a node, or the nodes of the function that it calls, and returns the results.
 fn write(builder: &mut Builder, node: Node) -> Vec<Value> {
     let NodeOp::Call(call) = &node.op else { return push(builder, node) };
     if call.form().role != Role::Function {
@@ -82,8 +82,8 @@ fn push(builder: &mut Builder, node: Node) -> Vec<Value> {
     (0..n_outputs).map(|port| Value { node: id, port }).collect()
 }
 
-/// Gives a result of a function the name of the call. What has a name already, such as an operand or a node of the
-/// function, keeps it, and a copy of it bears the new one.
+/// Gives a result of a function the name of the call. A value with a name of its own, such as an operand or a node of
+/// the function, keeps that name. Its copy gets the new one.
 fn named(builder: &mut Builder, value: Value, name: &Symbol, first: usize) -> Value {
     let output = &mut builder.graph.nodes[value.node].outputs[value.port];
     if output.name == *name {

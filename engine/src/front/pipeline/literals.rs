@@ -1,4 +1,4 @@
-//! Numbers without a type: arithmetic among them, and what they become beside a typed tensor.
+//! Numbers without a type: their arithmetic, and their type beside a typed tensor.
 
 use crate::ir::{DType, Literal};
 use crate::text::expr::{BinaryOp, UnaryOp};

@@ -3,7 +3,7 @@
 use crate::ir::{Attr, Symbol, Value};
 use indexmap::IndexMap;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Debug)]
 pub(super) enum Meaning {
     /// A tensor; of a node with several results, the first.

@@ -12,11 +12,11 @@ use std::collections::HashMap;
 /// A node as written.
 #[derive(Clone, Debug)]
 pub(super) struct NodeDef {
-    /// What it is called.
+    /// Its name.
     pub(super) name: Spanned<String>,
-    /// What it is; nothing if that could not be read.
+    /// Its expression; nothing if it could not be read.
     pub(super) expr: Option<Expr>,
-    /// The type that it is said to have.
+    /// Its declared type.
     pub(super) ty: Option<Spanned<Type>>,
     /// Whether it is kept in kernels of its own.
     pub(super) no_fuse: bool,
@@ -155,7 +155,7 @@ pub(super) fn check_name(name: &Spanned<String>, diags: &mut Diagnostics) -> Opt
     None
 }
 
-/// What a dotted name refers to: `w.m` is the value of that name if there is one, else the result `m` of `w`.
+/// The value and the result that a dotted name refers to: `w.m` is the value of that name if there is one, else the result `m` of `w`.
 pub(super) fn split_port(path: &str, is_known: impl Fn(&str) -> bool) -> (&str, Option<&str>) {
     match path.rsplit_once('.') {
         Some((name, port)) if !is_known(path) => (name, Some(port)),
@@ -200,7 +200,7 @@ pub(super) fn sort(defs: &[NodeDef], diags: &mut Diagnostics) -> Vec<usize> {
     depth_first(&defs.iter().map(operands).collect::<Vec<_>>(), |circle| report_circle(circle, defs, diags))
 }
 
-/// Indices such that `before[i]` come before i. Every circle that shares no member with an earlier one is told.
+/// Indices such that `before[i]` come before i. Every circle without a member of an earlier one is reported.
 pub(super) fn depth_first(before: &[Vec<usize>], mut tell: impl FnMut(&[usize])) -> Vec<usize> {
     #[derive(Clone, Copy, PartialEq)]
     enum State {

@@ -35,8 +35,8 @@ fn stage(root: &mut Ron, name: &str) -> bool {
     field(root, "stages").is_some_and(|stages| field(stages, name).is_some())
 }
 
-/// The value at a path. The last step may name a field that is not there yet; it is made, and whether it is known shows
-/// when the value is read.
+/// The value at a path. The last step may name a new field. It is added here, and the reader of the
+/// value reports it if it is unknown.
 fn find<'r>(root: &'r mut Ron, steps: &[&str], span: Span, diags: &mut Diagnostics) -> Option<&'r mut Ron> {
     let mut place = root;
     for (i, step) in steps.iter().enumerate() {

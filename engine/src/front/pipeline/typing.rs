@@ -19,7 +19,7 @@ use crate::text::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Makes nodes of expressions. Methods report what does not fit and yield `None`.
+/// Makes nodes of expressions. A method reports an error and returns `None`.
 pub(super) struct Typing<'t, 'r> {
     pub(super) builder: &'t mut Builder<'r>,
     pub(super) names: &'t Names,
@@ -33,11 +33,11 @@ pub(super) struct Typing<'t, 'r> {
 #[derive(Clone, Copy, Debug)]
 enum Operand {
     Value(Value),
-    /// A number that takes its type from what stands beside it.
+    /// A number that takes its type from the other operands.
     Literal(Literal),
 }
 
-/// What a node made for an expression is called, and which of its results that name is for.
+/// The name of the node that is made for an expression, and the result that bears it.
 #[derive(Clone, Copy)]
 struct Naming<'n> {
     name: &'n str,

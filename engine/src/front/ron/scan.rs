@@ -10,9 +10,9 @@ pub(super) struct Reader<'a> {
     pub(super) file: FileId,
     pub(super) text: &'a str,
     pub(super) at: usize,
-    /// The brackets around the current place: where each opens, and what closes it.
+    /// The open brackets around the current place: the start of each, and its closing character.
     pub(super) open: Vec<(usize, char)>,
-    /// Where it has been reported that something ends too early; what else is unclosed there is so for that reason.
+    /// The place of the last report of an early end. Other brackets that are open there need no report.
     pub(super) ended_at: Option<usize>,
     pub(super) diags: &'a mut Diagnostics,
 }

@@ -42,7 +42,7 @@ pub(super) fn string_len(text: &str) -> usize {
     len
 }
 
-/// Where the content of a raw string starts and ends, and the length of it all.
+/// Start and end of a raw string's content, and the length of the whole literal.
 pub(super) fn raw_string_body(text: &str, hashes: usize) -> Option<(usize, usize, usize)> {
     let from = 1 + hashes + 1;
     let end = format!("\"{}", "#".repeat(hashes));

@@ -8,11 +8,11 @@ use crate::text::Text;
 pub struct Ron {
     /// From its first to its last character.
     pub span: Span,
-    /// What it is.
+    /// The value.
     pub kind: RonKind,
 }
 
-/// What a value is. Fields, items and entries keep the order of the file.
+/// The content of a value. Fields, items and entries keep the order of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RonKind {
     /// `true`
@@ -52,7 +52,7 @@ pub enum RonKind {
 }
 
 impl Ron {
-    /// What a message calls this kind of value, with its article.
+    /// The name of this kind of value in messages, with its article.
     pub fn describe(&self) -> &'static str {
         match &self.kind {
             RonKind::Bool(_) => "a truth value",

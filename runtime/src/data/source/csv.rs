@@ -57,8 +57,8 @@ impl Source for Csv {
     }
 }
 
-/// How the rows of `engine predict` are read for an input of this data source: with its separator, and with its policy
-/// but that no row is left out.
+/// The settings by which `engine predict` reads rows for an input of this data source. They have its separator and its
+/// policy, except that no row is left out.
 ///
 /// # Errors
 /// If an option of the source is not understood.

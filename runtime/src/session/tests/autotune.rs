@@ -1,4 +1,4 @@
-//! What a device finds out by trying goes with reports and checkpoints.
+//! Autotuned choices are part of reports and checkpoints.
 
 use super::*;
 

@@ -20,7 +20,7 @@ pub(super) struct Fake {
     pub(super) n_prepared: AtomicUsize,
     /// Chooses something for each plan.
     pub(super) tuner: Option<Tuner>,
-    /// What it finds.
+    /// The choice that it finds.
     pub(super) found: String,
 }
 

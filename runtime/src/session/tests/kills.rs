@@ -1,4 +1,4 @@
-//! Runs that are killed at any moment of their writing, and what they find when they are resumed.
+//! Runs that are killed at any moment of their writing, and the files that a resumed run finds.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! Rows that stay on the host: the same steps on the same rows.
+//! Rows that stay on the host: steps and rows are as with resident rows.
 
 use super::*;
 
-/// What a run leaves behind: its report without times, its state, and the rows that it visited.
+/// The traces of a run: its report without times, its state, and the rows that it visited.
 fn traces(
     stage: TrainStage,
     most_resident: Option<u64>,

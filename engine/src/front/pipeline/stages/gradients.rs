@@ -5,7 +5,7 @@ use crate::diag::{Code, Diagnostics, Spanned};
 use crate::front::{Ron, RonKind};
 use crate::text::Text;
 
-/// What stands before the name of a node in that of its gradient.
+/// The prefix of a gradient's name, before the name of the node.
 const GRADIENT: &str = "d.";
 
 impl StageReader<'_> {

@@ -1,4 +1,4 @@
-//! What a stage may name: splits, nodes, parameters, files, numbers.
+//! The parts of a stage: splits, nodes, parameters, files and numbers.
 
 use super::super::declarations::read_path;
 use super::super::names::Meaning;
@@ -16,7 +16,7 @@ pub(super) const MANY: usize = 1 << 40;
 
 /// Reads the parts of stages. A method reports a value that does not fit and returns none.
 ///
-/// Methods with an argument `what` fit [`StageFields`](super::StageFields), which passes the field's name in backticks.
+/// [`StageFields`](super::StageFields) passes the field's name in backticks as the argument `what` of a method.
 pub struct StageReader<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) scope: &'a Scope,
