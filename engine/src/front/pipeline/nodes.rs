@@ -155,7 +155,8 @@ pub(super) fn check_name(name: &Spanned<String>, diags: &mut Diagnostics) -> Opt
     None
 }
 
-/// The value and the result that a dotted name refers to: `w.m` is the value of that name if there is one, else the result `m` of `w`.
+/// The value and the result that a dotted name refers to: `w.m` is the value of that name if there is one, else the
+/// result `m` of `w`.
 pub(super) fn split_port(path: &str, is_known: impl Fn(&str) -> bool) -> (&str, Option<&str>) {
     match path.rsplit_once('.') {
         Some((name, port)) if !is_known(path) => (name, Some(port)),
