@@ -4,11 +4,9 @@
 pub(super) mod operands;
 pub(super) mod part;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine_core::ir::{DType, Graph, Node, NodeOp, Symbol, Value};
-use engine_core::oracle::OracleTensor;
 use engine_core::plan::Plan;
 use engine_core::testing;
 use engine_runtime::device::{Device, DeviceError, RunError};
@@ -16,12 +14,10 @@ use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
-use self::operands::Sort;
+use self::operands::{Operands, Sort};
 use self::part::SEED;
 use super::output::Failure;
 
-/// Operands by name.
-pub(super) type Operands = HashMap<String, OracleTensor>;
 /// Outputs, and next states under the names of their states.
 pub(super) type Results = IndexMap<Symbol, HostTensor>;
 

@@ -6,27 +6,27 @@ mod errors;
 mod oracle;
 mod page;
 mod parity;
+mod stages;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use engine_core::compile::{Compiled, Options};
+use engine_core::compile::Compiled;
 use engine_core::fusion::{Kernel, Use, fuse};
-use engine_core::ir::{InputKind, NodeOp, Symbol, Value};
+use engine_core::ir::{InputKind, NodeOp, Value};
 use engine_core::plan::{ALIGNMENT, Buffer, Launch, Place, Plan, plan};
 use engine_runtime::device::Device;
 
 use super::args::VerifyArgs;
 use super::comparison::operands::Sort;
-use super::comparison::part::{MOST_ROWS, edges_of, part};
+use super::comparison::part::{edges_of, part};
 use super::comparison::{Fault, Tally};
 use super::device::compile_options_for;
-use super::explain::compile_stages;
-use super::open::open;
 use super::output::{Failure, print};
 use crate::Engine;
 use errors::Histogram;
 use oracle::compare;
+use stages::stages_of;
 
 pub(super) fn verify(engine: Engine, args: &VerifyArgs) -> Result<(), Failure> {
     let devices = args.open_devices()?;
@@ -34,20 +34,6 @@ pub(super) fn verify(engine: Engine, args: &VerifyArgs) -> Result<(), Failure> {
         [device] => args.graphs.iter().try_for_each(|graph| verify_graph(&engine, args, graph, device)),
         _ => parity::compare_devices(&engine, args, &devices),
     }
-}
-
-/// The stages of a graph, compiled with these options for short data sets, and whether they must be deterministic.
-fn stages_of(
-    engine: &Engine,
-    args: &VerifyArgs,
-    graph: &Path,
-    options: Options,
-) -> Result<(Vec<(Symbol, Compiled)>, bool), Failure> {
-    let mut registry = engine.registry.clone();
-    let opened = open(&args.graph(graph), &mut registry)?;
-    let data_dir = args.data_dir.as_deref();
-    let stages = compile_stages(&opened, registry, &engine.sources, data_dir, options, Some(MOST_ROWS), &[])?;
-    Ok((stages, opened.pipeline.deterministic))
 }
 
 fn verify_graph(

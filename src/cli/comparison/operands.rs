@@ -12,8 +12,10 @@ use engine_core::testing::Case;
 use engine_runtime::philox::WordStream;
 use engine_runtime::plan_runner::host_tensor;
 
-use super::Operands;
 use super::part::SEED;
+
+/// Operands by name.
+pub(in crate::cli) type Operands = HashMap<String, OracleTensor>;
 
 /// Sorts of operands.
 #[derive(Clone, Copy)]

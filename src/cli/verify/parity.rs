@@ -15,7 +15,7 @@ use engine_runtime::tensor::HostTensor;
 
 use super::difference::{Allowed, Difference};
 use super::page::{self, Peer, Row};
-use super::stages_of;
+use super::stages::stages_of;
 use crate::Engine;
 use crate::cli::args::VerifyArgs;
 use crate::cli::comparison::operands::{Sort, enlarged, enlarged_operands, operands};
