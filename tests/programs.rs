@@ -2,7 +2,7 @@
 //! `explain --stage programs`, on a machine without a GPU. The programs come from a device model with the choices of a
 //! run on an H200, from that model alone, and from the presets.
 //!
-//! `tests/golden/h200.json` is what `engine devices --models` printed there, and `tests/golden/h200_choices.json` the
+//! `tests/golden/h200.ron` is what `engine devices --models` printed there, and `tests/golden/h200_choices.json` the
 //! `tuning` of reports of `engine run`. `UPDATE_EXPECT=1` records the texts anew.
 
 use expect_test::expect_file;
@@ -17,7 +17,7 @@ fn explain(arguments: &[&str]) -> String {
 }
 
 const RECORDED: [&str; 4] =
-    ["--model", "tests/golden/h200.json", "--choices", "tests/golden/h200_choices.json"];
+    ["--model", "tests/golden/h200.ron", "--choices", "tests/golden/h200_choices.json"];
 
 #[test]
 fn mnist_calls_the_library_by_recorded_algorithms() {
@@ -56,13 +56,14 @@ fn without_choices_the_device_has_to_tune() {
 #[test]
 fn files_that_are_no_model_and_no_choices_are_refused() {
     for (flag, file, expected) in [
-        ("--model", "Cargo.toml", "cannot be read"),
+        ("--model", "Cargo.toml", "is no device model, as `engine devices --models` prints it: 1:"),
+        ("--model", "no-such-file", "cannot be read"),
         (
             "--model",
             "tests/golden/h200_choices.json",
             "is no device model, as `engine devices --models` prints it",
         ),
-        ("--choices", "tests/golden/h200.json", "holds no autotuned choices, as reports do"),
+        ("--choices", "tests/golden/h200.ron", "holds no autotuned choices, as reports do"),
         ("--choices", "no-such-file", "cannot be read"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use engine_core::device_model::DeviceModel;
 use engine_core::ir::DType;
 use engine_core::numerics::Precision;
 use engine_runtime::device::{Device, DeviceKind};
-use serde_json::{Map, Value, json};
+use indexmap::IndexMap;
+use ron::ser::{PrettyConfig, to_string_pretty};
 
 use super::args::DevicesArgs;
 use super::ceiling::{self, Measured};
@@ -15,9 +17,9 @@ use crate::devices::{OpenError, all};
 pub(super) fn devices(args: &DevicesArgs) -> Result<(), Failure> {
     if args.models {
         let usable = all().into_iter().filter_map(|(choice, device)| Some((choice, device.ok()?)));
-        let models: Map<String, Value> =
-            usable.map(|(choice, device)| (choice.to_string(), json!(device.model()))).collect();
-        print(format!("{:#}", Value::Object(models)));
+        let models: IndexMap<String, DeviceModel> =
+            usable.map(|(choice, device)| (choice.to_string(), device.model())).collect();
+        print(to_string_pretty(&models, PrettyConfig::default()).map_err(Failure::machine)?);
         return Ok(());
     }
     for (choice, device) in all() {

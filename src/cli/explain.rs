@@ -58,23 +58,24 @@ struct Target {
     choices: Recorded,
 }
 
-/// A device model from a file: one model, or an object with one.
+/// A device model from a file of one model, as `engine devices --models` prints it.
 fn read_model(file: &Path) -> Result<DeviceModel, Failure> {
-    let value = read_json(file)?;
-    let only = value.as_object().filter(|models| models.len() == 1).and_then(|models| models.values().next());
-    let model = only.unwrap_or(&value);
-    serde_json::from_value::<DeviceModel>(model.clone()).map_err(|error| {
-        Failure::graph(format!(
-            "{} is no device model, as `engine devices --models` prints it: {error}",
-            file.display()
-        ))
-    })
+    let wrong = |why: String| {
+        let file = file.display();
+        Failure::graph(format!("{file} is no device model, as `engine devices --models` prints it: {why}"))
+    };
+    let models = ron::from_str::<BTreeMap<String, DeviceModel>>(&read(file)?);
+    let models: Vec<DeviceModel> = models.map_err(|error| wrong(error.to_string()))?.into_values().collect();
+    match models[..] {
+        [model] => Ok(model),
+        _ => Err(wrong(format!("it has {} models", models.len()))),
+    }
 }
 
 /// The choices of a report, or of its part `tuning`; none without a file.
 fn read_choices(file: Option<&Path>) -> Result<Recorded, Failure> {
     let Some(file) = file else { return Ok(Recorded::default()) };
-    let value = read_json(file)?;
+    let value: Value = serde_json::from_str(&read(file)?).map_err(|error| unread(file, &error.to_string()))?;
     let choices = &value.get("tuning").unwrap_or(&value)["choices"];
     let choices = serde_json::from_value::<BTreeMap<String, String>>(choices.clone()).map_err(|error| {
         Failure::graph(format!("{} holds no autotuned choices, as reports do: {error}", file.display()))
@@ -82,10 +83,12 @@ fn read_choices(file: Option<&Path>) -> Result<Recorded, Failure> {
     Ok(Recorded(choices))
 }
 
-fn read_json(file: &Path) -> Result<Value, Failure> {
-    let refused = |why: String| Failure::graph(format!("{} cannot be read: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
+fn read(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file).map_err(|error| unread(file, &error.to_string()))
+}
+
+fn unread(file: &Path, why: &str) -> Failure {
+    Failure::graph(format!("{} cannot be read: {why}", file.display()))
 }
 
 pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
