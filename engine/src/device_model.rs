@@ -109,13 +109,10 @@ pub const MAX_OPERANDS: usize = 24;
 /// Row reductions that a matmul can hand its rows to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RowFolds {
-    /// Any row reduction, by the functions that it brings along.
+    /// Any row reduction, by its functions for the CPU.
     Any,
-    /// Selections of at most so many elements of a row.
-    Selections {
-        /// Elements of a row.
-        most: usize,
-    },
+    /// Row reductions with a block fold for the device.
+    Blocks,
 }
 
 impl Default for KernelLimits {
@@ -167,13 +164,13 @@ impl DeviceModel {
             most_own_flops: 400_000_000,
         }),
         has_matrix_units: false,
-        // The longest key and selection that fit into 48 KiB; code generation has a test of both.
+        // The longest key that fits into 48 KiB; code generation has a test of it.
         kernels: KernelLimits {
             most_queries: 8,
             most_keys: 7168,
             attention_in_f64: false,
             most_rows_checked: 1024,
-            row_folds: RowFolds::Selections { most: 1024 },
+            row_folds: RowFolds::Blocks,
             most_operands: MAX_OPERANDS,
         },
     };
@@ -213,7 +210,7 @@ impl DeviceModel {
             most_keys: 0,
             attention_in_f64: false,
             most_rows_checked: 0,
-            row_folds: RowFolds::Selections { most: 768 },
+            row_folds: RowFolds::Blocks,
             most_operands: 5,
         },
     };
@@ -233,7 +230,7 @@ impl DeviceModel {
         shared_bytes: 48 << 10,
         kernels: KernelLimits {
             most_keys: 7168,
-            row_folds: RowFolds::Selections { most: 1024 },
+            row_folds: RowFolds::Blocks,
             most_operands: MAX_OPERANDS,
             ..DeviceModel::WEBGPU.kernels
         },

@@ -2,12 +2,10 @@
 
 use super::bytes_of;
 use engine::Engine;
-use engine::core::codegen::{
-    Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelFold, assertion_words, most_selected,
-};
+use engine::core::codegen::{Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelFold, assertion_words};
 use engine::core::compile::{Options, compile};
 use engine::core::device_model::{DeviceModel, KernelLimits, RowFolds};
-use engine::core::fusion::{Kernel, KernelBody, MatmulBody, Use};
+use engine::core::fusion::{Kernel, KernelBody, MatmulBody, RowConsumer, Use};
 use engine::core::ir::{DType, Graph, parse};
 use engine::core::op::{Registry, TypeRule};
 use engine::core::oracle::{Oracle, OracleTensor};
@@ -45,9 +43,8 @@ fn run(
     products: Products,
 ) -> Option<HashMap<String, Vec<f64>>> {
     let target = if let Products::In(target) = products { target } else { DeviceModel::H200 };
-    let row_folds = RowFolds::Selections { most: most_selected(&target) };
-    let device =
-        DeviceModel { kernels: KernelLimits { row_folds, ..KernelLimits::default() }, ..DeviceModel::CPU };
+    let kernels = KernelLimits { row_folds: RowFolds::Blocks, ..KernelLimits::default() };
+    let device = DeviceModel { kernels, shared_bytes: target.shared_bytes, ..DeviceModel::CPU };
     let compiled = compile(graph, registry, &Options { device, ..Options::default() });
     let plan = &compiled.plan;
     let mut memory: Vec<Vec<u8>> = vec![];
@@ -242,6 +239,18 @@ fn rows_of_all_types_are_sorted_and_selected_where_narrow_ones_lie_in_words() {
     check_rows_by(poor(32), "topk_rows(x, k=10)", DType::U8, [1, 40001], 10, bytes);
 }
 
+/// Whether blocks of a device select the first `k` of rows of every type, alone and behind a matmul.
+fn is_selected(k: usize, target: &DeviceModel) -> bool {
+    let registry = Engine::new().registry;
+    [DType::F32, DType::F64].into_iter().all(|dtype| {
+        let nodes =
+            format!("input x: {dtype}[1, 5000]\n(v: {dtype}[1, {k}], i: i32[1, {k}]) = topk_rows(x, k={k})");
+        let graph = parse(&format!("graph test {{\n{nodes}\noutput v = v\n}}\n"), &registry).unwrap();
+        let calls = (0..graph.nodes.len()).filter_map(|node| RowConsumer::of(&graph, node));
+        calls.map(|call| call.has_block_fold(target)).eq([true])
+    })
+}
+
 #[test]
 fn selections_take_no_more_memory_than_a_block_has() {
     for (kib, k) in [(32, 1024), (16, 768), (16, 1024)] {
@@ -252,9 +261,9 @@ fn selections_take_no_more_memory_than_a_block_has() {
     }
     let most = |kib: usize| {
         let Products::In(target) = poor(kib) else { unreachable!() };
-        most_selected(&target)
+        (1..=2048).rev().find(|&k| is_selected(k, &target))
     };
-    assert_eq!([16, 32, 48].map(most), [768, 1024, 1024]);
+    assert_eq!([16, 32, 48].map(most), [768, 1024, 1024].map(Some));
 }
 
 /// A body that takes elements sees halves as 32-bit numbers.

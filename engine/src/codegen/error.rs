@@ -6,7 +6,7 @@ use thiserror::Error;
 /// The reason why a kernel has no text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CodegenError {
-    /// A matmul fold that is no selection, or whose selection exceeds a block's shared memory.
+    /// A matmul fold that stores its product, or has none.
     #[error("this matmul fold has no GPU kernel; separate its ops with `fuse: Never`")]
     Fold,
     /// An attention kernel that exceeds the device's limits.

@@ -2,7 +2,6 @@
 
 use crate::codegen::schedule::attention::most_keys;
 use crate::codegen::schedule::scatter::MOST_ROWS_CHECKED;
-use crate::codegen::schedule::topk_form::most_selected;
 use crate::device_model::{DeviceModel, KernelLimits, MAX_OPERANDS, RowFolds};
 
 /// Most queries that share the keys of an attention kernel. For more, two matmuls are faster (decision 019).
@@ -16,7 +15,7 @@ fn kernel_limits(device: &DeviceModel) -> KernelLimits {
         most_keys: most_keys(device),
         attention_in_f64: false,
         most_rows_checked: if device.has_exact_grid { MOST_ROWS_CHECKED } else { 0 },
-        row_folds: RowFolds::Selections { most: most_selected(device) },
+        row_folds: RowFolds::Blocks,
         most_operands: device.most_tensors.min(MAX_OPERANDS),
     }
 }

@@ -25,12 +25,14 @@ mod types;
 
 pub use analysis::operands::{operands, with_registers};
 pub use error::CodegenError;
+pub use ir::builder::Code;
+pub use ir::types::native;
 pub use kernel::KernelSpec;
 pub use operand::Argument;
 pub use ops::assertion::{ASSERTION_WORDS, FailedAssertion, assertion_words, first_failure};
 pub use render::cuda::{KernelSource, cuda_sources};
 pub use schedule::matmul_fold::{PANEL_BYTES, Panel, PanelFold};
+pub use schedule::row_fold::fold_rows;
 pub use schedule::row_plan::RowPlan;
 pub use schedule::split_k::SplitK;
-pub use schedule::topk::select_rows;
-pub use schedule::topk_form::{can_select, most_selected};
+pub use schedule::thread_fold::thread_fold;

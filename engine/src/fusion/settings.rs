@@ -63,9 +63,7 @@ impl Settings {
     pub fn can_fold(&self, consumer: &RowConsumer) -> bool {
         match self.device.kernels.row_folds {
             RowFolds::Any => true,
-            RowFolds::Selections { most } => {
-                consumer.selection().is_some_and(|selection| selection.k <= most)
-            }
+            RowFolds::Blocks => consumer.has_block_fold(&self.device),
         }
     }
 

@@ -1,8 +1,7 @@
 //! Opaque kernels: computations of an op that bodies and primitives cannot express, such as a sort.
 
-use super::gpu::GpuFn;
+use super::gpu::{BlockFoldFn, GpuFn};
 use super::reference::OracleTensor;
-use super::selection::SelectionFn;
 use std::sync::Arc;
 
 pub use super::call::KernelCall;
@@ -34,6 +33,6 @@ pub enum GpuForm {
     },
     /// Launches that follow from the shapes and from the block limits of the device.
     Launches(GpuFn),
-    /// The launches of a selection from the rows of the one operand, which code generation knows.
-    Selection(SelectionFn),
+    /// A block fold of the rows of the one operand. Code generation makes the launches.
+    Rows(BlockFoldFn),
 }

@@ -16,7 +16,6 @@ mod range;
 pub mod reference;
 mod registry;
 pub mod rows;
-mod selection;
 
 pub use crate::ir::{AttrKind, AttrRange, AttrSpec, TypeIssue};
 pub use extreme::extreme_fold;
@@ -27,4 +26,3 @@ pub use parts::checked;
 pub use range::Range;
 pub use registry::{Plugin, Registry};
 pub use rows::{RowFold, RowReduction};
-pub use selection::{Selected, Selection, SelectionFn};

@@ -1,9 +1,10 @@
 //! Row reductions: ops that fold a row piece by piece, so that the producer of the rows need not store them.
 
 use super::call::KernelCall;
+use super::gpu::{BlockFold, BlockFoldFn};
 use super::host::{Elements, HostKernel, Lent, Share};
 use super::kernel::{GpuForm, KernelForm, OracleFn};
-use super::selection::{Selection, SelectionFn};
+use crate::device_model::DeviceModel;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct RowReduction {
     fold: Arc<FoldFn>,
-    selection: Option<SelectionFn>,
+    blocks: Option<BlockFoldFn>,
+    positions: Option<usize>,
 }
 
 type FoldFn = dyn Fn(&KernelCall) -> Box<dyn RowFold> + Send + Sync;
@@ -41,12 +43,17 @@ pub trait RowFold: Send + Sync {
 impl RowReduction {
     /// A row reduction from a function that prepares its fold for a call.
     pub fn new(fold: impl Fn(&KernelCall) -> Box<dyn RowFold> + Send + Sync + 'static) -> RowReduction {
-        RowReduction { fold: Arc::new(fold), selection: None }
+        RowReduction { fold: Arc::new(fold), blocks: None, positions: None }
     }
 
-    /// This row reduction, with the selection that it is equal to. GPUs run it as well.
-    pub fn selecting(self, selection: SelectionFn) -> RowReduction {
-        RowReduction { selection: Some(selection), ..self }
+    /// This row reduction with a block fold, so that GPUs run it too, alone and behind a matmul.
+    pub fn on_gpu(self, blocks: BlockFoldFn) -> RowReduction {
+        RowReduction { blocks: Some(blocks), ..self }
+    }
+
+    /// This row reduction, whose result of that number holds positions in the row.
+    pub fn with_positions(self, result: usize) -> RowReduction {
+        RowReduction { positions: Some(result), ..self }
     }
 
     /// The fold for one call.
@@ -54,11 +61,25 @@ impl RowReduction {
         (self.fold)(call)
     }
 
-    /// The selection, if the fold is one.
-    pub fn selection(&self, call: &KernelCall) -> Option<Selection> {
-        self.selection.map(|selection| selection(call))
+    /// The block fold for one call on a device, or the reason why there is none.
+    ///
+    /// # Errors
+    /// If the reduction has no block fold, or not for the call on the device.
+    pub fn block_fold(
+        &self,
+        call: &KernelCall,
+        device: &DeviceModel,
+    ) -> Result<Arc<dyn BlockFold>, &'static str> {
+        self.blocks.map_or(Err(NO_BLOCKS), |blocks| blocks(call, device))
+    }
+
+    /// The number of the result that holds positions in the row, if one does.
+    pub fn positions(&self) -> Option<usize> {
+        self.positions
     }
 }
+
+const NO_BLOCKS: &str = "a fold of its own runs on the processor only";
 
 impl fmt::Debug for RowReduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,10 +96,7 @@ impl PartialEq for RowReduction {
 impl KernelForm {
     /// The kernel of an op that folds each row of its one operand, along the last axis, by a row reduction.
     pub fn of_rows(monoid: &RowReduction, oracle: OracleFn) -> KernelForm {
-        let gpu = match monoid.selection {
-            Some(selection) => GpuForm::Selection(selection),
-            None => GpuForm::None { why: "a fold of its own runs on the processor only" },
-        };
+        let gpu = monoid.blocks.map_or(GpuForm::None { why: NO_BLOCKS }, GpuForm::Rows);
         let monoid = monoid.clone();
         let host = Arc::new(move |call: &KernelCall| host_kernel(&monoid, call));
         KernelForm { host, oracle, gpu }

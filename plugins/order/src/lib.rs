@@ -6,12 +6,16 @@
 mod axis;
 mod nearest;
 mod rank;
+mod rank_words;
 mod recall;
 mod select;
 mod sort;
 mod sort_gpu;
 mod sort_rows;
 mod topk;
+mod topk_buffer;
+mod topk_code;
+mod topk_form;
 mod topk_rows;
 
 pub use nearest::nearest;

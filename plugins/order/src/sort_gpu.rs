@@ -5,13 +5,13 @@
 //! the other run that come before it.
 
 use crate::axis::dtype;
+use crate::rank_words::{Order, high_of, high_rank, low_of, low_rank};
 use engine_core::cubecl;
 use engine_core::cubecl::prelude::*;
 use engine_core::device_model::DeviceModel;
 use engine_core::op::KernelCall;
 use engine_core::op::gpu::{
-    CubeBody, GpuArgument, GpuKernel, GpuLaunch, Order, Shape, View, WORKSPACE_ALIGNMENT, high_of, high_rank,
-    low_of, low_rank, put, put_last, sort,
+    CubeBody, GpuArgument, GpuKernel, GpuLaunch, Shape, View, WORKSPACE_ALIGNMENT, put, put_last, sort,
 };
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ struct Sort {
 /// The launches that sort the rows of a call's operand and write the first `count` of each, with their indices.
 pub fn sorted(call: &KernelCall, is_descending: bool, count: usize, device: &DeviceModel) -> GpuKernel {
     let (n_rows, n) = call.rows();
-    let order = Order { dtype: dtype(call), is_descending, is_nan_first: false };
+    let order = Order { dtype: dtype(call), is_descending };
     let is_wide = order.is_wide();
     let longest = if is_wide { WIDE_CAPACITY } else { CAPACITY };
     let longest = fitting(longest, if is_wide { 12 } else { 8 }, device);

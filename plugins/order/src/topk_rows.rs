@@ -2,16 +2,19 @@
 
 use crate::axis::{dtype, expect_rows, operand, scattered};
 use crate::rank::{Ranked, with_element};
+use crate::rank_words::Order;
 use crate::select::Select;
 use crate::sort_gpu;
 use crate::sort_rows::ordered;
-use engine_core::codegen::{can_select, select_rows};
+use crate::topk_form;
+use engine_core::codegen::fold_rows;
+use engine_core::device_model::DeviceModel;
 use engine_core::ir::{Attrs, Binary, Builder, DType, Dim, Type, Value};
-use engine_core::op::gpu::Order;
+use engine_core::op::gpu::BlockFold;
 use engine_core::op::kernel::KernelCall;
 use engine_core::op::{
     AttrKind, AttrSpec, Example, GpuForm, Grad, GradCall, GradCheck, KernelForm, Lower, OpForm, Role,
-    RowFold, RowReduction, Selected, Selection, TypeIssue, TypeRule,
+    RowFold, RowReduction, TypeIssue, TypeRule,
 };
 use engine_core::oracle::OracleTensor;
 use std::sync::Arc;
@@ -19,10 +22,10 @@ use std::sync::Arc;
 /// The first k along the last axis: `[..., n]` to values `[..., k]` and indices `i32[..., k]`. The gradient of the
 /// values goes to the selected elements.
 pub fn topk_rows() -> OpForm {
-    let monoid = RowReduction::new(fold).selecting(selection);
-    let gpu = GpuForm::Launches(Arc::new(|call, device| match selection(call) {
-        selection if can_select(&selection, device) => select_rows(&selection, call, device),
-        Selection { k, order, .. } => sort_gpu::sorted(call, order.is_descending, k, device),
+    let monoid = RowReduction::new(fold).on_gpu(block_fold).with_positions(1);
+    let gpu = GpuForm::Launches(Arc::new(|call, device| match block_fold(call, device) {
+        Ok(fold) => fold_rows(fold, call, device),
+        Err(_) => sort_gpu::sorted(call, is_descending(call), k(call), device),
     }));
     OpForm {
         name: "topk_rows".into(),
@@ -94,23 +97,28 @@ pub fn types(op: &str, x: &Type, axis: usize, attrs: &Attrs) -> Result<Vec<Type>
 }
 
 fn fold(call: &KernelCall) -> Box<dyn RowFold> {
-    let (k, descending) = (call.attrs().int("k") as usize, call.attrs().bool("largest"));
+    let (k, descending) = (k(call), is_descending(call));
     with_element!(dtype(call), T => match T::IS_NARROW {
         true => Box::new(Select::<T, u64>::new(k, descending)),
         false => Box::new(Select::<T, [u64; 2]>::new(k, descending)),
     })
 }
 
-fn selection(call: &KernelCall) -> Selection {
-    let is_descending = call.attrs().bool("largest");
-    let order = Order { dtype: dtype(call), is_descending, is_nan_first: false };
-    let results = vec![Selected::Values, Selected::Indices];
-    Selection { k: call.attrs().int("k") as usize, order, results }
+fn k(call: &KernelCall) -> usize {
+    call.attrs().int("k") as usize
+}
+
+fn is_descending(call: &KernelCall) -> bool {
+    call.attrs().bool("largest")
+}
+
+fn block_fold(call: &KernelCall, device: &DeviceModel) -> Result<Arc<dyn BlockFold>, &'static str> {
+    let order = Order { dtype: dtype(call), is_descending: is_descending(call) };
+    topk_form::selection(k(call), order, call.rows().1, device)
 }
 
 fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
-    let k = call.attrs().int("k") as usize;
-    let descending = call.attrs().bool("largest");
+    let (k, descending) = (k(call), is_descending(call));
     let last = with_element!(dtype(call), T => f64_of(T::last(descending)));
     ordered(call, args[0], descending, Some((k, last)))
 }

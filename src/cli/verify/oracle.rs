@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine_core::fusion::RowConsumer;
 use engine_core::ir::{Graph, NodeOp, Symbol, Value};
 use engine_core::numerics;
-use engine_core::op::{Registry, Selected};
+use engine_core::op::Registry;
 use engine_core::oracle::{Oracle, OracleRun, OracleTensor, Precision};
 use engine_core::plan::Plan;
 use engine_runtime::device::{Device, DeviceKind};
@@ -168,7 +168,6 @@ fn product_tolerance(part: &Graph, plan: &Plan, device: &dyn Device) -> f64 {
 fn selections(part: &Graph) -> HashMap<Symbol, Value> {
     let source = |result: Value| {
         let consumer = RowConsumer::of(part, result.node)?;
-        let selected = consumer.selection()?.results;
         let source = part.nodes[result.node].inputs[0];
         let is_given = matches!(part.nodes[source.node].op, NodeOp::Input(_));
         let last = part.ty(source).rank().checked_sub(1)?;
@@ -176,8 +175,7 @@ fn selections(part: &Graph) -> HashMap<Symbol, Value> {
             NodeOp::Reduce { axes, .. } => axes[..] == [last],
             _ => true,
         };
-        (selected.get(result.port) == Some(&Selected::Indices) && !is_given && is_along_rows)
-            .then_some(source)
+        (consumer.positions() == Some(result.port) && !is_given && is_along_rows).then_some(source)
     };
     part.outputs.iter().filter_map(|(name, value)| Some((name.clone(), source(*value)?))).collect()
 }

@@ -41,6 +41,7 @@ impl<'s> Code<'s> {
 impl Code<'_> {
     // ---- Values without an instruction.
 
+    /// A literal of a floating-point type.
     pub fn float(&mut self, elem: ElemType, value: f64) -> Variable {
         if value.is_finite() {
             return Variable::constant(ConstantValue::Float(value), elem);
@@ -75,6 +76,7 @@ impl Code<'_> {
         self.out(elem, Operator::Reinterpret(UnaryOperator { input: x }))
     }
 
+    /// A literal of an integer type.
     pub fn int(&self, elem: ElemType, value: i64) -> Variable {
         let value = match elem {
             ElemType::UInt(_) => ConstantValue::UInt(value as u64),
@@ -83,12 +85,12 @@ impl Code<'_> {
         Variable::constant(value, elem)
     }
 
-    pub fn bool(&self, value: bool) -> Variable {
+    pub(crate) fn bool(&self, value: bool) -> Variable {
         Variable::constant(ConstantValue::Bool(value), BOOL)
     }
 
     /// A constant of any type.
-    pub fn constant(&mut self, elem: ElemType, value: f64) -> Variable {
+    pub(crate) fn constant(&mut self, elem: ElemType, value: f64) -> Variable {
         match elem {
             ElemType::Float(_) => self.float(elem, value),
             ElemType::Bool => self.bool(value != 0.0),
@@ -102,6 +104,7 @@ impl Code<'_> {
         Variable::constant(ConstantValue::UInt(value), self.index)
     }
 
+    /// A number of a thread or block, as an element number.
     pub fn builtin(&mut self, builtin: Builtin) -> Variable {
         // CubeCL declares grid-wide builtins as wide as element numbers, but its WGSL writer makes them 32 bits. A
         // conversion suits both.
@@ -111,10 +114,11 @@ impl Code<'_> {
 
     // ---- Arithmetic.
 
-    pub fn un(&mut self, op: fn(UnaryOperator) -> Arithmetic, x: Variable) -> Variable {
+    pub(crate) fn un(&mut self, op: fn(UnaryOperator) -> Arithmetic, x: Variable) -> Variable {
         self.out(x.elem_type(), op(UnaryOperator { input: x }))
     }
 
+    /// An instruction of two operands of one type.
     pub fn bin(&mut self, op: fn(BinaryOperator) -> Arithmetic, lhs: Variable, rhs: Variable) -> Variable {
         let lhs = self.hidden_constant(lhs, rhs);
         self.out(lhs.elem_type(), op(BinaryOperator { lhs, rhs }))
@@ -127,38 +131,53 @@ impl Code<'_> {
         if self.device.has_exact_functions || !both { x } else { self.mutable(x) }
     }
 
-    pub fn bit(&mut self, op: fn(BinaryOperator) -> Bitwise, lhs: Variable, rhs: Variable) -> Variable {
+    pub(crate) fn bit(
+        &mut self,
+        op: fn(BinaryOperator) -> Bitwise,
+        lhs: Variable,
+        rhs: Variable,
+    ) -> Variable {
         self.out(lhs.elem_type(), op(BinaryOperator { lhs, rhs }))
     }
 
-    pub fn logic(&mut self, op: fn(BinaryOperator) -> Operator, lhs: Variable, rhs: Variable) -> Variable {
+    pub(crate) fn logic(
+        &mut self,
+        op: fn(BinaryOperator) -> Operator,
+        lhs: Variable,
+        rhs: Variable,
+    ) -> Variable {
         self.out(BOOL, op(BinaryOperator { lhs, rhs }))
     }
 
+    /// Whether both conditions hold.
     pub fn and(&mut self, lhs: Variable, rhs: Variable) -> Variable {
         self.logic(Operator::And, lhs, rhs)
     }
 
+    /// Whether one of two conditions holds.
     pub fn or(&mut self, lhs: Variable, rhs: Variable) -> Variable {
         self.logic(Operator::Or, lhs, rhs)
     }
 
+    /// Whether a condition does not hold.
     pub fn not(&mut self, x: Variable) -> Variable {
         self.out(BOOL, Operator::Not(UnaryOperator { input: x }))
     }
 
-    pub fn bit_not(&mut self, x: Variable) -> Variable {
+    pub(crate) fn bit_not(&mut self, x: Variable) -> Variable {
         self.out(x.elem_type(), Bitwise::BitwiseNot(UnaryOperator { input: x }))
     }
 
-    pub fn count_ones(&mut self, x: Variable) -> Variable {
+    pub(crate) fn count_ones(&mut self, x: Variable) -> Variable {
         self.out(U32, Bitwise::CountOnes(UnaryOperator { input: x }))
     }
 
+    /// A comparison.
     pub fn cmp(&mut self, op: fn(BinaryOperator) -> Comparison, lhs: Variable, rhs: Variable) -> Variable {
         self.out(BOOL, op(BinaryOperator { lhs, rhs }))
     }
 
+    /// Whether `lhs < rhs`.
     pub fn less(&mut self, lhs: Variable, rhs: Variable) -> Variable {
         self.cmp(Comparison::Lower, lhs, rhs)
     }
@@ -178,11 +197,12 @@ impl Code<'_> {
         self.cmp(Comparison::Greater, size, infinity)
     }
 
+    /// One of two values, by a condition. Both are computed.
     pub fn select(&mut self, cond: Variable, then: Variable, or_else: Variable) -> Variable {
         self.out(then.elem_type(), Operator::Select(Select { cond, then, or_else }))
     }
 
-    pub fn fma(&mut self, a: Variable, b: Variable, c: Variable) -> Variable {
+    pub(crate) fn fma(&mut self, a: Variable, b: Variable, c: Variable) -> Variable {
         self.out(a.elem_type(), Arithmetic::Fma(FmaOperator { a, b, c }))
     }
 
@@ -201,6 +221,7 @@ impl Code<'_> {
 
     // ---- Element numbers.
 
+    /// The sum of two element numbers.
     pub fn add_at(&mut self, lhs: Variable, rhs: Variable) -> Variable {
         match (lhs.is_constant(0), rhs.is_constant(0)) {
             (true, _) => rhs,
@@ -210,11 +231,12 @@ impl Code<'_> {
     }
 
     /// The element number `offset` places after `first`.
-    pub fn at_offset(&mut self, first: Variable, offset: usize) -> Variable {
+    pub(crate) fn at_offset(&mut self, first: Variable, offset: usize) -> Variable {
         let offset = self.at(offset as i64);
         self.add_at(first, offset)
     }
 
+    /// An element number times a constant.
     pub fn scaled(&mut self, x: Variable, factor: i64) -> Variable {
         match factor {
             0 => self.at(0),
@@ -227,6 +249,7 @@ impl Code<'_> {
         }
     }
 
+    /// An element number divided by a constant.
     pub fn divided(&mut self, x: Variable, by: usize) -> Variable {
         if by <= 1 || x.is_constant(0) {
             return x;
@@ -238,6 +261,7 @@ impl Code<'_> {
         self.bin(Arithmetic::Div, x, by)
     }
 
+    /// The remainder of that division.
     pub fn modulo(&mut self, x: Variable, by: usize) -> Variable {
         if by <= 1 || x.is_constant(0) {
             return self.at(0);
@@ -250,7 +274,7 @@ impl Code<'_> {
     }
 
     /// Records that `point = row · length + position`.
-    pub fn note_place(&mut self, point: Variable, length: usize, row: Variable, position: Variable) {
+    pub(crate) fn note_place(&mut self, point: Variable, length: usize, row: Variable, position: Variable) {
         self.known.borrow_mut().push(KnownPoint { point, length, row, position });
     }
 

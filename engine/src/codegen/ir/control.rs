@@ -7,15 +7,17 @@ use cubecl_core::ir::{
 };
 
 impl Code<'_> {
-    pub fn shuffle_xor(&mut self, x: Variable, mask: u32) -> Variable {
+    pub(crate) fn shuffle_xor(&mut self, x: Variable, mask: u32) -> Variable {
         let mask = self.int(U32, i64::from(mask));
         self.out(x.elem_type(), Plane::ShuffleXor(BinaryOperator { lhs: x, rhs: mask }))
     }
 
+    /// A barrier of the block.
     pub fn sync(&mut self) {
         self.scope.register(Instruction::no_out(Synchronization::SyncCube));
     }
 
+    /// Runs `then` under a condition.
     pub fn when(&mut self, cond: Variable, then: impl FnOnce(&mut Code)) {
         let mut scope = self.scope.child();
         then(&mut self.inner(&mut scope));
@@ -35,7 +37,7 @@ impl Code<'_> {
     }
 
     /// A loop whose step is known at run time; the step is 1 if none is given.
-    pub fn range_by(
+    pub(crate) fn range_by(
         &mut self,
         start: Variable,
         end: Variable,
@@ -50,19 +52,19 @@ impl Code<'_> {
     }
 
     /// A loop that ends at [`Code::stop_if`].
-    pub fn forever(&mut self, body: impl FnOnce(&mut Code)) {
+    pub(crate) fn forever(&mut self, body: impl FnOnce(&mut Code)) {
         let mut scope = self.scope.child();
         body(&mut self.inner(&mut scope));
         self.scope.register(Branch::Loop(Box::new(Loop { scope })));
     }
 
     /// Leaves the loop if the condition holds.
-    pub fn stop_if(&mut self, cond: Variable) {
+    pub(crate) fn stop_if(&mut self, cond: Variable) {
         self.when(cond, |code| code.scope.register(Branch::Break));
     }
 
     /// Runs the case whose number is `value`.
-    pub fn switch(&mut self, value: Variable, n_cases: usize, mut case: impl FnMut(&mut Code, usize)) {
+    pub(crate) fn switch(&mut self, value: Variable, n_cases: usize, mut case: impl FnMut(&mut Code, usize)) {
         let mut cases = vec![];
         for i in 0..n_cases {
             let mut scope = self.scope.child();

@@ -105,7 +105,7 @@ pub enum Word {
 
 impl Code<'_> {
     /// Calls a function of one or two floats.
-    pub fn call(&mut self, intrinsic: Intrinsic, arguments: &[Variable]) -> Variable {
+    pub(crate) fn call(&mut self, intrinsic: Intrinsic, arguments: &[Variable]) -> Variable {
         let words: Vec<Word> = arguments.iter().map(|&x| Word::Value(x)).collect();
         let words = self.words(&words);
         let out = self.scope.create_local(Type::scalar(F32)).consume();
@@ -115,7 +115,7 @@ impl Code<'_> {
     }
 
     /// Calls an instruction that has no result.
-    pub fn perform(&mut self, intrinsic: Intrinsic, arguments: &[Word]) {
+    pub(crate) fn perform(&mut self, intrinsic: Intrinsic, arguments: &[Word]) {
         let words = self.words(arguments);
         self.comment(format!("{CALL}{}({words});", intrinsic.name()));
     }

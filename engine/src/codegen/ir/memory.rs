@@ -8,6 +8,7 @@ use cubecl_core::ir::{
 };
 
 impl Code<'_> {
+    /// Loads an element of an array.
     pub fn load(&mut self, buffer: Variable, index: Variable) -> Variable {
         let op = IndexOperator { list: buffer, index, vector_size: 0, unroll_factor: 1 };
         let out = self.scope.create_local(buffer.ty).consume();
@@ -15,13 +16,14 @@ impl Code<'_> {
         out
     }
 
+    /// Stores an element of an array.
     pub fn store(&mut self, buffer: Variable, index: Variable, value: Variable) {
         let op = IndexAssignOperator { index, value, vector_size: 0, unroll_factor: 1 };
         self.scope.register(Instruction::new(Operator::UncheckedIndexAssign(op), buffer));
     }
 
     /// The `width` elements from `first` on, read as one vector; `first` is a multiple of `width`.
-    pub fn load_vector(&mut self, buffer: Variable, first: Variable, width: usize) -> Vec<Variable> {
+    pub(crate) fn load_vector(&mut self, buffer: Variable, first: Variable, width: usize) -> Vec<Variable> {
         if !self.device.has_narrow {
             return (0..width)
                 .map(|i| {
@@ -38,13 +40,18 @@ impl Code<'_> {
     }
 
     /// The components of an element of an array of vectors.
-    pub fn load_components(&mut self, buffer: Variable, number: Variable, width: usize) -> Vec<Variable> {
+    pub(crate) fn load_components(
+        &mut self,
+        buffer: Variable,
+        number: Variable,
+        width: usize,
+    ) -> Vec<Variable> {
         let vector = self.load(buffer, number);
         (0..width).map(|i| self.component(vector, i)).collect()
     }
 
     /// Writes an element of an array of vectors.
-    pub fn store_components(&mut self, buffer: Variable, number: Variable, values: &[Variable]) {
+    pub(crate) fn store_components(&mut self, buffer: Variable, number: Variable, values: &[Variable]) {
         let vector = self.scope.create_local(buffer.ty).consume();
         let inputs = values.to_vec();
         self.scope.register(Instruction::new(Operator::InitVector(VectorInitOperator { inputs }), vector));
@@ -54,14 +61,14 @@ impl Code<'_> {
     /// The `f32` of the half in the low bits of a word. CubeCL has no such instruction: this emits a
     /// reinterpretation of the word as two `f32`, which has no other use. The printer replaces it by the
     /// language's function.
-    pub fn first_half(&mut self, word: Variable) -> Variable {
+    pub(crate) fn first_half(&mut self, word: Variable) -> Variable {
         let halves = self.vector_out(F32, 2, Operator::Reinterpret(UnaryOperator { input: word }));
         self.component(halves, 0)
     }
 
     /// The word whose low bits are `x` as a half. The printer replaces the reinterpretation, as for
     /// [`Code::first_half`].
-    pub fn as_half(&mut self, x: Variable) -> Variable {
+    pub(crate) fn as_half(&mut self, x: Variable) -> Variable {
         let zero = self.float(F32, 0.0);
         let halves = Operator::InitVector(VectorInitOperator { inputs: vec![x, zero] });
         let halves = self.vector_out(F32, 2, halves);
@@ -76,7 +83,7 @@ impl Code<'_> {
     }
 
     /// Writes neighbouring elements as one vector; `first` is a multiple of their number.
-    pub fn store_vector(&mut self, buffer: Variable, first: Variable, values: &[Variable]) {
+    pub(crate) fn store_vector(&mut self, buffer: Variable, first: Variable, values: &[Variable]) {
         if !self.device.has_narrow {
             for (i, &value) in values.iter().enumerate() {
                 let index = self.at_offset(first, i);
@@ -94,35 +101,40 @@ impl Code<'_> {
     }
 
     /// The place of an element in a buffer of atomics.
-    pub fn place(&mut self, buffer: Variable, index: Variable) -> Variable {
+    pub(crate) fn place(&mut self, buffer: Variable, index: Variable) -> Variable {
         self.load(buffer, index)
     }
 
     /// The value at a place.
-    pub fn atomic_load(&mut self, elem: ElemType, place: Variable) -> Variable {
+    pub(crate) fn atomic_load(&mut self, elem: ElemType, place: Variable) -> Variable {
         self.out(elem, AtomicOp::Load(UnaryOperator { input: place }))
     }
 
-    pub fn atomic_store(&mut self, place: Variable, value: Variable) {
+    pub(crate) fn atomic_store(&mut self, place: Variable, value: Variable) {
         self.scope.register(Instruction::new(AtomicOp::Store(UnaryOperator { input: value }), place));
     }
 
     /// Combines a word in memory with `word` atomically.
-    pub fn atomic_bits(&mut self, op: fn(BinaryOperator) -> AtomicOp, place: Variable, word: Variable) {
+    pub(crate) fn atomic_bits(
+        &mut self,
+        op: fn(BinaryOperator) -> AtomicOp,
+        place: Variable,
+        word: Variable,
+    ) {
         self.out(U32, op(BinaryOperator { lhs: place, rhs: word }));
     }
 
     /// Adds to the value at a place atomically, and returns the old value.
-    pub fn atomic_add(&mut self, place: Variable, value: Variable) -> Variable {
+    pub(crate) fn atomic_add(&mut self, place: Variable, value: Variable) -> Variable {
         self.out(value.elem_type(), AtomicOp::Add(BinaryOperator { lhs: place, rhs: value }))
     }
 
     /// Raises the value at a place to at least `value` atomically, and returns the old value.
-    pub fn atomic_max(&mut self, place: Variable, value: Variable) -> Variable {
+    pub(crate) fn atomic_max(&mut self, place: Variable, value: Variable) -> Variable {
         self.out(value.elem_type(), AtomicOp::Max(BinaryOperator { lhs: place, rhs: value }))
     }
 
-    pub fn swap(&mut self, place: Variable, value: Variable) {
+    pub(crate) fn swap(&mut self, place: Variable, value: Variable) {
         self.out(value.elem_type(), AtomicOp::Swap(BinaryOperator { lhs: place, rhs: value }));
     }
 
@@ -135,6 +147,7 @@ impl Code<'_> {
         local
     }
 
+    /// Assigns to a mutable local.
     pub fn assign(&mut self, local: Variable, value: Variable) {
         self.scope.register(Instruction::new(Operation::Copy(value), local));
     }
@@ -146,7 +159,7 @@ impl Code<'_> {
         out
     }
 
-    pub fn shared(&mut self, elem: ElemType, length: usize) -> Variable {
+    pub(crate) fn shared(&mut self, elem: ElemType, length: usize) -> Variable {
         self.scope.create_shared_array(Type::scalar(elem), length, None).consume()
     }
 
@@ -157,7 +170,7 @@ impl Code<'_> {
     }
 
     /// An array of vectors in shared memory.
-    pub fn shared_vectors(&mut self, elem: ElemType, width: usize, length: usize) -> Variable {
+    pub(crate) fn shared_vectors(&mut self, elem: ElemType, width: usize, length: usize) -> Variable {
         let ty = Type::scalar(elem).with_vector_size(width);
         self.scope.create_shared_array(ty, length, None).consume()
     }

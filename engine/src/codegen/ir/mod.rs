@@ -5,3 +5,4 @@ pub mod control;
 pub mod intrinsics;
 pub mod memory;
 pub mod types;
+pub mod words;

@@ -4,7 +4,7 @@ use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
 use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::operand::OperandForm;
-use crate::codegen::schedule::topk::select_rows;
+use crate::codegen::schedule::row_fold::fold_rows;
 use crate::codegen::schedule::unpack::Copies;
 use crate::codegen::types::LARGEST_NARROW;
 use crate::device_model::DeviceModel;
@@ -22,7 +22,11 @@ pub fn launches(
     let custom = match &call.form().gpu {
         GpuForm::None { why } => return Err(CodegenError::Opaque { op: name.clone(), why }),
         GpuForm::Launches(make_launches) => make_launches(call, &device),
-        GpuForm::Selection(selection) => select_rows(&selection(call), call, &device),
+        GpuForm::Rows(block_fold) => {
+            let fold = block_fold(call, &device);
+            let fold = fold.map_err(|why| CodegenError::Opaque { op: name.clone(), why })?;
+            fold_rows(fold, call, &device)
+        }
     };
     let forms = OperandForm::of(kernel);
     let viewed = |operand: usize, view: View| {

@@ -1,7 +1,7 @@
-//! Matmul folds: top-k selections from the rows of a product that is never stored.
+//! Matmul folds: row reductions of a product that is never stored.
 //!
 //! A library computes the product in panels that stay in the L2 cache. After each panel, a launch runs the
-//! epilogue on it and updates the top-k buffer of each row. Without a library, one launch computes the products of
+//! epilogue on it and folds it into the state of each row. Without a library, one launch computes the products of
 //! whole rows.
 
 use crate::codegen::error::CodegenError;
@@ -12,34 +12,35 @@ use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::ops::vector_group::Group;
+use crate::codegen::schedule::extreme_fold::extreme_fold;
 use crate::codegen::schedule::matmul_point::ProductForm;
-use crate::codegen::schedule::topk::{columns_of_piece, merge};
-use crate::codegen::schedule::topk_code::{Filter, StoredState, Threshold, select_by};
-use crate::codegen::schedule::topk_form::{TopKForm, can_select, pieces};
+use crate::codegen::schedule::row_fold::{AnyFold, Filter, RowBlock, columns_of_piece, pieces, round};
 use crate::device_model::DeviceModel;
-use crate::fusion::{Access, Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowsBody};
+use crate::fusion::{
+    Access, Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowConsumer, RowsBody,
+};
 use crate::ir::DType;
-use crate::op::Selected;
+use crate::op::gpu::{BlockFoldCode, BlockState};
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 
 /// The schedule of a matmul fold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MatmulFold {
-    top_k: TopKForm,
+    fold: AnyFold,
     /// The folded register; none in a launch that merges pieces.
     value: Option<Reg>,
     accumulator: DType,
     /// The matrices, if no library computes the product.
     product: Option<ProductForm>,
-    /// By result: its content, its operand, and its type.
-    results: Vec<(Selected, usize, DType)>,
+    /// By result: its operand and its type.
+    results: Vec<(usize, DType)>,
     /// The operands that follow those of the kernel.
     panel: Option<usize>,
     states: Option<usize>,
     /// Whether the epilogue depends on the column alone and has only a row of points.
     is_by_column: bool,
-    /// Groups of neighbours that each thread of a block compares with the worst entry first. Mostly none is
-    /// better, and the block ends. 0 to skip this filter.
+    /// Groups of neighbours that each thread of a block compares with the state's bound first. Mostly none is
+    /// within it, and the block ends. 0 to skip this filter.
     n_filter_groups: usize,
     n_rows: usize,
     n_pieces: usize,
@@ -136,7 +137,7 @@ fn along_columns(access: &Access, n: usize) -> Option<Access> {
 /// The launches of a fold without a library, without side sums.
 ///
 /// # Errors
-/// If the fold is no selection, or has no kernel on the device.
+/// If the fold has no kernel on the device.
 pub fn launches(
     kernel: &Kernel,
     body: &MatmulBody,
@@ -145,12 +146,11 @@ pub fn launches(
 ) -> Result<Vec<KernelSpec>, CodegenError> {
     let fold = Fold::new(kernel, body, rows, device)?;
     let n_rows = body.batch * body.m;
-    let [n_pieces, length] = pieces(n_rows, body.n, fold.top_k.round());
+    let [n_pieces, length] = pieces(n_rows, body.n, round(&*fold.fold));
     let states = fold.states(n_rows * n_pieces);
     let keeps_state = n_pieces > 1;
     let by_column = by_column(&body.epilogue);
     let form = MatmulFold {
-        top_k: fold.top_k.clone().keeping_state(keeps_state),
         product: Some(ProductForm::of(body)),
         states: keeps_state.then_some(kernel.operands.len()),
         is_by_column: by_column.is_some(),
@@ -169,7 +169,7 @@ impl KernelSpec {
     /// The fold of a matmul whose product a library computes in panels of about `bytes` bytes, without side sums.
     ///
     /// # Errors
-    /// If the fold is no selection, or has no kernel on the device.
+    /// If the fold has no kernel on the device.
     pub fn panel_fold(
         kernel: &Kernel,
         body: &MatmulBody,
@@ -184,13 +184,15 @@ impl KernelSpec {
             return Err(CodegenError::Fold);
         };
         let n_rows = body.batch * body.m;
-        let [n_pieces, _] = pieces(most_rows, most_columns, fold.top_k.round());
+        let [n_pieces, _] = pieces(most_rows, most_columns, round(&*fold.fold));
         let keeps_state = n_pieces > 1 || most_columns < body.n;
         let n_filter_groups =
-            most_columns.div_ceil(n_pieces).div_ceil(fold.top_k.threads() * fold.top_k.neighbours());
+            most_columns.div_ceil(n_pieces).div_ceil(fold.fold.threads() * fold.fold.neighbours());
+        let has_filter =
+            keeps_state && fold.fold.vote_word().is_some() && n_filter_groups <= MOST_FILTER_GROUPS;
         let states = fold.states(n_rows * n_pieces);
         let state_bytes = if keeps_state {
-            (4 * n_rows * n_pieces * fold.top_k.state_words()).next_multiple_of(256)
+            (4 * n_rows * n_pieces * fold.fold.state_words()).next_multiple_of(256)
         } else {
             0
         };
@@ -202,15 +204,10 @@ impl KernelSpec {
         };
         let by_column = by_column(&body.epilogue);
         let form = MatmulFold {
-            top_k: fold.top_k.clone().keeping_state(keeps_state).resuming(keeps_state),
             panel: Some(kernel.operands.len()),
             states: keeps_state.then_some(kernel.operands.len() + 1),
             is_by_column: by_column.is_some(),
-            n_filter_groups: if keeps_state && n_filter_groups <= MOST_FILTER_GROUPS {
-                n_filter_groups
-            } else {
-                0
-            },
+            n_filter_groups: if has_filter { n_filter_groups } else { 0 },
             n_rows,
             n_pieces,
             ..fold.form()
@@ -226,8 +223,8 @@ impl PanelFold {
     /// Blocks of the launch on a panel, and the scalars that it passes by value.
     pub fn launch(&self, body: &MatmulBody, panel: &Panel) -> (usize, Vec<usize>) {
         let Panel { batch, rows: [row, n_rows], columns: [column, n_columns] } = *panel;
-        let MatmulFold { n_pieces, ref top_k, .. } = self.fold;
-        let length = n_columns.div_ceil(n_pieces).next_multiple_of(top_k.round());
+        let MatmulFold { n_pieces, ref fold, .. } = self.fold;
+        let length = n_columns.div_ceil(n_pieces).next_multiple_of(round(&**fold));
         let first_row = batch * body.m + row;
         let scalars = vec![first_row, column, n_columns, length, n_pieces, usize::from(column == 0)];
         (n_rows * n_pieces, scalars)
@@ -238,10 +235,10 @@ impl PanelFold {
 struct Fold<'k> {
     kernel: &'k Kernel,
     device: DeviceModel,
-    top_k: TopKForm,
+    fold: AnyFold,
     value: Reg,
     accumulator: DType,
-    results: Vec<(Selected, usize, DType)>,
+    results: Vec<(usize, DType)>,
 }
 
 impl<'k> Fold<'k> {
@@ -251,8 +248,14 @@ impl<'k> Fold<'k> {
         rows: &RowsBody,
         device: &DeviceModel,
     ) -> Result<Fold<'k>, CodegenError> {
-        let selection = rows.consumer.selection().filter(|selection| can_select(selection, device));
-        let selection = selection.ok_or(CodegenError::Fold)?;
+        let fold = match &rows.consumer {
+            RowConsumer::Extreme(monoid, dtype) => extreme_fold(*monoid, *dtype, body.n, device),
+            RowConsumer::Call(_) => match rows.consumer.reduction() {
+                Some((reduction, call)) => reduction.block_fold(call, device),
+                None => return Err(CodegenError::Fold),
+            },
+        };
+        let op = rows.consumer.name().to_owned();
         let insts = &body.epilogue.insts;
         if insts.iter().any(|inst| matches!(inst.op, FusedOp::Store { .. })) {
             return Err(CodegenError::Fold);
@@ -261,20 +264,19 @@ impl<'k> Fold<'k> {
             FusedOp::Fold { value } => Some(value),
             _ => None,
         });
-        let results = selection.results.iter().zip(&rows.results);
         Ok(Fold {
             kernel,
             device: *device,
-            top_k: TopKForm::new(selection.k, selection.order, body.n, body.n, device),
+            fold: AnyFold(fold.map_err(|why| CodegenError::Opaque { op, why })?),
             value: folded.unwrap_or_else(|| crate::bug!("the epilogue of `{}` has no fold", kernel.name)),
             accumulator: body.dtype.accumulator(),
-            results: results.map(|(&what, &to)| (what, to, kernel.operands[to].ty.dtype)).collect(),
+            results: rows.results.iter().map(|&to| (to, kernel.operands[to].ty.dtype)).collect(),
         })
     }
 
     fn form(&self) -> MatmulFold {
         MatmulFold {
-            top_k: self.top_k.clone(),
+            fold: self.fold.clone(),
             value: Some(self.value),
             accumulator: self.accumulator,
             product: None,
@@ -290,13 +292,12 @@ impl<'k> Fold<'k> {
     }
 
     fn states(&self, n_states: usize) -> OperandForm {
-        OperandForm::words(0, n_states * self.top_k.state_words())
+        OperandForm::words(0, n_states * self.fold.state_words())
     }
 
     fn merge(&self, n_rows: usize, n_pieces: usize) -> KernelSpec {
-        let (k, order) = self.top_k.selected();
         let form = MatmulFold {
-            top_k: TopKForm::merge(k, order, n_pieces, &self.device),
+            fold: AnyFold(self.fold.merging(n_pieces, &self.device)),
             value: None,
             states: Some(self.kernel.operands.len()),
             n_rows,
@@ -320,7 +321,7 @@ impl Schedule for MatmulFold {
     }
 
     fn threads(&self, _: &KernelSpec) -> usize {
-        self.top_k.threads()
+        self.fold.threads()
     }
 
     fn blocks(&self, _: &KernelSpec, n_blocks: usize) -> usize {
@@ -348,16 +349,14 @@ impl Schedule for MatmulFold {
 impl MatmulFold {
     fn block(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let (body, buffers, scalars) = (&kernel.kernel.body, kernel.buffers, kernel.scalars);
-        let buffer = |operand: usize| buffers.operands[operand].array;
-        let result =
-            |&(what, to, dtype): &(Selected, usize, DType)| (what, buffers.operands[to].clone(), dtype);
-        let results = self.results.iter().map(result).collect();
-        let states = self.states.map(buffer);
+        let results = self.results.iter().map(|&(to, dtype)| (buffers.operands[to].clone(), dtype)).collect();
+        let states = self.states.map(|states| buffers.operands[states].array);
         let block = code.builtin(Builtin::CubePos);
         let (value, states) = match (self.value, states) {
             (Some(value), states) => (value, states),
             (None, Some(states)) => {
-                merge(code, &self.top_k, states, block, scalars[0], results);
+                let block = RowBlock { fold: &*self.fold, row: block, state: None, results };
+                block.merge(code, states, scalars[0]);
                 return Ok(());
             }
             (None, None) => crate::bug!("pieces of rows without memory"),
@@ -369,11 +368,12 @@ impl MatmulFold {
         let piece = code.bin(Arithmetic::Modulo, block, n_pieces);
         let row = code.add_at(first_row, panel_row);
         let columns = columns_of_piece(code, piece, length, n_columns);
-        let state = states.map(|states| {
+        // A launch on all columns starts from empty states.
+        let is_first = self.panel.map(|_| is_first);
+        let state = states.map(|words| {
             let before = code.bin(Arithmetic::Mul, row, n_pieces);
-            (states, code.add_at(before, piece))
+            BlockState { words, number: code.add_at(before, piece), is_first }
         });
-        let stored = StoredState { state, is_first: Some(is_first), results };
         let body_code = BodyCode { body, buffers, shared: buffers };
         let mut base = vec![None; body.insts.len()];
         let of_rows = (0..body.insts.len()).filter(|&reg| body.insts[reg].class != Class::Element);
@@ -385,19 +385,23 @@ impl MatmulFold {
             let in_row = code.add_at(first_column, column);
             [in_row, code.add_at(start, in_row), code.add_at(panel_start, column)]
         };
-        let mut filter = |code: &mut Code| rows.any_may_pass(code, &stored, columns, &place);
+        let mut filter =
+            |code: &mut Code, steps: &dyn BlockFoldCode| rows.any_within_bound(code, steps, columns, &place);
         let filter: Option<Filter<CodegenError>> =
             if self.n_filter_groups > 0 { Some(&mut filter) } else { None };
-        select_by(code, &self.top_k, &stored, row, columns, filter, &mut |code, top_k, column| {
-            let place = place(code, column);
-            let values = rows.values(code, place)?;
-            top_k.offer_values(code, &values, place[0]);
-            Ok(())
-        })
+        RowBlock { fold: &*self.fold, row, state, results }.fold(
+            code,
+            columns,
+            filter,
+            &mut |code, column| {
+                let place = place(code, column);
+                Ok((rows.values(code, place)?, place[0]))
+            },
+        )
     }
 }
 
-/// The rows of a product that a selection reads.
+/// The rows of a product that a fold reads.
 struct FoldRows<'k> {
     form: &'k MatmulFold,
     value: Reg,
@@ -409,24 +413,22 @@ struct FoldRows<'k> {
 }
 
 impl FoldRows<'_> {
-    /// Whether this thread has an element that may precede the worst entry of a full buffer.
-    fn any_may_pass(
+    /// Whether this thread has an element that may be within the bound of the state in memory.
+    fn any_within_bound(
         &self,
         code: &mut Code,
-        stored: &StoredState,
+        steps: &dyn BlockFoldCode,
         [start, end]: [Variable; 2],
         place: &dyn Fn(&mut Code, Variable) -> [Variable; 3],
     ) -> Result<Variable, CodegenError> {
-        let Some(threshold) = Threshold::read(code, &self.form.top_k, stored) else {
-            return Ok(code.bool(true));
-        };
+        let Some(bound) = steps.bound(code.scope) else { return Ok(code.bool(true)) };
         let unit = code.builtin(Builtin::UnitPosX);
-        let width = self.form.top_k.neighbours();
+        let width = self.form.fold.neighbours();
         let own = code.scaled(unit, width as i64);
         let first = code.add_at(start, own);
-        let mut any = threshold.is_open();
+        let mut any = bound.is_open;
         for group in 0..self.form.n_filter_groups {
-            let offset = code.at((group * width * self.form.top_k.threads()) as i64);
+            let offset = code.at((group * width * self.form.fold.threads()) as i64);
             let column = code.add_at(first, offset);
             let is_inside = code.less(column, end);
             // Outside, the panel's first columns are read instead; at worst the block does unnecessary work.
@@ -434,8 +436,8 @@ impl FoldRows<'_> {
             let column = code.select(is_inside, column, first_column);
             let place = place(code, column);
             for value in self.values(code, place)? {
-                let may_pass = threshold.may_precede(code, value);
-                any = code.or(any, may_pass);
+                let is_within = (bound.admits)(code.scope, value);
+                any = code.or(any, is_within);
             }
         }
         Ok(any)
@@ -447,7 +449,7 @@ impl FoldRows<'_> {
         code: &mut Code,
         [column, point, in_panel]: [Variable; 3],
     ) -> Result<Vec<Variable>, CodegenError> {
-        let width = self.form.top_k.neighbours();
+        let width = self.form.fold.neighbours();
         let group = Group::from(code, point, width);
         let products = self.products(code, width, [column, in_panel]);
         let insts = &self.body_code.body.insts;

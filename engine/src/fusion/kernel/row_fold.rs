@@ -1,8 +1,8 @@
 //! Matmul folds: a row reduction that consumes the rows of a matmul.
 
+use crate::device_model::DeviceModel;
 use crate::ir::{DType, Graph, Monoid, NodeId, NodeOp};
-use crate::op::gpu::Order;
-use crate::op::{KernelCall, Role, RowFold, Selected, Selection, extreme_fold};
+use crate::op::{KernelCall, Role, RowFold, RowReduction, extreme_fold};
 
 /// The row reduction of a matmul fold.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,19 +29,27 @@ impl RowConsumer {
         }
     }
 
-    /// The elements that it selects from each row, if it only selects. Of extremes, NaN is the first.
-    pub fn selection(&self) -> Option<Selection> {
+    /// The row reduction of an op, with its call; none for an extreme.
+    pub fn reduction(&self) -> Option<(&RowReduction, &KernelCall)> {
         match self {
-            RowConsumer::Extreme(monoid, dtype) => {
-                let is_descending = matches!(monoid, Monoid::Max | Monoid::ArgMax);
-                let order = Order { dtype: *dtype, is_descending, is_nan_first: true };
-                let selected = if monoid.is_index() { Selected::Indices } else { Selected::Values };
-                Some(Selection { k: 1, order, results: vec![selected] })
-            }
             RowConsumer::Call(call) => match &call.call.form().role {
-                Role::RowReduction(reduction) => reduction.selection(call),
+                Role::RowReduction(reduction) => Some((reduction, call)),
                 _ => None,
             },
+            RowConsumer::Extreme(..) => None,
+        }
+    }
+
+    /// Whether blocks of a GPU can compute it. Every GPU has a block fold for extremes.
+    pub fn has_block_fold(&self, device: &DeviceModel) -> bool {
+        self.reduction().is_none_or(|(reduction, call)| reduction.block_fold(call, device).is_ok())
+    }
+
+    /// The number of the result that holds positions in the row, if one does.
+    pub fn positions(&self) -> Option<usize> {
+        match self {
+            RowConsumer::Extreme(monoid, _) => monoid.is_index().then_some(0),
+            RowConsumer::Call(_) => self.reduction()?.0.positions(),
         }
     }
 
@@ -49,10 +57,7 @@ impl RowConsumer {
     pub fn fold(&self) -> Box<dyn RowFold> {
         let fold = match self {
             RowConsumer::Extreme(monoid, dtype) => extreme_fold(*monoid, *dtype),
-            RowConsumer::Call(call) => match &call.call.form().role {
-                Role::RowReduction(reduction) => Some(reduction.fold(call)),
-                _ => None,
-            },
+            RowConsumer::Call(_) => self.reduction().map(|(reduction, call)| reduction.fold(call)),
         };
         fold.unwrap_or_else(|| crate::bug!("{} folds no rows", self.name()))
     }

@@ -4,11 +4,13 @@
 //! A body appends instructions to a scope: mostly by calling the `expand` of a `#[cube]` function with the arrays it is
 //! given. To run on every GPU it keeps to words of 32 bits and barriers.
 
+mod block_fold;
 mod buffer;
 mod entries;
 
-pub(crate) use buffer::Buffer;
-pub use entries::{Order, Shape, before, high_of, high_rank, low_of, low_rank, put, put_last, sort};
+pub use block_fold::{BlockFold, BlockFoldCode, BlockFoldFn, BlockMemory, BlockState, Bound, ThreadFold};
+pub use buffer::Buffer;
+pub use entries::{Shape, before, put, put_last, sort};
 
 use super::call::KernelCall;
 use crate::device_model::DeviceModel;

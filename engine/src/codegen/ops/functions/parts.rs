@@ -5,45 +5,45 @@ use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};
 
 impl Code<'_> {
     /// A constant of `f32`.
-    pub fn f(&mut self, value: f64) -> Variable {
+    pub(crate) fn f(&mut self, value: f64) -> Variable {
         self.float(F32, value)
     }
 
-    pub fn plus(&mut self, a: Variable, b: Variable) -> Variable {
+    pub(crate) fn plus(&mut self, a: Variable, b: Variable) -> Variable {
         self.bin(Arithmetic::Add, a, b)
     }
 
-    pub fn minus(&mut self, a: Variable, b: Variable) -> Variable {
+    pub(crate) fn minus(&mut self, a: Variable, b: Variable) -> Variable {
         self.bin(Arithmetic::Sub, a, b)
     }
 
-    pub fn times(&mut self, a: Variable, b: Variable) -> Variable {
+    pub(crate) fn times(&mut self, a: Variable, b: Variable) -> Variable {
         self.bin(Arithmetic::Mul, a, b)
     }
 
-    pub fn over(&mut self, a: Variable, b: Variable) -> Variable {
+    pub(crate) fn over(&mut self, a: Variable, b: Variable) -> Variable {
         self.bin(Arithmetic::Div, a, b)
     }
 
-    pub fn at_most(&mut self, x: Variable, limit: f64) -> Variable {
+    pub(crate) fn at_most(&mut self, x: Variable, limit: f64) -> Variable {
         let limit = self.float(x.elem_type(), limit);
         let is_above = self.cmp(Comparison::Greater, x, limit);
         self.select(is_above, limit, x)
     }
 
-    pub fn at_least(&mut self, x: Variable, limit: f64) -> Variable {
+    pub(crate) fn at_least(&mut self, x: Variable, limit: f64) -> Variable {
         let limit = self.float(x.elem_type(), limit);
         let is_below = self.less(x, limit);
         self.select(is_below, limit, x)
     }
 
-    pub fn is_equal(&mut self, x: Variable, value: f64) -> Variable {
+    pub(crate) fn is_equal(&mut self, x: Variable, value: f64) -> Variable {
         let value = self.float(x.elem_type(), value);
         self.cmp(Comparison::Equal, x, value)
     }
 
     /// `c₀ + c₁x + c₂x² + …`
-    pub fn horner(&mut self, x: Variable, coefficients: impl AsRef<[f64]>) -> Variable {
+    pub(crate) fn horner(&mut self, x: Variable, coefficients: impl AsRef<[f64]>) -> Variable {
         let coefficients = coefficients.as_ref();
         let elem = x.elem_type();
         let last = self.float(elem, coefficients.last().copied().unwrap_or_default());
@@ -54,7 +54,7 @@ impl Code<'_> {
     }
 
     /// 2ⁿ for −126 ≤ n ≤ 127.
-    pub fn power_of_two(&mut self, n: Variable) -> Variable {
+    pub(crate) fn power_of_two(&mut self, n: Variable) -> Variable {
         let bias = self.int(I32, 127);
         let exponent = self.bin(Arithmetic::Add, n, bias);
         let exponent = self.cast(U32, exponent);
@@ -63,7 +63,7 @@ impl Code<'_> {
         self.reinterpret(F32, bits)
     }
 
-    pub fn with_sign_of(&mut self, size: Variable, x: Variable) -> Variable {
+    pub(crate) fn with_sign_of(&mut self, size: Variable, x: Variable) -> Variable {
         let (elem, word) = (size.elem_type(), word_of(size));
         let [size, x] = [size, x].map(|x| self.reinterpret(word, x));
         let masks = if word == U64 { [i64::MAX, i64::MIN] } else { [0x7FFF_FFFF, 0x8000_0000] };

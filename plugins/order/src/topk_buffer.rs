@@ -1,8 +1,12 @@
 //! The top-k buffer of a block: its entries, then its control words.
 
-use crate::op::gpu::{Order, Shape, before, high_of, put, put_last, sort};
-use cubecl_core as cubecl;
-use cubecl_core::prelude::*;
+// The macro of the kernel language makes a module of each function, and leaves its documentation behind.
+#![allow(missing_docs)]
+
+use crate::rank_words::{Order, high_of};
+use engine_core::cubecl;
+use engine_core::cubecl::prelude::*;
+use engine_core::op::gpu::{Shape, before, put, put_last, sort};
 
 /// The control word, after the two flags of the rounds, with the number of entries.
 pub const COUNT: usize = 2;

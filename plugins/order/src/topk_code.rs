@@ -1,0 +1,287 @@
+//! The code of a top-k selection: a block offers the columns of a row to its top-k buffer.
+
+use crate::rank_words::{Order, high_of, high_rank, low_of, low_rank};
+use crate::topk_buffer::{
+    BOUND, COUNT, LOADED, STORED, clear_flag, count, load, offer, resume, save, sort_and_trim, start,
+};
+use crate::topk_form::TopKForm;
+use engine_core::codegen::{Code, native};
+use engine_core::cubecl::ir::{
+    Arithmetic, Builtin, Comparison, ElemType, FloatKind, Scope, UIntKind, Variable,
+};
+use engine_core::ir::DType;
+use engine_core::op::gpu::{BlockFold, BlockFoldCode, BlockMemory, BlockState, Bound};
+
+const U32: ElemType = ElemType::UInt(UIntKind::U32);
+const F32: ElemType = ElemType::Float(FloatKind::F32);
+
+/// A selection in one kernel.
+pub struct TopKCode<'f> {
+    form: &'f TopKForm,
+    memory: BlockMemory,
+    counter: Variable,
+    /// The first word of the block's state in memory.
+    state: Option<Variable>,
+    /// The number of the flag that entries of this round raise; rounds alternate between two.
+    flag: Option<Variable>,
+    /// The threshold as an element, for 32-bit floats.
+    bound: Option<Variable>,
+}
+
+/// True if either is NaN: the ranks decide then.
+fn may_pass(code: &mut Code, value: Variable, bound: Variable, is_descending: bool) -> Variable {
+    let is_behind = match is_descending {
+        true => code.cmp(Comparison::LowerEqual, value, bound),
+        false => code.cmp(Comparison::GreaterEqual, value, bound),
+    };
+    code.not(is_behind)
+}
+
+impl BlockFoldCode for TopKCode<'_> {
+    /// The worst entry of a full state, as a threshold for 32-bit floats.
+    fn bound(&self, scope: &mut Scope) -> Option<Bound> {
+        let code = &mut self.code_in(scope);
+        let BlockState { words, number, is_first } = self.memory.state?;
+        let (form, is_first) = (self.form, is_first?);
+        let first = code.scaled(number, form.state_words() as i64);
+        let count = code.load(words, first);
+        let last = code.at(form.k as i64);
+        let last = code.add_at(first, last);
+        let rank = code.load(words, last);
+        let bits = high_of::expand(code.scope, native(rank), form.order).into();
+        let bound = code.reinterpret(F32, bits);
+        let (zero, k) = (code.at(0), code.int(U32, form.k as i64));
+        let is_new = code.cmp(Comparison::NotEqual, is_first, zero);
+        let is_short = code.cmp(Comparison::NotEqual, count, k);
+        let is_open = code.or(is_new, is_short);
+        let (is_descending, index, device) = (form.order.is_descending, code.index, code.device);
+        let admits = move |scope: &mut Scope, value: Variable| {
+            may_pass(&mut Code::new(scope, index, device), value, bound, is_descending)
+        };
+        Some(Bound { is_open, admits: Box::new(admits) })
+    }
+
+    fn begin(&mut self, scope: &mut Scope) {
+        let TopKForm { k, order, shape, .. } = *self.form;
+        let (words, counter) = (native(self.memory.shared), native(self.counter));
+        match (self.resumed_state(), self.memory.state.and_then(|state| state.is_first)) {
+            (Some((states, first)), Some(is_first)) => {
+                let [first, is_first] = [first, is_first].map(native);
+                resume::expand(scope, words, counter, native(states), first, is_first, k, order, shape);
+            }
+            _ => start::expand(scope, words, counter, order, shape),
+        }
+    }
+
+    fn begin_round(&mut self, scope: &mut Scope, start: Variable, base: Variable) {
+        let code = &mut self.code_in(scope);
+        let before = code.bin(Arithmetic::Sub, base, start);
+        let round = code.divided(before, self.form.threads() * self.form.width());
+        self.flag = Some(code.modulo(round, 2));
+        self.bound = (self.form.order.dtype == DType::F32).then(|| {
+            let bits = self.control(code, BOUND);
+            code.reinterpret(F32, bits)
+        });
+    }
+
+    fn offer(&mut self, scope: &mut Scope, values: &[Variable], column: Variable) {
+        let code = &mut self.code_in(scope);
+        for (i, &value) in values.iter().enumerate() {
+            let offset = code.at(i as i64);
+            let index = code.add_at(column, offset);
+            match self.bound {
+                Some(bound) => {
+                    let may_pass = may_pass(code, value, bound, self.form.order.is_descending);
+                    code.when(may_pass, |code| self.offer_value(code, value, index));
+                }
+                None => self.offer_value(code, value, index),
+            }
+        }
+    }
+
+    /// Offers an entry of a state, if there is one.
+    fn offer_part(&mut self, scope: &mut Scope, states: Variable, first: Variable, number: Variable) {
+        let code = &mut self.code_in(scope);
+        let TopKForm { k, order, .. } = *self.form;
+        let piece = code.divided(number, k);
+        let number = code.modulo(number, k);
+        let piece = code.add_at(first, piece);
+        let state = code.scaled(piece, self.form.state_words() as i64);
+        let count = code.load(states, state);
+        let number_word = code.cast(U32, number);
+        let is_there = code.less(number_word, count);
+        code.when(is_there, |code| {
+            let one = code.at(1);
+            let entries = code.add_at(state, one);
+            let mut word = code.add_at(entries, number);
+            let mut entry = vec![];
+            for _ in 0..self.form.n_planes() {
+                entry.push(code.load(states, word));
+                let plane = code.at(k as i64);
+                word = code.add_at(word, plane);
+            }
+            let low = if order.is_wide() { entry[1] } else { code.int(U32, 0) };
+            self.offer_entry(code, [entry[0], low], entry[entry.len() - 1]);
+        });
+    }
+
+    /// Sorts the buffer if an entry has arrived in this round and enough are there.
+    fn end_round(&mut self, scope: &mut Scope) {
+        let code = &mut self.code_in(scope);
+        let start = code.at(self.form.shape.n_words() as i64);
+        let place = code.add_at(start, self.flag());
+        let raised = code.load(self.memory.shared, place);
+        let zero = code.int(U32, 0);
+        let is_raised = code.cmp(Comparison::NotEqual, raised, zero);
+        code.when(is_raised, |code| {
+            self.count(code, Some(place));
+            let count = self.control(code, COUNT);
+            let trigger = code.int(U32, self.form.trigger as i64);
+            let is_enough = code.cmp(Comparison::GreaterEqual, count, trigger);
+            code.when(is_enough, |code| self.sort_and_trim(code));
+        });
+    }
+
+    fn finish(&mut self, scope: &mut Scope) {
+        let code = &mut self.code_in(scope);
+        // All threads must have read the last round's count.
+        code.sync();
+        self.count(code, None);
+        let Some((states, first)) = self.state() else {
+            self.sort_and_trim(code);
+            return self.write(code);
+        };
+        let TopKForm { k, shape, .. } = *self.form;
+        let save = |code: &mut Code| {
+            self.sort_and_trim(code);
+            save::expand(code.scope, native(self.memory.shared), native(states), native(first), k, shape);
+        };
+        if self.resumed_state().is_none() {
+            return save(code);
+        }
+        // If no entry has arrived, the state in memory is still valid.
+        let [count, stored] = [COUNT, STORED].map(|word| self.control(code, word));
+        let has_changed = code.cmp(Comparison::NotEqual, count, stored);
+        let is_raised = self.control(code, LOADED);
+        let zero = code.int(U32, 0);
+        let is_loaded = code.cmp(Comparison::NotEqual, is_raised, zero);
+        let is_new = code.or(has_changed, is_loaded);
+        code.when(is_new, save);
+    }
+}
+
+impl<'f> TopKCode<'f> {
+    /// The code of a form, which declares the counter of entries.
+    pub fn new(form: &'f TopKForm, scope: &mut Scope, memory: BlockMemory) -> TopKCode<'f> {
+        let code = &mut Code::new(scope, memory.index, memory.device);
+        let counter = code.shared_atomics(1);
+        let state = memory.state.map(|state| code.scaled(state.number, form.state_words() as i64));
+        TopKCode { form, memory, counter, state, flag: None, bound: None }
+    }
+
+    fn code_in<'s>(&self, scope: &'s mut Scope) -> Code<'s> {
+        Code::new(scope, self.memory.index, self.memory.device)
+    }
+
+    /// The words of all states, and the first word of the block's state.
+    fn state(&self) -> Option<(Variable, Variable)> {
+        Some((self.memory.state?.words, self.state?))
+    }
+
+    /// The state that the block starts from.
+    fn resumed_state(&self) -> Option<(Variable, Variable)> {
+        self.memory.state?.is_first?;
+        self.state()
+    }
+
+    fn flag(&self) -> Variable {
+        self.flag.unwrap_or_else(|| engine_core::bug!("an entry outside a round"))
+    }
+
+    fn offer_value(&self, code: &mut Code, value: Variable, index: Variable) {
+        let order = self.form.order;
+        let [high, low] = code.words_of(value);
+        let ranks = [
+            high_rank::expand(code.scope, native(high), native(low), order),
+            low_rank::expand(code.scope, native(high), native(low), order),
+        ];
+        let index = code.cast(U32, index);
+        self.offer_entry(code, ranks.map(Variable::from), index);
+    }
+
+    fn offer_entry(&self, code: &mut Code, [high, low]: [Variable; 2], index: Variable) {
+        let (words, counter) = (native(self.memory.shared), native(self.counter));
+        let [high, low, index] = [high, low, index].map(native);
+        offer::expand(code.scope, words, counter, native(self.flag()), high, low, index, self.form.shape);
+    }
+
+    fn control(&self, code: &mut Code, word: usize) -> Variable {
+        let place = code.at((self.form.shape.n_words() + word) as i64);
+        code.load(self.memory.shared, place)
+    }
+
+    /// Publishes the number of entries to all threads, and clears a flag.
+    fn count(&self, code: &mut Code, flag: Option<Variable>) {
+        let (words, counter) = (native(self.memory.shared), native(self.counter));
+        count::expand(code.scope, words, counter, self.form.shape);
+        if let Some(place) = flag {
+            clear_flag::expand(code.scope, native(self.memory.shared), native(place));
+        }
+    }
+
+    /// Sorts the buffer and keeps the best k entries.
+    fn sort_and_trim(&self, code: &mut Code) {
+        let TopKForm { k, order, shape, .. } = *self.form;
+        let words = self.memory.shared;
+        if let Some((states, first)) = self.resumed_state() {
+            load::expand(code.scope, native(words), native(states), native(first), k, shape);
+        }
+        sort_and_trim::expand(code.scope, native(words), native(self.counter), k, order, shape);
+    }
+
+    /// Writes values and indices.
+    fn write(&self, code: &mut Code) {
+        let TopKForm { k, order, shape, .. } = *self.form;
+        let unit = code.builtin(Builtin::UnitPosX);
+        let end = code.at(k as i64);
+        let count = self.control(code, COUNT);
+        let first = code.scaled(self.memory.row, k as i64);
+        code.range(unit, end, shape.threads as i64, |code, place| {
+            let number = code.cast(U32, place);
+            let is_there = code.less(number, count);
+            let to = code.add_at(first, place);
+            for (i, (buffer, dtype)) in self.memory.results.iter().enumerate() {
+                let value = match i {
+                    0 => self.value(code, order, place, is_there),
+                    _ => self.index(code, *dtype, place, is_there),
+                };
+                buffer.store(code, to, value);
+            }
+        });
+    }
+
+    fn value(&self, code: &mut Code, order: Order, place: Variable, is_there: Variable) -> Variable {
+        let capacity = code.at(self.form.shape.capacity as i64);
+        let high = code.load(self.memory.shared, place);
+        let mut words = [high, code.int(U32, 0)];
+        words[0] = high_of::expand(code.scope, native(high), order).into();
+        if order.is_wide() {
+            let second = code.add_at(place, capacity);
+            let low = code.load(self.memory.shared, second);
+            words[1] = low_of::expand(code.scope, native(high), native(low), order).into();
+        }
+        let last = order.last().map(|word| code.int(U32, i64::from(word)));
+        let words = [0, 1].map(|i| code.select(is_there, words[i], last[i]));
+        code.of_words(code.device.memory(order.dtype), words)
+    }
+
+    fn index(&self, code: &mut Code, dtype: DType, place: Variable, is_there: Variable) -> Variable {
+        let indices = code.at(self.form.shape.indices() as i64);
+        let place = code.add_at(place, indices);
+        let index = code.load(self.memory.shared, place);
+        let index = code.cast(code.device.register(dtype), index);
+        let none = code.int(code.device.register(dtype), -1);
+        let index = code.select(is_there, index, none);
+        code.cast(code.device.memory(dtype), index)
+    }
+}
