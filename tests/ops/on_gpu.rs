@@ -20,6 +20,10 @@ use std::collections::HashMap;
 #[allow(dead_code, reason = "the plugin registers more than is called here")]
 mod running_median;
 
+#[path = "../../examples/plugin/src/row_moments.rs"]
+#[allow(dead_code, reason = "the plugin registers more than is called here")]
+mod row_moments;
+
 #[path = "../../engine/src/codegen/tests/on_host.rs"]
 #[allow(dead_code, reason = "the tests of the core use the rest")]
 mod on_host;
@@ -362,6 +366,33 @@ fn rows_of_a_product_are_selected_from_as_they_come() {
     }
     check_fold([1, 40000], &both(1, 10), "topk_rows(p, k=10)", outputs, Products::Panels(1 << 20));
     check_fold([1, 40000], &both(1, 10), "topk_rows(p, k=10)", outputs, Products::Own);
+}
+
+/// A row reduction of a plugin that selects nothing: alone, in pieces, and behind a matmul.
+#[test]
+fn a_row_reduction_of_a_plugin_runs_alone_and_behind_a_matmul() {
+    let mut registry = Engine::new().registry;
+    registry.add(row_moments::row_moments());
+    let outputs = "output mean = mean\noutput variance = variance";
+    let check = |nodes: String, inputs: &HashMap<String, OracleTensor>, products: Products| {
+        let graph = parse(&format!("graph test {{\n{nodes}\n{outputs}\n}}\n"), &registry).unwrap();
+        check(&graph, &registry, inputs, products, &nodes);
+    };
+    let call = |m: usize, x: &str| format!("(mean: f32[{m}], variance: f32[{m}]) = row_moments({x})");
+    for products in [Products::Own, poor(16)] {
+        for [m, n] in [[3, 301], [1, 40000], [4, 1]] {
+            let x = OracleTensor::new(DType::F32, &[m, n], &numbers(m * n, 50));
+            let inputs = HashMap::from([("x".to_string(), x)]);
+            check(format!("input x: f32[{m}, {n}]\n{}", call(m, "x")), &inputs, products);
+        }
+    }
+    for products in [Products::Own, Products::Panels(64 * 128 * 4), Products::Panels(1 << 20)] {
+        for [m, n] in [[70, 500], [3, 301], [1, 40000]] {
+            let product = format!("t: f32[8, {n}] = transpose(b)\np: f32[{m}, {n}] = matmul(q, t)");
+            let nodes = format!("input q: f32[{m}, 8]\ninput b: f32[{n}, 8]\n{product}\n{}", call(m, "p"));
+            check(nodes, &matrices(m, n, 8), products);
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod inverse_sqrt;
 mod log_cosh;
 mod norms;
 mod reciprocal_rank;
+mod row_moments;
 mod running_median;
 mod softsign;
 
@@ -26,6 +27,7 @@ impl engine::Plugin for Ops {
             softsign::softsign(),
             bessel::bessel_j0(),
             running_median::running_median(),
+            row_moments::row_moments(),
             log_cosh::log_cosh(),
         ]
     }

@@ -8,7 +8,7 @@ use engine::core::testing;
 #[test]
 fn the_ops_match_their_forms() {
     let engine = my_plugin::with_ops(Engine::new());
-    for name in ["softsign", "bessel_j0", "running_median", "log_cosh"] {
+    for name in ["softsign", "bessel_j0", "running_median", "row_moments", "log_cosh"] {
         let form = engine.registry.op(name).unwrap_or_else(|| panic!("no op {name}"));
         assert_eq!(testing::op_examples(&form, &engine.registry), []);
         assert_eq!(testing::op_gradients(&form, &engine.registry), []);
@@ -27,7 +27,7 @@ fn the_program_has_the_ops() {
         results.into_owned()
     };
     let ops = results(&["ops"]);
-    for op in ["softsign", "bessel_j0", "running_median", "excess", "softmax"] {
+    for op in ["softsign", "bessel_j0", "running_median", "row_moments", "excess", "softmax"] {
         assert!(ops.contains(&format!("\n  {op} ")), "{ops}");
     }
     // GPUs get the same bodies. If wgpu must be tested, so is an emulated GPU.
@@ -37,7 +37,7 @@ fn the_program_has_the_ops() {
         eprintln!("skipped on wgpu: ENGINE_REQUIRE does not name it");
     }
     let devices = if has_wgpu { vec!["cpu", "wgpu:software"] } else { vec!["cpu"] };
-    for op in ["softsign", "bessel_j0", "running_median", "log_cosh"] {
+    for op in ["softsign", "bessel_j0", "running_median", "row_moments", "log_cosh"] {
         for device in &devices {
             let tested = results(&["selftest", "--filter", op, "--device", device]);
             assert!(tested.contains("all passed, 0 skipped"), "{device}: {tested}");

@@ -16,6 +16,7 @@ mod topk;
 mod topk_buffer;
 mod topk_code;
 mod topk_form;
+mod topk_gpu;
 mod topk_rows;
 
 pub use nearest::nearest;

@@ -10,7 +10,7 @@ use engine_core::cubecl::ir::{
     Arithmetic, Builtin, Comparison, ElemType, FloatKind, Scope, UIntKind, Variable,
 };
 use engine_core::ir::DType;
-use engine_core::op::gpu::{BlockFold, BlockFoldCode, BlockMemory, BlockState, Bound};
+use engine_core::op::gpu::{BlockFoldCode, BlockMemory, BlockState, Bound};
 
 const U32: ElemType = ElemType::UInt(UIntKind::U32);
 const F32: ElemType = ElemType::Float(FloatKind::F32);
@@ -76,7 +76,7 @@ impl BlockFoldCode for TopKCode<'_> {
     fn begin_round(&mut self, scope: &mut Scope, start: Variable, base: Variable) {
         let code = &mut self.code_in(scope);
         let before = code.bin(Arithmetic::Sub, base, start);
-        let round = code.divided(before, self.form.threads() * self.form.width());
+        let round = code.divided(before, self.form.shape.threads * self.form.width);
         self.flag = Some(code.modulo(round, 2));
         self.bound = (self.form.order.dtype == DType::F32).then(|| {
             let bits = self.control(code, BOUND);

@@ -6,7 +6,7 @@ use crate::rank_words::Order;
 use crate::select::Select;
 use crate::sort_gpu;
 use crate::sort_rows::ordered;
-use crate::topk_form;
+use crate::topk_gpu::selection;
 use engine_core::codegen::fold_rows;
 use engine_core::device_model::DeviceModel;
 use engine_core::ir::{Attrs, Binary, Builder, DType, Dim, Type, Value};
@@ -114,7 +114,7 @@ fn is_descending(call: &KernelCall) -> bool {
 
 fn block_fold(call: &KernelCall, device: &DeviceModel) -> Result<Arc<dyn BlockFold>, &'static str> {
     let order = Order { dtype: dtype(call), is_descending: is_descending(call) };
-    topk_form::selection(k(call), order, call.rows().1, device)
+    selection(k(call), order, call.rows().1, device)
 }
 
 fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {

@@ -150,7 +150,8 @@ impl BlockFoldCode for InRegistersCode<'_> {
     fn offer(&mut self, scope: &mut Scope, values: &[Variable], column: Variable) {
         let code = &mut self.code_in(scope);
         for (i, &value) in values.iter().enumerate() {
-            let value = widened(code, self.dtype, value);
+            let is_register = value.elem_type() == code.device.register(self.dtype);
+            let value = if is_register { value } else { widened(code, self.dtype, value) };
             let column = code.at_offset(column, i);
             self.fold.step(code.scope, &self.state, value, column);
         }

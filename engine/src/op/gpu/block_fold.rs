@@ -4,7 +4,7 @@
 //! memory. A [`BlockFold`] gives the block's size and the code of each step. It neither knows nor decides whether the
 //! elements come from memory or from a matmul.
 
-use super::Buffer;
+use super::buffer::Buffer;
 use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use crate::op::call::KernelCall;

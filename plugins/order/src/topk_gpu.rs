@@ -1,0 +1,74 @@
+//! Top-k on GPUs: the first k elements of each row in some order, without sorting the row.
+//!
+//! A block reads a row and collects elements that precede the k-th best entry so far in its top-k buffer. Once
+//! enough have been collected, the block sorts the buffer and keeps the best k. In a long row few elements pass
+//! this threshold, so most cost one comparison.
+
+use crate::rank_words::Order;
+use crate::topk_buffer::N_CONTROLS;
+use crate::topk_code::TopKCode;
+use crate::topk_form::{TopKForm, can_select};
+use engine_core::cubecl::ir::Scope;
+use engine_core::device_model::DeviceModel;
+use engine_core::ir::DType;
+use engine_core::op::gpu::{BlockFold, BlockFoldCode, BlockMemory};
+use std::sync::Arc;
+
+/// The block fold that selects the first `k` of rows of `n` elements.
+///
+/// # Errors
+/// If a sort is faster, or the buffer exceeds the shared memory of a block.
+pub fn selection(
+    k: usize,
+    order: Order,
+    n: usize,
+    device: &DeviceModel,
+) -> Result<Arc<dyn BlockFold>, &'static str> {
+    match can_select(k, order, device) {
+        true => Ok(Arc::new(TopKForm::new(k, order, n, n, device))),
+        false => Err("it selects more elements than a block holds"),
+    }
+}
+
+impl BlockFold for TopKForm {
+    fn names(&self) -> [&'static str; 2] {
+        ["select_rows", "select_pieces"]
+    }
+
+    fn threads(&self) -> usize {
+        self.shape.threads
+    }
+
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn neighbours(&self) -> usize {
+        if self.is_side_by_side { self.width } else { 1 }
+    }
+
+    fn shared_words(&self) -> usize {
+        self.shape.n_words() + N_CONTROLS
+    }
+
+    fn state_words(&self) -> usize {
+        TopKForm::state_words(self)
+    }
+
+    /// Entries.
+    fn state_parts(&self) -> usize {
+        self.k
+    }
+
+    fn vote_word(&self) -> Option<usize> {
+        (self.order.dtype == DType::F32).then(|| self.shape.n_words())
+    }
+
+    fn merging(&self, n_pieces: usize, device: &DeviceModel) -> Arc<dyn BlockFold> {
+        Arc::new(TopKForm::new(self.k, self.order, self.k * n_pieces, 1, device))
+    }
+
+    fn code(&self, scope: &mut Scope, memory: BlockMemory) -> Box<dyn BlockFoldCode + '_> {
+        Box::new(TopKCode::new(self, scope, memory))
+    }
+}
