@@ -14,9 +14,9 @@ use engine_runtime::plan_runner::Once;
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
-use self::operands::{Operands, Sort};
-use self::part::SEED;
 use super::output::Failure;
+use operands::{Operands, Sort};
+use part::SEED;
 
 /// Outputs, and next states under the names of their states.
 pub(super) type Results = IndexMap<Symbol, HostTensor>;

@@ -75,20 +75,18 @@ fn read_model(file: &Path) -> Result<DeviceModel, Failure> {
 /// The choices of a report, or of its part `tuning`; none without a file.
 fn read_choices(file: Option<&Path>) -> Result<Recorded, Failure> {
     let Some(file) = file else { return Ok(Recorded::default()) };
-    let value: Value = serde_json::from_str(&read(file)?).map_err(|error| unread(file, &error.to_string()))?;
-    let choices = &value.get("tuning").unwrap_or(&value)["choices"];
-    let choices = serde_json::from_value::<BTreeMap<String, String>>(choices.clone()).map_err(|error| {
+    let wrong = |error: serde_json::Error| {
         Failure::graph(format!("{} holds no autotuned choices, as reports do: {error}", file.display()))
-    })?;
+    };
+    let value: Value = serde_json::from_str(&read(file)?).map_err(wrong)?;
+    let choices = &value.get("tuning").unwrap_or(&value)["choices"];
+    let choices = serde_json::from_value::<BTreeMap<String, String>>(choices.clone()).map_err(wrong)?;
     Ok(Recorded(choices))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(file).map_err(|error| unread(file, &error.to_string()))
-}
-
-fn unread(file: &Path, why: &str) -> Failure {
-    Failure::graph(format!("{} cannot be read: {why}", file.display()))
+    let unread = |error| Failure::graph(format!("{} cannot be read: {error}", file.display()));
+    std::fs::read_to_string(file).map_err(unread)
 }
 
 pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use super::output::{Failure, print};
 /// The placeholder for the name in the templates.
 const NAME: &str = "NAME";
 /// The files of the example plugin, which is the template, and its name in it.
-const PLUGIN: [(&str, &str); 14] = [
+const PLUGIN: [(&str, &str); 15] = [
     ("Cargo.toml", include_str!("../../examples/plugin/Cargo.toml")),
     ("functions.ron", include_str!("../../examples/plugin/functions.ron")),
     ("smooth.ron", include_str!("../../examples/plugin/smooth.ron")),
@@ -18,6 +18,7 @@ const PLUGIN: [(&str, &str); 14] = [
     ("src/softsign.rs", include_str!("../../examples/plugin/src/softsign.rs")),
     ("src/bessel.rs", include_str!("../../examples/plugin/src/bessel.rs")),
     ("src/running_median.rs", include_str!("../../examples/plugin/src/running_median.rs")),
+    ("src/row_moments.rs", include_str!("../../examples/plugin/src/row_moments.rs")),
     ("src/log_cosh.rs", include_str!("../../examples/plugin/src/log_cosh.rs")),
     ("src/norms.rs", include_str!("../../examples/plugin/src/norms.rs")),
     ("src/inverse_sqrt.rs", include_str!("../../examples/plugin/src/inverse_sqrt.rs")),
