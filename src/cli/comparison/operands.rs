@@ -15,11 +15,11 @@ use engine_runtime::plan_runner::host_tensor;
 use super::part::SEED;
 
 /// Operands by name.
-pub(in crate::cli) type Operands = HashMap<String, OracleTensor>;
+pub(crate) type Operands = HashMap<String, OracleTensor>;
 
 /// Sorts of operands.
 #[derive(Clone, Copy)]
-pub(in crate::cli) enum Sort {
+pub(crate) enum Sort {
     Signed,
     Positive,
     Zero,
@@ -29,16 +29,16 @@ pub(in crate::cli) enum Sort {
 }
 
 impl Sort {
-    pub(in crate::cli) const ALL: [Sort; 6] =
+    pub(crate) const ALL: [Sort; 6] =
         [Sort::Signed, Sort::Positive, Sort::Zero, Sort::Large, Sort::Tiny, Sort::Special];
 
     /// Whether intermediate values should not overflow.
-    pub(in crate::cli) fn is_tame(self) -> bool {
+    pub(crate) fn is_tame(self) -> bool {
         matches!(self, Sort::Signed | Sort::Positive | Sort::Zero)
     }
 
     /// Factors by which tame numbers may be scaled down.
-    pub(in crate::cli) fn scales(self) -> &'static [f64] {
+    pub(crate) fn scales(self) -> &'static [f64] {
         if matches!(self, Sort::Signed | Sort::Positive) {
             &[1.0, 0.125, 1.0 / 64.0, 1.0 / 512.0]
         } else {
@@ -46,7 +46,7 @@ impl Sort {
         }
     }
 
-    pub(in crate::cli) fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Sort::Signed => "numbers in -2..2",
             Sort::Positive => "numbers in 0..1",
@@ -87,7 +87,7 @@ impl Sort {
 
 /// Operands for all inputs, rounded to their types. Integers are valid indices for every use in the part. Operands of
 /// an op of `typed`, the graph of the part, lie in the op's ranges. All other numbers are multiplied by `scale`.
-pub(in crate::cli) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> Operands {
+pub(crate) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> Operands {
     let ranges = ranges(typed);
     let bound = smallest_axis(part).max(1) as u32;
     let divides = |node: &Node| node.op == NodeOp::Check(Requirement::Divisor);
@@ -132,7 +132,7 @@ fn smallest_axis(part: &Graph) -> usize {
 const MOST_ELEMENTS: usize = 1 << 16;
 
 /// The call of an example on the longest operands that the type rules of its ops accept.
-pub(in crate::cli) fn enlarged(graph: &Graph) -> Option<Graph> {
+pub(crate) fn enlarged(graph: &Graph) -> Option<Graph> {
     [4096, 1024, 256, 64, 16, 4].into_iter().find_map(|factor| stretched(graph, factor))
 }
 
@@ -181,7 +181,7 @@ fn longer_call(call: &Call, factor: usize) -> Call {
 
 /// Operands for an enlarged example. Floats are of a sort. Integers and truth values repeat those of the example, and
 /// so do single elements, which are often bounded. Operands with a range lie in it.
-pub(in crate::cli) fn enlarged_operands(case: &Case, larger: &Graph, sort: Sort) -> Operands {
+pub(crate) fn enlarged_operands(case: &Case, larger: &Graph, sort: Sort) -> Operands {
     let mut stream = WordStream::new(SEED, sort as u32, 1);
     let inputs = larger.inputs().filter(|(_, kind)| *kind != InputKind::Step);
     let operand = |(id, _): (NodeId, InputKind)| {

@@ -6,14 +6,14 @@ use engine_core::fusion::{Kernel, Use};
 use engine_core::ir::{Graph, InputKind, Node, NodeOp, Value};
 
 /// The maximum length of data sets, since their rows are computed in double precision.
-pub(in crate::cli) const MOST_ROWS: usize = 4096;
+pub(crate) const MOST_ROWS: usize = 4096;
 /// The seed of runs.
-pub(in crate::cli) const SEED: u64 = 0x5eed;
+pub(crate) const SEED: u64 = 0x5eed;
 /// The step of runs.
-pub(in crate::cli) const STEP: u32 = 3;
+pub(crate) const STEP: u32 = 3;
 
 /// The values that a kernel reads, and those that it writes. `None` for a kernel that only copies a state.
-pub(in crate::cli) fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<(Vec<Value>, Vec<Value>)> {
+pub(crate) fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<(Vec<Value>, Vec<Value>)> {
     let of = |usage: Use| kernel.operands.iter().filter(move |operand| operand.usage == usage);
     let values = |usage: Use| of(usage).map(|operand| operand.value).collect::<Vec<Value>>();
     let is_input = |value: &Value| matches!(graph.nodes[value.node].op, NodeOp::Input(_));
@@ -22,7 +22,7 @@ pub(in crate::cli) fn edges_of(kernel: &Kernel, graph: &Graph) -> Option<(Vec<Va
 }
 
 /// The part of a graph between some values, which become inputs, and some results.
-pub(in crate::cli) fn part(graph: &Graph, sources: &[Value], results: &[Value]) -> Graph {
+pub(crate) fn part(graph: &Graph, sources: &[Value], results: &[Value]) -> Graph {
     let is_given =
         |value: Value| sources.contains(&value) || matches!(graph.nodes[value.node].op, NodeOp::Input(_));
     let (mut is_computed, mut given) = (vec![false; graph.nodes.len()], vec![]);
