@@ -8,14 +8,10 @@ use crate::cache::DiskCache;
 use crate::device::DeviceError;
 use engine_core::fusion::Kernel;
 use engine_core::program::{self, Capability, MatmulCall, Program, Refusal, TuneKey, Variant};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 /// The number of measurements of each candidate. Candidates take turns, so that a slow phase of the device affects all of
 /// them, and the least time of each counts.
 const N_ROUNDS: usize = 3;
-/// The load after which a GPU runs at its full clock rate.
-const WARM_UP: Duration = Duration::from_millis(60);
 
 /// A device that times programs.
 pub trait Bench {
@@ -61,8 +57,6 @@ pub struct Choices<'b> {
     pub disk: &'b DiskCache,
     /// Whether timing is useful.
     pub can_time: bool,
-    /// Whether a warm-up has raised the clock rate.
-    pub is_warmed_up: &'b AtomicBool,
 }
 
 /// The tuner of a device that times programs.
@@ -118,7 +112,7 @@ pub fn fastest<B: Bench>(
     let operands = bench.operands(kernel)?;
     let trial = |program: Option<Program>| program.map(|program| bench.trial(kernel, program)).transpose();
     let trials: Vec<_> = programs.into_iter().map(trial).collect();
-    fastest_of(bench.choices().is_warmed_up, trials.len(), |i, least| match &trials[i] {
+    fastest_of(trials.len(), |i, least| match &trials[i] {
         Ok(Some(trial)) => bench.seconds(&operands, trial, least),
         Ok(None) => Ok(f64::INFINITY),
         Err(error) => Err(error.clone()),
@@ -126,22 +120,14 @@ pub fn fastest<B: Bench>(
 }
 
 /// The position with the least time of `n` candidates, which are timed by turns. `seconds` receives a position and its
-/// least time so far, infinite at first. A candidate that fails counts as infinitely slow. The first call on a device
-/// runs all candidates until an idle GPU has reached its full clock rate.
+/// least time so far, infinite at first. A candidate that fails counts as infinitely slow.
 ///
 /// # Errors
 /// If every candidate fails.
 pub fn fastest_of(
-    is_warmed_up: &AtomicBool,
     n: usize,
     mut seconds: impl FnMut(usize, f64) -> Result<f64, DeviceError>,
 ) -> Result<usize, DeviceError> {
-    let start = Instant::now();
-    let is_cold = !is_warmed_up.swap(true, Ordering::Relaxed);
-    while is_cold && start.elapsed() < WARM_UP {
-        // An error occurs again below.
-        (0..n).for_each(|i| drop(seconds(i, f64::INFINITY)));
-    }
     let mut least = vec![f64::INFINITY; n];
     let mut refused = None;
     for _ in 0..N_ROUNDS {
@@ -193,7 +179,6 @@ mod tests {
     struct Fake {
         tuner: Tuner,
         disk: DiskCache,
-        is_warmed_up: AtomicBool,
         error: Option<DeviceError>,
         n_timed: Cell<usize>,
     }
@@ -202,8 +187,7 @@ mod tests {
         type Operands = ();
         type Trial = usize;
         fn choices(&self) -> Choices<'_> {
-            let Fake { tuner, disk, is_warmed_up, .. } = self;
-            Choices { tuner, disk, can_time: true, is_warmed_up }
+            Choices { tuner: &self.tuner, disk: &self.disk, can_time: true }
         }
         fn capability(&self, _: &MatmulCall) -> Result<Capability, DeviceError> {
             Ok(Capability::Open)
@@ -222,7 +206,7 @@ mod tests {
 
     fn fake(folder: &tempfile::TempDir, error: Option<DeviceError>) -> Timed<Fake> {
         let (tuner, disk) = (Tuner::new("model".into()), DiskCache::within(folder.path()));
-        Timed(Fake { tuner, disk, is_warmed_up: AtomicBool::new(true), error, n_timed: Cell::new(0) })
+        Timed(Fake { tuner, disk, error, n_timed: Cell::new(0) })
     }
 
     const VARIANTS: [Variant; 3] = [Variant::Library, Variant::LibraryInParts(4), Variant::OwnKernel];

@@ -31,8 +31,8 @@ impl<G: Gpu> Bench for GpuBench<'_, G> {
     type Trial = Trial<G>;
 
     fn choices(&self) -> Choices<'_> {
-        let GpuState { tuner, choices, can_autotune, is_warmed_up, .. } = self.0.state();
-        Choices { tuner, disk: choices, can_time: *can_autotune, is_warmed_up }
+        let GpuState { tuner, choices, can_autotune, .. } = self.0.state();
+        Choices { tuner, disk: choices, can_time: *can_autotune }
     }
 
     fn capability(&self, call: &MatmulCall) -> Result<Capability, DeviceError> {
@@ -40,6 +40,7 @@ impl<G: Gpu> Bench for GpuBench<'_, G> {
     }
 
     fn operands(&self, kernel: &Kernel) -> Result<Operands<G::Memory>, DeviceError> {
+        noise::warm_up(self.0)?;
         let tensors = kernel.operands.iter().map(|operand| {
             let memory = G::Memory::new(self.0, operand.ty.bytes().next_multiple_of(VECTOR))?;
             noise::fill(&memory, operand.ty.dtype)?;

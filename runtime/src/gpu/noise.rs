@@ -1,8 +1,11 @@
-//! Noise for autotuning: floating-point numbers of both signs with magnitudes between 1/2 and 1.
+//! The load that warms a GPU up, and noise for autotuning: floating-point numbers of both signs with magnitudes between 1/2 and 1.
 
-use super::api::GpuMemory;
+use super::api::{Gpu, GpuMemory};
 use crate::device::DeviceError;
 use engine_core::ir::DType;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// The bits that turn random words into noise of an element type, for words of even and of odd number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,27 @@ impl NoiseBits {
     fn word(&self, i: usize, random: u32) -> u32 {
         random & self.keep[i % 2] | self.set[i % 2]
     }
+}
+
+/// The load after which a GPU runs at its full clock rate.
+const WARM_UP: Duration = Duration::from_millis(60);
+/// Bytes that the load writes at a time: more than caches hold.
+const WARM_UP_BYTES: usize = 64 << 20;
+
+/// Keeps a GPU busy until it reaches its full clock rate, once. An idle GPU runs at a fraction of that rate.
+///
+/// # Errors
+/// If the device fails.
+pub fn warm_up<G: Gpu>(gpu: &Arc<G>) -> Result<(), DeviceError> {
+    if gpu.state().is_warmed_up.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let memory = G::Memory::new(gpu, WARM_UP_BYTES)?;
+    let start = Instant::now();
+    while start.elapsed() < WARM_UP {
+        memory.clear()?;
+    }
+    Ok(())
 }
 
 /// The period of the noise in words. It is even, so that the halves of `f64` keep their places.

@@ -83,7 +83,7 @@ impl GpuMemory for WgpuMemory {
         let mut encoder = self.context.encoder();
         encoder.clear_buffer(&self.buffer, 0, None);
         self.context.queue.submit([encoder.finish()]);
-        self.context.check()
+        self.context.wait()
     }
 }
 
