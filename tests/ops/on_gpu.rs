@@ -17,11 +17,9 @@ use on_host::HostMemory;
 use std::collections::HashMap;
 
 #[path = "../../examples/plugin/src/running_median.rs"]
-#[allow(dead_code, reason = "the plugin registers more than is called here")]
 mod running_median;
 
 #[path = "../../examples/plugin/src/row_moments.rs"]
-#[allow(dead_code, reason = "the plugin registers more than is called here")]
 mod row_moments;
 
 #[path = "../../engine/src/codegen/tests/on_host.rs"]
